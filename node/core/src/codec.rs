@@ -1,0 +1,236 @@
+//! Little-endian reading and writing with bounds: the only way bytes become values.
+//!
+//! A [`Reader`] never panics and never allocates more than the bytes it was given can justify, so
+//! a decoder built on it is safe on bytes from disk, wire or client.
+
+use bytes::Bytes;
+
+/// Why bytes are not a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// The bytes end inside a field.
+    #[error("bytes end inside {field}")]
+    Short {
+        /// Which field.
+        field: &'static str,
+    },
+    /// A field holds what it must not.
+    #[error("invalid {field}")]
+    Invalid {
+        /// Which field.
+        field: &'static str,
+    },
+    /// The format's version is not known here.
+    #[error("unknown version {version} of {field}")]
+    Version {
+        /// Which format.
+        field: &'static str,
+        /// What the bytes say.
+        version: u8,
+    },
+    /// Bytes are left over behind the value.
+    #[error("bytes left over behind {field}")]
+    Trailing {
+        /// Which value.
+        field: &'static str,
+    },
+}
+
+/// Reads little-endian fields from shared bytes, in order.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    rest: Bytes,
+}
+
+impl Reader {
+    /// Starts at the first byte.
+    pub const fn new(bytes: Bytes) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// How many bytes are left.
+    pub const fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// Takes `length` bytes without copying.
+    ///
+    /// # Errors
+    /// [`DecodeError::Short`] when fewer are left.
+    pub fn bytes(&mut self, length: usize, field: &'static str) -> Result<Bytes, DecodeError> {
+        if length > self.rest.len() {
+            return Err(DecodeError::Short { field });
+        }
+        Ok(self.rest.split_to(length))
+    }
+
+    /// Takes a fixed number of bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError::Short`] when fewer are left.
+    pub fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {
+        let taken = self.bytes(N, field)?;
+        taken.as_ref().try_into().map_err(|_| DecodeError::Short { field })
+    }
+
+    /// Takes one byte.
+    ///
+    /// # Errors
+    /// [`DecodeError::Short`] at the end.
+    pub fn u8(&mut self, field: &'static str) -> Result<u8, DecodeError> {
+        self.array::<1>(field).map(|[byte]| byte)
+    }
+
+    /// Takes a `u16`.
+    ///
+    /// # Errors
+    /// [`DecodeError::Short`] at the end.
+    pub fn u16(&mut self, field: &'static str) -> Result<u16, DecodeError> {
+        self.array(field).map(u16::from_le_bytes)
+    }
+
+    /// Takes a `u32`.
+    ///
+    /// # Errors
+    /// [`DecodeError::Short`] at the end.
+    pub fn u32(&mut self, field: &'static str) -> Result<u32, DecodeError> {
+        self.array(field).map(u32::from_le_bytes)
+    }
+
+    /// Takes a `u64`.
+    ///
+    /// # Errors
+    /// [`DecodeError::Short`] at the end.
+    pub fn u64(&mut self, field: &'static str) -> Result<u64, DecodeError> {
+        self.array(field).map(u64::from_le_bytes)
+    }
+
+    /// Takes a byte string with a `u32` length in front.
+    ///
+    /// # Errors
+    /// [`DecodeError::Short`] when the length says more than is left.
+    pub fn blob(&mut self, field: &'static str) -> Result<Bytes, DecodeError> {
+        let length = self.u32(field)?;
+        self.bytes(usize::try_from(length).map_err(|_| DecodeError::Invalid { field })?, field)
+    }
+
+    /// Takes UTF-8 text with a `u32` length in front.
+    ///
+    /// # Errors
+    /// As [`Reader::blob`]; [`DecodeError::Invalid`] when it is not UTF-8.
+    pub fn text(&mut self, field: &'static str) -> Result<String, DecodeError> {
+        String::from_utf8(self.blob(field)?.into()).map_err(|_| DecodeError::Invalid { field })
+    }
+
+    /// Takes a count of entries of at least `entry_bytes` each, so that a lying count cannot make
+    /// the caller allocate.
+    ///
+    /// # Errors
+    /// [`DecodeError::Short`] when the rest cannot hold so many.
+    pub fn count(&mut self, entry_bytes: usize, field: &'static str) -> Result<usize, DecodeError> {
+        let count = usize::try_from(self.u32(field)?).map_err(|_| DecodeError::Invalid { field })?;
+        match count.checked_mul(entry_bytes.max(1)) {
+            Some(least) if least <= self.remaining() => Ok(count),
+            _ => Err(DecodeError::Short { field }),
+        }
+    }
+
+    /// Ends: nothing may be left.
+    ///
+    /// # Errors
+    /// [`DecodeError::Trailing`] when something is.
+    pub fn finish(self, field: &'static str) -> Result<(), DecodeError> {
+        if self.rest.is_empty() { Ok(()) } else { Err(DecodeError::Trailing { field }) }
+    }
+}
+
+/// Appends little-endian fields.
+#[derive(Debug, Default)]
+pub struct Writer {
+    bytes: Vec<u8>,
+}
+
+impl Writer {
+    /// Starts empty.
+    pub const fn new() -> Self {
+        Self { bytes: Vec::new() }
+    }
+
+    /// Appends raw bytes.
+    pub fn raw(&mut self, bytes: &[u8]) -> &mut Self {
+        self.bytes.extend_from_slice(bytes);
+        self
+    }
+
+    /// Appends one byte.
+    pub fn u8(&mut self, value: u8) -> &mut Self {
+        self.raw(&[value])
+    }
+
+    /// Appends a `u16`.
+    pub fn u16(&mut self, value: u16) -> &mut Self {
+        self.raw(&value.to_le_bytes())
+    }
+
+    /// Appends a `u32`.
+    pub fn u32(&mut self, value: u32) -> &mut Self {
+        self.raw(&value.to_le_bytes())
+    }
+
+    /// Appends a `u64`.
+    pub fn u64(&mut self, value: u64) -> &mut Self {
+        self.raw(&value.to_le_bytes())
+    }
+
+    /// Appends a number of entries.
+    ///
+    /// # Panics
+    /// When there are more than `u32::MAX`; every list has a far lower limit.
+    pub fn count(&mut self, count: usize) -> &mut Self {
+        self.u32(u32::try_from(count).expect("lists are limited far below u32::MAX"))
+    }
+
+    /// Appends a byte string with its length in front.
+    pub fn blob(&mut self, bytes: &[u8]) -> &mut Self {
+        self.count(bytes.len()).raw(bytes)
+    }
+
+    /// How much was written.
+    pub const fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether nothing was written.
+    pub const fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Ends and hands the bytes out.
+    pub fn finish(self) -> Bytes {
+        self.bytes.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lying_count_is_refused() {
+        let mut reader = Reader::new(Bytes::from_static(&[0xff, 0xff, 0xff, 0x7f, 1, 2]));
+        assert_eq!(reader.count(16, "list"), Err(DecodeError::Short { field: "list" }));
+    }
+
+    #[test]
+    fn fields_come_back_in_order() {
+        let mut writer = Writer::new();
+        writer.u8(1).u16(2).u32(3).u64(4).blob(b"five");
+        let mut reader = Reader::new(writer.finish());
+        assert_eq!(reader.u8("a"), Ok(1));
+        assert_eq!(reader.u16("b"), Ok(2));
+        assert_eq!(reader.u32("c"), Ok(3));
+        assert_eq!(reader.u64("d"), Ok(4));
+        assert_eq!(reader.text("e"), Ok("five".to_owned()));
+        assert_eq!(reader.finish("all"), Ok(()));
+    }
+}

@@ -1,0 +1,87 @@
+//! Every bound in the system, where its number comes from, and how the numbers depend on each
+//! other (asserted at compile time).
+
+/// Bytes in an object key (AWS, "Naming Amazon S3 objects").
+pub const KEY_BYTES_MAX: usize = 1024;
+/// Bytes of user metadata of one object, names and values together (AWS, "Working with object metadata").
+pub const METADATA_BYTES_MAX: usize = 2048;
+/// Bytes of one PUT or one part: 5 GiB (AWS, "Amazon S3 multipart upload limits").
+pub const PUT_BYTES_MAX: u64 = 5 << 30;
+/// Parts of one upload (AWS, "Amazon S3 multipart upload limits").
+pub const PARTS_MAX: u16 = 10_000;
+/// Bytes of every part but the last: 5 MiB (AWS, "Amazon S3 multipart upload limits").
+pub const PART_BYTES_MIN: u64 = 5 << 20;
+/// Bytes of one object: 48.8 TiB, which is 10,000 parts of 5 GiB.
+pub const OBJECT_BYTES_MAX: u64 = PUT_BYTES_MAX * PARTS_MAX as u64;
+/// Keys on one page of a listing (AWS, "ListObjectsV2").
+pub const LIST_KEYS_MAX: u32 = 1000;
+/// Keys in one DeleteObjects (AWS, "DeleteObjects").
+pub const DELETE_KEYS_MAX: usize = 1000;
+/// Uploads open at one time on one key: bounds the register's value.
+pub const OPEN_UPLOADS_MAX: usize = 1000;
+/// Bytes of older versions that a register's value carries itself.
+pub const OLDER_VERSIONS_BYTES_MAX: usize = 16 << 10;
+/// Parts that a version names itself; a longer manifest is a page of its own with a data id. 64
+/// references are about 8 KiB, the size of a large row.
+pub const PARTS_IN_RECORD_MAX: usize = 64;
+/// Ids of its last changes that a value keeps.
+pub const CHANGE_IDS: usize = 4;
+/// Bytes of one encoded register value: open uploads at their limit, each with metadata of its own, fit.
+pub const VALUE_BYTES_MAX: usize = 4 << 20;
+
+/// Slots of the key space; every set owns some.
+pub const SLOTS: u16 = 16_384;
+/// Volumes in one erasure set; shard indices fit a byte with room, and wider sets only add latency.
+pub const SET_VOLUMES_MAX: usize = 32;
+/// Bytes of one stripe unit: the part of a shard that one stripe fills. A 2+2 stripe is 1 MiB on
+/// the way in, so 32 uploads with two stripes in flight stay far below the buffer cap.
+pub const STRIPE_UNIT_BYTES: u32 = 256 << 10;
+/// Bytes hashed by one blake3 hash: what a range read has to verify at least.
+pub const HASH_BLOCK_BYTES: usize = 64 << 10;
+/// Bytes of the largest shard that is packed in the log.
+pub const PACK_BYTES_MAX: u32 = 128 << 10;
+/// Bytes of the largest object whose bytes stay in its row, shared by the volumes of the set:
+/// an object is inline up to this divided by the number of volumes.
+pub const INLINE_BYTES_MAX: u32 = 32 << 10;
+
+/// Bytes of one log segment.
+pub const SEGMENT_BYTES: u64 = 64 << 20;
+/// Bytes a batch is padded to: the page, and the largest logical sector in use.
+pub const FRAME_ALIGN: usize = 4096;
+/// Bytes of one batch: bounds the memory of a replay and the latency of the last in a batch.
+pub const FRAME_BYTES_MAX: usize = 8 << 20;
+/// Operations waiting for one volume's log; beyond it the answer is 503 SlowDown.
+pub const VOLUME_QUEUE_MAX: usize = 4096;
+
+/// How far ahead of the highest known time a ballot may be: 5 minutes.
+pub const BALLOT_AHEAD_MS_MAX: u64 = 5 * 60 * 1000;
+/// How far past its own clock a proposer follows a bound: 4 minutes, so that what it then proposes
+/// is still accepted by volumes whose clocks are right.
+pub const FOLLOW_BOUND_MS_MAX: u64 = 4 * 60 * 1000;
+/// How far ahead of the clock a promise bound is made durable: 2 s.
+pub const BOUND_AHEAD_MS: u64 = 2_000;
+/// How long superseded data stays after it was replaced: 10 minutes.
+pub const RELEASE_GRACE_MS: u64 = 10 * 60 * 1000;
+/// Age at which an unnamed data id may be swept: 48 hours.
+pub const ORPHAN_AGE_MS: u64 = 48 * 3600 * 1000;
+/// How long one upload of one body may take: 12 hours.
+pub const BODY_MS_MAX: u64 = 12 * 3600 * 1000;
+/// Age at which a tombstone may be dropped: a day.
+pub const TOMBSTONE_AGE_MS: u64 = 24 * 3600 * 1000;
+
+const _: () = {
+    assert!(FOLLOW_BOUND_MS_MAX < BALLOT_AHEAD_MS_MAX, "a followed bound must still be accepted");
+    assert!(BOUND_AHEAD_MS < FOLLOW_BOUND_MS_MAX, "a proposer must be able to follow a fresh restart");
+    assert!(BODY_MS_MAX * 2 < ORPHAN_AGE_MS, "a body still arriving must never look like an orphan");
+    assert!(FRAME_BYTES_MAX as u64 * 4 <= SEGMENT_BYTES, "a segment holds several frames");
+    assert!(FRAME_BYTES_MAX.is_multiple_of(FRAME_ALIGN), "a frame is padded");
+    assert!(VALUE_BYTES_MAX <= FRAME_BYTES_MAX, "the largest value fits one frame's payload");
+    assert!(
+        (PACK_BYTES_MAX as usize).is_multiple_of(HASH_BLOCK_BYTES),
+        "packed shards are whole blocks at most"
+    );
+    assert!(
+        (STRIPE_UNIT_BYTES as usize).is_multiple_of(HASH_BLOCK_BYTES),
+        "hash blocks never straddle stripe units"
+    );
+};

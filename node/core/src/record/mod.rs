@@ -1,0 +1,327 @@
+//! What a register holds: objects with their versions and open uploads, parts, buckets, tombstones.
+//!
+//! [`Value`] is the state of one register. Its stored form is defined byte by byte in
+//! [`encode`](Value::encode) / [`decode`](Value::decode), which live in `bytes.rs`; golden bytes
+//! pin every version of the format. Inline bytes travel beside the head, never in it, so that an
+//! index row stays small.
+
+mod bytes;
+
+pub use bytes::{put_data_ref, put_register_key, take_data_ref, take_register_key};
+
+use ::bytes::Bytes;
+
+use crate::id::{BucketId, ChangeId, DataId, UploadId, VersionId};
+use crate::register::Digest;
+
+/// The state of one register, with the history that makes a retried change recognisable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Value {
+    /// How often it was changed, and by whom last.
+    pub changes: Changes,
+    /// What it is.
+    pub state: State,
+}
+
+/// The count of a register's changes and the ids of the last ones, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Changes {
+    /// Changes since the register was made (or dropped and made again).
+    pub count: u64,
+    /// At most [`crate::limits::CHANGE_IDS`] ids, oldest first.
+    pub recent: Vec<ChangeId>,
+}
+
+impl Changes {
+    /// The history after one more change; the oldest id makes room.
+    #[must_use]
+    pub fn after(&self, change: ChangeId) -> Self {
+        let keep = self.recent.len().saturating_sub(crate::limits::CHANGE_IDS - 1);
+        let mut recent: Vec<ChangeId> = self.recent.iter().skip(keep).copied().collect();
+        recent.push(change);
+        Self { count: self.count.saturating_add(1), recent }
+    }
+
+    /// Whether a change is among the last ones.
+    pub fn contains(&self, change: ChangeId) -> bool {
+        self.recent.contains(&change)
+    }
+}
+
+/// What a register is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// Deleted: nothing is there, and what was there is remembered as gone.
+    Tombstone,
+    /// An object.
+    Object(Object),
+    /// One part of an open upload.
+    Part(Part),
+    /// A bucket, in the system namespace.
+    Bucket(Bucket),
+}
+
+/// An object: its versions, newest first, and the uploads open on its key.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Object {
+    /// Newest first. Empty while only uploads are open.
+    pub versions: Vec<Version>,
+    /// Oldest first; at most [`crate::limits::OPEN_UPLOADS_MAX`].
+    pub uploads: Vec<Upload>,
+}
+
+/// One version of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    /// Its id; [`VersionId::NULL`] without versioning.
+    pub id: VersionId,
+    /// Milliseconds since the Unix epoch when it was made.
+    pub modified_ms: u64,
+    /// Bytes, or their absence.
+    pub kind: VersionKind,
+}
+
+/// Whether a version has bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VersionKind {
+    /// The object reads as deleted; older versions are still there.
+    DeleteMarker,
+    /// An object with a body.
+    Content(Content),
+}
+
+/// A body and what S3 says about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content {
+    /// Bytes of the body.
+    pub size: u64,
+    /// The entity tag, without its quotes.
+    pub etag: String,
+    /// What was asked for when it was stored.
+    pub attributes: Attributes,
+    /// The checksums stored with it.
+    pub checksums: Vec<Checksum>,
+    /// The upload it was completed from, so that a retried Complete succeeds again.
+    pub upload: Option<UploadId>,
+    /// Where the bytes are.
+    pub body: Body,
+}
+
+/// Headers and user metadata that come back with every read, by their lower-case names.
+///
+/// System headers (`content-type`, `cache-control`, ...) and `x-amz-meta-*` names stand side by
+/// side, in the order in which they were sent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Attributes {
+    /// Name and value.
+    pub pairs: Vec<(String, String)>,
+}
+
+impl Attributes {
+    /// The first value under a name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Which of S3's checksum algorithms. The numbers are stored and never used again for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ChecksumAlgorithm {
+    /// CRC-32 (ISO-HDLC), 4 bytes.
+    Crc32 = 1,
+    /// CRC-32C (Castagnoli), 4 bytes.
+    Crc32c = 2,
+    /// CRC-64/NVME, 8 bytes.
+    Crc64Nvme = 3,
+    /// SHA-1, 20 bytes.
+    Sha1 = 4,
+    /// SHA-256, 32 bytes.
+    Sha256 = 5,
+}
+
+impl ChecksumAlgorithm {
+    /// Bytes of one checksum.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Crc32 | Self::Crc32c => 4,
+            Self::Crc64Nvme => 8,
+            Self::Sha1 => 20,
+            Self::Sha256 => 32,
+        }
+    }
+}
+
+/// A checksum of a body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checksum {
+    /// Computed how.
+    pub algorithm: ChecksumAlgorithm,
+    /// For a composite checksum (a checksum of the parts' checksums): of how many parts.
+    pub composite_of: Option<u16>,
+    /// The raw bytes, as long as the algorithm says.
+    pub value: Bytes,
+}
+
+/// Where the bytes of a version are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    /// In the row's own log record, on every volume.
+    Inline {
+        /// blake3 of the bytes.
+        hash: Digest,
+    },
+    /// Erasure-coded under one data id.
+    Data(DataRef),
+    /// Parts in order, each erasure-coded under a data id of its own.
+    Parts(Vec<PartRef>),
+    /// As [`Body::Parts`], but the list is itself erasure-coded: an immutable manifest page.
+    Manifest {
+        /// The page.
+        page: DataRef,
+        /// How many parts it lists.
+        parts: u16,
+    },
+}
+
+/// Names erasure-coded bytes and says how they are laid out.
+///
+/// Shard `i` is on the volume at position `(i + rotation) mod (k + m)` of the set, where the data
+/// id gives the rotation (`placement::rotation`); one shard per volume, never two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DataRef {
+    /// The name.
+    pub id: DataId,
+    /// Bytes before erasure coding; at least 1.
+    pub size: u64,
+    /// Data shards (k).
+    pub data_shards: u8,
+    /// Parity shards (m).
+    pub parity_shards: u8,
+    /// Bytes of a stripe unit: see `stripe`.
+    pub stripe_unit: u32,
+    /// Packed in the logs, or files of their own.
+    pub home: Home,
+}
+
+/// Where shards live on their volumes. The numbers are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Home {
+    /// Records in the log.
+    Packed = 1,
+    /// Files.
+    File = 2,
+}
+
+/// One part of a completed upload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartRef {
+    /// Its S3 part number, 1 to 10,000; ascending in a manifest.
+    pub number: u16,
+    /// The MD5 of its bytes.
+    pub md5: [u8; 16],
+    /// Its checksum, when the upload has an algorithm.
+    pub checksum: Option<Checksum>,
+    /// Its bytes; `None` for an empty part.
+    pub data: Option<DataRef>,
+}
+
+impl PartRef {
+    /// Bytes of the part.
+    pub fn size(&self) -> u64 {
+        self.data.map_or(0, |data| data.size)
+    }
+}
+
+/// A part's register: the newest bytes uploaded under its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Milliseconds since the Unix epoch when it was uploaded.
+    pub modified_ms: u64,
+    /// Its bytes and hashes.
+    pub part: PartRef,
+}
+
+/// An open upload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upload {
+    /// Its id.
+    pub id: UploadId,
+    /// Milliseconds since the Unix epoch when it was begun.
+    pub initiated_ms: u64,
+    /// What the object will carry.
+    pub attributes: Attributes,
+    /// The checksum asked for, and whether it covers the full object or the parts' checksums.
+    pub checksum: Option<(ChecksumAlgorithm, ChecksumKind)>,
+}
+
+/// What a multipart object's checksum covers. The numbers are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ChecksumKind {
+    /// A checksum of the parts' checksums.
+    Composite = 1,
+    /// A checksum of all the bytes.
+    FullObject = 2,
+}
+
+/// A bucket's register.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bucket {
+    /// Its id, made when it was created.
+    pub id: BucketId,
+    /// Milliseconds since the Unix epoch when it was created.
+    pub created_ms: u64,
+    /// Where it says it is; empty for the default region.
+    pub location: String,
+    /// Whether it takes requests.
+    pub phase: BucketPhase,
+}
+
+/// A bucket's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BucketPhase {
+    /// It serves.
+    Active,
+    /// A deletion is being decided; each try has a fresh id.
+    Deleting {
+        /// The try.
+        deletion: ChangeId,
+    },
+    /// It is gone; its id never comes back.
+    Deleted,
+}
+
+impl Object {
+    /// The version that a plain read sees, when it has bytes.
+    pub fn current(&self) -> Option<(&Version, &Content)> {
+        let newest = self.versions.first()?;
+        match &newest.kind {
+            VersionKind::Content(content) => Some((newest, content)),
+            VersionKind::DeleteMarker => None,
+        }
+    }
+}
+
+impl Value {
+    /// Every data id that the value names itself (parts listed on a manifest page are named by the
+    /// page, and live and die with it).
+    pub fn data_refs(&self) -> Vec<DataRef> {
+        match &self.state {
+            State::Tombstone | State::Bucket(_) => Vec::new(),
+            State::Part(part) => part.part.data.into_iter().collect(),
+            State::Object(object) => object.versions.iter().flat_map(version_data_refs).collect(),
+        }
+    }
+}
+
+fn version_data_refs(version: &Version) -> Vec<DataRef> {
+    let VersionKind::Content(content) = &version.kind else { return Vec::new() };
+    match &content.body {
+        Body::Inline { .. } => Vec::new(),
+        Body::Data(data) => vec![*data],
+        Body::Parts(parts) => parts.iter().filter_map(|part| part.data).collect(),
+        Body::Manifest { page, .. } => vec![*page],
+    }
+}

@@ -1,0 +1,124 @@
+//! One register per key: the words that proposers and acceptors exchange, and the rules both obey.
+//!
+//! A key's state is one register, replicated on all volumes of its set and changed by CASPaxos
+//! (Rystsov, "CASPaxos: Replicated State Machines without logs", 2018). A gateway proposes, a
+//! volume accepts.
+//!
+//! ```text
+//! gateway                                   each volume of the set (acceptor)
+//!   | -- prepare(key, ballot) ---------------> |  promise: refuse lower ballots from here on
+//!   | <------------ promised(row, floor) ----- |
+//!   |   after A promises; value made from the highest row
+//!   | -- accept(key, ballot, value) ---------> |  row := value, durable
+//!   | <------------ accepted ----------------- |
+//!   |   after A accepts: the client is answered
+//!   | -- commit(key, ballot) ----------------> |  row.committed := true, lazily
+//! ```
+
+use bytes::Bytes;
+
+use crate::id::{Ballot, DataId, Incarnation, Sequence, Timestamp};
+
+/// A blake3 hash.
+pub type Digest = [u8; 32];
+
+/// What an acceptor holds for a key, without the value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowHead {
+    /// The ballot at which the value was accepted.
+    pub ballot: Ballot,
+    /// The hash of the value's encoded head (which holds the hash of its inline bytes).
+    pub digest: Digest,
+    /// Whether the acceptor was told that the value is committed.
+    pub committed: bool,
+}
+
+/// A register's value as it is stored and sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Encoded {
+    /// The encoded [`crate::record::Value`], which names the length and hash of its inline bytes.
+    pub head: Bytes,
+    /// The bytes of an inline object; empty for every other home.
+    pub inline: Bytes,
+}
+
+/// A row as an acceptor hands it out. The inline bytes are asked for on their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Ballot, digest and committed flag.
+    pub head: RowHead,
+    /// The encoded value without its inline bytes; absent where only the head was asked for.
+    pub value: Option<Bytes>,
+}
+
+/// Asks an acceptor to promise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prepare {
+    /// The ballot to promise.
+    pub ballot: Ballot,
+}
+
+/// Asks an acceptor to accept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accept {
+    /// The ballot that was prepared.
+    pub ballot: Ballot,
+    /// The value.
+    pub value: Encoded,
+    /// The data ids that this value names and the value that the proposer's prepare found does not.
+    pub introduces: Vec<DataId>,
+}
+
+/// An acceptor's promise, or its answer to a read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vote {
+    /// What it holds for the key; `None` is a vote for nothing.
+    pub row: Option<Row>,
+    /// At or below this ballot the acceptor has nothing, and will accept nothing.
+    pub floor: Ballot,
+}
+
+/// Who answered, sent with every vote and every refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answerer {
+    /// In which life the volume is; replies of older ones are discarded.
+    pub incarnation: Incarnation,
+    /// The volume's highest durable sequence, which its peers log.
+    pub durable: Sequence,
+}
+
+/// Why an acceptor does not vote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The ballot is at or below what the acceptor promised, accepted, or may have promised before
+    /// it restarted. A ballot above `bound` may succeed.
+    #[error("ballot refused, bound {bound:?}")]
+    Below {
+        /// The highest ballot that the acceptor may have promised.
+        bound: Ballot,
+    },
+    /// The ballot's time is implausibly far ahead; `latest` is the highest that is accepted.
+    #[error("ballot too far ahead")]
+    TooFarAhead {
+        /// The latest time that the acceptor takes.
+        latest: Timestamp,
+    },
+    /// The acceptor has seen a newer topology for this slot.
+    #[error("stale epoch")]
+    StaleEpoch {
+        /// The highest epoch that it has seen.
+        epoch: crate::id::Epoch,
+    },
+    /// The bucket is sealed: it is being deleted, or gone.
+    #[error("bucket sealed")]
+    Sealed,
+    /// The accept introduces data born before the acceptor's data floor.
+    #[error("data born before {floor:?}")]
+    DataTooOld {
+        /// The acceptor's data floor.
+        floor: Timestamp,
+    },
+    /// The volume lost its state and does not vote yet.
+    #[error("recovering")]
+    Recovering,
+}

@@ -1,0 +1,156 @@
+//! The seam to the disk, and what each call promises about durability.
+//!
+//! Two real implementations: [`real`](self) files on Linux, and a faulty in-memory disk that tears,
+//! loses, rots, fills up and cuts the power. What is written is durable only after the file's
+//! `sync_data`; a name (created, renamed, removed) only after its directory's `sync_dir`. Between
+//! the two a crash may keep any subset of the writes, in pieces of a sector.
+
+use std::io::{self, IoSlice};
+use std::path::Path;
+use std::sync::Arc;
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenMode {
+    /// An existing file, for reading.
+    Read,
+    /// An existing file, for reading and writing.
+    Write,
+    /// A file that must not exist yet, for reading and writing.
+    CreateNew,
+}
+
+/// An entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name, without the directory.
+    pub name: String,
+    /// Whether it is a directory itself.
+    pub is_dir: bool,
+}
+
+/// What tells one file from another at the same path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileId {
+    /// The filesystem.
+    pub device: u64,
+    /// The inode on it.
+    pub inode: u64,
+}
+
+/// Space of the filesystem that holds a directory, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// All of it.
+    pub total: u64,
+    /// What an unprivileged process may still use.
+    pub free: u64,
+}
+
+/// Directories and names.
+pub trait Disk: Send + Sync + std::fmt::Debug {
+    /// Opens or creates a file. A created name is durable after [`Disk::sync_dir`].
+    ///
+    /// # Errors
+    /// As the system says; `AlreadyExists` for [`OpenMode::CreateNew`] on a taken name.
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// Makes a directory and its parents; succeeds when it is there.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// Gives a file another name, replacing what had it. Atomic; durable after [`Disk::sync_dir`].
+    ///
+    /// # Errors
+    /// As the system says.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file. Durable after [`Disk::sync_dir`].
+    ///
+    /// # Errors
+    /// As the system says; `NotFound` when it is not there.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Lists a directory, in no order.
+    ///
+    /// # Errors
+    /// As the system says; `NotFound` when it is not there.
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>>;
+
+    /// Makes the names in a directory durable.
+    ///
+    /// # Errors
+    /// As the system says. After an error the state of the names is unknown: never retried.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// Which file has this name.
+    ///
+    /// # Errors
+    /// As the system says; `NotFound` when none has.
+    fn file_id(&self, path: &Path) -> io::Result<FileId>;
+
+    /// Takes the exclusive lock of a file, creating it; the lock goes with the value.
+    ///
+    /// # Errors
+    /// `WouldBlock` when another process holds it.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
+
+    /// Space of the filesystem below a directory.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn space(&self, path: &Path) -> io::Result<Space>;
+}
+
+/// One open file. All calls take `&self`: positions are arguments.
+pub trait DiskFile: Send + Sync + std::fmt::Debug {
+    /// Reads up to `buffer.len()` bytes; fewer only at the end of the file.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// As [`DiskFile::read_at`], but only from memory.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the range is not in the page cache, or where the system cannot say.
+    fn read_cached_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes all the buffers, one behind the other. Durable after [`DiskFile::sync_data`].
+    ///
+    /// # Errors
+    /// As the system says; a part may have been written.
+    fn write_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> io::Result<()>;
+
+    /// Makes what was written, and the length needed to read it, durable.
+    ///
+    /// # Errors
+    /// As the system says. After an error the pages may be gone: the volume is failed, never retried.
+    fn sync_data(&self) -> io::Result<()>;
+
+    /// Reserves space, so that a later write cannot run out of it, and extends the file.
+    ///
+    /// # Errors
+    /// As the system says; `StorageFull` when there is no space.
+    fn allocate(&self, length: u64) -> io::Result<()>;
+
+    /// Sets the length.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn truncate(&self, length: u64) -> io::Result<()>;
+
+    /// The length in bytes.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn length(&self) -> io::Result<u64>;
+
+    /// Asks for a written range to go to the device early. A hint, without a promise.
+    fn write_back(&self, offset: u64, length: u64);
+
+    /// Asks for a range to leave the page cache, so that the next read comes from the device. A hint.
+    fn evict(&self, offset: u64, length: u64);
+}
