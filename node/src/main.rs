@@ -1,1 +1,3 @@
+//! Binary `sherd-node`.
+
 fn main() {}

@@ -1,0 +1,166 @@
+//! Why a verb of the store failed, by what the client is told. `s3/error.rs` holds the one match
+//! from here to S3's codes.
+
+use sherd_core::record::ChecksumAlgorithm;
+
+/// A verb failed. Unless it says otherwise, nothing changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// What was named is not there.
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// The request contradicts itself, its limits, or what is stored.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The body did not arrive as announced.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// A condition of the request does not hold.
+    #[error("precondition failed: {header}")]
+    PreconditionFailed {
+        /// The header that failed.
+        header: &'static str,
+    },
+    /// The reader has this version already (304).
+    #[error("not modified")]
+    NotModified {
+        /// What the reader has.
+        etag: String,
+        /// When it was made, in milliseconds since the Unix epoch.
+        modified_ms: u64,
+    },
+    /// The bucket's name is taken by this owner already.
+    #[error("bucket already owned by you")]
+    BucketAlreadyOwnedByYou,
+    /// The bucket still has objects, or writes under way.
+    #[error("bucket not empty")]
+    BucketNotEmpty,
+    /// Too much at once, or too few volumes: come back later.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// No space for new data; deletes still work.
+    #[error("insufficient storage")]
+    Full,
+    /// The change may or may not take effect: too many others came between.
+    #[error("outcome unknown")]
+    OutcomeUnknown,
+    /// The node broke one of its own invariants; said once in the log with the request's id.
+    #[error("internal: {what}")]
+    Internal {
+        /// Which.
+        what: String,
+    },
+}
+
+/// What was named is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Missing {
+    /// No such bucket.
+    #[error("no such bucket")]
+    Bucket,
+    /// No such key.
+    #[error("no such key")]
+    Key,
+    /// No such version of the key.
+    #[error("no such version")]
+    Version,
+    /// No such upload.
+    #[error("no such upload")]
+    Upload,
+}
+
+/// The request is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Invalid {
+    /// The range lies behind the end.
+    #[error("range not satisfiable")]
+    Range {
+        /// The object's size.
+        size: u64,
+    },
+    /// No such part number in the object.
+    #[error("invalid part number")]
+    PartNumber,
+    /// Complete names a part that was not uploaded, or with another ETag or checksum.
+    #[error("invalid part {number}")]
+    Part {
+        /// The number it was listed under.
+        number: u16,
+    },
+    /// Complete lists parts out of order.
+    #[error("parts out of order")]
+    PartOrder,
+    /// A part other than the last is under 5 MiB.
+    #[error("part {number} is too small")]
+    PartTooSmall {
+        /// Its number.
+        number: u16,
+        /// Its size.
+        size: u64,
+        /// Its ETag.
+        etag: String,
+    },
+    /// More bytes than one PUT, part or object may have.
+    #[error("entity too large")]
+    TooLarge {
+        /// What was asked for.
+        size: u64,
+        /// What is allowed.
+        max: u64,
+    },
+    /// Too many uploads are open on one key.
+    #[error("too many open uploads on one key")]
+    TooManyUploads,
+    /// A copy onto itself that changes nothing.
+    #[error("copy onto itself without a change")]
+    CopyOntoItself,
+    /// The bucket's name breaks the rules.
+    #[error("invalid bucket name")]
+    BucketName,
+    /// An argument has a value that the operation does not take.
+    #[error("invalid argument {name}")]
+    Argument {
+        /// The header or parameter.
+        name: &'static str,
+    },
+}
+
+/// The body is not what was announced.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyError {
+    /// Content-MD5 differs.
+    #[error("Content-MD5 differs")]
+    BadDigest,
+    /// A checksum header or trailer differs.
+    #[error("{0:?} differs")]
+    ChecksumMismatch(ChecksumAlgorithm),
+    /// Fewer or more bytes than announced.
+    #[error("{got} bytes instead of {expected}")]
+    Length {
+        /// Announced.
+        expected: u64,
+        /// Arrived.
+        got: u64,
+    },
+    /// The stream itself failed: signature, framing, deadline, or a lost connection. The source is
+    /// the protocol layer's.
+    #[error("body stream")]
+    Stream(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Not at this moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unavailable {
+    /// Too few volumes of the key's set answer: writes need A, reads P.
+    #[error("too few volumes")]
+    Quorum,
+    /// Too few verified shards of the data can be reached.
+    #[error("too few shards")]
+    Data,
+    /// A queue or the buffer pool is full.
+    #[error("overloaded")]
+    Overloaded,
+}
+
+/// What the store's verbs return.
+pub type Result<T> = std::result::Result<T, Error>;

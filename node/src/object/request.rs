@@ -1,0 +1,416 @@
+//! What the verbs are asked and what they answer: the words between the S3 layer and the store.
+
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use std::ops::Range;
+
+use sherd_core::id::{ObjectKey, UploadId};
+use sherd_core::record::{Attributes, Checksum, ChecksumAlgorithm, ChecksumKind};
+
+/// A body on its way in. Its errors are the protocol layer's own.
+pub type BodyStream =
+    BoxStream<'static, std::result::Result<Bytes, Box<dyn std::error::Error + Send + Sync>>>;
+
+/// A body on its way out: verified bytes, in order.
+pub type ByteStream = BoxStream<'static, super::Result<Bytes>>;
+
+/// A bucket's name and an object's key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectName {
+    /// The bucket.
+    pub bucket: ObjectKey,
+    /// The key.
+    pub key: ObjectKey,
+}
+
+/// Which entity tags a condition names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EtagMatch {
+    /// `*`: any version at all.
+    Any,
+    /// One of these, without quotes.
+    OneOf(Vec<String>),
+}
+
+impl EtagMatch {
+    /// Whether `etag` (`None` where nothing is) is named.
+    pub fn matches(&self, etag: Option<&str>) -> bool {
+        match (self, etag) {
+            (_, None) => false,
+            (Self::Any, Some(_)) => true,
+            (Self::OneOf(tags), Some(etag)) => tags.iter().any(|tag| tag == etag),
+        }
+    }
+}
+
+/// Conditions on a write: judged together with it, atomically.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WriteConditions {
+    /// The current version must be one of these.
+    pub if_match: Option<EtagMatch>,
+    /// The current version must be none of these.
+    pub if_none_match: Option<EtagMatch>,
+}
+
+/// Conditions on a read (RFC 9110, section 13), times in seconds since the Unix epoch.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ReadConditions {
+    /// The version must be one of these, or 412.
+    pub if_match: Option<EtagMatch>,
+    /// The version must be none of these, or 304.
+    pub if_none_match: Option<EtagMatch>,
+    /// The version must be newer, or 304.
+    pub if_modified_since: Option<u64>,
+    /// The version must not be newer, or 412.
+    pub if_unmodified_since: Option<u64>,
+}
+
+/// A checksum that the client announced.
+pub enum ExpectedChecksum {
+    /// In a header.
+    Value(Checksum),
+    /// In the trailer: known when the body has ended.
+    Trailer {
+        /// Computed how.
+        algorithm: ChecksumAlgorithm,
+        /// Asked after the last byte; `None` when the trailer never came.
+        value: Box<dyn FnOnce() -> Option<Bytes> + Send>,
+    },
+}
+
+impl std::fmt::Debug for ExpectedChecksum {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Value(checksum) => write!(f, "Value({checksum:?})"),
+            Self::Trailer { algorithm, .. } => write!(f, "Trailer({algorithm:?})"),
+        }
+    }
+}
+
+/// A body and what the client said about it.
+pub struct Upload {
+    /// Its length in bytes, without framing.
+    pub size: u64,
+    /// Its bytes.
+    pub body: BodyStream,
+    /// Content-MD5.
+    pub md5: Option<[u8; 16]>,
+    /// The checksum announced in header or trailer.
+    pub checksum: Option<ExpectedChecksum>,
+}
+
+impl std::fmt::Debug for Upload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Upload").field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+/// What a write made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The entity tag, without quotes.
+    pub etag: String,
+    /// When, in milliseconds since the Unix epoch.
+    pub modified_ms: u64,
+    /// The checksums stored.
+    pub checksums: Vec<Checksum>,
+}
+
+/// What a version is, without its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectInfo {
+    /// Bytes of the whole object.
+    pub size: u64,
+    /// The entity tag, without quotes.
+    pub etag: String,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub modified_ms: u64,
+    /// System headers and user metadata.
+    pub attributes: Attributes,
+    /// The checksums stored; those of the part when one part was asked for.
+    pub checksums: Vec<Checksum>,
+    /// Parts of a multipart object.
+    pub parts: Option<u16>,
+}
+
+/// Which bytes of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Span {
+    /// All of them.
+    Whole,
+    /// From the first to the last named, both included; `None` is the end.
+    From {
+        /// First byte.
+        first: u64,
+        /// Last byte.
+        last: Option<u64>,
+    },
+    /// The last so many.
+    Suffix {
+        /// How many.
+        length: u64,
+    },
+    /// One part of a multipart object.
+    Part {
+        /// 1 to 10,000.
+        number: u16,
+    },
+}
+
+/// A read of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadRequest {
+    /// Which object.
+    pub name: ObjectName,
+    /// Which bytes.
+    pub span: Span,
+    /// Conditions.
+    pub conditions: ReadConditions,
+}
+
+/// An object with (some of) its bytes.
+pub struct ObjectRead {
+    /// What it is.
+    pub info: ObjectInfo,
+    /// Which bytes the body holds; empty for an empty object.
+    pub range: Range<u64>,
+    /// The bytes. An error ends the connection: it never looks like a complete body.
+    pub body: ByteStream,
+}
+
+impl std::fmt::Debug for ObjectRead {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ObjectRead")
+            .field("info", &self.info)
+            .field("range", &self.range)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A write of an object.
+#[derive(Debug)]
+pub struct PutRequest {
+    /// Which object.
+    pub name: ObjectName,
+    /// System headers and user metadata.
+    pub attributes: Attributes,
+    /// Conditions, judged atomically with the write.
+    pub conditions: WriteConditions,
+    /// The body.
+    pub upload: Upload,
+}
+
+/// A copy within the store.
+#[derive(Debug, Clone)]
+pub struct CopyRequest {
+    /// From where.
+    pub source: ObjectName,
+    /// Conditions on the source.
+    pub source_conditions: ReadConditions,
+    /// To where.
+    pub target: ObjectName,
+    /// Conditions on the target, judged atomically with the write.
+    pub conditions: WriteConditions,
+    /// New headers and metadata; `None` copies the source's.
+    pub attributes: Option<Attributes>,
+    /// A checksum to compute anew.
+    pub checksum: Option<ChecksumAlgorithm>,
+}
+
+/// A page of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListRequest {
+    /// The bucket.
+    pub bucket: ObjectKey,
+    /// Only keys that begin so.
+    pub prefix: String,
+    /// Rolls keys up to the first delimiter behind the prefix into one common prefix.
+    pub delimiter: Option<String>,
+    /// Only keys and common prefixes behind this one.
+    pub after: Option<String>,
+    /// At most so many keys and prefixes, 0 to 1000.
+    pub max_keys: u32,
+}
+
+/// One entry of a listing, in key order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListEntry {
+    /// An object.
+    Object {
+        /// Its key.
+        key: ObjectKey,
+        /// What it is; attributes are left empty.
+        info: ObjectInfo,
+    },
+    /// A common prefix, delimiter included.
+    Prefix(String),
+}
+
+/// A page of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListPage {
+    /// In key order.
+    pub entries: Vec<ListEntry>,
+    /// The `after` of the next page; `None` on the last.
+    pub next: Option<String>,
+}
+
+/// A bucket as S3 shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BucketInfo {
+    /// Its name.
+    pub name: ObjectKey,
+    /// When it was created, in milliseconds since the Unix epoch.
+    pub created_ms: u64,
+    /// Where it says it is; empty for the default region.
+    pub location: String,
+}
+
+/// A page of buckets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BucketPage {
+    /// In name order.
+    pub buckets: Vec<BucketInfo>,
+    /// The `after` of the next page; `None` on the last.
+    pub next: Option<String>,
+}
+
+/// An upload to begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateUpload {
+    /// Which object it will become.
+    pub name: ObjectName,
+    /// System headers and user metadata of the object.
+    pub attributes: Attributes,
+    /// The checksum that its parts carry, and what the object's covers.
+    pub checksum: Option<(ChecksumAlgorithm, ChecksumKind)>,
+}
+
+/// Names a part of an open upload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartName {
+    /// The object it will belong to.
+    pub name: ObjectName,
+    /// The upload.
+    pub upload: UploadId,
+    /// 1 to 10,000.
+    pub number: u16,
+}
+
+/// A part copied from an object.
+#[derive(Debug, Clone)]
+pub struct CopyPart {
+    /// Which part it becomes.
+    pub part: PartName,
+    /// From where.
+    pub source: ObjectName,
+    /// Which bytes: [`Span::Whole`] or [`Span::From`] with a last byte.
+    pub span: Span,
+    /// Conditions on the source.
+    pub source_conditions: ReadConditions,
+}
+
+/// A part as Complete lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedPart {
+    /// 1 to 10,000, ascending.
+    pub number: u16,
+    /// Its ETag, without quotes.
+    pub etag: String,
+    /// Its checksum, where the client sent it.
+    pub checksum: Option<Checksum>,
+}
+
+/// Completes an upload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompleteUpload {
+    /// The object.
+    pub name: ObjectName,
+    /// The upload.
+    pub upload: UploadId,
+    /// Its parts.
+    pub parts: Vec<ListedPart>,
+    /// The checksum of the whole, where the client sent it.
+    pub checksum: Option<Checksum>,
+    /// The size of the whole (x-amz-mp-object-size), where the client sent it.
+    pub size: Option<u64>,
+    /// Conditions, judged atomically with the completion.
+    pub conditions: WriteConditions,
+}
+
+/// Parts of an open upload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartPage {
+    /// In number order.
+    pub parts: Vec<PartInfo>,
+    /// The checksum that the upload asked for.
+    pub checksum: Option<(ChecksumAlgorithm, ChecksumKind)>,
+    /// The `after` of the next page; `None` on the last.
+    pub next: Option<u16>,
+}
+
+/// One uploaded part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartInfo {
+    /// Its number.
+    pub number: u16,
+    /// Its bytes.
+    pub size: u64,
+    /// Its entity tag, without quotes.
+    pub etag: String,
+    /// When it was uploaded, in milliseconds since the Unix epoch.
+    pub modified_ms: u64,
+    /// Its checksum.
+    pub checksum: Option<Checksum>,
+}
+
+/// Open uploads of a bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListUploads {
+    /// The bucket.
+    pub bucket: ObjectKey,
+    /// Only keys that begin so.
+    pub prefix: String,
+    /// Rolls keys up as in [`ListRequest`].
+    pub delimiter: Option<String>,
+    /// Only uploads behind this key (and, with the same key, behind this upload).
+    pub after: Option<(String, Option<UploadId>)>,
+    /// At most so many uploads and prefixes, 0 to 1000.
+    pub max_uploads: u32,
+}
+
+/// One entry of a listing of uploads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UploadEntry {
+    /// An open upload.
+    Upload {
+        /// The object's key.
+        key: ObjectKey,
+        /// The upload.
+        id: UploadId,
+        /// When it was begun, in milliseconds since the Unix epoch.
+        initiated_ms: u64,
+        /// The checksum it asked for.
+        checksum: Option<(ChecksumAlgorithm, ChecksumKind)>,
+    },
+    /// A common prefix, delimiter included.
+    Prefix(String),
+}
+
+/// A page of open uploads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UploadPage {
+    /// By key, then by the time they were begun.
+    pub entries: Vec<UploadEntry>,
+    /// The `after` of the next page; `None` on the last.
+    pub next: Option<(String, Option<UploadId>)>,
+}
+
+/// What came of one key in a batched delete.
+#[derive(Debug)]
+pub struct DeleteOutcome {
+    /// Its key.
+    pub key: ObjectKey,
+    /// Deleted (or not there), or why not.
+    pub result: super::Result<()>,
+}
