@@ -4,6 +4,7 @@
 //! has a file of its own, and reads downwards: `stripe` for bytes, `register` for the state of a
 //! key, `peer` for the volumes below both.
 
+mod digest;
 mod error;
 mod request;
 

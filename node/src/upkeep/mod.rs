@@ -1,0 +1,31 @@
+//! Background work: what keeps the promises when something broke.
+//!
+//! The data path reports damage and never waits for upkeep; upkeep uses the same `register`,
+//! `stripe` and `peer` calls as requests do, under a budget of its own.
+
+use sherd_core::heal::HealEntry;
+use sherd_core::id::RegisterKey;
+use sherd_core::record::DataRef;
+
+use tokio::sync::mpsc;
+
+/// Takes reports of damage from the data path. Never blocks: a report that finds the queue full is
+/// dropped and counted, and the scrubber finds the damage again.
+#[derive(Debug, Clone)]
+pub struct Damage {
+    reports: mpsc::Sender<Report>,
+}
+
+/// Something that a request found broken, or left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Report {
+    /// Shards of this data are missing or rotten, or rows of this key behind (no data).
+    Heal(HealEntry),
+    /// Data that a committed value replaced: it goes after its grace and the last reader's pin.
+    Superseded {
+        /// The register that named it.
+        key: RegisterKey,
+        /// What it named.
+        data: Vec<DataRef>,
+    },
+}
