@@ -138,10 +138,9 @@ impl Registers {
     pub(crate) async fn change<E>(
         &self,
         begun: Begun,
-        staged: Option<Staged>,
+        staged: &mut Option<Staged>,
         mut decide: impl FnMut(Option<&Found>) -> Result<Proposal, E>,
     ) -> Result<Changed, ChangeError<E>> {
-        let mut staged = staged;
         let mut change = self.new_change();
         let mut begun = begun;
         loop {
@@ -168,7 +167,7 @@ impl Registers {
                     }
                 },
             };
-            let (value, accepted) = change.propose(&ready, proposal, &mut staged).await?;
+            let (value, accepted) = change.propose(&ready, proposal, staged).await?;
             match accepted {
                 Accepted::Committed => return Ok(Changed { replaced: ready.found, value }),
                 other => begun = change.again(ready.begun.target, other).await?,
