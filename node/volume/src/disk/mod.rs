@@ -6,6 +6,7 @@
 //! the two a crash may keep any subset of the writes, in pieces of a sector.
 
 pub mod faulty;
+pub mod real;
 
 use std::io::{self, IoSlice};
 use std::path::Path;
