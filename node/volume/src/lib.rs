@@ -1,5 +1,6 @@
 //! One volume: a directory that keeps registers and shards through every crash.
 
+pub mod buffer;
 pub mod disk;
 pub mod error;
 pub mod index;
