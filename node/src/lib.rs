@@ -1,3 +1,1 @@
 //! The node: modules stand in the order in which a PUT meets them.
-
-pub mod object;

@@ -22,10 +22,7 @@ use crate::stripe::{Placement, Staged, StripeWriter, Syncing};
 /// A body whose bytes have all arrived and are what the client announced.
 #[derive(Debug)]
 pub(super) struct Received {
-    /// Its length.
-    pub(super) size: u64,
-    /// Its digests.
-    pub(super) digests: DigestValues,
+    digests: DigestValues,
     bytes: Arrived,
 }
 
@@ -114,11 +111,14 @@ impl Objects {
             return Err(Invalid::TooLarge { size, max: limits::PUT_BYTES_MAX }.into());
         }
         let announced = checksum.as_ref().map(ExpectedChecksum::algorithm);
-        let mut digests = Digests::new(announced.into_iter().chain(extra.filter(|extra| Some(*extra) != announced)));
+        let mut digests =
+            Digests::new(announced.into_iter().chain(extra.filter(|extra| Some(*extra) != announced)));
         let mut sink = match self.inner.stripes.placement(key, size) {
             _ if size == 0 => Sink::Inline(BytesMut::new()),
             Placement::Inline if key.part.is_none() => Sink::Inline(BytesMut::with_capacity(capacity(size))),
-            Placement::Inline => Sink::Coded(Box::new(self.inner.stripes.write(key, size, small_home()).await?)),
+            Placement::Inline => {
+                Sink::Coded(Box::new(self.inner.stripes.write(key, size, small_home()).await?))
+            }
             Placement::Coded(home) => Sink::Coded(Box::new(self.inner.stripes.write(key, size, home).await?)),
         };
         let got = fill(&mut sink, body, size, &mut digests).await?;
@@ -131,7 +131,7 @@ impl Objects {
             Sink::Inline(bytes) => Arrived::Inline(bytes.freeze()),
             Sink::Coded(writer) => Arrived::Coded(Box::new(writer.seal().await?)),
         };
-        Ok(Received { size, digests, bytes })
+        Ok(Received { digests, bytes })
     }
 }
 

@@ -59,8 +59,11 @@ mod tests {
 
     #[test]
     fn a_differing_tag_outweighs_an_unmodified_date() {
-        let conditions =
-            ReadConditions { if_none_match: one("a"), if_modified_since: Some(9), ..ReadConditions::default() };
+        let conditions = ReadConditions {
+            if_none_match: one("a"),
+            if_modified_since: Some(9),
+            ..ReadConditions::default()
+        };
         assert!(judge_read(&conditions, "b", 1_000).is_ok());
         assert!(matches!(judge_read(&conditions, "a", 99_000), Err(Error::NotModified { .. })));
     }

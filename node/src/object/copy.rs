@@ -3,11 +3,10 @@
 use futures::StreamExt;
 
 use sherd_core::id::RegisterKey;
-use sherd_core::record::ChecksumAlgorithm;
 
 use super::put::NewContent;
 use super::{
-    CopyPart, CopyRequest, Invalid, ObjectRead, Objects, PartName, ReadRequest, Result, Span, Upload, Written,
+    CopyPart, CopyRequest, Invalid, ObjectRead, Objects, ReadRequest, Result, Span, Upload, Written,
 };
 
 impl Objects {
@@ -54,21 +53,12 @@ impl Objects {
         }
         let size = range.end - range.start;
         let upload = Upload { size, body: stream_on(body), md5: None, checksum: None };
-        self.store_part(part, upload).await
-    }
-
-    /// The checksum that a copied part carries is the upload's own.
-    pub(super) async fn store_part(&self, part: PartName, upload: Upload) -> Result<Written> {
         self.put_part(part, upload).await
     }
 }
 
 /// What is read becomes what is written; an error on the way is the body's.
 fn stream_on(body: super::ByteStream) -> super::BodyStream {
-    body.map(|bytes| bytes.map_err(|error| Box::new(error) as Box<dyn std::error::Error + Send + Sync>)).boxed()
-}
-
-/// The algorithm of an upload, to be computed over each of its parts.
-pub(super) fn part_algorithm(checksum: Option<(ChecksumAlgorithm, sherd_core::record::ChecksumKind)>) -> Option<ChecksumAlgorithm> {
-    checksum.map(|(algorithm, _)| algorithm)
+    body.map(|bytes| bytes.map_err(|error| Box::new(error) as Box<dyn std::error::Error + Send + Sync>))
+        .boxed()
 }

@@ -10,7 +10,8 @@ use sherd_core::record::{self, Body, Content, DataRef, PartRef, Version};
 
 use super::condition::judge_read;
 use super::{
-    ByteStream, Error, Invalid, Missing, ObjectInfo, ObjectRead, Objects, ReadRequest, Result, Span, Unavailable,
+    ByteStream, Error, Invalid, Missing, ObjectInfo, ObjectRead, Objects, ReadRequest, Result, Span,
+    Unavailable,
 };
 use crate::register::Found;
 use crate::stripe;
@@ -83,7 +84,11 @@ impl Objects {
     }
 
     /// The parts of a multipart object; `None` for any other.
-    pub(super) async fn parts_of(&self, key: &RegisterKey, content: &Content) -> Result<Option<Vec<PartRef>>> {
+    pub(super) async fn parts_of(
+        &self,
+        key: &RegisterKey,
+        content: &Content,
+    ) -> Result<Option<Vec<PartRef>>> {
         match &content.body {
             Body::Inline { .. } | Body::Data(_) => Ok(None),
             Body::Parts(parts) => Ok(Some(parts.clone())),
@@ -109,7 +114,8 @@ impl Objects {
         }
         Ok(match source {
             Source::Inline(bytes) => {
-                let out_of_bounds = || Error::Internal { what: "inline bytes are shorter than the object".to_owned() };
+                let out_of_bounds =
+                    || Error::Internal { what: "inline bytes are shorter than the object".to_owned() };
                 let start = usize::try_from(range.start).map_err(|_| out_of_bounds())?;
                 let end = usize::try_from(range.end).map_err(|_| out_of_bounds())?;
                 if end > bytes.len() {
@@ -117,9 +123,9 @@ impl Objects {
                 }
                 stream::once(async move { Ok(bytes.slice(start..end)) }).boxed()
             }
-            Source::Data(data) => {
-                stripe::read(&self.inner.stripes, key, data, range).map(|bytes| bytes.map_err(Error::from)).boxed()
-            }
+            Source::Data(data) => stripe::read(&self.inner.stripes, key, data, range)
+                .map(|bytes| bytes.map_err(Error::from))
+                .boxed(),
             Source::Parts(parts) => {
                 let stripes = self.inner.stripes.clone();
                 let key = key.clone();
@@ -197,7 +203,9 @@ impl From<stripe::ReadError> for Error {
         match error {
             stripe::ReadError::Shards => Unavailable::Data.into(),
             stripe::ReadError::Overloaded => Unavailable::Overloaded.into(),
-            stripe::ReadError::Geometry => Self::Internal { what: "a version names an unknown code".to_owned() },
+            stripe::ReadError::Geometry => {
+                Self::Internal { what: "a version names an unknown code".to_owned() }
+            }
         }
     }
 }

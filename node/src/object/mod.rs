@@ -4,18 +4,18 @@
 //! has a file of its own, and reads downwards: `stripe` for bytes, `register` for the state of a
 //! key, `peer` for the volumes below both.
 
-mod bucket;
-mod put;
 mod body;
-mod digest;
+mod bucket;
 mod condition;
-mod get;
-mod delete;
 mod copy;
+mod delete;
+mod digest;
+mod error;
+mod get;
 mod list;
 mod multipart;
+mod put;
 mod request;
-mod error;
 
 use std::sync::Arc;
 
@@ -34,9 +34,12 @@ pub use error::{BodyError, Error, Invalid, Missing, Result, Unavailable};
 pub use request::{
     BodyStream, BucketInfo, BucketPage, ByteStream, CompleteUpload, CopyPart, CopyRequest, CreateUpload,
     DeleteOutcome, EtagMatch, ExpectedChecksum, ListEntry, ListPage, ListRequest, ListUploads, ListedPart,
-    ObjectInfo, ObjectName, ObjectRead, PartInfo, PartName, PartPage, PutRequest, ReadConditions, ReadRequest,
-    Span, Upload, UploadEntry, UploadPage, WriteConditions, Written,
+    ObjectInfo, ObjectName, ObjectRead, PartInfo, PartName, PartPage, PutRequest, ReadConditions,
+    ReadRequest, Span, Upload, UploadEntry, UploadPage, WriteConditions, Written,
 };
+
+/// Times that a request is tried again because its bucket was sealed and opened meanwhile.
+const SEALED_TRIES: usize = 16;
 
 /// The store, as every gateway of this process uses it. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -85,13 +88,13 @@ impl Objects {
 
     /// Reads a register under a bucket; a seal sends it back to the bucket's register.
     async fn find(&self, bucket: &ObjectKey, key: &RegisterKey) -> Result<Option<Found>> {
-        loop {
+        for _ in 0..SEALED_TRIES {
             match self.inner.registers.read(key).await {
-                Ok(found) => return Ok(found),
                 Err(Failure::Sealed) => self.wait_unsealed(bucket, key.bucket).await?,
-                Err(failure) => return Err(failure.into()),
+                other => return Ok(other?),
             }
         }
+        Err(Unavailable::Quorum.into())
     }
 
     /// Changes a register under a bucket; `Ok(Err(_))` is the caller's own refusal.
@@ -105,7 +108,7 @@ impl Objects {
     ) -> Result<std::result::Result<Changed, E>> {
         let mut staged = staged;
         let mut begun = begun;
-        loop {
+        for _ in 0..SEALED_TRIES {
             match self.inner.registers.change(begun, &mut staged, &mut decide).await {
                 Ok(changed) => return Ok(Ok(changed)),
                 Err(ChangeError::Refused(refusal)) => return Ok(Err(refusal)),
@@ -116,6 +119,7 @@ impl Objects {
                 Err(ChangeError::Failed(failure)) => return Err(failure.into()),
             }
         }
+        Err(Unavailable::Quorum.into())
     }
 
     /// As [`Self::change_or`], where the refusal is an error of the store.

@@ -41,12 +41,12 @@ impl Objects {
     ) -> Result<Written> {
         let modified_ms = self.now_ms();
         let version = content.version(modified_ms, &stored);
-        let written = Written {
-            etag: content.etag,
-            modified_ms,
-            checksums: content.checksums,
-        };
-        let heal = stored.missing().then(|| HealEntry { key: key.clone(), data: stored.data(), since_ms: modified_ms });
+        let written = Written { etag: content.etag, modified_ms, checksums: content.checksums };
+        let heal = stored.missing().then(|| HealEntry {
+            key: key.clone(),
+            data: stored.data(),
+            since_ms: modified_ms,
+        });
         let (inline, staged) = stored.split();
         let decide = |found: Option<&Found>| {
             let object = found.and_then(Found::object);

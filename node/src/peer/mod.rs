@@ -13,16 +13,15 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use sherd_core::heal::{HealEntry, HealId};
-use sherd_core::id::{Ballot, RegisterKey, ShardId, VolumeId};
+use sherd_core::id::{Ballot, BucketId, RegisterKey, Sequence, ShardId, UploadId, VolumeId};
 use sherd_core::record::Home;
 use sherd_core::register::{Accept, Prepare, Vote};
-use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, ShardFileHeader, Target};
+use sherd_volume::reader::{ChangedPage, ListPage, ListScan, RowPage, ScannedRow};
+use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, SeenShard, ShardFileHeader, Target};
 
 mod fanout;
-mod local;
 
 pub use fanout::Gather;
-pub use local::LocalPeer;
 
 /// A call to a volume failed, by what the caller can do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -106,9 +105,8 @@ impl<R: Unpin> Future for Pending<R> {
         match &mut self.0 {
             State::Ready(result) => Poll::Ready(result.take().expect("polled once after it is ready")),
             State::Waiting(receiver) => Pin::new(receiver).poll(context).map(|received| {
-                received.unwrap_or_else(|_| {
-                    Err(Error::Unreachable { reason: "the volume went away".to_owned() })
-                })
+                received
+                    .unwrap_or_else(|_| Err(Error::Unreachable { reason: "the volume went away".to_owned() }))
             }),
         }
     }
@@ -127,6 +125,41 @@ pub struct ShardRange {
     pub length: u64,
 }
 
+/// Which parts of which upload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartsScan {
+    /// The bucket of the upload's key.
+    pub bucket: BucketId,
+    /// The upload.
+    pub upload: UploadId,
+    /// Only parts above this number.
+    pub after: Option<u16>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// Which rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowScan {
+    /// Only rows behind this key, in the order of the scan.
+    pub after: Option<RegisterKey>,
+    /// At most so many.
+    pub limit: usize,
+    /// Whether the rows carry their values.
+    pub want_value: bool,
+}
+
+/// Which shards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShardScan {
+    /// Packed ones, or files.
+    pub home: Home,
+    /// Only shards above this one.
+    pub after: Option<ShardId>,
+    /// At most so many.
+    pub limit: usize,
+}
+
 /// A shard file being written: appends in order, then one finish. Dropped unfinished, the file is
 /// removed.
 pub trait ShardSink: Send + std::fmt::Debug {
@@ -140,10 +173,22 @@ pub trait ShardSink: Send + std::fmt::Debug {
 /// The volumes of one node, as another node (or this one) reaches them.
 pub trait Peer: Send + Sync + std::fmt::Debug {
     /// Asks for a promise.
-    fn prepare(&self, volume: VolumeId, target: &Target, prepare: Prepare, want_value: bool) -> Pending<Answer<Vote>>;
+    fn prepare(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        prepare: Prepare,
+        want_value: bool,
+    ) -> Pending<Answer<Vote>>;
 
     /// Asks to accept a value; an MRF entry becomes durable with it.
-    fn accept(&self, volume: VolumeId, target: &Target, accept: &Accept, heal: Option<&HealEntry>) -> Pending<Answer<()>>;
+    fn accept(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        accept: &Accept,
+        heal: Option<&HealEntry>,
+    ) -> Pending<Answer<()>>;
 
     /// Says that a value is committed. Lazy, and lost without harm.
     fn commit(&self, volume: VolumeId, key: &RegisterKey, ballot: Ballot);
@@ -155,7 +200,13 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
     fn inline(&self, volume: VolumeId, key: &RegisterKey, ballot: Ballot) -> Pending<Bytes>;
 
     /// Writes a packed shard, durably.
-    fn put_shard(&self, volume: VolumeId, shard: ShardId, key: &RegisterKey, payload: Vec<Bytes>) -> Pending<()>;
+    fn put_shard(
+        &self,
+        volume: VolumeId,
+        shard: ShardId,
+        key: &RegisterKey,
+        payload: Vec<Bytes>,
+    ) -> Pending<()>;
 
     /// Begins a shard file; `replace` for a heal, which puts it over a bad one when it is finished.
     fn create_shard(&self, volume: VolumeId, header: ShardFileHeader, replace: bool) -> Box<dyn ShardSink>;
@@ -166,8 +217,45 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
     /// Removes a shard; succeeds when it is not there.
     fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()>;
 
-    /// Walks rows in key order.
-    fn scan(&self, volume: VolumeId, request: &sherd_volume::ScanRequest) -> Pending<sherd_volume::ScanPage>;
+    /// The bytes of a shard, without reading it.
+    fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64>;
+
+    /// Verifies a whole shard where it is, and gives its bytes. Nothing but the answer travels.
+    fn verify_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64>;
+
+    /// One page of a listing, pending rows included.
+    fn list(&self, volume: VolumeId, request: &ListScan) -> Pending<Answer<ListPage>>;
+
+    /// The parts of one upload, in the order of their numbers.
+    fn parts(&self, volume: VolumeId, request: &PartsScan) -> Pending<Answer<Vec<ScannedRow>>>;
+
+    /// One page of all rows, tombstones and parts too: what recovery and upkeep walk.
+    fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>>;
+
+    /// One page of the keys whose row is younger than a sequence of that volume's log.
+    fn changed_since(
+        &self,
+        volume: VolumeId,
+        sequence: Sequence,
+        limit: usize,
+    ) -> Pending<Answer<ChangedPage>>;
+
+    /// One page of the rows that the volume does not know to be committed.
+    fn unsettled(
+        &self,
+        volume: VolumeId,
+        after: Option<&RegisterKey>,
+        limit: usize,
+    ) -> Pending<Vec<(RegisterKey, Ballot)>>;
+
+    /// One page of the MRF entries in the volume's log.
+    fn heals(&self, volume: VolumeId, after: Option<HealId>, limit: usize) -> Pending<Vec<(HealId, Bytes)>>;
+
+    /// One page of the shards that the volume holds, in the order of their ids.
+    fn shards(&self, volume: VolumeId, request: ShardScan) -> Pending<Vec<SeenShard>>;
+
+    /// What the volume guarantees durably.
+    fn guarantees(&self, volume: VolumeId) -> Pending<Answer<Guarantees>>;
 
     /// Changes what the volume guarantees.
     fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>>;

@@ -39,6 +39,7 @@ impl Registers {
     }
 
     async fn read_once(&self, key: &RegisterKey) -> Result<Settled, Failure> {
+        self.inner.metrics.register.read_rounds.inc();
         let target = self.inner.cluster.target(key.clone());
         let set = self.inner.cluster.set_of(key);
         let start = usize::from(target.slot.0) % set.reach.len();
@@ -51,7 +52,7 @@ impl Registers {
         let patience = Instant::now() + self.inner.patience.commit;
         let mut pause = FIRST_PAUSE;
         loop {
-            let lives = self.lives();
+            let lives = self.known_lives();
             let reading = Reading {
                 quorums: round.set.quorums(),
                 outstanding: round.outstanding() + unasked.len(),
@@ -93,7 +94,12 @@ impl Registers {
         }
     }
 
-    async fn with_value(&self, round: &Round<Vote>, target: &Target, head: FoundHead) -> Result<Settled, Failure> {
+    async fn with_value(
+        &self,
+        round: &Round<Vote>,
+        target: &Target,
+        head: FoundHead,
+    ) -> Result<Settled, Failure> {
         let value = self.value_of(&round.replies, &round.set, target, &head).await?;
         Ok(value.map_or(Settled::MovedOn, |mut found| {
             found.committed = true;
@@ -120,7 +126,9 @@ impl Registers {
         for place in holders_first(set, &head.holders) {
             let reach = &set.reach[place];
             let pending = reach.peer.read(reach.volume, target, true);
-            let Ok(Ok(answer)) = tokio::time::timeout(self.inner.patience.round, pending).await else { continue };
+            let Ok(Ok(answer)) = tokio::time::timeout(self.inner.patience.round, pending).await else {
+                continue;
+            };
             match &answer.result {
                 Ok(vote) => {
                     if let Some(bytes) = value_at(vote, head) {

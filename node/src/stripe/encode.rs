@@ -81,9 +81,10 @@ pub(crate) fn encode(code: &Code, data: &[Vec<Bytes>], mut parity: Vec<&mut [u8]
     let mut places = [(0_usize, 0_usize); SET_VOLUMES_MAX];
     let mut left = parity.first().map_or(0, |slice| slice.len());
     while left > 0 {
-        let window = data.iter().zip(&places).fold(left, |window, (list, (buffer, offset))| {
-            window.min(list[*buffer].len() - offset)
-        });
+        let window = data
+            .iter()
+            .zip(&places)
+            .fold(left, |window, (list, (buffer, offset))| window.min(list[*buffer].len() - offset));
         let mut columns: [&[u8]; SET_VOLUMES_MAX] = [&[]; SET_VOLUMES_MAX];
         for ((list, place), column) in data.iter().zip(&mut places).zip(&mut columns) {
             let buffer = &list[place.0];

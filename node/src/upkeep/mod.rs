@@ -45,3 +45,10 @@ impl Damage {
         drop(self.reports.try_send(Report::Heal(entry)));
     }
 }
+
+impl Damage {
+    /// Reports data that a committed value of `key` no longer names.
+    pub fn superseded(&self, key: &RegisterKey, data: Vec<DataRef>) {
+        drop(self.reports.try_send(Report::Superseded { key: key.clone(), data }));
+    }
+}

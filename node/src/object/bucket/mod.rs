@@ -147,7 +147,13 @@ impl Objects {
     }
 
     /// Moves a bucket from one phase to another, when it is still that bucket in that phase.
-    async fn move_bucket(&self, key: &RegisterKey, id: BucketId, from: BucketPhase, to: BucketPhase) -> Result<()> {
+    async fn move_bucket(
+        &self,
+        key: &RegisterKey,
+        id: BucketId,
+        from: BucketPhase,
+        to: BucketPhase,
+    ) -> Result<()> {
         self.change_bucket(key, |found| match living(found) {
             Some(bucket) if bucket.id == id && bucket.phase == from => {
                 Ok(proposal(Bucket { phase: to, ..bucket.clone() }))

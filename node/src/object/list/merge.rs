@@ -18,8 +18,10 @@ use bytes::Bytes;
 use sherd_core::id::{BucketId, ObjectKey};
 use sherd_core::record::{State, Value};
 use sherd_core::register::Refusal;
-use sherd_core::register::listing::{KeyDecision, Listed as Judged, PrefixDecision, decide_key, decide_prefix};
-use sherd_volume::{ListScan, Listed, ScannedRow};
+use sherd_core::register::listing::{
+    KeyDecision, Listed as Judged, PrefixDecision, decide_key, decide_prefix,
+};
+use sherd_volume::reader::{ListScan, Listed, ScannedRow};
 
 use crate::cluster::{Cluster, SetView};
 use crate::register::Failure;
@@ -86,8 +88,17 @@ struct SetScan {
 struct VolumeScan {
     place: usize,
     rows: VecDeque<Listed>,
-    /// Where the next page begins; `None` when the scan is complete.
-    next: Option<Option<Bytes>>,
+    /// Where the next page begins.
+    after: Option<Bytes>,
+    /// Whether there is no next page.
+    complete: bool,
+}
+
+impl VolumeScan {
+    /// Whether a page has to be fetched before its next name is known.
+    fn is_dry(&self) -> bool {
+        self.rows.is_empty() && !self.complete
+    }
 }
 
 fn name_of(listed: &Listed) -> &[u8] {
@@ -110,7 +121,8 @@ impl Merge {
             for set in &mut self.sets {
                 set.fill().await?;
             }
-            let Some(name) = self.sets.iter().filter_map(SetScan::lowest).min().map(Bytes::copy_from_slice) else {
+            let Some(name) = self.sets.iter().filter_map(SetScan::lowest).min().map(Bytes::copy_from_slice)
+            else {
                 return Ok(None);
             };
             match self.judge(&name) {
@@ -185,7 +197,8 @@ impl SetScan {
         let volumes = (0..voters).map(|place| VolumeScan {
             place,
             rows: VecDeque::new(),
-            next: Some(query.after.clone()),
+            after: query.after.clone(),
+            complete: false,
         });
         Self {
             set: Arc::clone(set),
@@ -202,25 +215,26 @@ impl SetScan {
 
     /// Whether some volume has to be asked before the next name is known.
     fn reseeking(&self) -> bool {
-        self.volumes.iter().any(|volume| volume.rows.is_empty() && volume.next.is_some())
+        self.volumes.iter().any(|volume| volume.is_dry())
     }
 
     /// Fetches a page for every volume that ran dry.
     async fn fill(&mut self) -> Result<(), Failure> {
         while self.reseeking() {
-            let dry = self.volumes.iter().enumerate().filter(|(_, scan)| scan.rows.is_empty() && scan.next.is_some());
+            let dry = self.volumes.iter().enumerate().filter(|(_, scan)| scan.is_dry());
             let asked: Vec<_> = dry
                 .map(|(index, scan)| {
                     let request = ListScan {
                         bucket: self.query.bucket,
                         epoch: self.epoch,
                         prefix: self.query.prefix.clone(),
-                        after: scan.next.clone().flatten(),
+                        after: scan.after.clone(),
                         delimiter: self.query.delimiter.clone(),
                         limit: self.query.wanted.clamp(1, SCAN_ROWS),
+                        deletion: None,
                     };
                     let reach = &self.set.reach[scan.place];
-                    (index, reach.peer.list(reach.volume, request))
+                    (index, reach.peer.list(reach.volume, &request))
                 })
                 .collect();
             for (index, pending) in asked {
@@ -229,7 +243,8 @@ impl SetScan {
                         Ok(page) if answer.from.votes => {
                             let scan = &mut self.volumes[index];
                             scan.rows = page.entries.into();
-                            scan.next = page.next.map(Some);
+                            scan.complete = page.next.is_none();
+                            scan.after = page.next;
                         }
                         Err(Refusal::Sealed) => return Err(Failure::Sealed),
                         Ok(_) | Err(_) => self.replace(index)?,
@@ -266,14 +281,18 @@ impl SetScan {
             };
             if behind {
                 volume.rows.clear();
-                volume.next = Some(Some(Bytes::copy_from_slice(after)));
+                volume.after = Some(Bytes::copy_from_slice(after));
+                volume.complete = false;
             }
         }
     }
 
     fn judge(&self, name: &[u8]) -> SetVerdict {
-        let entries: Vec<Option<&Listed>> =
-            self.volumes.iter().map(|volume| volume.rows.front().filter(|listed| name_of(listed) == name)).collect();
+        let entries: Vec<Option<&Listed>> = self
+            .volumes
+            .iter()
+            .map(|volume| volume.rows.front().filter(|listed| name_of(listed) == name))
+            .collect();
         let is_prefix = entries.iter().flatten().any(|listed| matches!(listed, Listed::Prefix { .. }));
         if is_prefix { self.judge_prefix(name, &entries) } else { self.judge_key(&entries) }
     }

@@ -13,14 +13,11 @@ use sherd_core::record::{State, Value};
 
 use super::get::info_of;
 use super::{
-    BucketInfo, BucketPage, Error, ListEntry, ListPage, ListRequest, ListUploads, Objects, Result, Unavailable,
-    UploadEntry, UploadPage,
+    BucketInfo, BucketPage, ListEntry, ListPage, ListRequest, ListUploads, Objects, Result, SEALED_TRIES,
+    Unavailable, UploadEntry, UploadPage,
 };
 use crate::register::Failure;
 use merge::{Merge, Name, Query, shows_bucket, shows_object, shows_uploads};
-
-/// Times that a page is begun anew because its bucket was sealed meanwhile.
-const SEALED_TRIES: usize = 8;
 
 /// One name that shows.
 enum Shown {
@@ -32,7 +29,7 @@ impl Objects {
     /// Lists one page of a bucket's keys.
     ///
     /// # Errors
-    /// Any of [`Error`].
+    /// Any of [`super::Error`].
     pub async fn list(&self, request: ListRequest) -> Result<ListPage> {
         let ListRequest { bucket, prefix, delimiter, after, max_keys } = request;
         let max = page_size(max_keys);
@@ -58,7 +55,7 @@ impl Objects {
     /// Lists one page of a bucket's open uploads.
     ///
     /// # Errors
-    /// Any of [`Error`].
+    /// Any of [`super::Error`].
     pub async fn list_uploads(&self, request: ListUploads) -> Result<UploadPage> {
         let ListUploads { bucket, prefix, delimiter, after, max_uploads } = request;
         let max = page_size(max_uploads);
@@ -97,7 +94,8 @@ impl Objects {
         let register = self.object_key(&name).await?;
         let Some(found) = self.find(bucket, &register).await? else { return Ok(Vec::new()) };
         let all = upload_entries(Shown::Key(key, found.value));
-        let behind = all.iter().position(|entry| matches!(entry, UploadEntry::Upload { id, .. } if *id == upload));
+        let behind =
+            all.iter().position(|entry| matches!(entry, UploadEntry::Upload { id, .. } if *id == upload));
         Ok(all.into_iter().skip(behind.map_or(0, |at| at + 1)).collect())
     }
 
@@ -109,7 +107,7 @@ impl Objects {
         max: u32,
     ) -> Result<BucketPage> {
         let max = usize::try_from(max).unwrap_or(usize::MAX).min(10_000);
-        let mut query = self.query(BucketId::SYSTEM, prefix, None, after.map(str::to_owned), shows_bucket);
+        let mut query = Self::query(BucketId::SYSTEM, prefix, None, after.map(str::to_owned), shows_bucket);
         query.wanted = max.saturating_add(1);
         let shown = self.names(query, max.saturating_add(1)).await?;
         let more = shown.len() > max;
@@ -130,7 +128,7 @@ impl Objects {
     ) -> Result<Vec<Shown>> {
         for _ in 0..SEALED_TRIES {
             let id = self.bucket_id(bucket).await?;
-            let mut query = self.query(id, prefix, delimiter, after.clone(), shows);
+            let mut query = Self::query(id, prefix, delimiter, after.clone(), shows);
             query.wanted = max;
             match self.names(query, max).await {
                 Err(Failure::Sealed) => self.wait_unsealed(bucket, id).await?,
@@ -141,7 +139,6 @@ impl Objects {
     }
 
     fn query(
-        &self,
         bucket: BucketId,
         prefix: &str,
         delimiter: Option<&str>,
@@ -167,11 +164,20 @@ impl Objects {
                 Name::Key { key, value } => shown.push(Shown::Key(key, *value)),
                 Name::Prefix(prefix) => shown.extend(text(&prefix).map(Shown::Prefix)),
                 Name::Unsure(key) => {
-                    let found = self.inner.registers.read(&RegisterKey::object(query.bucket, key.clone())).await?;
-                    shown.extend(found.filter(|found| (query.shows)(&found.value)).map(|found| Shown::Key(key, found.value)));
+                    let found =
+                        self.inner.registers.read(&RegisterKey::object(query.bucket, key.clone())).await?;
+                    shown.extend(
+                        found
+                            .filter(|found| (query.shows)(&found.value))
+                            .map(|found| Shown::Key(key, found.value)),
+                    );
                 }
                 Name::UnsurePrefix { prefix, witness, set } => {
-                    let found = self.inner.registers.read(&RegisterKey::object(query.bucket, witness.clone())).await?;
+                    let found = self
+                        .inner
+                        .registers
+                        .read(&RegisterKey::object(query.bucket, witness.clone()))
+                        .await?;
                     if found.is_some_and(|found| (query.shows)(&found.value)) {
                         shown.extend(text(&prefix).map(Shown::Prefix));
                         merge.pass(&prefix);

@@ -7,7 +7,8 @@ use md5::{Digest, Md5};
 use sherd_core::id::{DataId, ObjectKey, RegisterKey, UploadId, VersionId};
 use sherd_core::limits;
 use sherd_core::record::{
-    self, Body, Checksum, ChecksumAlgorithm, ChecksumKind, Content, Object, PartRef, State, Version, VersionKind,
+    self, Body, Checksum, ChecksumAlgorithm, ChecksumKind, Content, Object, PartRef, State, Version,
+    VersionKind,
 };
 
 use super::parts::{part_in, part_key};
@@ -186,7 +187,9 @@ fn total_size(parts: &[PartRef], announced: Option<u64>) -> Result<u64> {
         return Err(Invalid::TooLarge { size: total, max: limits::OBJECT_BYTES_MAX }.into());
     }
     match announced {
-        Some(announced) if announced != total => Err(Invalid::Argument { name: "x-amz-mp-object-size" }.into()),
+        Some(announced) if announced != total => {
+            Err(Invalid::Argument { name: "x-amz-mp-object-size" }.into())
+        }
         Some(_) | None => Ok(total),
     }
 }

@@ -30,7 +30,11 @@ fn without_upload(object: &Object, id: UploadId) -> Object {
 
 /// An object that is nothing any more is a tombstone.
 fn state_of(object: Object) -> State {
-    if object.versions.is_empty() && object.uploads.is_empty() { State::Tombstone } else { State::Object(object) }
+    if object.versions.is_empty() && object.uploads.is_empty() {
+        State::Tombstone
+    } else {
+        State::Object(object)
+    }
 }
 
 impl Objects {
@@ -50,7 +54,12 @@ impl Objects {
                 return Err(Invalid::TooManyUploads.into());
             }
             object.uploads.push(upload.clone());
-            Ok(Proposal { state: State::Object(object), inline: Inline::Kept, carried: Vec::new(), heal: None })
+            Ok(Proposal {
+                state: State::Object(object),
+                inline: Inline::Kept,
+                carried: Vec::new(),
+                heal: None,
+            })
         })
         .await?;
         Ok(id)
@@ -141,7 +150,12 @@ impl Objects {
     }
 }
 
-fn part_of(number: u16, digests: &DigestValues, wanted: Option<ChecksumAlgorithm>, stored: &Stored) -> PartRef {
+fn part_of(
+    number: u16,
+    digests: &DigestValues,
+    wanted: Option<ChecksumAlgorithm>,
+    stored: &Stored,
+) -> PartRef {
     let checksum = digests.checksums.iter().find(|checksum| Some(checksum.algorithm) == wanted).cloned();
     PartRef { number, md5: digests.md5, checksum, data: stored.data() }
 }

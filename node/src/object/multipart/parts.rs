@@ -5,6 +5,7 @@ use sherd_core::limits;
 use sherd_core::record::{Part, State, Value};
 
 use crate::object::{Objects, PartInfo, Result, Unavailable};
+use crate::peer::PartsScan;
 use crate::register::{Found, Inline, Proposal};
 
 /// What S3 shows of a part.
@@ -59,14 +60,20 @@ impl Objects {
 
     /// Part numbers behind `after` that P volumes name, in order, up to where all of them were
     /// scanned; empty at the end.
-    async fn part_numbers(&self, object: &RegisterKey, upload: UploadId, after: Option<u16>) -> Result<Vec<u16>> {
+    async fn part_numbers(
+        &self,
+        object: &RegisterKey,
+        upload: UploadId,
+        after: Option<u16>,
+    ) -> Result<Vec<u16>> {
         const PAGE: usize = 1000;
         let set = self.inner.cluster.set_of(object);
         let mut answered = 0;
         let mut horizon = limits::PARTS_MAX;
         let mut numbers = std::collections::BTreeSet::new();
         for reach in &set.reach {
-            let answer = reach.peer.parts(reach.volume, object.bucket, upload, after, PAGE).await;
+            let scan = PartsScan { bucket: object.bucket, upload, after, limit: PAGE };
+            let answer = reach.peer.parts(reach.volume, &scan).await;
             let Ok(answer) = answer else { continue };
             let Ok(rows) = answer.result else { continue };
             if !answer.from.votes {
@@ -87,7 +94,13 @@ impl Objects {
 
     /// Tombstones the parts of a closed upload, in the background; data that the object does not
     /// name is released. What a crash leaves of this, the sweeper finds.
-    pub(super) fn close_upload(&self, bucket: ObjectKey, object: RegisterKey, upload: UploadId, kept: Vec<DataId>) {
+    pub(super) fn close_upload(
+        &self,
+        bucket: ObjectKey,
+        object: RegisterKey,
+        upload: UploadId,
+        kept: Vec<DataId>,
+    ) {
         let objects = self.clone();
         self.inner.registers.tasks().spawn(async move {
             if let Err(error) = objects.tombstone_parts(&bucket, &object, upload, &kept).await {
