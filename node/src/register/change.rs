@@ -219,7 +219,8 @@ impl Registers {
     }
 }
 
-/// The change was finished by somebody who found it; what it replaced, they release.
+/// The change was finished by somebody who found it. Which of its tries that was, and so what it
+/// replaced, cannot be told: what it replaced is left to the sweeper.
 fn own(found: Option<Found>) -> Changed {
     let found = found.expect("a change in a value's history has a value");
     Changed { replaced: None, value: found.value }
@@ -296,7 +297,8 @@ impl Change<'_> {
         if let Some(staged) = staged.take() {
             staged.named();
         }
-        let encoded = Encoded { head: value.encode(), inline };
+        let head = value.try_encode().map_err(|over| self.failed(Failure::OverLimit(over)))?;
+        let encoded = Encoded { head, inline };
         let accept = Accept { ballot: ready.begun.ballot, value: encoded, introduces };
         let first = self.tries.is_none();
         self.note_try(ready.begun.ballot, value.changes.count);

@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{Ballot, ProposerId, RegisterKey, Timestamp, VolumeId};
-use sherd_core::record::{Body, Object, State, Value, VersionKind};
+use sherd_core::record::{Body, Object, OverLimit, State, Value, VersionKind};
 use sherd_core::register::quorum::Lives;
 use sherd_core::register::{Answerer, Digest};
 
@@ -43,6 +43,9 @@ pub(crate) enum Failure {
     /// The bucket is sealed: its register tells what became of it. Nothing was proposed.
     #[error("bucket sealed")]
     Sealed,
+    /// The value would grow past a limit. Nothing was proposed.
+    #[error(transparent)]
+    OverLimit(OverLimit),
     /// An accept was sent, and whether it takes effect cannot be told.
     #[error("outcome unknown")]
     OutcomeUnknown,
@@ -55,6 +58,8 @@ pub struct RegisterPatience {
     pub round: Duration,
     /// For a whole operation, its retries included.
     pub operation: Duration,
+    /// For the volumes asked first, before a read asks the others too.
+    pub hedge: Duration,
     /// For somebody else to commit the write that a read found: about two commit times.
     pub commit: Duration,
 }
@@ -64,6 +69,7 @@ impl Default for RegisterPatience {
         Self {
             round: Duration::from_secs(5),
             operation: Duration::from_secs(20),
+            hedge: Duration::from_millis(100),
             commit: Duration::from_millis(60),
         }
     }

@@ -62,7 +62,8 @@ impl Registers {
             match decide_read(&round.replies, reading) {
                 ReadDecision::Value(found) => return self.with_value(&round, &target, found).await,
                 ReadDecision::Absent => return Ok(Settled::Absent),
-                ReadDecision::Wait if round.outstanding() > 0 => round.next(self).await,
+                ReadDecision::Wait if round.outstanding() > 0 && unasked.len() == 0 => round.next(self).await,
+                ReadDecision::Wait if round.outstanding() > 0 && round.next_soon(self).await => {}
                 ReadDecision::Wait => {
                     for place in unasked.by_ref() {
                         ask(&mut round, place, &target, false);

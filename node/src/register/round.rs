@@ -55,6 +55,11 @@ impl<R: Unpin> Round<R> {
         self.gather.len()
     }
 
+    /// Waits for the next answer a little; says whether one came (or a volume failed).
+    pub(super) async fn next_soon(&mut self, registers: &Registers) -> bool {
+        tokio::time::timeout(registers.inner.patience.hedge, self.next(registers)).await.is_ok()
+    }
+
     /// Waits for the next answer. At the deadline whoever has not answered has failed.
     pub(super) async fn next(&mut self, registers: &Registers) {
         match tokio::time::timeout_at(self.deadline, self.gather.next()).await {

@@ -45,6 +45,8 @@ impl Default for Thresholds {
 pub struct Patience {
     /// For one shard append or read, before the volume counts as not answering.
     pub shard: Duration,
+    /// For a shard's bytes, before they are computed from the others'.
+    pub hedge: Duration,
     /// For the last shards once enough are durable.
     pub straggler: Duration,
     /// For a share of the buffer budget.
@@ -55,6 +57,7 @@ impl Default for Patience {
     fn default() -> Self {
         Self {
             shard: Duration::from_secs(10),
+            hedge: Duration::from_secs(1),
             straggler: Duration::from_millis(100),
             budget: Duration::from_secs(15),
         }

@@ -169,8 +169,7 @@ impl Reading {
 
     /// Waits for one shard's bytes; a failure is remembered and, where it is damage, reported.
     async fn wait(&mut self, shard: u8, pending: Pending<Vec<Bytes>>) -> Option<Vec<Bytes>> {
-        let patience = self.stripes.inner.patience.shard;
-        match tokio::time::timeout(patience, pending).await {
+        match tokio::time::timeout(self.stripes.inner.patience.hedge, pending).await {
             Ok(Ok(bytes)) => Some(bytes),
             Ok(Err(error)) => {
                 self.note(usize::from(shard), &error);
