@@ -152,6 +152,7 @@ impl From<Failure> for Error {
             Failure::Unavailable | Failure::Sealed => Unavailable::Quorum.into(),
             Failure::Overloaded => Unavailable::Overloaded.into(),
             Failure::Full => Self::Full,
+            Failure::OverLimit(over) => Invalid::Argument { name: over.field }.into(),
             Failure::OutcomeUnknown => Self::OutcomeUnknown,
         }
     }
