@@ -3,10 +3,7 @@
 //! `cli` and `config` say what is wanted, `run` is the process from start to end, `server` the
 //! listeners, `open` the place where the parts below meet.
 
-#![cfg_attr(
-    test,
-    allow(clippy::disallowed_methods, reason = "tests make files, tasks and clocks of their own")
-)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod cli;
 pub mod config;

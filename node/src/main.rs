@@ -1,6 +1,8 @@
 //! Binary `sherd-node`: arguments become a configuration, a configuration runs, the outcome becomes
 //! an exit code. What can be asked is in `cli`, what is valid in `config`, what happens in `run`.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 use std::io::Write as _;
 use std::process::ExitCode;
 

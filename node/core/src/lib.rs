@@ -8,6 +8,8 @@
 //! Modules stand in reading order: names first, then where things live, then what is stored, then
 //! who may change it.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod codec;
 pub mod env;
 pub mod heal;

@@ -1,5 +1,7 @@
 //! One volume: a directory that keeps registers and shards through every crash.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod disk;
 pub mod error;
 pub mod index;
