@@ -29,7 +29,7 @@ impl Registers {
         let deadline = Instant::now() + self.inner.patience.operation;
         loop {
             match self.read_once(key).await? {
-                Settled::Value(found) => return Ok(Some(found)),
+                Settled::Value(found) => return Ok(Some(*found)),
                 Settled::Absent => return Ok(None),
                 Settled::MovedOn if Instant::now() < deadline => {}
                 Settled::MovedOn => return Err(Failure::Unavailable),
@@ -104,7 +104,7 @@ impl Registers {
         let value = self.value_of(&round.replies, &round.set, target, &head).await?;
         Ok(value.map_or(Settled::MovedOn, |mut found| {
             found.committed = true;
-            Settled::Value(found)
+            Settled::Value(Box::new(found))
         }))
     }
 
@@ -165,7 +165,7 @@ impl Registers {
 
 /// What one read came to.
 enum Settled {
-    Value(Found),
+    Value(Box<Found>),
     Absent,
     /// The row changed between the vote and the value.
     MovedOn,

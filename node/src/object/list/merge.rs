@@ -215,7 +215,7 @@ impl SetScan {
 
     /// Whether some volume has to be asked before the next name is known.
     fn reseeking(&self) -> bool {
-        self.volumes.iter().any(|volume| volume.is_dry())
+        self.volumes.iter().any(VolumeScan::is_dry)
     }
 
     /// Fetches a page for every volume that ran dry.
