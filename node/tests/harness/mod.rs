@@ -1,0 +1,364 @@
+//! A real node for tests: the binary in a process of its own, on ports and in a folder of its own.
+//!
+//! The process says on stdout where it listens and writes its credentials into its folder. It dies
+//! with the value that holds it; its stderr stays in the folder and is shown when it fails to
+//! start or when the test fails. A node can be stopped, killed or suspended, and started again on
+//! what it left behind.
+
+#![allow(dead_code, reason = "each test binary uses its own part of the harness")]
+
+pub mod admin;
+pub mod data;
+pub mod s3;
+pub mod volumes;
+pub mod wait;
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use aws_sdk_s3::Client;
+use aws_sdk_s3::config::retry::RetryConfig;
+use aws_sdk_s3::config::timeout::TimeoutConfig;
+use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// How long a node may take until it listens, or until it has ended. Generous: the machine may be
+/// busy.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// Volumes of every node here.
+pub const VOLUMES: usize = 4;
+/// Bytes of its log that a failed test shows.
+const LOG_SHOWN: usize = 8 << 10;
+
+/// Starts a node on an empty folder.
+pub async fn node() -> Node {
+    empty().start().await
+}
+
+/// A node that never ran, in `dev` mode.
+pub fn empty() -> Stopped {
+    Stopped { dir: Arc::new(TempDir::new().expect("a temporary folder")), how: How::Dev }
+}
+
+/// How the binary is called.
+#[derive(Debug, Clone)]
+enum How {
+    /// `dev`, which makes what is missing.
+    Dev,
+    /// `serve`, with these lines of configuration.
+    Serve(String),
+}
+
+/// A running node; killed when dropped.
+#[derive(Debug)]
+pub struct Node {
+    /// Where it serves S3: `http://127.0.0.1:PORT`.
+    pub endpoint: String,
+    /// Where it serves metrics and health.
+    pub admin: String,
+    /// The root access key.
+    pub access_key: String,
+    /// Its secret.
+    pub secret_key: String,
+    process: Process,
+    stopped: Stopped,
+}
+
+/// A node that does not run; its folder is kept.
+#[derive(Debug, Clone)]
+pub struct Stopped {
+    dir: Arc<TempDir>,
+    how: How,
+}
+
+/// A node that would not start.
+#[derive(Debug)]
+pub struct Refused {
+    /// Its exit code.
+    pub code: Option<i32>,
+    /// What it wrote to stderr.
+    pub said: String,
+}
+
+impl Stopped {
+    /// Makes the volumes' folders and a key pair where they are missing, and has `serve` run on them
+    /// from the next start on, with more lines of TOML.
+    pub fn serve(mut self, lines: &str) -> Self {
+        for volume in self.volumes() {
+            fs::create_dir_all(volume).expect("the folder is writable");
+        }
+        let credentials = self.credentials();
+        if !credentials.exists() {
+            let pair = "AWS_ACCESS_KEY_ID=harness\nAWS_SECRET_ACCESS_KEY=secret-of-the-harness\n";
+            let mut file = File::options().mode(0o600).create_new(true).write(true).open(credentials);
+            let file = file.as_mut().expect("a new file");
+            std::io::Write::write_all(file, pair.as_bytes()).expect("the folder is writable");
+        }
+        self.how = How::Serve(lines.to_owned());
+        self
+    }
+
+    /// Starts it on what is in its folder.
+    pub async fn start(self) -> Node {
+        let started = tokio::task::spawn_blocking(move || start(self)).await;
+        started.expect("starting a node does not panic").unwrap_or_else(|refused| {
+            panic!("the node ended with {:?} before it listened; it says:\n{}", refused.code, refused.said)
+        })
+    }
+
+    /// Starts it where it must not start, and returns what it says.
+    pub async fn refused(&self) -> Refused {
+        let stopped = self.clone();
+        let started = tokio::task::spawn_blocking(move || start(stopped)).await;
+        match started.expect("starting a node does not panic") {
+            Ok(_) => panic!("the node serves what it must refuse"),
+            Err(refused) => refused,
+        }
+    }
+
+    /// Its folder.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The folder of a volume, counted from 1.
+    pub fn volume(&self, number: usize) -> PathBuf {
+        self.data().join(format!("v{number}"))
+    }
+
+    /// The folders of all its volumes.
+    pub fn volumes(&self) -> Vec<PathBuf> {
+        (1..=VOLUMES).map(|number| self.volume(number)).collect()
+    }
+
+    fn data(&self) -> PathBuf {
+        self.dir.path().join("node")
+    }
+
+    fn credentials(&self) -> PathBuf {
+        self.data().join("credentials.env")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.dir.path().join("stderr.log")
+    }
+
+    /// The call of the binary.
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sherd-node"));
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SHERD_")) {
+            command.env_remove(name);
+        }
+        match &self.how {
+            How::Dev => {
+                command.args(["dev", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--dir"]);
+                command.arg(self.data());
+            }
+            How::Serve(lines) => {
+                let file = self.dir.path().join("sherd.toml");
+                let text = format!(
+                    "volumes = {:?}\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n\
+                     credentials_file = {:?}\n{lines}\n",
+                    self.volumes(),
+                    self.credentials()
+                );
+                fs::write(&file, text).expect("the folder is writable");
+                command.args(["serve", "--config"]).arg(file);
+            }
+        }
+        command.stdin(Stdio::null());
+        command
+    }
+}
+
+impl Node {
+    /// An S3 client with the root credentials: path style, one try per request, the SDK's default
+    /// checksums.
+    pub fn client(&self) -> Client {
+        let credentials = Credentials::new(&self.access_key, &self.secret_key, None, None, "harness");
+        let config = aws_sdk_s3::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .http_client(aws_smithy_http_client::Builder::new().build_http())
+            .endpoint_url(&self.endpoint)
+            .region(Region::new("us-east-1"))
+            .credentials_provider(credentials)
+            .force_path_style(true)
+            .retry_config(RetryConfig::disabled())
+            .timeout_config(TimeoutConfig::disabled())
+            .build();
+        Client::from_conf(config)
+    }
+
+    /// Its folder.
+    pub fn dir(&self) -> &Path {
+        self.stopped.dir()
+    }
+
+    /// The folder of a volume, counted from 1.
+    pub fn volume(&self, number: usize) -> PathBuf {
+        self.stopped.volume(number)
+    }
+
+    /// The folders of all its volumes.
+    pub fn volumes(&self) -> Vec<PathBuf> {
+        self.stopped.volumes()
+    }
+
+    /// What it wrote to its log.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.stopped.log()).unwrap_or_default()
+    }
+
+    /// What would run on the same folder.
+    pub fn twin(&self) -> Stopped {
+        self.stopped.clone()
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.child.id()
+    }
+
+    /// Sends it a signal: to suspend it (SIGSTOP) and to let it go on (SIGCONT).
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.process.id(), signal).expect("the process is ours and not waited for yet");
+    }
+
+    /// Asks it to stop (SIGINT) and waits until it has.
+    pub async fn stop(self) -> Stopped {
+        let (stopped, status) = self.end(Signal::INT).await;
+        assert!(status.success(), "a node that was asked to stop ends with {status}");
+        stopped
+    }
+
+    /// Kills it (SIGKILL), as a crash of the process would.
+    pub async fn kill(self) -> Stopped {
+        self.end(Signal::KILL).await.0
+    }
+
+    async fn end(self, signal: Signal) -> (Stopped, ExitStatus) {
+        self.signal(signal);
+        let Self { mut process, stopped, .. } = self;
+        let status = tokio::task::spawn_blocking(move || process.wait()).await;
+        let status = status.expect("waiting does not panic");
+        (stopped, status.unwrap_or_else(|| panic!("the node still runs {DEADLINE:?} after {signal:?}")))
+    }
+}
+
+/// A child that is killed when it is dropped.
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    fn id(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Waits for its end; nothing when it does not come.
+    fn wait(&mut self) -> Option<ExitStatus> {
+        let deadline = Instant::now() + DEADLINE;
+        // The standard library waits for ever or not at all; parking is a pause that may end early.
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait().expect("the process is a child of ours") {
+                return Some(status);
+            }
+            thread::park_timeout(Duration::from_millis(5));
+        }
+        None
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to do.
+        drop(self.child.kill());
+        drop(self.child.wait());
+        if thread::panicking() {
+            let log = fs::read(&self.log).unwrap_or_default();
+            let tail = &log[log.len().saturating_sub(LOG_SHOWN)..];
+            eprintln!("the end of the node's log:\n{}", String::from_utf8_lossy(tail));
+        }
+    }
+}
+
+/// Starts a node and waits until it listens.
+///
+/// # Errors
+/// What it said when it ended before that.
+fn start(stopped: Stopped) -> Result<Node, Refused> {
+    let log = stopped.log();
+    let stderr = File::options().create(true).append(true).open(&log).expect("the folder is writable");
+    let before = fs::metadata(&log).map_or(0, |metadata| metadata.len());
+    let child = stopped.command().stdout(Stdio::piped()).stderr(stderr).spawn();
+    let child = child.expect("the binary was built with the tests");
+    let mut process = Process { child, log };
+    let lines = lines(&mut process);
+    let Some((endpoint, admin)) = addresses(&lines) else {
+        let code = match process.child.try_wait().expect("the process is a child of ours") {
+            None if !lines_ended(&lines) => panic!("the node neither listens nor ends"),
+            _ => process.wait().and_then(|status| status.code()),
+        };
+        let said = fs::read(&process.log).unwrap_or_default();
+        let said = said.get(usize::try_from(before).unwrap_or(0)..).unwrap_or_default();
+        return Err(Refused { code, said: String::from_utf8_lossy(said).into_owned() });
+    };
+    let (access_key, secret_key) = credentials(&stopped.credentials());
+    Ok(Node { endpoint, admin, access_key, secret_key, process, stopped })
+}
+
+/// The lines of its stdout, read to the end so that the node never waits for a reader.
+fn lines(process: &mut Process) -> mpsc::Receiver<String> {
+    let stdout = process.child.stdout.take().expect("stdout is piped");
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            // Nobody listens once the node has started; reading goes on.
+            drop(sender.send(line));
+        }
+    });
+    receiver
+}
+
+/// Whether its stdout is closed.
+fn lines_ended(lines: &mpsc::Receiver<String>) -> bool {
+    matches!(lines.try_recv(), Err(mpsc::TryRecvError::Disconnected))
+}
+
+/// Where it serves S3 and admin; nothing when it ends, or says nothing for too long.
+fn addresses(lines: &mpsc::Receiver<String>) -> Option<(String, String)> {
+    let deadline = Instant::now() + DEADLINE;
+    let (mut s3, mut admin) = (None, None);
+    while s3.is_none() || admin.is_none() {
+        let line = lines.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()?;
+        let address = |name: &str| {
+            let (_, address) = line.split_once(name)?;
+            address.split_whitespace().next().map(str::to_owned)
+        };
+        s3 = s3.or_else(|| address("S3 listening on "));
+        admin = admin.or_else(|| address("Admin listening on "));
+    }
+    s3.zip(admin)
+}
+
+/// The root credentials, as a shell reads them: `AWS_ACCESS_KEY_ID=...`, `AWS_SECRET_ACCESS_KEY=...`.
+fn credentials(path: &Path) -> (String, String) {
+    let text = fs::read_to_string(path).expect("a node that listens has written its credentials");
+    let value = |suffix: &str| {
+        let pairs = text.lines().filter_map(|line| line.split_once('='));
+        let mut values = pairs.filter(|(name, _)| name.trim().ends_with(suffix)).map(|(_, value)| value);
+        let value = values.next().unwrap_or_else(|| panic!("credentials.env names {suffix}"));
+        value.trim().trim_matches(['"', '\'']).to_owned()
+    };
+    (value("ACCESS_KEY_ID"), value("SECRET_ACCESS_KEY"))
+}
