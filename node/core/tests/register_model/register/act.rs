@@ -243,6 +243,9 @@ impl Register {
                 if verdict == Ok(AcceptVerdict::Store) {
                     (changed.row.ballot, changed.row.committed) = (proposed, false);
                     changed.promised = changed.promised.max(proposed);
+                    if value.kind == Kind::Tombstone && self.actors.contains(&Program::Drop) {
+                        changed.tombstones |= 1 << proposed;
+                    }
                 }
                 if let Some(actor) = unheard {
                     // What matters of an accept's answer is who says it.
@@ -309,6 +312,8 @@ impl Register {
         match decide_read(&replies, reading) {
             ReadDecision::Value(found) => self.finish(&mut after, actor, number(found.ballot)),
             ReadDecision::Absent => self.finish_absent(&mut after, actor),
+            // A reader that had to ask twice already gives up.
+            ReadDecision::AskOnceMore { .. } if state.actors[actor].aux == 2 => return,
             ReadDecision::AskOnceMore { volumes } => {
                 for at in self.columns() {
                     let again = mask & 1 << at == 0 || volumes.iter().any(|volume| position(*volume) == at);

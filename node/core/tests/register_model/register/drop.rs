@@ -113,7 +113,11 @@ impl Register {
         if self.without == Without::DropKeepsPromise {
             after.columns[at].promised = 0;
         }
-        after.dropped |= state.values[usize::from(target)].history;
+        // A tombstone that was never committed changed nothing, and dropping it changes nothing.
+        let accepted = self.columns().filter(|at| state.columns[*at].tombstones & 1 << target != 0);
+        if accepted.count() >= self.quorums().accept() {
+            after.dropped |= state.values[usize::from(target)].history;
+        }
         Some(after)
     }
 }

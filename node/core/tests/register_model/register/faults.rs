@@ -32,9 +32,9 @@ impl Register {
             if at < self.losses.len() && state.losses[at] < self.losses[at] && column.standing == Standing::Voting {
                 let mut after = *state;
                 after.losses[at] += 1;
-                let slots = column.slots;
+                let (slots, tombstones) = (column.slots, column.tombstones);
                 after.columns[at] =
-                    Column { standing: Standing::Lost, life: 1, knows: [1; 2], slots, ..Column::default() };
+                    Column { standing: Standing::Lost, life: 1, knows: [1; 2], slots, tombstones, ..Column::default() };
                 out.push((Step::Lose { at: small(usize::from(label)) }, after));
             }
             if self.rot && state.rot == 0 && column.row.ballot > 0 {

@@ -239,6 +239,9 @@ pub(crate) struct Column {
     pub(crate) life: u8,
     pub(crate) knows: [u8; VICTIMS],
     pub(crate) rotten: bool,
+    /// The ghost: tombstones that it ever accepted. What A volumes accepted is committed, whether
+    /// anybody knows it or not, and however soon some of them went on.
+    pub(crate) tombstones: u16,
     pub(crate) slots: [Slot; ACTORS],
 }
 
