@@ -18,7 +18,9 @@ impl Register {
         let me = &state.actors[actor];
         let may_propose = !me.stopped || self.without == Without::WriterStops;
         match me.phase {
-            Phase::Idle | Phase::Preparing | Phase::Accepting if may_propose => self.start_steps(state, actor, out),
+            Phase::Idle | Phase::Preparing | Phase::Accepting if may_propose => {
+                self.start_steps(state, actor, out)
+            }
             Phase::Done if me.stopped && !me.acked && may_propose => self.start_steps(state, actor, out),
             _ => {}
         }
@@ -28,7 +30,7 @@ impl Register {
     /// Begins a try at any unused ballot above the actor's last.
     pub(super) fn start_steps(&self, state: &State, actor: usize, out: &mut Vec<(Step, State)>) {
         let me = &state.actors[actor];
-        if me.tries >= self.tries {
+        if me.tries >= self.tries[actor] {
             return;
         }
         for number in me.ballot + 1..=self.ballots {
@@ -54,7 +56,9 @@ impl Register {
             Phase::Preparing => {
                 self.promise_steps(state, actor, out);
                 let smallest = self.needed_promises().accept();
-                for mask in self.answered(state, actor, 1).filter(|mask| mask.count_ones() as usize >= smallest) {
+                for mask in
+                    self.answered(state, actor, 1).filter(|mask| mask.count_ones() as usize >= smallest)
+                {
                     if let Some(after) = self.decide(state, actor, mask) {
                         let from = self.label_mask(state, mask);
                         out.push((Step::Decide { actor: small(actor), from }, after));
@@ -63,7 +67,8 @@ impl Register {
             }
             Phase::Accepting => {
                 let accept = self.quorums().accept();
-                for mask in self.answered(state, actor, 1).filter(|mask| mask.count_ones() as usize == accept) {
+                for mask in self.answered(state, actor, 1).filter(|mask| mask.count_ones() as usize == accept)
+                {
                     let lives = Lives::default();
                     let slots = self.columns().filter(|at| mask & 1 << at != 0);
                     let replies: Vec<_> =
@@ -88,8 +93,17 @@ impl Register {
     }
 
     /// Every set of columns from which the actor has an answer of this stage.
-    pub(super) fn answered(&self, state: &State, actor: usize, stage: u8) -> impl Iterator<Item = u8> + use<> {
-        let all: u8 = self.columns().filter(|at| state.columns[*at].slots[actor].stage == stage).map(|at| 1 << at).sum();
+    pub(super) fn answered(
+        &self,
+        state: &State,
+        actor: usize,
+        stage: u8,
+    ) -> impl Iterator<Item = u8> + use<> {
+        let all: u8 = self
+            .columns()
+            .filter(|at| state.columns[*at].slots[actor].stage == stage)
+            .map(|at| 1 << at)
+            .sum();
         (1..=all).filter(move |mask| mask & !all == 0)
     }
 
@@ -103,7 +117,9 @@ impl Register {
             }
             let row = head(column.row).filter(|_| !column.rotten);
             let key = self.key(column, row.as_ref());
-            let Ok(promise) = judge_prepare(&self.acceptor(column), &key, ASKED, ballot(wanted)) else { continue };
+            let Ok(promise) = judge_prepare(&self.acceptor(column), &key, ASKED, ballot(wanted)) else {
+                continue;
+            };
             let mut after = *state;
             let changed = &mut after.columns[at];
             changed.promised = wanted;
@@ -177,16 +193,15 @@ impl Register {
         } else {
             after.values[usize::from(me.found)]
         };
-        if found.history & 1 << own != 0 {
-            after.wrong = Some("a change was made twice");
-        }
         let deletes = self.deletes(actor, me.op);
-        let history = if deletes && self.without == Without::TombstoneHistory { Value::default() } else { found };
+        let history =
+            if deletes && self.without == Without::TombstoneHistory { Value::default() } else { found };
         let next = changes(&history).after(change(own));
         let count = u8::try_from(next.count).expect("few changes");
         let data = if deletes { 0 } else { own + 1 };
         let named: Vec<_> = (data > 0).then(|| self.data_id(own)).into_iter().collect();
-        let found_named: Vec<_> = (found.data > 0).then(|| self.data_id(found.data - 1)).into_iter().collect();
+        let found_named: Vec<_> =
+            (found.data > 0).then(|| self.data_id(found.data - 1)).into_iter().collect();
         after.values[usize::from(me.ballot)] = Value {
             kind: if deletes { Kind::Tombstone } else { Kind::Object },
             history: found.history | 1 << own,
@@ -194,6 +209,7 @@ impl Register {
             ring: ring(&next),
             data,
             introduces: !introduced(&named, &found_named).is_empty(),
+            twice: found.history & 1 << own != 0,
         };
         if me.first_accept == 0 {
             (me.first_accept, me.counts) = (me.ballot, [count; 3]);
@@ -225,8 +241,9 @@ impl Register {
                 continue;
             }
             let named: Vec<_> = value.introduces.then(|| self.data_id(value.data - 1)).into_iter().collect();
-            let waiting = (0..self.actors.len())
-                .find(|actor| state.actors[*actor].phase == Phase::Accepting && state.actors[*actor].ballot == proposed);
+            let waiting = (0..self.actors.len()).find(|actor| {
+                state.actors[*actor].phase == Phase::Accepting && state.actors[*actor].ballot == proposed
+            });
             for at in self.columns().filter(|at| !state.columns[*at].rotten) {
                 let column = &state.columns[at];
                 let row = head(column.row);
@@ -239,8 +256,11 @@ impl Register {
                     Ok(_) => {}
                 }
                 let mut after = *state;
-                let changed = &mut after.columns[at];
                 if verdict == Ok(AcceptVerdict::Store) {
+                    if value.twice {
+                        after.wrong = Some("a change was made twice");
+                    }
+                    let changed = &mut after.columns[at];
                     (changed.row.ballot, changed.row.committed) = (proposed, false);
                     changed.promised = changed.promised.max(proposed);
                     if value.kind == Kind::Tombstone && self.actors.contains(&Program::Drop) {
@@ -249,6 +269,7 @@ impl Register {
                 }
                 if let Some(actor) = unheard {
                     // What matters of an accept's answer is who says it.
+                    let changed = &mut after.columns[at];
                     changed.slots[actor] =
                         Slot { row: super::Row::default(), floor: 0, data_floor: 0, ..self.slot(changed, 1) };
                 }
@@ -301,10 +322,14 @@ impl Register {
             }
         }
         if self.without == Without::BallotsNotValues {
-            let top = replies.iter().filter_map(|reply| Some(reply.result.as_ref().ok()?.row.as_ref()?.head.ballot)).max();
+            let top = replies
+                .iter()
+                .filter_map(|reply| Some(reply.result.as_ref().ok()?.row.as_ref()?.head.ballot))
+                .max();
             let value = |ballot| Value { introduces: false, ..state.values[usize::from(number(ballot))] };
             for row in replies.iter_mut().filter_map(|reply| reply.result.as_mut().ok()?.row.as_mut()) {
-                row.head.ballot = top.filter(|top| value(*top) == value(row.head.ballot)).unwrap_or(row.head.ballot);
+                row.head.ballot =
+                    top.filter(|top| value(*top) == value(row.head.ballot)).unwrap_or(row.head.ballot);
             }
         }
         let reading = Reading { quorums: self.quorums(), outstanding: 0, lives: &lives, patience_over: true };
@@ -351,7 +376,8 @@ impl Register {
             let value = &state.values[usize::from(me.ballot)];
             for data in (1..=8).filter(|data| state.released & 1 << (data - 1) == 0) {
                 let proposed = state.values.iter().any(|value| value.data == data);
-                let found_names = found_value(state, me.found).data == data || self.without == Without::MadeFromNaming;
+                let found_names =
+                    found_value(state, me.found).data == data || self.without == Without::MadeFromNaming;
                 let committed = CommittedValue { ballot: ballot(me.ballot), names: value.data == data };
                 if proposed && may_release(Releaser::Replacer { found_names }, Some(committed)) {
                     out.push(released(state, actor, data - 1));

@@ -44,7 +44,14 @@ impl Register {
         if self.change_of(actor, next).is_some() {
             *me = Actor { op: next, ballot: me.ballot, ..Actor::default() };
         } else if self.release {
-            *me = Actor { acked: true, phase: Phase::Done, ballot: me.ballot, found: me.found, op: me.op, ..Actor::default() };
+            *me = Actor {
+                acked: true,
+                phase: Phase::Done,
+                ballot: me.ballot,
+                found: me.found,
+                op: me.op,
+                ..Actor::default()
+            };
         } else {
             *me = Actor { acked: true, phase: Phase::Done, ..Actor::default() };
         }
@@ -54,7 +61,8 @@ impl Register {
         if let Some(wrong) = state.wrong {
             return Some(wrong.to_owned());
         }
-        let voting = |at: &usize| state.columns[*at].standing == Standing::Voting && !state.columns[*at].rotten;
+        let voting =
+            |at: &usize| state.columns[*at].standing == Standing::Voting && !state.columns[*at].rotten;
         let all: u8 = self.columns().filter(voting).map(|at| 1 << at).sum();
         let quorum = self.quorums().prepare();
         for mask in (1..=all).filter(|mask| mask & !all == 0 && mask.count_ones() as usize == quorum) {
@@ -70,8 +78,10 @@ impl Register {
         }
         (1..=self.ballots).find_map(|ballot| {
             let value = state.values[usize::from(ballot)];
-            let names = value.kind == Kind::Object && value.data > 0 && state.released & 1 << (value.data - 1) != 0;
-            let holders = self.columns().filter(|at| voting(at) && state.columns[*at].row.ballot == ballot).count();
+            let names =
+                value.kind == Kind::Object && value.data > 0 && state.released & 1 << (value.data - 1) != 0;
+            let holders =
+                self.columns().filter(|at| voting(at) && state.columns[*at].row.ballot == ballot).count();
             let is_chosen = names && holders >= self.quorums().accept();
             is_chosen.then(|| "a chosen value names released data".to_owned())
         })

@@ -43,7 +43,10 @@ impl Register {
     fn pick_steps(&self, state: &State, actor: usize, out: &mut Vec<(Step, State)>) {
         for number in (1..=self.ballots).filter(|number| *number != state.actors[actor].aux) {
             let held = self.columns().any(|at| state.columns[at].row.ballot == number);
-            if state.values[usize::from(number)].kind != Kind::Tombstone || !held || state.actors[actor].tries >= 2 {
+            if state.values[usize::from(number)].kind != Kind::Tombstone
+                || !held
+                || state.actors[actor].tries >= 2
+            {
                 continue;
             }
             let mut after = *state;

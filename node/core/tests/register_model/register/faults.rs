@@ -14,7 +14,11 @@ impl Register {
             let label = state.labels[at];
             let is_known = column.row.ballot > 0 && state.committed & 1 << column.row.ballot != 0;
             let hint = ballot(column.row.ballot);
-            if self.hints && is_known && !column.row.committed && judge_commit(head(column.row).as_ref(), hint) {
+            if self.hints
+                && is_known
+                && !column.row.committed
+                && judge_commit(head(column.row).as_ref(), hint)
+            {
                 let mut after = *state;
                 after.columns[at].row.committed = true;
                 out.push((Step::Hint { at: label }, after));
@@ -29,12 +33,21 @@ impl Register {
                 changed.promised = 0;
                 out.push((Step::Restart { at: label }, after));
             }
-            if at < self.losses.len() && state.losses[at] < self.losses[at] && column.standing == Standing::Voting {
+            if at < self.losses.len()
+                && state.losses[at] < self.losses[at]
+                && column.standing == Standing::Voting
+            {
                 let mut after = *state;
                 after.losses[at] += 1;
                 let (slots, tombstones) = (column.slots, column.tombstones);
-                after.columns[at] =
-                    Column { standing: Standing::Lost, life: 1, knows: [1; 2], slots, tombstones, ..Column::default() };
+                after.columns[at] = Column {
+                    standing: Standing::Lost,
+                    life: 1,
+                    knows: [1; 2],
+                    slots,
+                    tombstones,
+                    ..Column::default()
+                };
                 out.push((Step::Lose { at: small(usize::from(label)) }, after));
             }
             if self.rot && state.rot == 0 && column.row.ballot > 0 {

@@ -61,8 +61,8 @@ pub(crate) struct Register {
     pub(crate) actors: Vec<Program>,
     /// Ballots that may be used, at most [`BALLOTS`] - 1.
     pub(crate) ballots: u8,
-    /// Most tries of one operation.
-    pub(crate) tries: u8,
+    /// Most tries of one operation, for each actor.
+    pub(crate) tries: [u8; ACTORS],
     pub(crate) restarts: u8,
     /// Losses of each victim; victims are the first columns.
     pub(crate) losses: [u8; VICTIMS],
@@ -83,7 +83,7 @@ impl Default for Register {
             volumes: 3,
             actors: Vec::new(),
             ballots: 3,
-            tries: 1,
+            tries: [1; ACTORS],
             restarts: 0,
             losses: [0; VICTIMS],
             rot: false,
@@ -258,6 +258,8 @@ pub(crate) struct Value {
     pub(crate) data: u8,
     /// Whether its accept introduces that data.
     pub(crate) introduces: bool,
+    /// The ghost: its change had gone into what it was made from already.
+    pub(crate) twice: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -316,11 +318,6 @@ impl Register {
         self.losses.iter().rposition(|losses| *losses > 0).map_or(0, |last| last + 1)
     }
 
-    /// The column of a label.
-    pub(crate) fn find(&self, state: &State, label: u8) -> usize {
-        self.columns().find(|at| state.labels[*at] == label).expect("a label of a column")
-    }
-
     /// The columns of a mask of positions, as a mask of labels.
     pub(crate) fn label_mask(&self, state: &State, mask: u8) -> u8 {
         self.columns().filter(|at| mask & 1 << at != 0).map(|at| 1 << state.labels[at]).sum()
@@ -369,7 +366,8 @@ impl Model for Register {
             let mut out = Vec::new();
             self.steps(&state, &mut out);
             let found = out.into_iter().find(|(possible, _)| possible == step);
-            state = found.unwrap_or_else(|| panic!("the scenario's {step:?} is not possible")).1;
+            state =
+                found.unwrap_or_else(|| panic!("the scenario's {step:?} is not possible in {state:#?}")).1;
         }
         state
     }

@@ -42,12 +42,20 @@ impl Register {
                     let mut after = *state;
                     let changed = &mut after.columns[at];
                     changed.knows[victim] = changed.knows[victim].max(state.columns[victim].life);
-                    let told = if stage == REPORTED { column.slots[actor] } else { reported(&self.slot(changed, 0), changed) };
+                    let told = if stage == REPORTED {
+                        column.slots[actor]
+                    } else {
+                        reported(&self.slot(changed, 0), changed)
+                    };
                     changed.slots[actor] = Slot { stage: RECORDED, knows: changed.knows, ..told };
                     out.push((Step::Record { actor: me, at: label }, after));
                 }
-                (Phase::Acting, CHOSEN) => out.push((Step::Guard { actor: me, at: label }, self.guard(state, actor, at))),
-                (Phase::Acting, GUARDED) if may_scan(&self.goal(state, actor), &self.guarded(state, actor), &Lives::default()) => {
+                (Phase::Acting, CHOSEN) => {
+                    out.push((Step::Guard { actor: me, at: label }, self.guard(state, actor, at)))
+                }
+                (Phase::Acting, GUARDED)
+                    if may_scan(&self.goal(state, actor), &self.guarded(state, actor), &Lives::default()) =>
+                {
                     out.push((Step::Scan { actor: me, at: label }, self.scan(state, actor, victim, at)));
                 }
                 _ => {}
@@ -97,11 +105,15 @@ impl Register {
     fn take_steps(&self, state: &State, actor: usize, victim: usize, out: &mut Vec<(Step, State)>) {
         let quorum = self.quorums().prepare();
         let life = Incarnation(u32::from(state.columns[victim].life));
-        for mask in self.answered(state, actor, RECORDED).filter(|mask| mask.count_ones() as usize == quorum) {
+        for mask in self.answered(state, actor, RECORDED).filter(|mask| mask.count_ones() as usize == quorum)
+        {
             let slots = self.columns().filter(|at| mask & 1 << at != 0);
             let reports: Vec<_> = slots.map(|at| self.report(at, &state.columns[at].slots[actor])).collect();
             // Where replies of old lives count, a report says nothing of lives, and the step is forced.
-            let Some(found) = barrier(volume(victim), life, &reports, self.quorums(), &Lives::default()) else { continue };
+            let Some(found) = barrier(volume(victim), life, &reports, self.quorums(), &Lives::default())
+            else {
+                continue;
+            };
             let mut after = *state;
             for at in self.columns() {
                 let slot = &mut after.columns[at].slots[actor];

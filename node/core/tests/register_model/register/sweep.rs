@@ -38,7 +38,8 @@ impl Register {
                 let raised = raise_data_floor(data_floor(column.data_floor), HORIZON);
                 changed.data_floor = u8::from(raised >= HORIZON);
             }
-            changed.slots[actor] = super::Slot { floor: 0, row: super::Row::default(), ..self.slot(changed, FLOORED) };
+            changed.slots[actor] =
+                super::Slot { floor: 0, row: super::Row::default(), ..self.slot(changed, FLOORED) };
             out.push((Step::Raise { actor: small(actor), at: state.labels[at] }, after));
         }
     }
@@ -73,7 +74,9 @@ impl Register {
         }
         after.values[usize::from(me.ballot)] = match settle_with(me.found > 0) {
             SettleWith::Found => Value { introduces: false, ..found },
-            SettleWith::Tombstone => Value { kind: Kind::Tombstone, history: after.dropped, ..Value::default() },
+            SettleWith::Tombstone => {
+                Value { kind: Kind::Tombstone, history: after.dropped, ..Value::default() }
+            }
         };
         after.actors[actor].phase = Phase::Accepting;
     }

@@ -47,7 +47,11 @@ pub(super) fn data_floor(raised: u8) -> Timestamp {
 pub(super) const ASKED: Asked = Asked { epoch: sherd_core::id::Epoch(0), now: Timestamp::ZERO };
 
 pub(super) fn head(row: Row) -> Option<RowHead> {
-    (row.ballot > 0).then(|| RowHead { ballot: ballot(row.ballot), digest: [0; 32], committed: row.committed })
+    (row.ballot > 0).then(|| RowHead {
+        ballot: ballot(row.ballot),
+        digest: [0; 32],
+        committed: row.committed,
+    })
 }
 
 pub(super) fn changes(value: &Value) -> Changes {
@@ -74,7 +78,10 @@ impl Register {
     }
 
     pub(super) fn data_id(&self, change: u8) -> DataId {
-        let old = self.actors.iter().any(|program| matches!(program, super::Program::Sweep(data) if *data == change));
+        let old = self
+            .actors
+            .iter()
+            .any(|program| matches!(program, super::Program::Sweep(data) if *data == change));
         let birth = Timestamp::from_ms(if old { 1 } else { 200 });
         DataId { birth, proposer: ProposerId(u64::from(change)) }
     }
@@ -115,7 +122,12 @@ impl Register {
 
     pub(super) fn answerer(&self, slot: &Slot) -> Answerer {
         if self.without == Without::OldLivesDiscarded {
-            let from = Answerer { incarnation: Incarnation(1), votes: slot.votes, peers: Arc::default(), durable: Sequence(0) };
+            let from = Answerer {
+                incarnation: Incarnation(1),
+                votes: slot.votes,
+                peers: Arc::default(),
+                durable: Sequence(0),
+            };
             return from;
         }
         Answerer {
