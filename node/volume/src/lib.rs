@@ -5,3 +5,4 @@ pub mod disk;
 pub mod error;
 pub mod index;
 pub mod request;
+pub mod shard_file;
