@@ -3,6 +3,7 @@
 pub mod buffer;
 pub mod disk;
 pub mod error;
+pub mod identity;
 pub mod index;
 pub mod request;
 pub mod shard_file;
