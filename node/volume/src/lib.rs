@@ -35,13 +35,16 @@ pub mod error;
 pub mod format;
 pub mod identity;
 pub mod index;
+pub mod list;
 pub mod log;
+pub mod mapped;
 pub mod open;
 pub mod options;
 pub mod reader;
 pub mod request;
 pub mod shard_file;
 pub mod table;
+pub mod upkeep;
 pub mod volume;
 
 pub use reader::Reader;
