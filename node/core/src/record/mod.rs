@@ -1,13 +1,20 @@
 //! What a register holds: objects with their versions and open uploads, parts, buckets, tombstones.
 //!
 //! [`Value`] is the state of one register. Its stored form is defined byte by byte in
-//! [`encode`](Value::encode) / [`decode`](Value::decode), which live in `bytes.rs`; golden bytes
+//! [`encode`](Value::encode) / [`decode`](Value::decode), which live in `bytes/`; golden bytes
 //! pin every version of the format. Inline bytes travel beside the head, never in it, so that an
-//! index row stays small.
+//! index row stays small. `check.rs` says what a value must keep to be stored.
 
 mod bytes;
+mod check;
 
-pub use bytes::{put_data_ref, put_register_key, take_data_ref, take_register_key};
+#[cfg(test)]
+pub(crate) mod strategy;
+
+pub use bytes::{
+    decode_manifest, encode_manifest, put_data_ref, put_register_key, take_data_ref, take_register_key,
+};
+pub use check::OverLimit;
 
 use ::bytes::Bytes;
 
