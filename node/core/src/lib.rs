@@ -10,8 +10,11 @@
 
 pub mod codec;
 pub mod env;
+pub mod erasure;
 pub mod heal;
 pub mod id;
 pub mod limits;
+pub mod placement;
 pub mod record;
 pub mod register;
+pub mod topology;

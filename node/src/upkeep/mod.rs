@@ -29,3 +29,19 @@ pub enum Report {
         data: Vec<DataRef>,
     },
 }
+
+impl Damage {
+    /// Reports that rows of a key are behind or rotten on some volume.
+    pub fn row(&self, key: &RegisterKey) {
+        self.heal(HealEntry { key: key.clone(), data: None, since_ms: 0 });
+    }
+
+    /// Reports that shards of data are missing or rotten.
+    pub fn data(&self, key: &RegisterKey, data: DataRef) {
+        self.heal(HealEntry { key: key.clone(), data: Some(data), since_ms: 0 });
+    }
+
+    fn heal(&self, entry: HealEntry) {
+        drop(self.reports.try_send(Report::Heal(entry)));
+    }
+}
