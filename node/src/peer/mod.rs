@@ -13,10 +13,11 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use sherd_core::heal::{HealEntry, HealId};
-use sherd_core::id::{Ballot, RegisterKey, ShardId, VolumeId};
+use sherd_core::id::{Ballot, BucketId, RegisterKey, Sequence, ShardId, UploadId, VolumeId};
 use sherd_core::record::Home;
 use sherd_core::register::{Accept, Prepare, Vote};
-use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, ShardFileHeader, Target};
+use sherd_volume::reader::{ChangedPage, ListPage, ListScan, RowPage, ScannedRow};
+use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, SeenShard, ShardFileHeader, Target};
 
 mod fanout;
 mod local;
@@ -127,6 +128,60 @@ pub struct ShardRange {
     pub length: u64,
 }
 
+/// Which parts of which upload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartsScan {
+    /// The bucket of the upload's key.
+    pub bucket: BucketId,
+    /// The upload.
+    pub upload: UploadId,
+    /// Only parts above this number.
+    pub after: Option<u16>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// Which rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowScan {
+    /// Only rows behind this key, in the order of the scan.
+    pub after: Option<RegisterKey>,
+    /// At most so many.
+    pub limit: usize,
+    /// Whether the rows carry their values.
+    pub want_value: bool,
+}
+
+/// Which shards of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShardScan {
+    /// Packed ones, above this one.
+    Packed {
+        /// Only shards above this one.
+        after: Option<ShardId>,
+        /// At most so many.
+        limit: usize,
+    },
+    /// Those with a file in one of the volume's 256 directories.
+    Files {
+        /// Which directory.
+        directory: u8,
+        /// Only shards above this one.
+        after: Option<ShardId>,
+        /// At most so many.
+        limit: usize,
+    },
+}
+
+/// One page of a volume's shards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShardPage {
+    /// In the order of their ids, with the register that should name them.
+    pub shards: Vec<SeenShard>,
+    /// Where the next page begins; `None` when this was the last.
+    pub next: Option<ShardId>,
+}
+
 /// A shard file being written: appends in order, then one finish. Dropped unfinished, the file is
 /// removed.
 pub trait ShardSink: Send + std::fmt::Debug {
@@ -166,8 +221,35 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
     /// Removes a shard; succeeds when it is not there.
     fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()>;
 
-    /// Walks rows in key order.
-    fn scan(&self, volume: VolumeId, request: &sherd_volume::ScanRequest) -> Pending<sherd_volume::ScanPage>;
+    /// The bytes of a shard, without reading it.
+    fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64>;
+
+    /// Verifies a whole shard where it is, and gives its bytes. Nothing but the answer travels.
+    fn verify_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64>;
+
+    /// One page of a listing, pending rows included.
+    fn list(&self, volume: VolumeId, request: &ListScan) -> Pending<Answer<ListPage>>;
+
+    /// The parts of one upload, in the order of their numbers.
+    fn parts(&self, volume: VolumeId, request: &PartsScan) -> Pending<Answer<Vec<ScannedRow>>>;
+
+    /// One page of all rows, tombstones and parts too: what recovery and upkeep walk.
+    fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>>;
+
+    /// One page of the keys whose row is younger than a sequence of that volume's log.
+    fn changed_since(&self, volume: VolumeId, sequence: Sequence, limit: usize) -> Pending<Answer<ChangedPage>>;
+
+    /// One page of the rows that the volume does not know to be committed.
+    fn unsettled(&self, volume: VolumeId, after: Option<&RegisterKey>, limit: usize) -> Pending<Vec<(RegisterKey, Ballot)>>;
+
+    /// One page of the MRF entries in the volume's log.
+    fn heals(&self, volume: VolumeId, after: Option<HealId>, limit: usize) -> Pending<Vec<(HealId, Bytes)>>;
+
+    /// One page of the shards that the volume holds. Files without a whole header are left out.
+    fn shards(&self, volume: VolumeId, request: ShardScan) -> Pending<ShardPage>;
+
+    /// What the volume guarantees durably.
+    fn guarantees(&self, volume: VolumeId) -> Pending<Answer<Guarantees>>;
 
     /// Changes what the volume guarantees.
     fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>>;

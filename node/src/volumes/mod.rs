@@ -33,7 +33,7 @@ use sherd_volume::open::{IndexSource, Options};
 pub use local::{AdoptError, LocalVolume};
 pub use status::{VolumeState, VolumeStatus};
 
-pub(crate) use local::Serving;
+pub(crate) use local::{Serving, unreachable_because};
 
 /// Makes the index source of a volume's directory.
 pub type IndexFactory = Arc<dyn Fn(&Path) -> Box<dyn IndexSource> + Send + Sync>;
