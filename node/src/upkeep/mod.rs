@@ -9,12 +9,10 @@
 //! ```
 //! Every task belongs to [`Upkeep`], which stops them and waits for them in one order.
 
-mod catch_up;
 mod damage;
 mod heal;
 mod mrf;
 mod pins;
-mod progress;
 mod rebuild;
 mod recover;
 mod refs;
