@@ -53,13 +53,16 @@ impl Cluster {
     pub fn new(topology: Arc<Topology>, peer_of: impl Fn(VolumeId) -> Arc<dyn Peer>) -> Self {
         let sets = topology
             .sets()
-            .map(|(id, set)| {
-                let reach = set.volumes().iter().map(|volume| Reach { volume: *volume, peer: peer_of(*volume) });
+            .iter()
+            .zip(0..)
+            .map(|(set, id)| {
+                let reach =
+                    set.volumes().iter().map(|volume| Reach { volume: *volume, peer: peer_of(*volume) });
                 Arc::new(SetView {
-                    id,
+                    id: SetId(id),
                     geometry: set.geometry(),
                     reach: reach.collect(),
-                    durable_enough: topology.durable_enough(id, true),
+                    durable_enough: set.durable_enough(true),
                 })
             })
             .collect();
@@ -78,7 +81,7 @@ impl Cluster {
 
     /// The set that a key belongs to.
     pub fn set_of(&self, key: &RegisterKey) -> Arc<SetView> {
-        let set = self.topology.set_of(placement::slot(key));
+        let set = self.topology.owner(placement::slot(key));
         let index = usize::try_from(set.0).expect("a set's place fits memory");
         Arc::clone(&self.sets[index])
     }

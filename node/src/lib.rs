@@ -1,3 +1,19 @@
-//! The node: modules stand in the order in which a PUT meets them.
+//! The node: modules stand in the order in which a PUT meets them, behind what starts a process.
+//!
+//! `cli` and `config` say what is wanted, `run` is the process from start to end, `server` the
+//! listeners, `open` the place where the parts below meet.
 
-pub mod object;
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+pub mod cli;
+pub mod config;
+pub mod dev;
+pub mod run;
+pub mod open;
+pub mod server;
+pub mod admin;
+pub mod health;
+pub mod metrics;
+pub mod telemetry;
+pub mod cpu;
+pub mod system;

@@ -1,3 +1,73 @@
-//! Binary `sherd-node`.
+//! Binary `sherd-node`: arguments become a configuration, a configuration runs, the outcome becomes
+//! an exit code. What can be asked is in `cli`, what is valid in `config`, what happens in `run`.
 
-fn main() {}
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use sherd_node::cli::{self, Command, Exit, ServeArgs};
+use sherd_node::config::Config;
+use sherd_node::config::credentials::Credentials;
+use sherd_node::config::error::ConfigError;
+use sherd_node::config::source::Sources;
+use sherd_node::run::{Addresses, run};
+use sherd_node::system::SystemRng;
+use sherd_node::{cpu, dev, telemetry};
+
+fn main() -> ExitCode {
+    if let Err(error) = cpu::check() {
+        return fail(Exit::Processor, &error);
+    }
+    let (command, sources) = match cli::parse(std::env::args_os()) {
+        Ok(parsed) => parsed,
+        Err(error) => error.exit(),
+    };
+    match command {
+        Command::Dev(arguments) => match dev::prepare(arguments, &sources, &SystemRng) {
+            Ok(dev) => start(dev.config.clone(), |addresses| {
+                print(&format!("{}{}", listening(addresses), dev.example(addresses.s3)));
+            }),
+            Err(error) => fail(Exit::Refused, &error),
+        },
+        Command::Serve(arguments) => match configure(*arguments, sources) {
+            Ok(config) => start(config, |addresses| print(&listening(addresses))),
+            Err(error) => fail(Exit::Refused, &error),
+        },
+    }
+}
+
+/// Flags and variables, then the file, then the defaults.
+fn configure(arguments: ServeArgs, mut sources: Sources) -> Result<Config, ConfigError> {
+    let ServeArgs { config, settings } = arguments;
+    let settings = match config {
+        Some(path) => settings.or(sources.read_file(&path)?),
+        None => settings,
+    };
+    let credentials = Credentials::from_variables(&|name| std::env::var(name).ok())?;
+    Config::resolve(settings, credentials, &sources)
+}
+
+fn start(config: Config, announce: impl FnOnce(Addresses)) -> ExitCode {
+    telemetry::start(&config.log);
+    match run(config, announce) {
+        Ok(()) => Exit::Done.into(),
+        Err(error) => fail(error.exit(), &error),
+    }
+}
+
+fn listening(addresses: Addresses) -> String {
+    let Addresses { s3, admin } = addresses;
+    format!("S3 listening on http://{s3}\nAdmin listening on http://{admin}\n")
+}
+
+/// Prints to standard output; a reader that went away does not stop a node.
+fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _nobody_reads = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+fn fail(exit: Exit, error: &dyn std::error::Error) -> ExitCode {
+    let _nobody_reads = writeln!(std::io::stderr(), "sherd-node: {error}");
+    exit.into()
+}

@@ -8,13 +8,17 @@
 //! Modules stand in reading order: names first, then where things live, then what is stored, then
 //! who may change it.
 
-pub mod codec;
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod env;
-pub mod erasure;
-pub mod heal;
-pub mod id;
 pub mod limits;
-pub mod placement;
-pub mod record;
-pub mod register;
+pub mod id;
+pub mod codec;
+pub mod checksum;
 pub mod topology;
+pub mod placement;
+pub mod stripe;
+pub mod erasure;
+pub mod record;
+pub mod heal;
+pub mod register;

@@ -74,6 +74,30 @@ pub(crate) fn checksum(algorithm: ChecksumAlgorithm, bytes: &[u8]) -> Bytes {
     hasher.finish()
 }
 
+/// Computes the checksum of a body from those of its parts, in order: CRCs can be joined without
+/// the bytes. `None` for an algorithm that cannot, or checksums of the wrong length.
+pub(crate) fn join_checksums<'a>(
+    algorithm: ChecksumAlgorithm,
+    parts: impl Iterator<Item = (&'a Bytes, u64)>,
+) -> Option<Bytes> {
+    let crc = match algorithm {
+        ChecksumAlgorithm::Crc32 => CrcAlgorithm::Crc32IsoHdlc,
+        ChecksumAlgorithm::Crc32c => CrcAlgorithm::Crc32Iscsi,
+        ChecksumAlgorithm::Crc64Nvme => CrcAlgorithm::Crc64Nvme,
+        ChecksumAlgorithm::Sha1 | ChecksumAlgorithm::Sha256 => return None,
+    };
+    let mut joined = Crc::new(crc).finalize();
+    for (value, length) in parts {
+        if value.len() != algorithm.bytes() {
+            return None;
+        }
+        let value = value.iter().fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
+        joined = crc_fast::checksum_combine(crc, joined, value, length);
+    }
+    let wide = joined.to_be_bytes();
+    Some(Bytes::copy_from_slice(&wide[wide.len() - algorithm.bytes()..]))
+}
+
 impl Hasher {
     fn new(algorithm: ChecksumAlgorithm) -> Self {
         match algorithm {
@@ -130,6 +154,20 @@ mod tests {
             hex::encode(checksum(ChecksumAlgorithm::Sha256, b"abc")),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         );
+    }
+
+    #[test]
+    fn joined_checksums_are_those_of_the_whole() {
+        use ChecksumAlgorithm::{Crc32, Crc32c, Crc64Nvme, Sha256};
+        let body = b"one part, another part, and the last";
+        for algorithm in [Crc32, Crc32c, Crc64Nvme] {
+            let parts = [&body[..8], &body[8..8], &body[8..30], &body[30..]];
+            let sums: Vec<(Bytes, u64)> =
+                parts.iter().map(|part| (checksum(algorithm, part), part.len() as u64)).collect();
+            let joined = join_checksums(algorithm, sums.iter().map(|(sum, length)| (sum, *length)));
+            assert_eq!(joined, Some(checksum(algorithm, body)), "{algorithm:?}");
+        }
+        assert_eq!(join_checksums(Sha256, std::iter::empty()), None);
     }
 
     #[test]

@@ -16,14 +16,12 @@ use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::id::{Ballot, BucketId, RegisterKey, Sequence, ShardId, UploadId, VolumeId};
 use sherd_core::record::Home;
 use sherd_core::register::{Accept, Prepare, Vote};
-use sherd_volume::reader::{ChangedPage, ListPage, ListScan, RowPage, ScannedRow};
+use sherd_volume::list::{ListPage, ListScan, RowPage, ScannedRow};
 use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, SeenShard, ShardFileHeader, Target};
 
 mod fanout;
-mod local;
 
 pub use fanout::Gather;
-pub use local::LocalPeer;
 
 /// A call to a volume failed, by what the caller can do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -107,9 +105,8 @@ impl<R: Unpin> Future for Pending<R> {
         match &mut self.0 {
             State::Ready(result) => Poll::Ready(result.take().expect("polled once after it is ready")),
             State::Waiting(receiver) => Pin::new(receiver).poll(context).map(|received| {
-                received.unwrap_or_else(|_| {
-                    Err(Error::Unreachable { reason: "the volume went away".to_owned() })
-                })
+                received
+                    .unwrap_or_else(|_| Err(Error::Unreachable { reason: "the volume went away".to_owned() }))
             }),
         }
     }
@@ -146,6 +143,8 @@ pub struct PartsScan {
 pub struct RowScan {
     /// Only rows behind this key, in the order of the scan.
     pub after: Option<RegisterKey>,
+    /// Only rows whose record has a later sequence in that volume's log.
+    pub since: Sequence,
     /// At most so many.
     pub limit: usize,
     /// Whether the rows carry their values.
@@ -195,10 +194,22 @@ pub trait ShardSink: Send + std::fmt::Debug {
 /// The volumes of one node, as another node (or this one) reaches them.
 pub trait Peer: Send + Sync + std::fmt::Debug {
     /// Asks for a promise.
-    fn prepare(&self, volume: VolumeId, target: &Target, prepare: Prepare, want_value: bool) -> Pending<Answer<Vote>>;
+    fn prepare(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        prepare: Prepare,
+        want_value: bool,
+    ) -> Pending<Answer<Vote>>;
 
     /// Asks to accept a value; an MRF entry becomes durable with it.
-    fn accept(&self, volume: VolumeId, target: &Target, accept: &Accept, heal: Option<&HealEntry>) -> Pending<Answer<()>>;
+    fn accept(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        accept: &Accept,
+        heal: Option<&HealEntry>,
+    ) -> Pending<Answer<()>>;
 
     /// Says that a value is committed. Lazy, and lost without harm.
     fn commit(&self, volume: VolumeId, key: &RegisterKey, ballot: Ballot);
@@ -210,7 +221,13 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
     fn inline(&self, volume: VolumeId, key: &RegisterKey, ballot: Ballot) -> Pending<Bytes>;
 
     /// Writes a packed shard, durably.
-    fn put_shard(&self, volume: VolumeId, shard: ShardId, key: &RegisterKey, payload: Vec<Bytes>) -> Pending<()>;
+    fn put_shard(
+        &self,
+        volume: VolumeId,
+        shard: ShardId,
+        key: &RegisterKey,
+        payload: Vec<Bytes>,
+    ) -> Pending<()>;
 
     /// Begins a shard file; `replace` for a heal, which puts it over a bad one when it is finished.
     fn create_shard(&self, volume: VolumeId, header: ShardFileHeader, replace: bool) -> Box<dyn ShardSink>;
@@ -235,9 +252,6 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
 
     /// One page of all rows, tombstones and parts too: what recovery and upkeep walk.
     fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>>;
-
-    /// One page of the keys whose row is younger than a sequence of that volume's log.
-    fn changed_since(&self, volume: VolumeId, sequence: Sequence, limit: usize) -> Pending<Answer<ChangedPage>>;
 
     /// One page of the rows that the volume does not know to be committed.
     fn unsettled(&self, volume: VolumeId, after: Option<&RegisterKey>, limit: usize) -> Pending<Vec<(RegisterKey, Ballot)>>;

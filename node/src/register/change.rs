@@ -6,6 +6,7 @@
 //!   +--- a higher ballot, after a pause <-- conflict -+
 //! ```
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -108,9 +109,14 @@ struct Ready {
 /// What one accept round came to.
 enum Accepted {
     Committed,
-    Conflict { above: Ballot },
+    Conflict {
+        above: Ballot,
+    },
     /// Whether any volume may hold the value is told by `stored`.
-    Failed { failure: Failure, stored: bool },
+    Failed {
+        failure: Failure,
+        stored: bool,
+    },
 }
 
 impl Registers {
@@ -129,7 +135,7 @@ impl Registers {
             let pending = reach.peer.prepare(reach.volume, &target, Prepare { ballot }, place == start);
             round.ask(place, pending);
         }
-        self.inner.counters.rounds.inc();
+        self.inner.metrics.register.prepare_rounds.inc();
         Begun { target, ballot, round }
     }
 
@@ -138,10 +144,9 @@ impl Registers {
     pub(crate) async fn change<E>(
         &self,
         begun: Begun,
-        staged: Option<Staged>,
+        staged: &mut Option<Staged>,
         mut decide: impl FnMut(Option<&Found>) -> Result<Proposal, E>,
     ) -> Result<Changed, ChangeError<E>> {
-        let mut staged = staged;
         let mut change = self.new_change();
         let mut begun = begun;
         loop {
@@ -168,7 +173,7 @@ impl Registers {
                     }
                 },
             };
-            let (value, accepted) = change.propose(&ready, proposal, &mut staged).await?;
+            let (value, accepted) = change.propose(&ready, proposal, staged).await?;
             match accepted {
                 Accepted::Committed => return Ok(Changed { replaced: ready.found, value }),
                 other => begun = change.again(ready.begun.target, other).await?,
@@ -179,7 +184,7 @@ impl Registers {
     /// Finishes a write that a read found: whatever a prepare at a fresh ballot finds is proposed
     /// unchanged.
     pub(super) async fn finish(&self, key: &RegisterKey) -> Result<Option<Found>, Failure> {
-        self.inner.counters.repairs.inc();
+        self.inner.metrics.register.repairs.inc();
         let mut change = self.new_change();
         let mut begun = self.begin(key);
         loop {
@@ -214,7 +219,8 @@ impl Registers {
     }
 }
 
-/// The change was finished by somebody who found it; what it replaced, they release.
+/// The change was finished by somebody who found it. Which of its tries that was, and so what it
+/// replaced, cannot be told: what it replaced is left to the sweeper.
 fn own(found: Option<Found>) -> Changed {
     let found = found.expect("a change in a value's history has a value");
     Changed { replaced: None, value: found.value }
@@ -247,7 +253,6 @@ impl Change<'_> {
     }
 
     /// The value behind what the promises found; `None` when its holders have moved on.
-    #[expect(clippy::option_option, reason = "moved on, or nothing there, or a value: three different things")]
     async fn found(&self, begun: &Begun, head: Option<FoundHead>) -> Result<Option<Option<Found>>, Failure> {
         let Some(head) = head else { return Ok(Some(None)) };
         let replies = &begun.round.replies;
@@ -292,7 +297,8 @@ impl Change<'_> {
         if let Some(staged) = staged.take() {
             staged.named();
         }
-        let encoded = Encoded { head: value.encode(), inline };
+        let head = value.try_encode().map_err(|over| self.failed(Failure::OverLimit(over)))?;
+        let encoded = Encoded { head, inline };
         let accept = Accept { ballot: ready.begun.ballot, value: encoded, introduces };
         let first = self.tries.is_none();
         self.note_try(ready.begun.ballot, value.changes.count);
@@ -315,17 +321,14 @@ impl Change<'_> {
 
     /// Proposes what was found, unchanged; a tombstone where nothing was.
     async fn repropose(&mut self, ready: &Ready) -> Result<Accepted, Failure> {
-        let encoded = match &ready.found {
-            Some(found) => {
-                let Some(inline) = self.kept_inline(ready).await? else {
-                    return Ok(Accepted::Conflict { above: ready.begun.ballot });
-                };
-                Encoded { head: found.head.clone(), inline }
-            }
-            None => {
-                let tombstone = Value { changes: Changes::default(), state: State::Tombstone };
-                Encoded { head: tombstone.encode(), inline: Bytes::new() }
-            }
+        let encoded = if let Some(found) = &ready.found {
+            let Some(inline) = self.kept_inline(ready).await? else {
+                return Ok(Accepted::Conflict { above: ready.begun.ballot });
+            };
+            Encoded { head: found.head.clone(), inline }
+        } else {
+            let tombstone = Value { changes: Changes::default(), state: State::Tombstone };
+            Encoded { head: tombstone.encode(), inline: Bytes::new() }
         };
         let accept = Accept { ballot: ready.begun.ballot, value: encoded, introduces: Vec::new() };
         Ok(self.accept(&ready.begun, &accept, None).await)
@@ -351,12 +354,12 @@ impl Change<'_> {
     async fn accept(&self, begun: &Begun, accept: &Accept, heal: Option<&HealEntry>) -> Accepted {
         let registers = self.registers;
         let deadline = Instant::now() + registers.inner.patience.round;
-        let mut round: Round<()> = Round::new(begun.round.set.clone(), deadline);
+        let mut round: Round<()> = Round::new(Arc::clone(&begun.round.set), deadline);
         for place in 0..round.set.reach.len() {
             let reach = round.set.reach[place].clone();
             round.ask(place, reach.peer.accept(reach.volume, &begun.target, accept, heal));
         }
-        registers.inner.counters.rounds.inc();
+        registers.inner.metrics.register.accept_rounds.inc();
         let waits = |outcome: &AcceptOutcome| matches!(outcome, AcceptOutcome::Wait);
         let decision = round.decide(registers, after_accept, waits).await;
         let failure = match decision.outcome {
@@ -380,12 +383,11 @@ impl Change<'_> {
 
     /// Begins the next try, above whoever was faster.
     async fn again(&mut self, target: Target, accepted: Accepted) -> Result<Begun, Failure> {
-        self.registers.inner.counters.conflicts.inc();
+        self.registers.inner.metrics.register.conflicts.inc();
         let above = match accepted {
-            Accepted::Committed => Ballot::ZERO,
             Accepted::Conflict { above } => above,
             Accepted::Failed { failure, stored: false } => return Err(self.failed(failure)),
-            Accepted::Failed { .. } => Ballot::ZERO,
+            Accepted::Committed | Accepted::Failed { .. } => Ballot::ZERO,
         };
         self.wait_a_little().await?;
         Ok(self.registers.begin_above(target, above))

@@ -18,15 +18,15 @@ use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{Ballot, ProposerId, RegisterKey, Timestamp, VolumeId};
-use sherd_core::record::{Body, Object, State, Value, VersionKind};
+use sherd_core::record::{Body, Object, OverLimit, State, Value, VersionKind};
 use sherd_core::register::quorum::Lives;
 use sherd_core::register::{Answerer, Digest};
 
 use crate::cluster::{Cluster, SetView};
-use crate::metrics::RegisterCounters;
+use crate::metrics::Metrics;
 use crate::upkeep::Damage;
 
-pub(crate) use change::{Begun, Changed, Inline, Proposal};
+pub(crate) use change::{Begun, ChangeError, Changed, Inline, Proposal};
 
 /// A register could not be read or changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +43,9 @@ pub(crate) enum Failure {
     /// The bucket is sealed: its register tells what became of it. Nothing was proposed.
     #[error("bucket sealed")]
     Sealed,
+    /// The value would grow past a limit. Nothing was proposed.
+    #[error(transparent)]
+    OverLimit(OverLimit),
     /// An accept was sent, and whether it takes effect cannot be told.
     #[error("outcome unknown")]
     OutcomeUnknown,
@@ -55,6 +58,8 @@ pub struct RegisterPatience {
     pub round: Duration,
     /// For a whole operation, its retries included.
     pub operation: Duration,
+    /// For the volumes asked first, before a read asks the others too.
+    pub hedge: Duration,
     /// For somebody else to commit the write that a read found: about two commit times.
     pub commit: Duration,
 }
@@ -64,6 +69,7 @@ impl Default for RegisterPatience {
         Self {
             round: Duration::from_secs(5),
             operation: Duration::from_secs(20),
+            hedge: Duration::from_millis(100),
             commit: Duration::from_millis(60),
         }
     }
@@ -120,7 +126,7 @@ struct Inner {
     patience: RegisterPatience,
     lives: RwLock<Arc<Lives>>,
     damage: Damage,
-    counters: Arc<RegisterCounters>,
+    metrics: Arc<Metrics>,
     tasks: TaskTracker,
 }
 
@@ -133,7 +139,7 @@ pub(crate) struct RegistersConfig {
     pub(crate) proposer: ProposerId,
     pub(crate) patience: RegisterPatience,
     pub(crate) damage: Damage,
-    pub(crate) counters: Arc<RegisterCounters>,
+    pub(crate) metrics: Arc<Metrics>,
     /// Where stragglers of decided rounds are waited for.
     pub(crate) tasks: TaskTracker,
 }
@@ -141,21 +147,21 @@ pub(crate) struct RegistersConfig {
 impl Registers {
     /// Builds the proposer.
     pub(crate) fn new(config: RegistersConfig) -> Self {
-        let RegistersConfig { cluster, clock, rng, proposer, patience, damage, counters, tasks } = config;
+        let RegistersConfig { cluster, clock, rng, proposer, patience, damage, metrics, tasks } = config;
         let lives = RwLock::new(Arc::new(Lives::default()));
         Self {
-            inner: Arc::new(Inner {
-                cluster,
-                clock,
-                rng,
-                proposer,
-                patience,
-                lives,
-                damage,
-                counters,
-                tasks,
-            }),
+            inner: Arc::new(Inner { cluster, clock, rng, proposer, patience, lives, damage, metrics, tasks }),
         }
+    }
+
+    /// The id of this process among all proposers.
+    pub(crate) fn proposer(&self) -> ProposerId {
+        self.inner.proposer
+    }
+
+    /// Where work that outlives its request is tracked until shutdown.
+    pub(crate) fn tasks(&self) -> &TaskTracker {
+        &self.inner.tasks
     }
 
     /// A ballot above every one of ours, and above `seen`.
@@ -168,7 +174,7 @@ impl Registers {
     }
 
     /// What is known about the volumes' lives.
-    fn lives(&self) -> Arc<Lives> {
+    pub(crate) fn known_lives(&self) -> Arc<Lives> {
         Arc::clone(&self.inner.lives.read())
     }
 

@@ -29,7 +29,7 @@ impl Registers {
         let deadline = Instant::now() + self.inner.patience.operation;
         loop {
             match self.read_once(key).await? {
-                Settled::Value(found) => return Ok(Some(found)),
+                Settled::Value(found) => return Ok(Some(*found)),
                 Settled::Absent => return Ok(None),
                 Settled::MovedOn if Instant::now() < deadline => {}
                 Settled::MovedOn => return Err(Failure::Unavailable),
@@ -39,6 +39,7 @@ impl Registers {
     }
 
     async fn read_once(&self, key: &RegisterKey) -> Result<Settled, Failure> {
+        self.inner.metrics.register.read_rounds.inc();
         let target = self.inner.cluster.target(key.clone());
         let set = self.inner.cluster.set_of(key);
         let start = usize::from(target.slot.0) % set.reach.len();
@@ -51,7 +52,7 @@ impl Registers {
         let patience = Instant::now() + self.inner.patience.commit;
         let mut pause = FIRST_PAUSE;
         loop {
-            let lives = self.lives();
+            let lives = self.known_lives();
             let reading = Reading {
                 quorums: round.set.quorums(),
                 outstanding: round.outstanding() + unasked.len(),
@@ -61,7 +62,8 @@ impl Registers {
             match decide_read(&round.replies, reading) {
                 ReadDecision::Value(found) => return self.with_value(&round, &target, found).await,
                 ReadDecision::Absent => return Ok(Settled::Absent),
-                ReadDecision::Wait if round.outstanding() > 0 => round.next(self).await,
+                ReadDecision::Wait if round.outstanding() > 0 && unasked.len() == 0 => round.next(self).await,
+                ReadDecision::Wait if round.outstanding() > 0 && round.next_soon(self).await => {}
                 ReadDecision::Wait => {
                     for place in unasked.by_ref() {
                         ask(&mut round, place, &target, false);
@@ -93,11 +95,16 @@ impl Registers {
         }
     }
 
-    async fn with_value(&self, round: &Round<Vote>, target: &Target, head: FoundHead) -> Result<Settled, Failure> {
+    async fn with_value(
+        &self,
+        round: &Round<Vote>,
+        target: &Target,
+        head: FoundHead,
+    ) -> Result<Settled, Failure> {
         let value = self.value_of(&round.replies, &round.set, target, &head).await?;
         Ok(value.map_or(Settled::MovedOn, |mut found| {
             found.committed = true;
-            Settled::Value(found)
+            Settled::Value(Box::new(found))
         }))
     }
 
@@ -120,7 +127,9 @@ impl Registers {
         for place in holders_first(set, &head.holders) {
             let reach = &set.reach[place];
             let pending = reach.peer.read(reach.volume, target, true);
-            let Ok(Ok(answer)) = tokio::time::timeout(self.inner.patience.round, pending).await else { continue };
+            let Ok(Ok(answer)) = tokio::time::timeout(self.inner.patience.round, pending).await else {
+                continue;
+            };
             match &answer.result {
                 Ok(vote) => {
                     if let Some(bytes) = value_at(vote, head) {
@@ -156,7 +165,7 @@ impl Registers {
 
 /// What one read came to.
 enum Settled {
-    Value(Found),
+    Value(Box<Found>),
     Absent,
     /// The row changed between the vote and the value.
     MovedOn,

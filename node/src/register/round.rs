@@ -33,7 +33,15 @@ impl<R: Unpin> Round<R> {
     /// Begins a round without questions.
     pub(super) fn new(set: Arc<SetView>, deadline: Instant) -> Self {
         let asked = vec![0; set.reach.len()];
-        Self { set, replies: Vec::new(), gather: Gather::new([]), failed: Vec::new(), arrivals: 0, asked, deadline }
+        Self {
+            set,
+            replies: Vec::new(),
+            gather: Gather::new([]),
+            failed: Vec::new(),
+            arrivals: 0,
+            asked,
+            deadline,
+        }
     }
 
     /// Adds a question that was just sent; its answer will replace an older one of that volume.
@@ -45,6 +53,11 @@ impl<R: Unpin> Round<R> {
     /// How many may still answer.
     pub(super) fn outstanding(&self) -> usize {
         self.gather.len()
+    }
+
+    /// Waits for the next answer a little; says whether one came (or a volume failed).
+    pub(super) async fn next_soon(&mut self, registers: &Registers) -> bool {
+        tokio::time::timeout(registers.inner.patience.hedge, self.next(registers)).await.is_ok()
     }
 
     /// Waits for the next answer. At the deadline whoever has not answered has failed.
@@ -83,7 +96,7 @@ impl<R: Unpin> Round<R> {
         waits: impl Fn(&T) -> bool,
     ) -> Decision<T> {
         loop {
-            let lives = registers.lives();
+            let lives = registers.known_lives();
             let decision = decide(&self.replies, self.asking(registers.now(), &lives));
             if !waits(&decision.outcome) || self.outstanding() == 0 {
                 for volume in &decision.skewed {

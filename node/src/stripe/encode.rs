@@ -81,9 +81,10 @@ pub(crate) fn encode(code: &Code, data: &[Vec<Bytes>], mut parity: Vec<&mut [u8]
     let mut places = [(0_usize, 0_usize); SET_VOLUMES_MAX];
     let mut left = parity.first().map_or(0, |slice| slice.len());
     while left > 0 {
-        let window = data.iter().zip(&places).fold(left, |window, (list, (buffer, offset))| {
-            window.min(list[*buffer].len() - offset)
-        });
+        let window = data
+            .iter()
+            .zip(&places)
+            .fold(left, |window, (list, (buffer, offset))| window.min(list[*buffer].len() - offset));
         let mut columns: [&[u8]; SET_VOLUMES_MAX] = [&[]; SET_VOLUMES_MAX];
         for ((list, place), column) in data.iter().zip(&mut places).zip(&mut columns) {
             let buffer = &list[place.0];
@@ -102,5 +103,59 @@ pub(crate) fn encode(code: &Code, data: &[Vec<Bytes>], mut parity: Vec<&mut [u8]
         let parity_count = parity.len();
         code.encode(&columns[..data.len()], &mut out[..parity_count]);
         left -= window;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use sherd_core::erasure::Geometry;
+
+    fn list_of(buffers: &[Vec<u8>]) -> BufferList {
+        let mut list = BufferList::default();
+        for buffer in buffers {
+            list.push(Bytes::copy_from_slice(buffer));
+        }
+        list
+    }
+
+    proptest! {
+        #[test]
+        fn parity_is_the_same_however_the_bytes_arrive(
+            buffers in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 1..20),
+            shards in 1_u8..6,
+            parity in 1_u8..4,
+        ) {
+            let body: Vec<u8> = buffers.concat();
+            prop_assume!(!body.is_empty());
+            let code = Code::of(Geometry::new(shards, parity).expect("small"));
+            let unit = body.len().div_ceil(usize::from(shards));
+
+            let mut padded = body.clone();
+            padded.resize(unit * usize::from(shards), 0);
+            let whole: Vec<&[u8]> = padded.chunks(unit).collect();
+            let mut expected = vec![vec![0; unit]; usize::from(parity)];
+            code.encode(&whole, &mut expected.iter_mut().map(Vec::as_mut_slice).collect::<Vec<_>>());
+
+            let mut list = list_of(&buffers);
+            let cut = cut_stripe(&mut list, usize::from(shards), unit);
+            prop_assert_eq!(list.len(), 0);
+            for (shard, expected) in cut.iter().zip(&whole) {
+                prop_assert_eq!(&shard.concat(), expected);
+            }
+            let mut got = vec![vec![0; unit]; usize::from(parity)];
+            encode(&code, &cut, got.iter_mut().map(Vec::as_mut_slice).collect());
+            prop_assert_eq!(got, expected);
+        }
+    }
+
+    #[test]
+    fn a_stripe_leaves_the_rest_for_the_next() {
+        let mut list = list_of(&[vec![1; 5], vec![2; 5]]);
+        let cut = cut_stripe(&mut list, 2, 3);
+        assert_eq!(cut[0].concat(), [1, 1, 1]);
+        assert_eq!(cut[1].concat(), [1, 1, 2]);
+        assert_eq!(list.len(), 4);
     }
 }

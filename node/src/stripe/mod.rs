@@ -23,7 +23,7 @@ use crate::upkeep::Damage;
 
 pub(crate) use budget::{Budget, Exhausted};
 pub(crate) use read::{ReadError, read};
-pub(crate) use write::{Staged, StripeWriter, WriteError};
+pub(crate) use write::{Staged, StripeWriter, Syncing, WriteError};
 
 /// Where bodies go by their size. Every version records what was chosen, so these may change.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +45,8 @@ impl Default for Thresholds {
 pub struct Patience {
     /// For one shard append or read, before the volume counts as not answering.
     pub shard: Duration,
+    /// For a shard's bytes, before they are computed from the others'.
+    pub hedge: Duration,
     /// For the last shards once enough are durable.
     pub straggler: Duration,
     /// For a share of the buffer budget.
@@ -55,6 +57,7 @@ impl Default for Patience {
     fn default() -> Self {
         Self {
             shard: Duration::from_secs(10),
+            hedge: Duration::from_secs(1),
             straggler: Duration::from_millis(100),
             budget: Duration::from_secs(15),
         }
@@ -72,7 +75,7 @@ struct Inner {
     cluster: Arc<Cluster>,
     clock: Arc<HybridClock>,
     proposer: ProposerId,
-    pool: Arc<BufferPool>,
+    pool: BufferPool,
     uploads: Budget,
     downloads: Budget,
     thresholds: Thresholds,
@@ -86,7 +89,7 @@ pub(crate) struct StripesConfig {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) clock: Arc<HybridClock>,
     pub(crate) proposer: ProposerId,
-    pub(crate) pool: Arc<BufferPool>,
+    pub(crate) pool: BufferPool,
     pub(crate) thresholds: Thresholds,
     pub(crate) patience: Patience,
     pub(crate) damage: Damage,
@@ -106,7 +109,7 @@ impl Stripes {
     /// can starve the other.
     pub(crate) fn new(config: StripesConfig) -> Self {
         let StripesConfig { cluster, clock, proposer, pool, thresholds, patience, damage } = config;
-        let half = pool.cap() / 2;
+        let half = pool.usage().cap_bytes / 2;
         let uploads = Budget::new(half, patience.budget);
         let downloads = Budget::new(half, patience.budget);
         let inner =
@@ -117,11 +120,11 @@ impl Stripes {
     /// Decides where a body of `size` bytes under `key` goes.
     pub(crate) fn placement(&self, key: &RegisterKey, size: u64) -> Placement {
         let set = self.inner.cluster.set_of(key);
-        let volumes = u64::try_from(set.reach.len()).expect("a set has at most 32 volumes");
+        let volumes = set.reach.len() as u64;
         if size <= u64::from(self.inner.thresholds.inline_bytes_max) / volumes {
             return Placement::Inline;
         }
-        let shard = size.div_ceil(u64::from(set.geometry.data_shards()));
+        let shard = size.div_ceil(set.geometry.data_shards() as u64);
         let packed = shard <= u64::from(self.inner.thresholds.pack_bytes_max);
         Placement::Coded(if packed { Home::Packed } else { Home::File })
     }
@@ -132,12 +135,16 @@ impl Stripes {
         DataRef {
             id: DataId { birth: self.inner.clock.tick(), proposer: self.inner.proposer },
             size,
-            data_shards: geometry.data_shards(),
-            parity_shards: geometry.parity_shards(),
+            data_shards: shards(geometry.data_shards()),
+            parity_shards: shards(geometry.parity_shards()),
             stripe_unit: limits::STRIPE_UNIT_BYTES,
             home,
         }
     }
+}
+
+fn shards(count: usize) -> u8 {
+    u8::try_from(count).expect("a set has at most 32 volumes")
 }
 
 /// The code that `data` was written with.

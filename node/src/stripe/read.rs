@@ -10,6 +10,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 
+use sherd_core::erasure::Geometry;
 use sherd_core::id::{RegisterKey, ShardId};
 use sherd_core::placement;
 use sherd_core::record::DataRef;
@@ -83,10 +84,10 @@ struct Window {
 
 impl Reading {
     fn new(stripes: &Stripes, key: &RegisterKey, data: DataRef, range: Range<u64>) -> Option<Self> {
-        let layout = Layout::new(data.size, data.data_shards, data.parity_shards, data.stripe_unit).ok()?;
+        let geometry = Geometry::new(data.data_shards, data.parity_shards).ok()?;
+        let layout = Layout::new(data.size, geometry, data.stripe_unit).ok()?;
         let set = stripes.inner.cluster.set_of(key);
-        let volumes = usize::from(data.data_shards) + usize::from(data.parity_shards);
-        (set.reach.len() == volumes).then(|| Self {
+        (set.reach.len() == geometry.volumes()).then(|| Self {
             stripes: stripes.clone(),
             key: key.clone(),
             data,
@@ -130,7 +131,6 @@ impl Reading {
         self.left.start = end;
         let pieces = self.layout.pieces(range);
         let pieces = pieces
-            .into_iter()
             .map(|piece| {
                 let avoided = self.avoid & (1 << piece.shard) != 0;
                 let pending = (!avoided).then(|| self.ask(usize::from(piece.shard), &piece));
@@ -142,12 +142,9 @@ impl Reading {
 
     /// Asks one shard for the columns of a piece.
     fn ask(&self, index: usize, piece: &Piece) -> Pending<Vec<Bytes>> {
-        let place = placement::home(self.data.id, index, self.set.reach.len());
-        let reach = &self.set.reach[place];
-        let shard = ShardId {
-            data: self.data.id,
-            index: u8::try_from(index).expect("a set has at most 32 volumes"),
-        };
+        let index = u8::try_from(index).expect("a set has at most 32 volumes");
+        let reach = &self.set.reach[placement::home(self.data.id, index, self.set.reach.len())];
+        let shard = ShardId { data: self.data.id, index };
         let Piece { offset, length, .. } = *piece;
         reach.peer.read_shard(reach.volume, ShardRange { shard, home: self.data.home, offset, length })
     }
@@ -159,12 +156,11 @@ impl Reading {
                 Some(pending) => self.wait(piece.shard, pending).await,
                 None => None,
             };
-            match whole {
-                Some(bytes) => self.ready.extend(bytes),
-                None => {
-                    let rebuilt = self.rebuild(&piece).await?;
-                    self.ready.push_back(rebuilt);
-                }
+            if let Some(bytes) = whole {
+                self.ready.extend(bytes);
+            } else {
+                let rebuilt = self.rebuild(&piece).await?;
+                self.ready.push_back(rebuilt);
             }
         }
         self.ready_share = Some(share);
@@ -173,8 +169,7 @@ impl Reading {
 
     /// Waits for one shard's bytes; a failure is remembered and, where it is damage, reported.
     async fn wait(&mut self, shard: u8, pending: Pending<Vec<Bytes>>) -> Option<Vec<Bytes>> {
-        let patience = self.stripes.inner.patience.shard;
-        match tokio::time::timeout(patience, pending).await {
+        match tokio::time::timeout(self.stripes.inner.patience.hedge, pending).await {
             Ok(Ok(bytes)) => Some(bytes),
             Ok(Err(error)) => {
                 self.note(usize::from(shard), &error);
@@ -236,9 +231,9 @@ impl Reading {
         let code = code_of(&self.data).ok_or(ReadError::Geometry)?;
         let mut out = self.stripes.inner.pool.try_take(length).ok_or(ReadError::Overloaded)?;
         let joined: Vec<Option<Bytes>> = columns.iter().map(|column| column.as_ref().map(join)).collect();
-        let known: Vec<Option<&[u8]>> = joined.iter().map(|column| column.as_deref()).collect();
-        code.rebuild_one(&known, usize::from(piece.shard), &mut out[..length])
-            .map_err(|_| ReadError::Shards)?;
+        let known: Vec<(u8, &[u8])> =
+            (0_u8..).zip(&joined).filter_map(|(index, column)| Some((index, column.as_deref()?))).collect();
+        code.reconstruct(&known, &mut [(piece.shard, &mut out[..length])]).map_err(|_| ReadError::Shards)?;
         Ok(out.freeze(length))
     }
 }

@@ -23,7 +23,7 @@ use super::budget::Share;
 use super::encode::{BufferList, cut_stripe, encode};
 use super::{Exhausted, Stripes, code_of};
 use crate::cluster::SetView;
-use crate::peer::{self, Gather, Pending, ShardSink};
+use crate::peer::{self, Gather, ShardSink};
 
 /// Data could not be made durable; what was written of it is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -56,7 +56,7 @@ struct Unnamed {
 impl Unnamed {
     /// The volume that shard `index` belongs on.
     fn reach(&self, index: usize) -> &peer::Reach {
-        let place = placement::home(self.data.id, index, self.set.reach.len());
+        let place = placement::home(self.data.id, self.shard(index).index, self.set.reach.len());
         &self.set.reach[place]
     }
 
@@ -114,10 +114,6 @@ impl Failures {
         self.shards.count_ones() as usize
     }
 
-    fn contains(&self, shard: usize) -> bool {
-        self.shards & (1 << shard) != 0
-    }
-
     fn verdict(&self) -> WriteError {
         if self.full > 0 {
             WriteError::Full
@@ -131,10 +127,15 @@ impl Failures {
 
 impl Stripes {
     /// Begins a body of `size` bytes (at least 1) that `key` will name.
-    pub(crate) async fn write(&self, key: &RegisterKey, size: u64, home: Home) -> Result<StripeWriter, WriteError> {
+    pub(crate) async fn write(
+        &self,
+        key: &RegisterKey,
+        size: u64,
+        home: Home,
+    ) -> Result<StripeWriter, WriteError> {
         let set = self.inner.cluster.set_of(key);
         let data = self.new_data(key, size, home);
-        let layout = Layout::new(size, data.data_shards, data.parity_shards, data.stripe_unit)
+        let layout = Layout::new(size, set.geometry, data.stripe_unit)
             .expect("the size is at least 1 and the topology's geometry is valid");
         let gathering_share = self.inner.uploads.take(stripe_cost(&layout, 0, set.reach.len())).await?;
         let unnamed = Unnamed { set, data, armed: true };
@@ -263,7 +264,7 @@ impl StripeWriter {
         while !self.appending.is_empty() {
             let next = tokio::time::timeout(self.stripes.inner.patience.shard, self.appending.next()).await;
             let failed: Vec<(usize, peer::Error)> = match next {
-                Ok(Some((_, Ok(())))) | Ok(None) => continue,
+                Ok(Some((_, Ok(()))) | None) => continue,
                 Ok(Some((index, Err(error)))) => vec![(index, error)],
                 Err(_elapsed) => {
                     let late = std::mem::replace(&mut self.appending, Gather::new([]));

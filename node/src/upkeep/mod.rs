@@ -246,3 +246,10 @@ impl Upkeep {
         self.tasks.wait().await;
     }
 }
+
+impl Damage {
+    /// Reports data that a committed value of `key` no longer names.
+    pub fn superseded(&self, key: &RegisterKey, data: Vec<DataRef>) {
+        drop(self.reports.try_send(Report::Superseded { key: key.clone(), data }));
+    }
+}

@@ -1,9 +1,9 @@
 //! One volume: a directory that keeps registers and shards through every crash.
 
-pub mod buffer;
-pub mod disk;
-pub mod error;
-pub mod identity;
-pub mod index;
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod request;
-pub mod shard_file;
+pub mod error;
+pub mod disk;
+pub mod buffer;
+pub mod index;

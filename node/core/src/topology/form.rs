@@ -238,9 +238,10 @@ const fn spreads_evenly(nodes: usize, set_volumes: usize) -> bool {
     set_volumes <= nodes || set_volumes.is_multiple_of(nodes)
 }
 
-/// max(2, f + 1) where a node can then be lost without stopping anything, else half of the set.
+/// f + 1, so at least 2, where a node can then be lost without stopping anything, else half of the
+/// set.
 fn default_parity(set_volumes: usize, on_one_node: usize) -> usize {
-    let parity = 2.max(on_one_node + 1);
+    let parity = on_one_node + 1;
     let survivors = set_volumes - on_one_node.min(set_volumes);
     if 2 * survivors > set_volumes && parity < set_volumes { parity } else { set_volumes / 2 }
 }

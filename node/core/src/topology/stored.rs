@@ -4,6 +4,8 @@
 //! topology is as long as its volumes and not as its slots. Reading checks everything that
 //! [`Topology`] promises; nothing read is trusted before.
 
+#![deny(clippy::indexing_slicing)]
+
 use serde::{Deserialize, Serialize};
 
 use super::{InvalidTopology, Node, Set, SetPlan, Topology, Volume};

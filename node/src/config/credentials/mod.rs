@@ -1,0 +1,224 @@
+//! The root credentials: where they come from, and how they are kept out of sight.
+//!
+//! There is no default pair anywhere. A pair comes from two variables, or from a file of
+//! `KEY=VALUE` lines that a shell can source too; `dev` makes such a file once. A [`Secret`] prints
+//! as dots, so no log line, error or debug output carries one.
+
+#![expect(clippy::disallowed_methods, reason = "the credentials file is read before there is a volume")]
+
+use std::fmt;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use sherd_core::env::Rng;
+
+/// The variable with the access key id.
+pub const ACCESS_KEY_VARIABLE: &str = "SHERD_ACCESS_KEY_ID";
+/// The variable with the secret.
+pub const SECRET_KEY_VARIABLE: &str = "SHERD_SECRET_ACCESS_KEY";
+/// The line of a credentials file with the access key id.
+pub const ACCESS_KEY_LINE: &str = "AWS_ACCESS_KEY_ID";
+/// The line of a credentials file with the secret.
+pub const SECRET_KEY_LINE: &str = "AWS_SECRET_ACCESS_KEY";
+
+/// Bytes of a credentials file that are read; two lines and some comments are under 1 KiB.
+const FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// Text that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text itself, for signing and for nothing else.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// An access key id and its secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credentials {
+    /// What a client calls itself.
+    pub access_key_id: String,
+    /// What it signs with.
+    pub secret_access_key: Secret,
+}
+
+/// Why there are no credentials.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidCredentials {
+    /// Neither variables nor a file.
+    #[error(
+        "no credentials: set {ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE}, or credentials_file; there is no default"
+    )]
+    Absent,
+    /// One of the two variables.
+    #[error("{missing} is not set, though the other half of the credentials is")]
+    Half {
+        /// The variable that is not set.
+        missing: &'static str,
+    },
+    /// The file cannot be read or written.
+    #[error("{op} {path}: {source}")]
+    Io {
+        /// What was tried.
+        op: &'static str,
+        /// The file, or its directory.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Others may read the file.
+    #[error("{path} has mode {mode:04o}: allowed is {allowed:04o} at most (chmod {allowed:o} {path})", path = path.display())]
+    Mode {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+        /// The widest that is accepted.
+        allowed: u32,
+    },
+    /// A line is not `KEY=VALUE`, or names a key twice or one that is not known.
+    #[error("{path}:{line}: expected {ACCESS_KEY_LINE}=... and {SECRET_KEY_LINE}=..., once each", path = path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+    },
+    /// The file ends without one of the two.
+    #[error("{path} has no line {missing}=...", path = path.display())]
+    MissingLine {
+        /// The file.
+        path: PathBuf,
+        /// What it lacks.
+        missing: &'static str,
+    },
+    /// The access key id cannot stand in a signature's scope.
+    #[error("the access key id has 3 to 128 letters, digits, '.', '-' or '_'")]
+    AccessKeyId,
+    /// The secret is too short to be one.
+    #[error("the secret access key has 8 to 128 visible ASCII characters")]
+    SecretAccessKey,
+}
+
+impl Credentials {
+    fn new(access_key_id: String, secret: String) -> Result<Self, InvalidCredentials> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+        if !(3..=128).contains(&access_key_id.len()) || !access_key_id.bytes().all(plain) {
+            return Err(InvalidCredentials::AccessKeyId);
+        }
+        if !(8..=128).contains(&secret.len()) || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(InvalidCredentials::SecretAccessKey);
+        }
+        Ok(Self { access_key_id, secret_access_key: Secret(secret) })
+    }
+
+    /// Takes the pair from the variables, `None` when neither is set. An empty variable is not set.
+    ///
+    /// # Errors
+    /// [`InvalidCredentials`] when only one is set, or one is malformed.
+    pub fn from_variables(
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Option<Self>, InvalidCredentials> {
+        let read = |name| variable(name).filter(|value| !value.is_empty());
+        match (read(ACCESS_KEY_VARIABLE), read(SECRET_KEY_VARIABLE)) {
+            (Some(id), Some(secret)) => Self::new(id, secret).map(Some),
+            (None, None) => Ok(None),
+            (Some(_), None) => Err(InvalidCredentials::Half { missing: SECRET_KEY_VARIABLE }),
+            (None, Some(_)) => Err(InvalidCredentials::Half { missing: ACCESS_KEY_VARIABLE }),
+        }
+    }
+
+    /// Reads the pair from a file whose permission bits all lie within `allowed_mode`.
+    ///
+    /// # Errors
+    /// [`InvalidCredentials`] when it cannot be read, is open to others, or is malformed.
+    pub fn from_file(path: &Path, allowed_mode: u32) -> Result<Self, InvalidCredentials> {
+        let io = |op| move |source| InvalidCredentials::Io { op, path: path.to_owned(), source };
+        let file = std::fs::File::open(path).map_err(io("open"))?;
+        // Of the open file, not of the path: nobody can change it in between.
+        let mode = file.metadata().map_err(io("stat"))?.mode() & 0o777;
+        if mode & !allowed_mode != 0 {
+            return Err(InvalidCredentials::Mode { path: path.to_owned(), mode, allowed: allowed_mode });
+        }
+        let text = io::read_to_string(io::Read::take(file, FILE_BYTES_MAX)).map_err(io("read"))?;
+        Self::parse(&text, path)
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Self, InvalidCredentials> {
+        let (mut id, mut secret) = (None, None);
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let bad = || InvalidCredentials::Line { path: path.to_owned(), line: index + 1 };
+            let (key, value) = line.split_once('=').ok_or_else(bad)?;
+            let place = match key {
+                ACCESS_KEY_LINE => &mut id,
+                SECRET_KEY_LINE => &mut secret,
+                _ => return Err(bad()),
+            };
+            if place.replace(value.to_owned()).is_some() {
+                return Err(bad());
+            }
+        }
+        let missing = |missing| InvalidCredentials::MissingLine { path: path.to_owned(), missing };
+        let id = id.ok_or_else(|| missing(ACCESS_KEY_LINE))?;
+        let secret = secret.ok_or_else(|| missing(SECRET_KEY_LINE))?;
+        Self::new(id, secret)
+    }
+
+    /// Makes a pair that nobody has guessed: 100 bits of id, 240 of secret.
+    pub fn random(rng: &dyn Rng) -> Self {
+        const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+        let mut id_bytes = [0; 20];
+        rng.fill(&mut id_bytes);
+        let letter = |byte: u8| char::from(ALPHABET[usize::from(byte % 32)]);
+        let access_key_id = id_bytes.into_iter().map(letter).collect();
+        let mut secret_bytes = [0; 30];
+        rng.fill(&mut secret_bytes);
+        let secret = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(secret_bytes);
+        Self::new(access_key_id, secret).expect("20 letters and digits, 40 visible characters")
+    }
+
+    /// Writes the pair to a new file of mode 0600: under another name, synced, renamed, the
+    /// directory synced. A crash leaves the whole file or none.
+    ///
+    /// # Errors
+    /// [`InvalidCredentials::Io`] says which step failed.
+    pub fn write_new(&self, path: &Path) -> Result<(), InvalidCredentials> {
+        let io = |op| move |source| InvalidCredentials::Io { op, path: path.to_owned(), source };
+        let new = path.with_extension("new");
+        // Left by a crash before the rename; nobody has used it.
+        match std::fs::remove_file(&new) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                return Err(io("remove the unfinished")(source));
+            }
+            _ => {}
+        }
+        let open = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new);
+        let mut file = open.map_err(io("create"))?;
+        let Self { access_key_id, secret_access_key } = self;
+        let secret = secret_access_key.expose();
+        let text = format!("{ACCESS_KEY_LINE}={access_key_id}\n{SECRET_KEY_LINE}={secret}\n");
+        file.write_all(text.as_bytes()).map_err(io("write"))?;
+        file.sync_all().map_err(io("sync"))?;
+        std::fs::rename(&new, path).map_err(io("rename to"))?;
+        let directory =
+            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        std::fs::File::open(directory).and_then(|dir| dir.sync_all()).map_err(io("sync the directory of"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! Why what was written is no configuration: each error names the place, the key and the reason.
+
+use std::path::PathBuf;
+
+use super::credentials::InvalidCredentials;
+use super::geometry::InvalidGeometry;
+use super::source::Origin;
+use super::volumes::InvalidVolumes;
+
+/// The process must not start with this configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The file has an unknown key, a malformed value, or is no TOML.
+    #[error("{path}:{line}: {why} (in `{written}`)", path = path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// The line itself.
+        written: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A setting is well formed and not valid.
+    #[error("{origin}: {why}")]
+    Value {
+        /// Where it was written.
+        origin: Origin,
+        /// What is wrong.
+        why: InvalidValue,
+    },
+    /// There are no usable credentials.
+    #[error(transparent)]
+    Credentials(#[from] InvalidCredentials),
+    /// The data directory of `dev` cannot be made.
+    #[error("create {path}: {source}")]
+    CreateDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
+
+/// Why one setting is not valid.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidValue {
+    /// The volumes are not volumes.
+    #[error(transparent)]
+    Volumes(#[from] InvalidVolumes),
+    /// The volumes and the parity make no geometry.
+    #[error(transparent)]
+    Geometry(#[from] InvalidGeometry),
+    /// Outside its range.
+    #[error("{value} is outside {min} to {max}")]
+    Range {
+        /// As written.
+        value: String,
+        /// The least.
+        min: String,
+        /// The most.
+        max: String,
+    },
+    /// No name that can stand in a signature's scope.
+    #[error("{name:?} is not a region: lower-case letters, digits and '-'")]
+    Region {
+        /// As written.
+        name: String,
+    },
+    /// No name that can stand in a Host header.
+    #[error("{name:?} is not a domain name")]
+    Domain {
+        /// As written.
+        name: String,
+    },
+    /// Two listeners on one address.
+    #[error("{address} is the address of the S3 listener too")]
+    SameAddress {
+        /// As written.
+        address: std::net::SocketAddr,
+    },
+    /// No filter for log lines.
+    #[error("{level:?} is not a log filter: {why}")]
+    LogLevel {
+        /// As written.
+        level: String,
+        /// What is wrong.
+        why: String,
+    },
+}

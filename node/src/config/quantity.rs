@@ -1,0 +1,142 @@
+//! Sizes and spans of time as people write them: `64MiB`, `10m`, `30days`.
+//!
+//! Both parse the same way from a flag, a variable and the file. A bare number is bytes for a
+//! size and refused for a span of time: `10` of what?
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
+
+/// A number of bytes: `512`, `64KiB`, `1.5GiB`; `kB`, `MB`, `GB` are powers of ten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ByteSize(pub u64);
+
+/// The text is no size.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a size: write bytes or a unit, like 512, 64KiB or 1GiB")]
+pub struct InvalidSize {
+    /// What was written.
+    pub text: String,
+}
+
+impl FromStr for ByteSize {
+    type Err = InvalidSize;
+
+    fn from_str(text: &str) -> Result<Self, InvalidSize> {
+        let size = text.parse::<bytesize::ByteSize>();
+        size.map(|size| Self(size.as_u64())).map_err(|_| InvalidSize { text: text.to_owned() })
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        match units.into_iter().find(|(unit, _)| self.0 >= *unit && self.0.is_multiple_of(*unit)) {
+            Some((unit, name)) => write!(f, "{}{name}", self.0 / unit),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ByteSize {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// A size in TOML: a number of bytes, or text with a unit.
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Bytes(u64),
+            Text(String),
+        }
+        match Written::deserialize(deserializer)
+            .map_err(|_| D::Error::custom("expected a size like \"64MiB\""))?
+        {
+            Written::Bytes(bytes) => Ok(Self(bytes)),
+            Written::Text(text) => text.parse().map_err(D::Error::custom),
+        }
+    }
+}
+
+/// A span of time: `500ms`, `30s`, `10m`, `12h`, `30days`, or several together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Period(pub Duration);
+
+/// The text is no span of time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a span of time: write a number with a unit, like 500ms, 30s, 10m or 30days")]
+pub struct InvalidPeriod {
+    /// What was written.
+    pub text: String,
+}
+
+impl FromStr for Period {
+    type Err = InvalidPeriod;
+
+    fn from_str(text: &str) -> Result<Self, InvalidPeriod> {
+        humantime::parse_duration(text).map(Self).map_err(|_| InvalidPeriod { text: text.to_owned() })
+    }
+}
+
+impl fmt::Display for Period {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const DAY: u64 = 24 * 3600;
+        match self.0.as_secs() {
+            DAY if self.0.subsec_nanos() == 0 => f.write_str("1day"),
+            // Otherwise whole days would print as months and years of uneven length.
+            seconds if seconds > 0 && seconds.is_multiple_of(DAY) && self.0.subsec_nanos() == 0 => {
+                write!(f, "{}days", seconds / DAY)
+            }
+            _ => write!(f, "{}", humantime::format_duration(self.0)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Period {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_take_binary_and_decimal_units_and_bare_bytes() {
+        for (text, bytes) in
+            [("512", 512), ("64KiB", 65_536), ("64 MiB", 64 << 20), ("1.5GiB", 3 << 29), ("2MB", 2_000_000)]
+        {
+            assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_size_that_is_none_is_refused_with_the_text() {
+        for text in ["", "MiB", "-1", "12 parsecs", "0x10"] {
+            assert_eq!(text.parse::<ByteSize>(), Err(InvalidSize { text: text.to_owned() }));
+        }
+    }
+
+    #[test]
+    fn a_size_prints_in_the_largest_whole_unit_and_reads_back() {
+        for (bytes, text) in
+            [(0, "0"), (1_000, "1000"), (1 << 20, "1MiB"), (96 << 10, "96KiB"), (5 << 30, "5GiB")]
+        {
+            assert_eq!(ByteSize(bytes).to_string(), text);
+            assert_eq!(text.parse(), Ok(ByteSize(bytes)));
+        }
+    }
+
+    #[test]
+    fn spans_of_time_need_a_unit() {
+        assert_eq!("10m".parse(), Ok(Period(Duration::from_mins(10))));
+        assert_eq!("30days".parse(), Ok(Period(Duration::from_hours(720))));
+        assert_eq!("1h 30m".parse(), Ok(Period(Duration::from_mins(90))));
+        assert_eq!(Period(Duration::from_hours(365 * 24)).to_string(), "365days");
+        assert_eq!(Period(Duration::from_mins(90)).to_string(), "1h 30m");
+        assert!("10".parse::<Period>().is_err());
+        assert!("soon".parse::<Period>().is_err());
+    }
+}

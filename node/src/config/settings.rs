@@ -1,0 +1,218 @@
+//! Every setting as it may be written: one declaration gives the key of the file, the flag, the
+//! variable and the help text.
+//!
+//! The names follow one rule: key `limits.idle_timeout` is flag `--limits-idle-timeout` and
+//! variable `SHERD_LIMITS_IDLE_TIMEOUT`. Nothing here is checked beyond its form; `Config::resolve`
+//! says what is valid.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Deserializer};
+
+use super::quantity::{ByteSize, Period};
+
+/// What `serve` can be told. Each is optional where it is written, not where it is used.
+#[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Directories that are volumes, each on a filesystem of its own: paths or patterns like
+    /// /data/v{1...4}, separated by commas (in the file: text or a list)
+    #[arg(long, env = "SHERD_VOLUMES", value_name = "PATHS")]
+    pub volumes: Option<Words>,
+    /// Volumes of a set that may be lost without losing data [default: half of a set]
+    #[arg(long, env = "SHERD_PARITY", value_name = "COUNT")]
+    pub parity: Option<u8>,
+    /// Address of the S3 listener; port 0 takes a free one [default: 127.0.0.1:9000]
+    #[arg(long, env = "SHERD_LISTEN", value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
+    /// Address of metrics and health, without authentication [default: 127.0.0.1:9200]
+    #[arg(long, env = "SHERD_ADMIN_LISTEN", value_name = "ADDRESS")]
+    pub admin_listen: Option<SocketAddr>,
+    /// Region that clients sign for [default: us-east-1]
+    #[arg(long, env = "SHERD_REGION", value_name = "NAME")]
+    pub region: Option<String>,
+    /// Domains whose subdomains name buckets, separated by commas [default: none, path style only]
+    #[arg(long, env = "SHERD_DOMAINS", value_name = "NAMES")]
+    pub domains: Option<Words>,
+    /// File with AWS_ACCESS_KEY_ID=... and AWS_SECRET_ACCESS_KEY=..., closed to others
+    #[arg(long, env = "SHERD_CREDENTIALS_FILE", value_name = "FILE")]
+    pub credentials_file: Option<PathBuf>,
+    /// Whether a write is on stable storage when it is answered [default: fsync]
+    #[arg(long, env = "SHERD_DURABILITY", value_name = "MODE")]
+    pub durability: Option<Durability>,
+    /// Largest object kept in its row, divided by the volumes of its set [default: 32KiB]
+    #[arg(long, env = "SHERD_INLINE_MAX", value_name = "SIZE")]
+    pub inline_max: Option<ByteSize>,
+    /// Largest shard packed in the log instead of a file of its own [default: 128KiB]
+    #[arg(long, env = "SHERD_PACK_MAX", value_name = "SIZE")]
+    pub pack_max: Option<ByteSize>,
+    /// Memory for object data under way; beyond it requests wait [default: 128MiB]
+    #[arg(long, env = "SHERD_BUFFER_CAP", value_name = "SIZE")]
+    pub buffer_cap: Option<ByteSize>,
+    /// Memory for the indexes of all volumes together [default: 64MiB]
+    #[arg(long, env = "SHERD_INDEX_CACHE", value_name = "SIZE")]
+    pub index_cache: Option<ByteSize>,
+    /// How long requests under way may take to end once the process is told to stop [default: 30s]
+    #[arg(long, env = "SHERD_SHUTDOWN_TIMEOUT", value_name = "TIME")]
+    pub shutdown_timeout: Option<Period>,
+    /// Table `[limits]`.
+    #[command(flatten)]
+    pub limits: LimitSettings,
+    /// Table `[upkeep]`.
+    #[command(flatten)]
+    pub upkeep: UpkeepSettings,
+    /// Table `[log]`.
+    #[command(flatten)]
+    pub log: LogSettings,
+}
+
+/// Table `[limits]`: what the S3 listener takes at one time.
+#[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitSettings {
+    /// Connections open at one time; further ones wait in the kernel's queue [default: 4096]
+    #[arg(long = "limits-connections-max", env = "SHERD_LIMITS_CONNECTIONS_MAX", value_name = "COUNT")]
+    pub connections_max: Option<u32>,
+    /// Requests worked on at one time [default: 512]
+    #[arg(long = "limits-requests-max", env = "SHERD_LIMITS_REQUESTS_MAX", value_name = "COUNT")]
+    pub requests_max: Option<u32>,
+    /// Requests that wait for one of those places; further ones get 503 SlowDown [default: 2048]
+    #[arg(long = "limits-queue-max", env = "SHERD_LIMITS_QUEUE_MAX", value_name = "COUNT")]
+    pub queue_max: Option<u32>,
+    /// How long a connection may take to send a whole request head, idle time included [default: 60s]
+    #[arg(long = "limits-idle-timeout", env = "SHERD_LIMITS_IDLE_TIMEOUT", value_name = "TIME")]
+    pub idle_timeout: Option<Period>,
+    /// How long a body may stand still, in either direction [default: 60s]
+    #[arg(long = "limits-stall-timeout", env = "SHERD_LIMITS_STALL_TIMEOUT", value_name = "TIME")]
+    pub stall_timeout: Option<Period>,
+}
+
+/// Table `[upkeep]`: background work.
+#[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct UpkeepSettings {
+    /// How long replaced data stays for readers that still use it [default: 10m]
+    #[arg(long = "upkeep-release-grace", env = "SHERD_UPKEEP_RELEASE_GRACE", value_name = "TIME")]
+    pub release_grace: Option<Period>,
+    /// Age at which data that no object names may be removed [default: 48h]
+    #[arg(long = "upkeep-orphan-age", env = "SHERD_UPKEEP_ORPHAN_AGE", value_name = "TIME")]
+    pub orphan_age: Option<Period>,
+    /// Time in which every stored byte is verified once [default: 30days]
+    #[arg(long = "upkeep-scrub-period", env = "SHERD_UPKEEP_SCRUB_PERIOD", value_name = "TIME")]
+    pub scrub_period: Option<Period>,
+    /// Bytes per second that healing may write to each volume [default: 64MiB]
+    #[arg(long = "upkeep-heal-bandwidth", env = "SHERD_UPKEEP_HEAL_BANDWIDTH", value_name = "SIZE")]
+    pub heal_bandwidth: Option<ByteSize>,
+}
+
+/// Table `[log]`: what goes to standard error.
+#[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LogSettings {
+    /// Form of a log line [default: text]
+    #[arg(id = "log_format", long = "log-format", env = "SHERD_LOG_FORMAT", value_name = "FORM")]
+    pub format: Option<LogFormat>,
+    /// Least severity logged, also by target: info,sherd_node::upkeep=debug [default: info]
+    #[arg(id = "log_level", long = "log-level", env = "SHERD_LOG_LEVEL", value_name = "FILTER")]
+    pub level: Option<String>,
+}
+
+/// When a write is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// When it is on stable storage.
+    Fsync,
+    /// When the kernel has it: for measurements and throw-away data, a power cut loses objects.
+    None,
+}
+
+impl Durability {
+    /// The word for it in the file, in metrics and in health.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fsync => "fsync",
+            Self::None => "none",
+        }
+    }
+}
+
+/// Form of a log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// Several words: separated by commas in a flag or a variable, text or a list in the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Words(pub Vec<String>);
+
+impl FromStr for Words {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Words {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// As the file may have it.
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected text or a list of texts")]
+        enum Written {
+            Text(String),
+            List(Vec<String>),
+        }
+        Ok(match Written::deserialize(deserializer)? {
+            Written::Text(text) => text.parse().unwrap_or_else(|never| match never {}),
+            Written::List(words) => Self(words),
+        })
+    }
+}
+
+impl Settings {
+    /// Takes from `lower` what is not set here.
+    #[must_use]
+    pub fn or(self, lower: Self) -> Self {
+        Self {
+            volumes: self.volumes.or(lower.volumes),
+            parity: self.parity.or(lower.parity),
+            listen: self.listen.or(lower.listen),
+            admin_listen: self.admin_listen.or(lower.admin_listen),
+            region: self.region.or(lower.region),
+            domains: self.domains.or(lower.domains),
+            credentials_file: self.credentials_file.or(lower.credentials_file),
+            durability: self.durability.or(lower.durability),
+            inline_max: self.inline_max.or(lower.inline_max),
+            pack_max: self.pack_max.or(lower.pack_max),
+            buffer_cap: self.buffer_cap.or(lower.buffer_cap),
+            index_cache: self.index_cache.or(lower.index_cache),
+            shutdown_timeout: self.shutdown_timeout.or(lower.shutdown_timeout),
+            limits: LimitSettings {
+                connections_max: self.limits.connections_max.or(lower.limits.connections_max),
+                requests_max: self.limits.requests_max.or(lower.limits.requests_max),
+                queue_max: self.limits.queue_max.or(lower.limits.queue_max),
+                idle_timeout: self.limits.idle_timeout.or(lower.limits.idle_timeout),
+                stall_timeout: self.limits.stall_timeout.or(lower.limits.stall_timeout),
+            },
+            upkeep: UpkeepSettings {
+                release_grace: self.upkeep.release_grace.or(lower.upkeep.release_grace),
+                orphan_age: self.upkeep.orphan_age.or(lower.upkeep.orphan_age),
+                scrub_period: self.upkeep.scrub_period.or(lower.upkeep.scrub_period),
+                heal_bandwidth: self.upkeep.heal_bandwidth.or(lower.upkeep.heal_bandwidth),
+            },
+            log: LogSettings {
+                format: self.log.format.or(lower.log.format),
+                level: self.log.level.or(lower.log.level),
+            },
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! From a written file to a valid configuration, and what is refused on the way.
+
+use super::*;
+
+fn pair() -> Option<Credentials> {
+    let variable = |name: &str| {
+        Some(if name == credentials::ACCESS_KEY_VARIABLE { "root".into() } else { "long-enough".into() })
+    };
+    Credentials::from_variables(&variable).expect("a valid pair")
+}
+
+/// Volumes v1 to v4, and a file beside them.
+struct Machine(tempfile::TempDir);
+
+impl Machine {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        for number in 1..=4 {
+            std::fs::create_dir(dir.path().join(format!("v{number}"))).expect("a new directory");
+        }
+        Self(dir)
+    }
+
+    fn volumes(&self) -> String {
+        format!("volumes = \"{}/v{{1...4}}\"\n", self.0.path().display())
+    }
+
+    fn resolve(&self, rest: &str) -> Result<Config, ConfigError> {
+        let path = self.0.path().join("sherd.toml");
+        std::fs::write(&path, self.volumes() + rest).expect("a new file");
+        let mut sources = Sources::default();
+        let settings = sources.read_file(&path)?;
+        Config::resolve(settings, pair(), &sources)
+    }
+
+    fn refusal(&self, rest: &str) -> String {
+        let text = self.resolve(rest).expect_err("not valid").to_string();
+        text.replace(self.0.path().to_str().expect("made from text"), "DIR")
+    }
+}
+
+#[test]
+fn volumes_and_credentials_are_enough() {
+    let config = Machine::new().resolve("").expect("valid");
+    assert_eq!(config.volumes.len(), 4);
+    assert_eq!(config.geometry, Geometry { sets: 1, data: 2, parity: 2 });
+    assert_eq!(config.listen.to_string(), "127.0.0.1:9000");
+    assert_eq!(config.admin_listen.to_string(), "127.0.0.1:9200");
+    assert_eq!(config.region, "us-east-1");
+    assert_eq!(config.durability, Durability::Fsync);
+    assert_eq!(config.inline_bytes_max, 32 << 10);
+    assert_eq!(config.pack_bytes_max, 128 << 10);
+    assert_eq!(config.upkeep.release_grace, Duration::from_mins(10));
+    assert_eq!(config.upkeep.orphan_age, Duration::from_hours(48));
+}
+
+#[test]
+fn every_key_can_be_written() {
+    let text = r#"
+        parity = 1
+        listen = "0.0.0.0:9000"
+        admin_listen = "[::]:9200"
+        region = "eu-central-1"
+        domains = ["s3.example.com"]
+        durability = "none"
+        inline_max = "16KiB"
+        pack_max = 65536
+        buffer_cap = "1GiB"
+        index_cache = "8MiB"
+        shutdown_timeout = "5s"
+        [limits]
+        connections_max = 10
+        requests_max = 5
+        queue_max = 0
+        idle_timeout = "2s"
+        stall_timeout = "3s"
+        [upkeep]
+        release_grace = "3m"
+        orphan_age = "3days"
+        scrub_period = "7days"
+        heal_bandwidth = "10MiB"
+        [log]
+        format = "json"
+        level = "warn,sherd_node=debug"
+    "#;
+    let config = Machine::new().resolve(text).expect("valid");
+    assert_eq!(config.geometry, Geometry { sets: 1, data: 3, parity: 1 });
+    assert_eq!(config.admin_listen.to_string(), "[::]:9200");
+    assert_eq!(config.domains, ["s3.example.com"]);
+    assert_eq!(config.durability, Durability::None);
+    assert_eq!((config.inline_bytes_max, config.pack_bytes_max), (16 << 10, 64 << 10));
+    assert_eq!((config.buffer_bytes_max, config.index_cache_bytes), (1 << 30, 8 << 20));
+    assert_eq!(config.shutdown_timeout, Duration::from_secs(5));
+    let limits = Limits {
+        connections_max: 10,
+        requests_max: 5,
+        queue_max: 0,
+        idle_timeout: Duration::from_secs(2),
+        stall_timeout: Duration::from_secs(3),
+    };
+    assert_eq!(config.limits, limits);
+    assert_eq!(config.upkeep.scrub_period, Duration::from_hours(168));
+    assert_eq!(config.upkeep.heal_bytes_per_second, 10 << 20);
+    assert_eq!(config.log, Log { format: LogFormat::Json, level: "warn,sherd_node=debug".into() });
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_its_name_and_line() {
+    let text = Machine::new().refusal("\nparity = 2\ncolour = \"red\"\n");
+    assert!(text.starts_with("DIR/sherd.toml:4: unknown field `colour`"), "{text}");
+    let text = Machine::new().refusal("[limits]\nspeed = 1\n");
+    assert!(text.starts_with("DIR/sherd.toml:3: unknown field `speed`"), "{text}");
+}
+
+#[test]
+fn a_malformed_value_is_refused_with_its_line() {
+    let text = Machine::new().refusal("buffer_cap = \"much\"\n");
+    assert!(text.starts_with("DIR/sherd.toml:2: ") && text.contains("\"much\" is not a size"), "{text}");
+    assert!(text.contains("buffer_cap"), "{text}");
+    let text = Machine::new().refusal("[limits]\nidle_timeout = \"10\"\n");
+    assert!(text.contains("sherd.toml:3: ") && text.contains("not a span of time"), "{text}");
+    let text = Machine::new().refusal("durability = \"maybe\"\n");
+    assert!(text.contains("sherd.toml:2: ") && text.contains("`maybe`"), "{text}");
+}
+
+#[test]
+fn a_value_out_of_range_is_refused_with_its_place_and_bounds() {
+    for (written, expected) in [
+        ("inline_max = \"1MiB\"", "DIR/sherd.toml:2: inline_max: 1MiB is outside 0 to 32KiB"),
+        ("buffer_cap = 1", "DIR/sherd.toml:2: buffer_cap: 1 is outside 32MiB to 1TiB"),
+        (
+            "[upkeep]\norphan_age = \"1h\"",
+            "DIR/sherd.toml:3: upkeep.orphan_age: 1h is outside 1day to 365days",
+        ),
+        (
+            "[limits]\nconnections_max = 0",
+            "DIR/sherd.toml:3: limits.connections_max: 0 is outside 1 to 1048576",
+        ),
+        (
+            "parity = 4",
+            "DIR/sherd.toml:2: parity: parity 4 does not fit sets of 4 volumes: allowed is 1 to 3",
+        ),
+        ("region = \"EU West\"", "DIR/sherd.toml:2: region: \"EU West\" is not a region"),
+        ("domains = \"a..b\"", "DIR/sherd.toml:2: domains: \"a..b\" is not a domain name"),
+        (
+            "admin_listen = \"127.0.0.1:9000\"",
+            "DIR/sherd.toml:2: admin_listen: 127.0.0.1:9000 is the address of the S3 listener too",
+        ),
+        ("[log]\nlevel = \"a=b=c\"", "DIR/sherd.toml:3: log.level: \"a=b=c\" is not a log filter"),
+    ] {
+        let text = Machine::new().refusal(written);
+        assert!(text.starts_with(expected), "{written}: {text}");
+    }
+}
+
+#[test]
+fn a_missing_volume_names_where_the_volumes_were_written() {
+    let machine = Machine::new();
+    std::fs::remove_dir(machine.0.path().join("v3")).expect("an empty directory");
+    assert_eq!(
+        machine.refusal(""),
+        "DIR/sherd.toml:1: volumes: DIR/v3 does not exist: mount or make it first"
+    );
+}
+
+#[test]
+fn without_credentials_nothing_starts() {
+    let machine = Machine::new();
+    let volumes = toml::from_str::<Settings>(&machine.volumes()).expect("valid");
+    let error = Config::resolve(volumes, None, &Sources::default()).expect_err("there is no default");
+    assert!(matches!(error, ConfigError::Credentials(credentials::InvalidCredentials::Absent)), "{error}");
+}
+
+#[test]
+fn what_is_set_above_wins_over_what_is_set_below() {
+    let above: Settings = toml::from_str("parity = 1\n[log]\nlevel = \"warn\"").expect("valid");
+    let below: Settings =
+        toml::from_str("parity = 2\nregion = \"x\"\n[log]\nformat = \"json\"\nlevel = \"info\"")
+            .expect("valid");
+    let both = above.or(below);
+    assert_eq!((both.parity, both.region.as_deref()), (Some(1), Some("x")));
+    assert_eq!((both.log.level.as_deref(), both.log.format), (Some("warn"), Some(LogFormat::Json)));
+}

@@ -1,0 +1,235 @@
+//! Which directories are the node's volumes: patterns expanded, then checked on the machine.
+//!
+//! `/data/v{1...4}` stands for four paths; `{01...10}` keeps the zeros; several braces multiply.
+//! A volume must exist already: an unmounted filesystem must not turn into a new, empty volume on
+//! the root disk.
+
+#![expect(clippy::disallowed_methods, reason = "says whether a directory can be a volume at all")]
+
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Access;
+
+/// Volumes of one node at most; a machine with more disks than this is not built, a typing
+/// mistake in a range is.
+pub const VOLUMES_MAX: usize = 1024;
+
+/// Why the volumes as written are not volumes.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidVolumes {
+    /// None at all.
+    #[error("no volume is named")]
+    None,
+    /// Braces that are no numeric range.
+    #[error("{pattern:?}: a range is written {{1...4}}, first number not above the last")]
+    Range {
+        /// As written.
+        pattern: String,
+    },
+    /// More than a node can have.
+    #[error("more than {VOLUMES_MAX} volumes")]
+    TooMany,
+    /// A path that depends on where the process was started.
+    #[error("{path} is relative: a volume is named by its absolute path")]
+    Relative {
+        /// As expanded.
+        path: PathBuf,
+    },
+    /// Two names of one directory.
+    #[error("{first} and {second} are the same directory: each volume is a directory of its own")]
+    Same {
+        /// Named first.
+        first: PathBuf,
+        /// Named again.
+        second: PathBuf,
+    },
+    /// Not there.
+    #[error("{path} does not exist: mount or make it first")]
+    Absent {
+        /// The volume.
+        path: PathBuf,
+    },
+    /// There, and something else.
+    #[error("{path} is not a directory")]
+    NotDirectory {
+        /// The volume.
+        path: PathBuf,
+    },
+    /// There, but not for this process.
+    #[error("{path} cannot be written by this process: {source}")]
+    Unwritable {
+        /// The volume.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
+
+/// Expands patterns into paths, in the order written. Says nothing of what is on the machine.
+///
+/// # Errors
+/// [`InvalidVolumes`] for no path, a bad range, too many paths, or a relative one.
+pub fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, InvalidVolumes> {
+    let mut paths = Vec::new();
+    for pattern in patterns {
+        let expanded = expand_one(pattern, pattern)?;
+        if paths.len() + expanded.len() > VOLUMES_MAX {
+            return Err(InvalidVolumes::TooMany);
+        }
+        paths.extend(expanded.into_iter().map(PathBuf::from));
+    }
+    if paths.is_empty() {
+        return Err(InvalidVolumes::None);
+    }
+    match paths.iter().find(|path| path.is_relative()) {
+        Some(path) => Err(InvalidVolumes::Relative { path: path.clone() }),
+        None => Ok(paths),
+    }
+}
+
+fn expand_one(rest: &str, whole: &str) -> Result<Vec<String>, InvalidVolumes> {
+    let bad = || InvalidVolumes::Range { pattern: whole.to_owned() };
+    let Some((before, opened)) = rest.split_once('{') else {
+        return if rest.contains('}') { Err(bad()) } else { Ok(vec![rest.to_owned()]) };
+    };
+    let (inside, after) = opened.split_once('}').ok_or_else(bad)?;
+    let (first_text, last_text) = inside.split_once("...").ok_or_else(bad)?;
+    if before.contains('}') || !is_number(first_text) || !is_number(last_text) {
+        return Err(bad());
+    }
+    let first: usize = first_text.parse().map_err(|_| bad())?;
+    let last: usize = last_text.parse().map_err(|_| bad())?;
+    if first > last {
+        return Err(bad());
+    }
+    let tails = expand_one(after, whole)?;
+    if (last - first).saturating_add(1).saturating_mul(tails.len()) > VOLUMES_MAX {
+        return Err(InvalidVolumes::TooMany);
+    }
+    // A leading zero asks for numbers of one width: {01...10} is 01, 02, .. 10.
+    let padded = first_text.starts_with('0') && first_text.len() > 1;
+    let width = if padded { first_text.len() } else { 0 };
+    let numbers = (first..=last).map(|number| format!("{number:0width$}"));
+    Ok(numbers.flat_map(|number| tails.iter().map(move |tail| format!("{before}{number}{tail}"))).collect())
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Checks on the machine that every path is a directory of its own that this process can use.
+///
+/// # Errors
+/// [`InvalidVolumes`] names the first path that is not.
+pub fn check(paths: &[PathBuf]) -> Result<(), InvalidVolumes> {
+    let mut seen: HashMap<(u64, u64), &Path> = HashMap::new();
+    for path in paths {
+        let metadata = match std::fs::metadata(path) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(InvalidVolumes::Absent { path: path.clone() });
+            }
+            Err(source) => return Err(InvalidVolumes::Unwritable { path: path.clone(), source }),
+        };
+        if !metadata.is_dir() {
+            return Err(InvalidVolumes::NotDirectory { path: path.clone() });
+        }
+        rustix::fs::access(path, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|errno| InvalidVolumes::Unwritable { path: path.clone(), source: errno.into() })?;
+        // By device and inode, so that neither a symbolic link nor `/data/../data` hides a twin.
+        if let Some(first) = seen.insert((metadata.dev(), metadata.ino()), path) {
+            return Err(InvalidVolumes::Same { first: first.to_owned(), second: path.clone() });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expanded(patterns: &[&str]) -> Vec<String> {
+        let patterns: Vec<_> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+        let paths = expand(&patterns).expect("a valid pattern");
+        paths.into_iter().map(|path| path.to_str().expect("made from text").to_owned()).collect()
+    }
+
+    fn refused(patterns: &[&str]) -> InvalidVolumes {
+        let patterns: Vec<_> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+        expand(&patterns).expect_err("an invalid pattern")
+    }
+
+    #[test]
+    fn a_range_becomes_one_path_per_number() {
+        assert_eq!(expanded(&["/data/v{1...3}", "/more"]), ["/data/v1", "/data/v2", "/data/v3", "/more"]);
+        assert_eq!(expanded(&["/data/v{9...11}"]), ["/data/v9", "/data/v10", "/data/v11"]);
+        assert_eq!(expanded(&["/data/v{2...2}"]), ["/data/v2"]);
+    }
+
+    #[test]
+    fn leading_zeros_are_kept() {
+        assert_eq!(expanded(&["/v{08...10}"]), ["/v08", "/v09", "/v10"]);
+        assert_eq!(expanded(&["/v{0...1}"]), ["/v0", "/v1"]);
+    }
+
+    #[test]
+    fn several_ranges_multiply() {
+        assert_eq!(expanded(&["/r{1...2}/v{1...2}"]), ["/r1/v1", "/r1/v2", "/r2/v1", "/r2/v2"]);
+    }
+
+    #[test]
+    fn what_is_no_range_is_refused() {
+        for pattern in
+            ["/v{4...1}", "/v{1..4}", "/v{a...b}", "/v{1...4", "/v1}", "/v{}", "/v{-1...2}", "/v}{1...2}"]
+        {
+            assert!(matches!(refused(&[pattern]), InvalidVolumes::Range { .. }), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn absurdly_many_volumes_are_refused_without_making_them() {
+        assert!(matches!(refused(&["/v{1...99999999999}"]), InvalidVolumes::TooMany));
+        assert!(matches!(refused(&["/v{1...1000}/w{1...1000}"]), InvalidVolumes::TooMany));
+        assert!(matches!(refused(&["/v{1...1000}", "/w{1...1000}"]), InvalidVolumes::TooMany));
+    }
+
+    #[test]
+    fn relative_paths_and_no_paths_are_refused() {
+        assert!(matches!(refused(&["/a", "data/v1"]), InvalidVolumes::Relative { .. }));
+        assert!(matches!(refused(&[]), InvalidVolumes::None));
+    }
+
+    #[test]
+    fn one_directory_under_two_names_is_refused() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let volume = dir.path().join("v1");
+        let link = dir.path().join("v2");
+        std::fs::create_dir(&volume).expect("a new directory");
+        std::os::unix::fs::symlink(&volume, &link).expect("a new link");
+        check(std::slice::from_ref(&volume)).expect("one volume");
+        assert!(matches!(check(&[volume, link]), Err(InvalidVolumes::Same { .. })));
+    }
+
+    #[test]
+    fn a_missing_directory_and_a_file_are_refused() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let file = dir.path().join("file");
+        std::fs::write(&file, b"").expect("a new file");
+        assert!(matches!(check(&[file]), Err(InvalidVolumes::NotDirectory { .. })));
+        assert!(matches!(check(&[dir.path().join("absent")]), Err(InvalidVolumes::Absent { .. })));
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_reached_is_refused_with_the_systems_reason() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let file = dir.path().join("file");
+        std::fs::write(&file, b"").expect("a new file");
+        let below_a_file = file.join("v1");
+        assert!(matches!(
+            check(&[below_a_file]),
+            Err(InvalidVolumes::Unwritable { source, .. }) if source.kind() == std::io::ErrorKind::NotADirectory
+        ));
+    }
+}

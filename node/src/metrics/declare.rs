@@ -1,0 +1,59 @@
+//! Declaring a metric: a name, a help text, labels; registered at once.
+//!
+//! A mistake here (a name used twice, a malformed label) is the programmer's and shows in the
+//! first test that makes a `Metrics`.
+
+use prometheus::core::Collector;
+use prometheus::{
+    Counter, Gauge, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry,
+};
+
+/// Declares into one registry.
+pub(super) struct Declare<'a> {
+    pub(super) registry: &'a Registry,
+}
+
+const WELL_FORMED: &str = "names and labels of metrics are well formed";
+
+impl Declare<'_> {
+    fn register<C: Collector + Clone + 'static>(&self, metric: C) -> C {
+        self.registry.register(Box::new(metric.clone())).expect("every metric is declared once");
+        metric
+    }
+
+    pub(super) fn counter(&self, name: &str, help: &str) -> IntCounter {
+        self.register(IntCounter::new(name, help).expect(WELL_FORMED))
+    }
+
+    pub(super) fn float_counter(&self, name: &str, help: &str) -> Counter {
+        self.register(Counter::new(name, help).expect(WELL_FORMED))
+    }
+
+    pub(super) fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
+        self.register(IntCounterVec::new(Opts::new(name, help), labels).expect(WELL_FORMED))
+    }
+
+    pub(super) fn gauge(&self, name: &str, help: &str) -> IntGauge {
+        self.register(IntGauge::new(name, help).expect(WELL_FORMED))
+    }
+
+    pub(super) fn float_gauge(&self, name: &str, help: &str) -> Gauge {
+        self.register(Gauge::new(name, help).expect(WELL_FORMED))
+    }
+
+    pub(super) fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
+        self.register(IntGaugeVec::new(Opts::new(name, help), labels).expect(WELL_FORMED))
+    }
+
+    pub(super) fn histograms(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+        buckets: &[f64],
+    ) -> HistogramVec {
+        let opts = HistogramOpts::new(name, help).buckets(buckets.to_vec());
+        self.register(HistogramVec::new(opts, labels).expect(WELL_FORMED))
+    }
+}

@@ -1,0 +1,182 @@
+//! One process from a configuration to its end, in order.
+//!
+//! Bind both listeners (a taken address fails before anything is opened), answer probes, open the
+//! store, announce, serve; when told to stop: not ready, accept no more, let requests end, cut what
+//! is left, close the store, and only then stop answering probes.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::task::TaskTracker;
+
+use crate::admin::serve_admin;
+use crate::cli::Exit;
+use crate::config::Config;
+use crate::health::Health;
+use crate::metrics::Metrics;
+use crate::open::{OpenError, open, refuse};
+use crate::server::{Admission, Allowed, Life, ListenError, Listener, guard, on_signals, serve};
+
+/// Threads for blocking calls at most: a few per volume that reads from its disk.
+const BLOCKING_THREADS_MAX: usize = 64;
+/// How long blocking calls may take to end after everything else did: one that hangs on a dead
+/// disk must not hold the process.
+const BLOCKING_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Why a process ended otherwise than asked.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Threads, timers or signal handlers cannot be had.
+    #[error("start runtime: {0}")]
+    Runtime(#[source] io::Error),
+    /// An address cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The volumes cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Requests took longer than the shutdown timeout.
+    #[error("{count} requests were cut at shutdown")]
+    Unfinished {
+        /// How many.
+        count: usize,
+    },
+}
+
+impl RunError {
+    /// The process' exit code.
+    pub const fn exit(&self) -> Exit {
+        match self {
+            Self::Runtime(_) => Exit::Failed,
+            Self::Listen(_) => Exit::Listen,
+            Self::Open(_) => Exit::Volumes,
+            Self::Unfinished { .. } => Exit::Unfinished,
+        }
+    }
+}
+
+/// Where a running node can be reached, with real ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addresses {
+    /// S3.
+    pub s3: SocketAddr,
+    /// Metrics and health.
+    pub admin: SocketAddr,
+}
+
+/// Runs a node until it is told to stop; `announce` is called once, when S3 is served.
+///
+/// # Errors
+/// [`RunError`] when it could not start, or could not end in order.
+pub fn run(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), RunError> {
+    raise_descriptor_limit();
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cores)
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .thread_name("sherd-async")
+        .enable_all()
+        .build()
+        .map_err(RunError::Runtime)?;
+    let result = runtime.block_on(node(config, announce));
+    runtime.shutdown_timeout(BLOCKING_PATIENCE);
+    result
+}
+
+async fn node(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), RunError> {
+    let metrics = Metrics::shared(config.durability);
+    let health = Arc::new(Health::opening(config.durability));
+    let (life, admin_life) = (Life::new(), Life::new());
+    let s3 = Listener::bind("S3", config.listen).await?;
+    let admin = Listener::bind("admin", config.admin_listen).await?;
+    let addresses = Addresses { s3: s3.address(), admin: admin.address() };
+
+    let tasks = TaskTracker::new();
+    tasks.spawn(on_signals(life.clone()).map_err(RunError::Runtime)?);
+    let probes = serve_admin(admin, admin_life.clone(), Arc::clone(&metrics), Arc::clone(&health));
+    let probes = tasks.spawn(probes);
+
+    let result = serve_s3(&config, s3, &life, &metrics, &health, || announce(addresses)).await;
+
+    admin_life.stop();
+    admin_life.abort();
+    if let Err(error) = probes.await {
+        tracing::error!(%error, "admin listener");
+    }
+    tracing::info!("stopped");
+    result
+}
+
+/// Opens the store, serves it until the process is told to stop, and closes it.
+async fn serve_s3(
+    config: &Config,
+    listener: Listener,
+    life: &Life,
+    metrics: &Arc<Metrics>,
+    health: &Arc<Health>,
+    announce: impl FnOnce(),
+) -> Result<(), RunError> {
+    // Opening is given up whole: nothing was acknowledged yet.
+    let store = tokio::select! {
+        biased;
+        () = life.stopped() => return Ok(()),
+        store = open(config, metrics) => store?,
+    };
+    health.serve(store.health);
+    if let crate::config::settings::Durability::None = config.durability {
+        tracing::warn!("durability = none: a power cut loses acknowledged objects");
+    }
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        volumes = config.volumes.len(),
+        sets = config.geometry.sets,
+        data = config.geometry.data,
+        parity = config.geometry.parity,
+        s3 = %listener.address(),
+        "serving"
+    );
+    announce();
+
+    let limits = config.limits;
+    let allowed = Allowed {
+        connections_max: limits.connections_max,
+        idle_timeout: limits.idle_timeout,
+        stall_timeout: limits.stall_timeout,
+    };
+    let admission = Admission::new(limits.requests_max, limits.queue_max, metrics.s3.clone());
+    let service = guard(store.service, admission, refuse);
+    let served = serve(listener, allowed, life.clone(), metrics.s3.connections.clone(), service);
+    let patience = async {
+        life.stopped().await;
+        health.stop();
+        tokio::time::sleep(config.shutdown_timeout).await;
+        life.abort();
+        // The listener returns as soon as the last connection is cut.
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        biased;
+        () = served => {}
+        () = patience => {}
+    }
+    (store.close)().await;
+    match life.cut_count() {
+        0 => Ok(()),
+        count => Err(RunError::Unfinished { count }),
+    }
+}
+
+/// Raises the soft limit of open files to the hard one: a node has a descriptor per connection and
+/// per open segment and shard file, and the usual soft limit is 1024.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current == maximum {
+        return;
+    }
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        tracing::warn!(%error, ?current, "raise the limit of open files");
+    }
+}

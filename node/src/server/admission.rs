@@ -1,0 +1,168 @@
+//! How many requests are worked on, how many wait, and what the others are told.
+//!
+//! Overload turns into 503s before memory grows: a place is held from a request's head to its
+//! response's, and a request without a place waits in a bounded queue for a bounded time. Also
+//! where a panic in one request stays in that request.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt as _;
+use http::{Request, Response};
+use http_body_util::{Either, Full};
+use tokio::sync::Semaphore;
+
+use super::RequestBody;
+use crate::metrics::S3Metrics;
+
+/// How long a request waits for a place: below the read timeout of every SDK, so that the client
+/// hears 503 and backs off rather than giving up on a connection.
+const QUEUE_WAIT: Duration = Duration::from_secs(5);
+
+/// Why the service was not asked, or has no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Too many requests wait already, or this one waited too long.
+    Overloaded,
+    /// The request's code panicked.
+    Panicked,
+}
+
+/// Places for requests.
+#[derive(Debug)]
+pub struct Admission {
+    places: Semaphore,
+    waiting: Semaphore,
+    metrics: S3Metrics,
+}
+
+impl Admission {
+    /// `requests_max` places, and as many as `queue_max` that wait for one.
+    pub fn new(requests_max: usize, queue_max: usize, metrics: S3Metrics) -> Arc<Self> {
+        Arc::new(Self { places: Semaphore::new(requests_max), waiting: Semaphore::new(queue_max), metrics })
+    }
+
+    /// Runs `work` in a place; waits for one first where there is room to wait.
+    ///
+    /// # Errors
+    /// [`Refusal::Overloaded`] when there is neither, or the wait was too long.
+    async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Refusal> {
+        let place = match self.places.try_acquire() {
+            Ok(place) => place,
+            Err(_) => self.wait().await.inspect_err(|_| self.metrics.requests_shed.inc())?,
+        };
+        let counted = Counted::new(&self.metrics.requests_in_flight);
+        let result = work.await;
+        drop((counted, place));
+        Ok(result)
+    }
+
+    async fn wait(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Refusal> {
+        let _room = self.waiting.try_acquire().map_err(|_| Refusal::Overloaded)?;
+        let _counted = Counted::new(&self.metrics.requests_queued);
+        let place = tokio::time::timeout(QUEUE_WAIT, self.places.acquire()).await;
+        Ok(place.map_err(|_| Refusal::Overloaded)?.expect("the semaphore is never closed"))
+    }
+}
+
+/// One more in a gauge for as long as it lives: also when the client goes away in between.
+struct Counted<'a>(&'a prometheus::IntGauge);
+
+impl<'a> Counted<'a> {
+    fn new(gauge: &'a prometheus::IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// Puts `service` behind `admission`; `refuse` answers for it where it was not asked or panicked.
+pub fn guard<S, F, B>(
+    service: S,
+    admission: Arc<Admission>,
+    refuse: fn(Refusal) -> Response<Full<Bytes>>,
+) -> impl Fn(Request<RequestBody>) -> GuardedFuture<B> + Clone + Send + Sync + 'static
+where
+    S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Send + 'static,
+{
+    move |request| {
+        let (service, admission) = (service.clone(), Arc::clone(&admission));
+        Box::pin(async move {
+            // The call itself is inside: a panic before the first await is caught too.
+            let work = AssertUnwindSafe(async { service(request).await }).catch_unwind();
+            match admission.run(work).await {
+                Ok(Ok(response)) => response.map(Either::Left),
+                Ok(Err(_)) => refuse(Refusal::Panicked).map(Either::Right),
+                Err(refusal) => refuse(refusal).map(Either::Right),
+            }
+        })
+    }
+}
+
+/// What a guarded service returns.
+pub type GuardedFuture<B> = std::pin::Pin<Box<dyn Future<Output = Response<Either<B, Full<Bytes>>>> + Send>>;
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::config::settings::Durability;
+    use crate::metrics::Metrics;
+
+    fn metrics() -> S3Metrics {
+        Metrics::new(Durability::Fsync).s3
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn beyond_places_and_queue_a_request_is_refused_at_once() {
+        let admission = Admission::new(1, 1, metrics());
+        let (end, ended) = oneshot::channel::<()>();
+        let mut first = std::pin::pin!(admission.run(ended));
+        assert!(futures::poll!(first.as_mut()).is_pending());
+        let mut second = std::pin::pin!(admission.run(async { "second" }));
+        assert!(futures::poll!(second.as_mut()).is_pending());
+        assert_eq!(admission.metrics.requests_queued.get(), 1);
+        assert_eq!(admission.run(async { "third" }).await, Err(Refusal::Overloaded));
+        assert_eq!(admission.metrics.requests_shed.get(), 1);
+
+        end.send(()).expect("the first waits for it");
+        first.await.expect("it has a place").expect("the sender sent");
+        assert_eq!(second.await, Ok("second"));
+        assert_eq!(
+            (admission.metrics.requests_queued.get(), admission.metrics.requests_in_flight.get()),
+            (0, 0)
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_without_end_is_refused() {
+        let admission = Admission::new(1, 1, metrics());
+        let mut first = std::pin::pin!(admission.run(std::future::pending::<()>()));
+        assert!(futures::poll!(first.as_mut()).is_pending());
+        assert_eq!(admission.run(async {}).await, Err(Refusal::Overloaded));
+    }
+
+    #[tokio::test]
+    async fn a_request_given_up_in_the_queue_leaves_no_trace() {
+        let admission = Admission::new(1, 1, metrics());
+        let mut first = std::pin::pin!(admission.run(std::future::pending::<()>()));
+        assert!(futures::poll!(first.as_mut()).is_pending());
+        {
+            let mut second = Box::pin(admission.run(async {}));
+            assert!(futures::poll!(second.as_mut()).is_pending());
+        }
+        assert_eq!(admission.metrics.requests_queued.get(), 0);
+        assert_eq!(admission.waiting.available_permits(), 1);
+    }
+}

@@ -1,0 +1,90 @@
+//! The life of the process: serving, told to stop, out of patience.
+//!
+//! SIGINT and SIGTERM stop it. From then on requests under way have the shutdown timeout to end;
+//! after that they are cut. A second signal ends the process at once: whoever sends two has
+//! decided, and every acknowledged write is durable already.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// Shared by everything that serves; clones are the same life.
+#[derive(Debug, Clone, Default)]
+pub struct Life {
+    stop: CancellationToken,
+    abort: CancellationToken,
+    cut: Arc<AtomicUsize>,
+}
+
+impl Life {
+    /// A life that nobody has ended yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Tells everything to stop: accept no more, end what is under way.
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// Cuts what is still under way.
+    pub fn abort(&self) {
+        self.abort.cancel();
+    }
+
+    /// Waits until somebody called [`Life::stop`].
+    pub async fn stopped(&self) {
+        self.stop.cancelled().await;
+    }
+
+    /// Whether somebody called [`Life::stop`].
+    pub fn is_stopped(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    /// Waits until somebody called [`Life::abort`].
+    pub async fn out_of_patience(&self) {
+        self.abort.cancelled().await;
+    }
+
+    /// Counts a connection that was cut.
+    pub(super) fn cut(&self, client: SocketAddr) {
+        tracing::warn!(%client, "request cut by shutdown");
+        self.cut.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How many connections were cut.
+    pub fn cut_count(&self) -> usize {
+        self.cut.load(Ordering::Acquire)
+    }
+}
+
+/// Listens for SIGINT and SIGTERM from here on; the returned future stops `life` at the first and
+/// ends the process at the second.
+///
+/// # Errors
+/// When the handlers cannot be installed.
+pub fn on_signals(life: Life) -> io::Result<impl Future<Output = ()> + Send> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    Ok(async move {
+        let mut next = async || {
+            // Cancel-safe: a signal not received here is received by the next call.
+            tokio::select! {
+                biased;
+                _ = interrupt.recv() => ("SIGINT", 2),
+                _ = terminate.recv() => ("SIGTERM", 15),
+            }
+        };
+        let (name, _) = next().await;
+        tracing::info!(signal = name, "stopping; a second signal ends at once");
+        life.stop();
+        let (name, number) = next().await;
+        tracing::warn!(signal = name, "ended at once");
+        std::process::exit(128 + number);
+    })
+}

@@ -1,0 +1,225 @@
+//! HTTP listeners: a bounded number of connections, each with deadlines, and an ordered end.
+//!
+//! Generic over what answers: the S3 side and the admin side are two closures. A connection waits
+//! a limited time for a request head and for every move of a body. When the process is told to
+//! stop, idle connections close at once and requests under way end by themselves; what is left
+//! when patience ends is cut.
+
+mod admission;
+mod body;
+mod life;
+mod patient;
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::task::TaskTracker;
+
+pub use self::admission::{Admission, GuardedFuture, Refusal, guard};
+pub use self::body::{BodyStalled, RequestBody};
+pub use self::life::{Life, on_signals};
+use self::patient::Patient;
+
+/// Bytes that hyper keeps per connection at most: a quarter of a stripe, so that a large body
+/// arrives in few pieces, and 4096 idle connections still cost next to nothing (it grows on demand).
+const BUFFER_BYTES_MAX: usize = 256 << 10;
+/// Bytes of a request head; AWS allows 8 KiB of headers, and 2 KiB of metadata in them.
+const HEAD_BYTES_MAX: usize = 32 << 10;
+/// Header lines of one request: SDKs send about 20, 2 KiB of metadata can be some hundred.
+const HEADERS_MAX: usize = 256;
+/// How long accepting pauses when the system has no descriptor or memory left for a connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// An address cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error("{listener} listener cannot bind {address}: {source}")]
+pub struct ListenError {
+    /// Which listener.
+    pub listener: &'static str,
+    /// Where.
+    pub address: SocketAddr,
+    /// Why not.
+    pub source: io::Error,
+}
+
+/// A bound socket that nobody accepts on yet.
+#[derive(Debug)]
+pub struct Listener {
+    tcp: TcpListener,
+    name: &'static str,
+    address: SocketAddr,
+}
+
+impl Listener {
+    /// Binds `address`; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// [`ListenError`] with the address and the system's reason.
+    pub async fn bind(name: &'static str, address: SocketAddr) -> Result<Self, ListenError> {
+        let error = |source| ListenError { listener: name, address, source };
+        let tcp = TcpListener::bind(address).await.map_err(error)?;
+        let address = tcp.local_addr().map_err(error)?;
+        Ok(Self { tcp, name, address })
+    }
+
+    /// The address with its real port.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// What a listener allows.
+#[derive(Debug, Clone, Copy)]
+pub struct Allowed {
+    /// Connections open at one time; further ones wait in the kernel's queue.
+    pub connections_max: usize,
+    /// From idle to the end of a request head.
+    pub idle_timeout: Duration,
+    /// Between two moves of a body, in either direction.
+    pub stall_timeout: Duration,
+}
+
+/// The client's address, among the extensions of every request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientAddress(pub SocketAddr);
+
+/// Errors of a response's body.
+type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Serves until `life` ends; returns when the last connection is closed.
+///
+/// `service` answers every request, errors included: what it has no answer for is a connection
+/// that closes.
+pub async fn serve<S, F, B>(
+    listener: Listener,
+    allowed: Allowed,
+    life: Life,
+    connections: prometheus::IntGauge,
+    service: S,
+) where
+    S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BodyError>,
+{
+    let Listener { tcp, name, address } = listener;
+    let places = Arc::new(Semaphore::new(allowed.connections_max));
+    let tasks = TaskTracker::new();
+    while let Some((place, stream, client)) = next(name, &tcp, &places, &life).await {
+        connections.inc();
+        let (life, connections, service) = (life.clone(), connections.clone(), service.clone());
+        tasks.spawn(async move {
+            connection(stream, client, allowed, life, service).await;
+            connections.dec();
+            drop(place);
+        });
+    }
+    drop(tcp);
+    tracing::debug!(listener = name, %address, connections = tasks.len(), "accepts no more");
+    tasks.close();
+    tasks.wait().await;
+}
+
+/// Waits for a place and then for a connection; `None` when the process was told to stop.
+async fn next(
+    name: &'static str,
+    tcp: &TcpListener,
+    places: &Arc<Semaphore>,
+    life: &Life,
+) -> Option<(OwnedSemaphorePermit, TcpStream, SocketAddr)> {
+    // Every arm is cancel-safe: a place not taken and a connection not accepted stay where they are.
+    let place = tokio::select! {
+        biased;
+        () = life.stopped() => return None,
+        place = Arc::clone(places).acquire_owned() => place.expect("the semaphore is never closed"),
+    };
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = life.stopped() => return None,
+            accepted = tcp.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, client)) => return Some((place, stream, client)),
+            // The client gave up before it was its turn.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
+                ) => {}
+            Err(error) => {
+                tracing::warn!(listener = name, %error, "accept connection");
+                tokio::select! {
+                    biased;
+                    () = life.stopped() => return None,
+                    () = tokio::time::sleep(ACCEPT_PAUSE) => {}
+                }
+            }
+        }
+    }
+}
+
+/// Serves one connection to its end.
+async fn connection<S, F, B>(stream: TcpStream, client: SocketAddr, allowed: Allowed, life: Life, service: S)
+where
+    S: Fn(Request<RequestBody>) -> F,
+    F: Future<Output = Response<B>>,
+    B: Body<Data = Bytes> + 'static,
+    B::Error: Into<BodyError>,
+{
+    if let Err(error) = stream.set_nodelay(true) {
+        // The socket is gone already; the first read says so.
+        tracing::debug!(%client, %error, "set TCP_NODELAY");
+    }
+    let io = TokioIo::new(Patient::new(stream, allowed.stall_timeout));
+    let answer = service_fn(|request: Request<hyper::body::Incoming>| {
+        let mut request = request.map(|body| RequestBody::new(body, allowed.stall_timeout));
+        request.extensions_mut().insert(ClientAddress(client));
+        let answer = service(request);
+        async move { Ok::<_, Infallible>(answer.await) }
+    });
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(allowed.idle_timeout)
+        .max_headers(HEADERS_MAX)
+        .max_header_size(HEAD_BYTES_MAX)
+        .max_buf_size(BUFFER_BYTES_MAX);
+    let mut connection = pin!(builder.serve_connection(io, answer));
+    // The connection goes on after the first select; only its second end gives it up.
+    let ended = tokio::select! {
+        biased;
+        ended = connection.as_mut() => Some(ended),
+        () = life.stopped() => None,
+    };
+    let ended = if let Some(ended) = ended {
+        ended
+    } else {
+        connection.as_mut().graceful_shutdown();
+        tokio::select! {
+            biased;
+            ended = connection.as_mut() => ended,
+            () = life.out_of_patience() => return life.cut(client),
+        }
+    };
+    if let Err(error) = ended {
+        // Clients come and go, and slow ones are sent away: nobody has to look at that.
+        tracing::debug!(%client, %error, "connection ended");
+    }
+}
+
+#[cfg(test)]
+mod tests;

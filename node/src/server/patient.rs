@@ -1,0 +1,115 @@
+//! A socket whose peer must go on reading.
+//!
+//! A client that asks for a gigabyte and reads none of it would hold the buffers of the response.
+//! A write that makes no progress for the stall timeout fails the connection. Reads have no
+//! deadline here: an idle connection is the header timeout's business, a request body its own.
+
+use std::future::Future as _;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+/// A stream with a deadline on writes.
+#[derive(Debug)]
+pub(super) struct Patient<T> {
+    stream: T,
+    timeout: Duration,
+    deadline: Option<Pin<Box<Sleep>>>,
+    waiting: bool,
+}
+
+impl<T> Patient<T> {
+    pub(super) fn new(stream: T, timeout: Duration) -> Self {
+        Self { stream, timeout, deadline: None, waiting: false }
+    }
+
+    /// Passes progress on, and turns too long a lack of it into an error.
+    fn judge<R>(&mut self, cx: &mut Context<'_>, progress: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
+        if progress.is_ready() {
+            self.waiting = false;
+            return progress;
+        }
+        let timeout = self.timeout;
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
+        if !self.waiting {
+            self.waiting = true;
+            deadline.as_mut().reset(Instant::now() + timeout);
+        }
+        deadline.as_mut().poll(cx).map(|()| Err(io::Error::from(io::ErrorKind::TimedOut)))
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Patient<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Patient<T> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let progress = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.judge(cx, progress)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffers: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let progress = Pin::new(&mut self.stream).poll_write_vectored(cx, buffers);
+        self.judge(cx, progress)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_never_reads_fails_the_write() {
+        let (near, _far) = tokio::io::duplex(4);
+        let mut near = Patient::new(near, Duration::from_mins(1));
+        let error = near.write_all(b"more than four bytes").await.expect_err("nobody reads");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_peer_that_goes_on_reading_is_served() {
+        let (near, mut far) = tokio::io::duplex(1);
+        let mut near = Patient::new(near, Duration::from_mins(1));
+        let reader = async {
+            let mut text = Vec::new();
+            for _ in 0..5 {
+                // Together far beyond the timeout, each within it. The clock is a paused one.
+                tokio::time::advance(Duration::from_secs(50)).await;
+                text.push(far.read_u8().await.expect("the writer is there"));
+            }
+            text
+        };
+        let (written, read) = tokio::join!(near.write_all(b"bytes"), reader);
+        written.expect("every byte was read in time");
+        assert_eq!(read, b"bytes");
+    }
+}

@@ -1,0 +1,241 @@
+//! A listener and real sockets: what is served, what is refused, and how it ends.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http_body_util::{BodyExt as _, Full};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::config::settings::Durability;
+use crate::metrics::Metrics;
+
+const LONG: Duration = Duration::from_hours(1);
+const PATIENT: Allowed = Allowed { connections_max: 16, idle_timeout: LONG, stall_timeout: LONG };
+
+/// A listener on a free port, serving `service`.
+struct Served {
+    address: SocketAddr,
+    life: Life,
+    task: JoinHandle<()>,
+    connections: prometheus::IntGauge,
+}
+
+impl Served {
+    async fn start<S, F>(allowed: Allowed, service: S) -> Self
+    where
+        S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+    {
+        let listener =
+            Listener::bind("test", "127.0.0.1:0".parse().expect("an address")).await.expect("a free port");
+        let (address, life) = (listener.address(), Life::new());
+        let connections = Metrics::new(Durability::Fsync).s3.connections;
+        let task = tokio::spawn(serve(listener, allowed, life.clone(), connections.clone(), service));
+        Self { address, life, task, connections }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.expect("the listener accepts")
+    }
+
+    async fn end(self) -> usize {
+        self.life.stop();
+        self.task.await.expect("the server does not panic");
+        assert_eq!(self.connections.get(), 0);
+        self.life.cut_count()
+    }
+}
+
+fn text(text: &'static str) -> Response<Full<Bytes>> {
+    Response::new(Full::from(text))
+}
+
+/// Sends a request and reads until the connection closes.
+async fn last_answer(stream: &mut TcpStream, request: &str) -> String {
+    stream.write_all(request.as_bytes()).await.expect("the server reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("the server closes in order");
+    answer
+}
+
+const GET_CLOSE: &str = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+const GET: &str = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+
+#[tokio::test]
+async fn a_taken_address_is_named_in_the_error() {
+    let taken =
+        Listener::bind("first", "127.0.0.1:0".parse().expect("an address")).await.expect("a free port");
+    let error = Listener::bind("S3", taken.address()).await.expect_err("taken");
+    assert!(
+        error.to_string().starts_with(&format!("S3 listener cannot bind {}: ", taken.address())),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_request_is_answered_and_knows_its_client() {
+    let served = Served::start(PATIENT, |request| async move {
+        let client = request.extensions().get::<ClientAddress>().map(|ClientAddress(client)| client.port());
+        Response::new(Full::from(format!("client {}", client.unwrap_or_default())))
+    })
+    .await;
+    let mut stream = served.connect().await;
+    let port = stream.local_addr().expect("connected").port();
+    let answer = last_answer(&mut stream, GET_CLOSE).await;
+    assert!(
+        answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with(&format!("client {port}")),
+        "{answer}"
+    );
+    assert_eq!(served.end().await, 0);
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait_for_one_to_close() {
+    let one = Allowed { connections_max: 1, ..PATIENT };
+    let entered = Arc::new(AtomicUsize::new(0));
+    let (seen, go, entered_once) = (Arc::clone(&entered), Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (wait, enter) = (Arc::clone(&go), Arc::clone(&entered_once));
+    let served = Served::start(one, move |_| {
+        let (seen, wait, enter) = (Arc::clone(&seen), Arc::clone(&wait), Arc::clone(&enter));
+        async move {
+            seen.fetch_add(1, Ordering::AcqRel);
+            enter.notify_one();
+            wait.notified().await;
+            text("done")
+        }
+    })
+    .await;
+    let (mut first, mut second) = (served.connect().await, served.connect().await);
+    first.write_all(GET_CLOSE.as_bytes()).await.expect("accepted");
+    second.write_all(GET_CLOSE.as_bytes()).await.expect("in the kernel's queue");
+    entered_once.notified().await;
+    assert_eq!((entered.load(Ordering::Acquire), served.connections.get()), (1, 1));
+    go.notify_one();
+    let mut answer = String::new();
+    first.read_to_string(&mut answer).await.expect("answered");
+    go.notify_one();
+    second.read_to_string(&mut answer).await.expect("answered after the first");
+    assert_eq!(answer.matches("done").count(), 2);
+    assert_eq!(served.end().await, 0);
+}
+
+#[tokio::test]
+async fn stopping_lets_a_request_under_way_end_and_closes_idle_connections() {
+    let (entered_once, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (enter, wait) = (Arc::clone(&entered_once), Arc::clone(&go));
+    let served = Served::start(PATIENT, move |_| {
+        let (enter, wait) = (Arc::clone(&enter), Arc::clone(&wait));
+        async move {
+            enter.notify_one();
+            wait.notified().await;
+            text("finished")
+        }
+    })
+    .await;
+    let (mut busy, mut idle) = (served.connect().await, served.connect().await);
+    busy.write_all(GET.as_bytes()).await.expect("accepted");
+    entered_once.notified().await;
+    served.life.stop();
+    let mut nothing = Vec::new();
+    idle.read_to_end(&mut nothing).await.expect("closed in order");
+    assert!(nothing.is_empty());
+    assert!(TcpStream::connect(served.address).await.is_err() || !served.task.is_finished());
+    go.notify_one();
+    let mut answer = String::new();
+    busy.read_to_string(&mut answer).await.expect("answered, then closed");
+    assert!(answer.ends_with("finished"), "{answer}");
+    assert_eq!(served.end().await, 0);
+}
+
+#[tokio::test]
+async fn a_request_that_does_not_end_is_cut_and_counted() {
+    let entered_once = Arc::new(Notify::new());
+    let enter = Arc::clone(&entered_once);
+    let served = Served::start(PATIENT, move |_| {
+        enter.notify_one();
+        std::future::pending()
+    })
+    .await;
+    let mut stream = served.connect().await;
+    stream.write_all(GET.as_bytes()).await.expect("accepted");
+    entered_once.notified().await;
+    served.life.stop();
+    served.life.abort();
+    assert_eq!(served.end().await, 1);
+}
+
+#[tokio::test]
+async fn a_connection_that_sends_no_request_is_closed() {
+    let hasty = Allowed { idle_timeout: Duration::from_millis(20), ..PATIENT };
+    let served = Served::start(hasty, |_| async { text("never") }).await;
+    let mut stream = served.connect().await;
+    stream.write_all(b"GET / HTTP/1.1\r\nHost:").await.expect("accepted");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.expect("closed in order");
+    assert!(!String::from_utf8_lossy(&answer).contains("never"));
+    assert_eq!(served.end().await, 0);
+}
+
+#[tokio::test]
+async fn a_body_that_stands_still_ends_in_an_error_the_service_sees() {
+    let hasty = Allowed { stall_timeout: Duration::from_millis(20), ..PATIENT };
+    let served = Served::start(hasty, |request| async move {
+        match request.into_body().collect().await {
+            Err(BodyStalled::Stalled { .. }) => text("stalled"),
+            Err(BodyStalled::Connection(_)) => text("connection"),
+            Ok(_) => text("whole"),
+        }
+    })
+    .await;
+    let mut stream = served.connect().await;
+    let put = "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nConnection: close\r\n\r\n12345";
+    let answer = last_answer(&mut stream, put).await;
+    assert!(answer.ends_with("stalled"), "{answer}");
+    assert_eq!(served.end().await, 0);
+}
+
+#[tokio::test]
+async fn a_head_over_the_limit_is_refused_and_not_collected() {
+    let served = Served::start(PATIENT, |_| async { text("never") }).await;
+    let mut stream = served.connect().await;
+    let request = format!(
+        "GET / HTTP/1.1\r\nHost: x\r\nX-Long: {}\r\nConnection: close\r\n\r\n",
+        "a".repeat(HEAD_BYTES_MAX)
+    );
+    // The server may close before it read all of it.
+    let _unread = stream.write_all(request.as_bytes()).await;
+    let mut answer = Vec::new();
+    let _reset = stream.read_to_end(&mut answer).await;
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.starts_with("HTTP/1.1 431 ") && !answer.contains("never"), "{answer}");
+    assert_eq!(served.end().await, 0);
+}
+
+#[tokio::test]
+async fn a_panic_stays_in_its_request() {
+    let admission = Admission::new(4, 4, Metrics::new(Durability::Fsync).s3);
+    let guarded = guard(
+        |request: Request<RequestBody>| {
+            assert!(request.uri().path() != "/panic", "as asked");
+            async { text("fine") }
+        },
+        admission,
+        |refusal| if refusal == Refusal::Panicked { text("caught") } else { text("refused") },
+    );
+    let served = Served::start(PATIENT, move |request| {
+        let answer = guarded(request);
+        async move {
+            let response = answer.await;
+            let body = response.into_body().collect().await.unwrap_or_else(|never| panic!("{never}"));
+            Response::new(Full::new(body.to_bytes()))
+        }
+    })
+    .await;
+    let mut stream = served.connect().await;
+    let answer =
+        last_answer(&mut stream, &format!("GET /panic HTTP/1.1\r\nHost: x\r\n\r\n{GET_CLOSE}")).await;
+    assert!(answer.contains("caught") && answer.ends_with("fine"), "{answer}");
+    assert_eq!(served.end().await, 0);
+}
