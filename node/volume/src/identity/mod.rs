@@ -7,7 +7,8 @@
 //!
 //! ```text
 //! {"format":1,"checksum":"<blake3 of the body's text, hex>","body":{"cluster":"<hex>",
-//!  "volume":"<hex>","incarnation":1,"phase":"formed","topology":{..},"failed":null}}
+//!  "volume":"<hex>","incarnation":1,"phase":"formed","topology":{..},"failed":null,
+//!  "lost":null}}
 //! ```
 
 use std::io::{ErrorKind, IoSlice};
@@ -51,6 +52,8 @@ pub struct Identity {
     pub topology: Option<serde_json::Value>,
     /// Why it failed; it stays failed until it is replaced.
     pub failed: Option<String>,
+    /// Why this life has not all that was acknowledged before; it does not vote until it has.
+    pub lost: Option<String>,
 }
 
 /// How far the cluster is that a volume belongs to.
@@ -119,12 +122,13 @@ struct Body {
     phase: Phase,
     topology: Option<serde_json::Value>,
     failed: Option<String>,
+    lost: Option<String>,
 }
 
 impl Identity {
     /// The file's bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let Self { cluster, volume, incarnation, phase, topology, failed } = self;
+        let Self { cluster, volume, incarnation, phase, topology, failed, lost } = self;
         let body = Body {
             cluster: cluster.to_string(),
             volume: volume.to_string(),
@@ -132,6 +136,7 @@ impl Identity {
             phase: *phase,
             topology: topology.clone(),
             failed: failed.clone(),
+            lost: lost.clone(),
         };
         let body = serde_json::value::to_raw_value(&body).expect("strings and numbers are JSON");
         let checksum = blake3::hash(body.get().as_bytes()).to_hex().to_string();
@@ -164,6 +169,7 @@ impl Identity {
             phase: body.phase,
             topology: body.topology,
             failed: body.failed,
+            lost: body.lost,
         })
     }
 

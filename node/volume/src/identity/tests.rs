@@ -11,6 +11,7 @@ fn identity() -> Identity {
         phase: Phase::Formed,
         topology: Some(serde_json::json!({"epoch": 18_446_744_073_709_551_615_u64, "sets": [["a", "b"]]})),
         failed: None,
+        lost: Some("rot".to_owned()),
     }
 }
 
@@ -50,7 +51,7 @@ fn the_bytes_of_format_1_never_change() {
         r#"{"format":1,"checksum":"CHECKSUM","#,
         r#""body":{"cluster":"c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1","volume":"01010101010101010101010101010101","#,
         r#""incarnation":3,"phase":"formed","topology":{"epoch":18446744073709551615,"sets":[["a","b"]]},"#,
-        r#""failed":null}}"#,
+        r#""failed":null,"lost":"rot"}}"#,
         "\n"
     );
     let body = &wanted[wanted.find("\"body\":").unwrap() + 7..wanted.len() - 2];
