@@ -147,7 +147,7 @@ async fn serve_s3(
     };
     let admission = Admission::new(limits.requests_max, limits.queue_max, metrics.s3.clone());
     let service = guard(store.service, admission, refuse);
-    let served = serve(listener, allowed, life.clone(), metrics.s3.connections.clone(), service);
+    let served = serve(listener, allowed, life.clone(), metrics.s3.traffic.clone(), service);
     let patience = async {
         life.stopped().await;
         health.stop();
