@@ -17,4 +17,3 @@ pub mod metrics;
 pub mod telemetry;
 pub mod cpu;
 pub mod system;
-pub mod object;

@@ -3,7 +3,9 @@
 //! A [`Reader`] never panics and never allocates more than the bytes it was given can justify, so
 //! a decoder built on it is safe on bytes from disk, wire or client.
 
-use bytes::Bytes;
+#![deny(clippy::indexing_slicing)]
+
+use bytes::{Buf, Bytes};
 
 /// Why bytes are not a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -69,8 +71,9 @@ impl Reader {
     /// # Errors
     /// [`DecodeError::Short`] when fewer are left.
     pub fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {
-        let taken = self.bytes(N, field)?;
-        taken.as_ref().try_into().map_err(|_| DecodeError::Short { field })
+        let taken = *self.rest.first_chunk::<N>().ok_or(DecodeError::Short { field })?;
+        self.rest.advance(N);
+        Ok(taken)
     }
 
     /// Takes one byte.
@@ -119,7 +122,11 @@ impl Reader {
     /// # Errors
     /// As [`Reader::blob`]; [`DecodeError::Invalid`] when it is not UTF-8.
     pub fn text(&mut self, field: &'static str) -> Result<String, DecodeError> {
-        String::from_utf8(self.blob(field)?.into()).map_err(|_| DecodeError::Invalid { field })
+        let length = usize::try_from(self.u32(field)?).map_err(|_| DecodeError::Invalid { field })?;
+        let bytes = self.rest.get(..length).ok_or(DecodeError::Short { field })?;
+        let text = std::str::from_utf8(bytes).map_err(|_| DecodeError::Invalid { field })?.to_owned();
+        self.rest.advance(length);
+        Ok(text)
     }
 
     /// Takes a count of entries of at least `entry_bytes` each, so that a lying count cannot make
@@ -154,6 +161,11 @@ impl Writer {
     /// Starts empty.
     pub const fn new() -> Self {
         Self { bytes: Vec::new() }
+    }
+
+    /// Starts empty, with room for `capacity` bytes.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { bytes: Vec::with_capacity(capacity) }
     }
 
     /// Appends raw bytes.

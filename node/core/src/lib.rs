@@ -10,10 +10,15 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-pub mod codec;
 pub mod env;
-pub mod heal;
-pub mod id;
 pub mod limits;
+pub mod id;
+pub mod codec;
+pub mod checksum;
+pub mod topology;
+pub mod placement;
+pub mod stripe;
+pub mod erasure;
 pub mod record;
+pub mod heal;
 pub mod register;

@@ -13,6 +13,17 @@ pub const PARTS_MAX: u16 = 10_000;
 pub const PART_BYTES_MIN: u64 = 5 << 20;
 /// Bytes of one object: 48.8 TiB, which is 10,000 parts of 5 GiB.
 pub const OBJECT_BYTES_MAX: u64 = PUT_BYTES_MAX * PARTS_MAX as u64;
+/// Bytes under one data id: one PUT, with room for what encryption adds per 64 KiB.
+pub const DATA_BYTES_MAX: u64 = PUT_BYTES_MAX + PUT_BYTES_MAX / 1024;
+/// Bytes of an entity tag: 32 hex digits, a dash and a part count, with room.
+pub const ETAG_BYTES_MAX: usize = 64;
+/// Bytes of one object's attributes, names and values together: the headers of a PUT (AWS, "PUT
+/// request headers are limited to 8 KB").
+pub const ATTRIBUTES_BYTES_MAX: usize = 8 << 10;
+/// Checksums stored with one version: one of each algorithm.
+pub const CHECKSUMS_MAX: usize = 5;
+/// Bytes of a bucket's location: the longest name of a region, with room.
+pub const LOCATION_BYTES_MAX: usize = 64;
 /// Keys on one page of a listing (AWS, "ListObjectsV2").
 pub const LIST_KEYS_MAX: u32 = 1000;
 /// Keys in one DeleteObjects (AWS, "DeleteObjects").
@@ -33,9 +44,18 @@ pub const VALUE_BYTES_MAX: usize = 4 << 20;
 pub const SLOTS: u16 = 16_384;
 /// Volumes in one erasure set; shard indices fit a byte with room, and wider sets only add latency.
 pub const SET_VOLUMES_MAX: usize = 32;
+/// Nodes in one topology: every node talks to every other, and the topology is sent whole.
+pub const NODES_MAX: usize = 1024;
+/// Volumes in one topology; each set has at least one volume and should own a slot.
+pub const VOLUMES_MAX: usize = 16_384;
+/// Bytes of a zone's name (Kubernetes, the length of a label's value).
+pub const ZONE_BYTES_MAX: usize = 63;
 /// Bytes of one stripe unit: the part of a shard that one stripe fills. A 2+2 stripe is 1 MiB on
 /// the way in, so 32 uploads with two stripes in flight stay far below the buffer cap.
 pub const STRIPE_UNIT_BYTES: u32 = 256 << 10;
+/// Bytes of the largest stripe unit that is read: bounds what one stripe takes in memory to 32 of
+/// them, whatever a record says.
+pub const STRIPE_UNIT_BYTES_MAX: u32 = 4 << 20;
 /// Bytes hashed by one blake3 hash: what a range read has to verify at least.
 pub const HASH_BLOCK_BYTES: usize = 64 << 10;
 /// Bytes of the largest shard that is packed in the log.
@@ -76,6 +96,13 @@ const _: () = {
     assert!(FRAME_BYTES_MAX as u64 * 4 <= SEGMENT_BYTES, "a segment holds several frames");
     assert!(FRAME_BYTES_MAX.is_multiple_of(FRAME_ALIGN), "a frame is padded");
     assert!(VALUE_BYTES_MAX <= FRAME_BYTES_MAX, "the largest value fits one frame's payload");
+    assert!(VOLUMES_MAX <= SLOTS as usize, "every set can own a slot");
+    assert!(STRIPE_UNIT_BYTES <= STRIPE_UNIT_BYTES_MAX, "what is written can be read");
+    assert!(METADATA_BYTES_MAX <= ATTRIBUTES_BYTES_MAX, "user metadata is among the attributes");
+    assert!(
+        OPEN_UPLOADS_MAX * (METADATA_BYTES_MAX + 256) + OLDER_VERSIONS_BYTES_MAX < VALUE_BYTES_MAX,
+        "uploads at their limit, each with its metadata, fit a value"
+    );
     assert!(
         (PACK_BYTES_MAX as usize).is_multiple_of(HASH_BLOCK_BYTES),
         "packed shards are whole blocks at most"

@@ -4,8 +4,31 @@
 //! has a file of its own, and reads downwards: `stripe` for bytes, `register` for the state of a
 //! key, `peer` for the volumes below both.
 
+mod body;
+mod bucket;
+mod condition;
+mod copy;
+mod delete;
+mod digest;
 mod error;
+mod get;
+mod list;
+mod multipart;
+mod put;
 mod request;
+
+use std::sync::Arc;
+
+use sherd_core::env::{HybridClock, Rng};
+use sherd_core::id::{ObjectKey, RegisterKey};
+use sherd_core::record::DataRef;
+
+use crate::cluster::Cluster;
+use crate::register::{Begun, ChangeError, Changed, Failure, Found, Proposal, Registers};
+use crate::stripe::{Staged, Stripes, WriteError};
+use crate::upkeep::Damage;
+
+use bucket::BucketCache;
 
 pub use error::{BodyError, Error, Invalid, Missing, Result, Unavailable};
 pub use request::{
@@ -14,3 +37,133 @@ pub use request::{
     ObjectInfo, ObjectName, ObjectRead, PartInfo, PartName, PartPage, PutRequest, ReadConditions,
     ReadRequest, Span, Upload, UploadEntry, UploadPage, WriteConditions, Written,
 };
+
+/// Times that a request is tried again because its bucket was sealed and opened meanwhile.
+const SEALED_TRIES: usize = 16;
+
+/// The store, as every gateway of this process uses it. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Objects {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    cluster: Arc<Cluster>,
+    registers: Registers,
+    stripes: Stripes,
+    clock: Arc<HybridClock>,
+    rng: Arc<dyn Rng>,
+    buckets: BucketCache,
+    damage: Damage,
+}
+
+/// What the store is built from.
+#[derive(Debug)]
+pub(crate) struct ObjectsConfig {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) registers: Registers,
+    pub(crate) stripes: Stripes,
+    pub(crate) clock: Arc<HybridClock>,
+    pub(crate) rng: Arc<dyn Rng>,
+    pub(crate) damage: Damage,
+}
+
+impl Objects {
+    /// Builds the store.
+    pub(crate) fn new(config: ObjectsConfig) -> Self {
+        let ObjectsConfig { cluster, registers, stripes, clock, rng, damage } = config;
+        let buckets = BucketCache::default();
+        Self { inner: Arc::new(Inner { cluster, registers, stripes, clock, rng, buckets, damage }) }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.inner.clock.wall().wall_ms()
+    }
+
+    /// The register of an object.
+    async fn object_key(&self, name: &ObjectName) -> Result<RegisterKey> {
+        Ok(RegisterKey::object(self.bucket_id(&name.bucket).await?, name.key.clone()))
+    }
+
+    /// Reads a register under a bucket; a seal sends it back to the bucket's register.
+    async fn find(&self, bucket: &ObjectKey, key: &RegisterKey) -> Result<Option<Found>> {
+        for _ in 0..SEALED_TRIES {
+            match self.inner.registers.read(key).await {
+                Err(Failure::Sealed) => self.wait_unsealed(bucket, key.bucket).await?,
+                other => return Ok(other?),
+            }
+        }
+        Err(Unavailable::Quorum.into())
+    }
+
+    /// Changes a register under a bucket; `Ok(Err(_))` is the caller's own refusal.
+    async fn change_or<E>(
+        &self,
+        bucket: &ObjectKey,
+        key: &RegisterKey,
+        begun: Begun,
+        staged: Option<Staged>,
+        mut decide: impl FnMut(Option<&Found>) -> std::result::Result<Proposal, E>,
+    ) -> Result<std::result::Result<Changed, E>> {
+        let mut staged = staged;
+        let mut begun = begun;
+        for _ in 0..SEALED_TRIES {
+            match self.inner.registers.change(begun, &mut staged, &mut decide).await {
+                Ok(changed) => return Ok(Ok(changed)),
+                Err(ChangeError::Refused(refusal)) => return Ok(Err(refusal)),
+                Err(ChangeError::Failed(Failure::Sealed)) => {
+                    self.wait_unsealed(bucket, key.bucket).await?;
+                    begun = self.inner.registers.begin(key);
+                }
+                Err(ChangeError::Failed(failure)) => return Err(failure.into()),
+            }
+        }
+        Err(Unavailable::Quorum.into())
+    }
+
+    /// As [`Self::change_or`], where the refusal is an error of the store.
+    async fn change(
+        &self,
+        bucket: &ObjectKey,
+        key: &RegisterKey,
+        begun: Begun,
+        staged: Option<Staged>,
+        decide: impl FnMut(Option<&Found>) -> Result<Proposal>,
+    ) -> Result<Changed> {
+        self.change_or(bucket, key, begun, staged, decide).await?
+    }
+
+    /// Hands over what a committed change no longer names.
+    fn release_replaced(&self, key: &RegisterKey, changed: &Changed) {
+        let Some(replaced) = &changed.replaced else { return };
+        let kept = changed.value.data_refs();
+        let gone: Vec<DataRef> =
+            replaced.value.data_refs().into_iter().filter(|data| !kept.contains(data)).collect();
+        if !gone.is_empty() {
+            self.inner.damage.superseded(key, gone);
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Unavailable | Failure::Sealed => Unavailable::Quorum.into(),
+            Failure::Overloaded => Unavailable::Overloaded.into(),
+            Failure::Full => Self::Full,
+            Failure::OverLimit(over) => Invalid::Argument { name: over.field }.into(),
+            Failure::OutcomeUnknown => Self::OutcomeUnknown,
+        }
+    }
+}
+
+impl From<WriteError> for Error {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Quorum => Unavailable::Quorum.into(),
+            WriteError::Full => Self::Full,
+            WriteError::Overloaded => Unavailable::Overloaded.into(),
+        }
+    }
+}

@@ -78,6 +78,16 @@ pub enum ExpectedChecksum {
     },
 }
 
+impl ExpectedChecksum {
+    /// Computed how.
+    pub const fn algorithm(&self) -> ChecksumAlgorithm {
+        match self {
+            Self::Value(checksum) => checksum.algorithm,
+            Self::Trailer { algorithm, .. } => *algorithm,
+        }
+    }
+}
+
 impl std::fmt::Debug for ExpectedChecksum {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -2,7 +2,8 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-pub mod disk;
-pub mod error;
-pub mod index;
 pub mod request;
+pub mod error;
+pub mod disk;
+pub mod buffer;
+pub mod index;

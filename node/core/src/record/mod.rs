@@ -1,18 +1,27 @@
 //! What a register holds: objects with their versions and open uploads, parts, buckets, tombstones.
 //!
 //! [`Value`] is the state of one register. Its stored form is defined byte by byte in
-//! [`encode`](Value::encode) / [`decode`](Value::decode), which live in `bytes.rs`; golden bytes
+//! [`encode`](Value::encode) / [`decode`](Value::decode), which live in `bytes/`; golden bytes
 //! pin every version of the format. Inline bytes travel beside the head, never in it, so that an
-//! index row stays small.
+//! index row stays small. `check.rs` says what a value must keep to be stored.
 
 mod bytes;
+mod check;
 
-pub use bytes::{put_data_ref, put_register_key, take_data_ref, take_register_key};
+#[cfg(test)]
+pub(crate) mod strategy;
+
+pub use bytes::{
+    decode_manifest, encode_manifest, put_data_ref, put_register_key, take_data_ref, take_register_key,
+};
+pub use check::OverLimit;
 
 use ::bytes::Bytes;
 
+use crate::erasure::Geometry;
 use crate::id::{BucketId, ChangeId, DataId, UploadId, VersionId};
 use crate::register::Digest;
+use crate::stripe::{InvalidLayout, Layout};
 
 /// The state of one register, with the history that makes a retried change recognisable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -202,6 +211,19 @@ pub struct DataRef {
     pub stripe_unit: u32,
     /// Packed in the logs, or files of their own.
     pub home: Home,
+}
+
+impl DataRef {
+    /// How the bytes lie on the shards.
+    ///
+    /// # Errors
+    /// [`InvalidLayout`] when the fields are none that a decoder lets through.
+    pub fn layout(&self) -> Result<Layout, InvalidLayout> {
+        let Self { id: _, size, data_shards, parity_shards, stripe_unit, home: _ } = *self;
+        let geometry =
+            Geometry::new(data_shards, parity_shards).map_err(|_| InvalidLayout { size, stripe_unit })?;
+        Layout::new(size, geometry, stripe_unit)
+    }
 }
 
 /// Where shards live on their volumes. The numbers are stored.

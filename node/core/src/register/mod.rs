@@ -15,9 +15,22 @@
 //!   | -- commit(key, ballot) ----------------> |  row.committed := true, lazily
 //! ```
 
+pub mod acceptor;
+pub mod drop;
+pub mod listing;
+pub mod proposer;
+pub mod quorum;
+pub mod read;
+pub mod recover;
+pub mod release;
+pub mod seal;
+pub mod sweep;
+
+use std::sync::Arc;
+
 use bytes::Bytes;
 
-use crate::id::{Ballot, DataId, Incarnation, Sequence, Timestamp};
+use crate::id::{Ballot, DataId, Incarnation, Sequence, Timestamp, VolumeId};
 
 /// A blake3 hash.
 pub type Digest = [u8; 32];
@@ -79,10 +92,17 @@ pub struct Vote {
 }
 
 /// Who answered, sent with every vote and every refusal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answerer {
     /// In which life the volume is; replies of older ones are discarded.
     pub incarnation: Incarnation,
+    /// Whether the answer counts. A recovering volume that took its voters' guarantees stores what
+    /// it is sent and says so, but until it has adopted every row it is no member of any quorum.
+    pub votes: bool,
+    /// The lives of its peers as it has durably recorded them, peers in their first life left out.
+    /// Without it a proposer would count what a volume said before it lost its state: the volume
+    /// that recorded the loss is in every quorum, and this is where it says so.
+    pub peers: Arc<[(VolumeId, Incarnation)]>,
     /// The volume's highest durable sequence, which its peers log.
     pub durable: Sequence,
 }

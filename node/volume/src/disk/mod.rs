@@ -1,9 +1,12 @@
 //! The seam to the disk, and what each call promises about durability.
 //!
-//! Two real implementations: [`real`](self) files on Linux, and a faulty in-memory disk that tears,
+//! Two real implementations: [`real`] files on Linux, and a [`faulty`] in-memory disk that tears,
 //! loses, rots, fills up and cuts the power. What is written is durable only after the file's
 //! `sync_data`; a name (created, renamed, removed) only after its directory's `sync_dir`. Between
 //! the two a crash may keep any subset of the writes, in pieces of a sector.
+
+pub mod faulty;
+pub mod real;
 
 use std::io::{self, IoSlice};
 use std::path::Path;

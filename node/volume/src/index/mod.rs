@@ -4,6 +4,9 @@
 //! and the crash tests. The log's sequence is the index's own, so `persisted` says from where the
 //! log must be replayed.
 
+pub mod lsm;
+pub mod memory;
+
 use bytes::Bytes;
 
 use sherd_core::id::Sequence;
@@ -36,6 +39,15 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// The key that changes.
+    pub const fn key(&self) -> &Bytes {
+        match self {
+            Self::Put { key, .. } | Self::Remove { key } => key,
+        }
+    }
+}
+
 /// An ordered map from bytes to bytes.
 pub trait Index: Send + Sync + std::fmt::Debug {
     /// Looks a key up.
@@ -51,11 +63,13 @@ pub trait Index: Send + Sync + std::fmt::Debug {
         to: Option<&[u8]>,
     ) -> Box<dyn Iterator<Item = Result<Pair, IndexError>> + 'a>;
 
-    /// Applies changes that the log holds up to `sequence`; visible on return, not durable.
-    /// Called from one thread, with sequences that never fall.
+    /// Applies changes that the log holds up to `sequence`; visible on return, not durable. The
+    /// last change of a key wins. Called from one thread, with sequences that rise. A sequence at or
+    /// below what was persisted when the index was opened changes nothing: a replay may begin early.
+    /// Keys are shorter than 64 KiB and begin with a byte below 0xff.
     ///
     /// # Errors
-    /// [`IndexError`] when the index is damaged.
+    /// [`IndexError`] when the index is damaged, a key is reserved, or the sequence does not rise.
     fn apply(&self, changes: Vec<Change>, sequence: Sequence) -> Result<(), IndexError>;
 
     /// The sequence up to which everything applied survives a crash.
@@ -76,3 +90,61 @@ pub trait Index: Send + Sync + std::fmt::Debug {
     /// [`IndexError`] when it could not be written.
     fn compact(&self) -> Result<(), IndexError>;
 }
+
+/// Which sequences an index has applied and which it has made durable: one rule for both.
+#[derive(Debug, Clone, Copy, Default)]
+struct Progress {
+    /// What was durable when the index was opened: batches up to here are in it already.
+    opened_at: Option<Sequence>,
+    last_applied: Option<Sequence>,
+    persisted: Option<Sequence>,
+}
+
+impl Progress {
+    const fn opened_at(persisted: Option<Sequence>) -> Self {
+        Self { opened_at: persisted, last_applied: persisted, persisted }
+    }
+
+    /// Judges a batch before it is applied; `false` when it is in the index already.
+    fn begin(&self, sequence: Sequence) -> Result<bool, IndexError> {
+        if self.opened_at.is_some_and(|opened_at| sequence <= opened_at) {
+            return Ok(false);
+        }
+        match self.last_applied {
+            Some(last) if sequence <= last => {
+                Err(IndexError { what: format!("sequence {} after {}", sequence.0, last.0) })
+            }
+            _ => Ok(true),
+        }
+    }
+
+    const fn applied(&mut self, sequence: Sequence) {
+        self.last_applied = Some(sequence);
+    }
+
+    const fn flushed(&mut self, sequence: Sequence) {
+        self.persisted = Some(sequence);
+    }
+
+    const fn last_applied(&self) -> Option<Sequence> {
+        self.last_applied
+    }
+
+    const fn persisted(&self) -> Option<Sequence> {
+        self.persisted
+    }
+}
+
+/// Memory that an entry takes until it is flushed, about.
+fn entry_bytes(change: &Change) -> u64 {
+    /// What the map and its nodes add to key and value.
+    const OVERHEAD_BYTES: u64 = 96;
+    let value_bytes = match change {
+        Change::Put { value, .. } => value.len(),
+        Change::Remove { .. } => 0,
+    };
+    OVERHEAD_BYTES + change.key().len() as u64 + value_bytes as u64
+}
+
+#[cfg(test)]
+mod tests;

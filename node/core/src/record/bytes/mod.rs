@@ -1,0 +1,233 @@
+//! The stored form of a [`Value`] and of a manifest page, version 1.
+//!
+//! ```text
+//! value    := version u8 = 1, changes, state u8, (0 nothing | 1 object | 2 part | 3 bucket)
+//! changes  := count u64, n u8 (at most 4), n x change id 16
+//! bucket   := id 16, created u64, location text, phase u8, (0 active | 1 deletion 16 | 2 deleted)
+//! data ref := id 16, size u64, k u8, m u8, stripe unit u32, home u8
+//! key      := bucket 16, key blob, part u8, (0 nothing | 1 upload 16, number u16)
+//! ```
+//!
+//! `object` is drawn in `object.rs`, `part` and `manifest` in `part.rs`. All numbers are little
+//! endian; ids are as [`crate::id`] stores them; lists, blobs and texts (UTF-8) carry a `u32` count
+//! in front; times are milliseconds since the Unix epoch. A value has one stored form only, so
+//! equal values have equal digests. What a value must keep is said once, in `check.rs`, and asked
+//! on both ways.
+
+#![deny(clippy::indexing_slicing)]
+
+mod object;
+mod part;
+
+#[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "a test that indexes past an end has failed")]
+mod tests;
+
+pub use part::{decode_manifest, encode_manifest};
+
+use bytes::Bytes;
+
+use crate::codec::{DecodeError, Reader, Writer};
+use crate::id::{BucketId, ChangeId, DataId, ObjectKey, PartKey, RegisterKey, UploadId};
+use crate::limits;
+use crate::record::{Bucket, BucketPhase, Changes, DataRef, Home, OverLimit, State, Value};
+use crate::register::Digest;
+
+/// The only version of the format.
+const VERSION: u8 = 1;
+/// Bytes that most values fit in, so that their encoding allocates once.
+const USUAL_BYTES: usize = 512;
+
+impl Value {
+    /// The stored form.
+    ///
+    /// # Panics
+    /// When the value breaks a limit: who builds values from a client's wishes asks
+    /// [`Value::try_encode`].
+    pub fn encode(&self) -> Bytes {
+        self.try_encode().expect("whoever made the value kept its limits")
+    }
+
+    /// The stored form, unless the value has grown past a limit. What this gives, decodes.
+    ///
+    /// # Errors
+    /// [`OverLimit`] names the field.
+    pub fn try_encode(&self) -> Result<Bytes, OverLimit> {
+        self.check()?;
+        let Self { changes, state } = self;
+        let mut writer = Writer::with_capacity(USUAL_BYTES);
+        writer.u8(VERSION);
+        put_changes(&mut writer, changes);
+        match state {
+            State::Tombstone => {
+                writer.u8(0);
+            }
+            State::Object(held) => object::put_object(writer.u8(1), held)?,
+            State::Part(held) => part::put_part(writer.u8(2), held),
+            State::Bucket(held) => put_bucket(writer.u8(3), held),
+        }
+        if writer.len() > limits::VALUE_BYTES_MAX {
+            return Err(OverLimit { field: "value" });
+        }
+        Ok(writer.finish())
+    }
+
+    /// From the stored form.
+    ///
+    /// # Errors
+    /// [`DecodeError`] on any bytes that [`Value::encode`] does not give.
+    pub fn decode(head: Bytes) -> Result<Self, DecodeError> {
+        if head.len() > limits::VALUE_BYTES_MAX {
+            return Err(DecodeError::Invalid { field: "value" });
+        }
+        let mut reader = Reader::new(head);
+        take_version(&mut reader, "value")?;
+        let changes = take_changes(&mut reader)?;
+        let state = match reader.u8("state")? {
+            0 => State::Tombstone,
+            1 => State::Object(object::take_object(&mut reader)?),
+            2 => State::Part(part::take_part(&mut reader)?),
+            3 => State::Bucket(take_bucket(&mut reader)?),
+            _ => return Err(DecodeError::Invalid { field: "state" }),
+        };
+        reader.finish("value")?;
+        let value = Self { changes, state };
+        value.check()?;
+        Ok(value)
+    }
+
+    /// The hash by which two rows are known to hold the same value: blake3 of the encoded head.
+    pub fn digest(head: &Bytes) -> Digest {
+        *blake3::hash(head).as_bytes()
+    }
+}
+
+impl From<OverLimit> for DecodeError {
+    fn from(OverLimit { field }: OverLimit) -> Self {
+        Self::Invalid { field }
+    }
+}
+
+fn take_version(reader: &mut Reader, field: &'static str) -> Result<(), DecodeError> {
+    match reader.u8(field)? {
+        VERSION => Ok(()),
+        version => Err(DecodeError::Version { field, version }),
+    }
+}
+
+/// Takes a byte that says whether something follows, and what follows.
+fn take_optional<T>(
+    reader: &mut Reader,
+    field: &'static str,
+    take: impl FnOnce(&mut Reader) -> Result<T, DecodeError>,
+) -> Result<Option<T>, DecodeError> {
+    match reader.u8(field)? {
+        0 => Ok(None),
+        1 => take(reader).map(Some),
+        _ => Err(DecodeError::Invalid { field }),
+    }
+}
+
+fn put_changes(writer: &mut Writer, changes: &Changes) {
+    let Changes { count, recent } = changes;
+    let length = u8::try_from(recent.len()).expect("checked: at most CHANGE_IDS");
+    writer.u64(*count).u8(length);
+    for change in recent {
+        writer.raw(&change.to_bytes());
+    }
+}
+
+fn take_changes(reader: &mut Reader) -> Result<Changes, DecodeError> {
+    let count = reader.u64("changes")?;
+    let length = usize::from(reader.u8("change ids")?);
+    if length > limits::CHANGE_IDS {
+        return Err(DecodeError::Invalid { field: "change ids" });
+    }
+    let mut recent = Vec::with_capacity(length);
+    for _ in 0..length {
+        recent.push(ChangeId::from_bytes(reader.array("change id")?));
+    }
+    Ok(Changes { count, recent })
+}
+
+fn put_bucket(writer: &mut Writer, bucket: &Bucket) {
+    let Bucket { id, created_ms, location, phase } = bucket;
+    writer.raw(&id.0).u64(*created_ms).blob(location.as_bytes());
+    match phase {
+        BucketPhase::Active => writer.u8(0),
+        BucketPhase::Deleting { deletion } => writer.u8(1).raw(&deletion.to_bytes()),
+        BucketPhase::Deleted => writer.u8(2),
+    };
+}
+
+fn take_bucket(reader: &mut Reader) -> Result<Bucket, DecodeError> {
+    Ok(Bucket {
+        id: BucketId(reader.array("bucket id")?),
+        created_ms: reader.u64("bucket created")?,
+        location: reader.text("bucket location")?,
+        phase: match reader.u8("bucket phase")? {
+            0 => BucketPhase::Active,
+            1 => BucketPhase::Deleting { deletion: ChangeId::from_bytes(reader.array("bucket deletion")?) },
+            2 => BucketPhase::Deleted,
+            _ => return Err(DecodeError::Invalid { field: "bucket phase" }),
+        },
+    })
+}
+
+/// Appends a register key: bucket 16, key (`u32` length), part flag u8, (upload 16, number u16).
+pub fn put_register_key(writer: &mut Writer, key: &RegisterKey) {
+    let RegisterKey { bucket, key, part } = key;
+    writer.raw(&bucket.0).blob(key.as_bytes()).u8(u8::from(part.is_some()));
+    if let Some(PartKey { upload, number }) = part {
+        writer.raw(&upload.0).u16(*number);
+    }
+}
+
+/// Takes a register key.
+///
+/// # Errors
+/// [`DecodeError`] when the bytes end or hold no valid key.
+pub fn take_register_key(reader: &mut Reader) -> Result<RegisterKey, DecodeError> {
+    let bucket = BucketId(reader.array("bucket id")?);
+    let key = ObjectKey::new(reader.blob("key")?).map_err(|_| DecodeError::Invalid { field: "key" })?;
+    let part = take_optional(reader, "part flag", take_part_key)?;
+    Ok(RegisterKey { bucket, key, part })
+}
+
+fn take_part_key(reader: &mut Reader) -> Result<PartKey, DecodeError> {
+    let upload = UploadId(reader.array("upload id")?);
+    let number = reader.u16("part number")?;
+    if (1..=limits::PARTS_MAX).contains(&number) {
+        Ok(PartKey { upload, number })
+    } else {
+        Err(DecodeError::Invalid { field: "part number" })
+    }
+}
+
+/// Appends a data reference: id 16, size u64, k u8, m u8, stripe unit u32, home u8.
+pub fn put_data_ref(writer: &mut Writer, data: &DataRef) {
+    let DataRef { id, size, data_shards, parity_shards, stripe_unit, home } = data;
+    writer.raw(&id.to_bytes()).u64(*size).u8(*data_shards).u8(*parity_shards);
+    writer.u32(*stripe_unit).u8(*home as u8);
+}
+
+/// Takes a data reference and checks its size and geometry.
+///
+/// # Errors
+/// [`DecodeError`] when the bytes end or the geometry is none.
+pub fn take_data_ref(reader: &mut Reader) -> Result<DataRef, DecodeError> {
+    let data = DataRef {
+        id: DataId::from_bytes(reader.array("data id")?),
+        size: reader.u64("data size")?,
+        data_shards: reader.u8("data shards")?,
+        parity_shards: reader.u8("parity shards")?,
+        stripe_unit: reader.u32("stripe unit")?,
+        home: match reader.u8("home")? {
+            1 => Home::Packed,
+            2 => Home::File,
+            _ => return Err(DecodeError::Invalid { field: "home" }),
+        },
+    };
+    data.check()?;
+    Ok(data)
+}

@@ -1,0 +1,131 @@
+//! Parts and manifest pages.
+//!
+//! ```text
+//! manifest := version u8 = 1, n u32 (1 to 10,000), n x part ref
+//! part     := modified u64, part ref
+//! part ref := number u16, md5 16, has checksum u8, (checksum), has data u8, (data ref)
+//! checksum := algorithm u8, parts u16 (0 unless composite), as many bytes as the algorithm says
+//! ```
+//!
+//! A manifest page is immutable and erasure-coded under a data id of its own.
+
+use bytes::Bytes;
+
+use super::{VERSION, put_data_ref, take_data_ref, take_optional, take_version};
+use crate::codec::{DecodeError, Reader, Writer};
+use crate::limits;
+use crate::record::check::check_parts;
+use crate::record::{Checksum, ChecksumAlgorithm, Part, PartRef};
+
+/// Bytes of the shortest part reference: no checksum, no data.
+const PART_REF_BYTES_MIN: usize = 2 + 16 + 1 + 1;
+/// Bytes of the longest checksum: SHA-256's.
+const CHECKSUM_BYTES_MAX: usize = 1 + 2 + 32;
+/// Bytes of the longest part reference.
+const PART_REF_BYTES_MAX: usize = PART_REF_BYTES_MIN + CHECKSUM_BYTES_MAX + 31;
+/// Bytes of the longest manifest page.
+const MANIFEST_BYTES_MAX: usize = 1 + 4 + limits::PARTS_MAX as usize * PART_REF_BYTES_MAX;
+
+const _: () = assert!(MANIFEST_BYTES_MAX < 1 << 20, "a manifest page is read whole");
+
+/// The stored form of a manifest page.
+///
+/// # Panics
+/// When there is no part, more than 10,000, or the numbers do not ascend: whoever completes an
+/// upload has checked that.
+pub fn encode_manifest(parts: &[PartRef]) -> Bytes {
+    check_parts(parts, usize::from(limits::PARTS_MAX)).expect("whoever completed the upload kept its limits");
+    let mut writer = Writer::with_capacity(5 + parts.len() * PART_REF_BYTES_MAX);
+    put_parts(writer.u8(VERSION), parts);
+    writer.finish()
+}
+
+/// The parts that a manifest page lists, in order.
+///
+/// # Errors
+/// [`DecodeError`] on any bytes that [`encode_manifest`] does not give.
+pub fn decode_manifest(page: Bytes) -> Result<Vec<PartRef>, DecodeError> {
+    if page.len() > MANIFEST_BYTES_MAX {
+        return Err(DecodeError::Invalid { field: "manifest" });
+    }
+    let mut reader = Reader::new(page);
+    take_version(&mut reader, "manifest")?;
+    let parts = take_parts(&mut reader, usize::from(limits::PARTS_MAX))?;
+    reader.finish("manifest")?;
+    check_parts(&parts, usize::from(limits::PARTS_MAX))?;
+    Ok(parts)
+}
+
+pub(super) fn put_part(writer: &mut Writer, part: &Part) {
+    let Part { modified_ms, part } = part;
+    put_part_ref(writer.u64(*modified_ms), part);
+}
+
+pub(super) fn take_part(reader: &mut Reader) -> Result<Part, DecodeError> {
+    Ok(Part { modified_ms: reader.u64("part modified")?, part: take_part_ref(reader)? })
+}
+
+pub(super) fn put_parts(writer: &mut Writer, parts: &[PartRef]) {
+    writer.count(parts.len());
+    for part in parts {
+        put_part_ref(writer, part);
+    }
+}
+
+pub(super) fn take_parts(reader: &mut Reader, count_max: usize) -> Result<Vec<PartRef>, DecodeError> {
+    let count = reader.count(PART_REF_BYTES_MIN, "parts")?;
+    if count > count_max {
+        return Err(DecodeError::Invalid { field: "parts" });
+    }
+    let mut parts = Vec::with_capacity(count);
+    for _ in 0..count {
+        parts.push(take_part_ref(reader)?);
+    }
+    Ok(parts)
+}
+
+fn put_part_ref(writer: &mut Writer, part: &PartRef) {
+    let PartRef { number, md5, checksum, data } = part;
+    writer.u16(*number).raw(md5).u8(u8::from(checksum.is_some()));
+    if let Some(checksum) = checksum {
+        put_checksum(writer, checksum);
+    }
+    writer.u8(u8::from(data.is_some()));
+    if let Some(data) = data {
+        put_data_ref(writer, data);
+    }
+}
+
+fn take_part_ref(reader: &mut Reader) -> Result<PartRef, DecodeError> {
+    Ok(PartRef {
+        number: reader.u16("part number")?,
+        md5: reader.array("part md5")?,
+        checksum: take_optional(reader, "part checksum", take_checksum)?,
+        data: take_optional(reader, "part data", take_data_ref)?,
+    })
+}
+
+pub(super) fn put_checksum(writer: &mut Writer, checksum: &Checksum) {
+    let Checksum { algorithm, composite_of, value } = checksum;
+    writer.u8(*algorithm as u8).u16(composite_of.unwrap_or(0)).raw(value);
+}
+
+pub(super) fn take_checksum(reader: &mut Reader) -> Result<Checksum, DecodeError> {
+    let algorithm = algorithm_of(reader.u8("checksum algorithm")?)?;
+    let composite_of = match reader.u16("checksum parts")? {
+        0 => None,
+        parts => Some(parts),
+    };
+    Ok(Checksum { algorithm, composite_of, value: reader.bytes(algorithm.bytes(), "checksum")? })
+}
+
+pub(super) fn algorithm_of(number: u8) -> Result<ChecksumAlgorithm, DecodeError> {
+    match number {
+        1 => Ok(ChecksumAlgorithm::Crc32),
+        2 => Ok(ChecksumAlgorithm::Crc32c),
+        3 => Ok(ChecksumAlgorithm::Crc64Nvme),
+        4 => Ok(ChecksumAlgorithm::Sha1),
+        5 => Ok(ChecksumAlgorithm::Sha256),
+        _ => Err(DecodeError::Invalid { field: "checksum algorithm" }),
+    }
+}

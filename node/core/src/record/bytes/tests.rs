@@ -1,0 +1,476 @@
+//! Golden bytes pin version 1; properties hold for values of every shape; no bytes make a decoder
+//! panic.
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::*;
+use crate::id::{ProposerId, Timestamp, VersionId};
+use crate::record::{
+    Attributes, Body, Checksum, ChecksumAlgorithm, ChecksumKind, Content, Object, Part, PartRef, Upload,
+    Version, VersionKind, strategy,
+};
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a string takes everything");
+        text
+    })
+}
+
+fn unhex(text: &str) -> Bytes {
+    let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
+    digits
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).expect("ascii"), 16).expect("hex"))
+        .collect()
+}
+
+fn change(made: u64) -> ChangeId {
+    ChangeId { made: Timestamp::from_u64(made), proposer: ProposerId(0xbeef) }
+}
+
+fn data(birth: u64) -> DataRef {
+    DataRef {
+        id: DataId { birth: Timestamp::from_u64(birth), proposer: ProposerId(7) },
+        size: 0x0102_0304,
+        data_shards: 5,
+        parity_shards: 3,
+        stripe_unit: 256 << 10,
+        home: Home::File,
+    }
+}
+
+fn part(number: u16) -> PartRef {
+    PartRef {
+        number,
+        md5: [0x0d; 16],
+        checksum: Some(Checksum {
+            algorithm: ChecksumAlgorithm::Crc32c,
+            composite_of: None,
+            value: Bytes::from_static(&[1, 2, 3, 4]),
+        }),
+        data: Some(data(9)),
+    }
+}
+
+fn attributes(name: &str, value: &str) -> Attributes {
+    Attributes { pairs: vec![(name.to_owned(), value.to_owned())] }
+}
+
+fn content(body: Body) -> Content {
+    Content {
+        size: 4096,
+        etag: "e1".to_owned(),
+        attributes: attributes("a", "bc"),
+        checksums: vec![Checksum {
+            algorithm: ChecksumAlgorithm::Crc64Nvme,
+            composite_of: Some(2),
+            value: Bytes::from_static(&[8; 8]),
+        }],
+        upload: Some(UploadId([0x0b; 16])),
+        body,
+    }
+}
+
+fn version(id: u8, kind: VersionKind) -> Version {
+    Version { id: VersionId([id; 16]), modified_ms: 0x1122, kind }
+}
+
+fn of(state: State) -> Value {
+    Value { changes: Changes { count: 3, recent: vec![change(1), change(2)] }, state }
+}
+
+fn tombstone() -> Value {
+    Value { changes: Changes::default(), state: State::Tombstone }
+}
+
+fn bucket() -> Value {
+    of(State::Bucket(Bucket {
+        id: BucketId([0xbb; 16]),
+        created_ms: 5,
+        location: "eu".to_owned(),
+        phase: BucketPhase::Deleting { deletion: change(6) },
+    }))
+}
+
+fn uploaded_part() -> Value {
+    of(State::Part(Part { modified_ms: 77, part: part(10_000) }))
+}
+
+fn object() -> Value {
+    of(State::Object(Object {
+        versions: vec![
+            version(1, VersionKind::Content(content(Body::Inline { hash: [0x44; 32] }))),
+            version(2, VersionKind::DeleteMarker),
+            version(3, VersionKind::Content(content(Body::Data(data(1))))),
+            version(4, VersionKind::Content(content(Body::Parts(vec![part(1), part(3)])))),
+            version(5, VersionKind::Content(content(Body::Manifest { page: data(2), parts: 10_000 }))),
+        ],
+        uploads: vec![
+            Upload {
+                id: UploadId([1; 16]),
+                initiated_ms: 1,
+                attributes: attributes("n", ""),
+                checksum: None,
+            },
+            Upload {
+                id: UploadId([2; 16]),
+                initiated_ms: 2,
+                attributes: Attributes::default(),
+                checksum: Some((ChecksumAlgorithm::Sha256, ChecksumKind::FullObject)),
+            },
+        ],
+    }))
+}
+
+const CHANGES: &str = "0300000000000000 02 0000000000000001000000000000beef 0000000000000002000000000000beef";
+
+const DATA_REF_TAIL: &str = "0000000000000007 0403020100000000 05 03 00000400 02";
+
+fn golden_content(body: &str) -> String {
+    format!(
+        "0010000000000000 02000000 6531 01000000 01000000 61 02000000 6263
+         01 03 0200 0808080808080808 01 {upload} {body}",
+        upload = "0b".repeat(16),
+    )
+}
+
+fn golden_part(number: &str) -> String {
+    format!("{number} {md5} 01 02 0000 01020304 01 0000000000000009 {DATA_REF_TAIL}", md5 = "0d".repeat(16))
+}
+
+fn golden_version(id: &str, rest: &str) -> String {
+    format!("{} 2211000000000000 {rest}", id.repeat(16))
+}
+
+fn golden_object() -> String {
+    [
+        format!("01 {CHANGES} 01 05000000"),
+        golden_version("01", &format!("01 {}", golden_content(&format!("01 {}", "44".repeat(32))))),
+        golden_version("02", "00"),
+        golden_version(
+            "03",
+            &format!("01 {}", golden_content(&format!("02 0000000000000001 {DATA_REF_TAIL}"))),
+        ),
+        golden_version(
+            "04",
+            &format!(
+                "01 {}",
+                golden_content(&format!("03 02000000 {} {}", golden_part("0100"), golden_part("0300")))
+            ),
+        ),
+        golden_version(
+            "05",
+            &format!("01 {}", golden_content(&format!("04 0000000000000002 {DATA_REF_TAIL} 1027"))),
+        ),
+        format!("02000000 {} 0100000000000000 01000000 01000000 6e 00000000 00", "01".repeat(16)),
+        format!("{} 0200000000000000 00000000 05 02", "02".repeat(16)),
+    ]
+    .join(" ")
+}
+
+fn goldens() -> Vec<(Value, Bytes)> {
+    vec![
+        (tombstone(), unhex("01 0000000000000000 00 00")),
+        (
+            bucket(),
+            unhex(&format!(
+                "01 {CHANGES} 03 {id} 0500000000000000 02000000 6575 01 0000000000000006000000000000beef",
+                id = "bb".repeat(16)
+            )),
+        ),
+        (uploaded_part(), unhex(&format!("01 {CHANGES} 02 4d00000000000000 {}", golden_part("1027")))),
+        (object(), unhex(&golden_object())),
+    ]
+}
+
+#[test]
+fn version_1_is_these_bytes() {
+    for (value, golden) in goldens() {
+        assert_eq!(hex(&value.encode()), hex(&golden));
+        assert_eq!(Value::decode(golden), Ok(value));
+    }
+}
+
+#[test]
+fn a_manifest_page_is_these_bytes() {
+    let golden = unhex(&format!("01 02000000 {} {}", golden_part("0100"), golden_part("1027")));
+    let parts = vec![part(1), part(10_000)];
+    assert_eq!(hex(&encode_manifest(&parts)), hex(&golden));
+    assert_eq!(decode_manifest(golden), Ok(parts));
+}
+
+#[test]
+fn a_manifest_page_lists_parts_in_order() {
+    let page = |parts: &[&str]| {
+        let count = u8::try_from(parts.len()).expect("few");
+        let parts: String = parts.iter().map(|number| golden_part(number)).collect();
+        decode_manifest(unhex(&format!("01 {count:02x}000000 {parts}")))
+    };
+    let refused = |field| Err(DecodeError::Invalid { field });
+    assert!(page(&["0100", "0200"]).is_ok());
+    assert_eq!(page(&["0200", "0100"]), refused("part numbers"));
+    assert_eq!(page(&["0200", "0200"]), refused("part numbers"));
+    assert_eq!(page(&["0000", "0200"]), refused("part number"));
+    assert_eq!(page(&["1127"]), refused("part number"));
+    assert_eq!(page(&[]), refused("parts"));
+}
+
+#[test]
+fn a_register_key_is_these_bytes() {
+    let name = ObjectKey::new("k").expect("a key");
+    let part = PartKey { upload: UploadId([3; 16]), number: 258 };
+    let key = RegisterKey::part(BucketId([2; 16]), name, part);
+    let mut writer = Writer::new();
+    put_register_key(&mut writer, &key);
+    let golden = unhex(&format!("{} 01000000 6b 01 {} 0201", "02".repeat(16), "03".repeat(16)));
+    assert_eq!(hex(&writer.finish()), hex(&golden));
+    assert_eq!(take_register_key(&mut Reader::new(golden)), Ok(key));
+}
+
+#[test]
+fn the_digest_is_blake3_of_the_head() {
+    let head = tombstone().encode();
+    assert_eq!(Value::digest(&head), *blake3::hash(&[1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).as_bytes());
+}
+
+#[test]
+fn every_truncation_of_a_value_is_refused() {
+    for (_, golden) in goldens() {
+        for length in 0..golden.len() {
+            assert!(Value::decode(golden.slice(..length)).is_err(), "the first {length} bytes decode");
+        }
+    }
+}
+
+#[test]
+fn every_corruption_of_one_byte_is_refused_or_is_another_value() {
+    for (value, golden) in goldens() {
+        for at in 0..golden.len() {
+            for flip in 1..=255_u8 {
+                let mut bytes = golden.to_vec();
+                bytes[at] ^= flip;
+                let bytes = Bytes::from(bytes);
+                if let Ok(other) = Value::decode(bytes.clone()) {
+                    assert_ne!(other, value);
+                    assert_eq!(other.encode(), bytes, "a value has one stored form");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_damage_of_a_manifest_page_is_refused_or_is_another_page() {
+    let parts = vec![part(1), part(2)];
+    let page = encode_manifest(&parts);
+    for length in 0..page.len() {
+        assert!(decode_manifest(page.slice(..length)).is_err());
+    }
+    for at in 0..page.len() {
+        for flip in 1..=255_u8 {
+            let mut bytes = page.to_vec();
+            bytes[at] ^= flip;
+            assert_ne!(decode_manifest(bytes.into()), Ok(parts.clone()));
+        }
+    }
+}
+
+#[test]
+fn unknown_versions_are_refused() {
+    let unknown = |field| DecodeError::Version { field, version: 2 };
+    assert_eq!(Value::decode(unhex("02 0000000000000000 00 00")), Err(unknown("value")));
+    assert_eq!(decode_manifest(unhex("02 00000000")), Err(unknown("manifest")));
+}
+
+#[test]
+fn bytes_behind_a_value_are_refused() {
+    let mut bytes = object().encode().to_vec();
+    bytes.push(0);
+    assert_eq!(Value::decode(bytes.into()), Err(DecodeError::Trailing { field: "value" }));
+}
+
+#[test]
+fn text_that_is_not_utf8_is_refused() {
+    let golden = bucket().encode().to_vec();
+    let at = golden.windows(2).position(|pair| pair == b"eu").expect("the location");
+    let mut bytes = golden;
+    bytes[at] = 0xff;
+    assert_eq!(Value::decode(bytes.into()), Err(DecodeError::Invalid { field: "bucket location" }));
+}
+
+/// Breaks the golden object in one place and gives what `try_encode` says of it.
+fn broken(spoil: impl FnOnce(&mut Object)) -> Result<Bytes, OverLimit> {
+    let mut value = object();
+    let State::Object(object) = &mut value.state else { unreachable!("the golden object is one") };
+    spoil(object);
+    value.try_encode()
+}
+
+fn first_content(object: &mut Object) -> &mut Content {
+    let VersionKind::Content(content) = &mut object.versions[0].kind else { unreachable!("it has bytes") };
+    content
+}
+
+fn broken_content(spoil: impl FnOnce(&mut Content)) -> Result<Bytes, OverLimit> {
+    broken(|object| spoil(first_content(object)))
+}
+
+#[test]
+fn a_body_past_its_limits_is_refused_before_it_is_stored() {
+    let over = |field| Err(OverLimit { field });
+    assert_eq!(broken_content(|content| content.etag = "e".repeat(65)), over("etag"));
+    assert_eq!(broken_content(|content| content.size = limits::OBJECT_BYTES_MAX + 1), over("size"));
+    assert_eq!(
+        broken_content(|content| content.attributes = attributes("a", &"x".repeat(8 << 10))),
+        over("attributes")
+    );
+    assert_eq!(broken_content(|content| content.attributes = attributes("", "x")), over("attribute name"));
+    let shorter = |content: &mut Content| content.checksums[0].value = Bytes::from_static(&[0; 4]);
+    assert_eq!(broken_content(shorter), over("checksum"));
+    assert_eq!(broken_content(|content| content.checksums[0].composite_of = Some(0)), over("checksum parts"));
+    let six = |content: &mut Content| content.checksums = vec![content.checksums[0].clone(); 6];
+    assert_eq!(broken_content(six), over("checksums"));
+    assert_eq!(broken_content(|content| content.body = Body::Parts(Vec::new())), over("parts"));
+    let twice = |content: &mut Content| content.body = Body::Parts(vec![part(2), part(2)]);
+    assert_eq!(broken_content(twice), over("part numbers"));
+    assert_eq!(broken_content(|content| content.body = Body::Parts(vec![part(0)])), over("part number"));
+    let many = |content: &mut Content| content.body = Body::Parts((1..=65).map(part).collect());
+    assert_eq!(broken_content(many), over("parts"));
+    let none = |content: &mut Content| content.body = Body::Manifest { page: data(1), parts: 0 };
+    assert_eq!(broken_content(none), over("manifest parts"));
+}
+
+#[test]
+fn a_data_reference_past_its_limits_is_refused_before_it_is_stored() {
+    let with = |spoil: fn(&mut DataRef)| {
+        broken_content(|content| {
+            let mut spoilt = data(1);
+            spoil(&mut spoilt);
+            content.body = Body::Data(spoilt);
+        })
+    };
+    let over = |field| Err(OverLimit { field });
+    assert_eq!(with(|data| data.size = 0), over("data size"));
+    assert_eq!(with(|data| data.size = limits::DATA_BYTES_MAX + 1), over("data size"));
+    assert_eq!(with(|data| data.data_shards = 0), over("data geometry"));
+    assert_eq!(with(|data| data.parity_shards = 28), over("data geometry"));
+    assert_eq!(with(|data| data.stripe_unit = 0), over("stripe unit"));
+    assert_eq!(with(|data| data.stripe_unit = limits::STRIPE_UNIT_BYTES_MAX + 1), over("stripe unit"));
+    assert!(with(|data| data.parity_shards = 27).is_ok());
+}
+
+#[test]
+fn a_data_reference_past_its_limits_is_refused_on_its_own() {
+    for spoil in [
+        |data: &mut DataRef| data.size = 0,
+        |data: &mut DataRef| data.data_shards = 0,
+        |data: &mut DataRef| data.parity_shards = 28,
+        |data: &mut DataRef| data.stripe_unit = 0,
+    ] {
+        let mut spoilt = data(1);
+        spoil(&mut spoilt);
+        let mut writer = Writer::new();
+        put_data_ref(&mut writer, &spoilt);
+        let refused = take_data_ref(&mut Reader::new(writer.finish()));
+        assert!(matches!(refused, Err(DecodeError::Invalid { .. })), "{spoilt:?}");
+    }
+}
+
+#[test]
+fn a_part_number_that_s3_has_not_is_refused_in_a_key() {
+    for number in [0, 10_001] {
+        let name = ObjectKey::new("k").expect("a key");
+        let key = RegisterKey::part(BucketId([2; 16]), name, PartKey { upload: UploadId([3; 16]), number });
+        let mut writer = Writer::new();
+        put_register_key(&mut writer, &key);
+        let refused = take_register_key(&mut Reader::new(writer.finish()));
+        assert_eq!(refused, Err(DecodeError::Invalid { field: "part number" }));
+    }
+}
+
+#[test]
+fn a_register_past_its_limits_is_refused_before_it_is_stored() {
+    let over = |field| Err(OverLimit { field });
+    let upload = |object: &Object| object.uploads[1].clone();
+    assert_eq!(broken(|object| object.uploads = vec![upload(object); 1001]), over("uploads"));
+    assert!(broken(|object| object.uploads = vec![upload(object); 1000]).is_ok());
+    let large = |object: &mut Object| {
+        let upload = Upload { attributes: attributes("a", &"x".repeat(8000)), ..upload(object) };
+        object.uploads = vec![upload; 1000];
+    };
+    assert_eq!(broken(large), over("value"));
+    let marker = version(2, VersionKind::DeleteMarker);
+    let markers = |count| broken(|object| object.versions = vec![marker.clone(); count]);
+    assert!(markers(1 + (16 << 10) / 25).is_ok());
+    assert_eq!(markers(2 + (16 << 10) / 25), over("older versions"));
+    let five = Value { changes: Changes { count: 5, recent: vec![change(1); 5] }, ..tombstone() };
+    assert_eq!(five.try_encode(), over("change ids"));
+}
+
+#[test]
+fn lists_past_their_limits_are_refused_without_being_read() {
+    let markers = 2 + (16 << 10) / 25;
+    let mut writer = Writer::new();
+    writer.raw(&unhex("01 0000000000000000 00 01")).count(markers).raw(&vec![0; markers * 25]).count(0);
+    assert_eq!(Value::decode(writer.finish()), Err(DecodeError::Invalid { field: "older versions" }));
+
+    let mut writer = Writer::new();
+    writer.raw(&unhex("01 0000000000000000 00 01")).count(0).count(1001).raw(&vec![0; 1001 * 29]);
+    assert_eq!(Value::decode(writer.finish()), Err(DecodeError::Invalid { field: "uploads" }));
+
+    let mut writer = Writer::new();
+    writer.u8(1).count(10_001).raw(&vec![0; 10_001 * 20]);
+    assert_eq!(decode_manifest(writer.finish()), Err(DecodeError::Invalid { field: "parts" }));
+
+    assert_eq!(
+        Value::decode(vec![1; limits::VALUE_BYTES_MAX + 1].into()),
+        Err(DecodeError::Invalid { field: "value" })
+    );
+}
+
+#[test]
+fn ten_thousand_parts_fit_a_manifest_page() {
+    let parts: Vec<PartRef> = (1..=10_000).map(part).collect();
+    assert_eq!(decode_manifest(encode_manifest(&parts)), Ok(parts));
+}
+
+proptest! {
+    #[test]
+    fn values_of_every_shape_come_back(value in strategy::value()) {
+        prop_assert_eq!(Value::decode(value.encode()), Ok(value));
+    }
+
+    #[test]
+    fn manifests_come_back(parts in strategy::parts(30)) {
+        prop_assert_eq!(decode_manifest(encode_manifest(&parts)), Ok(parts));
+    }
+
+    #[test]
+    fn register_keys_and_data_references_come_back(
+        key in strategy::register_key(),
+        data in strategy::data_ref(),
+    ) {
+        let mut writer = Writer::new();
+        put_register_key(&mut writer, &key);
+        put_data_ref(&mut writer, &data);
+        let mut reader = Reader::new(writer.finish());
+        prop_assert_eq!(take_register_key(&mut reader), Ok(key));
+        prop_assert_eq!(take_data_ref(&mut reader), Ok(data));
+        prop_assert_eq!(reader.finish("both"), Ok(()));
+    }
+
+    #[test]
+    fn any_bytes_decode_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let mut behind_a_header = vec![1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+        behind_a_header.extend_from_slice(&bytes);
+        for bytes in [bytes, behind_a_header] {
+            let bytes = Bytes::from(bytes);
+            if let Ok(value) = Value::decode(bytes.clone()) {
+                prop_assert_eq!(value.encode(), bytes);
+            }
+        }
+    }
+}

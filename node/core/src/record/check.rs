@@ -1,0 +1,119 @@
+//! What a value must keep to be stored: every list and text within its limit, every number in its
+//! range, no state that the format cannot tell from another.
+//!
+//! Encoding asks this before the write and decoding after the read, so what was stored can be
+//! read, and what is read could have been stored. Two limits are counted in encoded bytes and
+//! checked where those are at hand: the older versions' (`bytes/object.rs`) and the value's own.
+
+use std::ops::RangeInclusive;
+
+use crate::limits;
+use crate::record::{
+    Attributes, Body, Bucket, Changes, Checksum, Content, DataRef, Object, Part, PartRef, State, Upload,
+    Value, Version, VersionKind,
+};
+
+/// A value has grown past a limit, or holds what no request can have asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{field} past its limit")]
+pub struct OverLimit {
+    /// Which field.
+    pub field: &'static str,
+}
+
+/// The numbers that S3 gives to parts.
+const PART_NUMBERS: RangeInclusive<u16> = 1..=limits::PARTS_MAX;
+
+fn require(holds: bool, field: &'static str) -> Result<(), OverLimit> {
+    if holds { Ok(()) } else { Err(OverLimit { field }) }
+}
+
+impl Value {
+    /// Whether the value keeps every limit but the two that count encoded bytes.
+    pub(super) fn check(&self) -> Result<(), OverLimit> {
+        let Self { changes: Changes { count: _, recent }, state } = self;
+        require(recent.len() <= limits::CHANGE_IDS, "change ids")?;
+        match state {
+            State::Tombstone => Ok(()),
+            State::Object(Object { versions, uploads }) => {
+                versions.iter().try_for_each(check_version)?;
+                require(uploads.len() <= limits::OPEN_UPLOADS_MAX, "uploads")?;
+                uploads.iter().try_for_each(|Upload { id: _, initiated_ms: _, attributes, checksum: _ }| {
+                    check_attributes(attributes)
+                })
+            }
+            State::Part(Part { modified_ms: _, part }) => check_part(part),
+            State::Bucket(Bucket { id: _, created_ms: _, location, phase: _ }) => {
+                require(location.len() <= limits::LOCATION_BYTES_MAX, "bucket location")
+            }
+        }
+    }
+}
+
+impl DataRef {
+    /// Whether it names bytes that can be laid out: a size, a code and a stripe unit within limits.
+    pub(super) fn check(&self) -> Result<(), OverLimit> {
+        let Self { id: _, size, data_shards, parity_shards, stripe_unit, home: _ } = *self;
+        require((1..=limits::DATA_BYTES_MAX).contains(&size), "data size")?;
+        require(data_shards > 0, "data geometry")?;
+        let volumes = usize::from(data_shards) + usize::from(parity_shards);
+        require(volumes <= limits::SET_VOLUMES_MAX, "data geometry")?;
+        require((1..=limits::STRIPE_UNIT_BYTES_MAX).contains(&stripe_unit), "stripe unit")
+    }
+}
+
+/// Whether there are 1 to `count_max` parts, whose numbers ascend.
+pub(super) fn check_parts(parts: &[PartRef], count_max: usize) -> Result<(), OverLimit> {
+    require((1..=count_max).contains(&parts.len()), "parts")?;
+    require(parts.is_sorted_by(|before, after| before.number < after.number), "part numbers")?;
+    parts.iter().try_for_each(check_part)
+}
+
+fn check_version(version: &Version) -> Result<(), OverLimit> {
+    let Version { id: _, modified_ms: _, kind } = version;
+    match kind {
+        VersionKind::DeleteMarker => Ok(()),
+        VersionKind::Content(content) => check_content(content),
+    }
+}
+
+fn check_content(content: &Content) -> Result<(), OverLimit> {
+    let Content { size, etag, attributes, checksums, upload: _, body } = content;
+    require(*size <= limits::OBJECT_BYTES_MAX, "size")?;
+    require(etag.len() <= limits::ETAG_BYTES_MAX, "etag")?;
+    check_attributes(attributes)?;
+    require(checksums.len() <= limits::CHECKSUMS_MAX, "checksums")?;
+    checksums.iter().try_for_each(check_checksum)?;
+    match body {
+        Body::Inline { hash: _ } => Ok(()),
+        Body::Data(data) => data.check(),
+        Body::Parts(parts) => check_parts(parts, limits::PARTS_IN_RECORD_MAX),
+        Body::Manifest { page, parts } => {
+            require(PART_NUMBERS.contains(parts), "manifest parts")?;
+            page.check()
+        }
+    }
+}
+
+fn check_attributes(attributes: &Attributes) -> Result<(), OverLimit> {
+    let Attributes { pairs } = attributes;
+    let mut bytes = 0_usize;
+    for (name, value) in pairs {
+        require(!name.is_empty(), "attribute name")?;
+        bytes = bytes.saturating_add(name.len()).saturating_add(value.len());
+    }
+    require(bytes <= limits::ATTRIBUTES_BYTES_MAX, "attributes")
+}
+
+fn check_part(part: &PartRef) -> Result<(), OverLimit> {
+    let PartRef { number, md5: _, checksum, data } = part;
+    require(PART_NUMBERS.contains(number), "part number")?;
+    checksum.as_ref().map_or(Ok(()), check_checksum)?;
+    data.as_ref().map_or(Ok(()), DataRef::check)
+}
+
+fn check_checksum(checksum: &Checksum) -> Result<(), OverLimit> {
+    let Checksum { algorithm, composite_of, value } = checksum;
+    require(value.len() == algorithm.bytes(), "checksum")?;
+    require(composite_of.is_none_or(|parts| PART_NUMBERS.contains(&parts)), "checksum parts")
+}

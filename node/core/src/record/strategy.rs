@@ -1,0 +1,182 @@
+//! Values of every shape for property tests: each variant of each enum, each option both ways.
+
+use ::bytes::Bytes;
+use proptest::array::uniform16;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use super::*;
+use crate::id::{ObjectKey, PartKey, ProposerId, RegisterKey, Timestamp};
+use crate::limits;
+
+/// Values.
+pub(crate) fn value() -> impl Strategy<Value = Value> {
+    (changes(), state()).prop_map(|(changes, state)| Value { changes, state })
+}
+
+/// Parts as a completed upload lists them.
+pub(crate) fn parts(count_max: usize) -> impl Strategy<Value = Vec<PartRef>> {
+    vec(part_ref(), 1..=count_max).prop_map(|mut parts| {
+        parts.sort_by_key(|part| part.number);
+        parts.dedup_by_key(|part| part.number);
+        parts
+    })
+}
+
+/// Register keys of objects and of parts.
+pub(crate) fn register_key() -> impl Strategy<Value = RegisterKey> {
+    let part = (uniform16(any::<u8>()), part_number())
+        .prop_map(|(upload, number)| PartKey { upload: UploadId(upload), number });
+    let key = "\\PC{1,40}".prop_map(|text| ObjectKey::new(text).expect("1 to 40 characters of text"));
+    (uniform16(any::<u8>()), key, option::of(part)).prop_map(|(bucket, key, part)| RegisterKey {
+        bucket: BucketId(bucket),
+        key,
+        part,
+    })
+}
+
+/// Data references.
+pub(crate) fn data_ref() -> impl Strategy<Value = DataRef> {
+    let geometry = (1..=32_u8).prop_flat_map(|k| (Just(k), 0..=(32 - k)));
+    (
+        data_id(),
+        1..=limits::DATA_BYTES_MAX,
+        geometry,
+        1..=limits::STRIPE_UNIT_BYTES_MAX,
+        prop_oneof![Just(Home::Packed), Just(Home::File)],
+    )
+        .prop_map(|(id, size, (data_shards, parity_shards), stripe_unit, home)| DataRef {
+            id,
+            size,
+            data_shards,
+            parity_shards,
+            stripe_unit,
+            home,
+        })
+}
+
+/// Data ids.
+pub(crate) fn data_id() -> impl Strategy<Value = DataId> {
+    (any::<u64>(), any::<u64>())
+        .prop_map(|(birth, maker)| DataId { birth: Timestamp::from_u64(birth), proposer: ProposerId(maker) })
+}
+
+fn changes() -> impl Strategy<Value = Changes> {
+    (any::<u64>(), vec(change_id(), 0..=limits::CHANGE_IDS))
+        .prop_map(|(count, recent)| Changes { count, recent })
+}
+
+fn change_id() -> impl Strategy<Value = ChangeId> {
+    (any::<u64>(), any::<u64>())
+        .prop_map(|(made, maker)| ChangeId { made: Timestamp::from_u64(made), proposer: ProposerId(maker) })
+}
+
+fn state() -> impl Strategy<Value = State> {
+    prop_oneof![
+        1 => Just(State::Tombstone),
+        6 => object().prop_map(State::Object),
+        2 => (any::<u64>(), part_ref()).prop_map(|(modified_ms, part)| State::Part(Part { modified_ms, part })),
+        2 => bucket().prop_map(State::Bucket),
+    ]
+}
+
+fn object() -> impl Strategy<Value = Object> {
+    (vec(version(), 0..4), vec(upload(), 0..4)).prop_map(|(versions, uploads)| Object { versions, uploads })
+}
+
+fn version() -> impl Strategy<Value = Version> {
+    let kind = prop_oneof![
+        1 => Just(VersionKind::DeleteMarker),
+        4 => content().prop_map(VersionKind::Content),
+    ];
+    (uniform16(any::<u8>()), any::<u64>(), kind).prop_map(|(id, modified_ms, kind)| Version {
+        id: VersionId(id),
+        modified_ms,
+        kind,
+    })
+}
+
+fn content() -> impl Strategy<Value = Content> {
+    (
+        0..=limits::OBJECT_BYTES_MAX,
+        "[0-9a-f]{32}(-[0-9]{1,5})?",
+        attributes(),
+        vec(checksum(), 0..=limits::CHECKSUMS_MAX),
+        option::of(uniform16(any::<u8>()).prop_map(UploadId)),
+        body(),
+    )
+        .prop_map(|(size, etag, attributes, checksums, upload, body)| Content {
+            size,
+            etag,
+            attributes,
+            checksums,
+            upload,
+            body,
+        })
+}
+
+fn body() -> impl Strategy<Value = Body> {
+    prop_oneof![
+        any::<[u8; 32]>().prop_map(|hash| Body::Inline { hash }),
+        data_ref().prop_map(Body::Data),
+        parts(5).prop_map(Body::Parts),
+        (data_ref(), part_number()).prop_map(|(page, parts)| Body::Manifest { page, parts }),
+    ]
+}
+
+fn part_ref() -> impl Strategy<Value = PartRef> {
+    (part_number(), uniform16(any::<u8>()), option::of(checksum()), option::of(data_ref()))
+        .prop_map(|(number, md5, checksum, data)| PartRef { number, md5, checksum, data })
+}
+
+fn part_number() -> impl Strategy<Value = u16> {
+    1..=limits::PARTS_MAX
+}
+
+fn checksum() -> impl Strategy<Value = Checksum> {
+    (algorithm(), option::of(part_number()), any::<[u8; 32]>()).prop_map(
+        |(algorithm, composite_of, bytes)| Checksum {
+            algorithm,
+            composite_of,
+            value: Bytes::copy_from_slice(&bytes[..algorithm.bytes()]),
+        },
+    )
+}
+
+fn algorithm() -> impl Strategy<Value = ChecksumAlgorithm> {
+    prop_oneof![
+        Just(ChecksumAlgorithm::Crc32),
+        Just(ChecksumAlgorithm::Crc32c),
+        Just(ChecksumAlgorithm::Crc64Nvme),
+        Just(ChecksumAlgorithm::Sha1),
+        Just(ChecksumAlgorithm::Sha256),
+    ]
+}
+
+fn attributes() -> impl Strategy<Value = Attributes> {
+    vec(("[a-z-]{1,20}", "\\PC{0,20}"), 0..5).prop_map(|pairs| Attributes { pairs })
+}
+
+fn upload() -> impl Strategy<Value = Upload> {
+    let kind = prop_oneof![Just(ChecksumKind::Composite), Just(ChecksumKind::FullObject)];
+    (uniform16(any::<u8>()), any::<u64>(), attributes(), option::of((algorithm(), kind))).prop_map(
+        |(id, initiated_ms, attributes, checksum)| Upload {
+            id: UploadId(id),
+            initiated_ms,
+            attributes,
+            checksum,
+        },
+    )
+}
+
+fn bucket() -> impl Strategy<Value = Bucket> {
+    let phase = prop_oneof![
+        Just(BucketPhase::Active),
+        change_id().prop_map(|deletion| BucketPhase::Deleting { deletion }),
+        Just(BucketPhase::Deleted),
+    ];
+    (uniform16(any::<u8>()), any::<u64>(), "[a-z0-9-]{0,20}", phase).prop_map(
+        |(id, created_ms, location, phase)| Bucket { id: BucketId(id), created_ms, location, phase },
+    )
+}

@@ -1,0 +1,254 @@
+//! The acceptor's judgement: what a volume promises, stores, answers and forgets.
+//!
+//! Plain functions over small values that the volume fills in. They decide; the volume makes
+//! durable what they decided before it answers. Guards that a promise is never broken: not by a
+//! restart (the bound), not by a drop (the floor), not by a lost disk (recovery).
+
+use crate::id::{Ballot, DataId, Epoch, ProposerId, Timestamp};
+use crate::limits::{BALLOT_AHEAD_MS_MAX, BOUND_AHEAD_MS};
+use crate::register::{Refusal, RowHead};
+
+/// Whether a volume has the state that its votes speak for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Standing {
+    /// It has: it votes.
+    #[default]
+    Voting,
+    /// It lost it, and has no guarantees of its voters yet: it answers nothing. A write taken here
+    /// could be one that a forgotten promise excludes.
+    Lost,
+    /// It lost it and took its voters' guarantees: it stores writes above the floor it took, so
+    /// that it misses none, but its answers count nowhere.
+    Refilling,
+}
+
+impl Standing {
+    /// What goes into [`crate::register::Answerer::votes`].
+    pub const fn votes(self) -> bool {
+        matches!(self, Self::Voting)
+    }
+}
+
+/// What a volume guarantees for all its keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct AcceptorState {
+    /// Every ballot at or below is refused. Durable; never falls.
+    pub floor: Ballot,
+    /// Every ballot at or below may have been promised before the last restart, or by a promise
+    /// that was put out of a full table; refused. Never falls.
+    pub restart_bound: Ballot,
+    /// The durable upper bound on what may have been promised: no promise above it is answered
+    /// before it was raised, durably. The next run's [`Self::restart_bound`].
+    pub durable_bound: Ballot,
+    /// Accepts that introduce data born before are refused. Durable; never falls.
+    pub data_floor: Timestamp,
+    /// Whether it votes.
+    pub standing: Standing,
+}
+
+/// What a volume holds for the key in question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KeyState<'a> {
+    /// Its row, rows still in the batch included; an answer that depends on such a row leaves after
+    /// its sync.
+    pub row: Option<&'a RowHead>,
+    /// The highest ballot promised for the key since the restart; [`Ballot::ZERO`] for none. A drop
+    /// of the row leaves it as it is: a drop forgets no promise.
+    pub promised: Ballot,
+    /// Whether the key's bucket is sealed here.
+    pub sealed: bool,
+    /// The highest epoch recorded for the key's slot.
+    pub epoch_seen: Epoch,
+}
+
+impl KeyState<'_> {
+    fn row_ballot(&self) -> Ballot {
+        self.row.map_or(Ballot::ZERO, |row| row.ballot)
+    }
+}
+
+/// Circumstances of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Asked {
+    /// By which topology the volume was found.
+    pub epoch: Epoch,
+    /// The volume's clock.
+    pub now: Timestamp,
+}
+
+/// A promise that may be given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Promise {
+    /// The bound to make durable before the promise is answered; `None` when the durable one covers
+    /// it. A promise answered above the durable bound is forgotten by a crash, and the value that it
+    /// kept out is accepted after it.
+    pub needs_bound: Option<Ballot>,
+}
+
+/// What to do with an accept that is not refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AcceptVerdict {
+    /// Store the row, durably, and only then answer.
+    Store,
+    /// The row of this very ballot is there: answer once that row is durable. A ballot names one
+    /// value, so there is nothing to compare.
+    AlreadyStored,
+}
+
+/// Judges a prepare. On success the volume notes `ballot` as the key's promise, makes
+/// [`Promise::needs_bound`] durable, and answers with its row and floor.
+///
+/// A repeated prepare is promised again: nothing below it was accepted since, so the answer is the
+/// same.
+///
+/// # Errors
+/// [`Refusal`]; a refused ballot carries the bound above which the next may succeed.
+pub fn judge_prepare(
+    state: &AcceptorState,
+    key: &KeyState<'_>,
+    asked: Asked,
+    ballot: Ballot,
+) -> Result<Promise, Refusal> {
+    judge_vote(state, key, asked)?;
+    let closed = state.floor.max(state.restart_bound).max(key.row_ballot());
+    if ballot <= closed || ballot < key.promised {
+        return Err(Refusal::Below { bound: closed.max(key.promised) });
+    }
+    judge_ahead(state, key, asked, ballot)?;
+    let needs_bound = (ballot > state.durable_bound).then(|| next_bound(ballot, asked.now));
+    Ok(Promise { needs_bound })
+}
+
+/// Judges an accept. On [`AcceptVerdict::Store`] the volume stores the row, notes `ballot` as the
+/// key's promise and answers after the sync. A recovering volume that took its guarantees stores
+/// too; [`crate::register::Answerer::votes`] says that it does not count.
+///
+/// # Errors
+/// [`Refusal`]; a refused ballot carries the bound above which the next may succeed.
+pub fn judge_accept(
+    state: &AcceptorState,
+    key: &KeyState<'_>,
+    asked: Asked,
+    ballot: Ballot,
+    introduces: &[DataId],
+) -> Result<AcceptVerdict, Refusal> {
+    if state.standing == Standing::Lost {
+        return Err(Refusal::Recovering);
+    }
+    judge_place(key, asked)?;
+    if key.row.is_some_and(|row| row.ballot == ballot) {
+        return Ok(AcceptVerdict::AlreadyStored);
+    }
+    let closed = state.floor.max(state.restart_bound);
+    let open = key.promised.max(key.row_ballot());
+    if ballot <= closed || ballot < open {
+        return Err(Refusal::Below { bound: closed.max(open) });
+    }
+    judge_ahead(state, key, asked, ballot)?;
+    if introduces.iter().any(|data| data.birth < state.data_floor) {
+        return Err(Refusal::DataTooOld { floor: state.data_floor });
+    }
+    Ok(AcceptVerdict::Store)
+}
+
+/// Judges whether the volume may answer a read of the key with its row and floor.
+///
+/// # Errors
+/// [`Refusal`] when it does not vote, knows a later epoch, or holds a seal on the bucket.
+pub fn judge_read(state: &AcceptorState, key: &KeyState<'_>, asked: Asked) -> Result<(), Refusal> {
+    judge_vote(state, key, asked)
+}
+
+/// Whether a commit hint is for the row that is there. A hint for another ballot says nothing about
+/// this row and is ignored.
+pub fn judge_commit(row: Option<&RowHead>, ballot: Ballot) -> bool {
+    row.is_some_and(|row| row.ballot == ballot)
+}
+
+/// Whether the row of a dropped tombstone may go: it is still that tombstone, and the floor keeps
+/// out what it kept out. A row that was replaced meanwhile is somebody's acknowledged write.
+pub fn judge_drop(row: Option<&RowHead>, ballot: Ballot, floor: Ballot) -> bool {
+    ballot <= floor && row.is_some_and(|row| row.ballot == ballot)
+}
+
+/// The floor after a request to raise it. Floors never fall: what one drop relies on, the next must
+/// not take back.
+#[must_use]
+pub fn raise_floor(current: Ballot, asked: Ballot) -> Ballot {
+    current.max(asked)
+}
+
+/// The data floor after a request to raise it; never falls either.
+#[must_use]
+pub fn raise_data_floor(current: Timestamp, asked: Timestamp) -> Timestamp {
+    current.max(asked)
+}
+
+/// Judges whether the volume may raise floor or data floor for somebody who relies on all N
+/// volumes. A recovering one may not: what it will adopt could lie below.
+///
+/// # Errors
+/// [`Refusal::Recovering`].
+pub fn judge_raise(standing: Standing) -> Result<(), Refusal> {
+    if standing.votes() { Ok(()) } else { Err(Refusal::Recovering) }
+}
+
+/// The bound to make durable for a promise of `ballot`: that ballot, or all of the next 2 s, so that
+/// the promises of a busy volume cost one write each 2 s and a restarted one is closed for 2 s.
+#[must_use]
+pub fn next_bound(ballot: Ballot, now: Timestamp) -> Ballot {
+    ballot.max(Ballot { time: now.plus_ms(BOUND_AHEAD_MS), proposer: ProposerId(u64::MAX) })
+}
+
+/// The bound to make durable in the background, when less than half of the time ahead is left; so
+/// that a promise never waits for it in steady state.
+#[must_use]
+pub fn extend_bound(durable: Ballot, now: Timestamp) -> Option<Ballot> {
+    (durable.time < now.plus_ms(BOUND_AHEAD_MS / 2)).then(|| next_bound(durable, now))
+}
+
+/// The state with which a volume that kept its log serves after a restart: everything that it may
+/// have promised is refused.
+#[must_use]
+pub fn after_restart(state: &AcceptorState) -> AcceptorState {
+    AcceptorState { restart_bound: state.restart_bound.max(state.durable_bound), ..*state }
+}
+
+/// The restart bound after a promise was put out of a full table: everything at or below it is
+/// refused for every key, as if the volume had restarted.
+#[must_use]
+pub fn after_forgetting(restart_bound: Ballot, promised: Ballot) -> Ballot {
+    restart_bound.max(promised)
+}
+
+fn judge_vote(state: &AcceptorState, key: &KeyState<'_>, asked: Asked) -> Result<(), Refusal> {
+    if !state.standing.votes() {
+        return Err(Refusal::Recovering);
+    }
+    judge_place(key, asked)
+}
+
+fn judge_place(key: &KeyState<'_>, asked: Asked) -> Result<(), Refusal> {
+    if asked.epoch < key.epoch_seen {
+        return Err(Refusal::StaleEpoch { epoch: key.epoch_seen });
+    }
+    if key.sealed {
+        return Err(Refusal::Sealed);
+    }
+    Ok(())
+}
+
+/// One ballot from a clock that is years ahead would close the key to everybody else for years.
+fn judge_ahead(
+    state: &AcceptorState,
+    key: &KeyState<'_>,
+    asked: Asked,
+    ballot: Ballot,
+) -> Result<(), Refusal> {
+    let known = asked.now.max(state.floor.time).max(key.row_ballot().time);
+    let latest = known.plus_ms(BALLOT_AHEAD_MS_MAX);
+    if ballot.time > latest { Err(Refusal::TooFarAhead { latest }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests;

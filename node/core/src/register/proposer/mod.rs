@@ -1,0 +1,273 @@
+//! The proposer's decisions: after prepare, after accept, and after a conflict.
+//!
+//! ```text
+//!   prepare ---> after_prepare ---> value made from the highest row ---> accept ---> after_accept
+//!      ^              | Retry                                                             |
+//!      |              v                                                     Conflict |  Committed
+//!      +---- a higher ballot <---- TryAgain ---- after_conflict <---- prepare <------+
+//! ```
+//! A change has one id over all ballots that it takes, and a value carries the ids of its last four
+//! changes: that is how a writer whose accept met a conflict learns whether somebody finished it.
+
+use crate::id::{Ballot, ChangeId, Epoch, Timestamp, VolumeId};
+use crate::limits::{CHANGE_IDS, FOLLOW_BOUND_MS_MAX};
+use crate::record::Changes;
+use crate::register::quorum::{Lives, Quorums, Reply, is_current, voters};
+use crate::register::{Digest, Refusal, Vote};
+
+/// What is known about the asking, beside the replies.
+#[derive(Debug, Clone, Copy)]
+pub struct Asking<'a> {
+    /// The set's quorums.
+    pub quorums: Quorums,
+    /// Volumes that were asked and may still answer.
+    pub outstanding: usize,
+    /// The asker's clock.
+    pub now: Timestamp,
+    /// What the asker knows about the lives of volumes.
+    pub lives: &'a Lives,
+}
+
+/// A decision, and what the refusals told on the way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision<T> {
+    /// What to do.
+    pub outcome: T,
+    /// Volumes whose clock is far from ours, to be reported; they count as unanswered.
+    pub skewed: Vec<VolumeId>,
+    /// A volume said that the bucket is sealed: what is cached about it is no longer to be trusted,
+    /// whatever the outcome.
+    pub seal_seen: bool,
+}
+
+/// What follows from the replies to a prepare.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PrepareOutcome {
+    /// Undecided while volumes may still answer.
+    Wait,
+    /// A volumes promised: the value may be made and proposed.
+    Prepared(Prepared),
+    /// Too many know a higher ballot: prepare anew above this one.
+    Retry {
+        /// The highest bound worth following.
+        above: Ballot,
+    },
+    /// Too many hold a seal: read the bucket's register.
+    Sealed,
+    /// Too many know a newer topology: fetch it.
+    StaleEpoch {
+        /// The highest epoch seen.
+        epoch: Epoch,
+    },
+    /// Fewer than A volumes can promise: 503.
+    Unavailable,
+}
+
+/// What A promises found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prepared {
+    /// The value to build on; `None` when none of them holds a row.
+    pub found: Option<Found>,
+    /// The highest floor among them. A floor at or above a change's first accept says that a
+    /// tombstone made after it may have been dropped, and its history with it.
+    pub floor: Ballot,
+}
+
+/// The highest row of a quorum.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its ballot.
+    pub ballot: Ballot,
+    /// The hash of the value's head.
+    pub digest: Digest,
+    /// Whether one of them knows that it is committed.
+    pub committed: bool,
+    /// Who holds it, so that its bytes can be asked for.
+    pub holders: Vec<VolumeId>,
+}
+
+/// What follows from the replies to an accept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AcceptOutcome {
+    /// Undecided while volumes may still answer.
+    Wait,
+    /// A voting volumes hold it durably: it is committed, answer the client.
+    Committed,
+    /// Too many know a higher ballot. Somebody may finish or replace the change: prepare above this
+    /// ballot, then ask [`after_conflict`].
+    Conflict {
+        /// The highest bound worth following.
+        above: Ballot,
+    },
+    /// Too many refuse data this old: the change cannot be proposed again. It may still be finished
+    /// by somebody who finds it, so the outcome is unknown.
+    DataTooOld,
+    /// Too many hold a seal: read the bucket's register. The outcome is unknown.
+    Sealed,
+    /// Too many know a newer topology. The outcome is unknown until a prepare there tells.
+    StaleEpoch {
+        /// The highest epoch seen.
+        epoch: Epoch,
+    },
+    /// Too few answered. The outcome is unknown: prepare anew as after a conflict, or answer 503.
+    Undecided,
+}
+
+/// What a writer knows about its own tries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Tries {
+    /// The change.
+    pub change: ChangeId,
+    /// The ballot of the first accept that was sent for it.
+    pub first_accept: Ballot,
+    /// The lowest count of changes that any of its accepts proposed. Lowest, since a drop sets the
+    /// count back: a later try may propose a lower count than an earlier one.
+    pub lowest_count: u64,
+    /// The highest floor that any volume showed since the operation began.
+    pub highest_floor: Ballot,
+}
+
+/// What becomes of a change whose accept met a conflict, judged by what the next prepare found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AfterConflict {
+    /// The found value contains the change and is committed: it has succeeded.
+    Committed,
+    /// The found value contains the change, but may not be committed: propose it as it is at the
+    /// prepared ballot; when that is committed the change has succeeded.
+    Settle,
+    /// The change is not in the found value's history and, once a value is committed at the
+    /// prepared ballot, never will be by itself: judge its condition again and propose it anew.
+    TryAgain,
+    /// The history that would tell is gone: 503, and its data may be released by nobody but who
+    /// replaces it.
+    Unknown,
+}
+
+/// Decides after the replies so far to a prepare.
+pub fn after_prepare(replies: &[Reply<Vote>], asking: Asking<'_>) -> Decision<PrepareOutcome> {
+    let promises = voters(replies, asking.lives).count();
+    let needed = asking.quorums.accept();
+    let refusals = Refusals::of(replies, asking);
+    let outcome = if promises >= needed {
+        PrepareOutcome::Prepared(Prepared {
+            found: highest(voters(replies, asking.lives).map(|(reply, vote)| (reply.volume, vote))),
+            floor: voters(replies, asking.lives).map(|(_, vote)| vote.floor).max().unwrap_or_default(),
+        })
+    } else if promises + asking.outstanding >= needed {
+        PrepareOutcome::Wait
+    } else if refusals.sealed {
+        PrepareOutcome::Sealed
+    } else if let Some(epoch) = refusals.epoch {
+        PrepareOutcome::StaleEpoch { epoch }
+    } else if let Some(above) = refusals.followable(promises + asking.outstanding, needed) {
+        PrepareOutcome::Retry { above }
+    } else {
+        PrepareOutcome::Unavailable
+    };
+    Decision { outcome, skewed: refusals.skewed, seal_seen: refusals.sealed }
+}
+
+/// Decides after the replies so far to an accept. A reply `Ok` says that the row is durable.
+pub fn after_accept(replies: &[Reply<()>], asking: Asking<'_>) -> Decision<AcceptOutcome> {
+    let accepts = voters(replies, asking.lives).count();
+    let needed = asking.quorums.accept();
+    let refusals = Refusals::of(replies, asking);
+    let outcome = if accepts >= needed {
+        AcceptOutcome::Committed
+    } else if accepts + asking.outstanding >= needed {
+        AcceptOutcome::Wait
+    } else if refusals.sealed {
+        AcceptOutcome::Sealed
+    } else if refusals.data_too_old {
+        AcceptOutcome::DataTooOld
+    } else if let Some(epoch) = refusals.epoch {
+        AcceptOutcome::StaleEpoch { epoch }
+    } else if let Some(above) = refusals.followable(accepts + asking.outstanding, needed) {
+        AcceptOutcome::Conflict { above }
+    } else {
+        AcceptOutcome::Undecided
+    };
+    Decision { outcome, skewed: refusals.skewed, seal_seen: refusals.sealed }
+}
+
+/// Decides what became of a change, from the value that the prepare after a conflict found
+/// (`Changes::default()` when it found nothing).
+///
+/// - Its id is there: it has succeeded, at the latest when the found value is committed. Without
+///   this rule a change that somebody else finished is made twice.
+/// - Four or more changes since the lowest count proposed: the id may have been pushed out of the
+///   ring, so its absence says nothing.
+/// - A floor at or above the first accept: the change may have been committed, deleted and the
+///   tombstone dropped, and count and ids began anew.
+pub fn after_conflict(found: &Changes, found_committed: bool, tries: &Tries) -> AfterConflict {
+    let ring = u64::try_from(CHANGE_IDS).expect("a handful");
+    if found.contains(tries.change) {
+        return if found_committed { AfterConflict::Committed } else { AfterConflict::Settle };
+    }
+    let pushed_out = found.count >= tries.lowest_count.saturating_add(ring);
+    let dropped = tries.highest_floor >= tries.first_accept;
+    if pushed_out || dropped { AfterConflict::Unknown } else { AfterConflict::TryAgain }
+}
+
+/// The highest row among votes.
+pub(super) fn highest<'a>(votes: impl Iterator<Item = (VolumeId, &'a Vote)> + Clone) -> Option<Found> {
+    let rows = votes.filter_map(|(volume, vote)| vote.row.as_ref().map(|row| (volume, row.head)));
+    let top = rows.clone().map(|(_, head)| head).max_by_key(|head| head.ballot)?;
+    let same = rows.filter(|(_, head)| head.ballot == top.ballot);
+    Some(Found {
+        ballot: top.ballot,
+        digest: top.digest,
+        committed: same.clone().any(|(_, head)| head.committed),
+        holders: same.map(|(volume, _)| volume).collect(),
+    })
+}
+
+/// What a round's refusals say together.
+struct Refusals {
+    /// The highest bound worth following, and how many volumes named one.
+    bound: Option<Ballot>,
+    bound_count: usize,
+    sealed: bool,
+    epoch: Option<Epoch>,
+    data_too_old: bool,
+    skewed: Vec<VolumeId>,
+}
+
+impl Refusals {
+    fn of<T>(replies: &[Reply<T>], asking: Asking<'_>) -> Self {
+        let mut all = Self {
+            bound: None,
+            bound_count: 0,
+            sealed: false,
+            epoch: None,
+            data_too_old: false,
+            skewed: Vec::new(),
+        };
+        let follow_to = asking.now.plus_ms(FOLLOW_BOUND_MS_MAX);
+        for reply in replies.iter().filter(|reply| is_current(reply, replies, asking.lives)) {
+            match reply.result {
+                Ok(_) | Err(Refusal::Recovering) => {}
+                // Followed, a bound from a clock that is far ahead would drag every proposer's
+                // ballots along, until the volumes with good clocks refuse them all.
+                Err(Refusal::Below { bound }) if bound.time > follow_to => all.skewed.push(reply.volume),
+                Err(Refusal::Below { bound }) => {
+                    all.bound = all.bound.max(Some(bound));
+                    all.bound_count += usize::from(reply.from.votes);
+                }
+                Err(Refusal::TooFarAhead { .. }) => all.skewed.push(reply.volume),
+                Err(Refusal::StaleEpoch { epoch }) => all.epoch = all.epoch.max(Some(epoch)),
+                Err(Refusal::Sealed) => all.sealed = true,
+                Err(Refusal::DataTooOld { .. }) => all.data_too_old = true,
+            }
+        }
+        all
+    }
+
+    /// The ballot above which to try again, where that can reach `needed` voters at all.
+    fn followable(&self, reachable: usize, needed: usize) -> Option<Ballot> {
+        self.bound.filter(|_| reachable + self.bound_count >= needed)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+//! How a volume that lost its state comes to vote again: the barrier, step by step.
+//!
+//! ```text
+//! recovering volume                          P voters of each of its sets
+//!   | -- who am I to be? --------------------> |  highest life known of it
+//!   | -- record my new life -----------------> |  durable; replies of older lives are void from here
+//!   | <-- bound, floor, highest, data floors - |  reported after that
+//!   |   F = the maximum; own floor := F, durable; from here it stores writes above F, uncounted
+//!   | -- raise your floor to F --------------> |  durable
+//!   | -- scan -------------------------------> |  rows, seals, data floors, lives
+//!   |   adopts the highest row of each key; all durable: it votes
+//! ```
+//! What the lost volume promised or accepted, it did together with others of a quorum, and of these
+//! at least one is among the P. F closes what it may have promised; the scan after the floors finds
+//! everything that it may have helped to commit; what comes later is above F and reaches it itself.
+
+use crate::id::{Ballot, BucketId, ChangeId, Incarnation, Timestamp, VolumeId};
+use crate::register::RowHead;
+use crate::register::quorum::{Lives, Quorums, Reply, voters};
+use crate::register::seal::Seals;
+
+/// What a volume guarantees durably, as it reports it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
+pub struct Guarantees {
+    /// The highest ballot that it may have promised.
+    pub bound: Ballot,
+    /// Ballots at or below are refused.
+    pub floor: Ballot,
+    /// The highest ballot of any row.
+    pub highest: Ballot,
+    /// Accepts that introduce older data are refused.
+    pub data_floor: Timestamp,
+    /// Seals: bucket, and the deletions that hold it; none for a final seal.
+    pub seals: Vec<(BucketId, Vec<ChangeId>)>,
+    /// The lives of peers that it durably knows.
+    pub incarnations: Vec<(VolumeId, Incarnation)>,
+}
+
+impl Guarantees {
+    /// The life in which it knows a volume to be; the first when it never heard of a loss.
+    pub fn life_of(&self, volume: VolumeId) -> Incarnation {
+        let known = self.incarnations.iter().filter(|(peer, _)| *peer == volume).map(|(_, life)| *life);
+        known.max().unwrap_or(Incarnation(1))
+    }
+}
+
+/// What the P voters of one set stand for together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Barrier {
+    /// F: no ballot at or below it is accepted by these voters or by the recovering volume again,
+    /// once all of them have it as their floor.
+    pub floor: Ballot,
+    /// Whom to scan, each in the life in which it reported.
+    pub voters: Vec<(VolumeId, Incarnation)>,
+    /// What the recovering volume takes over, durably, before it stores any write: F as `floor`,
+    /// the highest data floor, all seals, the highest lives.
+    pub guarantees: Guarantees,
+}
+
+/// What to do with a row that a voter's scan returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Adoption {
+    /// Store it, with its committed flag.
+    Take,
+    /// Keep what is there, and note that it is committed.
+    LearnCommitted,
+    /// Keep what is there.
+    Keep,
+}
+
+/// The life to record for a volume that lost its state: one more than the highest that P voters, or
+/// the volume itself, know. `None` with fewer than P voters.
+///
+/// Any P of the other volumes meet any other P of them, so a life is never given twice; with a life
+/// given twice the replies of the first could not be told from those of the second.
+pub fn next_life(
+    volume: VolumeId,
+    own: Incarnation,
+    known: &[Reply<Guarantees>],
+    quorums: Quorums,
+    lives: &Lives,
+) -> Option<Incarnation> {
+    let reports = || voters(known, lives).filter(|(reply, _)| reply.volume != volume);
+    if reports().count() < quorums.prepare() {
+        return None;
+    }
+    let heard = lives.of(volume).unwrap_or(own);
+    let highest = reports().map(|(_, report)| report.life_of(volume)).fold(own.max(heard), Ord::max);
+    Some(Incarnation(highest.0.saturating_add(1)))
+}
+
+/// Step 1, for one set: what its voters guarantee together, from reports that each made after it
+/// had durably recorded `life`. `None` while fewer than P such reports are there.
+///
+/// A report made before the recording may be overtaken by an acceptance that still counts the lost
+/// volume's old reply; the scan would miss it.
+pub fn barrier(
+    volume: VolumeId,
+    life: Incarnation,
+    reports: &[Reply<Guarantees>],
+    quorums: Quorums,
+    lives: &Lives,
+) -> Option<Barrier> {
+    let recorded = || {
+        voters(reports, lives)
+            .filter(|(reply, report)| reply.volume != volume && report.life_of(volume) == life)
+    };
+    if recorded().count() < quorums.prepare() {
+        return None;
+    }
+    let guarantees = merge(recorded().map(|(_, report)| report));
+    Some(Barrier {
+        floor: guarantees.floor,
+        voters: recorded().map(|(reply, _)| (reply.volume, reply.from.incarnation)).collect(),
+        guarantees,
+    })
+}
+
+/// What several voters guarantee together. Its floor is F: the maximum of every bound, floor and
+/// highest ballot.
+pub fn merge<'a>(reports: impl Iterator<Item = &'a Guarantees>) -> Guarantees {
+    let mut all = Guarantees::default();
+    for report in reports {
+        let Guarantees { bound, floor, highest, data_floor, seals, incarnations } = report;
+        all.floor = all.floor.max(*bound).max(*floor).max(*highest);
+        all.data_floor = all.data_floor.max(*data_floor);
+        for (bucket, deletions) in seals {
+            merge_seal(&mut all.seals, *bucket, deletions);
+        }
+        for (peer, life) in incarnations {
+            match all.incarnations.iter_mut().find(|(known, _)| known == peer) {
+                Some((_, known)) => *known = (*known).max(*life),
+                None => all.incarnations.push((*peer, *life)),
+            }
+        }
+    }
+    all.bound = all.floor;
+    all.highest = all.floor;
+    all
+}
+
+fn merge_seal(all: &mut Vec<(BucketId, Vec<ChangeId>)>, bucket: BucketId, deletions: &[ChangeId]) {
+    let Some((_, held)) = all.iter_mut().find(|(known, _)| *known == bucket) else {
+        all.push((bucket, deletions.to_vec()));
+        return;
+    };
+    let together = Seals::from_stored(held).merged(&Seals::from_stored(deletions));
+    *held = together.to_stored().expect("what is merged from seals is sealed");
+}
+
+/// Step 2: whether every voter of the barrier has F as its durable floor, in the life in which it
+/// reported. Scanned earlier, a voter can still accept a ballot at or below F after its scan.
+pub fn may_scan(barrier: &Barrier, confirmations: &[Reply<Guarantees>], lives: &Lives) -> bool {
+    barrier.voters.iter().all(|(volume, life)| {
+        voters(confirmations, lives).any(|(reply, report)| {
+            reply.volume == *volume && reply.from.incarnation == *life && report.floor >= barrier.floor
+        })
+    })
+}
+
+/// Step 3, for one row of a scan: what to do with it, given the recovering volume's own row.
+pub fn adopt(own: Option<&RowHead>, found: &RowHead) -> Adoption {
+    match own {
+        Some(own) if own.ballot > found.ballot => Adoption::Keep,
+        Some(own) if own.ballot == found.ballot && found.committed && !own.committed => {
+            Adoption::LearnCommitted
+        }
+        Some(own) if own.ballot == found.ballot => Adoption::Keep,
+        _ => Adoption::Take,
+    }
+}
+
+/// Whether a set is recovered: every voter of the barrier, in the life in which it reported, was
+/// scanned to the end, each scan begun after that voter's confirmation of F had come, and everything
+/// found is durable. The volume votes when all its sets are recovered.
+pub fn may_vote(
+    barrier: &Barrier,
+    confirmations: &[Reply<Guarantees>],
+    scans: &[Reply<()>],
+    lives: &Lives,
+) -> bool {
+    may_scan(barrier, confirmations, lives)
+        && barrier.voters.iter().all(|(volume, life)| {
+            let confirmed =
+                confirmations.iter().find(|reply| reply.volume == *volume).map(|reply| reply.order);
+            voters(scans, lives).any(|(reply, ())| {
+                reply.volume == *volume
+                    && reply.from.incarnation == *life
+                    && confirmed.is_some_and(|order| reply.order.asked_after(order))
+            })
+        })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! When bytes that were proposed may be deleted, and by whom.
+//!
+//! A value that was sent in an accept may be found and finished by anybody, at any time, until a
+//! committed value excludes it. So "my write failed" is no reason to delete its bytes. There are two
+//! good ones, and each names who may act on it; everything else is an orphan (`sweep`).
+
+use crate::id::{Ballot, Timestamp};
+use crate::limits::RELEASE_GRACE_MS;
+
+/// Who wants to delete data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Releaser {
+    /// The proposer whose committed value lacks the data.
+    Replacer {
+        /// Whether the value that its prepare found, and from which it made its own, names the data.
+        /// A value that merely happens to lack it proves nothing: the one that names it may be found
+        /// and finished afterwards.
+        found_names: bool,
+    },
+    /// The process that wrote the data.
+    Writer {
+        /// The highest ballot at which it sent an accept that names the data; `None` when it sent none.
+        highest_accept: Option<Ballot>,
+        /// Whether it will send no accept for this change any more.
+        done: bool,
+    },
+}
+
+/// A value known to be committed, as far as the data in question is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CommittedValue {
+    /// Its ballot.
+    pub ballot: Ballot,
+    /// Whether it names the data.
+    pub names: bool,
+}
+
+/// Whether the data may be released, given a committed value that the releaser knows of; grace and
+/// pins still have to pass ([`release_at`]).
+pub fn may_release(releaser: Releaser, committed: Option<CommittedValue>) -> bool {
+    let lacking = committed.filter(|value| !value.names);
+    match releaser {
+        Releaser::Replacer { found_names } => found_names && lacking.is_some(),
+        Releaser::Writer { done: false, .. } => false,
+        Releaser::Writer { highest_accept: None, done: true } => true,
+        Releaser::Writer { highest_accept: Some(accept), done: true } => {
+            lacking.is_some_and(|value| value.ballot > accept)
+        }
+    }
+}
+
+/// The earliest time at which released data is deleted: 10 minutes after the value that lacks it was
+/// committed, and not while a reader's pin (renewed each minute) reaches further.
+pub fn release_at(committed_at: Timestamp, pinned_until: Option<Timestamp>) -> Timestamp {
+    let grace_over = committed_at.plus_ms(RELEASE_GRACE_MS);
+    pinned_until.map_or(grace_over, |until| until.max(grace_over))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::ProposerId;
+
+    fn value(time: u64, names: bool) -> CommittedValue {
+        CommittedValue { ballot: ballot(time), names }
+    }
+
+    fn ballot(time: u64) -> Ballot {
+        Ballot { time: Timestamp::from_ms(time), proposer: ProposerId(1) }
+    }
+
+    #[test]
+    fn who_replaced_a_value_releases_what_it_named() {
+        assert!(may_release(Releaser::Replacer { found_names: true }, Some(value(5, false))));
+        assert!(!may_release(Releaser::Replacer { found_names: false }, Some(value(5, false))));
+        assert!(!may_release(Releaser::Replacer { found_names: true }, Some(value(5, true))));
+        assert!(!may_release(Releaser::Replacer { found_names: true }, None));
+    }
+
+    #[test]
+    fn a_writer_waits_for_a_higher_ballot_and_stops_proposing_first() {
+        let writer = |done| Releaser::Writer { highest_accept: Some(ballot(5)), done };
+        assert!(may_release(writer(true), Some(value(6, false))));
+        assert!(!may_release(writer(true), Some(value(5, false))));
+        assert!(!may_release(writer(true), Some(value(6, true))));
+        assert!(!may_release(writer(false), Some(value(6, false))));
+        assert!(!may_release(writer(true), None));
+    }
+
+    #[test]
+    fn before_any_accept_only_a_writer_that_gave_up_removes_its_data() {
+        assert!(may_release(Releaser::Writer { highest_accept: None, done: true }, None));
+        assert!(!may_release(Releaser::Writer { highest_accept: None, done: false }, None));
+    }
+
+    #[test]
+    fn grace_and_pins_hold_data_back() {
+        let at = Timestamp::from_ms(1_000);
+        assert_eq!(release_at(at, None), at.plus_ms(600_000));
+        assert_eq!(release_at(at, Some(at)), at.plus_ms(600_000));
+        assert_eq!(release_at(at, Some(at.plus_ms(700_000))), at.plus_ms(700_000));
+    }
+}

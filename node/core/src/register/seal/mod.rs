@@ -1,0 +1,208 @@
+//! Deleting a bucket: nothing may be written into it between "it is empty" and "it is gone".
+//!
+//! ```text
+//! bucket's register             volumes of every set
+//!   | active -> deleting(id)       |
+//!   |                    seal(id) -> A of every set, durable: every request is answered `sealed`
+//!   |                    list ----> those same volumes, each after its own seal
+//!   | nothing live or unsettled there: deleting(id) -> deleted
+//!   | otherwise: deleting(id) -> active, then unseal(id), then settle what was unsettled
+//! ```
+//! A, not P: a write needs A volumes, so every write after the seals meets one that refuses it, and
+//! every write acknowledged before them is on one that was listed.
+
+use crate::id::{BucketId, ChangeId};
+use crate::record::BucketPhase;
+use crate::register::quorum::{Lives, Quorums, Reply, voters};
+
+/// The seals that a volume holds on one bucket.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
+pub enum Seals {
+    /// None: requests are answered.
+    #[default]
+    Open,
+    /// Those of deletions under way, side by side: a second deletion's seal must not go away with
+    /// the first one's.
+    Held(Vec<ChangeId>),
+    /// The bucket is deleted; its id never comes back, nor does the seal ever go.
+    Final,
+}
+
+impl Seals {
+    /// From the stored list of deletions: an empty list is a final seal.
+    pub fn from_stored(deletions: &[ChangeId]) -> Self {
+        if deletions.is_empty() { Self::Final } else { Self::Held(deletions.to_vec()) }
+    }
+
+    /// The stored list of deletions; `None` for an open bucket, of which nothing is stored.
+    pub fn to_stored(&self) -> Option<Vec<ChangeId>> {
+        match self {
+            Self::Open => None,
+            Self::Held(deletions) => Some(deletions.clone()),
+            Self::Final => Some(Vec::new()),
+        }
+    }
+
+    /// Whether requests for the bucket are answered `sealed`.
+    pub fn is_sealed(&self) -> bool {
+        *self != Self::Open
+    }
+
+    /// With the seal of one deletion.
+    #[must_use]
+    pub fn sealed(self, deletion: ChangeId) -> Self {
+        match self {
+            Self::Open => Self::Held(vec![deletion]),
+            Self::Held(mut deletions) => {
+                if !deletions.contains(&deletion) {
+                    deletions.push(deletion);
+                }
+                Self::Held(deletions)
+            }
+            Self::Final => Self::Final,
+        }
+    }
+
+    /// Without the seal of one deletion, and only that.
+    #[must_use]
+    pub fn unsealed(self, deletion: ChangeId) -> Self {
+        match self {
+            Self::Held(mut deletions) => {
+                deletions.retain(|held| *held != deletion);
+                if deletions.is_empty() { Self::Open } else { Self::Held(deletions) }
+            }
+            other => other,
+        }
+    }
+
+    /// With everything that another volume holds.
+    #[must_use]
+    pub fn merged(self, other: &Self) -> Self {
+        match other {
+            Self::Open => self,
+            Self::Final => Self::Final,
+            Self::Held(deletions) => deletions.iter().fold(self, |all, deletion| all.sealed(*deletion)),
+        }
+    }
+}
+
+/// What a row means to a deletion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RowFate {
+    /// A tombstone known to be committed: nothing is there.
+    Gone,
+    /// A value known to be committed: the bucket is not empty.
+    Live,
+    /// Not known to be committed: it may be an acknowledged write, or a delete that never became
+    /// one. It is settled before the next try.
+    Unsettled,
+}
+
+/// Judges one row that the listing of a sealed volume found.
+pub const fn row_fate(committed: bool, tombstone: bool) -> RowFate {
+    match (committed, tombstone) {
+        (true, true) => RowFate::Gone,
+        (true, false) => RowFate::Live,
+        (false, _) => RowFate::Unsettled,
+    }
+}
+
+/// What one sealed volume still holds under the bucket's id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Remains {
+    /// A row is live.
+    pub live: bool,
+    /// A row is unsettled.
+    pub unsettled: bool,
+}
+
+/// The answers of one set.
+#[derive(Debug, Clone, Copy)]
+pub struct SetAnswers<'a> {
+    /// The set's quorums.
+    pub quorums: Quorums,
+    /// Who sealed the bucket under this deletion's id, durably.
+    pub seals: &'a [Reply<()>],
+    /// What each still holds.
+    pub remains: &'a [Reply<Remains>],
+}
+
+/// What follows for the deletion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DeletionDecision {
+    /// Empty: a CAS from `deleting(deletion)` to `deleted` ends it.
+    End,
+    /// Back to active by CAS first, then this deletion's seals are removed: `BucketNotEmpty`.
+    NotEmpty,
+    /// As [`Self::NotEmpty`], but what is there may be nobody's: settle it, then try again under a
+    /// fresh deletion id.
+    Settle,
+    /// Too few volumes were sealed and listed: back to active, then unseal; 503.
+    Unavailable,
+}
+
+/// Decides over all sets of the bucket.
+///
+/// Counted are volumes that sealed and were listed after that, both in one life, which must be their
+/// current one. A volume listed before its own seal can take a write in between.
+pub fn decide_deletion(sets: &[SetAnswers<'_>], lives: &Lives) -> DeletionDecision {
+    let mut all = Remains::default();
+    let mut enough = true;
+    for set in sets {
+        let listed = || {
+            voters(set.remains, lives).filter(|(reply, _)| {
+                voters(set.seals, lives).any(|(seal, ())| {
+                    seal.volume == reply.volume
+                        && seal.from.incarnation == reply.from.incarnation
+                        && reply.order.asked_after(seal.order)
+                })
+            })
+        };
+        enough &= listed().count() >= set.quorums.accept();
+        all.live |= listed().any(|(_, remains)| remains.live);
+        all.unsettled |= listed().any(|(_, remains)| remains.unsettled);
+    }
+    match (all, enough) {
+        (Remains { live: true, .. }, _) => DeletionDecision::NotEmpty,
+        (Remains { unsettled: true, .. }, _) => DeletionDecision::Settle,
+        (_, true) => DeletionDecision::End,
+        (_, false) => DeletionDecision::Unavailable,
+    }
+}
+
+/// What upkeep does with a seal that it found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SealFate {
+    /// Its deletion may still be going on, or nothing is known: it stays.
+    Keep,
+    /// Its deletion was undone: remove it.
+    Remove,
+    /// The bucket is deleted: make it final on all volumes of all sets.
+    MakeFinal,
+}
+
+/// Judges a seal of `deletion` on `bucket` by what the bucket's own register says (`None`: it holds
+/// no bucket), in an uncached read.
+///
+/// `begun_after_seen` says that the read began after the seal was seen. An older read may be from
+/// before that deletion began, and would take away a seal that a deletion relies on. Nor is a seal
+/// removed on the word of a register that does not name the bucket: its deletion may be complete.
+pub fn seal_fate(
+    bucket: BucketId,
+    deletion: ChangeId,
+    register: Option<(BucketId, BucketPhase)>,
+    begun_after_seen: bool,
+) -> SealFate {
+    match register {
+        _ if !begun_after_seen => SealFate::Keep,
+        Some((named, phase)) if named == bucket => match phase {
+            BucketPhase::Deleting { deletion: current } if current == deletion => SealFate::Keep,
+            BucketPhase::Active | BucketPhase::Deleting { .. } => SealFate::Remove,
+            BucketPhase::Deleted => SealFate::MakeFinal,
+        },
+        _ => SealFate::Keep,
+    }
+}
+
+#[cfg(test)]
+mod tests;

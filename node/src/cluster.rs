@@ -1,0 +1,99 @@
+//! The current topology, as requests use it: which set a key belongs to, and how to reach its
+//! volumes.
+
+use std::sync::Arc;
+
+use sherd_core::erasure::Geometry;
+use sherd_core::id::{Epoch, RegisterKey, SetId, VolumeId};
+use sherd_core::placement;
+use sherd_core::register::quorum::Quorums;
+use sherd_core::topology::Topology;
+use sherd_volume::request::Target;
+
+use crate::peer::{Peer, Reach};
+
+/// The topology with its peers.
+#[derive(Debug)]
+pub struct Cluster {
+    topology: Arc<Topology>,
+    sets: Vec<Arc<SetView>>,
+}
+
+/// One erasure set, ready to be asked.
+#[derive(Debug)]
+pub struct SetView {
+    /// Its place in the topology.
+    pub id: SetId,
+    /// Its code.
+    pub geometry: Geometry,
+    /// Its volumes in order; shard placement counts in this order.
+    pub reach: Vec<Reach>,
+    durable_enough: usize,
+}
+
+impl SetView {
+    /// How many durable shards make a write safe: see `placement::durable_enough`.
+    pub const fn durable_enough(&self) -> usize {
+        self.durable_enough
+    }
+
+    /// The set's register quorums.
+    pub const fn quorums(&self) -> Quorums {
+        Quorums::of(self.reach.len())
+    }
+
+    /// The place of a volume in the set.
+    pub fn place_of(&self, volume: VolumeId) -> Option<usize> {
+        self.reach.iter().position(|reach| reach.volume == volume)
+    }
+}
+
+impl Cluster {
+    /// Joins a topology with the peers that own its volumes.
+    pub fn new(topology: Arc<Topology>, peer_of: impl Fn(VolumeId) -> Arc<dyn Peer>) -> Self {
+        let sets = topology
+            .sets()
+            .iter()
+            .zip(0..)
+            .map(|(set, id)| {
+                let reach =
+                    set.volumes().iter().map(|volume| Reach { volume: *volume, peer: peer_of(*volume) });
+                Arc::new(SetView {
+                    id: SetId(id),
+                    geometry: set.geometry(),
+                    reach: reach.collect(),
+                    durable_enough: set.durable_enough(true),
+                })
+            })
+            .collect();
+        Self { topology, sets }
+    }
+
+    /// The topology.
+    pub fn topology(&self) -> &Arc<Topology> {
+        &self.topology
+    }
+
+    /// All sets.
+    pub fn sets(&self) -> &[Arc<SetView>] {
+        &self.sets
+    }
+
+    /// The set that a key belongs to.
+    pub fn set_of(&self, key: &RegisterKey) -> Arc<SetView> {
+        let set = self.topology.owner(placement::slot(key));
+        let index = usize::try_from(set.0).expect("a set's place fits memory");
+        Arc::clone(&self.sets[index])
+    }
+
+    /// The current epoch.
+    pub fn epoch(&self) -> Epoch {
+        self.topology.epoch()
+    }
+
+    /// A register as the volumes of its set know it.
+    pub fn target(&self, key: RegisterKey) -> Target {
+        let slot = placement::slot(&key);
+        Target { key, slot, epoch: self.topology.epoch() }
+    }
+}

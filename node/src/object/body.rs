@@ -1,0 +1,182 @@
+//! A body on its way in: counted, digested, cut and written in one pass.
+//!
+//! ```text
+//! stream --> length --> digests --> inline bytes | stripes
+//! ```
+//!
+//! `receive` returns when the last byte has arrived and was judged against what the client
+//! announced; the last syncs are then still under way, beside the register's prepare.
+
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+
+use sherd_core::id::RegisterKey;
+use sherd_core::limits;
+use sherd_core::record::{Body, ChecksumAlgorithm, DataRef};
+
+use super::digest::{DigestValues, Digests};
+use super::{BodyError, BodyStream, Error, ExpectedChecksum, Invalid, Objects, Result, Upload};
+use crate::register::Inline;
+use crate::stripe::{Placement, Staged, StripeWriter, Syncing};
+
+/// A body whose bytes have all arrived and are what the client announced.
+#[derive(Debug)]
+pub(super) struct Received {
+    digests: DigestValues,
+    bytes: Arrived,
+}
+
+#[derive(Debug)]
+enum Arrived {
+    Inline(Bytes),
+    Coded(Box<Syncing>),
+}
+
+/// A body that is durable, or will be with its row.
+#[derive(Debug)]
+pub(super) enum Stored {
+    /// In the row.
+    Inline(Bytes),
+    /// Erasure-coded.
+    Coded(Staged),
+}
+
+impl Stored {
+    /// What a version says about it.
+    pub(super) fn body(&self) -> Body {
+        match self {
+            Self::Inline(bytes) => Body::Inline { hash: *blake3::hash(bytes).as_bytes() },
+            Self::Coded(staged) => Body::Data(staged.data()),
+        }
+    }
+
+    /// The data that a register will name.
+    pub(super) const fn data(&self) -> Option<DataRef> {
+        match self {
+            Self::Inline(_) => None,
+            Self::Coded(staged) => Some(staged.data()),
+        }
+    }
+
+    /// Whether some shard still has to be looked after.
+    pub(super) const fn missing(&self) -> bool {
+        match self {
+            Self::Inline(_) => false,
+            Self::Coded(staged) => staged.missing(),
+        }
+    }
+
+    /// Splits into what the row carries and what was staged.
+    pub(super) fn split(self) -> (Bytes, Option<Staged>) {
+        match self {
+            Self::Inline(bytes) => (bytes, None),
+            Self::Coded(staged) => (Bytes::new(), Some(staged)),
+        }
+    }
+}
+
+/// The inline bytes of a proposal, which may be made several times.
+pub(super) fn new_inline(bytes: &Bytes) -> Inline {
+    if bytes.is_empty() { Inline::Nothing } else { Inline::New(bytes.clone()) }
+}
+
+impl Received {
+    /// Waits until the bytes are durable enough to be named.
+    pub(super) async fn durable(self) -> Result<(DigestValues, Stored)> {
+        let stored = match self.bytes {
+            Arrived::Inline(bytes) => Stored::Inline(bytes),
+            Arrived::Coded(syncing) => Stored::Coded(syncing.durable().await?),
+        };
+        Ok((self.digests, stored))
+    }
+}
+
+/// Where bytes go while they arrive.
+enum Sink {
+    Inline(BytesMut),
+    Coded(Box<StripeWriter>),
+}
+
+impl Objects {
+    /// Takes a body in. `extra` is a checksum to compute beside the announced one; parts are never
+    /// inline, since no row of theirs is read for their bytes.
+    pub(super) async fn receive(
+        &self,
+        key: &RegisterKey,
+        upload: Upload,
+        extra: Option<ChecksumAlgorithm>,
+    ) -> Result<Received> {
+        let Upload { size, body, md5, checksum } = upload;
+        if size > limits::PUT_BYTES_MAX {
+            return Err(Invalid::TooLarge { size, max: limits::PUT_BYTES_MAX }.into());
+        }
+        let announced = checksum.as_ref().map(ExpectedChecksum::algorithm);
+        let mut digests =
+            Digests::new(announced.into_iter().chain(extra.filter(|extra| Some(*extra) != announced)));
+        let mut sink = match self.inner.stripes.placement(key, size) {
+            _ if size == 0 => Sink::Inline(BytesMut::new()),
+            Placement::Inline if key.part.is_none() => Sink::Inline(BytesMut::with_capacity(capacity(size))),
+            Placement::Inline => {
+                Sink::Coded(Box::new(self.inner.stripes.write(key, size, small_home()).await?))
+            }
+            Placement::Coded(home) => Sink::Coded(Box::new(self.inner.stripes.write(key, size, home).await?)),
+        };
+        let got = fill(&mut sink, body, size, &mut digests).await?;
+        if got != size {
+            return Err(BodyError::Length { expected: size, got }.into());
+        }
+        let digests = digests.finish();
+        judge(&digests, md5, checksum)?;
+        let bytes = match sink {
+            Sink::Inline(bytes) => Arrived::Inline(bytes.freeze()),
+            Sink::Coded(writer) => Arrived::Coded(Box::new(writer.seal().await?)),
+        };
+        Ok(Received { digests, bytes })
+    }
+}
+
+const fn small_home() -> sherd_core::record::Home {
+    sherd_core::record::Home::Packed
+}
+
+fn capacity(size: u64) -> usize {
+    usize::try_from(size).expect("an inline object fits memory")
+}
+
+/// Moves the body into the sink; more bytes than announced are an error at once.
+async fn fill(sink: &mut Sink, mut body: BodyStream, size: u64, digests: &mut Digests) -> Result<u64> {
+    let mut got = 0_u64;
+    while let Some(bytes) = body.next().await {
+        let bytes = bytes.map_err(BodyError::Stream)?;
+        got = got.saturating_add(bytes.len() as u64);
+        if got > size {
+            return Err(BodyError::Length { expected: size, got }.into());
+        }
+        digests.update(&bytes);
+        match sink {
+            Sink::Inline(inline) => inline.extend_from_slice(&bytes),
+            Sink::Coded(writer) => writer.push(bytes).await?,
+        }
+    }
+    Ok(got)
+}
+
+/// Compares what arrived with what was announced.
+fn judge(
+    digests: &DigestValues,
+    md5: Option<[u8; 16]>,
+    checksum: Option<ExpectedChecksum>,
+) -> std::result::Result<(), Error> {
+    if md5.is_some_and(|md5| md5 != digests.md5) {
+        return Err(BodyError::BadDigest.into());
+    }
+    let Some(expected) = checksum else { return Ok(()) };
+    let algorithm = expected.algorithm();
+    let computed = digests.checksums.iter().find(|checksum| checksum.algorithm == algorithm);
+    let announced = match expected {
+        ExpectedChecksum::Value(checksum) => Some(checksum.value),
+        ExpectedChecksum::Trailer { value, .. } => value(),
+    };
+    let same = computed.is_some_and(|computed| Some(&computed.value) == announced.as_ref());
+    if same { Ok(()) } else { Err(BodyError::ChecksumMismatch(algorithm).into()) }
+}

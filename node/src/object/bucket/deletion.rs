@@ -1,0 +1,196 @@
+//! Deleting a bucket: `deleting`, seal, list, then gone or active again.
+//!
+//! The order is `sherd_core::register::seal`'s, and so is the decision. A deletion runs to its end
+//! although its client is gone: a bucket left `deleting` answers nobody until upkeep finds it.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+
+use sherd_core::id::{BucketId, ChangeId, Epoch, ObjectKey, RegisterKey};
+use sherd_core::record::{BucketPhase, State, Value};
+use sherd_core::register::quorum::{Lives, Order, Reply};
+use sherd_core::register::seal::{DeletionDecision, Remains, RowFate, SetAnswers, decide_deletion, row_fate};
+use sherd_volume::reader::{ListScan, Listed, ScannedRow};
+use sherd_volume::request::{Answer, Control};
+
+use super::living;
+use crate::cluster::SetView;
+use crate::object::{Error, Missing, Objects, Result, Unavailable};
+use crate::peer::Reach;
+
+/// Tries before a bucket whose rows never settle is given up.
+const TRIES: usize = 8;
+/// Rows of one page of the listing.
+const PAGE: usize = 256;
+/// Unsettled keys that one try settles.
+const SETTLE_MAX: usize = 1024;
+
+/// What the volumes of one set answered.
+struct Sealed {
+    set: Arc<SetView>,
+    seals: Vec<Reply<()>>,
+    remains: Vec<Reply<Remains>>,
+    unsettled: Vec<ObjectKey>,
+}
+
+impl Objects {
+    /// Deletes an empty bucket.
+    ///
+    /// # Errors
+    /// [`Error::BucketNotEmpty`] when objects are left; any of [`Error`].
+    pub async fn delete_bucket(&self, name: ObjectKey) -> Result<()> {
+        let objects = self.clone();
+        let deletion = async move { objects.delete_to_the_end(&RegisterKey::bucket(name)).await };
+        let task = self.inner.registers.tasks().spawn(deletion);
+        task.await.map_err(|error| Error::Internal { what: format!("bucket deletion: {error}") })?
+    }
+
+    async fn delete_to_the_end(&self, key: &RegisterKey) -> Result<()> {
+        for _ in 0..TRIES {
+            let found = self.inner.registers.read(key).await?;
+            let bucket = living(found.as_ref()).ok_or(Missing::Bucket)?;
+            let id = bucket.id;
+            if bucket.phase != BucketPhase::Active {
+                return Err(Unavailable::Overloaded.into());
+            }
+            let deletion = self.new_deletion();
+            let deleting = BucketPhase::Deleting { deletion };
+            self.move_bucket(key, id, BucketPhase::Active, deleting).await?;
+            self.inner.buckets.forget(&key.key);
+            let (decision, unsettled) = self.seal_and_list(id, deletion).await;
+            if decision == DeletionDecision::End {
+                self.move_bucket(key, id, deleting, BucketPhase::Deleted).await?;
+                self.tell_all(&Control::SealForEver { bucket: id }).await;
+                return Ok(());
+            }
+            self.move_bucket(key, id, deleting, BucketPhase::Active).await?;
+            self.tell_all(&Control::Unseal { bucket: id, deletion }).await;
+            match decision {
+                DeletionDecision::NotEmpty => return Err(Error::BucketNotEmpty),
+                DeletionDecision::Unavailable => return Err(Unavailable::Quorum.into()),
+                DeletionDecision::Settle | DeletionDecision::End => {}
+            }
+            for object in unsettled {
+                self.inner.registers.settle(&RegisterKey::object(id, object)).await?;
+            }
+        }
+        Err(Unavailable::Overloaded.into())
+    }
+
+    async fn seal_and_list(
+        &self,
+        bucket: BucketId,
+        deletion: ChangeId,
+    ) -> (DeletionDecision, Vec<ObjectKey>) {
+        let epoch = self.inner.cluster.epoch();
+        let sets = self.inner.cluster.sets().iter().map(|set| seal_set(set, bucket, deletion, epoch));
+        let sealed: Vec<Sealed> = join_all(sets).await;
+        let answers: Vec<SetAnswers<'_>> = sealed
+            .iter()
+            .map(|sealed| SetAnswers {
+                quorums: sealed.set.quorums(),
+                seals: &sealed.seals,
+                remains: &sealed.remains,
+            })
+            .collect();
+        let mut lives = Lives::clone(&self.inner.registers.known_lives());
+        for reply in sealed.iter().flat_map(|sealed| &sealed.seals) {
+            lives.learn_from(reply.volume, &reply.from);
+        }
+        let decision = decide_deletion(&answers, &lives);
+        let mut unsettled: Vec<ObjectKey> = sealed.into_iter().flat_map(|sealed| sealed.unsettled).collect();
+        unsettled.sort_unstable();
+        unsettled.dedup();
+        unsettled.truncate(SETTLE_MAX);
+        (decision, unsettled)
+    }
+
+    /// Tells every volume of every set; who does not hear it is told by upkeep.
+    async fn tell_all(&self, control: &Control) {
+        let sets = self.inner.cluster.sets().iter();
+        let told =
+            sets.flat_map(|set| &set.reach).map(|reach| reach.peer.control(reach.volume, control.clone()));
+        join_all(told).await;
+    }
+}
+
+/// Seals the bucket on every volume of a set, and then asks each that did what it still holds.
+async fn seal_set(set: &Arc<SetView>, bucket: BucketId, deletion: ChangeId, epoch: Epoch) -> Sealed {
+    let mut sealed =
+        Sealed { set: Arc::clone(set), seals: Vec::new(), remains: Vec::new(), unsettled: Vec::new() };
+    let seal = Control::Seal { bucket, deletion };
+    let asked = set.reach.iter().map(|reach| reach.peer.control(reach.volume, seal.clone()));
+    let mut arrived = 0;
+    for (reach, answer) in set.reach.iter().zip(join_all(asked).await) {
+        let Ok(Answer { from, result }) = answer else { continue };
+        arrived += 1;
+        let order = Order { asked: 0, arrived };
+        sealed.seals.push(Reply { volume: reach.volume, from, order, result: result.map(|_| ()) });
+    }
+    let holders: Vec<&Reach> = set
+        .reach
+        .iter()
+        .filter(|reach| sealed.seals.iter().any(|seal| seal.volume == reach.volume && seal.result.is_ok()))
+        .collect();
+    let listed = join_all(holders.iter().map(|reach| remains(reach, bucket, deletion, epoch))).await;
+    for (reach, listed) in holders.into_iter().zip(listed) {
+        let Some((from, remains, unsettled)) = listed else { continue };
+        arrived += 1;
+        // Every list was asked for after every seal of this set had arrived.
+        let order = Order { asked: arrived, arrived: arrived + 1 };
+        sealed.remains.push(Reply { volume: reach.volume, from, order, result: Ok(remains) });
+        sealed.unsettled.extend(unsettled);
+    }
+    sealed
+}
+
+/// Walks what one sealed volume holds under the bucket, until something live is seen.
+async fn remains(
+    reach: &Reach,
+    bucket: BucketId,
+    deletion: ChangeId,
+    epoch: Epoch,
+) -> Option<(sherd_core::register::Answerer, Remains, Vec<ObjectKey>)> {
+    let mut remains = Remains::default();
+    let mut unsettled = Vec::new();
+    let mut scan = ListScan {
+        bucket,
+        epoch,
+        prefix: bytes::Bytes::new(),
+        after: None,
+        delimiter: None,
+        limit: PAGE,
+        deletion: Some(deletion),
+    };
+    loop {
+        let Answer { from, result } = reach.peer.list(reach.volume, &scan).await.ok()?;
+        let page = result.ok()?;
+        for listed in page.entries {
+            let (Listed::Row(row) | Listed::Prefix { witness: row, .. }) = listed;
+            match fate(&row) {
+                RowFate::Gone => {}
+                RowFate::Live => remains.live = true,
+                RowFate::Unsettled => {
+                    remains.unsettled = true;
+                    unsettled.push(row.key.key);
+                }
+            }
+        }
+        match page.next {
+            Some(next) if !remains.live && unsettled.len() < SETTLE_MAX => scan.after = Some(next),
+            Some(_) | None => return Some((from, remains, unsettled)),
+        }
+    }
+}
+
+/// A key on which only uploads are open holds no object: S3 lets its bucket go.
+fn fate(row: &ScannedRow) -> RowFate {
+    let value = row.row.value.clone().and_then(|head| Value::decode(head).ok());
+    let empty = value.is_some_and(|value| match value.state {
+        State::Tombstone => true,
+        State::Object(object) => object.versions.is_empty(),
+        State::Part(_) | State::Bucket(_) => false,
+    });
+    row_fate(row.row.head.committed, empty)
+}

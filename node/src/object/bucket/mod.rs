@@ -1,0 +1,173 @@
+//! Buckets are registers too, in the system namespace; objects hang under the id that a bucket got
+//! when it was created.
+//!
+//! Deletion follows `sherd_core::register::seal`: the register says `deleting`, A volumes of every
+//! set seal the id, those same volumes are listed, and only then is the bucket gone, or active
+//! again.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use sherd_core::id::{BucketId, ChangeId, ObjectKey, RegisterKey};
+use sherd_core::record::{Bucket, BucketPhase, State};
+
+use super::{BucketInfo, BucketPage, Error, Missing, Objects, Result, Unavailable};
+use crate::register::{Found, Inline, Proposal};
+
+mod deletion;
+
+/// How long a bucket's id may be remembered. "No such bucket" never is.
+const CACHE_TIME: Duration = Duration::from_secs(2);
+/// Buckets that are remembered at one time.
+const CACHE_MAX: usize = 10_000;
+/// How long a request waits for a deletion that sealed its bucket.
+const SEALED_WAIT: Duration = Duration::from_secs(5);
+/// Pause between two looks at a sealed bucket's register.
+const SEALED_PAUSE: Duration = Duration::from_millis(20);
+
+/// Bucket ids by name, each for a moment.
+#[derive(Debug, Default)]
+pub(super) struct BucketCache {
+    ids: Mutex<HashMap<ObjectKey, (BucketId, Instant)>>,
+}
+
+impl BucketCache {
+    fn get(&self, name: &ObjectKey) -> Option<BucketId> {
+        let ids = self.ids.lock();
+        ids.get(name).filter(|(_, until)| *until > Instant::now()).map(|(id, _)| *id)
+    }
+
+    fn put(&self, name: ObjectKey, id: BucketId) {
+        let mut ids = self.ids.lock();
+        if ids.len() >= CACHE_MAX {
+            ids.clear();
+        }
+        ids.insert(name, (id, Instant::now() + CACHE_TIME));
+    }
+
+    fn forget(&self, name: &ObjectKey) {
+        self.ids.lock().remove(name);
+    }
+}
+
+/// The bucket that a register holds, unless it is deleted.
+pub(super) fn living(found: Option<&Found>) -> Option<&Bucket> {
+    match found.map(|found| &found.value.state) {
+        Some(State::Bucket(bucket)) if bucket.phase != BucketPhase::Deleted => Some(bucket),
+        _ => None,
+    }
+}
+
+impl Objects {
+    /// Creates a bucket.
+    ///
+    /// # Errors
+    /// [`Error::BucketAlreadyOwnedByYou`] when it is there; any of [`Error`].
+    pub async fn create_bucket(&self, name: ObjectKey, location: String) -> Result<()> {
+        let key = RegisterKey::bucket(name);
+        let created_ms = self.now_ms();
+        let id = BucketId(self.inner.rng.next_id());
+        let decide = |found: Option<&Found>| match living(found).map(|bucket| bucket.phase) {
+            None => Ok(proposal(Bucket {
+                id,
+                created_ms,
+                location: location.clone(),
+                phase: BucketPhase::Active,
+            })),
+            Some(BucketPhase::Active) => Err(Error::BucketAlreadyOwnedByYou),
+            Some(BucketPhase::Deleting { .. } | BucketPhase::Deleted) => {
+                Err(Error::Unavailable(Unavailable::Overloaded))
+            }
+        };
+        self.change_bucket(&key, decide).await
+    }
+
+    /// Reads what a bucket is.
+    ///
+    /// # Errors
+    /// [`Missing::Bucket`] when it is not there; any of [`Error`].
+    pub async fn head_bucket(&self, name: ObjectKey) -> Result<BucketInfo> {
+        let key = RegisterKey::bucket(name.clone());
+        let found = self.inner.registers.read(&key).await?;
+        let bucket = living(found.as_ref()).ok_or(Missing::Bucket)?;
+        Ok(BucketInfo { name, created_ms: bucket.created_ms, location: bucket.location.clone() })
+    }
+
+    /// Lists buckets by name: those that begin with `prefix` and come behind `after`.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub async fn list_buckets(&self, prefix: &str, after: Option<&str>, max: u32) -> Result<BucketPage> {
+        self.list_bucket_registers(prefix, after, max).await
+    }
+
+    /// The id of a bucket that takes requests.
+    pub(super) async fn bucket_id(&self, name: &ObjectKey) -> Result<BucketId> {
+        if let Some(id) = self.inner.buckets.get(name) {
+            return Ok(id);
+        }
+        let found = self.inner.registers.read(&RegisterKey::bucket(name.clone())).await?;
+        let id = living(found.as_ref()).ok_or(Missing::Bucket)?.id;
+        self.inner.buckets.put(name.clone(), id);
+        Ok(id)
+    }
+
+    /// Waits until a bucket whose seal was seen is active again.
+    pub(super) async fn wait_unsealed(&self, name: &ObjectKey, id: BucketId) -> Result<()> {
+        self.inner.buckets.forget(name);
+        let deadline = Instant::now() + SEALED_WAIT;
+        loop {
+            let found = self.inner.registers.read(&RegisterKey::bucket(name.clone())).await?;
+            match living(found.as_ref()) {
+                Some(bucket) if bucket.id == id && bucket.phase == BucketPhase::Active => {
+                    // The seals go right after the register: the next try may still meet one.
+                    tokio::time::sleep(SEALED_PAUSE).await;
+                    return if Instant::now() < deadline { Ok(()) } else { Err(Unavailable::Quorum.into()) };
+                }
+                Some(bucket) if bucket.id == id && Instant::now() < deadline => {
+                    tokio::time::sleep(SEALED_PAUSE).await;
+                }
+                Some(bucket) if bucket.id == id => return Err(Unavailable::Quorum.into()),
+                Some(_) | None => return Err(Missing::Bucket.into()),
+            }
+        }
+    }
+
+    async fn change_bucket(
+        &self,
+        key: &RegisterKey,
+        decide: impl FnMut(Option<&Found>) -> Result<Proposal>,
+    ) -> Result<()> {
+        let begun = self.inner.registers.begin(key);
+        self.change(&key.key, key, begun, None, decide).await?;
+        Ok(())
+    }
+
+    /// Moves a bucket from one phase to another, when it is still that bucket in that phase.
+    async fn move_bucket(
+        &self,
+        key: &RegisterKey,
+        id: BucketId,
+        from: BucketPhase,
+        to: BucketPhase,
+    ) -> Result<()> {
+        self.change_bucket(key, |found| match living(found) {
+            Some(bucket) if bucket.id == id && bucket.phase == from => {
+                Ok(proposal(Bucket { phase: to, ..bucket.clone() }))
+            }
+            Some(_) | None => Err(Missing::Bucket.into()),
+        })
+        .await
+    }
+
+    fn new_deletion(&self) -> ChangeId {
+        ChangeId { made: self.inner.clock.tick(), proposer: self.inner.registers.proposer() }
+    }
+}
+
+fn proposal(bucket: Bucket) -> Proposal {
+    Proposal { state: State::Bucket(bucket), inline: Inline::Nothing, carried: Vec::new(), heal: None }
+}

@@ -1,0 +1,64 @@
+//! COPY: a read and a write. Copied data is new data, under the target's own key.
+
+use futures::StreamExt;
+
+use sherd_core::id::RegisterKey;
+
+use super::put::NewContent;
+use super::{
+    CopyPart, CopyRequest, Invalid, ObjectRead, Objects, ReadRequest, Result, Span, Upload, Written,
+};
+
+impl Objects {
+    /// Copies an object within the store.
+    ///
+    /// # Errors
+    /// Any of [`super::Error`]; the target changed only if it is `OutcomeUnknown`.
+    pub async fn copy(&self, request: CopyRequest) -> Result<Written> {
+        let CopyRequest { source, source_conditions, target, conditions, attributes, checksum } = request;
+        if source == target && attributes.is_none() {
+            return Err(Invalid::CopyOntoItself.into());
+        }
+        let bucket = self.bucket_id(&target.bucket).await?;
+        let read = ReadRequest { name: source, span: Span::Whole, conditions: source_conditions };
+        let ObjectRead { info, body, .. } = self.get(read).await?;
+        let key = RegisterKey::object(bucket, target.key);
+        let kept = info.checksums.first().map(|checksum| checksum.algorithm);
+        let upload = Upload { size: info.size, body: stream_on(body), md5: None, checksum: None };
+        let received = self.receive(&key, upload, checksum.or(kept)).await?;
+        let begun = self.inner.registers.begin(&key);
+        let (digests, stored) = received.durable().await?;
+        let content = NewContent {
+            size: info.size,
+            etag: hex::encode(digests.md5),
+            attributes: attributes.unwrap_or(info.attributes),
+            checksums: digests.checksums,
+            upload: None,
+        };
+        self.store_version(&target.bucket, key, begun, content, stored, &conditions).await
+    }
+
+    /// Copies bytes of an object into a part of an open upload.
+    ///
+    /// # Errors
+    /// Any of [`super::Error`].
+    pub async fn copy_part(&self, request: CopyPart) -> Result<Written> {
+        let CopyPart { part, source, span, source_conditions } = request;
+        let read = ReadRequest { name: source, span, conditions: source_conditions };
+        let ObjectRead { info, range, body } = self.get(read).await?;
+        if let Span::From { last: Some(last), .. } = span
+            && last >= info.size
+        {
+            return Err(Invalid::Range { size: info.size }.into());
+        }
+        let size = range.end - range.start;
+        let upload = Upload { size, body: stream_on(body), md5: None, checksum: None };
+        self.put_part(part, upload).await
+    }
+}
+
+/// What is read becomes what is written; an error on the way is the body's.
+fn stream_on(body: super::ByteStream) -> super::BodyStream {
+    body.map(|bytes| bytes.map_err(|error| Box::new(error) as Box<dyn std::error::Error + Send + Sync>))
+        .boxed()
+}

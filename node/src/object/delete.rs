@@ -1,0 +1,76 @@
+//! DELETE: a tombstone by quorum; the bytes go later.
+
+use futures::{StreamExt, stream};
+use std::collections::HashSet;
+
+use sherd_core::id::{ObjectKey, RegisterKey};
+use sherd_core::record::{Object, State};
+
+use super::condition::judge_write;
+use super::{DeleteOutcome, Error, Objects, Result, WriteConditions};
+use crate::register::{Found, Inline, Proposal};
+
+/// Keys of one DeleteObjects that are deleted at one time.
+const CONCURRENT_DELETES: usize = 64;
+
+/// Why a delete changes nothing.
+enum Unchanged {
+    /// Nothing is there to delete.
+    Nothing,
+    /// A condition does not hold.
+    Refused(Error),
+}
+
+impl Objects {
+    /// Deletes an object; succeeds when there is none.
+    ///
+    /// # Errors
+    /// Any of [`Error`]; nothing changed unless it is `OutcomeUnknown`.
+    pub async fn delete(&self, name: super::ObjectName, conditions: WriteConditions) -> Result<()> {
+        let bucket = self.bucket_id(&name.bucket).await?;
+        let key = RegisterKey::object(bucket, name.key);
+        let begun = self.inner.registers.begin(&key);
+        let decide = |found: Option<&Found>| {
+            let object = found.and_then(Found::object);
+            judge_write(&conditions, object).map_err(Unchanged::Refused)?;
+            let object = object.filter(|object| !object.versions.is_empty()).ok_or(Unchanged::Nothing)?;
+            let state = if object.uploads.is_empty() {
+                State::Tombstone
+            } else {
+                State::Object(Object { versions: Vec::new(), uploads: object.uploads.clone() })
+            };
+            Ok(Proposal { state, inline: Inline::Nothing, carried: Vec::new(), heal: None })
+        };
+        match self.change_or(&name.bucket, &key, begun, None, decide).await? {
+            Ok(changed) => {
+                self.release_replaced(&key, &changed);
+                Ok(())
+            }
+            Err(Unchanged::Nothing) => Ok(()),
+            Err(Unchanged::Refused(error)) => Err(error),
+        }
+    }
+
+    /// Deletes many objects of one bucket. A key that is named twice is deleted once.
+    ///
+    /// # Errors
+    /// What concerns the bucket as a whole; what concerns one key is in its outcome.
+    pub async fn delete_many(
+        &self,
+        bucket: ObjectKey,
+        keys: Vec<(ObjectKey, WriteConditions)>,
+    ) -> Result<Vec<DeleteOutcome>> {
+        self.bucket_id(&bucket).await?;
+        let mut seen = HashSet::new();
+        let unique = keys.into_iter().filter(|(key, _)| seen.insert(key.clone())).collect::<Vec<_>>();
+        let outcomes = stream::iter(unique)
+            .map(|(key, conditions)| {
+                let name = super::ObjectName { bucket: bucket.clone(), key: key.clone() };
+                async move { DeleteOutcome { key, result: self.delete(name, conditions).await } }
+            })
+            .buffered(CONCURRENT_DELETES)
+            .collect()
+            .await;
+        Ok(outcomes)
+    }
+}

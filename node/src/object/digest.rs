@@ -1,0 +1,189 @@
+//! The digests of one body, computed in one pass while its bytes are in cache.
+//!
+//! A body arrives as a list of buffers; each buffer goes through every digest once, in order, and
+//! is never joined to its neighbours. The values are what S3 compares, stores and returns: MD5 for
+//! the entity tag, and the five `x-amz-checksum-*` algorithms.
+
+use bytes::Bytes;
+use crc_fast::{CrcAlgorithm, Digest as Crc};
+use md5::Md5;
+use sha1::Sha1;
+use sha2::{Digest, Sha256};
+
+use sherd_core::record::{Checksum, ChecksumAlgorithm};
+
+/// Digests in the making.
+#[derive(Debug)]
+pub(crate) struct Digests {
+    md5: Md5,
+    checksums: Vec<(ChecksumAlgorithm, Hasher)>,
+}
+
+enum Hasher {
+    Crc32(Crc),
+    Crc64(Crc),
+    Sha1(Sha1),
+    Sha256(Sha256),
+}
+
+impl std::fmt::Debug for Hasher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hasher")
+    }
+}
+
+/// The digests of a whole body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DigestValues {
+    /// Its MD5.
+    pub(crate) md5: [u8; 16],
+    /// The checksums asked for.
+    pub(crate) checksums: Vec<Checksum>,
+}
+
+impl Digests {
+    /// Begins MD5 and the checksums asked for.
+    pub(crate) fn new(algorithms: impl IntoIterator<Item = ChecksumAlgorithm>) -> Self {
+        let checksums = algorithms.into_iter().map(|algorithm| (algorithm, Hasher::new(algorithm))).collect();
+        Self { md5: Md5::new(), checksums }
+    }
+
+    /// Takes the next bytes of the body.
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        self.md5.update(bytes);
+        for (_, hasher) in &mut self.checksums {
+            hasher.update(bytes);
+        }
+    }
+
+    /// Ends.
+    pub(crate) fn finish(self) -> DigestValues {
+        let checksums = self
+            .checksums
+            .into_iter()
+            .map(|(algorithm, hasher)| Checksum { algorithm, composite_of: None, value: hasher.finish() })
+            .collect();
+        DigestValues { md5: self.md5.finalize().into(), checksums }
+    }
+}
+
+/// Computes the checksum of bytes at hand.
+pub(crate) fn checksum(algorithm: ChecksumAlgorithm, bytes: &[u8]) -> Bytes {
+    let mut hasher = Hasher::new(algorithm);
+    hasher.update(bytes);
+    hasher.finish()
+}
+
+/// Computes the checksum of a body from those of its parts, in order: CRCs can be joined without
+/// the bytes. `None` for an algorithm that cannot, or checksums of the wrong length.
+pub(crate) fn join_checksums<'a>(
+    algorithm: ChecksumAlgorithm,
+    parts: impl Iterator<Item = (&'a Bytes, u64)>,
+) -> Option<Bytes> {
+    let crc = match algorithm {
+        ChecksumAlgorithm::Crc32 => CrcAlgorithm::Crc32IsoHdlc,
+        ChecksumAlgorithm::Crc32c => CrcAlgorithm::Crc32Iscsi,
+        ChecksumAlgorithm::Crc64Nvme => CrcAlgorithm::Crc64Nvme,
+        ChecksumAlgorithm::Sha1 | ChecksumAlgorithm::Sha256 => return None,
+    };
+    let mut joined = Crc::new(crc).finalize();
+    for (value, length) in parts {
+        if value.len() != algorithm.bytes() {
+            return None;
+        }
+        let value = value.iter().fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
+        joined = crc_fast::checksum_combine(crc, joined, value, length);
+    }
+    let wide = joined.to_be_bytes();
+    Some(Bytes::copy_from_slice(&wide[wide.len() - algorithm.bytes()..]))
+}
+
+impl Hasher {
+    fn new(algorithm: ChecksumAlgorithm) -> Self {
+        match algorithm {
+            ChecksumAlgorithm::Crc32 => Self::Crc32(Crc::new(CrcAlgorithm::Crc32IsoHdlc)),
+            ChecksumAlgorithm::Crc32c => Self::Crc32(Crc::new(CrcAlgorithm::Crc32Iscsi)),
+            ChecksumAlgorithm::Crc64Nvme => Self::Crc64(Crc::new(CrcAlgorithm::Crc64Nvme)),
+            ChecksumAlgorithm::Sha1 => Self::Sha1(Sha1::new()),
+            ChecksumAlgorithm::Sha256 => Self::Sha256(Sha256::new()),
+        }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Crc32(crc) | Self::Crc64(crc) => crc.update(bytes),
+            Self::Sha1(sha) => sha.update(bytes),
+            Self::Sha256(sha) => sha.update(bytes),
+        }
+    }
+
+    /// The value as S3 sends it: big endian.
+    fn finish(self) -> Bytes {
+        match self {
+            Self::Crc32(crc) => {
+                let value = u32::try_from(crc.finalize()).expect("a 32-bit CRC fits 32 bits");
+                Bytes::copy_from_slice(&value.to_be_bytes())
+            }
+            Self::Crc64(crc) => Bytes::copy_from_slice(&crc.finalize().to_be_bytes()),
+            Self::Sha1(sha) => Bytes::copy_from_slice(&sha.finalize()),
+            Self::Sha256(sha) => Bytes::copy_from_slice(&sha.finalize()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The check values of each algorithm's published specification, over "123456789".
+    #[test]
+    fn check_values_match_the_specifications() {
+        let cases: [(ChecksumAlgorithm, &[u8]); 3] = [
+            (ChecksumAlgorithm::Crc32, &[0xcb, 0xf4, 0x39, 0x26]),
+            (ChecksumAlgorithm::Crc32c, &[0xe3, 0x06, 0x92, 0x83]),
+            (ChecksumAlgorithm::Crc64Nvme, &[0xae, 0x8b, 0x14, 0x86, 0x0a, 0x79, 0x98, 0x88]),
+        ];
+        for (algorithm, expected) in cases {
+            assert_eq!(checksum(algorithm, b"123456789"), expected, "{algorithm:?}");
+        }
+        assert_eq!(
+            hex::encode(checksum(ChecksumAlgorithm::Sha1, b"abc")),
+            "a9993e364706816aba3e25717850c26c9cd0d89d"
+        );
+        assert_eq!(
+            hex::encode(checksum(ChecksumAlgorithm::Sha256, b"abc")),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+    }
+
+    #[test]
+    fn joined_checksums_are_those_of_the_whole() {
+        use ChecksumAlgorithm::{Crc32, Crc32c, Crc64Nvme, Sha256};
+        let body = b"one part, another part, and the last";
+        for algorithm in [Crc32, Crc32c, Crc64Nvme] {
+            let parts = [&body[..8], &body[8..8], &body[8..30], &body[30..]];
+            let sums: Vec<(Bytes, u64)> =
+                parts.iter().map(|part| (checksum(algorithm, part), part.len() as u64)).collect();
+            let joined = join_checksums(algorithm, sums.iter().map(|(sum, length)| (sum, *length)));
+            assert_eq!(joined, Some(checksum(algorithm, body)), "{algorithm:?}");
+        }
+        assert_eq!(join_checksums(Sha256, std::iter::empty()), None);
+    }
+
+    #[test]
+    fn every_split_gives_the_same_values() {
+        use ChecksumAlgorithm::{Crc32, Crc32c, Crc64Nvme, Sha1, Sha256};
+        let body: Vec<u8> = (0..1000_u32).map(|n| u8::try_from(n % 251).expect("below 251")).collect();
+        let whole = {
+            let mut digests = Digests::new([Crc32, Crc32c, Crc64Nvme, Sha1, Sha256]);
+            digests.update(&body);
+            digests.finish()
+        };
+        for cut in [0, 1, 63, 64, 65, 500, 999, 1000] {
+            let mut digests = Digests::new([Crc32, Crc32c, Crc64Nvme, Sha1, Sha256]);
+            digests.update(&body[..cut]);
+            digests.update(&body[cut..]);
+            assert_eq!(digests.finish(), whole, "cut at {cut}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Multipart uploads. An open upload lives in the object's own register; its parts are registers of
+//! their own in the same set, with their bytes as shards in place, so completing moves no data.
+
+mod complete;
+mod parts;
+
+use sherd_core::id::{PartKey, RegisterKey, UploadId};
+use sherd_core::limits;
+use sherd_core::record::{ChecksumAlgorithm, Object, Part, PartRef, State, Upload as OpenUpload};
+
+use super::body::Stored;
+use super::digest::DigestValues;
+use super::{
+    CreateUpload, Error, Invalid, Missing, ObjectName, Objects, PartName, PartPage, Result, Upload, Written,
+};
+use crate::register::{Found, Inline, Proposal};
+
+/// The upload of that id, while it is open.
+fn open_upload(object: Option<&Object>, id: UploadId) -> Result<&OpenUpload> {
+    let uploads = object.map(|object| object.uploads.as_slice()).unwrap_or_default();
+    uploads.iter().find(|upload| upload.id == id).ok_or(Error::Missing(Missing::Upload))
+}
+
+/// The object without one of its uploads.
+fn without_upload(object: &Object, id: UploadId) -> Object {
+    let mut object = object.clone();
+    object.uploads.retain(|upload| upload.id != id);
+    object
+}
+
+/// An object that is nothing any more is a tombstone.
+fn state_of(object: Object) -> State {
+    if object.versions.is_empty() && object.uploads.is_empty() {
+        State::Tombstone
+    } else {
+        State::Object(object)
+    }
+}
+
+impl Objects {
+    /// Begins an upload.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub async fn create_upload(&self, request: CreateUpload) -> Result<UploadId> {
+        let CreateUpload { name, attributes, checksum } = request;
+        let key = self.object_key(&name).await?;
+        let id = UploadId(self.inner.rng.next_id());
+        let upload = OpenUpload { id, initiated_ms: self.now_ms(), attributes, checksum };
+        let begun = self.inner.registers.begin(&key);
+        self.change(&name.bucket, &key, begun, None, |found: Option<&Found>| {
+            let mut object = found.and_then(Found::object).cloned().unwrap_or_default();
+            if object.uploads.len() >= limits::OPEN_UPLOADS_MAX {
+                return Err(Invalid::TooManyUploads.into());
+            }
+            object.uploads.push(upload.clone());
+            Ok(Proposal {
+                state: State::Object(object),
+                inline: Inline::Kept,
+                carried: Vec::new(),
+                heal: None,
+            })
+        })
+        .await?;
+        Ok(id)
+    }
+
+    /// Stores a part, in place of an earlier one of its number.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub async fn put_part(&self, part: PartName, upload: Upload) -> Result<Written> {
+        let PartName { name, upload: id, number } = part;
+        if number == 0 || number > limits::PARTS_MAX {
+            return Err(Invalid::Argument { name: "partNumber" }.into());
+        }
+        let object_key = self.object_key(&name).await?;
+        let found = self.find(&name.bucket, &object_key).await?;
+        let wanted = open_upload(found.as_ref().and_then(Found::object), id)?.checksum;
+        let wanted = wanted.map(|(algorithm, _)| algorithm);
+        let announced = upload.checksum.as_ref().map(super::ExpectedChecksum::algorithm);
+        if wanted.is_some() && announced.is_some_and(|announced| Some(announced) != wanted) {
+            return Err(Invalid::Argument { name: "x-amz-checksum-algorithm" }.into());
+        }
+        let part = PartKey { upload: id, number };
+        let key = RegisterKey::part(object_key.bucket, object_key.key, part);
+        let received = self.receive(&key, upload, wanted).await?;
+        let begun = self.inner.registers.begin(&key);
+        let (digests, stored) = received.durable().await?;
+        let modified_ms = self.now_ms();
+        let part = part_of(number, &digests, wanted, &stored);
+        let missing = stored.missing();
+        let heal = missing.then(|| sherd_core::heal::HealEntry {
+            key: key.clone(),
+            data: stored.data(),
+            since_ms: modified_ms,
+        });
+        let (_, staged) = stored.split();
+        // What it replaces may be named by a Complete under way: it goes when the upload is closed.
+        self.change(&name.bucket, &key, begun, staged, |_| {
+            Ok(Proposal {
+                state: State::Part(Part { modified_ms, part: part.clone() }),
+                inline: Inline::Nothing,
+                carried: Vec::new(),
+                heal: heal.clone(),
+            })
+        })
+        .await?;
+        Ok(Written { etag: hex::encode(digests.md5), modified_ms, checksums: digests.checksums })
+    }
+
+    /// Gives an upload up.
+    ///
+    /// # Errors
+    /// [`Missing::Upload`] when it is not open; any of [`Error`].
+    pub async fn abort_upload(&self, name: ObjectName, id: UploadId) -> Result<()> {
+        let key = self.object_key(&name).await?;
+        let begun = self.inner.registers.begin(&key);
+        self.change(&name.bucket, &key, begun, None, |found: Option<&Found>| {
+            let object = found.and_then(Found::object);
+            open_upload(object, id)?;
+            let object = object.map(|object| without_upload(object, id)).unwrap_or_default();
+            Ok(Proposal { state: state_of(object), inline: Inline::Kept, carried: Vec::new(), heal: None })
+        })
+        .await?;
+        self.close_upload(name.bucket, key, id, Vec::new());
+        Ok(())
+    }
+
+    /// Lists the parts of an open upload, those behind number `after`.
+    ///
+    /// # Errors
+    /// [`Missing::Upload`] when it is not open; any of [`Error`].
+    pub async fn list_parts(
+        &self,
+        name: ObjectName,
+        id: UploadId,
+        after: Option<u16>,
+        max: u32,
+    ) -> Result<PartPage> {
+        let key = self.object_key(&name).await?;
+        let found = self.find(&name.bucket, &key).await?;
+        let checksum = open_upload(found.as_ref().and_then(Found::object), id)?.checksum;
+        let max = usize::try_from(max.min(limits::LIST_KEYS_MAX)).expect("at most 1000");
+        let mut parts = self.parts_behind(&name.bucket, &key, id, after, max + 1).await?;
+        let more = parts.len() > max;
+        parts.truncate(max);
+        let next = parts.last().filter(|_| more).map(|part| part.part.number);
+        Ok(PartPage { parts: parts.into_iter().map(parts::info).collect(), checksum, next })
+    }
+}
+
+fn part_of(
+    number: u16,
+    digests: &DigestValues,
+    wanted: Option<ChecksumAlgorithm>,
+    stored: &Stored,
+) -> PartRef {
+    let checksum = digests.checksums.iter().find(|checksum| Some(checksum.algorithm) == wanted).cloned();
+    PartRef { number, md5: digests.md5, checksum, data: stored.data() }
+}

@@ -1,0 +1,99 @@
+//! PUT: bytes first, then the register.
+
+use sherd_core::heal::HealEntry;
+use sherd_core::id::{RegisterKey, VersionId};
+use sherd_core::record::{Attributes, Checksum, Content, Object, State, Version, VersionKind};
+
+use super::body::{Stored, new_inline};
+use super::condition::judge_write;
+use super::digest::DigestValues;
+use super::{Objects, PutRequest, Result, WriteConditions, Written};
+use crate::register::{Found, Proposal};
+
+impl Objects {
+    /// Stores an object.
+    ///
+    /// # Errors
+    /// Any of [`super::Error`]; nothing changed unless it is `OutcomeUnknown`.
+    pub async fn put(&self, request: PutRequest) -> Result<Written> {
+        let PutRequest { name, attributes, conditions, upload } = request;
+        let size = upload.size;
+        let bucket = self.bucket_id(&name.bucket).await?;
+        let key = RegisterKey::object(bucket, name.key);
+        let received = self.receive(&key, upload, None).await?;
+        // Prepare goes out beside the last syncs.
+        let begun = self.inner.registers.begin(&key);
+        let (digests, stored) = received.durable().await?;
+        let DigestValues { md5, checksums } = digests;
+        let content = NewContent { size, etag: hex::encode(md5), attributes, checksums, upload: None };
+        self.store_version(&name.bucket, key, begun, content, stored, &conditions).await
+    }
+
+    /// Makes a new current version, as one compare-and-set with its conditions.
+    pub(super) async fn store_version(
+        &self,
+        bucket: &sherd_core::id::ObjectKey,
+        key: RegisterKey,
+        begun: crate::register::Begun,
+        content: NewContent,
+        stored: Stored,
+        conditions: &WriteConditions,
+    ) -> Result<Written> {
+        let modified_ms = self.now_ms();
+        let version = content.version(modified_ms, &stored);
+        let written = Written { etag: content.etag, modified_ms, checksums: content.checksums };
+        let heal = stored.missing().then(|| HealEntry {
+            key: key.clone(),
+            data: stored.data(),
+            since_ms: modified_ms,
+        });
+        let (inline, staged) = stored.split();
+        let decide = |found: Option<&Found>| {
+            let object = found.and_then(Found::object);
+            judge_write(conditions, object)?;
+            Ok(Proposal {
+                state: State::Object(with_version(object, version.clone())),
+                inline: new_inline(&inline),
+                carried: Vec::new(),
+                heal: heal.clone(),
+            })
+        };
+        let changed = self.change(bucket, &key, begun, staged, decide).await?;
+        self.release_replaced(&key, &changed);
+        Ok(written)
+    }
+}
+
+/// What a new version will say beside where its bytes are.
+#[derive(Debug)]
+pub(super) struct NewContent {
+    pub(super) size: u64,
+    pub(super) etag: String,
+    pub(super) attributes: Attributes,
+    pub(super) checksums: Vec<Checksum>,
+    pub(super) upload: Option<sherd_core::id::UploadId>,
+}
+
+impl NewContent {
+    fn version(&self, modified_ms: u64, stored: &Stored) -> Version {
+        let Self { size, etag, attributes, checksums, upload } = self;
+        Version {
+            id: VersionId::NULL,
+            modified_ms,
+            kind: VersionKind::Content(Content {
+                size: *size,
+                etag: etag.clone(),
+                attributes: attributes.clone(),
+                checksums: checksums.clone(),
+                upload: *upload,
+                body: stored.body(),
+            }),
+        }
+    }
+}
+
+/// The object with its null version replaced. Open uploads stay.
+pub(super) fn with_version(object: Option<&Object>, version: Version) -> Object {
+    let uploads = object.map(|object| object.uploads.clone()).unwrap_or_default();
+    Object { versions: vec![version], uploads }
+}

@@ -1,0 +1,283 @@
+//! The seam to a node that owns volumes.
+//!
+//! A call starts the work at once and gives back a [`Pending`]; waiting for it, and giving up on
+//! it, is the caller's business. Dropping a `Pending` forgets the answer, not the work. Every call
+//! may be repeated: registers by their ballots, shards by their ids.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use sherd_core::heal::{HealEntry, HealId};
+use sherd_core::id::{Ballot, BucketId, RegisterKey, Sequence, ShardId, UploadId, VolumeId};
+use sherd_core::record::Home;
+use sherd_core::register::{Accept, Prepare, Vote};
+use sherd_volume::reader::{ChangedPage, ListPage, ListScan, RowPage, ScannedRow};
+use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, SeenShard, ShardFileHeader, Target};
+
+mod fanout;
+
+pub use fanout::Gather;
+
+/// A call to a volume failed, by what the caller can do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The volume works and does not have it. Ask another; queue a heal.
+    #[error("not found")]
+    NotFound,
+    /// The volume works and what it has is rotten. Ask another; queue a heal.
+    #[error("corrupt: {what}")]
+    Corrupt {
+        /// Which record or file.
+        what: String,
+    },
+    /// No space for new data on the volume.
+    #[error("volume full")]
+    Full,
+    /// The volume's queue is full.
+    #[error("volume busy")]
+    Busy,
+    /// The volume is offline, or its node does not answer.
+    #[error("unreachable: {reason}")]
+    Unreachable {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl From<sherd_volume::Error> for Error {
+    fn from(error: sherd_volume::Error) -> Self {
+        match error {
+            sherd_volume::Error::NotFound => Self::NotFound,
+            sherd_volume::Error::Corrupt { what } => Self::Corrupt { what },
+            sherd_volume::Error::Full => Self::Full,
+            sherd_volume::Error::Busy => Self::Busy,
+            sherd_volume::Error::Failed { reason } => Self::Unreachable { reason },
+        }
+    }
+}
+
+/// What a call gives.
+pub type Result<R> = std::result::Result<R, Error>;
+
+/// An answer under way.
+#[derive(Debug)]
+pub struct Pending<R>(State<R>);
+
+#[derive(Debug)]
+enum State<R> {
+    Ready(Option<Result<R>>),
+    Waiting(oneshot::Receiver<Result<R>>),
+}
+
+/// Where an answer is delivered.
+#[derive(Debug)]
+pub struct Answering<R>(oneshot::Sender<Result<R>>);
+
+impl<R> Answering<R> {
+    /// Delivers. Nobody may be waiting any more; then the answer is dropped.
+    pub fn answer(self, result: Result<R>) {
+        drop(self.0.send(result));
+    }
+}
+
+impl<R> Pending<R> {
+    /// An answer that is there already.
+    pub const fn ready(result: Result<R>) -> Self {
+        Self(State::Ready(Some(result)))
+    }
+
+    /// An answer to come.
+    pub fn waiting() -> (Answering<R>, Self) {
+        let (sender, receiver) = oneshot::channel();
+        (Answering(sender), Self(State::Waiting(receiver)))
+    }
+}
+
+impl<R: Unpin> Future for Pending<R> {
+    type Output = Result<R>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            State::Ready(result) => Poll::Ready(result.take().expect("polled once after it is ready")),
+            State::Waiting(receiver) => Pin::new(receiver).poll(context).map(|received| {
+                received
+                    .unwrap_or_else(|_| Err(Error::Unreachable { reason: "the volume went away".to_owned() }))
+            }),
+        }
+    }
+}
+
+/// Which bytes of a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShardRange {
+    /// Which shard.
+    pub shard: ShardId,
+    /// Where it lives.
+    pub home: Home,
+    /// First byte.
+    pub offset: u64,
+    /// How many bytes.
+    pub length: u64,
+}
+
+/// Which parts of which upload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartsScan {
+    /// The bucket of the upload's key.
+    pub bucket: BucketId,
+    /// The upload.
+    pub upload: UploadId,
+    /// Only parts above this number.
+    pub after: Option<u16>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// Which rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowScan {
+    /// Only rows behind this key, in the order of the scan.
+    pub after: Option<RegisterKey>,
+    /// At most so many.
+    pub limit: usize,
+    /// Whether the rows carry their values.
+    pub want_value: bool,
+}
+
+/// Which shards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShardScan {
+    /// Packed ones, or files.
+    pub home: Home,
+    /// Only shards above this one.
+    pub after: Option<ShardId>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A shard file being written: appends in order, then one finish. Dropped unfinished, the file is
+/// removed.
+pub trait ShardSink: Send + std::fmt::Debug {
+    /// Writes the next bytes. The caller waits for one append before it begins the next.
+    fn append(&mut self, bytes: Vec<Bytes>) -> Pending<()>;
+
+    /// Makes the file durable under its name.
+    fn finish(self: Box<Self>) -> Pending<()>;
+}
+
+/// The volumes of one node, as another node (or this one) reaches them.
+pub trait Peer: Send + Sync + std::fmt::Debug {
+    /// Asks for a promise.
+    fn prepare(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        prepare: Prepare,
+        want_value: bool,
+    ) -> Pending<Answer<Vote>>;
+
+    /// Asks to accept a value; an MRF entry becomes durable with it.
+    fn accept(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        accept: &Accept,
+        heal: Option<&HealEntry>,
+    ) -> Pending<Answer<()>>;
+
+    /// Says that a value is committed. Lazy, and lost without harm.
+    fn commit(&self, volume: VolumeId, key: &RegisterKey, ballot: Ballot);
+
+    /// Reads a row.
+    fn read(&self, volume: VolumeId, target: &Target, want_value: bool) -> Pending<Answer<Vote>>;
+
+    /// Reads the inline bytes of the row accepted at `ballot`, verified.
+    fn inline(&self, volume: VolumeId, key: &RegisterKey, ballot: Ballot) -> Pending<Bytes>;
+
+    /// Writes a packed shard, durably.
+    fn put_shard(
+        &self,
+        volume: VolumeId,
+        shard: ShardId,
+        key: &RegisterKey,
+        payload: Vec<Bytes>,
+    ) -> Pending<()>;
+
+    /// Begins a shard file; `replace` for a heal, which puts it over a bad one when it is finished.
+    fn create_shard(&self, volume: VolumeId, header: ShardFileHeader, replace: bool) -> Box<dyn ShardSink>;
+
+    /// Reads verified bytes of a shard.
+    fn read_shard(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>>;
+
+    /// Removes a shard; succeeds when it is not there.
+    fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()>;
+
+    /// The bytes of a shard, without reading it.
+    fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64>;
+
+    /// Verifies a whole shard where it is, and gives its bytes. Nothing but the answer travels.
+    fn verify_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64>;
+
+    /// One page of a listing, pending rows included.
+    fn list(&self, volume: VolumeId, request: &ListScan) -> Pending<Answer<ListPage>>;
+
+    /// The parts of one upload, in the order of their numbers.
+    fn parts(&self, volume: VolumeId, request: &PartsScan) -> Pending<Answer<Vec<ScannedRow>>>;
+
+    /// One page of all rows, tombstones and parts too: what recovery and upkeep walk.
+    fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>>;
+
+    /// One page of the keys whose row is younger than a sequence of that volume's log.
+    fn changed_since(
+        &self,
+        volume: VolumeId,
+        sequence: Sequence,
+        limit: usize,
+    ) -> Pending<Answer<ChangedPage>>;
+
+    /// One page of the rows that the volume does not know to be committed.
+    fn unsettled(
+        &self,
+        volume: VolumeId,
+        after: Option<&RegisterKey>,
+        limit: usize,
+    ) -> Pending<Vec<(RegisterKey, Ballot)>>;
+
+    /// One page of the MRF entries in the volume's log.
+    fn heals(&self, volume: VolumeId, after: Option<HealId>, limit: usize) -> Pending<Vec<(HealId, Bytes)>>;
+
+    /// One page of the shards that the volume holds, in the order of their ids.
+    fn shards(&self, volume: VolumeId, request: ShardScan) -> Pending<Vec<SeenShard>>;
+
+    /// What the volume guarantees durably.
+    fn guarantees(&self, volume: VolumeId) -> Pending<Answer<Guarantees>>;
+
+    /// Changes what the volume guarantees.
+    fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>>;
+
+    /// Hands a recovering volume rows that its peers hold.
+    fn adopt(&self, volume: VolumeId, rows: Vec<AdoptedRow>) -> Pending<Answer<()>>;
+
+    /// Drops a tombstone.
+    fn drop_row(&self, volume: VolumeId, key: &RegisterKey, ballot: Ballot) -> Pending<Answer<()>>;
+
+    /// Queues a heal on the volume's log.
+    fn heal_put(&self, volume: VolumeId, entry: &HealEntry) -> Pending<()>;
+
+    /// Notes that a heal is done. Lazy.
+    fn heal_done(&self, volume: VolumeId, id: HealId);
+}
+
+/// A peer and one of its volumes.
+#[derive(Debug, Clone)]
+pub struct Reach {
+    /// The volume.
+    pub volume: VolumeId,
+    /// The node that owns it.
+    pub peer: Arc<dyn Peer>,
+}

@@ -1,0 +1,221 @@
+//! The proposer: rounds over the volumes of a key's set, around the decisions of
+//! [`sherd_core::register`].
+//!
+//! Nothing here decides; it asks, collects what comes in time, hands that to the core's functions
+//! and does what they say. `read` returns committed values only. `change` makes a new value from
+//! the one it finds, as one compare-and-set.
+
+mod change;
+mod read;
+mod round;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::RwLock;
+use tokio_util::task::TaskTracker;
+
+use sherd_core::env::{HybridClock, Rng};
+use sherd_core::id::{Ballot, ProposerId, RegisterKey, Timestamp, VolumeId};
+use sherd_core::record::{Body, Object, OverLimit, State, Value, VersionKind};
+use sherd_core::register::quorum::Lives;
+use sherd_core::register::{Answerer, Digest};
+
+use crate::cluster::{Cluster, SetView};
+use crate::metrics::Metrics;
+use crate::upkeep::Damage;
+
+pub(crate) use change::{Begun, ChangeError, Changed, Inline, Proposal};
+
+/// A register could not be read or changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Failure {
+    /// Too few volumes answer, or none can say what its row holds. Nothing was proposed.
+    #[error("too few volumes")]
+    Unavailable,
+    /// The volumes' queues are full. Nothing was proposed.
+    #[error("overloaded")]
+    Overloaded,
+    /// The volumes are full. Nothing was proposed.
+    #[error("volumes full")]
+    Full,
+    /// The bucket is sealed: its register tells what became of it. Nothing was proposed.
+    #[error("bucket sealed")]
+    Sealed,
+    /// The value would grow past a limit. Nothing was proposed.
+    #[error(transparent)]
+    OverLimit(OverLimit),
+    /// An accept was sent, and whether it takes effect cannot be told.
+    #[error("outcome unknown")]
+    OutcomeUnknown,
+}
+
+/// How long the rounds wait.
+#[derive(Debug, Clone, Copy)]
+pub struct RegisterPatience {
+    /// For the replies of one round.
+    pub round: Duration,
+    /// For a whole operation, its retries included.
+    pub operation: Duration,
+    /// For the volumes asked first, before a read asks the others too.
+    pub hedge: Duration,
+    /// For somebody else to commit the write that a read found: about two commit times.
+    pub commit: Duration,
+}
+
+impl Default for RegisterPatience {
+    fn default() -> Self {
+        Self {
+            round: Duration::from_secs(5),
+            operation: Duration::from_secs(20),
+            hedge: Duration::from_millis(100),
+            commit: Duration::from_millis(60),
+        }
+    }
+}
+
+/// What a quorum holds for a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// The ballot at which it was accepted.
+    pub(crate) ballot: Ballot,
+    /// The hash of the stored head.
+    pub(crate) digest: Digest,
+    /// Whether it is known to be committed.
+    pub(crate) committed: bool,
+    /// Which volumes showed it.
+    pub(crate) holders: Vec<VolumeId>,
+    /// Its stored head.
+    pub(crate) head: Bytes,
+    /// What it says.
+    pub(crate) value: Value,
+}
+
+impl Found {
+    /// The object, unless the key was deleted.
+    pub(crate) fn object(&self) -> Option<&Object> {
+        match &self.value.state {
+            State::Object(object) => Some(object),
+            State::Tombstone | State::Part(_) | State::Bucket(_) => None,
+        }
+    }
+
+    /// Whether some of its bytes are in the row itself.
+    pub(crate) fn has_inline(&self) -> bool {
+        self.object().is_some_and(|object| {
+            object.versions.iter().any(|version| {
+                matches!(&version.kind, VersionKind::Content(content) if matches!(content.body, Body::Inline { .. }))
+            })
+        })
+    }
+}
+
+/// The registers, as this process proposes to them. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Registers {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    cluster: Arc<Cluster>,
+    clock: Arc<HybridClock>,
+    rng: Arc<dyn Rng>,
+    proposer: ProposerId,
+    patience: RegisterPatience,
+    lives: RwLock<Arc<Lives>>,
+    damage: Damage,
+    metrics: Arc<Metrics>,
+    tasks: TaskTracker,
+}
+
+/// What the registers are built from.
+#[derive(Debug)]
+pub(crate) struct RegistersConfig {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) clock: Arc<HybridClock>,
+    pub(crate) rng: Arc<dyn Rng>,
+    pub(crate) proposer: ProposerId,
+    pub(crate) patience: RegisterPatience,
+    pub(crate) damage: Damage,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Where stragglers of decided rounds are waited for.
+    pub(crate) tasks: TaskTracker,
+}
+
+impl Registers {
+    /// Builds the proposer.
+    pub(crate) fn new(config: RegistersConfig) -> Self {
+        let RegistersConfig { cluster, clock, rng, proposer, patience, damage, metrics, tasks } = config;
+        let lives = RwLock::new(Arc::new(Lives::default()));
+        Self {
+            inner: Arc::new(Inner { cluster, clock, rng, proposer, patience, lives, damage, metrics, tasks }),
+        }
+    }
+
+    /// The id of this process among all proposers.
+    pub(crate) fn proposer(&self) -> ProposerId {
+        self.inner.proposer
+    }
+
+    /// Where work that outlives its request is tracked until shutdown.
+    pub(crate) fn tasks(&self) -> &TaskTracker {
+        &self.inner.tasks
+    }
+
+    /// A ballot above every one of ours, and above `seen`.
+    fn ballot_above(&self, seen: Ballot) -> Ballot {
+        Ballot { time: self.inner.clock.tick_above(seen.time), proposer: self.inner.proposer }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_ms(self.inner.clock.wall().wall_ms())
+    }
+
+    /// What is known about the volumes' lives.
+    pub(crate) fn known_lives(&self) -> Arc<Lives> {
+        Arc::clone(&self.inner.lives.read())
+    }
+
+    /// Learns from an answer about the lives of volumes; copies only when there is news.
+    fn learn(&self, volume: VolumeId, from: &Answerer) {
+        let news = {
+            let known = self.inner.lives.read();
+            let newer = |id, life| known.of(id).is_none_or(|known| known < life);
+            newer(volume, from.incarnation) || from.peers.iter().any(|(peer, life)| newer(*peer, *life))
+        };
+        if news {
+            let mut known = self.inner.lives.write();
+            let mut lives = Lives::clone(&known);
+            lives.learn_from(volume, from);
+            *known = Arc::new(lives);
+        }
+    }
+
+    /// Reads the inline bytes of a found value, from whoever holds it.
+    ///
+    /// `Ok(None)` says that the row moved on: read the register again.
+    pub(crate) async fn inline(&self, key: &RegisterKey, found: &Found) -> Result<Option<Bytes>, Failure> {
+        let set = self.inner.cluster.set_of(key);
+        let mut gone = 0;
+        for place in holders_first(&set, &found.holders) {
+            let reach = &set.reach[place];
+            let pending = reach.peer.inline(reach.volume, key, found.ballot);
+            match tokio::time::timeout(self.inner.patience.round, pending).await {
+                Ok(Ok(bytes)) => return Ok(Some(bytes)),
+                Ok(Err(crate::peer::Error::NotFound)) => gone += 1,
+                Ok(Err(crate::peer::Error::Corrupt { .. })) => self.inner.damage.row(key),
+                Ok(Err(_)) | Err(_) => {}
+            }
+        }
+        if gone > 0 { Ok(None) } else { Err(Failure::Unavailable) }
+    }
+}
+
+/// The places of a set, those that hold the row first.
+fn holders_first(set: &SetView, holders: &[VolumeId]) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..set.reach.len()).collect();
+    places.sort_by_key(|place| !holders.contains(&set.reach[*place].volume));
+    places
+}

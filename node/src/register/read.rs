@@ -1,0 +1,183 @@
+//! The read round: committed values only.
+//!
+//! P volumes are asked first. Where they do not settle it (a write is under way, a volume does not
+//! answer) the others are asked too, then all again for about two commit times; then the read
+//! finishes the write that it found.
+
+use tokio::time::Instant;
+
+use sherd_core::id::RegisterKey;
+use sherd_core::record::Value;
+use sherd_core::register::proposer::Found as FoundHead;
+use sherd_core::register::read::{ReadDecision, Reading, decide_read};
+use sherd_core::register::{Refusal, Vote};
+use sherd_volume::request::Target;
+
+use bytes::Bytes;
+use std::time::Duration;
+
+use super::round::Round;
+use super::{Failure, Found, Registers, holders_first};
+use crate::cluster::SetView;
+
+/// The first pause before all volumes are asked again; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+
+impl Registers {
+    /// Reads the committed value of a register; `None` when it holds nothing.
+    pub(crate) async fn read(&self, key: &RegisterKey) -> Result<Option<Found>, Failure> {
+        let deadline = Instant::now() + self.inner.patience.operation;
+        loop {
+            match self.read_once(key).await? {
+                Settled::Value(found) => return Ok(Some(*found)),
+                Settled::Absent => return Ok(None),
+                Settled::MovedOn if Instant::now() < deadline => {}
+                Settled::MovedOn => return Err(Failure::Unavailable),
+                Settled::Unfinished => return self.finish(key).await,
+            }
+        }
+    }
+
+    async fn read_once(&self, key: &RegisterKey) -> Result<Settled, Failure> {
+        self.inner.metrics.register.read_rounds.inc();
+        let target = self.inner.cluster.target(key.clone());
+        let set = self.inner.cluster.set_of(key);
+        let start = usize::from(target.slot.0) % set.reach.len();
+        let order: Vec<usize> = (0..set.reach.len()).map(|n| (start + n) % set.reach.len()).collect();
+        let mut unasked = order.iter().copied();
+        let mut round = Round::new(set, Instant::now() + self.inner.patience.round);
+        for (n, place) in unasked.by_ref().take(round.set.quorums().prepare()).enumerate() {
+            ask(&mut round, place, &target, n == 0);
+        }
+        let patience = Instant::now() + self.inner.patience.commit;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let lives = self.known_lives();
+            let reading = Reading {
+                quorums: round.set.quorums(),
+                outstanding: round.outstanding() + unasked.len(),
+                lives: &lives,
+                patience_over: Instant::now() >= patience,
+            };
+            match decide_read(&round.replies, reading) {
+                ReadDecision::Value(found) => return self.with_value(&round, &target, found).await,
+                ReadDecision::Absent => return Ok(Settled::Absent),
+                ReadDecision::Wait if round.outstanding() > 0 && unasked.len() == 0 => round.next(self).await,
+                ReadDecision::Wait if round.outstanding() > 0 && round.next_soon(self).await => {}
+                ReadDecision::Wait => {
+                    for place in unasked.by_ref() {
+                        ask(&mut round, place, &target, false);
+                    }
+                }
+                ReadDecision::AskOnceMore { volumes } => {
+                    for volume in volumes {
+                        let place = round.set.place_of(volume).expect("replies come from the set");
+                        ask(&mut round, place, &target, false);
+                    }
+                    while round.outstanding() > 0 {
+                        round.next(self).await;
+                    }
+                }
+                ReadDecision::AskAgain => {
+                    tokio::time::sleep(pause).await;
+                    pause *= 2;
+                    for place in &order {
+                        ask(&mut round, *place, &target, false);
+                    }
+                    while round.outstanding() > 0 {
+                        round.next(self).await;
+                    }
+                }
+                ReadDecision::Finish => return Ok(Settled::Unfinished),
+                ReadDecision::Sealed => return Err(Failure::Sealed),
+                ReadDecision::StaleEpoch { .. } | ReadDecision::Unavailable => return Err(round.failure()),
+            }
+        }
+    }
+
+    async fn with_value(
+        &self,
+        round: &Round<Vote>,
+        target: &Target,
+        head: FoundHead,
+    ) -> Result<Settled, Failure> {
+        let value = self.value_of(&round.replies, &round.set, target, &head).await?;
+        Ok(value.map_or(Settled::MovedOn, |mut found| {
+            found.committed = true;
+            Settled::Value(Box::new(found))
+        }))
+    }
+
+    /// The value behind a found head: from a reply that carries it, else asked for.
+    ///
+    /// `Ok(None)` says that every holder that answers has moved on.
+    pub(super) async fn value_of(
+        &self,
+        replies: &[sherd_core::register::quorum::Reply<Vote>],
+        set: &SetView,
+        target: &Target,
+        head: &FoundHead,
+    ) -> Result<Option<Found>, Failure> {
+        for reply in replies {
+            if let Some(bytes) = reply.result.as_ref().ok().and_then(|vote| value_at(vote, head)) {
+                return self.decoded(target, bytes, head).map(Some);
+            }
+        }
+        let mut answered = false;
+        for place in holders_first(set, &head.holders) {
+            let reach = &set.reach[place];
+            let pending = reach.peer.read(reach.volume, target, true);
+            let Ok(Ok(answer)) = tokio::time::timeout(self.inner.patience.round, pending).await else {
+                continue;
+            };
+            match &answer.result {
+                Ok(vote) => {
+                    if let Some(bytes) = value_at(vote, head) {
+                        return self.decoded(target, bytes, head).map(Some);
+                    }
+                    answered = true;
+                }
+                Err(Refusal::Sealed) => return Err(Failure::Sealed),
+                Err(_) => {}
+            }
+        }
+        if answered { Ok(None) } else { Err(Failure::Unavailable) }
+    }
+
+    fn decoded(&self, target: &Target, bytes: Bytes, head: &FoundHead) -> Result<Found, Failure> {
+        match Value::decode(bytes.clone()) {
+            Ok(value) => Ok(Found {
+                ballot: head.ballot,
+                digest: head.digest,
+                committed: head.committed,
+                holders: head.holders.clone(),
+                head: bytes,
+                value,
+            }),
+            Err(error) => {
+                tracing::error!(key = ?target.key, ?error, "a verified row does not decode");
+                self.inner.damage.row(&target.key);
+                Err(Failure::Unavailable)
+            }
+        }
+    }
+}
+
+/// What one read came to.
+enum Settled {
+    Value(Box<Found>),
+    Absent,
+    /// The row changed between the vote and the value.
+    MovedOn,
+    /// A write is unfinished and its writer seems gone.
+    Unfinished,
+}
+
+fn ask(round: &mut Round<Vote>, place: usize, target: &Target, want_value: bool) {
+    let reach = round.set.reach[place].clone();
+    round.ask(place, reach.peer.read(reach.volume, target, want_value));
+}
+
+fn value_at(vote: &Vote, head: &FoundHead) -> Option<Bytes> {
+    vote.row.as_ref().filter(|row| row.head.ballot == head.ballot)?.value.clone()
+}

@@ -1,0 +1,126 @@
+//! One round: a question to volumes of a set, and the replies that came.
+//!
+//! A volume that does not answer, or cannot read its row, has no reply; it is only counted down.
+
+use sherd_core::id::Timestamp;
+use sherd_core::register::proposer::{Asking, Decision};
+use sherd_core::register::quorum::{Lives, Order, Reply};
+use sherd_volume::request::Answer;
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::{Failure, Registers};
+use crate::cluster::SetView;
+use crate::peer::{self, Gather, Pending};
+
+/// The replies to one question so far.
+#[derive(Debug)]
+pub(super) struct Round<R> {
+    pub(super) set: Arc<SetView>,
+    pub(super) replies: Vec<Reply<R>>,
+    pub(super) gather: Gather<Answer<R>>,
+    /// Places whose volume failed to answer, and why.
+    pub(super) failed: Vec<(usize, peer::Error)>,
+    arrivals: u32,
+    /// For each place, the arrivals counted when it was asked.
+    asked: Vec<u32>,
+    deadline: Instant,
+}
+
+impl<R: Unpin> Round<R> {
+    /// Begins a round without questions.
+    pub(super) fn new(set: Arc<SetView>, deadline: Instant) -> Self {
+        let asked = vec![0; set.reach.len()];
+        Self {
+            set,
+            replies: Vec::new(),
+            gather: Gather::new([]),
+            failed: Vec::new(),
+            arrivals: 0,
+            asked,
+            deadline,
+        }
+    }
+
+    /// Adds a question that was just sent; its answer will replace an older one of that volume.
+    pub(super) fn ask(&mut self, place: usize, pending: Pending<Answer<R>>) {
+        self.asked[place] = self.arrivals;
+        self.gather.push(place, pending);
+    }
+
+    /// How many may still answer.
+    pub(super) fn outstanding(&self) -> usize {
+        self.gather.len()
+    }
+
+    /// Waits for the next answer a little; says whether one came (or a volume failed).
+    pub(super) async fn next_soon(&mut self, registers: &Registers) -> bool {
+        tokio::time::timeout(registers.inner.patience.hedge, self.next(registers)).await.is_ok()
+    }
+
+    /// Waits for the next answer. At the deadline whoever has not answered has failed.
+    pub(super) async fn next(&mut self, registers: &Registers) {
+        match tokio::time::timeout_at(self.deadline, self.gather.next()).await {
+            Ok(Some((place, Ok(answer)))) => {
+                self.arrivals += 1;
+                let volume = self.set.reach[place].volume;
+                registers.learn(volume, &answer.from);
+                let order = Order { asked: self.asked[place], arrived: self.arrivals };
+                self.replies.retain(|reply| reply.volume != volume);
+                self.replies.push(Reply { volume, from: answer.from, order, result: answer.result });
+            }
+            Ok(Some((place, Err(error)))) => self.fail(place, error),
+            Ok(None) => {}
+            Err(_elapsed) => {
+                let late = std::mem::replace(&mut self.gather, Gather::new([]));
+                for place in late.places() {
+                    self.fail(place, peer::Error::Unreachable { reason: "no answer in time".to_owned() });
+                }
+            }
+        }
+    }
+
+    fn fail(&mut self, place: usize, error: peer::Error) {
+        let volume = self.set.reach[place].volume;
+        self.replies.retain(|reply| reply.volume != volume);
+        self.failed.push((place, error));
+    }
+
+    /// Waits until `decide` no longer says that it waits.
+    pub(super) async fn decide<T>(
+        &mut self,
+        registers: &Registers,
+        decide: impl Fn(&[Reply<R>], Asking<'_>) -> Decision<T>,
+        waits: impl Fn(&T) -> bool,
+    ) -> Decision<T> {
+        loop {
+            let lives = registers.known_lives();
+            let decision = decide(&self.replies, self.asking(registers.now(), &lives));
+            if !waits(&decision.outcome) || self.outstanding() == 0 {
+                for volume in &decision.skewed {
+                    tracing::warn!(%volume, "the volume's clock is far from this node's; it counts as unanswered");
+                }
+                return decision;
+            }
+            self.next(registers).await;
+        }
+    }
+
+    fn asking<'a>(&self, now: Timestamp, lives: &'a Lives) -> Asking<'a> {
+        Asking { quorums: self.set.quorums(), outstanding: self.outstanding(), now, lives }
+    }
+
+    /// Why a round without a quorum failed, as the volumes that failed say it.
+    pub(super) fn failure(&self) -> Failure {
+        let any = |error: &peer::Error| self.failed.iter().any(|(_, failed)| failed == error);
+        if any(&peer::Error::Full) {
+            Failure::Full
+        } else if any(&peer::Error::Busy) {
+            Failure::Overloaded
+        } else {
+            Failure::Unavailable
+        }
+    }
+}

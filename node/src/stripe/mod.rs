@@ -1,0 +1,153 @@
+//! Bytes of bodies: cut in stripes, coded, spread over the volumes of a set, and read back.
+//!
+//! `write` makes data durable before any register names it; `read` gives back verified bytes, from
+//! any k shards. Neither knows what an object is.
+
+mod budget;
+mod encode;
+mod read;
+mod write;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sherd_core::env::HybridClock;
+use sherd_core::erasure::{Code, Geometry};
+use sherd_core::id::{DataId, ProposerId, RegisterKey};
+use sherd_core::limits;
+use sherd_core::record::{DataRef, Home};
+use sherd_volume::buffer::BufferPool;
+
+use crate::cluster::Cluster;
+use crate::upkeep::Damage;
+
+pub(crate) use budget::{Budget, Exhausted};
+pub(crate) use read::{ReadError, read};
+pub(crate) use write::{Staged, StripeWriter, Syncing, WriteError};
+
+/// Where bodies go by their size. Every version records what was chosen, so these may change.
+#[derive(Debug, Clone, Copy)]
+pub struct Thresholds {
+    /// Objects up to this many bytes, divided by the volumes of the set, stay in their row.
+    pub inline_bytes_max: u32,
+    /// Shards up to this many bytes are packed in the log.
+    pub pack_bytes_max: u32,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self { inline_bytes_max: limits::INLINE_BYTES_MAX, pack_bytes_max: limits::PACK_BYTES_MAX }
+    }
+}
+
+/// How long the data path waits.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// For one shard append or read, before the volume counts as not answering.
+    pub shard: Duration,
+    /// For a shard's bytes, before they are computed from the others'.
+    pub hedge: Duration,
+    /// For the last shards once enough are durable.
+    pub straggler: Duration,
+    /// For a share of the buffer budget.
+    pub budget: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            shard: Duration::from_secs(10),
+            hedge: Duration::from_secs(1),
+            straggler: Duration::from_millis(100),
+            budget: Duration::from_secs(15),
+        }
+    }
+}
+
+/// The data path of one node. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Stripes {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    cluster: Arc<Cluster>,
+    clock: Arc<HybridClock>,
+    proposer: ProposerId,
+    pool: BufferPool,
+    uploads: Budget,
+    downloads: Budget,
+    thresholds: Thresholds,
+    patience: Patience,
+    damage: Damage,
+}
+
+/// What the data path is built from.
+#[derive(Debug)]
+pub(crate) struct StripesConfig {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) clock: Arc<HybridClock>,
+    pub(crate) proposer: ProposerId,
+    pub(crate) pool: BufferPool,
+    pub(crate) thresholds: Thresholds,
+    pub(crate) patience: Patience,
+    pub(crate) damage: Damage,
+}
+
+/// Where a body of known size goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Placement {
+    /// In the row.
+    Inline,
+    /// Erasure-coded.
+    Coded(Home),
+}
+
+impl Stripes {
+    /// Builds the data path. Uploads and downloads share the pool's cap half and half, so neither
+    /// can starve the other.
+    pub(crate) fn new(config: StripesConfig) -> Self {
+        let StripesConfig { cluster, clock, proposer, pool, thresholds, patience, damage } = config;
+        let half = pool.usage().cap_bytes / 2;
+        let uploads = Budget::new(half, patience.budget);
+        let downloads = Budget::new(half, patience.budget);
+        let inner =
+            Inner { cluster, clock, proposer, pool, uploads, downloads, thresholds, patience, damage };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Decides where a body of `size` bytes under `key` goes.
+    pub(crate) fn placement(&self, key: &RegisterKey, size: u64) -> Placement {
+        let set = self.inner.cluster.set_of(key);
+        let volumes = set.reach.len() as u64;
+        if size <= u64::from(self.inner.thresholds.inline_bytes_max) / volumes {
+            return Placement::Inline;
+        }
+        let shard = size.div_ceil(set.geometry.data_shards() as u64);
+        let packed = shard <= u64::from(self.inner.thresholds.pack_bytes_max);
+        Placement::Coded(if packed { Home::Packed } else { Home::File })
+    }
+
+    /// Names new data of `size` bytes for `key`.
+    fn new_data(&self, key: &RegisterKey, size: u64, home: Home) -> DataRef {
+        let geometry = self.inner.cluster.set_of(key).geometry;
+        DataRef {
+            id: DataId { birth: self.inner.clock.tick(), proposer: self.inner.proposer },
+            size,
+            data_shards: shards(geometry.data_shards()),
+            parity_shards: shards(geometry.parity_shards()),
+            stripe_unit: limits::STRIPE_UNIT_BYTES,
+            home,
+        }
+    }
+}
+
+fn shards(count: usize) -> u8 {
+    u8::try_from(count).expect("a set has at most 32 volumes")
+}
+
+/// The code that `data` was written with.
+fn code_of(data: &DataRef) -> Option<Arc<Code>> {
+    Geometry::new(data.data_shards, data.parity_shards).ok().map(Code::of)
+}

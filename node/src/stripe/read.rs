@@ -1,0 +1,247 @@
+//! Reads a range of a body: the data shards where they are whole, any k shards where they are not.
+//!
+//! The range is walked in windows. While the caller sends one window, the next is being read. A
+//! piece that is missing, rotten or late is computed from the same columns of k other shards, so a
+//! range read stays a range read; what was found damaged is reported for healing.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use bytes::Bytes;
+use futures::stream::{self, BoxStream};
+
+use sherd_core::erasure::Geometry;
+use sherd_core::id::{RegisterKey, ShardId};
+use sherd_core::placement;
+use sherd_core::record::DataRef;
+use sherd_core::stripe::{Layout, Piece};
+
+use std::sync::Arc;
+
+use super::budget::Share;
+use super::{Exhausted, Stripes, code_of};
+use crate::cluster::SetView;
+use crate::peer::{self, Gather, Pending, ShardRange};
+
+/// Bytes of a body that are read at one time, at least one stripe unit.
+const WINDOW_BYTES: u64 = 1 << 20;
+
+/// Bytes could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ReadError {
+    /// Fewer than k verified shards can be reached.
+    #[error("too few shards")]
+    Shards,
+    /// No share of the buffers became free.
+    #[error("overloaded")]
+    Overloaded,
+    /// The reference names no code that this version knows.
+    #[error("unknown geometry")]
+    Geometry,
+}
+
+impl From<Exhausted> for ReadError {
+    fn from(_: Exhausted) -> Self {
+        Self::Overloaded
+    }
+}
+
+/// The verified bytes of `range` (not empty, within the data), in order.
+pub(crate) fn read(
+    stripes: &Stripes,
+    key: &RegisterKey,
+    data: DataRef,
+    range: Range<u64>,
+) -> BoxStream<'static, Result<Bytes, ReadError>> {
+    let reading = Reading::new(stripes, key, data, range);
+    Box::pin(stream::try_unfold(reading, |reading| async move {
+        let Some(mut reading) = reading else { return Err(ReadError::Geometry) };
+        let next = reading.next().await?;
+        Ok(next.map(|bytes| (bytes, Some(reading))))
+    }))
+}
+
+/// One read under way.
+struct Reading {
+    stripes: Stripes,
+    key: RegisterKey,
+    data: DataRef,
+    layout: Layout,
+    set: Arc<SetView>,
+    left: Range<u64>,
+    window: Option<Window>,
+    ready: VecDeque<Bytes>,
+    ready_share: Option<Share>,
+    /// Shards that failed once: not asked first again.
+    avoid: u32,
+}
+
+/// Pieces that are being read.
+struct Window {
+    pieces: Vec<(Piece, Option<Pending<Vec<Bytes>>>)>,
+    share: Share,
+}
+
+impl Reading {
+    fn new(stripes: &Stripes, key: &RegisterKey, data: DataRef, range: Range<u64>) -> Option<Self> {
+        let geometry = Geometry::new(data.data_shards, data.parity_shards).ok()?;
+        let layout = Layout::new(data.size, geometry, data.stripe_unit).ok()?;
+        let set = stripes.inner.cluster.set_of(key);
+        (set.reach.len() == geometry.volumes()).then(|| Self {
+            stripes: stripes.clone(),
+            key: key.clone(),
+            data,
+            layout,
+            set,
+            left: range,
+            window: None,
+            ready: VecDeque::new(),
+            ready_share: None,
+            avoid: 0,
+        })
+    }
+
+    async fn next(&mut self) -> Result<Option<Bytes>, ReadError> {
+        loop {
+            if let Some(bytes) = self.ready.pop_front() {
+                return Ok(Some(bytes));
+            }
+            self.ready_share = None;
+            let window = match self.window.take() {
+                Some(window) => window,
+                None => match self.begin_window().await? {
+                    Some(window) => window,
+                    None => return Ok(None),
+                },
+            };
+            self.window = self.begin_window().await?;
+            self.collect(window).await?;
+        }
+    }
+
+    /// Starts the reads of the next window.
+    async fn begin_window(&mut self) -> Result<Option<Window>, ReadError> {
+        if self.left.is_empty() {
+            return Ok(None);
+        }
+        let end = self.left.end.min(self.left.start.saturating_add(WINDOW_BYTES));
+        let range = self.left.start..end;
+        let cost = usize::try_from(end - range.start).expect("a window fits memory");
+        let share = self.stripes.inner.downloads.take(cost).await?;
+        self.left.start = end;
+        let pieces = self.layout.pieces(range);
+        let pieces = pieces
+            .map(|piece| {
+                let avoided = self.avoid & (1 << piece.shard) != 0;
+                let pending = (!avoided).then(|| self.ask(usize::from(piece.shard), &piece));
+                (piece, pending)
+            })
+            .collect();
+        Ok(Some(Window { pieces, share }))
+    }
+
+    /// Asks one shard for the columns of a piece.
+    fn ask(&self, index: usize, piece: &Piece) -> Pending<Vec<Bytes>> {
+        let index = u8::try_from(index).expect("a set has at most 32 volumes");
+        let reach = &self.set.reach[placement::home(self.data.id, index, self.set.reach.len())];
+        let shard = ShardId { data: self.data.id, index };
+        let Piece { offset, length, .. } = *piece;
+        reach.peer.read_shard(reach.volume, ShardRange { shard, home: self.data.home, offset, length })
+    }
+
+    async fn collect(&mut self, window: Window) -> Result<(), ReadError> {
+        let Window { pieces, share } = window;
+        for (piece, pending) in pieces {
+            let whole = match pending {
+                Some(pending) => self.wait(piece.shard, pending).await,
+                None => None,
+            };
+            if let Some(bytes) = whole {
+                self.ready.extend(bytes);
+            } else {
+                let rebuilt = self.rebuild(&piece).await?;
+                self.ready.push_back(rebuilt);
+            }
+        }
+        self.ready_share = Some(share);
+        Ok(())
+    }
+
+    /// Waits for one shard's bytes; a failure is remembered and, where it is damage, reported.
+    async fn wait(&mut self, shard: u8, pending: Pending<Vec<Bytes>>) -> Option<Vec<Bytes>> {
+        match tokio::time::timeout(self.stripes.inner.patience.hedge, pending).await {
+            Ok(Ok(bytes)) => Some(bytes),
+            Ok(Err(error)) => {
+                self.note(usize::from(shard), &error);
+                None
+            }
+            Err(_elapsed) => {
+                self.avoid |= 1 << shard;
+                None
+            }
+        }
+    }
+
+    fn note(&mut self, shard: usize, error: &peer::Error) {
+        self.avoid |= 1 << shard;
+        match error {
+            peer::Error::NotFound | peer::Error::Corrupt { .. } => {
+                self.stripes.inner.damage.data(&self.key, self.data);
+            }
+            peer::Error::Full | peer::Error::Busy | peer::Error::Unreachable { .. } => {}
+        }
+    }
+
+    /// Computes a piece of a data shard from the same columns of k others.
+    async fn rebuild(&mut self, piece: &Piece) -> Result<Bytes, ReadError> {
+        let needed = usize::from(self.data.data_shards);
+        let all = self.set.reach.len();
+        let wanted = usize::from(piece.shard);
+        // Shards that failed before come last: they may have been late, not gone.
+        let mut order: VecDeque<usize> = (0..all).filter(|index| *index != wanted).collect();
+        order.make_contiguous().sort_by_key(|index| self.avoid & (1 << index) != 0);
+        let mut gather = Gather::new([]);
+        let mut columns: Vec<Option<Vec<Bytes>>> = vec![None; all];
+        let mut have = 0;
+        while have < needed {
+            while gather.len() + have < needed {
+                let Some(index) = order.pop_front() else { return Err(ReadError::Shards) };
+                gather.push(index, self.ask(index, piece));
+            }
+            match tokio::time::timeout(self.stripes.inner.patience.shard, gather.next()).await {
+                Ok(Some((index, Ok(bytes)))) => {
+                    columns[index] = Some(bytes);
+                    have += 1;
+                }
+                Ok(Some((index, Err(error)))) => self.note(index, &error),
+                Ok(None) => {}
+                Err(_elapsed) => {
+                    for index in gather.places() {
+                        self.avoid |= 1 << index;
+                    }
+                    gather = Gather::new([]);
+                }
+            }
+        }
+        self.decode(piece, &columns)
+    }
+
+    fn decode(&self, piece: &Piece, columns: &[Option<Vec<Bytes>>]) -> Result<Bytes, ReadError> {
+        let length = usize::try_from(piece.length).expect("a piece fits memory");
+        let code = code_of(&self.data).ok_or(ReadError::Geometry)?;
+        let mut out = self.stripes.inner.pool.try_take(length).ok_or(ReadError::Overloaded)?;
+        let joined: Vec<Option<Bytes>> = columns.iter().map(|column| column.as_ref().map(join)).collect();
+        let known: Vec<(u8, &[u8])> =
+            (0_u8..).zip(&joined).filter_map(|(index, column)| Some((index, column.as_deref()?))).collect();
+        code.reconstruct(&known, &mut [(piece.shard, &mut out[..length])]).map_err(|_| ReadError::Shards)?;
+        Ok(out.freeze(length))
+    }
+}
+
+/// One contiguous piece out of a few: reads of one piece rarely come in more than one buffer.
+fn join(buffers: &Vec<Bytes>) -> Bytes {
+    match buffers.as_slice() {
+        [one] => one.clone(),
+        many => many.concat().into(),
+    }
+}

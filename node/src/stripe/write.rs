@@ -1,0 +1,346 @@
+//! Writes one body: cuts stripes, encodes, sends a shard to every volume of the set, and says when
+//! enough of them are durable.
+//!
+//! ```text
+//! StripeWriter --push--> ... --seal--> Syncing --durable--> Staged --named--> (a register names it)
+//! ```
+//!
+//! While one stripe is being written the next is gathered; never more. Until `named`, dropping any
+//! of them removes what was written: no accept was sent, so nobody else can know of it.
+
+use bytes::Bytes;
+
+use sherd_core::id::{RegisterKey, ShardId};
+use sherd_core::placement;
+use sherd_core::record::{DataRef, Home};
+use sherd_core::stripe::Layout;
+use sherd_volume::buffer::Buffer;
+use sherd_volume::request::ShardFileHeader;
+
+use std::sync::Arc;
+
+use super::budget::Share;
+use super::encode::{BufferList, cut_stripe, encode};
+use super::{Exhausted, Stripes, code_of};
+use crate::cluster::SetView;
+use crate::peer::{self, Gather, ShardSink};
+
+/// Data could not be made durable; what was written of it is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum WriteError {
+    /// Too few volumes took their shard.
+    #[error("too few volumes")]
+    Quorum,
+    /// Too many volumes are full.
+    #[error("volumes full")]
+    Full,
+    /// Queues or buffers are full.
+    #[error("overloaded")]
+    Overloaded,
+}
+
+impl From<Exhausted> for WriteError {
+    fn from(_: Exhausted) -> Self {
+        Self::Overloaded
+    }
+}
+
+/// Removes unnamed data when dropped.
+#[derive(Debug)]
+struct Unnamed {
+    set: Arc<SetView>,
+    data: DataRef,
+    armed: bool,
+}
+
+impl Unnamed {
+    /// The volume that shard `index` belongs on.
+    fn reach(&self, index: usize) -> &peer::Reach {
+        let place = placement::home(self.data.id, self.shard(index).index, self.set.reach.len());
+        &self.set.reach[place]
+    }
+
+    fn shard(&self, index: usize) -> ShardId {
+        let index = u8::try_from(index).expect("a set has at most 32 volumes");
+        ShardId { data: self.data.id, index }
+    }
+}
+
+impl Drop for Unnamed {
+    fn drop(&mut self) {
+        if self.armed {
+            for index in 0..self.set.reach.len() {
+                let reach = self.reach(index);
+                drop(reach.peer.delete_shard(reach.volume, self.shard(index), self.data.home));
+            }
+        }
+    }
+}
+
+/// A body on its way in.
+#[derive(Debug)]
+pub(crate) struct StripeWriter {
+    stripes: Stripes,
+    key: RegisterKey,
+    unnamed: Unnamed,
+    layout: Layout,
+    stripe: u64,
+    gathered: BufferList,
+    sinks: Vec<Option<Box<dyn ShardSink>>>,
+    appending: Gather<()>,
+    appending_share: Option<Share>,
+    gathering_share: Share,
+    failures: Failures,
+}
+
+/// Which shards failed, and why most of them did.
+#[derive(Debug, Default)]
+struct Failures {
+    shards: u32,
+    full: usize,
+    busy: usize,
+}
+
+impl Failures {
+    fn add(&mut self, shard: usize, error: &peer::Error) {
+        if self.shards & (1 << shard) == 0 {
+            self.shards |= 1 << shard;
+            self.full += usize::from(*error == peer::Error::Full);
+            self.busy += usize::from(*error == peer::Error::Busy);
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.shards.count_ones() as usize
+    }
+
+    fn verdict(&self) -> WriteError {
+        if self.full > 0 {
+            WriteError::Full
+        } else if self.busy > 0 {
+            WriteError::Overloaded
+        } else {
+            WriteError::Quorum
+        }
+    }
+}
+
+impl Stripes {
+    /// Begins a body of `size` bytes (at least 1) that `key` will name.
+    pub(crate) async fn write(
+        &self,
+        key: &RegisterKey,
+        size: u64,
+        home: Home,
+    ) -> Result<StripeWriter, WriteError> {
+        let set = self.inner.cluster.set_of(key);
+        let data = self.new_data(key, size, home);
+        let layout = Layout::new(size, set.geometry, data.stripe_unit)
+            .expect("the size is at least 1 and the topology's geometry is valid");
+        let gathering_share = self.inner.uploads.take(stripe_cost(&layout, 0, set.reach.len())).await?;
+        let unnamed = Unnamed { set, data, armed: true };
+        let sinks = match home {
+            Home::Packed => Vec::new(),
+            Home::File => open_sinks(&unnamed, &layout, key),
+        };
+        Ok(StripeWriter {
+            stripes: self.clone(),
+            key: key.clone(),
+            unnamed,
+            layout,
+            stripe: 0,
+            gathered: BufferList::default(),
+            sinks,
+            appending: Gather::new([]),
+            appending_share: None,
+            gathering_share,
+            failures: Failures::default(),
+        })
+    }
+}
+
+/// What a stripe costs while it is in flight: its shards, parity included.
+fn stripe_cost(layout: &Layout, stripe: u64, volumes: usize) -> usize {
+    usize::try_from(layout.unit(stripe)).expect("a stripe unit fits memory") * volumes
+}
+
+fn open_sinks(unnamed: &Unnamed, layout: &Layout, key: &RegisterKey) -> Vec<Option<Box<dyn ShardSink>>> {
+    (0..unnamed.set.reach.len())
+        .map(|index| {
+            let header = ShardFileHeader {
+                shard: unnamed.shard(index),
+                key: key.clone(),
+                data_shards: unnamed.data.data_shards,
+                parity_shards: unnamed.data.parity_shards,
+                stripe_unit: unnamed.data.stripe_unit,
+                shard_bytes: layout.shard_bytes(),
+            };
+            let reach = unnamed.reach(index);
+            Some(reach.peer.create_shard(reach.volume, header, false))
+        })
+        .collect()
+}
+
+impl StripeWriter {
+    /// Takes the next bytes; waits while the stripe before the last is being written.
+    pub(crate) async fn push(&mut self, bytes: Bytes) -> Result<(), WriteError> {
+        self.gathered.push(bytes);
+        while self.stripe + 1 < self.layout.stripes() && self.gathered.len() >= self.stripe_bytes() {
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the body. The last syncs are under way when this returns.
+    pub(crate) async fn seal(mut self) -> Result<Syncing, WriteError> {
+        let gather = match self.unnamed.data.home {
+            Home::Packed => {
+                let shards = self.encode_stripe()?;
+                Gather::new(shards.into_iter().enumerate().map(|(index, payload)| {
+                    let reach = self.unnamed.reach(index);
+                    let shard = self.unnamed.shard(index);
+                    (index, reach.peer.put_shard(reach.volume, shard, &self.key, payload))
+                }))
+            }
+            Home::File => {
+                self.flush().await?;
+                self.settle().await?;
+                let sinks = self.sinks.iter_mut().enumerate();
+                Gather::new(sinks.filter_map(|(index, sink)| Some((index, sink.take()?.finish()))))
+            }
+        };
+        Ok(Syncing {
+            patience: self.stripes.inner.patience,
+            all_shards: self.unnamed.set.reach.len(),
+            unnamed: self.unnamed,
+            gather,
+            failures: self.failures,
+            _shares: (self.appending_share, self.gathering_share),
+        })
+    }
+
+    fn unit(&self) -> usize {
+        usize::try_from(self.layout.unit(self.stripe)).expect("a stripe unit fits memory")
+    }
+
+    fn stripe_bytes(&self) -> usize {
+        self.unit() * usize::from(self.unnamed.data.data_shards)
+    }
+
+    /// Writes the gathered stripe, once the one before it is written.
+    async fn flush(&mut self) -> Result<(), WriteError> {
+        let shards = self.encode_stripe()?;
+        self.settle().await?;
+        for (index, bytes) in shards.into_iter().enumerate() {
+            if let Some(sink) = &mut self.sinks[index] {
+                self.appending.push(index, sink.append(bytes));
+            }
+        }
+        self.stripe += 1;
+        if self.stripe < self.layout.stripes() {
+            let cost = stripe_cost(&self.layout, self.stripe, self.unnamed.set.reach.len());
+            let next = self.stripes.inner.uploads.take(cost).await?;
+            self.appending_share = Some(std::mem::replace(&mut self.gathering_share, next));
+        }
+        Ok(())
+    }
+
+    /// Cuts the gathered stripe into data shards and adds their parity.
+    fn encode_stripe(&mut self) -> Result<Vec<Vec<Bytes>>, WriteError> {
+        let data = &self.unnamed.data;
+        let unit = self.unit();
+        let mut shards = cut_stripe(&mut self.gathered, usize::from(data.data_shards), unit);
+        let code = code_of(data).expect("the topology's geometry is valid");
+        let mut parity = (0..data.parity_shards)
+            .map(|_| self.stripes.inner.pool.try_take(unit).ok_or(WriteError::Overloaded))
+            .collect::<Result<Vec<Buffer>, WriteError>>()?;
+        encode(&code, &shards, parity.iter_mut().map(|buffer| &mut buffer[..unit]).collect());
+        shards.extend(parity.into_iter().map(|buffer| vec![buffer.freeze(unit)]));
+        Ok(shards)
+    }
+
+    /// Waits for the appends under way. A shard that fails is left behind while enough others go on.
+    async fn settle(&mut self) -> Result<(), WriteError> {
+        while !self.appending.is_empty() {
+            let next = tokio::time::timeout(self.stripes.inner.patience.shard, self.appending.next()).await;
+            let failed: Vec<(usize, peer::Error)> = match next {
+                Ok(Some((_, Ok(()))) | None) => continue,
+                Ok(Some((index, Err(error)))) => vec![(index, error)],
+                Err(_elapsed) => {
+                    let late = std::mem::replace(&mut self.appending, Gather::new([]));
+                    late.places().map(|index| (index, too_slow())).collect()
+                }
+            };
+            for (index, error) in failed {
+                self.sinks[index] = None;
+                self.failures.add(index, &error);
+            }
+        }
+        self.appending_share = None;
+        let set = &self.unnamed.set;
+        if set.reach.len() - self.failures.count() < set.durable_enough() {
+            return Err(self.failures.verdict());
+        }
+        Ok(())
+    }
+}
+
+fn too_slow() -> peer::Error {
+    peer::Error::Unreachable { reason: "no answer in time".to_owned() }
+}
+
+/// A body whose last bytes have arrived and whose last syncs are under way.
+#[derive(Debug)]
+pub(crate) struct Syncing {
+    patience: super::Patience,
+    all_shards: usize,
+    unnamed: Unnamed,
+    gather: Gather<()>,
+    failures: Failures,
+    _shares: (Option<Share>, Share),
+}
+
+impl Syncing {
+    /// Waits until the data is durable enough, and a little longer for the rest.
+    pub(crate) async fn durable(mut self) -> Result<Staged, WriteError> {
+        let enough = self.unnamed.set.durable_enough();
+        let mut durable = 0;
+        while !self.gather.is_empty() {
+            let patience = if durable >= enough { self.patience.straggler } else { self.patience.shard };
+            match tokio::time::timeout(patience, self.gather.next()).await {
+                Ok(Some((_, Ok(())))) => durable += 1,
+                Ok(Some((index, Err(error)))) => self.failures.add(index, &error),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        if durable < enough {
+            return Err(self.failures.verdict());
+        }
+        Ok(Staged { missing: durable < self.all_shards, unnamed: self.unnamed })
+    }
+}
+
+/// Durable data that no register names yet.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    unnamed: Unnamed,
+    missing: bool,
+}
+
+impl Staged {
+    /// What a register will name.
+    pub(crate) const fn data(&self) -> DataRef {
+        self.unnamed.data
+    }
+
+    /// Whether some shard is not (known to be) durable, and a heal has to look after it.
+    pub(crate) const fn missing(&self) -> bool {
+        self.missing
+    }
+
+    /// An accept that names the data is about to be sent: from here on only a committed value
+    /// decides about it.
+    pub(crate) fn named(mut self) {
+        self.unnamed.armed = false;
+    }
+}

@@ -1,0 +1,568 @@
+//! A disk in memory that does what disks do to those who trust them.
+//!
+//! Files keep what was synced and what was not; names are durable only after their directory's
+//! sync. A power cut, set for any counted operation, keeps a seeded subset of what was not durable:
+//! sectors of 512 bytes each from some moment, names change by change. Reads, writes and syncs fail
+//! where asked, space runs out, bytes rot, syncs lie. Nothing here asks a clock or the system: the
+//! same seeds give the same disk.
+//!
+//! One [`FaultyDisk`] is the hardware, and clones of it are the same hardware. A restart ends the
+//! process that used it: every file and lock taken before is dead.
+
+mod content;
+mod names;
+
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{Disk, DiskFile, Entry, FileId, OpenMode, Space};
+use names::{NodeId, Tree};
+
+/// What a power cut leaves of what was not durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// None of it.
+    Nothing,
+    /// All of it.
+    Everything,
+    /// An arbitrary part of it, decided by the seed.
+    Some,
+}
+
+/// A kind of call, for counting and for injected failures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// [`Disk::open`] of an existing file. Not counted.
+    Open,
+    /// [`Disk::open`] with [`OpenMode::CreateNew`], and a lock file's creation.
+    Create,
+    /// [`Disk::create_dir`].
+    CreateDir,
+    /// [`Disk::rename`], by the new name.
+    Rename,
+    /// [`Disk::remove`].
+    Remove,
+    /// [`Disk::list`]. Not counted.
+    List,
+    /// [`Disk::sync_dir`].
+    SyncDir,
+    /// [`DiskFile::read_at`] and [`DiskFile::read_cached_at`]. Not counted.
+    Read,
+    /// [`DiskFile::write_at`].
+    Write,
+    /// [`DiskFile::sync_data`].
+    Sync,
+    /// [`DiskFile::allocate`] and [`DiskFile::truncate`].
+    Resize,
+}
+
+/// How an injected failure shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// EIO.
+    Io,
+    /// ENOSPC.
+    Full,
+}
+
+/// A failure to come.
+#[derive(Debug, Clone)]
+pub struct Fault {
+    /// The file or directory, or a directory above it.
+    pub under: PathBuf,
+    /// Which calls.
+    pub call: Call,
+    /// How many matching calls succeed first.
+    pub skip: u64,
+    /// How many fail then; `u64::MAX` for ever.
+    pub times: u64,
+    /// How.
+    pub failure: Failure,
+}
+
+/// One counted operation, as [`FaultyDisk::history`] tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operation {
+    /// What was called.
+    pub call: Call,
+    /// On what.
+    pub path: PathBuf,
+}
+
+/// An in-memory disk with faults.
+#[derive(Debug, Clone)]
+pub struct FaultyDisk {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Clone)]
+struct State {
+    tree: Tree,
+    history: Vec<Operation>,
+    cut_at: Option<u64>,
+    is_off: bool,
+    /// Which process the disk serves; files and locks of earlier ones are dead.
+    process: u64,
+    locks: Vec<NodeId>,
+    faults: Vec<Fault>,
+    capacity: u64,
+    is_lying: bool,
+    rng: SplitMix,
+}
+
+impl FaultyDisk {
+    /// Makes an empty disk of 1 TiB. The seed decides what a failing sync keeps and how bytes rot.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            state: Arc::new(Mutex::new(State {
+                tree: Tree::new(),
+                history: Vec::new(),
+                cut_at: None,
+                is_off: false,
+                process: 0,
+                locks: Vec::new(),
+                faults: Vec::new(),
+                capacity: 1 << 40,
+                is_lying: false,
+                rng: SplitMix::new(seed),
+            })),
+        }
+    }
+
+    /// Copies the whole disk, with what is and what is not durable. Files opened before stay with
+    /// the original.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let mut state = self.state.lock().clone();
+        state.end_process();
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// How many operations that change something were called.
+    pub fn operations(&self) -> u64 {
+        self.state.lock().history.len() as u64
+    }
+
+    /// The counted operations, in order: what a failing test prints to say where the cut was.
+    pub fn history(&self) -> Vec<Operation> {
+        self.state.lock().history.clone()
+    }
+
+    /// Cuts the power before the counted operation with this index (from 0): it and every call
+    /// after it fails until [`FaultyDisk::restart`].
+    pub fn cut_power_at(&self, operation: u64) {
+        self.state.lock().cut_at = Some(operation);
+    }
+
+    /// Cuts the power at once.
+    pub fn cut_power(&self) {
+        self.state.lock().is_off = true;
+    }
+
+    /// Whether the power is off.
+    pub fn is_off(&self) -> bool {
+        self.state.lock().is_off
+    }
+
+    /// Loses power, if it was not off already, and comes back with what `keep` and the seed leave.
+    /// Injected failures end, files and locks taken before are dead, counting goes on.
+    pub fn restart(&self, seed: u64, keep: Keep) {
+        let mut state = self.state.lock();
+        state.tree.crash(keep, &mut SplitMix::new(seed));
+        state.end_process();
+        state.is_off = false;
+        state.cut_at = None;
+        state.faults.clear();
+    }
+
+    /// Ends the process and keeps the machine running: nothing written is lost, files and locks
+    /// taken before are dead.
+    pub fn kill(&self) {
+        self.state.lock().end_process();
+    }
+
+    /// Makes calls fail.
+    pub fn inject(&self, fault: Fault) {
+        self.state.lock().faults.push(fault);
+    }
+
+    /// Ends all injected failures.
+    pub fn clear_faults(&self) {
+        self.state.lock().faults.clear();
+    }
+
+    /// Sets the size of the disk in bytes; what is there stays even when it is more.
+    pub fn set_capacity(&self, bytes: u64) {
+        self.state.lock().capacity = bytes;
+    }
+
+    /// Lets every sync, of files and of directories, answer well and make nothing durable.
+    pub fn set_lying(&self, is_lying: bool) {
+        self.state.lock().is_lying = is_lying;
+    }
+
+    /// Flips bits in every byte of a range of a file, on the device and in memory.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such file.
+    pub fn rot(&self, path: &Path, range: Range<u64>) -> io::Result<()> {
+        let state = &mut *self.state.lock();
+        let node = state.tree.find_file(path)?;
+        state.tree.file(node)?.rot(range, &mut state.rng);
+        Ok(())
+    }
+
+    /// Makes every read that touches a range of a file fail with EIO, for as long as the file lives.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such file.
+    pub fn make_unreadable(&self, path: &Path, range: Range<u64>) -> io::Result<()> {
+        let state = &mut *self.state.lock();
+        let node = state.tree.find_file(path)?;
+        state.tree.file(node)?.make_unreadable(range);
+        Ok(())
+    }
+
+    /// Takes a directory away with all that is in it, durably, as an unmount or `rm -r` would.
+    ///
+    /// # Errors
+    /// `NotFound` when nothing is there.
+    pub fn vanish(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state.lock();
+        let (dir, name) = state.tree.parent(path)?;
+        state.tree.find(path)?;
+        state.tree.change(vec![(dir, name, None)]);
+        state.tree.sync(dir);
+        Ok(())
+    }
+
+    fn open_file(
+        &self,
+        state: &mut State,
+        path: &Path,
+        node: NodeId,
+        is_writable: bool,
+    ) -> Arc<dyn DiskFile> {
+        state.tree.hold(node);
+        Arc::new(FaultyFile {
+            disk: self.clone(),
+            path: path.to_path_buf(),
+            node,
+            process: state.process,
+            is_writable,
+        })
+    }
+}
+
+impl State {
+    fn end_process(&mut self) {
+        self.process += 1;
+        self.locks.clear();
+        self.tree.release_all();
+    }
+
+    /// Lets a call happen, or fails it: no power, or a failure that was asked for. Counts the call
+    /// when it changes something.
+    fn call(&mut self, call: Call, path: &Path) -> io::Result<()> {
+        if !matches!(call, Call::Open | Call::List | Call::Read) {
+            if !self.is_off && self.cut_at == Some(self.history.len() as u64) {
+                self.is_off = true;
+            }
+            if !self.is_off {
+                self.history.push(Operation { call, path: path.to_path_buf() });
+            }
+        }
+        if self.is_off {
+            return Err(io::Error::other("no power"));
+        }
+        for fault in &mut self.faults {
+            if fault.call != call || !path.starts_with(&fault.under) {
+                continue;
+            }
+            if fault.skip > 0 {
+                fault.skip -= 1;
+            } else if fault.times > 0 {
+                fault.times -= 1;
+                return Err(match fault.failure {
+                    Failure::Io => rustix::io::Errno::IO.into(),
+                    Failure::Full => io::ErrorKind::StorageFull.into(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that a file may grow to a length.
+    fn reserve(&mut self, node: NodeId, length: u64) -> io::Result<()> {
+        let now = self.tree.file(node)?.space();
+        let wanted = length.next_multiple_of(content::PAGE as u64);
+        let free = self.capacity.saturating_sub(self.tree.used());
+        if wanted > now && wanted - now > free {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(())
+    }
+}
+
+impl Disk for FaultyDisk {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
+        let state = &mut *self.state.lock();
+        if mode != OpenMode::CreateNew {
+            state.call(Call::Open, path)?;
+            let node = state.tree.find_file(path)?;
+            return Ok(self.open_file(state, path, node, mode == OpenMode::Write));
+        }
+        state.call(Call::Create, path)?;
+        let (dir, name) = state.tree.parent(path)?;
+        if state.tree.find(path).is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let node = state.tree.new_file();
+        state.tree.change(vec![(dir, name, Some(node))]);
+        Ok(self.open_file(state, path, node, true))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.call(Call::CreateDir, path)?;
+        state.tree.create_dir(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.call(Call::Rename, to)?;
+        let node = state.tree.find(from)?;
+        let (from_dir, from_name) = state.tree.parent(from)?;
+        let (to_dir, to_name) = state.tree.parent(to)?;
+        let replaced = state.tree.find(to).ok();
+        if replaced == Some(node) {
+            return Ok(());
+        }
+        if replaced.is_some_and(|there| state.tree.is_dir(there)) {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        state.tree.change(vec![(from_dir, from_name, None), (to_dir, to_name, Some(node))]);
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.call(Call::Remove, path)?;
+        state.tree.find_file(path)?;
+        let (dir, name) = state.tree.parent(path)?;
+        state.tree.change(vec![(dir, name, None)]);
+        Ok(())
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        let mut state = self.state.lock();
+        state.call(Call::List, path)?;
+        let dir = state.tree.find_dir(path)?;
+        Ok(state.tree.entries(dir))
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.call(Call::SyncDir, path)?;
+        let dir = state.tree.find_dir(path)?;
+        if !state.is_lying {
+            state.tree.sync(dir);
+        }
+        Ok(())
+    }
+
+    fn file_id(&self, path: &Path) -> io::Result<FileId> {
+        let mut state = self.state.lock();
+        state.call(Call::Open, path)?;
+        Ok(FileId { device: 1, inode: state.tree.find(path)?.inode() })
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        let state = &mut *self.state.lock();
+        let node = if let Ok(node) = state.tree.find_file(path) {
+            state.call(Call::Open, path)?;
+            node
+        } else {
+            state.call(Call::Create, path)?;
+            let (dir, name) = state.tree.parent(path)?;
+            let node = state.tree.new_file();
+            state.tree.change(vec![(dir, name, Some(node))]);
+            node
+        };
+        if state.locks.contains(&node) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        state.locks.push(node);
+        Ok(Box::new(FaultyLock { disk: self.clone(), node, process: state.process }))
+    }
+
+    fn space(&self, path: &Path) -> io::Result<Space> {
+        let mut state = self.state.lock();
+        state.call(Call::Open, path)?;
+        state.tree.find_dir(path)?;
+        let total = state.capacity;
+        Ok(Space { total, free: total.saturating_sub(state.tree.used()) })
+    }
+}
+
+#[derive(Debug)]
+struct FaultyFile {
+    disk: FaultyDisk,
+    path: PathBuf,
+    node: NodeId,
+    process: u64,
+    is_writable: bool,
+}
+
+impl FaultyFile {
+    /// Runs a call on the file's content, if the process still lives and the disk lets it.
+    fn call<R>(&self, call: Call, act: impl FnOnce(&mut State) -> io::Result<R>) -> io::Result<R> {
+        let mut state = self.disk.state.lock();
+        if state.process != self.process {
+            return Err(io::Error::other("opened before a restart"));
+        }
+        state.call(call, &self.path)?;
+        if matches!(call, Call::Write | Call::Resize) && !self.is_writable {
+            return Err(rustix::io::Errno::BADF.into());
+        }
+        act(&mut state)
+    }
+}
+
+impl DiskFile for FaultyFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.call(Call::Read, |state| {
+            state.tree.file(self.node)?.read(buffer, offset).ok_or(rustix::io::Errno::IO.into())
+        })
+    }
+
+    fn read_cached_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.call(Call::Read, |state| {
+            let file = state.tree.file(self.node)?;
+            if !file.is_cached(offset, buffer.len()) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            file.read(buffer, offset).ok_or(rustix::io::Errno::IO.into())
+        })
+    }
+
+    fn write_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(buffers.iter().map(|buffer| buffer.len()).sum());
+        for buffer in buffers {
+            bytes.extend_from_slice(buffer);
+        }
+        self.call(Call::Write, |state| {
+            state.reserve(self.node, offset.saturating_add(bytes.len() as u64))?;
+            if !bytes.is_empty() {
+                state.tree.file(self.node)?.write(offset, bytes);
+            }
+            Ok(())
+        })
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let result = self.call(Call::Sync, |state| {
+            if !state.is_lying {
+                state.tree.file(self.node)?.sync();
+            }
+            Ok(())
+        });
+        let state = &mut *self.disk.state.lock();
+        if result.is_err() && !state.is_off && state.process == self.process {
+            state.tree.file(self.node)?.sync_failed(&mut state.rng);
+        }
+        result
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.call(Call::Resize, |state| {
+            state.reserve(self.node, length)?;
+            let file = state.tree.file(self.node)?;
+            if length > file.live.length {
+                file.set_length(length);
+            }
+            Ok(())
+        })
+    }
+
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        self.call(Call::Resize, |state| {
+            state.reserve(self.node, length)?;
+            state.tree.file(self.node)?.set_length(length);
+            Ok(())
+        })
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.call(Call::Open, |state| Ok(state.tree.file(self.node)?.live.length))
+    }
+
+    fn write_back(&self, _offset: u64, _length: u64) {}
+
+    fn evict(&self, offset: u64, length: u64) {
+        // A hint: nobody hears of a failure.
+        let _ = self.call(Call::Open, |state| {
+            state.tree.file(self.node)?.evict(offset, length);
+            Ok(())
+        });
+    }
+}
+
+impl Drop for FaultyFile {
+    fn drop(&mut self) {
+        let mut state = self.disk.state.lock();
+        if state.process == self.process {
+            state.tree.release(self.node);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct FaultyLock {
+    disk: FaultyDisk,
+    node: NodeId,
+    process: u64,
+}
+
+impl Drop for FaultyLock {
+    fn drop(&mut self) {
+        let mut state = self.disk.state.lock();
+        if state.process == self.process {
+            state.locks.retain(|node| *node != self.node);
+        }
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood, 2014): small, seeded, and all that a disk's bad luck needs.
+#[derive(Debug, Clone)]
+struct SplitMix(u64);
+
+impl SplitMix {
+    const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number from 0 up to `bound`, which is excluded.
+    const fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn index(&mut self, bound: usize) -> usize {
+        usize::try_from(self.below(bound as u64)).expect("below a usize")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,324 @@
+//! The index on disk: an LSM tree without a journal, for the log is the journal.
+//!
+//! The log's sequence is the tree's own. Every flush also writes a *mark*, an entry under a key of
+//! ours that holds the last applied sequence: the tree's highest sequence alone would fall when a
+//! compaction drops the tombstone that had it. Flush and compaction run when their caller runs
+//! them, on the caller's thread.
+//!
+//! A snapshot is the pair of a sequence and the tree's files and memtables at that moment. A flush
+//! and a compaction drop superseded entries, so a pair must be taken wholly before or wholly after
+//! a memtable is sealed: `sealing` sees to it, and to batches being sealed whole.
+//!
+//! Damaged files give [`IndexError`]. The tree has asserts and `expect`s in its paths, so every call
+//! goes through `catch_unwind`; after a caught panic the index stays broken until it is rebuilt.
+
+use std::fs;
+use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bytes::Bytes;
+use lsm_tree::{
+    AbstractTree, AnyTree, Cache, Config, DescriptorTable, Guard, IterGuardImpl, SeqNo, SequenceNumberCounter,
+};
+use parking_lot::{Mutex, RwLock};
+
+use sherd_core::id::Sequence;
+
+use super::{Change, Index, IndexError, Pair, Progress, entry_bytes};
+
+/// The key of the mark, behind every table prefix (the first byte 0xff is refused in other keys).
+const MARK: &[u8] = &[0xff];
+/// The file that names the tree's current version, and the checksum of that version's file.
+const CURRENT: &str = "current";
+/// What stands between a sequence and the tree's own number for it. The tree numbers its versions
+/// (one for each flush and compaction) in the same space as entries, and a snapshot sees a version
+/// only if its number is lower: so versions get the numbers below, and entries those from here on.
+const SEQUENCE_BASE: SeqNo = 1 << 32;
+/// The tree reserves the highest bit.
+const SEQUENCE_MAX: SeqNo = (1 << 63) - 1 - SEQUENCE_BASE;
+/// Steps of one [`Index::compact`]: enough to empty all levels once, and an end in any case.
+const COMPACT_STEPS_MAX: u32 = 16;
+/// Bytes of one table on disk: small enough that one compaction step is short.
+const TABLE_BYTES: u64 = 16 << 20;
+
+/// What all indexes of a process share: cached blocks and open files.
+#[derive(Clone)]
+pub struct IndexCache {
+    blocks: Arc<Cache>,
+    descriptors: Arc<DescriptorTable>,
+}
+
+impl IndexCache {
+    /// Makes a cache of `bytes` of blocks and `files` open files.
+    pub fn new(bytes: u64, files: usize) -> Self {
+        Self {
+            blocks: Arc::new(Cache::with_capacity_bytes(bytes)),
+            descriptors: Arc::new(DescriptorTable::new(files)),
+        }
+    }
+}
+
+impl std::fmt::Debug for IndexCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("IndexCache")
+    }
+}
+
+/// An index in a directory.
+pub struct LsmIndex {
+    tree: AnyTree,
+    /// Numbers the tree's versions; set back before each, so that it never reaches the entries.
+    versions: SequenceNumberCounter,
+    progress: Mutex<Progress>,
+    /// Held shared while a batch is applied or a snapshot is taken, alone while a memtable is sealed.
+    sealing: RwLock<()>,
+    pending_bytes: AtomicU64,
+    is_broken: AtomicBool,
+}
+
+impl std::fmt::Debug for LsmIndex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LsmIndex").field("progress", &*self.progress.lock()).finish_non_exhaustive()
+    }
+}
+
+impl LsmIndex {
+    /// Opens the index in a directory, or makes a new one when the directory is missing or empty.
+    ///
+    /// Only one value may be open on a directory at a time; the volume's lock sees to it.
+    ///
+    /// # Errors
+    /// [`IndexError`] when files are damaged or missing. Then [`LsmIndex::remove`] and a rebuild
+    /// from the log bring it back.
+    pub fn open(directory: &Path, cache: &IndexCache) -> Result<Self, IndexError> {
+        let is_new = match fs::read_dir(directory) {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+            Err(error) => return Err(damaged("list", &error)),
+        };
+        if !is_new {
+            check_version(directory)?;
+        }
+        let versions = SequenceNumberCounter::default();
+        let tree = guarded(|| {
+            Config::new(directory, versions.clone(), SequenceNumberCounter::default())
+                .use_cache(Arc::clone(&cache.blocks))
+                .use_descriptor_table(Some(Arc::clone(&cache.descriptors)))
+                .open()
+        })?;
+        let mark = guarded(|| tree.get(MARK, SeqNo::MAX))?;
+        let persisted = match mark {
+            Some(value) => {
+                let bytes = <[u8; 8]>::try_from(&*value)
+                    .map_err(|_| IndexError { what: "the mark is not a sequence".to_owned() })?;
+                Some(Sequence(u64::from_le_bytes(bytes)))
+            }
+            None if guarded(|| Ok(tree.table_count()))? > 0 => {
+                return Err(IndexError { what: "tables without a mark".to_owned() });
+            }
+            None => None,
+        };
+        Ok(Self {
+            tree,
+            versions,
+            progress: Mutex::new(Progress::opened_at(persisted)),
+            sealing: RwLock::new(()),
+            pending_bytes: AtomicU64::new(0),
+            is_broken: AtomicBool::new(false),
+        })
+    }
+
+    /// Removes the index in a directory with all its files, so that the next open makes a new one.
+    ///
+    /// # Errors
+    /// [`IndexError`] when the files cannot be removed.
+    pub fn remove(directory: &Path) -> Result<(), IndexError> {
+        match fs::remove_dir_all(directory) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(damaged("remove", &error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs a call into the tree, unless an earlier one panicked.
+    fn call<R>(&self, call: impl FnOnce() -> lsm_tree::Result<R>) -> Result<R, IndexError> {
+        if self.is_broken.load(Ordering::Acquire) {
+            return Err(IndexError { what: "broken by an earlier failure".to_owned() });
+        }
+        let mut is_caught = true;
+        let result = guarded(|| {
+            let result = call();
+            is_caught = false;
+            result
+        });
+        if is_caught {
+            self.is_broken.store(true, Ordering::Release);
+        }
+        result
+    }
+
+    /// Seals what was applied, with the mark behind it. Returns its last sequence and how many
+    /// bytes are sealed; `None` when a flush would bring nothing.
+    fn seal(&self) -> Result<Option<(Sequence, u64)>, IndexError> {
+        let _alone = self.sealing.write();
+        let progress = *self.progress.lock();
+        let Some(sequence) = progress.last_applied() else { return Ok(None) };
+        if progress.persisted() == Some(sequence) {
+            return Ok(None);
+        }
+        self.call(|| {
+            self.tree.insert(MARK, sequence.0.to_le_bytes(), number(sequence));
+            self.tree.rotate_memtable();
+            Ok(())
+        })?;
+        Ok(Some((sequence, self.pending_bytes.load(Ordering::Acquire))))
+    }
+}
+
+/// Turns the tree's panics and errors into ours.
+fn guarded<R>(call: impl FnOnce() -> lsm_tree::Result<R>) -> Result<R, IndexError> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(IndexError { what: format!("{error:?}") }),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+            Err(IndexError { what: format!("the tree panicked: {text}") })
+        }
+    }
+}
+
+fn damaged(what: &str, error: &std::io::Error) -> IndexError {
+    IndexError { what: format!("{what}: {error}") }
+}
+
+/// The tree's number for a sequence.
+const fn number(sequence: Sequence) -> SeqNo {
+    SEQUENCE_BASE + sequence.0
+}
+
+/// Verifies the file that lists the tree's tables against the checksum stored beside its name,
+/// which the tree itself writes and does not check: a flipped bit there would name other tables.
+fn check_version(directory: &Path) -> Result<(), IndexError> {
+    let current = fs::read(directory.join(CURRENT)).map_err(|error| damaged(CURRENT, &error))?;
+    let wrong = || IndexError { what: "the current version is damaged".to_owned() };
+    let (id, rest) = current.split_first_chunk::<8>().ok_or_else(wrong)?;
+    let (checksum, _kind) = rest.split_first_chunk::<16>().ok_or_else(wrong)?;
+    let name = format!("v{}", u64::from_le_bytes(*id));
+    let version = fs::read(directory.join(&name)).map_err(|error| damaged(&name, &error))?;
+    if xxhash_rust::xxh3::xxh3_128(&version) != u128::from_le_bytes(*checksum) {
+        return Err(wrong());
+    }
+    Ok(())
+}
+
+impl Index for LsmIndex {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
+        // The newest entry is right under every flush and compaction, whatever they drop.
+        Ok(self.call(|| self.tree.get(key, SeqNo::MAX))?.map(Bytes::from))
+    }
+
+    fn scan<'a>(
+        &'a self,
+        from: &[u8],
+        to: Option<&[u8]>,
+    ) -> Box<dyn Iterator<Item = Result<Pair, IndexError>> + 'a> {
+        let to = to.map_or(MARK, |to| to.min(MARK));
+        if from >= to {
+            return Box::new(std::iter::empty());
+        }
+        let range = (Bound::Included(from), Bound::Excluded(to));
+        let entries = {
+            let _no_sealing = self.sealing.read();
+            let snapshot = self.progress.lock().last_applied().map_or(SEQUENCE_BASE, |last| number(last) + 1);
+            self.call(|| Ok(self.tree.range::<&[u8], _>(range, snapshot, None)))
+        };
+        match entries {
+            Ok(entries) => Box::new(Scan { index: self, entries: Some(entries) }),
+            Err(error) => Box::new(std::iter::once(Err(error))),
+        }
+    }
+
+    fn apply(&self, changes: Vec<Change>, sequence: Sequence) -> Result<(), IndexError> {
+        if sequence.0 > SEQUENCE_MAX {
+            return Err(IndexError { what: "the sequence is too high".to_owned() });
+        }
+        let reserved = |change: &Change| change.key().first() >= MARK.first();
+        if changes.iter().any(reserved) {
+            return Err(IndexError { what: "keys from 0xff on are reserved".to_owned() });
+        }
+        let _no_sealing = self.sealing.read();
+        if !self.progress.lock().begin(sequence)? {
+            return Ok(());
+        }
+        let bytes = changes.iter().map(entry_bytes).sum();
+        // One key may change twice in a batch. The memtable holds one entry for a key and a
+        // sequence, and the last insertion replaces it together with its kind.
+        self.call(|| {
+            for change in changes {
+                match change {
+                    Change::Put { key, value } => self.tree.insert(key, value, number(sequence)),
+                    Change::Remove { key } => self.tree.remove(key, number(sequence)),
+                };
+            }
+            Ok(())
+        })?;
+        self.pending_bytes.fetch_add(bytes, Ordering::AcqRel);
+        self.progress.lock().applied(sequence);
+        Ok(())
+    }
+
+    fn persisted(&self) -> Option<Sequence> {
+        self.progress.lock().persisted()
+    }
+
+    fn pending_bytes(&self) -> u64 {
+        self.pending_bytes.load(Ordering::Acquire)
+    }
+
+    fn flush(&self) -> Result<(), IndexError> {
+        // One flush at a time, from the sealing on: so the sealed sequence is the flushed one.
+        let lock = self.call(|| Ok(self.tree.get_flush_lock()))?;
+        let Some((sequence, bytes)) = self.seal()? else { return Ok(()) };
+        self.versions.set(0);
+        self.call(|| self.tree.flush(&lock, SeqNo::MAX))?;
+        self.progress.lock().flushed(sequence);
+        self.pending_bytes.fetch_sub(bytes, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn compact(&self) -> Result<(), IndexError> {
+        let strategy = Arc::new(lsm_tree::compaction::Leveled::default().with_table_target_size(TABLE_BYTES));
+        for _ in 0..COMPACT_STEPS_MAX {
+            let before = self.call(|| Ok(self.tree.current_version().id()))?;
+            // Scans that are being made see the tables before or the sequence after: wait for them.
+            drop(self.sealing.write());
+            self.versions.set(0);
+            self.call(|| self.tree.compact(Arc::clone(&strategy) as Arc<_>, SeqNo::MAX))?;
+            if self.call(|| Ok(self.tree.current_version().id()))? == before {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Scan<'a> {
+    index: &'a LsmIndex,
+    entries: Option<Box<dyn DoubleEndedIterator<Item = IterGuardImpl> + Send + 'static>>,
+}
+
+impl Iterator for Scan<'_> {
+    type Item = Result<Pair, IndexError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let entries = self.entries.as_mut()?;
+        let next = self.index.call(|| entries.next().map(Guard::into_inner).transpose());
+        if !matches!(next, Ok(Some(_))) {
+            self.entries = None;
+        }
+        next.transpose().map(|pair| pair.map(|(key, value)| (Bytes::from(key), Bytes::from(value))))
+    }
+}
