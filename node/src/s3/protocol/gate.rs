@@ -48,3 +48,29 @@ pub(super) fn service(s3: impl S3, limits: &Limits) -> S3Service {
     builder.set_access(CameThrough);
     builder.build()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use s3s::{Body, S3Request, S3Response};
+
+    struct Open;
+
+    #[async_trait::async_trait]
+    impl S3 for Open {
+        async fn list_buckets(
+            &self,
+            _request: S3Request<s3s::dto::ListBucketsInput>,
+        ) -> S3Result<S3Response<s3s::dto::ListBucketsOutput>> {
+            Ok(S3Response::new(s3s::dto::ListBucketsOutput::default()))
+        }
+    }
+
+    #[tokio::test]
+    async fn s3s_serves_nobody_who_did_not_come_through_the_layer() {
+        let service = service(Open, &Limits::default());
+        let request = http::Request::get("/").header("host", "h").body(Body::empty()).expect("a request");
+        let answer = service.call(request).await.expect("an answer");
+        assert_eq!(answer.status(), 403);
+    }
+}

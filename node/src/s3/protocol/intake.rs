@@ -99,6 +99,7 @@ impl Inner {
         if let Some(rewritten) = rewritten {
             parts.uri = rewritten;
         }
+        (self.adapter.before)(&mut parts);
         let context = RequestContext {
             request_id,
             caller,

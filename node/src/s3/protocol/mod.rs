@@ -103,6 +103,22 @@ pub struct Config {
     pub limits: Limits,
 }
 
+/// What operations may want done around s3s, where s3s stands between them and the request.
+#[derive(Debug, Clone, Copy)]
+pub struct Adapter {
+    /// Changes the head that s3s is shown; the request is authenticated and its body described.
+    pub before: fn(&mut http::request::Parts),
+    /// Takes off an error's headers what belongs into its document: element names and texts.
+    pub error_details: fn(&mut http::HeaderMap) -> Vec<(String, String)>,
+}
+
+impl Default for Adapter {
+    /// Changes nothing.
+    fn default() -> Self {
+        Self { before: |_| {}, error_details: |_| Vec::new() }
+    }
+}
+
 /// The layer. Cheap to clone; one for all connections.
 #[derive(Clone)]
 pub struct Protocol {
@@ -116,6 +132,7 @@ struct Inner {
     patience: Patience,
     verifier: Verifier,
     service: S3Service,
+    adapter: Adapter,
     request_number: AtomicU64,
 }
 
@@ -133,6 +150,17 @@ impl Protocol {
         clock: Arc<dyn Clock>,
         s3: impl S3,
     ) -> Self {
+        Self::with_adapter(config, credentials, clock, s3, Adapter::default())
+    }
+
+    /// Builds the layer over operations that want something done around s3s.
+    pub fn with_adapter(
+        config: Config,
+        credentials: Arc<dyn Credentials>,
+        clock: Arc<dyn Clock>,
+        s3: impl S3,
+        adapter: Adapter,
+    ) -> Self {
         let Config { region, domains, host_id, request_id_seed, limits } = config;
         let visible: String = host_id.chars().filter(char::is_ascii_graphic).collect();
         let inner = Inner {
@@ -141,6 +169,7 @@ impl Protocol {
             patience: Patience { idle: limits.body_idle, whole: limits.body_whole },
             verifier: Verifier::new(&region, credentials, clock),
             service: gate::service(s3, &limits),
+            adapter,
             request_number: AtomicU64::new(request_id_seed),
             limits,
         };
@@ -198,7 +227,8 @@ impl Inner {
         }
         match answer {
             Ok(mut response) => {
-                let code = asked.complete(&mut response);
+                let details = (self.adapter.error_details)(response.headers_mut());
+                let code = asked.complete(&mut response, &details);
                 let status = response.status();
                 if status.is_server_error() {
                     tracing::warn!(status = status.as_u16(), code = code.as_deref(), "request failed");

@@ -51,8 +51,13 @@ impl Asked<'_> {
     }
 
     /// Completes an answer of s3s. An operation that wants another status than s3s gives (a HEAD of
-    /// a range is 206) puts it into its response's extensions as a `StatusCode`. Returns the error's code, when it is one.
-    pub(super) fn complete(&self, response: &mut Response<Body>) -> Option<String> {
+    /// a range is 206) puts it into its response's extensions as a `StatusCode`. `details` are elements that belong
+    /// to an error. Returns the error's code, when it is one.
+    pub(super) fn complete(
+        &self,
+        response: &mut Response<Body>,
+        details: &[(String, String)],
+    ) -> Option<String> {
         let mut code = None;
         // Most operations of s3s drop the status that theirs gave; it comes beside the answer.
         if let Some(status) = response.extensions_mut().remove::<StatusCode>() {
@@ -62,7 +67,7 @@ impl Asked<'_> {
         let document = response.body().bytes();
         if status.is_client_error() || status.is_server_error() {
             if let Some(document) = document.as_deref().and_then(ErrorDocument::parse) {
-                *response.body_mut() = Body::from(self.rewrite(&document));
+                *response.body_mut() = Body::from(self.rewrite(&document, details));
                 code = Some(document.code);
             }
         } else if response.headers().get(CONTENT_TYPE) == Some(&APPLICATION_XML)
@@ -76,11 +81,14 @@ impl Asked<'_> {
     }
 
     /// s3s' document with what it lacks.
-    fn rewrite(&self, document: &ErrorDocument) -> String {
+    fn rewrite(&self, document: &ErrorDocument, details: &[(String, String)]) -> String {
         let mut xml = String::with_capacity(512);
         xml.push_str(&document.start);
         if !document.has_message {
             element(&mut xml, "Message", message_of(&document.code).unwrap_or(&document.code));
+        }
+        for (name, text) in details {
+            element(&mut xml, name, text);
         }
         self.close(&mut xml);
         xml
@@ -214,7 +222,7 @@ mod tests {
     #[test]
     fn errors_of_s3s_get_what_they_lack() {
         let mut response = answer(404, "<?xml version=\"1.0\"?><Error><Code>NoSuchKey</Code></Error>");
-        assert_eq!(asked(false).complete(&mut response).as_deref(), Some("NoSuchKey"));
+        assert_eq!(asked(false).complete(&mut response, &[]).as_deref(), Some("NoSuchKey"));
         assert_eq!(
             text(&response),
             "<?xml version=\"1.0\"?><Error><Code>NoSuchKey</Code>\
@@ -229,23 +237,26 @@ mod tests {
     #[test]
     fn messages_of_s3s_stay() {
         let mut response = answer(400, "<Error><Code>Own</Code><Message>m</Message></Error>");
-        asked(false).complete(&mut response);
-        assert!(text(&response).starts_with("<Error><Code>Own</Code><Message>m</Message><Resource>"));
+        let details = [("Condition".to_owned(), "If-<Match>".to_owned())];
+        asked(false).complete(&mut response, &details);
+        let expected =
+            "<Error><Code>Own</Code><Message>m</Message><Condition>If-&lt;Match&gt;</Condition><Resource>";
+        assert!(text(&response).starts_with(expected));
     }
 
     #[test]
     fn heads_and_unmodified_answers_have_no_body() {
         let mut head = answer(404, "<Error><Code>NoSuchKey</Code></Error>");
-        assert_eq!(asked(true).complete(&mut head).as_deref(), Some("NoSuchKey"));
+        assert_eq!(asked(true).complete(&mut head, &[]).as_deref(), Some("NoSuchKey"));
         assert!(head.body().is_end_stream());
         let mut unmodified = answer(304, "<Error><Code>NotModified</Code></Error>");
-        asked(false).complete(&mut unmodified);
+        asked(false).complete(&mut unmodified, &[]);
         assert!(unmodified.body().is_end_stream());
         assert!(!unmodified.headers().contains_key(CONTENT_LENGTH));
         assert!(!unmodified.headers().contains_key(CONTENT_TYPE));
         let mut found = answer(200, "");
         found.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(7));
-        asked(true).complete(&mut found);
+        asked(true).complete(&mut found, &[]);
         assert_eq!(found.headers()[CONTENT_LENGTH], "7", "a HEAD says how long the object is");
     }
 
@@ -253,10 +264,10 @@ mod tests {
     fn control_characters_in_documents_are_references() {
         let mut response = answer(200, "<Key>a\rb\u{1}\tc\n</Key>");
         response.headers_mut().insert(CONTENT_TYPE, APPLICATION_XML);
-        asked(false).complete(&mut response);
+        asked(false).complete(&mut response, &[]);
         assert_eq!(text(&response), "<Key>a&#xD;b&#x1;\tc\n</Key>");
         let mut object = answer(200, "a\rb");
-        asked(false).complete(&mut object);
+        asked(false).complete(&mut object, &[]);
         assert_eq!(text(&object), "a\rb", "an object's bytes are its own");
     }
 
@@ -264,18 +275,18 @@ mod tests {
     fn a_status_beside_the_answer_is_the_status() {
         let mut response = answer(200, "");
         response.extensions_mut().insert(StatusCode::PARTIAL_CONTENT);
-        asked(true).complete(&mut response);
+        asked(true).complete(&mut response, &[]);
         assert_eq!(response.status(), StatusCode::PARTIAL_CONTENT);
     }
 
     #[test]
     fn overload_says_when_to_come_back() {
         let mut response = answer(503, "<Error><Code>SlowDown</Code></Error>");
-        asked(false).complete(&mut response);
+        asked(false).complete(&mut response, &[]);
         assert_eq!(response.headers()[RETRY_AFTER], "1");
         let mut response = answer(503, "");
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(9));
-        asked(false).complete(&mut response);
+        asked(false).complete(&mut response, &[]);
         assert_eq!(response.headers()[RETRY_AFTER], "9");
     }
 
