@@ -114,14 +114,13 @@ async fn a_delete_removes_only_what_it_names() {
 }
 
 /// Runs the puts at once and returns the bodies of those that succeeded; all others must have
-/// failed by their condition.
-async fn race(puts: impl Iterator<Item = PutObjectFluentBuilder>) -> Vec<String> {
+/// failed by their condition. No two bodies of all rounds are the same, nor are their entity tags.
+async fn race(round: usize, put: impl Fn() -> PutObjectFluentBuilder) -> Vec<String> {
     let mut tasks = tokio::task::JoinSet::new();
-    for (writer, put) in puts.enumerate() {
-        tasks.spawn(async move {
-            let body = format!("writer {writer}");
-            (put.body(ByteStream::from(body.clone().into_bytes())).send().await, body)
-        });
+    for writer in 0..WRITERS {
+        let body = format!("round {round}, writer {writer}");
+        let put = put().body(ByteStream::from(body.clone().into_bytes()));
+        tasks.spawn(async move { (put.send().await, body) });
     }
     let mut winners = Vec::new();
     while let Some(done) = tasks.join_next().await {
@@ -140,8 +139,8 @@ async fn exactly_one_of_many_creates_a_key() {
     let (_node, client) = a_bucket().await;
     for round in 0..8 {
         let key = format!("k{round}");
-        let winners =
-            race((0..WRITERS).map(|_| client.put_object().bucket(BUCKET).key(&key).if_none_match("*"))).await;
+        let put = || client.put_object().bucket(BUCKET).key(&key).if_none_match("*");
+        let winners = race(round, put).await;
         assert_eq!(winners.len(), 1, "{winners:?}");
         assert_eq!(Some(get(&client, &key).await), winners.into_iter().next().map(String::into_bytes));
     }
@@ -151,9 +150,8 @@ async fn exactly_one_of_many_creates_a_key() {
 async fn exactly_one_of_many_replaces_a_version() {
     let (_node, client) = a_bucket().await;
     let mut etag = put(&client, "k", "start").await;
-    for _ in 0..8 {
-        let winners =
-            race((0..WRITERS).map(|_| client.put_object().bucket(BUCKET).key("k").if_match(&etag))).await;
+    for round in 0..8 {
+        let winners = race(round, || client.put_object().bucket(BUCKET).key("k").if_match(&etag)).await;
         assert_eq!(winners.len(), 1, "{winners:?}");
         let object = client.get_object().bucket(BUCKET).key("k").send().await.unwrap();
         object.e_tag().expect("an entity tag").clone_into(&mut etag);

@@ -15,7 +15,6 @@ async fn an_object_comes_back_as_it_was_put() {
         assert_eq!(object.e_tag(), Some(etag.as_str()));
         assert_eq!(object.content_length(), Some(i64::try_from(len).unwrap()));
         assert_eq!(object.accept_ranges(), Some("bytes"));
-        assert_eq!(object.content_type(), Some("binary/octet-stream"));
         assert!(object.last_modified().is_some());
         assert_eq!(object.body.collect().await.unwrap().to_vec(), body);
     }
@@ -57,6 +56,17 @@ async fn headers_and_metadata_come_back() {
     let metadata = head.metadata().unwrap();
     assert_eq!(metadata.get("colour").map(String::as_str), Some("Blue"));
     assert_eq!(metadata.get("empty").map(String::as_str), Some(""));
+}
+
+#[tokio::test]
+async fn an_object_without_a_content_type_gets_the_default() {
+    let (_node, client) = a_bucket().await;
+    let put = client.put_object().bucket(BUCKET).key("k").customize().mutate_request(|request| {
+        request.headers_mut().remove("content-type");
+    });
+    put.send().await.unwrap();
+    let head = client.head_object().bucket(BUCKET).key("k").send().await.unwrap();
+    assert_eq!(head.content_type(), Some("binary/octet-stream"));
 }
 
 #[tokio::test]
