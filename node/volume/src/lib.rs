@@ -17,6 +17,8 @@
 //! To read: `format` (the bytes), `log` (writing, reading, replaying them), `table` and `apply`
 //! (what they mean), `judge` and `control` (what is asked), `volume` (the step), `open`.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod apply;
 mod control;
 mod durable;

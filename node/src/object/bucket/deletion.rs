@@ -11,7 +11,7 @@ use sherd_core::id::{BucketId, ChangeId, Epoch, ObjectKey, RegisterKey};
 use sherd_core::record::{BucketPhase, State, Value};
 use sherd_core::register::quorum::{Lives, Order, Reply};
 use sherd_core::register::seal::{DeletionDecision, Remains, RowFate, SetAnswers, decide_deletion, row_fate};
-use sherd_volume::reader::{ListScan, Listed, ScannedRow};
+use sherd_volume::list::{ListScan, Listed, ScannedRow};
 use sherd_volume::request::{Answer, Control};
 
 use super::living;
@@ -158,7 +158,7 @@ async fn remains(
         bucket,
         epoch,
         prefix: bytes::Bytes::new(),
-        after: None,
+        from: bytes::Bytes::new(),
         delimiter: None,
         limit: PAGE,
         deletion: Some(deletion),
@@ -178,7 +178,7 @@ async fn remains(
             }
         }
         match page.next {
-            Some(next) if !remains.live && unsettled.len() < SETTLE_MAX => scan.after = Some(next),
+            Some(next) if !remains.live && unsettled.len() < SETTLE_MAX => scan.from = next,
             Some(_) | None => return Some((from, remains, unsettled)),
         }
     }

@@ -1,3 +1,5 @@
+//! What every index promises, run on each.
+
 use std::path::Path;
 use std::sync::Arc;
 

@@ -38,6 +38,7 @@ struct SyncState {
     /// The last sync that ended; all up to it succeeded, unless one failed.
     ended: u64,
     has_failed: bool,
+    waiting: u64,
 }
 
 impl Directories {
@@ -67,6 +68,8 @@ impl Directories {
         let is_made = &mut *self.is_made.lock();
         let is_made = &mut is_made[usize::from(directory)];
         if !*is_made {
+            // Where the volume was taken away, nothing may be made in its place on what is below.
+            self.disk.file_id(&self.root)?;
             self.disk.create_dir(&self.path(directory))?;
             self.disk.sync_dir(&self.root)?;
             *is_made = true;
@@ -81,7 +84,9 @@ impl Directories {
         // A sync that runs may have passed our name already: the next one counts.
         let wanted = state.begun + 1;
         while state.ended < wanted && state.is_running {
+            state.waiting += 1;
             sync.ended.wait(&mut state);
+            state.waiting -= 1;
         }
         if state.has_failed {
             return Err(io::Error::other("an earlier directory sync failed"));
@@ -101,5 +106,78 @@ impl Directories {
         drop(state);
         sync.ended.notify_all();
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::faulty::FaultyDisk;
+    use crate::disk::{DiskFile, Entry, FileId, OpenMode, Space};
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// A disk whose first directory sync lasts until the test lets it go on.
+    #[derive(Debug)]
+    struct SlowSync {
+        disk: FaultyDisk,
+        begun: Barrier,
+        go_on: Barrier,
+        syncs: AtomicU64,
+    }
+
+    impl Disk for SlowSync {
+        fn sync_dir(&self, path: &Path) -> io::Result<()> {
+            if self.syncs.fetch_add(1, Ordering::SeqCst) == 0 {
+                self.begun.wait();
+                self.go_on.wait();
+            }
+            self.disk.sync_dir(path)
+        }
+        fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
+            self.disk.open(path, mode)
+        }
+        fn create_dir(&self, path: &Path) -> io::Result<()> {
+            self.disk.create_dir(path)
+        }
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            self.disk.rename(from, to)
+        }
+        fn remove(&self, path: &Path) -> io::Result<()> {
+            self.disk.remove(path)
+        }
+        fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+            self.disk.list(path)
+        }
+        fn file_id(&self, path: &Path) -> io::Result<FileId> {
+            self.disk.file_id(path)
+        }
+        fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + std::marker::Sync>> {
+            self.disk.lock(path)
+        }
+        fn space(&self, path: &Path) -> io::Result<Space> {
+            self.disk.space(path)
+        }
+    }
+
+    #[test]
+    fn who_comes_while_a_sync_runs_shares_the_next_one() {
+        let disk = FaultyDisk::new(1);
+        disk.create_dir(Path::new("/shards/00")).unwrap();
+        let (begun, go_on) = (Barrier::new(2), Barrier::new(2));
+        let slow = Arc::new(SlowSync { disk, begun, go_on, syncs: AtomicU64::new(0) });
+        let directories = Directories::new(Arc::clone(&slow) as Arc<dyn Disk>, PathBuf::from("/shards"));
+        std::thread::scope(|scope| {
+            scope.spawn(|| directories.sync(0).unwrap());
+            slow.begun.wait();
+            for _ in 0..7 {
+                scope.spawn(|| directories.sync(0).unwrap());
+            }
+            while directories.syncs[0].state.lock().waiting < 7 {
+                std::thread::yield_now();
+            }
+            slow.go_on.wait();
+        });
+        assert_eq!(slow.syncs.load(Ordering::SeqCst), 2);
     }
 }

@@ -176,7 +176,12 @@ pub fn decode_header(page: &Bytes) -> Result<StoredHeader, DecodeError> {
         stripe_unit,
         shard_bytes,
     };
-    Ok(StoredHeader { cluster, shard })
+    let stored = StoredHeader { cluster, shard };
+    // One header has one form: what is not named is zeros.
+    if encode_header(&stored) != page {
+        return Err(DecodeError::Invalid { field: "shard file header zeros" });
+    }
+    Ok(stored)
 }
 
 /// Encodes the table and the footer behind it.

@@ -23,6 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use rustix::io::Errno;
 
 use sherd_core::id::{ClusterId, DataId, ShardId};
 
@@ -97,7 +98,7 @@ impl ShardFiles {
         self.shared.open.forget(shard);
         match result {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(Error::Failed { reason: format!("remove shard file {}: {error}", Named(shard)) })
+                Err(self.shared.fail(format!("remove shard file {}: {error}", Named(shard))))
             }
             _ => Ok(()),
         }
@@ -113,9 +114,7 @@ impl ShardFiles {
         let entries = match self.shared.disk.list(&path) {
             Ok(entries) => entries,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => {
-                return Err(Error::Failed { reason: format!("list {}: {error}", path.display()) });
-            }
+            Err(error) => return Err(self.shared.fail(format!("list {}: {error}", path.display()))),
         };
         let mut shards = Vec::new();
         for entry in entries.iter().filter(|entry| !entry.is_dir) {
@@ -156,6 +155,11 @@ impl Shared {
             None => Ok(()),
         }
     }
+}
+
+/// Whether the process, not the volume, is at fault: it has too many files open.
+fn is_out_of_files(error: &std::io::Error) -> bool {
+    [Errno::MFILE, Errno::NFILE].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 /// A shard as its file is named.

@@ -17,7 +17,7 @@ use sherd_core::limits::HASH_BLOCK_BYTES;
 use super::format::{
     FOOTER_BYTES, HASH_BYTES, HEADER_BYTES, Layout, SHARD_BYTES_MAX, decode_header, decode_table,
 };
-use super::{Named, ShardFiles, Shared};
+use super::{Named, ShardFiles, Shared, is_out_of_files};
 use crate::buffer::Buffer;
 use crate::disk::{DiskFile, OpenMode};
 use crate::error::Error;
@@ -120,8 +120,10 @@ impl Shared {
     }
 
     fn open_anew(&self, shard: ShardId) -> Result<OpenShard, Error> {
-        let file = self.disk.open(&self.path(shard), OpenMode::Read).map_err(|error| {
-            if error.kind() == ErrorKind::NotFound { Error::NotFound } else { corrupt(shard, &error) }
+        let file = self.disk.open(&self.path(shard), OpenMode::Read).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Error::NotFound,
+            _ if is_out_of_files(&error) => Error::Busy,
+            _ => corrupt(shard, &error),
         })?;
         let page = read_plain(&*file, 0, HEADER_BYTES).map_err(|error| corrupt(shard, &error))?;
         let stored = decode_header(&page).map_err(|error| corrupt(shard, &error))?;
@@ -221,7 +223,7 @@ impl ShardFiles {
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::Corrupt`] when a touched block cannot be read, is not what was
-    /// written, or is not there; [`Error::Busy`] when the pool has no buffer.
+    /// written, or is not there; [`Error::Busy`] when the pool has no buffer or the process no descriptor.
     pub fn read(&self, shard: ShardId, range: Range<u64>) -> Result<Vec<Bytes>, Error> {
         let open = self.shared.open(shard)?;
         let found = open.read_range(&self.shared.pool, &range, |buffer, at| open.file.read_at(buffer, at));

@@ -224,6 +224,41 @@ fn headers_come_back_and_other_bytes_are_refused() {
     assert_eq!(refused, Err(DecodeError::Version { field: "shard file header", version: 2 }));
 }
 
+proptest::proptest! {
+    #[test]
+    fn no_header_with_a_right_crc_panics_and_one_that_decodes_has_one_form(
+        changes in proptest::collection::vec((0..200_usize, proptest::prelude::any::<u8>()), 0..6),
+    ) {
+        let stored = StoredHeader { cluster: CLUSTER, shard: header(1, 70_000) };
+        let mut page = encode_header(&stored).to_vec();
+        for (at, byte) in changes {
+            page[at] = byte;
+        }
+        let crc = crc32c::crc32c(&page[..HEADER_BYTES - 4]);
+        page[HEADER_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+        let page = Bytes::from(page);
+        if let Ok(decoded) = decode_header(&page) {
+            proptest::prop_assert_eq!(encode_header(&decoded), page);
+        }
+    }
+
+    #[test]
+    fn no_table_panics(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300), blocks in 0..10_u64) {
+        proptest::prop_assert!(decode_table(&bytes.into(), blocks).is_err());
+    }
+}
+
+#[test]
+fn tables_come_back_and_fit_only_their_number_of_blocks() {
+    for blocks in [0, 1, 5] {
+        let hashes = vec![[7; 32]; blocks];
+        let end = encode_table(&hashes);
+        assert_eq!(decode_table(&end, blocks as u64).unwrap(), hashes.concat());
+        assert!(decode_table(&end, blocks as u64 + 1).is_err());
+        assert!(decode_table(&end, u64::MAX).is_err());
+    }
+}
+
 #[test]
 fn damage_anywhere_in_the_file_is_found() {
     let disk = disk();
@@ -389,7 +424,8 @@ fn a_payload_of_another_length_than_the_header_says_is_refused() {
 fn a_taken_name_is_refused() {
     let files = files(&disk());
     write(&files, 1, &payload(10)).unwrap();
-    assert!(matches!(files.create(&header(1, 10)), Err(Error::Failed { .. })));
+    assert!(is_corrupt(&files.create(&header(1, 10))));
+    assert_eq!(files.failure(), None);
     assert_eq!(joined(&files.read(shard_id(1), 0..10).unwrap()), payload(10));
 }
 
@@ -405,15 +441,25 @@ fn a_full_disk_is_told_at_the_start_and_leaves_nothing() {
 }
 
 #[test]
-fn a_failed_sync_fails_every_later_write() {
-    for call in [Call::Sync, Call::SyncDir] {
+fn nothing_is_made_where_the_volume_was_taken_away() {
+    let disk = disk();
+    let files = files(&disk);
+    disk.vanish(Path::new(ROOT)).unwrap();
+    assert!(matches!(files.create(&header(1, 10)), Err(Error::Failed { .. })));
+    assert!(disk.list(Path::new(ROOT)).is_err());
+    assert!(files.failure().is_some());
+}
+
+#[test]
+fn a_failed_write_or_sync_fails_every_later_write() {
+    for call in [Call::Write, Call::Sync, Call::SyncDir] {
         let disk = disk();
         let files = files(&disk);
         write(&files, 1, &payload(1000)).unwrap();
         let under = PathBuf::from(ROOT).join("50");
-        disk.inject(Fault { under, call, skip: 0, times: 1, failure: Failure::Io });
         let mut begun = files.create(&header(3, 10)).unwrap();
         begun.append(&[payload(10)]).unwrap();
+        disk.inject(Fault { under, call, skip: 0, times: 1, failure: Failure::Io });
         assert!(matches!(write(&files, 2, &payload(1000)), Err(Error::Failed { .. })));
         assert!(files.failure().is_some());
         assert!(matches!(begun.finish(), Err(Error::Failed { .. })));

@@ -12,7 +12,7 @@ use super::directories::Directories;
 use super::format::{HEADER_BYTES, Layout, StoredHeader, encode_header, encode_table};
 // The only line that names the hasher: core's has the same calls.
 use super::hash::BlockHasher;
-use super::{Named, ShardFiles, Shared};
+use super::{Named, ShardFiles, Shared, is_out_of_files};
 use crate::disk::{DiskFile, OpenMode};
 use crate::error::Error;
 use crate::request::ShardFileHeader;
@@ -45,8 +45,8 @@ impl ShardFiles {
     /// Begins the file of a new shard and reserves its space.
     ///
     /// # Errors
-    /// [`Error::Full`]; [`Error::Failed`] when the system refuses, or when the name is taken: a data
-    /// id is written once.
+    /// [`Error::Full`]; [`Error::Busy`] when the process has no descriptor left; [`Error::Corrupt`] when
+    /// the shard has a file: a data id is written once; [`Error::Failed`] when the system refuses.
     pub fn create(&self, header: &ShardFileHeader) -> Result<ShardWriter, Error> {
         self.begin(header, false)
     }
@@ -70,7 +70,7 @@ impl ShardFiles {
         let shared = &self.shared;
         shared.check_not_failed()?;
         let id = header.shard;
-        let failed = |error: io::Error| write_error(id, &error);
+        let failed = |error: io::Error| shared.write_error(id, &error);
         let layout = Layout::of(header.shard_bytes);
         let layout = layout.ok_or_else(|| Error::Corrupt { what: format!("{} is too long", Named(id)) })?;
         let directory = Directories::of(id.data);
@@ -107,11 +107,19 @@ impl ShardFiles {
     }
 }
 
-/// What a failed write means for the volume.
-fn write_error(shard: ShardId, error: &io::Error) -> Error {
-    match error.kind() {
-        ErrorKind::StorageFull => Error::Full,
-        _ => Error::Failed { reason: format!("write shard file {}: {error}", Named(shard)) },
+impl Shared {
+    /// What a failed write means: for this shard, or for the whole volume.
+    fn write_error(&self, shard: ShardId, error: &io::Error) -> Error {
+        let named = Named(shard);
+        match error.kind() {
+            ErrorKind::StorageFull => Error::Full,
+            // The same request came twice.
+            ErrorKind::AlreadyExists => {
+                Error::Corrupt { what: format!("shard file {named}: is there already") }
+            }
+            _ if is_out_of_files(error) => Error::Busy,
+            _ => self.fail(format!("write shard file {named}: {error}")),
+        }
     }
 }
 
@@ -136,7 +144,9 @@ impl ShardWriter {
             }
             let slices = slices.get(..buffers.len()).unwrap_or(&slices);
             let offset = HEADER_BYTES as u64 + self.written;
-            self.file.write_at(slices, offset).map_err(|error| write_error(self.shard, &error))?;
+            self.file
+                .write_at(slices, offset)
+                .map_err(|error| self.shared.write_error(self.shard, &error))?;
             self.written += bytes;
         }
         let waiting = self.written - self.written_back;
@@ -162,7 +172,7 @@ impl ShardWriter {
         let table = encode_table(&hashes);
         let end = [IoSlice::new(&ZEROS[..padding]), IoSlice::new(&table)];
         let end_at = self.layout.table_at - self.layout.padding_bytes;
-        self.file.write_at(&end, end_at).map_err(|error| write_error(self.shard, &error))?;
+        self.file.write_at(&end, end_at).map_err(|error| self.shared.write_error(self.shard, &error))?;
         // A crash before this sync leaves a file without a footer, or nothing.
         let named = Named(self.shard);
         self.file
@@ -171,7 +181,10 @@ impl ShardWriter {
         if self.is_heal {
             // A crash before the directory's sync leaves the bad file or the whole one.
             let path = self.shared.path(self.shard);
-            self.shared.disk.rename(&self.path, &path).map_err(|error| write_error(self.shard, &error))?;
+            self.shared
+                .disk
+                .rename(&self.path, &path)
+                .map_err(|error| self.shared.write_error(self.shard, &error))?;
             self.shared.open.forget(self.shard);
         }
         self.is_finished = true;
