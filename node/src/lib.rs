@@ -27,3 +27,12 @@ pub mod metrics;
 pub mod telemetry;
 pub mod cpu;
 pub mod system;
+
+pub mod register;
+pub mod stripe;
+pub mod peer;
+pub mod cluster;
+pub mod volumes;
+pub mod formation;
+pub mod upkeep;
+pub mod workers;

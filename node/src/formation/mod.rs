@@ -20,7 +20,8 @@ use sherd_core::id::{ClusterId, Incarnation, NodeId, VolumeId};
 use sherd_core::topology::{FormError, Formed, PoolNode, Topology, Warning, Wish};
 use sherd_volume::disk::Disk;
 use sherd_volume::error::OpenError;
-use sherd_volume::identity::{Identity, IdentityFile, Phase, VolumeLock, lock};
+use sherd_volume::identity::{Expected, Identity, IdentityFile, Phase, lock};
+use sherd_volume::open::{NewVolume, create};
 
 use directory::{Directory, identity_of, look_at};
 
@@ -137,8 +138,6 @@ struct Seen {
     path: PathBuf,
     identity: Option<Identity>,
     directory: Directory,
-    /// Held until every directory has its place, so that two processes never form at one time.
-    _lock: Option<VolumeLock>,
 }
 
 /// Finds or makes this node's place. Blocking.
@@ -162,7 +161,7 @@ pub fn form_or_find(config: &FormationConfig, rng: &dyn Rng) -> Result<Formation
     }) {
         return Err(strange);
     }
-    if is_begun { go_on(config, seen) } else { form(config, seen, rng) }
+    if is_begun { go_on(config, &seen, rng) } else { form(config, &seen, rng) }
 }
 
 fn see_all(config: &FormationConfig) -> Result<Vec<Seen>, FormationError> {
@@ -187,17 +186,15 @@ fn see(disk: &dyn Disk, path: &Path) -> Result<Seen, FormationError> {
             Directory::Strange { name: io(error).to_string() }
         }
     };
-    let lock = match directory {
+    // Somebody else's directories are left alone; each step below takes the lock for itself.
+    match directory {
         Directory::Volume | Directory::Vacant => match lock(disk, path) {
-            Ok(lock) => Some(lock),
             Err(error @ OpenError::InUse { .. }) => return Err(error.into()),
-            Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "directory cannot be locked");
-                None
-            }
+            Err(error) => tracing::warn!(path = %path.display(), %error, "directory cannot be locked"),
+            Ok(lock) => drop(lock),
         },
-        Directory::Missing | Directory::Strange { .. } => None,
-    };
+        Directory::Missing | Directory::Strange { .. } => {}
+    }
     let identity = match directory {
         Directory::Volume => match identity_of(disk, path) {
             Ok(identity) => Some(identity),
@@ -209,7 +206,7 @@ fn see(disk: &dyn Disk, path: &Path) -> Result<Seen, FormationError> {
         },
         Directory::Vacant | Directory::Missing | Directory::Strange { .. } => None,
     };
-    Ok(Seen { path: path.to_owned(), identity, directory, _lock: lock })
+    Ok(Seen { path: path.to_owned(), identity, directory })
 }
 
 /// One cluster, and every volume once.
@@ -238,19 +235,19 @@ fn check_distinct(seen: &[Seen]) -> Result<(), FormationError> {
     Ok(())
 }
 
-/// Forms a new cluster of one node in empty directories.
-fn form(config: &FormationConfig, seen: Vec<Seen>, rng: &dyn Rng) -> Result<Formation, FormationError> {
-    let cluster = ClusterId(rng.next_id());
-    let volumes: Vec<VolumeId> = seen.iter().map(|_| VolumeId(rng.next_id())).collect();
+/// Forms a new cluster of one node. Where a crash left volumes that carry no topology yet, they keep
+/// their ids.
+fn form(config: &FormationConfig, seen: &[Seen], rng: &dyn Rng) -> Result<Formation, FormationError> {
+    let identities = || seen.iter().filter_map(|seen| seen.identity.as_ref());
+    let cluster = identities().next().map_or_else(|| ClusterId(rng.next_id()), |identity| identity.cluster);
+    let volume_of = |seen: &Seen| {
+        seen.identity.as_ref().map_or_else(|| VolumeId(rng.next_id()), |identity| identity.volume)
+    };
+    let volumes: Vec<VolumeId> = seen.iter().map(volume_of).collect();
     let node = NodeId(rng.next_id());
     let pool = [PoolNode { id: node, zone: config.zone.clone(), volumes }];
     let Formed { topology, warnings } = Topology::form(cluster, &pool, config.wish)?;
-    for Seen { path, directory, .. } in &seen {
-        if *directory == Directory::Missing {
-            make_directory(&*config.disk, path)?;
-        }
-    }
-    let mut formation = complete(config, &seen, Arc::new(topology), node)?;
+    let mut formation = complete(config, seen, Arc::new(topology), node)?;
     formation.warnings = warnings;
     Ok(formation)
 }
@@ -265,15 +262,14 @@ fn make_directory(disk: &dyn Disk, path: &Path) -> Result<(), OpenError> {
 }
 
 /// Continues a formation: nothing was served, so what is missing is made.
-fn go_on(config: &FormationConfig, seen: Vec<Seen>) -> Result<Formation, FormationError> {
-    let topology = newest_topology(&seen)?;
-    let node = our_node(&seen, &topology)?;
-    for Seen { path, directory, .. } in &seen {
-        if *directory == Directory::Missing {
-            make_directory(&*config.disk, path)?;
-        }
+fn go_on(config: &FormationConfig, seen: &[Seen], rng: &dyn Rng) -> Result<Formation, FormationError> {
+    let carries = |seen: &Seen| seen.identity.as_ref().is_some_and(|identity| identity.topology.is_some());
+    if !seen.iter().any(carries) {
+        return form(config, seen, rng);
     }
-    complete(config, &seen, topology, node)
+    let topology = newest_topology(seen)?;
+    let node = our_node(seen, &topology)?;
+    complete(config, seen, topology, node)
 }
 
 /// Gives every directory its volume.json, and then says in each that the cluster is formed.
@@ -284,22 +280,52 @@ fn complete(
     node: NodeId,
 ) -> Result<Formation, FormationError> {
     let volumes = places(config, seen, &topology, node)?;
-    let stored = serde_json::to_value(&*topology).expect("a topology is JSON");
     for ((volume, path), seen) in volumes.iter().zip(seen) {
-        if seen.identity.is_none() {
-            let identity = Identity {
+        if seen.directory == Directory::Missing {
+            make_directory(&*config.disk, path)?;
+        }
+        let carries = seen.identity.as_ref().map(|identity| identity.topology.is_some());
+        if carries == Some(false) {
+            carry(&config.disk, path, &topology)?;
+        }
+        if carries.is_none() {
+            let new = NewVolume {
                 cluster: topology.cluster(),
                 volume: *volume,
                 incarnation: Incarnation(1),
                 phase: Phase::Forming,
-                topology: Some(stored.clone()),
-                failed: None,
+                lost: None,
             };
-            IdentityFile::create(Arc::clone(&config.disk), path, identity)?;
+            make_volume(&config.disk, path, new, &topology)?;
         }
     }
     say_formed(config, seen, &volumes)?;
     Ok(Formation { cluster: topology.cluster(), node, topology, volumes, warnings: Vec::new() })
+}
+
+/// Makes an empty directory a volume that carries the topology.
+///
+/// # Errors
+/// [`OpenError`]. After a crash in between the volume carries none: the next start gives it one.
+pub(crate) fn make_volume(
+    disk: &Arc<dyn Disk>,
+    path: &Path,
+    new: NewVolume,
+    topology: &Topology,
+) -> Result<(), OpenError> {
+    create(disk, path, new)?;
+    carry(disk, path, topology)
+}
+
+/// Gives the volume in a directory the topology to carry.
+fn carry(disk: &Arc<dyn Disk>, path: &Path, topology: &Topology) -> Result<(), OpenError> {
+    let stored = serde_json::to_value(topology).expect("a topology is JSON");
+    match IdentityFile::open(Arc::clone(disk), path, Expected::default()) {
+        Ok(Some(file)) => file.update(|identity| identity.topology = Some(stored)),
+        // A failed volume is replaced, and says so when it is opened.
+        Ok(None) | Err(OpenError::Failed { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Says in every volume.json that the cluster is formed. A crash here leaves some that do not: the
@@ -314,8 +340,7 @@ fn say_formed(
         if is_formed {
             continue;
         }
-        let expected = sherd_volume::identity::Expected::default();
-        match IdentityFile::open(Arc::clone(&config.disk), path, expected) {
+        match IdentityFile::open(Arc::clone(&config.disk), path, Expected::default()) {
             Ok(Some(file)) => file.update(|identity| identity.phase = Phase::Formed)?,
             Ok(None) | Err(OpenError::Failed { .. }) => {}
             Err(error) => return Err(error.into()),
@@ -329,11 +354,14 @@ fn find(config: &FormationConfig, seen: &[Seen]) -> Result<Formation, FormationE
     let topology = newest_topology(seen)?;
     let node = our_node(seen, &topology)?;
     let volumes = places(config, seen, &topology, node)?;
-    let forming: Vec<(VolumeId, PathBuf)> = volumes.clone();
-    for ((volume, path), seen) in forming.into_iter().zip(seen) {
-        let is_forming = seen.identity.as_ref().is_some_and(|identity| identity.phase == Phase::Forming);
-        if is_forming {
-            say_formed(config, std::slice::from_ref(seen), &[(volume, path)])?;
+    for (place, seen) in volumes.iter().zip(seen) {
+        let Some(identity) = &seen.identity else { continue };
+        if identity.phase == Phase::Forming {
+            say_formed(config, std::slice::from_ref(seen), std::slice::from_ref(place))?;
+        }
+        // One that was adopted when the power went carries none yet.
+        if identity.topology.is_none() {
+            carry(&config.disk, &place.1, &topology)?;
         }
     }
     Ok(Formation { cluster: topology.cluster(), node, topology, volumes, warnings: Vec::new() })

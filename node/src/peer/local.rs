@@ -10,10 +10,11 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use sherd_core::heal::{HealEntry, HealId};
-use sherd_core::id::{Ballot, RegisterKey, Sequence, ShardId, VolumeId};
+use sherd_core::id::{Ballot, RegisterKey, ShardId, VolumeId};
 use sherd_core::record::Home;
 use sherd_core::register::{Accept, Prepare, Vote};
-use sherd_volume::reader::{ChangedPage, ListPage, ListScan, Lookup, Reader, RowPage, ScannedRow};
+use sherd_volume::list::{ListPage, ListScan, RowPage, ScannedRow};
+use sherd_volume::reader::{Lookup, Reader};
 use sherd_volume::request::{
     AdoptedRow, Answer, Completion, Control, Guarantees, Op, SeenShard, ShardFileHeader, Target,
 };
@@ -51,7 +52,7 @@ impl LocalPeer {
     fn on_readers<R: Send + 'static>(
         &self,
         volume: VolumeId,
-        read: impl FnOnce(&Reader) -> std::result::Result<R, sherd_volume::Error> + Send + 'static,
+        read: impl FnOnce(&Reader) -> std::result::Result<R, sherd_volume::error::Error> + Send + 'static,
     ) -> Pending<R> {
         self.answer_on_readers(volume, move |serving, answering| {
             let result = read(&serving.reader).map_err(Error::from);
@@ -118,7 +119,7 @@ fn submit<R: Send + 'static>(
     answering: Answering<R>,
     op: impl FnOnce(Completion<R>) -> Op,
 ) -> Result<()> {
-    let done = Completion::new(move |result: std::result::Result<R, sherd_volume::Error>| {
+    let done = Completion::new(move |result: std::result::Result<R, sherd_volume::error::Error>| {
         answering.answer(result.map_err(Error::from));
     });
     serving.submit(op(done))
@@ -128,7 +129,7 @@ fn submit<R: Send + 'static>(
 fn look_up<R: Send + 'static>(
     serving: &Serving,
     answering: Answering<R>,
-    found: std::result::Result<Lookup<R>, sherd_volume::Error>,
+    found: std::result::Result<Lookup<R>, sherd_volume::error::Error>,
     op: impl FnOnce(Completion<R>) -> Op,
 ) {
     match found {
@@ -137,7 +138,7 @@ fn look_up<R: Send + 'static>(
             // A refused operation drops the answer, so it is given here.
             let slot = Arc::new(Mutex::new(Some(answering)));
             let later = Arc::clone(&slot);
-            let done = Completion::new(move |result: std::result::Result<R, sherd_volume::Error>| {
+            let done = Completion::new(move |result: std::result::Result<R, sherd_volume::error::Error>| {
                 if let Some(answering) = later.lock().take() {
                     answering.answer(result.map_err(Error::from));
                 }
@@ -275,16 +276,10 @@ impl Peer for LocalPeer {
     }
 
     fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>> {
-        let RowScan { after, limit, want_value } = request.clone();
+        let RowScan { after, since, limit, want_value } = request.clone();
         self.on_readers(volume, move |reader| {
-            let page = reader.rows(after.as_ref(), limit, want_value)?;
-            Ok(Answer { from: reader.answerer(), result: Ok(page) })
-        })
-    }
-
-    fn changed_since(&self, volume: VolumeId, sequence: Sequence, limit: usize) -> Pending<Answer<ChangedPage>> {
-        self.on_readers(volume, move |reader| {
-            let page = reader.changed_since(sequence, limit)?;
+            let scan = sherd_volume::list::RowScan { limit, want_value, since };
+            let page = reader.rows(after.as_ref(), scan)?;
             Ok(Answer { from: reader.answerer(), result: Ok(page) })
         })
     }
@@ -353,7 +348,7 @@ fn shard_files(
     directory: u8,
     after: Option<ShardId>,
     limit: usize,
-) -> std::result::Result<ShardPage, sherd_volume::Error> {
+) -> std::result::Result<ShardPage, sherd_volume::error::Error> {
     let files = reader.shard_files();
     let mut ids = files.list(directory)?;
     ids.retain(|id| after.is_none_or(|after| *id > after));
@@ -364,7 +359,7 @@ fn shard_files(
     for shard in ids {
         match files.header(shard) {
             Ok(header) => shards.push(SeenShard { shard, key: header.key }),
-            Err(sherd_volume::Error::NotFound | sherd_volume::Error::Corrupt { .. }) => {}
+            Err(sherd_volume::error::Error::NotFound | sherd_volume::error::Error::Corrupt { .. }) => {}
             Err(error) => return Err(error),
         }
     }
@@ -372,7 +367,7 @@ fn shard_files(
 }
 
 /// Verifies a shard file from its first byte to its last.
-fn verify_file(reader: &Reader, shard: ShardId) -> std::result::Result<u64, sherd_volume::Error> {
+fn verify_file(reader: &Reader, shard: ShardId) -> std::result::Result<u64, sherd_volume::error::Error> {
     let mut check = reader.shard_files().check(shard)?;
     while !check.step(VERIFY_STEP_BYTES)? {}
     Ok(check.header().shard_bytes)

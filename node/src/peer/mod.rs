@@ -49,14 +49,14 @@ pub enum Error {
     },
 }
 
-impl From<sherd_volume::Error> for Error {
-    fn from(error: sherd_volume::Error) -> Self {
+impl From<sherd_volume::error::Error> for Error {
+    fn from(error: sherd_volume::error::Error) -> Self {
         match error {
-            sherd_volume::Error::NotFound => Self::NotFound,
-            sherd_volume::Error::Corrupt { what } => Self::Corrupt { what },
-            sherd_volume::Error::Full => Self::Full,
-            sherd_volume::Error::Busy => Self::Busy,
-            sherd_volume::Error::Failed { reason } => Self::Unreachable { reason },
+            sherd_volume::error::Error::NotFound => Self::NotFound,
+            sherd_volume::error::Error::Corrupt { what } => Self::Corrupt { what },
+            sherd_volume::error::Error::Full => Self::Full,
+            sherd_volume::error::Error::Busy => Self::Busy,
+            sherd_volume::error::Error::Failed { reason } => Self::Unreachable { reason },
         }
     }
 }

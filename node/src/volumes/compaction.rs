@@ -1,7 +1,7 @@
 //! When the log thread may compact: in small steps between batches, a limited number of bytes per
 //! second, so that a step never costs a waiting batch more than a few milliseconds.
 
-use sherd_volume::volume::Compacted;
+use sherd_volume::log::compact::Compacted;
 
 /// Bytes of one step: a few milliseconds of a slow disk.
 pub(super) const STEP_BYTES: u64 = 1 << 20;
@@ -28,7 +28,7 @@ impl Compaction {
     }
 
     /// A step was made.
-    pub(super) fn stepped(&mut self, result: &Result<Compacted, sherd_volume::Error>, now_us: u64) {
+    pub(super) fn stepped(&mut self, result: &Result<Compacted, sherd_volume::error::Error>, now_us: u64) {
         let pause = match result {
             Ok(Compacted::Idle) => IDLE_US,
             Ok(Compacted::Progress { copied_bytes, read_bytes }) => {
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn a_failed_step_is_not_repeated_at_once() {
         let mut compaction = Compaction::new(1 << 20, 0);
-        compaction.stepped(&Err(sherd_volume::Error::Full), 10);
+        compaction.stepped(&Err(sherd_volume::error::Error::Full), 10);
         assert_eq!(compaction.next_us(), 10 + FAILED_US);
     }
 }

@@ -19,7 +19,8 @@ use tokio::sync::oneshot;
 use sherd_core::id::Incarnation;
 use sherd_core::limits::VOLUME_QUEUE_MAX;
 use sherd_volume::error::OpenError;
-use sherd_volume::open::{Expected, NewVolume, Setup};
+use sherd_volume::identity::{Expected, Phase};
+use sherd_volume::open::{NewVolume, Setup};
 use sherd_volume::volume::Volume;
 
 use super::compaction::Compaction;
@@ -27,6 +28,7 @@ use super::local::{AdoptError, LocalVolume, Serving};
 use super::log_thread::{Command, LogThread, Seen};
 use super::{VolumeState, VolumesConfig};
 use crate::formation::directory::{Directory, look_at};
+use crate::formation::make_volume;
 use crate::workers::Workers;
 
 /// Threads for blocking reads, and for shard files.
@@ -118,9 +120,9 @@ impl Keeper {
             path: self.volume.path().to_owned(),
             clock: Arc::clone(clock),
             index: index(self.volume.path()),
-            buffers: Arc::clone(buffers),
-            expected: Expected { cluster: *cluster, volume: Some(self.volume.id()) },
-            options: options.clone(),
+            buffers: buffers.clone(),
+            expected: Expected { cluster: Some(*cluster), volume: Some(self.volume.id()) },
+            options: *options,
         }
     }
 
@@ -181,9 +183,9 @@ impl Keeper {
         }
         let status = serving.reader.status();
         let state = match status.state {
-            sherd_volume::State::Failed { reason } => return self.shut(serving, &reason),
-            sherd_volume::State::Recovering { .. } => VolumeState::Recovering,
-            sherd_volume::State::Serving => VolumeState::Online,
+            sherd_volume::upkeep::State::Failed { reason } => return self.shut(serving, &reason),
+            sherd_volume::upkeep::State::Recovering { .. } => VolumeState::Recovering,
+            sherd_volume::upkeep::State::Serving => VolumeState::Online,
         };
         let now_us = self.config.clock.monotonic_us();
         let since_us = serving.seen.step_since_us.load(Ordering::Acquire);
@@ -227,8 +229,15 @@ impl Keeper {
             Ok(_) => return Err(AdoptError::NotVacant { state: self.volume.state().name() }),
             Err(error) => return Err(failed(&error)),
         }
-        let new = NewVolume { volume: self.volume.id(), incarnation, recovering: true };
-        sherd_volume::open::create(&self.setup(), new).map_err(|error| failed(&error))?;
+        let new = NewVolume {
+            cluster: self.config.cluster,
+            volume: self.volume.id(),
+            incarnation,
+            phase: Phase::Formed,
+            lost: Some("its directory was empty".to_owned()),
+        };
+        make_volume(&self.config.disk, self.volume.path(), new, &self.config.topology)
+            .map_err(|error| failed(&error))?;
         self.open();
         match self.volume.state() {
             state if state.is_reachable() => Ok(()),

@@ -142,6 +142,11 @@ impl LocalVolume {
         }
     }
 
+    /// How often it was opened since the process started.
+    pub(crate) fn opened_count(&self) -> u32 {
+        self.opened_count.load(Ordering::Relaxed)
+    }
+
     /// The open volume.
     ///
     /// # Errors

@@ -31,9 +31,9 @@ pub(crate) enum Command {
     /// An operation on the log.
     Op(Op),
     /// A recovering volume begins a higher life.
-    BeginLife(Incarnation, oneshot::Sender<Result<(), sherd_volume::Error>>),
+    BeginLife(Incarnation, oneshot::Sender<Result<(), sherd_volume::error::Error>>),
     /// Sync, flush, and end.
-    Close(oneshot::Sender<Result<(), sherd_volume::Error>>),
+    Close(oneshot::Sender<Result<(), sherd_volume::error::Error>>),
     /// End without a word to the disk: the directory is gone.
     Abandon,
 }
@@ -63,7 +63,7 @@ pub(super) struct LogThread {
 enum Taken {
     Nothing,
     Ops,
-    Close(oneshot::Sender<Result<(), sherd_volume::Error>>),
+    Close(oneshot::Sender<Result<(), sherd_volume::error::Error>>),
     Abandon,
 }
 
@@ -83,12 +83,12 @@ impl LogThread {
         }
     }
 
-    fn close(self, done: oneshot::Sender<Result<(), sherd_volume::Error>>) {
+    fn close(self, done: oneshot::Sender<Result<(), sherd_volume::error::Error>>) {
         let Self { volume, queue, maintenance, seen, notify, .. } = self;
         drop(maintenance);
         drop(queue);
         let result = catch_unwind(AssertUnwindSafe(|| volume.close())).unwrap_or_else(|_| {
-            Err(sherd_volume::Error::Failed { reason: "closing panicked".to_owned() })
+            Err(sherd_volume::error::Error::Failed { reason: "closing panicked".to_owned() })
         });
         *seen.ended.lock() = Some("closed".to_owned());
         drop(done.send(result));
@@ -105,7 +105,7 @@ impl LogThread {
     }
 
     /// Serves until told to end; `Some` when it is to close in order.
-    fn serve(&mut self) -> Option<oneshot::Sender<Result<(), sherd_volume::Error>>> {
+    fn serve(&mut self) -> Option<oneshot::Sender<Result<(), sherd_volume::error::Error>>> {
         let mut step = self.step();
         loop {
             let taken = self.take();

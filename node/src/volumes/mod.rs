@@ -28,7 +28,8 @@ use sherd_core::id::{ClusterId, VolumeId};
 use sherd_core::topology::Topology;
 use sherd_volume::buffer::BufferPool;
 use sherd_volume::disk::Disk;
-use sherd_volume::open::{IndexSource, Options};
+use sherd_volume::open::IndexSource;
+use sherd_volume::options::Options;
 
 pub use local::{AdoptError, LocalVolume};
 pub use status::{VolumeState, VolumeStatus};
@@ -46,7 +47,7 @@ pub struct VolumesConfig {
     /// The process's clock.
     pub clock: Arc<dyn Clock>,
     /// The process's buffers.
-    pub buffers: Arc<BufferPool>,
+    pub buffers: BufferPool,
     /// Opens indexes.
     pub index: IndexFactory,
     /// How volumes are opened.
@@ -99,6 +100,7 @@ impl Default for Pace {
 pub struct Volumes {
     volumes: Arc<[Arc<LocalVolume>]>,
     changes: watch::Receiver<u64>,
+    disk: Arc<dyn Disk>,
 }
 
 impl Volumes {
@@ -115,7 +117,7 @@ impl Volumes {
             .iter()
             .map(|(id, path)| LocalVolume::start(*id, path.clone(), config, Arc::clone(&changed)))
             .collect::<std::io::Result<Vec<_>>>()?;
-        Ok(Self { volumes: volumes.into(), changes })
+        Ok(Self { volumes: volumes.into(), changes, disk: Arc::clone(&config.disk) })
     }
 
     /// All of them, in the order of the configuration.
@@ -126,6 +128,11 @@ impl Volumes {
     /// One of them.
     pub fn get(&self, id: VolumeId) -> Option<&Arc<LocalVolume>> {
         self.volumes.iter().find(|volume| volume.id() == id)
+    }
+
+    /// The disk that they are on.
+    pub(crate) fn disk(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.disk)
     }
 
     /// Counts every change of any volume's state.

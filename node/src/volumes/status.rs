@@ -84,7 +84,7 @@ pub struct VolumeStatus {
     /// What it is doing.
     pub state: VolumeState,
     /// What the open volume says of itself; `None` while it is not open.
-    pub open: Option<sherd_volume::Status>,
+    pub open: Option<sherd_volume::upkeep::Status>,
     /// Operations that wait for its log thread.
     pub queue_len: usize,
     /// Rotten records and shards found since it was opened.

@@ -7,12 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::join_all;
 
-use sherd_core::id::{RegisterKey, VolumeId};
+use sherd_core::id::{RegisterKey, Sequence};
 use sherd_core::record::{Body, State, Value, VersionKind};
 use sherd_core::register::quorum::{Order, Reply};
 use sherd_core::register::recover::Barrier;
 use sherd_core::register::{Answerer, Encoded, RowHead};
-use sherd_volume::reader::ScannedRow;
+use sherd_volume::list::ScannedRow;
 use sherd_volume::request::AdoptedRow;
 
 use super::super::{Context, ask};
@@ -45,7 +45,8 @@ struct Scan {
 struct Chosen {
     key: RegisterKey,
     head: RowHead,
-    value: Bytes,
+    /// Absent where the holder could not read it.
+    value: Option<Bytes>,
     holder: Reach,
 }
 
@@ -69,7 +70,7 @@ impl Scan {
         if self.is_done || !self.rows.is_empty() {
             return Ok(());
         }
-        let request = RowScan { after: self.after.clone(), limit: PAGE, want_value: true };
+        let request = RowScan { after: self.after.clone(), since: Sequence(0), limit: PAGE, want_value: true };
         let answer = ask(self.reach.peer.rows(self.reach.volume, &request), PATIENCE).await;
         let answer = answer.map_err(|error| self.failed(error))?;
         let page = answer.result.map_err(|refusal| self.failed(refusal))?;
@@ -96,13 +97,16 @@ fn next_key(scans: &mut [Scan]) -> Option<Chosen> {
             continue;
         }
         let Some(ScannedRow { row, .. }) = scan.rows.pop_front() else { continue };
-        let Some(value) = row.value else { continue };
+        let holder = scan.reach.clone();
         match &mut chosen {
             Some(chosen) if chosen.head.ballot > row.head.ballot => {}
             Some(chosen) if chosen.head.ballot == row.head.ballot => {
                 chosen.head.committed |= row.head.committed;
+                if chosen.value.is_none() {
+                    (chosen.value, chosen.holder) = (row.value, holder);
+                }
             }
-            _ => chosen = Some(Chosen { key: key.clone(), head: row.head, value, holder: scan.reach.clone() }),
+            _ => chosen = Some(Chosen { key: key.clone(), head: row.head, value: row.value, holder }),
         }
     }
     chosen
@@ -129,7 +133,7 @@ impl Context {
             // Until one of them is used up, the lowest of the fronts is the lowest of all.
             while scans.iter().all(|scan| scan.is_done || !scan.rows.is_empty()) {
                 let Some(chosen) = next_key(&mut scans) else { break };
-                batch_bytes += chosen.value.len();
+                batch_bytes += chosen.value.as_ref().map_or(0, Bytes::len);
                 batch.push(chosen);
                 if batch.len() >= BATCH_ROWS || batch_bytes >= BATCH_BYTES {
                     self.adopt_batch(own, std::mem::take(&mut batch)).await?;
@@ -172,37 +176,51 @@ impl Context {
         Ok(())
     }
 
-    /// Fetches the inline bytes of a row. `Ok(None)` when the row was dropped meanwhile.
+    /// Fetches what the scan did not bring: inline bytes, and a value that could not be read.
+    /// `Ok(None)` when the row was dropped meanwhile.
     async fn with_inline(&self, mut chosen: Chosen) -> Result<Option<AdoptedRow>, Stalled> {
         let holder = chosen.holder.clone();
-        let failed = |volume: VolumeId, reason: String| Stalled::Scan { volume, reason };
+        let failed = |reason: String| Stalled::Scan { volume: holder.volume, reason };
         for _ in 0..TRIES {
-            let has_inline = has_inline(&chosen.value).map_err(|reason| failed(holder.volume, reason))?;
-            if !has_inline {
-                return Ok(Some(chosen.adopted(Bytes::new())));
-            }
-            let inline = holder.peer.inline(holder.volume, &chosen.key, chosen.head.ballot);
-            match ask(inline, PATIENCE).await {
-                Ok(inline) => return Ok(Some(chosen.adopted(inline))),
-                Err(peer::Error::NotFound) => {}
-                Err(error) => return Err(failed(holder.volume, error.to_string())),
+            if let Some(value) = &chosen.value {
+                if !has_inline(value).map_err(failed)? {
+                    return Ok(Some(chosen.adopted(value.clone(), Bytes::new())));
+                }
+                let inline = holder.peer.inline(holder.volume, &chosen.key, chosen.head.ballot);
+                match ask(inline, PATIENCE).await {
+                    Ok(inline) => return Ok(Some(chosen.adopted(value.clone(), inline))),
+                    Err(peer::Error::NotFound) => {}
+                    Err(peer::Error::Corrupt { .. }) => self.write_anew(&chosen.key).await.map_err(failed)?,
+                    Err(error) => return Err(failed(error.to_string())),
+                }
+            } else {
+                self.write_anew(&chosen.key).await.map_err(failed)?;
             }
             // The row moved on; what stands there now is above it.
             let target = self.cluster.target(chosen.key.clone());
             let answer = ask(holder.peer.read(holder.volume, &target, true), PATIENCE).await;
-            let answer = answer.map_err(|error| failed(holder.volume, error.to_string()))?;
-            let vote = answer.result.map_err(|refusal| failed(holder.volume, refusal.to_string()))?;
-            let Some(row) = vote.row else { return Ok(None) };
-            let Some(value) = row.value else { return Ok(None) };
-            (chosen.head, chosen.value) = (row.head, value);
+            match answer {
+                Ok(answer) => {
+                    let vote = answer.result.map_err(|refusal| failed(refusal.to_string()))?;
+                    let Some(row) = vote.row else { return Ok(None) };
+                    (chosen.head, chosen.value) = (row.head, row.value);
+                }
+                Err(peer::Error::Corrupt { .. }) => chosen.value = None,
+                Err(error) => return Err(failed(error.to_string())),
+            }
         }
-        Err(failed(holder.volume, "a row changes faster than it can be read".to_owned()))
+        Err(failed("a row cannot be read, or changes faster than it can be read".to_owned()))
+    }
+
+    /// A voter's row is rotten: the others write it anew, above every ballot that it may have had.
+    async fn write_anew(&self, key: &RegisterKey) -> Result<(), String> {
+        self.registers.settle(key).await.map(drop).map_err(|failure| failure.to_string())
     }
 }
 
 impl Chosen {
-    fn adopted(self, inline: Bytes) -> AdoptedRow {
-        AdoptedRow { key: self.key, head: self.head, value: Encoded { head: self.value, inline } }
+    fn adopted(&self, head: Bytes, inline: Bytes) -> AdoptedRow {
+        AdoptedRow { key: self.key.clone(), head: self.head, value: Encoded { head, inline } }
     }
 }
 

@@ -13,6 +13,8 @@ mod catch_up;
 mod progress;
 mod shards;
 
+pub(crate) use progress::ScrubProgress;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

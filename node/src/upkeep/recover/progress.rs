@@ -39,10 +39,8 @@ pub(crate) struct Progress {
 pub(crate) struct ScrubProgress {
     /// When the pass began, in milliseconds since the Unix epoch.
     pub(crate) began_ms: u64,
-    /// The last register that was looked at, in its stored form, as hex.
-    pub(crate) rows_after: Option<String>,
-    /// Where the walk over records and files stands, in the volume's own form, as hex.
-    pub(crate) cursor: Option<String>,
+    /// Where the walk stands, in the scrubber's own form.
+    pub(crate) place: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -141,7 +139,7 @@ mod tests {
     use super::*;
 
     fn progress() -> Progress {
-        let scrub = ScrubProgress { began_ms: 7, rows_after: Some("ab".to_owned()), cursor: None };
+        let scrub = ScrubProgress { began_ms: 7, place: Some("ab".to_owned()) };
         Progress { wants_shards: true, scrub: Some(scrub) }
     }
 

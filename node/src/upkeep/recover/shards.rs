@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 
-use sherd_core::id::{DataId, RegisterKey, ShardId, VolumeId};
+use sherd_core::id::{DataId, RegisterKey, Sequence, ShardId, VolumeId};
 use sherd_core::placement;
 use sherd_core::record::{DataRef, Value};
 
@@ -116,7 +116,7 @@ impl Context {
         let mut pass = Pass::default();
         let mut after = None;
         loop {
-            let request = RowScan { after, limit: PAGE, want_value: true };
+            let request = RowScan { after, since: Sequence(0), limit: PAGE, want_value: true };
             let page = ask(own.peer.rows(own.volume, &request), PATIENCE).await;
             let page = page.map_err(|error| error.to_string())?.result.map_err(|error| error.to_string())?;
             for scanned in page.rows {
