@@ -25,12 +25,12 @@ const ALLOWED: Allowed = Allowed {
 
 /// Serves until `life` ends.
 pub async fn serve_admin(listener: Listener, life: Life, metrics: Arc<Metrics>, health: Arc<Health>) {
-    let connections = metrics.admin_connections.clone();
+    let traffic = metrics.admin.clone();
     let service = move |request: Request<_>| {
         let response = answer(&request, &metrics, &health);
         async move { response }
     };
-    serve(listener, ALLOWED, life, connections, service).await;
+    serve(listener, ALLOWED, life, traffic, service).await;
 }
 
 /// Answers one request; the body of a HEAD's answer is dropped by the connection.

@@ -11,11 +11,12 @@ use futures::future::BoxFuture;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
+use hyper::body::Incoming;
 
 use crate::config::Config;
 use crate::health::{HealthReport, ReportSource, VolumeHealth, VolumeState};
 use crate::metrics::Metrics;
-use crate::server::{Refusal, RequestBody};
+use crate::server::Refusal;
 
 /// Why the volumes do not open.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +48,7 @@ pub async fn open(
     metrics: &Arc<Metrics>,
 ) -> Result<
     Store<
-        impl Fn(Request<RequestBody>) -> BoxFuture<'static, Response<Full<Bytes>>> + Clone + Send + Sync + 'static,
+        impl Fn(Request<Incoming>) -> BoxFuture<'static, Response<Full<Bytes>>> + Clone + Send + Sync + 'static,
     >,
     OpenError,
 > {

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sherd_core::topology::Warning;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::serve_admin;
@@ -128,12 +129,15 @@ async fn serve_s3(
     if let crate::config::settings::Durability::None = config.durability {
         tracing::warn!("durability = none: a power cut loses acknowledged objects");
     }
+    // That an outage of the only node is one goes without saying.
+    for warning in config.shape.warnings(1).iter().filter(|warning| **warning != Warning::NodeDownIsOutage) {
+        tracing::warn!(geometry = %config.shape.geometry, "{warning}");
+    }
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         volumes = config.volumes.len(),
-        sets = config.geometry.sets,
-        data = config.geometry.data,
-        parity = config.geometry.parity,
+        sets = config.shape.sets,
+        geometry = %config.shape.geometry,
         s3 = %listener.address(),
         "serving"
     );
@@ -147,7 +151,7 @@ async fn serve_s3(
     };
     let admission = Admission::new(limits.requests_max, limits.queue_max, metrics.s3.clone());
     let service = guard(store.service, admission, refuse);
-    let served = serve(listener, allowed, life.clone(), metrics.s3.connections.clone(), service);
+    let served = serve(listener, allowed, life.clone(), metrics.s3.traffic.clone(), service);
     let patience = async {
         life.stopped().await;
         health.stop();

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use sherd_core::topology::FormError;
+
 use super::credentials::InvalidCredentials;
-use super::geometry::InvalidGeometry;
 use super::source::Origin;
 use super::volumes::InvalidVolumes;
 
@@ -59,7 +60,7 @@ pub enum InvalidValue {
     Volumes(#[from] InvalidVolumes),
     /// The volumes and the parity make no geometry.
     #[error(transparent)]
-    Geometry(#[from] InvalidGeometry),
+    Geometry(#[from] FormError),
     /// Outside its range.
     #[error("{value} is outside {min} to {max}")]
     Range {

@@ -6,7 +6,6 @@
 
 pub mod credentials;
 pub mod error;
-pub mod geometry;
 pub mod quantity;
 pub mod settings;
 pub mod source;
@@ -18,10 +17,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sherd_core::limits::{BODY_MS_MAX, INLINE_BYTES_MAX, ORPHAN_AGE_MS, PACK_BYTES_MAX, RELEASE_GRACE_MS};
+use sherd_core::topology::{Shape, Wish};
 
 use self::credentials::Credentials;
 use self::error::{ConfigError, InvalidValue};
-use self::geometry::Geometry;
 use self::quantity::{ByteSize, Period};
 use self::settings::{Durability, LimitSettings, LogFormat, LogSettings, Settings, UpkeepSettings};
 use self::source::Sources;
@@ -42,8 +41,8 @@ const CREDENTIALS_MODE: u32 = 0o660;
 pub struct Config {
     /// Directories of the volumes, in the order written; each exists and is writable.
     pub volumes: Vec<PathBuf>,
-    /// The erasure code of every set.
-    pub geometry: Geometry,
+    /// How the volumes are cut into sets, and the erasure code of each.
+    pub shape: Shape,
     /// Where S3 is served.
     pub listen: SocketAddr,
     /// Where metrics and health are served.
@@ -147,7 +146,8 @@ impl Config {
         let patterns = volumes.unwrap_or_default().0;
         let volumes = volumes::expand(&patterns).map_err(|why| judge.refuse("volumes", why))?;
         volumes::check(&volumes).map_err(|why| judge.refuse("volumes", why))?;
-        let geometry = geometry::of_one_node(volumes.len(), parity)
+        let wish = Wish { set_volumes: None, parity_shards: parity.map(usize::from) };
+        let shape = Shape::choose(1, volumes.len(), wish)
             .map_err(|why| judge.refuse(if parity.is_some() { "parity" } else { "volumes" }, why))?;
 
         let listen = listen.unwrap_or(loopback(S3_PORT));
@@ -165,7 +165,7 @@ impl Config {
 
         Ok(Self {
             volumes,
-            geometry,
+            shape,
             listen,
             admin_listen,
             region,

@@ -21,6 +21,7 @@ use self::process::ProcessMetrics;
 use self::volume::VolumeFamilies;
 pub use self::volume::{VolumeFault, VolumeMetrics};
 use crate::config::settings::Durability;
+use crate::server::Traffic;
 
 /// Content type of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -33,8 +34,8 @@ pub struct Metrics {
     hooks: RwLock<Vec<ScrapeHook>>,
     process: ProcessMetrics,
     volumes: VolumeFamilies,
-    /// Connections of the admin listener.
-    pub admin_connections: IntGauge,
+    /// Connections of the admin listener, and what they carry.
+    pub admin: Traffic,
     /// The S3 listener.
     pub s3: S3Metrics,
     /// Registers of keys.
@@ -53,17 +54,24 @@ impl std::fmt::Debug for Metrics {
     }
 }
 
+/// Which operation a response answers, among its extensions: `PutObject`, or `Unknown` where the
+/// request was refused before anybody could tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ApiName(pub &'static str);
+
+impl Default for ApiName {
+    fn default() -> Self {
+        Self("Unknown")
+    }
+}
+
 /// The S3 listener.
 #[derive(Debug, Clone)]
 pub struct S3Metrics {
     requests: IntCounterVec,
     duration: HistogramVec,
-    /// Bytes of request bodies.
-    pub received_bytes: IntCounter,
-    /// Bytes of response bodies.
-    pub sent_bytes: IntCounter,
-    /// Connections open.
-    pub connections: IntGauge,
+    /// Its connections and what they carry.
+    pub traffic: Traffic,
     /// Requests worked on.
     pub requests_in_flight: IntGauge,
     /// Requests that wait for a place.
@@ -73,7 +81,7 @@ pub struct S3Metrics {
 }
 
 impl S3Metrics {
-    /// Counts an answered request: the operation (`PutObject`, or `Unknown`), the HTTP status, and
+    /// Counts an answered request: the operation, as [`ApiName`] has it, the HTTP status, and
     /// the seconds from its head to the head of its response.
     pub fn answered(&self, api: &'static str, status: u16, seconds: f64) {
         let mut digits = [0; 3];
@@ -154,22 +162,10 @@ impl Metrics {
         constants(&declare, durability);
         let process = ProcessMetrics::new(&declare);
         let volumes = VolumeFamilies::new(&declare);
-        let admin_connections =
-            declare.gauge("sherd_admin_connections", "Connections of the admin listener open.");
+        let admin = admin(&declare);
         let (s3, register) = (s3(&declare), register(&declare));
         let (mrf, scrub, buffer) = (mrf(&declare), scrub(&declare), buffer(&declare));
-        Self {
-            registry,
-            hooks: RwLock::default(),
-            process,
-            volumes,
-            admin_connections,
-            s3,
-            register,
-            mrf,
-            scrub,
-            buffer,
-        }
+        Self { registry, hooks: RwLock::default(), process, volumes, admin, s3, register, mrf, scrub, buffer }
     }
 
     /// The handles of one volume. `name` is its directory; asked twice, they count together.
@@ -214,7 +210,11 @@ fn constants(declare: &Declare<'_>, durability: Durability) {
 }
 
 fn s3(declare: &Declare<'_>) -> S3Metrics {
-    let bytes = declare.counters("sherd_s3_bytes_total", "Bytes of S3 bodies, by direction.", &["direction"]);
+    let bytes = declare.counters(
+        "sherd_s3_bytes_total",
+        "Bytes on S3 connections, heads included, by direction.",
+        &["direction"],
+    );
     S3Metrics {
         requests: declare.counters(
             "sherd_s3_requests_total",
@@ -231,13 +231,28 @@ fn s3(declare: &Declare<'_>) -> S3Metrics {
                 60.0,
             ],
         ),
-        received_bytes: bytes.with_label_values(&["received"]),
-        sent_bytes: bytes.with_label_values(&["sent"]),
-        connections: declare.gauge("sherd_s3_connections", "S3 connections open."),
+        traffic: Traffic {
+            connections: declare.gauge("sherd_s3_connections", "S3 connections open."),
+            received_bytes: bytes.with_label_values(&["received"]),
+            sent_bytes: bytes.with_label_values(&["sent"]),
+        },
         requests_in_flight: declare.gauge("sherd_s3_requests_in_flight", "S3 requests worked on."),
         requests_queued: declare.gauge("sherd_s3_requests_queued", "S3 requests that wait for a place."),
         requests_shed: declare
             .counter("sherd_s3_requests_shed_total", "S3 requests answered 503 because the queue was full."),
+    }
+}
+
+fn admin(declare: &Declare<'_>) -> Traffic {
+    let bytes = declare.counters(
+        "sherd_admin_bytes_total",
+        "Bytes on admin connections, by direction.",
+        &["direction"],
+    );
+    Traffic {
+        connections: declare.gauge("sherd_admin_connections", "Admin connections open."),
+        received_bytes: bytes.with_label_values(&["received"]),
+        sent_bytes: bytes.with_label_values(&["sent"]),
     }
 }
 

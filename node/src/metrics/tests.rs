@@ -106,7 +106,7 @@ fn the_process_reports_its_memory_and_descriptors() {
 #[test]
 fn two_nodes_in_one_process_do_not_meet() {
     let (one, two) = (Metrics::new(Durability::Fsync), Metrics::new(Durability::Fsync));
-    one.s3.received_bytes.inc_by(10);
+    one.s3.traffic.received_bytes.inc_by(10);
     assert_eq!(value(&scrape(&one), "sherd_s3_bytes_total{direction=\"received\"}"), Some(10.0));
     assert_eq!(value(&scrape(&two), "sherd_s3_bytes_total{direction=\"received\"}"), Some(0.0));
 }

@@ -2,7 +2,7 @@
 //!
 //! Overload turns into 503s before memory grows: a place is held from a request's head to its
 //! response's, and a request without a place waits in a bounded queue for a bounded time. Also
-//! where a panic in one request stays in that request.
+//! where a panic in one request stays in that request, and where requests are counted.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -13,10 +13,10 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use http::{Request, Response};
 use http_body_util::{Either, Full};
+use hyper::body::Incoming;
 use tokio::sync::Semaphore;
 
-use super::RequestBody;
-use crate::metrics::S3Metrics;
+use crate::metrics::{ApiName, S3Metrics};
 
 /// How long a request waits for a place: below the read timeout of every SDK, so that the client
 /// hears 503 and backs off rather than giving up on a connection.
@@ -85,13 +85,14 @@ impl Drop for Counted<'_> {
 }
 
 /// Puts `service` behind `admission`; `refuse` answers for it where it was not asked or panicked.
+/// Counts every answer, under the [`ApiName`] among the extensions of the response.
 pub fn guard<S, F, B>(
     service: S,
     admission: Arc<Admission>,
     refuse: fn(Refusal) -> Response<Full<Bytes>>,
-) -> impl Fn(Request<RequestBody>) -> GuardedFuture<B> + Clone + Send + Sync + 'static
+) -> impl Fn(Request<Incoming>) -> GuardedFuture<B> + Clone + Send + Sync + 'static
 where
-    S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
+    S: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
     B: Send + 'static,
 {
@@ -100,11 +101,15 @@ where
         Box::pin(async move {
             // The call itself is inside: a panic before the first await is caught too.
             let work = AssertUnwindSafe(async { service(request).await }).catch_unwind();
-            match admission.run(work).await {
+            let begun = tokio::time::Instant::now();
+            let response = match admission.run(work).await {
                 Ok(Ok(response)) => response.map(Either::Left),
                 Ok(Err(_)) => refuse(Refusal::Panicked).map(Either::Right),
                 Err(refusal) => refuse(refusal).map(Either::Right),
-            }
+            };
+            let ApiName(api) = response.extensions().get().copied().unwrap_or_default();
+            admission.metrics.answered(api, response.status().as_u16(), begun.elapsed().as_secs_f64());
+            response
         })
     }
 }

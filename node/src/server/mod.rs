@@ -1,12 +1,12 @@
 //! HTTP listeners: a bounded number of connections, each with deadlines, and an ordered end.
 //!
 //! Generic over what answers: the S3 side and the admin side are two closures. A connection waits
-//! a limited time for a request head and for every move of a body. When the process is told to
+//! a limited time for a request head and for every move of a response (how long a request body may
+//! stand still is the service's business: it knows whether it asked for bytes). When the process is told to
 //! stop, idle connections close at once and requests under way end by themselves; what is left
 //! when patience ends is cut.
 
 mod admission;
-mod body;
 mod life;
 mod patient;
 
@@ -21,6 +21,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -29,7 +30,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
 pub use self::admission::{Admission, GuardedFuture, Refusal, guard};
-pub use self::body::{BodyStalled, RequestBody};
 pub use self::life::{Life, on_signals};
 use self::patient::Patient;
 
@@ -38,8 +38,6 @@ use self::patient::Patient;
 const BUFFER_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a request head; AWS allows 8 KiB of headers, and 2 KiB of metadata in them.
 const HEAD_BYTES_MAX: usize = 32 << 10;
-/// Header lines of one request: SDKs send about 20, 2 KiB of metadata can be some hundred.
-const HEADERS_MAX: usize = 256;
 /// How long accepting pauses when the system has no descriptor or memory left for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -88,8 +86,19 @@ pub struct Allowed {
     pub connections_max: usize,
     /// From idle to the end of a request head.
     pub idle_timeout: Duration,
-    /// Between two moves of a body, in either direction.
+    /// Between two moves of a response.
     pub stall_timeout: Duration,
+}
+
+/// What a listener counts.
+#[derive(Debug, Clone)]
+pub struct Traffic {
+    /// Connections open.
+    pub connections: prometheus::IntGauge,
+    /// Bytes read from them.
+    pub received_bytes: prometheus::IntCounter,
+    /// Bytes written to them.
+    pub sent_bytes: prometheus::IntCounter,
 }
 
 /// The client's address, among the extensions of every request.
@@ -103,14 +112,9 @@ type BodyError = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// `service` answers every request, errors included: what it has no answer for is a connection
 /// that closes.
-pub async fn serve<S, F, B>(
-    listener: Listener,
-    allowed: Allowed,
-    life: Life,
-    connections: prometheus::IntGauge,
-    service: S,
-) where
-    S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
+pub async fn serve<S, F, B>(listener: Listener, allowed: Allowed, life: Life, traffic: Traffic, service: S)
+where
+    S: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BodyError>,
@@ -119,11 +123,12 @@ pub async fn serve<S, F, B>(
     let places = Arc::new(Semaphore::new(allowed.connections_max));
     let tasks = TaskTracker::new();
     while let Some((place, stream, client)) = next(name, &tcp, &places, &life).await {
-        connections.inc();
-        let (life, connections, service) = (life.clone(), connections.clone(), service.clone());
+        let (life, traffic, service) = (life.clone(), traffic.clone(), service.clone());
         tasks.spawn(async move {
-            connection(stream, client, allowed, life, service).await;
-            connections.dec();
+            let open = traffic.connections.clone();
+            open.inc();
+            connection(stream, client, allowed, life, traffic, service).await;
+            open.dec();
             drop(place);
         });
     }
@@ -173,9 +178,15 @@ async fn next(
 }
 
 /// Serves one connection to its end.
-async fn connection<S, F, B>(stream: TcpStream, client: SocketAddr, allowed: Allowed, life: Life, service: S)
-where
-    S: Fn(Request<RequestBody>) -> F,
+async fn connection<S, F, B>(
+    stream: TcpStream,
+    client: SocketAddr,
+    allowed: Allowed,
+    life: Life,
+    traffic: Traffic,
+    service: S,
+) where
+    S: Fn(Request<Incoming>) -> F,
     F: Future<Output = Response<B>>,
     B: Body<Data = Bytes> + 'static,
     B::Error: Into<BodyError>,
@@ -184,9 +195,8 @@ where
         // The socket is gone already; the first read says so.
         tracing::debug!(%client, %error, "set TCP_NODELAY");
     }
-    let io = TokioIo::new(Patient::new(stream, allowed.stall_timeout));
-    let answer = service_fn(|request: Request<hyper::body::Incoming>| {
-        let mut request = request.map(|body| RequestBody::new(body, allowed.stall_timeout));
+    let io = TokioIo::new(Patient::new(stream, allowed.stall_timeout, traffic));
+    let answer = service_fn(|mut request: Request<Incoming>| {
         request.extensions_mut().insert(ClientAddress(client));
         let answer = service(request);
         async move { Ok::<_, Infallible>(answer.await) }
@@ -195,7 +205,6 @@ where
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(allowed.idle_timeout)
-        .max_headers(HEADERS_MAX)
         .max_header_size(HEAD_BYTES_MAX)
         .max_buf_size(BUFFER_BYTES_MAX);
     let mut connection = pin!(builder.serve_connection(io, answer));

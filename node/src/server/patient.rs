@@ -13,23 +13,27 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// A stream with a deadline on writes.
+use super::Traffic;
+
+/// A stream with a deadline on writes, and counted.
 #[derive(Debug)]
 pub(super) struct Patient<T> {
     stream: T,
+    traffic: Traffic,
     timeout: Duration,
     deadline: Option<Pin<Box<Sleep>>>,
     waiting: bool,
 }
 
 impl<T> Patient<T> {
-    pub(super) fn new(stream: T, timeout: Duration) -> Self {
-        Self { stream, timeout, deadline: None, waiting: false }
+    pub(super) fn new(stream: T, timeout: Duration, traffic: Traffic) -> Self {
+        Self { stream, traffic, timeout, deadline: None, waiting: false }
     }
 
     /// Passes progress on, and turns too long a lack of it into an error.
-    fn judge<R>(&mut self, cx: &mut Context<'_>, progress: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
-        if progress.is_ready() {
+    fn judge(&mut self, cx: &mut Context<'_>, progress: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(written) = &progress {
+            self.traffic.sent_bytes.inc_by(written.as_ref().map_or(0, |&bytes| bytes as u64));
             self.waiting = false;
             return progress;
         }
@@ -49,7 +53,10 @@ impl<T: AsyncRead + Unpin> AsyncRead for Patient<T> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        let progress = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        self.traffic.received_bytes.inc_by((buffer.filled().len() - before) as u64);
+        progress
     }
 }
 
@@ -86,11 +93,17 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
+    use crate::config::settings::Durability;
+    use crate::metrics::Metrics;
+
+    fn traffic() -> Traffic {
+        Metrics::new(Durability::Fsync).s3.traffic
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_never_reads_fails_the_write() {
         let (near, _far) = tokio::io::duplex(4);
-        let mut near = Patient::new(near, Duration::from_mins(1));
+        let mut near = Patient::new(near, Duration::from_mins(1), traffic());
         let error = near.write_all(b"more than four bytes").await.expect_err("nobody reads");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
@@ -98,7 +111,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_peer_that_goes_on_reading_is_served() {
         let (near, mut far) = tokio::io::duplex(1);
-        let mut near = Patient::new(near, Duration::from_mins(1));
+        let mut near = Patient::new(near, Duration::from_mins(1), traffic());
         let reader = async {
             let mut text = Vec::new();
             for _ in 0..5 {
@@ -111,5 +124,6 @@ mod tests {
         let (written, read) = tokio::join!(near.write_all(b"bytes"), reader);
         written.expect("every byte was read in time");
         assert_eq!(read, b"bytes");
+        assert_eq!(near.traffic.sent_bytes.get(), 5);
     }
 }

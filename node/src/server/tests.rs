@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::config::settings::Durability;
-use crate::metrics::Metrics;
+use crate::metrics::{ApiName, Metrics};
 
 const LONG: Duration = Duration::from_hours(1);
 const PATIENT: Allowed = Allowed { connections_max: 16, idle_timeout: LONG, stall_timeout: LONG };
@@ -19,21 +19,21 @@ struct Served {
     address: SocketAddr,
     life: Life,
     task: JoinHandle<()>,
-    connections: prometheus::IntGauge,
+    traffic: Traffic,
 }
 
 impl Served {
     async fn start<S, F>(allowed: Allowed, service: S) -> Self
     where
-        S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
+        S: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
         let listener =
             Listener::bind("test", "127.0.0.1:0".parse().expect("an address")).await.expect("a free port");
         let (address, life) = (listener.address(), Life::new());
-        let connections = Metrics::new(Durability::Fsync).s3.connections;
-        let task = tokio::spawn(serve(listener, allowed, life.clone(), connections.clone(), service));
-        Self { address, life, task, connections }
+        let traffic = Metrics::new(Durability::Fsync).s3.traffic;
+        let task = tokio::spawn(serve(listener, allowed, life.clone(), traffic.clone(), service));
+        Self { address, life, task, traffic }
     }
 
     async fn connect(&self) -> TcpStream {
@@ -43,7 +43,7 @@ impl Served {
     async fn end(self) -> usize {
         self.life.stop();
         self.task.await.expect("the server does not panic");
-        assert_eq!(self.connections.get(), 0);
+        assert_eq!(self.traffic.connections.get(), 0);
         self.life.cut_count()
     }
 }
@@ -111,7 +111,7 @@ async fn connections_beyond_the_limit_wait_for_one_to_close() {
     first.write_all(GET_CLOSE.as_bytes()).await.expect("accepted");
     second.write_all(GET_CLOSE.as_bytes()).await.expect("in the kernel's queue");
     entered_once.notified().await;
-    assert_eq!((entered.load(Ordering::Acquire), served.connections.get()), (1, 1));
+    assert_eq!((entered.load(Ordering::Acquire), served.traffic.connections.get()), (1, 1));
     go.notify_one();
     let mut answer = String::new();
     first.read_to_string(&mut answer).await.expect("answered");
@@ -179,24 +179,6 @@ async fn a_connection_that_sends_no_request_is_closed() {
 }
 
 #[tokio::test]
-async fn a_body_that_stands_still_ends_in_an_error_the_service_sees() {
-    let hasty = Allowed { stall_timeout: Duration::from_millis(20), ..PATIENT };
-    let served = Served::start(hasty, |request| async move {
-        match request.into_body().collect().await {
-            Err(BodyStalled::Stalled { .. }) => text("stalled"),
-            Err(BodyStalled::Connection(_)) => text("connection"),
-            Ok(_) => text("whole"),
-        }
-    })
-    .await;
-    let mut stream = served.connect().await;
-    let put = "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nConnection: close\r\n\r\n12345";
-    let answer = last_answer(&mut stream, put).await;
-    assert!(answer.ends_with("stalled"), "{answer}");
-    assert_eq!(served.end().await, 0);
-}
-
-#[tokio::test]
 async fn a_head_over_the_limit_is_refused_and_not_collected() {
     let served = Served::start(PATIENT, |_| async { text("never") }).await;
     let mut stream = served.connect().await;
@@ -214,12 +196,17 @@ async fn a_head_over_the_limit_is_refused_and_not_collected() {
 }
 
 #[tokio::test]
-async fn a_panic_stays_in_its_request() {
-    let admission = Admission::new(4, 4, Metrics::new(Durability::Fsync).s3);
+async fn a_panic_stays_in_its_request_and_both_are_counted() {
+    let metrics = Metrics::new(Durability::Fsync);
+    let admission = Admission::new(4, 4, metrics.s3.clone());
     let guarded = guard(
-        |request: Request<RequestBody>| {
+        |request: Request<Incoming>| {
             assert!(request.uri().path() != "/panic", "as asked");
-            async { text("fine") }
+            async {
+                let mut response = text("fine");
+                response.extensions_mut().insert(ApiName("GetObject"));
+                response
+            }
         },
         admission,
         |refusal| if refusal == Refusal::Panicked { text("caught") } else { text("refused") },
@@ -237,5 +224,12 @@ async fn a_panic_stays_in_its_request() {
     let answer =
         last_answer(&mut stream, &format!("GET /panic HTTP/1.1\r\nHost: x\r\n\r\n{GET_CLOSE}")).await;
     assert!(answer.contains("caught") && answer.ends_with("fine"), "{answer}");
+    let scraped = String::from_utf8(metrics.encode()).expect("text");
+    for api in ["GetObject", "Unknown"] {
+        assert!(
+            scraped.contains(&format!("sherd_s3_requests_total{{api=\"{api}\",code=\"200\"}} 1\n")),
+            "{scraped}"
+        );
+    }
     assert_eq!(served.end().await, 0);
 }

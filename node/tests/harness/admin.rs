@@ -10,11 +10,11 @@ use super::wait::{SOON, bounded, eventually};
 
 /// One scrape: `name{label="value"}` to its number.
 #[derive(Debug, Clone, Default)]
-pub struct Metrics(BTreeMap<String, f64>);
+pub(crate) struct Metrics(BTreeMap<String, f64>);
 
 impl Metrics {
     /// Reads Prometheus' text format. Panics on what is not.
-    pub fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         let pairs = lines.map(|line| {
             let (name, number) = line.rsplit_once(' ').expect("a sample is a name and a number");
@@ -24,18 +24,18 @@ impl Metrics {
     }
 
     /// A sample by its whole name, labels included as they are written.
-    pub fn get(&self, name: &str) -> f64 {
+    pub(crate) fn get(&self, name: &str) -> f64 {
         *self.0.get(name).unwrap_or_else(|| panic!("no metric {name}"))
     }
 
     /// The sum of a family over all its labels.
-    pub fn sum(&self, family: &str) -> f64 {
+    pub(crate) fn sum(&self, family: &str) -> f64 {
         let prefix = format!("{family}{{");
         self.0.iter().filter(|(name, _)| **name == family || name.starts_with(&prefix)).map(|(_, n)| n).sum()
     }
 
     /// The one state that a volume is in.
-    pub fn state(&self, volume: &str) -> &str {
+    pub(crate) fn state(&self, volume: &str) -> &str {
         let label = format!("volume=\"{volume}\"");
         let mut states = self.0.iter().filter_map(|(name, number)| {
             let labels = name.strip_prefix("sherd_volume_state{")?.strip_suffix('}')?;
@@ -54,7 +54,7 @@ impl Node {
     ///
     /// # Errors
     /// The connection's, as text.
-    pub async fn ask(&self, path: &str) -> Result<(u16, String), String> {
+    pub(crate) async fn ask(&self, path: &str) -> Result<(u16, String), String> {
         let address = self.admin.strip_prefix("http://").expect("plain HTTP");
         let exchange = async {
             let mut stream = TcpStream::connect(address).await?;
@@ -70,20 +70,20 @@ impl Node {
     }
 
     /// Scrapes it.
-    pub async fn metrics(&self) -> Metrics {
+    pub(crate) async fn metrics(&self) -> Metrics {
         let (status, text) = self.ask("/metrics").await.expect("a node that runs answers a scrape");
         assert_eq!(status, 200, "{text}");
         Metrics::parse(&text)
     }
 
     /// The state of a volume, counted from 1.
-    pub async fn state(&self, volume: usize) -> String {
+    pub(crate) async fn state(&self, volume: usize) -> String {
         let name = self.volume(volume).canonicalize().unwrap_or_else(|_| self.volume(volume));
         self.metrics().await.state(&name.to_string_lossy()).to_owned()
     }
 
     /// Waits until a volume is in a state.
-    pub async fn until_state(&self, volume: usize, state: &str) {
+    pub(crate) async fn until_state(&self, volume: usize, state: &str) {
         let what = format!("volume {volume} becomes {state}");
         eventually(&what, super::wait::LATER, async || {
             let now = self.state(volume).await;
@@ -93,7 +93,7 @@ impl Node {
     }
 
     /// Waits until every set has its write quorum.
-    pub async fn until_ready(&self) {
+    pub(crate) async fn until_ready(&self) {
         eventually("the node becomes ready", SOON, async || match self.ask("/health/ready").await {
             Ok((200, _)) => Ok(()),
             Ok((status, body)) => Err(format!("{status} {body}")),
@@ -103,7 +103,7 @@ impl Node {
     }
 
     /// Waits until all volumes are online and nothing waits to be healed.
-    pub async fn until_whole(&self) {
+    pub(crate) async fn until_whole(&self) {
         eventually("all is healed", super::wait::LATER, async || {
             let metrics = self.metrics().await;
             for volume in self.volumes() {
@@ -122,7 +122,7 @@ impl Node {
     }
 
     /// Kilobytes of a line of /proc/PID/status.
-    pub fn memory_kib(&self, line: &str) -> u64 {
+    pub(crate) fn memory_kib(&self, line: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it runs");
         let value = status.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(':'));
         let number = value.and_then(|value| value.split_whitespace().next()?.parse().ok());

@@ -9,20 +9,20 @@ use std::ops::RangeInclusive;
 use md5::{Digest as _, Md5};
 
 /// Bytes before the stream: id and length.
-pub const HEAD_BYTES: usize = 16;
+pub(crate) const HEAD_BYTES: usize = 16;
 
 /// What one write writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Body {
+pub(crate) struct Body {
     /// Which write.
-    pub id: u64,
+    pub(crate) id: u64,
     /// Bytes, at least [`HEAD_BYTES`].
-    pub len: usize,
+    pub(crate) len: usize,
 }
 
 impl Body {
     /// Its bytes.
-    pub fn bytes(self) -> Vec<u8> {
+    pub(crate) fn bytes(self) -> Vec<u8> {
         assert!(self.len >= HEAD_BYTES, "a body has room for its head");
         let mut bytes = Vec::with_capacity(self.len);
         bytes.extend_from_slice(&self.id.to_le_bytes());
@@ -38,7 +38,7 @@ impl Body {
     ///
     /// # Errors
     /// What is wrong, when they are nobody's: cut, mixed or changed.
-    pub fn recognise(bytes: &[u8]) -> Result<Self, String> {
+    pub(crate) fn recognise(bytes: &[u8]) -> Result<Self, String> {
         let word = |at: usize| {
             let bytes = bytes.get(at..at + 8)?;
             Some(u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
@@ -59,12 +59,12 @@ impl Body {
     }
 
     /// The entity tag of one PUT of it.
-    pub fn etag(self) -> String {
+    pub(crate) fn etag(self) -> String {
         format!("\"{}\"", hex::encode(Md5::digest(self.bytes())))
     }
 
     /// The entity tag of an upload of it in parts of `part` bytes.
-    pub fn etag_in_parts(self, part: usize) -> String {
+    pub(crate) fn etag_in_parts(self, part: usize) -> String {
         let bytes = self.bytes();
         let parts = bytes.chunks(part);
         let count = parts.len();
@@ -75,7 +75,7 @@ impl Body {
 
 /// Where a set of 2+2 keeps an object's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Home {
+pub(crate) enum Home {
     /// In its row.
     Inline,
     /// As shards in the log.
@@ -86,10 +86,10 @@ pub enum Home {
 
 impl Home {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Inline, Self::Packed, Self::File];
+    pub(crate) const ALL: [Self; 3] = [Self::Inline, Self::Packed, Self::File];
 
     /// Sizes of objects that live there.
-    pub const fn sizes(self) -> RangeInclusive<u64> {
+    pub(crate) const fn sizes(self) -> RangeInclusive<u64> {
         match self {
             Self::Inline => 1 << 10..=8 << 10,
             Self::Packed => (8 << 10) + 1..=256 << 10,
@@ -100,16 +100,16 @@ impl Home {
 
 /// Numbers that look random and are the same for the same seed (splitmix64).
 #[derive(Debug, Clone)]
-pub struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
     /// From a seed.
-    pub const fn new(seed: u64) -> Self {
+    pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// From `SHERD_TEST_SEED`, or from the system; printed, so that a failure can be tried again.
-    pub fn of_this_run(story: &str) -> Self {
+    pub(crate) fn of_this_run(story: &str) -> Self {
         let given = std::env::var("SHERD_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = given.unwrap_or_else(|| getrandom::u64().expect("the system has entropy"));
         eprintln!("{story}: SHERD_TEST_SEED={seed}");
@@ -117,7 +117,7 @@ impl Dice {
     }
 
     /// The next number.
-    pub const fn next(&mut self) -> u64 {
+    pub(crate) const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -126,22 +126,22 @@ impl Dice {
     }
 
     /// A number of a range.
-    pub fn within(&mut self, range: RangeInclusive<u64>) -> u64 {
+    pub(crate) fn within(&mut self, range: RangeInclusive<u64>) -> u64 {
         range.start() + self.next() % (range.end() - range.start() + 1)
     }
 
     /// An index below a length.
-    pub fn below(&mut self, len: usize) -> usize {
+    pub(crate) fn below(&mut self, len: usize) -> usize {
         usize::try_from(self.next() % len as u64).expect("below a usize")
     }
 
     /// Dice of their own for a worker.
-    pub fn split(&mut self) -> Self {
+    pub(crate) fn split(&mut self) -> Self {
         Self(self.next())
     }
 
     /// A new body of a size that lives in `home`.
-    pub fn body(&mut self, home: Home) -> Body {
+    pub(crate) fn body(&mut self, home: Home) -> Body {
         let len = usize::try_from(self.within(home.sizes())).expect("a few mebibytes");
         Body { id: self.next(), len }
     }

@@ -7,11 +7,11 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part of the harness")]
 
-pub mod admin;
-pub mod data;
-pub mod s3;
-pub mod volumes;
-pub mod wait;
+pub(crate) mod admin;
+pub(crate) mod data;
+pub(crate) mod s3;
+pub(crate) mod volumes;
+pub(crate) mod wait;
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -34,17 +34,17 @@ use tempfile::TempDir;
 /// busy.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Volumes of every node here.
-pub const VOLUMES: usize = 4;
+pub(crate) const VOLUMES: usize = 4;
 /// Bytes of its log that a failed test shows.
 const LOG_SHOWN: usize = 8 << 10;
 
 /// Starts a node on an empty folder.
-pub async fn node() -> Node {
+pub(crate) async fn node() -> Node {
     empty().start().await
 }
 
 /// A node that never ran, in `dev` mode.
-pub fn empty() -> Stopped {
+pub(crate) fn empty() -> Stopped {
     Stopped { dir: Arc::new(TempDir::new().expect("a temporary folder")), how: How::Dev }
 }
 
@@ -59,39 +59,39 @@ enum How {
 
 /// A running node; killed when dropped.
 #[derive(Debug)]
-pub struct Node {
+pub(crate) struct Node {
     /// Where it serves S3: `http://127.0.0.1:PORT`.
-    pub endpoint: String,
+    pub(crate) endpoint: String,
     /// Where it serves metrics and health.
-    pub admin: String,
+    pub(crate) admin: String,
     /// The root access key.
-    pub access_key: String,
+    pub(crate) access_key: String,
     /// Its secret.
-    pub secret_key: String,
+    pub(crate) secret_key: String,
     process: Process,
     stopped: Stopped,
 }
 
 /// A node that does not run; its folder is kept.
 #[derive(Debug, Clone)]
-pub struct Stopped {
+pub(crate) struct Stopped {
     dir: Arc<TempDir>,
     how: How,
 }
 
 /// A node that would not start.
 #[derive(Debug)]
-pub struct Refused {
+pub(crate) struct Refused {
     /// Its exit code.
-    pub code: Option<i32>,
+    pub(crate) code: Option<i32>,
     /// What it wrote to stderr.
-    pub said: String,
+    pub(crate) said: String,
 }
 
 impl Stopped {
     /// Makes the volumes' folders and a key pair where they are missing, and has `serve` run on them
     /// from the next start on, with more lines of TOML.
-    pub fn serve(mut self, lines: &str) -> Self {
+    pub(crate) fn serve(mut self, lines: &str) -> Self {
         for volume in self.volumes() {
             fs::create_dir_all(volume).expect("the folder is writable");
         }
@@ -107,7 +107,7 @@ impl Stopped {
     }
 
     /// Starts it on what is in its folder.
-    pub async fn start(self) -> Node {
+    pub(crate) async fn start(self) -> Node {
         let started = tokio::task::spawn_blocking(move || start(self)).await;
         started.expect("starting a node does not panic").unwrap_or_else(|refused| {
             panic!("the node ended with {:?} before it listened; it says:\n{}", refused.code, refused.said)
@@ -115,7 +115,7 @@ impl Stopped {
     }
 
     /// Starts it where it must not start, and returns what it says.
-    pub async fn refused(&self) -> Refused {
+    pub(crate) async fn refused(&self) -> Refused {
         let stopped = self.clone();
         let started = tokio::task::spawn_blocking(move || start(stopped)).await;
         match started.expect("starting a node does not panic") {
@@ -125,17 +125,17 @@ impl Stopped {
     }
 
     /// Its folder.
-    pub fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }
 
     /// The folder of a volume, counted from 1.
-    pub fn volume(&self, number: usize) -> PathBuf {
+    pub(crate) fn volume(&self, number: usize) -> PathBuf {
         self.data().join(format!("v{number}"))
     }
 
     /// The folders of all its volumes.
-    pub fn volumes(&self) -> Vec<PathBuf> {
+    pub(crate) fn volumes(&self) -> Vec<PathBuf> {
         (1..=VOLUMES).map(|number| self.volume(number)).collect()
     }
 
@@ -182,7 +182,7 @@ impl Stopped {
 impl Node {
     /// An S3 client with the root credentials: path style, one try per request, the SDK's default
     /// checksums.
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         let credentials = Credentials::new(&self.access_key, &self.secret_key, None, None, "harness");
         let config = aws_sdk_s3::Config::builder()
             .behavior_version(BehaviorVersion::latest())
@@ -198,49 +198,49 @@ impl Node {
     }
 
     /// Its folder.
-    pub fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         self.stopped.dir()
     }
 
     /// The folder of a volume, counted from 1.
-    pub fn volume(&self, number: usize) -> PathBuf {
+    pub(crate) fn volume(&self, number: usize) -> PathBuf {
         self.stopped.volume(number)
     }
 
     /// The folders of all its volumes.
-    pub fn volumes(&self) -> Vec<PathBuf> {
+    pub(crate) fn volumes(&self) -> Vec<PathBuf> {
         self.stopped.volumes()
     }
 
     /// What it wrote to its log.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.stopped.log()).unwrap_or_default()
     }
 
     /// What would run on the same folder.
-    pub fn twin(&self) -> Stopped {
+    pub(crate) fn twin(&self) -> Stopped {
         self.stopped.clone()
     }
 
     /// Its process id.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.process.child.id()
     }
 
     /// Sends it a signal: to suspend it (SIGSTOP) and to let it go on (SIGCONT).
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(self.process.id(), signal).expect("the process is ours and not waited for yet");
     }
 
     /// Asks it to stop (SIGINT) and waits until it has.
-    pub async fn stop(self) -> Stopped {
+    pub(crate) async fn stop(self) -> Stopped {
         let (stopped, status) = self.end(Signal::INT).await;
         assert!(status.success(), "a node that was asked to stop ends with {status}");
         stopped
     }
 
     /// Kills it (SIGKILL), as a crash of the process would.
-    pub async fn kill(self) -> Stopped {
+    pub(crate) async fn kill(self) -> Stopped {
         self.end(Signal::KILL).await.0
     }
 

@@ -16,13 +16,13 @@ use super::data::Body;
 use super::wait::{SOON, bounded, eventually};
 
 /// The bucket of every story.
-pub const BUCKET: &str = "bucket";
+pub(crate) const BUCKET: &str = "bucket";
 /// Bytes of every part but the last: the least that S3 allows.
-pub const PART: usize = 5 << 20;
+pub(crate) const PART: usize = 5 << 20;
 
 /// Why a request was not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// 4xx: nothing changed.
     Refused {
         /// The HTTP status.
@@ -43,23 +43,23 @@ pub enum Failure {
 
 impl Failure {
     /// Whether this is 503 SlowDown.
-    pub fn is_slow_down(&self) -> bool {
+    pub(crate) fn is_slow_down(&self) -> bool {
         matches!(self, Self::Unavailable { status: 503, code } if code == "SlowDown")
     }
 
     /// Whether the key is not there. A HEAD's answer has no body, so its code is the SDK's guess.
-    pub const fn is_absent(&self) -> bool {
+    pub(crate) const fn is_absent(&self) -> bool {
         matches!(self, Self::Refused { status: 404, .. })
     }
 
     /// Whether nothing changed for sure.
-    pub const fn is_refused(&self) -> bool {
+    pub(crate) const fn is_refused(&self) -> bool {
         matches!(self, Self::Refused { .. })
     }
 }
 
 /// What a request comes to.
-pub type Outcome<T> = Result<T, Failure>;
+pub(crate) type Outcome<T> = Result<T, Failure>;
 
 fn outcome<T, E: ProvideErrorMetadata + Debug>(result: Result<T, SdkError<E>>) -> Outcome<T> {
     result.map_err(|error| match &error {
@@ -79,18 +79,18 @@ type Sending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A client of one node.
 #[derive(Debug, Clone)]
-pub struct S3 {
+pub(crate) struct S3 {
     client: Client,
 }
 
 impl Node {
     /// A client with connections of its own.
-    pub fn s3(&self) -> S3 {
+    pub(crate) fn s3(&self) -> S3 {
         S3 { client: self.client() }
     }
 
     /// A client of a new bucket.
-    pub async fn with_bucket(&self) -> S3 {
+    pub(crate) async fn with_bucket(&self) -> S3 {
         let s3 = self.s3();
         self.until_ready().await;
         let made = s3.client.create_bucket().bucket(BUCKET).send();
@@ -101,7 +101,7 @@ impl Node {
 
 /// A condition of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Condition {
+pub(crate) enum Condition {
     /// None.
     Always,
     /// `If-None-Match: *`.
@@ -112,7 +112,7 @@ pub enum Condition {
 
 impl S3 {
     /// The SDK's client, for what is not here.
-    pub const fn sdk(&self) -> &Client {
+    pub(crate) const fn sdk(&self) -> &Client {
         &self.client
     }
 
@@ -120,7 +120,7 @@ impl S3 {
     ///
     /// # Errors
     /// [`Failure`]
-    pub async fn put(&self, key: &str, body: Body) -> Outcome<()> {
+    pub(crate) async fn put(&self, key: &str, body: Body) -> Outcome<()> {
         self.put_if(key, body, Condition::Always).await
     }
 
@@ -128,7 +128,7 @@ impl S3 {
     ///
     /// # Errors
     /// [`Failure`]
-    pub async fn put_if(&self, key: &str, body: Body, condition: Condition) -> Outcome<()> {
+    pub(crate) async fn put_if(&self, key: &str, body: Body, condition: Condition) -> Outcome<()> {
         let put = self.client.put_object().bucket(BUCKET).key(key).body(ByteStream::from(body.bytes()));
         let put = match condition {
             Condition::Always => put,
@@ -145,7 +145,7 @@ impl S3 {
     ///
     /// # Errors
     /// [`Failure`]
-    pub async fn get(&self, key: &str) -> Outcome<Option<Body>> {
+    pub(crate) async fn get(&self, key: &str) -> Outcome<Option<Body>> {
         let get = self.client.get_object().bucket(BUCKET).key(key).send();
         let object = match outcome(bounded("a GET", SOON, get).await) {
             Err(failure) if failure.is_absent() => return Ok(None),
@@ -163,7 +163,7 @@ impl S3 {
     ///
     /// # Errors
     /// [`Failure`]
-    pub async fn head(&self, key: &str) -> Outcome<Option<String>> {
+    pub(crate) async fn head(&self, key: &str) -> Outcome<Option<String>> {
         let head = self.client.head_object().bucket(BUCKET).key(key).send();
         match outcome(bounded("a HEAD", SOON, head).await) {
             Err(failure) if failure.is_absent() => Ok(None),
@@ -175,7 +175,7 @@ impl S3 {
     ///
     /// # Errors
     /// [`Failure`]
-    pub async fn delete(&self, key: &str) -> Outcome<()> {
+    pub(crate) async fn delete(&self, key: &str) -> Outcome<()> {
         let delete = self.client.delete_object().bucket(BUCKET).key(key).send();
         outcome(bounded("a DELETE", SOON, delete).await).map(drop)
     }
@@ -184,7 +184,7 @@ impl S3 {
     ///
     /// # Errors
     /// [`Failure`]
-    pub async fn list(&self, prefix: &str) -> Outcome<BTreeMap<String, String>> {
+    pub(crate) async fn list(&self, prefix: &str) -> Outcome<BTreeMap<String, String>> {
         let (mut found, mut token) = (BTreeMap::new(), None);
         loop {
             let list = self.client.list_objects_v2().bucket(BUCKET).prefix(prefix);
@@ -206,7 +206,7 @@ impl S3 {
     ///
     /// # Errors
     /// The [`Failure`] of the step that failed: before the last one nothing can show.
-    pub async fn upload(&self, key: &str, body: Body) -> Outcome<()> {
+    pub(crate) async fn upload(&self, key: &str, body: Body) -> Outcome<()> {
         let create = self.client.create_multipart_upload().bucket(BUCKET).key(key).send();
         let created = outcome(bounded("a new upload", SOON, create).await).map_err(never_shows)?;
         let upload = created.upload_id.expect("an upload has an id");
@@ -226,7 +226,7 @@ impl S3 {
     }
 
     /// Reads an object as [`Self::get`], again where the node is not ready to answer yet.
-    pub async fn get_settled(&self, key: &str) -> Option<Body> {
+    pub(crate) async fn get_settled(&self, key: &str) -> Option<Body> {
         settled(&format!("GET {key}"), || {
             let (s3, key) = (self.clone(), key.to_owned());
             Box::pin(async move { s3.get(&key).await })
@@ -235,7 +235,7 @@ impl S3 {
     }
 
     /// Lists as [`Self::list`], again where the node is not ready to answer yet.
-    pub async fn list_settled(&self, prefix: &str) -> BTreeMap<String, String> {
+    pub(crate) async fn list_settled(&self, prefix: &str) -> BTreeMap<String, String> {
         settled(&format!("LIST {prefix}"), || {
             let (s3, prefix) = (self.clone(), prefix.to_owned());
             Box::pin(async move { s3.list(&prefix).await })

@@ -17,7 +17,7 @@ impl Stopped {
     ///
     /// # Errors
     /// What it printed.
-    pub fn inspect(&self) -> Result<String, String> {
+    pub(crate) fn inspect(&self) -> Result<String, String> {
         let mut inspect = Command::new(env!("CARGO_BIN_EXE_sherd-node"));
         inspect.args(["inspect", "--verify"]).args(self.volumes()).stdin(Stdio::null());
         let output = inspect.output().expect("the binary was built with the tests");
@@ -27,7 +27,7 @@ impl Stopped {
     }
 
     /// Asserts that [`Self::inspect`] finds nothing.
-    pub fn is_clean(&self) {
+    pub(crate) fn is_clean(&self) {
         if let Err(said) = self.inspect() {
             panic!("the volumes are not clean: {said}");
         }
@@ -35,7 +35,7 @@ impl Stopped {
 }
 
 /// Removes a volume's folder with all that is in it, while a node may be writing into it.
-pub fn remove(volume: &Path) {
+pub(crate) fn remove(volume: &Path) {
     // A file made while its folder is being emptied makes that fail: once more, then.
     loop {
         match fs::remove_dir_all(volume) {
@@ -47,23 +47,23 @@ pub fn remove(volume: &Path) {
 }
 
 /// Removes what is in a volume's folder, and keeps the folder.
-pub fn wipe(volume: &Path) {
+pub(crate) fn wipe(volume: &Path) {
     remove(volume);
     fs::create_dir(volume).expect("its parent is there");
 }
 
 /// A shard that is a file of its own.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ShardFile {
+pub(crate) struct ShardFile {
     /// Where it lies.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Which shard of its data it is; the first k carry the data itself.
-    pub index: u8,
+    pub(crate) index: u8,
 }
 
 impl ShardFile {
     /// Overwrites some bytes in its middle.
-    pub fn rot(&self) {
+    pub(crate) fn rot(&self) {
         let file = File::options().write(true).open(&self.path).expect("the shard file is there");
         let len = file.metadata().expect("it is open").len();
         file.write_all_at(b"rot rot rot", len / 2).expect("a file can be overwritten");
@@ -71,21 +71,21 @@ impl ShardFile {
     }
 
     /// Cuts its second half off.
-    pub fn cut(&self) {
+    pub(crate) fn cut(&self) {
         let file = File::options().write(true).open(&self.path).expect("the shard file is there");
         let len = file.metadata().expect("it is open").len();
         file.set_len(len / 2).expect("a file can be cut");
     }
 
     /// Removes it.
-    pub fn delete(&self) {
+    pub(crate) fn delete(&self) {
         fs::remove_file(&self.path).expect("the shard file is there");
     }
 }
 
 /// The shards of a volume that are files, in the order of their names. A file that goes away
 /// meanwhile is left out.
-pub fn shard_files(volume: &Path) -> Vec<ShardFile> {
+pub(crate) fn shard_files(volume: &Path) -> Vec<ShardFile> {
     let mut found = Vec::new();
     for folder in entries(&volume.join("shards")) {
         for path in entries(&folder) {
@@ -98,7 +98,7 @@ pub fn shard_files(volume: &Path) -> Vec<ShardFile> {
 }
 
 /// The files of a volume's log, in order.
-pub fn segments(volume: &Path) -> Vec<PathBuf> {
+pub(crate) fn segments(volume: &Path) -> Vec<PathBuf> {
     let mut found = entries(&volume.join("log"));
     found.retain(|path| path.extension().is_some_and(|extension| extension == "seg"));
     found.sort();
@@ -112,7 +112,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 
 /// Overwrites needles wherever they lie in a volume's log, and returns how many it found. A needle is
 /// a piece of an object's body, so that what rots is known to be payload.
-pub fn rot_in_log(volume: &Path, needles: &[&[u8]]) -> usize {
+pub(crate) fn rot_in_log(volume: &Path, needles: &[&[u8]]) -> usize {
     let needles: Vec<[u8; NEEDLE_BYTES]> =
         needles.iter().map(|needle| needle[..NEEDLE_BYTES].try_into().expect("as long as that")).collect();
     let mut rotten = 0;

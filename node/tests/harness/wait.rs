@@ -5,14 +5,14 @@ use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 /// For what a healthy node does at once.
-pub const SOON: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = Duration::from_secs(30);
 /// For what background work does.
-pub const LATER: Duration = Duration::from_secs(120);
+pub(crate) const LATER: Duration = Duration::from_secs(120);
 /// Between two looks.
 const PERIOD: Duration = Duration::from_millis(50);
 
 /// Looks until it sees what it waits for, and returns it; the probe says why not yet.
-pub async fn eventually<T>(
+pub(crate) async fn eventually<T>(
     what: &str,
     patience: Duration,
     mut probe: impl AsyncFnMut() -> Result<T, String>,
@@ -31,6 +31,6 @@ pub async fn eventually<T>(
 }
 
 /// Awaits what must end; panics where it hangs.
-pub async fn bounded<T>(what: &str, patience: Duration, work: impl Future<Output = T>) -> T {
+pub(crate) async fn bounded<T>(what: &str, patience: Duration, work: impl Future<Output = T>) -> T {
     timeout(patience, work).await.unwrap_or_else(|_| panic!("{what} does not end within {patience:?}"))
 }

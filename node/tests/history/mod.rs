@@ -16,14 +16,14 @@ use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use search::check;
+pub(crate) use search::check;
 
 /// What a key holds: the id of a write, or nothing.
-pub type State = Option<u64>;
+pub(crate) type State = Option<u64>;
 
 /// What an operation found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Found {
+pub(crate) enum Found {
     /// It did not look.
     Anything,
     /// Exactly this.
@@ -52,20 +52,20 @@ const fn same(one: State, other: State) -> bool {
 
 /// One operation on one key, as its client saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Operation {
+pub(crate) struct Operation {
     /// When it was sent.
-    pub sent: u64,
+    pub(crate) sent: u64,
     /// When its answer arrived; `None` when its outcome is unknown.
-    pub answered: Option<u64>,
+    pub(crate) answered: Option<u64>,
     /// What it must have found to happen like this.
-    pub found: Found,
+    pub(crate) found: Found,
     /// What the key holds afterwards; `None` when it changes nothing.
-    pub leaves: Option<State>,
+    pub(crate) leaves: Option<State>,
 }
 
 /// No order of the operations explains them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Violation {
+pub(crate) enum Violation {
     /// The search went through all orders.
     Impossible {
         /// The most operations that could be put in order.
@@ -97,25 +97,25 @@ impl fmt::Display for Violation {
 
 /// Collects the histories of many keys from many clients.
 #[derive(Debug, Default)]
-pub struct Recorder {
+pub(crate) struct Recorder {
     clock: AtomicU64,
     keys: Mutex<BTreeMap<String, Vec<Operation>>>,
 }
 
 impl Recorder {
     /// A moment: later than every one before.
-    pub fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::SeqCst)
     }
 
     /// Notes an operation that was answered in this moment.
-    pub fn answered(&self, key: &str, sent: u64, found: Found, leaves: Option<State>) {
+    pub(crate) fn answered(&self, key: &str, sent: u64, found: Found, leaves: Option<State>) {
         let answered = Some(self.now());
         self.push(key, Operation { sent, answered, found, leaves });
     }
 
     /// Notes a change whose outcome is unknown. It happened only if it found what it asked for.
-    pub fn unknown(&self, key: &str, sent: u64, found: Found, leaves: State) {
+    pub(crate) fn unknown(&self, key: &str, sent: u64, found: Found, leaves: State) {
         self.push(key, Operation { sent, answered: None, found, leaves: Some(leaves) });
     }
 
@@ -125,12 +125,12 @@ impl Recorder {
     }
 
     /// Operations recorded.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.keys.lock().expect("no test panics while it records").values().map(Vec::len).sum()
     }
 
     /// Checks every key's history. Panics with the first that no order explains.
-    pub fn check(&self) {
+    pub(crate) fn check(&self) {
         let keys = self.keys.lock().expect("no test panics while it records");
         for (key, history) in keys.iter() {
             if let Err(violation) = check(history) {

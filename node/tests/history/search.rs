@@ -19,7 +19,7 @@ const STUCK_SHOWN: usize = 8;
 ///
 /// # Errors
 /// [`Violation`] when there is none, or none was found in time.
-pub fn check(history: &[Operation]) -> Result<(), Violation> {
+pub(crate) fn check(history: &[Operation]) -> Result<(), Violation> {
     let mut operations: Vec<Operation> = history.to_vec();
     let conditions = operations.iter().any(|operation| matches!(operation.found, Found::IsNot(_)));
     let seen: HashSet<State> = operations

@@ -4,6 +4,8 @@
 //! it. Quotas that are used up count as a full disk. The hints ([`DiskFile::write_back`],
 //! [`DiskFile::evict`]) are best effort by contract, so their errors end here.
 
+#![expect(clippy::disallowed_methods, reason = "this file is the seam to the real disk")]
+
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU64;

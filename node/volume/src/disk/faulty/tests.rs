@@ -1,3 +1,5 @@
+//! What the faulty disk promises the tests that stand on it.
+
 use super::*;
 
 const FILE: &str = "dir/file";
