@@ -10,3 +10,9 @@ mod harness;
 #[path = "../history/mod.rs"]
 mod history;
 
+mod load;
+
+mod crash;
+mod degraded;
+mod races;
+mod rot;
