@@ -27,12 +27,3 @@ pub mod metrics;
 pub mod telemetry;
 pub mod cpu;
 pub mod system;
-
-pub mod register;
-pub mod stripe;
-pub mod peer;
-pub mod cluster;
-pub mod volumes;
-pub mod formation;
-pub mod upkeep;
-pub mod workers;

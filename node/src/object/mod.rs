@@ -141,7 +141,8 @@ impl Objects {
         let gone: Vec<DataRef> =
             replaced.value.data_refs().into_iter().filter(|data| !kept.contains(data)).collect();
         if !gone.is_empty() {
-            self.inner.damage.superseded(key, gone);
+            let pages = crate::upkeep::pages(&replaced.value);
+            self.inner.damage.superseded(key, gone, pages);
         }
     }
 }

@@ -42,6 +42,7 @@ pub use damage::{Damage, Report, Reports};
 pub use mrf::MrfStatus;
 pub use pins::{Pinned, Pins};
 pub use recover::RecoveryStatus;
+pub(crate) use refs::pages;
 pub use release::ReleaseStatus;
 pub use scrub::ScrubStatus;
 pub use sweep::SweepStatus;
@@ -244,12 +245,5 @@ impl Upkeep {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
-    }
-}
-
-impl Damage {
-    /// Reports data that a committed value of `key` no longer names.
-    pub fn superseded(&self, key: &RegisterKey, data: Vec<DataRef>) {
-        drop(self.reports.try_send(Report::Superseded { key: key.clone(), data }));
     }
 }

@@ -119,7 +119,7 @@ impl Objects {
 async fn seal_set(set: &Arc<SetView>, bucket: BucketId, deletion: ChangeId, epoch: Epoch) -> Sealed {
     let mut sealed =
         Sealed { set: Arc::clone(set), seals: Vec::new(), remains: Vec::new(), unsettled: Vec::new() };
-    let seal = Control::Seal { bucket, deletion };
+    let seal = Control::Seal { bucket, deletion, epoch };
     let asked = set.reach.iter().map(|reach| reach.peer.control(reach.volume, seal.clone()));
     let mut arrived = 0;
     for (reach, answer) in set.reach.iter().zip(join_all(asked).await) {
