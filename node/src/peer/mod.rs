@@ -20,8 +20,10 @@ use sherd_volume::list::{ListPage, ListScan, RowPage, ScannedRow};
 use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, SeenShard, ShardFileHeader, Target};
 
 mod fanout;
+mod local;
 
 pub use fanout::Gather;
+pub use local::LocalPeer;
 
 /// A call to a volume failed, by what the caller can do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
