@@ -21,9 +21,9 @@ use crate::config::Config;
 use crate::config::settings::Durability;
 use crate::health::ReportSource;
 use crate::metrics::Metrics;
-use crate::s3::Gateway;
 use crate::s3::auth::{Secret, StaticCredentials};
-use crate::s3::protocol::{self, Protocol};
+use crate::s3::protocol::{self, Adapter, Protocol};
+use crate::s3::{Gateway, error, raw_headers};
 use crate::server::Refusal;
 use crate::store::{Store, StoreConfig};
 use crate::stripe::Thresholds;
@@ -108,8 +108,8 @@ fn store_config(config: &Config) -> StoreConfig {
 }
 
 fn protocol(config: &Config, store: &Store, clock: Arc<dyn Clock>, rng: &dyn Rng) -> Protocol {
-    let secret = Secret::new(config.credentials.secret().expose());
-    let credentials = StaticCredentials::single(config.credentials.access_key(), secret);
+    let secret = Secret::new(config.credentials.secret_access_key.expose());
+    let credentials = StaticCredentials::single(&config.credentials.access_key_id, secret);
     let limits = protocol::Limits { body_idle: config.limits.stall_timeout, ..protocol::Limits::default() };
     let protocol = protocol::Config {
         region: config.region.clone(),
@@ -119,7 +119,8 @@ fn protocol(config: &Config, store: &Store, clock: Arc<dyn Clock>, rng: &dyn Rng
         limits,
     };
     let gateway = Gateway::new(store.objects().clone(), config.region.clone());
-    Protocol::with_adapter(protocol, Arc::new(credentials), clock, gateway, Gateway::adapter())
+    let adapter = Adapter { before: raw_headers::set_aside, error_details: error::take_details };
+    Protocol::with_adapter(protocol, Arc::new(credentials), clock, gateway, adapter)
 }
 
 /// The answer of S3 where no layer above could give one.

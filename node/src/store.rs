@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus::IntCounter;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{Clock, HybridClock, Rng};
@@ -20,14 +22,14 @@ use sherd_volume::options::Options;
 
 use crate::cluster::Cluster;
 use crate::formation::{self, FormationConfig, FormationError};
-use crate::health::{HealthReport, SetHealth, VolumeHealth};
+use crate::health::{self, HealthReport, SetHealth, VolumeHealth};
 use crate::metrics::Metrics;
 use crate::object::{Objects, ObjectsConfig};
 use crate::peer::{LocalPeer, Peer};
 use crate::register::{RegisterPatience, Registers, RegistersConfig};
 use crate::stripe::{Patience, Stripes, StripesConfig, Thresholds};
 use crate::upkeep::{Damage, Pins, Settings, Upkeep, UpkeepConfig};
-use crate::volumes::{Pace, Volumes, VolumesConfig};
+use crate::volumes::{Pace, VolumeState, VolumeStatus, Volumes, VolumesConfig};
 
 /// Bytes of buffers that an idle node keeps committed.
 const IDLE_BUFFER_BYTES: usize = 4 << 20;
@@ -79,7 +81,9 @@ pub struct Store {
     volumes: Volumes,
     upkeep: Arc<Upkeep>,
     pool: BufferPool,
+    wall: Arc<dyn Clock>,
     tasks: TaskTracker,
+    stop: CancellationToken,
 }
 
 impl Store {
@@ -98,7 +102,7 @@ impl Store {
             config;
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
         let forming = FormationConfig { disk: Arc::clone(&disk), directories: volumes, zone: None, wish };
-        let formation = formation::form(&forming, rng.as_ref())?;
+        let formation = formation::form_or_find(&forming, rng.as_ref())?;
         for warning in &formation.warnings {
             tracing::warn!(%warning, "geometry");
         }
@@ -121,13 +125,17 @@ impl Store {
         if !volumes.settled(OPEN_PATIENCE).await {
             tracing::warn!("some volumes are still opening; the node serves without them");
         }
-        Ok(Self::assemble(Parts { volumes, topology: formation.topology, clock, rng, pool, thresholds, upkeep }, metrics))
+        Ok(Self::assemble(
+            Parts { volumes, topology: formation.topology, clock, rng, pool, thresholds, upkeep },
+            metrics,
+        ))
     }
 
     fn assemble(parts: Parts, metrics: &Arc<Metrics>) -> Self {
         let Parts { volumes, topology, clock, rng, pool, thresholds, upkeep } = parts;
         let local: Arc<dyn Peer> = Arc::new(LocalPeer::new(volumes.clone()));
         let cluster = Arc::new(Cluster::new(topology, |_| Arc::clone(&local)));
+        let wall = Arc::clone(&clock);
         let clock = Arc::new(HybridClock::new(clock));
         let proposer = ProposerId(rng.next_u64());
         let (damage, reports) = Damage::channel();
@@ -166,10 +174,18 @@ impl Store {
             },
             reports,
         );
-        let objects =
-            Objects::new(ObjectsConfig { cluster: Arc::clone(&cluster), registers, stripes, clock, rng, damage });
-        let store = Self { objects, cluster, volumes, upkeep: Arc::new(upkeep), pool, tasks };
-        store.upkeep.trim_buffers(store.pool.clone(), TRIM_EVERY);
+        let objects = Objects::new(ObjectsConfig {
+            cluster: Arc::clone(&cluster),
+            registers,
+            stripes,
+            clock,
+            rng,
+            damage,
+        });
+        let upkeep = Arc::new(upkeep);
+        let store =
+            Self { objects, cluster, volumes, upkeep, pool, wall, tasks, stop: CancellationToken::new() };
+        store.trim_buffers();
         store
     }
 
@@ -198,7 +214,7 @@ impl Store {
             .iter()
             .map(|volume| VolumeHealth {
                 name: volume.path.display().to_string(),
-                state: volume.health(),
+                state: shown(volume),
                 reason: volume.state.reason().unwrap_or_default().to_owned(),
             })
             .collect();
@@ -209,7 +225,7 @@ impl Store {
     pub fn observe(&self, metrics: &Metrics) {
         for volume in self.volumes.status() {
             let gauges = metrics.volume(&volume.path.display().to_string());
-            gauges.set_state(volume.health());
+            gauges.set_state(shown(&volume));
             if let Some(open) = &volume.open {
                 gauges.bytes.set(gauge(open.total_bytes));
                 gauges.free_bytes.set(gauge(open.free_bytes));
@@ -218,11 +234,35 @@ impl Store {
         let usage = self.pool.usage();
         metrics.buffer.cap_bytes.set(gauge(usage.cap_bytes as u64));
         metrics.buffer.used_bytes.set(gauge(usage.in_use_bytes as u64));
-        self.upkeep.observe(metrics);
+        let upkeep = self.upkeep.status();
+        metrics.mrf.queue_length.set(gauge(upkeep.mrf.len as u64));
+        let oldest = upkeep.mrf.oldest_ms.map_or(0, |since| self.wall.wall_ms().saturating_sub(since));
+        metrics.mrf.oldest_age_seconds.set(Duration::from_millis(oldest).as_secs_f64());
+        catch_up(&metrics.mrf.healed, upkeep.mrf.healed_count);
+        catch_up(&metrics.mrf.failed, upkeep.mrf.failed_count);
+        catch_up(&metrics.scrub.verified, upkeep.scrub.shards_count);
+        catch_up(&metrics.scrub.damaged, upkeep.scrub.findings_count);
+        catch_up(&metrics.scrub.passes, upkeep.scrub.passes_count);
+    }
+
+    /// Gives idle buffers back to the system, every second.
+    fn trim_buffers(&self) {
+        let (pool, stop) = (self.pool.clone(), self.stop.clone());
+        self.tasks.spawn(async move {
+            loop {
+                // Cancel-safe: a sleep holds nothing.
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => return,
+                    () = tokio::time::sleep(TRIM_EVERY) => pool.trim(),
+                }
+            }
+        });
     }
 
     /// Ends the background work, waits for what requests left under way, and closes the volumes.
     pub async fn close(&self) {
+        self.stop.cancel();
         self.upkeep.stop().await;
         self.tasks.close();
         if tokio::time::timeout(CLOSE_PATIENCE, self.tasks.wait()).await.is_err() {
@@ -243,6 +283,25 @@ struct Parts {
     pool: BufferPool,
     thresholds: Thresholds,
     upkeep: Settings,
+}
+
+/// A volume's state as health and metrics name it.
+fn shown(volume: &VolumeStatus) -> health::VolumeState {
+    use health::VolumeState as Shown;
+    match &volume.state {
+        VolumeState::Opening => Shown::Opening,
+        VolumeState::Online if volume.open.as_ref().is_some_and(|open| open.full) => Shown::Full,
+        VolumeState::Online => Shown::Online,
+        VolumeState::Suspect { .. } => Shown::Suspect,
+        VolumeState::Recovering => Shown::Recovering,
+        VolumeState::Failed { .. } => Shown::Failed,
+        VolumeState::Vacant { .. } | VolumeState::Offline { .. } | VolumeState::Closed => Shown::Offline,
+    }
+}
+
+/// Brings a counter up to a count that is kept elsewhere.
+fn catch_up(counter: &IntCounter, count: u64) {
+    counter.inc_by(count.saturating_sub(counter.get()));
 }
 
 fn gauge(value: u64) -> i64 {
