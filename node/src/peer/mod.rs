@@ -20,8 +20,10 @@ use sherd_volume::list::{ListPage, ListScan, RowPage, ScannedRow};
 use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, SeenShard, ShardFileHeader, Target};
 
 mod fanout;
+mod local;
 
 pub use fanout::Gather;
+pub use local::LocalPeer;
 
 /// A call to a volume failed, by what the caller can do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -254,7 +256,12 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
     fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>>;
 
     /// One page of the rows that the volume does not know to be committed.
-    fn unsettled(&self, volume: VolumeId, after: Option<&RegisterKey>, limit: usize) -> Pending<Vec<(RegisterKey, Ballot)>>;
+    fn unsettled(
+        &self,
+        volume: VolumeId,
+        after: Option<&RegisterKey>,
+        limit: usize,
+    ) -> Pending<Vec<(RegisterKey, Ballot)>>;
 
     /// One page of the MRF entries in the volume's log.
     fn heals(&self, volume: VolumeId, after: Option<HealId>, limit: usize) -> Pending<Vec<(HealId, Bytes)>>;

@@ -36,7 +36,7 @@ pub enum Report {
         key: RegisterKey,
         /// What it named.
         data: Vec<DataRef>,
-        /// Those of `data` that are manifest pages: what they list goes with them.
+        /// Manifest pages: what those of `data` among them list goes with them.
         pages: Vec<DataRef>,
     },
 }
@@ -63,8 +63,8 @@ impl Damage {
         drop(self.reports.try_send(Report::Heal(entry)));
     }
 
-    /// Reports data that a committed value of `key` no longer names; `pages` are those of `data`
-    /// that are manifest pages.
+    /// Reports data that a committed value of `key` no longer names; `pages` says which of it may
+    /// be manifest pages.
     pub fn superseded(&self, key: &RegisterKey, data: Vec<DataRef>, pages: Vec<DataRef>) {
         drop(self.reports.try_send(Report::Superseded { key: key.clone(), data, pages }));
     }

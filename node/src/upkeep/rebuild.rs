@@ -87,8 +87,8 @@ impl Subject {
         let set = context.cluster.set_of(key);
         let geometry =
             Geometry::new(data.data_shards, data.parity_shards).map_err(|_| RebuildError::Geometry)?;
-        let layout = Layout::new(data.size, data.data_shards, data.parity_shards, data.stripe_unit)
-            .map_err(|_| RebuildError::Geometry)?;
+        let layout =
+            Layout::new(data.size, geometry, data.stripe_unit).map_err(|_| RebuildError::Geometry)?;
         if geometry.volumes() != set.reach.len() {
             return Err(RebuildError::Geometry);
         }
@@ -114,7 +114,8 @@ impl Subject {
 
     /// Looks at every shard; with `verify` its bytes are hashed, else it is only asked for.
     pub(crate) async fn look(&self, verify: bool) -> Shards {
-        let answers = join_all(self.all().map(|index| async move { (index, self.bytes_of(index, verify).await) }));
+        let answers =
+            join_all(self.all().map(|index| async move { (index, self.bytes_of(index, verify).await) }));
         let mut shards = Shards::default();
         for (index, answer) in answers.await {
             match answer {
@@ -140,7 +141,12 @@ impl Subject {
 
     /// Makes one shard again from `intact` ones. A source that turns out rotten is left out and
     /// the shard begun anew, while k others remain.
-    pub(crate) async fn rebuild(&self, context: &Context, index: u8, intact: &[u8]) -> Result<(), RebuildError> {
+    pub(crate) async fn rebuild(
+        &self,
+        context: &Context,
+        index: u8,
+        intact: &[u8],
+    ) -> Result<(), RebuildError> {
         let needed = usize::from(self.data.data_shards);
         let mut sources: Vec<u8> = intact.iter().copied().filter(|source| *source != index).collect();
         loop {
@@ -217,18 +223,18 @@ impl Subject {
             let range = ShardRange { shard: self.shard(*source), home: self.data.home, offset, length };
             (*source, ask(reach.peer.read_shard(reach.volume, range), WINDOW_PATIENCE).await)
         });
-        let mut columns: Vec<Option<Bytes>> = vec![None; self.set.reach.len()];
+        let mut columns: Vec<(u8, Bytes)> = Vec::with_capacity(sources.len());
         for (source, read) in join_all(reads).await {
             let bytes = read.map_err(|error| (Some(source), RebuildError::Source(error)))?;
-            columns[usize::from(source)] = Some(joined(bytes));
+            columns.push((source, joined(bytes)));
         }
-        let known: Vec<Option<&[u8]>> = columns.iter().map(Option::as_deref).collect();
+        let present: Vec<(u8, &[u8])> = columns.iter().map(|(source, bytes)| (*source, &bytes[..])).collect();
         let bytes = usize::try_from(length).map_err(|_| (None, RebuildError::Geometry))?;
         // A heal has one window in hand at a time, within the throttle: it stays out of the pool,
         // which belongs to requests.
         let mut out = vec![0; bytes];
         self.code
-            .rebuild_one(&known, usize::from(index), &mut out)
+            .reconstruct(&present, &mut [(index, &mut out)])
             .map_err(|_| (None, RebuildError::Geometry))?;
         Ok(out.into())
     }

@@ -31,8 +31,8 @@ impl Compaction {
     pub(super) fn stepped(&mut self, result: &Result<Compacted, sherd_volume::error::Error>, now_us: u64) {
         let pause = match result {
             Ok(Compacted::Idle) => IDLE_US,
-            Ok(Compacted::Progress { copied_bytes, read_bytes }) => {
-                let bytes = copied_bytes.saturating_add(*read_bytes);
+            Ok(Compacted::Progress { walked_bytes, moved_bytes }) => {
+                let bytes = walked_bytes.saturating_add(*moved_bytes);
                 bytes.saturating_mul(1_000_000) / self.bytes_per_second.max(1)
             }
             Ok(Compacted::Reclaimed { .. }) => 0,
@@ -50,7 +50,7 @@ mod tests {
     fn a_step_pays_for_its_bytes_with_a_pause() {
         let mut compaction = Compaction::new(1 << 20, 0);
         assert_eq!(compaction.next_us(), IDLE_US);
-        let progress = Ok(Compacted::Progress { copied_bytes: 1 << 20, read_bytes: 1 << 20 });
+        let progress = Ok(Compacted::Progress { walked_bytes: 1 << 20, moved_bytes: 1 << 20 });
         compaction.stepped(&progress, 5);
         assert_eq!(compaction.next_us(), 2_000_005);
         compaction.stepped(&Ok(Compacted::Reclaimed { segment: 1 }), 7);
