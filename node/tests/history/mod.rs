@@ -18,6 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) use search::check;
 
+/// Operations that the report of a violation shows, the last ones.
+const OPERATIONS_SHOWN: usize = 60;
+
 /// What a key holds: the id of a write, or nothing.
 pub(crate) type State = Option<u64>;
 
@@ -53,6 +56,8 @@ const fn same(one: State, other: State) -> bool {
 /// One operation on one key, as its client saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Operation {
+    /// What the client called it, for the report.
+    pub(crate) name: &'static str,
     /// When it was sent.
     pub(crate) sent: u64,
     /// When its answer arrived; `None` when its outcome is unknown.
@@ -61,6 +66,21 @@ pub(crate) struct Operation {
     pub(crate) found: Found,
     /// What the key holds afterwards; `None` when it changes nothing.
     pub(crate) leaves: Option<State>,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, sent, answered, found, leaves } = self;
+        write!(f, "{name} from {sent} to ")?;
+        match answered {
+            Some(answered) => write!(f, "{answered}")?,
+            None => write!(f, "?")?,
+        }
+        if *found != Found::Anything {
+            write!(f, " found {found:?}")?;
+        }
+        leaves.map_or(Ok(()), |leaves| write!(f, " leaves {leaves:?}"))
+    }
 }
 
 /// No order of the operations explains them.
@@ -88,7 +108,7 @@ impl fmt::Display for Violation {
             Self::TooHard { steps } => write!(f, "gave up after {steps} steps"),
             Self::Impossible { explained, state, stuck } => {
                 writeln!(f, "{explained} operations can be put in order; then the key holds {state:?}, and")?;
-                stuck.iter().try_for_each(|operation| writeln!(f, "  {operation:?}"))?;
+                stuck.iter().try_for_each(|operation| writeln!(f, "  {operation}"))?;
                 write!(f, "cannot be next")
             }
         }
@@ -109,14 +129,21 @@ impl Recorder {
     }
 
     /// Notes an operation that was answered in this moment.
-    pub(crate) fn answered(&self, key: &str, sent: u64, found: Found, leaves: Option<State>) {
+    pub(crate) fn answered(
+        &self,
+        name: &'static str,
+        key: &str,
+        sent: u64,
+        found: Found,
+        leaves: Option<State>,
+    ) {
         let answered = Some(self.now());
-        self.push(key, Operation { sent, answered, found, leaves });
+        self.push(key, Operation { name, sent, answered, found, leaves });
     }
 
     /// Notes a change whose outcome is unknown. It happened only if it found what it asked for.
-    pub(crate) fn unknown(&self, key: &str, sent: u64, found: Found, leaves: State) {
-        self.push(key, Operation { sent, answered: None, found, leaves: Some(leaves) });
+    pub(crate) fn unknown(&self, name: &'static str, key: &str, sent: u64, found: Found, leaves: State) {
+        self.push(key, Operation { name, sent, answered: None, found, leaves: Some(leaves) });
     }
 
     fn push(&self, key: &str, operation: Operation) {
@@ -134,10 +161,12 @@ impl Recorder {
         let keys = self.keys.lock().expect("no test panics while it records");
         for (key, history) in keys.iter() {
             if let Err(violation) = check(history) {
-                let mut history = history.clone();
-                history.sort_by_key(|operation| operation.sent);
-                let lines: Vec<_> = history.iter().map(|operation| format!("  {operation:?}")).collect();
-                panic!("the history of {key} is not linearizable: {violation}\n{}", lines.join("\n"));
+                let shortest = search::shortest(history);
+                let violation = check(&shortest).err().unwrap_or(violation);
+                let begin = shortest.len().saturating_sub(OPERATIONS_SHOWN);
+                let lines: Vec<_> =
+                    shortest[begin..].iter().map(|operation| format!("  {operation}")).collect();
+                panic!("the history of {key} is not linearizable:\n{}\n{violation}", lines.join("\n"));
             }
         }
     }

@@ -39,6 +39,26 @@ pub(crate) fn check(history: &[Operation]) -> Result<(), Violation> {
     Search::new(&operations).run()
 }
 
+/// The shortest beginning of a history that no order explains: what was not sent yet is left out, what
+/// was not answered yet has an unknown outcome.
+pub(crate) fn shortest(history: &[Operation]) -> Vec<Operation> {
+    let mut moments: Vec<u64> = history.iter().filter_map(|operation| operation.answered).collect();
+    moments.sort_unstable();
+    let index = moments.partition_point(|&moment| check(&until(history, moment)).is_ok());
+    moments.get(index).map_or_else(|| history.to_vec(), |&moment| until(history, moment))
+}
+
+fn until(history: &[Operation], moment: u64) -> Vec<Operation> {
+    let mut beginning: Vec<Operation> =
+        history.iter().copied().filter(|operation| operation.sent < moment).collect();
+    for operation in &mut beginning {
+        operation.answered = operation.answered.filter(|&answered| answered <= moment);
+    }
+    beginning.retain(|operation| operation.answered.is_some() || operation.leaves.is_some());
+    beginning.sort_by_key(|operation| operation.sent);
+    beginning
+}
+
 /// Which operations were put in order.
 type Done = Vec<u64>;
 
@@ -120,8 +140,8 @@ impl<'a> Search<'a> {
         loop {
             let next = self.next(place).into_iter().find(|&index| {
                 let operation = &self.operations[index];
-                let looks = operation.leaves.is_none() || operation.leaves == Some(place.state);
-                looks && operation.answered.is_some() && operation.found.admits(place.state)
+                // Not a write that changes nothing here: it may be needed later.
+                operation.leaves.is_none() && operation.found.admits(place.state)
             });
             match next {
                 Some(index) => place.put(index, &self.operations[index]),

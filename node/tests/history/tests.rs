@@ -4,7 +4,7 @@ use super::*;
 
 /// An operation that was answered.
 fn answered(sent: u64, answered: u64, found: Found, leaves: Option<State>) -> Operation {
-    Operation { sent, answered: Some(answered), found, leaves }
+    Operation { name: "", sent, answered: Some(answered), found, leaves }
 }
 
 fn put(sent: u64, end: u64, id: u64) -> Operation {
@@ -30,7 +30,7 @@ fn lost(sent: u64, end: u64) -> Operation {
 }
 
 fn unknown(sent: u64, leaves: State) -> Operation {
-    Operation { sent, answered: None, found: Found::Anything, leaves: Some(leaves) }
+    Operation { name: "", sent, answered: None, found: Found::Anything, leaves: Some(leaves) }
 }
 
 fn is_linearizable(history: &[Operation]) -> bool {
@@ -112,6 +112,19 @@ fn a_delete_of_unknown_outcome_may_explain_an_absence() {
 }
 
 #[test]
+fn a_delete_that_finds_nothing_at_first_may_happen_later() {
+    assert!(is_linearizable(&[delete(0, 9), put(1, 2, 7), read(5, 6, None)]));
+    let replaced = [put(0, 9, 7), put(1, 2, 8), read(3, 4, Some(8)), read(5, 6, Some(7))];
+    assert!(is_linearizable(&replaced));
+}
+
+#[test]
+fn the_report_shows_the_shortest_beginning() {
+    let history = [put(0, 1, 7), read(2, 3, None), put(4, 5, 8), read(6, 7, Some(8)), read(8, 9, Some(7))];
+    assert_eq!(search::shortest(&history), history[..2]);
+}
+
+#[test]
 fn two_winners_of_one_race_are_rejected() {
     assert!(is_linearizable(&[won(0, 9, 7), lost(1, 8), read(10, 11, Some(7))]));
     assert!(!is_linearizable(&[won(0, 9, 7), won(1, 8, 8), read(10, 11, Some(7))]));
@@ -157,14 +170,14 @@ fn long_histories_with_many_unknown_writes_are_judged() {
 fn the_recorder_keeps_keys_apart_and_orders_moments() {
     let recorder = Recorder::default();
     let sent = recorder.now();
-    recorder.answered("a", sent, Found::Anything, Some(Some(1)));
+    recorder.answered("read", "a", sent, Found::Anything, Some(Some(1)));
     let sent = recorder.now();
-    recorder.answered("b", sent, Found::Is(None), None);
-    recorder.unknown("b", recorder.now(), Found::Anything, Some(2));
+    recorder.answered("read", "b", sent, Found::Is(None), None);
+    recorder.unknown("put", "b", recorder.now(), Found::Anything, Some(2));
     assert_eq!(recorder.len(), 3);
     recorder.check();
     let sent = recorder.now();
-    recorder.answered("a", sent, Found::Is(Some(2)), None);
+    recorder.answered("read", "a", sent, Found::Is(Some(2)), None);
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| recorder.check()));
     let text = *panic.expect_err("a's history is impossible").downcast::<String>().expect("a message");
     assert!(text.contains("the history of a is not linearizable"), "{text}");

@@ -118,7 +118,7 @@ impl Load {
             Step::Get => {
                 let sent = self.recorder.now();
                 let found = s3.get(key).await?;
-                self.saw(key, sent, found.map(|body| body.id));
+                self.saw("GET", key, sent, found.map(|body| body.id));
                 Ok(())
             }
             Step::Head => self.head(s3, key).await.map(drop),
@@ -135,7 +135,7 @@ impl Load {
         for key in keys {
             let sent = self.recorder.now();
             let found = s3.get_settled(key).await;
-            self.saw(key, sent, found.map(|body| body.id));
+            self.saw("GET", key, sent, found.map(|body| body.id));
         }
     }
 
@@ -144,12 +144,12 @@ impl Load {
         let sent = self.recorder.now();
         let found = s3.list_settled(&self.prefix).await;
         for key in keys {
-            self.saw(key, sent, found.get(key).map(|etag| self.id(etag)));
+            self.saw("LIST", key, sent, found.get(key).map(|etag| self.id(etag)));
         }
     }
 
-    fn saw(&self, key: &str, sent: u64, state: State) {
-        self.recorder.answered(key, sent, Found::Is(state), None);
+    fn saw(&self, name: &'static str, key: &str, sent: u64, state: State) {
+        self.recorder.answered(name, key, sent, Found::Is(state), None);
     }
 
     fn id(&self, etag: &str) -> u64 {
@@ -187,14 +187,14 @@ impl Load {
     async fn head(&self, s3: &S3, key: &str) -> Outcome<Option<String>> {
         let sent = self.recorder.now();
         let etag = s3.head(key).await?;
-        self.saw(key, sent, etag.as_ref().map(|etag| self.id(etag)));
+        self.saw("HEAD", key, sent, etag.as_ref().map(|etag| self.id(etag)));
         Ok(etag)
     }
 
     async fn list(&self, s3: &S3, key: &str) -> Outcome<()> {
         let sent = self.recorder.now();
         let found = s3.list(key).await?;
-        self.saw(key, sent, found.get(key).map(|etag| self.id(etag)));
+        self.saw("LIST", key, sent, found.get(key).map(|etag| self.id(etag)));
         Ok(())
     }
 
@@ -213,21 +213,27 @@ impl Load {
         leaves: State,
         outcome: Outcome<()>,
     ) -> Outcome<()> {
+        let name = match (found, leaves) {
+            (_, None) => "DELETE",
+            (Found::Anything, Some(_)) => "PUT",
+            (Found::Is(None), Some(_)) => "PUT if absent",
+            (_, Some(_)) => "PUT if match",
+        };
         match &outcome {
-            Ok(()) => self.recorder.answered(key, sent, found, Some(leaves)),
+            Ok(()) => self.recorder.answered(name, key, sent, found, Some(leaves)),
             Err(Failure::Refused { status: 412, .. }) => {
                 let Found::Is(state) = found else { panic!("412 without a condition on {key}") };
-                self.recorder.answered(key, sent, Found::IsNot(state), None);
+                self.recorder.answered(name, key, sent, Found::IsNot(state), None);
                 return Ok(());
             }
             Err(Failure::Refused { status: 404, code }) if code == "NoSuchKey" => {
                 assert!(matches!(found, Found::Is(Some(_))), "404 without If-Match on {key}");
-                self.recorder.answered(key, sent, Found::Is(None), None);
+                self.recorder.answered(name, key, sent, Found::Is(None), None);
                 return Ok(());
             }
             Err(Failure::Refused { .. }) => {}
             Err(Failure::Unavailable { .. } | Failure::Lost(_)) => {
-                self.recorder.unknown(key, sent, found, leaves);
+                self.recorder.unknown(name, key, sent, found, leaves);
             }
         }
         outcome

@@ -87,7 +87,8 @@ async fn race(s3: &S3, dice: &mut Dice, key: &str, condition: &Condition) -> Bod
     let start = Arc::new(Barrier::new(RACERS));
     let mut racers = JoinSet::new();
     for _ in 0..RACERS {
-        let body = dice.body(if dice.below(4) == 0 { Home::Packed } else { Home::Inline });
+        let home = if dice.below(4) == 0 { Home::Packed } else { Home::Inline };
+        let body = dice.body(home);
         let (s3, start, key, condition) = (s3.clone(), Arc::clone(&start), key.to_owned(), condition.clone());
         racers.spawn(async move {
             start.wait().await;
