@@ -107,7 +107,7 @@ impl Volume {
                 Err(Walked::Failed(error)) => return Err(error),
             }
         }
-        self.push_hints(&mut plan, &hints);
+        Self::push_hints(&mut plan, &hints);
         let moved_bytes = plan.bytes as u64;
         if !plan.is_empty() {
             self.commit_or_full(plan)?;
