@@ -255,6 +255,8 @@ fn serve(
         // From here on there is a log, and its absence is a loss.
         volume.write_empty_frame().map_err(failed)?;
         volume.sticky.note_whole()?;
+    } else if lost.is_some() {
+        volume.begin_anew().map_err(failed)?;
     } else {
         volume.settle_phase().map_err(failed)?;
     }

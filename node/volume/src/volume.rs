@@ -370,6 +370,24 @@ impl Volume {
         self.shared.check()
     }
 
+    /// Writes down that a life without its state begins, and puts the index's checkpoint behind the
+    /// loss: the next open must not find it again, and take it for another one.
+    pub(crate) fn begin_anew(&mut self) -> Result<(), Error> {
+        let mut plan = Plan::default();
+        self.begin_recovery(&mut plan);
+        let kept: Vec<u64> = self.working.segments.keys().copied().collect();
+        for number in kept.into_iter().filter(|number| self.shared.segments.get(*number).is_none()) {
+            let key = crate::table::segment_key(number);
+            if let Some(entry) = self.shared.entry(&key)? {
+                let (oldest, newest) = (entry.origin.oldest, entry.origin.placed);
+                plan.push(NewRecord::bare(Subject::Delete { key, oldest, newest }));
+            }
+        }
+        self.commit(plan, 0);
+        self.write_empty_frame()?;
+        self.shared.index.flush().map_err(|error| self.shared.index_failed(&error))
+    }
+
     /// Writes a frame with nothing in it: it protects the one before, and begins a log.
     pub(crate) fn write_empty_frame(&mut self) -> Result<(), Error> {
         let mut plan = Plan::default();
