@@ -69,10 +69,7 @@ fn a_lost_volume_recovers_step_by_step_over_restarts() {
     assert_eq!(write, Err(Refusal::Recovering));
     assert_eq!(adopt(&mut volume, "a", 5), Err(Refusal::Recovering));
     assert_eq!(volume.control(Control::FinishRecovery).unwrap(), Err(Refusal::Recovering));
-    assert_eq!(
-        volume.control(Control::RaiseFloor { floor: ballot(9) }).unwrap(),
-        Err(Refusal::Recovering)
-    );
+    assert_eq!(volume.control(Control::RaiseFloor { floor: ballot(9) }).unwrap(), Err(Refusal::Recovering));
 
     bench.kill();
     let (mut volume, _) = bench.open().unwrap();

@@ -39,6 +39,10 @@ pub(crate) const START_MS: u64 = 1_700_000_000_000;
 pub(crate) struct TestClock(AtomicU64);
 
 impl TestClock {
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(START_MS))
+    }
+
     pub(crate) fn advance_ms(&self, ms: u64) {
         self.0.fetch_add(ms, Ordering::Relaxed);
     }
@@ -111,7 +115,7 @@ impl Bench {
         let bench = Self {
             disk,
             path,
-            clock: Arc::new(TestClock(AtomicU64::new(START_MS))),
+            clock: Arc::new(TestClock::new()),
             index: MemorySource::default(),
             options: small_options(),
         };
@@ -183,7 +187,7 @@ pub(crate) fn slot<R: Send + 'static>() -> (Held<R>, Completion<R>) {
 }
 
 impl Driver {
-    fn new(volume: Volume, clock: Arc<TestClock>) -> Self {
+    pub(crate) fn new(volume: Volume, clock: Arc<TestClock>) -> Self {
         let reader = volume.reader();
         Self { volume, reader, clock }
     }
@@ -261,6 +265,12 @@ impl Driver {
     pub(crate) fn drop_row(&mut self, key: &RegisterKey, ballot: Ballot) -> Result<Answer<()>, Error> {
         let key = key.clone();
         self.ask(|done| Op::Drop { key, ballot, done })
+    }
+
+    pub(crate) fn close(self) {
+        let Self { volume, reader, clock: _ } = self;
+        drop(reader);
+        volume.close().unwrap();
     }
 
     /// Compacts until nothing is left to do; how many segments were reclaimed.
