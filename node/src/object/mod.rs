@@ -26,7 +26,7 @@ use sherd_core::record::DataRef;
 use crate::cluster::Cluster;
 use crate::register::{Begun, ChangeError, Changed, Failure, Found, Proposal, Registers};
 use crate::stripe::{Staged, Stripes, WriteError};
-use crate::upkeep::Damage;
+use crate::upkeep::{Damage, manifest_pages};
 
 use bucket::BucketCache;
 
@@ -138,10 +138,11 @@ impl Objects {
     fn release_replaced(&self, key: &RegisterKey, changed: &Changed) {
         let Some(replaced) = &changed.replaced else { return };
         let kept = changed.value.data_refs();
-        let gone: Vec<DataRef> =
-            replaced.value.data_refs().into_iter().filter(|data| !kept.contains(data)).collect();
-        if !gone.is_empty() {
-            self.inner.damage.superseded(key, gone);
+        let gone =
+            |named: Vec<DataRef>| named.into_iter().filter(|data| !kept.contains(data)).collect::<Vec<_>>();
+        let data = gone(replaced.value.data_refs());
+        if !data.is_empty() {
+            self.inner.damage.superseded(key, data, gone(manifest_pages(&replaced.value)));
         }
     }
 }

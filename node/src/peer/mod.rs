@@ -16,12 +16,14 @@ use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::id::{Ballot, BucketId, RegisterKey, Sequence, ShardId, UploadId, VolumeId};
 use sherd_core::record::Home;
 use sherd_core::register::{Accept, Prepare, Vote};
-use sherd_volume::reader::{ChangedPage, ListPage, ListScan, RowPage, ScannedRow};
+use sherd_volume::list::{ListPage, ListScan, RowPage, ScannedRow};
 use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, SeenShard, ShardFileHeader, Target};
 
 mod fanout;
+mod local;
 
 pub use fanout::Gather;
+pub use local::LocalPeer;
 
 /// A call to a volume failed, by what the caller can do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,14 +51,14 @@ pub enum Error {
     },
 }
 
-impl From<sherd_volume::Error> for Error {
-    fn from(error: sherd_volume::Error) -> Self {
+impl From<sherd_volume::error::Error> for Error {
+    fn from(error: sherd_volume::error::Error) -> Self {
         match error {
-            sherd_volume::Error::NotFound => Self::NotFound,
-            sherd_volume::Error::Corrupt { what } => Self::Corrupt { what },
-            sherd_volume::Error::Full => Self::Full,
-            sherd_volume::Error::Busy => Self::Busy,
-            sherd_volume::Error::Failed { reason } => Self::Unreachable { reason },
+            sherd_volume::error::Error::NotFound => Self::NotFound,
+            sherd_volume::error::Error::Corrupt { what } => Self::Corrupt { what },
+            sherd_volume::error::Error::Full => Self::Full,
+            sherd_volume::error::Error::Busy => Self::Busy,
+            sherd_volume::error::Error::Failed { reason } => Self::Unreachable { reason },
         }
     }
 }
@@ -143,21 +145,42 @@ pub struct PartsScan {
 pub struct RowScan {
     /// Only rows behind this key, in the order of the scan.
     pub after: Option<RegisterKey>,
+    /// Only rows whose record has a later sequence in that volume's log.
+    pub since: Sequence,
     /// At most so many.
     pub limit: usize,
     /// Whether the rows carry their values.
     pub want_value: bool,
 }
 
-/// Which shards.
+/// Which shards of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ShardScan {
-    /// Packed ones, or files.
-    pub home: Home,
-    /// Only shards above this one.
-    pub after: Option<ShardId>,
-    /// At most so many.
-    pub limit: usize,
+pub enum ShardScan {
+    /// Packed ones, above this one.
+    Packed {
+        /// Only shards above this one.
+        after: Option<ShardId>,
+        /// At most so many.
+        limit: usize,
+    },
+    /// Those with a file in one of the volume's 256 directories.
+    Files {
+        /// Which directory.
+        directory: u8,
+        /// Only shards above this one.
+        after: Option<ShardId>,
+        /// At most so many.
+        limit: usize,
+    },
+}
+
+/// One page of a volume's shards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShardPage {
+    /// In the order of their ids, with the register that should name them.
+    pub shards: Vec<SeenShard>,
+    /// Where the next page begins; `None` when this was the last.
+    pub next: Option<ShardId>,
 }
 
 /// A shard file being written: appends in order, then one finish. Dropped unfinished, the file is
@@ -232,14 +255,6 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
     /// One page of all rows, tombstones and parts too: what recovery and upkeep walk.
     fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>>;
 
-    /// One page of the keys whose row is younger than a sequence of that volume's log.
-    fn changed_since(
-        &self,
-        volume: VolumeId,
-        sequence: Sequence,
-        limit: usize,
-    ) -> Pending<Answer<ChangedPage>>;
-
     /// One page of the rows that the volume does not know to be committed.
     fn unsettled(
         &self,
@@ -251,8 +266,8 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
     /// One page of the MRF entries in the volume's log.
     fn heals(&self, volume: VolumeId, after: Option<HealId>, limit: usize) -> Pending<Vec<(HealId, Bytes)>>;
 
-    /// One page of the shards that the volume holds, in the order of their ids.
-    fn shards(&self, volume: VolumeId, request: ShardScan) -> Pending<Vec<SeenShard>>;
+    /// One page of the shards that the volume holds. Files without a whole header are left out.
+    fn shards(&self, volume: VolumeId, request: ShardScan) -> Pending<ShardPage>;
 
     /// What the volume guarantees durably.
     fn guarantees(&self, volume: VolumeId) -> Pending<Answer<Guarantees>>;

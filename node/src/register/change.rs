@@ -303,6 +303,9 @@ impl Change<'_> {
         let first = self.tries.is_none();
         self.note_try(ready.begun.ballot, value.changes.count);
         let accepted = self.accept(&ready.begun, &accept, heal.as_ref()).await;
+        if let (Accepted::Committed, Some(heal)) = (&accepted, heal) {
+            self.registers.inner.damage.heal(heal);
+        }
         if first && matches!(accepted, Accepted::Failed { stored: false, .. }) {
             self.tries = None;
         }

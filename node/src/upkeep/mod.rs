@@ -2,53 +2,248 @@
 //!
 //! The data path reports damage and never waits for upkeep; upkeep uses the same `register`,
 //! `stripe` and `peer` calls as requests do, under a budget of its own.
+//!
+//! ```text
+//! reports --> mrf --> heal            volumes come back --> recover, catch_up
+//! walks:  settle (seconds)   scrub (30 days)   sweep (hours)   release (10 minutes)
+//! ```
+//! Every task belongs to [`Upkeep`], which stops them and waits for them in one order.
 
-use sherd_core::heal::HealEntry;
-use sherd_core::id::RegisterKey;
-use sherd_core::record::DataRef;
+mod damage;
+mod heal;
+mod mrf;
+mod pins;
+mod rebuild;
+mod recover;
+mod refs;
+mod release;
+mod scrub;
+mod settle;
+mod sweep;
+mod throttle;
 
-use tokio::sync::mpsc;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// Takes reports of damage from the data path. Never blocks: a report that finds the queue full is
-/// dropped and counted, and the scrubber finds the damage again.
-#[derive(Debug, Clone)]
-pub struct Damage {
-    reports: mpsc::Sender<Report>,
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use sherd_core::env::{HybridClock, Rng};
+use sherd_core::id::{BucketId, ChangeId, Timestamp};
+use sherd_core::limits;
+
+use crate::cluster::Cluster;
+use crate::peer::{self, Pending};
+use crate::register::Registers;
+use crate::stripe::Stripes;
+use crate::volumes::Volumes;
+
+pub use damage::{Damage, Report, Reports};
+pub use mrf::MrfStatus;
+pub use pins::{Pinned, Pins};
+pub use recover::RecoveryStatus;
+pub(crate) use refs::pages as manifest_pages;
+pub use release::ReleaseStatus;
+pub use scrub::ScrubStatus;
+pub use sweep::SweepStatus;
+
+use mrf::Mrf;
+use throttle::Throttle;
+
+/// How upkeep behaves.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Bytes per second that heals, recovery and scrubbing may move together; 0 is no limit.
+    pub heal_bytes_per_second: u64,
+    /// Entries healed at one time.
+    pub heal_tasks: usize,
+    /// How long superseded data stays.
+    pub release_grace: Duration,
+    /// How old an unsettled row is before upkeep settles it.
+    pub settle_after: Duration,
+    /// Between two looks for unsettled rows.
+    pub settle_every: Duration,
+    /// What a full pass of the scrubber is to take.
+    pub scrub_pass: Duration,
+    /// Between two sweeps of tombstones, orphans and seals.
+    pub sweep_every: Duration,
+    /// Between two tries to recover a volume.
+    pub recover_every: Duration,
 }
 
-/// Something that a request found broken, or left behind.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Report {
-    /// Shards of this data are missing or rotten, or rows of this key behind (no data).
-    Heal(HealEntry),
-    /// Data that a committed value replaced: it goes after its grace and the last reader's pin.
-    Superseded {
-        /// The register that named it.
-        key: RegisterKey,
-        /// What it named.
-        data: Vec<DataRef>,
-    },
-}
-
-impl Damage {
-    /// Reports that rows of a key are behind or rotten on some volume.
-    pub fn row(&self, key: &RegisterKey) {
-        self.heal(HealEntry { key: key.clone(), data: None, since_ms: 0 });
-    }
-
-    /// Reports that shards of data are missing or rotten.
-    pub fn data(&self, key: &RegisterKey, data: DataRef) {
-        self.heal(HealEntry { key: key.clone(), data: Some(data), since_ms: 0 });
-    }
-
-    fn heal(&self, entry: HealEntry) {
-        drop(self.reports.try_send(Report::Heal(entry)));
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            heal_bytes_per_second: 0,
+            heal_tasks: 2,
+            release_grace: Duration::from_millis(limits::RELEASE_GRACE_MS),
+            settle_after: Duration::from_secs(3),
+            settle_every: Duration::from_secs(2),
+            scrub_pass: Duration::from_secs(30 * 24 * 3600),
+            sweep_every: Duration::from_secs(6 * 3600),
+            recover_every: Duration::from_secs(2),
+        }
     }
 }
 
-impl Damage {
-    /// Reports data that a committed value of `key` no longer names.
-    pub fn superseded(&self, key: &RegisterKey, data: Vec<DataRef>) {
-        drop(self.reports.try_send(Report::Superseded { key: key.clone(), data }));
+/// What upkeep is built from.
+#[derive(Debug)]
+pub(crate) struct UpkeepConfig {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) volumes: Volumes,
+    pub(crate) registers: Registers,
+    pub(crate) stripes: Stripes,
+    pub(crate) clock: Arc<HybridClock>,
+    pub(crate) rng: Arc<dyn Rng>,
+    pub(crate) pins: Pins,
+    pub(crate) settings: Settings,
+}
+
+/// What all upkeep shares.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) volumes: Volumes,
+    pub(crate) registers: Registers,
+    pub(crate) stripes: Stripes,
+    pub(crate) clock: Arc<HybridClock>,
+    pub(crate) rng: Arc<dyn Rng>,
+    pub(crate) pins: Pins,
+    pub(crate) settings: Settings,
+    pub(crate) throttle: Throttle,
+    pub(crate) mrf: Mrf,
+    pub(crate) release: release::Releases,
+    pub(crate) recovery: recover::Recoveries,
+    pub(crate) scrubbed: scrub::Scrubbed,
+    pub(crate) swept: sweep::Swept,
+}
+
+impl Context {
+    /// Monotonic milliseconds, for pauses.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.wall().monotonic_us() / 1000
+    }
+
+    /// Milliseconds since the Unix epoch.
+    pub(crate) fn wall_ms(&self) -> u64 {
+        self.clock.wall().wall_ms()
+    }
+
+    /// The wall clock as a timestamp.
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::from_ms(self.wall_ms())
+    }
+
+    /// The seals that the volumes of this node hold.
+    pub(crate) fn local_seals(&self) -> Vec<(BucketId, Vec<ChangeId>)> {
+        let serving = self.volumes.all().iter().filter_map(|volume| volume.serving().ok());
+        serving.flat_map(|serving| serving.reader.seals()).collect()
+    }
+}
+
+/// Waits for an answer, at most so long.
+pub(crate) async fn ask<R: Unpin>(pending: Pending<R>, patience: Duration) -> peer::Result<R> {
+    let late = || peer::Error::Unreachable { reason: "no answer in time".to_owned() };
+    tokio::time::timeout(patience, pending).await.unwrap_or_else(|_elapsed| Err(late()))
+}
+
+/// Everything that upkeep is doing, for metrics and health.
+#[derive(Debug, Clone, Default)]
+pub struct UpkeepStatus {
+    /// Whether it is paused.
+    pub is_paused: bool,
+    /// The MRF queue.
+    pub mrf: MrfStatus,
+    /// Superseded data on its way out.
+    pub release: ReleaseStatus,
+    /// Volumes being recovered.
+    pub recovery: Vec<RecoveryStatus>,
+    /// The scrubber.
+    pub scrub: ScrubStatus,
+    /// The sweeper.
+    pub sweep: SweepStatus,
+}
+
+/// The background work of a node, under way.
+#[derive(Debug)]
+pub struct Upkeep {
+    context: Arc<Context>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Upkeep {
+    /// Starts all of it.
+    pub(crate) fn start(config: UpkeepConfig, reports: Reports) -> Self {
+        let UpkeepConfig { cluster, volumes, registers, stripes, clock, rng, pins, settings } = config;
+        let context = Arc::new(Context {
+            cluster,
+            volumes,
+            registers,
+            stripes,
+            clock,
+            rng,
+            pins,
+            settings,
+            throttle: Throttle::new(settings.heal_bytes_per_second),
+            mrf: Mrf::new(),
+            release: release::Releases::default(),
+            recovery: recover::Recoveries::default(),
+            scrubbed: scrub::Scrubbed::default(),
+            swept: sweep::Swept::default(),
+        });
+        let upkeep = Self { context, stop: CancellationToken::new(), tasks: TaskTracker::new() };
+        upkeep.run(move |context| async move { context.take_reports(reports).await });
+        upkeep.run(|context| async move { context.follow_volumes().await });
+        for _ in 0..settings.heal_tasks.max(1) {
+            upkeep.run(|context| async move { context.heal_queue().await });
+        }
+        upkeep.run(|context| async move { context.settle_rows().await });
+        upkeep.run(|context| async move { context.release_data().await });
+        upkeep.run(|context| async move { context.scrub_volumes().await });
+        upkeep.run(|context| async move { context.sweep_sets().await });
+        upkeep
+    }
+
+    /// Runs a task until it ends or upkeep stops. All of them may be dropped wherever they wait:
+    /// what they do is done in steps that can be done again.
+    fn run<F>(&self, task: impl FnOnce(Arc<Context>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (stop, work) = (self.stop.clone(), task(Arc::clone(&self.context)));
+        self.tasks.spawn(async move {
+            // Cancel-safe: see above.
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                () = work => {}
+            }
+        });
+    }
+
+    /// Holds all background work, or lets it go on.
+    pub fn pause(&self, paused: bool) {
+        self.context.throttle.pause(paused);
+    }
+
+    /// What it is doing.
+    pub fn status(&self) -> UpkeepStatus {
+        let context = &self.context;
+        UpkeepStatus {
+            is_paused: context.throttle.is_paused(),
+            mrf: context.mrf.status(),
+            release: context.release.status(),
+            recovery: context.recovery.status(context.wall_ms()),
+            scrub: context.scrubbed.status(),
+            sweep: context.swept.status(),
+        }
+    }
+
+    /// Stops everything and waits for it. The volumes must still be open.
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
     }
 }

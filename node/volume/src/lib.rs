@@ -1,9 +1,53 @@
 //! One volume: a directory that keeps registers and shards through every crash.
+//!
+//! ```text
+//! <volume>/volume.json   who it is, and whether it failed or lost its state
+//!          lock          one process at a time
+//!          log/N.seg     the truth: rows, packed shards, deletes, small state, in order
+//!          index/        a checkpoint of the log, rebuilt from it when it is damaged
+//!          shards/ab/..  large shards, one file each
+//!          ballast       space for deletes and flushes when the disk is full
+//! ```
+//!
+//! [`open`](open::open) gives a [`Volume`], which one thread drives (`submit`, `step`), and a
+//! [`Reader`], which any thread asks. What a [`Volume`] acknowledges is on stable storage; what it
+//! hands out was verified on that very read; what it never acknowledged is absent or whole after a
+//! crash. Everything here blocks, and nothing has a thread, a clock or entropy of its own.
+//!
+//! To read: `format` (the bytes), `log` (writing, reading, replaying them), `table` and `apply`
+//! (what they mean), `judge` and `control` (what is asked), `volume` (the step), `open`.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-pub mod request;
-pub mod error;
-pub mod disk;
+mod apply;
+mod control;
+mod durable;
+mod judge;
+mod plan;
+mod rebuild;
+mod registers;
+mod scan;
+mod state;
+mod sticky;
+mod view;
+
 pub mod buffer;
+pub mod disk;
+pub mod error;
+pub mod format;
+pub mod identity;
 pub mod index;
+pub mod list;
+pub mod log;
+pub mod mapped;
+pub mod open;
+pub mod options;
+pub mod reader;
+pub mod request;
+pub mod shard_file;
+pub mod table;
+pub mod upkeep;
+pub mod volume;
+
+pub use reader::Reader;
+pub use volume::Volume;

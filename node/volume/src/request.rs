@@ -8,8 +8,10 @@ use bytes::Bytes;
 
 use sherd_core::heal::HealId;
 use sherd_core::id::{
-    Ballot, BucketId, ChangeId, DataId, Epoch, Incarnation, RegisterKey, ShardId, Slot, Timestamp, VolumeId,
+    Ballot, BucketId, ChangeId, DataId, Epoch, Incarnation, RegisterKey, Sequence, ShardId, Slot, Timestamp,
+    VolumeId,
 };
+pub use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Accept, Answerer, Encoded, Prepare, Refusal, RowHead, Vote};
 
 use crate::error::Error;
@@ -130,6 +132,16 @@ pub enum Op {
         /// Its id.
         id: HealId,
     },
+    /// Note a peer's life and how far its log was durable when it answered. Rides with the next
+    /// frame; older news is ignored.
+    PeerSeen {
+        /// The peer.
+        volume: VolumeId,
+        /// Its life.
+        incarnation: Incarnation,
+        /// Its highest durable sequence.
+        durable: Sequence,
+    },
     /// Change what the volume promises about floors, seals and its own life.
     Control {
         /// What.
@@ -188,6 +200,8 @@ pub enum Control {
         bucket: BucketId,
         /// Which deletion asks.
         deletion: ChangeId,
+        /// Its topology; refused where any slot is known to be in a later one.
+        epoch: Epoch,
     },
     /// Take back the seal of one deletion.
     Unseal {
@@ -203,25 +217,12 @@ pub enum Control {
     },
     /// While recovering: take the maximum of the voters' guarantees; writes may come now.
     TakeGuarantees(Guarantees),
-    /// While recovering: every row was adopted; vote from here on.
+    /// While recovering: every row was adopted; vote from here on. Rows of the life before that
+    /// were not adopted are gone.
     FinishRecovery,
-}
-
-/// What a volume guarantees durably, as it reports it to a recovering peer.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Guarantees {
-    /// The highest ballot that it may have promised.
-    pub bound: Ballot,
-    /// Ballots at or below are refused.
-    pub floor: Ballot,
-    /// The highest ballot of any row.
-    pub highest: Ballot,
-    /// Accepts that introduce older data are refused.
-    pub data_floor: Timestamp,
-    /// Seals: bucket, and the deletions that hold it; none for a final seal.
-    pub seals: Vec<(BucketId, Vec<ChangeId>)>,
-    /// The lives of peers that it knows.
-    pub incarnations: Vec<(VolumeId, Incarnation)>,
+    /// While recovering, where too few voters are left to recover from: vote again with the rows
+    /// that are still here. Only an operator may decide so: acknowledged writes may be lost.
+    ForceRecovery,
 }
 
 /// A row as a recovering volume adopts it.

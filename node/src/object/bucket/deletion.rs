@@ -11,7 +11,7 @@ use sherd_core::id::{BucketId, ChangeId, Epoch, ObjectKey, RegisterKey};
 use sherd_core::record::{BucketPhase, State, Value};
 use sherd_core::register::quorum::{Lives, Order, Reply};
 use sherd_core::register::seal::{DeletionDecision, Remains, RowFate, SetAnswers, decide_deletion, row_fate};
-use sherd_volume::reader::{ListScan, Listed, ScannedRow};
+use sherd_volume::list::{ListScan, Listed, ScannedRow};
 use sherd_volume::request::{Answer, Control};
 
 use super::living;
@@ -119,7 +119,7 @@ impl Objects {
 async fn seal_set(set: &Arc<SetView>, bucket: BucketId, deletion: ChangeId, epoch: Epoch) -> Sealed {
     let mut sealed =
         Sealed { set: Arc::clone(set), seals: Vec::new(), remains: Vec::new(), unsettled: Vec::new() };
-    let seal = Control::Seal { bucket, deletion };
+    let seal = Control::Seal { bucket, deletion, epoch };
     let asked = set.reach.iter().map(|reach| reach.peer.control(reach.volume, seal.clone()));
     let mut arrived = 0;
     for (reach, answer) in set.reach.iter().zip(join_all(asked).await) {
@@ -158,7 +158,7 @@ async fn remains(
         bucket,
         epoch,
         prefix: bytes::Bytes::new(),
-        after: None,
+        from: bytes::Bytes::new(),
         delimiter: None,
         limit: PAGE,
         deletion: Some(deletion),
@@ -178,7 +178,7 @@ async fn remains(
             }
         }
         match page.next {
-            Some(next) if !remains.live && unsettled.len() < SETTLE_MAX => scan.after = Some(next),
+            Some(next) if !remains.live && unsettled.len() < SETTLE_MAX => scan.from = next,
             Some(_) | None => return Some((from, remains, unsettled)),
         }
     }

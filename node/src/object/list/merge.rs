@@ -21,7 +21,7 @@ use sherd_core::register::Refusal;
 use sherd_core::register::listing::{
     KeyDecision, Listed as Judged, PrefixDecision, decide_key, decide_prefix,
 };
-use sherd_volume::reader::{ListScan, Listed, ScannedRow};
+use sherd_volume::list::{ListScan, Listed, ScannedRow, after_key};
 
 use crate::cluster::{Cluster, SetView};
 use crate::register::Failure;
@@ -35,8 +35,8 @@ pub(super) struct Query {
     pub(super) bucket: BucketId,
     pub(super) prefix: Bytes,
     pub(super) delimiter: Option<Bytes>,
-    /// Names at or before this are left out.
-    pub(super) after: Option<Bytes>,
+    /// Only names at or behind this.
+    pub(super) from: Bytes,
     /// Whether a value shows in this listing.
     pub(super) shows: fn(&Value) -> bool,
     /// Rows worth asking for at one time.
@@ -89,7 +89,7 @@ struct VolumeScan {
     place: usize,
     rows: VecDeque<Listed>,
     /// Where the next page begins.
-    after: Option<Bytes>,
+    from: Bytes,
     /// Whether there is no next page.
     complete: bool,
 }
@@ -171,7 +171,7 @@ impl Merge {
 
     /// The witness of a prefix was dead: looks behind it, inside the prefix.
     pub(super) fn dead_witness(&mut self, set: usize, prefix: &[u8], witness: &ObjectKey) {
-        self.sets[set].reseek(prefix, witness.as_bytes());
+        self.sets[set].reseek(prefix, witness);
     }
 }
 
@@ -187,7 +187,7 @@ enum Verdict {
 enum SetVerdict {
     Show(Name),
     Ask(ObjectKey),
-    Reseek(Bytes),
+    Reseek(ObjectKey),
     Nothing,
 }
 
@@ -197,7 +197,7 @@ impl SetScan {
         let volumes = (0..voters).map(|place| VolumeScan {
             place,
             rows: VecDeque::new(),
-            after: query.after.clone(),
+            from: query.from.clone(),
             complete: false,
         });
         Self {
@@ -228,7 +228,7 @@ impl SetScan {
                         bucket: self.query.bucket,
                         epoch: self.epoch,
                         prefix: self.query.prefix.clone(),
-                        after: scan.after.clone(),
+                        from: scan.from.clone(),
                         delimiter: self.query.delimiter.clone(),
                         limit: self.query.wanted.clamp(1, SCAN_ROWS),
                         deletion: None,
@@ -244,7 +244,7 @@ impl SetScan {
                             let scan = &mut self.volumes[index];
                             scan.rows = page.entries.into();
                             scan.complete = page.next.is_none();
-                            scan.after = page.next;
+                            scan.from = page.next.unwrap_or_default();
                         }
                         Err(Refusal::Sealed) => return Err(Failure::Sealed),
                         Ok(_) | Err(_) => self.replace(index)?,
@@ -271,17 +271,17 @@ impl SetScan {
     }
 
     /// Asks the volumes whose witness is at or before `after` again, from behind it.
-    fn reseek(&mut self, prefix: &[u8], after: &[u8]) {
+    fn reseek(&mut self, prefix: &[u8], after: &ObjectKey) {
         for volume in &mut self.volumes {
             let behind = match volume.rows.front() {
                 Some(Listed::Prefix { prefix: named, witness }) => {
-                    named == prefix && witness.key.key.as_bytes() <= after
+                    named == prefix && witness.key.key <= *after
                 }
                 Some(Listed::Row(_)) | None => false,
             };
             if behind {
                 volume.rows.clear();
-                volume.after = Some(Bytes::copy_from_slice(after));
+                volume.from = after_key(after);
                 volume.complete = false;
             }
         }
@@ -328,9 +328,7 @@ impl SetScan {
         match decide_prefix(&witnesses, self.set.quorums()) {
             PrefixDecision::Take => SetVerdict::Show(Name::Prefix(Bytes::copy_from_slice(name))),
             PrefixDecision::Judge { witness } => SetVerdict::Ask(key_of(witness)),
-            PrefixDecision::Reseek { witness } => {
-                SetVerdict::Reseek(Bytes::copy_from_slice(key_of(witness).as_bytes()))
-            }
+            PrefixDecision::Reseek { witness } => SetVerdict::Reseek(key_of(witness)),
             PrefixDecision::Absent => SetVerdict::Nothing,
         }
     }

@@ -149,7 +149,7 @@ impl Objects {
             bucket,
             prefix: Bytes::copy_from_slice(prefix.as_bytes()),
             delimiter: delimiter.map(|delimiter| Bytes::copy_from_slice(delimiter.as_bytes())),
-            after: after.map(|after| behind(prefix, delimiter, after)),
+            from: after.map(|after| behind(prefix, delimiter, after)).unwrap_or_default(),
             shows,
             wanted: 0,
         }
@@ -199,9 +199,7 @@ fn behind(prefix: &str, delimiter: Option<&str>, after: String) -> Bytes {
         rest.is_some_and(|rest| rest.find(delimiter).is_some_and(|at| at + delimiter.len() == rest.len()))
     });
     let mut bytes = after.into_bytes();
-    if is_prefix {
-        bytes.push(0xff);
-    }
+    bytes.push(if is_prefix { 0xff } else { 0 });
     bytes.into()
 }
 
@@ -259,10 +257,10 @@ mod tests {
     #[test]
     fn a_marker_that_is_a_common_prefix_skips_all_below_it() {
         assert_eq!(&behind("", Some("/"), "a/".to_owned())[..], b"a/\xff");
-        assert_eq!(&behind("", Some("/"), "a/b".to_owned())[..], b"a/b");
-        assert_eq!(&behind("a/", Some("/"), "a/".to_owned())[..], b"a/");
+        assert_eq!(&behind("", Some("/"), "a/b".to_owned())[..], b"a/b\0");
+        assert_eq!(&behind("a/", Some("/"), "a/".to_owned())[..], b"a/\0");
         assert_eq!(&behind("a/", Some("/"), "a/b/".to_owned())[..], b"a/b/\xff");
-        assert_eq!(&behind("", None, "a/".to_owned())[..], b"a/");
-        assert_eq!(&behind("", Some("/"), "a/b/".to_owned())[..], b"a/b/");
+        assert_eq!(&behind("", None, "a/".to_owned())[..], b"a/\0");
+        assert_eq!(&behind("", Some("/"), "a/b/".to_owned())[..], b"a/b/\0");
     }
 }

@@ -140,7 +140,7 @@ impl Objects {
                     .filter(|data| !kept.contains(&data.id))
                     .collect();
                 if !data.is_empty() {
-                    self.inner.damage.superseded(&key, data);
+                    self.inner.damage.superseded(&key, data, Vec::new());
                 }
             }
         }

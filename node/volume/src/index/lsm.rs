@@ -9,7 +9,7 @@
 //! and a compaction drop superseded entries, so a pair must be taken wholly before or wholly after
 //! a memtable is sealed: `sealing` sees to it, and to batches being sealed whole.
 //!
-//! Damaged files give [`IndexError`]. The tree has asserts and `expect`s in its paths, so every call
+//! Damaged files give [`IndexError::Damaged`]. The tree has asserts and `expect`s in its paths, so every call
 //! goes through `catch_unwind`; after a caught panic the index stays broken until it is rebuilt.
 
 #![expect(
@@ -18,6 +18,7 @@
 )]
 
 use std::fs;
+use std::io::ErrorKind;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -96,13 +97,13 @@ impl LsmIndex {
     /// Only one value may be open on a directory at a time; the volume's lock sees to it.
     ///
     /// # Errors
-    /// [`IndexError`] when files are damaged or missing. Then [`LsmIndex::remove`] and a rebuild
+    /// [`IndexError::Damaged`] when files are damaged or missing. Then [`LsmIndex::remove`] and a rebuild
     /// from the log bring it back.
     pub fn open(directory: &Path, cache: &IndexCache) -> Result<Self, IndexError> {
         let is_new = match fs::read_dir(directory) {
             Ok(mut entries) => entries.next().is_none(),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
-            Err(error) => return Err(damaged("list", &error)),
+            Err(error) if error.kind() == ErrorKind::NotFound => true,
+            Err(error) => return Err(unreadable("list", &error)),
         };
         if !is_new {
             check_version(directory)?;
@@ -117,12 +118,12 @@ impl LsmIndex {
         let mark = guarded(|| tree.get(MARK, SeqNo::MAX))?;
         let persisted = match mark {
             Some(value) => {
-                let bytes = <[u8; 8]>::try_from(&*value)
-                    .map_err(|_| IndexError { what: "the mark is not a sequence".to_owned() })?;
+                let bytes =
+                    <[u8; 8]>::try_from(&*value).map_err(|_| damaged("the mark is not a sequence"))?;
                 Some(Sequence(u64::from_le_bytes(bytes)))
             }
             None if guarded(|| Ok(tree.table_count()))? > 0 => {
-                return Err(IndexError { what: "tables without a mark".to_owned() });
+                return Err(damaged("tables without a mark"));
             }
             None => None,
         };
@@ -139,10 +140,10 @@ impl LsmIndex {
     /// Removes the index in a directory with all its files, so that the next open makes a new one.
     ///
     /// # Errors
-    /// [`IndexError`] when the files cannot be removed.
+    /// [`IndexError::Damaged`] when the files cannot be removed.
     pub fn remove(directory: &Path) -> Result<(), IndexError> {
         match fs::remove_dir_all(directory) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(damaged("remove", &error)),
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(unreadable("remove", &error)),
             _ => Ok(()),
         }
     }
@@ -150,7 +151,7 @@ impl LsmIndex {
     /// Runs a call into the tree, unless an earlier one panicked.
     fn call<R>(&self, call: impl FnOnce() -> lsm_tree::Result<R>) -> Result<R, IndexError> {
         if self.is_broken.load(Ordering::Acquire) {
-            return Err(IndexError { what: "broken by an earlier failure".to_owned() });
+            return Err(damaged("broken by an earlier failure"));
         }
         let mut is_caught = true;
         let result = guarded(|| {
@@ -186,17 +187,26 @@ impl LsmIndex {
 fn guarded<R>(call: impl FnOnce() -> lsm_tree::Result<R>) -> Result<R, IndexError> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(IndexError { what: format!("{error:?}") }),
+        Ok(Err(lsm_tree::Error::Io(error)))
+            if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
+        {
+            Err(IndexError::Full)
+        }
+        Ok(Err(error)) => Err(IndexError::Damaged { what: format!("{error:?}") }),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-            Err(IndexError { what: format!("the tree panicked: {text}") })
+            Err(IndexError::Damaged { what: format!("the tree panicked: {text}") })
         }
     }
 }
 
-fn damaged(what: &str, error: &std::io::Error) -> IndexError {
-    IndexError { what: format!("{what}: {error}") }
+fn damaged(what: &str) -> IndexError {
+    IndexError::Damaged { what: what.to_owned() }
+}
+
+fn unreadable(what: &str, error: &std::io::Error) -> IndexError {
+    IndexError::Damaged { what: format!("{what}: {error}") }
 }
 
 /// The tree's number for a sequence.
@@ -207,12 +217,12 @@ const fn number(sequence: Sequence) -> SeqNo {
 /// Verifies the file that lists the tree's tables against the checksum stored beside its name,
 /// which the tree itself writes and does not check: a flipped bit there would name other tables.
 fn check_version(directory: &Path) -> Result<(), IndexError> {
-    let current = fs::read(directory.join(CURRENT)).map_err(|error| damaged(CURRENT, &error))?;
-    let wrong = || IndexError { what: "the current version is damaged".to_owned() };
+    let current = fs::read(directory.join(CURRENT)).map_err(|error| unreadable(CURRENT, &error))?;
+    let wrong = || damaged("the current version is another than it was");
     let (id, rest) = current.split_first_chunk::<8>().ok_or_else(wrong)?;
     let (checksum, _kind) = rest.split_first_chunk::<16>().ok_or_else(wrong)?;
     let name = format!("v{}", u64::from_le_bytes(*id));
-    let version = fs::read(directory.join(&name)).map_err(|error| damaged(&name, &error))?;
+    let version = fs::read(directory.join(&name)).map_err(|error| unreadable(&name, &error))?;
     if xxhash_rust::xxh3::xxh3_128(&version) != u128::from_le_bytes(*checksum) {
         return Err(wrong());
     }
@@ -248,11 +258,11 @@ impl Index for LsmIndex {
 
     fn apply(&self, changes: Vec<Change>, sequence: Sequence) -> Result<(), IndexError> {
         if sequence.0 > SEQUENCE_MAX {
-            return Err(IndexError { what: "the sequence is too high".to_owned() });
+            return Err(IndexError::Misused { what: "the sequence is too high" });
         }
         let reserved = |change: &Change| change.key().first() >= MARK.first();
         if changes.iter().any(reserved) {
-            return Err(IndexError { what: "keys from 0xff on are reserved".to_owned() });
+            return Err(IndexError::Misused { what: "keys from 0xff on are reserved" });
         }
         let _no_sealing = self.sealing.read();
         if !self.progress.lock().begin(sequence)? {

@@ -11,12 +11,24 @@ use bytes::Bytes;
 
 use sherd_core::id::Sequence;
 
-/// The index could not be read or written. It can always be rebuilt from the log.
+/// An operation on the index failed.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("index: {what}")]
-pub struct IndexError {
-    /// What happened.
-    pub what: String,
+pub enum IndexError {
+    /// It cannot be read or written. It is removed and rebuilt from the log.
+    #[error("index damaged: {what}")]
+    Damaged {
+        /// What was seen.
+        what: String,
+    },
+    /// There is no space to write it. Nothing is lost: the next flush tries again.
+    #[error("no space for the index")]
+    Full,
+    /// The caller broke the rules of [`Index::apply`]; nothing changed.
+    #[error("index misused: {what}")]
+    Misused {
+        /// Which rule.
+        what: &'static str,
+    },
 }
 
 /// One entry as a scan gives it: key and value.
@@ -53,7 +65,7 @@ pub trait Index: Send + Sync + std::fmt::Debug {
     /// Looks a key up.
     ///
     /// # Errors
-    /// [`IndexError`] when the index is damaged.
+    /// [`IndexError::Damaged`].
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError>;
 
     /// Walks `from..to` (`to` excluded; `None` is the end) in byte order, over a snapshot.
@@ -69,7 +81,7 @@ pub trait Index: Send + Sync + std::fmt::Debug {
     /// Keys are shorter than 64 KiB and begin with a byte below 0xff.
     ///
     /// # Errors
-    /// [`IndexError`] when the index is damaged, a key is reserved, or the sequence does not rise.
+    /// [`IndexError::Damaged`]; [`IndexError::Misused`].
     fn apply(&self, changes: Vec<Change>, sequence: Sequence) -> Result<(), IndexError>;
 
     /// The sequence up to which everything applied survives a crash.
@@ -81,13 +93,13 @@ pub trait Index: Send + Sync + std::fmt::Debug {
     /// Makes everything applied before the call durable. Takes its time; other calls go on.
     ///
     /// # Errors
-    /// [`IndexError`] when it could not be written.
+    /// [`IndexError::Full`]; [`IndexError::Damaged`] when it could not be read or written.
     fn flush(&self) -> Result<(), IndexError>;
 
     /// Merges files where that pays. Takes its time; other calls go on.
     ///
     /// # Errors
-    /// [`IndexError`] when it could not be written.
+    /// [`IndexError::Full`]; [`IndexError::Damaged`] when it could not be read or written.
     fn compact(&self) -> Result<(), IndexError>;
 }
 
@@ -111,9 +123,7 @@ impl Progress {
             return Ok(false);
         }
         match self.last_applied {
-            Some(last) if sequence <= last => {
-                Err(IndexError { what: format!("sequence {} after {}", sequence.0, last.0) })
-            }
+            Some(last) if sequence <= last => Err(IndexError::Misused { what: "the sequence does not rise" }),
             _ => Ok(true),
         }
     }

@@ -195,8 +195,10 @@ fn a_replay_that_begins_early_brings_nothing_old_back() {
 fn a_sequence_that_does_not_rise_is_refused() {
     on_each_index(|index, _| {
         index.apply(vec![put("a", "1")], Sequence(4)).unwrap();
-        assert!(index.apply(vec![put("a", "2")], Sequence(4)).is_err());
-        assert!(index.apply(vec![put("a", "2")], Sequence(3)).is_err());
+        for sequence in [4, 3] {
+            let refused = index.apply(vec![put("a", "2")], Sequence(sequence));
+            assert!(matches!(refused, Err(IndexError::Misused { .. })));
+        }
         assert_eq!(get(&*index, "a").as_deref(), Some("1"));
     });
 }
@@ -378,4 +380,56 @@ fn a_damaged_byte_is_an_error_or_harmless() {
         }
     }
     assert!(errors * 2 > tried, "only {errors} of {tried} were seen");
+}
+
+const CHILD: &str = "SHERD_TEST_INDEX_CHILD";
+
+#[test]
+fn a_killed_process_leaves_whole_batches_up_to_its_checkpoint() {
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Command, Stdio};
+    if let Some(path) = std::env::var_os(CHILD) {
+        let index = open(Path::new(&path));
+        let first = index.persisted().map_or(1, |sequence| sequence.0 + 1);
+        for round in first.. {
+            let value = format!("{round} {}", "v".repeat(500));
+            index
+                .apply((0..50).map(|n| put(&format!("k{n:02}"), &value)).collect(), Sequence(round))
+                .unwrap();
+            if round % 3 == 0 {
+                index.flush().unwrap();
+                println!("persisted {}", index.persisted().unwrap().0);
+                std::io::stdout().flush().unwrap();
+            }
+            if round % 7 == 0 {
+                index.compact().unwrap();
+            }
+        }
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("index");
+    let mut last = 0;
+    for kill_after in 1..12 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "index::tests::a_killed_process_leaves_whole_batches_up_to_its_checkpoint"])
+            .arg("--nocapture")
+            .env(CHILD, &path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        // The first line after the harness's own begins behind the name of the test.
+        let told = lines.filter_map(|line| line.split_once("persisted ")?.1.parse::<u64>().ok());
+        let told = told.take(kill_after).last().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(told > last);
+        let index = open(&path);
+        let persisted = index.persisted().unwrap().0;
+        assert!(persisted >= told, "persisted {persisted}, was told {told}");
+        let all = scan(&index, "", None);
+        assert_eq!(all.len(), 50);
+        assert!(all.iter().all(|(_, value)| value.starts_with(&format!("{persisted} "))));
+        last = persisted;
+    }
 }

@@ -108,7 +108,11 @@ pub fn barrier(
     if recorded().count() < quorums.prepare() {
         return None;
     }
-    let guarantees = merge(recorded().map(|(_, report)| report));
+    let mut guarantees = merge(recorded().map(|(_, report)| report));
+    // A voter's own life belongs to the lives that it knows: it may be the only one that knows it.
+    for (reply, _) in recorded() {
+        merge_life(&mut guarantees.incarnations, reply.volume, reply.from.incarnation);
+    }
     Some(Barrier {
         floor: guarantees.floor,
         voters: recorded().map(|(reply, _)| (reply.volume, reply.from.incarnation)).collect(),
@@ -128,15 +132,20 @@ pub fn merge<'a>(reports: impl Iterator<Item = &'a Guarantees>) -> Guarantees {
             merge_seal(&mut all.seals, *bucket, deletions);
         }
         for (peer, life) in incarnations {
-            match all.incarnations.iter_mut().find(|(known, _)| known == peer) {
-                Some((_, known)) => *known = (*known).max(*life),
-                None => all.incarnations.push((*peer, *life)),
-            }
+            merge_life(&mut all.incarnations, *peer, *life);
         }
     }
     all.bound = all.floor;
     all.highest = all.floor;
     all
+}
+
+fn merge_life(all: &mut Vec<(VolumeId, Incarnation)>, peer: VolumeId, life: Incarnation) {
+    match all.iter_mut().find(|(known, _)| *known == peer) {
+        Some((_, known)) => *known = (*known).max(life),
+        None if life > Incarnation(1) => all.push((peer, life)),
+        None => {}
+    }
 }
 
 fn merge_seal(all: &mut Vec<(BucketId, Vec<ChangeId>)>, bucket: BucketId, deletions: &[ChangeId]) {

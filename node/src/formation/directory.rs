@@ -1,0 +1,68 @@
+//! What a configured directory holds, without taking it for more than it is.
+
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use sherd_volume::disk::{Disk, OpenMode};
+use sherd_volume::error::OpenError;
+use sherd_volume::identity::{FILE_NAME, FORMAT, Identity, LOCK_NAME, NotAnIdentity};
+
+/// What an empty filesystem, or a format that a crash interrupted before its first file, may hold.
+const HARMLESS: [&str; 3] = ["lost+found", LOCK_NAME, "volume.json.new"];
+/// Bytes of the longest volume.json that is read.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// What is in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Directory {
+    /// A volume.
+    Volume,
+    /// Nothing that could be lost.
+    Vacant,
+    /// The directory is not there.
+    Missing,
+    /// Something, and no volume: it is somebody else's.
+    Strange {
+        /// One thing in it.
+        name: String,
+    },
+}
+
+/// Looks at a directory.
+///
+/// # Errors
+/// As the system says.
+pub fn look_at(disk: &dyn Disk, path: &Path) -> io::Result<Directory> {
+    let entries = match disk.list(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Directory::Missing),
+        Err(error) => return Err(error),
+    };
+    if entries.iter().any(|entry| entry.name == FILE_NAME) {
+        return Ok(Directory::Volume);
+    }
+    let strange = entries.into_iter().find(|entry| !HARMLESS.contains(&entry.name.as_str()));
+    Ok(strange.map_or(Directory::Vacant, |entry| Directory::Strange { name: entry.name }))
+}
+
+/// Reads the identity in a directory that has one, also that of a failed volume.
+///
+/// # Errors
+/// [`OpenError::Version`], [`OpenError::Damaged`], [`OpenError::Io`].
+pub fn identity_of(disk: &dyn Disk, directory: &Path) -> Result<Identity, OpenError> {
+    let path = directory.join(FILE_NAME);
+    let io = |source| OpenError::Io { op: "read", path: path.clone(), source };
+    let damaged = |what: String| OpenError::Damaged { path: path.clone(), what };
+    let file = disk.open(&path, OpenMode::Read).map_err(io)?;
+    let length = file.length().map_err(io)?;
+    let length = usize::try_from(length).ok().filter(|_| length <= FILE_BYTES_MAX);
+    let mut bytes = vec![0; length.ok_or_else(|| damaged("it is too long".to_owned()))?];
+    let read = file.read_at(&mut bytes, 0).map_err(io)?;
+    bytes.truncate(read);
+    Identity::decode(&bytes).map_err(|error| match error {
+        NotAnIdentity::Version { version } => {
+            OpenError::Version { path: path.clone(), version, supported: FORMAT }
+        }
+        NotAnIdentity::Damaged { what } => damaged(what),
+    })
+}

@@ -1,0 +1,1 @@
+//! Formation, crashes in it, and what is refused.

@@ -1,0 +1,466 @@
+//! This node's own volumes as a peer.
+//!
+//! Nothing here blocks its caller. What is in memory is answered on the caller's thread; what may
+//! touch the disk goes to the volume's read or write workers; what changes the log goes to its
+//! queue. Every queue is bounded, and a full one answers `Busy`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use sherd_core::heal::{HealEntry, HealId};
+use sherd_core::id::{Ballot, RegisterKey, ShardId, VolumeId};
+use sherd_core::record::Home;
+use sherd_core::register::{Accept, Prepare, Vote};
+use sherd_volume::list::{ListPage, ListScan, RowPage, ScannedRow};
+use sherd_volume::reader::{Lookup, Reader};
+use sherd_volume::request::{
+    AdoptedRow, Answer, Completion, Control, Guarantees, Op, SeenShard, ShardFileHeader, Target,
+};
+use sherd_volume::shard_file::ShardWriter;
+
+use super::{
+    Answering, Error, PartsScan, Peer, Pending, Result, RowScan, ShardPage, ShardRange, ShardScan, ShardSink,
+};
+use crate::volumes::{Serving, Volumes, unreachable_because};
+use crate::workers::Workers;
+
+/// Bytes verified between two looks at the pool: a mebibyte.
+const VERIFY_STEP_BYTES: u64 = 1 << 20;
+
+/// The volumes of this node, without a network.
+#[derive(Debug, Clone)]
+pub struct LocalPeer {
+    volumes: Volumes,
+}
+
+impl LocalPeer {
+    /// Reaches the given volumes.
+    pub const fn new(volumes: Volumes) -> Self {
+        Self { volumes }
+    }
+
+    fn serving(&self, volume: VolumeId) -> Result<Arc<Serving>> {
+        match self.volumes.get(volume) {
+            Some(volume) => volume.serving(),
+            None => Err(unreachable_because(&format!("volume {volume} is not on this node"))),
+        }
+    }
+
+    /// Runs a blocking read.
+    fn on_readers<R: Send + 'static>(
+        &self,
+        volume: VolumeId,
+        read: impl FnOnce(&Reader) -> std::result::Result<R, sherd_volume::error::Error> + Send + 'static,
+    ) -> Pending<R> {
+        self.answer_on_readers(volume, move |serving, answering| {
+            let result = read(&serving.reader).map_err(Error::from);
+            finish(serving, answering, result);
+        })
+    }
+
+    fn answer_on_readers<R: Send + 'static>(
+        &self,
+        volume: VolumeId,
+        job: impl FnOnce(&Arc<Serving>, Answering<R>) + Send + 'static,
+    ) -> Pending<R> {
+        match self.serving(volume) {
+            Ok(serving) => run_on(&serving.reads, &serving, job),
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+
+    /// Queues an operation on the log.
+    fn on_log<R: Send + 'static>(
+        &self,
+        volume: VolumeId,
+        op: impl FnOnce(Completion<R>) -> Op,
+    ) -> Pending<R> {
+        match self.serving(volume) {
+            Ok(serving) => {
+                let (answering, pending) = Pending::waiting();
+                match submit(&serving, answering, op) {
+                    Ok(()) => pending,
+                    Err(error) => Pending::ready(Err(error)),
+                }
+            }
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+
+    /// Queues an operation that answers nobody.
+    fn tell_log(&self, volume: VolumeId, op: Op) {
+        if let Ok(serving) = self.serving(volume) {
+            // Lazy by contract: what is lost here is learnt again.
+            drop(serving.submit(op));
+        }
+    }
+}
+
+fn run_on<R: Send + 'static>(
+    workers: &Workers,
+    serving: &Arc<Serving>,
+    job: impl FnOnce(&Arc<Serving>, Answering<R>) + Send + 'static,
+) -> Pending<R> {
+    let (answering, pending) = Pending::waiting();
+    let held = Arc::clone(serving);
+    match workers.run(move || job(&held, answering)) {
+        Ok(()) => pending,
+        Err(crate::workers::QueueFull) => Pending::ready(Err(Error::Busy)),
+    }
+}
+
+fn finish<R>(serving: &Serving, answering: Answering<R>, result: Result<R>) {
+    if let Err(error) = &result {
+        serving.note(error);
+    }
+    answering.answer(result);
+}
+
+fn submit<R: Send + 'static>(
+    serving: &Serving,
+    answering: Answering<R>,
+    op: impl FnOnce(Completion<R>) -> Op,
+) -> Result<()> {
+    let done = Completion::new(move |result: std::result::Result<R, sherd_volume::error::Error>| {
+        answering.answer(result.map_err(Error::from));
+    });
+    serving.submit(op(done))
+}
+
+/// Answers from memory or disk, or queues the operation where a row is pending.
+fn look_up<R: Send + 'static>(
+    serving: &Serving,
+    answering: Answering<R>,
+    found: std::result::Result<Lookup<R>, sherd_volume::error::Error>,
+    op: impl FnOnce(Completion<R>) -> Op,
+) {
+    match found {
+        Ok(Lookup::Immediate(answer)) => answering.answer(Ok(answer)),
+        Ok(Lookup::Pending) => {
+            // A refused operation drops the answer, so it is given here.
+            let slot = Arc::new(Mutex::new(Some(answering)));
+            let later = Arc::clone(&slot);
+            let done = Completion::new(move |result: std::result::Result<R, sherd_volume::error::Error>| {
+                if let Some(answering) = later.lock().take() {
+                    answering.answer(result.map_err(Error::from));
+                }
+            });
+            if let Err(error) = serving.submit(op(done)) {
+                if let Some(answering) = slot.lock().take() {
+                    answering.answer(Err(error));
+                }
+            }
+        }
+        Err(error) => finish(serving, answering, Err(error.into())),
+    }
+}
+
+impl Peer for LocalPeer {
+    fn prepare(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        prepare: Prepare,
+        want_value: bool,
+    ) -> Pending<Answer<Vote>> {
+        let target = target.clone();
+        self.answer_on_readers(volume, move |serving, answering| {
+            let found = serving.reader.prepare(&target, &prepare, want_value);
+            look_up(serving, answering, found, |done| Op::Prepare { target, prepare, want_value, done });
+        })
+    }
+
+    fn accept(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        accept: &Accept,
+        heal: Option<&HealEntry>,
+    ) -> Pending<Answer<()>> {
+        let (target, accept) = (target.clone(), accept.clone());
+        let heal = heal.map(|entry| (entry.id(), entry.encode()));
+        self.on_log(volume, |done| Op::Accept { target, accept, heal, done })
+    }
+
+    fn commit(&self, volume: VolumeId, key: &RegisterKey, ballot: Ballot) {
+        self.tell_log(volume, Op::Commit { key: key.clone(), ballot });
+    }
+
+    fn read(&self, volume: VolumeId, target: &Target, want_value: bool) -> Pending<Answer<Vote>> {
+        let target = target.clone();
+        self.answer_on_readers(volume, move |serving, answering| {
+            let found = serving.reader.row(&target, want_value);
+            look_up(serving, answering, found, |done| Op::Read { target, want_value, done });
+        })
+    }
+
+    fn inline(&self, volume: VolumeId, key: &RegisterKey, ballot: Ballot) -> Pending<Bytes> {
+        let key = key.clone();
+        self.on_readers(volume, move |reader| reader.inline(&key, ballot))
+    }
+
+    fn put_shard(
+        &self,
+        volume: VolumeId,
+        shard: ShardId,
+        key: &RegisterKey,
+        payload: Vec<Bytes>,
+    ) -> Pending<()> {
+        let key = key.clone();
+        self.on_log(volume, |done| Op::PutShard { shard, key, payload, done })
+    }
+
+    fn create_shard(&self, volume: VolumeId, header: ShardFileHeader, replace: bool) -> Box<dyn ShardSink> {
+        Box::new(LocalSink {
+            serving: self.serving(volume),
+            file: Some(Arc::new(Mutex::new(File::New { header, replace }))),
+        })
+    }
+
+    fn read_shard(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>> {
+        let serving = match self.serving(volume) {
+            Ok(serving) => serving,
+            Err(error) => return Pending::ready(Err(error)),
+        };
+        let ShardRange { shard, home, offset, length } = range;
+        let bytes = offset..offset.saturating_add(length);
+        let cached = match home {
+            Home::Packed => serving.reader.packed_cached(shard, bytes.clone()),
+            Home::File => serving
+                .reader
+                .shard_files()
+                .read_cached(shard, bytes.clone())
+                .map(|read| read.map_or(Lookup::Pending, Lookup::Immediate)),
+        };
+        match cached {
+            Ok(Lookup::Immediate(read)) => Pending::ready(Ok(read)),
+            Ok(Lookup::Pending) => run_on(&serving.reads, &serving, move |serving, answering| {
+                let read = match home {
+                    Home::Packed => serving.reader.packed(shard, bytes),
+                    Home::File => serving.reader.shard_files().read(shard, bytes),
+                };
+                finish(serving, answering, read.map_err(Error::from));
+            }),
+            Err(error) => {
+                let error = Error::from(error);
+                serving.note(&error);
+                Pending::ready(Err(error))
+            }
+        }
+    }
+
+    fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()> {
+        match home {
+            Home::Packed => self.on_log(volume, |done| Op::DeleteShard { shard, done }),
+            Home::File => match self.serving(volume) {
+                Ok(serving) => run_on(&serving.writes, &serving, move |serving, answering| {
+                    let result = serving.reader.shard_files().delete(shard);
+                    finish(serving, answering, result.map_err(Error::from));
+                }),
+                Err(error) => Pending::ready(Err(error)),
+            },
+        }
+    }
+
+    fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
+        self.on_readers(volume, move |reader| match home {
+            Home::Packed => reader.packed_len(shard),
+            Home::File => reader.shard_files().header(shard).map(|header| header.shard_bytes),
+        })
+    }
+
+    fn verify_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
+        self.on_readers(volume, move |reader| match home {
+            Home::Packed => {
+                let length = reader.packed_len(shard)?;
+                reader.packed(shard, 0..length).map(|_verified| length)
+            }
+            Home::File => verify_file(reader, shard),
+        })
+    }
+
+    fn list(&self, volume: VolumeId, request: &ListScan) -> Pending<Answer<ListPage>> {
+        let request = request.clone();
+        self.on_readers(volume, move |reader| reader.list(&request))
+    }
+
+    fn parts(&self, volume: VolumeId, request: &PartsScan) -> Pending<Answer<Vec<ScannedRow>>> {
+        let PartsScan { bucket, upload, after, limit } = *request;
+        self.on_readers(volume, move |reader| reader.parts(bucket, upload, after, limit))
+    }
+
+    fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>> {
+        let RowScan { after, since, limit, want_value } = request.clone();
+        self.on_readers(volume, move |reader| {
+            let scan = sherd_volume::list::RowScan { limit, want_value, since };
+            let page = reader.rows(after.as_ref(), scan)?;
+            Ok(Answer { from: reader.answerer(), result: Ok(page) })
+        })
+    }
+
+    fn unsettled(
+        &self,
+        volume: VolumeId,
+        after: Option<&RegisterKey>,
+        limit: usize,
+    ) -> Pending<Vec<(RegisterKey, Ballot)>> {
+        let after = after.cloned();
+        self.on_readers(volume, move |reader| reader.unsettled(after.as_ref(), limit))
+    }
+
+    fn heals(&self, volume: VolumeId, after: Option<HealId>, limit: usize) -> Pending<Vec<(HealId, Bytes)>> {
+        self.on_readers(volume, move |reader| reader.heals(after, limit))
+    }
+
+    fn shards(&self, volume: VolumeId, request: ShardScan) -> Pending<ShardPage> {
+        self.on_readers(volume, move |reader| match request {
+            ShardScan::Packed { after, limit } => {
+                let shards = reader.shards(after, limit)?;
+                let next = (shards.len() >= limit).then(|| shards.last().map(|seen| seen.shard)).flatten();
+                Ok(ShardPage { shards, next })
+            }
+            ShardScan::Files { directory, after, limit } => shard_files(reader, directory, after, limit),
+        })
+    }
+
+    fn guarantees(&self, volume: VolumeId) -> Pending<Answer<Guarantees>> {
+        match self.serving(volume) {
+            Ok(serving) => {
+                let (from, guarantees) = (serving.reader.answerer(), serving.reader.guarantees());
+                Pending::ready(Ok(Answer { from, result: Ok(guarantees) }))
+            }
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+
+    fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>> {
+        self.on_log(volume, |done| Op::Control { control, done })
+    }
+
+    fn adopt(&self, volume: VolumeId, rows: Vec<AdoptedRow>) -> Pending<Answer<()>> {
+        self.on_log(volume, |done| Op::Adopt { rows, done })
+    }
+
+    fn drop_row(&self, volume: VolumeId, key: &RegisterKey, ballot: Ballot) -> Pending<Answer<()>> {
+        let key = key.clone();
+        self.on_log(volume, |done| Op::Drop { key, ballot, done })
+    }
+
+    fn heal_put(&self, volume: VolumeId, entry: &HealEntry) -> Pending<()> {
+        let (id, entry) = (entry.id(), entry.encode());
+        self.on_log(volume, |done| Op::HealPut { id, entry, done })
+    }
+
+    fn heal_done(&self, volume: VolumeId, id: HealId) {
+        self.tell_log(volume, Op::HealDone { id });
+    }
+}
+
+/// One page of the shard files in a directory, with the keys that their headers name.
+fn shard_files(
+    reader: &Reader,
+    directory: u8,
+    after: Option<ShardId>,
+    limit: usize,
+) -> std::result::Result<ShardPage, sherd_volume::error::Error> {
+    let files = reader.shard_files();
+    let mut ids = files.list(directory)?;
+    ids.retain(|id| after.is_none_or(|after| *id > after));
+    ids.sort_unstable();
+    let next = ids.get(limit.saturating_sub(1)).copied().filter(|_| ids.len() > limit);
+    ids.truncate(limit);
+    let mut shards = Vec::with_capacity(ids.len());
+    for shard in ids {
+        match files.header(shard) {
+            Ok(header) => shards.push(SeenShard { shard, key: header.key }),
+            Err(sherd_volume::error::Error::NotFound | sherd_volume::error::Error::Corrupt { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(ShardPage { shards, next })
+}
+
+/// Verifies a shard file from its first byte to its last.
+fn verify_file(reader: &Reader, shard: ShardId) -> std::result::Result<u64, sherd_volume::error::Error> {
+    let mut check = reader.shard_files().check(shard)?;
+    while !check.step(VERIFY_STEP_BYTES)? {}
+    Ok(check.header().shard_bytes)
+}
+
+/// A shard file under way on a local volume. Appends run on its write workers; the lock is taken
+/// only there, and by one job at a time.
+#[derive(Debug)]
+struct LocalSink {
+    serving: Result<Arc<Serving>>,
+    /// Present until the last job was queued.
+    file: Option<Arc<Mutex<File>>>,
+}
+
+/// How far the file is.
+#[derive(Debug)]
+enum File {
+    New { header: ShardFileHeader, replace: bool },
+    Open(ShardWriter),
+    Ended,
+}
+
+impl File {
+    /// Takes the writer out, opening the file first where that was not done.
+    fn writer(&mut self, serving: &Serving) -> Result<ShardWriter> {
+        match std::mem::replace(self, Self::Ended) {
+            Self::New { header, replace: false } => Ok(serving.reader.shard_files().create(&header)?),
+            Self::New { header, replace: true } => Ok(serving.reader.shard_files().heal(&header)?),
+            Self::Open(writer) => Ok(writer),
+            Self::Ended => Err(unreachable_because("an earlier write of the shard failed")),
+        }
+    }
+
+    /// Writes; after an error the file is given up, and removed.
+    fn append(&mut self, serving: &Serving, bytes: &[Bytes]) -> Result<()> {
+        let mut writer = self.writer(serving)?;
+        writer.append(bytes)?;
+        *self = Self::Open(writer);
+        Ok(())
+    }
+}
+
+impl LocalSink {
+    fn on_writers(
+        &self,
+        file: Option<Arc<Mutex<File>>>,
+        job: impl FnOnce(&Serving, &mut File) -> Result<()> + Send + 'static,
+    ) -> Pending<()> {
+        let (serving, file) = match (&self.serving, file) {
+            (Ok(serving), Some(file)) => (serving, file),
+            (Err(error), _) => return Pending::ready(Err(error.clone())),
+            (Ok(_), None) => return Pending::ready(Err(unreachable_because("the shard was finished"))),
+        };
+        run_on(&serving.writes, serving, move |serving, answering| {
+            let result = job(serving, &mut file.lock());
+            finish(serving, answering, result);
+        })
+    }
+}
+
+impl ShardSink for LocalSink {
+    fn append(&mut self, bytes: Vec<Bytes>) -> Pending<()> {
+        self.on_writers(self.file.clone(), move |serving, file| file.append(serving, &bytes))
+    }
+
+    fn finish(mut self: Box<Self>) -> Pending<()> {
+        let file = self.file.take();
+        self.on_writers(file, |serving, file| Ok(file.writer(serving)?.finish()?))
+    }
+}
+
+impl Drop for LocalSink {
+    fn drop(&mut self) {
+        if let (Ok(serving), Some(file)) = (&self.serving, self.file.take()) {
+            // Removing the unfinished file touches the disk, so it is done where files are
+            // written. A job that still holds the file outlives this, and removes it then.
+            drop(serving.writes.run(move || drop(file)));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Why a request is not believed: a variant for each answer that S3 gives.
+//!
+//! `protocol::refusal` turns these into codes and XML. What a client sent may be repeated to it;
+//! what the server computed from a secret never is.
+
+/// Where the malformed thing stood; it decides the error code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In the `Authorization` header.
+    Header,
+    /// In the query of a presigned URL.
+    Query,
+}
+
+/// What was malformed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Malformed {
+    /// A component or parameter is missing, unknown or stands twice.
+    Components,
+    /// The credential has not five parts.
+    Credential,
+    /// The algorithm is not `AWS4-HMAC-SHA256`.
+    Algorithm,
+    /// The signed headers are no list of lower-case header names.
+    SignedHeaders,
+    /// The date is not `yyyymmddThhmmssZ`.
+    Date,
+    /// The scope's day is not the request's.
+    ScopeDay {
+        /// In the scope.
+        scope: Box<str>,
+        /// In the request.
+        request: Box<str>,
+    },
+    /// The scope's region is not this one's.
+    Region {
+        /// In the scope.
+        given: Box<str>,
+        /// The region that is served.
+        expected: Box<str>,
+    },
+    /// The scope's service is not `s3`.
+    Service {
+        /// In the scope.
+        given: Box<str>,
+    },
+    /// The scope does not end in `aws4_request`.
+    Terminator {
+        /// In the scope.
+        given: Box<str>,
+    },
+    /// The expiry is no number.
+    ExpiresNumber,
+    /// The expiry is zero or negative.
+    ExpiresTooSoon,
+    /// The expiry is beyond seven days.
+    ExpiresTooLate,
+}
+
+/// A signature that is not the one we compute, with what it should have been computed from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mismatch {
+    /// The access key.
+    pub access_key: Box<str>,
+    /// What to sign.
+    pub string_to_sign: String,
+    /// The canonical request inside it.
+    pub canonical_request: String,
+    /// The signature that was sent.
+    pub signature: Box<str>,
+}
+
+/// Why a request is refused before its body is looked at.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AuthError {
+    /// It carries no signature at all.
+    #[error("the request is anonymous")]
+    Anonymous,
+    /// It carries a signature in the header and one in the query.
+    #[error("the request is signed twice")]
+    TwoMechanisms,
+    /// It is signed with SigV2 or SigV4A.
+    #[error("the signing mechanism is not supported")]
+    UnsupportedMechanism,
+    /// Its `Authorization` is not AWS's at all.
+    #[error("the authorization type is not supported")]
+    UnsupportedAuthorization,
+    /// It carries a session token; there are no sessions.
+    #[error("session tokens are not valid here")]
+    Token,
+    /// Something in header or query is not well formed.
+    #[error("malformed: {reason:?}")]
+    Malformed {
+        /// Where.
+        place: Place,
+        /// What.
+        reason: Malformed,
+    },
+    /// Neither `x-amz-date` nor `Date` says when it was signed.
+    #[error("the request has no valid date")]
+    MissingDate,
+    /// It names no host.
+    #[error("the request has no host")]
+    MissingHost,
+    /// It does not say what its body's hash is.
+    #[error("x-amz-content-sha256 is missing")]
+    MissingPayloadHash,
+    /// What it says of its body's hash is no form of it.
+    #[error("x-amz-content-sha256 is invalid")]
+    InvalidPayloadHash {
+        /// What was sent.
+        given: Box<str>,
+    },
+    /// Headers that must be signed are not.
+    #[error("headers are not signed")]
+    HeadersNotSigned {
+        /// Their names, separated by commas.
+        names: String,
+    },
+    /// It was signed more than the allowed skew away from our clock.
+    #[error("the request time is too skewed")]
+    Skewed {
+        /// When it says it was signed.
+        request_ms: u64,
+        /// Our time.
+        server_ms: u64,
+        /// How far apart they may be, in milliseconds.
+        skew_ms_max: u64,
+    },
+    /// A presigned URL's time is over.
+    #[error("the presigned url has expired")]
+    Expired {
+        /// How long it held, in seconds.
+        expires_seconds: u64,
+        /// When it ended.
+        ended_ms: u64,
+        /// Our time.
+        server_ms: u64,
+    },
+    /// A presigned URL's time has not come.
+    #[error("the presigned url is not valid yet")]
+    NotYetValid,
+    /// Nobody has this access key.
+    #[error("the access key is unknown")]
+    UnknownAccessKey {
+        /// The access key.
+        access_key: Box<str>,
+    },
+    /// The signature is wrong.
+    #[error("the signature does not match")]
+    SignatureMismatch(Box<Mismatch>),
+    /// Path or query cannot be decoded.
+    #[error("the uri cannot be decoded")]
+    BadUri,
+}

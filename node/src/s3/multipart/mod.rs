@@ -1,0 +1,16 @@
+//! Multipart uploads: begin, parts (sent or copied), complete or abort, and the two listings.
+//!
+//! A file per verb. What is common to them: an upload is named by bucket, key and id, and an id
+//! that is none of ours names no upload.
+
+mod begin;
+mod finish;
+mod list_parts;
+mod list_uploads;
+mod part;
+
+pub(super) use begin::create;
+pub(super) use finish::{abort, complete};
+pub(super) use list_parts::list as list_parts;
+pub(super) use list_uploads::list as list_uploads;
+pub(super) use part::{upload as upload_part, upload_copy as upload_part_copy};

@@ -1,0 +1,187 @@
+//! What a request addresses, by host and path: virtual-host style and path style.
+//!
+//! s3s is handed path style always. `http://b.example.com/k` becomes `/b/k`; nothing else of the
+//! path changes, so `//`, `.` and `..` stay in the key.
+
+use std::borrow::Cow;
+
+use http::request::Parts;
+use http::uri::{PathAndQuery, Uri};
+use percent_encoding::percent_decode_str;
+use sherd_core::limits::KEY_BYTES_MAX;
+
+use super::operation::Level;
+
+/// A request's address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address<'a> {
+    /// The bucket that the host names.
+    pub host_bucket: Option<Cow<'a, str>>,
+    /// How deep it goes.
+    pub level: Level,
+}
+
+/// Why an address is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadAddress {
+    /// The path does not decode to text, or does not start with `/`.
+    #[error("the path is not UTF-8")]
+    Path,
+    /// The host's bucket has characters that no bucket has.
+    #[error("the host names no bucket")]
+    Host,
+    /// The key is longer than S3 allows.
+    #[error("the key is too long")]
+    KeyTooLong {
+        /// Its length in bytes.
+        bytes: usize,
+    },
+}
+
+/// The host a request names, with its port.
+pub fn host(head: &Parts) -> Option<&str> {
+    match head.headers.get(http::header::HOST) {
+        Some(host) => host.to_str().ok(),
+        None => head.uri.authority().map(http::uri::Authority::as_str),
+    }
+}
+
+impl<'a> Address<'a> {
+    /// Reads the address of a request. `domains` are the names under which buckets are hosts.
+    ///
+    /// # Errors
+    /// [`BadAddress`] when the path names nothing that could exist.
+    pub fn of(head: &'a Parts, domains: &[String]) -> Result<Self, BadAddress> {
+        let host_bucket = host(head).and_then(|host| bucket_of(host, domains));
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+        if host_bucket.as_ref().is_some_and(|bucket| !bucket.bytes().all(is_name)) {
+            // `a?acl.s3.example.com` would become a path with a query of its own.
+            return Err(BadAddress::Host);
+        }
+        let path = percent_decode_str(head.uri.path()).decode_utf8().map_err(|_| BadAddress::Path)?;
+        let path = path.strip_prefix('/').ok_or(BadAddress::Path)?;
+        let key = if host_bucket.is_some() {
+            Some(path)
+        } else if path.is_empty() {
+            None
+        } else {
+            Some(path.split_once('/').map_or("", |(_, key)| key))
+        };
+        let level = match key {
+            None => Level::Service,
+            Some("") => Level::Bucket,
+            Some(key) if key.len() > KEY_BYTES_MAX => {
+                return Err(BadAddress::KeyTooLong { bytes: key.len() });
+            }
+            Some(_) => Level::Object,
+        };
+        Ok(Self { host_bucket, level })
+    }
+}
+
+/// The bucket in a host name, when it stands before one of the domains.
+fn bucket_of<'a>(host: &'a str, domains: &[String]) -> Option<Cow<'a, str>> {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let name = name.strip_suffix('.').unwrap_or(name);
+    for domain in domains {
+        let Some(cut) = name.len().checked_sub(domain.len()) else { continue };
+        let Some((bucket, end)) = name.split_at_checked(cut) else { continue };
+        if !end.eq_ignore_ascii_case(domain) {
+            continue;
+        }
+        if bucket.is_empty() {
+            return None;
+        }
+        if let Some(bucket) = bucket.strip_suffix('.').filter(|bucket| !bucket.is_empty()) {
+            // Bucket names have no upper case; host names do not care.
+            return Some(if bucket.bytes().any(|byte| byte.is_ascii_uppercase()) {
+                Cow::Owned(bucket.to_ascii_lowercase())
+            } else {
+                Cow::Borrowed(bucket)
+            });
+        }
+    }
+    None
+}
+
+/// The URI for s3s: path style, with the parameters in `query`.
+///
+/// # Errors
+/// [`BadAddress::Path`] when the host's bucket cannot stand in a path.
+pub fn rewritten(uri: &Uri, host_bucket: Option<&str>, query: &str) -> Result<Uri, BadAddress> {
+    let mut text = String::with_capacity(uri.path().len() + query.len() + 72);
+    if let Some(bucket) = host_bucket {
+        text.push('/');
+        text.push_str(bucket);
+    }
+    text.push_str(uri.path());
+    if !query.is_empty() {
+        text.push('?');
+        text.push_str(query);
+    }
+    let path = PathAndQuery::try_from(text).map_err(|_| BadAddress::Path)?;
+    Ok(Uri::from(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(host: &str, path: &str) -> Result<(Option<String>, Level), BadAddress> {
+        let request = http::Request::get(path).header("host", host).body(()).expect("a request");
+        let head = request.into_parts().0;
+        let domains = ["s3.example.com".to_owned(), "store.local".to_owned()];
+        let address = Address::of(&head, &domains)?;
+        Ok((address.host_bucket.map(Cow::into_owned), address.level))
+    }
+
+    #[test]
+    fn hosts_under_a_domain_name_buckets() {
+        let bucket = |name: &str| Some(name.to_owned());
+        for (host, path, expected) in [
+            ("b.s3.example.com", "/", (bucket("b"), Level::Bucket)),
+            ("b.s3.example.com:9000", "/k", (bucket("b"), Level::Object)),
+            ("a.b.Store.Local.", "//k", (bucket("a.b"), Level::Object)),
+            ("B.store.local", "/", (bucket("b"), Level::Bucket)),
+            ("s3.example.com", "/b/k", (None, Level::Object)),
+            ("xs3.example.com", "/b", (None, Level::Bucket)),
+            (".s3.example.com", "/b", (None, Level::Bucket)),
+            ("127.0.0.1:9000", "/b/", (None, Level::Bucket)),
+            ("[::1]:9000", "/", (None, Level::Service)),
+        ] {
+            assert_eq!(address(host, path), Ok(expected), "{host} {path}");
+        }
+    }
+
+    #[test]
+    fn paths_keep_empty_segments() {
+        assert_eq!(address("h", "/b//"), Ok((None, Level::Object)));
+        assert_eq!(address("h", "//"), Ok((None, Level::Bucket)), "s3s refuses the empty bucket name");
+        assert_eq!(address("h", "/b%2Fk"), Ok((None, Level::Object)));
+    }
+
+    #[test]
+    fn keys_have_a_longest_length() {
+        let path = |bytes: usize| format!("/b/{}", "%41".repeat(bytes));
+        assert_eq!(address("h", &path(1024)), Ok((None, Level::Object)));
+        assert_eq!(address("h", &path(1025)), Err(BadAddress::KeyTooLong { bytes: 1025 }));
+        assert_eq!(address("h", "/b/%ff"), Err(BadAddress::Path));
+    }
+
+    #[test]
+    fn hosts_cannot_bring_a_path_or_query() {
+        for host in ["a?acl.store.local", "a/b.store.local", "a%2f.store.local", "a b.store.local"] {
+            assert_eq!(address(host, "/"), Err(BadAddress::Host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_rewritten_uri_keeps_the_key() {
+        let uri: Uri = "//a/../b?x=1".parse().expect("a uri");
+        let uri = rewritten(&uri, Some("bucket"), "x=1").expect("a path");
+        assert_eq!(uri.to_string(), "/bucket//a/../b?x=1");
+    }
+}

@@ -1,0 +1,355 @@
+//! A request's body on its way to the operation: counted, verified, and never late.
+//!
+//! Frames pass as they came. The last bytes leave only when everything that can be verified is:
+//! length, SHA-256, signatures of frames and trailer. So an operation that got all the bytes it
+//! was promised got the right ones, even if it never asks for more; and what went wrong is kept
+//! beside the body, so the answer names it whatever the operation makes of the error.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use sha2::{Digest as _, Sha256};
+use tokio::time::{Instant, Sleep};
+
+use super::aws_chunked::{Decoder, Framing, FramingError, TrailerChecksum};
+
+/// Any error of the transport below.
+pub type TransportError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a body failed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum BodyError {
+    /// The connection broke.
+    #[error("the connection broke inside the body")]
+    Broken {
+        /// What the transport said.
+        #[source]
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// It ended before the declared length.
+    #[error("{missing} bytes of the body are missing")]
+    Truncated {
+        /// Bytes that did not come.
+        missing: u64,
+    },
+    /// It has more bytes than declared.
+    #[error("the body is longer than declared")]
+    TooLong,
+    /// Its framing is wrong.
+    #[error(transparent)]
+    Framing(#[from] FramingError),
+    /// Its SHA-256 is not the declared one.
+    #[error("the body's sha256 is not the declared one")]
+    Digest {
+        /// What the client declared.
+        declared: [u8; 32],
+        /// What came.
+        computed: [u8; 32],
+    },
+    /// Nothing came for too long, or all of it took too long.
+    #[error("the body came too slowly")]
+    Slow,
+}
+
+/// What became of a body; shared with the operation and with who writes the answer.
+#[derive(Debug, Default)]
+pub struct BodyOutcome {
+    fault: OnceLock<BodyError>,
+    trailer: OnceLock<TrailerChecksum>,
+}
+
+impl BodyOutcome {
+    /// Why the body failed, if it did.
+    pub fn fault(&self) -> Option<&BodyError> {
+        self.fault.get()
+    }
+
+    /// The checksum from the trailer; there once the body has ended.
+    pub fn trailer(&self) -> Option<&TrailerChecksum> {
+        self.trailer.get()
+    }
+}
+
+/// How long a body may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// Without a byte.
+    pub idle: Duration,
+    /// From the first byte to the last.
+    pub whole: Duration,
+}
+
+/// How a body arrives.
+#[derive(Debug)]
+pub enum Arrival {
+    /// As it is, with the SHA-256 that it should have, when that was declared.
+    Plain(Option<[u8; 32]>),
+    /// In frames.
+    Framed(Box<Framing>),
+}
+
+enum Shape {
+    Plain(Option<([u8; 32], Sha256)>),
+    Framed { decoder: Box<Decoder>, input: Bytes, held: Option<Bytes> },
+}
+
+/// A body that is checked as it passes.
+pub struct CheckedBody<B> {
+    inner: B,
+    shape: Shape,
+    /// Declared bytes that have not been seen.
+    missing: u64,
+    done: bool,
+    outcome: Arc<BodyOutcome>,
+    patience: Patience,
+    timer: Option<Pin<Box<Sleep>>>,
+    ends: Option<Instant>,
+    waiting: bool,
+}
+
+impl<B> fmt::Debug for CheckedBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CheckedBody").field("missing", &self.missing).finish_non_exhaustive()
+    }
+}
+
+impl<B> CheckedBody<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<TransportError>,
+{
+    /// Wraps a body of `length` bytes, not counting its frames.
+    pub fn new(inner: B, arrival: Arrival, length: u64, patience: Patience) -> Self {
+        let shape = match arrival {
+            Arrival::Plain(sha256) => Shape::Plain(sha256.map(|declared| (declared, Sha256::new()))),
+            Arrival::Framed(framing) => {
+                Shape::Framed { decoder: Box::new(Decoder::new(*framing)), input: Bytes::new(), held: None }
+            }
+        };
+        Self {
+            inner,
+            shape,
+            missing: length,
+            done: false,
+            outcome: Arc::default(),
+            patience,
+            timer: None,
+            ends: None,
+            waiting: false,
+        }
+    }
+
+    /// What will have become of the body.
+    pub fn outcome(&self) -> Arc<BodyOutcome> {
+        Arc::clone(&self.outcome)
+    }
+
+    fn poll_checked(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+        loop {
+            if let Some(bytes) = self.decoded()? {
+                return Poll::Ready(Ok(Some(bytes)));
+            }
+            match ready!(self.poll_inner(cx))? {
+                Some(bytes) if bytes.is_empty() => {}
+                Some(bytes) => {
+                    if let Some(bytes) = self.arrived(bytes)? {
+                        return Poll::Ready(Ok(Some(bytes)));
+                    }
+                }
+                None => return Poll::Ready(self.ended()),
+            }
+        }
+    }
+
+    /// Hands out what the decoder has, but for the bytes that complete the body.
+    fn decoded(&mut self) -> Result<Option<Bytes>, BodyError> {
+        let Shape::Framed { decoder, input, held } = &mut self.shape else { return Ok(None) };
+        while let Some(bytes) = decoder.next(input)? {
+            self.missing = self.missing.checked_sub(bytes.len() as u64).ok_or(BodyError::TooLong)?;
+            if self.missing > 0 {
+                return Ok(Some(bytes));
+            }
+            *held = Some(bytes);
+        }
+        Ok(None)
+    }
+
+    /// Takes bytes from below; returns them if they may pass.
+    fn arrived(&mut self, bytes: Bytes) -> Result<Option<Bytes>, BodyError> {
+        match &mut self.shape {
+            Shape::Framed { input, .. } => {
+                *input = bytes;
+                Ok(None)
+            }
+            Shape::Plain(digest) => {
+                self.missing = self.missing.checked_sub(bytes.len() as u64).ok_or(BodyError::TooLong)?;
+                if let Some((_, hash)) = digest {
+                    hash.update(&bytes);
+                }
+                if self.missing == 0 {
+                    verify(digest)?;
+                }
+                Ok(Some(bytes))
+            }
+        }
+    }
+
+    /// The end from below: whether it is the end of the body.
+    fn ended(&mut self) -> Result<Option<Bytes>, BodyError> {
+        if self.missing > 0 {
+            return Err(BodyError::Truncated { missing: self.missing });
+        }
+        self.done = true;
+        match &mut self.shape {
+            Shape::Plain(digest) => {
+                verify(digest)?;
+                Ok(None)
+            }
+            Shape::Framed { decoder, held, .. } => {
+                if !decoder.is_done() {
+                    return Err(BodyError::Truncated { missing: 0 });
+                }
+                if let Some(trailer) = decoder.take_trailer() {
+                    // Set once: the decoder has but one.
+                    let _ = self.outcome.trailer.set(trailer);
+                }
+                Ok(held.take())
+            }
+        }
+    }
+
+    fn poll_inner(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+        loop {
+            match Pin::new(&mut self.inner).poll_frame(cx) {
+                Poll::Ready(frame) => {
+                    self.waiting = false;
+                    match frame {
+                        None => return Poll::Ready(Ok(None)),
+                        Some(Err(error)) => {
+                            let source = Arc::from(error.into());
+                            return Poll::Ready(Err(BodyError::Broken { source }));
+                        }
+                        // HTTP's own trailers mean nothing in S3.
+                        Some(Ok(frame)) => {
+                            if let Ok(bytes) = frame.into_data() {
+                                return Poll::Ready(Ok(Some(bytes)));
+                            }
+                        }
+                    }
+                }
+                Poll::Pending => {
+                    ready!(self.poll_patience(cx));
+                    return Poll::Ready(Err(BodyError::Slow));
+                }
+            }
+        }
+    }
+
+    /// Ready when patience is at its end.
+    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let now = Instant::now();
+        let ends = *self.ends.get_or_insert(now + self.patience.whole);
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(ends)));
+        if !self.waiting {
+            self.waiting = true;
+            timer.as_mut().reset(ends.min(now + self.patience.idle));
+        }
+        timer.as_mut().poll(cx)
+    }
+}
+
+/// Compares the digest, once; whoever asks again has been answered.
+fn verify(digest: &mut Option<([u8; 32], Sha256)>) -> Result<(), BodyError> {
+    let Some((declared, hash)) = digest.take() else { return Ok(()) };
+    let computed = hash.finalize().into();
+    if declared == computed { Ok(()) } else { Err(BodyError::Digest { declared, computed }) }
+}
+
+impl<B> Body for CheckedBody<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<TransportError>,
+{
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        if let Some(fault) = this.outcome.fault.get() {
+            return Poll::Ready(Some(Err(fault.clone())));
+        }
+        if this.done {
+            return Poll::Ready(None);
+        }
+        match ready!(this.poll_checked(cx)) {
+            Ok(Some(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+            Ok(None) => Poll::Ready(None),
+            Err(error) => {
+                // Set once: a body with a fault is not polled below again.
+                let _ = this.outcome.fault.set(error.clone());
+                Poll::Ready(Some(Err(error)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.done
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let held = match &self.shape {
+            Shape::Framed { held: Some(held), .. } => held.len() as u64,
+            _ => 0,
+        };
+        SizeHint::with_exact(self.missing + held)
+    }
+}
+
+/// A whole body that was small enough.
+#[derive(Debug)]
+pub struct Collected {
+    /// Its bytes, verified.
+    pub bytes: Bytes,
+    /// The checksum from its trailer.
+    pub trailer: Option<TrailerChecksum>,
+}
+
+/// Collects a body of at most `length` bytes, which the caller has bounded.
+///
+/// # Errors
+/// [`BodyError`] when it is not what was declared.
+pub async fn collect<B>(mut body: CheckedBody<B>) -> Result<Collected, BodyError>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<TransportError>,
+{
+    let mut first = Bytes::new();
+    let mut rest = Vec::new();
+    loop {
+        match std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            None => break,
+            Some(Err(error)) => return Err(error),
+            Some(Ok(frame)) => {
+                let Ok(bytes) = frame.into_data() else { continue };
+                if first.is_empty() {
+                    first = bytes;
+                } else {
+                    rest.extend_from_slice(&bytes);
+                }
+            }
+        }
+    }
+    let bytes = if rest.is_empty() { first } else { Bytes::from([&first[..], &rest].concat()) };
+    Ok(Collected { bytes, trailer: body.outcome.trailer().cloned() })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! The error codes that this layer answers with: their names, statuses and messages, as AWS
+//! documents them ("List of error codes").
+
+use http::StatusCode;
+
+/// Declares the codes: name, status, message.
+macro_rules! codes {
+    ($($name:ident $status:ident $message:literal,)*) => {
+        /// An error code of S3.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Code {
+            $(
+                #[doc = $message]
+                $name,
+            )*
+        }
+
+        impl Code {
+            /// The code as it stands in the document.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)*
+                }
+            }
+
+            /// The status it is answered with.
+            pub const fn status(self) -> StatusCode {
+                match self {
+                    $(Self::$name => StatusCode::$status,)*
+                }
+            }
+
+            /// Its message where the case has none of its own.
+            pub const fn message(self) -> &'static str {
+                match self {
+                    $(Self::$name => $message,)*
+                }
+            }
+        }
+
+        /// The message of a code by its name, for documents that came without one.
+        pub fn message_of(name: &str) -> Option<&'static str> {
+            match name {
+                $(stringify!($name) => Some($message),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+codes! {
+    AccessDenied FORBIDDEN "Access Denied",
+    AccessForbidden FORBIDDEN "Access Forbidden",
+    AuthorizationHeaderMalformed BAD_REQUEST "The authorization header that you provided is not valid.",
+    AuthorizationQueryParametersError BAD_REQUEST "The authorization query parameters that you provided are not valid.",
+    BadDigest BAD_REQUEST "The Content-MD5 or checksum value that you specified did not match what the server received.",
+    BadRequest BAD_REQUEST "Bad Request",
+    BucketAlreadyExists CONFLICT "The requested bucket name is not available. The bucket namespace is shared by all users of the system. Please select a different name and try again.",
+    BucketAlreadyOwnedByYou CONFLICT "Your previous request to create the named bucket succeeded and you already own it.",
+    BucketNotEmpty CONFLICT "The bucket you tried to delete is not empty",
+    ConditionalRequestConflict CONFLICT "The conditional request cannot succeed due to a conflicting operation against this resource.",
+    EntityTooLarge BAD_REQUEST "Your proposed upload exceeds the maximum allowed size",
+    EntityTooSmall BAD_REQUEST "Your proposed upload is smaller than the minimum allowed size",
+    IllegalLocationConstraintException BAD_REQUEST "The specified location constraint is incompatible for the region specific endpoint this request was sent to.",
+    IncompleteBody BAD_REQUEST "The request body terminated unexpectedly",
+    InsufficientStorage INSUFFICIENT_STORAGE "There is not enough space left to store the object.",
+    InternalError INTERNAL_SERVER_ERROR "We encountered an internal error. Please try again.",
+    InvalidAccessKeyId FORBIDDEN "The AWS Access Key Id you provided does not exist in our records.",
+    InvalidArgument BAD_REQUEST "Invalid Argument",
+    InvalidBucketName BAD_REQUEST "The specified bucket is not valid.",
+    InvalidChunkSizeError FORBIDDEN "Only the last chunk is allowed to have a size less than 8192 bytes",
+    InvalidDigest BAD_REQUEST "The Content-MD5 you specified was invalid",
+    InvalidPart BAD_REQUEST "One or more of the specified parts could not be found.  The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.",
+    InvalidPartOrder BAD_REQUEST "The list of parts was not in ascending order. Parts must be ordered by part number.",
+    InvalidRange RANGE_NOT_SATISFIABLE "The requested range is not satisfiable",
+    InvalidRequest BAD_REQUEST "Invalid Request",
+    InvalidStorageClass BAD_REQUEST "The storage class you specified is not valid",
+    InvalidToken BAD_REQUEST "The provided token is malformed or otherwise invalid.",
+    InvalidURI BAD_REQUEST "Couldn't parse the specified URI.",
+    KeyTooLongError BAD_REQUEST "Your key is too long",
+    MalformedTrailerError BAD_REQUEST "The request contained trailing data that was not well-formed or did not conform to our published schema.",
+    MalformedXML BAD_REQUEST "The XML you provided was not well-formed or did not validate against our published schema",
+    MaxMessageLengthExceeded BAD_REQUEST "Your request was too big.",
+    MetadataTooLarge BAD_REQUEST "Your metadata headers exceed the maximum allowed metadata size",
+    MethodNotAllowed METHOD_NOT_ALLOWED "The specified method is not allowed against this resource.",
+    MissingContentLength LENGTH_REQUIRED "You must provide the Content-Length HTTP header.",
+    MissingSecurityHeader BAD_REQUEST "Your request is missing a required header",
+    NoSuchBucket NOT_FOUND "The specified bucket does not exist",
+    NoSuchKey NOT_FOUND "The specified key does not exist.",
+    NoSuchUpload NOT_FOUND "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or completed.",
+    NoSuchVersion NOT_FOUND "The specified version does not exist.",
+    NotImplemented NOT_IMPLEMENTED "A header or query you provided implies functionality that is not implemented",
+    OperationAborted CONFLICT "A conflicting conditional operation is currently in progress against this resource. Please try again.",
+    PreconditionFailed PRECONDITION_FAILED "At least one of the pre-conditions you specified did not hold",
+    RequestHeaderSectionTooLarge BAD_REQUEST "Your request header section exceeds the maximum allowed size.",
+    RequestTimeTooSkewed FORBIDDEN "The difference between the request time and the current time is too large.",
+    RequestTimeout BAD_REQUEST "Your socket connection to the server was not read from or written to within the timeout period.",
+    RequestURITooLong URI_TOO_LONG "The request URI exceeds the maximum allowed length.",
+    ServiceUnavailable SERVICE_UNAVAILABLE "Service is unable to handle request.",
+    SignatureDoesNotMatch FORBIDDEN "The request signature we calculated does not match the signature you provided. Check your key and signing method.",
+    SlowDown SERVICE_UNAVAILABLE "Please reduce your request rate.",
+    TooManyBuckets BAD_REQUEST "You have attempted to create more buckets than allowed.",
+    XAmzContentSHA256Mismatch BAD_REQUEST "The provided 'x-amz-content-sha256' header does not match what was computed.",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_to_messages() {
+        assert_eq!(message_of("NoSuchKey"), Some(Code::NoSuchKey.message()));
+        assert_eq!(message_of("Nonsense"), None);
+        assert_eq!(Code::SlowDown.status(), 503);
+    }
+}

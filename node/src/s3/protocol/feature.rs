@@ -1,0 +1,279 @@
+//! Headers that ask for something: what is known is checked, what is not is refused.
+//!
+//! AWS answers 501 to an `x-amz-*` header it does not know, and so do we: a header that is ignored
+//! is a wish that is denied with a 200. One pass over the headers does it all, and weighs the user
+//! metadata on the way.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use sherd_core::limits::METADATA_BYTES_MAX;
+
+use super::checksum::ChecksumAlgorithm;
+use super::code::Code;
+use super::operation::Operation;
+use super::refusal::Refusal;
+
+/// What the headers say about the body's checksum.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeclaredChecksum {
+    /// The algorithm whose value stands in a header.
+    pub header: Option<ChecksumAlgorithm>,
+    /// The algorithm whose value follows in the trailer.
+    pub trailer: Option<ChecksumAlgorithm>,
+}
+
+fn not_implemented(name: &str) -> Refusal {
+    Refusal::says(Code::NotImplemented, "A header you provided implies functionality that is not implemented")
+        .with("Header", name)
+}
+
+/// Checks every `x-amz-*` header of a request for `operation`.
+///
+/// # Errors
+/// [`Refusal`]: `NotImplemented` for features that are lacking, `MetadataTooLarge`, and
+/// `InvalidRequest` for checksums that contradict each other.
+pub fn check(headers: &HeaderMap, operation: Operation) -> Result<DeclaredChecksum, Refusal> {
+    let mut declared = DeclaredChecksum::default();
+    let mut metadata_bytes = 0;
+    let mut asked = None;
+    for (name, value) in headers {
+        let Some(rest) = name.as_str().strip_prefix("x-amz-") else { continue };
+        if let Some(key) = rest.strip_prefix("meta-") {
+            metadata_bytes += key.len() + value.len();
+        } else if rest.starts_with("checksum-") && !is_about_checksums(rest) {
+            let algorithm = ChecksumAlgorithm::of_header(name.as_str());
+            let algorithm = algorithm.ok_or_else(|| not_implemented(name.as_str()))?;
+            check_shape(algorithm, value, operation)?;
+            if declared.header.replace(algorithm).is_some() {
+                return Err(several_checksums());
+            }
+        } else if rest == "trailer" {
+            declared.trailer = Some(trailer(value)?);
+        } else if rest == "sdk-checksum-algorithm" {
+            asked = Some(value);
+        } else if !is_accepted(rest, value) {
+            return Err(not_implemented(name.as_str()));
+        }
+    }
+    if headers.get_all("x-amz-trailer").iter().nth(1).is_some() {
+        return Err(several_checksums());
+    }
+    if declared.header.is_some() && declared.trailer.is_some() {
+        return Err(several_checksums());
+    }
+    check_asked(asked, &declared, operation)?;
+    check_copy_source(headers)?;
+    if metadata_bytes > METADATA_BYTES_MAX {
+        return Err(Refusal::new(Code::MetadataTooLarge)
+            .with("Size", metadata_bytes.to_string())
+            .with("MaxSizeAllowed", METADATA_BYTES_MAX.to_string()));
+    }
+    Ok(declared)
+}
+
+fn several_checksums() -> Refusal {
+    Refusal::says(
+        Code::InvalidRequest,
+        "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.",
+    )
+}
+
+/// `x-amz-checksum-*` headers that carry no checksum.
+fn is_about_checksums(rest: &str) -> bool {
+    matches!(rest, "checksum-algorithm" | "checksum-mode" | "checksum-type")
+}
+
+fn check_shape(
+    algorithm: ChecksumAlgorithm,
+    value: &HeaderValue,
+    operation: Operation,
+) -> Result<(), Refusal> {
+    let mut value = value.as_bytes();
+    if operation == Operation::CompleteMultipartUpload {
+        // A composite checksum carries the number of its parts.
+        let cut = value.iter().position(|byte| *byte == b'-').unwrap_or(value.len());
+        value = value.split_at(cut).0;
+    }
+    if algorithm.has_shape(value) {
+        return Ok(());
+    }
+    let message = format!("Value for {} header is invalid.", algorithm.header());
+    Err(Refusal::says(Code::InvalidRequest, message))
+}
+
+fn trailer(value: &HeaderValue) -> Result<ChecksumAlgorithm, Refusal> {
+    let name = value.to_str().unwrap_or_default().trim().to_ascii_lowercase();
+    ChecksumAlgorithm::of_header(&name).ok_or_else(|| {
+        Refusal::says(
+            Code::InvalidRequest,
+            "The value specified in the x-amz-trailer header is not supported",
+        )
+    })
+}
+
+/// Checks that a checksum which the SDK says it made is there.
+fn check_asked(
+    asked: Option<&HeaderValue>,
+    declared: &DeclaredChecksum,
+    operation: Operation,
+) -> Result<(), Refusal> {
+    let Some(asked) = asked else { return Ok(()) };
+    if matches!(operation, Operation::CreateMultipartUpload | Operation::CopyObject) {
+        return Ok(());
+    }
+    let carries =
+        matches!(operation, Operation::PutObject | Operation::UploadPart | Operation::DeleteObjects);
+    let found = declared.header.or(declared.trailer);
+    match found {
+        None if carries => Err(Refusal::says(
+            Code::InvalidRequest,
+            "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or x-amz-trailer \
+             headers were found.",
+        )),
+        Some(algorithm) if !asked.as_bytes().eq_ignore_ascii_case(algorithm.name().as_bytes()) => Err(
+            Refusal::says(Code::InvalidRequest, "Value for x-amz-sdk-checksum-algorithm header is invalid."),
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses copies from a version that cannot exist.
+fn check_copy_source(headers: &HeaderMap) -> Result<(), Refusal> {
+    let Some(source) = headers.get("x-amz-copy-source") else { return Ok(()) };
+    let version = source.to_str().ok().and_then(|source| source.rsplit_once("?versionId="));
+    match version {
+        Some((_, version)) if version != "null" => Err(not_implemented("x-amz-copy-source")),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a header, without its `x-amz-`, asks for nothing that is lacking.
+fn is_accepted(rest: &str, value: &HeaderValue) -> bool {
+    let value = value.as_bytes();
+    match rest {
+        // Read by this layer or by s3s, or of no consequence.
+        "date"
+        | "content-sha256"
+        | "decoded-content-length"
+        | "checksum-algorithm"
+        | "checksum-mode"
+        | "checksum-type"
+        | "copy-source"
+        | "copy-source-if-match"
+        | "copy-source-if-none-match"
+        | "copy-source-if-modified-since"
+        | "copy-source-if-unmodified-since"
+        | "copy-source-range"
+        | "metadata-directive"
+        | "mp-object-size"
+        | "optional-object-attributes"
+        | "request-payer"
+        | "user-agent" => true,
+        // Features with one value that is no feature.
+        "acl" => matches!(value, b"private" | b"bucket-owner-full-control"),
+        "storage-class" => value == b"STANDARD",
+        "object-ownership" => value == b"BucketOwnerEnforced",
+        "bucket-object-lock-enabled" | "bypass-governance-retention" => value.eq_ignore_ascii_case(b"false"),
+        "tagging" => value.is_empty(),
+        "tagging-directive" => matches!(value, b"COPY" | b"REPLACE"),
+        _ => false,
+    }
+}
+
+/// Whether a query parameter is a header that a presigned URL carries for its user.
+pub(super) fn hoisted(name: &str) -> Option<HeaderName> {
+    let start = name.as_bytes().first_chunk::<6>()?;
+    if !start.eq_ignore_ascii_case(b"x-amz-") {
+        return None;
+    }
+    HeaderName::from_bytes(name.as_bytes()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(operation: Operation, headers: &[(&'static str, &str)]) -> Result<DeclaredChecksum, Refusal> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().expect("a value"));
+        }
+        check(&map, operation)
+    }
+
+    #[test]
+    fn features_that_are_lacking_are_not_implemented() {
+        for (name, value) in [
+            ("x-amz-server-side-encryption", "AES256"),
+            ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
+            ("x-amz-copy-source-server-side-encryption-customer-key", "k"),
+            ("x-amz-object-lock-mode", "GOVERNANCE"),
+            ("x-amz-object-lock-legal-hold", "ON"),
+            ("x-amz-bucket-object-lock-enabled", "true"),
+            ("x-amz-bypass-governance-retention", "true"),
+            ("x-amz-tagging", "a=b"),
+            ("x-amz-acl", "public-read"),
+            ("x-amz-grant-read", "id=1"),
+            ("x-amz-website-redirect-location", "/"),
+            ("x-amz-storage-class", "GLACIER"),
+            ("x-amz-mfa", "s 123456"),
+            ("x-amz-expected-bucket-owner", "111122223333"),
+            ("x-amz-object-ownership", "ObjectWriter"),
+            ("x-amz-write-offset-bytes", "1"),
+            ("x-amz-checksum-sha512", "AA=="),
+            ("x-amz-something-new", "1"),
+            ("x-amz-copy-source", "/b/k?versionId=3sL4k"),
+        ] {
+            let refusal = checked(Operation::PutObject, &[(name, value)]).expect_err(name);
+            assert_eq!(refusal.code, Code::NotImplemented, "{name}");
+            assert_eq!(refusal.details, [("Header", name.to_owned())]);
+        }
+    }
+
+    #[test]
+    fn values_that_are_no_feature_are_accepted() {
+        for (name, value) in [
+            ("x-amz-acl", "private"),
+            ("x-amz-acl", "bucket-owner-full-control"),
+            ("x-amz-storage-class", "STANDARD"),
+            ("x-amz-tagging", ""),
+            ("x-amz-bucket-object-lock-enabled", "false"),
+            ("x-amz-copy-source", "/b/k?versionId=null"),
+            ("x-amz-user-agent", "aws-sdk-js/3"),
+            ("x-amzn-trace-id", "Root=1"),
+            ("content-type", "x-amz"),
+        ] {
+            checked(Operation::PutObject, &[(name, value)]).unwrap_or_else(|refusal| panic!("{refusal:?}"));
+        }
+    }
+
+    #[test]
+    fn metadata_is_weighed_with_its_names() {
+        let value = "v".repeat(2048 - 3);
+        checked(Operation::PutObject, &[("x-amz-meta-key", &value)]).expect("just fits");
+        let refusal = checked(Operation::PutObject, &[("x-amz-meta-key", &value), ("x-amz-meta-a", "")]);
+        assert_eq!(refusal.expect_err("one too many").code, Code::MetadataTooLarge);
+    }
+
+    #[test]
+    fn checksums_are_one_and_well_formed() {
+        let one = checked(Operation::PutObject, &[("x-amz-checksum-crc32", "y/Q5Jg==")]).expect("one");
+        assert_eq!(one.header, Some(ChecksumAlgorithm::Crc32));
+        let trailer = checked(Operation::PutObject, &[("x-amz-trailer", "x-amz-checksum-crc64nvme")]);
+        assert_eq!(trailer.expect("a trailer").trailer, Some(ChecksumAlgorithm::Crc64Nvme));
+        for headers in [
+            &[("x-amz-checksum-crc32", "y/Q5Jg==1")][..],
+            &[("x-amz-checksum-crc32", "y/Q5Jg=="), ("x-amz-checksum-crc32c", "4waSgw==")],
+            &[("x-amz-checksum-crc32", "y/Q5Jg=="), ("x-amz-trailer", "x-amz-checksum-crc32c")],
+            &[("x-amz-trailer", "x-amz-meta-a")],
+            &[("x-amz-trailer", "x-amz-checksum-crc32, x-amz-checksum-sha1")],
+            &[("x-amz-sdk-checksum-algorithm", "CRC32")],
+            &[("x-amz-sdk-checksum-algorithm", "CRC32"), ("x-amz-checksum-crc32c", "4waSgw==")],
+        ] {
+            let refusal = checked(Operation::PutObject, headers).expect_err("contradictory");
+            assert_eq!(refusal.code, Code::InvalidRequest, "{headers:?}");
+        }
+        let composite = [("x-amz-checksum-crc32", "y/Q5Jg==-2")];
+        checked(Operation::CompleteMultipartUpload, &composite).expect("composite");
+        checked(Operation::PutObject, &composite).expect_err("not for a whole object");
+    }
+}

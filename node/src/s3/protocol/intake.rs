@@ -1,0 +1,374 @@
+//! Admits a request: every check that needs only its head, then what its operation needs of its
+//! body, then the request that s3s is handed.
+//!
+//! Nothing polls the body before the signature is verified, so `Expect: 100-continue` is answered
+//! 100 only to who may send: hyper writes it at the first poll.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use http::request::Parts;
+use http::{HeaderMap, Method, Request, Uri};
+use http_body::Body as HttpBody;
+use md5::{Digest as _, Md5};
+use s3s::Body;
+use sherd_core::limits::{KEY_BYTES_MAX, PUT_BYTES_MAX};
+
+use crate::s3::auth::payload::PayloadForm;
+use crate::s3::auth::presigned;
+use crate::s3::auth::verifier::Verified;
+
+use super::address::{self, Address, BadAddress};
+use super::aws_chunked::Framing;
+use super::body::{Arrival, BodyOutcome, CheckedBody, Collected, TransportError, collect};
+use super::checksum::ChecksumAlgorithm;
+use super::code::Code;
+use super::context::{Extras, RequestContext, RequestId, Trailers};
+use super::feature::{self, DeclaredChecksum};
+use super::operation::{BodyUse, NoOperation, Operation, classify};
+use super::query::{Pair, Query};
+use super::refusal::Refusal;
+use super::{Inner, Limits, cors};
+
+/// Bytes of a body that is taken and dropped where there should be none.
+const UNWANTED_BYTES_MAX: u64 = 64 << 10;
+const DECODED_LENGTH: &str = "x-amz-decoded-content-length";
+/// The SHA-256 of nothing.
+const EMPTY_SHA256: [u8; 32] = [
+    0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27,
+    0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
+];
+
+/// A request for s3s, and where to look for what became of its body.
+pub(super) struct Admitted {
+    pub(super) request: Request<Body>,
+    pub(super) outcome: Option<Arc<BodyOutcome>>,
+}
+
+/// What the head said, once all of it was believed.
+struct Head {
+    operation: Operation,
+    payload: PayloadForm,
+    checksum: DeclaredChecksum,
+}
+
+impl Inner {
+    /// Admits or refuses a request.
+    pub(super) async fn admit<B>(
+        &self,
+        request: Request<B>,
+        request_id: RequestId,
+    ) -> Result<Admitted, Refusal>
+    where
+        B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
+        B::Error: Into<TransportError>,
+    {
+        let (mut parts, body) = request.into_parts();
+        let uri = parts.uri.clone();
+        check_size(&parts, &self.limits)?;
+        let query = Query::parse(uri.query()).map_err(|_| Refusal::new(Code::InvalidURI))?;
+        let address = Address::of(&parts, &self.domains)?;
+        let level = address.level;
+        if parts.method == Method::OPTIONS {
+            return Err(cors::preflight(&parts.headers, level));
+        }
+        let host_bucket = address.host_bucket.map(Cow::into_owned);
+        let Verified { caller, payload, frames } = self.verifier.verify(&parts, &query)?;
+        let rewritten = simplify(&mut parts.headers, &uri, host_bucket.as_deref(), &query)?;
+        let copies = parts.headers.contains_key("x-amz-copy-source");
+        let operation = classify(&parts.method, level, &query, copies)?;
+        tracing::Span::current().record("operation", operation.name());
+        let checksum = feature::check(&parts.headers, operation)?;
+        if checksum.trailer.is_some() && !payload.has_trailer() {
+            return Err(Refusal::says(
+                Code::InvalidRequest,
+                "The x-amz-trailer header is only allowed with a payload that has a trailer",
+            ));
+        }
+        let framing = payload.is_framed().then(|| Framing {
+            signer: frames,
+            trailer: checksum.trailer,
+            signed_frame_bytes_max: self.limits.signed_frame_bytes_max,
+        });
+        let head = Head { operation, payload, checksum };
+        let (body, outcome) = self.take_body(&mut parts, body, &head, framing).await?;
+        if let Some(rewritten) = rewritten {
+            parts.uri = rewritten;
+        }
+        (self.adapter.before)(&mut parts);
+        let context = RequestContext {
+            request_id,
+            caller,
+            operation,
+            trailers: Trailers(outcome.clone()),
+            extras: Extras {
+                header_checksum: head.checksum.header,
+                trailer_checksum: head.checksum.trailer,
+                content_type: take_form_type(&mut parts),
+            },
+        };
+        parts.extensions.insert(context);
+        Ok(Admitted { request: Request::from_parts(parts, body), outcome })
+    }
+
+    /// Makes the body that s3s sees, and the headers that describe it.
+    async fn take_body<B>(
+        &self,
+        parts: &mut Parts,
+        body: B,
+        head: &Head,
+        framing: Option<Framing>,
+    ) -> Result<(Body, Option<Arc<BodyOutcome>>), Refusal>
+    where
+        B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
+        B::Error: Into<TransportError>,
+    {
+        let body_use = head.operation.body_use();
+        let is_framed = framing.is_some();
+        let length = match declared_length(&parts.headers, is_framed)? {
+            Some(length) => length,
+            None if body_use != BodyUse::Object && body.is_end_stream() => 0,
+            None => return Err(Refusal::new(Code::MissingContentLength)),
+        };
+        check_length(length, body_use, &self.limits)?;
+        let digest = (body_use != BodyUse::None).then(|| declared_md5(&parts.headers)).transpose()?.flatten();
+        if is_framed {
+            describe_unframed(&mut parts.headers, length);
+        }
+        let sha256 = match head.payload {
+            PayloadForm::Sha256(sha256) => Some(sha256),
+            PayloadForm::Unsigned | PayloadForm::SignedFrames { .. } | PayloadForm::UnsignedFrames => None,
+        };
+        if length == 0 && !is_framed && body.is_end_stream() && body_use != BodyUse::Xml {
+            return match sha256 {
+                Some(declared) if declared != EMPTY_SHA256 => {
+                    Err(Refusal::from(&super::body::BodyError::Digest { declared, computed: EMPTY_SHA256 }))
+                }
+                _ => Ok((Body::empty(), None)),
+            };
+        }
+        let arrival = framing.map_or(Arrival::Plain(sha256), |framing| Arrival::Framed(Box::new(framing)));
+        let checked = CheckedBody::new(body, arrival, length, self.patience);
+        let outcome = checked.outcome();
+        // An operation that is promised no bytes asks for none, and would never meet the fault.
+        if body_use == BodyUse::Object && length > 0 {
+            return Ok((Body::http_body(checked), Some(outcome)));
+        }
+        let collected = collect(checked).await.map_err(|error| Refusal::from(&error))?;
+        if body_use == BodyUse::Xml {
+            check_document(&parts.headers, head, &collected, digest)?;
+            return Ok((Body::from(collected.bytes), Some(outcome)));
+        }
+        Ok((Body::empty(), Some(outcome)))
+    }
+}
+
+fn check_size(parts: &Parts, limits: &Limits) -> Result<(), Refusal> {
+    let uri_bytes = parts.uri.path().len() + parts.uri.query().map_or(0, str::len);
+    if uri_bytes > limits.uri_bytes_max {
+        return Err(
+            Refusal::new(Code::RequestURITooLong).with("MaxSizeAllowed", limits.uri_bytes_max.to_string())
+        );
+    }
+    let header_bytes: usize =
+        parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    if parts.headers.len() > limits.header_count_max || header_bytes > limits.header_bytes_max {
+        return Err(Refusal::new(Code::RequestHeaderSectionTooLarge)
+            .with("MaxSizeAllowed", limits.header_bytes_max.to_string()));
+    }
+    Ok(())
+}
+
+/// Takes the signature off a request: headers that a presigned URL carries in its query become
+/// headers, the host's bucket becomes part of the path. Returns the new URI, when it changes.
+fn simplify(
+    headers: &mut HeaderMap,
+    uri: &Uri,
+    host_bucket: Option<&str>,
+    query: &Query<'_>,
+) -> Result<Option<Uri>, Refusal> {
+    headers.remove(AUTHORIZATION);
+    let mut changed = host_bucket.is_some();
+    for pair in query.pairs() {
+        if presigned::PARAMETERS.contains(&&*pair.name) {
+            changed = true;
+            continue;
+        }
+        let Some(name) = feature::hoisted(&pair.name) else { continue };
+        changed = true;
+        let invalid = || {
+            Refusal::says(Code::InvalidArgument, "Invalid query parameter").with("ArgumentName", &*pair.name)
+        };
+        let value = pair.value().map_err(|_| invalid())?;
+        let value = HeaderValue::try_from(&*value).map_err(|_| invalid())?;
+        match headers.get(&name) {
+            Some(present) if *present != value => return Err(invalid()),
+            Some(_) => {}
+            None => {
+                headers.insert(name, value);
+            }
+        }
+    }
+    if !changed {
+        return Ok(None);
+    }
+    let is_kept = |pair: &&Pair<'_>| {
+        !presigned::PARAMETERS.contains(&&*pair.name) && feature::hoisted(&pair.name).is_none()
+    };
+    let mut kept = String::new();
+    for pair in query.pairs().iter().filter(is_kept) {
+        if !kept.is_empty() {
+            kept.push('&');
+        }
+        kept.push_str(pair.raw_name);
+        kept.push('=');
+        kept.push_str(pair.raw_value);
+    }
+    Ok(Some(address::rewritten(uri, host_bucket, &kept)?))
+}
+
+/// The length of the body without its frames; nothing when none is declared.
+fn declared_length(headers: &HeaderMap, is_framed: bool) -> Result<Option<u64>, Refusal> {
+    if is_framed && !headers.contains_key(DECODED_LENGTH) {
+        return Err(Refusal::new(Code::MissingContentLength));
+    }
+    let value = if is_framed { headers.get(DECODED_LENGTH) } else { headers.get(CONTENT_LENGTH) };
+    let Some(value) = value else { return Ok(None) };
+    // `+5` is a number to Rust and none to HTTP.
+    let digits = value.to_str().ok().filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+    digits.and_then(|digits| digits.parse().ok()).map(Some).ok_or_else(|| {
+        let name = if is_framed { DECODED_LENGTH } else { "content-length" };
+        Refusal::says(Code::InvalidArgument, "The length is not a number").with("ArgumentName", name)
+    })
+}
+
+fn check_length(length: u64, body_use: BodyUse, limits: &Limits) -> Result<(), Refusal> {
+    let (max, code) = match body_use {
+        BodyUse::Object => (PUT_BYTES_MAX, Code::EntityTooLarge),
+        BodyUse::Xml => (limits.xml_bytes_max, Code::MaxMessageLengthExceeded),
+        BodyUse::None => (UNWANTED_BYTES_MAX, Code::MaxMessageLengthExceeded),
+    };
+    if length <= max {
+        return Ok(());
+    }
+    let (proposed, allowed) = match body_use {
+        BodyUse::Object => ("ProposedSize", "MaxSizeAllowed"),
+        BodyUse::Xml | BodyUse::None => ("MessageLength", "MaxMessageLengthBytes"),
+    };
+    Err(Refusal::new(code).with(proposed, length.to_string()).with(allowed, max.to_string()))
+}
+
+/// Describes the body as it is without its frames.
+fn describe_unframed(headers: &mut HeaderMap, length: u64) {
+    headers.remove(DECODED_LENGTH);
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    let Some(encoding) = headers.get(CONTENT_ENCODING).and_then(|value| value.to_str().ok()) else { return };
+    let codings = encoding.split(',').map(str::trim);
+    let others: Vec<_> =
+        codings.filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("aws-chunked")).collect();
+    match HeaderValue::try_from(others.join(",")) {
+        Ok(value) if !value.is_empty() => {
+            headers.insert(CONTENT_ENCODING, value);
+        }
+        _ => {
+            headers.remove(CONTENT_ENCODING);
+        }
+    }
+}
+
+fn declared_md5(headers: &HeaderMap) -> Result<Option<[u8; 16]>, Refusal> {
+    let Some(value) = headers.get("content-md5") else { return Ok(None) };
+    let mut digest = [0; 18];
+    match STANDARD.decode_slice(value.as_bytes(), &mut digest) {
+        Ok(16) => Ok(digest.first_chunk().copied()),
+        _ => {
+            Err(Refusal::new(Code::InvalidDigest)
+                .with("Content-MD5", String::from_utf8_lossy(value.as_bytes())))
+        }
+    }
+}
+
+/// Checks a collected document against every digest that came with it.
+fn check_document(
+    headers: &HeaderMap,
+    head: &Head,
+    collected: &Collected,
+    declared_md5: Option<[u8; 16]>,
+) -> Result<(), Refusal> {
+    if let Some(declared) = declared_md5 {
+        let computed: [u8; 16] = Md5::digest(&collected.bytes).into();
+        if declared != computed {
+            return Err(Refusal::says(
+                Code::BadDigest,
+                "The Content-MD5 you specified did not match what we received.",
+            )
+            .with("ExpectedDigest", STANDARD.encode(declared))
+            .with("CalculatedDigest", STANDARD.encode(computed)));
+        }
+    }
+    // What CompleteMultipartUpload carries is the object's checksum, not its document's.
+    let header = head.checksum.header.filter(|_| head.operation != Operation::CompleteMultipartUpload);
+    if let Some(algorithm) = header {
+        let declared = headers.get(algorithm.header()).map_or(&b""[..], HeaderValue::as_bytes);
+        check_checksum(algorithm, declared, &collected.bytes)?;
+    }
+    if let Some(trailer) = &collected.trailer {
+        check_checksum(trailer.algorithm, trailer.value.as_bytes(), &collected.bytes)?;
+    }
+    let is_covered = declared_md5.is_some() || header.is_some() || collected.trailer.is_some();
+    if head.operation == Operation::DeleteObjects && !is_covered {
+        return Err(Refusal::says(
+            Code::InvalidRequest,
+            "Missing required header for this request: Content-MD5 OR x-amz-checksum-*",
+        ));
+    }
+    Ok(())
+}
+
+fn check_checksum(algorithm: ChecksumAlgorithm, declared: &[u8], bytes: &[u8]) -> Result<(), Refusal> {
+    if algorithm.of(bytes).as_bytes() == declared {
+        return Ok(());
+    }
+    let message = format!("The {} you specified did not match the calculated checksum.", algorithm.name());
+    Err(Refusal::says(Code::BadDigest, message))
+}
+
+/// Takes a content type off a POST that s3s would read as a form.
+fn take_form_type(parts: &mut Parts) -> Option<HeaderValue> {
+    const FORM: &[u8] = b"multipart/form-data";
+    if parts.method != Method::POST {
+        return None;
+    }
+    let value = parts.headers.get(CONTENT_TYPE)?.as_bytes().trim_ascii_start();
+    let start = value.get(..FORM.len())?;
+    if start.eq_ignore_ascii_case(FORM) { parts.headers.remove(CONTENT_TYPE) } else { None }
+}
+
+impl From<BadAddress> for Refusal {
+    fn from(error: BadAddress) -> Self {
+        match error {
+            BadAddress::Path => Self::new(Code::InvalidURI),
+            BadAddress::Host => Self::new(Code::InvalidBucketName),
+            BadAddress::KeyTooLong { bytes } => Self::new(Code::KeyTooLongError)
+                .with("Size", bytes.to_string())
+                .with("MaxSizeAllowed", KEY_BYTES_MAX.to_string()),
+        }
+    }
+}
+
+impl From<NoOperation> for Refusal {
+    fn from(error: NoOperation) -> Self {
+        match error {
+            NoOperation::NotImplemented => Self::new(Code::NotImplemented),
+            NoOperation::MethodNotAllowed => Self::new(Code::MethodNotAllowed),
+            NoOperation::InvalidParameter { name } => {
+                Self::says(Code::InvalidArgument, format!("Invalid query parameter: {name}"))
+                    .with("ArgumentName", name)
+            }
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! What stands between the wire and s3s.
+//!
+//! ```text
+//! hyper -> limits -> CORS preflight -> signature -> address, operation, features -> body -> s3s
+//! client <- ids, one error form, body faults named <-------------------------------------------'
+//! ```
+//! s3s turns a request into an operation's input, and by itself believes and holds too much. Here
+//! a request is limited, believed, named and unframed first; s3s sees path style, no signature and
+//! a plain body. It runs with a stub that lets nothing pass that did not come this way.
+
+pub mod address;
+mod auth_refusal;
+pub mod aws_chunked;
+pub mod body;
+pub mod checksum;
+pub mod code;
+pub mod context;
+mod cors;
+pub mod feature;
+mod gate;
+mod intake;
+pub mod operation;
+pub mod query;
+pub mod refusal;
+mod respond;
+
+use std::convert::Infallible;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response};
+use http_body::Body as HttpBody;
+use s3s::service::S3Service;
+use s3s::{Body, S3};
+use sherd_core::env::Clock;
+use sherd_core::limits::BODY_MS_MAX;
+use tracing::Instrument as _;
+
+use crate::s3::auth::Credentials;
+use crate::s3::auth::verifier::Verifier;
+
+use body::{Patience, TransportError};
+use context::RequestId;
+use refusal::Refusal;
+use respond::Asked;
+
+/// What telemetry must add to its filter, whatever the operator asked for.
+///
+/// s3s logs every refusal at ERROR with the error's source, and canonical requests and signatures
+/// at DEBUG; hyper logs heads at TRACE. What is worth knowing of a request, this layer and the
+/// operations log themselves.
+pub const LOG_DIRECTIVES: [&str; 3] = ["s3s=off", "hyper=warn", "hyper_util=warn"];
+
+/// What one request may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Headers of a request. hyper refuses more than 100 by itself.
+    pub header_count_max: usize,
+    /// Bytes of names and values of all headers. AWS allows 8 KiB; room for proxies is added.
+    pub header_bytes_max: usize,
+    /// Bytes of path and query: a key, a prefix, a marker and a token, each escaped whole.
+    pub uri_bytes_max: usize,
+    /// Bytes of an XML document: 1,000 keys of 1,024 bytes, each escaped at its worst.
+    pub xml_bytes_max: u64,
+    /// Bytes of one signed aws-chunked frame.
+    pub signed_frame_bytes_max: u64,
+    /// How long a body may stand still.
+    pub body_idle: Duration,
+    /// How long a whole body may take.
+    pub body_whole: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            header_count_max: 100,
+            header_bytes_max: 16 << 10,
+            uri_bytes_max: 16 << 10,
+            xml_bytes_max: 8 << 20,
+            signed_frame_bytes_max: 16 << 20,
+            body_idle: Duration::from_secs(20),
+            body_whole: Duration::from_millis(BODY_MS_MAX),
+        }
+    }
+}
+
+/// What the layer is told at the start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// The region that requests are signed for, beside `us-east-1`.
+    pub region: String,
+    /// Domains under which a bucket may be a host: `s3.example.com` for `b.s3.example.com`.
+    pub domains: Vec<String>,
+    /// Which node answers; shown as `x-amz-id-2` and HostId. Visible ASCII.
+    pub host_id: String,
+    /// A random number, different in every run: request ids start from it.
+    pub request_id_seed: u64,
+    /// Limits of a request.
+    pub limits: Limits,
+}
+
+/// What operations may want done around s3s, where s3s stands between them and the request.
+#[derive(Debug, Clone, Copy)]
+pub struct Adapter {
+    /// Changes the head that s3s is shown; the request is authenticated and its body described.
+    pub before: fn(&mut http::request::Parts),
+    /// Takes off an error's headers what belongs into its document: element names and texts.
+    pub error_details: fn(&mut http::HeaderMap) -> Vec<(String, String)>,
+}
+
+impl Default for Adapter {
+    /// Changes nothing.
+    fn default() -> Self {
+        Self { before: |_| {}, error_details: |_| Vec::new() }
+    }
+}
+
+/// The layer. Cheap to clone; one for all connections.
+#[derive(Clone)]
+pub struct Protocol {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    domains: Vec<String>,
+    host_id: HeaderValue,
+    limits: Limits,
+    patience: Patience,
+    verifier: Verifier,
+    service: S3Service,
+    adapter: Adapter,
+    request_number: AtomicU64,
+}
+
+impl fmt::Debug for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Protocol").field("limits", &self.inner.limits).finish_non_exhaustive()
+    }
+}
+
+impl Protocol {
+    /// Builds the layer over the operations.
+    pub fn new(
+        config: Config,
+        credentials: Arc<dyn Credentials>,
+        clock: Arc<dyn Clock>,
+        s3: impl S3,
+    ) -> Self {
+        Self::with_adapter(config, credentials, clock, s3, Adapter::default())
+    }
+
+    /// Builds the layer over operations that want something done around s3s.
+    pub fn with_adapter(
+        config: Config,
+        credentials: Arc<dyn Credentials>,
+        clock: Arc<dyn Clock>,
+        s3: impl S3,
+        adapter: Adapter,
+    ) -> Self {
+        let Config { region, domains, host_id, request_id_seed, limits } = config;
+        let visible: String = host_id.chars().filter(char::is_ascii_graphic).collect();
+        let inner = Inner {
+            domains,
+            host_id: HeaderValue::try_from(visible).expect("visible ASCII is a header value"),
+            patience: Patience { idle: limits.body_idle, whole: limits.body_whole },
+            verifier: Verifier::new(&region, credentials, clock),
+            service: gate::service(s3, &limits),
+            adapter,
+            request_number: AtomicU64::new(request_id_seed),
+            limits,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Answers a request.
+    pub async fn call<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
+        B::Error: Into<TransportError>,
+    {
+        let request_id = self.inner.next_request_id();
+        let span = tracing::info_span!(
+            "s3",
+            request_id = %request_id,
+            method = %request.method(),
+            path = request.uri().path(),
+            operation = tracing::field::Empty,
+        );
+        self.inner.answer(request, request_id).instrument(span).await
+    }
+}
+
+impl Inner {
+    /// Ids that neither repeat in a run nor show how many requests there were: a counter through
+    /// the finaliser of SplitMix64, which is a bijection.
+    fn next_request_id(&self) -> RequestId {
+        let mut number = self.request_number.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        RequestId::from_u64(number ^ (number >> 31))
+    }
+
+    async fn answer<B>(&self, request: Request<B>, request_id: RequestId) -> Response<Body>
+    where
+        B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
+        B::Error: Into<TransportError>,
+    {
+        let is_head = request.method() == Method::HEAD;
+        let uri = request.uri().clone();
+        let asked = Asked { request_id, host_id: &self.host_id, path: uri.path(), is_head };
+        let admitted = match self.admit(request, request_id).await {
+            Ok(admitted) => admitted,
+            Err(refusal) => {
+                tracing::debug!(code = refusal.code.name(), "refused");
+                return asked.refuse(&refusal);
+            }
+        };
+        let answer = self.service.call(admitted.request).await;
+        // What is wrong with the body is the client's to know, whatever the operation made of it.
+        if let Some(fault) = admitted.outcome.as_ref().and_then(|outcome| outcome.fault()) {
+            tracing::debug!(error = %fault, "body failed");
+            return asked.refuse(&Refusal::from(fault));
+        }
+        match answer {
+            Ok(mut response) => {
+                let details = (self.adapter.error_details)(response.headers_mut());
+                let code = asked.complete(&mut response, &details);
+                let status = response.status();
+                if status.is_server_error() {
+                    tracing::warn!(status = status.as_u16(), code = code.as_deref(), "request failed");
+                } else {
+                    tracing::debug!(status = status.as_u16(), code = code.as_deref(), "answered");
+                }
+                response
+            }
+            Err(error) => {
+                tracing::error!(error = ?TransportError::from(error), "the answer could not be written");
+                asked.refuse(&Refusal::new(code::Code::InternalError))
+            }
+        }
+    }
+}
+
+impl hyper::service::Service<Request<hyper::body::Incoming>> for Protocol {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<hyper::body::Incoming>) -> Self::Future {
+        let protocol = self.clone();
+        Box::pin(async move { Ok(Self::call(&protocol, request).await) })
+    }
+}

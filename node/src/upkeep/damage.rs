@@ -1,0 +1,86 @@
+//! Reports from the data path: what it found broken, and what it left behind.
+
+use tokio::sync::mpsc;
+
+use sherd_core::heal::HealEntry;
+use sherd_core::id::RegisterKey;
+use sherd_core::record::DataRef;
+
+use super::Context;
+use super::mrf::Spare;
+
+/// Reports that may wait: what comes faster than they are made durable is dropped.
+const REPORTS_MAX: usize = 16_384;
+
+/// Takes reports of damage from the data path. Never blocks: a report that finds the queue full is
+/// dropped, and the scrubber finds the damage again.
+#[derive(Debug, Clone)]
+pub struct Damage {
+    reports: mpsc::Sender<Report>,
+}
+
+/// The other end of [`Damage`]: what upkeep drains.
+#[derive(Debug)]
+pub struct Reports {
+    pub(super) reports: mpsc::Receiver<Report>,
+}
+
+/// Something that a request found broken, or left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Report {
+    /// Shards of this data are missing or rotten, or rows of this key behind (no data).
+    Heal(HealEntry),
+    /// Data that a committed value replaced: it goes after its grace and the last reader's pin.
+    Superseded {
+        /// The register that named it.
+        key: RegisterKey,
+        /// What it named.
+        data: Vec<DataRef>,
+        /// Manifest pages: what those of `data` among them list goes with them.
+        pages: Vec<DataRef>,
+    },
+}
+
+impl Damage {
+    /// Both ends.
+    pub fn channel() -> (Self, Reports) {
+        let (sender, receiver) = mpsc::channel(REPORTS_MAX);
+        (Self { reports: sender }, Reports { reports: receiver })
+    }
+
+    /// Reports that rows of a key are behind or rotten on some volume.
+    pub fn row(&self, key: &RegisterKey) {
+        self.heal(HealEntry { key: key.clone(), data: None, since_ms: 0 });
+    }
+
+    /// Reports that shards of data are missing or rotten.
+    pub fn data(&self, key: &RegisterKey, data: DataRef) {
+        self.heal(HealEntry { key: key.clone(), data: Some(data), since_ms: 0 });
+    }
+
+    /// Reports an entry that is in the volumes' logs already.
+    pub fn heal(&self, entry: HealEntry) {
+        drop(self.reports.try_send(Report::Heal(entry)));
+    }
+
+    /// Reports data that a committed value of `key` no longer names; `pages` says which of it may
+    /// be manifest pages.
+    pub fn superseded(&self, key: &RegisterKey, data: Vec<DataRef>, pages: Vec<DataRef>) {
+        drop(self.reports.try_send(Report::Superseded { key: key.clone(), data, pages }));
+    }
+}
+
+impl Context {
+    /// Takes reports until nobody can make any.
+    pub(super) async fn take_reports(&self, mut reports: Reports) {
+        while let Some(report) = reports.reports.recv().await {
+            match report {
+                Report::Heal(entry) => {
+                    let spare = entry.data.map_or(1, |data| data.parity_shards.saturating_sub(1));
+                    self.queue_heal(entry, Spare(spare)).await;
+                }
+                Report::Superseded { key, data, pages } => self.release.add(key, data, pages, self.now_ms()),
+            }
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! One MRF entry healed: rows brought up to date, missing and rotten shards made again.
+//!
+//! Whether data is still named is read from the register in that moment; data that is not named any
+//! more needs no heal. What cannot be healed now stays queued, with how endangered it is.
+
+use std::time::Duration;
+
+use sherd_core::heal::HealEntry;
+use sherd_core::id::{Ballot, RegisterKey, VolumeId};
+use sherd_core::record::DataRef;
+use sherd_core::register::seal::Seals;
+use sherd_volume::request::Target;
+
+use super::mrf::Spare;
+use super::rebuild::{RebuildError, Subject};
+use super::refs::RefsError;
+use super::{Context, ask};
+use crate::peer;
+use crate::register::Failure;
+
+/// How long a volume may take to say what its row is.
+const ROW_PATIENCE: Duration = Duration::from_secs(5);
+/// Entries of one page of a volume's log.
+const PAGE: usize = 500;
+/// How long a page may take.
+const PAGE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// What healing one entry came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Healed {
+    /// Everything is where it should be.
+    Whole,
+    /// No register names the data, or the bucket is gone: there is nothing to heal.
+    Unnamed,
+    /// Not now.
+    Later {
+        /// How many more losses the data can take.
+        spare: Spare,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Healed {
+    fn later(spare: u8, reason: impl ToString) -> Self {
+        Self::Later { spare: Spare(spare), reason: reason.to_string() }
+    }
+}
+
+/// What the rows of a key look like on the volumes of its set.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Rows {
+    /// Volumes with a row, its ballot, and whether they know it committed.
+    pub(crate) held: Vec<(VolumeId, Ballot, bool)>,
+    /// Volumes without one.
+    pub(crate) without: Vec<VolumeId>,
+    /// Volumes whose row is rotten.
+    pub(crate) rotten: Vec<VolumeId>,
+    /// Volumes that did not answer, or do not vote.
+    pub(crate) silent: Vec<VolumeId>,
+}
+
+impl Rows {
+    /// Whether every volume holds the same row, known to be committed, or none holds any.
+    pub(crate) fn are_equal(&self) -> bool {
+        self.silent.is_empty() && self.are_same() && self.held.iter().all(|(_, _, committed)| *committed)
+    }
+
+    /// Whether the volumes that answered hold the row of one ballot, or none does.
+    pub(crate) fn are_same(&self) -> bool {
+        let Some((_, first, _)) = self.held.first() else { return self.rotten.is_empty() };
+        let one_ballot = self.held.iter().all(|(_, ballot, _)| ballot == first);
+        one_ballot && self.without.is_empty() && self.rotten.is_empty()
+    }
+}
+
+impl Context {
+    /// Heals one entry.
+    pub(crate) async fn heal(&self, entry: &HealEntry) -> Healed {
+        match entry.data {
+            Some(data) => self.heal_data(&entry.key, data).await,
+            None => self.heal_row(&entry.key).await,
+        }
+    }
+
+    /// Brings the shards of data that a register names back to where they should be.
+    pub(crate) async fn heal_data(&self, key: &RegisterKey, data: DataRef) -> Healed {
+        let named = match self.reference(key, data.id).await {
+            Ok(Some(named)) => named,
+            Ok(None) => return Healed::Unnamed,
+            Err(RefsError::Register(Failure::Sealed)) => return self.sealed(key),
+            Err(error) => return Healed::later(0, error),
+        };
+        let subject = match Subject::new(self, key, named) {
+            Ok(subject) => subject,
+            Err(error) => return Healed::later(named.parity_shards, error),
+        };
+        self.throttle.take(subject.shard_bytes().saturating_mul(u64::from(named.data_shards))).await;
+        let mut shards = subject.look(true).await;
+        let mut failure = None;
+        for index in std::mem::take(&mut shards.broken) {
+            match subject.rebuild(self, index, &shards.intact).await {
+                Ok(()) => shards.intact.push(index),
+                Err(error) => {
+                    let hopeless = matches!(error, RebuildError::TooFew { .. });
+                    failure = Some(error);
+                    if hopeless {
+                        break;
+                    }
+                }
+            }
+        }
+        match failure {
+            None if shards.unknown.is_empty() => Healed::Whole,
+            None => Healed::later(shards.spare(&named), "volumes of the set are offline"),
+            Some(error) => Healed::later(shards.spare(&named), error),
+        }
+    }
+
+    /// Brings the committed row of a key to every volume of its set.
+    pub(crate) async fn heal_row(&self, key: &RegisterKey) -> Healed {
+        let mut rows = self.rows_of(key).await;
+        if !rows.are_same() {
+            match self.registers.settle(key).await {
+                Ok(_) => {}
+                Err(Failure::Sealed) => return self.sealed(key),
+                Err(failure) => return Healed::later(1, failure),
+            }
+            rows = self.rows_of(key).await;
+        }
+        if !rows.are_same() {
+            return Healed::later(1, "volumes of the set are behind");
+        }
+        self.tell_committed(key, &rows);
+        if rows.silent.is_empty() {
+            Healed::Whole
+        } else {
+            Healed::later(1, "volumes of the set are offline")
+        }
+    }
+
+    /// Where A volumes hold the same row it is committed: tells those that do not know.
+    pub(crate) fn tell_committed(&self, key: &RegisterKey, rows: &Rows) {
+        let set = self.cluster.set_of(key);
+        if !rows.are_same() || rows.held.len() < set.quorums().accept() {
+            return;
+        }
+        for (volume, ballot, _) in rows.held.iter().filter(|(_, _, committed)| !committed) {
+            if let Some(place) = set.place_of(*volume) {
+                set.reach[place].peer.commit(*volume, key, *ballot);
+            }
+        }
+    }
+
+    /// What every volume of a key's set holds for it.
+    pub(crate) async fn rows_of(&self, key: &RegisterKey) -> Rows {
+        let set = self.cluster.set_of(key);
+        let target: Target = self.cluster.target(key.clone());
+        let asked = set.reach.iter().map(|reach| {
+            let pending = reach.peer.read(reach.volume, &target, false);
+            async move { (reach.volume, ask(pending, ROW_PATIENCE).await) }
+        });
+        let mut rows = Rows::default();
+        for (volume, answer) in futures::future::join_all(asked).await {
+            match answer {
+                Ok(answer) => match answer.result {
+                    Ok(vote) if answer.from.votes => match vote.row {
+                        Some(row) => rows.held.push((volume, row.head.ballot, row.head.committed)),
+                        None => rows.without.push(volume),
+                    },
+                    Ok(_) | Err(_) => rows.silent.push(volume),
+                },
+                Err(peer::Error::Corrupt { .. }) => rows.rotten.push(volume),
+                Err(_) => rows.silent.push(volume),
+            }
+        }
+        rows
+    }
+
+    /// What a sealed bucket means for a heal: nothing to do when it is gone for ever.
+    fn sealed(&self, key: &RegisterKey) -> Healed {
+        let gone = self.local_seals().iter().any(|(bucket, deletions)| {
+            *bucket == key.bucket && Seals::from_stored(deletions) == Seals::Final
+        });
+        if gone { Healed::Unnamed } else { Healed::later(1, Failure::Sealed) }
+    }
+
+    /// Heals what is queued until it is told to stop.
+    pub(crate) async fn heal_queue(&self) {
+        loop {
+            match self.mrf.take(self.now_ms()) {
+                Some(entry) => self.heal_queued(&entry).await,
+                None => self.wait_for_damage().await,
+            }
+            if self.mrf.may_reload() {
+                self.load_heals().await;
+            }
+        }
+    }
+
+    async fn wait_for_damage(&self) {
+        let wait = match self.mrf.next_due_ms() {
+            Some(due_ms) => Duration::from_millis(due_ms.saturating_sub(self.now_ms()).max(1)),
+            None => Duration::from_secs(60),
+        };
+        // Cancel-safe: a notification that is not taken stays for the next wait, and time passing
+        // is what the other arm is about.
+        drop(tokio::time::timeout(wait, self.mrf.added()).await);
+    }
+
+    async fn heal_queued(&self, entry: &HealEntry) {
+        let id = entry.id();
+        match self.heal(entry).await {
+            Healed::Whole | Healed::Unnamed => {
+                if self.mrf.healed(id) {
+                    for reach in &self.cluster.set_of(&entry.key).reach {
+                        reach.peer.heal_done(reach.volume, id);
+                    }
+                }
+            }
+            Healed::Later { spare, reason } => {
+                tracing::debug!(key = ?entry.key, data = ?entry.data, reason, "not healed yet");
+                let [jitter, ..] = self.rng.next_u64().to_le_bytes();
+                self.mrf.failed(id, spare, self.now_ms(), jitter);
+            }
+        }
+    }
+
+    /// Makes damage durable on the volumes of its set, and queues it.
+    pub(crate) async fn queue_heal(&self, mut entry: HealEntry, spare: Spare) {
+        if self.mrf.contains(entry.id()) {
+            self.mrf.add(entry, spare);
+            return;
+        }
+        if entry.since_ms == 0 {
+            entry.since_ms = self.wall_ms();
+        }
+        let set = self.cluster.set_of(&entry.key);
+        let puts = set.reach.iter().map(|reach| ask(reach.peer.heal_put(reach.volume, &entry), ROW_PATIENCE));
+        // Where no volume takes it, it is queued all the same: the scrubber is the second net.
+        drop(futures::future::join_all(puts).await);
+        self.mrf.add(entry, spare);
+    }
+
+    /// Loads what the volumes' logs hold.
+    pub(crate) async fn load_heals(&self) {
+        for set in self.cluster.sets() {
+            for reach in &set.reach {
+                let mut after = None;
+                loop {
+                    let page = reach.peer.heals(reach.volume, after, PAGE);
+                    let Ok(page) = ask(page, PAGE_PATIENCE).await else { break };
+                    let full = page.len() >= PAGE;
+                    after = page.last().map(|(id, _)| *id);
+                    for (id, stored) in page {
+                        match HealEntry::decode(stored) {
+                            Ok(entry) => {
+                                let spare = entry.data.map_or(1, |data| data.parity_shards.saturating_sub(1));
+                                self.mrf.add(entry, Spare(spare));
+                            }
+                            Err(error) => {
+                                tracing::warn!(?error, "a heal entry does not decode and is dropped");
+                                reach.peer.heal_done(reach.volume, id);
+                            }
+                        }
+                    }
+                    if !full {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sherd_core::id::{ProposerId, Timestamp};
+
+    fn ballot(time: u64) -> Ballot {
+        Ballot { time: Timestamp::from_ms(time), proposer: ProposerId(1) }
+    }
+
+    fn volume(n: u8) -> VolumeId {
+        VolumeId([n; 16])
+    }
+
+    #[test]
+    fn rows_are_equal_only_when_all_hold_one_committed_ballot() {
+        let held = |rows: &[(u8, u64, bool)]| {
+            rows.iter()
+                .map(|(n, time, committed)| (volume(*n), ballot(*time), *committed))
+                .collect::<Vec<_>>()
+        };
+        let equal = |rows: Rows| rows.are_equal();
+        assert!(equal(Rows { held: held(&[(1, 5, true), (2, 5, true)]), ..Rows::default() }));
+        assert!(equal(Rows { without: vec![volume(1), volume(2)], ..Rows::default() }));
+        assert!(!equal(Rows { held: held(&[(1, 5, true), (2, 6, true)]), ..Rows::default() }));
+        assert!(!equal(Rows { held: held(&[(1, 5, true), (2, 5, false)]), ..Rows::default() }));
+        let missing = Rows { held: held(&[(1, 5, true)]), without: vec![volume(2)], ..Rows::default() };
+        assert!(!equal(missing.clone()));
+        assert!(!missing.are_same());
+        let silent = Rows { held: held(&[(1, 5, true)]), silent: vec![volume(2)], ..Rows::default() };
+        assert!(silent.are_same() && !silent.are_equal());
+        let rotten = Rows { held: held(&[(1, 5, true)]), rotten: vec![volume(2)], ..Rows::default() };
+        assert!(!rotten.are_same());
+    }
+}

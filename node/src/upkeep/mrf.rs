@@ -1,0 +1,358 @@
+//! The MRF queue in memory: a bounded, deduplicated view of what the volumes' logs hold, the most
+//! endangered first.
+//!
+//! The logs are the truth. What does not fit here stays there, and is loaded again when there is
+//! room; a restart loses none.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use sherd_core::heal::{HealEntry, HealId};
+
+/// Entries held in memory: about 400 bytes each, 40 MB at the limit.
+pub(crate) const ENTRIES_MAX: usize = 100_000;
+/// The first pause after a failed try: 5 s.
+const PAUSE_MS: u64 = 5_000;
+/// The longest pause: 10 minutes. A volume that comes back ends all pauses.
+const PAUSE_MS_MAX: u64 = 600_000;
+
+/// How many more losses an entry's data can take; the least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Spare(pub(crate) u8);
+
+/// The queue. Time is handed in, in monotonic milliseconds.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    entries: HashMap<HealId, Held>,
+    due: BTreeSet<(Spare, u64, HealId)>,
+    later: BTreeSet<(u64, HealId)>,
+    capacity: usize,
+    overflowed: bool,
+}
+
+#[derive(Debug)]
+struct Held {
+    entry: HealEntry,
+    spare: Spare,
+    tries: u32,
+    place: Place,
+}
+
+/// Where an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Due,
+    Later {
+        due_ms: u64,
+    },
+    /// Being healed; `again` when it was reported meanwhile.
+    InHand {
+        again: bool,
+    },
+}
+
+impl Queue {
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self {
+            entries: HashMap::new(),
+            due: BTreeSet::new(),
+            later: BTreeSet::new(),
+            capacity,
+            overflowed: false,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn contains(&self, id: HealId) -> bool {
+        self.entries.contains_key(&id)
+    }
+
+    /// Whether entries were turned away since the last [`Self::may_reload`].
+    pub(crate) fn may_reload(&mut self) -> bool {
+        let reload = self.overflowed && self.entries.len() < self.capacity / 2;
+        if reload {
+            self.overflowed = false;
+        }
+        reload
+    }
+
+    /// When the oldest entry was first seen, in milliseconds since the Unix epoch.
+    pub(crate) fn oldest_ms(&self) -> Option<u64> {
+        self.entries.values().map(|held| held.entry.since_ms).min()
+    }
+
+    /// Takes an entry in. One that is known keeps its pause, and its place unless it turns out to be
+    /// more endangered. `false` when there is no room.
+    pub(crate) fn add(&mut self, entry: HealEntry, spare: Spare) -> bool {
+        let id = entry.id();
+        if let Some(held) = self.entries.get_mut(&id) {
+            match &mut held.place {
+                Place::InHand { again } => *again = true,
+                Place::Due if spare < held.spare => {
+                    self.due.remove(&(held.spare, held.entry.since_ms, id));
+                    held.spare = spare;
+                    self.due.insert((spare, held.entry.since_ms, id));
+                }
+                Place::Due | Place::Later { .. } => held.spare = held.spare.min(spare),
+            }
+            return true;
+        }
+        if self.entries.len() >= self.capacity {
+            self.overflowed = true;
+            return false;
+        }
+        self.due.insert((spare, entry.since_ms, id));
+        self.entries.insert(id, Held { entry, spare, tries: 0, place: Place::Due });
+        true
+    }
+
+    /// Hands out the most endangered entry that is due.
+    pub(crate) fn take(&mut self, now_ms: u64) -> Option<HealEntry> {
+        while let Some((due_ms, id)) = self.later.first().copied().filter(|(due_ms, _)| *due_ms <= now_ms) {
+            self.later.remove(&(due_ms, id));
+            self.make_due(id);
+        }
+        let (_, _, id) = self.due.pop_first()?;
+        let held = self.entries.get_mut(&id).expect("what is due is held");
+        held.place = Place::InHand { again: false };
+        Some(held.entry.clone())
+    }
+
+    /// When the next entry becomes due, in monotonic milliseconds; `None` when none waits.
+    pub(crate) fn next_due_ms(&self) -> Option<u64> {
+        if self.due.is_empty() { self.later.first().map(|(due_ms, _)| *due_ms) } else { Some(0) }
+    }
+
+    /// An entry that was handed out is healed. `false` when it was reported again meanwhile: then it
+    /// is due again, and must stay in the logs.
+    pub(crate) fn healed(&mut self, id: HealId) -> bool {
+        match self.entries.get(&id).map(|held| held.place) {
+            Some(Place::InHand { again: true }) => {
+                self.make_due(id);
+                false
+            }
+            Some(_) => {
+                self.entries.remove(&id);
+                true
+            }
+            None => true,
+        }
+    }
+
+    /// An entry that was handed out could not be healed: it comes again after a pause, `jitter` of
+    /// which (0 to 255 of 255) is random.
+    pub(crate) fn failed(&mut self, id: HealId, spare: Spare, now_ms: u64, jitter: u8) {
+        let Some(held) = self.entries.get_mut(&id) else { return };
+        let longest = PAUSE_MS.saturating_mul(1 << held.tries.min(16)).min(PAUSE_MS_MAX);
+        let pause = longest / 2 + longest / 2 * u64::from(jitter) / 255;
+        held.tries = held.tries.saturating_add(1);
+        held.spare = spare;
+        let due_ms = now_ms.saturating_add(pause);
+        held.place = Place::Later { due_ms };
+        self.later.insert((due_ms, id));
+    }
+
+    /// Ends all pauses: a volume came back.
+    pub(crate) fn wake_all(&mut self) {
+        while let Some((_, id)) = self.later.pop_first() {
+            self.make_due(id);
+        }
+    }
+
+    fn make_due(&mut self, id: HealId) {
+        let held = self.entries.get_mut(&id).expect("what waits is held");
+        held.place = Place::Due;
+        self.due.insert((held.spare, held.entry.since_ms, id));
+    }
+}
+
+/// What the queue looks like, for metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MrfStatus {
+    /// Entries in memory.
+    pub len: usize,
+    /// When the oldest of them was first seen, in milliseconds since the Unix epoch.
+    pub oldest_ms: Option<u64>,
+    /// Entries healed since the start.
+    pub healed_count: u64,
+    /// Tries that failed since the start.
+    pub failed_count: u64,
+    /// Bytes of shards and rows written by heals since the start.
+    pub healed_bytes: u64,
+}
+
+/// The queue as tasks share it.
+#[derive(Debug)]
+pub(crate) struct Mrf {
+    queue: Mutex<Queue>,
+    added: Notify,
+    healed_count: AtomicU64,
+    failed_count: AtomicU64,
+    healed_bytes: AtomicU64,
+}
+
+impl Mrf {
+    pub(crate) fn new() -> Self {
+        Self {
+            queue: Mutex::new(Queue::new(ENTRIES_MAX)),
+            added: Notify::new(),
+            healed_count: AtomicU64::new(0),
+            failed_count: AtomicU64::new(0),
+            healed_bytes: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn contains(&self, id: HealId) -> bool {
+        self.queue.lock().contains(id)
+    }
+
+    pub(crate) fn add(&self, entry: HealEntry, spare: Spare) {
+        if self.queue.lock().add(entry, spare) {
+            self.added.notify_one();
+        }
+    }
+
+    pub(crate) fn take(&self, now_ms: u64) -> Option<HealEntry> {
+        self.queue.lock().take(now_ms)
+    }
+
+    pub(crate) fn next_due_ms(&self) -> Option<u64> {
+        self.queue.lock().next_due_ms()
+    }
+
+    pub(crate) fn may_reload(&self) -> bool {
+        self.queue.lock().may_reload()
+    }
+
+    pub(crate) fn healed(&self, id: HealId) -> bool {
+        self.healed_count.fetch_add(1, Ordering::Relaxed);
+        self.queue.lock().healed(id)
+    }
+
+    pub(crate) fn failed(&self, id: HealId, spare: Spare, now_ms: u64, jitter: u8) {
+        self.failed_count.fetch_add(1, Ordering::Relaxed);
+        self.queue.lock().failed(id, spare, now_ms, jitter);
+    }
+
+    pub(crate) fn wake_all(&self) {
+        self.queue.lock().wake_all();
+        self.added.notify_one();
+    }
+
+    pub(crate) fn wrote(&self, bytes: u64) {
+        self.healed_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Waits until something was added or woken.
+    pub(crate) async fn added(&self) {
+        self.added.notified().await;
+    }
+
+    pub(crate) fn status(&self) -> MrfStatus {
+        let queue = self.queue.lock();
+        MrfStatus {
+            len: queue.len(),
+            oldest_ms: queue.oldest_ms(),
+            healed_count: self.healed_count.load(Ordering::Relaxed),
+            failed_count: self.failed_count.load(Ordering::Relaxed),
+            healed_bytes: self.healed_bytes.load(Ordering::Relaxed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sherd_core::id::{BucketId, ObjectKey, RegisterKey};
+
+    fn entry(name: &str, since_ms: u64) -> HealEntry {
+        let key = ObjectKey::new(name.to_owned()).expect("a key");
+        HealEntry { key: RegisterKey::object(BucketId([1; 16]), key), data: None, since_ms }
+    }
+
+    #[test]
+    fn the_most_endangered_comes_first_and_then_the_oldest() {
+        let mut queue = Queue::new(10);
+        queue.add(entry("young", 9), Spare(1));
+        queue.add(entry("old", 3), Spare(1));
+        queue.add(entry("endangered", 20), Spare(0));
+        let order: Vec<HealEntry> = std::iter::from_fn(|| queue.take(0)).collect();
+        assert_eq!(order, [entry("endangered", 20), entry("old", 3), entry("young", 9)]);
+        assert_eq!(queue.len(), 3, "what is in hand is still held");
+    }
+
+    #[test]
+    fn the_same_damage_is_held_once() {
+        let mut queue = Queue::new(10);
+        queue.add(entry("a", 5), Spare(2));
+        queue.add(entry("a", 8), Spare(1));
+        assert_eq!(queue.len(), 1);
+        assert_eq!(queue.take(0), Some(entry("a", 5)));
+        assert_eq!(queue.take(0), None);
+    }
+
+    #[test]
+    fn a_failed_entry_comes_again_after_a_growing_pause() {
+        let mut queue = Queue::new(10);
+        let id = entry("a", 1).id();
+        queue.add(entry("a", 1), Spare(1));
+        let mut now = 0;
+        for longest in [5_000, 10_000, 20_000] {
+            queue.take(now).expect("due");
+            queue.failed(id, Spare(1), now, 255);
+            assert_eq!(queue.next_due_ms(), Some(now + longest));
+            assert_eq!(queue.take(now + longest - 1), None);
+            now += longest;
+        }
+        for _ in 0..20 {
+            queue.take(now).expect("due");
+            queue.failed(id, Spare(1), now, 0);
+            now += PAUSE_MS_MAX / 2;
+        }
+        assert_eq!(queue.take(now), Some(entry("a", 1)), "never longer than the longest");
+    }
+
+    #[test]
+    fn a_volume_that_comes_back_ends_all_pauses() {
+        let mut queue = Queue::new(10);
+        queue.add(entry("a", 1), Spare(1));
+        queue.take(0);
+        queue.failed(entry("a", 1).id(), Spare(0), 0, 255);
+        assert_eq!(queue.take(1), None);
+        queue.wake_all();
+        assert_eq!(queue.take(1), Some(entry("a", 1)));
+    }
+
+    #[test]
+    fn damage_reported_while_it_is_healed_is_looked_at_again() {
+        let mut queue = Queue::new(10);
+        queue.add(entry("a", 1), Spare(1));
+        queue.take(0);
+        queue.add(entry("a", 2), Spare(1));
+        assert!(!queue.healed(entry("a", 1).id()));
+        assert!(queue.take(0).is_some());
+        assert!(queue.healed(entry("a", 1).id()));
+        assert_eq!(queue.len(), 0);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_loaded_again_when_there_is_room() {
+        let mut queue = Queue::new(2);
+        assert!(queue.add(entry("a", 1), Spare(1)));
+        assert!(queue.add(entry("b", 1), Spare(1)));
+        assert!(!queue.add(entry("c", 1), Spare(1)));
+        assert!(!queue.may_reload(), "still full");
+        for _ in 0..2 {
+            let taken = queue.take(0).expect("due");
+            queue.healed(taken.id());
+        }
+        assert!(queue.may_reload());
+        assert!(!queue.may_reload(), "once");
+    }
+}

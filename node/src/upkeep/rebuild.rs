@@ -1,0 +1,248 @@
+//! One data id: which of its shards are whole, and the missing ones made again from any k others.
+//!
+//! A rebuilt shard is written in windows, read back and verified where it lies, and only then
+//! counts as healed. While it is written, the old one, if there is any, stays.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::join_all;
+
+use sherd_core::erasure::{Code, Geometry};
+use sherd_core::id::{RegisterKey, ShardId};
+use sherd_core::placement;
+use sherd_core::record::{DataRef, Home};
+use sherd_core::stripe::Layout;
+use sherd_volume::request::ShardFileHeader;
+
+use super::{Context, ask};
+use crate::cluster::SetView;
+use crate::peer::{self, Reach, ShardRange};
+
+/// Bytes of a shard that are rebuilt at one time: with k columns of it, a few mebibytes.
+const WINDOW_BYTES: u64 = 512 << 10;
+/// How long one shard may take to be verified where it is.
+const VERIFY_PATIENCE: Duration = Duration::from_secs(120);
+/// How long a window's read or write may take.
+const WINDOW_PATIENCE: Duration = Duration::from_secs(20);
+
+/// The shards of one data id, by index.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Shards {
+    /// Whole, verified.
+    pub(crate) intact: Vec<u8>,
+    /// Missing, rotten, or of another length.
+    pub(crate) broken: Vec<u8>,
+    /// On volumes that do not answer.
+    pub(crate) unknown: Vec<u8>,
+}
+
+impl Shards {
+    /// How many more losses the data can take.
+    pub(crate) fn spare(&self, data: &DataRef) -> u8 {
+        let intact = u8::try_from(self.intact.len()).unwrap_or(u8::MAX);
+        intact.saturating_sub(data.data_shards)
+    }
+}
+
+/// A shard could not be rebuilt.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum RebuildError {
+    /// Fewer than k shards are whole: nothing can be done until another volume comes back.
+    #[error("{intact} of {needed} shards are whole")]
+    TooFew {
+        /// Whole shards.
+        intact: usize,
+        /// Shards needed.
+        needed: usize,
+    },
+    /// The reference describes no code, or not this set's.
+    #[error("unknown geometry")]
+    Geometry,
+    /// A source failed on the way, or memory is short: try again.
+    #[error("source: {0}")]
+    Source(peer::Error),
+    /// The volume that shall hold it did not take it.
+    #[error("target: {0}")]
+    Target(peer::Error),
+    /// What was read back is not what was written.
+    #[error("the rebuilt shard does not verify")]
+    NotHealed,
+}
+
+/// One data id in its set.
+#[derive(Debug, Clone)]
+pub(crate) struct Subject {
+    pub(crate) key: RegisterKey,
+    pub(crate) data: DataRef,
+    set: Arc<SetView>,
+    layout: Layout,
+    code: Arc<Code>,
+}
+
+impl Subject {
+    /// The data id with its set; an error when the two do not fit together.
+    pub(crate) fn new(context: &Context, key: &RegisterKey, data: DataRef) -> Result<Self, RebuildError> {
+        let set = context.cluster.set_of(key);
+        let geometry =
+            Geometry::new(data.data_shards, data.parity_shards).map_err(|_| RebuildError::Geometry)?;
+        let layout =
+            Layout::new(data.size, geometry, data.stripe_unit).map_err(|_| RebuildError::Geometry)?;
+        if geometry.volumes() != set.reach.len() {
+            return Err(RebuildError::Geometry);
+        }
+        Ok(Self { key: key.clone(), data, set, layout, code: Code::of(geometry) })
+    }
+
+    fn all(&self) -> impl Iterator<Item = u8> + use<> {
+        0..self.data.data_shards + self.data.parity_shards
+    }
+
+    fn reach(&self, index: u8) -> &Reach {
+        &self.set.reach[placement::home(self.data.id, index, self.set.reach.len())]
+    }
+
+    const fn shard(&self, index: u8) -> ShardId {
+        ShardId { data: self.data.id, index }
+    }
+
+    /// Bytes of one shard.
+    pub(crate) fn shard_bytes(&self) -> u64 {
+        self.layout.shard_bytes()
+    }
+
+    /// Looks at every shard; with `verify` its bytes are hashed, else it is only asked for.
+    pub(crate) async fn look(&self, verify: bool) -> Shards {
+        let answers =
+            join_all(self.all().map(|index| async move { (index, self.bytes_of(index, verify).await) }));
+        let mut shards = Shards::default();
+        for (index, answer) in answers.await {
+            match answer {
+                Ok(bytes) if bytes == self.shard_bytes() => shards.intact.push(index),
+                Ok(_) | Err(peer::Error::NotFound | peer::Error::Corrupt { .. }) => shards.broken.push(index),
+                Err(peer::Error::Full | peer::Error::Busy | peer::Error::Unreachable { .. }) => {
+                    shards.unknown.push(index);
+                }
+            }
+        }
+        shards
+    }
+
+    async fn bytes_of(&self, index: u8, verify: bool) -> peer::Result<u64> {
+        let (reach, shard, home) = (self.reach(index), self.shard(index), self.data.home);
+        let pending = if verify {
+            reach.peer.verify_shard(reach.volume, shard, home)
+        } else {
+            reach.peer.shard_bytes(reach.volume, shard, home)
+        };
+        ask(pending, VERIFY_PATIENCE).await
+    }
+
+    /// Makes one shard again from `intact` ones. A source that turns out rotten is left out and
+    /// the shard begun anew, while k others remain.
+    pub(crate) async fn rebuild(
+        &self,
+        context: &Context,
+        index: u8,
+        intact: &[u8],
+    ) -> Result<(), RebuildError> {
+        let needed = usize::from(self.data.data_shards);
+        let mut sources: Vec<u8> = intact.iter().copied().filter(|source| *source != index).collect();
+        loop {
+            if sources.len() < needed {
+                return Err(RebuildError::TooFew { intact: sources.len(), needed });
+            }
+            match self.rebuild_from(context, index, &sources[..needed]).await {
+                Ok(()) => break,
+                Err((_, error @ (RebuildError::Target(_) | RebuildError::Geometry))) => return Err(error),
+                Err((Some(source), _)) => sources.retain(|kept| *kept != source),
+                Err((None, error)) => return Err(error),
+            }
+        }
+        match self.bytes_of(index, true).await {
+            Ok(bytes) if bytes == self.shard_bytes() => {
+                context.mrf.wrote(bytes);
+                Ok(())
+            }
+            Ok(_) | Err(peer::Error::NotFound | peer::Error::Corrupt { .. }) => Err(RebuildError::NotHealed),
+            Err(error) => Err(RebuildError::Target(error)),
+        }
+    }
+
+    /// One try; names the source that failed.
+    async fn rebuild_from(
+        &self,
+        context: &Context,
+        index: u8,
+        sources: &[u8],
+    ) -> Result<(), (Option<u8>, RebuildError)> {
+        let (reach, shard) = (self.reach(index), self.shard(index));
+        let target = |error| (None, RebuildError::Target(error));
+        match self.data.home {
+            Home::Packed => {
+                let bytes = self.window(context, index, sources, 0, self.shard_bytes()).await?;
+                let put = reach.peer.put_shard(reach.volume, shard, &self.key, vec![bytes]);
+                ask(put, WINDOW_PATIENCE).await.map_err(target)
+            }
+            Home::File => {
+                let header = ShardFileHeader {
+                    shard,
+                    key: self.key.clone(),
+                    data_shards: self.data.data_shards,
+                    parity_shards: self.data.parity_shards,
+                    stripe_unit: self.data.stripe_unit,
+                    shard_bytes: self.shard_bytes(),
+                };
+                let mut sink = reach.peer.create_shard(reach.volume, header, true);
+                let mut offset = 0;
+                while offset < self.shard_bytes() {
+                    let length = WINDOW_BYTES.min(self.shard_bytes() - offset);
+                    let bytes = self.window(context, index, sources, offset, length).await?;
+                    ask(sink.append(vec![bytes]), WINDOW_PATIENCE).await.map_err(target)?;
+                    offset += length;
+                }
+                ask(sink.finish(), WINDOW_PATIENCE).await.map_err(target)
+            }
+        }
+    }
+
+    /// Computes one window of a shard from the same columns of k others.
+    async fn window(
+        &self,
+        context: &Context,
+        index: u8,
+        sources: &[u8],
+        offset: u64,
+        length: u64,
+    ) -> Result<Bytes, (Option<u8>, RebuildError)> {
+        let columns_read = length.saturating_mul(sources.len() as u64 + 1);
+        context.throttle.take(columns_read).await;
+        let reads = sources.iter().map(|source| async move {
+            let reach = self.reach(*source);
+            let range = ShardRange { shard: self.shard(*source), home: self.data.home, offset, length };
+            (*source, ask(reach.peer.read_shard(reach.volume, range), WINDOW_PATIENCE).await)
+        });
+        let mut columns: Vec<(u8, Bytes)> = Vec::with_capacity(sources.len());
+        for (source, read) in join_all(reads).await {
+            let bytes = read.map_err(|error| (Some(source), RebuildError::Source(error)))?;
+            columns.push((source, joined(bytes)));
+        }
+        let present: Vec<(u8, &[u8])> = columns.iter().map(|(source, bytes)| (*source, &bytes[..])).collect();
+        let bytes = usize::try_from(length).map_err(|_| (None, RebuildError::Geometry))?;
+        // A heal has one window in hand at a time, within the throttle: it stays out of the pool,
+        // which belongs to requests.
+        let mut out = vec![0; bytes];
+        self.code
+            .reconstruct(&present, &mut [(index, &mut out)])
+            .map_err(|_| (None, RebuildError::Geometry))?;
+        Ok(out.into())
+    }
+}
+
+fn joined(buffers: Vec<Bytes>) -> Bytes {
+    match <[Bytes; 1]>::try_from(buffers) {
+        Ok([one]) => one,
+        Err(many) => many.concat().into(),
+    }
+}

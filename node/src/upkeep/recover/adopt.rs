@@ -1,0 +1,265 @@
+//! Step 3 of the barrier: the voters are scanned side by side, key by key, and the highest row of
+//! each key is adopted with its committed flag.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::join_all;
+
+use sherd_core::id::{RegisterKey, Sequence};
+use sherd_core::record::{Body, State, Value, VersionKind};
+use sherd_core::register::quorum::{Order, Reply};
+use sherd_core::register::recover::Barrier;
+use sherd_core::register::{Answerer, Encoded, RowHead};
+use sherd_volume::list::ScannedRow;
+use sherd_volume::request::AdoptedRow;
+
+use super::super::{Context, ask};
+use super::{Stalled, Try};
+use crate::peer::{self, Reach, RowScan};
+
+/// Rows of one page.
+const PAGE: usize = 200;
+/// Rows handed to the volume at one time.
+const BATCH_ROWS: usize = 128;
+/// Bytes of values handed to the volume at one time.
+const BATCH_BYTES: usize = 1 << 20;
+/// How long a page, a row or a batch may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often a row that moved on while it was read is read again.
+const TRIES: usize = 5;
+
+/// The scan of one voter.
+struct Scan {
+    reach: Reach,
+    rows: VecDeque<ScannedRow>,
+    after: Option<RegisterKey>,
+    is_done: bool,
+    /// Who answered the pages so far: one and the same life, or the scan is void.
+    from: Option<Answerer>,
+    asked: u32,
+}
+
+/// A row to adopt, and who showed it.
+struct Chosen {
+    key: RegisterKey,
+    head: RowHead,
+    /// Absent where the holder could not read it.
+    value: Option<Bytes>,
+    holder: Reach,
+}
+
+/// The order in which rows are scanned: objects by bucket and key, then parts by upload and number.
+fn scan_order(key: &RegisterKey) -> (bool, [u8; 16], [u8; 16], u16, &[u8]) {
+    let (upload, number) = key.part.map_or(([0; 16], 0), |part| (part.upload.0, part.number));
+    (key.part.is_some(), key.bucket.0, upload, number, key.key.as_bytes())
+}
+
+impl Scan {
+    fn new(reach: Reach, asked: u32) -> Self {
+        Self { reach, rows: VecDeque::new(), after: None, is_done: false, from: None, asked }
+    }
+
+    fn failed(&self, reason: impl ToString) -> Stalled {
+        Stalled::Scan { volume: self.reach.volume, reason: reason.to_string() }
+    }
+
+    /// Fetches the next page where the last is used up.
+    async fn fill(&mut self) -> Result<(), Stalled> {
+        if self.is_done || !self.rows.is_empty() {
+            return Ok(());
+        }
+        let request =
+            RowScan { after: self.after.clone(), since: Sequence(0), limit: PAGE, want_value: true };
+        let answer = ask(self.reach.peer.rows(self.reach.volume, &request), PATIENCE).await;
+        let answer = answer.map_err(|error| self.failed(error))?;
+        let page = answer.result.map_err(|refusal| self.failed(refusal))?;
+        if let Some(before) = &self.from
+            && (before.incarnation != answer.from.incarnation || !answer.from.votes)
+        {
+            return Err(self.failed("it began a new life"));
+        }
+        self.from = Some(answer.from);
+        self.after = page.next;
+        self.is_done = self.after.is_none();
+        self.rows = page.rows.into();
+        Ok(())
+    }
+}
+
+/// Takes the lowest key of all scans off them, with its highest row. `None` when all are at the end.
+fn next_key(scans: &mut [Scan]) -> Option<Chosen> {
+    let fronts = scans.iter().filter_map(|scan| scan.rows.front());
+    let key =
+        fronts.map(|row| &row.key).min_by(|one, other| scan_order(one).cmp(&scan_order(other)))?.clone();
+    let mut chosen: Option<Chosen> = None;
+    for scan in scans {
+        if scan.rows.front().is_none_or(|row| row.key != key) {
+            continue;
+        }
+        let Some(ScannedRow { row, .. }) = scan.rows.pop_front() else { continue };
+        let holder = scan.reach.clone();
+        match &mut chosen {
+            Some(chosen) if chosen.head.ballot > row.head.ballot => {}
+            Some(chosen) if chosen.head.ballot == row.head.ballot => {
+                chosen.head.committed |= row.head.committed;
+                if chosen.value.is_none() {
+                    (chosen.value, chosen.holder) = (row.value, holder);
+                }
+            }
+            _ => chosen = Some(Chosen { key: key.clone(), head: row.head, value: row.value, holder }),
+        }
+    }
+    chosen
+}
+
+impl Context {
+    /// Scans the voters of the barrier and adopts what they hold. Gives the scans as replies.
+    pub(super) async fn adopt_rows(
+        &self,
+        own: &Reach,
+        attempt: &Try,
+        barrier: &Barrier,
+    ) -> Result<Vec<Reply<()>>, Stalled> {
+        let asked = attempt.now();
+        let mut scans: Vec<Scan> =
+            attempt.sources().iter().map(|reach| Scan::new(reach.clone(), asked)).collect();
+        debug_assert_eq!(scans.len(), barrier.voters.len(), "every voter of the barrier is scanned");
+        let mut batch = Vec::new();
+        let mut batch_bytes = 0;
+        loop {
+            for filled in join_all(scans.iter_mut().map(Scan::fill)).await {
+                filled?;
+            }
+            // Until one of them is used up, the lowest of the fronts is the lowest of all.
+            while scans.iter().all(|scan| scan.is_done || !scan.rows.is_empty()) {
+                let Some(chosen) = next_key(&mut scans) else { break };
+                batch_bytes += chosen.value.as_ref().map_or(0, Bytes::len);
+                batch.push(chosen);
+                if batch.len() >= BATCH_ROWS || batch_bytes >= BATCH_BYTES {
+                    self.adopt_batch(own, std::mem::take(&mut batch)).await?;
+                    batch_bytes = 0;
+                }
+            }
+            if scans.iter().all(|scan| scan.is_done && scan.rows.is_empty()) {
+                break;
+            }
+        }
+        self.adopt_batch(own, batch).await?;
+        let arrived = attempt.now() + 1;
+        scans
+            .into_iter()
+            .map(|scan| match &scan.from {
+                Some(from) => Ok(Reply {
+                    volume: scan.reach.volume,
+                    from: from.clone(),
+                    order: Order { asked: scan.asked, arrived },
+                    result: Ok(()),
+                }),
+                None => Err(scan.failed("it was never asked")),
+            })
+            .collect()
+    }
+
+    async fn adopt_batch(&self, own: &Reach, batch: Vec<Chosen>) -> Result<(), Stalled> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let rows = join_all(batch.into_iter().map(|chosen| self.with_inline(chosen))).await;
+        let rows = rows.into_iter().filter_map(Result::transpose).collect::<Result<Vec<AdoptedRow>, _>>()?;
+        let count = rows.len() as u64;
+        let bytes: usize = rows.iter().map(|row| row.value.head.len() + row.value.inline.len()).sum();
+        self.throttle.take(bytes as u64).await;
+        let answer = ask(own.peer.adopt(own.volume, rows), PATIENCE).await;
+        let answer = answer.map_err(|error| Stalled::Own(error.to_string()))?;
+        answer.result.map_err(|refusal| Stalled::Own(refusal.to_string()))?;
+        self.recovery.adopted(own.volume, count);
+        Ok(())
+    }
+
+    /// Fetches what the scan did not bring: inline bytes, and a value that could not be read.
+    /// `Ok(None)` when the row was dropped meanwhile.
+    async fn with_inline(&self, mut chosen: Chosen) -> Result<Option<AdoptedRow>, Stalled> {
+        let holder = chosen.holder.clone();
+        let failed = |reason: String| Stalled::Scan { volume: holder.volume, reason };
+        for _ in 0..TRIES {
+            if let Some(value) = &chosen.value {
+                if !has_inline(value).map_err(failed)? {
+                    return Ok(Some(chosen.adopted(value.clone(), Bytes::new())));
+                }
+                let inline = holder.peer.inline(holder.volume, &chosen.key, chosen.head.ballot);
+                match ask(inline, PATIENCE).await {
+                    Ok(inline) => return Ok(Some(chosen.adopted(value.clone(), inline))),
+                    Err(peer::Error::NotFound) => {}
+                    Err(peer::Error::Corrupt { .. }) => self.write_anew(&chosen.key).await.map_err(failed)?,
+                    Err(error) => return Err(failed(error.to_string())),
+                }
+            } else {
+                self.write_anew(&chosen.key).await.map_err(failed)?;
+            }
+            // The row moved on; what stands there now is above it.
+            let target = self.cluster.target(chosen.key.clone());
+            let answer = ask(holder.peer.read(holder.volume, &target, true), PATIENCE).await;
+            match answer {
+                Ok(answer) => {
+                    let vote = answer.result.map_err(|refusal| failed(refusal.to_string()))?;
+                    let Some(row) = vote.row else { return Ok(None) };
+                    (chosen.head, chosen.value) = (row.head, row.value);
+                }
+                Err(peer::Error::Corrupt { .. }) => chosen.value = None,
+                Err(error) => return Err(failed(error.to_string())),
+            }
+        }
+        Err(failed("a row cannot be read, or changes faster than it can be read".to_owned()))
+    }
+
+    /// A voter's row is rotten: the others write it anew, above every ballot that it may have had.
+    async fn write_anew(&self, key: &RegisterKey) -> Result<(), String> {
+        self.registers.settle(key).await.map(drop).map_err(|failure| failure.to_string())
+    }
+}
+
+impl Chosen {
+    fn adopted(&self, head: Bytes, inline: Bytes) -> AdoptedRow {
+        AdoptedRow { key: self.key.clone(), head: self.head, value: Encoded { head, inline } }
+    }
+}
+
+fn has_inline(head: &Bytes) -> Result<bool, String> {
+    let value = Value::decode(head.clone()).map_err(|error| format!("a row does not decode: {error}"))?;
+    let State::Object(object) = &value.state else { return Ok(false) };
+    Ok(object.versions.iter().any(|version| match &version.kind {
+        VersionKind::Content(content) => matches!(content.body, Body::Inline { .. }),
+        VersionKind::DeleteMarker => false,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sherd_core::id::{BucketId, ObjectKey, PartKey, UploadId};
+
+    #[test]
+    fn scans_go_through_objects_first_and_then_through_parts() {
+        let name = |name: &str| ObjectKey::new(name.to_owned()).expect("a key");
+        let object = |bucket: u8, key: &str| RegisterKey::object(BucketId([bucket; 16]), name(key));
+        let part = |bucket: u8, upload: u8, number: u16, key: &str| {
+            let part = PartKey { upload: UploadId([upload; 16]), number };
+            RegisterKey::part(BucketId([bucket; 16]), name(key), part)
+        };
+        let ordered = [
+            object(1, "a"),
+            object(1, "ab"),
+            object(1, "b"),
+            object(2, "a"),
+            part(1, 1, 9, "z"),
+            part(1, 2, 1, "a"),
+            part(1, 2, 300, "a"),
+            part(2, 1, 1, "a"),
+        ];
+        for pair in ordered.windows(2) {
+            assert!(scan_order(&pair[0]) < scan_order(&pair[1]), "{pair:?}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! A volume that was merely away: asks its peers what changed since it left, and heals that.
+//!
+//! Every volume's log holds how far it saw each peer's log become durable. From there on a peer's
+//! younger rows are compared with the volume's own. Shards
+//! are looked for with them.
+
+use std::time::Duration;
+
+use sherd_core::id::{Incarnation, RegisterKey, Sequence, VolumeId};
+use sherd_core::limits::SET_VOLUMES_MAX;
+use sherd_volume::request::Op;
+
+use super::super::{Context, ask};
+use crate::peer::{Reach, RowScan};
+use crate::volumes::LocalVolume;
+
+/// Keys of one page.
+const PAGE: usize = 500;
+/// How long a page may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// By how many records a peer's log grows before that is noted: more than the notes of a whole set.
+const NOTE_RECORDS: u64 = 4 * SET_VOLUMES_MAX as u64;
+
+impl Context {
+    /// A volume is online again: what waited for it is healed, and what it missed.
+    pub(super) async fn came_back(&self, volume: VolumeId) {
+        self.load_heals().await;
+        self.mrf.wake_all();
+        if let Err(reason) = self.rebuild_shards(volume).await {
+            tracing::warn!(%volume, reason, "the volume's shards are not rebuilt yet");
+        }
+        if let Err(reason) = self.catch_up(volume).await {
+            tracing::warn!(%volume, reason, "what the volume missed is not known in full");
+        }
+        self.recovery.end(volume);
+    }
+
+    /// Compares what changed on the peers since the volume left.
+    async fn catch_up(&self, volume: VolumeId) -> Result<(), String> {
+        let local = self.volumes.get(volume).ok_or("the volume is not on this node")?;
+        let known = local.serving().map_err(|error| error.to_string())?.reader.peers();
+        let set = self.set_with(volume).ok_or("the volume is in no set")?;
+        let mut failure = Ok(());
+        for reach in set.reach.iter().filter(|reach| reach.volume != volume) {
+            let seen = known.iter().find(|(peer, _, _)| *peer == reach.volume);
+            let Some((_, life, durable)) = seen else { continue };
+            if let Err(reason) = self.catch_up_with(reach, *life, *durable).await {
+                failure = Err(reason);
+            }
+        }
+        failure
+    }
+
+    async fn catch_up_with(&self, reach: &Reach, life: Incarnation, durable: Sequence) -> Result<(), String> {
+        let mut after = None;
+        loop {
+            let request = RowScan { after, since: durable, limit: PAGE, want_value: false };
+            let answer = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await;
+            let answer = answer.map_err(|error| error.to_string())?;
+            // The sequence is of another life: it says nothing about this one.
+            if answer.from.incarnation != life || !answer.from.votes {
+                return Ok(());
+            }
+            let page = answer.result.map_err(|refusal| refusal.to_string())?;
+            for row in &page.rows {
+                self.compare(&row.key).await;
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    async fn compare(&self, key: &RegisterKey) {
+        self.throttle.take(0).await;
+        self.check_register(key).await;
+    }
+
+    /// Tells the volume how far its peers' logs are durable, so that it knows from where on it
+    /// missed something, and they know when it comes back with less than it had.
+    pub(super) async fn note_peers(&self, volume: &LocalVolume) {
+        let Some(set) = self.set_with(volume.id()) else { return };
+        for reach in set.reach.iter().filter(|reach| reach.volume != volume.id()) {
+            let Ok(answer) = ask(reach.peer.guarantees(reach.volume), PATIENCE).await else { continue };
+            let Ok(serving) = volume.serving() else { return };
+            let (incarnation, durable) = (answer.from.incarnation, answer.from.durable);
+            let known = serving.reader.peers();
+            let known = known.iter().find(|(peer, life, _)| *peer == reach.volume && *life == incarnation);
+            // A note is a record itself: if every note made the peers take note, they never rested.
+            if known.is_some_and(|(_, _, known)| durable.0 < known.0.saturating_add(NOTE_RECORDS)) {
+                continue;
+            }
+            // Rides with the next frame; what does not fit now is said again.
+            drop(serving.submit(Op::PeerSeen { volume: reach.volume, incarnation, durable }));
+        }
+    }
+}

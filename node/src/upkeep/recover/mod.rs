@@ -1,0 +1,345 @@
+//! A volume that lost its state comes to vote again: the barrier of `core::register::recover`, step
+//! by step, over the peers of its set; then its shards, newest first.
+//!
+//! ```text
+//! vacant, or recovering -> a new life -> P voters record it, then report -> their floors are taken
+//!   -> F is the floor of all of them -> their rows are adopted -> it votes -> shards
+//! ```
+//! Whatever fails, all of it is tried again in a higher life: that is always safe, and rows that
+//! were adopted before are only compared. Which shards are there is seen on the volume itself.
+
+mod adopt;
+mod catch_up;
+mod progress;
+mod shards;
+
+pub(crate) use progress::ScrubProgress;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use sherd_core::id::{Incarnation, VolumeId};
+use sherd_core::register::quorum::{Lives, Order, Quorums, Reply};
+use sherd_core::register::recover::{Barrier, Guarantees, barrier, may_scan, may_vote, next_life};
+use sherd_volume::request::{Answer, Control};
+
+use super::{Context, ask};
+use crate::cluster::SetView;
+use crate::peer::{Gather, Peer, Pending, Reach};
+use crate::volumes::{LocalVolume, VolumeState};
+
+/// How long a peer may take to make a change durable.
+pub(super) const CONTROL_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why a recovery does not go on now.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Stalled {
+    /// Too few voters of the set answer.
+    #[error("{voters} of {needed} needed voters of its set answer")]
+    Voters {
+        /// Who answered and votes.
+        voters: usize,
+        /// P.
+        needed: usize,
+    },
+    /// A voter changed its life, or did not confirm, in between.
+    #[error("the voters of its set changed meanwhile")]
+    Changed,
+    /// A voter did not answer.
+    #[error("scanning volume {volume}: {reason}")]
+    Scan {
+        /// Which voter.
+        volume: VolumeId,
+        /// Why.
+        reason: String,
+    },
+    /// The volume itself did not do what recovery asked.
+    #[error("the volume: {0}")]
+    Own(String),
+    /// The volume belongs to no set.
+    #[error("the volume is in no set of the topology")]
+    NoSet,
+}
+
+/// A volume on its way back, for metrics and health.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecoveryStatus {
+    /// Which.
+    pub volume: VolumeId,
+    /// What is being done: `registers` or `shards`.
+    pub step: &'static str,
+    /// Why it does not go on, if it does not.
+    pub stalled: Option<String>,
+    /// Rows adopted in this try.
+    pub rows_count: u64,
+    /// Bytes of shards rebuilt.
+    pub shard_bytes_done: u64,
+    /// Bytes of shards that are still missing, as far as they were counted.
+    pub shard_bytes_left: u64,
+    /// Milliseconds until all shards are there, at the pace so far.
+    pub eta_ms: Option<u64>,
+}
+
+/// What is known of one recovery.
+#[derive(Debug, Clone, Default)]
+struct Running {
+    step: &'static str,
+    stalled: Option<String>,
+    rows_count: u64,
+    bytes_done: u64,
+    bytes_left: u64,
+    shards_since_ms: u64,
+}
+
+/// All recoveries under way.
+#[derive(Debug, Default)]
+pub(crate) struct Recoveries {
+    running: Mutex<BTreeMap<VolumeId, Running>>,
+}
+
+impl Recoveries {
+    fn change(&self, volume: VolumeId, change: impl FnOnce(&mut Running)) {
+        change(self.running.lock().entry(volume).or_default());
+    }
+
+    pub(super) fn adopted(&self, volume: VolumeId, rows: u64) {
+        self.change(volume, |running| running.rows_count += rows);
+    }
+
+    /// Shards begin, or another pass over them does: so many bytes are missing.
+    pub(super) fn shards_left(&self, volume: VolumeId, bytes_left: u64, now_ms: u64) {
+        self.change(volume, |running| {
+            if running.step != "shards" {
+                *running = Running { step: "shards", shards_since_ms: now_ms, ..Running::default() };
+            }
+            running.bytes_left = bytes_left;
+        });
+    }
+
+    pub(super) fn shard_done(&self, volume: VolumeId, bytes: u64) {
+        self.change(volume, |running| {
+            running.bytes_done += bytes;
+            running.bytes_left = running.bytes_left.saturating_sub(bytes);
+        });
+    }
+
+    pub(super) fn end(&self, volume: VolumeId) {
+        self.running.lock().remove(&volume);
+    }
+
+    pub(super) fn status(&self, now_ms: u64) -> Vec<RecoveryStatus> {
+        let eta = |running: &Running| {
+            let passed_ms = now_ms.saturating_sub(running.shards_since_ms);
+            (running.bytes_done > 0)
+                .then(|| passed_ms.saturating_mul(running.bytes_left) / running.bytes_done)
+        };
+        let running = self.running.lock();
+        running
+            .iter()
+            .map(|(volume, running)| RecoveryStatus {
+                volume: *volume,
+                step: running.step,
+                stalled: running.stalled.clone(),
+                rows_count: running.rows_count,
+                shard_bytes_done: running.bytes_done,
+                shard_bytes_left: running.bytes_left,
+                eta_ms: eta(running),
+            })
+            .collect()
+    }
+}
+
+/// One try: its own count of events, and what it heard of lives.
+struct Try {
+    volume: VolumeId,
+    others: Vec<Reach>,
+    quorums: Quorums,
+    lives: Lives,
+    arrivals: u32,
+}
+
+impl Context {
+    /// Follows every volume of this node until told to stop: recovers those that lost their state,
+    /// and brings those that were away up to date.
+    pub(super) async fn follow_volumes(&self) {
+        self.load_heals().await;
+        let following = self.volumes.all().iter().map(|volume| self.follow(volume));
+        futures::future::join_all(following).await;
+    }
+
+    async fn follow(&self, volume: &Arc<LocalVolume>) {
+        let mut changes = self.volumes.changes();
+        let mut caught_up = None;
+        loop {
+            changes.borrow_and_update();
+            let opening = volume.opened_count();
+            match volume.state() {
+                VolumeState::Vacant { .. } | VolumeState::Recovering => match self.recover(volume).await {
+                    Ok(()) => continue,
+                    Err(stalled) => self.stalled(volume, &stalled),
+                },
+                VolumeState::Online | VolumeState::Suspect { .. } => {
+                    if caught_up != Some(opening) {
+                        self.came_back(volume.id()).await;
+                        caught_up = Some(opening);
+                    }
+                    self.note_peers(volume).await;
+                }
+                VolumeState::Closed => return,
+                VolumeState::Opening | VolumeState::Offline { .. } | VolumeState::Failed { .. } => {}
+            }
+            // Cancel-safe: a change that comes meanwhile is seen by the next wait.
+            drop(tokio::time::timeout(self.settings.recover_every, changes.changed()).await);
+        }
+    }
+
+    fn stalled(&self, volume: &LocalVolume, stalled: &Stalled) {
+        let why = stalled.to_string();
+        let known = {
+            let running = self.recovery.running.lock();
+            running.get(&volume.id()).and_then(|running| running.stalled.clone())
+        };
+        if known.as_ref() != Some(&why) {
+            tracing::warn!(volume = %volume.id(), why, "recovery waits");
+        }
+        volume.explain_vacancy(&why);
+        self.recovery.change(volume.id(), |running| running.stalled = Some(why));
+    }
+
+    /// Brings a volume from nothing, or from lost state, to voting. Shards follow when it is online.
+    pub(crate) async fn recover(&self, volume: &LocalVolume) -> Result<(), Stalled> {
+        let id = volume.id();
+        let set = self.set_with(id).ok_or(Stalled::NoSet)?;
+        let others: Vec<Reach> = set.reach.iter().filter(|reach| reach.volume != id).cloned().collect();
+        let own = set.reach.iter().find(|reach| reach.volume == id).cloned().ok_or(Stalled::NoSet)?;
+        let mut attempt =
+            Try { volume: id, others, quorums: set.quorums(), lives: Lives::default(), arrivals: 0 };
+        self.recovery.change(id, |running| running.step = "registers");
+        let life = attempt.begin_life(volume).await?;
+        let barrier = attempt.raise_barrier(life).await?;
+        let took = own.peer.control(id, Control::TakeGuarantees(barrier.guarantees.clone()));
+        own_did(ask(took, CONTROL_PATIENCE).await)?;
+        let confirmations = attempt.raise_floors(&barrier).await?;
+        self.recovery.change(id, |running| {
+            running.stalled = None;
+            running.rows_count = 0;
+        });
+        let scans = self.adopt_rows(&own, &attempt, &barrier).await?;
+        if !may_vote(&barrier, &confirmations, &scans, &attempt.lives) {
+            return Err(Stalled::Changed);
+        }
+        // Before it votes: a crash in between finds the marker, and looks for shards once too often.
+        self.want_shards(id).await.map_err(Stalled::Own)?;
+        own_did(ask(own.peer.control(id, Control::FinishRecovery), CONTROL_PATIENCE).await)?;
+        volume.look();
+        self.online_again(volume).await;
+        Ok(())
+    }
+
+    /// Waits, a little, until the keeper has seen that the volume votes.
+    async fn online_again(&self, volume: &LocalVolume) {
+        let mut changes = self.volumes.changes();
+        let seen = async {
+            while volume.state() == VolumeState::Recovering {
+                changes.borrow_and_update();
+                if volume.state() != VolumeState::Recovering || changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        drop(tokio::time::timeout(CONTROL_PATIENCE, seen).await);
+    }
+
+    /// The set that a volume belongs to.
+    pub(super) fn set_with(&self, volume: VolumeId) -> Option<Arc<SetView>> {
+        self.cluster.sets().iter().find(|set| set.place_of(volume).is_some()).map(Arc::clone)
+    }
+}
+
+fn own_did(answer: crate::peer::Result<Answer<Guarantees>>) -> Result<Guarantees, Stalled> {
+    match answer {
+        Ok(answer) => answer.result.map_err(|refusal| Stalled::Own(refusal.to_string())),
+        Err(error) => Err(Stalled::Own(error.to_string())),
+    }
+}
+
+impl Try {
+    /// Asks the other volumes of the set, all at one time, and counts arrivals.
+    async fn ask_others(
+        &mut self,
+        question: impl Fn(&dyn Peer, VolumeId) -> Pending<Answer<Guarantees>>,
+    ) -> Vec<Reply<Guarantees>> {
+        let asked = self.arrivals;
+        let pendings = self.others.iter().enumerate();
+        let mut gather =
+            Gather::new(pendings.map(|(place, reach)| (place, question(&*reach.peer, reach.volume))));
+        let deadline = tokio::time::Instant::now() + CONTROL_PATIENCE;
+        let mut replies = Vec::new();
+        while let Ok(Some((place, answer))) = tokio::time::timeout_at(deadline, gather.next()).await {
+            let Ok(Answer { from, result }) = answer else { continue };
+            self.arrivals += 1;
+            let volume = self.others[place].volume;
+            self.lives.learn_from(volume, &from);
+            let order = Order { asked, arrived: self.arrivals };
+            replies.push(Reply { volume, from, order, result });
+        }
+        replies
+    }
+
+    fn too_few(&self, replies: &[Reply<Guarantees>]) -> Stalled {
+        let voters = replies.iter().filter(|reply| reply.from.votes && reply.result.is_ok()).count();
+        Stalled::Voters { voters, needed: self.quorums.prepare() }
+    }
+
+    /// A life above every one that is known, begun durably on the volume itself.
+    async fn begin_life(&mut self, volume: &LocalVolume) -> Result<Incarnation, Stalled> {
+        let known = self.ask_others(|peer, volume| peer.guarantees(volume)).await;
+        let own = match volume.serving() {
+            Ok(serving) => serving.reader.answerer().incarnation,
+            Err(_) => Incarnation(0),
+        };
+        let life = next_life(self.volume, own, &known, self.quorums, &self.lives)
+            .ok_or_else(|| self.too_few(&known))?;
+        match volume.state() {
+            VolumeState::Vacant { .. } => {
+                volume.adopt(life).await.map_err(|error| Stalled::Own(error.to_string()))?;
+            }
+            _ => volume.begin_life(life).await.map_err(|error| Stalled::Own(error.to_string()))?,
+        }
+        Ok(life)
+    }
+
+    /// Step 1: P voters durably record the life, and then report.
+    async fn raise_barrier(&mut self, life: Incarnation) -> Result<Barrier, Stalled> {
+        let lost = self.volume;
+        self.lives.learn(lost, life);
+        let record = Control::RecordIncarnation { volume: lost, incarnation: life };
+        let mut reports = self.ask_others(|peer, volume| peer.control(volume, record.clone())).await;
+        // P are enough, and each more would have to be scanned.
+        reports.retain(|reply| reply.from.votes && reply.result.is_ok());
+        reports.truncate(self.quorums.prepare());
+        barrier(lost, life, &reports, self.quorums, &self.lives).ok_or_else(|| self.too_few(&reports))
+    }
+
+    /// Step 2: F is the durable floor of each of them.
+    async fn raise_floors(&mut self, barrier: &Barrier) -> Result<Vec<Reply<Guarantees>>, Stalled> {
+        let raise = Control::RaiseFloor { floor: barrier.floor };
+        let voters: Vec<VolumeId> = barrier.voters.iter().map(|(volume, _)| *volume).collect();
+        self.others.retain(|reach| voters.contains(&reach.volume));
+        let confirmations = self.ask_others(|peer, volume| peer.control(volume, raise.clone())).await;
+        if may_scan(barrier, &confirmations, &self.lives) { Ok(confirmations) } else { Err(Stalled::Changed) }
+    }
+
+    /// The voters to scan.
+    pub(super) fn sources(&self) -> &[Reach] {
+        &self.others
+    }
+
+    /// The count of events so far: a question that is sent now was sent after all of them.
+    pub(super) const fn now(&self) -> u32 {
+        self.arrivals
+    }
+}

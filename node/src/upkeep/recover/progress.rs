@@ -1,0 +1,162 @@
+//! What upkeep remembers of a volume over restarts: `upkeep.json` in its directory.
+//!
+//! It is not part of what the volume promises: lost or damaged, it only makes upkeep look at things
+//! once more. Two layers, as `volume.json`: a checksum, and the body that it covers.
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use sherd_core::id::VolumeId;
+use sherd_volume::disk::{Disk, OpenMode};
+
+use super::super::Context;
+
+/// The file.
+const FILE_NAME: &str = "upkeep.json";
+/// What it is written as until it is whole.
+const NEW_NAME: &str = "upkeep.json.new";
+/// The version written, and the only one read.
+const FORMAT: u32 = 1;
+/// Bytes of the longest file that is read.
+const FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// What is remembered.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Progress {
+    /// Set while shards of a recovered volume are being rebuilt.
+    pub(crate) wants_shards: bool,
+    /// The scrubber's walk, when it is under way.
+    pub(crate) scrub: Option<ScrubProgress>,
+}
+
+/// How far a pass of the scrubber is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ScrubProgress {
+    /// When the pass began, in milliseconds since the Unix epoch.
+    pub(crate) began_ms: u64,
+    /// Where the walk stands, in the scrubber's own form.
+    pub(crate) place: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Outer {
+    format: u32,
+    checksum: String,
+    body: Box<RawValue>,
+}
+
+impl Progress {
+    fn encode(&self) -> Vec<u8> {
+        let body = serde_json::value::to_raw_value(self).expect("strings and numbers are JSON");
+        let checksum = blake3::hash(body.get().as_bytes()).to_hex().to_string();
+        serde_json::to_vec(&Outer { format: FORMAT, checksum, body }).expect("strings and numbers are JSON")
+    }
+
+    /// `None` for anything that is not whole, or of another version.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let outer: Outer = serde_json::from_slice(bytes).ok()?;
+        let checksum = blake3::hash(outer.body.get().as_bytes()).to_hex();
+        if outer.format != FORMAT || checksum.as_str() != outer.checksum {
+            return None;
+        }
+        serde_json::from_str(outer.body.get()).ok()
+    }
+
+    /// Reads what is remembered in a volume's directory; nothing when there is nothing whole.
+    pub(crate) fn load(disk: &dyn Disk, directory: &Path) -> io::Result<Self> {
+        let file = match disk.open(&directory.join(FILE_NAME), OpenMode::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(error),
+        };
+        let length = file.length()?.min(FILE_BYTES_MAX);
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        let read = file.read_at(&mut bytes, 0)?;
+        Ok(Self::decode(bytes.get(..read).unwrap_or_default()).unwrap_or_default())
+    }
+
+    /// Remembers, durably.
+    pub(crate) fn store(&self, disk: &dyn Disk, directory: &Path) -> io::Result<()> {
+        let (new, path) = (directory.join(NEW_NAME), directory.join(FILE_NAME));
+        match disk.remove(&new) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = disk.open(&new, OpenMode::CreateNew)?;
+        file.write_at(&[IoSlice::new(&self.encode())], 0)?;
+        file.sync_data()?;
+        disk.rename(&new, &path)?;
+        disk.sync_dir(directory)
+    }
+}
+
+impl Context {
+    /// What is remembered of a volume of this node.
+    pub(crate) async fn progress(&self, volume: VolumeId) -> Result<Progress, String> {
+        self.on_volume(volume, |disk, directory| Progress::load(disk, &directory)).await
+    }
+
+    /// Changes what is remembered of a volume of this node.
+    pub(crate) async fn remember(
+        &self,
+        volume: VolumeId,
+        change: impl FnOnce(&mut Progress) + Send + 'static,
+    ) -> Result<(), String> {
+        self.on_volume(volume, move |disk, directory| {
+            let before = Progress::load(disk, &directory)?;
+            let mut progress = before.clone();
+            change(&mut progress);
+            if progress == before { Ok(()) } else { progress.store(disk, &directory) }
+        })
+        .await
+    }
+
+    /// Runs blocking work on a volume's directory, on its own write workers.
+    async fn on_volume<R: Send + 'static>(
+        &self,
+        volume: VolumeId,
+        work: impl FnOnce(&dyn Disk, PathBuf) -> io::Result<R> + Send + 'static,
+    ) -> Result<R, String> {
+        let local = self.volumes.get(volume).ok_or("the volume is not on this node")?;
+        let serving = local.serving().map_err(|error| error.to_string())?;
+        let (disk, directory) = (self.volumes.disk(), local.path().to_owned());
+        let (done, wait) = tokio::sync::oneshot::channel();
+        serving
+            .writes
+            .run(move || drop(done.send(work(&*disk, directory))))
+            .map_err(|crate::workers::QueueFull| "the volume is busy")?;
+        wait.await.map_err(|_| "the volume went away")?.map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress() -> Progress {
+        let scrub = ScrubProgress { began_ms: 7, place: Some("ab".to_owned()) };
+        Progress { wants_shards: true, scrub: Some(scrub) }
+    }
+
+    #[test]
+    fn what_is_remembered_comes_back() {
+        assert_eq!(Progress::decode(&progress().encode()), Some(progress()));
+    }
+
+    #[test]
+    fn what_is_damaged_is_forgotten() {
+        let bytes = progress().encode();
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            if let Some(decoded) = Progress::decode(&damaged) {
+                assert_eq!(decoded, progress(), "byte {at}");
+            }
+        }
+    }
+}

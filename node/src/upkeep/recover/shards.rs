@@ -1,0 +1,209 @@
+//! The shards of a recovered volume, newest first.
+//!
+//! ```text
+//! pass: walk the volume's rows; of the shards that should be here and are not, keep the newest
+//!       -> rebuild them, newest first -> another pass over what is older -> until nothing is missing
+//! ```
+//! What is missing is seen on the volume, so a restart goes on where it was. A shard that cannot be
+//! rebuilt goes to the MRF queue and holds up nobody.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use futures::StreamExt;
+
+use sherd_core::id::{DataId, RegisterKey, Sequence, ShardId, VolumeId};
+use sherd_core::placement;
+use sherd_core::record::{DataRef, Value};
+
+use super::super::mrf::Spare;
+use super::super::rebuild::Subject;
+use super::super::{Context, ask};
+use crate::cluster::SetView;
+use crate::peer::{self, Reach, RowScan};
+use sherd_core::heal::HealEntry;
+
+/// Shards of one pass: about 300 bytes each.
+const PASS_MAX: usize = 50_000;
+/// Rows of one page.
+const PAGE: usize = 200;
+/// How long a page or a question may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Shards rebuilt at one time.
+const CONCURRENT: usize = 4;
+
+/// A shard that should be on the volume and is not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Missing {
+    id: DataId,
+    key: RegisterKey,
+    data: DataRef,
+    index: u8,
+}
+
+impl Ord for Missing {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.id.cmp(&other.id)
+    }
+}
+
+impl PartialOrd for Missing {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The newest missing shards of one pass.
+#[derive(Debug, Default)]
+struct Pass {
+    newest: BinaryHeap<Reverse<Missing>>,
+    bytes: u64,
+    is_cut: bool,
+}
+
+impl Pass {
+    fn add(&mut self, missing: Missing, shard_bytes: u64) {
+        self.bytes = self.bytes.saturating_add(shard_bytes);
+        self.newest.push(Reverse(missing));
+        if self.newest.len() > PASS_MAX {
+            self.newest.pop();
+            self.is_cut = true;
+        }
+    }
+}
+
+impl Context {
+    /// Notes that the volume's shards have to be looked for, durably.
+    pub(super) async fn want_shards(&self, volume: VolumeId) -> Result<(), String> {
+        self.remember(volume, |progress| progress.wants_shards = true).await
+    }
+
+    /// Rebuilds the shards that a recovered volume lacks, if that is not done yet.
+    pub(super) async fn rebuild_shards(&self, volume: VolumeId) -> Result<(), String> {
+        if !self.progress(volume).await?.wants_shards {
+            return Ok(());
+        }
+        let set = self.set_with(volume).ok_or("the volume is in no set")?;
+        let place = set.place_of(volume).ok_or("the volume is in no set")?;
+        let mut below = None;
+        loop {
+            let pass = self.missing_shards(&set, place, below).await?;
+            self.recovery.shards_left(volume, pass.bytes, self.wall_ms());
+            let newest_first: Vec<Missing> =
+                pass.newest.into_sorted_vec().into_iter().map(|Reverse(missing)| missing).collect();
+            below = newest_first.last().map(|missing| missing.id);
+            let rebuilding = newest_first.into_iter().map(|missing| self.rebuild_missing(volume, missing));
+            futures::stream::iter(rebuilding).buffer_unordered(CONCURRENT).for_each(|()| async {}).await;
+            if !pass.is_cut {
+                break;
+            }
+        }
+        self.remember(volume, |progress| progress.wants_shards = false).await?;
+        self.recovery.end(volume);
+        tracing::info!(%volume, "the volume's shards are rebuilt, or queued");
+        Ok(())
+    }
+
+    /// One pass over the rows of a volume: which of its shards are missing, of data older than `below`.
+    async fn missing_shards(
+        &self,
+        set: &SetView,
+        place: usize,
+        below: Option<DataId>,
+    ) -> Result<Pass, String> {
+        let own = &set.reach[place];
+        let mut pass = Pass::default();
+        let mut after = None;
+        loop {
+            let request = RowScan { after, since: Sequence(0), limit: PAGE, want_value: true };
+            let page = ask(own.peer.rows(own.volume, &request), PATIENCE).await;
+            let page = page.map_err(|error| error.to_string())?.result.map_err(|error| error.to_string())?;
+            for scanned in page.rows {
+                let Some(head) = scanned.row.value else { continue };
+                let Ok(value) = Value::decode(head) else { continue };
+                let kept = match self.kept_by(&scanned.key, &value).await {
+                    Ok(kept) => kept,
+                    // A page that cannot be read now: what it lists is found by the scrubber.
+                    Err(_) => value.data_refs(),
+                };
+                for data in kept.into_iter().filter(|data| below.is_none_or(|below| data.id < below)) {
+                    self.look_for(&scanned.key, data, own, place, &mut pass).await?;
+                }
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(pass),
+            }
+        }
+    }
+
+    async fn look_for(
+        &self,
+        key: &RegisterKey,
+        data: DataRef,
+        own: &Reach,
+        place: usize,
+        pass: &mut Pass,
+    ) -> Result<(), String> {
+        let Ok(subject) = Subject::new(self, key, data) else { return Ok(()) };
+        let volumes = usize::from(data.data_shards) + usize::from(data.parity_shards);
+        let index = placement::shard_at(data.id, place, volumes);
+        let shard = ShardId { data: data.id, index };
+        match ask(own.peer.shard_bytes(own.volume, shard, data.home), PATIENCE).await {
+            Ok(bytes) if bytes == subject.shard_bytes() => {}
+            Ok(_) | Err(peer::Error::NotFound | peer::Error::Corrupt { .. }) => {
+                pass.add(Missing { id: data.id, key: key.clone(), data, index }, subject.shard_bytes());
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+        Ok(())
+    }
+
+    async fn rebuild_missing(&self, volume: VolumeId, missing: Missing) {
+        let Missing { key, data, index, .. } = missing;
+        let Ok(subject) = Subject::new(self, &key, data) else { return };
+        let others: Vec<u8> =
+            (0..data.data_shards + data.parity_shards).filter(|other| *other != index).collect();
+        match subject.rebuild(self, index, &others).await {
+            Ok(()) => {}
+            Err(error) => {
+                tracing::debug!(?key, data = %data.id, index, %error, "shard not rebuilt yet");
+                let entry = HealEntry { key, data: Some(data), since_ms: 0 };
+                self.queue_heal(entry, Spare(0)).await;
+            }
+        }
+        self.recovery.shard_done(volume, subject.shard_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sherd_core::id::{BucketId, ObjectKey, ProposerId, Timestamp};
+    use sherd_core::record::Home;
+
+    fn missing(birth_ms: u64) -> Missing {
+        let id = DataId { birth: Timestamp::from_ms(birth_ms), proposer: ProposerId(1) };
+        let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("k").expect("a key"));
+        let data =
+            DataRef { id, size: 1, data_shards: 2, parity_shards: 2, stripe_unit: 1, home: Home::Packed };
+        Missing { id, key, data, index: 0 }
+    }
+
+    #[test]
+    fn a_pass_keeps_the_newest_and_says_that_older_ones_are_left() {
+        let mut pass = Pass::default();
+        for birth in 0..PASS_MAX as u64 {
+            pass.add(missing(birth), 10);
+        }
+        assert!(!pass.is_cut);
+        pass.add(missing(PASS_MAX as u64), 10);
+        assert!(pass.is_cut);
+        assert_eq!(pass.bytes, 10 * (PASS_MAX as u64 + 1));
+        let sorted: Vec<u64> =
+            pass.newest.into_sorted_vec().iter().map(|Reverse(missing)| missing.id.birth.as_ms()).collect();
+        assert_eq!(sorted.first(), Some(&(PASS_MAX as u64)), "newest first");
+        assert_eq!(sorted.last(), Some(&1), "the oldest was left for the next pass");
+    }
+}

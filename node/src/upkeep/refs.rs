@@ -1,0 +1,91 @@
+//! Which data a register keeps alive: what its value names, and what the manifest pages that it
+//! names list.
+
+use futures::TryStreamExt;
+
+use sherd_core::id::{DataId, RegisterKey};
+use sherd_core::record::{Body, DataRef, State, Value, VersionKind, decode_manifest};
+
+use super::Context;
+use crate::register::Failure;
+use crate::stripe;
+
+/// What is kept alive cannot be told, so nothing may be concluded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum RefsError {
+    /// The register cannot be read.
+    #[error("register: {0}")]
+    Register(#[from] Failure),
+    /// A manifest page cannot be read.
+    #[error("manifest page of {size} bytes cannot be read")]
+    Page {
+        /// Bytes of the page.
+        size: u64,
+    },
+}
+
+/// The manifest pages that a value names.
+pub(crate) fn pages(value: &Value) -> Vec<DataRef> {
+    let State::Object(object) = &value.state else { return Vec::new() };
+    let kinds = object.versions.iter().map(|version| &version.kind);
+    kinds
+        .filter_map(|kind| match kind {
+            VersionKind::Content(content) => match &content.body {
+                Body::Manifest { page, .. } => Some(*page),
+                Body::Inline { .. } | Body::Data(_) | Body::Parts(_) => None,
+            },
+            VersionKind::DeleteMarker => None,
+        })
+        .collect()
+}
+
+impl Context {
+    /// What a manifest page lists.
+    pub(crate) async fn listed_on(
+        &self,
+        key: &RegisterKey,
+        page: DataRef,
+    ) -> Result<Vec<DataRef>, RefsError> {
+        let unreadable = RefsError::Page { size: page.size };
+        let read = stripe::read(&self.stripes, key, page, 0..page.size);
+        let pieces: Vec<bytes::Bytes> = read.try_collect().await.map_err(|_| unreadable)?;
+        let parts = decode_manifest(pieces.concat().into()).map_err(|_| unreadable)?;
+        Ok(parts.into_iter().filter_map(|part| part.data).collect())
+    }
+
+    /// Everything that a value keeps alive.
+    pub(crate) async fn kept_by(&self, key: &RegisterKey, value: &Value) -> Result<Vec<DataRef>, RefsError> {
+        let mut kept = value.data_refs();
+        for page in pages(value) {
+            kept.extend(self.listed_on(key, page).await?);
+        }
+        Ok(kept)
+    }
+
+    /// The reference under which data is kept alive, by its own register or, for a part, by its
+    /// object's; `None` when neither names it.
+    ///
+    /// The part's register is read first: a Complete moves the reference from there to the object,
+    /// so whoever reads in this order sees it in one of them.
+    pub(crate) async fn reference(
+        &self,
+        key: &RegisterKey,
+        data: DataId,
+    ) -> Result<Option<DataRef>, RefsError> {
+        let object = RegisterKey::object(key.bucket, key.key.clone());
+        let keys = if key.part.is_some() { vec![key.clone(), object] } else { vec![object] };
+        for key in keys {
+            let Some(found) = self.registers.read(&key).await? else { continue };
+            if let Some(named) = found.value.data_refs().into_iter().find(|named| named.id == data) {
+                return Ok(Some(named));
+            }
+            for page in pages(&found.value) {
+                let listed = self.listed_on(&key, page).await?;
+                if let Some(named) = listed.into_iter().find(|named| named.id == data) {
+                    return Ok(Some(named));
+                }
+            }
+        }
+        Ok(None)
+    }
+}

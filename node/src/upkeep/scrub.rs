@@ -1,0 +1,389 @@
+//! The scrubber: a paced walk of everything that a volume holds.
+//!
+//! ```text
+//! rows    equal on all volumes, inline bytes right, every shard present; parts of closed uploads
+//! packed  every packed shard's bytes, and whether a register names it
+//! files   the same for shard files
+//! ```
+//! What is wrong becomes an MRF entry, what nobody names a suspect for the sweeper. The place of the
+//! walk is remembered on the volume, so a restart goes on where it was.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use sherd_core::codec::{Reader, Writer};
+use sherd_core::heal::HealEntry;
+use sherd_core::id::{DataId, ProposerId, RegisterKey, Sequence, ShardId, Timestamp, VolumeId};
+use sherd_core::record::{Home, State, Value, put_register_key, take_register_key};
+use sherd_volume::list::ScannedRow;
+use sherd_volume::request::SeenShard;
+
+use super::heal::Healed;
+use super::mrf::Spare;
+use super::rebuild::Subject;
+use super::recover::ScrubProgress;
+use super::sweep::Suspect;
+use super::{Context, ask};
+use crate::peer::{self, Reach, RowScan, ShardScan};
+use crate::volumes::LocalVolume;
+
+/// Rows or shards of one page.
+const PAGE: usize = 64;
+/// How long a page or a question may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What a row costs the pace, beside its bytes.
+const ROW_COST_BYTES: u64 = 4 << 10;
+/// The slowest pace: small volumes are done early and wait for the next pass.
+const PACE_MIN: u64 = 256 << 10;
+/// How young a row is left to its writer and to the settle worker.
+const YOUNG_MS: u64 = 60_000;
+/// Between two notes of the walk's place.
+const NOTE_EVERY_MS: u64 = 60_000;
+/// How long a volume that is not online is not looked at again.
+const AWAY: Duration = Duration::from_secs(30);
+
+/// Where a walk stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    Rows { after: Option<RegisterKey> },
+    Packed { after: Option<ShardId> },
+    Files { directory: u8, after: Option<ShardId> },
+}
+
+impl Place {
+    /// The stored form, as hex.
+    fn encode(&self) -> String {
+        let mut writer = Writer::new();
+        match self {
+            Self::Rows { after } => {
+                writer.u8(1).u8(u8::from(after.is_some()));
+                if let Some(key) = after {
+                    put_register_key(&mut writer, key);
+                }
+            }
+            Self::Packed { after } => {
+                writer.u8(2);
+                put_shard(&mut writer, *after);
+            }
+            Self::Files { directory, after } => {
+                writer.u8(3).u8(*directory);
+                put_shard(&mut writer, *after);
+            }
+        }
+        hex::encode(writer.finish())
+    }
+
+    /// From the stored form; the beginning for anything else.
+    fn decode(stored: &str) -> Self {
+        let decode = || {
+            let mut reader = Reader::new(hex::decode(stored).ok()?.into());
+            Some(match reader.u8("place").ok()? {
+                1 if reader.u8("place").ok()? == 0 => Self::Rows { after: None },
+                1 => Self::Rows { after: Some(take_register_key(&mut reader).ok()?) },
+                2 => Self::Packed { after: take_shard(&mut reader)? },
+                3 => Self::Files { directory: reader.u8("place").ok()?, after: take_shard(&mut reader)? },
+                _ => return None,
+            })
+        };
+        decode().unwrap_or(Self::Rows { after: None })
+    }
+
+    /// What comes behind a stage that is done; `None` at the end of the walk.
+    fn next_stage(&self) -> Option<Self> {
+        match self {
+            Self::Rows { .. } => Some(Self::Packed { after: None }),
+            Self::Packed { .. } => Some(Self::Files { directory: 0, after: None }),
+            Self::Files { directory, .. } => {
+                directory.checked_add(1).map(|directory| Self::Files { directory, after: None })
+            }
+        }
+    }
+}
+
+fn put_shard(writer: &mut Writer, shard: Option<ShardId>) {
+    writer.u8(u8::from(shard.is_some()));
+    if let Some(ShardId { data, index }) = shard {
+        writer.u64(data.birth.as_u64()).u64(data.proposer.0).u8(index);
+    }
+}
+
+fn take_shard(reader: &mut Reader) -> Option<Option<ShardId>> {
+    if reader.u8("shard").ok()? == 0 {
+        return Some(None);
+    }
+    let birth = Timestamp::from_u64(reader.u64("birth").ok()?);
+    let proposer = ProposerId(reader.u64("proposer").ok()?);
+    Some(Some(ShardId { data: DataId { birth, proposer }, index: reader.u8("index").ok()? }))
+}
+
+/// What the scrubber did, for metrics.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ScrubStatus {
+    /// Rows looked at since the start.
+    pub rows_count: u64,
+    /// Shards verified since the start.
+    pub shards_count: u64,
+    /// Things found wrong since the start.
+    pub findings_count: u64,
+    /// Full passes since the start.
+    pub passes_count: u64,
+    /// When the pass under way began on each volume, in milliseconds since the Unix epoch.
+    pub began_ms: BTreeMap<VolumeId, u64>,
+}
+
+/// The scrubber's figures.
+#[derive(Debug, Default)]
+pub(crate) struct Scrubbed {
+    rows: AtomicU64,
+    shards: AtomicU64,
+    findings: AtomicU64,
+    passes: AtomicU64,
+    began_ms: Mutex<BTreeMap<VolumeId, u64>>,
+}
+
+impl Scrubbed {
+    pub(super) fn status(&self) -> ScrubStatus {
+        ScrubStatus {
+            rows_count: self.rows.load(Ordering::Relaxed),
+            shards_count: self.shards.load(Ordering::Relaxed),
+            findings_count: self.findings.load(Ordering::Relaxed),
+            passes_count: self.passes.load(Ordering::Relaxed),
+            began_ms: self.began_ms.lock().clone(),
+        }
+    }
+}
+
+impl Context {
+    /// Scrubs every volume of this node until it is told to stop.
+    pub(super) async fn scrub_volumes(&self) {
+        let scrubbing = self.volumes.all().iter().map(|volume| self.scrub_for_ever(volume));
+        futures::future::join_all(scrubbing).await;
+    }
+
+    async fn scrub_for_ever(&self, volume: &Arc<LocalVolume>) {
+        loop {
+            let pause = match self.scrub_pass(volume).await {
+                Ok(began_ms) => {
+                    let passed = Duration::from_millis(self.wall_ms().saturating_sub(began_ms));
+                    self.settings.scrub_pass.saturating_sub(passed).max(AWAY)
+                }
+                Err(_away) => AWAY,
+            };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// One pass, or the rest of it. Gives when it began.
+    pub(crate) async fn scrub_pass(&self, volume: &LocalVolume) -> Result<u64, String> {
+        let id = volume.id();
+        if !volume.state().votes() {
+            return Err("the volume is not online".to_owned());
+        }
+        let remembered = self.progress(id).await?.scrub;
+        let began_ms = remembered.as_ref().map_or_else(|| self.wall_ms(), |scrub| scrub.began_ms);
+        let stored = remembered.and_then(|scrub| scrub.place);
+        let mut place = stored.map_or(Place::Rows { after: None }, |stored| Place::decode(&stored));
+        self.scrubbed.began_ms.lock().insert(id, began_ms);
+        let set = self.set_with(id).ok_or("the volume is in no set")?;
+        let own = set.reach.iter().find(|reach| reach.volume == id).ok_or("the volume is in no set")?;
+        let mut noted_ms = self.now_ms();
+        loop {
+            let (next, cost) = self.scrub_page(own, &place).await?;
+            self.pace(volume, cost).await;
+            match next.or_else(|| place.next_stage()) {
+                Some(next) => place = next,
+                None => break,
+            }
+            if self.now_ms().saturating_sub(noted_ms) >= NOTE_EVERY_MS {
+                noted_ms = self.now_ms();
+                let scrub = ScrubProgress { began_ms, place: Some(place.encode()) };
+                self.remember(id, |progress| progress.scrub = Some(scrub)).await?;
+            }
+        }
+        self.scrubbed.passes.fetch_add(1, Ordering::Relaxed);
+        self.remember(id, |progress| progress.scrub = None).await?;
+        Ok(began_ms)
+    }
+
+    /// Looks at one page. Gives where its stage goes on, and what it cost.
+    async fn scrub_page(&self, own: &Reach, place: &Place) -> Result<(Option<Place>, u64), String> {
+        match place {
+            Place::Rows { after } => {
+                let request =
+                    RowScan { after: after.clone(), since: Sequence(0), limit: PAGE, want_value: true };
+                let answer = ask(own.peer.rows(own.volume, &request), PATIENCE).await;
+                let page = answer.map_err(text)?.result.map_err(text)?;
+                let cost = ROW_COST_BYTES.saturating_mul(page.rows.len() as u64);
+                for row in &page.rows {
+                    self.scrub_row(own, row).await;
+                }
+                Ok((page.next.map(|after| Place::Rows { after: Some(after) }), cost))
+            }
+            Place::Packed { after } => {
+                let request = ShardScan::Packed { after: *after, limit: PAGE };
+                let page = ask(own.peer.shards(own.volume, request), PATIENCE).await.map_err(text)?;
+                let cost = self.scrub_shards(own, Home::Packed, &page.shards).await;
+                Ok((page.next.map(|after| Place::Packed { after: Some(after) }), cost))
+            }
+            Place::Files { directory, after } => {
+                let request = ShardScan::Files { directory: *directory, after: *after, limit: PAGE };
+                let page = ask(own.peer.shards(own.volume, request), PATIENCE).await.map_err(text)?;
+                let cost = self.scrub_shards(own, Home::File, &page.shards).await;
+                let next = page.next.map(|after| Place::Files { directory: *directory, after: Some(after) });
+                Ok((next, cost))
+            }
+        }
+    }
+
+    /// Waits as long as the bytes looked at take at the pace of the pass.
+    async fn pace(&self, volume: &LocalVolume, cost: u64) {
+        self.throttle.take(cost).await;
+        let used = volume.status().open.map_or(0, |open| open.total_bytes.saturating_sub(open.free_bytes));
+        let pace = (used / self.settings.scrub_pass.as_secs().max(1)).max(PACE_MIN);
+        if self.settings.scrub_pass > Duration::ZERO {
+            tokio::time::sleep(Duration::from_micros(cost.saturating_mul(1_000_000) / pace)).await;
+        }
+    }
+
+    async fn scrub_row(&self, own: &Reach, scanned: &ScannedRow) {
+        self.scrubbed.rows.fetch_add(1, Ordering::Relaxed);
+        let ScannedRow { key, row, tombstone } = scanned;
+        if row.head.ballot.time.as_ms().saturating_add(YOUNG_MS) > self.wall_ms() {
+            return;
+        }
+        let Some(value) = row.value.clone().and_then(|head| Value::decode(head).ok()) else {
+            return self.found_row(key).await;
+        };
+        if has_inline(&value)
+            && let Err(peer::Error::Corrupt { .. }) =
+                ask(own.peer.inline(own.volume, key, row.head.ballot), PATIENCE).await
+        {
+            return self.found_row(key).await;
+        }
+        // Every volume walks its own rows; what several hold is looked at by the first of them.
+        let rows = self.rows_of(key).await;
+        let set = self.cluster.set_of(key);
+        let holds = |volume| rows.held.iter().any(|(held, _, _)| *held == volume);
+        let first = set.reach.iter().find(|reach| holds(reach.volume));
+        if first.is_none_or(|first| first.volume == own.volume) {
+            self.check_register(key).await;
+            if key.part.is_some() && !tombstone {
+                self.close_part(key).await;
+            }
+        }
+    }
+
+    async fn found_row(&self, key: &RegisterKey) {
+        self.scrubbed.findings.fetch_add(1, Ordering::Relaxed);
+        self.queue_heal(HealEntry { key: key.clone(), data: None, since_ms: 0 }, Spare(1)).await;
+    }
+
+    /// Looks whether the rows of a key are equal, and every shard that its value keeps alive is where
+    /// it should be; heals the rows, queues the shards.
+    pub(super) async fn check_register(&self, key: &RegisterKey) {
+        if !self.rows_of(key).await.are_equal() && !matches!(self.heal_row(key).await, Healed::Whole) {
+            self.found_row(key).await;
+        }
+        let Ok(Some(found)) = self.registers.read(key).await else { return };
+        let Ok(kept) = self.kept_by(key, &found.value).await else { return };
+        for data in kept {
+            let Ok(subject) = Subject::new(self, key, data) else { continue };
+            let shards = subject.look(false).await;
+            if !shards.broken.is_empty() {
+                self.scrubbed.findings.fetch_add(1, Ordering::Relaxed);
+                let entry = HealEntry { key: key.clone(), data: Some(data), since_ms: 0 };
+                self.queue_heal(entry, Spare(shards.spare(&data))).await;
+            }
+        }
+    }
+
+    /// Verifies shards where they lie, and looks whether anybody names them. Gives their bytes.
+    async fn scrub_shards(&self, own: &Reach, home: Home, shards: &[SeenShard]) -> u64 {
+        let mut bytes = 0;
+        for SeenShard { shard, key } in shards {
+            self.scrubbed.shards.fetch_add(1, Ordering::Relaxed);
+            let verified = ask(own.peer.verify_shard(own.volume, *shard, home), PATIENCE).await;
+            let is_rotten = matches!(verified, Err(peer::Error::Corrupt { .. }));
+            bytes += verified.unwrap_or(ROW_COST_BYTES);
+            let is_old = self.is_older_than_orphans(shard.data);
+            if !is_rotten && (!is_old || self.is_named_here(own, key, shard.data).await) {
+                continue;
+            }
+            match self.reference(key, shard.data).await {
+                Ok(Some(data)) if is_rotten => {
+                    self.scrubbed.findings.fetch_add(1, Ordering::Relaxed);
+                    let entry = HealEntry { key: key.clone(), data: Some(data), since_ms: 0 };
+                    self.queue_heal(entry, Spare(data.parity_shards.saturating_sub(1))).await;
+                }
+                Ok(None) if is_old => {
+                    self.swept.suspect(Suspect { key: key.clone(), data: shard.data, home });
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+        bytes
+    }
+
+    /// Whether the volume's own row names data: then nobody else has to be asked.
+    async fn is_named_here(&self, own: &Reach, key: &RegisterKey, data: DataId) -> bool {
+        let target = self.cluster.target(key.clone());
+        let Ok(answer) = ask(own.peer.read(own.volume, &target, true), PATIENCE).await else { return false };
+        let row = answer.result.ok().and_then(|vote| vote.row);
+        let value = row.and_then(|row| row.value).and_then(|head| Value::decode(head).ok());
+        value.is_some_and(|value| value.data_refs().iter().any(|named| named.id == data))
+    }
+}
+
+fn has_inline(value: &Value) -> bool {
+    let State::Object(object) = &value.state else { return false };
+    object.versions.iter().any(|version| match &version.kind {
+        sherd_core::record::VersionKind::Content(content) => {
+            matches!(content.body, sherd_core::record::Body::Inline { .. })
+        }
+        sherd_core::record::VersionKind::DeleteMarker => false,
+    })
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sherd_core::id::{BucketId, ObjectKey};
+
+    #[test]
+    fn the_place_of_a_walk_comes_back() {
+        let shard =
+            ShardId { data: DataId { birth: Timestamp::from_ms(5), proposer: ProposerId(6) }, index: 7 };
+        let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("k").expect("a key"));
+        for place in [
+            Place::Rows { after: None },
+            Place::Rows { after: Some(key) },
+            Place::Packed { after: None },
+            Place::Packed { after: Some(shard) },
+            Place::Files { directory: 255, after: Some(shard) },
+        ] {
+            assert_eq!(Place::decode(&place.encode()), place);
+        }
+        assert_eq!(Place::decode("nonsense"), Place::Rows { after: None });
+        assert_eq!(Place::decode("0301"), Place::Rows { after: None });
+    }
+
+    #[test]
+    fn a_walk_goes_through_every_directory_and_ends() {
+        let mut place = Place::Rows { after: None };
+        let mut stages = 1;
+        while let Some(next) = place.next_stage() {
+            place = next;
+            stages += 1;
+        }
+        assert_eq!(stages, 2 + 256);
+        assert_eq!(place, Place::Files { directory: 255, after: None });
+    }
+}

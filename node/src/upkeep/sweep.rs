@@ -1,0 +1,476 @@
+//! What nobody needs any more: orphaned shards, old tombstones, seals and deletions left behind,
+//! parts of closed uploads.
+//!
+//! Nothing is deleted on suspicion. A suspect goes only when all N volumes of its set vote, refuse
+//! accepts that introduce data as old, and a value committed after that does not name it
+//! (`core::register::sweep`); a tombstone only when all N hold it or nothing (`core::register::drop`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::future::join_all;
+use parking_lot::Mutex;
+
+use sherd_core::id::{
+    Ballot, BucketId, ChangeId, DataId, RegisterKey, Sequence, ShardId, Timestamp, VolumeId,
+};
+use sherd_core::limits::TOMBSTONE_AGE_MS;
+use sherd_core::record::{Bucket, BucketPhase, Home, State, Value};
+use sherd_core::register::Vote;
+use sherd_core::register::drop::may_drop;
+use sherd_core::register::quorum::{Lives, Order, Reply};
+use sherd_core::register::recover::Guarantees;
+use sherd_core::register::seal::{SealFate, Seals, seal_fate};
+use sherd_core::register::sweep::{horizon, is_orphan, may_sweep};
+use sherd_volume::request::{Answer, Control};
+
+use super::{Context, ask};
+use crate::cluster::SetView;
+use crate::peer::{Pending, Reach, RowScan};
+use crate::register::{ChangeError, Inline, Proposal};
+
+/// How long a volume may take to make a change durable.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Suspects held; what is more is found again by the next pass.
+const SUSPECTS_MAX: usize = 10_000;
+/// Rows of one page, and tombstones of one batch.
+const PAGE: usize = 256;
+/// A deletion this old has lost its gateway: requests end long before.
+const DELETION_AGE_MS: u64 = 10 * 60 * 1000;
+/// A part this old that belongs to no open upload came after its upload was closed.
+const PART_AGE_MS: u64 = 24 * 3600 * 1000;
+
+/// Data that no register seems to name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Suspect {
+    /// The register that its shards say should name it.
+    pub(super) key: RegisterKey,
+    /// The data.
+    pub(super) data: DataId,
+    /// Where its shards live.
+    pub(super) home: Home,
+}
+
+/// What was swept since the start, for metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SweepStatus {
+    /// Data ids that wait to be judged.
+    pub suspects_len: usize,
+    /// Orphaned data ids removed.
+    pub orphans_count: u64,
+    /// Tombstones dropped.
+    pub tombstones_count: u64,
+    /// Seals removed or made final, and deletions undone.
+    pub seals_count: u64,
+    /// Parts of closed uploads removed.
+    pub parts_count: u64,
+}
+
+/// The sweeper's own things.
+#[derive(Debug, Default)]
+pub(crate) struct Swept {
+    suspects: Mutex<BTreeMap<DataId, Suspect>>,
+    orphans: AtomicU64,
+    tombstones: AtomicU64,
+    seals: AtomicU64,
+    parts: AtomicU64,
+}
+
+impl Swept {
+    pub(super) fn suspect(&self, suspect: Suspect) {
+        let mut suspects = self.suspects.lock();
+        if suspects.len() < SUSPECTS_MAX {
+            suspects.insert(suspect.data, suspect);
+        }
+    }
+
+    pub(super) fn status(&self) -> SweepStatus {
+        SweepStatus {
+            suspects_len: self.suspects.lock().len(),
+            orphans_count: self.orphans.load(Ordering::Relaxed),
+            tombstones_count: self.tombstones.load(Ordering::Relaxed),
+            seals_count: self.seals.load(Ordering::Relaxed),
+            parts_count: self.parts.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Asks every volume of a set, all at one time. Replies carry the order of a first or a later round.
+async fn ask_all<R: Unpin>(
+    set: &SetView,
+    round: u32,
+    question: impl Fn(&Reach) -> Pending<Answer<R>>,
+) -> Vec<Reply<R>> {
+    let asked = join_all(set.reach.iter().map(|reach| ask(question(reach), PATIENCE))).await;
+    let order = Order { asked: round * 64, arrived: round * 64 + 63 };
+    set.reach
+        .iter()
+        .zip(asked)
+        .filter_map(|(reach, answer)| answer.ok().map(|answer| (reach.volume, answer)))
+        .map(|(volume, Answer { from, result })| Reply { volume, from, order, result })
+        .collect()
+}
+
+/// What replies say about lives.
+fn lives_of<R>(replies: &[Reply<R>]) -> Lives {
+    let mut lives = Lives::default();
+    for reply in replies {
+        lives.learn_from(reply.volume, &reply.from);
+    }
+    lives
+}
+
+impl Context {
+    /// Sweeps until it is told to stop; never at once after the start.
+    pub(super) async fn sweep_sets(&self) {
+        loop {
+            tokio::time::sleep(self.settings.sweep_every).await;
+            self.sweep().await;
+        }
+    }
+
+    /// One sweep of every set that has a volume here.
+    pub(crate) async fn sweep(&self) {
+        for set in self.cluster.sets() {
+            let local = set.reach.iter().any(|reach| self.volumes.get(reach.volume).is_some());
+            if local && self.all_vote(set).await {
+                self.sweep_orphans(set).await;
+                self.drop_tombstones(set).await;
+            }
+        }
+        self.sweep_buckets().await;
+    }
+
+    /// Whether every volume of the set is there and votes.
+    async fn all_vote(&self, set: &SetView) -> bool {
+        let replies = ask_all(set, 0, |reach| reach.peer.guarantees(reach.volume)).await;
+        replies.len() == set.reach.len()
+            && replies.iter().all(|reply| reply.from.votes && reply.result.is_ok())
+    }
+
+    /// Whether data is old enough to be an orphan.
+    pub(super) fn is_older_than_orphans(&self, data: DataId) -> bool {
+        data.birth < horizon(self.now())
+    }
+
+    async fn sweep_orphans(&self, set: &Arc<SetView>) {
+        let suspects: Vec<Suspect> = {
+            let mut held = self.swept.suspects.lock();
+            let of_set = |suspect: &Suspect| self.cluster.set_of(&suspect.key).id == set.id;
+            let (ours, others) = std::mem::take(&mut *held).into_iter().partition(|(_, s)| of_set(s));
+            *held = others;
+            let ours: BTreeMap<DataId, Suspect> = ours;
+            ours.into_values().collect()
+        };
+        if suspects.is_empty() {
+            return;
+        }
+        let horizon = horizon(self.now());
+        let raise = Control::RaiseDataFloor { floor: horizon };
+        let raised = ask_all(set, 0, |reach| reach.peer.control(reach.volume, raise.clone())).await;
+        let lives = lives_of(&raised);
+        let floors: Vec<Reply<Timestamp>> = raised.into_iter().map(data_floor).collect();
+        if !may_sweep(horizon, &floors, set.quorums(), &lives) {
+            return;
+        }
+        for suspect in suspects {
+            self.throttle.take(0).await;
+            if self.is_orphan(&suspect, horizon).await {
+                self.remove_orphan(set, &suspect).await;
+            }
+        }
+    }
+
+    /// Settles every register that could name the suspect, and judges it by what was committed.
+    async fn is_orphan(&self, suspect: &Suspect, horizon: Timestamp) -> bool {
+        let Suspect { key, data, .. } = suspect;
+        if self.pins.is_held(*data) {
+            return false;
+        }
+        let mut keys = vec![key.clone()];
+        if key.part.is_some() {
+            keys.push(RegisterKey::object(key.bucket, key.key.clone()));
+        }
+        let mut named = false;
+        for key in &keys {
+            // At a fresh ballot: what was sent before and lies on a minority can win no more.
+            let Ok(found) = self.registers.settle(key).await else { return false };
+            let Some(found) = found else { continue };
+            let Ok(kept) = self.kept_by(key, &found.value).await else { return false };
+            named |= kept.iter().any(|kept| kept.id == *data);
+        }
+        is_orphan(*data, horizon, named)
+    }
+
+    async fn remove_orphan(&self, set: &SetView, suspect: &Suspect) {
+        let Suspect { key, data, home } = suspect;
+        let volumes = set.reach.len();
+        let deletes = set.reach.iter().enumerate().map(|(place, reach)| {
+            let index = sherd_core::placement::shard_at(*data, place, volumes);
+            ask(reach.peer.delete_shard(reach.volume, ShardId { data: *data, index }, *home), PATIENCE)
+        });
+        if join_all(deletes).await.iter().all(Result::is_ok) {
+            self.swept.orphans.fetch_add(1, Ordering::Relaxed);
+            tracing::info!(?key, %data, "orphaned data removed");
+        }
+    }
+
+    /// Drops tombstones older than a day that the local volumes of a set hold.
+    async fn drop_tombstones(&self, set: &Arc<SetView>) {
+        for reach in set.reach.iter().filter(|reach| self.volumes.get(reach.volume).is_some()) {
+            let mut after = None;
+            loop {
+                let request = RowScan { after, since: Sequence(0), limit: PAGE, want_value: false };
+                let Ok(answer) = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await else { return };
+                let Ok(page) = answer.result else { return };
+                let before = self.wall_ms().saturating_sub(TOMBSTONE_AGE_MS);
+                let old: Vec<(RegisterKey, Ballot)> = page
+                    .rows
+                    .iter()
+                    .filter(|row| row.tombstone && row.row.head.committed)
+                    .filter(|row| row.row.head.ballot.time.as_ms() < before)
+                    .map(|row| (row.key.clone(), row.row.head.ballot))
+                    .collect();
+                if !old.is_empty() && !self.drop_batch(set, &old).await {
+                    return;
+                }
+                match page.next {
+                    Some(next) => after = Some(next),
+                    None => break,
+                }
+            }
+        }
+    }
+
+    /// Drops a batch of tombstones; `false` when some volume does not answer any more.
+    async fn drop_batch(&self, set: &Arc<SetView>, tombstones: &[(RegisterKey, Ballot)]) -> bool {
+        let Some(floor) = tombstones.iter().map(|(_, ballot)| *ballot).max() else { return true };
+        let raise = Control::RaiseFloor { floor };
+        let raised = ask_all(set, 0, |reach| reach.peer.control(reach.volume, raise.clone())).await;
+        if raised.len() < set.reach.len() || raised.iter().any(|reply| reply.result.is_err()) {
+            return false;
+        }
+        for (key, ballot) in tombstones {
+            self.throttle.take(0).await;
+            let target = self.cluster.target(key.clone());
+            let votes: Vec<Reply<Vote>> =
+                ask_all(set, 1, |reach| reach.peer.read(reach.volume, &target, false)).await;
+            let mut lives = lives_of(&raised);
+            for vote in &votes {
+                lives.learn_from(vote.volume, &vote.from);
+            }
+            if may_drop(*ballot, &votes, set.quorums(), &lives) {
+                let drops = set
+                    .reach
+                    .iter()
+                    .map(|reach| ask(reach.peer.drop_row(reach.volume, key, *ballot), PATIENCE));
+                join_all(drops).await;
+                self.swept.tombstones.fetch_add(1, Ordering::Relaxed);
+            } else if votes.len() == set.reach.len() && is_behind(&votes, *ballot) {
+                // An older row stands somewhere, and the floor keeps this tombstone from it: a fresh
+                // one replaces it, and is dropped in its turn.
+                drop(self.registers.settle(key).await);
+            }
+        }
+        true
+    }
+
+    /// Tombstones a part that came after its upload was closed.
+    pub(super) async fn close_part(&self, key: &RegisterKey) {
+        let Some(part_key) = key.part else { return };
+        let Ok(Some(part)) = self.registers.read(key).await else { return };
+        let before = self.wall_ms().saturating_sub(PART_AGE_MS);
+        if part.ballot.time.as_ms() > before || !matches!(part.value.state, State::Part(_)) {
+            return;
+        }
+        // Read after the part was: an upload that is closed then never opens again.
+        let object = RegisterKey::object(key.bucket, key.key.clone());
+        let Ok(found) = self.registers.read(&object).await else { return };
+        let is_open = found
+            .as_ref()
+            .and_then(|found| found.object())
+            .is_some_and(|object| object.uploads.iter().any(|upload| upload.id == part_key.upload));
+        if is_open {
+            return;
+        }
+        let gone = |found: Option<&crate::register::Found>| match found {
+            Some(found) if matches!(found.value.state, State::Part(_)) => Ok(tombstone()),
+            _ => Err(()),
+        };
+        let begun = self.registers.begin(key);
+        if let Ok(changed) = self.registers.change(begun, &mut None, gone).await {
+            self.swept.parts.fetch_add(1, Ordering::Relaxed);
+            let data = changed.replaced.map(|found| found.value.data_refs()).unwrap_or_default();
+            self.release.add(object, data, Vec::new(), self.now_ms());
+        }
+    }
+
+    /// Looks after buckets whose deletion was left behind, and after seals.
+    async fn sweep_buckets(&self) {
+        let held = self.held_seals().await;
+        let Some(buckets) = self.buckets().await else { return };
+        let mut seen = BTreeSet::new();
+        for (name, bucket) in buckets {
+            let key = RegisterKey::bucket(name);
+            if let BucketPhase::Deleting { deletion } = bucket.phase
+                && deletion.made.as_ms().saturating_add(DELETION_AGE_MS) < self.wall_ms()
+            {
+                self.undo_deletion(&key, bucket.id, deletion).await;
+            }
+            for (id, deletions) in held.iter().filter(|(id, _)| **id == bucket.id) {
+                if seen.insert(*id) {
+                    self.judge_seals(&key, *id, deletions).await;
+                }
+            }
+        }
+    }
+
+    /// The seals that any volume holds and that are not final, by bucket.
+    async fn held_seals(&self) -> BTreeMap<BucketId, BTreeSet<ChangeId>> {
+        let mut held: BTreeMap<BucketId, BTreeSet<ChangeId>> = BTreeMap::new();
+        for set in self.cluster.sets() {
+            let replies: Vec<Reply<Guarantees>> =
+                ask_all(set, 0, |reach| reach.peer.guarantees(reach.volume)).await;
+            for guarantees in replies.into_iter().filter_map(|reply| reply.result.ok()) {
+                for (bucket, deletions) in guarantees.seals {
+                    if let Seals::Held(deletions) = Seals::from_stored(&deletions) {
+                        held.entry(bucket).or_default().extend(deletions);
+                    }
+                }
+            }
+        }
+        held
+    }
+
+    /// Every bucket that a volume of this node, or a peer of its sets, knows; `None` when one cannot
+    /// be asked. A hint only: what follows is decided by register reads.
+    async fn buckets(&self) -> Option<Vec<(sherd_core::id::ObjectKey, Bucket)>> {
+        let mut buckets = BTreeMap::new();
+        for set in self.cluster.sets() {
+            for reach in &set.reach {
+                let mut after = None;
+                'volume: loop {
+                    let request = RowScan { after, since: Sequence(0), limit: PAGE, want_value: true };
+                    let Ok(answer) = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await else {
+                        break;
+                    };
+                    let page = answer.result.ok()?;
+                    for row in page.rows {
+                        // The system's own namespace comes first.
+                        if row.key.bucket != BucketId::SYSTEM || row.key.part.is_some() {
+                            break 'volume;
+                        }
+                        let value = row.row.value.and_then(|head| Value::decode(head).ok());
+                        if let Some(State::Bucket(bucket)) = value.map(|value| value.state) {
+                            buckets.insert((row.key.key, bucket.id), bucket);
+                        }
+                    }
+                    match page.next {
+                        Some(next) => after = Some(next),
+                        None => break,
+                    }
+                }
+            }
+        }
+        Some(buckets.into_iter().map(|((name, _), bucket)| (name, bucket)).collect())
+    }
+
+    /// Takes a bucket whose deletion lost its gateway back to active. Its seals go after that.
+    async fn undo_deletion(&self, key: &RegisterKey, id: BucketId, deletion: ChangeId) {
+        let active = |found: Option<&crate::register::Found>| match found.map(|found| &found.value.state) {
+            Some(State::Bucket(bucket))
+                if bucket.id == id && bucket.phase == BucketPhase::Deleting { deletion } =>
+            {
+                Ok(Proposal {
+                    state: State::Bucket(Bucket { phase: BucketPhase::Active, ..bucket.clone() }),
+                    inline: Inline::Nothing,
+                    carried: Vec::new(),
+                    heal: None,
+                })
+            }
+            _ => Err(()),
+        };
+        let begun = self.registers.begin(key);
+        match self.registers.change(begun, &mut None, active).await {
+            Ok(_) => {
+                self.swept.seals.fetch_add(1, Ordering::Relaxed);
+                tracing::info!(?key, "bucket deletion left behind was undone");
+            }
+            Err(ChangeError::Refused(()) | ChangeError::Failed(_)) => {}
+        }
+    }
+
+    /// Removes or makes final what the bucket's own register says of its seals.
+    async fn judge_seals(&self, key: &RegisterKey, bucket: BucketId, deletions: &BTreeSet<ChangeId>) {
+        let Ok(found) = self.registers.read(key).await else { return };
+        let named = found.and_then(|found| match found.value.state {
+            State::Bucket(bucket) => Some((bucket.id, bucket.phase)),
+            State::Tombstone | State::Object(_) | State::Part(_) => None,
+        });
+        for deletion in deletions {
+            // The read began after the seals were collected.
+            let control = match seal_fate(bucket, *deletion, named, true) {
+                SealFate::Keep => continue,
+                SealFate::Remove => Control::Unseal { bucket, deletion: *deletion },
+                SealFate::MakeFinal => Control::SealForEver { bucket },
+            };
+            self.swept.seals.fetch_add(1, Ordering::Relaxed);
+            for set in self.cluster.sets() {
+                ask_all(set, 0, |reach| reach.peer.control(reach.volume, control.clone())).await;
+            }
+        }
+    }
+}
+
+fn data_floor(reply: Reply<Guarantees>) -> Reply<Timestamp> {
+    let Reply { volume, from, order, result } = reply;
+    Reply { volume, from, order, result: result.map(|guarantees| guarantees.data_floor) }
+}
+
+fn tombstone() -> Proposal {
+    Proposal { state: State::Tombstone, inline: Inline::Nothing, carried: Vec::new(), heal: None }
+}
+
+/// Whether some volume holds an older row than the tombstone at `ballot`, and none a newer one.
+fn is_behind(votes: &[Reply<Vote>], ballot: Ballot) -> bool {
+    let ballots = || {
+        let held = votes.iter().filter_map(|reply| reply.result.as_ref().ok()?.row.as_ref());
+        held.map(|row| row.head.ballot)
+    };
+    ballots().any(|held| held < ballot) && ballots().all(|held| held <= ballot)
+}
+
+/// Volumes by id, for tests of other modules.
+#[cfg(test)]
+pub(super) fn volume(n: u8) -> VolumeId {
+    VolumeId([n; 16])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sherd_core::id::{Incarnation, ProposerId};
+    use sherd_core::register::{Answerer, Row, RowHead};
+
+    fn vote(n: u8, time: Option<u64>) -> Reply<Vote> {
+        let ballot = |time| Ballot { time: Timestamp::from_ms(time), proposer: ProposerId(1) };
+        let from =
+            Answerer { incarnation: Incarnation(1), votes: true, peers: [].into(), durable: Sequence(0) };
+        let row = time.map(|time| Row {
+            head: RowHead { ballot: ballot(time), digest: [0; 32], committed: true },
+            value: None,
+        });
+        let result = Ok(Vote { row, floor: Ballot::ZERO });
+        Reply { volume: volume(n), from, order: Order::default(), result }
+    }
+
+    #[test]
+    fn a_tombstone_is_renewed_only_where_an_older_row_stands() {
+        let ballot = Ballot { time: Timestamp::from_ms(5), proposer: ProposerId(1) };
+        assert!(is_behind(&[vote(1, Some(5)), vote(2, Some(3))], ballot));
+        assert!(!is_behind(&[vote(1, Some(5)), vote(2, None)], ballot), "nothing is not behind");
+        assert!(!is_behind(&[vote(1, Some(9)), vote(2, Some(3))], ballot), "a newer write goes on by itself");
+    }
+}

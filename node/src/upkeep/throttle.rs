@@ -1,0 +1,80 @@
+//! What background work may cost: bytes per second, and whether it may run at all.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// Work is never credited for a longer silence than this.
+const CREDIT: Duration = Duration::from_millis(100);
+
+/// A budget of bytes per second, shared by all that take from it.
+#[derive(Debug)]
+pub(crate) struct Throttle {
+    bytes_per_second: u64,
+    /// When the bytes handed out so far are paid for.
+    paid_until: Mutex<Instant>,
+    paused: watch::Sender<bool>,
+}
+
+impl Throttle {
+    /// A budget; 0 is no limit.
+    pub(crate) fn new(bytes_per_second: u64) -> Self {
+        Self { bytes_per_second, paid_until: Mutex::new(Instant::now()), paused: watch::Sender::new(false) }
+    }
+
+    /// Stops or resumes everything that takes from the budget.
+    pub(crate) fn pause(&self, paused: bool) {
+        self.paused.send_replace(paused);
+    }
+
+    /// Whether it is stopped.
+    pub(crate) fn is_paused(&self) -> bool {
+        *self.paused.borrow()
+    }
+
+    /// Waits until `bytes` may be moved.
+    pub(crate) async fn take(&self, bytes: u64) {
+        let mut paused = self.paused.subscribe();
+        // The sender lives as long as this budget.
+        drop(paused.wait_for(|paused| !paused).await);
+        if self.bytes_per_second == 0 {
+            return;
+        }
+        let cost = Duration::from_micros(bytes.saturating_mul(1_000_000) / self.bytes_per_second);
+        let begin = {
+            let mut paid_until = self.paid_until.lock();
+            let begin =
+                Instant::now().checked_sub(CREDIT).map_or(*paid_until, |least| least.max(*paid_until));
+            *paid_until = begin + cost;
+            begin
+        };
+        tokio::time::sleep_until(begin).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_moved_is_paid_for_before_more_is() {
+        let throttle = Throttle::new(1000);
+        let begin = Instant::now();
+        throttle.take(5_000).await;
+        assert!(begin.elapsed() < Duration::from_millis(1));
+        throttle.take(1).await;
+        assert!(begin.elapsed() >= Duration::from_millis(4_900));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_holds_everything_until_it_ends() {
+        let throttle = std::sync::Arc::new(Throttle::new(0));
+        throttle.pause(true);
+        let held = tokio::time::timeout(Duration::from_secs(3600), throttle.take(1)).await;
+        assert!(held.is_err());
+        throttle.pause(false);
+        throttle.take(1).await;
+    }
+}

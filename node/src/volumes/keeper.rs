@@ -1,0 +1,267 @@
+//! The keeper of one volume: opens it, looks after it, takes it offline, opens it again.
+//!
+//! ```text
+//!            open                      gone, failed, stuck
+//! shut ----------------> serving ----------------------------> shut
+//!   ^  directory back       |   the log thread is told to end     |
+//!   +-----------------------+-------------------------------------+
+//! ```
+//! It runs on a thread of its own, because everything it does may block on a dead disk. An empty
+//! directory is never formatted by itself: it waits until somebody who asked the set orders it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use tokio::sync::oneshot;
+
+use sherd_core::id::Incarnation;
+use sherd_core::limits::VOLUME_QUEUE_MAX;
+use sherd_volume::error::OpenError;
+use sherd_volume::identity::{Expected, Phase};
+use sherd_volume::open::{NewVolume, Setup};
+use sherd_volume::volume::Volume;
+
+use super::compaction::Compaction;
+use super::local::{AdoptError, LocalVolume, Serving};
+use super::log_thread::{Command, LogThread, Seen};
+use super::{VolumeState, VolumesConfig};
+use crate::formation::directory::{Directory, look_at};
+use crate::formation::make_volume;
+use crate::workers::Workers;
+
+/// Threads for blocking reads, and for shard files.
+const WORKERS: usize = 2;
+/// Reads that may wait for a thread.
+const READ_QUEUE_MAX: usize = 1024;
+/// Shard file operations that may wait for a thread.
+const WRITE_QUEUE_MAX: usize = 512;
+/// A minute, over which rot is counted.
+const MINUTE_US: u64 = 60_000_000;
+
+/// What a keeper is told.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// Look at the directory now.
+    Look,
+    /// Why the vacant directory is not adopted.
+    Explain(String),
+    /// Make a volume in the empty directory.
+    Adopt { incarnation: Incarnation, done: oneshot::Sender<Result<(), AdoptError>> },
+    /// Close in order and end.
+    Close(oneshot::Sender<Result<(), String>>),
+}
+
+/// The keeper.
+pub(super) struct Keeper {
+    volume: Arc<LocalVolume>,
+    config: VolumesConfig,
+    /// For the log thread, which says when it ended.
+    orders: Sender<Order>,
+    taken: Receiver<Order>,
+    serving: Option<Arc<Serving>>,
+    vacancy: String,
+    /// Rot counted at the beginning of the current minute.
+    rot: (u64, u32),
+}
+
+impl Keeper {
+    pub(super) fn start(
+        volume: Arc<LocalVolume>,
+        config: VolumesConfig,
+        orders: Sender<Order>,
+        taken: Receiver<Order>,
+    ) -> std::io::Result<()> {
+        let vacancy = "its set was not asked yet".to_owned();
+        let mut keeper = Self { volume, config, orders, taken, serving: None, vacancy, rot: (0, 0) };
+        // The thread ends with the order to close; one that hangs in a dead disk is left behind.
+        std::thread::Builder::new().name("volume-keeper".to_owned()).spawn(move || keeper.run()).map(drop)
+    }
+
+    fn run(&mut self) {
+        loop {
+            match &self.serving {
+                Some(serving) => self.check(&Arc::clone(serving)),
+                None => self.look(),
+            }
+            match self.taken.recv_timeout(self.config.pace.look_every) {
+                Ok(Order::Look) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Order::Explain(why)) => self.vacancy = why,
+                Ok(Order::Adopt { incarnation, done }) => drop(done.send(self.adopt(incarnation))),
+                Ok(Order::Close(done)) => {
+                    let result = self.close();
+                    drop(done.send(result));
+                    return;
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Looks whether there is something to open.
+    fn look(&mut self) {
+        let shown = match look_at(&*self.config.disk, self.volume.path()) {
+            Ok(Directory::Volume) => return self.open(),
+            Ok(Directory::Vacant) => VolumeState::Vacant { reason: self.vacancy.clone() },
+            Ok(Directory::Missing) => offline("the directory is missing"),
+            Ok(Directory::Strange { name }) => {
+                offline(&format!("the directory holds {name} and no volume.json: it is left alone"))
+            }
+            Err(error) => offline(&format!("the directory cannot be read: {error}")),
+        };
+        self.volume.show(shown, None);
+    }
+
+    fn setup(&self) -> Setup {
+        let VolumesConfig { disk, clock, buffers, index, options, cluster, .. } = &self.config;
+        Setup {
+            disk: Arc::clone(disk),
+            path: self.volume.path().to_owned(),
+            clock: Arc::clone(clock),
+            index: index(self.volume.path()),
+            buffers: buffers.clone(),
+            expected: Expected { cluster: Some(*cluster), volume: Some(self.volume.id()) },
+            options: *options,
+        }
+    }
+
+    fn open(&mut self) {
+        if !matches!(self.volume.state(), VolumeState::Offline { .. } | VolumeState::Failed { .. }) {
+            self.volume.show(VolumeState::Opening, None);
+        }
+        match sherd_volume::open::open(self.setup()) {
+            Ok((volume, report)) => {
+                tracing::info!(volume = %self.volume.id(), ?report, "volume opened");
+                if let Err(error) = self.serve(volume) {
+                    self.volume.show(offline(&format!("no thread for it: {error}")), None);
+                }
+            }
+            Err(OpenError::Failed { reason, .. }) => self.volume.show(VolumeState::Failed { reason }, None),
+            Err(error) => self.volume.show(offline(&error.to_string()), None),
+        }
+    }
+
+    /// Starts the threads of an open volume and opens the door.
+    fn serve(&mut self, volume: Volume) -> std::io::Result<()> {
+        let clock = Arc::clone(&self.config.clock);
+        let (queue, commands) = crossbeam_channel::bounded(VOLUME_QUEUE_MAX);
+        let seen = Arc::new(Seen::default());
+        let reader = volume.reader();
+        let serving = Arc::new(Serving {
+            reader,
+            reads: Workers::start("volume-read", WORKERS, READ_QUEUE_MAX)?,
+            writes: Workers::start("volume-write", WORKERS, WRITE_QUEUE_MAX)?,
+            queue,
+            seen: Arc::clone(&seen),
+            corrupt_count: AtomicU32::new(0),
+        });
+        let orders = self.orders.clone();
+        let thread = LogThread {
+            volume,
+            queue: commands,
+            compaction: Compaction::new(self.config.pace.compaction_bytes_per_second, clock.monotonic_us()),
+            clock,
+            maintenance: Workers::start("volume-upkeep", 1, 1)?,
+            seen,
+            notify: Box::new(move || drop(orders.try_send(Order::Look))),
+        };
+        std::thread::Builder::new().name("volume-log".to_owned()).spawn(move || thread.run())?;
+        self.rot = (self.config.clock.monotonic_us(), 0);
+        self.serving = Some(Arc::clone(&serving));
+        self.check(&serving);
+        Ok(())
+    }
+
+    /// Looks whether an open volume still is what it was.
+    fn check(&mut self, serving: &Arc<Serving>) {
+        if let Some(reason) = serving.seen.ended.lock().clone() {
+            return self.shut(serving, &reason);
+        }
+        if let Err(error) = serving.reader.check_directory() {
+            return self.shut(serving, &error.to_string());
+        }
+        let status = serving.reader.status();
+        let state = match status.state {
+            sherd_volume::upkeep::State::Failed { reason } => return self.shut(serving, &reason),
+            sherd_volume::upkeep::State::Recovering { .. } => VolumeState::Recovering,
+            sherd_volume::upkeep::State::Serving => VolumeState::Online,
+        };
+        let now_us = self.config.clock.monotonic_us();
+        let since_us = serving.seen.step_since_us.load(Ordering::Acquire);
+        let busy = Duration::from_micros(if since_us == 0 { 0 } else { now_us.saturating_sub(since_us) });
+        if busy >= self.config.pace.stuck_after {
+            let reason =
+                format!("one log write takes more than {} s", self.config.pace.stuck_after.as_secs());
+            return self.volume.show(VolumeState::Offline { reason }, None);
+        }
+        let suspicion = self.suspicion(serving, busy, now_us);
+        let state = match (state, suspicion) {
+            (VolumeState::Online, Some(reason)) => VolumeState::Suspect { reason },
+            (state, _) => state,
+        };
+        self.volume.show(state, Some(Arc::clone(serving)));
+    }
+
+    /// What is wrong with a volume that still serves.
+    fn suspicion(&mut self, serving: &Serving, busy: Duration, now_us: u64) -> Option<String> {
+        let corrupt = serving.corrupt_count.load(Ordering::Relaxed);
+        if now_us.saturating_sub(self.rot.0) >= MINUTE_US {
+            self.rot = (now_us, corrupt);
+        }
+        if corrupt.saturating_sub(self.rot.1) >= self.config.pace.corrupt_per_minute_max {
+            return Some("many rotten records or shards".to_owned());
+        }
+        (busy >= self.config.pace.suspect_after)
+            .then(|| format!("a log write takes more than {} s", self.config.pace.suspect_after.as_secs()))
+    }
+
+    /// Shuts the door and lets the threads end. What was queued is dropped, which its callers see.
+    fn shut(&mut self, serving: &Serving, reason: &str) {
+        drop(serving.queue.try_send(Command::Abandon));
+        self.serving = None;
+        self.volume.show(offline(reason), None);
+    }
+
+    fn adopt(&mut self, incarnation: Incarnation) -> Result<(), AdoptError> {
+        let failed = |error: &dyn std::fmt::Display| AdoptError::Failed { reason: error.to_string() };
+        match look_at(&*self.config.disk, self.volume.path()) {
+            Ok(Directory::Vacant) if self.serving.is_none() => {}
+            Ok(_) => return Err(AdoptError::NotVacant { state: self.volume.state().name() }),
+            Err(error) => return Err(failed(&error)),
+        }
+        let new = NewVolume {
+            cluster: self.config.cluster,
+            volume: self.volume.id(),
+            incarnation,
+            phase: Phase::Formed,
+            lost: Some("its directory was empty".to_owned()),
+        };
+        make_volume(&self.config.disk, self.volume.path(), new, &self.config.topology)
+            .map_err(|error| failed(&error))?;
+        self.open();
+        match self.volume.state() {
+            state if state.is_reachable() => Ok(()),
+            state => Err(failed(&state.reason().unwrap_or("it did not open"))),
+        }
+    }
+
+    fn close(&mut self) -> Result<(), String> {
+        self.volume.show(VolumeState::Closed, None);
+        let Some(serving) = self.serving.take() else { return Ok(()) };
+        let (done, wait) = oneshot::channel();
+        // The queue may be full: this waits for the log thread, which is what closing means.
+        if serving.queue.send(Command::Close(done)).is_err() {
+            return Err("its log thread ended before".to_owned());
+        }
+        drop(serving);
+        match wait.blocking_recv() {
+            Ok(result) => result.map_err(|error| error.to_string()),
+            Err(_) => Err("its log thread ended".to_owned()),
+        }
+    }
+}
+
+fn offline(reason: &str) -> VolumeState {
+    VolumeState::Offline { reason: reason.to_owned() }
+}

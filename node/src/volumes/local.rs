@@ -1,0 +1,259 @@
+//! One local volume as the rest of the node sees it: a door that is open or shut.
+//!
+//! The door is a read lock held for the length of a clone; nothing behind it blocks a caller. While
+//! it is shut every call is answered at once.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crossbeam_channel::{Sender, TrySendError};
+use parking_lot::RwLock;
+use tokio::sync::{oneshot, watch};
+
+use sherd_core::id::{Incarnation, VolumeId};
+use sherd_volume::reader::Reader;
+use sherd_volume::request::Op;
+
+use super::keeper::{Keeper, Order};
+use super::log_thread::{Command, Seen};
+use super::{VolumeState, VolumeStatus, VolumesConfig};
+use crate::peer;
+use crate::workers::Workers;
+
+/// A volume of this node.
+#[derive(Debug)]
+pub struct LocalVolume {
+    id: VolumeId,
+    path: PathBuf,
+    door: RwLock<Door>,
+    orders: Sender<Order>,
+    changed: Arc<watch::Sender<u64>>,
+    opened_count: AtomicU32,
+}
+
+/// What stands in the door.
+#[derive(Debug)]
+struct Door {
+    state: VolumeState,
+    /// Present exactly while calls reach the volume.
+    serving: Option<Arc<Serving>>,
+}
+
+/// An open volume.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    /// Reads that need no order.
+    pub(crate) reader: Arc<Reader>,
+    /// Blocking reads.
+    pub(crate) reads: Workers,
+    /// Shard files.
+    pub(crate) writes: Workers,
+    pub(super) queue: Sender<Command>,
+    pub(super) seen: Arc<Seen>,
+    pub(super) corrupt_count: AtomicU32,
+}
+
+impl Serving {
+    /// Queues an operation for the log thread.
+    ///
+    /// # Errors
+    /// [`peer::Error::Busy`] when too many wait, [`peer::Error::Unreachable`] when the thread ended.
+    pub(crate) fn submit(&self, op: Op) -> Result<(), peer::Error> {
+        self.command(Command::Op(op))
+    }
+
+    fn command(&self, command: Command) -> Result<(), peer::Error> {
+        self.queue.try_send(command).map_err(|error| match error {
+            TrySendError::Full(_) => peer::Error::Busy,
+            TrySendError::Disconnected(_) => unreachable_because("the volume is closing"),
+        })
+    }
+
+    /// Counts what a call found rotten.
+    pub(crate) fn note(&self, error: &peer::Error) {
+        if matches!(error, peer::Error::Corrupt { .. }) {
+            self.corrupt_count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// An empty directory was not adopted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AdoptError {
+    /// The directory is not an empty one that waits to be adopted.
+    #[error("the volume is {state}, not vacant")]
+    NotVacant {
+        /// What it is.
+        state: &'static str,
+    },
+    /// The volume could not be made.
+    #[error("{reason}")]
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl LocalVolume {
+    pub(super) fn start(
+        id: VolumeId,
+        path: PathBuf,
+        config: &VolumesConfig,
+        changed: Arc<watch::Sender<u64>>,
+    ) -> std::io::Result<Arc<Self>> {
+        let (orders, taken) = crossbeam_channel::bounded(64);
+        let door = RwLock::new(Door { state: VolumeState::Opening, serving: None });
+        let volume = Arc::new(Self {
+            id,
+            path,
+            door,
+            orders: orders.clone(),
+            changed,
+            opened_count: AtomicU32::new(0),
+        });
+        Keeper::start(Arc::clone(&volume), config.clone(), orders, taken)?;
+        Ok(volume)
+    }
+
+    /// Its id.
+    pub const fn id(&self) -> VolumeId {
+        self.id
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it is doing.
+    pub fn state(&self) -> VolumeState {
+        self.door.read().state.clone()
+    }
+
+    /// A moment of it.
+    pub fn status(&self) -> VolumeStatus {
+        let (state, serving) = {
+            let door = self.door.read();
+            (door.state.clone(), door.serving.clone())
+        };
+        VolumeStatus {
+            id: self.id,
+            path: self.path.clone(),
+            state,
+            queue_len: serving.as_ref().map_or(0, |serving| serving.queue.len()),
+            corrupt_count: serving
+                .as_ref()
+                .map_or(0, |serving| serving.corrupt_count.load(Ordering::Relaxed)),
+            open: serving.map(|serving| serving.reader.status()),
+            opened_count: self.opened_count.load(Ordering::Relaxed),
+        }
+    }
+
+    /// How often it was opened since the process started.
+    pub(crate) fn opened_count(&self) -> u32 {
+        self.opened_count.load(Ordering::Relaxed)
+    }
+
+    /// The open volume.
+    ///
+    /// # Errors
+    /// [`peer::Error::Unreachable`] while it is not open, with the reason.
+    pub(crate) fn serving(&self) -> Result<Arc<Serving>, peer::Error> {
+        let door = self.door.read();
+        match &door.serving {
+            Some(serving) => Ok(Arc::clone(serving)),
+            None => Err(unreachable_because(&format!(
+                "volume {} is {}{}",
+                self.id,
+                door.state.name(),
+                door.state.reason().map(|reason| format!(": {reason}")).unwrap_or_default(),
+            ))),
+        }
+    }
+
+    /// Opens or shuts the door, and tells who watches.
+    pub(super) fn show(&self, state: VolumeState, serving: Option<Arc<Serving>>) {
+        {
+            let mut door = self.door.write();
+            if door.state == state && door.serving.is_some() == serving.is_some() {
+                return;
+            }
+            if door.serving.is_none() && serving.is_some() {
+                self.opened_count.fetch_add(1, Ordering::Relaxed);
+            }
+            match &state {
+                VolumeState::Failed { reason } => {
+                    tracing::error!(volume = %self.id, path = %self.path.display(), reason, "volume failed");
+                }
+                VolumeState::Offline { reason }
+                | VolumeState::Vacant { reason }
+                | VolumeState::Suspect { reason } => {
+                    tracing::warn!(volume = %self.id, path = %self.path.display(), state = state.name(), reason, "volume degraded");
+                }
+                VolumeState::Opening
+                | VolumeState::Online
+                | VolumeState::Recovering
+                | VolumeState::Closed => {
+                    tracing::info!(volume = %self.id, path = %self.path.display(), state = state.name(), "volume state");
+                }
+            }
+            *door = Door { state, serving };
+        }
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// Looks at the directory now instead of at the next second.
+    pub fn look(&self) {
+        drop(self.orders.try_send(Order::Look));
+    }
+
+    /// Says why a vacant directory is not adopted; nothing happens in any other state.
+    pub(crate) fn explain_vacancy(&self, why: &str) {
+        let vacant = matches!(self.door.read().state, VolumeState::Vacant { .. });
+        if vacant {
+            drop(self.orders.try_send(Order::Explain(why.to_owned())));
+        }
+    }
+
+    /// Makes a volume in the empty directory, recovering, in a life that its set's voters never
+    /// heard of. The caller has made sure that the set can rebuild it.
+    ///
+    /// # Errors
+    /// [`AdoptError`].
+    pub async fn adopt(&self, incarnation: Incarnation) -> Result<(), AdoptError> {
+        let (done, wait) = oneshot::channel();
+        let order = Order::Adopt { incarnation, done };
+        let busy = || AdoptError::Failed { reason: "the volume's keeper does not answer".to_owned() };
+        self.orders.try_send(order).map_err(|_| busy())?;
+        wait.await.map_err(|_| busy())?
+    }
+
+    /// Begins a higher life of a volume that is recovering.
+    ///
+    /// # Errors
+    /// As [`peer::Error`].
+    pub(crate) async fn begin_life(&self, incarnation: Incarnation) -> peer::Result<()> {
+        let (done, wait) = oneshot::channel();
+        self.serving()?.command(Command::BeginLife(incarnation, done))?;
+        wait.await.map_err(|_| unreachable_because("the volume went away"))?.map_err(Into::into)
+    }
+
+    /// Closes in order; calls are refused from here on.
+    pub(super) async fn close(&self) -> Result<(), String> {
+        let (done, wait) = oneshot::channel();
+        let orders = self.orders.clone();
+        if let Err(error) = orders.try_send(Order::Close(done)) {
+            return match error {
+                TrySendError::Disconnected(_) => Ok(()),
+                TrySendError::Full(_) => Err("the volume's keeper does not answer".to_owned()),
+            };
+        }
+        wait.await.map_err(|_| "the volume's keeper ended".to_owned())?
+    }
+}
+
+/// The error of a volume that cannot be asked.
+pub(crate) fn unreachable_because(reason: &str) -> peer::Error {
+    peer::Error::Unreachable { reason: reason.to_owned() }
+}

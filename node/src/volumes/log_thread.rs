@@ -1,0 +1,205 @@
+//! The thread that owns a volume's log: takes what is queued, makes one step, and waits.
+//!
+//! A panic on it fails this volume and no other. When it ends, everything queued is dropped, which
+//! its callers see as a volume that went away.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use sherd_core::env::Clock;
+use sherd_core::id::Incarnation;
+use sherd_volume::request::Op;
+use sherd_volume::volume::{Step, Volume};
+
+use super::compaction::{Compaction, STEP_BYTES};
+use crate::workers::Workers;
+
+/// Operations taken from the queue before one step: a batch is also bounded by its bytes.
+const TAKE_MAX: usize = 1024;
+/// The longest wait without anything to do.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// What the log thread is asked.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// An operation on the log.
+    Op(Op),
+    /// A recovering volume begins a higher life.
+    BeginLife(Incarnation, oneshot::Sender<Result<(), sherd_volume::error::Error>>),
+    /// Sync, flush, and end.
+    Close(oneshot::Sender<Result<(), sherd_volume::error::Error>>),
+    /// End without a word to the disk: the directory is gone.
+    Abandon,
+}
+
+/// What others see of the thread.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Monotonic microseconds at which the step under way began; 0 between steps.
+    pub(super) step_since_us: AtomicU64,
+    /// Why the thread ended.
+    pub(super) ended: Mutex<Option<String>>,
+}
+
+/// The thread's own things.
+pub(super) struct LogThread {
+    pub(super) volume: Volume,
+    pub(super) queue: Receiver<Command>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) maintenance: Workers,
+    pub(super) compaction: Compaction,
+    pub(super) seen: Arc<Seen>,
+    /// Tells the keeper that the thread ended.
+    pub(super) notify: Box<dyn Fn() + Send>,
+}
+
+/// What to do after taking from the queue.
+enum Taken {
+    Nothing,
+    Ops,
+    Close(oneshot::Sender<Result<(), sherd_volume::error::Error>>),
+    Abandon,
+}
+
+impl LogThread {
+    /// The thread's whole life.
+    pub(super) fn run(mut self) {
+        let end = catch_unwind(AssertUnwindSafe(|| self.serve()));
+        self.seen.step_since_us.store(0, Ordering::Release);
+        match end {
+            Ok(Some(done)) => self.close(done),
+            Ok(None) => self.end("closed"),
+            Err(_) => {
+                // The volume may be in any state: what it can still do is remember that it failed.
+                drop(catch_unwind(AssertUnwindSafe(|| self.volume.fail("its log thread panicked"))));
+                self.end("its log thread panicked");
+            }
+        }
+    }
+
+    fn close(self, done: oneshot::Sender<Result<(), sherd_volume::error::Error>>) {
+        let Self { volume, queue, maintenance, seen, notify, .. } = self;
+        drop(maintenance);
+        drop(queue);
+        let result = catch_unwind(AssertUnwindSafe(|| volume.close())).unwrap_or_else(|_| {
+            Err(sherd_volume::error::Error::Failed { reason: "closing panicked".to_owned() })
+        });
+        *seen.ended.lock() = Some("closed".to_owned());
+        drop(done.send(result));
+        notify();
+    }
+
+    fn end(self, reason: &str) {
+        let Self { volume, queue, seen, notify, .. } = self;
+        // The lock of the directory must be free before the keeper opens it again.
+        drop(catch_unwind(AssertUnwindSafe(|| drop(volume))));
+        *seen.ended.lock() = Some(reason.to_owned());
+        drop(queue);
+        notify();
+    }
+
+    /// Serves until told to end; `Some` when it is to close in order.
+    fn serve(&mut self) -> Option<oneshot::Sender<Result<(), sherd_volume::error::Error>>> {
+        let mut step = self.step();
+        loop {
+            let taken = self.take();
+            step = match taken {
+                Taken::Close(done) => {
+                    while step.more {
+                        step = self.step();
+                    }
+                    return Some(done);
+                }
+                Taken::Abandon => return None,
+                Taken::Ops => self.step(),
+                Taken::Nothing if step.more => self.step(),
+                Taken::Nothing => match self.wait(&step) {
+                    Taken::Close(done) => return Some(done),
+                    Taken::Abandon => return None,
+                    Taken::Ops | Taken::Nothing => self.step(),
+                },
+            };
+            self.compact();
+        }
+    }
+
+    fn step(&mut self) -> Step {
+        self.seen.step_since_us.store(self.clock.monotonic_us().max(1), Ordering::Release);
+        let step = self.volume.step();
+        self.seen.step_since_us.store(0, Ordering::Release);
+        if step.upkeep {
+            let reader = self.volume.reader();
+            // One at a time: when it is still busy with the last, the next step asks again.
+            drop(self.maintenance.run(move || {
+                if let Err(error) = reader.upkeep() {
+                    tracing::warn!(%error, "index upkeep failed");
+                }
+            }));
+        }
+        step
+    }
+
+    fn take(&mut self) -> Taken {
+        let mut taken = Taken::Nothing;
+        for _ in 0..TAKE_MAX {
+            match self.queue.try_recv() {
+                Ok(command) => match self.submit(command) {
+                    Taken::Nothing => {}
+                    Taken::Ops => taken = Taken::Ops,
+                    end => return end,
+                },
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return Taken::Abandon,
+            }
+        }
+        taken
+    }
+
+    fn submit(&mut self, command: Command) -> Taken {
+        match command {
+            Command::Op(op) => {
+                self.volume.submit(op);
+                Taken::Ops
+            }
+            Command::BeginLife(incarnation, done) => {
+                drop(done.send(self.volume.begin_life(incarnation)));
+                Taken::Nothing
+            }
+            Command::Close(done) => {
+                // What was queued before is written first.
+                while self.step().more {}
+                Taken::Close(done)
+            }
+            Command::Abandon => Taken::Abandon,
+        }
+    }
+
+    /// Sleeps until there is something to do.
+    fn wait(&mut self, step: &Step) -> Taken {
+        let now_us = self.clock.monotonic_us();
+        let wake_us = step.wake_at_us.unwrap_or(u64::MAX).min(self.compaction.next_us());
+        let wait = Duration::from_micros(wake_us.saturating_sub(now_us)).min(WAIT_MAX);
+        match self.queue.recv_timeout(wait) {
+            Ok(command) => self.submit(command),
+            Err(RecvTimeoutError::Timeout) => Taken::Nothing,
+            Err(RecvTimeoutError::Disconnected) => Taken::Abandon,
+        }
+    }
+
+    fn compact(&mut self) {
+        if self.clock.monotonic_us() < self.compaction.next_us() {
+            return;
+        }
+        let result = self.volume.compact_step(STEP_BYTES);
+        if let Err(error) = &result {
+            tracing::warn!(%error, "log compaction failed");
+        }
+        self.compaction.stepped(&result, self.clock.monotonic_us());
+    }
+}

@@ -1,0 +1,178 @@
+//! The local volumes: each with its own threads and its own bounded queues, so that one volume's
+//! fault is never another's.
+//!
+//! ```text
+//! keeper       opens, looks after the directory each second, takes offline, opens again
+//! log          owns the Volume: drains the queue, one step after the other
+//! read, write  two threads each: blocking reads, shard files
+//! maintenance  index flushes and merges
+//! ```
+//!
+//! A volume that is not there answers `Unreachable` at once. Who waits for a volume to come back
+//! watches [`Volumes::changes`].
+
+mod compaction;
+mod keeper;
+mod local;
+mod log_thread;
+mod status;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use sherd_core::env::Clock;
+use sherd_core::id::{ClusterId, VolumeId};
+use sherd_core::topology::Topology;
+use sherd_volume::buffer::BufferPool;
+use sherd_volume::disk::Disk;
+use sherd_volume::open::IndexSource;
+use sherd_volume::options::Options;
+
+pub use local::{AdoptError, LocalVolume};
+pub use status::{VolumeState, VolumeStatus};
+
+pub(crate) use local::{Serving, unreachable_because};
+
+/// Makes the index source of a volume's directory.
+pub type IndexFactory = Arc<dyn Fn(&Path) -> Box<dyn IndexSource> + Send + Sync>;
+
+/// What the local volumes are built from.
+#[derive(Clone)]
+pub struct VolumesConfig {
+    /// Where the directories are.
+    pub disk: Arc<dyn Disk>,
+    /// The process's clock.
+    pub clock: Arc<dyn Clock>,
+    /// The process's buffers.
+    pub buffers: BufferPool,
+    /// Opens indexes.
+    pub index: IndexFactory,
+    /// How volumes are opened.
+    pub options: Options,
+    /// The cluster they belong to.
+    pub cluster: ClusterId,
+    /// The topology that an adopted volume takes into its `volume.json`.
+    pub topology: Arc<Topology>,
+    /// The volumes of this node and their directories.
+    pub volumes: Vec<(VolumeId, PathBuf)>,
+    /// How often a directory is looked at, and when a volume counts as stuck.
+    pub pace: Pace,
+}
+
+impl std::fmt::Debug for VolumesConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("VolumesConfig").field("volumes", &self.volumes).finish_non_exhaustive()
+    }
+}
+
+/// How often keepers look, and when they lose patience.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// Between two looks at a directory.
+    pub look_every: Duration,
+    /// A log step that takes this long makes the volume suspect.
+    pub suspect_after: Duration,
+    /// A log step that takes this long takes the volume offline until it ends.
+    pub stuck_after: Duration,
+    /// Rotten records and shards within a minute that make the volume suspect.
+    pub corrupt_per_minute_max: u32,
+    /// Bytes per second that compaction may read and write on one volume.
+    pub compaction_bytes_per_second: u64,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            look_every: Duration::from_secs(1),
+            suspect_after: Duration::from_secs(5),
+            stuck_after: Duration::from_secs(30),
+            corrupt_per_minute_max: 16,
+            compaction_bytes_per_second: 32 << 20,
+        }
+    }
+}
+
+/// The volumes of this node. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Volumes {
+    volumes: Arc<[Arc<LocalVolume>]>,
+    changes: watch::Receiver<u64>,
+    disk: Arc<dyn Disk>,
+}
+
+impl Volumes {
+    /// Starts a keeper for every volume, which opens it. Returns at once: a volume that is still
+    /// opening, or missing, is an offline volume.
+    ///
+    /// # Errors
+    /// As the system says, when a thread cannot be started.
+    pub fn start(config: &VolumesConfig) -> std::io::Result<Self> {
+        let (changed, changes) = watch::channel(0);
+        let changed = Arc::new(changed);
+        let volumes = config
+            .volumes
+            .iter()
+            .map(|(id, path)| LocalVolume::start(*id, path.clone(), config, Arc::clone(&changed)))
+            .collect::<std::io::Result<Vec<_>>>()?;
+        Ok(Self { volumes: volumes.into(), changes, disk: Arc::clone(&config.disk) })
+    }
+
+    /// All of them, in the order of the configuration.
+    pub fn all(&self) -> &[Arc<LocalVolume>] {
+        &self.volumes
+    }
+
+    /// One of them.
+    pub fn get(&self, id: VolumeId) -> Option<&Arc<LocalVolume>> {
+        self.volumes.iter().find(|volume| volume.id() == id)
+    }
+
+    /// The disk that they are on.
+    pub(crate) fn disk(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.disk)
+    }
+
+    /// Counts every change of any volume's state.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.clone()
+    }
+
+    /// What every volume is doing, for metrics and health.
+    pub fn status(&self) -> Vec<VolumeStatus> {
+        self.volumes.iter().map(|volume| volume.status()).collect()
+    }
+
+    /// Waits until no volume is opening any more, at most until `deadline` has passed.
+    pub async fn settled(&self, deadline: Duration) -> bool {
+        let mut changes = self.changes();
+        let opened = async {
+            loop {
+                changes.borrow_and_update();
+                if self.volumes.iter().all(|volume| volume.state() != VolumeState::Opening) {
+                    return true;
+                }
+                if changes.changed().await.is_err() {
+                    return false;
+                }
+            }
+        };
+        tokio::time::timeout(deadline, opened).await.unwrap_or(false)
+    }
+
+    /// Closes every volume: what is queued is written, the log synced, the index flushed. Whoever
+    /// takes longer than `deadline` is left behind; the next start replays its log. Gives the
+    /// volumes that did not close cleanly, with the reason.
+    pub async fn close(&self, deadline: Duration) -> Vec<(VolumeId, String)> {
+        let closing = self.volumes.iter().map(|volume| async move {
+            match tokio::time::timeout(deadline, volume.close()).await {
+                Ok(Ok(())) => None,
+                Ok(Err(reason)) => Some((volume.id(), reason)),
+                Err(_) => Some((volume.id(), "did not close in time".to_owned())),
+            }
+        });
+        futures::future::join_all(closing).await.into_iter().flatten().collect()
+    }
+}

@@ -1,0 +1,94 @@
+//! What a local volume is doing: for health, metrics and those who wait for it.
+
+use std::path::PathBuf;
+
+use sherd_core::id::VolumeId;
+
+/// Whether a volume can be asked, and why not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VolumeState {
+    /// It is being opened: its log is replayed, perhaps its index rebuilt.
+    Opening,
+    /// It serves and votes.
+    Online,
+    /// It serves and votes, and something about it is wrong.
+    Suspect {
+        /// What.
+        reason: String,
+    },
+    /// It lost its state: it takes what recovery brings, and does not vote.
+    Recovering,
+    /// Its directory is there and empty: it is adopted when its set can rebuild it.
+    Vacant {
+        /// Why it was not adopted yet.
+        reason: String,
+    },
+    /// It cannot be asked; looked at again each second.
+    Offline {
+        /// Why.
+        reason: String,
+    },
+    /// It failed and stays so until its directory is replaced.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+    /// It was closed.
+    Closed,
+}
+
+impl VolumeState {
+    /// Whether calls reach it.
+    pub const fn is_reachable(&self) -> bool {
+        matches!(self, Self::Online | Self::Suspect { .. } | Self::Recovering)
+    }
+
+    /// Whether it votes.
+    pub const fn votes(&self) -> bool {
+        matches!(self, Self::Online | Self::Suspect { .. })
+    }
+
+    /// One word, as metrics and `/health` show it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Opening => "opening",
+            Self::Online => "online",
+            Self::Suspect { .. } => "suspect",
+            Self::Recovering => "recovering",
+            Self::Vacant { .. } => "vacant",
+            Self::Offline { .. } => "offline",
+            Self::Failed { .. } => "failed",
+            Self::Closed => "closed",
+        }
+    }
+
+    /// Why it is in this state, where there is something to say.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Suspect { reason }
+            | Self::Vacant { reason }
+            | Self::Offline { reason }
+            | Self::Failed { reason } => Some(reason),
+            Self::Opening | Self::Online | Self::Recovering | Self::Closed => None,
+        }
+    }
+}
+
+/// A moment of a volume.
+#[derive(Debug, Clone)]
+pub struct VolumeStatus {
+    /// Which.
+    pub id: VolumeId,
+    /// Its directory.
+    pub path: PathBuf,
+    /// What it is doing.
+    pub state: VolumeState,
+    /// What the open volume says of itself; `None` while it is not open.
+    pub open: Option<sherd_volume::upkeep::Status>,
+    /// Operations that wait for its log thread.
+    pub queue_len: usize,
+    /// Rotten records and shards found since it was opened.
+    pub corrupt_count: u32,
+    /// How often it was opened since the process started.
+    pub opened_count: u32,
+}

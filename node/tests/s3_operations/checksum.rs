@@ -1,0 +1,89 @@
+//! Checksums in header and trailer: verified, stored, returned when asked for.
+
+use aws_sdk_s3::types::{ChecksumAlgorithm, ChecksumMode, ChecksumType};
+
+use super::*;
+
+#[tokio::test]
+async fn every_algorithm_is_verified_stored_and_returned() {
+    let (_node, client) = a_bucket().await;
+    for algorithm in [
+        ChecksumAlgorithm::Crc32,
+        ChecksumAlgorithm::Crc32C,
+        ChecksumAlgorithm::Crc64Nvme,
+        ChecksumAlgorithm::Sha1,
+        ChecksumAlgorithm::Sha256,
+    ] {
+        let body = ByteStream::from_static(b"123456789");
+        let put =
+            client.put_object().bucket(BUCKET).key("k").checksum_algorithm(algorithm.clone()).body(body);
+        put.send().await.unwrap();
+        let object =
+            client.get_object().bucket(BUCKET).key("k").checksum_mode(ChecksumMode::Enabled).send().await;
+        let object = object.unwrap();
+        assert_eq!(object.checksum_type(), Some(&ChecksumType::FullObject), "{algorithm}");
+        let (value, expected) = match algorithm {
+            ChecksumAlgorithm::Crc32 => (object.checksum_crc32(), "y/Q5Jg=="),
+            ChecksumAlgorithm::Crc32C => (object.checksum_crc32_c(), "4waSgw=="),
+            ChecksumAlgorithm::Crc64Nvme => (object.checksum_crc64_nvme(), "rosUhgp5mIg="),
+            ChecksumAlgorithm::Sha1 => (object.checksum_sha1(), "98O8HYCOBHMq32eZZczDTKeuNEE="),
+            _ => (object.checksum_sha256(), "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU="),
+        };
+        assert_eq!(value, Some(expected), "{algorithm}");
+        // The SDK verifies the body against it as it reads.
+        assert_eq!(object.body.collect().await.unwrap().to_vec(), b"123456789");
+    }
+}
+
+#[tokio::test]
+async fn checksums_are_returned_only_when_asked_for() {
+    let (_node, client) = a_bucket().await;
+    let body = ByteStream::from_static(b"123456789");
+    let put = client.put_object().bucket(BUCKET).key("k").checksum_crc32("y/Q5Jg==").body(body).send().await;
+    assert_eq!(put.unwrap().checksum_crc32(), Some("y/Q5Jg=="));
+    let head = client.head_object().bucket(BUCKET).key("k").send().await.unwrap();
+    assert_eq!(head.checksum_crc32(), None);
+    let asked = client.head_object().bucket(BUCKET).key("k").checksum_mode(ChecksumMode::Enabled);
+    assert_eq!(asked.send().await.unwrap().checksum_crc32(), Some("y/Q5Jg=="));
+    let ranged = client.head_object().bucket(BUCKET).key("k").checksum_mode(ChecksumMode::Enabled);
+    let ranged = ranged.range("bytes=0-3").send().await.unwrap();
+    assert_eq!(ranged.checksum_crc32(), None, "a range has no checksum of its own");
+}
+
+#[tokio::test]
+async fn a_checksum_that_differs_stores_nothing() {
+    let (_node, client) = a_bucket().await;
+    let put = |value: &str| {
+        let body = ByteStream::from_static(b"123456789");
+        client.put_object().bucket(BUCKET).key("k").checksum_crc32(value).body(body).send()
+    };
+    let differs = refused(put("AAAAAA==").await);
+    assert_eq!((differs.status, differs.code.as_str()), (400, "BadDigest"));
+    assert!(differs.message.contains("CRC32"), "{}", differs.message);
+    for nonsense in ["AAAA", "?"] {
+        assert_eq!(code(put(nonsense).await), is(400, "InvalidRequest"), "{nonsense}");
+    }
+    assert_eq!(code(client.head_object().bucket(BUCKET).key("k").send().await), is(404, "NotFound"));
+}
+
+#[tokio::test]
+async fn two_checksums_are_too_many() {
+    let (_node, client) = a_bucket().await;
+    let body = ByteStream::from_static(b"123456789");
+    let put = client.put_object().bucket(BUCKET).key("k").checksum_crc32("y/Q5Jg==").body(body);
+    let put = put.customize().mutate_request(|request| {
+        request.headers_mut().insert("x-amz-checksum-crc32c", "4waSgw==");
+    });
+    assert_eq!(code(put.send().await), is(400, "InvalidRequest"));
+}
+
+#[tokio::test]
+async fn listings_name_the_algorithms() {
+    let (_node, client) = a_bucket().await;
+    let body = ByteStream::from_static(b"123456789");
+    client.put_object().bucket(BUCKET).key("k").checksum_crc32("y/Q5Jg==").body(body).send().await.unwrap();
+    let listed = client.list_objects_v2().bucket(BUCKET).send().await.unwrap();
+    let object = listed.contents().first().unwrap();
+    assert_eq!(object.checksum_algorithm(), [ChecksumAlgorithm::Crc32]);
+    assert_eq!(object.checksum_type(), Some(&ChecksumType::FullObject));
+}

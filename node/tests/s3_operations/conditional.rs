@@ -1,0 +1,161 @@
+//! Conditions on reads and writes, and that exactly one of many writers wins.
+
+use aws_sdk_s3::operation::put_object::builders::PutObjectFluentBuilder;
+use aws_sdk_s3::primitives::DateTime;
+
+use super::*;
+
+const WRITERS: usize = 16;
+
+#[tokio::test]
+async fn reads_obey_all_four_conditions() {
+    let (_node, client) = a_bucket().await;
+    let etag = put(&client, "k", "v").await;
+    let head = client.head_object().bucket(BUCKET).key("k").send().await.unwrap();
+    let modified = head.last_modified().unwrap().secs();
+    let (before, after) = (DateTime::from_secs(modified - 60), DateTime::from_secs(modified + 60));
+    let get = || client.get_object().bucket(BUCKET).key("k");
+
+    get().if_match(&etag).send().await.unwrap();
+    get().if_match(etag.trim_matches('"')).send().await.unwrap();
+    get().if_match("*").send().await.unwrap();
+    get().if_match(format!("\"other\", {etag}")).send().await.unwrap();
+    get().if_none_match("\"other\"").send().await.unwrap();
+    get().if_modified_since(before).send().await.unwrap();
+    get().if_unmodified_since(after).send().await.unwrap();
+
+    let failed = refused(get().if_match("\"other\"").send().await);
+    assert_eq!((failed.status, failed.code.as_str()), (412, "PreconditionFailed"));
+    assert!(failed.document().contains("<Condition>If-Match</Condition>"), "{}", failed.document());
+    assert_eq!(code(get().if_unmodified_since(before).send().await), is(412, "PreconditionFailed"));
+    for unmodified in [
+        refused(get().if_none_match(&etag).send().await),
+        refused(get().if_none_match(format!("W/{etag}")).send().await),
+        refused(get().if_none_match("*").send().await),
+        refused(get().if_modified_since(after).send().await),
+    ] {
+        assert_eq!(unmodified.status, 304);
+        assert_eq!(unmodified.header("etag"), Some(etag.as_str()));
+        assert!(unmodified.header("last-modified").is_some());
+        assert!(unmodified.document().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn conditions_on_tags_win_over_dates() {
+    let (_node, client) = a_bucket().await;
+    let etag = put(&client, "k", "v").await;
+    let (past, future) = (DateTime::from_secs(1), DateTime::from_secs(4_000_000_000));
+    let get = || client.get_object().bucket(BUCKET).key("k");
+    get().if_match(&etag).if_unmodified_since(past).send().await.unwrap();
+    get().if_none_match("\"other\"").if_modified_since(future).send().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_date_that_is_none_is_no_condition() {
+    let (_node, client) = a_bucket().await;
+    put(&client, "k", "v").await;
+    let get = client.get_object().bucket(BUCKET).key("k").customize().mutate_request(|request| {
+        request.headers_mut().insert("if-modified-since", "tomorrow");
+        request.headers_mut().insert("if-unmodified-since", "yesterday");
+    });
+    get.send().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_head_obeys_conditions_too() {
+    let (_node, client) = a_bucket().await;
+    let etag = put(&client, "k", "v").await;
+    let head = || client.head_object().bucket(BUCKET).key("k");
+    head().if_match(&etag).send().await.unwrap();
+    assert_eq!(refused(head().if_match("\"x\"").send().await).status, 412);
+    assert_eq!(refused(head().if_none_match(&etag).send().await).status, 304);
+}
+
+#[tokio::test]
+async fn a_put_creates_only_what_is_not_there() {
+    let (_node, client) = a_bucket().await;
+    let put = || client.put_object().bucket(BUCKET).key("k").if_none_match("*");
+    put().send().await.unwrap();
+    assert_eq!(code(put().send().await), is(412, "PreconditionFailed"));
+    client.delete_object().bucket(BUCKET).key("k").send().await.unwrap();
+    put().send().await.unwrap();
+    let other = client.put_object().bucket(BUCKET).key("k").if_none_match("\"etag\"").send().await;
+    assert_eq!(code(other), is(501, "NotImplemented"));
+    let both =
+        client.put_object().bucket(BUCKET).key("k").if_none_match("*").if_match("\"etag\"").send().await;
+    assert_eq!(code(both), is(501, "NotImplemented"));
+}
+
+#[tokio::test]
+async fn a_put_replaces_only_what_it_names() {
+    let (_node, client) = a_bucket().await;
+    let put_if = |etag: &str| client.put_object().bucket(BUCKET).key("k").if_match(etag);
+    assert_eq!(code(put_if("\"none\"").send().await), is(404, "NoSuchKey"));
+    let etag = put(&client, "k", "1").await;
+    assert_eq!(code(put_if("\"none\"").send().await), is(412, "PreconditionFailed"));
+    let body = ByteStream::from_static(b"2");
+    let second = put_if(&etag).body(body).send().await.unwrap();
+    assert_eq!(code(put_if(&etag).send().await), is(412, "PreconditionFailed"));
+    assert_eq!(get(&client, "k").await, b"2");
+    put_if(second.e_tag().unwrap()).send().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_delete_removes_only_what_it_names() {
+    let (_node, client) = a_bucket().await;
+    let etag = put(&client, "k", "1").await;
+    let delete = |etag: &str| client.delete_object().bucket(BUCKET).key("k").if_match(etag).send();
+    assert_eq!(code(delete("\"none\"").await), is(412, "PreconditionFailed"));
+    delete(&etag).await.unwrap();
+    put(&client, "k", "2").await;
+    delete("*").await.unwrap();
+    assert_eq!(code(client.head_object().bucket(BUCKET).key("k").send().await), is(404, "NotFound"));
+}
+
+/// Runs the puts at once and returns the bodies of those that succeeded; all others must have
+/// failed by their condition. No two bodies of all rounds are the same, nor are their entity tags.
+async fn race(round: usize, put: impl Fn() -> PutObjectFluentBuilder) -> Vec<String> {
+    let mut tasks = tokio::task::JoinSet::new();
+    for writer in 0..WRITERS {
+        let body = format!("round {round}, writer {writer}");
+        let put = put().body(ByteStream::from(body.clone().into_bytes()));
+        tasks.spawn(async move { (put.send().await, body) });
+    }
+    let mut winners = Vec::new();
+    while let Some(done) = tasks.join_next().await {
+        let (result, body) = done.expect("a writer does not panic");
+        match result {
+            Ok(_) => winners.push(body),
+            // AWS answers 409 where it found another write in flight.
+            Err(error) => assert!(matches!(refused(Err::<(), _>(error)).status, 409 | 412)),
+        }
+    }
+    winners
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exactly_one_of_many_creates_a_key() {
+    let (_node, client) = a_bucket().await;
+    for round in 0..8 {
+        let key = format!("k{round}");
+        let put = || client.put_object().bucket(BUCKET).key(&key).if_none_match("*");
+        let winners = race(round, put).await;
+        assert_eq!(winners.len(), 1, "{winners:?}");
+        assert_eq!(Some(get(&client, &key).await), winners.into_iter().next().map(String::into_bytes));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exactly_one_of_many_replaces_a_version() {
+    let (_node, client) = a_bucket().await;
+    let mut etag = put(&client, "k", "start").await;
+    for round in 0..8 {
+        let winners = race(round, || client.put_object().bucket(BUCKET).key("k").if_match(&etag)).await;
+        assert_eq!(winners.len(), 1, "{winners:?}");
+        let object = client.get_object().bucket(BUCKET).key("k").send().await.unwrap();
+        object.e_tag().expect("an entity tag").clone_into(&mut etag);
+        let body = object.body.collect().await.unwrap().to_vec();
+        assert_eq!(Some(body), winners.into_iter().next().map(String::into_bytes));
+    }
+}

@@ -1,0 +1,94 @@
+//! DeleteObject and DeleteObjects.
+
+use aws_sdk_s3::operation::delete_objects::DeleteObjectsOutput;
+use aws_sdk_s3::types::{Delete, ObjectIdentifier};
+
+use super::*;
+
+fn listed(key: &str) -> ObjectIdentifier {
+    ObjectIdentifier::builder().key(key).build().expect("it has a key")
+}
+
+fn list(objects: Vec<ObjectIdentifier>) -> Delete {
+    Delete::builder().set_objects(Some(objects)).build().expect("it has objects")
+}
+
+async fn delete(client: &Client, objects: Vec<ObjectIdentifier>) -> DeleteObjectsOutput {
+    client.delete_objects().bucket(BUCKET).delete(list(objects)).send().await.expect("a batch")
+}
+
+fn deleted(output: &DeleteObjectsOutput) -> Vec<&str> {
+    let mut keys: Vec<&str> = output.deleted().iter().filter_map(|object| object.key()).collect();
+    keys.sort_unstable();
+    keys
+}
+
+#[tokio::test]
+async fn a_deleted_object_is_gone_and_deleting_it_again_succeeds() {
+    let (_node, client) = a_bucket().await;
+    put(&client, "k", "v").await;
+    for _ in 0..2 {
+        client.delete_object().bucket(BUCKET).key("k").send().await.unwrap();
+        assert_eq!(code(client.get_object().bucket(BUCKET).key("k").send().await), is(404, "NoSuchKey"));
+    }
+    put(&client, "k", "again").await;
+    client.delete_object().bucket(BUCKET).key("k").version_id("null").send().await.unwrap();
+    assert_eq!(code(client.get_object().bucket(BUCKET).key("k").send().await), is(404, "NoSuchKey"));
+}
+
+#[tokio::test]
+async fn a_batch_deletes_what_is_there_and_what_is_not() {
+    let (_node, client) = a_bucket().await;
+    for key in ["a", "b/c", "ä&<>"] {
+        put(&client, key, "v").await;
+    }
+    let output = delete(&client, ["a", "b/c", "ä&<>", "none"].map(listed).into()).await;
+    assert_eq!(deleted(&output), ["a", "b/c", "none", "ä&<>"]);
+    assert!(output.errors().is_empty());
+    assert_eq!(client.list_objects_v2().bucket(BUCKET).send().await.unwrap().key_count(), Some(0));
+}
+
+#[tokio::test]
+async fn a_key_listed_twice_is_answered_once() {
+    let (_node, client) = a_bucket().await;
+    put(&client, "a", "v").await;
+    let output = delete(&client, ["a", "a", "b", "a"].map(listed).into()).await;
+    assert_eq!(deleted(&output), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn a_quiet_batch_says_only_what_failed() {
+    let (_node, client) = a_bucket().await;
+    let etag = put(&client, "a", "v").await;
+    put(&client, "b", "v").await;
+    let conditional = |key: &str, etag: &str| {
+        ObjectIdentifier::builder().key(key).e_tag(etag).build().expect("it has a key")
+    };
+    let objects = vec![conditional("a", &etag), conditional("b", "\"other\"")];
+    let quiet = Delete::builder().set_objects(Some(objects)).quiet(true).build().unwrap();
+    let output = client.delete_objects().bucket(BUCKET).delete(quiet).send().await.unwrap();
+    assert!(output.deleted().is_empty());
+    let errors = output.errors();
+    assert_eq!(errors.len(), 1);
+    assert_eq!((errors[0].key(), errors[0].code()), (Some("b"), Some("PreconditionFailed")));
+    assert_eq!(get(&client, "b").await, b"v");
+    assert_eq!(code(client.get_object().bucket(BUCKET).key("a").send().await), is(404, "NoSuchKey"));
+}
+
+#[tokio::test]
+async fn a_batch_has_1_to_1000_keys() {
+    let (_node, client) = a_bucket().await;
+    let keys = |count: usize| (0..count).map(|number| listed(&number.to_string())).collect::<Vec<_>>();
+    assert_eq!(deleted(&delete(&client, keys(1000)).await).len(), 1000);
+    let too_many = client.delete_objects().bucket(BUCKET).delete(list(keys(1001))).send().await;
+    assert_eq!(code(too_many), is(400, "MalformedXML"));
+    let none = client.delete_objects().bucket(BUCKET).delete(list(Vec::new())).send().await;
+    assert_eq!(code(none), is(400, "MalformedXML"));
+}
+
+#[tokio::test]
+async fn a_batch_on_no_bucket_fails_whole() {
+    let node = node().await;
+    let batch = node.client().delete_objects().bucket("none").delete(list(vec![listed("a")])).send().await;
+    assert_eq!(code(batch), is(404, "NoSuchBucket"));
+}

@@ -1,0 +1,20 @@
+//! The layer between the wire and s3s, met over real connections.
+//!
+//! A hyper server on a port of its own serves the layer over operations that keep what they are
+//! given. Requests are written and signed byte by byte (`wire`), and once by the AWS SDK (`sdk`).
+//! What s3s does by itself and must not do here has a test each: signatures and table in
+//! `admission`, bodies in `bodies`, the form of answers in `answers`.
+
+#[path = "s3_protocol/memory.rs"]
+mod memory;
+#[path = "s3_protocol/wire.rs"]
+mod wire;
+
+#[path = "s3_protocol/admission.rs"]
+mod admission;
+#[path = "s3_protocol/answers.rs"]
+mod answers;
+#[path = "s3_protocol/bodies.rs"]
+mod bodies;
+#[path = "s3_protocol/sdk.rs"]
+mod sdk;

@@ -1,0 +1,343 @@
+//! Who is let in, and for what.
+
+use crate::wire::{ACCESS_KEY, Asking, Server, TestClock, small_limits};
+
+async fn refused(server: &Server, bytes: &[u8]) -> (u16, String) {
+    server.exchange(bytes).await.refusal()
+}
+
+fn code(status: u16, code: &str) -> (u16, String) {
+    (status, code.to_owned())
+}
+
+#[tokio::test]
+async fn every_operation_of_the_release_reaches_its_method() {
+    let server = Server::start().await;
+    let md5 = |body: &[u8]| {
+        use base64::Engine as _;
+        use md5::{Digest as _, Md5};
+        base64::engine::general_purpose::STANDARD.encode(Md5::digest(body))
+    };
+    let delete = b"<Delete><Object><Key>k</Key></Object></Delete>";
+    let complete = b"<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>e</ETag></Part></CompleteMultipartUpload>";
+    let copy = |target| Asking::new("PUT", target).header("x-amz-copy-source", "/bucket/source");
+    let requests = [
+        ("ListBuckets", Asking::new("GET", "/")),
+        ("CreateBucket", Asking::new("PUT", "/bucket")),
+        ("HeadBucket", Asking::new("HEAD", "/bucket")),
+        ("DeleteBucket", Asking::new("DELETE", "/bucket/")),
+        ("GetBucketLocation", Asking::new("GET", "/bucket?location")),
+        ("ListObjects", Asking::new("GET", "/bucket?prefix=a&max-keys=2")),
+        ("ListObjectsV2", Asking::new("GET", "/bucket?list-type=2&x-id=ListObjectsV2")),
+        ("ListMultipartUploads", Asking::new("GET", "/bucket?uploads")),
+        (
+            "DeleteObjects",
+            Asking::new("POST", "/bucket?delete").body(delete).header("content-md5", &md5(delete)),
+        ),
+        ("PutObject", Asking::new("PUT", "/bucket/k").body(b"abc")),
+        ("GetObject", Asking::new("GET", "/bucket/k")),
+        ("HeadObject", Asking::new("HEAD", "/bucket/k?partNumber=1")),
+        ("CopyObject", copy("/bucket/k")),
+        ("CreateMultipartUpload", Asking::new("POST", "/bucket/k?uploads")),
+        ("UploadPart", Asking::new("PUT", "/bucket/k?partNumber=1&uploadId=u").body(b"abc")),
+        ("UploadPartCopy", copy("/bucket/k?partNumber=1&uploadId=u")),
+        ("ListParts", Asking::new("GET", "/bucket/k?uploadId=u")),
+        ("CompleteMultipartUpload", Asking::new("POST", "/bucket/k?uploadId=u").body(complete)),
+        ("AbortMultipartUpload", Asking::new("DELETE", "/bucket/k?uploadId=u")),
+        ("DeleteObject", Asking::new("DELETE", "/bucket/k?versionId=null")),
+    ];
+    let names: Vec<_> = requests.iter().map(|(name, _)| *name).collect();
+    for (name, request) in requests {
+        let answer = server.send(&request).await;
+        assert!((200..300).contains(&answer.status), "{name}: {} {}", answer.status, answer.text());
+    }
+    assert_eq!(server.memory.calls(), names);
+    let all = sherd_node::s3::protocol::operation::Operation::ALL.len();
+    assert_eq!(names.len(), all, "no operation without its request here");
+}
+
+#[tokio::test]
+async fn unknown_sub_resources_are_not_implemented() {
+    let server = Server::start().await;
+    for (method, target) in [
+        ("PUT", "/bucket/k?renameObject"),
+        ("PUT", "/bucket?abac"),
+        ("PUT", "/bucket?acl"),
+        ("GET", "/bucket?acl"),
+        ("GET", "/bucket?versions"),
+        ("GET", "/bucket?versioning"),
+        ("PUT", "/bucket?versioning"),
+        ("GET", "/bucket?policy"),
+        ("PUT", "/bucket?lifecycle"),
+        ("GET", "/bucket?cors"),
+        ("DELETE", "/bucket?cors"),
+        ("GET", "/bucket?session"),
+        ("PUT", "/bucket?inventory&id=1"),
+        ("GET", "/bucket/k?tagging"),
+        ("PUT", "/bucket/k?tagging"),
+        ("GET", "/bucket/k?acl"),
+        ("GET", "/bucket/k?attributes"),
+        ("GET", "/bucket/k?torrent"),
+        ("POST", "/bucket/k?restore"),
+        ("POST", "/bucket/k?select&select-type=2"),
+        ("PUT", "/bucket/k?retention"),
+        ("PUT", "/bucket/k?legal-hold"),
+        ("GET", "/bucket/k?versionId=abc"),
+        ("DELETE", "/bucket/k?versionId=abc"),
+        ("PUT", "/bucket/k?notYetInvented"),
+        ("GET", "/?x-id=ListDirectoryBuckets"),
+        ("GET", "/bucket?events=put"),
+    ] {
+        let answer = server.send(&Asking::new(method, target)).await;
+        assert_eq!(answer.refusal(), code(501, "NotImplemented"), "{method} {target}");
+    }
+    // A name in disguise: s3s decodes before it compares, and the signature covers both spellings.
+    let disguised = String::from_utf8(Asking::new("PUT", "/bucket/k?acl").signed()).expect("ASCII");
+    let disguised = disguised.replacen("?acl", "?%61cl", 1);
+    assert_eq!(refused(&server, disguised.as_bytes()).await, code(501, "NotImplemented"));
+    assert!(server.memory.calls().is_empty());
+}
+
+#[tokio::test]
+async fn form_uploads_are_not_implemented_and_not_read() {
+    let server = Server::start().await;
+    let form = b"--x\r\ncontent-disposition: form-data; name=\"key\"\r\n\r\nk\r\n--x--\r\n";
+    let request =
+        Asking::new("POST", "/bucket").header("content-type", "multipart/form-data; boundary=x").body(form);
+    assert_eq!(server.send(&request).await.refusal(), code(501, "NotImplemented"));
+}
+
+#[tokio::test]
+async fn methods_that_do_not_exist_are_not_allowed() {
+    let server = Server::start().await;
+    for (method, target) in [("POST", "/bucket/k"), ("DELETE", "/"), ("PUT", "/"), ("PATCH", "/bucket/k")] {
+        let answer = server.send(&Asking::new(method, target)).await;
+        assert_eq!(answer.refusal(), code(405, "MethodNotAllowed"), "{method} {target}");
+    }
+}
+
+#[tokio::test]
+async fn headers_for_features_that_are_lacking_are_not_implemented() {
+    let server = Server::start().await;
+    for (name, value) in [
+        ("x-amz-server-side-encryption", "aws:kms"),
+        ("x-amz-object-lock-mode", "COMPLIANCE"),
+        ("x-amz-tagging", "a=b"),
+        ("x-amz-acl", "public-read"),
+        ("x-amz-grant-full-control", "id=1"),
+        ("x-amz-website-redirect-location", "/x"),
+        ("x-amz-storage-class", "GLACIER"),
+        ("x-amz-mfa", "1 2"),
+    ] {
+        let answer = server.send(&Asking::new("PUT", "/bucket/k").body(b"a").header(name, value)).await;
+        assert_eq!(answer.refusal(), code(501, "NotImplemented"), "{name}");
+        assert_eq!(answer.element("Header").as_deref(), Some(name));
+        // The same wish in the query of a presigned URL.
+        let hoisted =
+            Asking::new("GET", &format!("/bucket/k?{name}={}", value.replace(['/', ' ', '=', ':'], "-")));
+        assert_eq!(refused(&server, &hoisted.presigned(60)).await, code(501, "NotImplemented"), "{name}");
+    }
+    assert!(server.memory.calls().is_empty());
+}
+
+#[tokio::test]
+async fn headers_in_a_presigned_query_are_headers() {
+    let server = Server::start().await;
+    let request = Asking::new("PUT", "/bucket/k?x-amz-meta-colour=blue%20green&x-id=PutObject")
+        .unsigned("content-length", "0");
+    assert_eq!(server.exchange(&request.presigned(60)).await.status, 200);
+    let stored = server.memory.object("bucket", "k").expect("stored");
+    assert_eq!(stored.metadata.get("colour").map(String::as_str), Some("blue green"));
+    let (headers, uri) = server.memory.last_seen();
+    assert_eq!(uri, "/bucket/k?x-id=PutObject", "no signature goes on");
+    assert!(!headers.contains_key("authorization"));
+}
+
+#[tokio::test]
+async fn anonymous_requests_are_denied() {
+    let server = Server::start().await;
+    for target in ["/", "/bucket", "/bucket/k", "/bucket?policy"] {
+        let bytes = Asking::new("GET", target).bare(None);
+        assert_eq!(refused(&server, &bytes).await, code(403, "AccessDenied"), "{target}");
+    }
+}
+
+#[tokio::test]
+async fn signatures_are_checked() {
+    let server = Server::start().await;
+    let good = Asking::new("GET", "/bucket");
+    assert_eq!(server.send(&good).await.status, 200);
+    let mut unknown = good.clone();
+    unknown.access_key = "AKIDNOBODY";
+    assert_eq!(server.send(&unknown).await.refusal(), code(403, "InvalidAccessKeyId"));
+    let signed = String::from_utf8(good.signed()).expect("ASCII");
+    let altered = signed.replacen("GET /bucket", "GET /bucked", 1);
+    let answer = server.exchange(altered.as_bytes()).await;
+    assert_eq!(answer.refusal(), code(403, "SignatureDoesNotMatch"));
+    assert_eq!(answer.element("AWSAccessKeyId").as_deref(), Some(ACCESS_KEY));
+    assert!(answer.element("CanonicalRequest").expect("there").starts_with("GET\n/bucked\n"));
+    let presigned = String::from_utf8(good.presigned(60)).expect("ASCII");
+    let altered = presigned.replacen("GET /bucket", "GET /bucked", 1);
+    assert_eq!(refused(&server, altered.as_bytes()).await, code(403, "SignatureDoesNotMatch"));
+}
+
+#[tokio::test]
+async fn scopes_are_for_this_service_and_region() {
+    let server = Server::start().await;
+    let scoped = |region, service| {
+        let mut request = Asking::new("GET", "/bucket");
+        (request.region, request.service) = (region, service);
+        request
+    };
+    assert_eq!(server.send(&scoped("us-east-1", "s3")).await.status, 200);
+    for (region, service) in [("eu-west-1", "sts"), ("eu-west-1", "iam"), ("mars-1", "s3")] {
+        let answer = server.send(&scoped(region, service)).await;
+        assert_eq!(answer.refusal(), code(400, "AuthorizationHeaderMalformed"), "{region} {service}");
+        let bytes = scoped(region, service).presigned(60);
+        assert_eq!(refused(&server, &bytes).await, code(400, "AuthorizationQueryParametersError"));
+    }
+    let answer = server.send(&scoped("mars-1", "s3")).await;
+    assert_eq!(answer.element("Region").as_deref(), Some("eu-west-1"));
+}
+
+#[tokio::test]
+async fn unsigned_headers_of_amazon_are_refused() {
+    let server = Server::start().await;
+    let request = Asking::new("PUT", "/bucket/k").body(b"a").unsigned("x-amz-meta-a", "b");
+    let answer = server.send(&request).await;
+    assert_eq!(answer.refusal(), code(403, "AccessDenied"));
+    assert_eq!(answer.element("HeadersNotSigned").as_deref(), Some("x-amz-meta-a"));
+    let other = Asking::new("GET", "/bucket").unsigned("x-amzn-trace-id", "Root=1");
+    assert_eq!(server.send(&other).await.status, 200, "a proxy's header is not Amazon S3's");
+}
+
+#[tokio::test]
+async fn presigned_urls_hold_seven_days_at_most() {
+    let server = Server::start().await;
+    let request = Asking::new("GET", "/bucket");
+    assert_eq!(server.exchange(&request.presigned(604_800)).await.status, 200);
+    for seconds in [604_801, 0, -1] {
+        let answer = refused(&server, &request.presigned(seconds)).await;
+        assert_eq!(answer, code(400, "AuthorizationQueryParametersError"), "{seconds}");
+    }
+    let mut old = request.clone();
+    old.date = "20130523T235800Z";
+    assert_eq!(server.exchange(&old.presigned(120)).await.status, 200, "the last second");
+    let answer = server.exchange(&old.presigned(119)).await;
+    assert_eq!(answer.refusal(), code(403, "AccessDenied"));
+    assert_eq!(answer.element("Message").as_deref(), Some("Request has expired"));
+}
+
+#[tokio::test]
+async fn clocks_that_are_off_are_refused() {
+    let server = Server::start().await;
+    for (date, status) in [
+        ("20130523T234500Z", 200),
+        ("20130524T001500Z", 200),
+        ("20130523T234459Z", 403),
+        ("20130524T001501Z", 403),
+    ] {
+        let mut request = Asking::new("GET", "/bucket");
+        request.date = date;
+        let answer = server.send(&request).await;
+        assert_eq!(answer.status, status, "{date}");
+        if status == 403 {
+            assert_eq!(answer.element("Code").as_deref(), Some("RequestTimeTooSkewed"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn other_mechanisms_are_refused() {
+    let server = Server::start().await;
+    let request = Asking::new("GET", "/bucket");
+    let v2 = request.bare(Some("AWS AKIDTEST:frJIUN8DYpKDtOLCwo//yllqDzg="));
+    let answer = server.exchange(&v2).await;
+    assert_eq!(answer.refusal(), code(400, "InvalidRequest"));
+    assert!(answer.element("Message").expect("there").contains("Please use AWS4-HMAC-SHA256"));
+    let query = Asking::new("GET", "/bucket?AWSAccessKeyId=AKIDTEST&Expires=2000000000&Signature=abc");
+    assert_eq!(refused(&server, &query.bare(None)).await, code(400, "InvalidRequest"));
+    assert_eq!(server.send(&query).await.refusal(), code(400, "InvalidRequest"));
+    let bearer = request.bare(Some("Bearer abc"));
+    assert_eq!(refused(&server, &bearer).await, code(400, "InvalidArgument"));
+    let token = Asking::new("GET", "/bucket").header("x-amz-security-token", "t");
+    assert_eq!(server.send(&token).await.refusal(), code(400, "InvalidToken"));
+}
+
+#[tokio::test]
+async fn what_a_signature_needs_must_be_there() {
+    let server = Server::start().await;
+    let signed = String::from_utf8(Asking::new("GET", "/bucket").signed()).expect("ASCII");
+    let without = |name: &str| {
+        let lines = signed.split("\r\n").filter(|line| !line.starts_with(name)).collect::<Vec<_>>();
+        lines.join("\r\n").into_bytes()
+    };
+    assert_eq!(refused(&server, &without("x-amz-content-sha256")).await, code(400, "InvalidRequest"));
+    assert_eq!(refused(&server, &without("x-amz-date")).await, code(403, "AccessDenied"));
+    assert_eq!(refused(&server, &without("host")).await, code(400, "MissingSecurityHeader"));
+    let nonsense = Asking::new("GET", "/bucket").payload("STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD");
+    assert_eq!(server.send(&nonsense).await.refusal(), code(400, "InvalidArgument"));
+}
+
+#[tokio::test]
+async fn heads_have_limits() {
+    let server = Server::start_with(TestClock::Still, small_limits()).await;
+    let mut many = Asking::new("GET", "/bucket");
+    for number in 0..20 {
+        many = many.unsigned(&format!("a{number}"), "b");
+    }
+    assert_eq!(server.send(&many).await.refusal(), code(400, "RequestHeaderSectionTooLarge"));
+    let long = Asking::new("GET", "/bucket").unsigned("a", &"b".repeat(2000));
+    assert_eq!(server.send(&long).await.refusal(), code(400, "RequestHeaderSectionTooLarge"));
+    let uri = Asking::new("GET", &format!("/bucket?prefix={}", "a".repeat(400)));
+    assert_eq!(server.send(&uri).await.refusal(), code(414, "RequestURITooLong"));
+}
+
+#[tokio::test]
+async fn keys_and_metadata_have_limits() {
+    let server = Server::start().await;
+    let key = |bytes: usize| Asking::new("PUT", &format!("/bucket/{}", "k".repeat(bytes))).body(b"a");
+    assert_eq!(server.send(&key(1024)).await.status, 200);
+    assert_eq!(server.send(&key(1025)).await.refusal(), code(400, "KeyTooLongError"));
+    let metadata =
+        |bytes: usize| Asking::new("PUT", "/bucket/k").body(b"a").header("x-amz-meta-a", &"v".repeat(bytes));
+    assert_eq!(server.send(&metadata(2047)).await.status, 200);
+    assert_eq!(server.send(&metadata(2048)).await.refusal(), code(400, "MetadataTooLarge"));
+}
+
+#[tokio::test]
+async fn keys_are_what_the_path_says() {
+    let server = Server::start().await;
+    for (path, key) in [
+        ("//a", "/a"),
+        ("/a/../b", "a/../b"),
+        ("/./a", "./a"),
+        ("/a//b/", "a//b/"),
+        ("/..", ".."),
+        ("/%C3%A9%20%2B~", "é +~"),
+    ] {
+        let request = Asking::new("PUT", &format!("/bucket{path}")).body(key.as_bytes());
+        assert_eq!(server.send(&request).await.status, 200, "{path}");
+        assert_eq!(server.memory.object("bucket", key).expect(path).bytes, key.as_bytes());
+    }
+    let bad = Asking::new("GET", "/bucket/%ff");
+    assert_eq!(server.send(&bad).await.refusal(), code(400, "InvalidURI"));
+    let name = Asking::new("GET", "/Bad_Name");
+    assert_eq!(server.send(&name).await.refusal(), code(400, "InvalidBucketName"));
+}
+
+#[tokio::test]
+async fn buckets_may_be_hosts() {
+    let server = Server::start().await;
+    let put = Asking::new("PUT", "//deep/../key").host("my.bucket.s3.test:9000").body(b"abc");
+    assert_eq!(server.send(&put).await.status, 200);
+    assert_eq!(server.memory.object("my.bucket", "/deep/../key").expect("stored").bytes, "abc");
+    let get = Asking::new("GET", "//deep/../key").host("my.bucket.s3.test");
+    assert_eq!(server.exchange(&get.presigned(60)).await.text(), "abc");
+    let list = Asking::new("GET", "/?list-type=2").host("my.bucket.s3.test");
+    assert!(server.send(&list).await.text().contains("<Key>/deep/../key</Key>"));
+    let path = Asking::new("GET", "/my.bucket//deep/../key").host("s3.test");
+    assert_eq!(server.send(&path).await.text(), "abc");
+    let hostile = Asking::new("PUT", "/").host("a?acl.s3.test");
+    assert_eq!(server.send(&hostile).await.refusal(), code(400, "InvalidBucketName"));
+}

@@ -1,0 +1,310 @@
+//! Bodies on their way in: framed, verified, bounded.
+
+use std::fmt::Write as _;
+
+use crate::wire::{Asking, EMPTY, Server, TestClock, small_limits, unsigned_frames};
+
+const SIGNED: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
+const SIGNED_TRAILER: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER";
+const UNSIGNED_TRAILER: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
+/// The CRC-32 of `123456789`.
+const CRC32: &str = "x-amz-checksum-crc32:y/Q5Jg==";
+
+fn code(status: u16, code: &str) -> (u16, String) {
+    (status, code.to_owned())
+}
+
+fn put() -> Asking {
+    Asking::new("PUT", "/bucket/k")
+}
+
+/// A request with an unsigned framed body of `123456789`.
+fn unsigned_framed(trailer: &str) -> Asking {
+    put().header("x-amz-trailer", "x-amz-checksum-crc32").framed(
+        UNSIGNED_TRAILER,
+        9,
+        &unsigned_frames(&[b"123456789"], trailer),
+    )
+}
+
+/// A request with signed frames; `spoil` may change what travels.
+fn signed_framed(payloads: &[&[u8]], trailer: bool, spoil: impl FnOnce(String) -> String) -> Asking {
+    let length = payloads.iter().map(|payload| payload.len()).sum();
+    let form = if trailer { SIGNED_TRAILER } else { SIGNED };
+    let mut request = put().header("content-encoding", "aws-chunked").framed(form, length, b"");
+    if trailer {
+        request = request.header("x-amz-trailer", "x-amz-checksum-crc32");
+    }
+    let mut previous = request.seed();
+    let mut framed = String::new();
+    for payload in payloads.iter().copied().chain([&b""[..]]) {
+        previous = request.frame(&previous, payload);
+        write!(framed, "{:x};chunk-signature={previous}\r\n", payload.len()).expect("a string");
+        if !payload.is_empty() {
+            write!(framed, "{}\r\n", String::from_utf8_lossy(payload)).expect("a string");
+        }
+    }
+    if trailer {
+        let signature = request.trailer(&previous, &format!("{CRC32}\n"));
+        write!(framed, "{CRC32}\r\nx-amz-trailer-signature:{signature}\r\n").expect("a string");
+    }
+    request.body = spoil(framed + "\r\n").into_bytes();
+    with_length(request)
+}
+
+/// Says how long what travels is, in place of what was said before.
+fn with_length(request: Asking) -> Asking {
+    let length = request.body.len().to_string();
+    request.relabelled("content-length", &length)
+}
+
+#[tokio::test]
+async fn a_signed_body_arrives_and_a_changed_one_does_not() {
+    let server = Server::start().await;
+    assert_eq!(server.send(&put().body(b"abc")).await.status, 200);
+    assert_eq!(server.memory.object("bucket", "k").expect("stored").bytes, "abc");
+    let mut changed = Asking::new("PUT", "/bucket/other").body(b"abc");
+    changed.body = b"abd".to_vec();
+    let answer = server.send(&changed).await;
+    assert_eq!(answer.refusal(), code(400, "XAmzContentSHA256Mismatch"));
+    assert!(server.memory.object("bucket", "other").is_none());
+    let hash = put().unsigned("content-length", "0").payload(&"ab".repeat(32));
+    assert_eq!(server.send(&hash).await.refusal(), code(400, "XAmzContentSHA256Mismatch"));
+    let get = Asking::new("GET", "/bucket/k").payload(&"ab".repeat(32));
+    assert_eq!(server.send(&get).await.refusal(), code(400, "XAmzContentSHA256Mismatch"));
+}
+
+#[tokio::test]
+async fn an_unsigned_body_needs_a_length() {
+    let server = Server::start().await;
+    let unsigned = put().body(b"abc").payload("UNSIGNED-PAYLOAD");
+    assert_eq!(server.send(&unsigned).await.status, 200);
+    let mut streamed = put().payload("UNSIGNED-PAYLOAD").unsigned("transfer-encoding", "chunked");
+    streamed.body = b"3\r\nabc\r\n0\r\n\r\n".to_vec();
+    assert_eq!(server.send(&streamed).await.refusal(), code(411, "MissingContentLength"));
+    assert_eq!(server.send(&put()).await.refusal(), code(411, "MissingContentLength"));
+    let framed = put().payload(UNSIGNED_TRAILER).unsigned("content-length", "5");
+    assert_eq!(server.send(&framed).await.refusal(), code(411, "MissingContentLength"));
+}
+
+#[tokio::test]
+async fn an_unsigned_frame_of_any_size_passes_as_it_comes() {
+    let server = Server::start().await;
+    let total = 4 << 20;
+    let framed = unsigned_frames(&[&vec![b'a'; total]], "x-amz-checksum-crc32:AAAAAA==");
+    let request =
+        put().header("x-amz-trailer", "x-amz-checksum-crc32").framed(UNSIGNED_TRAILER, total, &framed);
+    let bytes = request.signed();
+    let (first, rest) = bytes.split_at(bytes.len() / 2);
+    let mut connection = server.connect().await;
+    let mut arrived = server.memory.arrived.subscribe();
+    connection.send(first).await;
+    // The frame is not over, and its bytes are there.
+    arrived.wait_for(|bytes| *bytes > total / 4).await.expect("the store lives");
+    connection.send(rest).await;
+    assert_eq!(connection.answer().await.status, 200);
+    let stored = server.memory.object("bucket", "k").expect("stored");
+    assert_eq!(stored.bytes.len(), total);
+    assert!(stored.pieces > 1);
+}
+
+#[tokio::test]
+async fn a_trailer_reaches_the_operation() {
+    let server = Server::start().await;
+    for (request, encoding) in [
+        (unsigned_framed(CRC32), None),
+        (unsigned_framed(CRC32).header("content-encoding", "aws-chunked"), None),
+        (unsigned_framed(CRC32).header("content-encoding", "aws-chunked,gzip"), Some("gzip")),
+        (signed_framed(&[b"123456789"], true, |framed| framed), None),
+    ] {
+        let answer = server.send(&request).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let stored = server.memory.object("bucket", "k").expect("stored");
+        assert_eq!(stored.bytes, "123456789");
+        assert_eq!(stored.trailer.as_deref(), Some("y/Q5Jg=="));
+        assert_eq!(stored.content_length, Some(9), "the length without frames");
+        assert_eq!(stored.content_encoding.as_deref(), encoding);
+    }
+}
+
+#[tokio::test]
+async fn presigned_bodies_may_be_framed() {
+    let server = Server::start().await;
+    let framed = unsigned_frames(&[b"123456789"], CRC32);
+    let mut request = put()
+        .header("x-amz-trailer", "x-amz-checksum-crc32")
+        .header("x-amz-content-sha256", UNSIGNED_TRAILER)
+        .header("x-amz-decoded-content-length", "9")
+        .unsigned("content-length", &framed.len().to_string());
+    request.body = framed;
+    let answer = server.exchange(&request.presigned(60)).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(server.memory.object("bucket", "k").expect("stored").bytes, "123456789");
+}
+
+#[tokio::test]
+async fn trailers_are_what_was_declared() {
+    let server = Server::start().await;
+    for (trailer, expected) in [
+        ("x-amz-checksum-crc32:y/Q5", code(400, "InvalidRequest")),
+        ("x-amz-checksum-crc32c:y/Q5Jg==", code(400, "MalformedTrailerError")),
+        ("nonsense", code(400, "MalformedTrailerError")),
+        ("", code(400, "IncompleteBody")),
+    ] {
+        assert_eq!(server.send(&unsigned_framed(trailer)).await.refusal(), expected, "{trailer}");
+    }
+    let undeclared = put().body(b"a").header("x-amz-trailer", "x-amz-checksum-crc32");
+    assert_eq!(server.send(&undeclared).await.refusal(), code(400, "InvalidRequest"));
+    assert!(server.memory.object("bucket", "k").is_none());
+}
+
+#[tokio::test]
+async fn signatures_of_frames_and_trailers_are_checked() {
+    let server = Server::start().await;
+    let long = vec![b'a'; 8192];
+    let payloads: [&[u8]; 2] = [&long, b"123456789"];
+    let good = signed_framed(&payloads, false, |framed| framed);
+    assert_eq!(server.send(&good).await.status, 200);
+    let spoilt = |at: &'static str, trailer| {
+        let payloads: [&[u8]; 2] = if trailer { [b"", b"123456789"] } else { [&long, b"123456789"] };
+        let payloads = if trailer { &payloads[1..] } else { &payloads[..] };
+        signed_framed(payloads, trailer, |mut framed| {
+            let digit = framed.find(at).expect("there") + at.len();
+            let other = if framed.as_bytes()[digit] == b'a' { "b" } else { "a" };
+            framed.replace_range(digit..=digit, other);
+            framed
+        })
+    };
+    for (at, trailer) in [
+        ("2000;chunk-signature=", false),
+        ("\r\n9;chunk-signature=", false),
+        ("\r\n0;chunk-signature=", false),
+        ("x-amz-trailer-signature:", true),
+        ("x-amz-checksum-crc32:", true),
+    ] {
+        let answer = server.send(&spoilt(at, trailer)).await;
+        assert_eq!(answer.refusal(), code(403, "SignatureDoesNotMatch"), "{at}");
+    }
+}
+
+#[tokio::test]
+async fn a_signed_frame_over_the_limit_is_refused() {
+    let server = Server::start().await;
+    let head = format!("1000001;chunk-signature={EMPTY}\r\n");
+    let request = put().framed(SIGNED, (16 << 20) + 1, head.as_bytes());
+    let answer = server.send(&request).await;
+    assert_eq!(answer.refusal(), code(403, "InvalidChunkSizeError"));
+    let short = put().framed(UNSIGNED_TRAILER, 2, &unsigned_frames(&[b"a", b"b"], ""));
+    assert_eq!(server.send(&short).await.refusal(), code(403, "InvalidChunkSizeError"));
+}
+
+#[tokio::test]
+async fn framed_bodies_are_as_long_as_they_say() {
+    let server = Server::start().await;
+    let framed = |decoded| put().framed(UNSIGNED_TRAILER, decoded, &unsigned_frames(&[b"abc"], ""));
+    assert_eq!(server.send(&framed(3)).await.status, 200);
+    for decoded in [2, 4] {
+        assert_eq!(server.send(&framed(decoded)).await.refusal(), code(400, "IncompleteBody"), "{decoded}");
+    }
+    let more = [&unsigned_frames(&[b"abc"], "")[..], b"more"].concat();
+    let extra = put().framed(UNSIGNED_TRAILER, 3, &more);
+    assert_eq!(server.send(&extra).await.refusal(), code(400, "InvalidRequest"));
+    let empty = put().framed(UNSIGNED_TRAILER, 0, b"0\r\nnonsense\r\n\r\n");
+    assert_eq!(server.send(&empty).await.refusal(), code(400, "MalformedTrailerError"));
+}
+
+#[tokio::test]
+async fn bodies_that_end_early_are_incomplete() {
+    let server = Server::start().await;
+    let whole = put().body(b"abcdef").signed();
+    let answer = server.exchange(&whole[..whole.len() - 1]).await;
+    assert_eq!(answer.refusal(), code(400, "IncompleteBody"));
+    let framed = unsigned_framed(CRC32).signed();
+    let answer = server.exchange(&framed[..framed.len() - 20]).await;
+    assert_eq!(answer.refusal(), code(400, "IncompleteBody"));
+    assert!(server.memory.object("bucket", "k").is_none());
+}
+
+#[tokio::test]
+async fn bodies_have_a_largest_size() {
+    let server = Server::start_with(TestClock::Still, small_limits()).await;
+    let put = |length: &str| put().unsigned("content-length", length).payload("UNSIGNED-PAYLOAD");
+    let answer = server.send(&put("5368709121")).await;
+    assert_eq!(answer.refusal(), code(400, "EntityTooLarge"));
+    assert_eq!(answer.element("MaxSizeAllowed").as_deref(), Some("5368709120"));
+    let document = Asking::new("POST", "/bucket?delete").body(&[b' '; 301]);
+    assert_eq!(server.send(&document).await.refusal(), code(400, "MaxMessageLengthExceeded"));
+    let unwanted = Asking::new("GET", "/bucket/k").unsigned("content-length", "70000");
+    assert_eq!(server.send(&unwanted).await.refusal(), code(400, "MaxMessageLengthExceeded"));
+}
+
+#[tokio::test]
+async fn a_body_that_stands_still_is_given_up() {
+    let server = Server::start_with(TestClock::Still, small_limits()).await;
+    let whole = put().body(b"abcdef").signed();
+    let mut connection = server.connect().await;
+    connection.send(&whole[..whole.len() - 1]).await;
+    let answer = connection.answer().await;
+    assert_eq!(answer.refusal(), code(400, "RequestTimeout"));
+    assert_eq!(answer.headers.get("connection").map(String::as_str), Some("close"));
+}
+
+#[tokio::test]
+async fn a_body_is_asked_for_only_when_its_sender_is_known() {
+    let server = Server::start().await;
+    let request = put().body(b"abc").unsigned("expect", "100-continue");
+    let whole = request.signed();
+    let (head, body) = whole.split_at(whole.len() - 3);
+    let mut connection = server.connect().await;
+    connection.send(head).await;
+    assert!(connection.head().await.starts_with("HTTP/1.1 100"));
+    connection.send(body).await;
+    assert_eq!(connection.answer().await.status, 200);
+    let mut stranger = request;
+    stranger.access_key = "AKIDNOBODY";
+    let whole = stranger.signed();
+    let mut connection = server.connect().await;
+    connection.send(&whole[..whole.len() - 3]).await;
+    assert_eq!(connection.answer().await.refusal(), code(403, "InvalidAccessKeyId"));
+}
+
+#[tokio::test]
+async fn documents_are_verified_before_they_are_read() {
+    let server = Server::start().await;
+    let document = b"<Delete><Object><Key>k</Key></Object></Delete>";
+    let post = || Asking::new("POST", "/bucket?delete").body(document);
+    let crc = sherd_node::s3::protocol::checksum::ChecksumAlgorithm::Crc32.of(document);
+    assert_eq!(server.send(&post().header("x-amz-checksum-crc32", &crc)).await.status, 200);
+    for (request, expected) in [
+        (post(), code(400, "InvalidRequest")),
+        (post().header("content-md5", "nonsense"), code(400, "InvalidDigest")),
+        (post().header("content-md5", "1B2M2Y8AsgTpgAmY7PhCfg=="), code(400, "BadDigest")),
+        (post().header("x-amz-checksum-crc32", "y/Q5Jg=="), code(400, "BadDigest")),
+        (post().header("x-amz-checksum-crc32", "y/Q5"), code(400, "InvalidRequest")),
+    ] {
+        assert_eq!(server.send(&request).await.refusal(), expected);
+    }
+    let framed = Asking::new("POST", "/bucket?delete").header("x-amz-trailer", "x-amz-checksum-crc32");
+    let trailer = |crc: &str| unsigned_frames(&[document], &format!("x-amz-checksum-crc32:{crc}"));
+    let good = framed.clone().framed(UNSIGNED_TRAILER, document.len(), &trailer(&crc));
+    assert_eq!(server.send(&good).await.status, 200);
+    let bad = framed.framed(UNSIGNED_TRAILER, document.len(), &trailer("y/Q5Jg=="));
+    assert_eq!(server.send(&bad).await.refusal(), code(400, "BadDigest"));
+    assert_eq!(server.memory.calls(), ["DeleteObjects", "DeleteObjects"]);
+}
+
+#[tokio::test]
+async fn checksum_headers_have_their_shape() {
+    let server = Server::start().await;
+    let with = |name, value| put().body(b"123456789").header(name, value);
+    assert_eq!(server.send(&with("x-amz-checksum-crc64nvme", "rosUhgp5mIg=")).await.status, 200);
+    let (headers, _) = server.memory.last_seen();
+    assert_eq!(headers["x-amz-checksum-crc64nvme"], "rosUhgp5mIg=");
+    assert_eq!(
+        server.send(&with("x-amz-checksum-sha1", "short")).await.refusal(),
+        code(400, "InvalidRequest")
+    );
+    let two = with("x-amz-checksum-crc32", "y/Q5Jg==").header("x-amz-checksum-crc32c", "4waSgw==");
+    assert_eq!(server.send(&two).await.refusal(), code(400, "InvalidRequest"));
+    assert_eq!(server.send(&with("content-md5", "nonsense")).await.refusal(), code(400, "InvalidDigest"));
+}

@@ -1,0 +1,278 @@
+//! Changes of what a volume guarantees: floors, seals, epochs, the lives of peers, and the steps of
+//! its own recovery.
+//!
+//! Each is a record and becomes durable with its batch; the answer tells what the volume guarantees
+//! after that. Guards I: what others rely on (a floor, a seal, a recorded life) is told to nobody
+//! before it is durable, and never falls.
+
+use sherd_core::heal::HealId;
+use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, Incarnation, Sequence, VolumeId};
+use sherd_core::register::Refusal;
+use sherd_core::register::acceptor::{Standing, judge_raise, raise_data_floor, raise_floor};
+use sherd_core::register::recover::Guarantees;
+use sherd_core::register::seal::Seals;
+
+use crate::error::Error;
+use crate::format::{Hint, Phase, Subject};
+use crate::judge::Judged;
+use crate::log::append::NewRecord;
+use crate::plan::Plan;
+use crate::request::{Answer, Completion, Control, Op};
+use crate::state::Recovery;
+use crate::table::key_of;
+use crate::volume::Volume;
+
+/// Hints remembered at most; beyond it they are dropped, and upkeep settles those rows.
+const HINTS_MAX: usize = 65_536;
+/// Bytes of a small record, about.
+const SMALL_RECORD_BYTES: usize = 128;
+
+impl Control {
+    /// Bytes that it may add to a batch.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::TakeGuarantees(guarantees) => {
+                let Guarantees { seals, incarnations, .. } = guarantees;
+                let deletions: usize = seals.iter().map(|(_, deletions)| deletions.len().max(1)).sum();
+                (deletions + incarnations.len() + 4) * SMALL_RECORD_BYTES
+            }
+            Self::RecordIncarnation { .. }
+            | Self::RaiseFloor { .. }
+            | Self::RaiseDataFloor { .. }
+            | Self::RecordEpoch { .. }
+            | Self::Seal { .. }
+            | Self::Unseal { .. }
+            | Self::SealForEver { .. }
+            | Self::FinishRecovery
+            | Self::ForceRecovery => SMALL_RECORD_BYTES,
+        }
+    }
+}
+
+impl Volume {
+    /// Judges a change of guarantees.
+    pub(crate) fn control(
+        &mut self,
+        plan: &mut Plan,
+        control: Control,
+        done: Completion<Answer<Guarantees>>,
+    ) -> Judged {
+        if let Control::Unseal { bucket, deletion } = control {
+            return self.unseal(plan, bucket, deletion, done);
+        }
+        match self.change(plan, &control) {
+            Ok(Ok(())) => self.report(plan, done),
+            Ok(Err(refusal)) => self.answer(plan, plan.changes_state, done, Err(refusal)),
+            Err(error) => done.complete(Err(error)),
+        }
+        Judged::Done
+    }
+
+    fn change(&mut self, plan: &mut Plan, control: &Control) -> Result<Result<(), Refusal>, Error> {
+        let standing = self.working.standing();
+        let judged = match control {
+            Control::RecordIncarnation { .. }
+            | Control::RaiseFloor { .. }
+            | Control::RaiseDataFloor { .. }
+            | Control::RecordEpoch { .. } => judge_raise(standing),
+            Control::Seal { epoch, .. } => judge_raise(standing).and_then(|()| self.judge_epoch(*epoch)),
+            Control::TakeGuarantees(_) if standing.votes() => return Err(not_recovering()),
+            Control::FinishRecovery if standing == Standing::Voting => return Err(not_recovering()),
+            Control::FinishRecovery if standing == Standing::Lost => Err(Refusal::Recovering),
+            Control::ForceRecovery if standing.votes() => return Err(not_recovering()),
+            Control::Unseal { .. }
+            | Control::SealForEver { .. }
+            | Control::TakeGuarantees(_)
+            | Control::FinishRecovery
+            | Control::ForceRecovery => Ok(()),
+        };
+        if judged.is_err() {
+            return Ok(judged);
+        }
+        match control {
+            Control::RecordIncarnation { volume, incarnation } => {
+                self.learn_life(plan, *volume, *incarnation)
+            }
+            Control::RaiseFloor { floor } => self.raise_floor(plan, *floor),
+            Control::RaiseDataFloor { floor } => {
+                let raised = raise_data_floor(self.working.data_floor, *floor);
+                if raised > self.working.data_floor {
+                    plan.push_state(Subject::DataFloor(raised), &mut self.working);
+                }
+            }
+            Control::RecordEpoch { slot, epoch } => {
+                if *epoch > self.working.epoch_of(*slot) {
+                    plan.push_state(Subject::Epoch { slot: *slot, epoch: *epoch }, &mut self.working);
+                }
+            }
+            Control::Seal { bucket, deletion, .. } => self.seal(plan, *bucket, Some(*deletion)),
+            Control::SealForEver { bucket } => self.seal(plan, *bucket, None),
+            Control::Unseal { .. } => {}
+            Control::TakeGuarantees(guarantees) => self.take_guarantees(plan, guarantees),
+            Control::FinishRecovery => {
+                let recovery = self.recovery();
+                self.push_phase(plan, Phase::Voting, recovery.rows_after, recovery.kept_after);
+            }
+            Control::ForceRecovery => {
+                let recovery = self.recovery();
+                self.push_phase(plan, Phase::Voting, recovery.kept_after, recovery.kept_after);
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// A volume that has seen a later topology for any slot neither seals nor lists for an older.
+    fn judge_epoch(&self, asked: Epoch) -> Result<(), Refusal> {
+        let seen = self.working.epoch_max();
+        if asked < seen { Err(Refusal::StaleEpoch { epoch: seen }) } else { Ok(()) }
+    }
+
+    fn report(&self, plan: &mut Plan, done: Completion<Answer<Guarantees>>) {
+        if plan.is_empty() {
+            let from = self.shared.answerer();
+            return done.complete(Ok(Answer { from, result: Ok(self.working.guarantees()) }));
+        }
+        plan.after(move |outcome| {
+            done.complete(outcome.map(|outcome| Answer {
+                from: outcome.from.clone(),
+                result: Ok(outcome.small.guarantees()),
+            }));
+        });
+    }
+
+    fn raise_floor(&mut self, plan: &mut Plan, floor: Ballot) {
+        let raised = raise_floor(self.working.floor, floor);
+        if raised > self.working.floor {
+            plan.push_state(Subject::Floor(raised), &mut self.working);
+        }
+    }
+
+    fn seal(&mut self, plan: &mut Plan, bucket: BucketId, deletion: Option<ChangeId>) {
+        let held = self.working.seals_of(bucket);
+        let is_held = match (&held, deletion) {
+            (Seals::Final, _) => true,
+            (Seals::Held(held), Some(deletion)) => held.contains(&deletion),
+            _ => false,
+        };
+        if !is_held {
+            plan.push_state(Subject::Seal { bucket, deletion }, &mut self.working);
+        }
+    }
+
+    fn unseal(
+        &mut self,
+        plan: &mut Plan,
+        bucket: BucketId,
+        deletion: ChangeId,
+        done: Completion<Answer<Guarantees>>,
+    ) -> Judged {
+        let subject = Subject::Seal { bucket, deletion: Some(deletion) };
+        let key = key_of(&subject).expect("a seal has an index key");
+        if plan.keys.contains(&key) {
+            let control = Control::Unseal { bucket, deletion };
+            return Judged::Later(Op::Control { control, done });
+        }
+        match self.shared.entry(&key) {
+            Ok(Some(entry)) => {
+                self.working.forget(&key);
+                plan.changes_state = true;
+                let (oldest, newest) = (entry.origin.oldest, entry.origin.placed);
+                plan.push(NewRecord::bare(Subject::Delete { key, oldest, newest }));
+            }
+            Ok(None) => {}
+            Err(error) => {
+                done.complete(Err(error));
+                return Judged::Done;
+            }
+        }
+        self.report(plan, done);
+        Judged::Done
+    }
+
+    fn learn_life(&mut self, plan: &mut Plan, volume: VolumeId, incarnation: Incarnation) {
+        let known = self.working.peers.get(&volume).map(|(life, _)| *life);
+        if known.is_none_or(|known| known < incarnation) {
+            // The sequence of a new life begins anew.
+            let subject = Subject::Peer { volume, incarnation, durable: Sequence(0) };
+            plan.push_state(subject, &mut self.working);
+        }
+    }
+
+    fn take_guarantees(&mut self, plan: &mut Plan, guarantees: &Guarantees) {
+        let Guarantees { bound, floor, highest, data_floor, seals, incarnations } = guarantees;
+        self.raise_floor(plan, *bound.max(floor).max(highest));
+        let raised = raise_data_floor(self.working.data_floor, *data_floor);
+        if raised > self.working.data_floor {
+            plan.push_state(Subject::DataFloor(raised), &mut self.working);
+        }
+        for (bucket, deletions) in seals {
+            if deletions.is_empty() {
+                self.seal(plan, *bucket, None);
+            }
+            for deletion in deletions {
+                self.seal(plan, *bucket, Some(*deletion));
+            }
+        }
+        for (volume, incarnation) in incarnations {
+            self.learn_life(plan, *volume, *incarnation);
+        }
+        let recovery = self.recovery();
+        self.push_phase(plan, Phase::Adopting, recovery.rows_after, recovery.kept_after);
+    }
+
+    /// How far this life's recovery got; where no record tells, it has just begun.
+    fn recovery(&self) -> Recovery {
+        let incarnation = Incarnation(self.working.incarnation);
+        let kept_after = self.working.rows_after();
+        self.working.recovery.filter(|recovery| recovery.incarnation == incarnation).unwrap_or(Recovery {
+            incarnation,
+            phase: Phase::Waiting,
+            rows_after: Sequence(self.log.next().0.saturating_sub(1)),
+            kept_after,
+        })
+    }
+
+    fn push_phase(&mut self, plan: &mut Plan, phase: Phase, rows_after: Sequence, kept_after: Sequence) {
+        let incarnation = Incarnation(self.working.incarnation);
+        let subject = Subject::Phase { incarnation, phase, rows_after, kept_after };
+        plan.push_state(subject, &mut self.working);
+    }
+
+    /// Writes down that this life's recovery begins here, unless a record says so already.
+    pub(crate) fn begin_recovery(&mut self, plan: &mut Plan) {
+        let Recovery { incarnation, .. } = self.recovery();
+        let is_known = self.working.recovery.is_some_and(|known| known.incarnation == incarnation);
+        if self.working.is_recovering && !is_known {
+            let recovery = self.recovery();
+            self.push_phase(plan, Phase::Waiting, recovery.rows_after, recovery.kept_after);
+        }
+    }
+
+    /// Remembers a commit for the next frame.
+    pub(crate) fn lazy_hint(&mut self, hint: Hint) {
+        if self.lazy.hints.len() < HINTS_MAX {
+            self.lazy.hints.push(hint);
+            self.lazy_begins();
+        }
+    }
+
+    /// Remembers that an MRF entry is done for the next frame.
+    pub(crate) fn lazy_healed(&mut self, id: HealId) {
+        self.lazy.healed.insert(id);
+        self.lazy_begins();
+    }
+
+    /// Remembers news of a peer for the next frame.
+    pub(crate) fn lazy_seen(&mut self, volume: VolumeId, incarnation: Incarnation, durable: Sequence) {
+        let news = (incarnation, durable);
+        let known = self.lazy.seen.get(&volume).or_else(|| self.working.peers.get(&volume));
+        if known.is_none_or(|known| *known < news) {
+            self.lazy.seen.insert(volume, news);
+            self.lazy_begins();
+        }
+    }
+}
+
+fn not_recovering() -> Error {
+    Error::Corrupt { what: "the volume is not recovering".to_owned() }
+}

@@ -1,0 +1,174 @@
+//! The durable steps outside the frames: how segments come and go, in which order, and what a crash
+//! between two calls leaves behind.
+//!
+//! Files in `log/`: `N.seg` holds records, `K.spare` is ready to become a segment, `K.making` is
+//! half of a spare. Nothing here ever leaves a name that opening cannot tell apart.
+
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::disk::{Disk, DiskFile, OpenMode};
+use crate::format::SegmentHeader;
+use crate::log::{Segment, segment_path};
+
+/// Bytes written at a time when a spare is filled with zeros.
+const FILL_BYTES: usize = 1 << 20;
+
+/// Files that are ready to become segments: written once, so that a sync of what is written into
+/// them writes no file metadata, and so that a full disk still has room for deletes and repairs.
+#[derive(Debug)]
+pub struct Spares {
+    disk: Arc<dyn Disk>,
+    log: PathBuf,
+    segment_bytes: u64,
+    wanted: usize,
+    ready: Mutex<Vec<PathBuf>>,
+    next: AtomicU64,
+}
+
+impl Spares {
+    /// Takes over what a directory listing found: spares are used, halves are removed.
+    ///
+    /// # Errors
+    /// When a half cannot be removed.
+    pub fn adopt(
+        disk: Arc<dyn Disk>,
+        log: &Path,
+        names: &[String],
+        segment_bytes: u64,
+        wanted: usize,
+    ) -> io::Result<Self> {
+        let mut ready = Vec::new();
+        let mut next = 0;
+        for name in names {
+            let Some((number, kind)) = name.split_once('.') else { continue };
+            let Ok(number) = number.parse::<u64>() else { continue };
+            if kind == "spare" {
+                let file = disk.open(&log.join(name), OpenMode::Read)?;
+                if file.length()? == segment_bytes {
+                    ready.push(log.join(name));
+                } else {
+                    disk.remove(&log.join(name))?;
+                }
+                next = next.max(number.saturating_add(1));
+            } else if kind == "making" {
+                disk.remove(&log.join(name))?;
+            }
+        }
+        Ok(Self {
+            disk,
+            log: log.to_owned(),
+            segment_bytes,
+            wanted,
+            ready: Mutex::new(ready),
+            next: AtomicU64::new(next),
+        })
+    }
+
+    /// How many are ready.
+    pub fn count(&self) -> usize {
+        self.ready.lock().len()
+    }
+
+    /// Whether more are wanted.
+    pub fn is_short(&self) -> bool {
+        self.count() < self.wanted
+    }
+
+    /// Makes one spare. Takes its time: one segment is written.
+    ///
+    /// # Errors
+    /// When the disk is full or fails; no spare is left behind then.
+    pub fn make_one(&self) -> io::Result<()> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let making = self.log.join(format!("{number:020}.making"));
+        let filled = self.fill(&making);
+        if let Err(error) = filled {
+            // The first error is the one to report; a half that stays is removed at the next open.
+            let _ = self.disk.remove(&making);
+            return Err(error);
+        }
+        let spare = self.log.join(format!("{number:020}.spare"));
+        self.disk.rename(&making, &spare)?;
+        self.ready.lock().push(spare);
+        Ok(())
+    }
+
+    fn fill(&self, path: &Path) -> io::Result<()> {
+        let file = self.disk.open(path, OpenMode::CreateNew)?;
+        file.allocate(self.segment_bytes)?;
+        let zeros = vec![0; FILL_BYTES.min(usize::try_from(self.segment_bytes).unwrap_or(FILL_BYTES))];
+        let mut offset = 0;
+        while offset < self.segment_bytes {
+            let now = (self.segment_bytes - offset).min(zeros.len() as u64);
+            let slice = zeros.get(..usize::try_from(now).unwrap_or(0)).unwrap_or(&[]);
+            file.write_at(&[IoSlice::new(slice)], offset)?;
+            file.write_back(offset, now);
+            offset += now;
+        }
+        file.sync_data()
+    }
+
+    /// Makes a sealed segment's file a spare, or removes it when it is pinned by a reader or no
+    /// spare is wanted. On return no crash brings the segment back.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn retire(&self, segment: Arc<Segment>) -> io::Result<()> {
+        let path = segment.path.clone();
+        let pinned = Arc::try_unwrap(segment).is_err();
+        if pinned || !self.is_short() {
+            self.disk.remove(&path)?;
+        } else {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let spare = self.log.join(format!("{number:020}.spare"));
+            self.disk.rename(&path, &spare)?;
+            self.ready.lock().push(spare);
+        }
+        // Crash before this: the segment is back, with nothing in it that is needed. Its old copies
+        // must not outlive the deletes that kill them, so it counts as kept until here.
+        self.disk.sync_dir(&self.log)
+    }
+
+    /// Begins a segment: its header is durable under its name on return, and nothing else.
+    ///
+    /// # Errors
+    /// `StorageFull` when there is neither a spare nor space; then nothing has changed. Any other
+    /// error fails the volume.
+    pub fn begin(&self, header: &SegmentHeader, sync: bool) -> io::Result<(Arc<dyn DiskFile>, PathBuf)> {
+        let path = segment_path(&self.log, header.number);
+        let spare = self.ready.lock().pop();
+        let file = match &spare {
+            Some(spare) => self.disk.open(spare, OpenMode::Write)?,
+            None => self.create(&path)?,
+        };
+        // Crash from here on: a segment without a frame, or a spare with a header. Opening discards
+        // the one and never looks into the other.
+        file.write_at(&[IoSlice::new(&header.encode())], 0)?;
+        if sync {
+            file.sync_data()?;
+        }
+        if let Some(spare) = &spare {
+            self.disk.rename(spare, &path)?;
+        }
+        if sync {
+            self.disk.sync_dir(&self.log)?;
+        }
+        Ok((file, path))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let file = self.disk.open(path, OpenMode::CreateNew)?;
+        match file.allocate(self.segment_bytes) {
+            Ok(()) => Ok(file),
+            Err(error) => {
+                self.disk.remove(path)?;
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Every byte of the log on disk: segment headers, frames, records. All numbers little endian.
+//!
+//! ```text
+//! log/N.seg   0      segment header, 4096 bytes
+//!             4096   frame, frame, ... each starts on a 4 KiB boundary and is padded to one
+//! frame       header 48 bytes, records one behind the other, zeros up to the boundary
+//! record      header 20 bytes, subject, one blake3 hash per 64 KiB of payload, payload
+//! ```
+//!
+//! Checksums are seeded with the volume's id and the segment's number (a frame's with its offset
+//! too), so that neither a payload nor what a recycled file held before passes for a frame. Media
+//! may tear a write anywhere and rot any byte: nothing is trusted before its checksum was. Every
+//! `decode` is a pure function of bytes; golden bytes in `tests/format_golden.rs` pin them.
+
+mod record;
+
+pub use record::{
+    Flags, Hint, Kind, Phase, RecordHeader, Subject, block_count, block_hashes, decode_hints, encode_hints,
+    verify_block,
+};
+
+use bytes::Bytes;
+
+use sherd_core::codec::{DecodeError, Reader, Writer};
+use sherd_core::id::{Ballot, Sequence, Timestamp, VolumeId};
+use sherd_core::limits;
+
+/// The version of the segment format.
+pub const VERSION: u32 = 1;
+/// Bytes of a segment header; the first frame follows.
+pub const SEGMENT_HEADER_BYTES: usize = 4096;
+/// Bytes of a frame header.
+pub const FRAME_HEADER_BYTES: usize = 48;
+/// Bytes of a record header, before subject, hashes and payload.
+pub const RECORD_HEADER_BYTES: usize = 20;
+/// Bytes of a subject at most: a row of the longest key.
+pub const SUBJECT_BYTES_MAX: usize = 2048;
+
+/// Bytes of an MRF entry at most: the longest key, a data reference, and room.
+pub const HEAL_ENTRY_BYTES_MAX: usize = 4096;
+
+const SEGMENT_MAGIC: [u8; 8] = *b"SHERDSEG";
+const FRAME_MAGIC: [u8; 8] = *b"SHERDFRM";
+/// Bytes of a segment header in use, before its checksum.
+const SEGMENT_FIELDS_BYTES: usize = 8 + 4 + 16 + 8 + 8 + 8 + 8 + 16 + 16 + 8;
+const FRAME_FIELDS_BYTES: usize = FRAME_HEADER_BYTES - 4;
+
+const _: () = {
+    assert!(SEGMENT_FIELDS_BYTES + 4 <= SEGMENT_HEADER_BYTES, "the header's fields fit its page");
+    assert!(SEGMENT_HEADER_BYTES.is_multiple_of(limits::FRAME_ALIGN), "the first frame is aligned");
+    assert!(SUBJECT_BYTES_MAX <= u16::MAX as usize, "a subject's length is a u16");
+    assert!(limits::KEY_BYTES_MAX + 512 < SUBJECT_BYTES_MAX, "the longest key's row has a subject");
+};
+
+/// What checksums of one segment start from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seed(u32);
+
+impl Seed {
+    /// The seed of a segment.
+    pub fn of(volume: VolumeId, segment: u64) -> Self {
+        Self(crc32c::crc32c_append(crc32c::crc32c(&volume.0), &segment.to_le_bytes()))
+    }
+
+    /// The checksum of several buffers as one.
+    pub fn checksum(self, buffers: &[&[u8]]) -> u32 {
+        buffers.iter().fold(self.0, |crc, bytes| crc32c::crc32c_append(crc, bytes))
+    }
+
+    /// The seed of a frame at an offset of the segment.
+    #[must_use]
+    pub fn at(self, offset: u64) -> Self {
+        Self(crc32c::crc32c_append(self.0, &offset.to_le_bytes()))
+    }
+}
+
+/// The first page of a segment.
+///
+/// Bound and floors stand here besides their records, so that the newest segment alone already
+/// says what the volume may have promised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// Whose log this is.
+    pub volume: VolumeId,
+    /// Its number; grows, never used again.
+    pub number: u64,
+    /// The sequence of its first record.
+    pub first: Sequence,
+    /// The number of the segment written before; 0 for the very first.
+    pub previous: u64,
+    /// The offset where that segment ends: what lies behind was never acknowledged.
+    pub previous_end: u64,
+    /// The promise bound.
+    pub bound: Ballot,
+    /// The ballot floor.
+    pub floor: Ballot,
+    /// The data floor.
+    pub data_floor: Timestamp,
+}
+
+impl SegmentHeader {
+    /// The stored form, [`SEGMENT_HEADER_BYTES`] long.
+    pub fn encode(&self) -> Bytes {
+        let Self { volume, number, first, previous, previous_end, bound, floor, data_floor } = self;
+        let mut writer = Writer::new();
+        writer.raw(&SEGMENT_MAGIC).u32(VERSION).raw(&volume.0).u64(*number).u64(first.0);
+        writer.u64(*previous).u64(*previous_end);
+        writer.raw(&bound.to_bytes()).raw(&floor.to_bytes()).u64(data_floor.as_u64());
+        let mut bytes: Vec<u8> = writer.finish().into();
+        assert_eq!(bytes.len(), SEGMENT_FIELDS_BYTES, "the fields have fixed widths");
+        let crc = Seed::of(*volume, *number).checksum(&[&bytes]);
+        bytes.extend_from_slice(&crc.to_le_bytes());
+        bytes.resize(SEGMENT_HEADER_BYTES, 0);
+        bytes.into()
+    }
+
+    /// From the stored form.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when it is no segment header, of a version not known, or damaged.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let field = "segment header";
+        let stored = bytes.get(..SEGMENT_FIELDS_BYTES).ok_or(DecodeError::Short { field })?;
+        let mut reader =
+            Reader::new(Bytes::copy_from_slice(bytes.get(..SEGMENT_FIELDS_BYTES + 4).unwrap_or(&[])));
+        if reader.array::<8>(field)? != SEGMENT_MAGIC {
+            return Err(DecodeError::Invalid { field });
+        }
+        let version = reader.u32(field)?;
+        let header = Self {
+            volume: VolumeId(reader.array(field)?),
+            number: reader.u64(field)?,
+            first: Sequence(reader.u64(field)?),
+            previous: reader.u64(field)?,
+            previous_end: reader.u64(field)?,
+            bound: Ballot::from_bytes(reader.array(field)?),
+            floor: Ballot::from_bytes(reader.array(field)?),
+            data_floor: Timestamp::from_u64(reader.u64(field)?),
+        };
+        if reader.u32(field)? != Seed::of(header.volume, header.number).checksum(&[stored]) {
+            return Err(DecodeError::Invalid { field });
+        }
+        if version != VERSION {
+            return Err(DecodeError::Version { field, version: u8::try_from(version).unwrap_or(u8::MAX) });
+        }
+        Ok(header)
+    }
+}
+
+/// What stands before the records of one batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FrameHeader {
+    /// The sequence of its first record.
+    pub first: Sequence,
+    /// The sequence of its last record.
+    pub last: Sequence,
+    /// The highest sequence that was durable when it was written: whoever reads this frame knows
+    /// that everything up to there was acknowledged, and must be there.
+    pub durable: Sequence,
+    /// Bytes of header and records, without the padding.
+    pub used: u32,
+    /// How many records follow.
+    pub records: u32,
+}
+
+impl FrameHeader {
+    /// Bytes of the frame with its padding.
+    pub fn padded(&self) -> u64 {
+        u64::from(self.used).next_multiple_of(limits::FRAME_ALIGN as u64)
+    }
+
+    /// The stored form.
+    pub fn encode(&self, seed: Seed, offset: u64) -> [u8; FRAME_HEADER_BYTES] {
+        let Self { first, last, durable, used, records } = self;
+        let mut writer = Writer::new();
+        writer.raw(&FRAME_MAGIC).u64(first.0).u64(last.0).u64(durable.0).u32(*used).u32(*records);
+        writer.u32(0);
+        let fields = writer.finish();
+        let crc = seed.at(offset).checksum(&[&fields]);
+        let mut bytes = [0; FRAME_HEADER_BYTES];
+        bytes[..FRAME_FIELDS_BYTES].copy_from_slice(&fields);
+        bytes[FRAME_FIELDS_BYTES..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// From the stored form at an offset of a segment.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the bytes are no frame header of this segment at this offset.
+    pub fn decode(bytes: &[u8], seed: Seed, offset: u64) -> Result<Self, DecodeError> {
+        let field = "frame header";
+        let stored = bytes.get(..FRAME_HEADER_BYTES).ok_or(DecodeError::Short { field })?;
+        if !stored.starts_with(&FRAME_MAGIC) {
+            return Err(DecodeError::Invalid { field });
+        }
+        let mut reader = Reader::new(Bytes::copy_from_slice(stored));
+        reader.array::<8>(field)?;
+        let header = Self {
+            first: Sequence(reader.u64(field)?),
+            last: Sequence(reader.u64(field)?),
+            durable: Sequence(reader.u64(field)?),
+            used: reader.u32(field)?,
+            records: reader.u32(field)?,
+        };
+        let reserved = reader.u32(field)?;
+        let crc = reader.u32(field)?;
+        let covered = stored.get(..FRAME_FIELDS_BYTES).ok_or(DecodeError::Short { field })?;
+        if crc != seed.at(offset).checksum(&[covered]) {
+            return Err(DecodeError::Invalid { field });
+        }
+        let span = header.last.0.checked_sub(header.first.0).and_then(|span| span.checked_add(1));
+        let sane = reserved == 0
+            && span == Some(u64::from(header.records))
+            && header.durable < header.first
+            && header.used as usize >= FRAME_HEADER_BYTES
+            && header.used as usize <= limits::FRAME_BYTES_MAX;
+        if sane { Ok(header) } else { Err(DecodeError::Invalid { field }) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

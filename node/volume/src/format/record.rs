@@ -1,0 +1,514 @@
+//! One record of the log: what it says (its subject), and its payload.
+//!
+//! ```text
+//! header   kind u8, flags u8, subject length u16, payload length u32, sequence u64, crc32c u32
+//! subject  what the record is about: ids, keys, ballots, by kind
+//! hashes   32 bytes of blake3 for every 64 KiB of payload
+//! payload  a value with its inline bytes, a shard, a heal entry, commit hints
+//! ```
+//!
+//! The crc32c covers header, subject and hashes, the hashes cover the payload: a rotten payload
+//! never hides what the record is about. A record that compaction wrote again carries
+//! [`Flags::MOVED`] and its original sequence; every other has the sequence of its place.
+
+use bytes::Bytes;
+
+use sherd_core::codec::{DecodeError, Reader, Writer};
+use sherd_core::heal::HealId;
+use sherd_core::id::{
+    Ballot, BucketId, ChangeId, DataId, Epoch, Incarnation, RegisterKey, Sequence, ShardId, Slot, Timestamp,
+    VolumeId,
+};
+use sherd_core::limits;
+use sherd_core::record::{put_register_key, take_register_key};
+use sherd_core::register::Digest;
+
+use super::{RECORD_HEADER_BYTES, SUBJECT_BYTES_MAX, Seed};
+
+/// What a record is. The numbers are stored and never used again for another kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// An accepted register value.
+    Row = 1,
+    /// A packed shard.
+    Shard = 2,
+    /// Something is gone.
+    Delete = 3,
+    /// Commits learnt.
+    Hints = 4,
+    /// The promise bound.
+    Bound = 5,
+    /// The ballot floor.
+    Floor = 6,
+    /// The highest epoch seen for a slot.
+    Epoch = 7,
+    /// A bucket's seal.
+    Seal = 8,
+    /// A peer's life and how far its log was durable.
+    Peer = 9,
+    /// An MRF entry.
+    Heal = 10,
+    /// A sealed segment that is kept.
+    Segment = 11,
+    /// How far the volume's recovery got.
+    Phase = 12,
+    /// The data floor.
+    DataFloor = 13,
+}
+
+impl Kind {
+    /// From the stored number.
+    pub const fn from_u8(number: u8) -> Option<Self> {
+        Some(match number {
+            1 => Self::Row,
+            2 => Self::Shard,
+            3 => Self::Delete,
+            4 => Self::Hints,
+            5 => Self::Bound,
+            6 => Self::Floor,
+            7 => Self::Epoch,
+            8 => Self::Seal,
+            9 => Self::Peer,
+            10 => Self::Heal,
+            11 => Self::Segment,
+            12 => Self::Phase,
+            13 => Self::DataFloor,
+            _ => return None,
+        })
+    }
+}
+
+/// One bit each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// Written again by compaction, with its original sequence.
+    pub const MOVED: Self = Self(1);
+    /// A row whose value is known to be committed.
+    pub const COMMITTED: Self = Self(2);
+    /// A row whose value is a tombstone.
+    pub const TOMBSTONE: Self = Self(4);
+    const ALL: u8 = 7;
+
+    /// Whether all bits of `other` are set.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// With the bits of `other`, when asked for.
+    #[must_use]
+    pub const fn with(self, other: Self, set: bool) -> Self {
+        if set { Self(self.0 | other.0) } else { self }
+    }
+}
+
+/// How far the recovery of a volume that lost its state got. The numbers are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Phase {
+    /// No vote, no writes.
+    Waiting = 1,
+    /// It took the voters' guarantees: writes above its floor, no vote.
+    Adopting = 2,
+    /// It votes.
+    Voting = 3,
+}
+
+/// What a record is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// Payload: the encoded value (`head_bytes` of it), then its inline bytes.
+    Row {
+        /// The register.
+        key: RegisterKey,
+        /// The ballot at which it was accepted.
+        ballot: Ballot,
+        /// blake3 of the encoded value.
+        digest: Digest,
+        /// Bytes of the encoded value.
+        head_bytes: u32,
+    },
+    /// Payload: the shard's bytes.
+    Shard {
+        /// Which shard.
+        shard: ShardId,
+        /// The register that should name it.
+        key: RegisterKey,
+    },
+    /// Kills every record of a lower sequence under an index key.
+    Delete {
+        /// The index key, table prefix first.
+        key: Bytes,
+        /// Copies of it stand nowhere before this sequence.
+        oldest: Sequence,
+        /// Copies of it stand nowhere after this sequence (but for this record's own).
+        newest: Sequence,
+    },
+    /// Payload: [`Hint`]s.
+    Hints,
+    /// The highest ballot that may have been promised.
+    Bound(Ballot),
+    /// Ballots at or below are refused.
+    Floor(Ballot),
+    /// The highest epoch seen for a slot.
+    Epoch {
+        /// The slot.
+        slot: Slot,
+        /// The epoch.
+        epoch: Epoch,
+    },
+    /// A bucket is sealed.
+    Seal {
+        /// The bucket.
+        bucket: BucketId,
+        /// By which deletion; `None` for ever.
+        deletion: Option<ChangeId>,
+    },
+    /// What is known of a peer.
+    Peer {
+        /// The peer.
+        volume: VolumeId,
+        /// Its life.
+        incarnation: Incarnation,
+        /// Its highest durable sequence seen in that life.
+        durable: Sequence,
+    },
+    /// Payload: the entry.
+    Heal {
+        /// Its id.
+        id: HealId,
+    },
+    /// A sealed segment that must be there.
+    Segment {
+        /// Its number.
+        number: u64,
+        /// Where its frames end.
+        end: u64,
+        /// Its first sequence.
+        first: Sequence,
+        /// Its last sequence.
+        last: Sequence,
+    },
+    /// How far the recovery of one life got.
+    Phase {
+        /// The life.
+        incarnation: Incarnation,
+        /// How far.
+        phase: Phase,
+        /// Rows up to this sequence are of the life before and do not count.
+        rows_after: Sequence,
+        /// What `rows_after` was before this life began.
+        kept_after: Sequence,
+    },
+    /// Accepts that introduce older data are refused.
+    DataFloor(Timestamp),
+}
+
+impl Subject {
+    /// Which kind of record has this subject.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Row { .. } => Kind::Row,
+            Self::Shard { .. } => Kind::Shard,
+            Self::Delete { .. } => Kind::Delete,
+            Self::Hints => Kind::Hints,
+            Self::Bound(_) => Kind::Bound,
+            Self::Floor(_) => Kind::Floor,
+            Self::Epoch { .. } => Kind::Epoch,
+            Self::Seal { .. } => Kind::Seal,
+            Self::Peer { .. } => Kind::Peer,
+            Self::Heal { .. } => Kind::Heal,
+            Self::Segment { .. } => Kind::Segment,
+            Self::Phase { .. } => Kind::Phase,
+            Self::DataFloor(_) => Kind::DataFloor,
+        }
+    }
+
+    /// The stored form.
+    pub fn encode(&self) -> Bytes {
+        let mut writer = Writer::new();
+        match self {
+            Self::Row { key, ballot, digest, head_bytes } => {
+                put_register_key(&mut writer, key);
+                writer.raw(&ballot.to_bytes()).raw(digest).u32(*head_bytes);
+            }
+            Self::Shard { shard: ShardId { data, index }, key } => {
+                writer.raw(&data.to_bytes()).u8(*index);
+                put_register_key(&mut writer, key);
+            }
+            Self::Delete { key, oldest, newest } => {
+                writer.u64(oldest.0).u64(newest.0).raw(key);
+            }
+            Self::Hints => {}
+            Self::Bound(ballot) | Self::Floor(ballot) => {
+                writer.raw(&ballot.to_bytes());
+            }
+            Self::Epoch { slot, epoch } => {
+                writer.u16(slot.0).u64(epoch.0);
+            }
+            Self::Seal { bucket, deletion } => {
+                writer.raw(&bucket.0).u8(u8::from(deletion.is_some()));
+                if let Some(deletion) = deletion {
+                    writer.raw(&deletion.to_bytes());
+                }
+            }
+            Self::Peer { volume, incarnation, durable } => {
+                writer.raw(&volume.0).u32(incarnation.0).u64(durable.0);
+            }
+            Self::Heal { id } => {
+                writer.raw(&id.0);
+            }
+            Self::Segment { number, end, first, last } => {
+                writer.u64(*number).u64(*end).u64(first.0).u64(last.0);
+            }
+            Self::Phase { incarnation, phase, rows_after, kept_after } => {
+                writer.u32(incarnation.0).u8(*phase as u8).u64(rows_after.0).u64(kept_after.0);
+            }
+            Self::DataFloor(floor) => {
+                writer.u64(floor.as_u64());
+            }
+        }
+        writer.finish()
+    }
+
+    /// From the stored form of a kind.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the bytes are no subject of that kind.
+    pub fn decode(kind: Kind, bytes: Bytes) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let subject = match kind {
+            Kind::Row => Self::Row {
+                key: take_register_key(&mut reader)?,
+                ballot: Ballot::from_bytes(reader.array("row ballot")?),
+                digest: reader.array("row digest")?,
+                head_bytes: reader.u32("row head")?,
+            },
+            Kind::Shard => Self::Shard {
+                shard: ShardId {
+                    data: DataId::from_bytes(reader.array("shard data id")?),
+                    index: reader.u8("shard index")?,
+                },
+                key: take_register_key(&mut reader)?,
+            },
+            Kind::Delete => {
+                let oldest = Sequence(reader.u64("delete oldest")?);
+                let newest = Sequence(reader.u64("delete newest")?);
+                let length = reader.remaining();
+                Self::Delete { key: reader.bytes(length, "delete key")?, oldest, newest }
+            }
+            Kind::Hints => Self::Hints,
+            Kind::Bound => Self::Bound(Ballot::from_bytes(reader.array("bound")?)),
+            Kind::Floor => Self::Floor(Ballot::from_bytes(reader.array("floor")?)),
+            Kind::Epoch => {
+                Self::Epoch { slot: Slot(reader.u16("epoch slot")?), epoch: Epoch(reader.u64("epoch")?) }
+            }
+            Kind::Seal => take_seal(&mut reader)?,
+            Kind::Peer => Self::Peer {
+                volume: VolumeId(reader.array("peer")?),
+                incarnation: Incarnation(reader.u32("peer incarnation")?),
+                durable: Sequence(reader.u64("peer sequence")?),
+            },
+            Kind::Heal => Self::Heal { id: HealId(reader.array("heal id")?) },
+            Kind::Segment => Self::Segment {
+                number: reader.u64("segment number")?,
+                end: reader.u64("segment end")?,
+                first: Sequence(reader.u64("segment first")?),
+                last: Sequence(reader.u64("segment last")?),
+            },
+            Kind::Phase => Self::Phase {
+                incarnation: Incarnation(reader.u32("phase life")?),
+                phase: match reader.u8("phase")? {
+                    1 => Phase::Waiting,
+                    2 => Phase::Adopting,
+                    3 => Phase::Voting,
+                    _ => return Err(DecodeError::Invalid { field: "phase" }),
+                },
+                rows_after: Sequence(reader.u64("phase rows")?),
+                kept_after: Sequence(reader.u64("phase kept")?),
+            },
+            Kind::DataFloor => Self::DataFloor(Timestamp::from_u64(reader.u64("data floor")?)),
+        };
+        reader.finish("subject")?;
+        Ok(subject)
+    }
+}
+
+fn take_seal(reader: &mut Reader) -> Result<Subject, DecodeError> {
+    let bucket = BucketId(reader.array("seal bucket")?);
+    let deletion = match reader.u8("seal deletion")? {
+        0 => None,
+        1 => Some(ChangeId::from_bytes(reader.array("seal deletion")?)),
+        _ => return Err(DecodeError::Invalid { field: "seal deletion" }),
+    };
+    Ok(Subject::Seal { bucket, deletion })
+}
+
+/// The fixed part of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordHeader {
+    /// What it is.
+    pub kind: Kind,
+    /// How it is meant.
+    pub flags: Flags,
+    /// Bytes of the subject.
+    pub subject_bytes: u16,
+    /// Bytes of the payload.
+    pub payload_bytes: u32,
+    /// Its (original) sequence.
+    pub sequence: Sequence,
+    /// The checksum of header, subject and hashes.
+    pub crc: u32,
+}
+
+impl RecordHeader {
+    /// Bytes from the record's start to its payload.
+    pub fn payload_offset(&self) -> usize {
+        RECORD_HEADER_BYTES
+            + usize::from(self.subject_bytes)
+            + 32 * block_count(u64::from(self.payload_bytes))
+    }
+
+    /// Bytes of the whole record.
+    pub fn record_bytes(&self) -> usize {
+        self.payload_offset() + self.payload_bytes as usize
+    }
+
+    /// The stored form; the checksum is computed over it, the subject and the hashes.
+    pub fn encode(&self, seed: Seed, subject: &[u8], hashes: &[u8]) -> [u8; RECORD_HEADER_BYTES] {
+        let mut writer = Writer::new();
+        writer.u8(self.kind as u8).u8(self.flags.0).u16(self.subject_bytes);
+        writer.u32(self.payload_bytes).u64(self.sequence.0);
+        let fields = writer.finish();
+        let crc = seed.checksum(&[&fields, subject, hashes]);
+        let mut bytes = [0; RECORD_HEADER_BYTES];
+        bytes[..RECORD_HEADER_BYTES - 4].copy_from_slice(&fields);
+        bytes[RECORD_HEADER_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// From the stored form; the checksum is not judged yet, lengths are within their limits.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the bytes are no record header.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let field = "record header";
+        let stored = bytes.get(..RECORD_HEADER_BYTES).ok_or(DecodeError::Short { field })?;
+        let mut reader = Reader::new(Bytes::copy_from_slice(stored));
+        let kind = Kind::from_u8(reader.u8(field)?).ok_or(DecodeError::Invalid { field })?;
+        let flags = Flags(reader.u8(field)?);
+        let header = Self {
+            kind,
+            flags,
+            subject_bytes: reader.u16(field)?,
+            payload_bytes: reader.u32(field)?,
+            sequence: Sequence(reader.u64(field)?),
+            crc: reader.u32(field)?,
+        };
+        let sane = flags.0 & !Flags::ALL == 0
+            && usize::from(header.subject_bytes) <= SUBJECT_BYTES_MAX
+            && header.payload_bytes as usize <= limits::FRAME_BYTES_MAX;
+        if sane { Ok(header) } else { Err(DecodeError::Invalid { field }) }
+    }
+
+    /// Checks header, subject and hashes, which stand at the start of `record`, and hands subject
+    /// and hashes out.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when they are not what was written.
+    pub fn open(&self, seed: Seed, record: &Bytes) -> Result<(Subject, Bytes), DecodeError> {
+        let field = "record";
+        if record.len() < self.payload_offset() {
+            return Err(DecodeError::Short { field });
+        }
+        let fixed = record.get(..RECORD_HEADER_BYTES - 4).ok_or(DecodeError::Short { field })?;
+        let rest =
+            record.get(RECORD_HEADER_BYTES..self.payload_offset()).ok_or(DecodeError::Short { field })?;
+        if seed.checksum(&[fixed, rest]) != self.crc {
+            return Err(DecodeError::Invalid { field });
+        }
+        let subject_end = RECORD_HEADER_BYTES + usize::from(self.subject_bytes);
+        let subject = Subject::decode(self.kind, record.slice(RECORD_HEADER_BYTES..subject_end))?;
+        if let Subject::Row { head_bytes, .. } = &subject
+            && *head_bytes > self.payload_bytes
+        {
+            return Err(DecodeError::Invalid { field });
+        }
+        Ok((subject, record.slice(subject_end..self.payload_offset())))
+    }
+}
+
+/// How many hashes cover a payload.
+pub const fn block_count(payload_bytes: u64) -> usize {
+    payload_bytes.div_ceil(limits::HASH_BLOCK_BYTES as u64) as usize
+}
+
+/// The hashes of a payload given as a list of buffers, one for every 64 KiB.
+pub fn block_hashes(payload: &[Bytes]) -> Vec<u8> {
+    let total: usize = payload.iter().map(Bytes::len).sum();
+    let mut hashes = Vec::with_capacity(32 * block_count(total as u64));
+    let mut hasher = blake3::Hasher::new();
+    let mut filled = 0;
+    for buffer in payload {
+        let mut rest = buffer.as_ref();
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(limits::HASH_BLOCK_BYTES - filled));
+            hasher.update(now);
+            filled += now.len();
+            rest = later;
+            if filled == limits::HASH_BLOCK_BYTES {
+                hashes.extend_from_slice(hasher.finalize().as_bytes());
+                hasher.reset();
+                filled = 0;
+            }
+        }
+    }
+    if filled > 0 {
+        hashes.extend_from_slice(hasher.finalize().as_bytes());
+    }
+    hashes
+}
+
+/// Whether block `index` of a payload is what its hash says.
+pub fn verify_block(hashes: &[u8], index: usize, block: &[u8]) -> bool {
+    let stored = index.checked_mul(32).and_then(|start| hashes.get(start..start.checked_add(32)?));
+    stored.is_some_and(|stored| blake3::hash(block).as_bytes() == stored)
+}
+
+/// A commit learnt: the row of a key is committed if it still has this ballot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hint {
+    /// The register.
+    pub key: RegisterKey,
+    /// The ballot at which it committed.
+    pub ballot: Ballot,
+}
+
+/// The payload of a hints record.
+pub fn encode_hints(hints: &[Hint]) -> Bytes {
+    let mut writer = Writer::new();
+    writer.count(hints.len());
+    for Hint { key, ballot } in hints {
+        put_register_key(&mut writer, key);
+        writer.raw(&ballot.to_bytes());
+    }
+    writer.finish()
+}
+
+/// Reads the payload of a hints record.
+///
+/// # Errors
+/// [`DecodeError`] when the bytes are none.
+pub fn decode_hints(bytes: Bytes) -> Result<Vec<Hint>, DecodeError> {
+    let mut reader = Reader::new(bytes);
+    let count = reader.count(38, "hints")?;
+    let mut hints = Vec::with_capacity(count);
+    for _ in 0..count {
+        let key = take_register_key(&mut reader)?;
+        hints.push(Hint { key, ballot: Ballot::from_bytes(reader.array("hint ballot")?) });
+    }
+    reader.finish("hints")?;
+    Ok(hints)
+}

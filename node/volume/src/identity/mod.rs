@@ -1,0 +1,353 @@
+//! volume.json: who this volume is, and when to refuse it.
+//!
+//! The file is JSON of two layers: format version, checksum, and the body that the checksum covers
+//! byte by byte. It is replaced as a whole: written beside, synced, renamed, directory synced; so a
+//! crash leaves the old one or the new one. A directory without it is never taken for a volume
+//! unless it is empty.
+//!
+//! ```text
+//! {"format":1,"checksum":"<blake3 of the body's text, hex>","body":{"cluster":"<hex>",
+//!  "volume":"<hex>","incarnation":1,"phase":"formed","topology":{..},"failed":null,
+//!  "lost":null}}
+//! ```
+
+use std::io::{ErrorKind, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use sherd_core::id::{ClusterId, Incarnation, VolumeId};
+
+use crate::disk::{Disk, DiskFile, FileId, OpenMode};
+use crate::error::OpenError;
+
+/// The file's name.
+pub const FILE_NAME: &str = "volume.json";
+/// The lock's name.
+pub const LOCK_NAME: &str = "lock";
+/// What a new version is written as, until it is whole.
+const NEW_NAME: &str = "volume.json.new";
+/// What an empty filesystem holds.
+const LOST_AND_FOUND: &str = "lost+found";
+/// The version written and the only one read.
+pub const FORMAT: u32 = 1;
+/// Bytes of the longest file that is read: a topology of every limit fits many times.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// Who a volume is, and what of its life must survive everything.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Identity {
+    /// The cluster that it belongs to.
+    pub cluster: ClusterId,
+    /// Its id.
+    pub volume: VolumeId,
+    /// Which of its lives this is.
+    pub incarnation: Incarnation,
+    /// Whether its cluster was ever complete.
+    pub phase: Phase,
+    /// The topology that it adopted last, in the form that the node gives it.
+    pub topology: Option<serde_json::Value>,
+    /// Why it failed; it stays failed until it is replaced.
+    pub failed: Option<String>,
+    /// Why this life has not all that was acknowledged before; it does not vote until it has.
+    pub lost: Option<String>,
+}
+
+/// How far the cluster is that a volume belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Its first members are still being gathered.
+    Forming,
+    /// It has served; an empty directory in it has lost something.
+    Formed,
+}
+
+/// Whom a directory must belong to; `None` where anyone will do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Expected {
+    /// The cluster.
+    pub cluster: Option<ClusterId>,
+    /// The volume.
+    pub volume: Option<VolumeId>,
+}
+
+/// The volume's directory is not what was opened any more.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Gone {
+    /// What was found instead.
+    pub reason: String,
+}
+
+/// Why bytes are not a volume.json.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotAnIdentity {
+    /// A format that is not known here.
+    #[error("format version {version}")]
+    Version {
+        /// What it says.
+        version: u32,
+    },
+    /// Not what was written.
+    #[error("{what}")]
+    Damaged {
+        /// How.
+        what: String,
+    },
+}
+
+#[derive(Deserialize)]
+struct Format {
+    format: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Outer {
+    format: u32,
+    checksum: String,
+    body: Box<RawValue>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Body {
+    cluster: String,
+    volume: String,
+    incarnation: u32,
+    phase: Phase,
+    topology: Option<serde_json::Value>,
+    failed: Option<String>,
+    lost: Option<String>,
+}
+
+impl Identity {
+    /// The file's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let Self { cluster, volume, incarnation, phase, topology, failed, lost } = self;
+        let body = Body {
+            cluster: cluster.to_string(),
+            volume: volume.to_string(),
+            incarnation: incarnation.0,
+            phase: *phase,
+            topology: topology.clone(),
+            failed: failed.clone(),
+            lost: lost.clone(),
+        };
+        let body = serde_json::value::to_raw_value(&body).expect("strings and numbers are JSON");
+        let checksum = blake3::hash(body.get().as_bytes()).to_hex().to_string();
+        let mut bytes = serde_json::to_vec(&Outer { format: FORMAT, checksum, body })
+            .expect("strings and numbers are JSON");
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// From the file's bytes.
+    ///
+    /// # Errors
+    /// [`NotAnIdentity`] on any other bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, NotAnIdentity> {
+        let damaged = |error: serde_json::Error| NotAnIdentity::Damaged { what: error.to_string() };
+        let Format { format } = serde_json::from_slice(bytes).map_err(damaged)?;
+        if format != FORMAT {
+            return Err(NotAnIdentity::Version { version: format });
+        }
+        let outer: Outer = serde_json::from_slice(bytes).map_err(damaged)?;
+        if blake3::hash(outer.body.get().as_bytes()).to_hex().as_str() != outer.checksum {
+            return Err(NotAnIdentity::Damaged { what: "the checksum is another".to_owned() });
+        }
+        let body: Body = serde_json::from_str(outer.body.get()).map_err(damaged)?;
+        let invalid = |_| NotAnIdentity::Damaged { what: "an id is no id".to_owned() };
+        Ok(Self {
+            cluster: ClusterId::parse(&body.cluster).map_err(invalid)?,
+            volume: VolumeId::parse(&body.volume).map_err(invalid)?,
+            incarnation: Incarnation(body.incarnation),
+            phase: body.phase,
+            topology: body.topology,
+            failed: body.failed,
+            lost: body.lost,
+        })
+    }
+
+    /// Refuses what is somebody else's.
+    fn check(&self, directory: &Path, expected: Expected) -> Result<(), OpenError> {
+        let cluster = expected.cluster.unwrap_or(self.cluster);
+        let volume = expected.volume.unwrap_or(self.volume);
+        if cluster == self.cluster && volume == self.volume {
+            return Ok(());
+        }
+        Err(OpenError::Foreign {
+            path: directory.to_path_buf(),
+            found: format!("cluster {} volume {}", self.cluster, self.volume),
+            expected: format!("cluster {cluster} volume {volume}"),
+        })
+    }
+}
+
+/// The lock on a volume's directory; released when it is dropped.
+pub struct VolumeLock(#[expect(dead_code, reason = "held, not read")] Box<dyn Send + Sync>);
+
+impl std::fmt::Debug for VolumeLock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("VolumeLock")
+    }
+}
+
+/// Takes a volume's directory for this process.
+///
+/// # Errors
+/// [`OpenError::InUse`] when another process has it; [`OpenError::Io`].
+pub fn lock(disk: &dyn Disk, directory: &Path) -> Result<VolumeLock, OpenError> {
+    let path = directory.join(LOCK_NAME);
+    disk.lock(&path).map(VolumeLock).map_err(|source| match source.kind() {
+        ErrorKind::WouldBlock => OpenError::InUse { path: directory.to_path_buf() },
+        _ => OpenError::Io { op: "lock", path, source },
+    })
+}
+
+/// The volume.json of an open volume.
+#[derive(Debug)]
+pub struct IdentityFile {
+    disk: Arc<dyn Disk>,
+    directory: PathBuf,
+    /// What the file says, and which file it is: both change together.
+    state: Mutex<(Identity, FileId)>,
+}
+
+impl IdentityFile {
+    /// Reads and judges the identity in a directory. `None` when the directory is empty, or holds
+    /// only what an empty filesystem or a format that a crash interrupted leaves.
+    ///
+    /// # Errors
+    /// [`OpenError::Foreign`], [`OpenError::Version`], [`OpenError::Damaged`] (also when the file is
+    /// missing among others), [`OpenError::Failed`], [`OpenError::Io`].
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        directory: &Path,
+        expected: Expected,
+    ) -> Result<Option<Self>, OpenError> {
+        let path = directory.join(FILE_NAME);
+        let io = |op| {
+            let path = path.clone();
+            move |source| OpenError::Io { op, path, source }
+        };
+        let damaged = |what: String| OpenError::Damaged { path: path.clone(), what };
+        let file = match disk.open(&path, OpenMode::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let entries = disk.list(directory).map_err(io("list"))?;
+                let harmless = [LOST_AND_FOUND, LOCK_NAME, NEW_NAME];
+                return match entries.iter().find(|entry| !harmless.contains(&entry.name.as_str())) {
+                    None => Ok(None),
+                    Some(other) => Err(damaged(format!("it is missing, and {} is there", other.name))),
+                };
+            }
+            Err(error) => return Err(io("open")(error)),
+        };
+        let id = disk.file_id(&path).map_err(io("stat"))?;
+        let length = file.length().map_err(io("stat"))?;
+        let length = usize::try_from(length).ok().filter(|length| *length as u64 <= FILE_BYTES_MAX);
+        let length = length.ok_or_else(|| damaged("it is too long".to_owned()))?;
+        let mut bytes = vec![0; length];
+        let read = file.read_at(&mut bytes, 0).map_err(io("read"))?;
+        bytes.truncate(read);
+        let identity = Identity::decode(&bytes).map_err(|error| match error {
+            NotAnIdentity::Version { version } => {
+                OpenError::Version { path: path.clone(), version, supported: FORMAT }
+            }
+            NotAnIdentity::Damaged { what } => damaged(what),
+        })?;
+        identity.check(directory, expected)?;
+        if let Some(reason) = identity.failed {
+            return Err(OpenError::Failed { path: directory.to_path_buf(), reason });
+        }
+        let state = Mutex::new((identity, id));
+        Ok(Some(Self { disk, directory: directory.to_path_buf(), state }))
+    }
+
+    /// Makes an empty directory a volume. This is the first file of a format: what else a volume
+    /// needs is made after it.
+    ///
+    /// # Errors
+    /// [`OpenError::Damaged`] when the directory has an identity; [`OpenError::Io`].
+    pub fn create(disk: Arc<dyn Disk>, directory: &Path, identity: Identity) -> Result<Self, OpenError> {
+        let path = directory.join(FILE_NAME);
+        if disk.file_id(&path).is_ok() {
+            return Err(OpenError::Damaged { path, what: "it is there already".to_owned() });
+        }
+        let id = write(&*disk, directory, &identity)?;
+        Ok(Self { disk, directory: directory.to_path_buf(), state: Mutex::new((identity, id)) })
+    }
+
+    /// What the file says.
+    pub fn identity(&self) -> Identity {
+        self.state.lock().0.clone()
+    }
+
+    /// Changes the identity, durably.
+    ///
+    /// # Errors
+    /// [`OpenError::Io`]; the file then says the old or the new.
+    pub fn update(&self, change: impl FnOnce(&mut Identity)) -> Result<(), OpenError> {
+        let mut state = self.state.lock();
+        let mut identity = state.0.clone();
+        change(&mut identity);
+        if identity != state.0 {
+            let id = write(&*self.disk, &self.directory, &identity)?;
+            *state = (identity, id);
+        }
+        Ok(())
+    }
+
+    /// Notes why the volume failed, so that it stays failed after a restart. The first reason stays.
+    ///
+    /// # Errors
+    /// [`OpenError::Io`] where even that cannot be written.
+    pub fn fail(&self, reason: &str) -> Result<(), OpenError> {
+        self.update(|identity| {
+            identity.failed.get_or_insert_with(|| reason.to_owned());
+        })
+    }
+
+    /// Whether the directory still holds this very file. Called about each second.
+    ///
+    /// # Errors
+    /// [`Gone`] when it is removed, replaced, or cannot be asked.
+    pub fn still_here(&self) -> Result<(), Gone> {
+        let path = self.directory.join(FILE_NAME);
+        let state = self.state.lock();
+        match self.disk.file_id(&path) {
+            Ok(id) if id == state.1 => Ok(()),
+            Ok(_) => Err(Gone { reason: format!("{} was replaced", path.display()) }),
+            Err(error) => Err(Gone { reason: format!("{}: {error}", path.display()) }),
+        }
+    }
+}
+
+/// Writes a new file and puts it in the place of the old one.
+fn write(disk: &dyn Disk, directory: &Path, identity: &Identity) -> Result<FileId, OpenError> {
+    let path = directory.join(FILE_NAME);
+    let new = directory.join(NEW_NAME);
+    let io = |op| {
+        let path = new.clone();
+        move |source| OpenError::Io { op, path, source }
+    };
+    match disk.remove(&new) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(io("remove")(error)),
+        _ => {}
+    }
+    let file: Arc<dyn DiskFile> = disk.open(&new, OpenMode::CreateNew).map_err(io("create"))?;
+    file.write_at(&[IoSlice::new(&identity.encode())], 0).map_err(io("write"))?;
+    // A crash before the rename is durable leaves the old file; the new one was whole before.
+    file.sync_data().map_err(io("sync"))?;
+    disk.rename(&new, &path).map_err(io("rename"))?;
+    disk.sync_dir(directory).map_err(io("sync directory of"))?;
+    disk.file_id(&path).map_err(io("stat"))
+}
+
+#[cfg(test)]
+mod tests;

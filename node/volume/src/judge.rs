@@ -1,0 +1,455 @@
+//! Operations, one by one, in the order in which they came: what is refused or known is answered at
+//! once, what needs the log joins the batch.
+//!
+//! Everything is judged against what is durable *and* what this batch already holds; an answer that
+//! depends on the batch leaves after its sync.
+
+use bytes::Bytes;
+
+use sherd_core::heal::HealId;
+use sherd_core::id::{Ballot, RegisterKey, ShardId};
+use sherd_core::limits;
+use sherd_core::record::{State, Value};
+use sherd_core::register::acceptor::{
+    AcceptVerdict, AcceptorState, judge_accept, judge_drop, judge_prepare, judge_read,
+};
+use sherd_core::register::recover::{Adoption, adopt};
+use sherd_core::register::{Accept, Encoded, Prepare, Refusal, Row, RowHead, Vote};
+
+use crate::error::Error;
+use crate::format::{Flags, HEAL_ENTRY_BYTES_MAX, Hint, Subject, encode_hints};
+use crate::log::append::NewRecord;
+use crate::plan::{PendingRow, Plan};
+use crate::registers::{asked, key_state};
+use crate::request::{AdoptedRow, Answer, Completion, Op, Target};
+use crate::table::{self, row_key, shard_key};
+use crate::view::Stored;
+use crate::volume::Volume;
+
+/// What a record costs beside its payload, about: for deciding whether an operation still fits.
+const RECORD_OVERHEAD_BYTES: usize = 2048;
+
+/// Whether an operation found its place.
+pub(crate) enum Judged {
+    /// Answered, or part of the batch.
+    Done,
+    /// It depends on where this batch will stand: it begins the next one.
+    Later(Op),
+}
+
+/// The row of a key, as this batch sees it.
+struct Known {
+    head: Option<RowHead>,
+    value: Option<Bytes>,
+    stored: Option<Stored>,
+    is_pending: bool,
+}
+
+impl Known {
+    fn row(self) -> Option<Row> {
+        self.head.map(|head| Row { head, value: self.value })
+    }
+}
+
+/// Bytes that an operation may add to a batch.
+pub(crate) fn op_bytes(op: &Op) -> usize {
+    let encoded = |value: &Encoded| value.head.len() + value.inline.len();
+    let payload = match op {
+        Op::Accept { accept, heal, .. } => {
+            encoded(&accept.value) + heal.as_ref().map_or(0, |(_, entry)| entry.len() + RECORD_OVERHEAD_BYTES)
+        }
+        Op::PutShard { payload, .. } => payload.iter().map(Bytes::len).sum(),
+        Op::HealPut { entry, .. } => entry.len(),
+        Op::Adopt { rows, .. } => rows.first().map_or(0, |row| encoded(&row.value)),
+        Op::Control { control, .. } => control.bytes(),
+        Op::Prepare { .. }
+        | Op::Commit { .. }
+        | Op::Read { .. }
+        | Op::DeleteShard { .. }
+        | Op::HealDone { .. }
+        | Op::PeerSeen { .. }
+        | Op::Drop { .. } => 0,
+    };
+    payload + payload / limits::HASH_BLOCK_BYTES * 32 + RECORD_OVERHEAD_BYTES
+}
+
+impl Volume {
+    /// Judges one operation.
+    pub(crate) fn judge(&mut self, plan: &mut Plan, op: Op) -> Judged {
+        match op {
+            Op::Prepare { target, prepare, want_value, done } => {
+                self.prepare(plan, &target, prepare, want_value, done);
+            }
+            Op::Accept { target, accept, heal, done } => self.accept(plan, &target, accept, heal, done),
+            Op::Commit { key, ballot } => self.lazy_hint(Hint { key, ballot }),
+            Op::Read { target, want_value, done } => self.read(plan, &target, want_value, done),
+            Op::PutShard { shard, key, payload, done } => self.put_shard(plan, shard, key, payload, done),
+            Op::DeleteShard { shard, done } => return self.delete_shard(plan, shard, done),
+            Op::HealPut { id, entry, done } => self.heal_put(plan, id, entry, done),
+            Op::HealDone { id } => self.lazy_healed(id),
+            Op::PeerSeen { volume, incarnation, durable } => self.lazy_seen(volume, incarnation, durable),
+            Op::Control { control, done } => return self.control(plan, control, done),
+            Op::Adopt { rows, done } => return self.adopt(plan, rows, done),
+            Op::Drop { key, ballot, done } => return self.drop_row(plan, key, ballot, done),
+        }
+        Judged::Done
+    }
+
+    fn known(&self, plan: &Plan, key: &RegisterKey, row: &Bytes, want_value: bool) -> Result<Known, Error> {
+        if let Some(pending) = plan.rows.get(row) {
+            let (head, value) = match pending {
+                Some(PendingRow { head, value }) => (Some(*head), want_value.then(|| value.clone())),
+                None => (None, None),
+            };
+            return Ok(Known { head, value, stored: None, is_pending: true });
+        }
+        let rows_after = self.working.rows_after();
+        let entry = self.shared.entry(row)?;
+        let Some(stored) = entry.and_then(|entry| crate::view::as_stored(entry, rows_after)) else {
+            return Ok(Known { head: None, value: None, stored: None, is_pending: false });
+        };
+        let value = if want_value { Some(self.shared.value(key, &stored)?) } else { None };
+        Ok(Known { head: Some(stored.head()), value, stored: Some(stored), is_pending: false })
+    }
+
+    /// The acceptor's state: everything that is decided, but only the bound that is durable.
+    fn acceptor(&self, restart_bound: Ballot) -> AcceptorState {
+        AcceptorState { durable_bound: self.durable_bound, ..self.working.acceptor(restart_bound) }
+    }
+
+    /// Records an epoch that was not seen before.
+    fn see_epoch(&mut self, plan: &mut Plan, target: &Target) -> bool {
+        let is_new = target.epoch > self.working.epoch_of(target.slot);
+        if is_new {
+            let subject = Subject::Epoch { slot: target.slot, epoch: target.epoch };
+            plan.push_state(subject, &mut self.working);
+        }
+        is_new
+    }
+
+    fn prepare(
+        &mut self,
+        plan: &mut Plan,
+        target: &Target,
+        Prepare { ballot }: Prepare,
+        want_value: bool,
+        done: Completion<Answer<Vote>>,
+    ) {
+        let row = row_key(&target.key);
+        let known = match self.known(plan, &target.key, &row, want_value) {
+            Ok(known) => known,
+            Err(error) => return done.complete(Err(error)),
+        };
+        let asked = asked(target, self.shared.clock.as_ref());
+        let judged = {
+            let mut promises = self.shared.promises.lock();
+            let state = self.acceptor(promises.restart_bound);
+            let key_state = key_state(&self.working, target, known.head.as_ref(), promises.of(&row));
+            let judged = judge_prepare(&state, &key_state, asked, ballot);
+            if judged.is_ok() {
+                promises.note(&row, ballot);
+                promises.is_active = true;
+            }
+            judged
+        };
+        let mut waits = known.is_pending || plan.changes_state;
+        let result = match judged {
+            Ok(promise) => {
+                waits |= self.see_epoch(plan, target);
+                if let Some(bound) = promise.needs_bound {
+                    if plan.bound.is_none_or(|planned| planned < ballot) {
+                        plan.push_state(Subject::Bound(bound), &mut self.working);
+                    }
+                    waits = true;
+                }
+                Ok(Vote { row: known.row(), floor: self.working.floor })
+            }
+            Err(refusal) => Err(refusal),
+        };
+        self.answer(plan, waits, done, result);
+    }
+
+    fn read(&mut self, plan: &mut Plan, target: &Target, want_value: bool, done: Completion<Answer<Vote>>) {
+        let row = row_key(&target.key);
+        let known = match self.known(plan, &target.key, &row, want_value) {
+            Ok(known) => known,
+            Err(error) => return done.complete(Err(error)),
+        };
+        let key_state = key_state(&self.working, target, known.head.as_ref(), Ballot::ZERO);
+        let asked = asked(target, self.shared.clock.as_ref());
+        let judged = judge_read(&self.acceptor(Ballot::ZERO), &key_state, asked);
+        let mut waits = known.is_pending || plan.changes_state;
+        if judged.is_ok() {
+            waits |= self.see_epoch(plan, target);
+        }
+        let floor = self.working.floor;
+        self.answer(plan, waits, done, judged.map(|()| Vote { row: known.row(), floor }));
+    }
+
+    fn accept(
+        &mut self,
+        plan: &mut Plan,
+        target: &Target,
+        accept: Accept,
+        heal: Option<(HealId, Bytes)>,
+        done: Completion<Answer<()>>,
+    ) {
+        let row = row_key(&target.key);
+        let Accept { ballot, value, introduces } = accept;
+        let judged = self.known(plan, &target.key, &row, false).and_then(|known| {
+            let tombstone = self.check_value(&value)?;
+            Ok((known, tombstone))
+        });
+        let (known, tombstone) = match judged {
+            Ok(judged) => judged,
+            Err(error) => return done.complete(Err(error)),
+        };
+        let asked = asked(target, self.shared.clock.as_ref());
+        let verdict = {
+            let promises = self.shared.promises.lock();
+            let key_state = key_state(&self.working, target, known.head.as_ref(), promises.of(&row));
+            judge_accept(&self.acceptor(promises.restart_bound), &key_state, asked, ballot, &introduces)
+        };
+        let mut waits = known.is_pending || plan.changes_state;
+        let result = match verdict {
+            Ok(AcceptVerdict::Store) if !tombstone && self.shared.is_full() => {
+                return done.complete(Err(Error::Full));
+            }
+            Ok(AcceptVerdict::Store) => {
+                self.see_epoch(plan, target);
+                self.store(plan, &target.key, row, ballot, value, (tombstone, false));
+                waits = true;
+                Ok(())
+            }
+            Ok(AcceptVerdict::AlreadyStored) => Ok(()),
+            Err(refusal) => Err(refusal),
+        };
+        if let (Some((id, entry)), Ok(())) = (heal, &result)
+            && entry.len() <= HEAL_ENTRY_BYTES_MAX
+        {
+            plan.push(NewRecord::new(Subject::Heal { id }, Flags::default(), vec![entry]));
+            waits = true;
+        }
+        self.answer(plan, waits, done, result);
+    }
+
+    /// Puts a row into the batch.
+    fn store(
+        &self,
+        plan: &mut Plan,
+        key: &RegisterKey,
+        row: Bytes,
+        ballot: Ballot,
+        value: Encoded,
+        (tombstone, committed): (bool, bool),
+    ) {
+        {
+            let mut promises = self.shared.promises.lock();
+            promises.note(&row, ballot);
+            promises.begin(&row);
+        }
+        let Encoded { head, inline } = value;
+        let digest = Value::digest(&head);
+        let head_bytes = u32::try_from(head.len()).expect("values are checked against their limit");
+        let flags = Flags::default().with(Flags::TOMBSTONE, tombstone).with(Flags::COMMITTED, committed);
+        let subject = Subject::Row { key: key.clone(), ballot, digest, head_bytes };
+        let pending = PendingRow { head: RowHead { ballot, digest, committed }, value: head.clone() };
+        plan.rows.insert(row, Some(pending));
+        plan.push(NewRecord::new(subject, flags, vec![head, inline]));
+    }
+
+    /// Checks a value's limits, and says whether it is a tombstone.
+    fn check_value(&self, value: &Encoded) -> Result<bool, Error> {
+        let bytes = value.head.len() + value.inline.len();
+        if value.head.len() > limits::VALUE_BYTES_MAX
+            || value.inline.len() > limits::INLINE_BYTES_MAX as usize
+            || bytes > self.log.record_payload_max()
+        {
+            return Err(Error::Corrupt { what: "value over its limit".to_owned() });
+        }
+        let decoded = Value::decode(value.head.clone())
+            .map_err(|error| Error::Corrupt { what: format!("value: {error}") })?;
+        Ok(decoded.state == State::Tombstone)
+    }
+
+    fn put_shard(
+        &mut self,
+        plan: &mut Plan,
+        shard: ShardId,
+        key: RegisterKey,
+        payload: Vec<Bytes>,
+        done: Completion<()>,
+    ) {
+        let bytes: usize = payload.iter().map(Bytes::len).sum();
+        if bytes > self.log.record_payload_max() {
+            return done.complete(Err(Error::Corrupt { what: "shard over its limit".to_owned() }));
+        }
+        if self.shared.is_full() {
+            return done.complete(Err(Error::Full));
+        }
+        plan.push(NewRecord::new(Subject::Shard { shard, key }, Flags::default(), payload));
+        plan.confirm(done);
+    }
+
+    fn delete_shard(&mut self, plan: &mut Plan, shard: ShardId, done: Completion<()>) -> Judged {
+        let key = shard_key(shard);
+        if plan.keys.contains(&key) {
+            return Judged::Later(Op::DeleteShard { shard, done });
+        }
+        match self.shared.entry(&key) {
+            Ok(Some(entry)) => {
+                let (oldest, newest) = (entry.origin.oldest, entry.origin.placed);
+                plan.push(NewRecord::bare(Subject::Delete { key, oldest, newest }));
+                plan.confirm(done);
+            }
+            Ok(None) => done.complete(Ok(())),
+            Err(error) => done.complete(Err(error)),
+        }
+        Judged::Done
+    }
+
+    fn heal_put(&mut self, plan: &mut Plan, id: HealId, entry: Bytes, done: Completion<()>) {
+        if entry.len() > HEAL_ENTRY_BYTES_MAX {
+            return done.complete(Err(Error::Corrupt { what: "heal entry over its limit".to_owned() }));
+        }
+        self.lazy.healed.remove(&id);
+        plan.push(NewRecord::new(Subject::Heal { id }, Flags::default(), vec![entry]));
+        plan.confirm(done);
+    }
+
+    fn drop_row(
+        &mut self,
+        plan: &mut Plan,
+        key: RegisterKey,
+        ballot: Ballot,
+        done: Completion<Answer<()>>,
+    ) -> Judged {
+        let row = row_key(&key);
+        if plan.rows.contains_key(&row) || plan.changes_state {
+            return Judged::Later(Op::Drop { key, ballot, done });
+        }
+        if !self.working.standing().votes() {
+            self.answer(plan, false, done, Err(Refusal::Recovering));
+            return Judged::Done;
+        }
+        let known = match self.known(plan, &key, &row, false) {
+            Ok(known) => known,
+            Err(error) => {
+                done.complete(Err(error));
+                return Judged::Done;
+            }
+        };
+        let goes = judge_drop(known.head.as_ref(), ballot, self.working.floor);
+        match known.stored {
+            Some(stored) if goes && stored.row.tombstone => {
+                self.shared.promises.lock().begin(&row);
+                plan.rows.insert(row.clone(), None);
+                let (oldest, newest) = (stored.origin.oldest, stored.origin.placed);
+                plan.push(NewRecord::bare(Subject::Delete { key: row, oldest, newest }));
+                self.answer(plan, true, done, Ok(()));
+            }
+            _ => self.answer(plan, false, done, Ok(())),
+        }
+        Judged::Done
+    }
+
+    fn adopt(&mut self, plan: &mut Plan, rows: Vec<AdoptedRow>, done: Completion<Answer<()>>) -> Judged {
+        let standing = self.working.standing();
+        if standing == sherd_core::register::acceptor::Standing::Lost {
+            self.answer(plan, false, done, Err(Refusal::Recovering));
+            return Judged::Done;
+        }
+        let mut learnt = Vec::new();
+        let mut rows = rows.into_iter();
+        let limit = self.log.batch_bytes_max();
+        while let Some(row) = rows.next() {
+            let bytes = row.value.head.len() + row.value.inline.len() + RECORD_OVERHEAD_BYTES;
+            if !plan.is_empty() && plan.bytes + bytes > limit {
+                self.push_hints(plan, &learnt);
+                let rest = std::iter::once(row).chain(rows).collect();
+                return Judged::Later(Op::Adopt { rows: rest, done });
+            }
+            if let Err(error) = self.adopt_one(plan, row, standing.votes(), &mut learnt) {
+                done.complete(Err(error));
+                return Judged::Done;
+            }
+        }
+        self.push_hints(plan, &learnt);
+        let waits = !plan.is_empty();
+        self.answer(plan, waits, done, Ok(()));
+        Judged::Done
+    }
+
+    fn adopt_one(
+        &mut self,
+        plan: &mut Plan,
+        adopted: AdoptedRow,
+        votes: bool,
+        learnt: &mut Vec<Hint>,
+    ) -> Result<(), Error> {
+        let AdoptedRow { key, head, value } = adopted;
+        let tombstone = self.check_value(&value)?;
+        if Value::digest(&value.head) != head.digest {
+            return Err(Error::Corrupt { what: "adopted value is not what its digest says".to_owned() });
+        }
+        let row = row_key(&key);
+        let own = self.known(plan, &key, &row, false)?.head;
+        let ballot = head.ballot;
+        match adopt(own.as_ref(), &head) {
+            Adoption::Take => {
+                // A voter takes a row only as it would take its accept.
+                let may = !votes || {
+                    let promises = self.shared.promises.lock();
+                    ballot > self.working.floor.max(promises.restart_bound) && ballot >= promises.of(&row)
+                };
+                if may {
+                    self.store(plan, &key, row, ballot, value, (tombstone, head.committed));
+                }
+            }
+            Adoption::LearnCommitted => learnt.push(Hint { key, ballot }),
+            Adoption::Keep => {}
+        }
+        Ok(())
+    }
+
+    /// Puts commits learnt into the batch.
+    pub(crate) fn push_hints(&self, plan: &mut Plan, hints: &[Hint]) {
+        if hints.is_empty() {
+            return;
+        }
+        for hint in hints {
+            if let Some(Some(row)) = plan.rows.get_mut(&row_key(&hint.key))
+                && row.head.ballot == hint.ballot
+            {
+                row.head.committed = true;
+            }
+        }
+        let payload = vec![encode_hints(hints)];
+        plan.push(NewRecord::new(Subject::Hints, Flags::default(), payload));
+    }
+
+    /// Answers at once, or after the sync.
+    pub(crate) fn answer<R: Send + 'static>(
+        &self,
+        plan: &mut Plan,
+        waits: bool,
+        done: Completion<Answer<R>>,
+        result: Result<R, Refusal>,
+    ) {
+        if waits && !plan.is_empty() {
+            plan.answer(done, result);
+        } else {
+            done.complete(Ok(Answer { from: self.shared.answerer(), result }));
+        }
+    }
+
+    /// The index key of an MRF entry with what kills it, if the entry is there.
+    pub(crate) fn heal_delete(&self, id: HealId) -> Result<Option<Subject>, Error> {
+        let key = table::heal_key(id);
+        Ok(self.shared.entry(&key)?.map(|entry| Subject::Delete {
+            key,
+            oldest: entry.origin.oldest,
+            newest: entry.origin.placed,
+        }))
+    }
+}

@@ -1,0 +1,296 @@
+//! Ordered scans of rows: for listings, parts, recovery, settling.
+//!
+//! A listing skips tombstones known to be committed and rolls keys up below a delimiter by seeking
+//! past the common prefix; a prefix carries as witness its first key that is not such a tombstone,
+//! so that whoever merges several volumes can judge whether anything lives below it.
+
+use bytes::Bytes;
+
+use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, ObjectKey, RegisterKey, Sequence, UploadId};
+use sherd_core::register::acceptor::Standing;
+use sherd_core::register::listing::is_listed;
+use sherd_core::register::seal::Seals;
+use sherd_core::register::{Refusal, Row};
+
+use crate::error::Error;
+use crate::reader::{Reader, behind};
+use crate::request::Answer;
+use crate::scan::{Walk, behind_prefix};
+use crate::table::{OBJECT, PART, UNSETTLED, parse_row_key, row_key, unsettled_key};
+use crate::view::{Shared, Stored, as_stored};
+
+/// Rows that one call looks at before it hands back what it has.
+const LOOKED_AT_MAX: usize = 20_000;
+
+/// What a listing asks one volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListScan {
+    /// The bucket.
+    pub bucket: BucketId,
+    /// The listing's topology; refused where any slot is known to be in a later one.
+    pub epoch: Epoch,
+    /// The deletion of the bucket that asks, after its own seal.
+    pub deletion: Option<ChangeId>,
+    /// Only keys that start with this.
+    pub prefix: Bytes,
+    /// Only keys at or behind this: [`after_key`] and [`past_prefix`] give where to go on.
+    pub from: Bytes,
+    /// Rolls up keys that share what is before its first appearance behind the prefix.
+    pub delimiter: Option<Bytes>,
+    /// Entries at most.
+    pub limit: usize,
+}
+
+/// The first bound behind a key.
+pub fn after_key(key: &ObjectKey) -> Bytes {
+    behind(key.as_bytes())
+}
+
+/// The first bound behind everything that starts with a prefix; `None` when nothing is.
+pub fn past_prefix(prefix: &[u8]) -> Option<Bytes> {
+    behind_prefix(prefix)
+}
+
+/// A row that a scan found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScannedRow {
+    /// The register.
+    pub key: RegisterKey,
+    /// The row; its value is absent where only heads were asked for, or where it cannot be read:
+    /// then a register read decides.
+    pub row: Row,
+    /// Whether the value is a tombstone.
+    pub tombstone: bool,
+}
+
+/// An entry of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listed {
+    /// A key.
+    Row(ScannedRow),
+    /// A common prefix.
+    Prefix {
+        /// Up to and with the delimiter.
+        prefix: Bytes,
+        /// The first key below it that is not a tombstone known to be committed.
+        witness: ScannedRow,
+    },
+}
+
+/// A page of a listing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListPage {
+    /// In key order.
+    pub entries: Vec<Listed>,
+    /// Where to go on; `None` when the scan is complete.
+    pub next: Option<Bytes>,
+}
+
+/// A page of a scan of rows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RowPage {
+    /// In the index's order: objects, then parts.
+    pub rows: Vec<ScannedRow>,
+    /// The last key looked at, to go on behind; `None` when the scan is complete.
+    pub next: Option<RegisterKey>,
+}
+
+/// What a scan of rows wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowScan {
+    /// Rows at most.
+    pub limit: usize,
+    /// Whether values come along.
+    pub want_value: bool,
+    /// Only rows whose record has a later sequence on this volume.
+    pub since: Sequence,
+}
+
+impl Reader {
+    /// Lists a page of a bucket.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    pub fn list(&self, scan: &ListScan) -> Result<Answer<ListPage>, Error> {
+        self.shared.check()?;
+        if let Err(refusal) = self.judge_list(scan) {
+            return Ok(Answer { from: self.answerer(), result: Err(refusal) });
+        }
+        let page = self.list_page(scan)?;
+        // A seal that came meanwhile is for whoever asks next: this page saw what was there.
+        Ok(Answer { from: self.answerer(), result: Ok(page) })
+    }
+
+    fn judge_list(&self, scan: &ListScan) -> Result<(), Refusal> {
+        let view = self.shared.view.read();
+        if !view.small.standing().votes() {
+            return Err(Refusal::Recovering);
+        }
+        let seen = view.small.epoch_max();
+        if scan.epoch < seen {
+            return Err(Refusal::StaleEpoch { epoch: seen });
+        }
+        match (view.small.seals_of(scan.bucket), scan.deletion) {
+            (Seals::Open, None) => Ok(()),
+            (Seals::Held(held), Some(deletion)) if held.contains(&deletion) => Ok(()),
+            (Seals::Final | Seals::Held(_), _) => Err(Refusal::Sealed),
+            // The deletion's seal is not here: its listing proves nothing.
+            (Seals::Open, Some(_)) => Err(Refusal::Sealed),
+        }
+    }
+
+    fn list_page(&self, scan: &ListScan) -> Result<ListPage, Error> {
+        let table = |key: &[u8]| Bytes::from([&[OBJECT], &scan.bucket.0[..], key].concat());
+        let lowest = table(&scan.prefix);
+        let from = table(&scan.from).max(lowest.clone());
+        let mut walk = Walk::new(&self.shared, &from, behind_prefix(&lowest));
+        let rows_after = self.shared.view.read().small.rows_after();
+        let mut page = ListPage::default();
+        let mut looked_at = 0;
+        while let Some((key, value)) = walk.next()? {
+            let name = key.slice(1 + scan.bucket.0.len()..);
+            if page.entries.len() >= scan.limit || looked_at >= LOOKED_AT_MAX {
+                page.next = Some(name);
+                break;
+            }
+            looked_at += 1;
+            let Some(row) = self.listed_row(&key, value, rows_after)? else { continue };
+            match common_prefix(&name, scan) {
+                Some(prefix) => {
+                    let past = behind_prefix(&table(&prefix));
+                    page.entries.push(Listed::Prefix { prefix, witness: row });
+                    let Some(past) = past else { break };
+                    walk.seek(&past);
+                }
+                None => page.entries.push(Listed::Row(row)),
+            }
+        }
+        Ok(page)
+    }
+
+    /// The row of an entry, unless a listing skips it.
+    fn listed_row(
+        &self,
+        key: &Bytes,
+        value: Bytes,
+        rows_after: Sequence,
+    ) -> Result<Option<ScannedRow>, Error> {
+        let Some((register, stored)) = self.shared.scanned(key, value, rows_after)? else { return Ok(None) };
+        if !is_listed(stored.row.head.committed, stored.row.tombstone) {
+            return Ok(None);
+        }
+        Ok(Some(self.shared.scanned_row(register, &stored, true)))
+    }
+
+    /// Rows of an upload's parts, in the order of their numbers, tombstones too, behind `after`.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    pub fn parts(
+        &self,
+        bucket: BucketId,
+        upload: UploadId,
+        after: Option<u16>,
+        limit: usize,
+    ) -> Result<Answer<Vec<ScannedRow>>, Error> {
+        self.shared.check()?;
+        let judged = crate::registers::judge_bucket(&self.shared.view.read().small, bucket);
+        if let Err(refusal) = judged {
+            return Ok(Answer { from: self.answerer(), result: Err(refusal) });
+        }
+        let all = [&[PART], &bucket.0[..], &upload.0[..]].concat();
+        let from = match after.map(|number| number.checked_add(1)) {
+            None => all.clone(),
+            Some(Some(next)) => [&all[..], &next.to_be_bytes()].concat(),
+            Some(None) => return Ok(Answer { from: self.answerer(), result: Ok(Vec::new()) }),
+        };
+        let rows_after = self.shared.view.read().small.rows_after();
+        let mut walk = Walk::new(&self.shared, &from, behind_prefix(&all));
+        let mut rows = Vec::new();
+        while rows.len() < limit {
+            let Some((key, value)) = walk.next()? else { break };
+            if let Some((register, stored)) = self.shared.scanned(&key, value, rows_after)? {
+                rows.push(self.shared.scanned_row(register, &stored, true));
+            }
+        }
+        Ok(Answer { from: self.answerer(), result: Ok(rows) })
+    }
+
+    /// All rows, of all buckets, tombstones too: for recovery, scrub, and catching up. On a volume
+    /// that does not vote these are the rows of the life before as well: what can still be saved.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    pub fn rows(&self, after: Option<&RegisterKey>, scan: RowScan) -> Result<RowPage, Error> {
+        self.shared.check()?;
+        let from = after.map_or_else(|| Bytes::from_static(&[OBJECT]), |key| behind(&row_key(key)));
+        let rows_after = {
+            let small = &self.shared.view.read().small;
+            if small.standing() == Standing::Voting { small.rows_after() } else { Sequence(0) }
+        };
+        let mut walk = Walk::new(&self.shared, &from, Some(Bytes::from_static(&[PART + 1])));
+        let mut page = RowPage::default();
+        let mut looked_at = 0;
+        let mut last = None;
+        while let Some((key, value)) = walk.next()? {
+            if page.rows.len() >= scan.limit || looked_at >= LOOKED_AT_MAX {
+                page.next = last;
+                break;
+            }
+            looked_at += 1;
+            last = parse_row_key(&key);
+            let Some((register, stored)) = self.shared.scanned(&key, value, rows_after)? else { continue };
+            if stored.origin.sequence > scan.since {
+                page.rows.push(self.shared.scanned_row(register, &stored, scan.want_value));
+            }
+        }
+        Ok(page)
+    }
+
+    /// Rows that are not known to be committed, with their ballots, behind `after`.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    pub fn unsettled(
+        &self,
+        after: Option<&RegisterKey>,
+        limit: usize,
+    ) -> Result<Vec<(RegisterKey, Ballot)>, Error> {
+        self.shared.check()?;
+        let from = after
+            .map_or_else(|| Bytes::from_static(&[UNSETTLED]), |key| behind(&unsettled_key(&row_key(key))));
+        let mut walk = Walk::new(&self.shared, &from, Some(Bytes::from_static(&[UNSETTLED + 1])));
+        let mut rows = Vec::new();
+        while rows.len() < limit {
+            let Some((key, value)) = walk.next()? else { break };
+            let ballot = value.as_ref().try_into().ok().map(Ballot::from_bytes);
+            rows.extend(parse_row_key(&key.slice(1..)).zip(ballot));
+        }
+        Ok(rows)
+    }
+}
+
+impl Shared {
+    fn scanned(
+        &self,
+        key: &Bytes,
+        value: Bytes,
+        rows_after: Sequence,
+    ) -> Result<Option<(RegisterKey, Stored)>, Error> {
+        let entry = crate::apply::decode_entry(key, value).map_err(|error| self.index_failed(&error))?;
+        Ok(parse_row_key(key).zip(as_stored(entry, rows_after)))
+    }
+
+    fn scanned_row(&self, key: RegisterKey, stored: &Stored, want_value: bool) -> ScannedRow {
+        let value = want_value.then(|| self.value(&key, stored).ok()).flatten();
+        ScannedRow { row: Row { head: stored.head(), value }, tombstone: stored.row.tombstone, key }
+    }
+}
+
+/// What a key is rolled up to.
+fn common_prefix(name: &Bytes, scan: &ListScan) -> Option<Bytes> {
+    let delimiter = scan.delimiter.as_ref().filter(|delimiter| !delimiter.is_empty())?;
+    let rest = name.get(scan.prefix.len()..)?;
+    let at = rest.windows(delimiter.len()).position(|window| window == delimiter)?;
+    Some(name.slice(..scan.prefix.len() + at + delimiter.len()))
+}

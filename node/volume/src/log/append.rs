@@ -1,0 +1,339 @@
+//! Group commit at the tail: one batch, one frame, one vectored write, one sync.
+//!
+//! Only the volume's thread appends. A frame says which sequence was durable before it, which is
+//! how replay tells a torn tail from rot. When a batch does not fit the tail any more, a new segment
+//! begins, its header names where the old one ends, and a `segment` record in its first frame says
+//! that the old one must be there.
+
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use sherd_core::env::Clock;
+use sherd_core::id::{Ballot, Sequence, Timestamp, VolumeId};
+use sherd_core::limits;
+
+use crate::durable::Spares;
+use crate::format::{
+    FRAME_HEADER_BYTES, Flags, FrameHeader, RECORD_HEADER_BYTES, RecordHeader, SegmentHeader, Subject,
+    block_hashes,
+};
+use crate::log::{FIRST_FRAME, Segment, Segments};
+use crate::table::Place;
+
+/// Payloads below this are copied beside the headers; larger ones are written from where they are.
+const COPY_BELOW: usize = 4096;
+
+/// A record that is to be written.
+#[derive(Debug)]
+pub struct NewRecord {
+    /// What it is about.
+    pub subject: Subject,
+    /// How it is meant.
+    pub flags: Flags,
+    /// The original sequence of a record that is written again.
+    pub moved: Option<Sequence>,
+    /// Its payload.
+    pub payload: Vec<Bytes>,
+    encoded: Bytes,
+    hashes: Vec<u8>,
+    payload_bytes: u32,
+}
+
+impl NewRecord {
+    /// Prepares a record: its payload is hashed here.
+    pub fn new(subject: Subject, flags: Flags, payload: Vec<Bytes>) -> Self {
+        let length: usize = payload.iter().map(Bytes::len).sum();
+        let payload_bytes = u32::try_from(length).expect("payloads are checked against the frame's limit");
+        let encoded = subject.encode();
+        let hashes = block_hashes(&payload);
+        Self { subject, flags, moved: None, payload, encoded, hashes, payload_bytes }
+    }
+
+    /// A record without payload.
+    pub fn bare(subject: Subject) -> Self {
+        Self::new(subject, Flags::default(), Vec::new())
+    }
+
+    /// The same record, as compaction writes it again.
+    #[must_use]
+    pub fn moved_from(mut self, sequence: Sequence) -> Self {
+        self.moved = Some(sequence);
+        self.flags = self.flags.with(Flags::MOVED, true);
+        self
+    }
+
+    /// Bytes that it takes in a frame.
+    pub fn bytes(&self) -> usize {
+        RECORD_HEADER_BYTES + self.encoded.len() + self.hashes.len() + self.payload_bytes as usize
+    }
+
+    /// Bytes of its payload.
+    pub const fn payload_bytes(&self) -> u32 {
+        self.payload_bytes
+    }
+}
+
+/// Where a record was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placed {
+    /// Its (original) sequence.
+    pub sequence: Sequence,
+    /// The sequence of its place.
+    pub placed: Sequence,
+    /// The place.
+    pub place: Place,
+}
+
+/// Why a batch was not written.
+#[derive(Debug)]
+pub enum AppendError {
+    /// No room for another segment; nothing was written.
+    Full,
+    /// The disk failed; what is on it is unknown.
+    Io(io::Error),
+}
+
+/// What a new segment's header says besides its place in the chain.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Promised {
+    /// The promise bound.
+    pub bound: Ballot,
+    /// The ballot floor.
+    pub floor: Ballot,
+    /// The data floor.
+    pub data_floor: Timestamp,
+}
+
+/// The writing end of the log.
+#[derive(Debug)]
+pub struct Log {
+    volume: VolumeId,
+    segment_bytes: u64,
+    sync: bool,
+    clock: Arc<dyn Clock>,
+    segments: Arc<Segments>,
+    spares: Arc<Spares>,
+    tail: Option<Arc<Segment>>,
+    highest: u64,
+    previous: u64,
+    offset: u64,
+    next: Sequence,
+    sync_us: u64,
+    scratch: Vec<u8>,
+}
+
+/// Where the log's writing end stands when it is made.
+#[derive(Debug)]
+pub struct Tail {
+    /// The segment that goes on; `None` begins a new one.
+    pub segment: Option<Arc<Segment>>,
+    /// The highest segment number ever seen.
+    pub number: u64,
+    /// The segment before the one that begins, and its end; or where the one that goes on ends.
+    pub previous: u64,
+    /// See `previous`.
+    pub end: u64,
+    /// The next sequence.
+    pub next: Sequence,
+}
+
+impl Log {
+    /// Makes the writing end.
+    pub fn new(
+        volume: VolumeId,
+        segment_bytes: u64,
+        sync: bool,
+        clock: Arc<dyn Clock>,
+        segments: Arc<Segments>,
+        spares: Arc<Spares>,
+        tail: &Tail,
+    ) -> Self {
+        Self {
+            volume,
+            segment_bytes,
+            sync,
+            clock,
+            segments,
+            spares,
+            tail: tail.segment.as_ref().map(Arc::clone),
+            highest: tail.number,
+            previous: tail.previous,
+            offset: tail.end,
+            next: tail.next,
+            sync_us: 0,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The sequence that the next record gets.
+    pub const fn next(&self) -> Sequence {
+        self.next
+    }
+
+    /// The number of the segment that is written to.
+    pub fn tail_number(&self) -> Option<u64> {
+        self.tail.as_ref().map(|tail| tail.number)
+    }
+
+    /// How long the last sync took.
+    pub const fn sync_us(&self) -> u64 {
+        self.sync_us
+    }
+
+    /// Bytes of records that a batch may hold.
+    pub fn batch_bytes_max(&self) -> usize {
+        let quarter = usize::try_from(self.segment_bytes / 4).unwrap_or(usize::MAX);
+        quarter.min(limits::FRAME_BYTES_MAX) - limits::FRAME_ALIGN
+    }
+
+    /// Bytes of payload that one record may have.
+    pub fn record_payload_max(&self) -> usize {
+        let segment = usize::try_from(self.segment_bytes).unwrap_or(usize::MAX);
+        let whole = segment.min(limits::FRAME_BYTES_MAX);
+        // A record alone in a segment: the segment's header, the frame's, the record's own with its
+        // hashes, and the records that ride along.
+        whole - whole / 1024 - 8 * limits::FRAME_ALIGN
+    }
+
+    /// Writes one frame with all of `records`, durably. Where a new segment begins, a record about
+    /// the old one is put in front. On success there is a place for every record.
+    ///
+    /// # Errors
+    /// [`AppendError`].
+    pub fn append(
+        &mut self,
+        records: &mut Vec<NewRecord>,
+        promised: Promised,
+    ) -> Result<Vec<Placed>, AppendError> {
+        assert!(!records.is_empty(), "a frame has records");
+        let durable = Sequence(self.next.0.saturating_sub(1));
+        if self.tail.is_none() || self.offset + self.padded(records) > self.segment_bytes {
+            self.roll(records, promised)?;
+        }
+        let tail = Arc::clone(self.tail.as_ref().expect("rolled where there was none"));
+        let used = FRAME_HEADER_BYTES + records.iter().map(NewRecord::bytes).sum::<usize>();
+        let count = u32::try_from(records.len()).expect("a frame's bytes bound its records");
+        let header = FrameHeader {
+            first: self.next,
+            last: Sequence(self.next.0 + u64::from(count) - 1),
+            durable,
+            used: u32::try_from(used).expect("a frame is at most a few megabytes"),
+            records: count,
+        };
+        assert!(self.offset + header.padded() <= self.segment_bytes, "a frame never spans segments");
+        let placed = self.write(&tail, &header, records).map_err(AppendError::Io)?;
+        self.offset += header.padded();
+        self.next = Sequence(header.last.0 + 1);
+        Ok(placed)
+    }
+
+    fn padded(&self, records: &[NewRecord]) -> u64 {
+        let used = FRAME_HEADER_BYTES + records.iter().map(NewRecord::bytes).sum::<usize>();
+        (used as u64).next_multiple_of(limits::FRAME_ALIGN as u64)
+    }
+
+    fn roll(&mut self, records: &mut Vec<NewRecord>, promised: Promised) -> Result<(), AppendError> {
+        let number = self.highest + 1;
+        self.begin(number, promised)?;
+        self.highest = number;
+        let (previous, end) = (self.previous, self.offset);
+        self.offset = FIRST_FRAME;
+        if let Some(old) = self.segments.get(previous) {
+            let last = Sequence(self.next.0.saturating_sub(1));
+            let subject = Subject::Segment { number: previous, end, first: old.first, last };
+            records.insert(0, NewRecord::bare(subject));
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, number: u64, promised: Promised) -> Result<(), AppendError> {
+        if let Some(tail) = &self.tail {
+            self.previous = tail.number;
+        }
+        let Promised { bound, floor, data_floor } = promised;
+        let header = SegmentHeader {
+            volume: self.volume,
+            number,
+            first: self.next,
+            previous: self.previous,
+            previous_end: self.offset,
+            bound,
+            floor,
+            data_floor,
+        };
+        let (file, path) = self.spares.begin(&header, self.sync).map_err(|error| match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => AppendError::Full,
+            _ => AppendError::Io(error),
+        })?;
+        let segment = Arc::new(Segment::new(self.volume, number, self.next, file, path));
+        self.segments.insert(Arc::clone(&segment));
+        self.tail = Some(segment);
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        tail: &Segment,
+        frame: &FrameHeader,
+        records: &[NewRecord],
+    ) -> io::Result<Vec<Placed>> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        scratch.extend_from_slice(&frame.encode(tail.seed, self.offset));
+        // Where, in the scratch, a payload goes that is written from its own place.
+        let mut direct: Vec<(usize, &Bytes)> = Vec::new();
+        let mut placed = Vec::with_capacity(records.len());
+        let mut at = self.offset + FRAME_HEADER_BYTES as u64;
+        for (sequence, record) in (frame.first.0..).map(Sequence).zip(records) {
+            let header = RecordHeader {
+                kind: record.subject.kind(),
+                flags: record.flags,
+                subject_bytes: u16::try_from(record.encoded.len()).expect("subjects fit a u16"),
+                payload_bytes: record.payload_bytes,
+                sequence: record.moved.unwrap_or(sequence),
+                crc: 0,
+            };
+            scratch.extend_from_slice(&header.encode(tail.seed, &record.encoded, &record.hashes));
+            scratch.extend_from_slice(&record.encoded);
+            scratch.extend_from_slice(&record.hashes);
+            for buffer in &record.payload {
+                if buffer.len() < COPY_BELOW {
+                    scratch.extend_from_slice(buffer);
+                } else {
+                    direct.push((scratch.len(), buffer));
+                }
+            }
+            let offset = u32::try_from(at).expect("a segment's offsets fit a u32");
+            let bytes = u32::try_from(record.bytes()).expect("a record fits a frame");
+            let place = Place { segment: tail.number, offset, bytes };
+            placed.push(Placed { sequence: header.sequence, placed: sequence, place });
+            at += u64::from(bytes);
+        }
+        let padding = usize::try_from(frame.padded()).expect("a frame is at most a few megabytes")
+            - frame.used as usize;
+        scratch.resize(scratch.len() + padding, 0);
+        let result = self.write_slices(tail, &scratch, &direct);
+        self.scratch = scratch;
+        result.map(|()| placed)
+    }
+
+    fn write_slices(&mut self, tail: &Segment, scratch: &[u8], direct: &[(usize, &Bytes)]) -> io::Result<()> {
+        let mut slices = Vec::with_capacity(direct.len() * 2 + 1);
+        let mut done = 0;
+        for (until, buffer) in direct {
+            slices.push(IoSlice::new(&scratch[done..*until]));
+            slices.push(IoSlice::new(buffer));
+            done = *until;
+        }
+        slices.push(IoSlice::new(&scratch[done..]));
+        tail.file.write_at(&slices, self.offset)?;
+        if self.sync {
+            let before = self.clock.monotonic_us();
+            tail.file.sync_data()?;
+            self.sync_us = self.clock.monotonic_us().saturating_sub(before);
+        }
+        Ok(())
+    }
+}

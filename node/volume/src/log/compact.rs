@@ -1,0 +1,333 @@
+//! Copies the living out of old segments, so that their files can be used again.
+//!
+//! A sealed segment that is under half needed, and that the index has behind it durably, is walked
+//! record by record. What an entry still points at is written again with its original sequence and
+//! its committed flag; a delete while a segment is kept that may hold what it kills; a commit learnt
+//! while only the hint knows it. Only then the segment's own record is deleted, durably and with a
+//! frame behind it, and only then its file goes. Killed at any point this loses nothing (the old
+//! copy is there until the new one is durable) and leaks nothing (opening removes a segment whose
+//! record is gone; a half-copied one is walked anew, and what was moved is found dead).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use sherd_core::id::Sequence;
+
+use crate::error::Error;
+use crate::format::{
+    FRAME_HEADER_BYTES, Flags, FrameHeader, Hint, RECORD_HEADER_BYTES, RecordHeader, Subject, decode_hints,
+    encode_hints,
+};
+use crate::log::append::NewRecord;
+use crate::log::read::{self, Opened, ReadError, Source};
+use crate::log::{FIRST_FRAME, Segment};
+use crate::plan::Plan;
+use crate::table::{Body, Place, key_of, row_key};
+use crate::volume::Volume;
+
+/// Reclaims after which deletes are judged again, at least: they die with what they kill.
+const DELETES_AGAIN: u64 = 8;
+
+/// What a step of compaction did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compacted {
+    /// Nothing is worth compacting.
+    Idle,
+    /// A segment is being walked.
+    Progress {
+        /// Bytes of records looked at.
+        walked_bytes: u64,
+        /// Bytes of records written again.
+        moved_bytes: u64,
+    },
+    /// A segment's file is free.
+    Reclaimed {
+        /// Its number.
+        segment: u64,
+    },
+}
+
+/// Where compaction is.
+#[derive(Debug, Default)]
+pub(crate) struct Compaction {
+    pass: Option<Pass>,
+    /// Segments with a living record that cannot be read: kept until it is superseded.
+    damaged: BTreeSet<u64>,
+    /// How many segments were reclaimed when a segment was sealed or first seen.
+    seen_at: BTreeMap<u64, u64>,
+    reclaimed: u64,
+}
+
+#[derive(Debug)]
+struct Pass {
+    segment: Arc<Segment>,
+    end: u64,
+    last: Sequence,
+    offset: u64,
+    frame: Option<InFrame>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct InFrame {
+    next: u64,
+    sequence: Sequence,
+    last: Sequence,
+    end: u64,
+}
+
+/// A segment cannot be compacted: something in it cannot be read.
+struct Damaged;
+
+impl Volume {
+    /// Does a piece of compaction: looks at records of about `budget_bytes` and writes the living
+    /// again. The owner calls it between steps, as often as it can afford.
+    ///
+    /// # Errors
+    /// [`Error::Failed`]; [`Error::Full`] when there is no segment to write to.
+    pub fn compact_step(&mut self, budget_bytes: u64) -> Result<Compacted, Error> {
+        self.shared.check()?;
+        if self.compaction.pass.is_none() {
+            self.compaction.pass = self.candidate();
+        }
+        let Some(mut pass) = self.compaction.pass.take() else { return Ok(Compacted::Idle) };
+        let mut plan = Plan::default();
+        let mut hints = Vec::new();
+        let mut walked_bytes = 0;
+        let limit = self.log.batch_bytes_max();
+        while walked_bytes < budget_bytes && plan.bytes + pass.next_bytes() <= limit {
+            match self.walk_one(&mut pass, &mut plan, &mut hints) {
+                Ok(0) => break,
+                Ok(bytes) => walked_bytes += bytes,
+                Err(Walked::Damaged(Damaged)) => {
+                    self.compaction.damaged.insert(pass.segment.number);
+                    return Ok(Compacted::Idle);
+                }
+                Err(Walked::Failed(error)) => return Err(error),
+            }
+        }
+        self.push_hints(&mut plan, &hints);
+        let moved_bytes = plan.bytes as u64;
+        if !plan.is_empty() {
+            self.commit_or_full(plan)?;
+        }
+        if pass.frame.is_none() && pass.offset >= pass.end {
+            return self.reclaim(pass);
+        }
+        self.compaction.pass = Some(pass);
+        Ok(Compacted::Progress { walked_bytes, moved_bytes })
+    }
+
+    fn commit_or_full(&mut self, plan: Plan) -> Result<(), Error> {
+        let now_us = self.shared.clock.monotonic_us();
+        let written = self.commit(plan, now_us);
+        self.shared.check()?;
+        // What was moved is protected by a frame behind it like everything else.
+        self.unprotected_since_us.get_or_insert(now_us);
+        if written { Ok(()) } else { Err(Error::Full) }
+    }
+
+    fn candidate(&mut self) -> Option<Pass> {
+        let persisted = self.shared.index.persisted()?;
+        let again = DELETES_AGAIN.max(self.shared.segments.len() as u64 / 4);
+        let reclaimed = self.compaction.reclaimed;
+        let mut best: Option<(u64, u64)> = None;
+        for (number, sealed) in &self.working.segments {
+            let since = *self.compaction.seen_at.entry(*number).or_insert(reclaimed);
+            let uses = self.uses.get(*number);
+            let deletes = if reclaimed - since >= again { 0 } else { uses.deletes };
+            let needed = uses.live + deletes;
+            let eligible = sealed.last <= persisted
+                && needed * 2 < self.shared.options.segment_bytes
+                && !self.compaction.damaged.contains(number);
+            if eligible && best.is_none_or(|(least, _)| needed < least) {
+                best = Some((needed, *number));
+            }
+        }
+        let (_, number) = best?;
+        let sealed = self.working.segments.get(&number)?;
+        let segment = self.shared.segments.get(number)?;
+        Some(Pass { segment, end: sealed.end, last: sealed.last, offset: FIRST_FRAME, frame: None })
+    }
+
+    /// Looks at the next record; the bytes looked at, or zero at the end.
+    fn walk_one(&mut self, pass: &mut Pass, plan: &mut Plan, hints: &mut Vec<Hint>) -> Result<u64, Walked> {
+        let Some(mut frame) = pass.enter()? else { return Ok(0) };
+        let (header, place) = pass.peek(&frame)?;
+        let opened = read::open(&pass.segment, place, header.payload_bytes, Source::Disk).map_err(damaged)?;
+        self.keep(pass, plan, hints, &opened, (frame.sequence, place))?;
+        frame.next += u64::from(place.bytes);
+        if frame.sequence == frame.last {
+            pass.offset = frame.end;
+            pass.frame = None;
+        } else {
+            frame.sequence = Sequence(frame.sequence.0 + 1);
+            pass.frame = Some(frame);
+        }
+        Ok(u64::from(place.bytes))
+    }
+
+    fn keep(
+        &mut self,
+        pass: &Pass,
+        plan: &mut Plan,
+        hints: &mut Vec<Hint>,
+        opened: &Opened,
+        (placed, _): (Sequence, Place),
+    ) -> Result<(), Walked> {
+        match &opened.subject {
+            Subject::Delete { oldest, newest, .. } => {
+                if self.may_hold(pass.segment.number, *oldest, *newest) {
+                    let subject = opened.subject.clone();
+                    plan.push(NewRecord::bare(subject).moved_from(opened.sequence));
+                }
+                return Ok(());
+            }
+            Subject::Hints => {
+                let payload = self.payload(pass, opened)?;
+                let learnt = decode_hints(read::joined(payload)).map_err(|_| Walked::Damaged(Damaged))?;
+                for hint in learnt {
+                    if self.only_hinted(&hint)? {
+                        hints.push(hint);
+                    }
+                }
+                return Ok(());
+            }
+            _ => {}
+        }
+        let Some(key) = key_of(&opened.subject) else { return Ok(()) };
+        let Some(entry) = self.shared.entry(&key)? else { return Ok(()) };
+        if entry.origin.placed != placed {
+            return Ok(());
+        }
+        let mut flags = Flags(opened.flags.0);
+        if let Body::Row(row) = &entry.body {
+            let recovering = !self.working.standing().votes();
+            if !recovering && entry.origin.sequence <= self.working.rows_after() {
+                // A row of a life before: nobody sees it, and with its segment its entry goes.
+                let (oldest, newest) = (entry.origin.oldest, entry.origin.placed);
+                plan.push(NewRecord::bare(Subject::Delete { key, oldest, newest }));
+                return Ok(());
+            }
+            flags = flags.with(Flags::COMMITTED, row.head.committed);
+        }
+        let payload = self.payload(pass, opened)?;
+        plan.push(NewRecord::new(opened.subject.clone(), flags, payload).moved_from(opened.sequence));
+        Ok(())
+    }
+
+    fn payload(&self, pass: &Pass, opened: &Opened) -> Result<Vec<Bytes>, Walked> {
+        let range = 0..u64::from(opened.payload_bytes());
+        let read = opened.payload(&pass.segment, range, &self.shared.buffers, Source::Disk);
+        read.map_err(|error| match error {
+            ReadError::Busy | ReadError::WouldBlock => Walked::Failed(Error::Busy),
+            error => damaged(error),
+        })
+    }
+
+    /// Whether a copy written between two sequences may stand in a segment other than this one.
+    fn may_hold(&self, number: u64, oldest: Sequence, newest: Sequence) -> bool {
+        let sealed = self.working.segments.iter().filter(|(other, _)| **other != number);
+        let in_sealed = sealed.into_iter().any(|(_, one)| one.first <= newest && oldest <= one.last);
+        let tail = self.log.tail_number().and_then(|tail| self.shared.segments.get(tail));
+        in_sealed || tail.is_some_and(|tail| tail.number != number && newest >= tail.first)
+    }
+
+    /// Whether no record but a hint says that this row is committed.
+    fn only_hinted(&self, hint: &Hint) -> Result<bool, Error> {
+        let entry = self.shared.entry(&row_key(&hint.key))?;
+        Ok(entry.is_some_and(|entry| match entry.body {
+            Body::Row(row) => row.head.ballot == hint.ballot && row.head.committed && !row.flag_logged,
+            Body::Shard { .. } | Body::Heal { .. } | Body::State(_) => false,
+        }))
+    }
+
+    /// Lets a segment go in which nothing is needed any more.
+    fn reclaim(&mut self, pass: Pass) -> Result<Compacted, Error> {
+        let Pass { segment, end, last, .. } = pass;
+        let number = segment.number;
+        let subject = Subject::Segment { number, end, first: segment.first, last };
+        let key = key_of(&subject).expect("a segment has an index key");
+        let entry = self.shared.entry(&key)?;
+        if let Some(entry) = entry {
+            let (oldest, newest) = (entry.origin.oldest, entry.origin.placed);
+            let mut plan = Plan::default();
+            plan.push(NewRecord::bare(Subject::Delete { key, oldest, newest }));
+            self.commit_or_full(plan)?;
+        }
+        // Crash here: the next open finds a segment without a record, and removes it. With a frame
+        // behind the delete, rot of that frame is rot, and never a torn tail that brings the
+        // record back without its segment.
+        let mut plan = Plan::default();
+        plan.push(NewRecord::new(Subject::Hints, Flags::default(), vec![encode_hints(&[])]));
+        self.commit_or_full(plan)?;
+        self.shared.segments.remove(number);
+        let retired = self.shared.spares.retire(segment);
+        retired.map_err(|error| self.fail_for_good(&format!("retire segment: {error}")))?;
+        self.compaction.reclaimed += 1;
+        self.compaction.seen_at.remove(&number);
+        Ok(Compacted::Reclaimed { segment: number })
+    }
+}
+
+/// Why a walk stopped.
+enum Walked {
+    Damaged(Damaged),
+    Failed(Error),
+}
+
+impl From<Error> for Walked {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+fn damaged(_: ReadError) -> Walked {
+    Walked::Damaged(Damaged)
+}
+
+impl Pass {
+    /// Bytes that the next record adds at most.
+    fn next_bytes(&self) -> usize {
+        let Some(frame) = &self.frame else { return FRAME_HEADER_BYTES };
+        self.peek(frame).map_or(0, |(_, place)| place.bytes as usize)
+    }
+
+    /// The frame that the walk is in; `None` at the segment's end.
+    fn enter(&mut self) -> Result<Option<InFrame>, Walked> {
+        if let Some(frame) = self.frame {
+            return Ok(Some(frame));
+        }
+        if self.offset >= self.end {
+            return Ok(None);
+        }
+        let mut bytes = [0; FRAME_HEADER_BYTES];
+        let read = self.segment.file.read_at(&mut bytes, self.offset);
+        let header = read
+            .ok()
+            .and_then(|_| FrameHeader::decode(&bytes, self.segment.seed, self.offset).ok())
+            .ok_or(Walked::Damaged(Damaged))?;
+        let frame = InFrame {
+            next: self.offset + FRAME_HEADER_BYTES as u64,
+            sequence: header.first,
+            last: header.last,
+            end: self.offset + header.padded(),
+        };
+        self.frame = Some(frame);
+        Ok(Some(frame))
+    }
+
+    fn peek(&self, frame: &InFrame) -> Result<(RecordHeader, Place), Walked> {
+        let mut bytes = [0; RECORD_HEADER_BYTES];
+        let read = self.segment.file.read_at(&mut bytes, frame.next);
+        let header =
+            read.ok().and_then(|_| RecordHeader::decode(&bytes).ok()).ok_or(Walked::Damaged(Damaged))?;
+        let place = (u32::try_from(frame.next), u32::try_from(header.record_bytes()));
+        let (Ok(offset), Ok(bytes)) = place else { return Err(Walked::Damaged(Damaged)) };
+        if u64::from(offset) + u64::from(bytes) > frame.end {
+            return Err(Walked::Damaged(Damaged));
+        }
+        Ok((header, Place { segment: self.segment.number, offset, bytes }))
+    }
+}

@@ -1,0 +1,147 @@
+//! One record, verified, in pooled buffers.
+//!
+//! Header, subject and hashes are read and checked first; then only the blocks that the wanted range
+//! touches, each into a buffer of its own, each hashed before it is handed out.
+
+use std::io;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use sherd_core::id::Sequence;
+use sherd_core::limits::HASH_BLOCK_BYTES;
+
+use crate::buffer::BufferPool;
+use crate::format::{Flags, RecordHeader, Subject, verify_block};
+use crate::log::Segment;
+use crate::table::Place;
+
+/// Why a record was not read.
+#[derive(Debug)]
+pub enum ReadError {
+    /// It is not in memory, and only memory was asked.
+    WouldBlock,
+    /// The pool has no buffer to spare.
+    Busy,
+    /// It is not what was written.
+    Corrupt,
+    /// The disk cannot read it.
+    Io(io::Error),
+}
+
+/// From where bytes may come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// Wherever they are.
+    Disk,
+    /// Only from memory.
+    Cache,
+}
+
+/// A record without its payload, verified.
+#[derive(Debug)]
+pub struct Opened {
+    /// What it is about.
+    pub subject: Subject,
+    /// How it is meant.
+    pub flags: Flags,
+    /// Its (original) sequence.
+    pub sequence: Sequence,
+    payload_at: u64,
+    payload_bytes: u32,
+    hashes: Bytes,
+}
+
+/// Reads and checks a record up to its payload.
+///
+/// # Errors
+/// [`ReadError`].
+pub fn open(
+    segment: &Segment,
+    place: Place,
+    payload_bytes: u32,
+    source: Source,
+) -> Result<Opened, ReadError> {
+    let before = place.bytes.checked_sub(payload_bytes).ok_or(ReadError::Corrupt)?;
+    let mut buffer = vec![0; before as usize];
+    read_exact(segment, &mut buffer, u64::from(place.offset), source)?;
+    let header = RecordHeader::decode(&buffer).map_err(|_| ReadError::Corrupt)?;
+    if header.record_bytes() != place.bytes as usize || header.payload_bytes != payload_bytes {
+        return Err(ReadError::Corrupt);
+    }
+    let (subject, hashes) =
+        header.open(segment.seed, &Bytes::from(buffer)).map_err(|_| ReadError::Corrupt)?;
+    Ok(Opened {
+        subject,
+        flags: header.flags,
+        sequence: header.sequence,
+        payload_at: u64::from(place.offset) + u64::from(before),
+        payload_bytes,
+        hashes,
+    })
+}
+
+impl Opened {
+    /// Bytes of its payload.
+    pub const fn payload_bytes(&self) -> u32 {
+        self.payload_bytes
+    }
+
+    /// Reads a range of its payload; every block that it touches is verified.
+    ///
+    /// # Errors
+    /// [`ReadError`]; `Corrupt` also for a range behind the end.
+    pub fn payload(
+        &self,
+        segment: &Segment,
+        range: Range<u64>,
+        buffers: &BufferPool,
+        source: Source,
+    ) -> Result<Vec<Bytes>, ReadError> {
+        let length = u64::from(self.payload_bytes);
+        if range.start > range.end || range.end > length {
+            return Err(ReadError::Corrupt);
+        }
+        let block_bytes = HASH_BLOCK_BYTES as u64;
+        let mut taken = Vec::new();
+        let mut at = range.start;
+        while at < range.end {
+            let index = at / block_bytes;
+            let start = index * block_bytes;
+            let end = (start + block_bytes).min(length);
+            let size = usize::try_from(end - start).map_err(|_| ReadError::Corrupt)?;
+            let mut buffer = buffers.try_take(size).ok_or(ReadError::Busy)?;
+            read_exact(segment, &mut buffer, self.payload_at + start, source)?;
+            let hash_index = usize::try_from(index).map_err(|_| ReadError::Corrupt)?;
+            if !verify_block(&self.hashes, hash_index, &buffer) {
+                return Err(ReadError::Corrupt);
+            }
+            let block = buffer.freeze(size);
+            let cut = |offset: u64| usize::try_from(offset - start).map_err(|_| ReadError::Corrupt);
+            taken.push(block.slice(cut(at)?..cut(end.min(range.end))?));
+            at = end;
+        }
+        Ok(taken)
+    }
+}
+
+fn read_exact(segment: &Segment, buffer: &mut [u8], offset: u64, source: Source) -> Result<(), ReadError> {
+    let read = match source {
+        Source::Disk => segment.file.read_at(buffer, offset),
+        Source::Cache => segment.file.read_cached_at(buffer, offset),
+    };
+    match read {
+        Ok(read) if read == buffer.len() => Ok(()),
+        Ok(_) => Err(ReadError::Corrupt),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(ReadError::WouldBlock),
+        Err(error) => Err(ReadError::Io(error)),
+    }
+}
+
+/// A list of buffers as one; copies only when there are several.
+pub fn joined(mut buffers: Vec<Bytes>) -> Bytes {
+    if buffers.len() == 1 {
+        return buffers.pop().unwrap_or_default();
+    }
+    buffers.concat().into()
+}

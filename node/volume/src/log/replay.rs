@@ -1,0 +1,372 @@
+//! Reads the log from a sequence on, and tells a torn tail from rot.
+//!
+//! A bad frame is a *torn tail* only if it lies in the last segment and no later valid frame's
+//! durable-before reaches it: then nobody was ever told that it exists, and the log ends before it.
+//! Anything else is *rot*: something that was acknowledged is gone. Replay goes on behind it, hands
+//! out everything that is readable, and reports what is missing; it never ends the log early.
+//! A record whose header is whole and whose payload is not is that record's fault alone, unless it
+//! lies in a frame that may be torn.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use sherd_core::id::Sequence;
+use sherd_core::limits;
+
+use crate::format::{
+    FRAME_HEADER_BYTES, Flags, FrameHeader, RECORD_HEADER_BYTES, RecordHeader, SegmentHeader, Subject,
+    verify_block,
+};
+use crate::log::append::Placed;
+use crate::log::{FIRST_FRAME, Segment};
+use crate::table::Place;
+
+const PAGE: u64 = limits::FRAME_ALIGN as u64;
+/// Bytes read ahead.
+const WINDOW_BYTES: usize = 1 << 20;
+/// How far behind the end of the log a leftover of one unfinished write can reach.
+const LEFTOVER_BYTES: u64 = 2 * limits::FRAME_BYTES_MAX as u64;
+
+/// A segment with what its header says.
+#[derive(Debug, Clone)]
+pub struct Headed {
+    /// The segment.
+    pub segment: Arc<Segment>,
+    /// Its header; `None` when it is damaged and the frames behind it are not.
+    pub header: Option<SegmentHeader>,
+}
+
+/// A record as replay found it.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// What it is about.
+    pub subject: Subject,
+    /// How it is meant.
+    pub flags: Flags,
+    /// Where it is.
+    pub placed: Placed,
+    /// Bytes of its payload.
+    pub payload_bytes: u32,
+    /// Its payload; `None` when it is rotten.
+    pub payload: Option<Bytes>,
+}
+
+/// Acknowledged data that is not there any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    /// The segment.
+    pub segment: u64,
+    /// Where in it.
+    pub offset: u64,
+    /// The first sequence that is missing.
+    pub from: Sequence,
+}
+
+/// What replay came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replayed {
+    /// Where the frames of the last segment end.
+    pub end: u64,
+    /// The sequence that follows the last one found.
+    pub next: Sequence,
+    /// Whether something that was never acknowledged lies behind the end.
+    pub torn: bool,
+    /// Rot of acknowledged data.
+    pub lost: Vec<Lost>,
+    /// Records handed out.
+    pub records: u64,
+    /// Ends of segments that no header names: what lies behind is judged by their `segment` records.
+    pub open_ends: Vec<Lost>,
+}
+
+/// Hands out every record at or above `from`, segment by segment, and calls `frame_done` with the
+/// last sequence of each frame.
+///
+/// # Errors
+/// Whatever the visitor returns.
+pub fn replay<E>(
+    segments: &[Headed],
+    from: Sequence,
+    visit: &mut dyn FnMut(Found) -> Result<(), E>,
+    frame_done: &mut dyn FnMut(Sequence) -> Result<(), E>,
+) -> Result<Replayed, E> {
+    let mut result = Replayed {
+        end: FIRST_FRAME,
+        next: Sequence(1),
+        torn: false,
+        lost: Vec::new(),
+        records: 0,
+        open_ends: Vec::new(),
+    };
+    for (index, headed) in segments.iter().enumerate() {
+        let follower = segments.get(index + 1);
+        let ends = match follower {
+            None => Ends::Last,
+            Some(Headed { header: Some(next), .. }) if next.previous == headed.segment.number => {
+                Ends::At(next.previous_end)
+            }
+            Some(_) => Ends::Unknown,
+        };
+        if let Some(header) = &headed.header {
+            result.next = result.next.max(header.first);
+        } else {
+            let lost = Lost { segment: headed.segment.number, offset: 0, from: result.next };
+            result.lost.push(lost);
+        }
+        Walk::new(headed, ends, from).run(&mut result, visit, frame_done)?;
+    }
+    Ok(result)
+}
+
+/// How a segment's end is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    /// The next segment's header names it.
+    At(u64),
+    /// It is the last one.
+    Last,
+    /// The next segment is gone, or its header is.
+    Unknown,
+}
+
+struct Walk<'a> {
+    segment: &'a Segment,
+    window: Window<'a>,
+    limit: u64,
+    ends: Ends,
+    from: Sequence,
+    expected: Option<Sequence>,
+}
+
+/// A frame whose header is good.
+struct Frame {
+    header: FrameHeader,
+    offset: u64,
+}
+
+impl<'a> Walk<'a> {
+    fn new(headed: &'a Headed, ends: Ends, from: Sequence) -> Self {
+        let segment = headed.segment.as_ref();
+        let length = segment.file.length().unwrap_or(0);
+        let limit = match ends {
+            Ends::At(end) => end.min(length),
+            Ends::Last | Ends::Unknown => length,
+        };
+        segment.file.evict(0, length);
+        let expected = headed.header.as_ref().map(|header| header.first);
+        Self { segment, window: Window::new(segment), limit, ends, from, expected }
+    }
+
+    fn run<E>(
+        mut self,
+        result: &mut Replayed,
+        visit: &mut dyn FnMut(Found) -> Result<(), E>,
+        frame_done: &mut dyn FnMut(Sequence) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut offset = FIRST_FRAME;
+        while offset < self.limit {
+            let records = self.good_frame(offset);
+            if let Some((frame, records)) = records {
+                for found in records {
+                    result.records += 1;
+                    visit(found)?;
+                }
+                if frame.header.last >= self.from {
+                    frame_done(frame.header.last)?;
+                }
+                result.next = result.next.max(Sequence(frame.header.last.0 + 1));
+                self.expected = Some(Sequence(frame.header.last.0 + 1));
+                offset += frame.header.padded();
+                continue;
+            }
+            let expected = self.expected.unwrap_or(result.next);
+            let later = self.next_header(offset, expected);
+            if !self.goes_on(offset, expected, later.as_ref(), result) {
+                break;
+            }
+            let Some(frame) = later else { break };
+            if frame.offset == offset && frame.header.first == expected {
+                // Its header is good and its records are not: skip it as a whole.
+                self.expected = Some(Sequence(frame.header.last.0 + 1));
+                offset += frame.header.padded();
+            } else {
+                self.expected = Some(frame.header.first);
+                offset = frame.offset;
+            }
+            result.next = result.next.max(self.expected.unwrap_or(expected));
+        }
+        result.end = offset.min(self.limit).max(FIRST_FRAME);
+        Ok(())
+    }
+
+    /// Judges what cannot be used at `offset`, and says whether the walk goes on behind it.
+    fn goes_on(&self, offset: u64, expected: Sequence, later: Option<&Frame>, result: &mut Replayed) -> bool {
+        let lost = Lost { segment: self.segment.number, offset, from: expected };
+        let Some(frame) = later else {
+            match self.ends {
+                Ends::At(_) => result.lost.push(lost),
+                Ends::Unknown => result.open_ends.push(lost),
+                Ends::Last => {}
+            }
+            return false;
+        };
+        let bad_itself = frame.offset == offset && frame.header.first == expected;
+        let missing_end = if bad_itself { frame.header.last.0 + 1 } else { frame.header.first.0 };
+        let proven = match self.ends {
+            Ends::At(_) => true,
+            Ends::Last | Ends::Unknown if bad_itself => self.reached(frame, expected),
+            Ends::Last | Ends::Unknown => frame.header.durable >= expected,
+        };
+        if !proven {
+            // Behind the end of a segment that is not the last, this is what a crash left long ago,
+            // or rot of its last frame: its `segment` record will tell.
+            if self.ends == Ends::Unknown {
+                result.open_ends.push(lost);
+            } else {
+                result.torn = true;
+            }
+            return false;
+        }
+        if missing_end > self.from.0.max(expected.0) {
+            result.lost.push(lost);
+        }
+        true
+    }
+
+    /// Whether a frame behind this one knew that `expected` was durable.
+    fn reached(&self, frame: &Frame, expected: Sequence) -> bool {
+        let mut offset = frame.offset + PAGE;
+        while offset < self.limit {
+            let Some(later) = self.header_from(offset, self.limit, frame.header.last) else { return false };
+            if later.header.durable >= expected && later.header.first > frame.header.last {
+                return true;
+            }
+            offset = later.offset + PAGE;
+        }
+        false
+    }
+
+    fn next_header(&self, offset: u64, expected: Sequence) -> Option<Frame> {
+        let limit = match self.ends {
+            Ends::At(_) => self.limit,
+            Ends::Last | Ends::Unknown => self.limit.min(offset + LEFTOVER_BYTES),
+        };
+        self.header_from(offset, limit, expected)
+    }
+
+    fn header_from(&self, mut offset: u64, limit: u64, least: Sequence) -> Option<Frame> {
+        let mut window = Window::new(self.segment);
+        while offset < limit {
+            let bytes = window.get(offset, FRAME_HEADER_BYTES).unwrap_or_default();
+            if let Ok(header) = FrameHeader::decode(&bytes, self.segment.seed, offset)
+                && header.first >= least
+            {
+                return Some(Frame { header, offset });
+            }
+            offset += PAGE;
+        }
+        None
+    }
+
+    /// The frame at `offset` with its records from `from` on, when all of it is what was written;
+    /// rotten payloads pass where a later frame proves that this one was acknowledged.
+    fn good_frame(&mut self, offset: u64) -> Option<(Frame, Vec<Found>)> {
+        let bytes = self.window.get(offset, FRAME_HEADER_BYTES)?;
+        let header = FrameHeader::decode(&bytes, self.segment.seed, offset).ok()?;
+        if self.expected.is_some_and(|expected| expected != header.first)
+            || header.padded() > self.limit - offset
+        {
+            return None;
+        }
+        let frame = Frame { header, offset };
+        if frame.header.last < self.from {
+            return Some((frame, Vec::new()));
+        }
+        let bytes = self.window.get(offset, frame.header.used as usize)?;
+        let (records, intact) = self.records(&frame, &bytes)?;
+        let settled = intact || matches!(self.ends, Ends::At(_)) || self.reached(&frame, frame.header.first);
+        settled.then_some((frame, records))
+    }
+
+    fn records(&self, frame: &Frame, bytes: &Bytes) -> Option<(Vec<Found>, bool)> {
+        let mut found = Vec::new();
+        let mut at = FRAME_HEADER_BYTES;
+        let mut all_intact = true;
+        for sequence in (frame.header.first.0..=frame.header.last.0).map(Sequence) {
+            let rest = bytes.slice(at..);
+            let offset = frame.offset.checked_add(at as u64)?;
+            let (record, length) = self.record(&rest, offset, sequence)?;
+            all_intact &= record.payload.is_some();
+            if sequence >= self.from {
+                found.push(record);
+            }
+            at = at.checked_add(length)?;
+        }
+        (at == bytes.len()).then_some((found, all_intact))
+    }
+
+    fn record(&self, bytes: &Bytes, offset: u64, sequence: Sequence) -> Option<(Found, usize)> {
+        let header = RecordHeader::decode(bytes).ok()?;
+        let length = header.record_bytes();
+        let record = bytes.get(..length).map(|_| bytes.slice(..length))?;
+        let (subject, hashes) = header.open(self.segment.seed, &record).ok()?;
+        let in_order = match header.flags.has(Flags::MOVED) {
+            true => header.sequence < sequence,
+            false => header.sequence == sequence,
+        };
+        let payload = record.slice(header.payload_offset()..);
+        let intact = payload
+            .chunks(limits::HASH_BLOCK_BYTES)
+            .enumerate()
+            .all(|(index, block)| verify_block(&hashes, index, block));
+        let place = Place {
+            segment: self.segment.number,
+            offset: u32::try_from(offset).ok()?,
+            bytes: u32::try_from(length).ok()?,
+        };
+        let found = Found {
+            subject,
+            flags: header.flags,
+            placed: Placed { sequence: header.sequence, placed: sequence, place },
+            payload_bytes: header.payload_bytes,
+            payload: intact.then_some(payload),
+        };
+        in_order.then_some((found, RECORD_HEADER_BYTES.max(length)))
+    }
+}
+
+/// Bytes of a segment, read ahead. A range that cannot be read is absent, as rot is.
+struct Window<'a> {
+    segment: &'a Segment,
+    start: u64,
+    bytes: Bytes,
+}
+
+impl<'a> Window<'a> {
+    const fn new(segment: &'a Segment) -> Self {
+        Self { segment, start: 0, bytes: Bytes::new() }
+    }
+
+    fn get(&mut self, offset: u64, length: usize) -> Option<Bytes> {
+        if let Some(bytes) = self.held(offset, length) {
+            return Some(bytes);
+        }
+        for wanted in [length.max(WINDOW_BYTES), length] {
+            let mut buffer = vec![0; wanted];
+            if let Ok(read) = self.segment.file.read_at(&mut buffer, offset) {
+                buffer.truncate(read);
+                self.start = offset;
+                self.bytes = buffer.into();
+                return self.held(offset, length);
+            }
+        }
+        None
+    }
+
+    fn held(&self, offset: u64, length: usize) -> Option<Bytes> {
+        let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;
+        let end = start.checked_add(length)?;
+        self.bytes.get(start..end).map(|_| self.bytes.slice(start..end))
+    }
+}

@@ -1,0 +1,288 @@
+//! From a directory to a serving volume: identity, index, replay, and what state it is in.
+//!
+//! ```text
+//! volume.json -> segments' headers -> index's persisted sequence -> replay from there
+//!             -> is anything acknowledged gone? -> what replay found is synced -> serve
+//! ```
+//! The log is the truth. An index that cannot be read, or that lacks what compaction has let go
+//! since, is wiped and rebuilt from the log; only a loss in the log is lost state, and then the
+//! volume opens as recovering with everything that is readable.
+
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+
+use sherd_core::env::Clock;
+use sherd_core::id::{Ballot, ClusterId, Incarnation, Sequence, VolumeId};
+use sherd_core::register::acceptor::after_restart;
+
+use crate::buffer::BufferPool;
+use crate::disk::{Disk, OpenMode};
+use crate::durable::Spares;
+use crate::error::OpenError;
+use crate::format::Subject;
+use crate::identity::{self, Expected, Identity, IdentityFile};
+use crate::index::{Index, IndexError};
+use crate::log::append::Log;
+use crate::log::{self, Segments};
+use crate::options::{Durability, Options};
+use crate::reader::Reader;
+use crate::rebuild::{Restored, restore};
+use crate::registers::Promises;
+use crate::shard_file::ShardFiles;
+use crate::sticky::Sticky;
+use crate::view::{Counters, Shared, View};
+use crate::volume::{Lazy, Volume};
+
+/// What volume.json says while a first format is under way.
+const UNFINISHED: &str = "format not finished";
+/// The directory of shard files.
+const SHARDS: &str = "shards";
+/// Space that is given up when the disk is full.
+const BALLAST: &str = "ballast";
+
+/// Opens a volume's index, and wipes it when it has to be rebuilt.
+pub trait IndexSource: Send {
+    /// Opens the index, or makes an empty one.
+    ///
+    /// # Errors
+    /// [`IndexError`] when it is damaged: it is reset then.
+    fn open(&mut self) -> Result<Arc<dyn Index>, IndexError>;
+
+    /// Removes whatever is there and makes an empty index.
+    ///
+    /// # Errors
+    /// [`IndexError`] when even that fails.
+    fn reset(&mut self) -> Result<Arc<dyn Index>, IndexError>;
+}
+
+/// What a volume is opened with.
+pub struct Setup {
+    /// The disk.
+    pub disk: Arc<dyn Disk>,
+    /// The volume's directory.
+    pub path: PathBuf,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// The index.
+    pub index: Box<dyn IndexSource>,
+    /// The process's buffers.
+    pub buffers: BufferPool,
+    /// Whom the directory must belong to.
+    pub expected: Expected,
+    /// How it is run.
+    pub options: Options,
+}
+
+impl std::fmt::Debug for Setup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Setup").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// Who a new volume is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewVolume {
+    /// Its cluster.
+    pub cluster: ClusterId,
+    /// Its id.
+    pub volume: VolumeId,
+    /// Its life: 1, or above every one that its peers know.
+    pub incarnation: Incarnation,
+    /// Whether its cluster has served yet.
+    pub phase: identity::Phase,
+    /// Why the state of its life before is lost, when it takes a lost volume's place: it opens as
+    /// recovering.
+    pub lost: Option<String>,
+}
+
+/// What opening found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OpenReport {
+    /// Records read from the log.
+    pub replayed_records: u64,
+    /// Whether something that was never acknowledged lay at the end of the log.
+    pub torn_tail: bool,
+    /// Why the index was rebuilt from the log.
+    pub index_rebuilt: Option<String>,
+    /// Why the volume is recovering: acknowledged state is gone, now or since an earlier open.
+    pub lost_state: Option<String>,
+    /// Records whose payload is not what was written, by what they are about.
+    pub rotten: Vec<Subject>,
+    /// How long it took.
+    pub took_us: u64,
+}
+
+fn io_error(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OpenError {
+    let path = path.to_owned();
+    move |source| OpenError::Io { op, path, source }
+}
+
+/// Makes an empty directory a volume. Never done by [`open`]: an empty directory where a volume is
+/// expected is somebody's decision.
+///
+/// # Errors
+/// [`OpenError`]; a format that is interrupted is finished by the next [`open`].
+pub fn create(disk: &Arc<dyn Disk>, path: &Path, new: NewVolume) -> Result<(), OpenError> {
+    let _lock = identity::lock(disk.as_ref(), path)?;
+    let NewVolume { cluster, volume, incarnation, phase, lost } = new;
+    let lost = Some(lost.unwrap_or_else(|| UNFINISHED.to_owned()));
+    let identity = Identity { cluster, volume, incarnation, phase, topology: None, failed: None, lost };
+    IdentityFile::create(Arc::clone(disk), path, identity).map(drop)
+}
+
+/// Opens a volume.
+///
+/// # Errors
+/// [`OpenError`]; `Damaged` also for an empty directory.
+pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
+    let Setup { disk, path, clock, mut index, buffers, expected, options } = setup;
+    let options = options.within_limits();
+    let began_us = clock.monotonic_us();
+    let lock = identity::lock(disk.as_ref(), &path)?;
+    let file = IdentityFile::open(Arc::clone(&disk), &path, expected)?.ok_or_else(|| OpenError::Damaged {
+        path: path.clone(),
+        what: "it is empty, and no volume yet".to_owned(),
+    })?;
+    let sticky = Arc::new(Sticky { file, _lock: lock });
+    let log_path = log::directory(&path);
+    let shards_path = path.join(SHARDS);
+    for directory in [&log_path, &shards_path] {
+        disk.create_dir(directory).map_err(io_error("create", directory))?;
+    }
+    disk.sync_dir(&path).map_err(io_error("sync", &path))?;
+    let identity = sticky.file.identity();
+    let is_new = identity.lost.as_deref() == Some(UNFINISHED);
+    let names: Vec<String> = disk
+        .list(&log_path)
+        .map_err(io_error("list", &log_path))?
+        .into_iter()
+        .filter(|entry| !entry.is_dir)
+        .map(|entry| entry.name)
+        .collect();
+    let spares =
+        Spares::adopt(Arc::clone(&disk), &log_path, &names, options.segment_bytes, options.spare_segments)
+            .map_err(io_error("read spares in", &log_path))?;
+    let segments = Arc::new(Segments::default());
+    let restored = restore(&disk, &log_path, &names, identity.volume, &segments, index.as_mut(), is_new)?;
+    make_ballast(disk.as_ref(), &path, options.ballast_bytes);
+    let shared = Shared {
+        disk: Arc::clone(&disk),
+        path,
+        clock: Arc::clone(&clock),
+        options,
+        index: Arc::clone(&restored.index),
+        segments,
+        spares: Arc::new(spares),
+        buffers: buffers.clone(),
+        view: RwLock::new(View {
+            overlay: std::collections::BTreeMap::new(),
+            version: 0,
+            small: restored.small.clone(),
+            durable: Sequence(restored.tail.next.0.saturating_sub(1)),
+            failed: None,
+        }),
+        promises: Mutex::new(Promises::new(options.promises_max, Ballot::ZERO)),
+        counters: Counters::default(),
+    };
+    let shard_files = ShardFiles::new(disk, shards_path, identity.cluster, buffers);
+    serve(Arc::new(shared), shard_files, sticky, restored, is_new, began_us)
+}
+
+/// Judges the volume's state and makes it serve.
+fn serve(
+    shared: Arc<Shared>,
+    shard_files: ShardFiles,
+    sticky: Arc<Sticky>,
+    restored: Restored,
+    is_new: bool,
+    began_us: u64,
+) -> Result<(Volume, OpenReport), OpenError> {
+    let Restored { small, uses, tail, mut report, lost, index: _ } = restored;
+    let mut small = small;
+    if let Some(reason) = &lost {
+        sticky.note_loss(reason)?;
+    } else if is_new {
+        sticky.note_whole()?;
+    }
+    let identity = sticky.file.identity();
+    small.incarnation = identity.incarnation.0;
+    small.is_recovering = identity.lost.is_some();
+    if small.is_recovering && small.standing().votes() {
+        // The log says that this life finished its recovery.
+        sticky.note_whole()?;
+        small.is_recovering = false;
+    }
+    report.lost_state = sticky.file.identity().lost;
+    small.settle();
+    let restart = after_restart(&small.acceptor(Ballot::ZERO));
+    shared.promises.lock().restart_bound = restart.restart_bound;
+    shared.view.write().small = small.clone();
+    // A filesystem that does not say how full it is counts as full: new data is refused.
+    let _ = shared.measure_space();
+    let sync = shared.options.durability == Durability::Fsync;
+    let log = Log::new(
+        identity.volume,
+        shared.options.segment_bytes,
+        sync,
+        Arc::clone(&shared.clock),
+        Arc::clone(&shared.segments),
+        Arc::clone(&shared.spares),
+        &tail,
+    );
+    report.took_us = shared.clock.monotonic_us().saturating_sub(began_us);
+    let reader = Arc::new(Reader { shared: Arc::clone(&shared), shard_files, sticky: Arc::clone(&sticky) });
+    let mut volume = Volume {
+        durable_bound: small.bound,
+        shared,
+        reader,
+        log,
+        working: small,
+        uses,
+        lazy: Lazy::default(),
+        compaction: log::compact::Compaction::default(),
+        sticky,
+        queue: std::collections::VecDeque::new(),
+        unprotected_since_us: None,
+        measured_us: 0,
+    };
+    volume
+        .settle_phase()
+        .map_err(|error| OpenError::Failed { path: volume.shared.path.clone(), reason: error.to_string() })?;
+    Ok((volume, report))
+}
+
+/// Reserves the space that index flushes get when the disk is full. Without it the volume serves as
+/// well; it is made again when there is space.
+pub(crate) fn make_ballast(disk: &dyn Disk, path: &Path, bytes: u64) {
+    let path = path.join(BALLAST);
+    let make = || {
+        let file = match disk.open(&path, OpenMode::Write) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => disk.open(&path, OpenMode::CreateNew)?,
+            other => other?,
+        };
+        if file.length()? != bytes {
+            file.truncate(0)?;
+            file.allocate(bytes)?;
+            if bytes > 0 {
+                file.write_at(&[IoSlice::new(b"reserved")], 0)?;
+            }
+        }
+        Ok::<(), io::Error>(())
+    };
+    let _ = make();
+}
+
+/// Gives the reserved space up; whether there was any.
+pub(crate) fn drop_ballast(disk: &dyn Disk, path: &Path) -> bool {
+    let path = path.join(BALLAST);
+    let drop = || {
+        let file = disk.open(&path, OpenMode::Write)?;
+        let had = file.length()? > 0;
+        file.truncate(0)?;
+        Ok::<bool, io::Error>(had)
+    };
+    drop().unwrap_or(false)
+}

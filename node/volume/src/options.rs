@@ -1,0 +1,65 @@
+//! How a volume is run.
+
+use sherd_core::limits;
+
+/// When a write counts as durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// After a sync of the file.
+    #[default]
+    Fsync,
+    /// At once: for measurements and throw-away data. A crash of the machine loses what was
+    /// acknowledged.
+    None,
+}
+
+/// How a volume is run. Everything may change between two runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes of a new log segment; a multiple of 4 KiB, 64 KiB to 1 GiB.
+    pub segment_bytes: u64,
+    /// When a write counts as durable.
+    pub durability: Durability,
+    /// Spare segments kept ready.
+    pub spare_segments: usize,
+    /// Bytes kept reserved for index flushes on a full disk.
+    pub ballast_bytes: u64,
+    /// Free bytes of the filesystem below which new data is refused.
+    pub reserve_bytes: u64,
+    /// Bytes applied to the index before a flush is asked for.
+    pub flush_bytes: u64,
+    /// Time after which what was applied to the index is flushed even when it is little.
+    pub flush_after_us: u64,
+    /// Promises remembered; beyond it old ones are forgotten the safe way.
+    pub promises_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            segment_bytes: limits::SEGMENT_BYTES,
+            durability: Durability::Fsync,
+            spare_segments: 2,
+            ballast_bytes: limits::SEGMENT_BYTES,
+            reserve_bytes: 2 * limits::SEGMENT_BYTES,
+            flush_bytes: 8 << 20,
+            flush_after_us: 60_000_000,
+            promises_max: 65_536,
+        }
+    }
+}
+
+impl Options {
+    /// The bounds of `segment_bytes`: a batch of the smallest still holds a packed shard's block,
+    /// and the offsets in the largest fit their field.
+    pub const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = (64 << 10)..=(1 << 30);
+
+    /// Brings what is out of range into it.
+    #[must_use]
+    pub fn within_limits(mut self) -> Self {
+        let segment = self.segment_bytes.clamp(*Self::SEGMENT_BYTES.start(), *Self::SEGMENT_BYTES.end());
+        self.segment_bytes = segment / limits::FRAME_ALIGN as u64 * limits::FRAME_ALIGN as u64;
+        self.promises_max = self.promises_max.max(1);
+        self
+    }
+}

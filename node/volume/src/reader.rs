@@ -1,0 +1,332 @@
+//! Reads, on any thread: rows, bytes, listings, and what the volume says of itself.
+//!
+//! Whatever depends on the order of the log goes through [`crate::Volume::submit`]; a lookup that
+//! finds a row of its key in the batch that is being synced answers [`Lookup::Pending`]. Bytes are
+//! verified on every read, and what is handed out is owned.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use sherd_core::heal::HealId;
+use sherd_core::id::{Ballot, BucketId, ChangeId, Incarnation, RegisterKey, Sequence, ShardId, VolumeId};
+use sherd_core::register::acceptor::{judge_prepare, judge_read};
+use sherd_core::register::recover::Guarantees;
+use sherd_core::register::{Answerer, Prepare, Row, Vote};
+
+use crate::error::Error;
+use crate::format::Subject;
+use crate::log::read::{self, ReadError, Source};
+use crate::registers::{asked, key_state};
+use crate::request::{Answer, SeenShard, Target};
+use crate::scan::Walk;
+use crate::shard_file::ShardFiles;
+use crate::sticky::Sticky;
+use crate::table::{self, Body, Origin, row_key, shard_key};
+use crate::view::{Shared, Stored, describe};
+
+/// How often a lookup that met a new batch is tried again before it goes through the log's order.
+const TRIES: usize = 4;
+
+/// What a lookup came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lookup<T> {
+    /// The answer.
+    Immediate(T),
+    /// It depends on what is not durable yet, or would block: submit the operation instead, or read
+    /// on a thread that may block.
+    Pending,
+}
+
+/// The reading end of a volume.
+#[derive(Debug)]
+pub struct Reader {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) shard_files: ShardFiles,
+    pub(crate) sticky: Arc<Sticky>,
+}
+
+impl Reader {
+    /// Reads a row for a register read.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when the row cannot be read: no vote. [`Error::Failed`].
+    pub fn row(&self, target: &Target, want_value: bool) -> Result<Lookup<Answer<Vote>>, Error> {
+        let key = row_key(&target.key);
+        for _ in 0..TRIES {
+            if self.shared.promises.lock().is_busy(&key) {
+                return Ok(Lookup::Pending);
+            }
+            let Some((version, row)) = self.current(target, &key, want_value)? else { continue };
+            let view = self.shared.view.read();
+            if view.version != version {
+                continue;
+            }
+            let head = row.as_ref().map(|row| row.head);
+            let restart_bound = Ballot::ZERO;
+            let state = view.small.acceptor(restart_bound);
+            let key_state = key_state(&view.small, target, head.as_ref(), Ballot::ZERO);
+            let judged = judge_read(&state, &key_state, asked(target, self.shared.clock.as_ref()));
+            return Ok(Lookup::Immediate(Answer {
+                from: view.small.answerer(view.durable),
+                result: judged.map(|()| Vote { row, floor: view.small.floor }),
+            }));
+        }
+        Ok(Lookup::Pending)
+    }
+
+    /// Promises a ballot without the queue, where nothing has to become durable for it.
+    ///
+    /// # Errors
+    /// As [`Reader::row`].
+    pub fn prepare(
+        &self,
+        target: &Target,
+        prepare: &Prepare,
+        want_value: bool,
+    ) -> Result<Lookup<Answer<Vote>>, Error> {
+        let key = row_key(&target.key);
+        for _ in 0..TRIES {
+            let Some((version, row)) = self.current(target, &key, want_value)? else { continue };
+            let mut promises = self.shared.promises.lock();
+            if promises.is_busy(&key) {
+                return Ok(Lookup::Pending);
+            }
+            let view = self.shared.view.read();
+            if view.version != version {
+                continue;
+            }
+            let head = row.as_ref().map(|row| row.head);
+            let state = view.small.acceptor(promises.restart_bound);
+            let key_state = key_state(&view.small, target, head.as_ref(), promises.of(&key));
+            let asked = asked(target, self.shared.clock.as_ref());
+            let result = match judge_prepare(&state, &key_state, asked, prepare.ballot) {
+                Ok(promise) if promise.needs_bound.is_some() => return Ok(Lookup::Pending),
+                Ok(_) => {
+                    promises.note(&key, prepare.ballot);
+                    promises.is_active = true;
+                    Ok(Vote { row, floor: view.small.floor })
+                }
+                Err(refusal) => Err(refusal),
+            };
+            return Ok(Lookup::Immediate(Answer { from: view.small.answerer(view.durable), result }));
+        }
+        Ok(Lookup::Pending)
+    }
+
+    /// The version of the view and the row under it; `None` when the row moved meanwhile.
+    fn current(
+        &self,
+        target: &Target,
+        key: &Bytes,
+        want_value: bool,
+    ) -> Result<Option<(u64, Option<Row>)>, Error> {
+        self.shared.check()?;
+        let version = self.shared.view.read().version;
+        let Some(stored) = self.shared.stored(key)? else { return Ok(Some((version, None))) };
+        let value = if want_value {
+            match self.shared.value(&target.key, &stored) {
+                Err(Error::NotFound) => return Ok(None),
+                value => Some(value?),
+            }
+        } else {
+            None
+        };
+        Ok(Some((version, Some(Row { head: stored.head(), value }))))
+    }
+
+    /// The inline bytes of a row at a ballot, verified.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the row has another ballot by now, [`Error::Corrupt`].
+    pub fn inline(&self, key: &RegisterKey, ballot: Ballot) -> Result<Bytes, Error> {
+        self.shared.check()?;
+        for _ in 0..TRIES {
+            let stored = self.shared.stored(&row_key(key))?;
+            let stored = stored.filter(|stored| stored.row.head.ballot == ballot).ok_or(Error::NotFound)?;
+            let start = u64::from(stored.row.head_bytes);
+            let range = start..start + u64::from(stored.row.inline_bytes);
+            match self.shared.row_payload(key, &stored, range) {
+                Err(Error::NotFound) => {}
+                other => return other,
+            }
+        }
+        Err(self.shared.corrupt(describe(key, ballot)))
+    }
+
+    /// A range of a packed shard, verified.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Corrupt`] (also for a range behind the end), [`Error::Busy`]
+    /// when the pool has no buffer.
+    pub fn packed(&self, shard: ShardId, range: Range<u64>) -> Result<Vec<Bytes>, Error> {
+        match self.packed_from(shard, range, Source::Disk)? {
+            Lookup::Immediate(bytes) => Ok(bytes),
+            Lookup::Pending => Err(Error::Busy),
+        }
+    }
+
+    /// As [`Reader::packed`], but never waits for the disk.
+    ///
+    /// # Errors
+    /// As [`Reader::packed`].
+    pub fn packed_cached(&self, shard: ShardId, range: Range<u64>) -> Result<Lookup<Vec<Bytes>>, Error> {
+        self.packed_from(shard, range, Source::Cache)
+    }
+
+    fn packed_from(
+        &self,
+        shard: ShardId,
+        range: Range<u64>,
+        source: Source,
+    ) -> Result<Lookup<Vec<Bytes>>, Error> {
+        self.shared.check()?;
+        let corrupt = || self.shared.corrupt(format!("shard {} of {}", shard.index, shard.data));
+        for _ in 0..TRIES {
+            let (origin, bytes) = self.shard_entry(shard)?;
+            let Some(segment) = self.shared.segments.get(origin.place.segment) else { continue };
+            let read = read::open(&segment, origin.place, bytes, source).and_then(|opened| {
+                match &opened.subject {
+                    Subject::Shard { shard: found, .. } if *found == shard => {}
+                    _ => return Err(ReadError::Corrupt),
+                }
+                opened.payload(&segment, range.clone(), &self.shared.buffers, source)
+            });
+            return match read {
+                Ok(bytes) => Ok(Lookup::Immediate(bytes)),
+                Err(ReadError::WouldBlock) => Ok(Lookup::Pending),
+                Err(ReadError::Busy) => Err(Error::Busy),
+                Err(ReadError::Corrupt | ReadError::Io(_)) => Err(corrupt()),
+            };
+        }
+        // Its segment is not there, and it is nowhere else.
+        Err(corrupt())
+    }
+
+    fn shard_entry(&self, shard: ShardId) -> Result<(Origin, u32), Error> {
+        let entry = self.shared.entry(&shard_key(shard))?.ok_or(Error::NotFound)?;
+        match entry.body {
+            Body::Shard { bytes, .. } => Ok((entry.origin, bytes)),
+            Body::Row(_) | Body::Heal { .. } | Body::State(_) => Err(Error::NotFound),
+        }
+    }
+
+    /// Bytes of a packed shard.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub fn packed_len(&self, shard: ShardId) -> Result<u64, Error> {
+        self.shared.check()?;
+        self.shard_entry(shard).map(|(_, bytes)| u64::from(bytes))
+    }
+
+    /// MRF entries in the order of their ids, behind `after`.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    pub fn heals(&self, after: Option<HealId>, limit: usize) -> Result<Vec<(HealId, Bytes)>, Error> {
+        let from =
+            after.map_or_else(|| Bytes::from_static(&[table::HEAL]), |id| behind(&table::heal_key(id)));
+        self.collect(&from, table::HEAL, limit, |key, body| match body {
+            Body::Heal { entry } => table::parse_heal_key(key).map(|id| (id, entry)),
+            Body::Row(_) | Body::Shard { .. } | Body::State(_) => None,
+        })
+    }
+
+    /// Packed shards in the order of their ids (oldest birth first), behind `after`.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    pub fn shards(&self, after: Option<ShardId>, limit: usize) -> Result<Vec<SeenShard>, Error> {
+        let from = after.map_or_else(|| Bytes::from_static(&[table::SHARD]), |id| behind(&shard_key(id)));
+        self.collect(&from, table::SHARD, limit, |key, body| match body {
+            Body::Shard { key: register, .. } => {
+                table::parse_shard_key(key).map(|shard| SeenShard { shard, key: register })
+            }
+            Body::Row(_) | Body::Heal { .. } | Body::State(_) => None,
+        })
+    }
+
+    fn collect<T>(
+        &self,
+        from: &[u8],
+        table: u8,
+        limit: usize,
+        take: impl Fn(&Bytes, Body) -> Option<T>,
+    ) -> Result<Vec<T>, Error> {
+        self.shared.check()?;
+        let mut walk = Walk::new(&self.shared, from, Some(Bytes::copy_from_slice(&[table + 1])));
+        let mut taken = Vec::new();
+        while taken.len() < limit {
+            let Some((key, value)) = walk.next()? else { break };
+            let entry =
+                crate::apply::decode_entry(&key, value).map_err(|error| self.shared.index_failed(&error))?;
+            taken.extend(take(&key, entry.body));
+        }
+        Ok(taken)
+    }
+
+    /// Seals: bucket, and the deletions that hold it; none for a final seal.
+    pub fn seals(&self) -> Vec<(BucketId, Vec<ChangeId>)> {
+        self.guarantees().seals
+    }
+
+    /// What the volume guarantees durably.
+    pub fn guarantees(&self) -> Guarantees {
+        self.shared.view.read().small.guarantees()
+    }
+
+    /// Peers as the log knows them: life, and highest durable sequence seen in it.
+    pub fn peers(&self) -> Vec<(VolumeId, Incarnation, Sequence)> {
+        let view = self.shared.view.read();
+        view.small.peers.iter().map(|(volume, (life, durable))| (*volume, *life, *durable)).collect()
+    }
+
+    /// Who answers: life, whether it votes, and how far the log is durable.
+    pub fn answerer(&self) -> Answerer {
+        self.shared.answerer()
+    }
+
+    /// Shards in files of their own.
+    pub const fn shard_files(&self) -> &ShardFiles {
+        &self.shard_files
+    }
+}
+
+/// The first key behind one key.
+pub(crate) fn behind(key: &[u8]) -> Bytes {
+    let mut bytes = Vec::with_capacity(key.len() + 1);
+    bytes.extend_from_slice(key);
+    bytes.push(0);
+    bytes.into()
+}
+
+impl Shared {
+    /// The encoded value of a row: from the entry, or verified from the log. `NotFound` when the
+    /// record moved meanwhile.
+    pub(crate) fn value(&self, key: &RegisterKey, stored: &Stored) -> Result<Bytes, Error> {
+        match &stored.row.value {
+            Some(value) => Ok(value.clone()),
+            None => self.row_payload(key, stored, 0..u64::from(stored.row.head_bytes)),
+        }
+    }
+
+    fn row_payload(&self, key: &RegisterKey, stored: &Stored, range: Range<u64>) -> Result<Bytes, Error> {
+        let Stored { origin, row } = stored;
+        let segment = self.segments.get(origin.place.segment).ok_or(Error::NotFound)?;
+        let length = row.head_bytes.saturating_add(row.inline_bytes);
+        let read = read::open(&segment, origin.place, length, Source::Disk).and_then(|opened| {
+            match &opened.subject {
+                Subject::Row { key: found, ballot, .. } if found == key && *ballot == row.head.ballot => {}
+                _ => return Err(ReadError::Corrupt),
+            }
+            opened.payload(&segment, range, &self.buffers, Source::Disk)
+        });
+        match read {
+            Ok(buffers) => Ok(read::joined(buffers)),
+            Err(ReadError::Busy | ReadError::WouldBlock) => Err(Error::Busy),
+            Err(ReadError::Corrupt | ReadError::Io(_)) => Err(self.corrupt(describe(key, row.head.ballot))),
+        }
+    }
+}

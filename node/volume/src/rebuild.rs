@@ -1,0 +1,332 @@
+//! Restores what a volume knew: the index as it was persisted, and the log from there; or, where the
+//! index is of no use, the whole log.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use sherd_core::id::{Sequence, VolumeId};
+
+use crate::apply::{Batch, Uses, Written, as_index_changes, load_highest};
+use crate::disk::{Disk, OpenMode};
+use crate::error::OpenError;
+use crate::format::{FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, SegmentHeader, Subject};
+use crate::index::{Index, IndexError};
+use crate::log::append::Tail;
+use crate::log::replay::{Found, Headed, Replayed, replay};
+use crate::log::{FIRST_FRAME, Segment, Segments, parse_segment_name, segment_path};
+use crate::open::{IndexSource, OpenReport};
+use crate::state::Small;
+use crate::table::Payload;
+
+/// Changes gathered before they are applied to the index.
+const CHANGES_MAX: usize = 8192;
+/// Rotten records that a report names.
+const ROTTEN_MAX: usize = 1000;
+
+/// What a volume knew.
+pub(crate) struct Restored {
+    pub(crate) index: Arc<dyn Index>,
+    pub(crate) small: Small,
+    pub(crate) uses: Uses,
+    pub(crate) tail: Tail,
+    pub(crate) report: OpenReport,
+    /// Acknowledged state is gone, and why.
+    pub(crate) lost: Option<String>,
+}
+
+/// Why the index does not do.
+enum Unfit {
+    Index(IndexError),
+    Behind,
+}
+
+impl From<IndexError> for Unfit {
+    fn from(error: IndexError) -> Self {
+        Self::Index(error)
+    }
+}
+
+/// What one try to use an index gave.
+struct Try {
+    replayed: Replayed,
+    small: Small,
+    uses: Uses,
+    rotten: Vec<Subject>,
+    persisted: Option<Sequence>,
+}
+
+/// Restores a volume. `segments` gets every segment that is kept.
+pub(crate) fn restore(
+    disk: &Arc<dyn Disk>,
+    log: &Path,
+    names: &[String],
+    volume: VolumeId,
+    segments: &Segments,
+    source: &mut dyn IndexSource,
+    is_new: bool,
+) -> Result<Restored, OpenError> {
+    let found = find_segments(disk, log, names, volume)?;
+    let Located { mut headed, discarded, highest } = found;
+    let mut rebuilt = None;
+    let opened = source.open();
+    let tried = match opened {
+        Ok(index) => attempt(&index, &headed, false).map(|done| (index, done)),
+        Err(error) => Err(Unfit::Index(error)),
+    };
+    let (index, done) = match tried {
+        Ok(done) => done,
+        Err(unfit) => {
+            rebuilt = Some(match unfit {
+                Unfit::Index(error) => error.to_string(),
+                Unfit::Behind => "it lacks what the log has let go".to_owned(),
+            });
+            let damaged =
+                |error: IndexError| OpenError::Damaged { path: log.to_owned(), what: error.to_string() };
+            let index = source.reset().map_err(damaged)?;
+            let done = attempt(&index, &headed, true).map_err(|unfit| match unfit {
+                Unfit::Index(error) => damaged(error),
+                Unfit::Behind => unreachable!("an empty index lacks everything and is fed the whole log"),
+            })?;
+            (index, done)
+        }
+    };
+    let Try { replayed, mut small, uses, rotten, persisted } = done;
+    for one in &headed {
+        if let Some(header) = &one.header {
+            small.bound = small.bound.max(header.bound);
+            small.floor = small.floor.max(header.floor);
+            small.data_floor = small.data_floor.max(header.data_floor);
+        }
+    }
+    let lost = judge_loss(&headed, &replayed, &small, persisted, is_new);
+    let mut report = OpenReport {
+        replayed_records: replayed.records,
+        torn_tail: replayed.torn,
+        index_rebuilt: rebuilt,
+        rotten,
+        ..OpenReport::default()
+    };
+    report.torn_tail |= !discarded.is_empty();
+    tidy(disk, log, &mut headed, &discarded, &small, lost.is_some())?;
+    for one in &headed {
+        one.segment.file.sync_data().map_err(|source| OpenError::Io {
+            op: "sync",
+            path: one.segment.path.clone(),
+            source,
+        })?;
+        segments.insert(Arc::clone(&one.segment));
+    }
+    let next = replayed.next.max(Sequence(persisted.map_or(1, |persisted| persisted.0 + 1)));
+    let tail = tail_of(&headed, &replayed, highest, next, lost.is_some());
+    Ok(Restored { index, small, uses, tail, report, lost })
+}
+
+/// Segments as a directory holds them.
+struct Located {
+    headed: Vec<Headed>,
+    /// Half of a segment that was never used.
+    discarded: Vec<u64>,
+    highest: u64,
+}
+
+fn find_segments(
+    disk: &Arc<dyn Disk>,
+    log: &Path,
+    names: &[String],
+    volume: VolumeId,
+) -> Result<Located, OpenError> {
+    let mut numbers: Vec<u64> = names.iter().filter_map(|name| parse_segment_name(name)).collect();
+    numbers.sort_unstable();
+    let highest = numbers.last().copied().unwrap_or(0);
+    let mut headed = Vec::new();
+    let mut discarded = Vec::new();
+    for number in numbers {
+        let path = segment_path(log, number);
+        let file = disk.open(&path, OpenMode::Write).map_err(|source| OpenError::Io {
+            op: "open",
+            path: path.clone(),
+            source,
+        })?;
+        file.evict(0, SEGMENT_HEADER_BYTES as u64);
+        let mut bytes = vec![0; SEGMENT_HEADER_BYTES];
+        // A header that cannot be read is as gone as one that is rotten.
+        let read = file.read_at(&mut bytes, 0).unwrap_or(0);
+        bytes.truncate(read);
+        let header = SegmentHeader::decode(&bytes)
+            .ok()
+            .filter(|header| header.volume == volume && header.number == number);
+        let first = header.as_ref().map_or(Sequence(0), |header| header.first);
+        let segment = Arc::new(Segment::new(volume, number, first, file, path));
+        if header.is_none() && number == highest && !has_frames(&segment) {
+            discarded.push(number);
+            continue;
+        }
+        headed.push(Headed { segment, header });
+    }
+    Ok(Located { headed, discarded, highest })
+}
+
+/// Whether a first frame is there: then the segment was in use, whatever became of its header.
+fn has_frames(segment: &Segment) -> bool {
+    let mut bytes = [0; FRAME_HEADER_BYTES];
+    let read = segment.file.read_at(&mut bytes, FIRST_FRAME);
+    let seed: Seed = segment.seed;
+    matches!(read, Ok(FRAME_HEADER_BYTES)) && FrameHeader::decode(&bytes, seed, FIRST_FRAME).is_ok()
+}
+
+fn attempt(index: &Arc<dyn Index>, headed: &[Headed], is_rebuild: bool) -> Result<Try, Unfit> {
+    let persisted = index.persisted();
+    let from = Sequence(persisted.map_or(1, |persisted| persisted.0 + 1));
+    let start = first_needed(headed, from);
+    let needed = headed.get(start..).unwrap_or(&[]);
+    if !is_rebuild && has_hole(needed, from) {
+        return Err(Unfit::Behind);
+    }
+    let mut uses = Uses::load(index.as_ref())?;
+    let mut rotten = Vec::new();
+    let mut pending: Vec<Found> = Vec::new();
+    let mut flush = |pending: &mut Vec<Found>, last: Sequence| -> Result<(), IndexError> {
+        let mut batch = Batch::new(index, &mut uses);
+        for found in pending.drain(..) {
+            let buffers: Vec<Bytes> = found.payload.iter().cloned().collect();
+            let intact = found.payload.is_some().then_some(buffers.as_slice());
+            if intact.is_none() && rotten.len() < ROTTEN_MAX {
+                rotten.push(found.subject.clone());
+            }
+            batch.record(&Written {
+                subject: &found.subject,
+                flags: found.flags,
+                payload: Payload { length: found.payload_bytes, intact },
+                placed: found.placed,
+            })?;
+        }
+        index.apply(as_index_changes(&batch.finish()), last)
+    };
+    let mut gathered = Vec::new();
+    let mut waiting: Option<Sequence> = None;
+    let pending_cell = std::cell::RefCell::new(&mut pending);
+    let replayed = replay(
+        needed,
+        from,
+        &mut |found| {
+            pending_cell.borrow_mut().push(found);
+            Ok(())
+        },
+        &mut |last| {
+            let mut frame = pending_cell.borrow_mut();
+            gathered.append(&mut frame);
+            waiting = Some(last);
+            if gathered.len() >= CHANGES_MAX {
+                waiting = None;
+                flush(&mut gathered, last)?;
+            }
+            Ok::<(), IndexError>(())
+        },
+    )?;
+    if let Some(last) = waiting {
+        flush(&mut gathered, last)?;
+    }
+    let small = Small::load(index.as_ref(), load_highest(index.as_ref())?)?;
+    Ok(Try { replayed, small, uses, rotten, persisted })
+}
+
+/// The first segment that holds records from a sequence on.
+fn first_needed(headed: &[Headed], from: Sequence) -> usize {
+    let later = headed.iter().position(|one| one.segment.first > from).unwrap_or(headed.len());
+    later.saturating_sub(1)
+}
+
+/// Whether records from a sequence on are missing between or before these segments: let go by
+/// compaction after a newer index was persisted, or lost.
+fn has_hole(headed: &[Headed], from: Sequence) -> bool {
+    let starts_late = headed
+        .first()
+        .and_then(|one| one.header.as_ref())
+        .is_some_and(|header| header.first > from && header.previous != 0);
+    let broken = headed.windows(2).any(|pair| match pair {
+        [one, next] => next
+            .header
+            .as_ref()
+            .is_some_and(|header| header.first > from && header.previous != one.segment.number),
+        _ => false,
+    });
+    starts_late || broken
+}
+
+fn judge_loss(
+    headed: &[Headed],
+    replayed: &Replayed,
+    small: &Small,
+    persisted: Option<Sequence>,
+    is_new: bool,
+) -> Option<String> {
+    if headed.is_empty() && !is_new {
+        return Some("the log has no segment".to_owned());
+    }
+    if let Some(lost) = replayed.lost.first() {
+        return Some(format!("segment {} is rotten at offset {}", lost.segment, lost.offset));
+    }
+    if let Some(persisted) = persisted
+        && replayed.next.0 <= persisted.0
+    {
+        return Some(format!("the log ends before {}, the index knew {}", replayed.next.0, persisted.0));
+    }
+    for open in &replayed.open_ends {
+        let ends = small.segments.get(&open.segment).map(|sealed| sealed.end);
+        if ends.is_some_and(|end| end > open.offset) {
+            return Some(format!("segment {} is rotten at offset {}", open.segment, open.offset));
+        }
+    }
+    let present: BTreeSet<u64> = headed.iter().map(|one| one.segment.number).collect();
+    let missing = small.segments.keys().find(|number| !present.contains(number));
+    missing.map(|number| format!("segment {number} is missing"))
+}
+
+/// Removes what a crash left: half a segment, and segments that compaction had let go.
+fn tidy(
+    disk: &Arc<dyn Disk>,
+    log: &Path,
+    headed: &mut Vec<Headed>,
+    discarded: &[u64],
+    small: &Small,
+    is_lost: bool,
+) -> Result<(), OpenError> {
+    let io = |op| move |source: io::Error| OpenError::Io { op, path: log.to_owned(), source };
+    for number in discarded {
+        disk.remove(&segment_path(log, *number)).map_err(io("remove from"))?;
+    }
+    let mut removed = !discarded.is_empty();
+    // Where something is lost, the records that say what is kept may be lost too.
+    if !is_lost {
+        let last = headed.last().map_or(0, |one| one.segment.number);
+        let (kept, gone): (Vec<Headed>, Vec<Headed>) = std::mem::take(headed)
+            .into_iter()
+            .partition(|one| one.segment.number == last || small.segments.contains_key(&one.segment.number));
+        *headed = kept;
+        for one in &gone {
+            disk.remove(&one.segment.path).map_err(io("remove from"))?;
+            removed = true;
+        }
+    }
+    if removed {
+        disk.sync_dir(log).map_err(io("sync"))?;
+    }
+    Ok(())
+}
+
+/// Where writing goes on: behind the last frame, or in a new segment when anything else lies there.
+fn tail_of(headed: &[Headed], replayed: &Replayed, highest: u64, next: Sequence, is_lost: bool) -> Tail {
+    let last = headed.last();
+    let whole = last.filter(|one| one.header.is_some() && !replayed.torn && !is_lost);
+    Tail {
+        segment: whole.map(|one| Arc::clone(&one.segment)),
+        number: highest,
+        previous: last.map_or(0, |one| one.segment.number),
+        end: if last.is_some() { replayed.end } else { 0 },
+        next,
+    }
+}

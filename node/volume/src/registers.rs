@@ -1,0 +1,125 @@
+//! The acceptor's memory of promises, and its rules asked with what a volume knows.
+//!
+//! Rules live in `sherd_core::register::acceptor`; here is what they are asked about. Promises are
+//! volatile: the durable bound covers them after a restart. The table of promises is bounded; a
+//! promise that is put out raises the restart bound, which refuses for every key what the promise
+//! refused for its own.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+
+use sherd_core::env::Clock;
+use sherd_core::id::{Ballot, Timestamp};
+use sherd_core::register::acceptor::{Asked, KeyState, after_forgetting};
+use sherd_core::register::{Refusal, RowHead};
+
+use crate::request::Target;
+use crate::state::Small;
+
+/// What was promised since the restart.
+#[derive(Debug)]
+pub(crate) struct Promises {
+    limit: usize,
+    table: BTreeMap<Bytes, Ballot>,
+    order: VecDeque<(Bytes, Ballot)>,
+    /// Keys with a row that is judged and not yet visible.
+    busy: BTreeMap<Bytes, u32>,
+    /// Ballots at or below are refused for every key.
+    pub(crate) restart_bound: Ballot,
+    /// Whether a promise was given since the bound was last extended.
+    pub(crate) is_active: bool,
+}
+
+impl Promises {
+    pub(crate) const fn new(limit: usize, restart_bound: Ballot) -> Self {
+        Self {
+            limit,
+            table: BTreeMap::new(),
+            order: VecDeque::new(),
+            busy: BTreeMap::new(),
+            restart_bound,
+            is_active: false,
+        }
+    }
+
+    /// The highest ballot promised for a key.
+    pub(crate) fn of(&self, key: &[u8]) -> Ballot {
+        self.table.get(key).copied().unwrap_or(Ballot::ZERO)
+    }
+
+    /// How many promises are remembered.
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Notes a promise.
+    pub(crate) fn note(&mut self, key: &Bytes, ballot: Ballot) {
+        if ballot <= self.of(key) {
+            return;
+        }
+        self.table.insert(key.clone(), ballot);
+        self.order.push_back((key.clone(), ballot));
+        while self.table.len() > self.limit {
+            let Some((key, ballot)) = self.order.pop_front() else { break };
+            if self.table.get(&key) == Some(&ballot) {
+                self.table.remove(&key);
+                self.restart_bound = after_forgetting(self.restart_bound, ballot);
+            }
+        }
+        if self.order.len() > 4 * self.limit {
+            let table = &self.table;
+            self.order.retain(|(key, ballot)| table.get(key) == Some(ballot));
+        }
+    }
+
+    /// A row of this ballot is durable, and refuses what the promise refused.
+    pub(crate) fn kept_by_row(&mut self, key: &[u8], ballot: Ballot) {
+        if self.table.get(key).is_some_and(|promised| *promised <= ballot) {
+            self.table.remove(key);
+        }
+    }
+
+    /// A row of this key is judged, and not visible yet.
+    pub(crate) fn begin(&mut self, key: &Bytes) {
+        *self.busy.entry(key.clone()).or_default() += 1;
+    }
+
+    /// Everything that was judged is visible, or will never be.
+    pub(crate) fn end_all(&mut self) {
+        self.busy.clear();
+    }
+
+    /// Whether a row of this key is not visible yet.
+    pub(crate) fn is_busy(&self, key: &[u8]) -> bool {
+        self.busy.contains_key(key)
+    }
+}
+
+/// The state of a key, as the rules take it.
+pub(crate) fn key_state<'a>(
+    small: &Small,
+    target: &Target,
+    row: Option<&'a RowHead>,
+    promised: Ballot,
+) -> KeyState<'a> {
+    KeyState {
+        row,
+        promised,
+        sealed: small.seals_of(target.key.bucket).is_sealed(),
+        epoch_seen: small.epoch_of(target.slot),
+    }
+}
+
+/// The circumstances of a request.
+pub(crate) fn asked(target: &Target, clock: &dyn Clock) -> Asked {
+    Asked { epoch: target.epoch, now: Timestamp::from_ms(clock.wall_ms()) }
+}
+
+/// Judges whether a bucket's rows may be listed or scanned.
+pub(crate) fn judge_bucket(small: &Small, bucket: sherd_core::id::BucketId) -> Result<(), Refusal> {
+    if !small.standing().votes() {
+        return Err(Refusal::Recovering);
+    }
+    if small.seals_of(bucket).is_sealed() { Err(Refusal::Sealed) } else { Ok(()) }
+}

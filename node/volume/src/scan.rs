@@ -1,0 +1,86 @@
+//! Ordered walks over what is visible: the overlay merged over the index.
+//!
+//! The overlay's share of the range is taken first and the index is walked then: an entry leaves the
+//! overlay only when the index has it, so whatever was durable before the walk began is seen.
+
+use std::iter::Peekable;
+use std::vec;
+
+use bytes::Bytes;
+
+use crate::error::Error;
+use crate::index::{IndexError, Pair};
+use crate::view::Shared;
+
+type IndexScan<'a> = Box<dyn Iterator<Item = Result<Pair, IndexError>> + 'a>;
+
+/// A walk in key order that can jump ahead.
+pub(crate) struct Walk<'a> {
+    shared: &'a Shared,
+    overlay: Peekable<vec::IntoIter<(Bytes, Option<Bytes>)>>,
+    index: Peekable<IndexScan<'a>>,
+    to: Option<Bytes>,
+}
+
+impl<'a> Walk<'a> {
+    /// Walks `from..to`.
+    pub(crate) fn new(shared: &'a Shared, from: &[u8], to: Option<Bytes>) -> Self {
+        let view = shared.view.read();
+        let start = Bytes::copy_from_slice(from);
+        let overlay: Vec<_> = view
+            .overlay
+            .range(start..)
+            .take_while(|(key, _)| to.as_ref().is_none_or(|to| *key < to))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        drop(view);
+        let index = shared.index.scan(from, to.as_deref()).peekable();
+        Self { shared, overlay: overlay.into_iter().peekable(), index, to }
+    }
+
+    /// Goes on at `from`, which lies ahead.
+    pub(crate) fn seek(&mut self, from: &[u8]) {
+        while self.overlay.next_if(|(key, _)| key.as_ref() < from).is_some() {}
+        self.index = self.shared.index.scan(from, self.to.as_deref()).peekable();
+    }
+
+    /// The next entry.
+    pub(crate) fn next(&mut self) -> Result<Option<Pair>, Error> {
+        loop {
+            if let Some(Err(error)) = self.index.next_if(Result::is_err) {
+                return Err(self.shared.index_failed(&error));
+            }
+            let below = self.index.peek().and_then(|pair| pair.as_ref().ok()).map(|(key, _)| key.clone());
+            let above = self.overlay.peek().map(|(key, _)| key.clone());
+            match (above, below) {
+                (None, None) => return Ok(None),
+                (Some(above), below) if below.as_ref().is_none_or(|below| above <= *below) => {
+                    if below.as_ref() == Some(&above) {
+                        self.index.next();
+                    }
+                    // `None` is an entry that was removed: whatever the index holds is gone.
+                    if let Some((key, Some(value))) = self.overlay.next() {
+                        return Ok(Some((key, value)));
+                    }
+                }
+                _ => {
+                    if let Some(Ok(pair)) = self.index.next() {
+                        return Ok(Some(pair));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The first byte string behind all that start with `prefix`; `None` when there is none.
+pub(crate) fn behind_prefix(prefix: &[u8]) -> Option<Bytes> {
+    let mut bytes = prefix.to_vec();
+    while let Some(last) = bytes.pop() {
+        if last < u8::MAX {
+            bytes.push(last + 1);
+            return Some(bytes.into());
+        }
+    }
+    None
+}

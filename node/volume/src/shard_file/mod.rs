@@ -1,0 +1,185 @@
+//! Large shards, each a file of its own, below `shards/`.
+//!
+//! A file is created under its final name, which is new: nothing names it until a register does, so
+//! a crash leaves at most an orphan. Only a heal writes beside a file and renames over it. A file
+//! is whole when its footer is: the table of hashes behind the payload vouches for every block, and
+//! every read hashes what it returns ([`format`](self::format) draws the bytes).
+//!
+//! ```text
+//! shards/ab/<data id>.<shard index>         ab: a byte of the data id
+//! shards/ab/<data id>.<shard index>.heal    being written by a heal
+//! ```
+
+pub mod format;
+
+mod directories;
+mod hash;
+mod read;
+mod write;
+
+use std::collections::HashSet;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rustix::io::Errno;
+
+use sherd_core::id::{ClusterId, DataId, ShardId};
+
+use crate::buffer::BufferPool;
+use crate::disk::Disk;
+use crate::error::Error;
+use crate::request::ShardFileHeader;
+use directories::Directories;
+use read::OpenFiles;
+
+pub use read::ShardCheck;
+pub use write::ShardWriter;
+
+/// What a heal's file ends with until it is whole.
+const HEAL_SUFFIX: &str = ".heal";
+
+/// The shard files of one volume. Clones are the same; every call may come from any thread.
+#[derive(Debug, Clone)]
+pub struct ShardFiles {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    disk: Arc<dyn Disk>,
+    cluster: ClusterId,
+    pool: BufferPool,
+    directories: Directories,
+    open: OpenFiles,
+    /// Heals that are being written, so that the listing does not clear them away.
+    heals: Mutex<HashSet<ShardId>>,
+    /// Why the volume failed here; a failed sync is never tried again.
+    failure: Mutex<Option<String>>,
+}
+
+impl ShardFiles {
+    /// Names the shard files below a volume's `shards` directory, which is there and durable.
+    pub fn new(disk: Arc<dyn Disk>, root: PathBuf, cluster: ClusterId, pool: BufferPool) -> Self {
+        let directories = Directories::new(Arc::clone(&disk), root);
+        let shared = Shared {
+            disk,
+            cluster,
+            pool,
+            directories,
+            open: OpenFiles::default(),
+            heals: Mutex::default(),
+            failure: Mutex::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Why the volume failed here, if it did. Writes fail from then on.
+    pub fn failure(&self) -> Option<String> {
+        self.shared.failure.lock().clone()
+    }
+
+    /// What the header of a shard says of it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Corrupt`] when the file is not a whole shard file, which one that
+    /// a crash left unfinished is not.
+    pub fn header(&self, shard: ShardId) -> Result<ShardFileHeader, Error> {
+        Ok(self.shared.open(shard)?.header().clone())
+    }
+
+    /// Removes a shard; succeeds when it is not there. A crash may bring it back: it is an orphan then.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when the system refuses.
+    pub fn delete(&self, shard: ShardId) -> Result<(), Error> {
+        let result = self.shared.disk.remove(&self.shared.path(shard));
+        self.shared.open.forget(shard);
+        match result {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(self.shared.fail(format!("remove shard file {}: {error}", Named(shard))))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The shards that have a file in one of the 256 directories, whole or not, in no order. What an
+    /// interrupted heal left is cleared away.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when the directory cannot be listed.
+    pub fn list(&self, directory: u8) -> Result<Vec<ShardId>, Error> {
+        let path = self.shared.directories.path(directory);
+        let entries = match self.shared.disk.list(&path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(self.shared.fail(format!("list {}: {error}", path.display()))),
+        };
+        let mut shards = Vec::new();
+        for entry in entries.iter().filter(|entry| !entry.is_dir) {
+            if let Some(shard) = parse_name(&entry.name) {
+                shards.push(shard);
+            } else if let Some(shard) = entry.name.strip_suffix(HEAL_SUFFIX).and_then(parse_name) {
+                // Held over the removal: a heal of this shard begins before it or after it.
+                let heals = self.shared.heals.lock();
+                if !heals.contains(&shard) {
+                    // The next listing finds what could not be removed.
+                    let _ = self.shared.disk.remove(&path.join(&entry.name));
+                }
+            }
+        }
+        Ok(shards)
+    }
+}
+
+impl Shared {
+    fn path(&self, shard: ShardId) -> PathBuf {
+        self.directories.path(Directories::of(shard.data)).join(Named(shard).to_string())
+    }
+
+    fn heal_path(&self, shard: ShardId) -> PathBuf {
+        let name = format!("{}{HEAL_SUFFIX}", Named(shard));
+        self.directories.path(Directories::of(shard.data)).join(name)
+    }
+
+    /// Notes that the volume failed: what was written may be gone, and no later sync can say.
+    fn fail(&self, reason: String) -> Error {
+        self.failure.lock().get_or_insert_with(|| reason.clone());
+        Error::Failed { reason }
+    }
+
+    fn check_not_failed(&self) -> Result<(), Error> {
+        match &*self.failure.lock() {
+            Some(reason) => Err(Error::Failed { reason: reason.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether the process, not the volume, is at fault: it has too many files open.
+fn is_out_of_files(error: &std::io::Error) -> bool {
+    [Errno::MFILE, Errno::NFILE].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+/// A shard as its file is named.
+struct Named(ShardId);
+
+impl std::fmt::Display for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self(ShardId { data, index }) = self;
+        write!(f, "{data}.{index}")
+    }
+}
+
+/// The shard of a file's name; `None` for every name that [`Named`] does not write.
+fn parse_name(name: &str) -> Option<ShardId> {
+    let (data, index) = name.split_once('.')?;
+    let is_hex = data.len() == 32 && data.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let data = u128::from_str_radix(data, 16).ok().filter(|_| is_hex)?;
+    let shard = ShardId { data: DataId::from_bytes(data.to_be_bytes()), index: index.parse().ok()? };
+    (Named(shard).to_string() == name).then_some(shard)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,324 @@
+//! Reading shard files: every byte that leaves was hashed in the buffer it leaves in.
+//!
+//! Header and table are read and checked once per open file; a small bounded cache keeps the files
+//! open. A range is read in whole hash blocks, so that only blocks it touches are read and hashed.
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
+
+use sherd_core::id::ShardId;
+use sherd_core::limits::HASH_BLOCK_BYTES;
+
+use super::format::{
+    FOOTER_BYTES, HASH_BYTES, HEADER_BYTES, Layout, SHARD_BYTES_MAX, decode_header, decode_table,
+};
+use super::{Named, ShardFiles, Shared, is_out_of_files};
+use crate::buffer::Buffer;
+use crate::disk::{DiskFile, OpenMode};
+use crate::error::Error;
+use crate::request::ShardFileHeader;
+
+/// Files kept open.
+const OPEN_FILES_MAX: usize = 256;
+/// Bytes of tables kept with them.
+const TABLE_BYTES_MAX: u64 = 8 << 20;
+/// Bytes of one read: whole blocks, and a size class of the pool.
+const READ_BYTES: u64 = 1 << 20;
+const BLOCK_BYTES: u64 = HASH_BLOCK_BYTES as u64;
+
+const _: () = assert!(READ_BYTES.is_multiple_of(BLOCK_BYTES), "a read is whole blocks");
+
+/// A shard file that is open, with what vouches for its bytes.
+#[derive(Debug)]
+pub(super) struct OpenShard {
+    file: Arc<dyn DiskFile>,
+    header: ShardFileHeader,
+    layout: Layout,
+    /// A hash for each block.
+    table: Bytes,
+}
+
+/// The open files, the least recently used go first.
+#[derive(Debug, Default)]
+pub(super) struct OpenFiles {
+    state: Mutex<OpenState>,
+}
+
+#[derive(Debug, Default)]
+struct OpenState {
+    files: HashMap<ShardId, (Arc<OpenShard>, u64)>,
+    table_bytes: u64,
+    uses: u64,
+    /// Grows when a file is deleted or replaced: what was opened before is not kept.
+    changes: u64,
+}
+
+impl OpenFiles {
+    fn get(&self, shard: ShardId) -> Option<Arc<OpenShard>> {
+        let state = &mut *self.state.lock();
+        state.uses += 1;
+        let (open, used) = state.files.get_mut(&shard)?;
+        *used = state.uses;
+        Some(Arc::clone(open))
+    }
+
+    fn changes(&self) -> u64 {
+        self.state.lock().changes
+    }
+
+    fn keep(&self, shard: ShardId, open: &Arc<OpenShard>, changes: u64) {
+        let state = &mut *self.state.lock();
+        if state.changes != changes || open.layout.table_bytes() > TABLE_BYTES_MAX {
+            return;
+        }
+        state.uses += 1;
+        state.table_bytes += open.layout.table_bytes();
+        if let Some((old, _)) = state.files.insert(shard, (Arc::clone(open), state.uses)) {
+            state.table_bytes -= old.layout.table_bytes();
+        }
+        while state.files.len() > OPEN_FILES_MAX || state.table_bytes > TABLE_BYTES_MAX {
+            let oldest = state.files.iter().min_by_key(|(_, (_, used))| *used);
+            let Some(oldest) = oldest.map(|(shard, _)| *shard) else { return };
+            state.remove(oldest);
+        }
+    }
+
+    pub(super) fn forget(&self, shard: ShardId) {
+        let state = &mut *self.state.lock();
+        state.changes += 1;
+        state.remove(shard);
+    }
+}
+
+impl OpenState {
+    fn remove(&mut self, shard: ShardId) {
+        if let Some((open, _)) = self.files.remove(&shard) {
+            self.table_bytes -= open.layout.table_bytes();
+        }
+    }
+}
+
+fn corrupt(shard: ShardId, why: &dyn std::fmt::Display) -> Error {
+    Error::Corrupt { what: format!("shard file {}: {why}", Named(shard)) }
+}
+
+impl Shared {
+    /// Gives an open and checked file, from the cache or from disk.
+    pub(super) fn open(&self, shard: ShardId) -> Result<Arc<OpenShard>, Error> {
+        if let Some(open) = self.open.get(shard) {
+            return Ok(open);
+        }
+        let changes = self.open.changes();
+        let open = Arc::new(self.open_anew(shard)?);
+        self.open.keep(shard, &open, changes);
+        Ok(open)
+    }
+
+    fn open_anew(&self, shard: ShardId) -> Result<OpenShard, Error> {
+        let file = self.disk.open(&self.path(shard), OpenMode::Read).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Error::NotFound,
+            _ if is_out_of_files(&error) => Error::Busy,
+            _ => corrupt(shard, &error),
+        })?;
+        let page = read_plain(&*file, 0, HEADER_BYTES).map_err(|error| corrupt(shard, &error))?;
+        let stored = decode_header(&page).map_err(|error| corrupt(shard, &error))?;
+        if stored.cluster != self.cluster {
+            return Err(corrupt(shard, &format_args!("of cluster {}", stored.cluster)));
+        }
+        let header = stored.shard;
+        if header.shard != shard {
+            return Err(corrupt(shard, &format_args!("the header says {}", Named(header.shard))));
+        }
+        let layout = Layout::of(header.shard_bytes).ok_or_else(|| corrupt(shard, &"too long"))?;
+        let length = file.length().map_err(|error| corrupt(shard, &error))?;
+        if length != layout.file_bytes {
+            return Err(corrupt(shard, &format_args!("{length} bytes, not {}", layout.file_bytes)));
+        }
+        // Read only after the length of the file has confirmed what the header says.
+        let end_bytes = usize::try_from(layout.table_bytes() + FOOTER_BYTES as u64);
+        let end_bytes = end_bytes.map_err(|_| corrupt(shard, &"too long"))?;
+        let end = read_plain(&*file, layout.table_at, end_bytes).map_err(|error| corrupt(shard, &error))?;
+        let table = decode_table(&end, layout.blocks).map_err(|error| corrupt(shard, &error))?;
+        Ok(OpenShard { file, header, layout, table })
+    }
+}
+
+/// Reads exactly so many bytes into memory of their own.
+fn read_plain(file: &dyn DiskFile, offset: u64, bytes: usize) -> io::Result<Bytes> {
+    let mut buffer = BytesMut::zeroed(bytes);
+    if file.read_at(&mut buffer, offset)? < bytes {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    Ok(buffer.freeze())
+}
+
+impl OpenShard {
+    pub(super) const fn header(&self) -> &ShardFileHeader {
+        &self.header
+    }
+
+    /// Checks the blocks that `bytes` are, from block `first` on.
+    fn check(&self, first: u64, bytes: &[u8]) -> Result<(), Error> {
+        for (block, bytes) in (first..).zip(bytes.chunks(HASH_BLOCK_BYTES)) {
+            let hash = usize::try_from(block).ok().and_then(|block| {
+                let at = block.checked_mul(HASH_BYTES)?;
+                self.table.get(at..at.checked_add(HASH_BYTES)?)
+            });
+            if hash != Some(blake3::hash(bytes).as_bytes()) {
+                return Err(corrupt(self.header.shard, &format_args!("block {block} has another hash")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a range of the payload with `read`, whole blocks at a time, and hands out the range.
+    fn read_range(
+        &self,
+        pool: &crate::buffer::BufferPool,
+        range: &Range<u64>,
+        read: impl Fn(&mut Buffer, u64) -> io::Result<usize>,
+    ) -> Result<Vec<Bytes>, ReadFailure> {
+        let shard = self.header.shard;
+        if range.start > range.end || range.end > self.header.shard_bytes {
+            let why = format!("asked for {range:?} of {} bytes", self.header.shard_bytes);
+            return Err(ReadFailure::Error(corrupt(shard, &why)));
+        }
+        let mut found = Vec::new();
+        let mut at = range.start - range.start % BLOCK_BYTES;
+        while at < range.end {
+            let last_block_end = range.end.next_multiple_of(BLOCK_BYTES);
+            let end = last_block_end.min(at + READ_BYTES).min(self.header.shard_bytes);
+            let bytes = usize::try_from(end - at).expect("at most one read");
+            let mut buffer = pool.try_take(bytes).ok_or(ReadFailure::Error(Error::Busy))?;
+            match read(&mut buffer, HEADER_BYTES as u64 + at) {
+                Ok(read) if read == bytes => {}
+                Ok(_) => return Err(ReadFailure::Error(corrupt(shard, &"the file is cut short"))),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(ReadFailure::WouldBlock),
+                Err(error) => return Err(ReadFailure::Error(corrupt(shard, &error))),
+            }
+            self.check(at / BLOCK_BYTES, &buffer).map_err(ReadFailure::Error)?;
+            let block = buffer.freeze(bytes);
+            let from = usize::try_from(range.start.saturating_sub(at)).expect("inside one read");
+            let until = usize::try_from(range.end.min(end) - at).expect("inside one read");
+            found.push(block.slice(from..until));
+            at = end;
+        }
+        Ok(found)
+    }
+}
+
+enum ReadFailure {
+    WouldBlock,
+    Error(Error),
+}
+
+impl ShardFiles {
+    /// Reads a range of a shard's payload: verified bytes in buffers of the pool, in order. The
+    /// caller asks for what the pool can hold, not for a whole large shard.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Corrupt`] when a touched block cannot be read, is not what was
+    /// written, or is not there; [`Error::Busy`] when the pool has no buffer or the process no descriptor.
+    pub fn read(&self, shard: ShardId, range: Range<u64>) -> Result<Vec<Bytes>, Error> {
+        let open = self.shared.open(shard)?;
+        let found = open.read_range(&self.shared.pool, &range, |buffer, at| open.file.read_at(buffer, at));
+        self.settle(shard, found)?.ok_or_else(|| corrupt(shard, &"a plain read would block"))
+    }
+
+    /// As [`ShardFiles::read`], but only from memory: `None` when it would have to wait for the
+    /// device, or the file is not open yet. For threads that must not wait.
+    ///
+    /// # Errors
+    /// As [`ShardFiles::read`].
+    pub fn read_cached(&self, shard: ShardId, range: Range<u64>) -> Result<Option<Vec<Bytes>>, Error> {
+        let Some(open) = self.shared.open.get(shard) else { return Ok(None) };
+        let found =
+            open.read_range(&self.shared.pool, &range, |buffer, at| open.file.read_cached_at(buffer, at));
+        self.settle(shard, found)
+    }
+
+    fn settle(
+        &self,
+        shard: ShardId,
+        found: Result<Vec<Bytes>, ReadFailure>,
+    ) -> Result<Option<Vec<Bytes>>, Error> {
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(ReadFailure::WouldBlock) => Ok(None),
+            Err(ReadFailure::Error(error)) => {
+                if matches!(error, Error::Corrupt { .. }) {
+                    // The next read looks at the file anew: it may have been healed.
+                    self.shared.open.forget(shard);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Begins to verify a whole file, as the device has it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Corrupt`] when header, table or footer are not whole.
+    pub fn check(&self, shard: ShardId) -> Result<ShardCheck, Error> {
+        self.shared.open.forget(shard);
+        if let Ok(file) = self.shared.disk.open(&self.shared.path(shard), OpenMode::Read) {
+            file.evict(0, file.length().unwrap_or(0));
+        }
+        let open = self.shared.open_anew(shard)?;
+        Ok(ShardCheck { files: self.clone(), open, next: 0 })
+    }
+}
+
+/// A verification of one shard file, in bounded steps.
+#[derive(Debug)]
+pub struct ShardCheck {
+    files: ShardFiles,
+    open: OpenShard,
+    next: u64,
+}
+
+impl ShardCheck {
+    /// What the file's header says.
+    pub const fn header(&self) -> &ShardFileHeader {
+        self.open.header()
+    }
+
+    /// Verifies about so many bytes more, at least one block. Returns whether all is verified.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] at the first bad block; [`Error::Busy`] when the pool has no buffer: the
+    /// same step may be tried again.
+    pub fn step(&mut self, bytes: u64) -> Result<bool, Error> {
+        let blocks = bytes.clamp(BLOCK_BYTES, SHARD_BYTES_MAX).next_multiple_of(BLOCK_BYTES);
+        let until = (self.next + blocks).min(self.open.header.shard_bytes);
+        while self.next < until {
+            let end = (self.next + READ_BYTES).min(until);
+            let read = |buffer: &mut Buffer, at| self.open.file.read_at(buffer, at);
+            match self.open.read_range(&self.files.shared.pool, &(self.next..end), read) {
+                Ok(_) => {}
+                Err(ReadFailure::Error(error)) => return Err(error),
+                Err(ReadFailure::WouldBlock) => return Err(Error::Busy),
+            }
+            // What was read only to be checked shall not push out what is read to be served.
+            self.open.file.evict(HEADER_BYTES as u64 + self.next, end - self.next);
+            self.next = end;
+        }
+        if self.next < self.open.header.shard_bytes {
+            return Ok(false);
+        }
+        let Layout { padding_bytes, table_at, .. } = self.open.layout;
+        let padding_bytes = usize::try_from(padding_bytes).expect("below a page");
+        let shard = self.open.header.shard;
+        let padding = read_plain(&*self.open.file, table_at - padding_bytes as u64, padding_bytes);
+        let padding = padding.map_err(|error| corrupt(shard, &error))?;
+        if padding.iter().any(|byte| *byte != 0) {
+            return Err(corrupt(shard, &"the padding is not zeros"));
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,542 @@
+use std::path::Path;
+
+use bytes::Bytes;
+use sherd_core::codec::DecodeError;
+use sherd_core::id::{BucketId, ObjectKey, PartKey, ProposerId, RegisterKey, Timestamp, UploadId};
+use sherd_core::limits::HASH_BLOCK_BYTES;
+
+use super::format::*;
+use super::*;
+use crate::buffer::PoolLimits;
+use crate::disk::OpenMode;
+use crate::disk::faulty::{Call, Failure, Fault, FaultyDisk, Keep};
+
+const ROOT: &str = "/volume/shards";
+const CLUSTER: ClusterId = ClusterId([0xc1; 16]);
+
+fn pool() -> BufferPool {
+    BufferPool::new(PoolLimits { cap_bytes: 16 << 20, stripe_bytes: 1 << 20, idle_bytes: 0 })
+}
+
+fn disk() -> FaultyDisk {
+    let disk = FaultyDisk::new(1);
+    disk.create_dir(Path::new(ROOT)).unwrap();
+    disk.sync_dir(Path::new("/")).unwrap();
+    disk.sync_dir(Path::new("/volume")).unwrap();
+    disk
+}
+
+fn files(disk: &FaultyDisk) -> ShardFiles {
+    ShardFiles::new(Arc::new(disk.clone()), PathBuf::from(ROOT), CLUSTER, pool())
+}
+
+fn shard_id(n: u64) -> ShardId {
+    let birth = Timestamp::from_ms(1_800_000_000_000 + n);
+    ShardId { data: DataId { birth, proposer: ProposerId(0x0102_0304_0506_0708) }, index: 2 }
+}
+
+fn header(n: u64, shard_bytes: usize) -> ShardFileHeader {
+    let key = ObjectKey::new("photos/été.jpg").unwrap();
+    let part = PartKey { upload: UploadId([0x77; 16]), number: 9 };
+    ShardFileHeader {
+        shard: shard_id(n),
+        key: RegisterKey::part(BucketId([0xb1; 16]), key, part),
+        data_shards: 2,
+        parity_shards: 2,
+        stripe_unit: 256 << 10,
+        shard_bytes: shard_bytes as u64,
+    }
+}
+
+fn payload(bytes: usize) -> Bytes {
+    (0..bytes).map(|at| u8::try_from((at * 7 + at / 251) % 256).unwrap()).collect()
+}
+
+fn write(files: &ShardFiles, n: u64, payload: &Bytes) -> Result<(), Error> {
+    let mut writer = files.create(&header(n, payload.len()))?;
+    writer.append(std::slice::from_ref(payload))?;
+    writer.finish()
+}
+
+fn path(n: u64) -> PathBuf {
+    files(&FaultyDisk::new(1)).shared.path(shard_id(n))
+}
+
+fn joined(found: &[Bytes]) -> Vec<u8> {
+    found.concat()
+}
+
+fn file_bytes(disk: &FaultyDisk, path: &Path) -> Vec<u8> {
+    let file = disk.open(path, OpenMode::Read).unwrap();
+    let mut bytes = vec![0; usize::try_from(file.length().unwrap()).unwrap()];
+    file.read_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+/// Verifies a file as the scrubber does.
+fn check(files: &ShardFiles, n: u64) -> Result<(), Error> {
+    let mut check = files.check(shard_id(n))?;
+    while !check.step(1)? {}
+    Ok(())
+}
+
+fn is_corrupt<T: std::fmt::Debug>(result: &Result<T, Error>) -> bool {
+    matches!(result, Err(Error::Corrupt { .. }))
+}
+
+#[test]
+fn what_was_written_is_read_back_over_every_kind_of_range() {
+    let files = files(&disk());
+    let block = HASH_BLOCK_BYTES;
+    for (n, len) in (0..).zip([0, 1, 4096, block, block + 1, 3 * block - 7, (2 << 20) + 5000]) {
+        let payload = payload(len);
+        let mut writer = files.create(&header(n, len)).unwrap();
+        // Odd pieces, several to an append, one of them empty.
+        for piece in payload.chunks(99_991) {
+            let (a, b) = piece.split_at(piece.len() / 3);
+            writer.append(&[Bytes::copy_from_slice(a), Bytes::new(), Bytes::copy_from_slice(b)]).unwrap();
+        }
+        writer.finish().unwrap();
+        let ranges =
+            [(0, len), (0, 1), (len / 2, len), (len / 3, len / 2), (len, len), (block - 1, block + 1)];
+        for (from, to) in ranges.into_iter().filter(|(from, to)| from <= to && *to <= len) {
+            let found = files.read(shard_id(n), from as u64..to as u64).unwrap();
+            assert_eq!(joined(&found), payload[from..to], "{from}..{to} of {len}");
+        }
+        assert!(is_corrupt(&files.read(shard_id(n), 0..len as u64 + 1)));
+        assert_eq!(files.header(shard_id(n)).unwrap(), header(n, len));
+        check(&files, n).unwrap();
+    }
+}
+
+#[test]
+fn a_range_reads_only_the_blocks_it_touches() {
+    let disk = disk();
+    let files = files(&disk);
+    let payload = payload(4 * HASH_BLOCK_BYTES);
+    write(&files, 1, &payload).unwrap();
+    let block = HASH_BLOCK_BYTES as u64;
+    disk.rot(&path(1), HEADER_BYTES as u64 + 2 * block..HEADER_BYTES as u64 + 2 * block + 1).unwrap();
+    assert_eq!(joined(&files.read(shard_id(1), 10..2 * block).unwrap()), payload[10..2 * HASH_BLOCK_BYTES]);
+    assert_eq!(
+        joined(&files.read(shard_id(1), 3 * block..4 * block).unwrap()),
+        payload[3 * HASH_BLOCK_BYTES..]
+    );
+    assert!(is_corrupt(&files.read(shard_id(1), 10..2 * block + 1)));
+    assert!(is_corrupt(&files.read(shard_id(1), 3 * block - 1..3 * block + 1)));
+}
+
+#[test]
+fn bytes_of_a_read_go_back_to_the_pool_when_they_are_dropped() {
+    let files = files(&disk());
+    write(&files, 1, &payload(100_000)).unwrap();
+    let found = files.read(shard_id(1), 70_000..70_010).unwrap();
+    assert_eq!(files.shared.pool.usage().in_use_bytes, 64 << 10);
+    drop(found);
+    assert_eq!(files.shared.pool.usage().in_use_bytes, 0);
+}
+
+#[test]
+fn a_read_beyond_the_pool_is_busy_and_holds_nothing() {
+    let disk = disk();
+    let limits = PoolLimits { cap_bytes: 1 << 20, stripe_bytes: 1 << 20, idle_bytes: 0 };
+    let pool = BufferPool::new(limits);
+    let files = ShardFiles::new(Arc::new(disk.clone()), PathBuf::from(ROOT), CLUSTER, pool.clone());
+    write(&files, 1, &payload(3 << 20)).unwrap();
+    assert!(matches!(files.read(shard_id(1), 0..3 << 20), Err(Error::Busy)));
+    assert_eq!(pool.usage().in_use_bytes, 0);
+    assert!(files.read(shard_id(1), 0..1 << 20).is_ok());
+}
+
+#[test]
+fn cached_reads_never_wait() {
+    let disk = disk();
+    let files = files(&disk);
+    let payload = payload(200_000);
+    write(&files, 1, &payload).unwrap();
+    assert!(files.read_cached(shard_id(1), 0..10).unwrap().is_none(), "not open yet");
+    files.read(shard_id(1), 0..10).unwrap();
+    let found = files.read_cached(shard_id(1), 5..150_000).unwrap().unwrap();
+    assert_eq!(joined(&found), payload[5..150_000]);
+    let file = disk.open(&path(1), OpenMode::Read).unwrap();
+    file.evict(0, 1 << 20);
+    assert!(files.read_cached(shard_id(1), 5..10).unwrap().is_none(), "not in memory");
+    files.read(shard_id(1), 5..10).unwrap();
+    assert!(files.read_cached(shard_id(1), 5..10).unwrap().is_some());
+    disk.rot(&path(1), 4096..4097).unwrap();
+    assert!(is_corrupt(&files.read_cached(shard_id(1), 5..10)));
+}
+
+#[test]
+fn the_bytes_of_version_1_never_change() {
+    let disk = disk();
+    let files = files(&disk);
+    let payload = payload(70_000);
+    write(&files, 1, &payload).unwrap();
+    let bytes = file_bytes(&disk, &path(1));
+    let layout = Layout::of(70_000).unwrap();
+    assert_eq!(path(1), Path::new("/volume/shards/50/01a3185c500100000102030405060708.2"));
+    assert_eq!((bytes.len() as u64, layout.table_at, layout.footer_at), (layout.file_bytes, 77_824, 77_888));
+    assert_eq!(layout.file_bytes, 77_936);
+    let mut wanted = b"SHRDFILE\x01\0\0\0\0\0\0\0".to_vec();
+    wanted.extend([0xc1; 16]);
+    wanted.extend([0xb1; 16]);
+    wanted.extend(blake3::hash("photos/été.jpg".as_bytes()).as_bytes());
+    wanted.extend([0x01, 0xa3, 0x18, 0x5c, 0x50, 0x01, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    wanted.extend([2, 2, 2, 1]);
+    wanted.extend([0, 0, 4, 0]);
+    wanted.extend([0x70, 0x11, 1, 0, 0, 0, 0, 0]);
+    wanted.extend([0x77; 16]);
+    wanted.extend([9, 0, 16, 0, 0, 0, 0, 0]);
+    wanted.extend("photos/été.jpg".as_bytes());
+    assert_eq!(bytes[..wanted.len()], wanted);
+    assert!(bytes[wanted.len()..4092].iter().all(|byte| *byte == 0));
+    assert_eq!(bytes[4096..74_096], payload);
+    assert!(bytes[74_096..77_824].iter().all(|byte| *byte == 0));
+    assert_eq!(bytes[77_824..77_856], *blake3::hash(&payload[..65_536]).as_bytes());
+    assert_eq!(bytes[77_856..77_888], *blake3::hash(&payload[65_536..]).as_bytes());
+    assert_eq!(bytes[77_888..77_896], [64, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(bytes[77_896..77_928], *blake3::hash(&bytes[77_824..77_888]).as_bytes());
+    assert_eq!(&bytes[77_928..], b"SHRDDONE");
+    let whole = blake3::hash(&bytes).to_hex().to_string();
+    assert_eq!(whole, "8a485a9ec7c8ef83f46a202f4cda5cb824634e33661d93cdf41ecea1988f0378", "the whole file");
+}
+
+#[test]
+fn headers_come_back_and_other_bytes_are_refused() {
+    let mut plain = header(3, 5);
+    plain.key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new(vec![b'k'; 1024]).unwrap());
+    for shard in [header(1, 70_000), plain] {
+        let stored = StoredHeader { cluster: CLUSTER, shard };
+        let page = encode_header(&stored);
+        assert_eq!(decode_header(&page), Ok(stored));
+        for at in 0..HEADER_BYTES {
+            let mut damaged = page.to_vec();
+            damaged[at] ^= 0x10;
+            assert!(decode_header(&damaged.into()).is_err(), "byte {at}");
+        }
+        assert!(decode_header(&page.slice(1..)).is_err());
+        assert!(decode_header(&Bytes::new()).is_err());
+    }
+    let mut next = encode_header(&StoredHeader { cluster: CLUSTER, shard: header(1, 1) }).to_vec();
+    next[8] = 2;
+    let refused = decode_header(&next.into());
+    assert_eq!(refused, Err(DecodeError::Version { field: "shard file header", version: 2 }));
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_header_with_a_right_crc_panics_and_one_that_decodes_has_one_form(
+        changes in proptest::collection::vec((0..200_usize, proptest::prelude::any::<u8>()), 0..6),
+    ) {
+        let stored = StoredHeader { cluster: CLUSTER, shard: header(1, 70_000) };
+        let mut page = encode_header(&stored).to_vec();
+        for (at, byte) in changes {
+            page[at] = byte;
+        }
+        let crc = crc32c::crc32c(&page[..HEADER_BYTES - 4]);
+        page[HEADER_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+        let page = Bytes::from(page);
+        if let Ok(decoded) = decode_header(&page) {
+            proptest::prop_assert_eq!(encode_header(&decoded), page);
+        }
+    }
+
+    #[test]
+    fn no_table_panics(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300), blocks in 0..10_u64) {
+        proptest::prop_assert!(decode_table(&bytes.into(), blocks).is_err());
+    }
+}
+
+#[test]
+fn tables_come_back_and_fit_only_their_number_of_blocks() {
+    for blocks in [0, 1, 5] {
+        let hashes = vec![[7; 32]; blocks];
+        let end = encode_table(&hashes);
+        assert_eq!(decode_table(&end, blocks as u64).unwrap(), hashes.concat());
+        assert!(decode_table(&end, blocks as u64 + 1).is_err());
+        assert!(decode_table(&end, u64::MAX).is_err());
+    }
+}
+
+#[test]
+fn damage_anywhere_in_the_file_is_found() {
+    let disk = disk();
+    let payload = payload(2 * HASH_BLOCK_BYTES + 100);
+    write(&files(&disk), 1, &payload).unwrap();
+    let layout = Layout::of(payload.len() as u64).unwrap();
+    for at in (0..layout.file_bytes).step_by(509).chain(layout.table_at..layout.file_bytes) {
+        let damaged = disk.fork();
+        damaged.rot(&path(1), at..at + 1).unwrap();
+        let files = files(&damaged);
+        assert!(is_corrupt(&check(&files, 1)), "the scrubber missed byte {at}");
+        let is_padding = (HEADER_BYTES as u64 + payload.len() as u64..layout.table_at).contains(&at);
+        let read = files.read(shard_id(1), 0..payload.len() as u64);
+        assert_eq!(is_corrupt(&read), !is_padding, "byte {at}");
+    }
+}
+
+#[test]
+fn a_file_cut_short_grown_unreadable_or_of_others_is_refused() {
+    let disk = disk();
+    let whole = payload(80_000);
+    write(&files(&disk), 1, &whole).unwrap();
+    let layout = Layout::of(80_000).unwrap();
+    for length in [0, 10, 4095, 4096, 50_000, layout.file_bytes - 1, layout.file_bytes + 1] {
+        let changed = disk.fork();
+        changed.open(&path(1), OpenMode::Write).unwrap().truncate(length).unwrap();
+        assert!(is_corrupt(&files(&changed).read(shard_id(1), 0..1)), "{length} bytes");
+    }
+    for range in [0..1, 4096..4097, layout.table_at..layout.table_at + 1] {
+        let changed = disk.fork();
+        changed.make_unreadable(&path(1), range).unwrap();
+        assert!(is_corrupt(&files(&changed).read(shard_id(1), 0..1)));
+    }
+    let other = ShardFiles::new(Arc::new(disk.clone()), PathBuf::from(ROOT), ClusterId([9; 16]), pool());
+    assert!(is_corrupt(&other.read(shard_id(1), 0..1)));
+    disk.rename(&path(1), &path(1).with_extension("3")).unwrap();
+    assert!(is_corrupt(&files(&disk).read(ShardId { index: 3, ..shard_id(1) }, 0..1)));
+    assert!(matches!(files(&disk).read(shard_id(1), 0..1), Err(Error::NotFound)));
+}
+
+#[test]
+fn a_finished_file_is_whole_after_every_power_cut_and_an_unfinished_one_never_passes() {
+    let first = payload(150_000);
+    let second = payload(HASH_BLOCK_BYTES);
+    let workload = |disk: &FaultyDisk| {
+        let files = files(disk);
+        let mut finished = Vec::new();
+        for (n, payload) in [(1, &first), (2, &second), (100_000, &first)] {
+            if write(&files, n, payload).is_ok() {
+                finished.push(n);
+            }
+        }
+        finished
+    };
+    let counted = disk();
+    let before = counted.operations();
+    assert_eq!(workload(&counted), [1, 2, 100_000]);
+    let mut partial = 0;
+    for cut in before..=counted.operations() {
+        for (seed, keep) in
+            (0..8).map(|seed| (seed, Keep::Some)).chain([(0, Keep::Nothing), (0, Keep::Everything)])
+        {
+            let disk = disk();
+            disk.cut_power_at(cut);
+            let finished = workload(&disk);
+            disk.restart(seed, keep);
+            let files = files(&disk);
+            for (n, payload) in [(1, &first), (2, &second), (100_000, &first)] {
+                let found = files.read(shard_id(n), 0..payload.len() as u64);
+                let seen = format!("{n}, cut at {cut}, seed {seed}, {keep:?}: {found:?}");
+                match &found {
+                    Ok(found) => assert_eq!(joined(found), payload[..], "{seen}"),
+                    Err(_) => assert!(!finished.contains(&n), "{seen}"),
+                }
+                partial += u32::from(is_corrupt(&found));
+            }
+        }
+    }
+    assert!(partial > 20, "only {partial} files were found unfinished");
+}
+
+#[test]
+fn a_heal_leaves_the_old_file_or_the_whole_new_one_after_every_power_cut() {
+    let good = payload(100_000);
+    let prepare = || {
+        let disk = disk();
+        write(&files(&disk), 1, &good).unwrap();
+        disk.rot(&path(1), 5000..5001).unwrap();
+        disk
+    };
+    let heal = |disk: &FaultyDisk| {
+        let files = files(disk);
+        let mut writer = files.heal(&header(1, good.len()))?;
+        writer.append(std::slice::from_ref(&good))?;
+        writer.finish()
+    };
+    let counted = prepare();
+    let before = counted.operations();
+    heal(&counted).unwrap();
+    for cut in before..=counted.operations() {
+        for seed in 0..8 {
+            let disk = prepare();
+            disk.cut_power_at(cut);
+            let is_healed = heal(&disk).is_ok();
+            disk.restart(seed, Keep::Some);
+            let files = files(&disk);
+            let found = files.read(shard_id(1), 0..good.len() as u64);
+            match &found {
+                Ok(found) => assert_eq!(joined(found), good[..]),
+                Err(error) => assert!(!is_healed && matches!(error, Error::Corrupt { .. }), "{error}"),
+            }
+            assert_eq!(files.list(Directories::of(shard_id(1).data)).unwrap(), [shard_id(1)]);
+            assert!(heal(&disk).is_ok(), "a heal begins again after a crash");
+            assert_eq!(joined(&files.read(shard_id(1), 0..good.len() as u64).unwrap()), good[..]);
+        }
+    }
+}
+
+#[test]
+fn a_healed_file_is_read_anew() {
+    let disk = disk();
+    let files = files(&disk);
+    let good = payload(100_000);
+    write(&files, 1, &good).unwrap();
+    files.read(shard_id(1), 0..1).unwrap();
+    disk.rot(&path(1), 4096..4097).unwrap();
+    assert!(is_corrupt(&files.read(shard_id(1), 0..1)));
+    let mut writer = files.heal(&header(1, good.len())).unwrap();
+    assert!(matches!(files.heal(&header(1, good.len())), Err(Error::Busy)));
+    writer.append(std::slice::from_ref(&good)).unwrap();
+    assert_eq!(files.list(Directories::of(shard_id(1).data)).unwrap(), [shard_id(1)]);
+    writer.finish().unwrap();
+    assert_eq!(joined(&files.read(shard_id(1), 0..100_000).unwrap()), good[..]);
+    files.heal(&header(1, good.len())).unwrap().abort();
+    assert_eq!(joined(&files.read(shard_id(1), 0..100_000).unwrap()), good[..]);
+}
+
+#[test]
+fn an_aborted_or_dropped_writer_leaves_nothing() {
+    let disk = disk();
+    let files = files(&disk);
+    let mut writer = files.create(&header(1, 100)).unwrap();
+    writer.append(&[payload(50)]).unwrap();
+    writer.abort();
+    drop(files.create(&header(1, 100)).unwrap());
+    assert_eq!(files.list(Directories::of(shard_id(1).data)).unwrap(), []);
+    assert!(matches!(files.read(shard_id(1), 0..1), Err(Error::NotFound)));
+}
+
+#[test]
+fn a_payload_of_another_length_than_the_header_says_is_refused() {
+    let files = files(&disk());
+    let mut writer = files.create(&header(1, 100)).unwrap();
+    assert!(is_corrupt(&writer.append(&[payload(101)])));
+    drop(writer);
+    let mut writer = files.create(&header(1, 100)).unwrap();
+    writer.append(&[payload(99)]).unwrap();
+    assert!(is_corrupt(&writer.finish()));
+    assert!(matches!(files.read(shard_id(1), 0..1), Err(Error::NotFound)));
+}
+
+#[test]
+fn a_taken_name_is_refused() {
+    let files = files(&disk());
+    write(&files, 1, &payload(10)).unwrap();
+    assert!(is_corrupt(&files.create(&header(1, 10))));
+    assert_eq!(files.failure(), None);
+    assert_eq!(joined(&files.read(shard_id(1), 0..10).unwrap()), payload(10));
+}
+
+#[test]
+fn a_full_disk_is_told_at_the_start_and_leaves_nothing() {
+    let disk = disk();
+    let files = files(&disk);
+    disk.set_capacity(64 << 10);
+    assert!(matches!(files.create(&header(1, 1 << 20)), Err(Error::Full)));
+    assert_eq!(files.list(Directories::of(shard_id(1).data)).unwrap(), []);
+    assert_eq!(files.failure(), None);
+    write(&files, 1, &payload(1000)).unwrap();
+}
+
+#[test]
+fn nothing_is_made_where_the_volume_was_taken_away() {
+    let disk = disk();
+    let files = files(&disk);
+    disk.vanish(Path::new(ROOT)).unwrap();
+    assert!(matches!(files.create(&header(1, 10)), Err(Error::Failed { .. })));
+    assert!(disk.list(Path::new(ROOT)).is_err());
+    assert!(files.failure().is_some());
+}
+
+#[test]
+fn a_failed_write_or_sync_fails_every_later_write() {
+    for call in [Call::Write, Call::Sync, Call::SyncDir] {
+        let disk = disk();
+        let files = files(&disk);
+        write(&files, 1, &payload(1000)).unwrap();
+        let under = PathBuf::from(ROOT).join("50");
+        let mut begun = files.create(&header(3, 10)).unwrap();
+        begun.append(&[payload(10)]).unwrap();
+        disk.inject(Fault { under, call, skip: 0, times: 1, failure: Failure::Io });
+        assert!(matches!(write(&files, 2, &payload(1000)), Err(Error::Failed { .. })));
+        assert!(files.failure().is_some());
+        assert!(matches!(begun.finish(), Err(Error::Failed { .. })));
+        assert!(matches!(write(&files, 4, &payload(1000)), Err(Error::Failed { .. })));
+        assert_eq!(joined(&files.read(shard_id(1), 0..1000).unwrap()), payload(1000), "reads go on");
+    }
+}
+
+#[test]
+fn deleted_shards_are_gone_and_may_be_deleted_again() {
+    let files = files(&disk());
+    write(&files, 1, &payload(1000)).unwrap();
+    files.read(shard_id(1), 0..1).unwrap();
+    files.delete(shard_id(1)).unwrap();
+    assert!(matches!(files.read(shard_id(1), 0..1), Err(Error::NotFound)));
+    assert!(files.read_cached(shard_id(1), 0..1).unwrap().is_none());
+    files.delete(shard_id(1)).unwrap();
+}
+
+#[test]
+fn listing_gives_shards_and_nothing_else() {
+    let disk = disk();
+    let files = files(&disk);
+    assert_eq!(files.list(0x50).unwrap(), []);
+    for n in [1, 2, 300] {
+        write(&files, n, &payload(10)).unwrap();
+    }
+    let directory = PathBuf::from(ROOT).join("50");
+    for name in ["x", "01a3185c500100000102030405060708.02", "01A3185C500100000102030405060708.2", "a.heal"] {
+        disk.open(&directory.join(name), OpenMode::CreateNew).unwrap();
+    }
+    let mut found: Vec<ShardId> = (0..=255).flat_map(|byte| files.list(byte).unwrap()).collect();
+    found.sort();
+    assert_eq!(found, [shard_id(1), shard_id(2), shard_id(300)]);
+}
+
+#[test]
+fn many_threads_write_and_read_and_share_directory_syncs() {
+    let disk = disk();
+    let files = files(&disk);
+    let count = 64;
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let files = files.clone();
+            scope.spawn(move || {
+                for n in (0..count).filter(|n| n % 8 == thread) {
+                    let payload = payload(1000 + usize::try_from(n).unwrap());
+                    write(&files, n, &payload).unwrap();
+                    let found = files.read(shard_id(n), 0..payload.len() as u64).unwrap();
+                    assert_eq!(joined(&found), payload[..]);
+                }
+            });
+        }
+    });
+    disk.restart(1, Keep::Nothing);
+    let files = self::files(&disk);
+    for n in 0..count {
+        check(&files, n).unwrap();
+    }
+}
+
+#[test]
+fn the_scrubber_works_in_steps_and_sees_what_the_device_has() {
+    let disk = disk();
+    let files = files(&disk);
+    write(&files, 1, &payload(5 * HASH_BLOCK_BYTES)).unwrap();
+    let mut check = files.check(shard_id(1)).unwrap();
+    assert_eq!(check.header(), &header(1, 5 * HASH_BLOCK_BYTES));
+    assert!(!check.step(1).unwrap());
+    let at = HEADER_BYTES as u64 + 4 * HASH_BLOCK_BYTES as u64;
+    disk.rot(&path(1), at..at + 1).unwrap();
+    let end = loop {
+        match check.step(1) {
+            Ok(false) => {}
+            end => break end,
+        }
+    };
+    assert!(is_corrupt(&end));
+    assert!(matches!(files.check(shard_id(2)), Err(Error::NotFound)));
+}

@@ -1,0 +1,218 @@
+//! Writing one shard file: header, payload as it comes, table, footer, and the two syncs.
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use sherd_core::id::ShardId;
+
+use super::directories::Directories;
+use super::format::{HEADER_BYTES, Layout, StoredHeader, encode_header, encode_table};
+// The only line that names the hasher: core's has the same calls.
+use super::hash::BlockHasher;
+use super::{Named, ShardFiles, Shared, is_out_of_files};
+use crate::disk::{DiskFile, OpenMode};
+use crate::error::Error;
+use crate::request::ShardFileHeader;
+
+/// Bytes after which written pages are sent to the device: early, so that the sync at the end finds
+/// little to do, and late enough that the device sees large writes.
+const WRITE_BACK_BYTES: u64 = 1 << 20;
+/// Buffers of one write; longer lists go out in several.
+const BUFFERS_PER_WRITE: usize = 64;
+/// Zeros for the padding.
+const ZEROS: [u8; 4096] = [0; 4096];
+
+/// A shard file that is not whole yet. Dropped unfinished, it removes what it wrote.
+#[derive(Debug)]
+pub struct ShardWriter {
+    shared: Arc<Shared>,
+    shard: ShardId,
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    layout: Layout,
+    shard_bytes: u64,
+    hasher: BlockHasher,
+    written: u64,
+    written_back: u64,
+    is_heal: bool,
+    is_finished: bool,
+}
+
+impl ShardFiles {
+    /// Begins the file of a new shard and reserves its space.
+    ///
+    /// # Errors
+    /// [`Error::Full`]; [`Error::Busy`] when the process has no descriptor left; [`Error::Corrupt`] when
+    /// the shard has a file: a data id is written once; [`Error::Failed`] when the system refuses.
+    pub fn create(&self, header: &ShardFileHeader) -> Result<ShardWriter, Error> {
+        self.begin(header, false)
+    }
+
+    /// Begins a file that replaces a bad one, or a missing one, when it is finished.
+    ///
+    /// # Errors
+    /// As [`ShardFiles::create`]; [`Error::Busy`] while another heal of the shard is being written.
+    pub fn heal(&self, header: &ShardFileHeader) -> Result<ShardWriter, Error> {
+        if !self.shared.heals.lock().insert(header.shard) {
+            return Err(Error::Busy);
+        }
+        let writer = self.begin(header, true);
+        if writer.is_err() {
+            self.shared.heals.lock().remove(&header.shard);
+        }
+        writer
+    }
+
+    fn begin(&self, header: &ShardFileHeader, is_heal: bool) -> Result<ShardWriter, Error> {
+        let shared = &self.shared;
+        shared.check_not_failed()?;
+        let id = header.shard;
+        let failed = |error: io::Error| shared.write_error(id, &error);
+        let layout = Layout::of(header.shard_bytes);
+        let layout = layout.ok_or_else(|| Error::Corrupt { what: format!("{} is too long", Named(id)) })?;
+        let directory = Directories::of(id.data);
+        shared.directories.make(directory).map_err(|error| match error.kind() {
+            ErrorKind::StorageFull => Error::Full,
+            _ => shared.fail(format!("make {}: {error}", shared.directories.root().display())),
+        })?;
+        let path = if is_heal { shared.heal_path(id) } else { shared.path(id) };
+        let mut file = shared.disk.open(&path, OpenMode::CreateNew);
+        if is_heal && matches!(&file, Err(error) if error.kind() == ErrorKind::AlreadyExists) {
+            // A heal that a crash interrupted; no other one runs.
+            shared.disk.remove(&path).map_err(failed)?;
+            file = shared.disk.open(&path, OpenMode::CreateNew);
+        }
+        let file = file.map_err(failed)?;
+        let writer = ShardWriter {
+            shared: Arc::clone(shared),
+            shard: id,
+            file,
+            path,
+            layout,
+            shard_bytes: header.shard_bytes,
+            hasher: BlockHasher::with_length(header.shard_bytes),
+            written: 0,
+            written_back: 0,
+            is_heal,
+            is_finished: false,
+        };
+        // From here on an error drops the writer, which removes the file.
+        writer.file.allocate(layout.file_bytes).map_err(failed)?;
+        let page = encode_header(&StoredHeader { cluster: shared.cluster, shard: header.clone() });
+        writer.file.write_at(&[IoSlice::new(&page)], 0).map_err(failed)?;
+        Ok(writer)
+    }
+}
+
+impl Shared {
+    /// What a failed write means: for this shard, or for the whole volume.
+    fn write_error(&self, shard: ShardId, error: &io::Error) -> Error {
+        let named = Named(shard);
+        match error.kind() {
+            ErrorKind::StorageFull => Error::Full,
+            // The same request came twice.
+            ErrorKind::AlreadyExists => {
+                Error::Corrupt { what: format!("shard file {named}: is there already") }
+            }
+            _ if is_out_of_files(error) => Error::Busy,
+            _ => self.fail(format!("write shard file {named}: {error}")),
+        }
+    }
+}
+
+impl ShardWriter {
+    /// Writes the next bytes of the payload, in the order of the buffers.
+    ///
+    /// # Errors
+    /// [`Error::Full`] where the filesystem reserves nothing; [`Error::Failed`] when the system
+    /// refuses; [`Error::Corrupt`] when more comes than the header says. The file is lost then.
+    pub fn append(&mut self, buffers: &[Bytes]) -> Result<(), Error> {
+        let bytes: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        if bytes > self.shard_bytes - self.written {
+            return Err(self.wrong_length(self.written.saturating_add(bytes)));
+        }
+        for buffers in buffers.chunks(BUFFERS_PER_WRITE) {
+            let mut slices = [IoSlice::new(&[]); BUFFERS_PER_WRITE];
+            let mut bytes = 0;
+            for (slice, buffer) in slices.iter_mut().zip(buffers) {
+                self.hasher.update(buffer);
+                *slice = IoSlice::new(buffer);
+                bytes += buffer.len() as u64;
+            }
+            let slices = slices.get(..buffers.len()).unwrap_or(&slices);
+            let offset = HEADER_BYTES as u64 + self.written;
+            self.file
+                .write_at(slices, offset)
+                .map_err(|error| self.shared.write_error(self.shard, &error))?;
+            self.written += bytes;
+        }
+        let waiting = self.written - self.written_back;
+        if waiting >= WRITE_BACK_BYTES {
+            self.file.write_back(HEADER_BYTES as u64 + self.written_back, waiting);
+            self.written_back = self.written;
+        }
+        Ok(())
+    }
+
+    /// Completes the file and makes it durable: when this returns, the shard survives a crash.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when less came than the header says; [`Error::Full`]; [`Error::Failed`] when
+    /// a sync failed, and then for every write of the volume from there on.
+    pub fn finish(mut self) -> Result<(), Error> {
+        if self.written != self.shard_bytes {
+            return Err(self.wrong_length(self.written));
+        }
+        self.shared.check_not_failed()?;
+        let hashes = std::mem::take(&mut self.hasher).finish();
+        let padding = usize::try_from(self.layout.padding_bytes).expect("below a page");
+        let table = encode_table(&hashes);
+        let end = [IoSlice::new(&ZEROS[..padding]), IoSlice::new(&table)];
+        let end_at = self.layout.table_at - self.layout.padding_bytes;
+        self.file.write_at(&end, end_at).map_err(|error| self.shared.write_error(self.shard, &error))?;
+        // A crash before this sync leaves a file without a footer, or nothing.
+        let named = Named(self.shard);
+        self.file
+            .sync_data()
+            .map_err(|error| self.shared.fail(format!("sync shard file {named}: {error}")))?;
+        if self.is_heal {
+            // A crash before the directory's sync leaves the bad file or the whole one.
+            let path = self.shared.path(self.shard);
+            self.shared
+                .disk
+                .rename(&self.path, &path)
+                .map_err(|error| self.shared.write_error(self.shard, &error))?;
+            self.shared.open.forget(self.shard);
+        }
+        self.is_finished = true;
+        self.shared
+            .directories
+            .sync(Directories::of(self.shard.data))
+            .map_err(|error| self.shared.fail(format!("sync directory of shard file {named}: {error}")))
+    }
+
+    /// Gives up and removes what was written. Dropping the writer does the same.
+    pub fn abort(self) {
+        drop(self);
+    }
+
+    fn wrong_length(&self, came: u64) -> Error {
+        let Self { shard, shard_bytes, .. } = self;
+        Error::Corrupt { what: format!("{}: {came} bytes came, not {shard_bytes}", Named(*shard)) }
+    }
+}
+
+impl Drop for ShardWriter {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            // What cannot be removed is an orphan, as after a crash.
+            let _ = self.shared.disk.remove(&self.path);
+        }
+        if self.is_heal {
+            self.shared.heals.lock().remove(&self.shard);
+        }
+    }
+}

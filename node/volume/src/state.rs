@@ -1,0 +1,240 @@
+//! The small state of a volume: what it guarantees, whom it knows, which segments it keeps.
+//!
+//! Every piece is a record of its own and an entry of the index's state table, so compaction moves
+//! it and replay finds it like any other record; this is the copy in memory, made from those.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, Incarnation, Sequence, Slot, Timestamp, VolumeId};
+use sherd_core::register::Answerer;
+use sherd_core::register::acceptor::{AcceptorState, Standing};
+use sherd_core::register::recover::Guarantees;
+use sherd_core::register::seal::Seals;
+
+use crate::apply::decode_entry;
+use crate::format::{Kind, Phase, Subject};
+use crate::index::{Index, IndexError};
+use crate::log::append::Promised;
+use crate::table::{Body, STATE};
+
+/// A sealed segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sealed {
+    pub(crate) end: u64,
+    pub(crate) first: Sequence,
+    pub(crate) last: Sequence,
+}
+
+/// How far the recovery of one life got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Recovery {
+    pub(crate) incarnation: Incarnation,
+    pub(crate) phase: Phase,
+    pub(crate) rows_after: Sequence,
+    pub(crate) kept_after: Sequence,
+}
+
+/// The small state.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Small {
+    /// The life of this volume, and whether volume.json says that it lost its state.
+    pub(crate) incarnation: u32,
+    pub(crate) is_recovering: bool,
+    pub(crate) bound: Ballot,
+    pub(crate) floor: Ballot,
+    pub(crate) data_floor: Timestamp,
+    pub(crate) highest: Ballot,
+    pub(crate) epochs: BTreeMap<u16, Epoch>,
+    pub(crate) seals: BTreeMap<BucketId, BTreeSet<Option<ChangeId>>>,
+    pub(crate) peers: BTreeMap<VolumeId, (Incarnation, Sequence)>,
+    lives: Option<Arc<[(VolumeId, Incarnation)]>>,
+    pub(crate) segments: BTreeMap<u64, Sealed>,
+    pub(crate) recovery: Option<Recovery>,
+}
+
+impl Small {
+    /// Reads the state table.
+    pub(crate) fn load(index: &dyn Index, highest: Ballot) -> Result<Self, IndexError> {
+        let mut small = Self { highest, ..Self::default() };
+        for pair in index.scan(&[STATE], Some(&[STATE + 1])) {
+            let (key, value) = pair?;
+            small.change(&key, Some(value))?;
+        }
+        Ok(small)
+    }
+
+    /// Follows a change of the state table; other tables are ignored.
+    pub(crate) fn change(&mut self, key: &[u8], value: Option<Bytes>) -> Result<(), IndexError> {
+        if key.first() != Some(&STATE) {
+            return Ok(());
+        }
+        match value {
+            Some(value) => {
+                if let Body::State(subject) = decode_entry(key, value)?.body {
+                    self.learn(&subject);
+                }
+            }
+            None => self.forget(key),
+        }
+        Ok(())
+    }
+
+    /// Takes a piece of state.
+    pub(crate) fn learn(&mut self, subject: &Subject) {
+        match subject {
+            Subject::Bound(bound) => self.bound = self.bound.max(*bound),
+            Subject::Floor(floor) => self.floor = self.floor.max(*floor),
+            Subject::DataFloor(floor) => self.data_floor = self.data_floor.max(*floor),
+            Subject::Epoch { slot, epoch } => {
+                self.epochs.insert(slot.0, *epoch);
+            }
+            Subject::Seal { bucket, deletion } => {
+                self.seals.entry(*bucket).or_default().insert(*deletion);
+            }
+            Subject::Peer { volume, incarnation, durable } => {
+                self.peers.insert(*volume, (*incarnation, *durable));
+                self.lives = None;
+            }
+            Subject::Segment { number, end, first, last } => {
+                self.segments.insert(*number, Sealed { end: *end, first: *first, last: *last });
+            }
+            Subject::Phase { incarnation, phase, rows_after, kept_after } => {
+                self.recovery = Some(Recovery {
+                    incarnation: *incarnation,
+                    phase: *phase,
+                    rows_after: *rows_after,
+                    kept_after: *kept_after,
+                });
+            }
+            Subject::Row { .. }
+            | Subject::Shard { .. }
+            | Subject::Delete { .. }
+            | Subject::Hints
+            | Subject::Heal { .. } => {}
+        }
+    }
+
+    /// Lets go of the piece of state under an index key. Only seals and segments ever go.
+    pub(crate) fn forget(&mut self, key: &[u8]) {
+        let Some((&[_, kind], id)) = key.split_first_chunk::<2>() else { return };
+        if kind == Kind::Segment as u8
+            && let Ok(number) = id.try_into()
+        {
+            self.segments.remove(&u64::from_be_bytes(number));
+        }
+        if kind == Kind::Seal as u8
+            && let Some((bucket, deletion)) = id.split_first_chunk::<16>()
+        {
+            let bucket = BucketId(*bucket);
+            let deletion = deletion.try_into().ok().map(ChangeId::from_bytes);
+            if let Some(held) = self.seals.get_mut(&bucket) {
+                held.remove(&deletion);
+                if held.is_empty() {
+                    self.seals.remove(&bucket);
+                }
+            }
+        }
+    }
+
+    /// Whether the volume has the state that its votes speak for.
+    pub(crate) fn standing(&self) -> Standing {
+        if !self.is_recovering {
+            return Standing::Voting;
+        }
+        match self.recovery {
+            Some(Recovery { incarnation, phase, .. }) if incarnation.0 == self.incarnation => match phase {
+                Phase::Waiting => Standing::Lost,
+                Phase::Adopting => Standing::Refilling,
+                Phase::Voting => Standing::Voting,
+            },
+            _ => Standing::Lost,
+        }
+    }
+
+    /// Rows up to this sequence belong to a life before and do not count.
+    pub(crate) fn rows_after(&self) -> Sequence {
+        self.recovery.map_or(Sequence(0), |recovery| recovery.rows_after)
+    }
+
+    /// The seals of a bucket.
+    pub(crate) fn seals_of(&self, bucket: BucketId) -> Seals {
+        let Some(held) = self.seals.get(&bucket) else { return Seals::Open };
+        if held.contains(&None) {
+            Seals::Final
+        } else {
+            Seals::Held(held.iter().flatten().copied().collect())
+        }
+    }
+
+    /// The highest epoch recorded for a slot.
+    pub(crate) fn epoch_of(&self, slot: Slot) -> Epoch {
+        self.epochs.get(&slot.0).copied().unwrap_or_default()
+    }
+
+    /// The highest epoch recorded for any slot.
+    pub(crate) fn epoch_max(&self) -> Epoch {
+        self.epochs.values().max().copied().unwrap_or_default()
+    }
+
+    /// What the acceptor's rules ask for.
+    pub(crate) fn acceptor(&self, restart_bound: Ballot) -> AcceptorState {
+        AcceptorState {
+            floor: self.floor,
+            restart_bound,
+            durable_bound: self.bound,
+            data_floor: self.data_floor,
+            standing: self.standing(),
+        }
+    }
+
+    /// What a new segment's header repeats.
+    pub(crate) const fn promised(&self) -> Promised {
+        Promised { bound: self.bound, floor: self.floor, data_floor: self.data_floor }
+    }
+
+    /// What the volume guarantees.
+    pub(crate) fn guarantees(&self) -> Guarantees {
+        let seals = self
+            .seals
+            .keys()
+            .filter_map(|bucket| self.seals_of(*bucket).to_stored().map(|deletions| (*bucket, deletions)));
+        Guarantees {
+            bound: self.bound,
+            floor: self.floor,
+            highest: self.highest,
+            data_floor: self.data_floor,
+            seals: seals.collect(),
+            incarnations: self.lives().iter().copied().collect(),
+        }
+    }
+
+    /// The lives of peers that are not in their first.
+    pub(crate) fn lives(&self) -> Arc<[(VolumeId, Incarnation)]> {
+        self.lives.as_ref().map_or_else(|| self.collect_lives(), Arc::clone)
+    }
+
+    fn collect_lives(&self) -> Arc<[(VolumeId, Incarnation)]> {
+        let later = self.peers.iter().filter(|(_, (incarnation, _))| incarnation.0 > 1);
+        later.map(|(volume, (incarnation, _))| (*volume, *incarnation)).collect()
+    }
+
+    /// Keeps what every answer needs ready to be cloned.
+    pub(crate) fn settle(&mut self) {
+        if self.lives.is_none() {
+            self.lives = Some(self.collect_lives());
+        }
+    }
+
+    /// Who answers.
+    pub(crate) fn answerer(&self, durable: Sequence) -> Answerer {
+        Answerer {
+            incarnation: Incarnation(self.incarnation),
+            votes: self.standing().votes(),
+            peers: self.lives(),
+            durable,
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! The tables of the index: keys by a prefix byte, and the entries under them.
+//!
+//! ```text
+//! 1 object rows    bucket 16, key                          4 unsettled   the key of a row
+//! 2 part rows      bucket 16, upload 16, part u16 BE, key  5 heal        heal id 16
+//! 3 packed shards  data id 16, shard index u8              6 state       kind u8, id
+//! 7 derived        segment use and the like: made from the other tables, in no log record
+//! ```
+//!
+//! An entry is the place of its record and a copy of what is needed without reading it. The same
+//! bytes stand in the overlay (durable in the log, not yet in the index) and in the index.
+
+use bytes::Bytes;
+
+use sherd_core::codec::{DecodeError, Reader, Writer};
+use sherd_core::heal::HealId;
+use sherd_core::id::{
+    Ballot, BucketId, DataId, ObjectKey, PartKey, RegisterKey, Sequence, ShardId, UploadId,
+};
+use sherd_core::record::{put_register_key, take_register_key};
+use sherd_core::register::{Digest, RowHead};
+
+use crate::format::{Flags, Kind, Subject};
+
+/// Object rows.
+pub const OBJECT: u8 = 1;
+/// Part rows.
+pub const PART: u8 = 2;
+/// Packed shards.
+pub const SHARD: u8 = 3;
+/// Rows not known committed.
+pub const UNSETTLED: u8 = 4;
+/// MRF entries.
+pub const HEAL: u8 = 5;
+/// Bound, floors, epochs, seals, peers, segments, phase.
+pub const STATE: u8 = 6;
+/// What can be computed from the other tables.
+pub const DERIVED: u8 = 7;
+
+/// Bytes of an encoded value that an index row keeps; a larger one is read from the log.
+pub const HEAD_IN_INDEX_MAX: usize = 4096;
+
+/// Where a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The segment.
+    pub segment: u64,
+    /// The offset of the record's header in it.
+    pub offset: u32,
+    /// Bytes of the whole record.
+    pub bytes: u32,
+}
+
+/// What every entry of a logged table says of its record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// The record's (original) sequence.
+    pub sequence: Sequence,
+    /// No older copy of the key stands in the log before this sequence.
+    pub oldest: Sequence,
+    /// The sequence of the place where the record stands now: its own, unless it was moved.
+    pub placed: Sequence,
+    /// Where it is.
+    pub place: Place,
+}
+
+/// An entry: its origin, and a body by table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Where it comes from.
+    pub origin: Origin,
+    /// What it says.
+    pub body: Body,
+}
+
+/// The body of an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    /// A row.
+    Row(RowBody),
+    /// A packed shard.
+    Shard {
+        /// The register that should name it.
+        key: RegisterKey,
+        /// Bytes of the shard.
+        bytes: u32,
+    },
+    /// An MRF entry.
+    Heal {
+        /// Its stored form.
+        entry: Bytes,
+    },
+    /// A piece of small state.
+    State(Subject),
+}
+
+/// The body of a row's entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowBody {
+    /// Ballot, digest, committed flag.
+    pub head: RowHead,
+    /// Whether the value is a tombstone.
+    pub tombstone: bool,
+    /// Whether the record itself says that it is committed (else a hint did).
+    pub flag_logged: bool,
+    /// Bytes of the encoded value.
+    pub head_bytes: u32,
+    /// Bytes of its inline object.
+    pub inline_bytes: u32,
+    /// The encoded value, when it is small enough.
+    pub value: Option<Bytes>,
+}
+
+impl Entry {
+    /// The stored form.
+    pub fn encode(&self) -> Bytes {
+        let Self { origin: Origin { sequence, oldest, placed, place }, body } = self;
+        let Place { segment, offset, bytes } = place;
+        let mut writer = Writer::new();
+        writer.u64(sequence.0).u64(oldest.0).u64(placed.0).u64(*segment).u32(*offset).u32(*bytes);
+        match body {
+            Body::Row(row) => {
+                let RowBody { head, tombstone, flag_logged, head_bytes, inline_bytes, value } = row;
+                let RowHead { ballot, digest, committed } = head;
+                writer.u8(1).u8(u8::from(*committed)
+                    | u8::from(*tombstone) << 1
+                    | u8::from(*flag_logged) << 2
+                    | u8::from(value.is_some()) << 3);
+                writer.raw(&ballot.to_bytes()).raw(digest).u32(*head_bytes).u32(*inline_bytes);
+                if let Some(value) = value {
+                    writer.raw(value);
+                }
+            }
+            Body::Shard { key, bytes } => {
+                writer.u8(2).u32(*bytes);
+                put_register_key(&mut writer, key);
+            }
+            Body::Heal { entry } => {
+                writer.u8(3).raw(entry);
+            }
+            Body::State(subject) => {
+                writer.u8(4).u8(subject.kind() as u8).raw(&subject.encode());
+            }
+        }
+        writer.finish()
+    }
+
+    /// From the stored form.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the bytes are no entry.
+    pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let origin = Self::take_origin(&mut reader)?;
+        let body = match reader.u8("entry")? {
+            1 => Body::Row(take_row(&mut reader)?),
+            2 => {
+                let bytes = reader.u32("shard bytes")?;
+                Body::Shard { key: take_register_key(&mut reader)?, bytes }
+            }
+            3 => {
+                let length = reader.remaining();
+                Body::Heal { entry: reader.bytes(length, "heal entry")? }
+            }
+            4 => {
+                let field = "state kind";
+                let kind = Kind::from_u8(reader.u8(field)?).ok_or(DecodeError::Invalid { field })?;
+                let length = reader.remaining();
+                Body::State(Subject::decode(kind, reader.bytes(length, "state")?)?)
+            }
+            _ => return Err(DecodeError::Invalid { field: "entry" }),
+        };
+        reader.finish("entry")?;
+        Ok(Self { origin, body })
+    }
+
+    fn take_origin(reader: &mut Reader) -> Result<Origin, DecodeError> {
+        let field = "entry origin";
+        Ok(Origin {
+            sequence: Sequence(reader.u64(field)?),
+            oldest: Sequence(reader.u64(field)?),
+            placed: Sequence(reader.u64(field)?),
+            place: Place {
+                segment: reader.u64(field)?,
+                offset: reader.u32(field)?,
+                bytes: reader.u32(field)?,
+            },
+        })
+    }
+}
+
+/// Only the origin of an entry.
+///
+/// # Errors
+/// [`DecodeError`] when the bytes are too short.
+pub fn origin(bytes: Bytes) -> Result<Origin, DecodeError> {
+    Entry::take_origin(&mut Reader::new(bytes))
+}
+
+fn take_row(reader: &mut Reader) -> Result<RowBody, DecodeError> {
+    let bits = reader.u8("row flags")?;
+    if bits > 15 {
+        return Err(DecodeError::Invalid { field: "row flags" });
+    }
+    let ballot = Ballot::from_bytes(reader.array("row ballot")?);
+    let digest: Digest = reader.array("row digest")?;
+    let head_bytes = reader.u32("row head")?;
+    let inline_bytes = reader.u32("row inline")?;
+    let length = reader.remaining();
+    let rest = reader.bytes(length, "row value")?;
+    let has_value = bits & 8 != 0;
+    if (has_value && rest.len() != head_bytes as usize) || (!has_value && !rest.is_empty()) {
+        return Err(DecodeError::Invalid { field: "row value" });
+    }
+    Ok(RowBody {
+        head: RowHead { ballot, digest, committed: bits & 1 != 0 },
+        tombstone: bits & 2 != 0,
+        flag_logged: bits & 4 != 0,
+        head_bytes,
+        inline_bytes,
+        value: has_value.then_some(rest),
+    })
+}
+
+/// The index key of a row.
+pub fn row_key(key: &RegisterKey) -> Bytes {
+    let RegisterKey { bucket, key, part } = key;
+    let mut writer = Writer::new();
+    match part {
+        None => writer.u8(OBJECT).raw(&bucket.0),
+        Some(PartKey { upload, number }) => {
+            writer.u8(PART).raw(&bucket.0).raw(&upload.0).raw(&number.to_be_bytes())
+        }
+    };
+    writer.raw(key.as_bytes());
+    writer.finish()
+}
+
+/// The register whose row has this index key.
+pub fn parse_row_key(bytes: &Bytes) -> Option<RegisterKey> {
+    let mut reader = Reader::new(bytes.clone());
+    let table = reader.u8("table").ok()?;
+    let bucket = BucketId(reader.array("bucket").ok()?);
+    let part = match table {
+        OBJECT => None,
+        PART => Some(PartKey {
+            upload: UploadId(reader.array("upload").ok()?),
+            number: u16::from_be_bytes(reader.array("part").ok()?),
+        }),
+        _ => return None,
+    };
+    let length = reader.remaining();
+    let key = ObjectKey::new(reader.bytes(length, "key").ok()?).ok()?;
+    Some(RegisterKey { bucket, key, part })
+}
+
+/// The index key under which a row waits to be settled.
+pub fn unsettled_key(row_key: &[u8]) -> Bytes {
+    let mut key = Vec::with_capacity(row_key.len() + 1);
+    key.push(UNSETTLED);
+    key.extend_from_slice(row_key);
+    key.into()
+}
+
+/// The index key of a packed shard.
+pub fn shard_key(shard: ShardId) -> Bytes {
+    let mut writer = Writer::new();
+    writer.u8(SHARD).raw(&shard.data.to_bytes()).u8(shard.index);
+    writer.finish()
+}
+
+/// The packed shard under an index key.
+pub fn parse_shard_key(bytes: &[u8]) -> Option<ShardId> {
+    let (&[SHARD], rest) = bytes.split_first_chunk::<1>()? else { return None };
+    let (data, &[index]) = rest.split_first_chunk::<16>()? else { return None };
+    Some(ShardId { data: DataId::from_bytes(*data), index })
+}
+
+/// The index key of an MRF entry.
+pub fn heal_key(id: HealId) -> Bytes {
+    let mut writer = Writer::new();
+    writer.u8(HEAL).raw(&id.0);
+    writer.finish()
+}
+
+/// The MRF entry under an index key.
+pub fn parse_heal_key(bytes: &[u8]) -> Option<HealId> {
+    let (&[HEAL], rest) = bytes.split_first_chunk::<1>()? else { return None };
+    rest.try_into().ok().map(HealId)
+}
+
+/// The index key of what a record is about; `None` for deletes and hints, which are about others.
+pub fn key_of(subject: &Subject) -> Option<Bytes> {
+    let mut writer = Writer::new();
+    writer.u8(STATE).u8(subject.kind() as u8);
+    match subject {
+        Subject::Row { key, .. } => return Some(row_key(key)),
+        Subject::Shard { shard, .. } => return Some(shard_key(*shard)),
+        Subject::Heal { id } => return Some(heal_key(*id)),
+        Subject::Delete { .. } | Subject::Hints => return None,
+        Subject::Bound(_) | Subject::Floor(_) | Subject::DataFloor(_) | Subject::Phase { .. } => {}
+        Subject::Epoch { slot, .. } => {
+            writer.raw(&slot.0.to_be_bytes());
+        }
+        Subject::Seal { bucket, deletion } => {
+            writer.raw(&bucket.0);
+            if let Some(deletion) = deletion {
+                writer.raw(&deletion.to_bytes());
+            }
+        }
+        Subject::Peer { volume, .. } => {
+            writer.raw(&volume.0);
+        }
+        Subject::Segment { number, .. } => {
+            writer.raw(&number.to_be_bytes());
+        }
+    }
+    Some(writer.finish())
+}
+
+/// What is known of a record's payload.
+#[derive(Debug, Clone, Copy)]
+pub struct Payload<'a> {
+    /// Its length in bytes.
+    pub length: u32,
+    /// Its bytes; `None` when they are not what was written.
+    pub intact: Option<&'a [Bytes]>,
+}
+
+impl Payload<'_> {
+    /// The first bytes, copied so that they keep no larger buffer alive.
+    pub fn first(&self, length: usize) -> Option<Bytes> {
+        let mut taken = Vec::with_capacity(length);
+        for buffer in self.intact? {
+            let wanted = buffer.len().min(length - taken.len());
+            taken.extend_from_slice(buffer.get(..wanted)?);
+        }
+        (taken.len() == length).then(|| taken.into())
+    }
+
+    /// All bytes.
+    pub fn all(&self) -> Option<Bytes> {
+        self.first(self.length as usize)
+    }
+}
+
+/// The entry of a record; `None` when there is nothing to keep: for deletes and hints, and for an
+/// MRF entry whose bytes are lost. A row or shard whose bytes are lost keeps its entry, so that it
+/// is an error when it is asked for, and never "nothing".
+pub fn entry_of(subject: &Subject, flags: Flags, payload: Payload<'_>, origin: Origin) -> Option<Entry> {
+    let body = match subject {
+        Subject::Row { ballot, digest, head_bytes, .. } => {
+            let committed = flags.has(Flags::COMMITTED);
+            let value = ((*head_bytes as usize) <= HEAD_IN_INDEX_MAX)
+                .then(|| payload.first(*head_bytes as usize))
+                .flatten();
+            Body::Row(RowBody {
+                head: RowHead { ballot: *ballot, digest: *digest, committed },
+                tombstone: flags.has(Flags::TOMBSTONE),
+                flag_logged: committed,
+                head_bytes: *head_bytes,
+                inline_bytes: payload.length.checked_sub(*head_bytes)?,
+                value,
+            })
+        }
+        Subject::Shard { key, .. } => Body::Shard { key: key.clone(), bytes: payload.length },
+        Subject::Heal { .. } => Body::Heal { entry: payload.all()? },
+        Subject::Delete { .. } | Subject::Hints => return None,
+        state => Body::State(state.clone()),
+    };
+    Some(Entry { origin, body })
+}

@@ -1,0 +1,190 @@
+//! What a volume needs done beside its steps, on a thread that may take its time: index flushes,
+//! spare segments, the ballast; and what it says of itself.
+
+use std::sync::atomic::Ordering;
+
+use sherd_core::id::Incarnation;
+use sherd_core::register::acceptor::Standing;
+
+use crate::error::Error;
+use crate::index::{Index, IndexError};
+use crate::open::{drop_ballast, make_ballast};
+use crate::reader::Reader;
+
+/// What a volume does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// It votes.
+    Serving,
+    /// It lost its state.
+    Recovering {
+        /// Whether it took its voters' guarantees, and stores writes.
+        may_write: bool,
+    },
+    /// It does nothing any more.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A volume's figures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// What it does.
+    pub state: State,
+    /// Its life.
+    pub incarnation: Incarnation,
+    /// Whether new data is refused for lack of space.
+    pub full: bool,
+    /// Bytes of its filesystem.
+    pub total_bytes: u64,
+    /// Bytes free on it.
+    pub free_bytes: u64,
+    /// Segments of the log.
+    pub segments: usize,
+    /// Spare segments.
+    pub spares: usize,
+    /// Bytes of records in the log that are needed.
+    pub live_bytes: u64,
+    /// Frames written and synced since it was opened.
+    pub syncs: u64,
+    /// Microseconds that these syncs took, all together.
+    pub sync_us_sum: u64,
+    /// Microseconds that the longest took.
+    pub sync_us_max: u64,
+    /// Records in these frames.
+    pub batch_records: u64,
+    /// Bytes in these frames.
+    pub batch_bytes: u64,
+    /// Operations waiting.
+    pub queue_len: usize,
+    /// Promises remembered.
+    pub promises: usize,
+    /// Reads that met bytes which are not what was written.
+    pub corrupt_reads: u64,
+    /// Bytes applied to the index and not flushed.
+    pub index_pending_bytes: u64,
+}
+
+impl Reader {
+    /// The volume's figures.
+    pub fn status(&self) -> Status {
+        let shared = &self.shared;
+        let counters = &shared.counters;
+        let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let (state, incarnation) = {
+            let view = shared.view.read();
+            let state = match (&view.failed, view.small.standing()) {
+                (Some(reason), _) => State::Failed { reason: reason.clone() },
+                (None, Standing::Voting) => State::Serving,
+                (None, Standing::Lost) => State::Recovering { may_write: false },
+                (None, Standing::Refilling) => State::Recovering { may_write: true },
+            };
+            (state, Incarnation(view.small.incarnation))
+        };
+        Status {
+            state,
+            incarnation,
+            full: shared.is_full(),
+            total_bytes: load(&counters.total_bytes),
+            free_bytes: load(&counters.free_bytes),
+            segments: shared.segments.len(),
+            spares: shared.spares.count(),
+            live_bytes: load(&counters.live_bytes),
+            syncs: load(&counters.syncs),
+            sync_us_sum: load(&counters.sync_us_sum),
+            sync_us_max: load(&counters.sync_us_max),
+            batch_records: load(&counters.batch_records),
+            batch_bytes: load(&counters.batch_bytes),
+            queue_len: counters.queue_len.load(Ordering::Relaxed),
+            promises: shared.promises.lock().len(),
+            corrupt_reads: load(&counters.corrupt_reads),
+            index_pending_bytes: shared.index.pending_bytes(),
+        }
+    }
+
+    /// When what was applied to the index is old enough to be flushed.
+    pub(crate) fn flush_due_us(&self) -> Option<u64> {
+        let since = self.shared.counters.pending_since_us.load(Ordering::Relaxed);
+        (since > 0).then(|| since.saturating_add(self.shared.options.flush_after_us))
+    }
+
+    fn wants_flush(&self) -> bool {
+        let now_us = self.shared.clock.monotonic_us();
+        self.shared.index.pending_bytes() >= self.shared.options.flush_bytes
+            || self.flush_due_us().is_some_and(|due| now_us >= due)
+    }
+
+    fn wants_spare(&self) -> bool {
+        let options = &self.shared.options;
+        let free = self.shared.counters.free_bytes.load(Ordering::Relaxed);
+        self.shared.spares.is_short() && free >= options.reserve_bytes + options.segment_bytes
+    }
+
+    /// Whether [`Reader::upkeep`] has something to do.
+    pub(crate) fn wants_upkeep(&self) -> bool {
+        self.wants_flush() || self.wants_spare()
+    }
+
+    /// Flushes the index when it is due, makes spare segments and the ballast. Takes its time.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when the index cannot be written; lack of space is no error.
+    pub fn upkeep(&self) -> Result<(), Error> {
+        self.shared.check()?;
+        let shared = &self.shared;
+        if let Some(reason) = self.shard_files.failure() {
+            self.sticky.note_failure(&reason);
+            return Err(shared.fail(&reason));
+        }
+        if self.wants_flush() {
+            self.flush()?;
+        }
+        if shared.measure_space().is_err() {
+            return Ok(());
+        }
+        if self.wants_spare() {
+            // Without space, or on a disk that fails, there is no spare; a write will say which.
+            let _ = shared.spares.make_one();
+        }
+        let free = shared.counters.free_bytes.load(Ordering::Relaxed);
+        if free >= shared.options.reserve_bytes.saturating_add(2 * shared.options.ballast_bytes) {
+            make_ballast(shared.disk.as_ref(), &shared.path, shared.options.ballast_bytes);
+        }
+        Ok(())
+    }
+
+    /// Makes everything applied to the index durable.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    pub fn flush(&self) -> Result<(), Error> {
+        let shared = &self.shared;
+        shared.check()?;
+        shared.counters.pending_since_us.store(0, Ordering::Relaxed);
+        let index: &dyn Index = shared.index.as_ref();
+        let mut flushed = index.flush();
+        if matches!(flushed, Err(IndexError::Full)) && drop_ballast(shared.disk.as_ref(), &shared.path) {
+            flushed = index.flush();
+        }
+        match flushed.and_then(|()| index.compact()) {
+            // The log has everything; the index is flushed when there is space again.
+            Err(IndexError::Full) => {
+                let now_us = shared.clock.monotonic_us().max(1);
+                shared.counters.pending_since_us.store(now_us, Ordering::Relaxed);
+                Ok(())
+            }
+            other => other.map_err(|error| shared.index_failed(&error)),
+        }
+    }
+
+    /// Whether the volume's directory is still the one that was opened; called each second.
+    ///
+    /// # Errors
+    /// [`Error::Failed`]; the volume serves no more. It can be opened again.
+    pub fn check_directory(&self) -> Result<(), Error> {
+        self.shared.check()?;
+        self.sticky.file.still_here().map_err(|gone| self.shared.fail(&gone.reason))
+    }
+}

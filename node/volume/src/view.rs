@@ -1,0 +1,197 @@
+//! What is visible: the index, and over it what is durable in the log and not applied yet.
+//!
+//! The volume's thread publishes a batch after its sync; readers on any thread look into the overlay
+//! first and into the index then. An entry leaves the overlay only after the index has it, so
+//! nothing visible is ever missed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+
+use sherd_core::env::Clock;
+use sherd_core::id::{Ballot, RegisterKey, Sequence};
+use sherd_core::register::{Answerer, RowHead};
+
+use crate::apply::{Base, decode_entry};
+use crate::buffer::BufferPool;
+use crate::disk::Disk;
+use crate::durable::Spares;
+use crate::error::Error;
+use crate::index::{Index, IndexError};
+use crate::log::Segments;
+use crate::options::Options;
+use crate::registers::Promises;
+use crate::state::Small;
+use crate::table::{Body, Entry, Origin, RowBody};
+
+/// What the volume's thread publishes.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) overlay: BTreeMap<Bytes, Option<Bytes>>,
+    /// Grows with every batch.
+    pub(crate) version: u64,
+    pub(crate) small: Small,
+    pub(crate) durable: Sequence,
+    pub(crate) failed: Option<String>,
+}
+
+/// Numbers for status and metrics.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) queue_len: AtomicUsize,
+    pub(crate) live_bytes: AtomicU64,
+    pub(crate) free_bytes: AtomicU64,
+    pub(crate) total_bytes: AtomicU64,
+    pub(crate) syncs: AtomicU64,
+    pub(crate) sync_us_sum: AtomicU64,
+    pub(crate) sync_us_max: AtomicU64,
+    pub(crate) batch_records: AtomicU64,
+    pub(crate) batch_bytes: AtomicU64,
+    pub(crate) corrupt_reads: AtomicU64,
+    pub(crate) pending_since_us: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn synced(&self, sync_us: u64, records: usize, bytes: usize) {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        self.sync_us_sum.fetch_add(sync_us, Ordering::Relaxed);
+        self.sync_us_max.fetch_max(sync_us, Ordering::Relaxed);
+        self.batch_records.fetch_add(records as u64, Ordering::Relaxed);
+        self.batch_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// What the volume's thread and its readers share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) path: PathBuf,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) options: Options,
+    pub(crate) index: Arc<dyn Index>,
+    pub(crate) segments: Arc<Segments>,
+    pub(crate) spares: Arc<Spares>,
+    pub(crate) buffers: BufferPool,
+    pub(crate) view: RwLock<View>,
+    pub(crate) promises: Mutex<Promises>,
+    pub(crate) counters: Counters,
+}
+
+/// A row as it is known without reading the log.
+#[derive(Debug, Clone)]
+pub(crate) struct Stored {
+    pub(crate) origin: Origin,
+    pub(crate) row: RowBody,
+}
+
+impl Stored {
+    pub(crate) const fn head(&self) -> RowHead {
+        self.row.head
+    }
+}
+
+impl Base for Shared {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
+        if let Some(changed) = self.view.read().overlay.get(key) {
+            return Ok(changed.clone());
+        }
+        self.index.get(key)
+    }
+}
+
+impl Shared {
+    /// The reason why the volume serves no more.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match &self.view.read().failed {
+            Some(reason) => Err(Error::Failed { reason: reason.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Fails the volume for everybody. The first reason stays.
+    pub(crate) fn fail(&self, reason: &str) -> Error {
+        let mut view = self.view.write();
+        let reason = view.failed.get_or_insert_with(|| reason.to_owned()).clone();
+        Error::Failed { reason }
+    }
+
+    /// An index that cannot be read ends this run; the next open rebuilds it from the log.
+    pub(crate) fn index_failed(&self, error: &IndexError) -> Error {
+        self.fail(&error.to_string())
+    }
+
+    /// The entry under a key.
+    pub(crate) fn entry(&self, key: &[u8]) -> Result<Option<Entry>, Error> {
+        let found = self.get(key).and_then(|bytes| bytes.map(|bytes| decode_entry(key, bytes)).transpose());
+        found.map_err(|error| self.index_failed(&error))
+    }
+
+    /// The row under an index key, unless it is of a life before.
+    pub(crate) fn stored(&self, key: &[u8]) -> Result<Option<Stored>, Error> {
+        let rows_after = self.view.read().small.rows_after();
+        Ok(self.entry(key)?.and_then(|entry| as_stored(entry, rows_after)))
+    }
+
+    /// Who answers, as of what is published.
+    pub(crate) fn answerer(&self) -> Answerer {
+        let view = self.view.read();
+        view.small.answerer(view.durable)
+    }
+
+    /// Makes a batch visible. The changes were taken by the writer's own copy of the state before.
+    pub(crate) fn publish(&self, changes: &[(Bytes, Option<Bytes>)], highest: Ballot, durable: Sequence) {
+        let mut view = self.view.write();
+        for (key, value) in changes {
+            if view.small.change(key, value.clone()).is_err() {
+                debug_assert!(false, "the writer's copy took the same change");
+            }
+            view.overlay.insert(key.clone(), value.clone());
+        }
+        view.small.highest = highest;
+        view.small.settle();
+        view.durable = durable;
+        view.version += 1;
+    }
+
+    /// Takes out of the overlay what the index has.
+    pub(crate) fn prune(&self, changes: &[(Bytes, Option<Bytes>)]) {
+        let mut view = self.view.write();
+        for (key, _) in changes {
+            view.overlay.remove(key);
+        }
+    }
+
+    /// Counts a record whose bytes are not what was written.
+    pub(crate) fn corrupt(&self, what: String) -> Error {
+        self.counters.corrupt_reads.fetch_add(1, Ordering::Relaxed);
+        Error::Corrupt { what }
+    }
+
+    /// Measures the space left.
+    pub(crate) fn measure_space(&self) -> std::io::Result<()> {
+        let space = self.disk.space(&self.path)?;
+        self.counters.free_bytes.store(space.free, Ordering::Relaxed);
+        self.counters.total_bytes.store(space.total, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether new data is refused.
+    pub(crate) fn is_full(&self) -> bool {
+        self.counters.free_bytes.load(Ordering::Relaxed) < self.options.reserve_bytes
+    }
+}
+
+/// The row of an entry, unless it is of a life before.
+pub(crate) fn as_stored(entry: Entry, rows_after: Sequence) -> Option<Stored> {
+    let Entry { origin, body: Body::Row(row) } = entry else { return None };
+    (origin.sequence > rows_after).then_some(Stored { origin, row })
+}
+
+/// What tells a register's row apart in messages.
+pub(crate) fn describe(key: &RegisterKey, ballot: Ballot) -> String {
+    format!("row of {} at {ballot}", key.key)
+}

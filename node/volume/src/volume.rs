@@ -1,0 +1,392 @@
+//! The volume's writing end: a queue, and a step that turns what is queued into one durable batch.
+//!
+//! ```text
+//! submit -> queue -> judge each -> one frame: write, sync -> publish -> complete -> index
+//! ```
+//!
+//! The owner calls [`Volume::step`] from one thread, whenever something was submitted and when the
+//! last step asked to be woken. There is no thread, clock or entropy in here.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+
+use sherd_core::heal::HealId;
+use sherd_core::id::{Ballot, Incarnation, Sequence, Timestamp, VolumeId};
+use sherd_core::limits;
+use sherd_core::register::acceptor::extend_bound;
+
+use crate::apply::{Batch, Uses, Written, as_index_changes};
+use crate::error::Error;
+use crate::format::{Hint, Subject};
+use crate::judge::{Judged, op_bytes};
+use crate::log::append::{AppendError, Log, NewRecord, Placed};
+use crate::log::compact::Compaction;
+use crate::plan::{Outcome, Plan};
+use crate::reader::Reader;
+use crate::request::Op;
+use crate::state::Small;
+use crate::sticky::Sticky;
+use crate::table::Payload;
+use crate::view::Shared;
+
+/// After this time a frame that nobody followed is followed by an empty one.
+const TRAIL_US: u64 = 100_000;
+/// After this time what waits for a frame gets one of its own.
+const LAZY_US: u64 = 1_000_000;
+/// Hints in one record at most.
+const HINTS_IN_RECORD: usize = 4096;
+/// How often the space left is measured.
+const SPACE_US: u64 = 100_000;
+
+/// What a step asks of its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Step {
+    /// Operations are left: step again.
+    pub more: bool,
+    /// When to step again though nothing is submitted, by [`sherd_core::env::Clock::monotonic_us`].
+    pub wake_at_us: Option<u64>,
+    /// [`Reader::upkeep`] has something to do.
+    pub upkeep: bool,
+}
+
+/// What rides with the next frame.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Lazy {
+    pub(crate) hints: Vec<Hint>,
+    pub(crate) healed: BTreeSet<HealId>,
+    pub(crate) seen: BTreeMap<VolumeId, (Incarnation, Sequence)>,
+    since_us: Option<u64>,
+}
+
+impl Lazy {
+    fn is_empty(&self) -> bool {
+        self.hints.is_empty() && self.healed.is_empty() && self.seen.is_empty()
+    }
+}
+
+/// One volume, open.
+#[derive(Debug)]
+pub struct Volume {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) reader: Arc<Reader>,
+    pub(crate) log: Log,
+    pub(crate) working: Small,
+    pub(crate) durable_bound: Ballot,
+    pub(crate) uses: Uses,
+    pub(crate) lazy: Lazy,
+    pub(crate) compaction: Compaction,
+    pub(crate) sticky: Arc<Sticky>,
+    pub(crate) queue: VecDeque<Op>,
+    pub(crate) unprotected_since_us: Option<u64>,
+    pub(crate) measured_us: u64,
+}
+
+impl Volume {
+    /// The reading end.
+    pub fn reader(&self) -> Arc<Reader> {
+        Arc::clone(&self.reader)
+    }
+
+    /// Queues an operation. Never blocks: over the queue's limit the answer is [`Error::Busy`], and
+    /// on a failed volume [`Error::Failed`].
+    pub fn submit(&mut self, op: Op) {
+        if let Err(error) = self.shared.check() {
+            return refuse(op, &error);
+        }
+        if self.queue.len() >= limits::VOLUME_QUEUE_MAX {
+            return refuse(op, &Error::Busy);
+        }
+        self.queue.push_back(op);
+        self.shared.counters.queue_len.store(self.queue.len(), Ordering::Relaxed);
+    }
+
+    /// Turns what is queued into one durable batch, and answers.
+    pub fn step(&mut self) -> Step {
+        if let Err(error) = self.shared.check() {
+            self.refuse_all(&error);
+            return Step::default();
+        }
+        let now_us = self.shared.clock.monotonic_us();
+        self.measure_space(now_us);
+        let mut plan = Plan::default();
+        self.drain(&mut plan);
+        let is_due = self.is_due(now_us);
+        if !plan.is_empty() || is_due {
+            self.ride_along(&mut plan);
+            if plan.is_empty() {
+                plan.push(NewRecord::new(
+                    Subject::Hints,
+                    crate::format::Flags::default(),
+                    vec![crate::format::encode_hints(&[])],
+                ));
+            }
+            self.commit(plan, now_us);
+        }
+        self.shared.counters.queue_len.store(self.queue.len(), Ordering::Relaxed);
+        self.next_step()
+    }
+
+    fn drain(&mut self, plan: &mut Plan) {
+        let limit = self.log.batch_bytes_max();
+        while let Some(op) = self.queue.pop_front() {
+            let fits = plan.is_empty() || plan.bytes + op_bytes(&op) <= limit;
+            let judged = if fits { self.judge(plan, op) } else { Judged::Later(op) };
+            if let Judged::Later(op) = judged {
+                self.queue.push_front(op);
+                break;
+            }
+        }
+    }
+
+    /// Whether a frame is to be written though nobody waits for one.
+    fn is_due(&self, now_us: u64) -> bool {
+        let passed = |since: Option<u64>, after: u64| since.is_some_and(|since| now_us >= since + after);
+        passed(self.unprotected_since_us, TRAIL_US)
+            || (!self.lazy.is_empty() && passed(self.lazy.since_us, LAZY_US))
+            || self.bound_to_extend().is_some()
+    }
+
+    fn bound_to_extend(&self) -> Option<Ballot> {
+        if !self.shared.promises.lock().is_active {
+            return None;
+        }
+        extend_bound(self.durable_bound, Timestamp::from_ms(self.shared.clock.wall_ms()))
+    }
+
+    /// Adds what waits for a frame.
+    fn ride_along(&mut self, plan: &mut Plan) {
+        if plan.bound.is_none()
+            && let Some(bound) = self.bound_to_extend()
+        {
+            plan.push_state(Subject::Bound(bound), &mut self.working);
+            self.shared.promises.lock().is_active = false;
+        }
+        let hints: Vec<Hint> = {
+            let count = self.lazy.hints.len().min(HINTS_IN_RECORD);
+            self.lazy.hints.drain(..count).collect()
+        };
+        self.push_hints(plan, &hints);
+        for id in std::mem::take(&mut self.lazy.healed) {
+            // An entry put again by this batch is not the one that was healed.
+            if plan.keys.contains(&crate::table::heal_key(id)) {
+                continue;
+            }
+            if let Ok(Some(subject)) = self.heal_delete(id) {
+                plan.push(NewRecord::bare(subject));
+            }
+        }
+        for (volume, (incarnation, durable)) in std::mem::take(&mut self.lazy.seen) {
+            if self.working.peers.get(&volume).is_none_or(|known| *known < (incarnation, durable)) {
+                plan.push_state(Subject::Peer { volume, incarnation, durable }, &mut self.working);
+            }
+        }
+        self.lazy.since_us = self.lazy.since_us.filter(|_| !self.lazy.is_empty());
+    }
+
+    /// Notes since when something waits for a frame.
+    pub(crate) fn lazy_begins(&mut self) {
+        let now_us = self.shared.clock.monotonic_us();
+        self.lazy.since_us.get_or_insert(now_us);
+    }
+
+    /// Writes a batch, makes it visible, answers, and applies it to the index.
+    pub(crate) fn commit(&mut self, mut plan: Plan, now_us: u64) -> bool {
+        let mut records = std::mem::take(&mut plan.records);
+        let bytes = plan.bytes;
+        let placed = match self.log.append(&mut records, self.working.promised()) {
+            Ok(placed) => placed,
+            Err(AppendError::Full) => {
+                self.give_up(plan, &Error::Full);
+                return false;
+            }
+            Err(AppendError::Io(error)) => {
+                let error = self.fail_for_good(&format!("write log: {error}"));
+                self.give_up(plan, &error);
+                return false;
+            }
+        };
+        self.shared.counters.synced(self.log.sync_us(), records.len(), bytes);
+        let durable = Sequence(self.log.next().0.saturating_sub(1));
+        let changes = match self.effects(&records, &placed) {
+            Ok(changes) => changes,
+            Err(error) => {
+                let error = self.shared.index_failed(&error);
+                self.give_up(plan, &error);
+                return false;
+            }
+        };
+        self.publish(&plan, &changes, durable);
+        self.unprotected_since_us = plan.is_awaited.then_some(now_us);
+        let outcome = Outcome { from: self.working.answerer(durable), small: &self.working };
+        for waiter in plan.take_waiters() {
+            waiter(Ok(&outcome));
+        }
+        if !changes.is_empty() {
+            let since = &self.shared.counters.pending_since_us;
+            let _ = since.compare_exchange(0, now_us.max(1), Ordering::Relaxed, Ordering::Relaxed);
+        }
+        if let Err(error) = self.shared.index.apply(as_index_changes(&changes), durable) {
+            self.shared.index_failed(&error);
+            return false;
+        }
+        self.shared.prune(&changes);
+        true
+    }
+
+    fn effects(
+        &mut self,
+        records: &[NewRecord],
+        placed: &[Placed],
+    ) -> Result<Vec<(Bytes, Option<Bytes>)>, crate::index::IndexError> {
+        let mut batch = Batch::new(self.shared.as_ref(), &mut self.uses);
+        for (record, placed) in records.iter().zip(placed) {
+            let payload = Payload { length: record.payload_bytes(), intact: Some(&record.payload) };
+            let (subject, flags) = (&record.subject, record.flags);
+            batch.record(&Written { subject, flags, payload, placed: *placed })?;
+            if let Subject::Row { ballot, .. } = subject {
+                self.working.highest = self.working.highest.max(*ballot);
+            }
+        }
+        let changes = batch.finish();
+        for (key, value) in &changes {
+            self.working.change(key, value.clone())?;
+        }
+        Ok(changes)
+    }
+
+    fn publish(&mut self, plan: &Plan, changes: &[(Bytes, Option<Bytes>)], durable: Sequence) {
+        self.working.settle();
+        self.shared.publish(changes, self.working.highest, durable);
+        self.durable_bound = self.working.bound;
+        self.shared.counters.live_bytes.store(self.uses.live_total(), Ordering::Relaxed);
+        let mut promises = self.shared.promises.lock();
+        promises.end_all();
+        for (key, row) in &plan.rows {
+            if let Some(row) = row {
+                promises.kept_by_row(key, row.head.ballot);
+            }
+        }
+    }
+
+    /// Nothing of a batch was written: everybody who waits learns so, and what was decided for it is
+    /// undecided again.
+    fn give_up(&mut self, mut plan: Plan, error: &Error) {
+        self.working = self.shared.view.read().small.clone();
+        self.shared.promises.lock().end_all();
+        for waiter in plan.take_waiters() {
+            waiter(Err(error.clone()));
+        }
+    }
+
+    fn next_step(&self) -> Step {
+        let mut wake_at_us = self.unprotected_since_us.map(|since| since + TRAIL_US);
+        let mut sooner = |at: Option<u64>| {
+            wake_at_us = match (wake_at_us, at) {
+                (Some(one), Some(other)) => Some(one.min(other)),
+                (one, other) => one.or(other),
+            };
+        };
+        sooner(self.lazy.since_us.map(|since| since + LAZY_US));
+        if self.shared.promises.lock().is_active {
+            let now_ms = self.shared.clock.wall_ms();
+            let left_ms = self.durable_bound.time.as_ms().saturating_sub(now_ms);
+            let wait_ms = (left_ms + 1).saturating_sub(limits::BOUND_AHEAD_MS / 2);
+            sooner(Some(self.shared.clock.monotonic_us() + wait_ms * 1000));
+        }
+        sooner(self.reader.flush_due_us());
+        Step { more: !self.queue.is_empty(), wake_at_us, upkeep: self.reader.wants_upkeep() }
+    }
+
+    fn measure_space(&mut self, now_us: u64) {
+        if self.measured_us == 0 || now_us >= self.measured_us + SPACE_US {
+            self.measured_us = now_us.max(1);
+            // A filesystem that does not answer shows in the next write; the old figure stays.
+            let _ = self.shared.measure_space();
+        }
+    }
+
+    /// Fails the volume until it is replaced: volume.json says so where it can still be written.
+    pub(crate) fn fail_for_good(&self, reason: &str) -> Error {
+        self.sticky.note_failure(reason);
+        self.shared.fail(reason)
+    }
+
+    /// Fails the volume until it is replaced, for a reason that its owner knows.
+    pub fn fail(&mut self, reason: &str) {
+        let error = self.fail_for_good(reason);
+        self.refuse_all(&error);
+    }
+
+    fn refuse_all(&mut self, error: &Error) {
+        for op in std::mem::take(&mut self.queue) {
+            refuse(op, error);
+        }
+        self.shared.counters.queue_len.store(0, Ordering::Relaxed);
+    }
+
+    /// Begins a life above every one that peers know of this volume, while it is recovering.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when the volume is not recovering or the life is not a higher one,
+    /// [`Error::Failed`].
+    pub fn begin_life(&mut self, incarnation: Incarnation) -> Result<(), Error> {
+        self.shared.check()?;
+        if self.working.standing().votes() || incarnation.0 <= self.working.incarnation {
+            return Err(Error::Corrupt { what: "a new life is higher, and of a lost volume".to_owned() });
+        }
+        self.sticky
+            .begin_life(incarnation)
+            .map_err(|error| self.fail_for_good(&format!("write volume.json: {error}")))?;
+        self.working.incarnation = incarnation.0;
+        self.shared.view.write().small.incarnation = incarnation.0;
+        self.settle_phase()
+    }
+
+    /// Writes the phase that the volume's life begins with.
+    pub(crate) fn settle_phase(&mut self) -> Result<(), Error> {
+        let mut plan = Plan::default();
+        self.begin_recovery(&mut plan);
+        if !plan.is_empty() {
+            let now_us = self.shared.clock.monotonic_us();
+            self.commit(plan, now_us);
+        }
+        self.shared.check()
+    }
+
+    /// Writes what waits, and makes the index whole: the next open replays nothing.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    pub fn close(mut self) -> Result<(), Error> {
+        while self.step().more {}
+        if self.unprotected_since_us.is_some() || !self.lazy.is_empty() {
+            let mut plan = Plan::default();
+            self.ride_along(&mut plan);
+            if plan.is_empty() {
+                let payload = vec![crate::format::encode_hints(&[])];
+                plan.push(NewRecord::new(Subject::Hints, crate::format::Flags::default(), payload));
+            }
+            self.commit(plan, 0);
+        }
+        self.shared.check()?;
+        self.shared.index.flush().map_err(|error| self.shared.index_failed(&error))
+    }
+}
+
+/// Answers an operation that is not done.
+fn refuse(op: Op, error: &Error) {
+    match op {
+        Op::Prepare { done, .. } | Op::Read { done, .. } => done.complete(Err(error.clone())),
+        Op::Accept { done, .. } | Op::Adopt { done, .. } | Op::Drop { done, .. } => {
+            done.complete(Err(error.clone()));
+        }
+        Op::PutShard { done, .. } | Op::DeleteShard { done, .. } | Op::HealPut { done, .. } => {
+            done.complete(Err(error.clone()));
+        }
+        Op::Control { done, .. } => done.complete(Err(error.clone())),
+        Op::Commit { .. } | Op::HealDone { .. } | Op::PeerSeen { .. } => {}
+    }
+}
