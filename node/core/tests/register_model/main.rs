@@ -5,6 +5,8 @@
 //! finds how it goes wrong. The decisions are production's own functions. `SHERD_MODEL_FULL=1`
 //! searches the large configurations too.
 
+mod bucket;
+mod bucket_rules;
 mod register;
 mod register_rules;
 mod report;
