@@ -188,7 +188,8 @@ fn mask(seals: &Seals) -> u8 {
 }
 
 fn row(volume: &Volume) -> Option<RowHead> {
-    let ballot = sherd_core::id::Ballot { time: Timestamp::from_ms(u64::from(volume.row)), proposer: ProposerId(0) };
+    let ballot =
+        sherd_core::id::Ballot { time: Timestamp::from_ms(u64::from(volume.row)), proposer: ProposerId(0) };
     (volume.row > 0).then_some(RowHead { ballot, digest: [0; 32], committed: volume.committed })
 }
 
@@ -282,7 +283,11 @@ impl Bucket {
         for at in self.columns() {
             let slot = &slots[at];
             // Where any listed volume counts, listings are passed off as those of sealed volumes.
-            let sealed_as = if shifted { slots.iter().filter(|slot| slot.sealed > 0).count() > at } else { slot.sealed > 0 };
+            let sealed_as = if shifted {
+                slots.iter().filter(|slot| slot.sealed > 0).count() > at
+            } else {
+                slot.sealed > 0
+            };
             if sealed_as {
                 let life = if shifted { slot.listed.max(1) } else { slot.sealed };
                 seals.push(self.reply(at, life, slot.knew_sealed, 0, ()));
@@ -324,7 +329,8 @@ impl Bucket {
             if travels {
                 let mut after = *state;
                 let changed = &mut after.volumes[at];
-                let before = if self.without == Without::SideBySide { Seals::Open } else { held(changed.seals) };
+                let before =
+                    if self.without == Without::SideBySide { Seals::Open } else { held(changed.seals) };
                 changed.seals = mask(&before.sealed(deletion(bit)));
                 changed.delivered |= 1 << bit;
                 for gateway in &mut after.gateways {
@@ -338,7 +344,8 @@ impl Bucket {
             if state.undone & 1 << bit != 0 && holder.seals & 1 << bit != 0 {
                 let mut after = *state;
                 let all = self.without == Without::OnlyItsOwn;
-                after.volumes[at].seals = if all { 0 } else { mask(&held(holder.seals).unsealed(deletion(bit))) };
+                after.volumes[at].seals =
+                    if all { 0 } else { mask(&held(holder.seals).unsealed(deletion(bit))) };
                 out.push((Step::Unseal { deletion: bit, at: small(at) }, after));
             }
         }
@@ -353,8 +360,15 @@ impl Bucket {
             for at in self.columns() {
                 let column = &state.volumes[at];
                 let head = row(column);
-                let key = KeyState { row: head.as_ref(), sealed: held(column.seals).is_sealed(), ..KeyState::default() };
-                let ballot = sherd_core::id::Ballot { time: Timestamp::from_ms(u64::from(write)), proposer: ProposerId(0) };
+                let key = KeyState {
+                    row: head.as_ref(),
+                    sealed: held(column.seals).is_sealed(),
+                    ..KeyState::default()
+                };
+                let ballot = sherd_core::id::Ballot {
+                    time: Timestamp::from_ms(u64::from(write)),
+                    proposer: ProposerId(0),
+                };
                 let verdict = judge_accept(&AcceptorState::default(), &key, Asked::default(), ballot, &[]);
                 let heard = column.answers[usize::from(write)].0 > 0;
                 if verdict.is_err() || (verdict == Ok(AcceptVerdict::AlreadyStored) && heard) {
@@ -379,7 +393,8 @@ impl Bucket {
                 })
                 .collect();
             let lives = Lives::default();
-            let asking = Asking { quorums: self.quorums(), outstanding: 0, now: Timestamp::ZERO, lives: &lives };
+            let asking =
+                Asking { quorums: self.quorums(), outstanding: 0, now: Timestamp::ZERO, lives: &lives };
             if after_accept(&replies, asking).outcome == AcceptOutcome::Committed {
                 let mut after = *state;
                 after.acked |= 1 << write;
@@ -402,7 +417,9 @@ impl Bucket {
             return;
         }
         let quorum = self.quorums().prepare();
-        for voters in (2..1_u8 << self.volumes).filter(|voters| voters & 1 == 0 && voters.count_ones() as usize == quorum) {
+        for voters in (2..1_u8 << self.volumes)
+            .filter(|voters| voters & 1 == 0 && voters.count_ones() as usize == quorum)
+        {
             let mut after = *state;
             after.lost = true;
             let mut rebuilt = Volume { life: 2, knows: 2, ..state.volumes[0] };
@@ -444,7 +461,9 @@ impl Bucket {
         let (Some(read), (seen_at @ 1.., bit)) = (state.read, state.seen) else { return };
         let register = match read {
             Register::Active => Some((NAME, BucketPhase::Active)),
-            Register::Deleting(current) => Some((NAME, BucketPhase::Deleting { deletion: deletion(current) })),
+            Register::Deleting(current) => {
+                Some((NAME, BucketPhase::Deleting { deletion: deletion(current) }))
+            }
             Register::Deleted => Some((NAME, BucketPhase::Deleted)),
             Register::Another if self.without == Without::NamesBucket => Some((NAME, BucketPhase::Active)),
             Register::Another => Some((BucketId([8; 16]), BucketPhase::Active)),

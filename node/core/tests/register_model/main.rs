@@ -7,6 +7,8 @@
 
 mod bucket;
 mod bucket_rules;
+mod listing;
+mod listing_rules;
 mod register;
 mod register_rules;
 mod report;

@@ -246,26 +246,16 @@ fn a_drop_forgets_no_promise() {
     needed(Without::DropKeepsPromise, Register { ballots: 3, prefix, ..model });
 }
 
-/// Two tombstones, neither made from the other; the lower is dropped first, and its late accept is
-/// kept out by the floor of the higher.
+/// A tombstone, an object and another tombstone; when the last is dropped, the request that raised
+/// floors for the first arrives once more, and after it the object's late accept.
 #[test]
 fn floors_never_fall() {
-    let mut prefix = vec![
-        Step::Start { actor: 0, ballot: 1 },
-        Step::Promise { actor: 0, at: 0 },
-        Step::Promise { actor: 0, at: 1 },
-        Step::Decide { actor: 0, from: 3 },
-        Step::Start { actor: 1, ballot: 2 },
-        Step::Promise { actor: 1, at: 2 },
-        Step::Promise { actor: 1, at: 1 },
-        Step::Decide { actor: 1, from: 6 },
-        Step::Start { actor: 3, ballot: 3 },
-        Step::Accept { ballot: 1, at: 0 },
-        Step::Pick { actor: 2, ballot: 1 },
-    ];
-    prefix.extend((0..3).flat_map(|at| [Step::Raise { actor: 2, at }, Step::Confirm { actor: 2, at }]));
-    prefix.push(Step::Authorise { actor: 2 });
-    let model = actors(&[Delete(0), Delete(1), Drop, Put(&[2])]);
+    let mut prefix = Vec::from(whole_write(0, 1));
+    prefix.push(Step::Pick { actor: 2, ballot: 1 });
+    for ballot in [2, 3] {
+        prefix.extend(whole_write(1, ballot));
+    }
+    let model = actors(&[Delete(0), PutThenDelete(&[1, 2]), Drop]);
     needed(Without::FloorsNeverFall, Register { ballots: 3, prefix, ..model });
 }
 

@@ -9,6 +9,7 @@ use sherd_core::register::read::{ReadDecision, Reading, decide_read};
 use sherd_core::register::release::{CommittedValue, Releaser, may_release};
 use sherd_core::register::sweep::introduced;
 
+use super::check::history_of;
 use super::wire::{ASKED, at as position, ballot, change, changes, head, number, ring};
 use super::{Kind, Phase, Program, Register, Slot, State, Step, Value};
 use crate::rules::Without;
@@ -187,16 +188,12 @@ impl Register {
     }
 
     fn propose_change(&self, after: &mut State, actor: usize, own: u8) {
+        let history = history_of(after, after.actors[actor].found);
         let me = &mut after.actors[actor];
-        let found = if me.found == 0 {
-            Value { history: after.dropped, ..Value::default() }
-        } else {
-            after.values[usize::from(me.found)]
-        };
+        let found = Value { history, ..after.values[usize::from(me.found)] };
         let deletes = self.deletes(actor, me.op);
-        let history =
-            if deletes && self.without == Without::TombstoneHistory { Value::default() } else { found };
-        let next = changes(&history).after(change(own));
+        let ids = if deletes && self.without == Without::TombstoneHistory { Value::default() } else { found };
+        let next = changes(&ids).after(change(own));
         let count = u8::try_from(next.count).expect("few changes");
         let data = if deletes { 0 } else { own + 1 };
         let named: Vec<_> = (data > 0).then(|| self.data_id(own)).into_iter().collect();
@@ -229,8 +226,12 @@ impl Register {
         }
         me.settling = true;
         me.phase = Phase::Accepting;
-        let found = after.values[usize::from(me.found)];
-        after.values[usize::from(me.ballot)] = Value { introduces: false, ..found };
+        let found = Value {
+            history: history_of(after, after.actors[actor].found),
+            ..found_value(after, after.actors[actor].found)
+        };
+        let ballot = usize::from(after.actors[actor].ballot);
+        after.values[ballot] = Value { introduces: false, twice: false, ..found };
     }
 
     /// Accepts travel for ever: late, and twice.
