@@ -143,7 +143,7 @@ pub(crate) struct State {
     removed: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Begin { gateway: u8, deletion: u8 },
     Join { gateway: u8, deletion: u8 },

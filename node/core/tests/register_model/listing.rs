@@ -6,8 +6,10 @@
 //! lister:    scans volumes, each at a moment of its own, then decides over any P or more of them
 //! ```
 //! A key is what the highest chosen operation made of it; an operation is chosen when A volumes have
-//! accepted it. A listing is right when what it shows was so at some moment since it began. A
-//! register read is taken as one step that is right (`register/` is about that).
+//! accepted it, and with it, in the same moment, those that it was made from. A listing is right when
+//! what it shows of each key was so at some moment since it began; it is no snapshot over keys, so a
+//! prefix may be missed when one key below it was deleted after another was written. A register read
+//! is taken as one step that is right (`register/` is about that).
 
 use sherd_core::id::{Ballot, ObjectKey, ProposerId, Timestamp};
 use sherd_core::register::RowHead;
@@ -34,8 +36,6 @@ pub(crate) enum Without {
     ReadOtherwise,
     /// A volume's witness is its first live key.
     WitnessMayBeDead,
-    /// A known-committed tombstone is a witness.
-    WitnessSkipsDead,
     /// Any one volume's live witness shows the prefix.
     WitnessOfAQuorum,
     /// A dead witness means that the prefix is absent.
@@ -88,18 +88,20 @@ pub(crate) struct State {
     volumes: [Volume; VOLUMES_MAX],
     /// Operations begun on each key.
     begun: [u8; KEYS_MAX],
+    /// The operation from which each was made.
+    made_from: [[u8; 4]; KEYS_MAX],
     /// Operations acknowledged, so that hints may go out (a mask of ballots).
     acked: [u8; KEYS_MAX],
     phase: Phase,
     /// The scans seek from this key on.
     cursor: u8,
-    /// Whether what is listed was live, and was not, at some moment since the listing began.
-    was_live: bool,
-    was_dead: bool,
+    /// Keys that were live, and keys that were not, at some moment since the listing began.
+    was_live: u8,
+    was_dead: u8,
     wrong: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Begin { key: u8, ballot: u8, promises: u8 },
     Accept { key: u8, ballot: u8, at: u8 },
@@ -146,19 +148,34 @@ impl Listing {
         ballot > 0 && self.keys[key][usize::from(ballot) - 1]
     }
 
-    /// Whether a key is live, by its highest chosen operation.
-    fn is_live(&self, state: &State, key: usize) -> bool {
+    /// The highest chosen operation.
+    fn latest(&self, state: &State, key: usize) -> u8 {
         let chosen = |ballot: &u8| {
             let took = |at: &usize| state.volumes[*at].cells[key].accepted & 1 << *ballot != 0;
             self.columns().filter(took).count() >= self.quorums().accept()
         };
-        let latest = (1..=small(self.keys[key].len())).rev().find(chosen).unwrap_or(0);
-        self.is_put(key, latest)
+        (1..=small(self.keys[key].len())).rev().find(chosen).unwrap_or(0)
     }
 
-    fn listed_is_live(&self, state: &State) -> bool {
-        let keys = if self.prefix { self.keys.len() } else { 1 };
-        (0..keys).any(|key| self.is_live(state, key))
+    fn is_live(&self, state: &State, key: usize) -> bool {
+        self.is_put(key, self.latest(state, key))
+    }
+
+    /// Notes what a step made of the listed keys: what each new operation did, one after the other.
+    fn note(&self, before: &State, after: &mut State) {
+        for key in self.listed_keys() {
+            let (old, mut operation) = (self.latest(before, key), self.latest(after, key));
+            while operation > old {
+                let was = if self.is_put(key, operation) { &mut after.was_live } else { &mut after.was_dead };
+                *was |= 1 << key;
+                operation = after.made_from[key][usize::from(operation)];
+            }
+        }
+    }
+
+    /// The keys that are listed.
+    fn listed_keys(&self) -> std::ops::Range<usize> {
+        0..if self.prefix { self.keys.len() } else { 1 }
     }
 
     fn operation_steps(&self, state: &State, key: usize, out: &mut Vec<(Step, State)>) {
@@ -172,6 +189,9 @@ impl Listing {
             {
                 let mut after = *state;
                 after.begun[key] = next;
+                let promised = self.columns().filter(|at| promises & 1 << at != 0);
+                let found = promised.map(|at| state.volumes[at].cells[key].row.ballot).max();
+                after.made_from[key][usize::from(next)] = found.unwrap_or(0);
                 for at in self.columns().filter(|at| promises & 1 << at != 0) {
                     after.volumes[at].cells[key].promised = next;
                 }
@@ -221,8 +241,12 @@ impl Listing {
         for at in self.columns().filter(|at| !state.volumes[*at].scanned) {
             let mut after = *state;
             if state.phase == Phase::Idle {
-                let live = self.listed_is_live(state);
-                (after.phase, after.was_live, after.was_dead) = (Phase::Scanning, live, !live);
+                after.phase = Phase::Scanning;
+                for key in self.listed_keys() {
+                    let was =
+                        if self.is_live(state, key) { &mut after.was_live } else { &mut after.was_dead };
+                    *was |= 1 << key;
+                }
             }
             let volume = &mut after.volumes[at];
             volume.scanned = true;
@@ -232,7 +256,6 @@ impl Listing {
                 let tombstone = row.ballot > 0 && !self.is_put(key, row.ballot);
                 let shows = match self.without {
                     Without::WitnessMayBeDead => !tombstone,
-                    Without::WitnessSkipsDead => true,
                     _ => is_listed(row.committed, tombstone),
                 };
                 if row.ballot > 0 && shows {
@@ -252,7 +275,8 @@ impl Listing {
                 Shown::SeekAfter(key) => after.cursor = key + 1,
                 Shown::Yes | Shown::No => {
                     after.phase = Phase::Done;
-                    after.wrong = if shown == Shown::Yes { !state.was_live } else { !state.was_dead };
+                    let all_were_dead = self.listed_keys().all(|key| state.was_dead & 1 << key != 0);
+                    after.wrong = if shown == Shown::Yes { state.was_live == 0 } else { !all_were_dead };
                 }
             }
             for volume in &mut after.volumes {
@@ -323,9 +347,7 @@ impl Model for Listing {
         self.scan_steps(state, out);
         for (_, after) in out {
             if after.phase == Phase::Scanning {
-                let live = self.listed_is_live(after);
-                after.was_live |= live;
-                after.was_dead |= !live;
+                self.note(state, after);
             }
             after.volumes[..self.volumes].sort_unstable();
         }

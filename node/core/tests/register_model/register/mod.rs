@@ -29,7 +29,7 @@ use crate::search::Model;
 /// Most acceptors, actors, ballots and victims.
 pub(crate) const COLUMNS: usize = 4;
 pub(crate) const ACTORS: usize = 4;
-pub(crate) const BALLOTS: usize = 14;
+pub(crate) const BALLOTS: usize = 10;
 pub(crate) const VICTIMS: usize = 2;
 
 /// What an actor does.
