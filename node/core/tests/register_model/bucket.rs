@@ -61,6 +61,7 @@ pub(crate) enum Without {
 
 /// A configuration.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each switches on one thing that may happen")]
 pub(crate) struct Bucket {
     pub(crate) without: Without,
     pub(crate) volumes: usize,
@@ -219,7 +220,11 @@ impl Bucket {
         match me.phase {
             Phase::Idle if me.tries < self.tries => {
                 let begins = state.register == Register::Active;
-                let fresh = if self.without == Without::FreshId { 0 } else { state.begun.count_ones() as u8 };
+                let fresh = if self.without == Without::FreshId {
+                    0
+                } else {
+                    small(state.begun.count_ones() as usize)
+                };
                 if begins && fresh < 8 {
                     let mut after = *state;
                     after.register = Register::Deleting(fresh);

@@ -323,11 +323,10 @@ impl Listing {
         match decide_prefix(&witnesses, quorums) {
             PrefixDecision::Take => Shown::Yes,
             PrefixDecision::Absent => Shown::No,
-            PrefixDecision::Reseek { witness } => reseek(key_of(witness)),
             PrefixDecision::Judge { witness } if self.is_live(state, usize::from(key_of(witness))) => {
                 Shown::Yes
             }
-            PrefixDecision::Judge { witness } => reseek(key_of(witness)),
+            PrefixDecision::Reseek { witness } | PrefixDecision::Judge { witness } => reseek(key_of(witness)),
         }
     }
 }

@@ -10,7 +10,7 @@ use sherd_core::register::release::{CommittedValue, Releaser, may_release};
 use sherd_core::register::sweep::introduced;
 
 use super::check::history_of;
-use super::wire::{ASKED, at as position, ballot, change, changes, head, number, ring};
+use super::wire::{ASKED, asking, at as position, ballot, change, changes, head, key, number, ring};
 use super::{Kind, Phase, Program, Register, Slot, State, Step, Value};
 use crate::rules::Without;
 
@@ -20,7 +20,7 @@ impl Register {
         let may_propose = !me.stopped || self.without == Without::WriterStops;
         match me.phase {
             Phase::Idle | Phase::Preparing | Phase::Accepting if may_propose => {
-                self.start_steps(state, actor, out)
+                self.start_steps(state, actor, out);
             }
             Phase::Done if me.stopped && !me.acked && may_propose => self.start_steps(state, actor, out),
             _ => {}
@@ -74,7 +74,7 @@ impl Register {
                     let slots = self.columns().filter(|at| mask & 1 << at != 0);
                     let replies: Vec<_> =
                         slots.map(|at| self.reply(at, &state.columns[at].slots[actor], ())).collect();
-                    let decision = after_accept(&replies, self.asking(self.quorums(), &lives));
+                    let decision = after_accept(&replies, asking(self.quorums(), &lives));
                     if decision.outcome == AcceptOutcome::Committed {
                         let mut after = *state;
                         self.finish(&mut after, actor, state.actors[actor].ballot);
@@ -117,7 +117,7 @@ impl Register {
                 continue;
             }
             let row = head(column.row).filter(|_| !column.rotten);
-            let key = self.key(column, row.as_ref());
+            let key = key(column, row.as_ref());
             let Ok(promise) = judge_prepare(&self.acceptor(column), &key, ASKED, ballot(wanted)) else {
                 continue;
             };
@@ -137,7 +137,7 @@ impl Register {
         let lives = Lives::default();
         let slots = self.columns().filter(|at| mask & 1 << at != 0);
         let replies: Vec<_> = slots.map(|at| self.vote(at, &state.columns[at].slots[actor])).collect();
-        let decision = after_prepare(&replies, self.asking(self.needed_promises(), &lives));
+        let decision = after_prepare(&replies, asking(self.needed_promises(), &lives));
         let PrepareOutcome::Prepared(prepared) = decision.outcome else { return None };
         let mut after = *state;
         clear(&mut after, actor);
@@ -248,7 +248,7 @@ impl Register {
             for at in self.columns().filter(|at| !state.columns[*at].rotten) {
                 let column = &state.columns[at];
                 let row = head(column.row);
-                let key = self.key(column, row.as_ref());
+                let key = key(column, row.as_ref());
                 let verdict = judge_accept(&self.acceptor(column), &key, ASKED, ballot(proposed), &named);
                 let unheard = waiting.filter(|actor| column.slots[*actor].stage == 0);
                 match verdict {
@@ -289,7 +289,7 @@ impl Register {
             let column = &state.columns[at];
             let unreadable = column.rotten && self.without != Without::UnreadableIsNoVote;
             let row = head(column.row);
-            let answers = judge_read(&self.acceptor(column), &self.key(column, row.as_ref()), ASKED).is_ok();
+            let answers = judge_read(&self.acceptor(column), &key(column, row.as_ref()), ASKED).is_ok();
             if column.slots[actor].stage != 0 || !answers || unreadable {
                 continue;
             }

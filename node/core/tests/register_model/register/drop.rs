@@ -5,7 +5,7 @@ use sherd_core::register::drop::may_drop;
 use sherd_core::register::quorum::{Lives, Quorums};
 
 use super::act::{clear, small};
-use super::wire::{ASKED, ballot, head, number};
+use super::wire::{ASKED, ballot, head, key, number};
 use super::{Kind, Phase, Register, Row, State, Step};
 use crate::rules::Without;
 
@@ -84,7 +84,7 @@ impl Register {
                 changed.slots[actor].stage = RAISED;
                 out.push((Step::Raise { actor: small(actor), at: state.labels[at] }, after));
             }
-            let answers = judge_read(&acceptor, &self.key(column, row.as_ref()), ASKED).is_ok();
+            let answers = judge_read(&acceptor, &key(column, row.as_ref()), ASKED).is_ok();
             if stage == RAISED && answers && !column.rotten {
                 let mut after = *state;
                 after.columns[at].slots[actor] = self.slot(column, CONFIRMED);

@@ -377,7 +377,9 @@ impl Model for Register {
 
     fn steps(&self, state: &State, out: &mut Vec<(Step, State)>) {
         self.all_steps(state, out);
-        out.iter_mut().for_each(|(_, after)| self.canonical(after));
+        for (_, after) in out {
+            self.canonical(after);
+        }
     }
 
     fn violation(&self, state: &State) -> Option<String> {

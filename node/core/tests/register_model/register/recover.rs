@@ -51,7 +51,7 @@ impl Register {
                     out.push((Step::Record { actor: me, at: label }, after));
                 }
                 (Phase::Acting, CHOSEN) => {
-                    out.push((Step::Guard { actor: me, at: label }, self.guard(state, actor, at)))
+                    out.push((Step::Guard { actor: me, at: label }, self.guard(state, actor, at)));
                 }
                 (Phase::Acting, GUARDED)
                     if may_scan(&self.goal(state, actor), &self.guarded(state, actor), &Lives::default()) =>
