@@ -12,6 +12,7 @@ pub mod run;
 pub mod open;
 pub mod server;
 pub mod s3;
+
 pub mod object;
 pub mod stripe;
 pub mod register;

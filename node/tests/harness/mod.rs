@@ -32,7 +32,7 @@ use tempfile::TempDir;
 
 /// How long a node may take until it listens, or until it has ended. Generous: the machine may be
 /// busy.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 /// Volumes of every node here.
 pub(crate) const VOLUMES: usize = 4;
 /// Bytes of its log that a failed test shows.
