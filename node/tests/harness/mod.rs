@@ -9,6 +9,7 @@
 
 pub(crate) mod admin;
 pub(crate) mod data;
+pub(crate) mod raw;
 pub(crate) mod s3;
 pub(crate) mod volumes;
 pub(crate) mod wait;
@@ -173,6 +174,9 @@ impl Stopped {
                 fs::write(&file, text).expect("the folder is writable");
                 command.args(["serve", "--config"]).arg(file);
             }
+        }
+        if let Ok(level) = std::env::var("SHERD_TEST_LOG") {
+            command.args(["--log-level", &level]);
         }
         command.stdin(Stdio::null());
         command

@@ -14,5 +14,9 @@ mod load;
 
 mod crash;
 mod degraded;
+mod disconnects;
+mod full;
+mod memory;
 mod races;
+mod restart;
 mod rot;
