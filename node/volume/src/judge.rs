@@ -213,7 +213,9 @@ impl Volume {
         };
         let mut waits = known.is_pending || plan.changes_state;
         let result = match verdict {
-            Ok(AcceptVerdict::Store) if !tombstone && self.shared.is_full() => {
+            // A value that introduces data was admitted with its data. Were it refused here, volumes
+            // that fill up one after another would leave it accepted by some: an unknown outcome.
+            Ok(AcceptVerdict::Store) if !tombstone && introduces.is_empty() && self.shared.is_full() => {
                 return done.complete(Err(Error::Full));
             }
             Ok(AcceptVerdict::Store) => {
