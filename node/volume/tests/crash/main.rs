@@ -96,3 +96,11 @@ fn a_power_cut_anywhere_keeps_what_was_acknowledged_second_workload() {
 fn a_power_cut_anywhere_keeps_what_was_acknowledged_third_workload() {
     cut_everywhere(3);
 }
+
+#[test]
+#[ignore = "minutes: twenty more workloads"]
+fn a_power_cut_anywhere_keeps_what_was_acknowledged_many_workloads() {
+    for seed in 4..24 {
+        cut_everywhere(seed);
+    }
+}
