@@ -139,7 +139,8 @@ impl Spares {
         self.disk.sync_dir(&self.log)
     }
 
-    /// Begins a segment: its header is durable under its name on return, and nothing else.
+    /// Begins a segment: its name is durable on return; its header becomes so with the first frame,
+    /// whose sync is one of the same file.
     ///
     /// # Errors
     /// `StorageFull` when there is neither a spare nor space; then nothing has changed. Any other
@@ -154,9 +155,6 @@ impl Spares {
         // Crash from here on: a segment without a frame, or a spare with a header. Opening discards
         // the one and never looks into the other.
         file.write_at(&[IoSlice::new(&header.encode())], 0)?;
-        if sync {
-            file.sync_data()?;
-        }
         if let Some(spare) = &spare {
             self.disk.rename(spare, &path)?;
         }

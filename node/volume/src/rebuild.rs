@@ -158,16 +158,16 @@ fn find_segments(
         // A header that cannot be read is as gone as one that is rotten.
         let read = file.read_at(&mut bytes, 0).unwrap_or(0);
         bytes.truncate(read);
-        let header = SegmentHeader::decode(&bytes)
+        let decoded = SegmentHeader::decode(&bytes)
             .ok()
-            .filter(|header| header.volume == volume && header.number == number);
-        let first = header.as_ref().map_or(Sequence(0), |header| header.first);
+            .filter(|found| found.volume == volume && found.number == number);
+        let first = decoded.as_ref().map_or(Sequence(0), |found| found.first);
         let segment = Arc::new(Segment::new(volume, number, first, file, path));
-        if header.is_none() && number == highest && !has_frames(&segment) {
+        if decoded.is_none() && number == highest && !has_frames(&segment) {
             discarded.push(number);
             continue;
         }
-        headed.push(Headed { segment, header });
+        headed.push(Headed { segment, header: decoded });
     }
     Ok(Located { headed, discarded, highest })
 }
@@ -326,10 +326,10 @@ fn cut_empty(headed: &mut Vec<Headed>, discarded: &mut Vec<u64>, replayed: &Repl
     let is_empty = replayed.end == FIRST_FRAME && !is_lost;
     let last_header = headed.last().and_then(|one| one.header.clone());
     match last_header {
-        Some(header) if is_empty => {
+        Some(empty) if is_empty => {
             headed.pop();
-            discarded.push(header.number);
-            header.previous_end
+            discarded.push(empty.number);
+            empty.previous_end
         }
         _ => replayed.end,
     }

@@ -112,3 +112,51 @@ fn compaction_frees_segments_and_keeps_what_lives_even_for_a_lost_index() {
         assert_eq!(again.compact(), 0);
     }
 }
+
+#[test]
+fn a_delete_outlives_its_segment_while_what_it_killed_is_still_in_the_log() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.put_shard(shard(1, 0), &bytes(1, 20_000)).unwrap();
+    for number in 10..16 {
+        volume.put_shard(shard(number, 0), &bytes(number, 30_000)).unwrap();
+    }
+    // The first segment stays: most of it lives. The second holds the delete, and nothing else for long.
+    for number in 20..22 {
+        volume.put_shard(shard(number, 0), &bytes(number, 30_000)).unwrap();
+    }
+    volume.delete_shard(shard(1, 0)).unwrap();
+    for number in 22..34 {
+        volume.put_shard(shard(number, 0), &bytes(number, 30_000)).unwrap();
+    }
+    for number in 20..34 {
+        volume.delete_shard(shard(number, 0)).unwrap();
+    }
+    for round in 0..3 {
+        volume.settle();
+        volume.reader.flush().unwrap();
+        assert_eq!(volume.compact() > 0, round == 0, "round {round}");
+        bench.kill();
+        bench.index.wipe();
+        volume = bench.reopen();
+        assert!(volume.packed(shard(1, 0)).is_err(), "round {round}: it is back");
+        assert!(volume.packed(shard(10, 0)).is_ok());
+        assert!(volume.packed(shard(25, 0)).is_err());
+    }
+}
+
+#[test]
+fn deletes_do_not_pile_up_once_what_they_killed_is_gone() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    for number in 0..400 {
+        volume.put_shard(shard(number, 0), &bytes(number, 5_000)).unwrap();
+        volume.delete_shard(shard(number, 0)).unwrap();
+        if number % 40 == 39 {
+            volume.settle();
+            volume.reader.flush().unwrap();
+            volume.compact();
+        }
+    }
+    assert!(volume.reader.status().segments <= 5, "{:?}", volume.reader.status());
+}

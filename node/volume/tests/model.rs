@@ -83,6 +83,7 @@ fn key(number: u8) -> RegisterKey {
     if number == 5 { part("upload", 1, 3) } else { object(&format!("key-{number}")) }
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each action")]
 fn act(action: &Action, bench: &Bench, volume: &mut Driver, model: &mut Model) {
     match action {
         Action::Write { key: number, inline, commits } => {

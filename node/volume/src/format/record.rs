@@ -447,24 +447,24 @@ pub const fn block_count(payload_bytes: u32) -> usize {
 pub fn block_hashes(payload: &[Bytes]) -> Vec<u8> {
     let total: usize = payload.iter().map(Bytes::len).sum();
     let mut hashes = Vec::with_capacity(32 * total.div_ceil(limits::HASH_BLOCK_BYTES));
-    let mut hasher = blake3::Hasher::new();
+    let mut block = blake3::Hasher::new();
     let mut filled = 0;
     for buffer in payload {
         let mut rest = buffer.as_ref();
         while !rest.is_empty() {
             let (now, later) = rest.split_at(rest.len().min(limits::HASH_BLOCK_BYTES - filled));
-            hasher.update(now);
+            block.update(now);
             filled += now.len();
             rest = later;
             if filled == limits::HASH_BLOCK_BYTES {
-                hashes.extend_from_slice(hasher.finalize().as_bytes());
-                hasher.reset();
+                hashes.extend_from_slice(block.finalize().as_bytes());
+                block.reset();
                 filled = 0;
             }
         }
     }
     if filled > 0 {
-        hashes.extend_from_slice(hasher.finalize().as_bytes());
+        hashes.extend_from_slice(block.finalize().as_bytes());
     }
     hashes
 }
