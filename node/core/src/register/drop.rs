@@ -7,7 +7,7 @@
 //! ```
 //! All N, not a quorum: a volume that missed the tombstone still holds what it deleted, and once the
 //! others have forgotten the tombstone, that old row is the highest of all. The floor is what stays:
-//! a late accept from before the deletion is refused by it for ever.
+//! a late accept from before the deletion is refused by it for ever. Guards I-10.
 
 use crate::id::Ballot;
 use crate::register::Vote;

@@ -259,10 +259,16 @@ impl Bucket {
     }
 
     fn list_steps(&self, state: &State, gateway: usize, out: &mut Vec<(Step, State)>) {
-        let any = matches!(self.without, Without::ListAfterSeal | Without::ListTheSealed);
+        let slots = &state.gateways[gateway].slots;
+        let enough = slots.iter().filter(|slot| slot.sealed > 0).count() >= self.quorums().accept();
         for at in self.columns() {
-            let (slot, volume) = (&state.gateways[gateway].slots[at], &state.volumes[at]);
-            if slot.listed > 0 || (slot.sealed == 0 && !any) {
+            let (slot, volume) = (&slots[at], &state.volumes[at]);
+            let may = match self.without {
+                Without::ListAfterSeal => true,
+                Without::ListTheSealed => slot.sealed > 0 || enough,
+                _ => slot.sealed > 0,
+            };
+            if slot.listed > 0 || !may {
                 continue;
             }
             let mut after = *state;
@@ -282,20 +288,15 @@ impl Bucket {
 
     fn decide_steps(&self, state: &State, gateway: usize, out: &mut Vec<(Step, State)>) {
         let slots = &state.gateways[gateway].slots;
-        let shifted = self.without == Without::ListTheSealed;
         let mut seals = Vec::new();
         let mut remains = Vec::new();
         for at in self.columns() {
             let slot = &slots[at];
-            // Where any listed volume counts, listings are passed off as those of sealed volumes.
-            let sealed_as = if shifted {
-                slots.iter().filter(|slot| slot.sealed > 0).count() > at
-            } else {
-                slot.sealed > 0
-            };
-            if sealed_as {
-                let life = if shifted { slot.listed.max(1) } else { slot.sealed };
-                seals.push(self.reply(at, life, slot.knew_sealed, 0, ()));
+            // Where any listed volume counts, it is passed off as a sealed one.
+            let any = self.without == Without::ListTheSealed && slot.sealed == 0;
+            let sealed = if any { slot.listed } else { slot.sealed };
+            if sealed > 0 {
+                seals.push(self.reply(at, sealed, slot.knew_sealed, 0, ()));
             }
             if slot.listed > 0 {
                 let value = Remains { live: slot.live, unsettled: slot.unsettled };

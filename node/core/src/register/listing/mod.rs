@@ -5,7 +5,7 @@
 //! a deleted key or one never seen. A row counts only where P volumes returned one.
 //!
 //! The caller passes one entry for each scan whose reply counts (`quorum::voters`), from volumes of
-//! the key's slot's set in the listing's epoch only, pending rows included.
+//! the key's slot's set in the listing's epoch only, pending rows included. Guards I-13.
 
 use crate::id::ObjectKey;
 use crate::register::RowHead;
