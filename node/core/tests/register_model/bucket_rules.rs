@@ -85,7 +85,10 @@ fn a_recovering_volume_adopts_seals() {
 fn a_bucket_is_deleted_once_it_is_empty_whatever_else_goes_on() {
     let two = Bucket { gateways: 2, deletes: true, ..one_gateway() };
     holds("two gateways, put and delete", &two);
-    holds("two tries, upkeep, a loss", &Bucket { tries: 2, upkeep: true, loses: true, ..one_gateway() });
+    holds(
+        "upkeep, put and delete, a loss",
+        &Bucket { upkeep: true, deletes: true, loses: true, ..one_gateway() },
+    );
     holds_when_full(
         "two gateways, put and delete, upkeep",
         &Bucket { upkeep: true, recreates: true, ..two.clone() },
