@@ -41,6 +41,14 @@ fn a_volume_may_be_lost_while_writers_are_at_work() {
 }
 
 #[test]
+fn a_set_of_two_volumes_keeps_the_rules() {
+    let writers = Register { volumes: 2, ..actors(3, &[Put(&[0]), Put(&[1]), Recover(0), Read]) };
+    holds("two volumes, one loss, one restart", &Register { losses: [1, 0], restarts: 1, ..writers });
+    let dropping = Register { volumes: 2, ..actors(3, &[PutThenDelete(&[0, 1]), Drop, Recover(0), Read]) };
+    holds("two volumes, a drop, one loss", &Register { losses: [1, 0], hints: true, ..dropping });
+}
+
+#[test]
 fn a_volume_may_be_lost_while_a_tombstone_is_dropped() {
     let model = actors(2, &[PutThenDelete(&[0, 1]), Drop, Recover(0)]);
     holds("put, delete, drop, one loss", &Register { losses: [1, 0], ..model.clone() });
