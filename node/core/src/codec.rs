@@ -3,6 +3,8 @@
 //! A [`Reader`] never panics and never allocates more than the bytes it was given can justify, so
 //! a decoder built on it is safe on bytes from disk, wire or client.
 
+#![deny(clippy::indexing_slicing)]
+
 use bytes::{Buf, Bytes};
 
 /// Why bytes are not a value.
@@ -120,8 +122,11 @@ impl Reader {
     /// # Errors
     /// As [`Reader::blob`]; [`DecodeError::Invalid`] when it is not UTF-8.
     pub fn text(&mut self, field: &'static str) -> Result<String, DecodeError> {
-        let blob = self.blob(field)?;
-        std::str::from_utf8(&blob).map(str::to_owned).map_err(|_| DecodeError::Invalid { field })
+        let length = usize::try_from(self.u32(field)?).map_err(|_| DecodeError::Invalid { field })?;
+        let bytes = self.rest.get(..length).ok_or(DecodeError::Short { field })?;
+        let text = std::str::from_utf8(bytes).map_err(|_| DecodeError::Invalid { field })?.to_owned();
+        self.rest.advance(length);
+        Ok(text)
     }
 
     /// Takes a count of entries of at least `entry_bytes` each, so that a lying count cannot make

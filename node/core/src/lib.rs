@@ -8,10 +8,15 @@
 //! Modules stand in reading order: names first, then where things live, then what is stored, then
 //! who may change it.
 
+pub mod checksum;
 pub mod codec;
 pub mod env;
+pub mod erasure;
 pub mod heal;
 pub mod id;
 pub mod limits;
+pub mod placement;
 pub mod record;
 pub mod register;
+pub mod stripe;
+pub mod topology;

@@ -44,6 +44,12 @@ pub const VALUE_BYTES_MAX: usize = 4 << 20;
 pub const SLOTS: u16 = 16_384;
 /// Volumes in one erasure set; shard indices fit a byte with room, and wider sets only add latency.
 pub const SET_VOLUMES_MAX: usize = 32;
+/// Nodes in one topology: every node talks to every other, and the topology is sent whole.
+pub const NODES_MAX: usize = 1024;
+/// Volumes in one topology; each set has at least one volume and should own a slot.
+pub const VOLUMES_MAX: usize = 16_384;
+/// Bytes of a zone's name (Kubernetes, the length of a label's value).
+pub const ZONE_BYTES_MAX: usize = 63;
 /// Bytes of one stripe unit: the part of a shard that one stripe fills. A 2+2 stripe is 1 MiB on
 /// the way in, so 32 uploads with two stripes in flight stay far below the buffer cap.
 pub const STRIPE_UNIT_BYTES: u32 = 256 << 10;
@@ -90,6 +96,7 @@ const _: () = {
     assert!(FRAME_BYTES_MAX as u64 * 4 <= SEGMENT_BYTES, "a segment holds several frames");
     assert!(FRAME_BYTES_MAX.is_multiple_of(FRAME_ALIGN), "a frame is padded");
     assert!(VALUE_BYTES_MAX <= FRAME_BYTES_MAX, "the largest value fits one frame's payload");
+    assert!(VOLUMES_MAX <= SLOTS as usize, "every set can own a slot");
     assert!(STRIPE_UNIT_BYTES <= STRIPE_UNIT_BYTES_MAX, "what is written can be read");
     assert!(METADATA_BYTES_MAX <= ATTRIBUTES_BYTES_MAX, "user metadata is among the attributes");
     assert!(

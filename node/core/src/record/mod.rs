@@ -18,8 +18,10 @@ pub use check::OverLimit;
 
 use ::bytes::Bytes;
 
+use crate::erasure::Geometry;
 use crate::id::{BucketId, ChangeId, DataId, UploadId, VersionId};
 use crate::register::Digest;
+use crate::stripe::{InvalidLayout, Layout};
 
 /// The state of one register, with the history that makes a retried change recognisable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -209,6 +211,19 @@ pub struct DataRef {
     pub stripe_unit: u32,
     /// Packed in the logs, or files of their own.
     pub home: Home,
+}
+
+impl DataRef {
+    /// How the bytes lie on the shards.
+    ///
+    /// # Errors
+    /// [`InvalidLayout`] when the fields are none that a decoder lets through.
+    pub fn layout(&self) -> Result<Layout, InvalidLayout> {
+        let Self { id: _, size, data_shards, parity_shards, stripe_unit, home: _ } = *self;
+        let geometry =
+            Geometry::new(data_shards, parity_shards).map_err(|_| InvalidLayout { size, stripe_unit })?;
+        Layout::new(size, geometry, stripe_unit)
+    }
 }
 
 /// Where shards live on their volumes. The numbers are stored.

@@ -203,6 +203,22 @@ fn a_manifest_page_is_these_bytes() {
 }
 
 #[test]
+fn a_manifest_page_lists_parts_in_order() {
+    let page = |parts: &[&str]| {
+        let count = u8::try_from(parts.len()).expect("few");
+        let parts: String = parts.iter().map(|number| golden_part(number)).collect();
+        decode_manifest(unhex(&format!("01 {count:02x}000000 {parts}")))
+    };
+    let refused = |field| Err(DecodeError::Invalid { field });
+    assert!(page(&["0100", "0200"]).is_ok());
+    assert_eq!(page(&["0200", "0100"]), refused("part numbers"));
+    assert_eq!(page(&["0200", "0200"]), refused("part numbers"));
+    assert_eq!(page(&["0000", "0200"]), refused("part number"));
+    assert_eq!(page(&["1127"]), refused("part number"));
+    assert_eq!(page(&[]), refused("parts"));
+}
+
+#[test]
 fn a_register_key_is_these_bytes() {
     let name = ObjectKey::new("k").expect("a key");
     let part = PartKey { upload: UploadId([3; 16]), number: 258 };
@@ -344,6 +360,35 @@ fn a_data_reference_past_its_limits_is_refused_before_it_is_stored() {
     assert_eq!(with(|data| data.stripe_unit = 0), over("stripe unit"));
     assert_eq!(with(|data| data.stripe_unit = limits::STRIPE_UNIT_BYTES_MAX + 1), over("stripe unit"));
     assert!(with(|data| data.parity_shards = 27).is_ok());
+}
+
+#[test]
+fn a_data_reference_past_its_limits_is_refused_on_its_own() {
+    for spoil in [
+        |data: &mut DataRef| data.size = 0,
+        |data: &mut DataRef| data.data_shards = 0,
+        |data: &mut DataRef| data.parity_shards = 28,
+        |data: &mut DataRef| data.stripe_unit = 0,
+    ] {
+        let mut spoilt = data(1);
+        spoil(&mut spoilt);
+        let mut writer = Writer::new();
+        put_data_ref(&mut writer, &spoilt);
+        let refused = take_data_ref(&mut Reader::new(writer.finish()));
+        assert!(matches!(refused, Err(DecodeError::Invalid { .. })), "{spoilt:?}");
+    }
+}
+
+#[test]
+fn a_part_number_that_s3_has_not_is_refused_in_a_key() {
+    for number in [0, 10_001] {
+        let name = ObjectKey::new("k").expect("a key");
+        let key = RegisterKey::part(BucketId([2; 16]), name, PartKey { upload: UploadId([3; 16]), number });
+        let mut writer = Writer::new();
+        put_register_key(&mut writer, &key);
+        let refused = take_register_key(&mut Reader::new(writer.finish()));
+        assert_eq!(refused, Err(DecodeError::Invalid { field: "part number" }));
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! ```
 //! A change has one id over all ballots that it takes, and a value carries the ids of its last four
 //! changes: that is how a writer whose accept met a conflict learns whether somebody finished it.
+//! Guards I-4, I-5, I-6 and I-16.
 
 use crate::id::{Ballot, ChangeId, Epoch, Timestamp, VolumeId};
 use crate::limits::{CHANGE_IDS, FOLLOW_BOUND_MS_MAX};
@@ -66,7 +67,8 @@ pub enum PrepareOutcome {
 /// What A promises found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prepared {
-    /// The value to build on; `None` when none of them holds a row.
+    /// The value to build on; `None` when none of them holds a row. A tombstone found here may have
+    /// been dropped since its volume promised: that says the same, and nothing else can vanish.
     pub found: Option<Found>,
     /// The highest floor among them. A floor at or above a change's first accept says that a
     /// tombstone made after it may have been dropped, and its history with it.

@@ -7,7 +7,7 @@
 //! The trap is the drop. A volume that answers "nothing" may have dropped a tombstone, while a
 //! volume that was asked earlier still showed what that tombstone had replaced. So a row at or below
 //! the floor of a "nothing" is asked for once more, after that "nothing" had come: by then every
-//! volume holds the tombstone, nothing, or something newer.
+//! volume holds the tombstone, nothing, or something newer. Guards I-7.
 
 use crate::id::{Ballot, Epoch, VolumeId};
 use crate::register::proposer::{Found, highest};
@@ -45,7 +45,7 @@ pub enum ReadDecision {
     /// A write is under way: ask all volumes again, for about two commit times.
     AskAgain,
     /// That time is over: finish the write, by proposing what a prepare at a fresh ballot finds,
-    /// unchanged. Fewer than A volumes up: 503.
+    /// unchanged; when it finds nothing the register is absent. Fewer than A volumes up: 503.
     Finish,
     /// Too many hold a seal: read the bucket's register.
     Sealed,

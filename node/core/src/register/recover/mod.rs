@@ -13,6 +13,7 @@
 //! What the lost volume promised or accepted, it did together with others of a quorum, and of these
 //! at least one is among the P. F closes what it may have promised; the scan after the floors finds
 //! everything that it may have helped to commit; what comes later is above F and reaches it itself.
+//! Guards I-11 and I-12.
 
 use crate::id::{Ballot, BucketId, ChangeId, Incarnation, Timestamp, VolumeId};
 use crate::register::RowHead;
@@ -108,12 +109,26 @@ pub fn barrier(
     if recorded().count() < quorums.prepare() {
         return None;
     }
-    let guarantees = merge(recorded().map(|(_, report)| report));
+    let mut guarantees = merge(recorded().map(|(_, report)| report));
+    // A voter's own life belongs to the lives that it knows: it may be the only one that knows it.
+    for (reply, _) in recorded() {
+        merge_life(&mut guarantees.incarnations, reply.volume, reply.from.incarnation);
+    }
     Some(Barrier {
         floor: guarantees.floor,
         voters: recorded().map(|(reply, _)| (reply.volume, reply.from.incarnation)).collect(),
         guarantees,
     })
+}
+
+/// The barriers of a volume that is in several sets, made one: F and everything else is the strongest
+/// of all of them, since a volume has one floor for all its keys.
+pub fn across_sets(barriers: &mut [Barrier]) {
+    let all = merge(barriers.iter().map(|barrier| &barrier.guarantees));
+    for barrier in barriers {
+        barrier.floor = all.floor;
+        barrier.guarantees = all.clone();
+    }
 }
 
 /// What several voters guarantee together. Its floor is F: the maximum of every bound, floor and
@@ -128,15 +143,20 @@ pub fn merge<'a>(reports: impl Iterator<Item = &'a Guarantees>) -> Guarantees {
             merge_seal(&mut all.seals, *bucket, deletions);
         }
         for (peer, life) in incarnations {
-            match all.incarnations.iter_mut().find(|(known, _)| known == peer) {
-                Some((_, known)) => *known = (*known).max(*life),
-                None => all.incarnations.push((*peer, *life)),
-            }
+            merge_life(&mut all.incarnations, *peer, *life);
         }
     }
     all.bound = all.floor;
     all.highest = all.floor;
     all
+}
+
+fn merge_life(all: &mut Vec<(VolumeId, Incarnation)>, peer: VolumeId, life: Incarnation) {
+    match all.iter_mut().find(|(known, _)| *known == peer) {
+        Some((_, known)) => *known = (*known).max(life),
+        None if life > Incarnation(1) => all.push((peer, life)),
+        None => {}
+    }
 }
 
 fn merge_seal(all: &mut Vec<(BucketId, Vec<ChangeId>)>, bucket: BucketId, deletions: &[ChangeId]) {

@@ -1,0 +1,18 @@
+//! Any bytes decode to a value or are refused; a value has one stored form.
+#![no_main]
+
+use bytes::Bytes;
+use libfuzzer_sys::fuzz_target;
+use sherd_core::record::Value;
+
+fuzz_target!(|data: &[u8]| {
+    let bytes = Bytes::copy_from_slice(data);
+    if let Ok(value) = Value::decode(bytes.clone()) {
+        assert_eq!(value.encode(), bytes);
+        assert_eq!(Value::decode(value.encode()), Ok(value.clone()));
+        for named in value.data_refs() {
+            let layout = named.layout().expect("a decoded reference can be laid out");
+            assert!(layout.shard_bytes() > 0);
+        }
+    }
+});

@@ -1,0 +1,19 @@
+//! Exhaustive models of the register, the listing and the bucket's deletion.
+//!
+//! Each test searches every state of a small cluster and asserts that nothing goes wrong; then each
+//! rule that the design marks as needed is taken out once, and the test asserts that the search
+//! finds how it goes wrong. The decisions are production's own functions. `SHERD_MODEL_FULL=1`
+//! searches the large configurations too.
+
+#![expect(clippy::similar_names, reason = "at, actor and after are what every step is about")]
+
+mod bucket;
+mod bucket_rules;
+mod listing;
+mod listing_rules;
+mod register;
+mod register_holds;
+mod register_rules;
+mod report;
+mod rules;
+mod search;

@@ -1,0 +1,168 @@
+//! From the model's small numbers to production's words and back.
+
+use std::sync::Arc;
+
+use sherd_core::id::{Ballot, ChangeId, DataId, Incarnation, ProposerId, Sequence, Timestamp, VolumeId};
+use sherd_core::record::Changes;
+use sherd_core::register::acceptor::{AcceptorState, Asked, KeyState, Standing as Stands};
+use sherd_core::register::proposer::Asking;
+use sherd_core::register::quorum::{Lives, Order, Quorums, Reply};
+use sherd_core::register::recover::Guarantees;
+use sherd_core::register::{Answerer, Row as WireRow, RowHead, Vote};
+
+use super::{Column, Register, Row, Slot, Standing, VICTIMS, Value};
+use crate::rules::Without;
+
+/// Ten seconds apart: farther than a bound reaches ahead, all within five minutes.
+const SPACING_MS: u64 = 10_000;
+
+pub(super) const fn ballot(number: u8) -> Ballot {
+    Ballot { time: Timestamp::from_ms(number as u64 * SPACING_MS), proposer: ProposerId(0) }
+}
+
+pub(super) fn number(ballot: Ballot) -> u8 {
+    u8::try_from(ballot.time.as_ms() / SPACING_MS).expect("a ballot of the model")
+}
+
+pub(super) fn volume(at: usize) -> VolumeId {
+    VolumeId([u8::try_from(at).expect("few columns"); 16])
+}
+
+pub(super) fn at(volume: VolumeId) -> usize {
+    usize::from(volume.0[0])
+}
+
+pub(super) fn change(number: u8) -> ChangeId {
+    ChangeId { made: Timestamp::from_ms(u64::from(number)), proposer: ProposerId(0) }
+}
+
+/// A horizon that old data lies before and other data after.
+pub(super) const HORIZON: Timestamp = Timestamp::from_ms(100);
+
+pub(super) fn data_floor(raised: u8) -> Timestamp {
+    if raised == 0 { Timestamp::ZERO } else { HORIZON }
+}
+
+/// The model's clocks stand still: ballots alone order what happens.
+pub(super) const ASKED: Asked = Asked { epoch: sherd_core::id::Epoch(0), now: Timestamp::ZERO };
+
+pub(super) fn head(row: Row) -> Option<RowHead> {
+    (row.ballot > 0).then(|| RowHead {
+        ballot: ballot(row.ballot),
+        digest: [0; 32],
+        committed: row.committed,
+    })
+}
+
+pub(super) fn changes(value: &Value) -> Changes {
+    Changes {
+        count: u64::from(value.count),
+        recent: value.ring.iter().filter(|id| **id > 0).map(|id| change(*id - 1)).collect(),
+    }
+}
+
+pub(super) fn ring(changes: &Changes) -> [u8; 4] {
+    let mut ring = [0; 4];
+    let ids = changes.recent.iter().map(|id| u8::try_from(id.made.as_ms() + 1).expect("few changes"));
+    ring.iter_mut().rev().zip(ids.rev()).for_each(|(place, id)| *place = id);
+    ring
+}
+
+impl Register {
+    pub(super) fn quorums(&self) -> Quorums {
+        Quorums::of(self.volumes)
+    }
+
+    pub(super) fn data_id(&self, change: u8) -> DataId {
+        let old = self
+            .actors
+            .iter()
+            .any(|program| matches!(program, super::Program::Sweep(data) if *data == change));
+        let birth = Timestamp::from_ms(if old { 1 } else { 200 });
+        DataId { birth, proposer: ProposerId(u64::from(change)) }
+    }
+
+    pub(super) fn acceptor(&self, column: &Column) -> AcceptorState {
+        AcceptorState {
+            floor: ballot(column.floor),
+            restart_bound: ballot(column.restart_bound),
+            durable_bound: ballot(column.durable_bound),
+            data_floor: data_floor(column.data_floor),
+            standing: match column.standing {
+                Standing::Refilling if self.without == Without::RefillingDoesNotVote => Stands::Voting,
+                Standing::Lost if self.without == Without::LostTakesNoWrites => Stands::Refilling,
+                Standing::Voting => Stands::Voting,
+                Standing::Lost => Stands::Lost,
+                Standing::Refilling => Stands::Refilling,
+            },
+        }
+    }
+
+    /// What an acceptor's answer says about its life, noted in a slot.
+    pub(super) fn slot(&self, column: &Column, stage: u8) -> Slot {
+        Slot {
+            stage,
+            row: if column.rotten { Row::default() } else { column.row },
+            floor: column.floor,
+            data_floor: column.data_floor,
+            life: column.life,
+            votes: self.acceptor(column).standing.votes(),
+            knows: column.knows,
+            round: 0,
+        }
+    }
+
+    pub(super) fn answerer(&self, slot: &Slot) -> Answerer {
+        if self.without == Without::OldLivesDiscarded {
+            let from = Answerer {
+                incarnation: Incarnation(1),
+                votes: slot.votes,
+                peers: Arc::default(),
+                durable: Sequence(0),
+            };
+            return from;
+        }
+        Answerer {
+            incarnation: Incarnation(u32::from(slot.life)),
+            votes: slot.votes,
+            peers: if slot.knows == [1; VICTIMS] { Arc::default() } else { lives(slot.knows).into() },
+            durable: Sequence(0),
+        }
+    }
+
+    pub(super) fn reply<T>(&self, at: usize, slot: &Slot, value: T) -> Reply<T> {
+        let round = u32::from(slot.round);
+        let order = Order { asked: round, arrived: round + 1 };
+        Reply { volume: volume(at), from: self.answerer(slot), order, result: Ok(value) }
+    }
+
+    pub(super) fn vote(&self, at: usize, slot: &Slot) -> Reply<Vote> {
+        let row = head(slot.row).map(|head| WireRow { head, value: None });
+        self.reply(at, slot, Vote { row, floor: ballot(slot.floor) })
+    }
+
+    /// What a slot remembers of a report.
+    pub(super) fn report(&self, at: usize, slot: &Slot) -> Reply<Guarantees> {
+        let guarantees = Guarantees {
+            floor: ballot(slot.floor),
+            data_floor: data_floor(slot.data_floor),
+            incarnations: lives(slot.knows),
+            ..Guarantees::default()
+        };
+        self.reply(at, slot, guarantees)
+    }
+}
+
+fn lives(knows: [u8; VICTIMS]) -> Vec<(VolumeId, Incarnation)> {
+    let known = knows.iter().enumerate().filter(|(_, life)| **life > 1);
+    known.map(|(victim, life)| (volume(victim), Incarnation(u32::from(*life)))).collect()
+}
+
+/// A node whose clock stands still, and to which everybody who will has answered.
+pub(super) fn asking(quorums: Quorums, lives: &Lives) -> Asking<'_> {
+    Asking { quorums, outstanding: 0, now: Timestamp::ZERO, lives }
+}
+
+pub(super) fn key<'a>(column: &Column, row: Option<&'a RowHead>) -> KeyState<'a> {
+    KeyState { row, promised: ballot(column.promised), ..KeyState::default() }
+}

@@ -1,0 +1,45 @@
+//! Runs a model and says what came of it.
+
+use std::fmt::Debug;
+use std::time::Instant;
+
+use crate::search::{Model, Outcome, search};
+
+/// States that one search may visit: some 2 GiB, or 5 where everything is asked for.
+const STATES_MAX: usize = 15_000_000;
+const STATES_MAX_FULL: usize = 60_000_000;
+
+/// Whether the large configurations run as well.
+pub(crate) fn full() -> bool {
+    std::env::var_os("SHERD_MODEL_FULL").is_some_and(|value| value == "1")
+}
+
+/// Asserts that no state violates anything.
+pub(crate) fn holds<M: Model>(name: &str, model: &M) {
+    let found = run(name, model);
+    assert!(found.violation.is_none(), "{name}: {}", found.violation.map_or_else(String::new, |t| t.text()));
+}
+
+/// As [`holds`], for a configuration that takes minutes: left out, loudly, unless asked for.
+pub(crate) fn holds_when_full<M: Model>(name: &str, model: &M) {
+    if full() {
+        holds(name, model);
+    } else {
+        println!("LEFT OUT (set SHERD_MODEL_FULL=1): {name}");
+    }
+}
+
+/// Asserts that a violation is found with a rule out, and prints the shortest way to it.
+pub(crate) fn breaks<M: Model>(rule: impl Debug, model: &M) {
+    let found = run(&format!("without {rule:?}"), model);
+    let trace = found.violation.unwrap_or_else(|| panic!("{rule:?} is not needed here"));
+    println!("{}", trace.text());
+}
+
+fn run<M: Model>(name: &str, model: &M) -> Outcome {
+    let began = Instant::now();
+    let found = search(model, if full() { STATES_MAX_FULL } else { STATES_MAX });
+    let seconds = began.elapsed().as_secs_f32();
+    println!("{name}: {} states, depth {}, {seconds:.1} s", found.states, found.depth);
+    found
+}

@@ -1,0 +1,83 @@
+//! The rules of the design that can be taken out, one at a time.
+//!
+//! Production code has no switch. A model that leaves a rule out passes altered inputs to the
+//! production function, overrules its decision, or skips the step that the rule asks for.
+
+/// A rule taken out. `Nothing` is the design as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Without {
+    /// Every rule is in.
+    Nothing,
+    /// Accept goes out after P promises.
+    APromises,
+    /// A tombstone starts count and ids anew.
+    TombstoneHistory,
+    /// Finding its own change id, a writer tries again.
+    OwnIdIsSuccess,
+    /// Finding its own change id, a writer has succeeded without settling the found value.
+    SettleOwn,
+    /// A failed condition is answered although the value that failed it may not be committed.
+    SettleFailed,
+    /// An absent id counts as "not made", however many changes there were.
+    RingOverflow,
+    /// The changes are counted from the latest accept's count.
+    LowestNotLatest,
+    /// The changes are counted from the first accept's count.
+    LowestNotFirst,
+    /// Floors do not make an outcome unknown.
+    FloorsMakeUnknown,
+    /// A read compares values.
+    BallotsNotValues,
+    /// A row that may have been dropped is used as it is.
+    AskOnceMore,
+    /// A row that cannot be read counts as nothing.
+    UnreadableIsNoVote,
+    /// A restarted volume takes any ballot.
+    RestartBound,
+    /// A promise is answered before its bound is durable.
+    BoundBeforePromise,
+    /// Whoever commits a value that lacks the data releases it.
+    MadeFromNaming,
+    /// A writer releases after any committed value that lacks its data.
+    WriterHigherBallot,
+    /// A writer that released proposes again.
+    WriterStops,
+    /// A sweep begins when A volumes have the data floor.
+    SweepAll,
+    /// A sweep needs no data floors.
+    SweepFloors,
+    /// A sweep judges a key at which it found nothing without writing a tombstone row.
+    SweepTombstone,
+    /// A sweep judges by a prepare alone.
+    SweepSettles,
+    /// A volumes confirm a drop.
+    DropAll,
+    /// A drop raises no floors.
+    DropFloors,
+    /// A volume with an older row confirms a drop.
+    DropThisTombstone,
+    /// A drop erases whatever row is there.
+    DropIfStill,
+    /// A drop forgets the key's promise.
+    DropKeepsPromise,
+    /// A floor is set to what was asked.
+    FloorsNeverFall,
+    /// A volume without its state takes writes.
+    LostTakesNoWrites,
+    /// A volume that took its guarantees votes.
+    RefillingDoesNotVote,
+    /// Voters report before they record the new life.
+    RecordThenReport,
+    /// Replies of older lives count.
+    OldLivesDiscarded,
+    /// Voters are scanned without F as their floor.
+    FloorBeforeScan,
+    /// The recovering volume does not take F as its floor.
+    TakeFloor,
+    /// What it adopts comes from one voter.
+    AdoptFromAll,
+    /// The recovering volume does not adopt the lives that its voters know.
+    AdoptLives,
+    /// The recovering volume does not adopt data floors.
+    AdoptDataFloors,
+}

@@ -1,0 +1,202 @@
+//! Breadth-first search over all states of a model, with the shortest trace to a violation.
+//!
+//! Visited states are kept as 64-bit fingerprints in one open-addressed table, their ways back as
+//! (parent, which step), so ten million states cost some 300 MiB; only the states of the current and
+//! the next depth exist in full. A trace is found again by walking the same steps from the start.
+
+use std::fmt::{Debug, Write};
+use std::hash::{Hash, Hasher};
+
+/// Something with states and steps.
+pub(crate) trait Model {
+    /// One state; equal states must hash alike.
+    type State: Clone + Eq + Hash;
+    /// What happens between two states, for traces.
+    type Step: Copy + Debug;
+
+    /// Where it begins.
+    fn start(&self) -> Self::State;
+    /// Every step that can happen next. The order must depend on the state alone.
+    fn steps(&self, state: &Self::State, out: &mut Vec<(Self::Step, Self::State)>);
+    /// What is wrong with a state, if anything.
+    fn violation(&self, state: &Self::State) -> Option<String>;
+}
+
+/// What a search found.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// Distinct states.
+    pub states: usize,
+    /// Steps to the farthest state.
+    pub depth: usize,
+    /// The shortest way to a violation, one line a step.
+    pub violation: Option<Trace>,
+}
+
+/// A way to a violation.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    /// What is violated.
+    pub what: String,
+    /// The steps.
+    pub steps: Vec<String>,
+}
+
+impl Trace {
+    /// For people.
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!("{} after {} steps:\n", self.what, self.steps.len());
+        for (at, step) in self.steps.iter().enumerate() {
+            let _ = writeln!(text, "  {:2}. {step}", at + 1);
+        }
+        text
+    }
+}
+
+/// Visits every state, or all up to the nearest violation.
+///
+/// Panics above `states_max`: a search that was cut short proves nothing.
+pub(crate) fn search<M: Model>(model: &M, states_max: usize) -> Outcome {
+    let mut seen = Seen::new();
+    let start = model.start();
+    seen.insert(fingerprint(&start));
+    let mut ways: Vec<(u32, u32)> = vec![(0, 0)];
+    let mut frontier = vec![(0_u32, start)];
+    let mut next = Vec::new();
+    let mut steps = Vec::new();
+    let mut depth = 0;
+    while !frontier.is_empty() {
+        for (index, state) in frontier.drain(..) {
+            if let Some(what) = model.violation(&state) {
+                let steps = trace(model, &ways, index);
+                return Outcome { states: ways.len(), depth, violation: Some(Trace { what, steps }) };
+            }
+            steps.clear();
+            model.steps(&state, &mut steps);
+            for (ordinal, (_, after)) in steps.drain(..).enumerate() {
+                if seen.insert(fingerprint(&after)) {
+                    assert!(ways.len() < states_max, "more than {states_max} states at depth {depth}");
+                    let id = u32::try_from(ways.len()).expect("bounded by memory");
+                    ways.push((index, u32::try_from(ordinal).expect("few steps")));
+                    next.push((id, after));
+                }
+            }
+        }
+        std::mem::swap(&mut frontier, &mut next);
+        depth += 1;
+    }
+    Outcome { states: ways.len(), depth: depth - 1, violation: None }
+}
+
+fn trace<M: Model>(model: &M, ways: &[(u32, u32)], mut at: u32) -> Vec<String> {
+    let mut ordinals = Vec::new();
+    while at != 0 {
+        let (parent, ordinal) = ways[at as usize];
+        ordinals.push(ordinal as usize);
+        at = parent;
+    }
+    let mut state = model.start();
+    let mut lines = Vec::new();
+    for ordinal in ordinals.into_iter().rev() {
+        let mut steps = Vec::new();
+        model.steps(&state, &mut steps);
+        let (step, after) = steps.swap_remove(ordinal);
+        lines.push(format!("{step:?}"));
+        state = after;
+    }
+    lines
+}
+
+/// A set of fingerprints: linear probing, at most two thirds full. Zero marks a free place.
+struct Seen {
+    places: Vec<u64>,
+    count: usize,
+}
+
+impl Seen {
+    fn new() -> Self {
+        Self { places: vec![0; 1 << 16], count: 0 }
+    }
+
+    fn insert(&mut self, print: u64) -> bool {
+        if self.count * 3 >= self.places.len() * 2 {
+            let bigger = vec![0; self.places.len() * 2];
+            for old in std::mem::replace(&mut self.places, bigger).into_iter().filter(|old| *old != 0) {
+                Self::place(&mut self.places, old);
+            }
+        }
+        let is_new = Self::place(&mut self.places, print);
+        self.count += usize::from(is_new);
+        is_new
+    }
+
+    fn place(places: &mut [u64], print: u64) -> bool {
+        let mask = places.len() - 1;
+        #[expect(clippy::cast_possible_truncation, reason = "any bits will do")]
+        let mut at = print as usize & mask;
+        while places[at] != 0 {
+            if places[at] == print {
+                return false;
+            }
+            at = (at + 1) & mask;
+        }
+        places[at] = print;
+        true
+    }
+}
+
+fn fingerprint<S: Hash>(state: &S) -> u64 {
+    let mut hasher = Folding { sum: 0x9e37_79b9_7f4a_7c15, word: 0, filled: 0 };
+    state.hash(&mut hasher);
+    hasher.finish().max(1)
+}
+
+/// Folds eight bytes at a time by a widening multiplication. Two of 30 million states collide with a
+/// probability of about 1 in 40,000, and then one of them is not expanded.
+struct Folding {
+    sum: u64,
+    word: u64,
+    filled: u32,
+}
+
+impl Folding {
+    fn fold(&mut self) {
+        let wide = u128::from(self.sum ^ self.word) * u128::from(0xa076_1d64_78bd_642f_u64);
+        let low = u64::try_from(wide & u128::from(u64::MAX)).expect("masked");
+        let high = u64::try_from(wide >> 64).expect("shifted");
+        self.sum = (low ^ high).wrapping_add(self.sum.rotate_left(23)).wrapping_mul(0x2545_f491_4f6c_dd1d);
+        (self.word, self.filled) = (0, 0);
+    }
+}
+
+impl Hasher for Folding {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u8(*byte);
+        }
+    }
+
+    fn write_u8(&mut self, byte: u8) {
+        self.word |= u64::from(byte) << (8 * self.filled);
+        self.filled += 1;
+        if self.filled == 8 {
+            self.fold();
+        }
+    }
+
+    /// Lengths and variants of enums are small.
+    fn write_usize(&mut self, number: usize) {
+        self.write_u8(u8::try_from(number).expect("small"));
+    }
+
+    fn write_isize(&mut self, number: isize) {
+        self.write_u8(u8::try_from(number).expect("small"));
+    }
+
+    fn finish(&self) -> u64 {
+        let mut last = Self { sum: self.sum ^ u64::from(self.filled), word: self.word, filled: self.filled };
+        last.fold();
+        last.fold();
+        last.sum
+    }
+}
