@@ -139,8 +139,7 @@ impl Spares {
         self.disk.sync_dir(&self.log)
     }
 
-    /// Begins a segment: its name is durable on return; its header becomes so with the first frame,
-    /// whose sync is one of the same file.
+    /// Begins a segment: its header is durable under its name on return, and nothing else.
     ///
     /// # Errors
     /// `StorageFull` when there is neither a spare nor space; then nothing has changed. Any other
@@ -155,6 +154,10 @@ impl Spares {
         // Crash from here on: a segment without a frame, or a spare with a header. Opening discards
         // the one and never looks into the other.
         file.write_at(&[IoSlice::new(&header.encode())], 0)?;
+        // A frame under a header that was lost with the power would pass for rot of the header.
+        if sync {
+            file.sync_data()?;
+        }
         if let Some(spare) = &spare {
             self.disk.rename(spare, &path)?;
         }

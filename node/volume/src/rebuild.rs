@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use sherd_core::id::{Sequence, VolumeId};
 
-use crate::apply::{Batch, Uses, Written, as_index_changes, load_highest};
+use crate::apply::{Batch, Uses, Written, as_index_changes, highest_of};
 use crate::disk::{Disk, OpenMode};
 use crate::error::OpenError;
 use crate::format::{FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, SegmentHeader, Subject};
@@ -206,7 +206,7 @@ fn attempt(index: &Arc<dyn Index>, headed: &[Headed], is_rebuild: bool) -> Resul
                 placed: found.placed,
             })?;
         }
-        index.apply(as_index_changes(&batch.finish()), last)
+        index.apply(as_index_changes(&batch.finish()?), last)
     };
     let mut gathered = Vec::new();
     let mut waiting: Option<Sequence> = None;
@@ -232,7 +232,7 @@ fn attempt(index: &Arc<dyn Index>, headed: &[Headed], is_rebuild: bool) -> Resul
     if let Some(last) = waiting {
         flush(&mut gathered, last)?;
     }
-    let small = Small::load(index.as_ref(), load_highest(index.as_ref())?)?;
+    let small = Small::load(index.as_ref(), highest_of(index)?)?;
     Ok(Try { replayed, small, uses, rotten, persisted })
 }
 

@@ -269,7 +269,7 @@ impl Volume {
                 self.working.highest = self.working.highest.max(*ballot);
             }
         }
-        let changes = batch.finish();
+        let changes = batch.finish()?;
         for (key, value) in &changes {
             self.working.change(key, value.clone())?;
         }

@@ -160,3 +160,31 @@ fn deletes_do_not_pile_up_once_what_they_killed_is_gone() {
     }
     assert!(volume.reader.status().segments <= 5, "{:?}", volume.reader.status());
 }
+
+#[test]
+fn a_commit_that_only_a_hint_knows_outlives_the_hints_segment() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    // The row's segment stays: most of it lives.
+    volume.write(&object("a"), ballot(1), &value(1, 100));
+    for number in 10..17 {
+        volume.put_shard(shard(number, 0), &bytes(number, 30_000)).unwrap();
+    }
+    for number in 20..34 {
+        if number == 24 {
+            volume.commit(&object("a"), ballot(1));
+        }
+        volume.put_shard(shard(number, 0), &bytes(number, 30_000)).unwrap();
+    }
+    for number in 20..34 {
+        volume.delete_shard(shard(number, 0)).unwrap();
+    }
+    volume.settle();
+    volume.reader.flush().unwrap();
+    assert!(volume.compact() > 0);
+    bench.kill();
+    bench.index.wipe();
+    let mut volume = bench.reopen();
+    assert!(volume.packed(shard(10, 0)).is_ok());
+    assert!(volume.read(&object("a")).unwrap().result.unwrap().row.unwrap().head.committed);
+}

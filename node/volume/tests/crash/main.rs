@@ -48,6 +48,7 @@ fn cut_and_check(seed: u64, cut: u64, keep: Keep) {
     // Life goes on, and nothing of it is lost by a clean end, a lost index, or compaction.
     let mut script = Script::new(seed + 1000);
     script.skip_to(5_000);
+    bench.clock.advance_ms(10_000);
     for _ in 0..6 {
         script.step(&mut volume, &mut ledger);
     }
