@@ -101,6 +101,7 @@ fn damage_behind_the_last_frame_is_a_torn_tail() {
     assert!(matches!(volume.packed(shard(2, 0)), Err(Error::NotFound)));
     // The log goes on in a new segment, and the old end is not looked at again.
     volume.put_shard(shard(3, 0), &bytes(3, 3_000)).unwrap();
+    assert_eq!(volume.reader.status().segments, 2);
     volume.settle();
     bench.kill();
     bench.index.wipe();
