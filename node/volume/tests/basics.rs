@@ -188,3 +188,22 @@ fn a_commit_that_only_a_hint_knows_outlives_the_hints_segment() {
     assert!(volume.packed(shard(10, 0)).is_ok());
     assert!(volume.read(&object("a")).unwrap().result.unwrap().row.unwrap().head.committed);
 }
+
+#[test]
+fn a_read_under_a_new_epoch_goes_through_the_log_and_leaves_it_recorded() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("a"), ballot(1), &value(1, 0));
+    let mut newer = target(&object("a"));
+    newer.epoch = sherd_core::id::Epoch(2);
+    assert_eq!(volume.reader.row(&newer, false).unwrap(), Lookup::Pending);
+    let (answer, done) = slot();
+    volume.volume.submit(sherd_volume::request::Op::Read { target: newer.clone(), want_value: false, done });
+    volume.run();
+    assert!(answer.lock().take().unwrap().unwrap().result.is_ok());
+    assert!(matches!(volume.reader.row(&newer, false).unwrap(), Lookup::Immediate(_)));
+    bench.kill();
+    let mut volume = bench.reopen();
+    let stale = volume.read(&object("a")).unwrap().result;
+    assert!(matches!(stale, Err(Refusal::StaleEpoch { .. })));
+}
