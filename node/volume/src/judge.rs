@@ -370,7 +370,7 @@ impl Volume {
             if !is_first && plan.bytes + learnt_bytes + bytes > limit {
                 Self::push_hints(plan, &learnt);
                 let rest = std::iter::once(row).chain(rows).collect();
-                return Judged::Later(Op::Adopt { rows: rest, done });
+                return Judged::Later(Op::Adopt { rows: rest, done: plan.answer_with_later(done) });
             }
             if let Err(error) = self.adopt_one(plan, row, standing.votes(), &mut learnt) {
                 done.complete(Err(error));

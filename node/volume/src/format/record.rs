@@ -448,7 +448,9 @@ pub const fn block_count(payload_bytes: u32) -> usize {
 pub fn block_hashes(payload: &[Bytes]) -> Vec<u8> {
     let total: usize = payload.iter().map(Bytes::len).sum();
     let mut hasher = BlockHasher::with_length(total as u64);
-    payload.iter().for_each(|buffer| hasher.update(buffer));
+    for buffer in payload {
+        hasher.update(buffer);
+    }
     hasher.finish().concat()
 }
 
