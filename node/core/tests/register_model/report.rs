@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use crate::search::{Model, Outcome, search};
 
-/// States that one search may visit: about 2 GiB.
-const STATES_MAX: usize = 20_000_000;
+/// States that one search may visit: some 2 GiB, or 5 where everything is asked for.
+const STATES_MAX: usize = 15_000_000;
+const STATES_MAX_FULL: usize = 60_000_000;
 
 /// Whether the large configurations run as well.
 pub(crate) fn full() -> bool {
@@ -37,7 +38,7 @@ pub(crate) fn breaks<M: Model>(rule: impl Debug, model: &M) {
 
 fn run<M: Model>(name: &str, model: &M) -> Outcome {
     let began = Instant::now();
-    let found = search(model, STATES_MAX);
+    let found = search(model, if full() { STATES_MAX_FULL } else { STATES_MAX });
     let seconds = began.elapsed().as_secs_f32();
     println!("{name}: {} states, depth {}, {seconds:.1} s", found.states, found.depth);
     found

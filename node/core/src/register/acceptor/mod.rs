@@ -1,8 +1,8 @@
 //! The acceptor's judgement: what a volume promises, stores, answers and forgets.
 //!
 //! Plain functions over small values that the volume fills in. They decide; the volume makes
-//! durable what they decided before it answers. Guards that a promise is never broken: not by a
-//! restart (the bound), not by a drop (the floor), not by a lost disk (recovery).
+//! durable what they decided before it answers. Guards that a promise is never broken (I-3): not by
+//! a restart (the bound), not by a drop (the floor), not by a lost disk (recovery). Guards I-16.
 
 use crate::id::{Ballot, DataId, Epoch, ProposerId, Timestamp};
 use crate::limits::{BALLOT_AHEAD_MS_MAX, BOUND_AHEAD_MS};

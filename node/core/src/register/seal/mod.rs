@@ -9,7 +9,7 @@
 //!   | otherwise: deleting(id) -> active, then unseal(id), then settle what was unsettled
 //! ```
 //! A, not P: a write needs A volumes, so every write after the seals meets one that refuses it, and
-//! every write acknowledged before them is on one that was listed.
+//! every write acknowledged before them is on one that was listed. Guards I-14 and I-15.
 
 use crate::id::{BucketId, ChangeId};
 use crate::record::BucketPhase;
