@@ -200,3 +200,51 @@ impl Hasher for Folding {
         last.sum
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Model, search};
+
+    /// Two counters below five; wrong where they are three and two, if that is forbidden.
+    struct Counters {
+        forbidden: bool,
+    }
+
+    impl Model for Counters {
+        type State = (u8, u8);
+        type Step = char;
+
+        fn start(&self) -> (u8, u8) {
+            (0, 0)
+        }
+
+        fn steps(&self, state: &(u8, u8), out: &mut Vec<(char, (u8, u8))>) {
+            out.push(('l', ((state.0 + 1) % 5, state.1)));
+            out.push(('r', (state.0, (state.1 + 1) % 5)));
+        }
+
+        fn violation(&self, state: &(u8, u8)) -> Option<String> {
+            (self.forbidden && *state == (3, 2)).then(|| "three and two".to_owned())
+        }
+    }
+
+    #[test]
+    fn a_search_visits_every_state_once() {
+        let found = search(&Counters { forbidden: false }, 100);
+        assert!(found.violation.is_none());
+        assert_eq!((found.states, found.depth), (25, 8));
+    }
+
+    #[test]
+    fn a_search_finds_the_shortest_way() {
+        let trace = search(&Counters { forbidden: true }, 100).violation.expect("it is reachable");
+        assert_eq!(trace.steps.len(), 5);
+        assert!(trace.text().contains("three and two after 5 steps"));
+    }
+
+    #[test]
+    #[should_panic(expected = "more than 10 states")]
+    fn a_search_that_is_cut_short_is_no_result() {
+        search(&Counters { forbidden: false }, 10);
+    }
+}
