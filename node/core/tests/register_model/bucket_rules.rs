@@ -93,7 +93,7 @@ fn a_bucket_is_deleted_once_it_is_empty_whatever_else_goes_on() {
         "two gateways, put and delete, upkeep",
         &Bucket { upkeep: true, recreates: true, ..two.clone() },
     );
-    holds_when_full("two gateways, put and delete, a loss", &Bucket { loses: true, ..two });
+    holds_when_full("two gateways, a loss", &Bucket { loses: true, deletes: false, ..two });
     let four = Bucket { volumes: 4, tries: 2, loses: true, ..one_gateway() };
     holds_when_full("two tries, a loss, 4 volumes", &four);
 }

@@ -201,7 +201,8 @@ pub fn next_bound(ballot: Ballot, now: Timestamp) -> Ballot {
 }
 
 /// The bound to make durable in the background, when less than half of the time ahead is left; so
-/// that a promise never waits for it in steady state.
+/// that a promise never waits for it in steady state. Asked after a promise; an idle volume extends
+/// nothing.
 #[must_use]
 pub fn extend_bound(durable: Ballot, now: Timestamp) -> Option<Ballot> {
     (durable.time < now.plus_ms(BOUND_AHEAD_MS / 2)).then(|| next_bound(durable, now))
