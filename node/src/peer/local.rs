@@ -444,7 +444,7 @@ impl Drop for LocalSink {
         if let (Ok(serving), Some(file)) = (&self.serving, self.file.take()) {
             // Removing the unfinished file touches the disk, so it is done where files are
             // written. A job that still holds the file outlives this, and removes it then.
-            drop(serving.writes.run(move || drop(file)));
+            let _ = serving.writes.run(move || drop(file));
         }
     }
 }

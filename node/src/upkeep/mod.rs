@@ -119,6 +119,26 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    fn new(config: UpkeepConfig) -> Self {
+        let UpkeepConfig { cluster, volumes, registers, stripes, clock, rng, pins, settings } = config;
+        Self {
+            cluster,
+            volumes,
+            registers,
+            stripes,
+            clock,
+            rng,
+            pins,
+            settings,
+            throttle: Throttle::new(settings.heal_bytes_per_second),
+            mrf: Mrf::new(),
+            release: release::Releases::default(),
+            recovery: recover::Recoveries::default(),
+            scrubbed: scrub::Scrubbed::default(),
+            swept: sweep::Swept::default(),
+        }
+    }
+
     /// Monotonic milliseconds, for pauses.
     pub(crate) fn now_ms(&self) -> u64 {
         self.clock.wall().monotonic_us() / 1000
@@ -175,23 +195,8 @@ pub struct Upkeep {
 impl Upkeep {
     /// Starts all of it.
     pub(crate) fn start(config: UpkeepConfig, reports: Reports) -> Self {
-        let UpkeepConfig { cluster, volumes, registers, stripes, clock, rng, pins, settings } = config;
-        let context = Arc::new(Context {
-            cluster,
-            volumes,
-            registers,
-            stripes,
-            clock,
-            rng,
-            pins,
-            settings,
-            throttle: Throttle::new(settings.heal_bytes_per_second),
-            mrf: Mrf::new(),
-            release: release::Releases::default(),
-            recovery: recover::Recoveries::default(),
-            scrubbed: scrub::Scrubbed::default(),
-            swept: sweep::Swept::default(),
-        });
+        let settings = config.settings;
+        let context = Arc::new(Context::new(config));
         let upkeep = Self { context, stop: CancellationToken::new(), tasks: TaskTracker::new() };
         upkeep.run(move |context| async move { context.take_reports(reports).await });
         upkeep.run(|context| async move { context.follow_volumes().await });
@@ -247,3 +252,6 @@ impl Upkeep {
         self.tasks.wait().await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use parking_lot::Mutex;
 
-use sherd_core::id::{Ballot, BucketId, ChangeId, DataId, RegisterKey, Sequence, ShardId, Timestamp, VolumeId};
+use sherd_core::id::{Ballot, BucketId, ChangeId, DataId, RegisterKey, Sequence, ShardId, Timestamp};
 use sherd_core::limits::TOMBSTONE_AGE_MS;
 use sherd_core::record::{Bucket, BucketPhase, Home, State, Value};
 use sherd_core::register::drop::may_drop;
@@ -436,16 +436,10 @@ fn is_behind(votes: &[Reply<Vote>], ballot: Ballot) -> bool {
     ballots().any(|held| held < ballot) && ballots().all(|held| held <= ballot)
 }
 
-/// Volumes by id, for tests of other modules.
-#[cfg(test)]
-pub(super) fn volume(n: u8) -> VolumeId {
-    VolumeId([n; 16])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sherd_core::id::{Incarnation, ProposerId};
+    use sherd_core::id::{Incarnation, ProposerId, VolumeId};
     use sherd_core::register::{Answerer, Row, RowHead};
 
     fn vote(n: u8, time: Option<u64>) -> Reply<Vote> {
@@ -457,7 +451,7 @@ mod tests {
             value: None,
         });
         let result = Ok(Vote { row, floor: Ballot::ZERO });
-        Reply { volume: volume(n), from, order: Order::default(), result }
+        Reply { volume: VolumeId([n; 16]), from, order: Order::default(), result }
     }
 
     #[test]

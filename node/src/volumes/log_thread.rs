@@ -136,11 +136,11 @@ impl LogThread {
         if step.upkeep {
             let reader = self.volume.reader();
             // One at a time: when it is still busy with the last, the next step asks again.
-            drop(self.maintenance.run(move || {
+            let _ = self.maintenance.run(move || {
                 if let Err(error) = reader.upkeep() {
                     tracing::warn!(%error, "index upkeep failed");
                 }
-            }));
+            });
         }
         step
     }

@@ -12,6 +12,7 @@
 //! watches [`Volumes::changes`].
 
 mod compaction;
+mod index;
 mod keeper;
 mod local;
 mod log_thread;
@@ -31,6 +32,7 @@ use sherd_volume::disk::Disk;
 use sherd_volume::open::IndexSource;
 use sherd_volume::options::Options;
 
+pub use index::lsm_indexes;
 pub use local::{AdoptError, LocalVolume};
 pub use status::{VolumeState, VolumeStatus};
 
