@@ -196,8 +196,7 @@ impl Upkeep {
     /// Starts all of it.
     pub(crate) fn start(config: UpkeepConfig, reports: Reports) -> Self {
         let settings = config.settings;
-        let context = Arc::new(Context::new(config));
-        let upkeep = Self { context, stop: CancellationToken::new(), tasks: TaskTracker::new() };
+        let upkeep = Self::over(Arc::new(Context::new(config)));
         upkeep.run(move |context| async move { context.take_reports(reports).await });
         upkeep.run(|context| async move { context.follow_volumes().await });
         for _ in 0..settings.heal_tasks.max(1) {
@@ -208,6 +207,11 @@ impl Upkeep {
         upkeep.run(|context| async move { context.scrub_volumes().await });
         upkeep.run(|context| async move { context.sweep_sets().await });
         upkeep
+    }
+
+    /// Upkeep without a task yet.
+    fn over(context: Arc<Context>) -> Self {
+        Self { context, stop: CancellationToken::new(), tasks: TaskTracker::new() }
     }
 
     /// Runs a task until it ends or upkeep stops. All of them may be dropped wherever they wait:

@@ -23,7 +23,7 @@ const NOTE_RECORDS: u64 = 4 * SET_VOLUMES_MAX as u64;
 
 impl Context {
     /// A volume is online again: what waited for it is healed, and what it missed.
-    pub(super) async fn came_back(&self, volume: VolumeId) {
+    pub(in crate::upkeep) async fn came_back(&self, volume: VolumeId) {
         self.load_heals().await;
         self.mrf.wake_all();
         if let Err(reason) = self.rebuild_shards(volume).await {
@@ -79,7 +79,7 @@ impl Context {
 
     /// Tells the volume how far its peers' logs are durable, so that it knows from where on it
     /// missed something, and they know when it comes back with less than it had.
-    pub(super) async fn note_peers(&self, volume: &LocalVolume) {
+    pub(in crate::upkeep) async fn note_peers(&self, volume: &LocalVolume) {
         let Some(set) = self.set_with(volume.id()) else { return };
         for reach in set.reach.iter().filter(|reach| reach.volume != volume.id()) {
             let Ok(answer) = ask(reach.peer.guarantees(reach.volume), PATIENCE).await else { continue };

@@ -124,7 +124,7 @@ fn build(
         proposer,
         patience: RegisterPatience::default(),
         damage: damage.clone(),
-        metrics: Arc::new(Metrics::new()),
+        metrics: Arc::new(Metrics::new(crate::config::settings::Durability::Fsync)),
         tasks: TaskTracker::new(),
     });
     let stripes = Stripes::new(StripesConfig {
