@@ -12,6 +12,7 @@ pub mod run;
 pub mod open;
 pub mod server;
 pub mod s3;
+
 pub mod object;
 pub mod stripe;
 pub mod register;
@@ -21,6 +22,7 @@ pub mod volumes;
 pub mod workers;
 pub mod formation;
 pub mod upkeep;
+pub mod store;
 pub mod admin;
 pub mod health;
 pub mod metrics;

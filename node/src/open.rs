@@ -1,8 +1,8 @@
-//! From a valid configuration to what answers S3: the one place where the node's parts meet.
+//! From a valid configuration to what answers S3: the one place where the protocol meets the store.
 //!
 //! [`open`] is called once, after the listeners are bound and before S3 is announced. It returns
-//! the three things that the process needs of a store: the service, the source of health reports,
-//! and how to close it.
+//! the three things that the process needs: the service, the source of health reports, and how to
+//! close the store.
 
 use std::sync::Arc;
 
@@ -13,18 +13,27 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 
+use sherd_core::env::{Clock, Rng};
+use sherd_core::topology::Wish;
+use sherd_volume::options::Options;
+
 use crate::config::Config;
-use crate::health::{HealthReport, ReportSource, VolumeHealth, VolumeState};
+use crate::config::settings::Durability;
+use crate::health::ReportSource;
 use crate::metrics::Metrics;
+use crate::s3::auth::{Secret, StaticCredentials};
+use crate::s3::protocol::{self, Adapter, Protocol};
+use crate::s3::{Gateway, error, raw_headers};
 use crate::server::Refusal;
+use crate::store::{Store, StoreConfig};
+use crate::stripe::Thresholds;
+use crate::system::{SystemClock, SystemRng};
+use crate::upkeep::Settings;
 
-/// Why the volumes do not open.
-#[derive(Debug, thiserror::Error)]
-#[error("open volumes: {0}")]
-pub struct OpenError(#[from] sherd_volume::error::OpenError);
+pub use crate::store::OpenError;
 
-/// An open store.
-pub struct Store<S> {
+/// An open store, as the process uses it.
+pub struct Opened<S> {
     /// Answers every S3 request.
     pub service: S,
     /// Reports what is degraded.
@@ -33,45 +42,85 @@ pub struct Store<S> {
     pub close: Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>,
 }
 
-impl<S> std::fmt::Debug for Store<S> {
+impl<S> std::fmt::Debug for Opened<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Store")
+        f.write_str("Opened")
     }
 }
 
-/// Opens the volumes and puts the layers above them together.
+/// Opens the volumes and puts the protocol before them.
 ///
 /// # Errors
-/// [`OpenError`] when so few volumes open that the node would serve nothing.
+/// [`OpenError`] when the directories do not make a node.
 pub async fn open(
     config: &Config,
     metrics: &Arc<Metrics>,
 ) -> Result<
-    Store<
-        impl Fn(Request<Incoming>) -> BoxFuture<'static, Response<Full<Bytes>>> + Clone + Send + Sync + 'static,
+    Opened<
+        impl Fn(Request<Incoming>) -> BoxFuture<'static, Response<s3s::Body>> + Clone + Send + Sync + 'static,
     >,
     OpenError,
 > {
-    let names: Vec<String> = config.volumes.iter().map(|path| path.display().to_string()).collect();
-    for name in &names {
-        metrics.volume(name).set_state(VolumeState::Opening);
-    }
-    let report = move || HealthReport {
-        sets: Vec::new(),
-        volumes: names
-            .iter()
-            .map(|name| VolumeHealth {
-                name: name.clone(),
-                state: VolumeState::Opening,
-                reason: "not open yet".to_owned(),
-            })
-            .collect(),
-    };
-    Ok(Store {
-        service: |_request| -> BoxFuture<'static, _> { Box::pin(async { refuse(Refusal::Overloaded) }) },
-        health: Arc::new(report),
-        close: Box::new(|| Box::pin(async {})),
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let rng: Arc<dyn Rng> = Arc::new(SystemRng);
+    let store = Store::open(store_config(config), Arc::clone(&clock), Arc::clone(&rng), metrics).await?;
+    let observed = store.clone();
+    let gauges = Arc::downgrade(metrics);
+    metrics.on_scrape(move || {
+        if let Some(metrics) = gauges.upgrade() {
+            observed.observe(&metrics);
+        }
+    });
+    let protocol = protocol(config, &store, clock, rng.as_ref());
+    let (reported, closed) = (store.clone(), store);
+    Ok(Opened {
+        service: move |request| -> BoxFuture<'static, _> {
+            let protocol = protocol.clone();
+            Box::pin(async move { protocol.call(request).await })
+        },
+        health: Arc::new(move || reported.health()),
+        close: Box::new(move || Box::pin(async move { closed.close().await })),
     })
+}
+
+fn store_config(config: &Config) -> StoreConfig {
+    let durability = match config.durability {
+        Durability::Fsync => sherd_volume::options::Durability::Fsync,
+        Durability::None => sherd_volume::options::Durability::None,
+    };
+    StoreConfig {
+        volumes: config.volumes.clone(),
+        wish: Wish { set_volumes: None, parity_shards: Some(config.shape.geometry.parity_shards()) },
+        options: Options { durability, ..Options::default() },
+        thresholds: Thresholds {
+            inline_bytes_max: config.inline_bytes_max,
+            pack_bytes_max: config.pack_bytes_max,
+        },
+        buffer_bytes_max: usize::try_from(config.buffer_bytes_max).unwrap_or(usize::MAX),
+        index_cache_bytes: config.index_cache_bytes,
+        upkeep: Settings {
+            heal_bytes_per_second: config.upkeep.heal_bytes_per_second,
+            release_grace: config.upkeep.release_grace,
+            scrub_pass: config.upkeep.scrub_period,
+            ..Settings::default()
+        },
+    }
+}
+
+fn protocol(config: &Config, store: &Store, clock: Arc<dyn Clock>, rng: &dyn Rng) -> Protocol {
+    let secret = Secret::new(config.credentials.secret_access_key.expose());
+    let credentials = StaticCredentials::single(&config.credentials.access_key_id, secret);
+    let limits = protocol::Limits { body_idle: config.limits.stall_timeout, ..protocol::Limits::default() };
+    let protocol = protocol::Config {
+        region: config.region.clone(),
+        domains: config.domains.clone(),
+        host_id: format!("{:016x}", rng.next_u64()),
+        request_id_seed: rng.next_u64(),
+        limits,
+    };
+    let gateway = Gateway::new(store.objects().clone(), config.region.clone());
+    let adapter = Adapter { before: raw_headers::set_aside, error_details: error::take_details };
+    Protocol::with_adapter(protocol, Arc::new(credentials), clock, gateway, adapter)
 }
 
 /// The answer of S3 where no layer above could give one.

@@ -191,3 +191,39 @@ fn serve_takes_its_credentials_from_variables_and_listens() {
     assert!(get(&running.admin, "/health/ready").contains("\"durability\":\"none\""));
     assert_eq!(running.stop(), Some(0));
 }
+
+/// Asks the admin listener until its answer shows `expected`; the deadline is the test runner's.
+fn wait_for(admin: &str, path: &str, expected: &str) {
+    while !get(admin, path).contains(expected) {
+        std::thread::yield_now();
+    }
+}
+
+/// A node that is told to stop in the middle of a request.
+fn stopped_in_a_request(shutdown_timeout: &str) -> (Running, TcpStream, tempfile::TempDir) {
+    let dir = temporary();
+    let mut serve = node();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--volumes"]);
+    serve.arg(dir.path()).args(["--shutdown-timeout", shutdown_timeout]);
+    serve.env("SHERD_ACCESS_KEY_ID", "root").env("SHERD_SECRET_ACCESS_KEY", "long-enough");
+    let running = Running::start(&mut serve);
+    let mut stream = TcpStream::connect(&running.s3).expect("it said that it listens");
+    stream.write_all(b"GET / HTTP/1.1\r\nHo").expect("it reads");
+    wait_for(&running.admin, "/metrics", "sherd_s3_bytes_total{direction=\"received\"} 18\n");
+    running.signal("TERM");
+    (running, stream, dir)
+}
+
+#[test]
+fn a_request_that_does_not_end_in_time_is_cut_and_told_by_the_exit_code() {
+    let (mut running, _open, _dir) = stopped_in_a_request("0s");
+    assert_eq!(running.child.wait().expect("my child").code(), Some(6));
+}
+
+#[test]
+fn a_second_signal_ends_the_process_at_once() {
+    let (mut running, _open, _dir) = stopped_in_a_request("10m");
+    wait_for(&running.admin, "/health/ready", "\"phase\":\"stopping\"");
+    running.signal("TERM");
+    assert_eq!(running.child.wait().expect("my child").code(), Some(143));
+}

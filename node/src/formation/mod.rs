@@ -108,7 +108,9 @@ pub enum FormationError {
         epoch: u64,
     },
     /// The number of directories is not what the topology says.
-    #[error("{directories} directories are configured, and the topology of epoch {epoch} has {volumes} volumes on this node")]
+    #[error(
+        "{directories} directories are configured, and the topology of epoch {epoch} has {volumes} volumes on this node"
+    )]
     Count {
         /// Configured.
         directories: usize,
@@ -148,7 +150,8 @@ struct Seen {
 pub fn form_or_find(config: &FormationConfig, rng: &dyn Rng) -> Result<Formation, FormationError> {
     let seen = see_all(config)?;
     check_distinct(&seen)?;
-    let is_formed = seen.iter().any(|seen| seen.identity.as_ref().is_some_and(|id| id.phase == Phase::Formed));
+    let is_formed =
+        seen.iter().any(|seen| seen.identity.as_ref().is_some_and(|id| id.phase == Phase::Formed));
     let is_begun = seen.iter().any(|seen| seen.identity.is_some());
     if is_formed {
         return find(config, &seen);

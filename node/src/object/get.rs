@@ -129,8 +129,14 @@ impl Objects {
             Source::Parts(parts) => {
                 let stripes = self.inner.stripes.clone();
                 let key = key.clone();
-                stream::iter(pieces_of(&parts, range))
-                    .flat_map(move |(data, range)| stripe::read(&stripes, &key, data, range))
+                let pieces = pieces_of(&parts, range);
+                // All of them from the start: the last part may be read hours after the first.
+                let pinned = stripes.pin(pieces.iter().map(|(data, _)| data.id));
+                stream::iter(pieces)
+                    .flat_map(move |(data, range)| {
+                        let _held = &pinned;
+                        stripe::read(&stripes, &key, data, range)
+                    })
                     .map(|bytes| bytes.map_err(Error::from))
                     .boxed()
             }

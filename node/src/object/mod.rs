@@ -138,7 +138,8 @@ impl Objects {
     fn release_replaced(&self, key: &RegisterKey, changed: &Changed) {
         let Some(replaced) = &changed.replaced else { return };
         let kept = changed.value.data_refs();
-        let gone = |named: Vec<DataRef>| named.into_iter().filter(|data| !kept.contains(data)).collect::<Vec<_>>();
+        let gone =
+            |named: Vec<DataRef>| named.into_iter().filter(|data| !kept.contains(data)).collect::<Vec<_>>();
         let data = gone(replaced.value.data_refs());
         if !data.is_empty() {
             self.inner.damage.superseded(key, data, gone(manifest_pages(&replaced.value)));

@@ -72,7 +72,11 @@ impl LocalPeer {
     }
 
     /// Queues an operation on the log.
-    fn on_log<R: Send + 'static>(&self, volume: VolumeId, op: impl FnOnce(Completion<R>) -> Op) -> Pending<R> {
+    fn on_log<R: Send + 'static>(
+        &self,
+        volume: VolumeId,
+        op: impl FnOnce(Completion<R>) -> Op,
+    ) -> Pending<R> {
         match self.serving(volume) {
             Ok(serving) => {
                 let (answering, pending) = Pending::waiting();
@@ -154,7 +158,13 @@ fn look_up<R: Send + 'static>(
 }
 
 impl Peer for LocalPeer {
-    fn prepare(&self, volume: VolumeId, target: &Target, prepare: Prepare, want_value: bool) -> Pending<Answer<Vote>> {
+    fn prepare(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        prepare: Prepare,
+        want_value: bool,
+    ) -> Pending<Answer<Vote>> {
         let target = target.clone();
         self.answer_on_readers(volume, move |serving, answering| {
             let found = serving.reader.prepare(&target, &prepare, want_value);
@@ -191,7 +201,13 @@ impl Peer for LocalPeer {
         self.on_readers(volume, move |reader| reader.inline(&key, ballot))
     }
 
-    fn put_shard(&self, volume: VolumeId, shard: ShardId, key: &RegisterKey, payload: Vec<Bytes>) -> Pending<()> {
+    fn put_shard(
+        &self,
+        volume: VolumeId,
+        shard: ShardId,
+        key: &RegisterKey,
+        payload: Vec<Bytes>,
+    ) -> Pending<()> {
         let key = key.clone();
         self.on_log(volume, |done| Op::PutShard { shard, key, payload, done })
     }

@@ -256,7 +256,12 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
     fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>>;
 
     /// One page of the rows that the volume does not know to be committed.
-    fn unsettled(&self, volume: VolumeId, after: Option<&RegisterKey>, limit: usize) -> Pending<Vec<(RegisterKey, Ballot)>>;
+    fn unsettled(
+        &self,
+        volume: VolumeId,
+        after: Option<&RegisterKey>,
+        limit: usize,
+    ) -> Pending<Vec<(RegisterKey, Ballot)>>;
 
     /// One page of the MRF entries in the volume's log.
     fn heals(&self, volume: VolumeId, after: Option<HealId>, limit: usize) -> Pending<Vec<(HealId, Bytes)>>;

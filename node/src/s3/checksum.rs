@@ -313,8 +313,8 @@ mod tests {
         headers
     }
 
-    fn crc32(value: &[u8; 4]) -> Checksum {
-        let value = Bytes::copy_from_slice(value);
+    fn crc32() -> Checksum {
+        let value = Bytes::from_static(&[0; 4]);
         Checksum { algorithm: ChecksumAlgorithm::Crc32, composite_of: None, value }
     }
 
@@ -326,7 +326,7 @@ mod tests {
     fn a_checksum_comes_in_a_header_or_in_the_trailer() {
         let found = |pairs: &[(&'static str, &'static str)]| announced(&headers(pairs)).unwrap();
         assert_eq!(found(&[("host", "h"), ("x-amz-checksum-mode", "ENABLED")]), None);
-        let value = Announced::Value(crc32(&[0; 4]));
+        let value = Announced::Value(crc32());
         assert_eq!(found(&[("x-amz-checksum-crc32", "AAAAAA==")]), Some(value.clone()));
         assert_eq!(
             found(&[("x-amz-checksum-crc32", "AAAAAA=="), ("x-amz-sdk-checksum-algorithm", "CRC32")]),
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn a_whole_object_may_have_a_composite_checksum() {
         let whole = |value| announced_whole(&headers(&[("x-amz-checksum-crc32", value)]));
-        assert_eq!(whole("AAAAAA==").unwrap(), Some(crc32(&[0; 4])));
+        assert_eq!(whole("AAAAAA==").unwrap(), Some(crc32()));
         let composite = whole("AAAAAA==-3").unwrap().unwrap();
         assert_eq!(composite.composite_of, Some(3));
         assert_eq!(text(&composite), "AAAAAA==-3");
@@ -408,7 +408,7 @@ mod tests {
     fn a_listed_part_has_one_checksum_at_most() {
         let value = || Some("AAAAAA==".to_owned());
         assert_eq!(of_listed_part([const { None }; 5]).unwrap(), None);
-        assert_eq!(of_listed_part([value(), None, None, None, None]).unwrap(), Some(crc32(&[0; 4])));
+        assert_eq!(of_listed_part([value(), None, None, None, None]).unwrap(), Some(crc32()));
         assert!(of_listed_part([value(), value(), None, None, None]).is_err());
         assert!(of_listed_part([None, None, None, value(), None]).is_err());
     }
@@ -416,10 +416,10 @@ mod tests {
     #[test]
     fn stored_checksums_come_back_as_headers() {
         let mut answer = HeaderMap::new();
-        add_headers(&[crc32(&[0; 4])], &mut answer);
+        add_headers(&[crc32()], &mut answer);
         assert_eq!(answer.get("x-amz-checksum-crc32").unwrap(), "AAAAAA==");
         assert_eq!(answer.get("x-amz-checksum-type").unwrap(), "FULL_OBJECT");
-        let composite = Checksum { composite_of: Some(2), ..crc32(&[0; 4]) };
+        let composite = Checksum { composite_of: Some(2), ..crc32() };
         add_headers(&[composite], &mut answer);
         assert_eq!(answer.get("x-amz-checksum-crc32").unwrap(), "AAAAAA==-2");
         assert_eq!(answer.get("x-amz-checksum-type").unwrap(), "COMPOSITE");

@@ -10,9 +10,10 @@ use s3s::dto::{GetObjectInput, GetObjectOutput};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use super::error::{Outcome, request_id};
+use super::if_range::{self, Validator};
 use super::protocol::query::Query;
 use super::{Gateway, attributes, body, checksum, conditions, names, range, raw_headers, timestamp};
-use crate::object::{ObjectInfo, ReadRequest, Span};
+use crate::object::{ObjectInfo, ObjectRead, ReadRequest, Span};
 
 pub(super) async fn get(
     gateway: &Gateway,
@@ -29,8 +30,11 @@ pub(super) async fn get(
     };
     let read = asked.read_request()?;
     let overrides = asked.overrides()?;
-    let found = gateway.objects.get(read).await?;
-    let described = describe(&asked, &found.info, &found.range, overrides);
+    let objects = &gateway.objects;
+    let validator = Validator::of(asked.headers);
+    let (span, found) =
+        if_range::read(read, validator, |found: &ObjectRead| &found.info, |read| objects.get(read)).await?;
+    let described = describe(&asked, span, &found.info, &found.range, overrides);
     let output = GetObjectOutput {
         body: Some(body::download(found.body, found.range.end - found.range.start, request_id(&request))),
         content_range: described.content_range,
@@ -90,11 +94,6 @@ impl Asked<'_> {
     fn wants_checksums(&self) -> bool {
         self.headers.get("x-amz-checksum-mode").is_some_and(|mode| mode == "ENABLED")
     }
-
-    fn is_ranged(&self) -> bool {
-        let range = self.headers.get(http::header::RANGE).map(HeaderValue::as_bytes);
-        matches!(range::span(range, None), Ok(Span::From { .. } | Span::Suffix { .. }))
-    }
 }
 
 /// What an answer says about an object.
@@ -105,15 +104,17 @@ pub(super) struct Described {
     pub(super) content_range: Option<String>,
 }
 
-/// Describes an object, or the `range` of it that was asked for.
+/// Describes an object, or the `range` of it that was read for `span`.
 pub(super) fn describe(
     asked: &Asked<'_>,
+    span: Span,
     info: &ObjectInfo,
     range: &Range<u64>,
     overrides: HeaderMap,
 ) -> Described {
     let mut headers = attributes::to_headers(&info.attributes);
     headers.extend(overrides);
+    let ranged = matches!(span, Span::From { .. } | Span::Suffix { .. });
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     headers.insert(CONTENT_LENGTH, HeaderValue::from(range.end - range.start));
     headers.insert(LAST_MODIFIED, timestamp::in_header(info.modified_ms));
@@ -124,13 +125,13 @@ pub(super) fn describe(
         headers.insert(HeaderName::from_static("x-amz-version-id"), HeaderValue::from_static("null"));
     }
     // A range has no checksum of its own, and clients would check the whole's against it.
-    if asked.wants_checksums() && !asked.is_ranged() {
+    if asked.wants_checksums() && !ranged {
         checksum::add_headers(&info.checksums, &mut headers);
     }
     if let (Some(_), Some(parts)) = (asked.part, info.parts) {
         headers.insert(HeaderName::from_static("x-amz-mp-parts-count"), HeaderValue::from(parts));
     }
-    let partial = (asked.is_ranged() || asked.part.is_some()) && !range.is_empty();
+    let partial = (ranged || asked.part.is_some()) && !range.is_empty();
     let content_range =
         partial.then(|| format!("bytes {}-{}/{}", range.start, range.end.saturating_sub(1), info.size));
     Described { headers, content_range }
@@ -176,7 +177,8 @@ mod tests {
     #[test]
     fn a_whole_object_is_described_by_what_was_stored() {
         let request = headers(&[("x-amz-checksum-mode", "ENABLED")]);
-        let described = describe(&asked(&request, None, None), &info(Some(3)), &(0..100), HeaderMap::new());
+        let described =
+            describe(&asked(&request, None, None), Span::Whole, &info(Some(3)), &(0..100), HeaderMap::new());
         assert_eq!(described.content_range, None);
         let expected = [
             ("accept-ranges", "bytes"),
@@ -193,29 +195,31 @@ mod tests {
 
     #[test]
     fn a_range_says_which_bytes_and_has_no_checksum() {
-        let request = headers(&[("x-amz-checksum-mode", "ENABLED"), ("range", "bytes=10-")]);
-        let described = describe(&asked(&request, None, None), &info(None), &(10..100), HeaderMap::new());
+        let request = headers(&[("x-amz-checksum-mode", "ENABLED")]);
+        let span = Span::From { first: 10, last: None };
+        let described =
+            describe(&asked(&request, None, None), span, &info(None), &(10..100), HeaderMap::new());
         assert_eq!(described.content_range.as_deref(), Some("bytes 10-99/100"));
         assert_eq!(described.headers.get("content-length").unwrap(), "90");
         assert!(!described.headers.contains_key("x-amz-checksum-crc32"));
     }
 
     #[test]
-    fn a_range_that_is_nonsense_leaves_the_whole_object() {
-        let request = headers(&[("range", "bytes=9-3")]);
-        let described = describe(&asked(&request, None, None), &info(None), &(0..100), HeaderMap::new());
-        assert_eq!(described.content_range, None);
-    }
-
-    #[test]
     fn a_part_says_how_many_there_are() {
         let request = headers(&[("x-amz-checksum-mode", "ENABLED")]);
+        let span = Span::Part { number: 2 };
         let described =
-            describe(&asked(&request, Some(2), None), &info(Some(3)), &(40..80), HeaderMap::new());
+            describe(&asked(&request, Some(2), None), span, &info(Some(3)), &(40..80), HeaderMap::new());
         assert_eq!(described.content_range.as_deref(), Some("bytes 40-79/100"));
         assert_eq!(described.headers.get("x-amz-mp-parts-count").unwrap(), "3");
         assert!(described.headers.contains_key("x-amz-checksum-crc32"));
-        let single = describe(&asked(&request, Some(1), None), &info(None), &(0..0), HeaderMap::new());
+        let single = describe(
+            &asked(&request, Some(1), None),
+            Span::Part { number: 1 },
+            &info(None),
+            &(0..0),
+            HeaderMap::new(),
+        );
         assert_eq!(single.content_range, None, "an empty object has no first byte");
         assert!(!single.headers.contains_key("x-amz-mp-parts-count"));
     }
@@ -225,7 +229,7 @@ mod tests {
         let request = HeaderMap::new();
         let query = "response-content-type=image%2Fpng&response-expires=soon&x=y";
         let asked = asked(&request, None, Some(query));
-        let described = describe(&asked, &info(None), &(0..100), asked.overrides().unwrap());
+        let described = describe(&asked, Span::Whole, &info(None), &(0..100), asked.overrides().unwrap());
         assert_eq!(described.headers.get("content-type").unwrap(), "image/png");
         assert_eq!(described.headers.get("expires").unwrap(), "soon");
     }

@@ -6,6 +6,7 @@ use s3s::{S3Request, S3Response};
 
 use super::error::Outcome;
 use super::get_object::{Asked, describe};
+use super::if_range::{self, Validator};
 use super::{Gateway, raw_headers};
 
 pub(super) async fn head(
@@ -23,8 +24,11 @@ pub(super) async fn head(
     };
     let read = asked.read_request()?;
     let overrides = asked.overrides()?;
-    let (info, range) = gateway.objects.head(read).await?;
-    let described = describe(&asked, &info, &range, overrides);
+    let objects = &gateway.objects;
+    let validator = Validator::of(asked.headers);
+    let (span, (info, range)) =
+        if_range::read(read, validator, |(info, _)| info, |read| objects.head(read)).await?;
+    let described = describe(&asked, span, &info, &range, overrides);
     let output = HeadObjectOutput { content_range: described.content_range, ..HeadObjectOutput::default() };
     let mut response = S3Response::with_headers(output, described.headers);
     if response.output.content_range.is_some() {

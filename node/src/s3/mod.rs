@@ -2,23 +2,23 @@
 //!
 //! A request passes `protocol` (limits, addressing, authentication, body framing, refusals), then
 //! s3s (XML and headers to typed inputs), then the operations, a file per verb. `auth` says who
-//! asks. Around s3s the protocol layer does three things for the operations: it calls
-//! [`raw_headers::set_aside`] before, turns [`error::take_details`] into elements of an error, and
-//! gives an answer the status that stands in its extensions, for s3s cannot say 206 on a HEAD.
+//! asks. Around s3s the layer does for the operations what [`Gateway::serve`] tells it to: it keeps
+//! headers from s3s that s3s would refuse, and it adds to errors what s3s has no place for.
 
 pub mod auth;
-pub mod error;
 pub mod protocol;
-pub mod raw_headers;
 
 mod attributes;
 mod body;
 mod checksum;
 mod conditions;
 mod copy_source;
+mod error;
+mod if_range;
 mod names;
 mod owner;
 mod range;
+mod raw_headers;
 mod timestamp;
 mod token;
 
@@ -30,6 +30,8 @@ mod head_object;
 mod list_objects;
 mod multipart;
 mod put_object;
+
+use std::sync::Arc;
 
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, CompleteMultipartUploadInput,
@@ -43,9 +45,12 @@ use s3s::dto::{
     UploadPartCopyOutput, UploadPartInput, UploadPartOutput,
 };
 use s3s::{S3, S3Request, S3Response, S3Result};
+use sherd_core::env::Clock;
 
 use crate::object::Objects;
+use auth::Credentials;
 use error::{answer, request_id};
+use protocol::{Adapter, Config, Protocol};
 
 /// The region that S3 calls by no name.
 const REGION_DEFAULT: &str = "us-east-1";
@@ -67,6 +72,18 @@ impl Gateway {
     /// Serves `objects` as a region.
     pub fn new(objects: Objects, region: impl Into<String>) -> Self {
         Self { objects, region: region.into() }
+    }
+
+    /// Serves `objects` behind the protocol layer: the whole S3 surface of a node.
+    pub fn serve(
+        objects: Objects,
+        config: Config,
+        credentials: Arc<dyn Credentials>,
+        clock: Arc<dyn Clock>,
+    ) -> Protocol {
+        let adapter = Adapter { before: raw_headers::set_aside, error_details: error::take_details };
+        let gateway = Self::new(objects, config.region.clone());
+        Protocol::with_adapter(config, credentials, clock, gateway, adapter)
     }
 }
 

@@ -38,7 +38,7 @@ struct RawHeaders(HeaderMap);
 
 /// Keeps a request's headers whole in its extensions and takes from the request those that s3s
 /// would refuse where S3 does not.
-pub fn set_aside(parts: &mut http::request::Parts) {
+pub(super) fn set_aside(parts: &mut http::request::Parts) {
     let whole = parts.headers.clone();
     for name in whole.keys() {
         if TAKEN.contains(name) || TAKEN_PREFIXES.iter().any(|prefix| name.as_str().starts_with(prefix)) {

@@ -19,7 +19,7 @@ use sherd_core::record::{DataRef, Home};
 use sherd_volume::buffer::BufferPool;
 
 use crate::cluster::Cluster;
-use crate::upkeep::Damage;
+use crate::upkeep::{Damage, Pinned, Pins};
 
 pub(crate) use budget::{Budget, Exhausted};
 pub(crate) use read::{ReadError, read};
@@ -81,6 +81,7 @@ struct Inner {
     thresholds: Thresholds,
     patience: Patience,
     damage: Damage,
+    pins: Pins,
 }
 
 /// What the data path is built from.
@@ -93,6 +94,7 @@ pub(crate) struct StripesConfig {
     pub(crate) thresholds: Thresholds,
     pub(crate) patience: Patience,
     pub(crate) damage: Damage,
+    pub(crate) pins: Pins,
 }
 
 /// Where a body of known size goes.
@@ -108,12 +110,12 @@ impl Stripes {
     /// Builds the data path. Uploads and downloads share the pool's cap half and half, so neither
     /// can starve the other.
     pub(crate) fn new(config: StripesConfig) -> Self {
-        let StripesConfig { cluster, clock, proposer, pool, thresholds, patience, damage } = config;
+        let StripesConfig { cluster, clock, proposer, pool, thresholds, patience, damage, pins } = config;
         let half = pool.usage().cap_bytes / 2;
         let uploads = Budget::new(half, patience.budget);
         let downloads = Budget::new(half, patience.budget);
         let inner =
-            Inner { cluster, clock, proposer, pool, uploads, downloads, thresholds, patience, damage };
+            Inner { cluster, clock, proposer, pool, uploads, downloads, thresholds, patience, damage, pins };
         Self { inner: Arc::new(inner) }
     }
 
@@ -127,6 +129,11 @@ impl Stripes {
         let shard = size.div_ceil(set.geometry.data_shards() as u64);
         let packed = shard <= u64::from(self.inner.thresholds.pack_bytes_max);
         Placement::Coded(if packed { Home::Packed } else { Home::File })
+    }
+
+    /// Keeps data that a reader is going to read from being released under it.
+    pub(crate) fn pin(&self, data: impl IntoIterator<Item = DataId>) -> Pinned {
+        self.inner.pins.hold(data)
     }
 
     /// Names new data of `size` bytes for `key`.

@@ -22,6 +22,7 @@ use super::budget::Share;
 use super::{Exhausted, Stripes, code_of};
 use crate::cluster::SetView;
 use crate::peer::{self, Gather, Pending, ShardRange};
+use crate::upkeep::Pinned;
 
 /// Bytes of a body that are read at one time, at least one stripe unit.
 const WINDOW_BYTES: u64 = 1 << 20;
@@ -72,6 +73,7 @@ struct Reading {
     window: Option<Window>,
     ready: VecDeque<Bytes>,
     ready_share: Option<Share>,
+    _pinned: Pinned,
     /// Shards that failed once: not asked first again.
     avoid: u32,
 }
@@ -97,6 +99,7 @@ impl Reading {
             window: None,
             ready: VecDeque::new(),
             ready_share: None,
+            _pinned: stripes.pin([data.id]),
             avoid: 0,
         })
     }

@@ -289,7 +289,9 @@ mod tests {
     #[test]
     fn rows_are_equal_only_when_all_hold_one_committed_ballot() {
         let held = |rows: &[(u8, u64, bool)]| {
-            rows.iter().map(|(n, time, committed)| (volume(*n), ballot(*time), *committed)).collect::<Vec<_>>()
+            rows.iter()
+                .map(|(n, time, committed)| (volume(*n), ballot(*time), *committed))
+                .collect::<Vec<_>>()
         };
         let equal = |rows: Rows| rows.are_equal();
         assert!(equal(Rows { held: held(&[(1, 5, true), (2, 5, true)]), ..Rows::default() }));

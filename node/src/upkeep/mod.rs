@@ -39,10 +39,10 @@ use crate::stripe::Stripes;
 use crate::volumes::Volumes;
 
 pub use damage::{Damage, Report, Reports};
-pub(crate) use refs::pages as manifest_pages;
 pub use mrf::MrfStatus;
 pub use pins::{Pinned, Pins};
 pub use recover::RecoveryStatus;
+pub(crate) use refs::pages as manifest_pages;
 pub use release::ReleaseStatus;
 pub use scrub::ScrubStatus;
 pub use sweep::SweepStatus;

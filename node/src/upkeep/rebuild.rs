@@ -87,8 +87,8 @@ impl Subject {
         let set = context.cluster.set_of(key);
         let geometry =
             Geometry::new(data.data_shards, data.parity_shards).map_err(|_| RebuildError::Geometry)?;
-        let layout = Layout::new(data.size, geometry, data.stripe_unit)
-            .map_err(|_| RebuildError::Geometry)?;
+        let layout =
+            Layout::new(data.size, geometry, data.stripe_unit).map_err(|_| RebuildError::Geometry)?;
         if geometry.volumes() != set.reach.len() {
             return Err(RebuildError::Geometry);
         }
@@ -114,7 +114,8 @@ impl Subject {
 
     /// Looks at every shard; with `verify` its bytes are hashed, else it is only asked for.
     pub(crate) async fn look(&self, verify: bool) -> Shards {
-        let answers = join_all(self.all().map(|index| async move { (index, self.bytes_of(index, verify).await) }));
+        let answers =
+            join_all(self.all().map(|index| async move { (index, self.bytes_of(index, verify).await) }));
         let mut shards = Shards::default();
         for (index, answer) in answers.await {
             match answer {
@@ -140,7 +141,12 @@ impl Subject {
 
     /// Makes one shard again from `intact` ones. A source that turns out rotten is left out and
     /// the shard begun anew, while k others remain.
-    pub(crate) async fn rebuild(&self, context: &Context, index: u8, intact: &[u8]) -> Result<(), RebuildError> {
+    pub(crate) async fn rebuild(
+        &self,
+        context: &Context,
+        index: u8,
+        intact: &[u8],
+    ) -> Result<(), RebuildError> {
         let needed = usize::from(self.data.data_shards);
         let mut sources: Vec<u8> = intact.iter().copied().filter(|source| *source != index).collect();
         loop {

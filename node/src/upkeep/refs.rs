@@ -41,7 +41,11 @@ pub(crate) fn pages(value: &Value) -> Vec<DataRef> {
 
 impl Context {
     /// What a manifest page lists.
-    pub(crate) async fn listed_on(&self, key: &RegisterKey, page: DataRef) -> Result<Vec<DataRef>, RefsError> {
+    pub(crate) async fn listed_on(
+        &self,
+        key: &RegisterKey,
+        page: DataRef,
+    ) -> Result<Vec<DataRef>, RefsError> {
         let unreadable = RefsError::Page { size: page.size };
         let read = stripe::read(&self.stripes, key, page, 0..page.size);
         let pieces: Vec<bytes::Bytes> = read.try_collect().await.map_err(|_| unreadable)?;
@@ -63,7 +67,11 @@ impl Context {
     ///
     /// The part's register is read first: a Complete moves the reference from there to the object,
     /// so whoever reads in this order sees it in one of them.
-    pub(crate) async fn reference(&self, key: &RegisterKey, data: DataId) -> Result<Option<DataRef>, RefsError> {
+    pub(crate) async fn reference(
+        &self,
+        key: &RegisterKey,
+        data: DataId,
+    ) -> Result<Option<DataRef>, RefsError> {
         let object = RegisterKey::object(key.bucket, key.key.clone());
         let keys = if key.part.is_some() { vec![key.clone(), object] } else { vec![object] };
         for key in keys {

@@ -85,10 +85,7 @@ impl Place {
                 1 if reader.u8("place").ok()? == 0 => Self::Rows { after: None },
                 1 => Self::Rows { after: Some(take_register_key(&mut reader).ok()?) },
                 2 => Self::Packed { after: take_shard(&mut reader)? },
-                3 => Self::Files {
-                    directory: reader.u8("place").ok()?,
-                    after: take_shard(&mut reader)?,
-                },
+                3 => Self::Files { directory: reader.u8("place").ok()?, after: take_shard(&mut reader)? },
                 _ => return None,
             })
         };

@@ -16,12 +16,12 @@ use parking_lot::Mutex;
 use sherd_core::id::{Ballot, BucketId, ChangeId, DataId, RegisterKey, Sequence, ShardId, Timestamp};
 use sherd_core::limits::TOMBSTONE_AGE_MS;
 use sherd_core::record::{Bucket, BucketPhase, Home, State, Value};
+use sherd_core::register::Vote;
 use sherd_core::register::drop::may_drop;
 use sherd_core::register::quorum::{Lives, Order, Reply};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::seal::{SealFate, Seals, seal_fate};
 use sherd_core::register::sweep::{horizon, is_orphan, may_sweep};
-use sherd_core::register::Vote;
 use sherd_volume::request::{Answer, Control};
 
 use super::{Context, ask};
@@ -260,9 +260,10 @@ impl Context {
                 lives.learn_from(vote.volume, &vote.from);
             }
             if may_drop(*ballot, &votes, set.quorums(), &lives) {
-                let drops = set.reach.iter().map(|reach| {
-                    ask(reach.peer.drop_row(reach.volume, key, *ballot), PATIENCE)
-                });
+                let drops = set
+                    .reach
+                    .iter()
+                    .map(|reach| ask(reach.peer.drop_row(reach.volume, key, *ballot), PATIENCE));
                 join_all(drops).await;
                 self.swept.tombstones.fetch_add(1, Ordering::Relaxed);
             } else if votes.len() == set.reach.len() && is_behind(&votes, *ballot) {
@@ -285,9 +286,10 @@ impl Context {
         // Read after the part was: an upload that is closed then never opens again.
         let object = RegisterKey::object(key.bucket, key.key.clone());
         let Ok(found) = self.registers.read(&object).await else { return };
-        let is_open = found.as_ref().and_then(|found| found.object()).is_some_and(|object| {
-            object.uploads.iter().any(|upload| upload.id == part_key.upload)
-        });
+        let is_open = found
+            .as_ref()
+            .and_then(|found| found.object())
+            .is_some_and(|object| object.uploads.iter().any(|upload| upload.id == part_key.upload));
         if is_open {
             return;
         }
@@ -349,7 +351,9 @@ impl Context {
                 let mut after = None;
                 'volume: loop {
                     let request = RowScan { after, since: Sequence(0), limit: PAGE, want_value: true };
-                    let Ok(answer) = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await else { break };
+                    let Ok(answer) = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await else {
+                        break;
+                    };
                     let page = answer.result.ok()?;
                     for row in page.rows {
                         // The system's own namespace comes first.

@@ -45,7 +45,8 @@ impl Throttle {
         let cost = Duration::from_micros(bytes.saturating_mul(1_000_000) / self.bytes_per_second);
         let begin = {
             let mut paid_until = self.paid_until.lock();
-            let begin = Instant::now().checked_sub(CREDIT).map_or(*paid_until, |least| least.max(*paid_until));
+            let begin =
+                Instant::now().checked_sub(CREDIT).map_or(*paid_until, |least| least.max(*paid_until));
             *paid_until = begin + cost;
             begin
         };

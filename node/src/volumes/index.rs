@@ -15,7 +15,8 @@ const DIRECTORY: &str = "index";
 /// Opens LSM trees that share one cache.
 pub fn lsm_indexes(cache: IndexCache) -> IndexFactory {
     Arc::new(move |volume: &Path| {
-        Box::new(LsmSource { directory: volume.join(DIRECTORY), cache: cache.clone() }) as Box<dyn IndexSource>
+        Box::new(LsmSource { directory: volume.join(DIRECTORY), cache: cache.clone() })
+            as Box<dyn IndexSource>
     })
 }
 

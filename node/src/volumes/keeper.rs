@@ -191,7 +191,8 @@ impl Keeper {
         let since_us = serving.seen.step_since_us.load(Ordering::Acquire);
         let busy = Duration::from_micros(if since_us == 0 { 0 } else { now_us.saturating_sub(since_us) });
         if busy >= self.config.pace.stuck_after {
-            let reason = format!("one log write takes more than {} s", self.config.pace.stuck_after.as_secs());
+            let reason =
+                format!("one log write takes more than {} s", self.config.pace.stuck_after.as_secs());
             return self.volume.show(VolumeState::Offline { reason }, None);
         }
         let suspicion = self.suspicion(serving, busy, now_us);

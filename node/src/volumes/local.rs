@@ -104,8 +104,14 @@ impl LocalVolume {
     ) -> std::io::Result<Arc<Self>> {
         let (orders, taken) = crossbeam_channel::bounded(64);
         let door = RwLock::new(Door { state: VolumeState::Opening, serving: None });
-        let volume =
-            Arc::new(Self { id, path, door, orders: orders.clone(), changed, opened_count: AtomicU32::new(0) });
+        let volume = Arc::new(Self {
+            id,
+            path,
+            door,
+            orders: orders.clone(),
+            changed,
+            opened_count: AtomicU32::new(0),
+        });
         Keeper::start(Arc::clone(&volume), config.clone(), orders, taken)?;
         Ok(volume)
     }
@@ -136,7 +142,9 @@ impl LocalVolume {
             path: self.path.clone(),
             state,
             queue_len: serving.as_ref().map_or(0, |serving| serving.queue.len()),
-            corrupt_count: serving.as_ref().map_or(0, |serving| serving.corrupt_count.load(Ordering::Relaxed)),
+            corrupt_count: serving
+                .as_ref()
+                .map_or(0, |serving| serving.corrupt_count.load(Ordering::Relaxed)),
             open: serving.map(|serving| serving.reader.status()),
             opened_count: self.opened_count.load(Ordering::Relaxed),
         }
@@ -178,10 +186,15 @@ impl LocalVolume {
                 VolumeState::Failed { reason } => {
                     tracing::error!(volume = %self.id, path = %self.path.display(), reason, "volume failed");
                 }
-                VolumeState::Offline { reason } | VolumeState::Vacant { reason } | VolumeState::Suspect { reason } => {
+                VolumeState::Offline { reason }
+                | VolumeState::Vacant { reason }
+                | VolumeState::Suspect { reason } => {
                     tracing::warn!(volume = %self.id, path = %self.path.display(), state = state.name(), reason, "volume degraded");
                 }
-                VolumeState::Opening | VolumeState::Online | VolumeState::Recovering | VolumeState::Closed => {
+                VolumeState::Opening
+                | VolumeState::Online
+                | VolumeState::Recovering
+                | VolumeState::Closed => {
                     tracing::info!(volume = %self.id, path = %self.path.display(), state = state.name(), "volume state");
                 }
             }

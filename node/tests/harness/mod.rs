@@ -23,7 +23,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// How long a node may take until it listens. Generous: the machine may be busy.
-const START_DEADLINE: Duration = Duration::from_secs(60);
+const START_DEADLINE: Duration = Duration::from_mins(1);
 
 /// Starts a node on an empty folder.
 pub(crate) async fn node() -> Node {

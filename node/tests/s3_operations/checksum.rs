@@ -36,6 +36,34 @@ async fn every_algorithm_is_verified_stored_and_returned() {
 }
 
 #[tokio::test]
+async fn a_streamed_body_brings_its_checksum_in_the_trailer() {
+    let (node, client) = a_bucket().await;
+    let path = node.dir().join("streamed");
+    let body = some_bytes(3 << 20);
+    std::fs::write(&path, &body).unwrap();
+    for algorithm in [ChecksumAlgorithm::Crc32, ChecksumAlgorithm::Crc64Nvme, ChecksumAlgorithm::Sha256] {
+        let stream = ByteStream::from_path(&path).await.unwrap();
+        let put =
+            client.put_object().bucket(BUCKET).key("k").checksum_algorithm(algorithm.clone()).body(stream);
+        let put = put.customize().mutate_request(|request| {
+            assert!(request.headers().get("x-amz-trailer").is_some(), "the SDK streams a file");
+        });
+        put.send().await.unwrap();
+        let object =
+            client.get_object().bucket(BUCKET).key("k").checksum_mode(ChecksumMode::Enabled).send().await;
+        let object = object.unwrap();
+        let value = match algorithm {
+            ChecksumAlgorithm::Crc32 => object.checksum_crc32(),
+            ChecksumAlgorithm::Crc64Nvme => object.checksum_crc64_nvme(),
+            _ => object.checksum_sha256(),
+        };
+        assert!(value.is_some(), "{algorithm}");
+        assert!(object.content_encoding().is_none());
+        assert_eq!(object.body.collect().await.unwrap().to_vec(), body, "{algorithm}");
+    }
+}
+
+#[tokio::test]
 async fn checksums_are_returned_only_when_asked_for() {
     let (_node, client) = a_bucket().await;
     let body = ByteStream::from_static(b"123456789");

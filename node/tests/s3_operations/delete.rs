@@ -49,6 +49,39 @@ async fn a_batch_deletes_what_is_there_and_what_is_not() {
 }
 
 #[tokio::test]
+async fn a_batch_names_keys_exactly() {
+    let (_node, client) = a_bucket().await;
+    let keys = [
+        "a",
+        " a",
+        "a ",
+        "a\tb",
+        "a\nb",
+        "a\rb",
+        "a\r\nb",
+        "<&>'\"",
+        "a%20b",
+        "a+b",
+        "//",
+        "\u{1F9F1}",
+        "&amp;",
+    ];
+    for key in keys {
+        put(&client, key, "v").await;
+    }
+    for key in keys {
+        let output = delete(&client, vec![listed(key)]).await;
+        assert!(output.errors().is_empty(), "{key:?}");
+        assert_eq!(
+            code(client.head_object().bucket(BUCKET).key(key).send().await),
+            is(404, "NotFound"),
+            "{key:?}"
+        );
+    }
+    client.delete_bucket().bucket(BUCKET).send().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_key_listed_twice_is_answered_once() {
     let (_node, client) = a_bucket().await;
     put(&client, "a", "v").await;

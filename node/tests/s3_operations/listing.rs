@@ -1,7 +1,7 @@
 //! ListObjects, versions 1 and 2.
 
 use aws_sdk_s3::operation::list_objects_v2::ListObjectsV2Output;
-use aws_sdk_s3::types::EncodingType;
+use aws_sdk_s3::types::{EncodingType, ObjectStorageClass};
 
 use super::*;
 
@@ -35,7 +35,7 @@ async fn all_keys_are_listed_in_order_with_what_is_known_of_them() {
     assert_eq!(object.size(), Some(3));
     assert_eq!(object.e_tag(), head.e_tag());
     assert_eq!(object.last_modified(), head.last_modified());
-    assert_eq!(object.storage_class().map(|class| class.as_str()), Some("STANDARD"));
+    assert_eq!(object.storage_class().map(ObjectStorageClass::as_str), Some("STANDARD"));
     assert!(object.owner().is_none());
     let with_owner = client.list_objects_v2().bucket(BUCKET).fetch_owner(true).send().await.unwrap();
     assert!(with_owner.contents().iter().all(|object| object.owner().is_some()));

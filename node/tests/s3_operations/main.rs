@@ -18,6 +18,7 @@ mod multipart_listing;
 mod object;
 mod read;
 mod restart;
+mod wire;
 
 use std::fmt::Debug;
 

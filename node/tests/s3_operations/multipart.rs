@@ -77,7 +77,7 @@ async fn the_entity_tag_is_the_md5_of_the_md5s() {
     use md5::{Digest as _, Md5};
     let (_node, client) = a_bucket().await;
     let bodies = [some_bytes(PART), b"tail".to_vec()];
-    let hashes = bodies.each_ref().map(|body| Md5::digest(body)).concat();
+    let hashes = bodies.each_ref().map(Md5::digest).concat();
     let expected = format!("\"{}-2\"", hex::encode(Md5::digest(hashes)));
     assert_eq!(complete_upload(&client, "k", &bodies).await, expected);
 }

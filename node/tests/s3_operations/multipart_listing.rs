@@ -1,6 +1,7 @@
 //! ListParts and ListMultipartUploads.
 
 use aws_sdk_s3::operation::list_multipart_uploads::ListMultipartUploadsOutput;
+use aws_sdk_s3::types::Part;
 
 use super::multipart::{begin, send_part};
 use super::*;
@@ -14,7 +15,7 @@ async fn parts_are_listed_by_number_and_page() {
     }
     let list = || client.list_parts().bucket(BUCKET).key("k").upload_id(&upload);
     let all = list().send().await.unwrap();
-    let numbers: Vec<i32> = all.parts().iter().filter_map(|part| part.part_number()).collect();
+    let numbers: Vec<i32> = all.parts().iter().filter_map(Part::part_number).collect();
     assert_eq!(numbers, [10, 20, 30, 10_000]);
     assert_eq!((all.is_truncated(), all.max_parts()), (Some(false), Some(1000)));
     assert_eq!((all.bucket(), all.key(), all.upload_id()), (Some(BUCKET), Some("k"), Some(upload.as_str())));
@@ -27,7 +28,7 @@ async fn parts_are_listed_by_number_and_page() {
     assert_eq!((first.parts().len(), first.is_truncated()), (3, Some(true)));
     assert_eq!(first.next_part_number_marker(), Some("30"));
     let rest = list().part_number_marker("30").send().await.unwrap();
-    let numbers: Vec<i32> = rest.parts().iter().filter_map(|part| part.part_number()).collect();
+    let numbers: Vec<i32> = rest.parts().iter().filter_map(Part::part_number).collect();
     assert_eq!(numbers, [10_000]);
     assert_eq!(code(list().max_parts(-1).send().await), is(400, "InvalidArgument"));
     assert_eq!(code(list().part_number_marker("x").send().await), is(400, "InvalidArgument"));

@@ -1,5 +1,7 @@
 //! What is stored with an object, and what is not.
 
+use std::collections::HashMap;
+
 use aws_sdk_s3::types::{ObjectCannedAcl, ServerSideEncryption, StorageClass};
 
 use super::*;
@@ -106,7 +108,7 @@ async fn a_put_replaces_all_of_an_object() {
     put(&client, "k", "second").await;
     let head = client.head_object().bucket(BUCKET).key("k").send().await.unwrap();
     assert_eq!(head.content_language(), None);
-    assert!(head.metadata().is_none_or(|metadata| metadata.is_empty()));
+    assert!(head.metadata().is_none_or(HashMap::is_empty));
 }
 
 #[tokio::test]

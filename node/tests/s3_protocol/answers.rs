@@ -158,6 +158,7 @@ async fn neither_signatures_nor_secrets_are_logged() {
     assert_eq!(answer.status, 404);
     let logged = String::from_utf8(log.0.lock().clone()).expect("text");
     assert!(logged.contains("/bucket/logged"), "requests are logged: {logged}");
+    assert!(!logged.contains(" s3s::"), "s3s says nothing: {logged}");
     let presigned = String::from_utf8(presigned).expect("ASCII");
     let (_, signature) = presigned.split_once("X-Amz-Signature=").expect("signed");
     for hidden in [SECRET, &good.seed(), &wrong.seed(), &signature[..64]] {

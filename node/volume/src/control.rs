@@ -51,6 +51,7 @@ impl Control {
 
 impl Volume {
     /// Judges a change of guarantees.
+    #[expect(clippy::needless_pass_by_value, reason = "an operation is consumed")]
     pub(crate) fn control(
         &mut self,
         plan: &mut Plan,
@@ -76,10 +77,12 @@ impl Volume {
             | Control::RaiseDataFloor { .. }
             | Control::RecordEpoch { .. } => judge_raise(standing),
             Control::Seal { epoch, .. } => judge_raise(standing).and_then(|()| self.judge_epoch(*epoch)),
-            Control::TakeGuarantees(_) if standing.votes() => return Err(not_recovering()),
-            Control::FinishRecovery if standing == Standing::Voting => return Err(not_recovering()),
+            Control::TakeGuarantees(_) | Control::FinishRecovery | Control::ForceRecovery
+                if standing.votes() =>
+            {
+                return Err(not_recovering());
+            }
             Control::FinishRecovery if standing == Standing::Lost => Err(Refusal::Recovering),
-            Control::ForceRecovery if standing.votes() => return Err(not_recovering()),
             Control::Unseal { .. }
             | Control::SealForEver { .. }
             | Control::TakeGuarantees(_)
@@ -91,7 +94,7 @@ impl Volume {
         }
         match control {
             Control::RecordIncarnation { volume, incarnation } => {
-                self.learn_life(plan, *volume, *incarnation)
+                self.learn_life(plan, *volume, *incarnation);
             }
             Control::RaiseFloor { floor } => self.raise_floor(plan, *floor),
             Control::RaiseDataFloor { floor } => {

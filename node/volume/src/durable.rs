@@ -74,9 +74,14 @@ impl Spares {
         self.ready.lock().len()
     }
 
+    /// How many more are wanted.
+    pub fn missing(&self) -> usize {
+        self.wanted.saturating_sub(self.count())
+    }
+
     /// Whether more are wanted.
     pub fn is_short(&self) -> bool {
-        self.count() < self.wanted
+        self.missing() > 0
     }
 
     /// Makes one spare. Takes its time: one segment is written.

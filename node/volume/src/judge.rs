@@ -30,6 +30,7 @@ use crate::volume::Volume;
 const RECORD_OVERHEAD_BYTES: usize = 2048;
 
 /// Whether an operation found its place.
+#[expect(clippy::large_enum_variant, reason = "it lives for one call, on the stack")]
 pub(crate) enum Judged {
     /// Answered, or part of the batch.
     Done,
@@ -365,7 +366,7 @@ impl Volume {
         while let Some(row) = rows.next() {
             let bytes = row.value.head.len() + row.value.inline.len() + RECORD_OVERHEAD_BYTES;
             if !plan.is_empty() && plan.bytes + bytes > limit {
-                self.push_hints(plan, &learnt);
+                Self::push_hints(plan, &learnt);
                 let rest = std::iter::once(row).chain(rows).collect();
                 return Judged::Later(Op::Adopt { rows: rest, done });
             }
@@ -374,7 +375,7 @@ impl Volume {
                 return Judged::Done;
             }
         }
-        self.push_hints(plan, &learnt);
+        Self::push_hints(plan, &learnt);
         let waits = !plan.is_empty();
         self.answer(plan, waits, done, Ok(()));
         Judged::Done
@@ -413,7 +414,7 @@ impl Volume {
     }
 
     /// Puts commits learnt into the batch.
-    pub(crate) fn push_hints(&self, plan: &mut Plan, hints: &[Hint]) {
+    pub(crate) fn push_hints(plan: &mut Plan, hints: &[Hint]) {
         if hints.is_empty() {
             return;
         }

@@ -44,6 +44,7 @@ pub mod open;
 pub mod options;
 pub mod reader;
 pub mod request;
+pub mod scrub;
 pub mod shard_file;
 pub mod table;
 pub mod upkeep;

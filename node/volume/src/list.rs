@@ -133,9 +133,8 @@ impl Reader {
         match (view.small.seals_of(scan.bucket), scan.deletion) {
             (Seals::Open, None) => Ok(()),
             (Seals::Held(held), Some(deletion)) if held.contains(&deletion) => Ok(()),
-            (Seals::Final | Seals::Held(_), _) => Err(Refusal::Sealed),
-            // The deletion's seal is not here: its listing proves nothing.
-            (Seals::Open, Some(_)) => Err(Refusal::Sealed),
+            // Where the deletion's own seal is not here, its listing proves nothing.
+            (Seals::Final | Seals::Held(_), _) | (Seals::Open, Some(_)) => Err(Refusal::Sealed),
         }
     }
 

@@ -21,7 +21,7 @@ use sherd_core::register::acceptor::after_restart;
 use crate::buffer::BufferPool;
 use crate::disk::{Disk, OpenMode};
 use crate::durable::Spares;
-use crate::error::OpenError;
+use crate::error::{Error, OpenError};
 use crate::format::Subject;
 use crate::identity::{self, Expected, Identity, IdentityFile};
 use crate::index::{Index, IndexError};
@@ -166,7 +166,9 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
         Spares::adopt(Arc::clone(&disk), &log_path, &names, options.segment_bytes, options.spare_segments)
             .map_err(io_error("read spares in", &log_path))?;
     let segments = Arc::new(Segments::default());
-    let restored = restore(&disk, &log_path, &names, identity.volume, &segments, index.as_mut(), is_new)?;
+    // A life that begins without its state begins without a log, too.
+    let needs_log = identity.lost.is_none();
+    let restored = restore(&disk, &log_path, &names, identity.volume, &segments, index.as_mut(), needs_log)?;
     make_ballast(disk.as_ref(), &path, options.ballast_bytes);
     let shared = Shared {
         disk: Arc::clone(&disk),
@@ -204,18 +206,17 @@ fn serve(
     let mut small = small;
     if let Some(reason) = &lost {
         sticky.note_loss(reason)?;
-    } else if is_new {
-        sticky.note_whole()?;
     }
+    let is_new = is_new && lost.is_none();
     let identity = sticky.file.identity();
     small.incarnation = identity.incarnation.0;
-    small.is_recovering = identity.lost.is_some();
+    small.is_recovering = identity.lost.is_some() && !is_new;
     if small.is_recovering && small.standing().votes() {
         // The log says that this life finished its recovery.
         sticky.note_whole()?;
         small.is_recovering = false;
     }
-    report.lost_state = sticky.file.identity().lost;
+    report.lost_state = sticky.file.identity().lost.filter(|_| !is_new);
     small.settle();
     let restart = after_restart(&small.acceptor(Ballot::ZERO));
     shared.promises.lock().restart_bound = restart.restart_bound;
@@ -248,9 +249,17 @@ fn serve(
         unprotected_since_us: None,
         measured_us: 0,
     };
-    volume
-        .settle_phase()
-        .map_err(|error| OpenError::Failed { path: volume.shared.path.clone(), reason: error.to_string() })?;
+    let path = volume.shared.path.clone();
+    let failed = |error: Error| OpenError::Failed { path, reason: error.to_string() };
+    if is_new {
+        // From here on there is a log, and its absence is a loss.
+        volume.write_empty_frame().map_err(failed)?;
+        volume.sticky.note_whole()?;
+    } else if lost.is_some() {
+        volume.begin_anew().map_err(failed)?;
+    } else {
+        volume.settle_phase().map_err(failed)?;
+    }
     Ok((volume, report))
 }
 

@@ -67,17 +67,17 @@ pub(crate) fn restore(
     volume: VolumeId,
     segments: &Segments,
     source: &mut dyn IndexSource,
-    is_new: bool,
+    needs_log: bool,
 ) -> Result<Restored, OpenError> {
     let found = find_segments(disk, log, names, volume)?;
-    let Located { mut headed, discarded, highest } = found;
+    let Located { mut headed, mut discarded, highest } = found;
     let mut rebuilt = None;
     let opened = source.open();
-    let tried = match opened {
+    let first_try = match opened {
         Ok(index) => attempt(&index, &headed, false).map(|done| (index, done)),
         Err(error) => Err(Unfit::Index(error)),
     };
-    let (index, done) = match tried {
+    let (index, done) = match first_try {
         Ok(done) => done,
         Err(unfit) => {
             rebuilt = Some(match unfit {
@@ -102,7 +102,8 @@ pub(crate) fn restore(
             small.data_floor = small.data_floor.max(header.data_floor);
         }
     }
-    let lost = judge_loss(&headed, &replayed, &small, persisted, is_new);
+    let lost = judge_loss(&headed, &replayed, &small, persisted, needs_log);
+    let end = cut_empty(&mut headed, &mut discarded, &replayed, lost.is_some());
     let mut report = OpenReport {
         replayed_records: replayed.records,
         torn_tail: replayed.torn,
@@ -121,7 +122,8 @@ pub(crate) fn restore(
         segments.insert(Arc::clone(&one.segment));
     }
     let next = replayed.next.max(Sequence(persisted.map_or(1, |persisted| persisted.0 + 1)));
-    let tail = tail_of(&headed, &replayed, highest, next, lost.is_some());
+    let is_whole = !replayed.torn && lost.is_none() && discarded.is_empty();
+    let tail = tail_of(&headed, end, highest, next, is_whole);
     Ok(Restored { index, small, uses, tail, report, lost })
 }
 
@@ -262,9 +264,9 @@ fn judge_loss(
     replayed: &Replayed,
     small: &Small,
     persisted: Option<Sequence>,
-    is_new: bool,
+    needs_log: bool,
 ) -> Option<String> {
-    if headed.is_empty() && !is_new {
+    if headed.is_empty() && needs_log {
         return Some("the log has no segment".to_owned());
     }
     if let Some(lost) = replayed.lost.first() {
@@ -318,15 +320,30 @@ fn tidy(
     Ok(())
 }
 
+/// Takes a last segment without a frame away, as if it had never begun: the record that says that
+/// the segment before it is kept would have been in its first frame. Where the log ends then.
+fn cut_empty(headed: &mut Vec<Headed>, discarded: &mut Vec<u64>, replayed: &Replayed, is_lost: bool) -> u64 {
+    let is_empty = replayed.end == FIRST_FRAME && !is_lost;
+    let last_header = headed.last().and_then(|one| one.header.clone());
+    match last_header {
+        Some(header) if is_empty => {
+            headed.pop();
+            discarded.push(header.number);
+            header.previous_end
+        }
+        _ => replayed.end,
+    }
+}
+
 /// Where writing goes on: behind the last frame, or in a new segment when anything else lies there.
-fn tail_of(headed: &[Headed], replayed: &Replayed, highest: u64, next: Sequence, is_lost: bool) -> Tail {
+fn tail_of(headed: &[Headed], end: u64, highest: u64, next: Sequence, is_whole: bool) -> Tail {
     let last = headed.last();
-    let whole = last.filter(|one| one.header.is_some() && !replayed.torn && !is_lost);
+    let goes_on = last.filter(|one| one.header.is_some() && is_whole);
     Tail {
-        segment: whole.map(|one| Arc::clone(&one.segment)),
+        segment: goes_on.map(|one| Arc::clone(&one.segment)),
         number: highest,
         previous: last.map_or(0, |one| one.segment.number),
-        end: if last.is_some() { replayed.end } else { 0 },
+        end: if last.is_some() { end } else { 0 },
         next,
     }
 }

@@ -311,11 +311,16 @@ pub fn key_of(subject: &Subject) -> Option<Bytes> {
         Subject::Peer { volume, .. } => {
             writer.raw(&volume.0);
         }
-        Subject::Segment { number, .. } => {
-            writer.raw(&number.to_be_bytes());
-        }
+        Subject::Segment { number, .. } => return Some(segment_key(*number)),
     }
     Some(writer.finish())
+}
+
+/// The index key of a kept segment.
+pub fn segment_key(number: u64) -> Bytes {
+    let mut writer = Writer::new();
+    writer.u8(STATE).u8(Kind::Segment as u8).raw(&number.to_be_bytes());
+    writer.finish()
 }
 
 /// What is known of a record's payload.

@@ -119,7 +119,8 @@ impl Reader {
     fn wants_spare(&self) -> bool {
         let options = &self.shared.options;
         let free = self.shared.counters.free_bytes.load(Ordering::Relaxed);
-        self.shared.spares.is_short() && free >= options.reserve_bytes + options.segment_bytes
+        // What a spare takes is part of the reserve: new data is refused long before.
+        self.shared.spares.is_short() && free >= 2 * options.segment_bytes
     }
 
     /// Whether [`Reader::upkeep`] has something to do.

@@ -179,9 +179,12 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether new data is refused.
+    /// Whether new data is refused: what is free must cover the reserve, and the spare segments that
+    /// deletes and repairs live on when it does not.
     pub(crate) fn is_full(&self) -> bool {
-        self.counters.free_bytes.load(Ordering::Relaxed) < self.options.reserve_bytes
+        let missing = self.spares.missing() as u64;
+        let needed = self.options.reserve_bytes + missing * self.options.segment_bytes;
+        self.counters.free_bytes.load(Ordering::Relaxed) < needed
     }
 }
 

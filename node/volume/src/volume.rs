@@ -20,7 +20,7 @@ use sherd_core::register::acceptor::extend_bound;
 
 use crate::apply::{Batch, Uses, Written, as_index_changes};
 use crate::error::Error;
-use crate::format::{Hint, Subject};
+use crate::format::{Flags, Hint, Subject, encode_hints};
 use crate::judge::{Judged, op_bytes};
 use crate::log::append::{AppendError, Log, NewRecord, Placed};
 use crate::log::compact::Compaction;
@@ -117,11 +117,7 @@ impl Volume {
         if !plan.is_empty() || is_due {
             self.ride_along(&mut plan);
             if plan.is_empty() {
-                plan.push(NewRecord::new(
-                    Subject::Hints,
-                    crate::format::Flags::default(),
-                    vec![crate::format::encode_hints(&[])],
-                ));
+                plan.push(NewRecord::new(Subject::Hints, Flags::default(), vec![encode_hints(&[])]));
             }
             self.commit(plan, now_us);
         }
@@ -168,7 +164,7 @@ impl Volume {
             let count = self.lazy.hints.len().min(HINTS_IN_RECORD);
             self.lazy.hints.drain(..count).collect()
         };
-        self.push_hints(plan, &hints);
+        Self::push_hints(plan, &hints);
         for id in std::mem::take(&mut self.lazy.healed) {
             // An entry put again by this batch is not the one that was healed.
             if plan.keys.contains(&crate::table::heal_key(id)) {
@@ -219,6 +215,10 @@ impl Volume {
             }
         };
         self.publish(&plan, &changes, durable);
+        if let Err(error) = self.finish_recovery() {
+            self.give_up(plan, &error);
+            return false;
+        }
         self.unprotected_since_us = plan.is_awaited.then_some(now_us);
         let outcome = Outcome { from: self.working.answerer(durable), small: &self.working };
         for waiter in plan.take_waiters() {
@@ -269,6 +269,20 @@ impl Volume {
                 promises.kept_by_row(key, row.head.ballot);
             }
         }
+    }
+
+    /// Once the log says that this life votes, volume.json says so before anybody hears of it: a
+    /// log that is lost after that is a loss.
+    fn finish_recovery(&mut self) -> Result<(), Error> {
+        if !self.working.is_recovering || !self.working.standing().votes() {
+            return Ok(());
+        }
+        self.sticky
+            .note_whole()
+            .map_err(|error| self.fail_for_good(&format!("write volume.json: {error}")))?;
+        self.working.is_recovering = false;
+        self.shared.view.write().small.is_recovering = false;
+        Ok(())
     }
 
     /// Nothing of a batch was written: everybody who waits learns so, and what was decided for it is
@@ -356,6 +370,34 @@ impl Volume {
         self.shared.check()
     }
 
+    /// Writes down that a life without its state begins, and puts the index's checkpoint behind the
+    /// loss: the next open must not find it again, and take it for another one.
+    pub(crate) fn begin_anew(&mut self) -> Result<(), Error> {
+        let mut plan = Plan::default();
+        self.begin_recovery(&mut plan);
+        let kept: Vec<u64> = self.working.segments.keys().copied().collect();
+        for number in kept.into_iter().filter(|number| self.shared.segments.get(*number).is_none()) {
+            let key = crate::table::segment_key(number);
+            if let Some(entry) = self.shared.entry(&key)? {
+                let (oldest, newest) = (entry.origin.oldest, entry.origin.placed);
+                plan.push(NewRecord::bare(Subject::Delete { key, oldest, newest }));
+            }
+        }
+        self.commit(plan, 0);
+        self.write_empty_frame()?;
+        self.shared.index.flush().map_err(|error| self.shared.index_failed(&error))
+    }
+
+    /// Writes a frame with nothing in it: it protects the one before, and begins a log.
+    pub(crate) fn write_empty_frame(&mut self) -> Result<(), Error> {
+        let mut plan = Plan::default();
+        plan.push(NewRecord::new(Subject::Hints, Flags::default(), vec![encode_hints(&[])]));
+        let now_us = self.shared.clock.monotonic_us();
+        let written = self.commit(plan, now_us);
+        self.shared.check()?;
+        if written { Ok(()) } else { Err(Error::Full) }
+    }
+
     /// Writes what waits, and makes the index whole: the next open replays nothing.
     ///
     /// # Errors
@@ -366,10 +408,10 @@ impl Volume {
             let mut plan = Plan::default();
             self.ride_along(&mut plan);
             if plan.is_empty() {
-                let payload = vec![crate::format::encode_hints(&[])];
-                plan.push(NewRecord::new(Subject::Hints, crate::format::Flags::default(), payload));
+                self.write_empty_frame()?;
+            } else {
+                self.commit(plan, 0);
             }
-            self.commit(plan, 0);
         }
         self.shared.check()?;
         self.shared.index.flush().map_err(|error| self.shared.index_failed(&error))

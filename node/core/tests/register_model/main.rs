@@ -5,7 +5,14 @@
 //! finds how it goes wrong. The decisions are production's own functions. `SHERD_MODEL_FULL=1`
 //! searches the large configurations too.
 
+#![expect(clippy::similar_names, reason = "at, actor and after are what every step is about")]
+
+mod bucket;
+mod bucket_rules;
+mod listing;
+mod listing_rules;
 mod register;
+mod register_holds;
 mod register_rules;
 mod report;
 mod rules;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::search::{Model, Outcome, search};
 
 /// States that one search may visit: about 2 GiB.
-const STATES_MAX: usize = 40_000_000;
+const STATES_MAX: usize = 20_000_000;
 
 /// Whether the large configurations run as well.
 pub(crate) fn full() -> bool {

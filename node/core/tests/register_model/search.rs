@@ -171,7 +171,9 @@ impl Folding {
 
 impl Hasher for Folding {
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u8(*byte));
+        for byte in bytes {
+            self.write_u8(*byte);
+        }
     }
 
     fn write_u8(&mut self, byte: u8) {
@@ -180,6 +182,15 @@ impl Hasher for Folding {
         if self.filled == 8 {
             self.fold();
         }
+    }
+
+    /// Lengths and variants of enums are small.
+    fn write_usize(&mut self, number: usize) {
+        self.write_u8(u8::try_from(number).expect("small"));
+    }
+
+    fn write_isize(&mut self, number: isize) {
+        self.write_u8(u8::try_from(number).expect("small"));
     }
 
     fn finish(&self) -> u64 {

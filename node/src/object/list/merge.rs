@@ -328,9 +328,7 @@ impl SetScan {
         match decide_prefix(&witnesses, self.set.quorums()) {
             PrefixDecision::Take => SetVerdict::Show(Name::Prefix(Bytes::copy_from_slice(name))),
             PrefixDecision::Judge { witness } => SetVerdict::Ask(key_of(witness)),
-            PrefixDecision::Reseek { witness } => {
-                SetVerdict::Reseek(key_of(witness))
-            }
+            PrefixDecision::Reseek { witness } => SetVerdict::Reseek(key_of(witness)),
             PrefixDecision::Absent => SetVerdict::Nothing,
         }
     }

@@ -18,13 +18,13 @@ use crate::s3::protocol::context::RequestContext;
 
 /// Carries details of an error to the protocol layer, which takes it off the answer: pairs
 /// `Name=value`, values percent-encoded, joined by `&`.
-pub const DETAILS: HeaderName = HeaderName::from_static("x-sherd-error-details");
+pub(super) const DETAILS: HeaderName = HeaderName::from_static("x-sherd-error-details");
 
 /// Seconds after which a client may try again when the node is overloaded or volumes are missing.
 const RETRY_SECONDS: u16 = 1;
 
 /// Takes the details of an error off the headers of its answer: XML element names and texts.
-pub fn take_details(headers: &mut HeaderMap) -> Vec<(String, String)> {
+pub(super) fn take_details(headers: &mut HeaderMap) -> Vec<(String, String)> {
     let Some(value) = headers.remove(DETAILS) else { return Vec::new() };
     let pairs = value.to_str().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
     pairs

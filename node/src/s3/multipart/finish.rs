@@ -120,13 +120,13 @@ mod tests {
         CompletedPart { e_tag, part_number: Some(number), ..CompletedPart::default() }
     }
 
-    fn list(parts: Vec<CompletedPart>) -> Option<CompletedMultipartUpload> {
-        Some(CompletedMultipartUpload { parts: Some(parts) })
+    fn list(parts: Vec<CompletedPart>) -> CompletedMultipartUpload {
+        CompletedMultipartUpload { parts: Some(parts) }
     }
 
     #[test]
     fn a_list_of_parts_has_numbers_and_tags() {
-        let parts = listed_parts(list(vec![part(2), part(1)])).unwrap();
+        let parts = listed_parts(Some(list(vec![part(2), part(1)]))).unwrap();
         assert_eq!(
             parts.iter().map(|part| part.number).collect::<Vec<_>>(),
             [2, 1],
@@ -139,14 +139,17 @@ mod tests {
     fn a_list_that_is_none_is_malformed() {
         let code = |listed| listed_parts(listed).unwrap_err().code().clone();
         assert_eq!(code(None), S3ErrorCode::MalformedXML);
-        assert_eq!(code(list(Vec::new())), S3ErrorCode::MalformedXML);
-        assert_eq!(code(list(vec![CompletedPart { e_tag: None, ..part(1) }])), S3ErrorCode::MalformedXML);
+        assert_eq!(code(Some(list(Vec::new()))), S3ErrorCode::MalformedXML);
         assert_eq!(
-            code(list(vec![CompletedPart { part_number: None, ..part(1) }])),
+            code(Some(list(vec![CompletedPart { e_tag: None, ..part(1) }]))),
             S3ErrorCode::MalformedXML
         );
-        assert_eq!(code(list(vec![part(0)])), S3ErrorCode::InvalidArgument);
-        assert_eq!(code(list((1..=10_001).map(part).collect())), S3ErrorCode::MalformedXML);
+        assert_eq!(
+            code(Some(list(vec![CompletedPart { part_number: None, ..part(1) }]))),
+            S3ErrorCode::MalformedXML
+        );
+        assert_eq!(code(Some(list(vec![part(0)]))), S3ErrorCode::InvalidArgument);
+        assert_eq!(code(Some(list((1..=10_001).map(part).collect()))), S3ErrorCode::MalformedXML);
     }
 
     #[test]

@@ -46,6 +46,7 @@ const EMPTY_SHA256: [u8; 32] = [
 /// A request for s3s, and where to look for what became of its body.
 pub(super) struct Admitted {
     pub(super) request: Request<Body>,
+    pub(super) operation: Operation,
     pub(super) outcome: Option<Arc<BodyOutcome>>,
 }
 
@@ -112,7 +113,7 @@ impl Inner {
             },
         };
         parts.extensions.insert(context);
-        Ok(Admitted { request: Request::from_parts(parts, body), outcome })
+        Ok(Admitted { request: Request::from_parts(parts, body), operation, outcome })
     }
 
     /// Makes the body that s3s sees, and the headers that describe it.

@@ -228,7 +228,7 @@ impl Inner {
         match answer {
             Ok(mut response) => {
                 let details = (self.adapter.error_details)(response.headers_mut());
-                let code = asked.complete(&mut response, &details);
+                let code = asked.complete(&mut response, admitted.operation, &details);
                 let status = response.status();
                 if status.is_server_error() {
                     tracing::warn!(status = status.as_u16(), code = code.as_deref(), "request failed");

@@ -10,6 +10,7 @@ use super::aws_chunked::{FRAME_BYTES_MIN, FramingError};
 use super::body::BodyError;
 use super::code::{Code, message_of};
 use super::context::RequestId;
+use super::operation::Operation;
 use super::refusal::{Refusal, element};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
@@ -56,6 +57,7 @@ impl Asked<'_> {
     pub(super) fn complete(
         &self,
         response: &mut Response<Body>,
+        operation: Operation,
         details: &[(String, String)],
     ) -> Option<String> {
         let mut code = None;
@@ -70,7 +72,8 @@ impl Asked<'_> {
                 *response.body_mut() = Body::from(self.rewrite(&document, details));
                 code = Some(document.code);
             }
-        } else if response.headers().get(CONTENT_TYPE) == Some(&APPLICATION_XML)
+        } else if operation != Operation::GetObject
+            && response.headers().get(CONTENT_TYPE) == Some(&APPLICATION_XML)
             && let Some(escaped) = document.as_deref().and_then(without_controls)
         {
             *response.body_mut() = Body::from(escaped);
@@ -222,7 +225,10 @@ mod tests {
     #[test]
     fn errors_of_s3s_get_what_they_lack() {
         let mut response = answer(404, "<?xml version=\"1.0\"?><Error><Code>NoSuchKey</Code></Error>");
-        assert_eq!(asked(false).complete(&mut response, &[]).as_deref(), Some("NoSuchKey"));
+        assert_eq!(
+            asked(false).complete(&mut response, Operation::ListObjects, &[]).as_deref(),
+            Some("NoSuchKey")
+        );
         assert_eq!(
             text(&response),
             "<?xml version=\"1.0\"?><Error><Code>NoSuchKey</Code>\
@@ -238,7 +244,7 @@ mod tests {
     fn messages_of_s3s_stay() {
         let mut response = answer(400, "<Error><Code>Own</Code><Message>m</Message></Error>");
         let details = [("Condition".to_owned(), "If-<Match>".to_owned())];
-        asked(false).complete(&mut response, &details);
+        asked(false).complete(&mut response, Operation::ListObjects, &details);
         let expected =
             "<Error><Code>Own</Code><Message>m</Message><Condition>If-&lt;Match&gt;</Condition><Resource>";
         assert!(text(&response).starts_with(expected));
@@ -247,16 +253,19 @@ mod tests {
     #[test]
     fn heads_and_unmodified_answers_have_no_body() {
         let mut head = answer(404, "<Error><Code>NoSuchKey</Code></Error>");
-        assert_eq!(asked(true).complete(&mut head, &[]).as_deref(), Some("NoSuchKey"));
+        assert_eq!(
+            asked(true).complete(&mut head, Operation::ListObjects, &[]).as_deref(),
+            Some("NoSuchKey")
+        );
         assert!(head.body().is_end_stream());
         let mut unmodified = answer(304, "<Error><Code>NotModified</Code></Error>");
-        asked(false).complete(&mut unmodified, &[]);
+        asked(false).complete(&mut unmodified, Operation::ListObjects, &[]);
         assert!(unmodified.body().is_end_stream());
         assert!(!unmodified.headers().contains_key(CONTENT_LENGTH));
         assert!(!unmodified.headers().contains_key(CONTENT_TYPE));
         let mut found = answer(200, "");
         found.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(7));
-        asked(true).complete(&mut found, &[]);
+        asked(true).complete(&mut found, Operation::ListObjects, &[]);
         assert_eq!(found.headers()[CONTENT_LENGTH], "7", "a HEAD says how long the object is");
     }
 
@@ -264,10 +273,11 @@ mod tests {
     fn control_characters_in_documents_are_references() {
         let mut response = answer(200, "<Key>a\rb\u{1}\tc\n</Key>");
         response.headers_mut().insert(CONTENT_TYPE, APPLICATION_XML);
-        asked(false).complete(&mut response, &[]);
+        asked(false).complete(&mut response, Operation::ListObjects, &[]);
         assert_eq!(text(&response), "<Key>a&#xD;b&#x1;\tc\n</Key>");
         let mut object = answer(200, "a\rb");
-        asked(false).complete(&mut object, &[]);
+        object.headers_mut().insert(CONTENT_TYPE, APPLICATION_XML);
+        asked(false).complete(&mut object, Operation::GetObject, &[]);
         assert_eq!(text(&object), "a\rb", "an object's bytes are its own");
     }
 
@@ -275,18 +285,18 @@ mod tests {
     fn a_status_beside_the_answer_is_the_status() {
         let mut response = answer(200, "");
         response.extensions_mut().insert(StatusCode::PARTIAL_CONTENT);
-        asked(true).complete(&mut response, &[]);
+        asked(true).complete(&mut response, Operation::ListObjects, &[]);
         assert_eq!(response.status(), StatusCode::PARTIAL_CONTENT);
     }
 
     #[test]
     fn overload_says_when_to_come_back() {
         let mut response = answer(503, "<Error><Code>SlowDown</Code></Error>");
-        asked(false).complete(&mut response, &[]);
+        asked(false).complete(&mut response, Operation::ListObjects, &[]);
         assert_eq!(response.headers()[RETRY_AFTER], "1");
         let mut response = answer(503, "");
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(9));
-        asked(false).complete(&mut response, &[]);
+        asked(false).complete(&mut response, Operation::ListObjects, &[]);
         assert_eq!(response.headers()[RETRY_AFTER], "9");
     }
 

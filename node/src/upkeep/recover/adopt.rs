@@ -70,7 +70,8 @@ impl Scan {
         if self.is_done || !self.rows.is_empty() {
             return Ok(());
         }
-        let request = RowScan { after: self.after.clone(), since: Sequence(0), limit: PAGE, want_value: true };
+        let request =
+            RowScan { after: self.after.clone(), since: Sequence(0), limit: PAGE, want_value: true };
         let answer = ask(self.reach.peer.rows(self.reach.volume, &request), PATIENCE).await;
         let answer = answer.map_err(|error| self.failed(error))?;
         let page = answer.result.map_err(|refusal| self.failed(refusal))?;
@@ -90,7 +91,8 @@ impl Scan {
 /// Takes the lowest key of all scans off them, with its highest row. `None` when all are at the end.
 fn next_key(scans: &mut [Scan]) -> Option<Chosen> {
     let fronts = scans.iter().filter_map(|scan| scan.rows.front());
-    let key = fronts.map(|row| &row.key).min_by(|one, other| scan_order(one).cmp(&scan_order(other)))?.clone();
+    let key =
+        fronts.map(|row| &row.key).min_by(|one, other| scan_order(one).cmp(&scan_order(other)))?.clone();
     let mut chosen: Option<Chosen> = None;
     for scan in scans {
         if scan.rows.front().is_none_or(|row| row.key != key) {

@@ -133,7 +133,8 @@ impl Recoveries {
     pub(super) fn status(&self, now_ms: u64) -> Vec<RecoveryStatus> {
         let eta = |running: &Running| {
             let passed_ms = now_ms.saturating_sub(running.shards_since_ms);
-            (running.bytes_done > 0).then(|| passed_ms.saturating_mul(running.bytes_left) / running.bytes_done)
+            (running.bytes_done > 0)
+                .then(|| passed_ms.saturating_mul(running.bytes_left) / running.bytes_done)
         };
         let running = self.running.lock();
         running
@@ -273,7 +274,8 @@ impl Try {
     ) -> Vec<Reply<Guarantees>> {
         let asked = self.arrivals;
         let pendings = self.others.iter().enumerate();
-        let mut gather = Gather::new(pendings.map(|(place, reach)| (place, question(&*reach.peer, reach.volume))));
+        let mut gather =
+            Gather::new(pendings.map(|(place, reach)| (place, question(&*reach.peer, reach.volume))));
         let deadline = tokio::time::Instant::now() + CONTROL_PATIENCE;
         let mut replies = Vec::new();
         while let Ok(Some((place, answer))) = tokio::time::timeout_at(deadline, gather.next()).await {

@@ -31,7 +31,10 @@ use super::{Context, Damage, Pins, Reports, Settings, UpkeepConfig};
 use crate::cluster::Cluster;
 use crate::formation::{FormationConfig, form_or_find};
 use crate::metrics::Metrics;
-use crate::object::{ObjectName, Objects, ObjectsConfig, PutRequest, ReadConditions, ReadRequest, Span, Upload, WriteConditions};
+use crate::object::{
+    ObjectName, Objects, ObjectsConfig, PutRequest, ReadConditions, ReadRequest, Span, Upload,
+    WriteConditions,
+};
 use crate::peer::{LocalPeer, Peer};
 use crate::register::{RegisterPatience, Registers, RegistersConfig};
 use crate::stripe::{Patience, Stripes, StripesConfig, Thresholds};
@@ -199,7 +202,8 @@ impl Node {
     }
 
     async fn get(&self, key: &str) -> Option<Bytes> {
-        let request = ReadRequest { name: name(key), span: Span::Whole, conditions: ReadConditions::default() };
+        let request =
+            ReadRequest { name: name(key), span: Span::Whole, conditions: ReadConditions::default() };
         let read = self.objects.get(request).await.ok()?;
         let pieces: Vec<Bytes> = read.body.try_collect().await.ok()?;
         Some(pieces.concat().into())

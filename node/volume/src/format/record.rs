@@ -366,9 +366,7 @@ pub struct RecordHeader {
 impl RecordHeader {
     /// Bytes from the record's start to its payload.
     pub fn payload_offset(&self) -> usize {
-        RECORD_HEADER_BYTES
-            + usize::from(self.subject_bytes)
-            + 32 * block_count(u64::from(self.payload_bytes))
+        RECORD_HEADER_BYTES + usize::from(self.subject_bytes) + 32 * block_count(self.payload_bytes)
     }
 
     /// Bytes of the whole record.
@@ -441,14 +439,14 @@ impl RecordHeader {
 }
 
 /// How many hashes cover a payload.
-pub const fn block_count(payload_bytes: u64) -> usize {
-    payload_bytes.div_ceil(limits::HASH_BLOCK_BYTES as u64) as usize
+pub const fn block_count(payload_bytes: u32) -> usize {
+    (payload_bytes as usize).div_ceil(limits::HASH_BLOCK_BYTES)
 }
 
 /// The hashes of a payload given as a list of buffers, one for every 64 KiB.
 pub fn block_hashes(payload: &[Bytes]) -> Vec<u8> {
     let total: usize = payload.iter().map(Bytes::len).sum();
-    let mut hashes = Vec::with_capacity(32 * block_count(total as u64));
+    let mut hashes = Vec::with_capacity(32 * total.div_ceil(limits::HASH_BLOCK_BYTES));
     let mut hasher = blake3::Hasher::new();
     let mut filled = 0;
     for buffer in payload {
@@ -474,7 +472,7 @@ pub fn block_hashes(payload: &[Bytes]) -> Vec<u8> {
 /// Whether block `index` of a payload is what its hash says.
 pub fn verify_block(hashes: &[u8], index: usize, block: &[u8]) -> bool {
     let stored = index.checked_mul(32).and_then(|start| hashes.get(start..start.checked_add(32)?));
-    stored.is_some_and(|stored| blake3::hash(block).as_bytes() == stored)
+    stored.is_some_and(|hash| blake3::hash(block).as_bytes() == hash)
 }
 
 /// A commit learnt: the row of a key is committed if it still has this ballot.

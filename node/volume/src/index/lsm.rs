@@ -33,10 +33,10 @@ use parking_lot::{Mutex, RwLock};
 
 use sherd_core::id::Sequence;
 
-use super::{Change, Index, IndexError, Pair, Progress, entry_bytes};
+use super::{Change, Index, IndexError, Pair, Progress, RESERVED, check_keys, entry_bytes};
 
-/// The key of the mark, behind every table prefix (the first byte 0xff is refused in other keys).
-const MARK: &[u8] = &[0xff];
+/// The key of the mark, behind every other key.
+const MARK: &[u8] = &[RESERVED];
 /// The file that names the tree's current version, and the checksum of that version's file.
 const CURRENT: &str = "current";
 /// What stands between a sequence and the tree's own number for it. The tree numbers its versions
@@ -260,10 +260,7 @@ impl Index for LsmIndex {
         if sequence.0 > SEQUENCE_MAX {
             return Err(IndexError::Misused { what: "the sequence is too high" });
         }
-        let reserved = |change: &Change| change.key().first() >= MARK.first();
-        if changes.iter().any(reserved) {
-            return Err(IndexError::Misused { what: "keys from 0xff on are reserved" });
-        }
+        check_keys(&changes)?;
         let _no_sealing = self.sealing.read();
         if !self.progress.lock().begin(sequence)? {
             return Ok(());

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use sherd_core::id::Sequence;
 
-use super::{Change, Index, IndexError, Pair, Progress, entry_bytes};
+use super::{Change, Index, IndexError, Pair, Progress, check_keys, entry_bytes};
 
 type Map = BTreeMap<Bytes, Bytes>;
 
@@ -85,6 +85,7 @@ impl Index for MemoryIndex {
     }
 
     fn apply(&self, changes: Vec<Change>, sequence: Sequence) -> Result<(), IndexError> {
+        check_keys(&changes)?;
         let state = &mut *self.state.lock();
         if !state.progress.begin(sequence)? {
             return Ok(());

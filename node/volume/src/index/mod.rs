@@ -78,7 +78,7 @@ pub trait Index: Send + Sync + std::fmt::Debug {
     /// Applies changes that the log holds up to `sequence`; visible on return, not durable. The
     /// last change of a key wins. Called from one thread, with sequences that rise. A sequence at or
     /// below what was persisted when the index was opened changes nothing: a replay may begin early.
-    /// Keys are shorter than 64 KiB and begin with a byte below 0xff.
+    /// Keys have 1 to 65,535 bytes, the first below 0xff.
     ///
     /// # Errors
     /// [`IndexError::Damaged`]; [`IndexError::Misused`].
@@ -143,6 +143,20 @@ impl Progress {
     const fn persisted(&self) -> Option<Sequence> {
         self.persisted
     }
+}
+
+/// Keys that begin with this byte are the index's own.
+const RESERVED: u8 = 0xff;
+
+/// Refuses keys that an index cannot hold.
+fn check_keys(changes: &[Change]) -> Result<(), IndexError> {
+    for change in changes {
+        let key = change.key();
+        if key.len() > usize::from(u16::MAX) || key.first().is_none_or(|first| *first == RESERVED) {
+            return Err(IndexError::Misused { what: "a key is empty, too long, or reserved" });
+        }
+    }
+    Ok(())
 }
 
 /// Memory that an entry takes until it is flushed, about.

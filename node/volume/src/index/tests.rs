@@ -204,6 +204,23 @@ fn a_sequence_that_does_not_rise_is_refused() {
 }
 
 #[test]
+fn keys_that_no_index_holds_are_refused_and_change_nothing() {
+    on_each_index(|index, _| {
+        for key in [vec![], vec![0xff], vec![0xff, 1], vec![b'k'; 65_536]] {
+            let bad = Change::Put { key: key.into(), value: Bytes::new() };
+            let refused = index.apply(vec![put("a", "1"), bad], Sequence(1));
+            assert!(matches!(refused, Err(IndexError::Misused { .. })));
+        }
+        assert_eq!(scan(&*index, "", None), []);
+        let longest = Change::Put { key: vec![0xfe; 65_535].into(), value: Bytes::new() };
+        index.apply(vec![longest], Sequence(1)).unwrap();
+        index.flush().unwrap();
+        assert_eq!(index.scan(&[0xfe], None).count(), 1);
+        assert_eq!(index.scan(&[0xfe], Some(&[0xff, 0xff])).count(), 1);
+    });
+}
+
+#[test]
 fn many_flushes_and_compactions_lose_nothing() {
     on_each_index(|index, crash| {
         let mut model = std::collections::BTreeMap::new();

@@ -209,7 +209,7 @@ impl Log {
     ) -> Result<Vec<Placed>, AppendError> {
         assert!(!records.is_empty(), "a frame has records");
         let durable = Sequence(self.next.0.saturating_sub(1));
-        if self.tail.is_none() || self.offset + self.padded(records) > self.segment_bytes {
+        if self.tail.is_none() || self.offset + padded(records) > self.segment_bytes {
             self.roll(records, promised)?;
         }
         let tail = Arc::clone(self.tail.as_ref().expect("rolled where there was none"));
@@ -227,11 +227,6 @@ impl Log {
         self.offset += header.padded();
         self.next = Sequence(header.last.0 + 1);
         Ok(placed)
-    }
-
-    fn padded(&self, records: &[NewRecord]) -> u64 {
-        let used = FRAME_HEADER_BYTES + records.iter().map(NewRecord::bytes).sum::<usize>();
-        (used as u64).next_multiple_of(limits::FRAME_ALIGN as u64)
     }
 
     fn roll(&mut self, records: &mut Vec<NewRecord>, promised: Promised) -> Result<(), AppendError> {
@@ -336,4 +331,10 @@ impl Log {
         }
         Ok(())
     }
+}
+
+/// Bytes of a frame with these records.
+fn padded(records: &[NewRecord]) -> u64 {
+    let used = FRAME_HEADER_BYTES + records.iter().map(NewRecord::bytes).sum::<usize>();
+    (used as u64).next_multiple_of(limits::FRAME_ALIGN as u64)
 }

@@ -18,13 +18,12 @@ use sherd_core::id::Sequence;
 use crate::error::Error;
 use crate::format::{
     FRAME_HEADER_BYTES, Flags, FrameHeader, Hint, RECORD_HEADER_BYTES, RecordHeader, Subject, decode_hints,
-    encode_hints,
 };
 use crate::log::append::NewRecord;
 use crate::log::read::{self, Opened, ReadError, Source};
 use crate::log::{FIRST_FRAME, Segment};
 use crate::plan::Plan;
-use crate::table::{Body, Place, key_of, row_key};
+use crate::table::{Body, Place, key_of, row_key, segment_key};
 use crate::volume::Volume;
 
 /// Reclaims after which deletes are judged again, at least: they die with what they kill.
@@ -64,7 +63,6 @@ pub(crate) struct Compaction {
 struct Pass {
     segment: Arc<Segment>,
     end: u64,
-    last: Sequence,
     offset: u64,
     frame: Option<InFrame>,
 }
@@ -107,7 +105,7 @@ impl Volume {
                 Err(Walked::Failed(error)) => return Err(error),
             }
         }
-        self.push_hints(&mut plan, &hints);
+        Self::push_hints(&mut plan, &hints);
         let moved_bytes = plan.bytes as u64;
         if !plan.is_empty() {
             self.commit_or_full(plan)?;
@@ -148,7 +146,7 @@ impl Volume {
         let (_, number) = best?;
         let sealed = self.working.segments.get(&number)?;
         let segment = self.shared.segments.get(number)?;
-        Some(Pass { segment, end: sealed.end, last: sealed.last, offset: FIRST_FRAME, frame: None })
+        Some(Pass { segment, end: sealed.end, offset: FIRST_FRAME, frame: None })
     }
 
     /// Looks at the next record; the bytes looked at, or zero at the end.
@@ -245,10 +243,9 @@ impl Volume {
 
     /// Lets a segment go in which nothing is needed any more.
     fn reclaim(&mut self, pass: Pass) -> Result<Compacted, Error> {
-        let Pass { segment, end, last, .. } = pass;
+        let segment = pass.segment;
         let number = segment.number;
-        let subject = Subject::Segment { number, end, first: segment.first, last };
-        let key = key_of(&subject).expect("a segment has an index key");
+        let key = segment_key(number);
         let entry = self.shared.entry(&key)?;
         if let Some(entry) = entry {
             let (oldest, newest) = (entry.origin.oldest, entry.origin.placed);
@@ -259,9 +256,7 @@ impl Volume {
         // Crash here: the next open finds a segment without a record, and removes it. With a frame
         // behind the delete, rot of that frame is rot, and never a torn tail that brings the
         // record back without its segment.
-        let mut plan = Plan::default();
-        plan.push(NewRecord::new(Subject::Hints, Flags::default(), vec![encode_hints(&[])]));
-        self.commit_or_full(plan)?;
+        self.write_empty_frame()?;
         self.shared.segments.remove(number);
         let retired = self.shared.spares.retire(segment);
         retired.map_err(|error| self.fail_for_good(&format!("retire segment: {error}")))?;

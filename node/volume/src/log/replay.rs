@@ -311,9 +311,10 @@ impl<'a> Walk<'a> {
         let length = header.record_bytes();
         let record = bytes.get(..length).map(|_| bytes.slice(..length))?;
         let (subject, hashes) = header.open(self.segment.seed, &record).ok()?;
-        let in_order = match header.flags.has(Flags::MOVED) {
-            true => header.sequence < sequence,
-            false => header.sequence == sequence,
+        let in_order = if header.flags.has(Flags::MOVED) {
+            header.sequence < sequence
+        } else {
+            header.sequence == sequence
         };
         let payload = record.slice(header.payload_offset()..);
         let intact = payload

@@ -3,7 +3,7 @@
 //! A file is created under its final name, which is new: nothing names it until a register does, so
 //! a crash leaves at most an orphan. Only a heal writes beside a file and renames over it. A file
 //! is whole when its footer is: the table of hashes behind the payload vouches for every block, and
-//! every read hashes what it returns ([`format`](self::format) draws the bytes).
+//! every read hashes what it returns ([`mod@format`] draws the bytes).
 //!
 //! ```text
 //! shards/ab/<data id>.<shard index>         ab: a byte of the data id

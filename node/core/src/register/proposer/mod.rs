@@ -66,7 +66,8 @@ pub enum PrepareOutcome {
 /// What A promises found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prepared {
-    /// The value to build on; `None` when none of them holds a row.
+    /// The value to build on; `None` when none of them holds a row. A tombstone found here may have
+    /// been dropped since its volume promised: that says the same, and nothing else can vanish.
     pub found: Option<Found>,
     /// The highest floor among them. A floor at or above a change's first accept says that a
     /// tombstone made after it may have been dropped, and its history with it.

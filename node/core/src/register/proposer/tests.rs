@@ -1,1 +1,161 @@
-//! Tables of decisions.
+//! Tables of the proposer's decisions.
+
+use super::*;
+use crate::id::{Incarnation, ProposerId, Sequence};
+use crate::register::quorum::Order;
+use crate::register::{Answerer, Row, RowHead};
+
+const NOW: Timestamp = Timestamp::from_ms(1_000_000);
+
+fn ballot(seconds: u64) -> Ballot {
+    Ballot { time: Timestamp::from_ms(seconds * 1_000), proposer: ProposerId(1) }
+}
+
+fn reply<T>(volume: u8, result: Result<T, Refusal>) -> Reply<T> {
+    let from = Answerer { incarnation: Incarnation(1), votes: true, peers: [].into(), durable: Sequence(0) };
+    Reply { volume: VolumeId([volume; 16]), from, order: Order::default(), result }
+}
+
+fn promise(volume: u8, row: Option<(u64, bool)>, floor: u64) -> Reply<Vote> {
+    let head = |(seconds, committed)| RowHead { ballot: ballot(seconds), digest: [7; 32], committed };
+    let row = row.map(|row| Row { head: head(row), value: None });
+    reply(volume, Ok(Vote { row, floor: ballot(floor) }))
+}
+
+fn refused<T>(volume: u8, bound: u64) -> Reply<T> {
+    reply(volume, Err(Refusal::Below { bound: ballot(bound) }))
+}
+
+fn prepared(replies: &[Reply<Vote>], outstanding: usize) -> PrepareOutcome {
+    prepared_in(3, replies, outstanding).outcome
+}
+
+fn prepared_in(volumes: usize, replies: &[Reply<Vote>], outstanding: usize) -> Decision<PrepareOutcome> {
+    let lives = Lives::default();
+    after_prepare(replies, Asking { quorums: Quorums::of(volumes), outstanding, now: NOW, lives: &lives })
+}
+
+fn accepted(replies: &[Reply<()>], outstanding: usize) -> Decision<AcceptOutcome> {
+    let lives = Lives::default();
+    after_accept(replies, Asking { quorums: Quorums::of(3), outstanding, now: NOW, lives: &lives })
+}
+
+#[test]
+fn a_promises_find_the_highest_row_and_floor() {
+    let outcome = prepared(&[promise(1, Some((5, false)), 3), promise(2, Some((9, true)), 1)], 1);
+    let PrepareOutcome::Prepared(Prepared { found: Some(found), floor }) = outcome else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!((found.ballot, found.committed, floor), (ballot(9), true, ballot(3)));
+    assert_eq!(found.holders, [VolumeId([2; 16])]);
+    let nothing = prepared(&[promise(1, None, 0), promise(2, None, 0)], 0);
+    assert_eq!(nothing, PrepareOutcome::Prepared(Prepared { found: None, floor: ballot(0) }));
+}
+
+#[test]
+fn the_committed_flag_of_a_lower_row_says_nothing() {
+    let outcome = prepared(&[promise(1, Some((5, true)), 0), promise(2, Some((9, false)), 0)], 0);
+    assert!(matches!(
+        outcome,
+        PrepareOutcome::Prepared(Prepared { found: Some(Found { committed: false, .. }), .. })
+    ));
+}
+
+#[test]
+fn p_promises_are_not_enough() {
+    // N = 4: P = 2, A = 3.
+    let replies = [promise(1, None, 0), promise(2, None, 0)];
+    assert_eq!(prepared_in(4, &replies, 1).outcome, PrepareOutcome::Wait);
+    assert_eq!(prepared_in(4, &replies, 0).outcome, PrepareOutcome::Unavailable);
+}
+
+#[test]
+fn a_refused_prepare_follows_the_highest_bound() {
+    let replies = [refused(1, 1_100), refused(2, 1_050), promise(3, None, 0)];
+    assert_eq!(prepared(&replies, 0), PrepareOutcome::Retry { above: ballot(1_100) });
+    assert_eq!(prepared(&[refused(1, 1_100)], 2), PrepareOutcome::Wait, "two others may still promise");
+    assert_eq!(
+        prepared(&[refused(1, 1_100)], 0),
+        PrepareOutcome::Unavailable,
+        "one volume is no quorum at any ballot"
+    );
+}
+
+#[test]
+fn a_bound_more_than_four_minutes_ahead_is_not_followed() {
+    let edge = [refused(1, 1_240), refused(2, 1_050), promise(3, None, 0)];
+    assert_eq!(prepared(&edge, 0), PrepareOutcome::Retry { above: ballot(1_240) });
+    let beyond = prepared_in(3, &[refused(1, 1_241), refused(2, 1_050), promise(3, None, 0)], 0);
+    assert_eq!(beyond.outcome, PrepareOutcome::Retry { above: ballot(1_050) });
+    assert_eq!(beyond.skewed, [VolumeId([1; 16])]);
+    let both = prepared_in(3, &[refused(1, 1_241), refused(2, 9_000), promise(3, None, 0)], 0);
+    assert_eq!(both.outcome, PrepareOutcome::Unavailable);
+    let one = prepared_in(3, &[refused(1, 1_241), promise(2, None, 0), promise(3, None, 0)], 0);
+    assert!(matches!(one.outcome, PrepareOutcome::Prepared(_)), "one bad clock costs one volume");
+    assert_eq!(one.skewed, [VolumeId([1; 16])]);
+}
+
+#[test]
+fn a_seal_is_noted_and_decides_only_when_a_quorum_is_out_of_reach() {
+    let sealed = || reply(1, Err(Refusal::Sealed));
+    let enough = prepared_in(3, &[sealed(), promise(2, None, 0), promise(3, None, 0)], 0);
+    assert!(matches!(enough.outcome, PrepareOutcome::Prepared(_)));
+    assert!(enough.seal_seen);
+    let two = [sealed(), reply(2, Err(Refusal::Sealed)), promise(3, None, 0)];
+    assert_eq!(prepared(&two, 0), PrepareOutcome::Sealed);
+    let stale = reply(2, Err(Refusal::StaleEpoch { epoch: Epoch(9) }));
+    assert_eq!(prepared(&[refused(1, 5), stale], 0), PrepareOutcome::StaleEpoch { epoch: Epoch(9) });
+}
+
+#[test]
+fn a_accepts_commit_whatever_else_was_answered() {
+    assert_eq!(
+        accepted(&[reply(1, Ok(())), reply(2, Ok(())), refused(3, 5)], 0).outcome,
+        AcceptOutcome::Committed
+    );
+    assert_eq!(accepted(&[reply(1, Ok(()))], 2).outcome, AcceptOutcome::Wait);
+    assert_eq!(
+        accepted(&[reply(1, Ok(())), refused(2, 5), refused(3, 7)], 0).outcome,
+        AcceptOutcome::Conflict { above: ballot(7) }
+    );
+    assert_eq!(accepted(&[reply(1, Ok(()))], 0).outcome, AcceptOutcome::Undecided);
+    let floor = Timestamp::from_ms(1);
+    let old = [
+        reply(1, Ok(())),
+        reply(2, Err(Refusal::DataTooOld { floor })),
+        reply(3, Err(Refusal::DataTooOld { floor })),
+    ];
+    assert_eq!(accepted(&old, 0).outcome, AcceptOutcome::DataTooOld);
+    let sealed = [reply(1, Ok(())), reply(2, Err(Refusal::Sealed)), refused(3, 5)];
+    assert_eq!(accepted(&sealed, 0).outcome, AcceptOutcome::Sealed);
+}
+
+#[test]
+fn an_accept_stored_by_a_recovering_volume_does_not_count() {
+    let mut refilling = reply(2, Ok(()));
+    refilling.from.votes = false;
+    assert_eq!(accepted(&[reply(1, Ok(())), refilling], 0).outcome, AcceptOutcome::Undecided);
+}
+
+fn id(number: u64) -> ChangeId {
+    ChangeId { made: Timestamp::from_ms(number), proposer: ProposerId(1) }
+}
+
+#[test]
+fn a_writer_finds_its_change_or_learns_that_it_cannot_know() {
+    let tries = Tries { change: id(1), first_accept: ballot(10), lowest_count: 5, highest_floor: ballot(9) };
+    let found =
+        |count, ids: &[u64]| Changes { count, recent: ids.iter().map(|number| id(*number)).collect() };
+    assert_eq!(after_conflict(&found(6, &[9, 1]), true, &tries), AfterConflict::Committed);
+    assert_eq!(after_conflict(&found(6, &[9, 1]), false, &tries), AfterConflict::Settle);
+    assert_eq!(after_conflict(&found(8, &[6, 7, 8, 9]), true, &tries), AfterConflict::TryAgain);
+    assert_eq!(after_conflict(&found(9, &[6, 7, 8, 9]), true, &tries), AfterConflict::Unknown);
+    assert_eq!(after_conflict(&Changes::default(), false, &tries), AfterConflict::TryAgain);
+    let dropped = Tries { highest_floor: ballot(10), ..tries };
+    assert_eq!(after_conflict(&Changes::default(), false, &dropped), AfterConflict::Unknown);
+    assert_eq!(
+        after_conflict(&found(9, &[1]), true, &dropped),
+        AfterConflict::Committed,
+        "what is found is found"
+    );
+}

@@ -45,7 +45,7 @@ pub enum ReadDecision {
     /// A write is under way: ask all volumes again, for about two commit times.
     AskAgain,
     /// That time is over: finish the write, by proposing what a prepare at a fresh ballot finds,
-    /// unchanged. Fewer than A volumes up: 503.
+    /// unchanged; when it finds nothing the register is absent. Fewer than A volumes up: 503.
     Finish,
     /// Too many hold a seal: read the bucket's register.
     Sealed,

@@ -1,1 +1,138 @@
-//! Tables of decisions.
+//! Tables of the barrier.
+
+use super::*;
+use crate::id::{ProposerId, Sequence};
+use crate::register::Answerer;
+use crate::register::quorum::Order;
+
+fn ballot(time: u64) -> Ballot {
+    Ballot { time: Timestamp::from_ms(time), proposer: ProposerId(1) }
+}
+
+fn volume(number: u8) -> VolumeId {
+    VolumeId([number; 16])
+}
+
+fn reply<T>(number: u8, asked: u32, value: T) -> Reply<T> {
+    let from = Answerer { incarnation: Incarnation(1), votes: true, peers: [].into(), durable: Sequence(0) };
+    Reply { volume: volume(number), from, order: Order { asked, arrived: asked + 1 }, result: Ok(value) }
+}
+
+/// A report of a voter that knows volume 9 in this life.
+fn report(number: u8, life: u32, bound: u64, floor: u64, highest: u64) -> Reply<Guarantees> {
+    let guarantees = Guarantees {
+        bound: ballot(bound),
+        floor: ballot(floor),
+        highest: ballot(highest),
+        incarnations: vec![(volume(9), Incarnation(life))],
+        ..Guarantees::default()
+    };
+    reply(number, 0, guarantees)
+}
+
+const SET: Quorums = Quorums::of(3);
+
+fn of(reports: &[Reply<Guarantees>]) -> Option<Barrier> {
+    barrier(volume(9), Incarnation(2), reports, SET, &Lives::default())
+}
+
+#[test]
+fn a_life_is_one_more_than_anybody_knows() {
+    let lives = Lives::default();
+    let next = |own, known: &[Reply<Guarantees>], lives: &Lives| {
+        next_life(volume(9), Incarnation(own), known, SET, lives)
+    };
+    let known = [report(1, 1, 0, 0, 0), report(2, 4, 0, 0, 0)];
+    assert_eq!(next(1, &known, &lives), Some(Incarnation(5)));
+    assert_eq!(next(7, &known, &lives), Some(Incarnation(8)));
+    assert_eq!(next(1, &known[..1], &lives), None, "fewer than P voters");
+    let mut heard = Lives::default();
+    heard.learn(volume(9), Incarnation(6));
+    assert_eq!(next(1, &known, &heard), Some(Incarnation(7)));
+}
+
+#[test]
+fn f_is_the_maximum_of_p_reports_made_after_the_recording() {
+    let found = of(&[report(1, 2, 7, 1, 3), report(2, 2, 2, 5, 6)]).expect("two reports");
+    assert_eq!(found.floor, ballot(7));
+    assert_eq!(found.guarantees.floor, ballot(7));
+    assert_eq!(found.voters, [(volume(1), Incarnation(1)), (volume(2), Incarnation(1))]);
+    assert_eq!(of(&[report(1, 2, 0, 0, 9), report(2, 2, 0, 0, 0)]).map(|b| b.floor), Some(ballot(9)));
+    assert_eq!(of(&[report(1, 2, 0, 9, 0), report(2, 2, 0, 0, 0)]).map(|b| b.floor), Some(ballot(9)));
+    assert_eq!(of(&[report(1, 2, 7, 1, 3), report(2, 1, 2, 5, 6)]), None, "reported before it recorded");
+    assert_eq!(of(&[report(1, 2, 7, 1, 3), report(9, 2, 2, 5, 6)]), None, "nobody vouches for itself");
+    let mut recovering = report(2, 2, 0, 0, 0);
+    recovering.from.votes = false;
+    assert_eq!(of(&[report(1, 2, 7, 1, 3), recovering]), None);
+}
+
+#[test]
+fn guarantees_merge_to_the_strongest() {
+    let (bucket, deletions) =
+        (BucketId([1; 16]), [1, 2].map(|ms| ChangeId { made: Timestamp::from_ms(ms), ..ChangeId::ZERO }));
+    let with = |floor, deletions: &[ChangeId], life| Guarantees {
+        data_floor: Timestamp::from_ms(floor),
+        seals: vec![(bucket, deletions.to_vec())],
+        incarnations: vec![(volume(5), Incarnation(life))],
+        ..Guarantees::default()
+    };
+    let both = merge([&with(3, &deletions[..1], 2), &with(5, &deletions[1..], 4)].into_iter());
+    assert_eq!(both.data_floor, Timestamp::from_ms(5));
+    assert_eq!(both.seals, [(bucket, deletions.to_vec())]);
+    assert_eq!(both.life_of(volume(5)), Incarnation(4));
+    let last = merge([&with(3, &deletions, 2), &with(5, &[], 1)].into_iter());
+    assert_eq!(last.seals, [(bucket, Vec::new())], "a final seal outlasts all others");
+}
+
+#[test]
+fn a_voters_own_life_is_among_the_lives_that_are_adopted() {
+    let mut second_life = report(1, 2, 0, 0, 0);
+    second_life.from.incarnation = Incarnation(3);
+    let found = of(&[second_life, report(2, 2, 0, 0, 0)]).expect("two reports");
+    assert_eq!(found.guarantees.life_of(volume(1)), Incarnation(3));
+}
+
+#[test]
+fn voters_are_scanned_after_all_of_them_have_f() {
+    let lives = Lives::default();
+    let goal = of(&[report(1, 2, 7, 1, 3), report(2, 2, 2, 5, 6)]).expect("two reports");
+    let guards = |first, second| [report(1, 2, 0, first, 0), report(2, 2, 0, second, 0)];
+    assert!(may_scan(&goal, &guards(7, 8), &lives));
+    assert!(!may_scan(&goal, &guards(7, 6), &lives));
+    assert!(!may_scan(&goal, &guards(7, 7)[..1], &lives));
+    let mut another_life = guards(7, 7);
+    another_life[0].from.incarnation = Incarnation(2);
+    assert!(!may_scan(&goal, &another_life, &lives), "what it reported is gone");
+}
+
+#[test]
+fn a_set_is_recovered_when_every_voter_was_scanned_after_its_floor() {
+    let lives = Lives::default();
+    let goal = of(&[report(1, 2, 7, 1, 3), report(2, 2, 2, 5, 6)]).expect("two reports");
+    let guards = [report(1, 2, 0, 7, 0), report(2, 2, 0, 7, 0)];
+    assert!(may_vote(&goal, &guards, &[reply(1, 1, ()), reply(2, 1, ())], &lives));
+    assert!(!may_vote(&goal, &guards, &[reply(1, 1, ())], &lives));
+    assert!(
+        !may_vote(&goal, &guards, &[reply(1, 1, ()), reply(2, 0, ())], &lives),
+        "scanned before its floor"
+    );
+}
+
+#[test]
+fn the_highest_row_is_adopted_with_its_flag() {
+    let row = |time, committed| RowHead { ballot: ballot(time), digest: [0; 32], committed };
+    assert_eq!(adopt(None, &row(5, false)), Adoption::Take);
+    assert_eq!(adopt(Some(&row(4, true)), &row(5, false)), Adoption::Take);
+    assert_eq!(adopt(Some(&row(5, false)), &row(5, true)), Adoption::LearnCommitted);
+    assert_eq!(adopt(Some(&row(5, true)), &row(5, false)), Adoption::Keep);
+    assert_eq!(adopt(Some(&row(6, false)), &row(5, true)), Adoption::Keep, "stored while it was recovering");
+}
+
+#[test]
+fn a_volume_of_several_sets_takes_the_highest_f() {
+    let mut sets = [(3, 4), (8, 1)].map(|(first, second)| {
+        of(&[report(1, 2, first, 0, 0), report(2, 2, second, 0, 0)]).expect("two reports")
+    });
+    across_sets(&mut sets);
+    assert!(sets.iter().all(|set| set.floor == ballot(8) && set.guarantees.floor == ballot(8)));
+}

@@ -1,1 +1,90 @@
-//! Tables of decisions.
+//! Tables of a bucket's deletion.
+
+use super::*;
+use crate::id::{Incarnation, ProposerId, Sequence, Timestamp, VolumeId};
+use crate::register::Answerer;
+use crate::register::quorum::Order;
+
+fn deletion(number: u64) -> ChangeId {
+    ChangeId { made: Timestamp::from_ms(number), proposer: ProposerId(1) }
+}
+
+fn reply<T>(volume: u8, life: u32, asked: u32, value: T) -> Reply<T> {
+    let from =
+        Answerer { incarnation: Incarnation(life), votes: true, peers: [].into(), durable: Sequence(0) };
+    Reply {
+        volume: VolumeId([volume; 16]),
+        from,
+        order: Order { asked, arrived: asked + 1 },
+        result: Ok(value),
+    }
+}
+
+const EMPTY: Remains = Remains { live: false, unsettled: false };
+
+fn decide(seals: &[Reply<()>], remains: &[Reply<Remains>]) -> DeletionDecision {
+    decide_deletion(&[SetAnswers { quorums: Quorums::of(3), seals, remains }], &Lives::default())
+}
+
+#[test]
+fn seals_of_several_deletions_come_and_go_on_their_own() {
+    let both = Seals::Open.sealed(deletion(1)).sealed(deletion(2)).sealed(deletion(1));
+    assert_eq!(both, Seals::Held(vec![deletion(1), deletion(2)]));
+    let one = both.unsealed(deletion(1));
+    assert!(one.is_sealed());
+    let open = one.clone().unsealed(deletion(2));
+    assert!(!open.is_sealed());
+    assert_eq!(open.to_stored(), None);
+    assert_eq!(Seals::Final.unsealed(deletion(1)).sealed(deletion(3)), Seals::Final);
+    assert_eq!(one.clone().merged(&Seals::Final), Seals::Final);
+    assert_eq!(one.merged(&Seals::Open), Seals::Held(vec![deletion(2)]));
+}
+
+#[test]
+fn seals_are_stored_as_the_list_of_their_deletions() {
+    for seals in [Seals::Held(vec![deletion(1)]), Seals::Final] {
+        assert_eq!(Seals::from_stored(&seals.to_stored().expect("sealed")), seals);
+    }
+}
+
+#[test]
+fn an_empty_bucket_needs_a_volumes_sealed_and_then_listed() {
+    let seals = [reply(1, 1, 0, ()), reply(2, 1, 0, ())];
+    let remains = [reply(1, 1, 1, EMPTY), reply(2, 1, 1, EMPTY)];
+    assert_eq!(decide(&seals, &remains), DeletionDecision::End);
+    assert_eq!(decide(&seals, &remains[..1]), DeletionDecision::Unavailable);
+    assert_eq!(decide(&seals[..1], &remains), DeletionDecision::Unavailable, "listed and not sealed");
+    let early = [reply(1, 1, 0, EMPTY), reply(2, 1, 1, EMPTY)];
+    assert_eq!(decide(&seals, &early), DeletionDecision::Unavailable, "listed before its seal");
+    let reborn = [reply(1, 2, 1, EMPTY), reply(2, 1, 1, EMPTY)];
+    assert_eq!(decide(&seals, &reborn), DeletionDecision::Unavailable, "sealed in a life that is over");
+}
+
+#[test]
+fn what_is_left_keeps_the_bucket() {
+    let seals = [reply(1, 1, 0, ()), reply(2, 1, 0, ())];
+    let left = |live, unsettled| [reply(1, 1, 1, EMPTY), reply(2, 1, 1, Remains { live, unsettled })];
+    assert_eq!(decide(&seals, &left(true, true)), DeletionDecision::NotEmpty);
+    assert_eq!(decide(&seals, &left(false, true)), DeletionDecision::Settle);
+    let first = SetAnswers { quorums: Quorums::of(3), seals: &seals, remains: &left(false, false) };
+    let second = SetAnswers { remains: &left(true, false), ..first };
+    assert_eq!(decide_deletion(&[first, second], &Lives::default()), DeletionDecision::NotEmpty);
+    assert_eq!(decide_deletion(&[first, first], &Lives::default()), DeletionDecision::End);
+    assert_eq!(row_fate(true, true), RowFate::Gone);
+    assert_eq!(row_fate(true, false), RowFate::Live);
+    assert_eq!(row_fate(false, true), RowFate::Unsettled);
+    assert_eq!(row_fate(false, false), RowFate::Unsettled);
+}
+
+#[test]
+fn upkeep_removes_a_seal_only_when_its_deletion_was_undone() {
+    let (bucket, other) = (BucketId([1; 16]), BucketId([2; 16]));
+    let fate = |register, after| seal_fate(bucket, deletion(1), register, after);
+    assert_eq!(fate(Some((bucket, BucketPhase::Active)), true), SealFate::Remove);
+    assert_eq!(fate(Some((bucket, BucketPhase::Active)), false), SealFate::Keep, "read too early");
+    assert_eq!(fate(Some((bucket, BucketPhase::Deleting { deletion: deletion(1) })), true), SealFate::Keep);
+    assert_eq!(fate(Some((bucket, BucketPhase::Deleting { deletion: deletion(2) })), true), SealFate::Remove);
+    assert_eq!(fate(Some((bucket, BucketPhase::Deleted)), true), SealFate::MakeFinal);
+    assert_eq!(fate(Some((other, BucketPhase::Active)), true), SealFate::Keep);
+    assert_eq!(fate(None, true), SealFate::Keep);
+}

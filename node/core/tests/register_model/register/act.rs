@@ -9,7 +9,8 @@ use sherd_core::register::read::{ReadDecision, Reading, decide_read};
 use sherd_core::register::release::{CommittedValue, Releaser, may_release};
 use sherd_core::register::sweep::introduced;
 
-use super::wire::{ASKED, at as position, ballot, change, changes, head, number, ring};
+use super::check::history_of;
+use super::wire::{ASKED, asking, at as position, ballot, change, changes, head, key, number, ring};
 use super::{Kind, Phase, Program, Register, Slot, State, Step, Value};
 use crate::rules::Without;
 
@@ -19,7 +20,7 @@ impl Register {
         let may_propose = !me.stopped || self.without == Without::WriterStops;
         match me.phase {
             Phase::Idle | Phase::Preparing | Phase::Accepting if may_propose => {
-                self.start_steps(state, actor, out)
+                self.start_steps(state, actor, out);
             }
             Phase::Done if me.stopped && !me.acked && may_propose => self.start_steps(state, actor, out),
             _ => {}
@@ -73,7 +74,7 @@ impl Register {
                     let slots = self.columns().filter(|at| mask & 1 << at != 0);
                     let replies: Vec<_> =
                         slots.map(|at| self.reply(at, &state.columns[at].slots[actor], ())).collect();
-                    let decision = after_accept(&replies, self.asking(self.quorums(), &lives));
+                    let decision = after_accept(&replies, asking(self.quorums(), &lives));
                     if decision.outcome == AcceptOutcome::Committed {
                         let mut after = *state;
                         self.finish(&mut after, actor, state.actors[actor].ballot);
@@ -116,7 +117,7 @@ impl Register {
                 continue;
             }
             let row = head(column.row).filter(|_| !column.rotten);
-            let key = self.key(column, row.as_ref());
+            let key = key(column, row.as_ref());
             let Ok(promise) = judge_prepare(&self.acceptor(column), &key, ASKED, ballot(wanted)) else {
                 continue;
             };
@@ -136,7 +137,7 @@ impl Register {
         let lives = Lives::default();
         let slots = self.columns().filter(|at| mask & 1 << at != 0);
         let replies: Vec<_> = slots.map(|at| self.vote(at, &state.columns[at].slots[actor])).collect();
-        let decision = after_prepare(&replies, self.asking(self.needed_promises(), &lives));
+        let decision = after_prepare(&replies, asking(self.needed_promises(), &lives));
         let PrepareOutcome::Prepared(prepared) = decision.outcome else { return None };
         let mut after = *state;
         clear(&mut after, actor);
@@ -187,16 +188,12 @@ impl Register {
     }
 
     fn propose_change(&self, after: &mut State, actor: usize, own: u8) {
+        let history = history_of(after, after.actors[actor].found);
         let me = &mut after.actors[actor];
-        let found = if me.found == 0 {
-            Value { history: after.dropped, ..Value::default() }
-        } else {
-            after.values[usize::from(me.found)]
-        };
+        let found = Value { history, ..after.values[usize::from(me.found)] };
         let deletes = self.deletes(actor, me.op);
-        let history =
-            if deletes && self.without == Without::TombstoneHistory { Value::default() } else { found };
-        let next = changes(&history).after(change(own));
+        let ids = if deletes && self.without == Without::TombstoneHistory { Value::default() } else { found };
+        let next = changes(&ids).after(change(own));
         let count = u8::try_from(next.count).expect("few changes");
         let data = if deletes { 0 } else { own + 1 };
         let named: Vec<_> = (data > 0).then(|| self.data_id(own)).into_iter().collect();
@@ -229,8 +226,12 @@ impl Register {
         }
         me.settling = true;
         me.phase = Phase::Accepting;
-        let found = after.values[usize::from(me.found)];
-        after.values[usize::from(me.ballot)] = Value { introduces: false, ..found };
+        let found = Value {
+            history: history_of(after, after.actors[actor].found),
+            ..found_value(after, after.actors[actor].found)
+        };
+        let ballot = usize::from(after.actors[actor].ballot);
+        after.values[ballot] = Value { introduces: false, twice: false, ..found };
     }
 
     /// Accepts travel for ever: late, and twice.
@@ -247,7 +248,7 @@ impl Register {
             for at in self.columns().filter(|at| !state.columns[*at].rotten) {
                 let column = &state.columns[at];
                 let row = head(column.row);
-                let key = self.key(column, row.as_ref());
+                let key = key(column, row.as_ref());
                 let verdict = judge_accept(&self.acceptor(column), &key, ASKED, ballot(proposed), &named);
                 let unheard = waiting.filter(|actor| column.slots[*actor].stage == 0);
                 match verdict {
@@ -288,7 +289,7 @@ impl Register {
             let column = &state.columns[at];
             let unreadable = column.rotten && self.without != Without::UnreadableIsNoVote;
             let row = head(column.row);
-            let answers = judge_read(&self.acceptor(column), &self.key(column, row.as_ref()), ASKED).is_ok();
+            let answers = judge_read(&self.acceptor(column), &key(column, row.as_ref()), ASKED).is_ok();
             if column.slots[actor].stage != 0 || !answers || unreadable {
                 continue;
             }

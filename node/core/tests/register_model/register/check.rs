@@ -13,7 +13,7 @@ impl Register {
         if is_latest && value.data > 0 && state.released & 1 << (value.data - 1) != 0 {
             state.wrong = Some("a committed value names released data");
         }
-        self.observe(state, actor, value.history);
+        observe(state, actor, history_of(state, ballot));
         if let Program::Sweep(_) = self.actors[actor] {
             return self.judge_swept(state, actor, ballot);
         }
@@ -22,19 +22,8 @@ impl Register {
 
     /// Completes an actor's operation with "nothing is there".
     pub(super) fn finish_absent(&self, state: &mut State, actor: usize) {
-        self.observe(state, actor, state.dropped);
+        observe(state, actor, state.dropped);
         self.complete(state, actor);
-    }
-
-    /// The register's history must be one line, and move on from what was seen before the operation.
-    fn observe(&self, state: &mut State, actor: usize, history: u8) {
-        if state.actors[actor].before & !history != 0 {
-            state.wrong = Some("an operation missed one that had ended before it began");
-        }
-        if history & !state.acked != 0 && state.acked & !history != 0 {
-            state.wrong = Some("two committed values, neither made from the other");
-        }
-        state.acked |= history;
     }
 
     fn complete(&self, state: &mut State, actor: usize) {
@@ -68,7 +57,7 @@ impl Register {
         for mask in (1..=all).filter(|mask| mask & !all == 0 && mask.count_ones() as usize == quorum) {
             let rows = self.columns().filter(|at| mask & 1 << at != 0).map(|at| state.columns[at].row.ballot);
             let top = rows.max().unwrap_or(0);
-            let history = if top == 0 { state.dropped } else { state.values[usize::from(top)].history };
+            let history = history_of(state, top);
             if state.acked & !history != 0 {
                 return Some("a quorum has lost an acknowledged change".to_owned());
             }
@@ -86,4 +75,22 @@ impl Register {
             is_chosen.then(|| "a chosen value names released data".to_owned())
         })
     }
+}
+
+/// The changes that a row stands for. A tombstone that was dropped somewhere stands for nothing, as
+/// does no row: what was dropped last.
+pub(super) fn history_of(state: &State, ballot: u8) -> u8 {
+    let is_gone = ballot == 0 || state.forgotten & 1 << ballot != 0;
+    state.values[usize::from(ballot)].history | if is_gone { state.dropped } else { 0 }
+}
+
+/// The register's history must be one line, and move on from what was seen before the operation.
+fn observe(state: &mut State, actor: usize, history: u8) {
+    if state.actors[actor].before & !history != 0 {
+        state.wrong = Some("an operation missed one that had ended before it began");
+    }
+    if history & !state.acked != 0 && state.acked & !history != 0 {
+        state.wrong = Some("two committed values, neither made from the other");
+    }
+    state.acked |= history;
 }

@@ -5,7 +5,7 @@ use sherd_core::register::drop::may_drop;
 use sherd_core::register::quorum::{Lives, Quorums};
 
 use super::act::{clear, small};
-use super::wire::{ASKED, ballot, head, number};
+use super::wire::{ASKED, ballot, head, key, number};
 use super::{Kind, Phase, Register, Row, State, Step};
 use crate::rules::Without;
 
@@ -30,6 +30,13 @@ impl Register {
             }
             Phase::Acting => {
                 for at in self.columns() {
+                    // The first request to raise floors arrives late.
+                    let late = state.actors[actor].counts[0];
+                    if self.without == Without::FloorsNeverFall && state.columns[at].floor > late {
+                        let mut after = *state;
+                        after.columns[at].floor = late;
+                        out.push((Step::Raise { actor: me, at: state.labels[at] }, after));
+                    }
                     if let Some(after) = self.dropped(state, actor, at) {
                         out.push((Step::Drop { actor: me, at: state.labels[at] }, after));
                     }
@@ -53,6 +60,9 @@ impl Register {
             clear(&mut after, actor);
             let me = &mut after.actors[actor];
             (me.phase, me.aux, me.tries) = (Phase::Collecting, number, me.tries + 1);
+            if me.counts[0] == 0 {
+                me.counts[0] = number;
+            }
             out.push((Step::Pick { actor: small(actor), ballot: number }, after));
         }
     }
@@ -69,13 +79,12 @@ impl Register {
                 let changed = &mut after.columns[at];
                 changed.floor = match self.without {
                     Without::DropFloors => column.floor,
-                    Without::FloorsNeverFall => target,
                     _ => number(raise_floor(ballot(column.floor), ballot(target))),
                 };
                 changed.slots[actor].stage = RAISED;
                 out.push((Step::Raise { actor: small(actor), at: state.labels[at] }, after));
             }
-            let answers = judge_read(&acceptor, &self.key(column, row.as_ref()), ASKED).is_ok();
+            let answers = judge_read(&acceptor, &key(column, row.as_ref()), ASKED).is_ok();
             if stage == RAISED && answers && !column.rotten {
                 let mut after = *state;
                 after.columns[at].slots[actor] = self.slot(column, CONFIRMED);
@@ -113,6 +122,7 @@ impl Register {
         }
         let mut after = *state;
         after.columns[at].row = Row::default();
+        after.forgotten |= 1 << target;
         if self.without == Without::DropKeepsPromise {
             after.columns[at].promised = 0;
         }

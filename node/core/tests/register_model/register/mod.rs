@@ -29,7 +29,7 @@ use crate::search::Model;
 /// Most acceptors, actors, ballots and victims.
 pub(crate) const COLUMNS: usize = 4;
 pub(crate) const ACTORS: usize = 4;
-pub(crate) const BALLOTS: usize = 14;
+pub(crate) const BALLOTS: usize = 10;
 pub(crate) const VICTIMS: usize = 2;
 
 /// What an actor does.
@@ -287,6 +287,8 @@ pub(crate) struct State {
     pub(crate) released: u8,
     /// The ghost of the dropped tombstones: what "nothing" stands for.
     pub(crate) dropped: u8,
+    /// Tombstones that somebody dropped: whoever still finds one finds nothing.
+    pub(crate) forgotten: u16,
     pub(crate) restarts: u8,
     pub(crate) losses: [u8; VICTIMS],
     pub(crate) rot: u8,
@@ -305,7 +307,8 @@ impl std::hash::Hash for State {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         let Self { columns, labels: _, actors, values, used, committed, acked, .. } = self;
         (columns, actors, values, used, committed, acked).hash(state);
-        (self.released, self.dropped, self.restarts, self.losses, self.rot, self.wrong).hash(state);
+        (self.released, self.dropped, self.forgotten, self.restarts, self.losses, self.rot, self.wrong)
+            .hash(state);
     }
 }
 
@@ -374,7 +377,9 @@ impl Model for Register {
 
     fn steps(&self, state: &State, out: &mut Vec<(Step, State)>) {
         self.all_steps(state, out);
-        out.iter_mut().for_each(|(_, after)| self.canonical(after));
+        for (_, after) in out {
+            self.canonical(after);
+        }
     }
 
     fn violation(&self, state: &State) -> Option<String> {

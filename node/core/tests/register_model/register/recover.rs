@@ -51,7 +51,7 @@ impl Register {
                     out.push((Step::Record { actor: me, at: label }, after));
                 }
                 (Phase::Acting, CHOSEN) => {
-                    out.push((Step::Guard { actor: me, at: label }, self.guard(state, actor, at)))
+                    out.push((Step::Guard { actor: me, at: label }, self.guard(state, actor, at)));
                 }
                 (Phase::Acting, GUARDED)
                     if may_scan(&self.goal(state, actor), &self.guarded(state, actor), &Lives::default()) =>
@@ -162,11 +162,14 @@ impl Register {
         after.columns[at].slots[actor].stage = SCANNED;
         let found = self.report(at, &self.slot(&voter, 1)).result.expect("a report is no refusal");
         self.take_over(&mut after.columns[victim], &found);
-        let own = &mut after.columns[victim].row;
+        let Column { row: own, tombstones, .. } = &mut after.columns[victim];
         let skip = self.without == Without::AdoptFromAll && own.ballot > 0;
         if let Some(row) = head(voter.row).filter(|_| !skip) {
             match adopt(head(*own).as_ref(), &row) {
-                Adoption::Take => *own = voter.row,
+                Adoption::Take => {
+                    *own = voter.row;
+                    *tombstones |= voter.tombstones & 1 << voter.row.ballot;
+                }
                 Adoption::LearnCommitted => own.committed = true,
                 Adoption::Keep => {}
             }

@@ -73,10 +73,6 @@ impl Register {
         Quorums::of(self.volumes)
     }
 
-    pub(super) fn asking<'a>(&self, quorums: Quorums, lives: &'a Lives) -> Asking<'a> {
-        Asking { quorums, outstanding: 0, now: Timestamp::ZERO, lives }
-    }
-
     pub(super) fn data_id(&self, change: u8) -> DataId {
         let old = self
             .actors
@@ -100,10 +96,6 @@ impl Register {
                 Standing::Refilling => Stands::Refilling,
             },
         }
-    }
-
-    pub(super) fn key<'a>(&self, column: &Column, row: Option<&'a RowHead>) -> KeyState<'a> {
-        KeyState { row, promised: ballot(column.promised), ..KeyState::default() }
     }
 
     /// What an acceptor's answer says about its life, noted in a slot.
@@ -164,4 +156,13 @@ impl Register {
 fn lives(knows: [u8; VICTIMS]) -> Vec<(VolumeId, Incarnation)> {
     let known = knows.iter().enumerate().filter(|(_, life)| **life > 1);
     known.map(|(victim, life)| (volume(victim), Incarnation(u32::from(*life)))).collect()
+}
+
+/// A node whose clock stands still, and to which everybody who will has answered.
+pub(super) fn asking(quorums: Quorums, lives: &Lives) -> Asking<'_> {
+    Asking { quorums, outstanding: 0, now: Timestamp::ZERO, lives }
+}
+
+pub(super) fn key<'a>(column: &Column, row: Option<&'a RowHead>) -> KeyState<'a> {
+    KeyState { row, promised: ballot(column.promised), ..KeyState::default() }
 }

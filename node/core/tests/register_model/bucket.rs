@@ -1,0 +1,521 @@
+//! Deleting a bucket, while somebody writes into it.
+//!
+//! ```text
+//! the bucket's register (atomic):  active -> deleting(d) -> deleted -> active under another id
+//! gateways:   CAS, seal, list, decide, CAS          (one dies whenever it takes no more steps)
+//! upkeep:     sees a seal, reads the register, removes the seal
+//! volumes:    seals, one row of one key, a life     (the first may lose its state)
+//! writers:    a PUT and then a DELETE, their accepts under way from the start, delivered any time
+//! ```
+//! Abstracted: a write's prepare (an accept that is under way is what a seal must keep out); a lost
+//! volume's recovery is one step (`register/recover.rs` takes it apart); one set, one key.
+
+use std::sync::Arc;
+
+use sherd_core::id::{BucketId, ChangeId, Incarnation, ProposerId, Sequence, Timestamp, VolumeId};
+use sherd_core::record::BucketPhase;
+use sherd_core::register::acceptor::{AcceptVerdict, AcceptorState, Asked, KeyState, judge_accept};
+use sherd_core::register::proposer::{AcceptOutcome, Asking, after_accept};
+use sherd_core::register::quorum::{Lives, Order, Quorums, Reply};
+use sherd_core::register::seal::{
+    DeletionDecision, Remains, RowFate, SealFate, Seals, SetAnswers, decide_deletion, row_fate, seal_fate,
+};
+use sherd_core::register::{Answerer, RowHead};
+
+use crate::search::Model;
+
+const VOLUMES_MAX: usize = 4;
+const GATEWAYS_MAX: usize = 2;
+const PUT: u8 = 1;
+const DELETE: u8 = 2;
+
+/// A rule taken out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Without {
+    Nothing,
+    /// Every try uses one deletion id.
+    FreshId,
+    /// P sealed volumes are enough.
+    AcceptQuorum,
+    /// A volume holds one deletion's seal, the last.
+    SideBySide,
+    /// A volume may be listed before its seal.
+    ListAfterSeal,
+    /// Other volumes than the sealed ones may be listed.
+    ListTheSealed,
+    /// Seals are removed before the register is active again.
+    ActiveFirst,
+    /// An undone deletion removes every seal.
+    OnlyItsOwn,
+    /// Upkeep reads the register before it looks for seals.
+    ReadAfterSeen,
+    /// Upkeep removes seals of buckets that the register does not name.
+    NamesBucket,
+    /// Unsettled rows count as gone.
+    Unsettled,
+    /// Seals of lost lives count.
+    OldLives,
+    /// A recovering volume does not adopt seals.
+    AdoptSeals,
+}
+
+/// A configuration.
+#[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each switches on one thing that may happen")]
+pub(crate) struct Bucket {
+    pub(crate) without: Without,
+    pub(crate) volumes: usize,
+    pub(crate) gateways: usize,
+    /// Tries of each gateway.
+    pub(crate) tries: u8,
+    pub(crate) deletes: bool,
+    pub(crate) upkeep: bool,
+    pub(crate) loses: bool,
+    pub(crate) recreates: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) enum Register {
+    #[default]
+    Active,
+    Deleting(u8),
+    Deleted,
+    Another,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) enum Phase {
+    #[default]
+    Idle,
+    Sealing,
+    Ending,
+    Undoing,
+}
+
+/// What a gateway or a writer got from a volume: how far it is, and in which life it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Slot {
+    sealed: u8,
+    listed: u8,
+    /// What its answers knew of the first volume's life.
+    knew_sealed: u8,
+    knew_listed: u8,
+    live: bool,
+    unsettled: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Gateway {
+    phase: Phase,
+    deletion: u8,
+    tries: u8,
+    slots: [Slot; VOLUMES_MAX],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Volume {
+    /// Deletions that hold a seal, one bit each.
+    seals: u8,
+    /// Seals that were delivered: each once.
+    delivered: u8,
+    row: u8,
+    committed: bool,
+    life: u8,
+    /// What it knows of the first volume's life.
+    knows: u8,
+    /// The ghost: which accepts it ever took.
+    accepted: u8,
+    /// In which life it answered each write, and what it knew then.
+    answers: [(u8, u8); 3],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) struct State {
+    register: Register,
+    volumes: [Volume; VOLUMES_MAX],
+    gateways: [Gateway; GATEWAYS_MAX],
+    begun: u8,
+    undone: u8,
+    acked: u8,
+    lost: bool,
+    /// Upkeep: the volume and deletion whose seal it saw plus one, and what the register said.
+    seen: (u8, u8),
+    read: Option<Register>,
+    removed: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Begin { gateway: u8, deletion: u8 },
+    Join { gateway: u8, deletion: u8 },
+    Seal { deletion: u8, at: u8 },
+    List { gateway: u8, at: u8 },
+    Decide { gateway: u8 },
+    Undo { gateway: u8 },
+    Cas { gateway: u8 },
+    Unseal { deletion: u8, at: u8 },
+    Accept { write: u8, at: u8 },
+    Ack { write: u8 },
+    Hint { at: u8 },
+    Lose { voters: u8 },
+    See { at: u8, deletion: u8 },
+    Read,
+    Remove { deletion: u8, at: u8 },
+    Recreate,
+}
+
+const NAME: BucketId = BucketId([7; 16]);
+
+fn deletion(number: u8) -> ChangeId {
+    ChangeId { made: Timestamp::from_ms(u64::from(number)), proposer: ProposerId(0) }
+}
+
+fn volume(at: usize) -> VolumeId {
+    VolumeId([small(at); 16])
+}
+
+fn small(at: usize) -> u8 {
+    u8::try_from(at).expect("few")
+}
+
+/// A volume's seals as production holds them.
+fn held(mask: u8) -> Seals {
+    (0..8).filter(|bit| mask & 1 << bit != 0).fold(Seals::Open, |seals, bit| seals.sealed(deletion(bit)))
+}
+
+fn mask(seals: &Seals) -> u8 {
+    let Seals::Held(deletions) = seals else { return 0 };
+    deletions.iter().map(|held| 1_u8 << held.made.as_ms()).sum()
+}
+
+fn row(volume: &Volume) -> Option<RowHead> {
+    let ballot =
+        sherd_core::id::Ballot { time: Timestamp::from_ms(u64::from(volume.row)), proposer: ProposerId(0) };
+    (volume.row > 0).then_some(RowHead { ballot, digest: [0; 32], committed: volume.committed })
+}
+
+impl Bucket {
+    fn columns(&self) -> std::ops::Range<usize> {
+        0..self.volumes
+    }
+
+    fn quorums(&self) -> Quorums {
+        Quorums::of(self.volumes)
+    }
+
+    /// An answer of a life; the first volume's later life as the answerer knew it.
+    fn reply<T>(&self, at: usize, life: u8, knew: u8, asked: u32, value: T) -> Reply<T> {
+        let knows_more = knew > 1 && at != 0 && self.without != Without::OldLives;
+        let peers: Arc<[_]> =
+            if knows_more { [(volume(0), Incarnation(u32::from(knew)))].into() } else { Arc::default() };
+        let life = if self.without == Without::OldLives { 1 } else { life };
+        let from =
+            Answerer { incarnation: Incarnation(u32::from(life)), votes: true, peers, durable: Sequence(0) };
+        Reply { volume: volume(at), from, order: Order { asked, arrived: asked + 1 }, result: Ok(value) }
+    }
+
+    fn gateway_steps(&self, state: &State, gateway: usize, out: &mut Vec<(Step, State)>) {
+        let me = &state.gateways[gateway];
+        let name = small(gateway);
+        match me.phase {
+            Phase::Idle if me.tries < self.tries => {
+                let begins = state.register == Register::Active;
+                let fresh = if self.without == Without::FreshId {
+                    0
+                } else {
+                    small(state.begun.count_ones() as usize)
+                };
+                if begins && fresh < 8 {
+                    let mut after = *state;
+                    after.register = Register::Deleting(fresh);
+                    after.begun |= 1 << fresh;
+                    sealing(&mut after, gateway, fresh);
+                    out.push((Step::Begin { gateway: name, deletion: fresh }, after));
+                }
+                if let Register::Deleting(deletion) = state.register {
+                    let mut after = *state;
+                    sealing(&mut after, gateway, deletion);
+                    out.push((Step::Join { gateway: name, deletion }, after));
+                }
+            }
+            Phase::Idle => {}
+            Phase::Sealing => {
+                self.list_steps(state, gateway, out);
+                self.decide_steps(state, gateway, out);
+            }
+            Phase::Ending | Phase::Undoing => {
+                let mut after = *state;
+                let holds = state.register == Register::Deleting(me.deletion);
+                if holds && me.phase == Phase::Ending {
+                    after.register = Register::Deleted;
+                } else if holds {
+                    after.register = Register::Active;
+                    after.undone |= 1 << me.deletion;
+                }
+                after.gateways[gateway] = Gateway { tries: me.tries, ..Gateway::default() };
+                out.push((Step::Cas { gateway: name }, after));
+            }
+        }
+    }
+
+    fn list_steps(&self, state: &State, gateway: usize, out: &mut Vec<(Step, State)>) {
+        let any = matches!(self.without, Without::ListAfterSeal | Without::ListTheSealed);
+        for at in self.columns() {
+            let (slot, volume) = (&state.gateways[gateway].slots[at], &state.volumes[at]);
+            if slot.listed > 0 || (slot.sealed == 0 && !any) {
+                continue;
+            }
+            let mut after = *state;
+            let slot = &mut after.gateways[gateway].slots[at];
+            (slot.listed, slot.knew_listed) = (volume.life, volume.knows);
+            if volume.row > 0 {
+                match row_fate(volume.committed, volume.row == DELETE) {
+                    RowFate::Gone => {}
+                    RowFate::Live => slot.live = true,
+                    RowFate::Unsettled if self.without == Without::Unsettled => slot.live = volume.row == PUT,
+                    RowFate::Unsettled => slot.unsettled = true,
+                }
+            }
+            out.push((Step::List { gateway: small(gateway), at: small(at) }, after));
+        }
+    }
+
+    fn decide_steps(&self, state: &State, gateway: usize, out: &mut Vec<(Step, State)>) {
+        let slots = &state.gateways[gateway].slots;
+        let shifted = self.without == Without::ListTheSealed;
+        let mut seals = Vec::new();
+        let mut remains = Vec::new();
+        for at in self.columns() {
+            let slot = &slots[at];
+            // Where any listed volume counts, listings are passed off as those of sealed volumes.
+            let sealed_as = if shifted {
+                slots.iter().filter(|slot| slot.sealed > 0).count() > at
+            } else {
+                slot.sealed > 0
+            };
+            if sealed_as {
+                let life = if shifted { slot.listed.max(1) } else { slot.sealed };
+                seals.push(self.reply(at, life, slot.knew_sealed, 0, ()));
+            }
+            if slot.listed > 0 {
+                let value = Remains { live: slot.live, unsettled: slot.unsettled };
+                remains.push(self.reply(at, slot.listed, slot.knew_listed, 1, value));
+            }
+        }
+        let quorums = if self.without == Without::AcceptQuorum {
+            Quorums::of(2 * self.quorums().prepare() - 1)
+        } else {
+            self.quorums()
+        };
+        let answers = SetAnswers { quorums, seals: &seals, remains: &remains };
+        let mut after = *state;
+        if decide_deletion(&[answers], &Lives::default()) == DeletionDecision::End {
+            after.gateways[gateway].phase = Phase::Ending;
+            out.push((Step::Decide { gateway: small(gateway) }, after));
+            return;
+        }
+        // Not empty, unsettled, too few yet or for ever: all of these may undo it.
+        after.gateways[gateway].phase = Phase::Undoing;
+        if self.without == Without::ActiveFirst {
+            after.undone |= 1 << after.gateways[gateway].deletion;
+        }
+        out.push((Step::Undo { gateway: small(gateway) }, after));
+    }
+
+    /// Requests to seal and to unseal travel for as long as they like.
+    fn seal_steps(&self, state: &State, out: &mut Vec<(Step, State)>) {
+        for (bit, at) in (0..8).flat_map(|bit| self.columns().map(move |at| (bit, at))) {
+            let holder = &state.volumes[at];
+            let waits = |gateway: &&Gateway| {
+                gateway.phase == Phase::Sealing && gateway.deletion == bit && gateway.slots[at].sealed == 0
+            };
+            let awaited = state.gateways.iter().any(|gateway| waits(&gateway));
+            let travels = state.begun & 1 << bit != 0 && (holder.delivered & 1 << bit == 0 || awaited);
+            if travels {
+                let mut after = *state;
+                let changed = &mut after.volumes[at];
+                let before =
+                    if self.without == Without::SideBySide { Seals::Open } else { held(changed.seals) };
+                changed.seals = mask(&before.sealed(deletion(bit)));
+                changed.delivered |= 1 << bit;
+                for gateway in &mut after.gateways {
+                    if waits(&&*gateway) {
+                        let slot = &mut gateway.slots[at];
+                        (slot.sealed, slot.knew_sealed) = (holder.life, holder.knows);
+                    }
+                }
+                out.push((Step::Seal { deletion: bit, at: small(at) }, after));
+            }
+            if state.undone & 1 << bit != 0 && holder.seals & 1 << bit != 0 {
+                let mut after = *state;
+                let all = self.without == Without::OnlyItsOwn;
+                after.volumes[at].seals =
+                    if all { 0 } else { mask(&held(holder.seals).unsealed(deletion(bit))) };
+                out.push((Step::Unseal { deletion: bit, at: small(at) }, after));
+            }
+        }
+    }
+
+    fn write_steps(&self, state: &State, out: &mut Vec<(Step, State)>) {
+        for write in [PUT, DELETE] {
+            let started = write == PUT || (self.deletes && state.acked & 1 << PUT != 0);
+            if !started || state.acked & 1 << write != 0 {
+                continue;
+            }
+            for at in self.columns() {
+                let column = &state.volumes[at];
+                let head = row(column);
+                let key = KeyState {
+                    row: head.as_ref(),
+                    sealed: held(column.seals).is_sealed(),
+                    ..KeyState::default()
+                };
+                let ballot = sherd_core::id::Ballot {
+                    time: Timestamp::from_ms(u64::from(write)),
+                    proposer: ProposerId(0),
+                };
+                let verdict = judge_accept(&AcceptorState::default(), &key, Asked::default(), ballot, &[]);
+                let heard = column.answers[usize::from(write)].0 > 0;
+                if verdict.is_err() || (verdict == Ok(AcceptVerdict::AlreadyStored) && heard) {
+                    continue;
+                }
+                let mut after = *state;
+                let changed = &mut after.volumes[at];
+                if verdict == Ok(AcceptVerdict::Store) {
+                    (changed.row, changed.committed) = (write, false);
+                }
+                changed.accepted |= 1 << write;
+                if !heard {
+                    changed.answers[usize::from(write)] = (column.life, column.knows);
+                }
+                out.push((Step::Accept { write, at: small(at) }, after));
+            }
+            let answered = self.columns().filter(|at| state.volumes[*at].answers[usize::from(write)].0 > 0);
+            let replies: Vec<_> = answered
+                .map(|at| {
+                    let (life, knew) = state.volumes[at].answers[usize::from(write)];
+                    self.reply(at, life, knew, 0, ())
+                })
+                .collect();
+            let lives = Lives::default();
+            let asking =
+                Asking { quorums: self.quorums(), outstanding: 0, now: Timestamp::ZERO, lives: &lives };
+            if after_accept(&replies, asking).outcome == AcceptOutcome::Committed {
+                let mut after = *state;
+                after.acked |= 1 << write;
+                out.push((Step::Ack { write }, after));
+            }
+        }
+        for at in self.columns() {
+            let column = &state.volumes[at];
+            if column.row > 0 && !column.committed && state.acked & 1 << column.row != 0 {
+                let mut after = *state;
+                after.volumes[at].committed = true;
+                out.push((Step::Hint { at: small(at) }, after));
+            }
+        }
+    }
+
+    /// The first volume loses its state and is rebuilt from P others, in one step.
+    fn loss_steps(&self, state: &State, out: &mut Vec<(Step, State)>) {
+        if !self.loses || state.lost {
+            return;
+        }
+        let quorum = self.quorums().prepare();
+        for voters in (2..1_u8 << self.volumes)
+            .filter(|voters| voters & 1 == 0 && voters.count_ones() as usize == quorum)
+        {
+            let mut after = *state;
+            after.lost = true;
+            let mut rebuilt = Volume { life: 2, knows: 2, ..state.volumes[0] };
+            (rebuilt.seals, rebuilt.row, rebuilt.committed) = (0, 0, false);
+            for at in self.columns().filter(|at| voters & 1 << at != 0) {
+                let voter = &mut after.volumes[at];
+                voter.knows = 2;
+                if self.without != Without::AdoptSeals {
+                    rebuilt.seals = mask(&held(rebuilt.seals).merged(&held(voter.seals)));
+                }
+                if (voter.row, voter.committed) > (rebuilt.row, rebuilt.committed) {
+                    (rebuilt.row, rebuilt.committed) = (voter.row, voter.committed);
+                    rebuilt.accepted |= 1 << voter.row;
+                }
+            }
+            after.volumes[0] = rebuilt;
+            out.push((Step::Lose { voters }, after));
+        }
+    }
+
+    fn upkeep_steps(&self, state: &State, out: &mut Vec<(Step, State)>) {
+        if !self.upkeep || state.removed {
+            return;
+        }
+        let early = self.without == Without::ReadAfterSeen;
+        if state.read.is_none() && (early || state.seen != (0, 0)) {
+            let mut after = *state;
+            after.read = Some(state.register);
+            out.push((Step::Read, after));
+        }
+        for (bit, at) in (0..8).flat_map(|bit| self.columns().map(move |at| (bit, at))) {
+            let holds = state.volumes[at].seals & 1 << bit != 0;
+            if holds && state.seen == (0, 0) && (!early || state.read.is_some()) {
+                let mut after = *state;
+                after.seen = (small(at) + 1, bit);
+                out.push((Step::See { at: small(at), deletion: bit }, after));
+            }
+        }
+        let (Some(read), (seen_at @ 1.., bit)) = (state.read, state.seen) else { return };
+        let register = match read {
+            Register::Active => Some((NAME, BucketPhase::Active)),
+            Register::Deleting(current) => {
+                Some((NAME, BucketPhase::Deleting { deletion: deletion(current) }))
+            }
+            Register::Deleted => Some((NAME, BucketPhase::Deleted)),
+            Register::Another if self.without == Without::NamesBucket => Some((NAME, BucketPhase::Active)),
+            Register::Another => Some((BucketId([8; 16]), BucketPhase::Active)),
+        };
+        if seal_fate(NAME, deletion(bit), register, true) == SealFate::Remove {
+            let mut after = *state;
+            let changed = &mut after.volumes[usize::from(seen_at) - 1];
+            changed.seals = mask(&held(changed.seals).unsealed(deletion(bit)));
+            after.removed = true;
+            out.push((Step::Remove { deletion: bit, at: seen_at - 1 }, after));
+        }
+    }
+}
+
+/// A gateway begins to work on a deletion.
+fn sealing(state: &mut State, gateway: usize, deletion: u8) {
+    let tries = state.gateways[gateway].tries + 1;
+    state.gateways[gateway] = Gateway { phase: Phase::Sealing, deletion, tries, ..Gateway::default() };
+}
+
+impl Model for Bucket {
+    type State = State;
+    type Step = Step;
+
+    fn start(&self) -> State {
+        let mut state = State::default();
+        state.volumes.iter_mut().for_each(|volume| (volume.life, volume.knows) = (1, 1));
+        state
+    }
+
+    fn steps(&self, state: &State, out: &mut Vec<(Step, State)>) {
+        for gateway in 0..self.gateways {
+            self.gateway_steps(state, gateway, out);
+        }
+        self.seal_steps(state, out);
+        self.write_steps(state, out);
+        self.loss_steps(state, out);
+        self.upkeep_steps(state, out);
+        if self.recreates && state.register == Register::Deleted {
+            out.push((Step::Recreate, State { register: Register::Another, ..*state }));
+        }
+    }
+
+    fn violation(&self, state: &State) -> Option<String> {
+        let gone = matches!(state.register, Register::Deleted | Register::Another);
+        let removed = self.columns().filter(|at| state.volumes[*at].accepted & 1 << DELETE != 0).count();
+        let live = state.acked & 1 << PUT != 0 && removed < self.quorums().accept();
+        (gone && live).then(|| "a deleted bucket has a live object".to_owned())
+    }
+}

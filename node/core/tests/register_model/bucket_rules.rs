@@ -1,0 +1,82 @@
+//! The rules of a bucket's deletion, each taken out once; and the same configurations with all in.
+
+use crate::bucket::{Bucket, Without};
+use crate::report::{breaks, holds};
+
+fn one_gateway() -> Bucket {
+    Bucket {
+        without: Without::Nothing,
+        volumes: 3,
+        gateways: 1,
+        tries: 1,
+        deletes: false,
+        upkeep: false,
+        loses: false,
+        recreates: false,
+    }
+}
+
+fn needed(without: Without, model: &Bucket) {
+    breaks(without, &Bucket { without, ..model.clone() });
+    holds(&format!("with    {without:?}"), model);
+}
+
+#[test]
+fn every_try_has_a_fresh_deletion_id() {
+    needed(Without::FreshId, &Bucket { gateways: 2, ..one_gateway() });
+}
+
+#[test]
+fn a_seal_quorum_outlives_the_loss_of_a_volume() {
+    needed(Without::AcceptQuorum, &Bucket { volumes: 4, loses: true, ..one_gateway() });
+}
+
+#[test]
+fn seals_of_several_deletions_stand_side_by_side() {
+    needed(Without::SideBySide, &Bucket { tries: 2, upkeep: true, ..one_gateway() });
+}
+
+#[test]
+fn a_volume_is_listed_after_its_own_seal() {
+    needed(Without::ListAfterSeal, &one_gateway());
+}
+
+#[test]
+fn the_sealed_volumes_are_the_listed_ones() {
+    needed(Without::ListTheSealed, &one_gateway());
+}
+
+#[test]
+fn the_register_is_active_before_a_seal_is_removed() {
+    needed(Without::ActiveFirst, &Bucket { gateways: 2, ..one_gateway() });
+}
+
+#[test]
+fn an_undone_deletion_removes_its_own_seals_only() {
+    needed(Without::OnlyItsOwn, &Bucket { tries: 2, ..one_gateway() });
+}
+
+#[test]
+fn upkeep_reads_the_register_after_it_saw_the_seal() {
+    needed(Without::ReadAfterSeen, &Bucket { upkeep: true, ..one_gateway() });
+}
+
+#[test]
+fn a_seal_stays_when_the_register_names_another_bucket() {
+    needed(Without::NamesBucket, &Bucket { upkeep: true, recreates: true, ..one_gateway() });
+}
+
+#[test]
+fn an_unsettled_row_keeps_a_bucket() {
+    needed(Without::Unsettled, &Bucket { deletes: true, ..one_gateway() });
+}
+
+#[test]
+fn seals_of_a_lost_life_do_not_count() {
+    needed(Without::OldLives, &Bucket { loses: true, ..one_gateway() });
+}
+
+#[test]
+fn a_recovering_volume_adopts_seals() {
+    needed(Without::AdoptSeals, &Bucket { loses: true, ..one_gateway() });
+}

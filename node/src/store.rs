@@ -1,0 +1,334 @@
+//! The store of one node: its volumes, the layers above them, and the background work, put
+//! together in the order in which they need each other and taken apart in the other.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus::IntCounter;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use sherd_core::env::{Clock, HybridClock, Rng};
+use sherd_core::id::{ProposerId, VolumeId};
+use sherd_core::topology::{Topology, Wish};
+use sherd_volume::buffer::{BufferPool, PoolLimits};
+use sherd_volume::disk::Disk;
+use sherd_volume::disk::real::RealDisk;
+use sherd_volume::index::lsm::{IndexCache, LsmIndex};
+use sherd_volume::index::{Index, IndexError};
+use sherd_volume::open::IndexSource;
+use sherd_volume::options::Options;
+
+use crate::cluster::Cluster;
+use crate::formation::{self, FormationConfig, FormationError};
+use crate::health::{self, HealthReport, SetHealth, VolumeHealth};
+use crate::metrics::Metrics;
+use crate::object::{Objects, ObjectsConfig};
+use crate::peer::{LocalPeer, Peer};
+use crate::register::{RegisterPatience, Registers, RegistersConfig};
+use crate::stripe::{Patience, Stripes, StripesConfig, Thresholds};
+use crate::upkeep::{Damage, Pins, Settings, Upkeep, UpkeepConfig};
+use crate::volumes::{Pace, VolumeState, VolumeStatus, Volumes, VolumesConfig};
+
+/// Bytes of buffers that an idle node keeps committed.
+const IDLE_BUFFER_BYTES: usize = 4 << 20;
+/// Files that the indexes of all volumes keep open together.
+const INDEX_FILES_MAX: usize = 1024;
+/// How long the start waits for volumes that replay their logs; whatever takes longer is offline
+/// until it is done.
+const OPEN_PATIENCE: Duration = Duration::from_secs(600);
+/// How long volumes may take to sync and close.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks at idle buffers.
+const TRIM_EVERY: Duration = Duration::from_secs(1);
+
+/// What a store is built from.
+#[derive(Debug, Clone)]
+pub struct StoreConfig {
+    /// Directories of the volumes, in their order.
+    pub volumes: Vec<PathBuf>,
+    /// The geometry asked for when a cluster is formed.
+    pub wish: Wish,
+    /// How volumes are run.
+    pub options: Options,
+    /// Where bodies go by their size.
+    pub thresholds: Thresholds,
+    /// Bytes of the buffer pool.
+    pub buffer_bytes_max: usize,
+    /// Bytes of the cache that all indexes share.
+    pub index_cache_bytes: u64,
+    /// Background work.
+    pub upkeep: Settings,
+}
+
+/// The store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The directories do not make a node.
+    #[error(transparent)]
+    Formation(#[from] FormationError),
+    /// Threads cannot be started.
+    #[error("start volume threads: {0}")]
+    Threads(#[from] std::io::Error),
+}
+
+/// An open store. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Store {
+    objects: Objects,
+    cluster: Arc<Cluster>,
+    volumes: Volumes,
+    upkeep: Arc<Upkeep>,
+    pool: BufferPool,
+    wall: Arc<dyn Clock>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Store {
+    /// Opens the volumes, forming a cluster where there is none, and starts the background work.
+    ///
+    /// # Errors
+    /// [`OpenError`] when the directories do not make a node. A volume that does not open is an
+    /// offline volume, not an error.
+    pub async fn open(
+        config: StoreConfig,
+        clock: Arc<dyn Clock>,
+        rng: Arc<dyn Rng>,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Self, OpenError> {
+        let StoreConfig { volumes, wish, options, thresholds, buffer_bytes_max, index_cache_bytes, upkeep } =
+            config;
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        let forming = FormationConfig { disk: Arc::clone(&disk), directories: volumes, zone: None, wish };
+        let formation = formation::form_or_find(&forming, rng.as_ref())?;
+        for warning in &formation.warnings {
+            tracing::warn!(%warning, "geometry");
+        }
+        let pool = BufferPool::new(PoolLimits {
+            cap_bytes: buffer_bytes_max,
+            stripe_bytes: 1 << 20,
+            idle_bytes: IDLE_BUFFER_BYTES,
+        });
+        let volumes = Volumes::start(&VolumesConfig {
+            disk,
+            clock: Arc::clone(&clock),
+            buffers: pool.clone(),
+            index: index_factory(index_cache_bytes),
+            options,
+            cluster: formation.cluster,
+            topology: Arc::clone(&formation.topology),
+            volumes: formation.volumes,
+            pace: Pace::default(),
+        })?;
+        if !volumes.settled(OPEN_PATIENCE).await {
+            tracing::warn!("some volumes are still opening; the node serves without them");
+        }
+        Ok(Self::assemble(
+            Parts { volumes, topology: formation.topology, clock, rng, pool, thresholds, upkeep },
+            metrics,
+        ))
+    }
+
+    fn assemble(parts: Parts, metrics: &Arc<Metrics>) -> Self {
+        let Parts { volumes, topology, clock, rng, pool, thresholds, upkeep } = parts;
+        let local: Arc<dyn Peer> = Arc::new(LocalPeer::new(volumes.clone()));
+        let cluster = Arc::new(Cluster::new(topology, |_| Arc::clone(&local)));
+        let wall = Arc::clone(&clock);
+        let clock = Arc::new(HybridClock::new(clock));
+        let proposer = ProposerId(rng.next_u64());
+        let (damage, reports) = Damage::channel();
+        let pins = Pins::default();
+        let tasks = TaskTracker::new();
+        let stripes = Stripes::new(StripesConfig {
+            cluster: Arc::clone(&cluster),
+            clock: Arc::clone(&clock),
+            proposer,
+            pool: pool.clone(),
+            thresholds,
+            patience: Patience::default(),
+            damage: damage.clone(),
+            pins: pins.clone(),
+        });
+        let registers = Registers::new(RegistersConfig {
+            cluster: Arc::clone(&cluster),
+            clock: Arc::clone(&clock),
+            rng: Arc::clone(&rng),
+            proposer,
+            patience: RegisterPatience::default(),
+            damage: damage.clone(),
+            metrics: Arc::clone(metrics),
+            tasks: tasks.clone(),
+        });
+        let upkeep = Upkeep::start(
+            UpkeepConfig {
+                cluster: Arc::clone(&cluster),
+                volumes: volumes.clone(),
+                registers: registers.clone(),
+                stripes: stripes.clone(),
+                clock: Arc::clone(&clock),
+                rng: Arc::clone(&rng),
+                pins,
+                settings: upkeep,
+            },
+            reports,
+        );
+        let objects = Objects::new(ObjectsConfig {
+            cluster: Arc::clone(&cluster),
+            registers,
+            stripes,
+            clock,
+            rng,
+            damage,
+        });
+        let upkeep = Arc::new(upkeep);
+        let store =
+            Self { objects, cluster, volumes, upkeep, pool, wall, tasks, stop: CancellationToken::new() };
+        store.trim_buffers();
+        store
+    }
+
+    /// The verbs.
+    pub const fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// What is whole and what is not, at this moment.
+    pub fn health(&self) -> HealthReport {
+        let status = self.volumes.status();
+        let votes = |id: VolumeId| status.iter().any(|volume| volume.id == id && volume.state.votes());
+        let sets = self
+            .cluster
+            .sets()
+            .iter()
+            .map(|set| SetHealth {
+                set: set.id.0,
+                volumes: set.reach.len(),
+                voting: set.reach.iter().filter(|reach| votes(reach.volume)).count(),
+                write_quorum: set.quorums().accept(),
+                read_quorum: set.quorums().prepare(),
+            })
+            .collect();
+        let volumes = status
+            .iter()
+            .map(|volume| VolumeHealth {
+                name: volume.path.display().to_string(),
+                state: shown(volume),
+                reason: volume.state.reason().unwrap_or_default().to_owned(),
+            })
+            .collect();
+        HealthReport { sets, volumes }
+    }
+
+    /// Sets the gauges that mirror the store's state.
+    pub fn observe(&self, metrics: &Metrics) {
+        for volume in self.volumes.status() {
+            let gauges = metrics.volume(&volume.path.display().to_string());
+            gauges.set_state(shown(&volume));
+            if let Some(open) = &volume.open {
+                gauges.bytes.set(gauge(open.total_bytes));
+                gauges.free_bytes.set(gauge(open.free_bytes));
+            }
+        }
+        let usage = self.pool.usage();
+        metrics.buffer.cap_bytes.set(gauge(usage.cap_bytes as u64));
+        metrics.buffer.used_bytes.set(gauge(usage.in_use_bytes as u64));
+        let upkeep = self.upkeep.status();
+        metrics.mrf.queue_length.set(gauge(upkeep.mrf.len as u64));
+        let oldest = upkeep.mrf.oldest_ms.map_or(0, |since| self.wall.wall_ms().saturating_sub(since));
+        metrics.mrf.oldest_age_seconds.set(Duration::from_millis(oldest).as_secs_f64());
+        catch_up(&metrics.mrf.healed, upkeep.mrf.healed_count);
+        catch_up(&metrics.mrf.failed, upkeep.mrf.failed_count);
+        catch_up(&metrics.scrub.verified, upkeep.scrub.shards_count);
+        catch_up(&metrics.scrub.damaged, upkeep.scrub.findings_count);
+        catch_up(&metrics.scrub.passes, upkeep.scrub.passes_count);
+    }
+
+    /// Gives idle buffers back to the system, every second.
+    fn trim_buffers(&self) {
+        let (pool, stop) = (self.pool.clone(), self.stop.clone());
+        self.tasks.spawn(async move {
+            loop {
+                // Cancel-safe: a sleep holds nothing.
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => return,
+                    () = tokio::time::sleep(TRIM_EVERY) => pool.trim(),
+                }
+            }
+        });
+    }
+
+    /// Ends the background work, waits for what requests left under way, and closes the volumes.
+    pub async fn close(&self) {
+        self.stop.cancel();
+        self.upkeep.stop().await;
+        self.tasks.close();
+        if tokio::time::timeout(CLOSE_PATIENCE, self.tasks.wait()).await.is_err() {
+            tracing::warn!(tasks = self.tasks.len(), "work left by requests did not end in time");
+        }
+        for (volume, reason) in self.volumes.close(CLOSE_PATIENCE).await {
+            tracing::warn!(%volume, reason, "volume was not closed cleanly; the next start replays its log");
+        }
+    }
+}
+
+/// What the layers are assembled from.
+struct Parts {
+    volumes: Volumes,
+    topology: Arc<Topology>,
+    clock: Arc<dyn Clock>,
+    rng: Arc<dyn Rng>,
+    pool: BufferPool,
+    thresholds: Thresholds,
+    upkeep: Settings,
+}
+
+/// A volume's state as health and metrics name it.
+fn shown(volume: &VolumeStatus) -> health::VolumeState {
+    use health::VolumeState as Shown;
+    match &volume.state {
+        VolumeState::Opening => Shown::Opening,
+        VolumeState::Online if volume.open.as_ref().is_some_and(|open| open.full) => Shown::Full,
+        VolumeState::Online => Shown::Online,
+        VolumeState::Suspect { .. } => Shown::Suspect,
+        VolumeState::Recovering => Shown::Recovering,
+        VolumeState::Failed { .. } => Shown::Failed,
+        VolumeState::Vacant { .. } | VolumeState::Offline { .. } | VolumeState::Closed => Shown::Offline,
+    }
+}
+
+/// Brings a counter up to a count that is kept elsewhere.
+fn catch_up(counter: &IntCounter, count: u64) {
+    counter.inc_by(count.saturating_sub(counter.get()));
+}
+
+fn gauge(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// Opens LSM indexes that share one cache.
+fn index_factory(cache_bytes: u64) -> crate::volumes::IndexFactory {
+    let cache = IndexCache::new(cache_bytes, INDEX_FILES_MAX);
+    Arc::new(move |volume: &Path| {
+        Box::new(LsmSource { directory: volume.join("index"), cache: cache.clone() }) as Box<dyn IndexSource>
+    })
+}
+
+/// The index of one volume.
+struct LsmSource {
+    directory: PathBuf,
+    cache: IndexCache,
+}
+
+impl IndexSource for LsmSource {
+    fn open(&mut self) -> Result<Arc<dyn Index>, IndexError> {
+        Ok(Arc::new(LsmIndex::open(&self.directory, &self.cache)?))
+    }
+
+    fn reset(&mut self) -> Result<Arc<dyn Index>, IndexError> {
+        LsmIndex::remove(&self.directory)?;
+        self.open()
+    }
+}

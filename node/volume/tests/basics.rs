@@ -1,0 +1,114 @@
+//! What a volume does on a good day: it keeps what it acknowledged, over restarts, compaction and
+//! the loss of its index, and judges as an acceptor does.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use sherd_core::register::Refusal;
+use sherd_volume::reader::Lookup;
+use support::*;
+
+#[test]
+fn an_acknowledged_row_is_read_back_after_a_restart() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("a"), ballot(1), &value(1, 500));
+    volume.write(&object("large"), ballot(2), &large_value(2));
+    volume.commit(&object("a"), ballot(1));
+    volume.settle();
+    bench.kill();
+    let mut volume = bench.reopen();
+    let row = volume.read(&object("a")).unwrap().result.unwrap().row.unwrap();
+    assert_eq!(row.value, Some(value(1, 500).head));
+    assert!(row.head.committed);
+    assert_eq!(volume.reader.inline(&object("a"), ballot(1)).unwrap(), value(1, 500).inline);
+    let row = volume.read(&object("large")).unwrap().result.unwrap().row.unwrap();
+    assert_eq!(row.value, Some(large_value(2).head));
+    assert!(!row.head.committed);
+    let unsettled = volume.reader.unsettled(None, 10).unwrap();
+    assert_eq!(unsettled, vec![(object("large"), ballot(2))]);
+}
+
+#[test]
+fn a_restart_refuses_what_may_have_been_promised() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.prepare(&object("a"), ballot(10)).unwrap().result.unwrap();
+    bench.kill();
+    let mut volume = bench.reopen();
+    for count in [5, 10] {
+        let refused = volume.accept(&object("a"), ballot(count), &value(1, 0)).unwrap().result;
+        assert!(matches!(refused, Err(Refusal::Below { .. })), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_promise_is_given_without_the_queue_once_the_bound_covers_it() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    let prepare = |count| sherd_core::register::Prepare { ballot: ballot(count) };
+    let key = target(&object("a"));
+    assert_eq!(volume.reader.prepare(&key, &prepare(1), true).unwrap(), Lookup::Pending);
+    volume.prepare(&object("a"), ballot(1)).unwrap().result.unwrap();
+    let Lookup::Immediate(answer) = volume.reader.prepare(&key, &prepare(2), true).unwrap() else {
+        panic!("the bound covers it");
+    };
+    answer.result.unwrap();
+    let refused = volume.accept(&object("a"), ballot(1), &value(1, 0)).unwrap().result;
+    assert!(matches!(refused, Err(Refusal::Below { .. })));
+}
+
+#[test]
+fn packed_shards_come_back_by_range_and_deleted_ones_do_not() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    let payload = bytes(1, 50_000);
+    volume.put_shard(shard(1, 0), &payload).unwrap();
+    volume.put_shard(shard(2, 3), &bytes(2, 10)).unwrap();
+    assert_eq!(volume.packed(shard(1, 0)).unwrap(), payload);
+    let range = volume.reader.packed(shard(1, 0), 100..40_000).unwrap().concat();
+    assert_eq!(range, payload[100..40_000]);
+    volume.delete_shard(shard(1, 0)).unwrap();
+    bench.kill();
+    let volume = bench.reopen();
+    assert!(volume.packed(shard(1, 0)).is_err());
+    assert_eq!(volume.packed(shard(2, 3)).unwrap(), bytes(2, 10));
+    assert_eq!(volume.reader.shards(None, 10).unwrap().len(), 1);
+}
+
+#[test]
+fn compaction_frees_segments_and_keeps_what_lives_even_for_a_lost_index() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("old"), ballot(1), &value(7, 300));
+    volume.commit(&object("old"), ballot(1));
+    for round in 0..60 {
+        volume.put_shard(shard(round, 0), &bytes(round, 30_000)).unwrap();
+        if round >= 3 {
+            volume.delete_shard(shard(round - 3, 0)).unwrap();
+        }
+    }
+    volume.settle();
+    let before = volume.reader.status().segments;
+    volume.reader.flush().unwrap();
+    let reclaimed = volume.compact();
+    assert!(reclaimed >= 4, "{reclaimed} of {before}");
+    for wipe in [false, true] {
+        bench.kill();
+        if wipe {
+            bench.index.wipe();
+        }
+        let (again, report) = bench.open().unwrap();
+        assert_eq!(report.lost_state, None);
+        assert_eq!(report.index_rebuilt.is_some(), wipe, "{report:?}");
+        let mut again = again;
+        let row = again.read(&object("old")).unwrap().result.unwrap().row.unwrap();
+        assert!(row.head.committed);
+        assert_eq!(again.reader.inline(&object("old"), ballot(1)).unwrap(), value(7, 300).inline);
+        for round in 0..60 {
+            assert_eq!(again.packed(shard(round, 0)).is_ok(), round >= 57, "shard {round}");
+        }
+        assert_eq!(again.compact(), 0);
+    }
+}

@@ -1,0 +1,162 @@
+//! Rot of what was acknowledged: never taken for a torn tail.
+
+use sherd_core::id::Sequence;
+use sherd_core::register::Refusal;
+use sherd_volume::error::Error;
+use sherd_volume::list::RowScan;
+use sherd_volume::upkeep::State;
+
+use crate::support::{Bench, ballot, bytes, object, shard, value};
+
+fn segment(bench: &Bench, number: u64) -> std::path::PathBuf {
+    bench.path.join("log").join(format!("{number:020}.seg"))
+}
+
+/// Where the first operation's frame is: a volume's log begins with an empty one.
+const FIRST: u64 = 2 * 4096;
+
+/// Ten shards with a page each, in the first segment.
+fn ten_shards(bench: &Bench) {
+    let mut volume = bench.reopen();
+    for count in 1..=10 {
+        volume.put_shard(shard(count, 0), &bytes(count, 3_000)).unwrap();
+    }
+    volume.settle();
+    bench.kill();
+    bench.index.wipe();
+}
+
+#[test]
+fn a_rotten_frame_in_the_middle_is_lost_state_and_the_rest_is_readable() {
+    for page in 1..=10_u64 {
+        let bench = Bench::new(page);
+        ten_shards(&bench);
+        bench
+            .disk
+            .rot(&segment(&bench, 1), FIRST + (page - 1) * 4096..FIRST + (page - 1) * 4096 + 48)
+            .unwrap();
+        let (volume, report) = bench.open().unwrap();
+        assert!(report.lost_state.is_some(), "page {page}: {report:?}");
+        let state = volume.reader.status().state;
+        assert_eq!(state, State::Recovering { may_write: false });
+        for count in 1..=10 {
+            assert_eq!(volume.packed(shard(count, 0)).is_ok(), count != page, "page {page}, shard {count}");
+        }
+        // It stays so over a restart.
+        drop(volume);
+        bench.kill();
+        let (mut volume, report) = bench.open().unwrap();
+        assert!(report.lost_state.is_some());
+        let refused = volume.read(&object("a")).unwrap().result;
+        assert_eq!(refused, Err(Refusal::Recovering));
+    }
+}
+
+#[test]
+fn a_rotten_payload_is_that_records_fault_alone() {
+    let bench = Bench::new(1);
+    ten_shards(&bench);
+    bench.disk.rot(&segment(&bench, 1), FIRST + 3 * 4096 + 2_000..FIRST + 3 * 4096 + 2_010).unwrap();
+    let (volume, report) = bench.open().unwrap();
+    assert_eq!(report.lost_state, None);
+    assert_eq!(report.rotten.len(), 1);
+    for count in 1..=10 {
+        match volume.packed(shard(count, 0)) {
+            Ok(found) => assert_eq!(found, bytes(count, 3_000)),
+            Err(Error::Corrupt { .. }) => assert_eq!(count, 4),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_row_that_cannot_be_read_is_no_vote() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("a"), ballot(1), &value(1, 3_000));
+    volume.settle();
+    bench.kill();
+    bench.index.wipe();
+    // The first frame holds the bound, the second the row.
+    bench.disk.rot(&segment(&bench, 1), FIRST + 4096 + 240..FIRST + 4096 + 2_000).unwrap();
+    let (mut volume, report) = bench.open().unwrap();
+    assert_eq!(report.lost_state, None);
+    assert!(matches!(volume.read(&object("a")), Err(Error::Corrupt { .. })));
+}
+
+#[test]
+fn damage_behind_the_last_frame_is_a_torn_tail() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.put_shard(shard(1, 0), &bytes(1, 3_000)).unwrap();
+    volume.put_shard(shard(2, 0), &bytes(2, 3_000)).unwrap();
+    // No frame follows: nobody can tell whether the last one was acknowledged.
+    bench.kill();
+    bench.index.wipe();
+    bench.disk.rot(&segment(&bench, 1), FIRST + 4096 + 500..FIRST + 4096 + 600).unwrap();
+    let (mut volume, report) = bench.open().unwrap();
+    assert_eq!(report.lost_state, None);
+    assert!(report.torn_tail);
+    assert!(volume.packed(shard(1, 0)).is_ok());
+    assert!(matches!(volume.packed(shard(2, 0)), Err(Error::NotFound)));
+    // The log goes on in a new segment, and the old end is not looked at again.
+    volume.put_shard(shard(3, 0), &bytes(3, 3_000)).unwrap();
+    volume.settle();
+    bench.kill();
+    bench.index.wipe();
+    let volume = bench.reopen();
+    assert!(volume.packed(shard(3, 0)).is_ok());
+}
+
+#[test]
+fn a_frame_behind_the_last_one_protects_it() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.put_shard(shard(1, 0), &bytes(1, 3_000)).unwrap();
+    volume.clock.advance_ms(101);
+    volume.run();
+    bench.kill();
+    bench.index.wipe();
+    bench.disk.rot(&segment(&bench, 1), FIRST..FIRST + 40).unwrap();
+    let (_, report) = bench.open().unwrap();
+    assert!(report.lost_state.is_some());
+}
+
+#[test]
+fn a_missing_segment_is_lost_state() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    for count in 0..30 {
+        volume.put_shard(shard(count, 0), &bytes(count, 30_000)).unwrap();
+    }
+    volume.settle();
+    volume.reader.flush().unwrap();
+    bench.kill();
+    bench.disk.vanish(&segment(&bench, 2)).unwrap();
+    for wipe in [false, true] {
+        if wipe {
+            bench.index.wipe();
+        }
+        let (volume, report) = bench.open().unwrap();
+        assert!(report.lost_state.is_some(), "wiped index: {wipe}");
+        let readable = (0..30).filter(|count| volume.packed(shard(*count, 0)).is_ok()).count();
+        assert!((15..30).contains(&readable), "{readable}");
+        bench.kill();
+    }
+}
+
+#[test]
+fn a_log_behind_its_index_is_lost_state() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.put_shard(shard(1, 0), &bytes(1, 3_000)).unwrap();
+    bench.disk.set_lying(true);
+    volume.put_shard(shard(2, 0), &bytes(2, 3_000)).unwrap();
+    volume.reader.flush().unwrap();
+    bench.disk.restart(1, sherd_volume::disk::faulty::Keep::Nothing);
+    bench.index.crash();
+    let (volume, report) = bench.open().unwrap();
+    assert!(report.lost_state.is_some());
+    let scan = RowScan { limit: 10, want_value: false, since: Sequence(0) };
+    assert!(volume.reader.rows(None, scan).is_ok());
+}

@@ -1,0 +1,297 @@
+//! A deterministic workload that does everything a volume does.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use sherd_core::heal::HealId;
+use sherd_core::id::{Ballot, RegisterKey, Timestamp};
+use sherd_core::register::{Accept, Encoded, Prepare};
+use sherd_volume::error::Error;
+use sherd_volume::request::{Answer, Completion, Control, Op};
+
+use crate::ledger::Ledger;
+use crate::support::{
+    BUCKET, Driver, START_MS, ballot, bytes, change, large_value, object, part, shard, target, tombstone,
+    value,
+};
+
+/// What is noted when the answer of an operation is known.
+type Note = Box<dyn FnOnce(&mut Ledger, bool)>;
+type Heard = Arc<Mutex<Option<bool>>>;
+
+/// Draws operations from a seed.
+pub(crate) struct Script {
+    random: u64,
+    count: u64,
+}
+
+fn heard<R: Send + 'static>(is_yes: impl Fn(&R) -> bool + Send + 'static) -> (Heard, Completion<R>) {
+    let heard: Heard = Arc::default();
+    let into = Arc::clone(&heard);
+    let done = Completion::new(move |result: Result<R, Error>| {
+        *into.lock() = Some(result.is_ok_and(|answer| is_yes(&answer)));
+    });
+    (heard, done)
+}
+
+impl Script {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1, count: 100 }
+    }
+
+    /// Goes on with ballots above those of another script.
+    pub(crate) fn skip_to(&mut self, count: u64) {
+        self.count = count;
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.random =
+            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) % bound
+    }
+
+    fn next(&mut self) -> u64 {
+        self.count += 1;
+        self.count
+    }
+
+    fn key(&mut self) -> RegisterKey {
+        match self.below(7) {
+            0 => part("a", 1, 2),
+            other => object(&format!("key-{other}")),
+        }
+    }
+
+    /// One step: some operations in one batch, or something in the background.
+    pub(crate) fn step(&mut self, volume: &mut Driver, ledger: &mut Ledger) {
+        match self.below(12) {
+            0 => volume.settle(),
+            1 => drop(volume.reader.flush()),
+            2 => {
+                let _ = volume.reader.upkeep();
+            }
+            3 | 4 => {
+                let _ = volume.volume.compact_step(40 << 10);
+            }
+            _ => {
+                let mut notes = Vec::new();
+                for _ in 0..=self.below(4) {
+                    self.operation(volume, ledger, &mut notes);
+                }
+                volume.run();
+                for (heard, note) in notes {
+                    let heard: Heard = heard;
+                    let answer = *heard.lock();
+                    let note: Note = note;
+                    note(ledger, answer == Some(true));
+                }
+            }
+        }
+    }
+
+    fn operation(&mut self, volume: &mut Driver, ledger: &mut Ledger, notes: &mut Vec<(Heard, Note)>) {
+        match self.below(20) {
+            0..=5 => self.write(volume, ledger, notes),
+            6 => {
+                let (key, count) = (self.key(), self.next());
+                Self::prepare(volume, ledger, notes, &key, ballot(count));
+            }
+            7..=10 => self.put_shard(volume, notes),
+            11..=13 => self.delete_shard(volume, notes),
+            14 => self.heal(volume, notes),
+            15 => {
+                let id = HealId([self.heal_number(); 16]);
+                volume.volume.submit(Op::HealDone { id });
+                // Nobody is told: it rides with some frame.
+                notes.push((
+                    Arc::default(),
+                    Box::new(move |ledger, _| {
+                        if let Some(fate) = ledger.heals.get_mut(&id) {
+                            fate.note(None, false);
+                        }
+                    }),
+                ));
+            }
+            16 => self.raise(volume, notes),
+            17 => self.seal(volume, notes),
+            _ => self.delete_row(volume, ledger, notes),
+        }
+    }
+
+    fn heal_number(&mut self) -> u8 {
+        u8::try_from(self.below(5)).unwrap()
+    }
+
+    fn prepare(
+        volume: &mut Driver,
+        ledger: &mut Ledger,
+        notes: &mut Vec<(Heard, Note)>,
+        key: &RegisterKey,
+        ballot: Ballot,
+    ) {
+        let name = ledger.name(key);
+        let (heard, done) = heard(|answer: &Answer<_>| answer.result.is_ok());
+        let prepare = Prepare { ballot };
+        volume.volume.submit(Op::Prepare { target: target(key), prepare, want_value: false, done });
+        notes.push((
+            heard,
+            Box::new(move |ledger, yes| {
+                if yes {
+                    let promised = ledger.promised.entry(name).or_default();
+                    *promised = ballot.max(*promised);
+                }
+            }),
+        ));
+    }
+
+    fn accept(
+        &mut self,
+        volume: &mut Driver,
+        ledger: &mut Ledger,
+        notes: &mut Vec<(Heard, Note)>,
+        key: &RegisterKey,
+        (ballot, value): (Ballot, Encoded),
+    ) {
+        let name = ledger.name(key);
+        // Whether it was heard or not, the commit may be known: hints need no answer.
+        ledger.hinted.insert((name.clone(), ballot));
+        let (heard, done) = heard(|answer: &Answer<()>| answer.result.is_ok());
+        let accept = Accept { ballot, value: value.clone(), introduces: Vec::new() };
+        let heal =
+            (self.below(6) == 0).then(|| (HealId([self.heal_number(); 16]), bytes(ballot.time.as_u64(), 60)));
+        let healed = heal.clone();
+        volume.volume.submit(Op::Accept { target: target(key), accept, heal, done });
+        notes.push((
+            heard,
+            Box::new(move |ledger, yes| {
+                ledger.rows.entry(name).or_default().note(Some((ballot, value)), yes);
+                if let Some((id, entry)) = healed {
+                    ledger.heals.entry(id).or_default().note(Some(entry), yes);
+                }
+            }),
+        ));
+    }
+
+    fn write(&mut self, volume: &mut Driver, ledger: &mut Ledger, notes: &mut Vec<(Heard, Note)>) {
+        let (key, count) = (self.key(), self.next());
+        let length = usize::try_from(self.below(9_000)).unwrap();
+        let value = if self.below(8) == 0 { large_value(count) } else { value(count, length) };
+        Self::prepare(volume, ledger, notes, &key, ballot(count));
+        self.accept(volume, ledger, notes, &key, (ballot(count), value));
+        if self.below(3) > 0 {
+            volume.volume.submit(Op::Commit { key, ballot: ballot(count) });
+        }
+    }
+
+    fn put_shard(&mut self, volume: &mut Driver, notes: &mut Vec<(Heard, Note)>) {
+        let shard = shard(self.below(12), 1);
+        let length = usize::try_from(1 + self.below(30_000)).unwrap();
+        let payload = bytes(self.next(), length);
+        let (heard, done) = heard(|(): &()| true);
+        let pieces = vec![payload.slice(..length / 2), payload.slice(length / 2..)];
+        volume.volume.submit(Op::PutShard { shard, key: object("owner"), payload: pieces, done });
+        notes.push((
+            heard,
+            Box::new(move |ledger, yes| {
+                ledger.shards.entry(shard).or_default().note(Some(payload), yes);
+            }),
+        ));
+    }
+
+    fn delete_shard(&mut self, volume: &mut Driver, notes: &mut Vec<(Heard, Note)>) {
+        let shard = shard(self.below(12), 1);
+        let (heard, done) = heard(|(): &()| true);
+        volume.volume.submit(Op::DeleteShard { shard, done });
+        notes.push((
+            heard,
+            Box::new(move |ledger, yes| {
+                ledger.shards.entry(shard).or_default().note(None, yes);
+            }),
+        ));
+    }
+
+    fn heal(&mut self, volume: &mut Driver, notes: &mut Vec<(Heard, Note)>) {
+        let id = HealId([self.heal_number(); 16]);
+        let entry = bytes(self.next(), 80);
+        let (heard, done) = heard(|(): &()| true);
+        volume.volume.submit(Op::HealPut { id, entry: entry.clone(), done });
+        notes.push((
+            heard,
+            Box::new(move |ledger, yes| {
+                ledger.heals.entry(id).or_default().note(Some(entry), yes);
+            }),
+        ));
+    }
+
+    fn raise(&mut self, volume: &mut Driver, notes: &mut Vec<(Heard, Note)>) {
+        let floor = Timestamp::from_ms(START_MS - 1_000 + self.next() % 1_000);
+        let (heard, done) = heard(|answer: &Answer<_>| answer.result.is_ok());
+        volume.volume.submit(Op::Control { control: Control::RaiseDataFloor { floor }, done });
+        notes.push((
+            heard,
+            Box::new(move |ledger, yes| {
+                if yes {
+                    ledger.data_floor = ledger.data_floor.max(floor);
+                }
+            }),
+        ));
+    }
+
+    /// Seals a bucket that nobody writes to.
+    fn seal(&mut self, volume: &mut Driver, notes: &mut Vec<(Heard, Note)>) {
+        let deletion = change(self.below(3));
+        let bucket = if self.below(40) == 0 { BUCKET } else { sherd_core::id::BucketId([9; 16]) };
+        let control = if self.below(3) == 0 {
+            Control::Unseal { bucket, deletion }
+        } else {
+            Control::Seal { bucket, deletion, epoch: sherd_core::id::Epoch(1) }
+        };
+        let state = matches!(control, Control::Seal { .. }).then_some(());
+        let (heard, done) = heard(|answer: &Answer<_>| answer.result.is_ok());
+        volume.volume.submit(Op::Control { control, done });
+        notes.push((
+            heard,
+            Box::new(move |ledger, yes| {
+                if bucket == BUCKET {
+                    ledger.seals.entry(deletion).or_default().note(state, yes);
+                }
+            }),
+        ));
+    }
+
+    /// A tombstone, its floor, its drop: as the sweeper does it.
+    fn delete_row(&mut self, volume: &mut Driver, ledger: &mut Ledger, notes: &mut Vec<(Heard, Note)>) {
+        let (key, count) = (self.key(), self.next());
+        let ballot = ballot(count);
+        Self::prepare(volume, ledger, notes, &key, ballot);
+        self.accept(volume, ledger, notes, &key, (ballot, tombstone(count)));
+        volume.volume.submit(Op::Commit { key: key.clone(), ballot });
+        if self.below(2) == 0 {
+            return;
+        }
+        let (floor, done) = heard(|answer: &Answer<_>| answer.result.is_ok());
+        volume.volume.submit(Op::Control { control: Control::RaiseFloor { floor: ballot }, done });
+        notes.push((
+            floor,
+            Box::new(move |ledger, yes| {
+                if yes {
+                    ledger.floor = ledger.floor.max(ballot);
+                }
+            }),
+        ));
+        let name = ledger.name(&key);
+        let (dropped, done) = heard(|answer: &Answer<()>| answer.result.is_ok());
+        volume.volume.submit(Op::Drop { key, ballot, done });
+        notes.push((
+            dropped,
+            Box::new(move |ledger, yes| {
+                let fate = ledger.rows.entry(name).or_default();
+                // It drops this tombstone and no other row.
+                if fate.sure.as_ref().is_some_and(|(sure, _)| *sure == ballot) || !fate.maybe.is_empty() {
+                    fate.note(None, yes);
+                }
+            }),
+        ));
+    }
+}

@@ -1,0 +1,217 @@
+//! The bytes of the log, version 1. A change of these is a new version of the format.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::fmt::Write;
+
+use bytes::Bytes;
+
+use sherd_core::heal::HealId;
+use sherd_core::id::{
+    Ballot, BucketId, ChangeId, DataId, Epoch, Incarnation, ObjectKey, PartKey, ProposerId, RegisterKey,
+    Sequence, ShardId, Slot, Timestamp, UploadId, VolumeId,
+};
+use sherd_volume::format::{
+    Flags, FrameHeader, Hint, Kind, Phase, RecordHeader, Seed, SegmentHeader, Subject, block_hashes,
+    decode_hints, encode_hints,
+};
+use sherd_volume::table;
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
+}
+
+fn ballot() -> Ballot {
+    Ballot { time: Timestamp::from_u64(0x0102_0304_0506_0708), proposer: ProposerId(0x1112_1314_1516_1718) }
+}
+
+fn object() -> RegisterKey {
+    RegisterKey::object(BucketId([0xb0; 16]), ObjectKey::new("a/b").unwrap())
+}
+
+fn part() -> RegisterKey {
+    let part = PartKey { upload: UploadId([0xc0; 16]), number: 0x0102 };
+    RegisterKey::part(BucketId([0xb0; 16]), ObjectKey::new("a/b").unwrap(), part)
+}
+
+fn shard() -> ShardId {
+    let data = DataId { birth: Timestamp::from_u64(0x2122_2324_2526_2728), proposer: ProposerId(0x31) };
+    ShardId { data, index: 5 }
+}
+
+fn subjects() -> Vec<(Subject, &'static str)> {
+    let change = ChangeId { made: Timestamp::from_u64(9), proposer: ProposerId(10) };
+    vec![
+        (
+            Subject::Row { key: object(), ballot: ballot(), digest: [0xd0; 32], head_bytes: 0x0102 },
+            "row-object",
+        ),
+        (Subject::Row { key: part(), ballot: ballot(), digest: [0xd0; 32], head_bytes: 1 }, "row-part"),
+        (Subject::Shard { shard: shard(), key: object() }, "shard"),
+        (
+            Subject::Delete {
+                key: table::shard_key(shard()),
+                oldest: Sequence(0x0a),
+                newest: Sequence(0x0b),
+            },
+            "delete",
+        ),
+        (Subject::Hints, "hints"),
+        (Subject::Bound(ballot()), "bound"),
+        (Subject::Floor(ballot()), "floor"),
+        (Subject::DataFloor(Timestamp::from_u64(0x77)), "data-floor"),
+        (Subject::Epoch { slot: Slot(0x0102), epoch: Epoch(3) }, "epoch"),
+        (Subject::Seal { bucket: BucketId([0xb0; 16]), deletion: Some(change) }, "seal"),
+        (Subject::Seal { bucket: BucketId([0xb0; 16]), deletion: None }, "final-seal"),
+        (
+            Subject::Peer {
+                volume: VolumeId([0xa0; 16]),
+                incarnation: Incarnation(2),
+                durable: Sequence(0x0c),
+            },
+            "peer",
+        ),
+        (Subject::Heal { id: HealId([0xe0; 16]) }, "heal"),
+        (Subject::Segment { number: 7, end: 0x2000, first: Sequence(5), last: Sequence(6) }, "segment"),
+        (
+            Subject::Phase {
+                incarnation: Incarnation(2),
+                phase: Phase::Adopting,
+                rows_after: Sequence(3),
+                kept_after: Sequence(1),
+            },
+            "phase",
+        ),
+    ]
+}
+
+/// Kind number, subject, and the index key that it goes under.
+fn golden() -> Vec<(&'static str, &'static str)> {
+    vec![
+        (
+            "row-object",
+            "01 b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b003000000612f620001020304050607081112131415161718d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d002010000 01b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0612f62",
+        ),
+        (
+            "row-part",
+            "01 b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b003000000612f6201c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0020101020304050607081112131415161718d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d001000000 02b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c00102612f62",
+        ),
+        (
+            "shard",
+            "02 2122232425262728000000000000003105b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b003000000612f6200 032122232425262728000000000000003105",
+        ),
+        ("delete", "03 0a000000000000000b00000000000000032122232425262728000000000000003105 -"),
+        ("hints", "04  -"),
+        ("bound", "05 01020304050607081112131415161718 0605"),
+        ("floor", "06 01020304050607081112131415161718 0606"),
+        ("data-floor", "0d 7700000000000000 060d"),
+        ("epoch", "07 02010300000000000000 06070102"),
+        (
+            "seal",
+            "08 b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0010000000000000009000000000000000a 0608b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b00000000000000009000000000000000a",
+        ),
+        ("final-seal", "08 b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b000 0608b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0"),
+        (
+            "peer",
+            "09 a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0020000000c00000000000000 0609a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0",
+        ),
+        ("heal", "0a e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0 05e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0"),
+        (
+            "segment",
+            "0b 0700000000000000002000000000000005000000000000000600000000000000 060b0000000000000007",
+        ),
+        ("phase", "0c 020000000203000000000000000100000000000000 060c"),
+    ]
+}
+
+#[test]
+fn subjects_and_their_index_keys_keep_their_bytes() {
+    let found: Vec<String> = subjects()
+        .iter()
+        .map(|(subject, name)| {
+            let key = table::key_of(subject).map_or_else(|| "-".to_owned(), |key| hex(&key));
+            format!("{name} {:02x} {} {key}", subject.kind() as u8, hex(&subject.encode()))
+        })
+        .collect();
+    let expected: Vec<String> = golden().iter().map(|(name, rest)| format!("{name} {rest}")).collect();
+    assert_eq!(found, expected, "{found:#?}");
+    for (subject, _) in subjects() {
+        assert_eq!(Subject::decode(subject.kind(), subject.encode()), Ok(subject));
+    }
+}
+
+#[test]
+fn headers_keep_their_bytes() {
+    let volume = VolumeId([0xa0; 16]);
+    let seed = Seed::of(volume, 7);
+    let segment = SegmentHeader {
+        volume,
+        number: 7,
+        first: Sequence(5),
+        previous: 6,
+        previous_end: 0x2000,
+        bound: ballot(),
+        floor: ballot(),
+        data_floor: Timestamp::from_u64(0x77),
+    };
+    let bytes = segment.encode();
+    assert_eq!(
+        hex(&bytes[..104]),
+        "534845524453454701000000a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0070000000000000005000000000000000600000000000000002000000000000001020304050607081112131415161718010203040506070811121314151617187700000000000000d00a24e2"
+    );
+    assert!(bytes[104..].iter().all(|byte| *byte == 0));
+    let frame =
+        FrameHeader { first: Sequence(5), last: Sequence(6), durable: Sequence(4), used: 500, records: 2 };
+    assert_eq!(
+        hex(&frame.encode(seed, 4096)),
+        "534845524446524d050000000000000006000000000000000400000000000000f4010000020000000000000074fee207"
+    );
+    let subject = Subject::Shard { shard: shard(), key: object() };
+    let payload = [Bytes::from(vec![1; 70_000])];
+    let hashes = block_hashes(&payload);
+    assert_eq!(hashes.len(), 64);
+    let record = RecordHeader {
+        kind: Kind::Shard,
+        flags: Flags::MOVED,
+        subject_bytes: u16::try_from(subject.encode().len()).unwrap(),
+        payload_bytes: 70_000,
+        sequence: Sequence(5),
+        crc: 0,
+    };
+    assert_eq!(
+        hex(&record.encode(seed, &subject.encode(), &hashes)),
+        "020129007011010005000000000000003ef65a57"
+    );
+}
+
+#[test]
+fn hints_keep_their_bytes() {
+    let hints = vec![Hint { key: object(), ballot: ballot() }, Hint { key: part(), ballot: ballot() }];
+    let bytes = encode_hints(&hints);
+    assert_eq!(
+        hex(&bytes),
+        "02000000b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b003000000612f620001020304050607081112131415161718b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b003000000612f6201c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0020101020304050607081112131415161718"
+    );
+    assert_eq!(decode_hints(bytes), Ok(hints));
+}
+
+#[test]
+fn no_prefix_of_a_subject_is_one_and_no_flipped_byte_panics() {
+    for (subject, name) in subjects() {
+        let bytes = subject.encode();
+        for length in 0..bytes.len() {
+            // A delete's key is whatever follows, so its prefixes are deletes of other keys.
+            if subject.kind() != Kind::Delete {
+                assert!(Subject::decode(subject.kind(), bytes.slice(..length)).is_err(), "{name} {length}");
+            }
+        }
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.to_vec();
+            flipped[at] ^= 0xff;
+            let _ = Subject::decode(subject.kind(), flipped.into());
+        }
+    }
+}

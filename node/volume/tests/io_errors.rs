@@ -1,0 +1,162 @@
+//! Disks that fail, fill up and lie: who waits is told, nothing acknowledged is lost, and a failed
+//! volume stays failed.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use sherd_volume::disk::faulty::{Call, Failure, Fault, Keep};
+use sherd_volume::error::{Error, OpenError};
+use sherd_volume::request::{Control, Op};
+use sherd_volume::scrub::{Finding, ScrubCursor};
+use support::*;
+
+fn fault(bench: &Bench, below: &str, call: Call, failure: Failure) {
+    bench.disk.inject(Fault { under: bench.path.join(below), call, skip: 0, times: 1, failure });
+}
+
+#[test]
+fn a_failed_sync_fails_the_volume_for_good_and_everybody_who_waits() {
+    for call in [Call::Sync, Call::Write] {
+        let bench = Bench::new(1);
+        let mut volume = bench.reopen();
+        volume.put_shard(shard(1, 0), &bytes(1, 100)).unwrap();
+        fault(&bench, "log", call, Failure::Io);
+        let (first, done) = slot();
+        volume.volume.submit(Op::PutShard {
+            shard: shard(2, 0),
+            key: object("a"),
+            payload: vec![bytes(2, 100)],
+            done,
+        });
+        let (second, done) = slot();
+        volume.volume.submit(Op::DeleteShard { shard: shard(1, 0), done });
+        volume.run();
+        for answer in [first.lock().take(), second.lock().take()] {
+            assert!(matches!(answer, Some(Err(Error::Failed { .. }))), "{call:?}: {answer:?}");
+        }
+        assert!(matches!(volume.put_shard(shard(3, 0), &bytes(3, 1)), Err(Error::Failed { .. })));
+        assert!(matches!(volume.packed(shard(1, 0)), Err(Error::Failed { .. })));
+        drop(volume);
+        bench.kill();
+        assert!(matches!(bench.open(), Err(OpenError::Failed { .. })), "it stays failed");
+    }
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_reported_and_the_rest_is_served() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.put_shard(shard(1, 0), &bytes(1, 100)).unwrap();
+    volume.put_shard(shard(2, 0), &bytes(2, 100)).unwrap();
+    let segment = bench.path.join("log").join(format!("{:020}.seg", 1));
+    bench.disk.make_unreadable(&segment, 2 * 4096..3 * 4096).unwrap();
+    assert!(matches!(volume.packed(shard(1, 0)), Err(Error::Corrupt { .. })));
+    assert!(volume.packed(shard(2, 0)).is_ok());
+    assert_eq!(volume.reader.status().corrupt_reads, 1);
+    let mut cursor = ScrubCursor::default();
+    let mut findings = Vec::new();
+    while !cursor.is_done() {
+        findings.extend(volume.reader.scrub(&mut cursor, 50).unwrap().findings);
+    }
+    assert_eq!(findings, vec![Finding::Packed { shard: shard(1, 0), key: object("shards") }]);
+    // Compaction keeps what it cannot read, and a new copy heals it.
+    volume.put_shard(shard(1, 0), &bytes(1, 100)).unwrap();
+    assert_eq!(volume.packed(shard(1, 0)).unwrap(), bytes(1, 100));
+}
+
+/// Fills the disk until new data is refused.
+fn fill(bench: &Bench, volume: &mut Driver) -> u64 {
+    for _ in 0..4 {
+        volume.reader.upkeep().unwrap();
+    }
+    bench.disk.set_capacity(4 << 20);
+    for count in 0..1_000 {
+        bench.clock.advance_ms(101);
+        match volume.put_shard(shard(count, 0), &bytes(count, 30_000)) {
+            Ok(()) => {
+                let _ = volume.reader.upkeep();
+            }
+            Err(Error::Full) => return count,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("the disk never fills");
+}
+
+#[test]
+fn a_full_disk_refuses_new_data_and_takes_deletes_tombstones_and_floors() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("a"), ballot(1), &value(1, 100));
+    let count = fill(&bench, &mut volume);
+    assert!(volume.reader.status().full);
+    assert!(volume.reader.status().spares >= 2, "the reserve is there");
+    let ask = ballot(2);
+    volume.prepare(&object("a"), ask).unwrap().result.unwrap();
+    assert!(matches!(volume.accept(&object("a"), ask, &value(2, 10)), Err(Error::Full)));
+    volume.accept(&object("a"), ask, &tombstone(2)).unwrap().result.unwrap();
+    volume.control(Control::RaiseFloor { floor: ballot(1) }).unwrap().unwrap();
+    volume.heal_put(sherd_core::heal::HealId([1; 16]), &bytes(1, 50)).unwrap();
+    for one in 0..count {
+        volume.delete_shard(shard(one, 0)).unwrap();
+    }
+    volume.settle();
+    // With the deletes compaction makes room, and the volume takes data again.
+    volume.reader.flush().unwrap();
+    assert!(volume.compact() > 0);
+    volume.reader.upkeep().unwrap();
+    bench.clock.advance_ms(101);
+    volume.run();
+    assert!(!volume.reader.status().full, "{:?}", volume.reader.status());
+    volume.put_shard(shard(5_000, 0), &bytes(1, 30_000)).unwrap();
+    bench.kill();
+    let mut volume = bench.reopen();
+    let row = volume.read(&object("a")).unwrap().result.unwrap().row.unwrap();
+    assert_eq!(row.head.ballot, ballot(2));
+}
+
+#[test]
+fn a_disk_without_any_room_refuses_and_does_not_fail() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    bench.disk.set_capacity(1 << 20);
+    let mut refused = 0;
+    for count in 0..100 {
+        match volume.heal_put(sherd_core::heal::HealId([count; 16]), &bytes(1, 4_000)) {
+            Ok(()) => {}
+            Err(Error::Full) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(refused > 0);
+    let held = volume.reader.heals(None, 1_000).unwrap().len();
+    assert_eq!(held, 100 - refused);
+    bench.disk.set_capacity(1 << 40);
+    volume.heal_put(sherd_core::heal::HealId([200; 16]), &bytes(1, 4_000)).unwrap();
+    bench.kill();
+    assert_eq!(bench.reopen().reader.heals(None, 1_000).unwrap().len(), held + 1);
+}
+
+#[test]
+fn a_disk_that_lies_about_syncs_is_found_out_by_the_sequence_that_peers_remember() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    bench.disk.set_lying(true);
+    volume.put_shard(shard(1, 0), &bytes(1, 100)).unwrap();
+    let told = volume.reader.answerer().durable;
+    bench.disk.restart(3, Keep::Nothing);
+    bench.index.crash();
+    let (volume, _) = bench.open().unwrap();
+    assert!(volume.reader.answerer().durable < told);
+}
+
+#[test]
+fn a_directory_that_is_taken_away_fails_the_volume_until_it_is_opened_again() {
+    let bench = Bench::new(1);
+    let volume = bench.reopen();
+    volume.reader.check_directory().unwrap();
+    bench.disk.vanish(&bench.path).unwrap();
+    assert!(matches!(volume.reader.check_directory(), Err(Error::Failed { .. })));
+    assert!(matches!(volume.packed(shard(1, 0)), Err(Error::Failed { .. })));
+}

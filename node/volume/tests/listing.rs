@@ -1,0 +1,181 @@
+//! Scans of a volume: listings with prefixes and delimiters, parts, all rows, what is pending.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use bytes::Bytes;
+
+use sherd_core::id::{BucketId, Epoch, Sequence, UploadId};
+use sherd_core::register::Refusal;
+use sherd_volume::list::{ListPage, ListScan, Listed, RowScan, after_key, past_prefix};
+use sherd_volume::reader::Lookup;
+use sherd_volume::request::{Control, Op};
+use support::*;
+
+fn scan(prefix: &str, delimiter: Option<&str>) -> ListScan {
+    ListScan {
+        bucket: BUCKET,
+        epoch: Epoch(1),
+        deletion: None,
+        prefix: Bytes::copy_from_slice(prefix.as_bytes()),
+        from: Bytes::new(),
+        delimiter: delimiter.map(|text| Bytes::copy_from_slice(text.as_bytes())),
+        limit: 100,
+    }
+}
+
+fn shown(page: &ListPage) -> Vec<String> {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    page.entries
+        .iter()
+        .map(|entry| match entry {
+            Listed::Row(row) => row.key.key.as_str().to_owned(),
+            Listed::Prefix { prefix, witness } => format!("{} ({})", text(prefix), witness.key.key),
+        })
+        .collect()
+}
+
+fn list(volume: &Driver, scan: &ListScan) -> ListPage {
+    volume.reader.list(scan).unwrap().result.unwrap()
+}
+
+fn filled() -> Driver {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    for (count, name) in ["a", "b/1", "b/2", "b/c/3", "b0", "c/1", "d", "\u{10ffff}z"].iter().enumerate() {
+        let ballot = ballot(count as u64 + 1);
+        volume.write(&object(name), ballot, &value(count as u64, 10));
+        volume.commit(&object(name), ballot);
+    }
+    volume.settle();
+    volume
+}
+
+#[test]
+fn a_delimiter_rolls_keys_up_by_seeking_and_names_a_witness() {
+    let volume = filled();
+    let all = list(&volume, &scan("", Some("/")));
+    assert_eq!(shown(&all), ["a", "b/ (b/1)", "b0", "c/ (c/1)", "d", "\u{10ffff}z"]);
+    assert_eq!(all.next, None);
+    assert_eq!(shown(&list(&volume, &scan("b/", Some("/")))), ["b/1", "b/2", "b/c/ (b/c/3)"]);
+    assert_eq!(shown(&list(&volume, &scan("b", None))), ["b/1", "b/2", "b/c/3", "b0"]);
+    assert!(list(&volume, &scan("x", Some("/"))).entries.is_empty());
+}
+
+#[test]
+fn pages_follow_each_other_without_gap_or_repetition() {
+    let volume = filled();
+    for limit in 1..4 {
+        let mut request = ListScan { limit, ..scan("", Some("/")) };
+        let mut seen = Vec::new();
+        loop {
+            let page = list(&volume, &request);
+            seen.extend(shown(&page));
+            let Some(next) = page.next else { break };
+            request.from = next;
+        }
+        assert_eq!(seen, ["a", "b/ (b/1)", "b0", "c/ (c/1)", "d", "\u{10ffff}z"], "limit {limit}");
+    }
+    let after = ListScan { from: past_prefix(b"b/").unwrap(), ..scan("", Some("/")) };
+    assert_eq!(shown(&list(&volume, &after))[0], "b0");
+    let inside = ListScan { from: after_key(&object("b/1").key), ..scan("", Some("/")) };
+    assert_eq!(
+        shown(&list(&volume, &inside))[0],
+        "b/ (b/2)",
+        "a dead witness is sought past inside the prefix"
+    );
+}
+
+#[test]
+fn only_tombstones_known_to_be_committed_are_skipped() {
+    let mut volume = filled();
+    volume.write(&object("b/1"), ballot(100), &tombstone(100));
+    assert_eq!(shown(&list(&volume, &scan("", Some("/"))))[1], "b/ (b/1)", "nobody said it is committed");
+    volume.commit(&object("b/1"), ballot(100));
+    volume.settle();
+    assert_eq!(shown(&list(&volume, &scan("", Some("/"))))[1], "b/ (b/2)");
+    let scan = RowScan { limit: 100, want_value: true, since: Sequence(0) };
+    let rows = volume.reader.rows(None, scan).unwrap().rows;
+    assert!(rows.iter().any(|row| row.key == object("b/1") && row.tombstone), "a scan of all rows has it");
+}
+
+#[test]
+fn what_is_judged_and_not_durable_is_not_listed() {
+    let mut volume = filled();
+    let ballot = ballot(200);
+    volume.prepare(&object("new"), ballot).unwrap().result.unwrap();
+    let (answer, done) = slot();
+    let accept = sherd_core::register::Accept { ballot, value: value(1, 0), introduces: Vec::new() };
+    volume.volume.submit(Op::Accept { target: target(&object("new")), accept, heal: None, done });
+    assert!(!shown(&list(&volume, &scan("", None))).contains(&"new".to_owned()));
+    let Lookup::Immediate(vote) = volume.reader.row(&target(&object("new")), true).unwrap() else {
+        panic!("nothing is judged yet");
+    };
+    assert_eq!(vote.result.unwrap().row, None);
+    volume.run();
+    assert!(answer.lock().is_some());
+    assert!(shown(&list(&volume, &scan("", None))).contains(&"new".to_owned()));
+}
+
+#[test]
+fn a_sealed_bucket_is_listed_only_for_the_deletion_that_sealed_it() {
+    let mut volume = filled();
+    let seal = |deletion| Control::Seal { bucket: BUCKET, deletion: change(deletion), epoch: Epoch(1) };
+    let mut own = ListScan { deletion: Some(change(1)), ..scan("", None) };
+    assert_eq!(volume.reader.list(&own).unwrap().result, Err(Refusal::Sealed), "its seal is not here yet");
+    volume.control(seal(1)).unwrap().unwrap();
+    assert_eq!(volume.reader.list(&scan("", None)).unwrap().result, Err(Refusal::Sealed));
+    assert_eq!(list(&volume, &own).entries.len(), 8);
+    volume.control(seal(2)).unwrap().unwrap();
+    volume.control(Control::Unseal { bucket: BUCKET, deletion: change(1) }).unwrap().unwrap();
+    assert_eq!(volume.reader.list(&own).unwrap().result, Err(Refusal::Sealed));
+    own.deletion = Some(change(2));
+    assert_eq!(list(&volume, &own).entries.len(), 8);
+    own.epoch = Epoch(0);
+    assert_eq!(volume.reader.list(&own).unwrap().result, Err(Refusal::StaleEpoch { epoch: Epoch(1) }));
+    volume.control(Control::SealForEver { bucket: BUCKET }).unwrap().unwrap();
+    volume.control(Control::Unseal { bucket: BUCKET, deletion: change(2) }).unwrap().unwrap();
+    assert_eq!(volume.read(&object("a")).unwrap().result, Err(Refusal::Sealed));
+}
+
+#[test]
+fn parts_come_in_the_order_of_their_numbers() {
+    let mut volume = filled();
+    for (count, number) in [(50, 300), (51, 2), (52, 10_000)] {
+        volume.write(&part("a", 1, number), ballot(count), &value(count, 0));
+    }
+    volume.write(&part("a", 2, 1), ballot(60), &value(60, 0));
+    let parts = |after, limit| {
+        let rows = volume.reader.parts(BUCKET, UploadId([1; 16]), after, limit).unwrap().result.unwrap();
+        rows.iter().map(|row| row.key.part.unwrap().number).collect::<Vec<_>>()
+    };
+    assert_eq!(parts(None, 10), [2, 300, 10_000]);
+    assert_eq!(parts(Some(2), 1), [300]);
+    assert!(parts(Some(10_000), 10).is_empty());
+    let other = volume.reader.parts(BucketId([4; 16]), UploadId([1; 16]), None, 10).unwrap();
+    assert_eq!(other.result, Ok(Vec::new()));
+}
+
+#[test]
+fn a_scan_of_rows_goes_on_behind_its_cursor_and_knows_what_changed() {
+    let mut volume = filled();
+    volume.write(&part("a", 1, 1), ballot(70), &value(70, 0));
+    let since = volume.reader.answerer().durable;
+    volume.write(&object("d"), ballot(71), &value(71, 0));
+    let mut names = Vec::new();
+    let mut after = None;
+    loop {
+        let scan = RowScan { limit: 2, want_value: false, since: Sequence(0) };
+        let page = volume.reader.rows(after.as_ref(), scan).unwrap();
+        names.extend(page.rows.iter().map(|row| row.key.clone()));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(names.len(), 9);
+    assert_eq!(names[8], part("a", 1, 1), "parts come behind objects");
+    let changed = volume.reader.rows(None, RowScan { limit: 100, want_value: false, since }).unwrap();
+    assert_eq!(changed.rows.iter().map(|row| row.key.clone()).collect::<Vec<_>>(), [object("d")]);
+}

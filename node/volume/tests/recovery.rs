@@ -1,0 +1,161 @@
+//! A volume that lost its state votes again only after the steps of a recovery, and a restart in the
+//! middle of them forgets none.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::sync::Arc;
+
+use sherd_core::id::{Ballot, Epoch, Incarnation, VolumeId};
+use sherd_core::record::Value;
+use sherd_core::register::{Refusal, RowHead};
+use sherd_volume::error::Error;
+use sherd_volume::request::{AdoptedRow, Control, Guarantees, Op};
+use sherd_volume::upkeep::State;
+use support::*;
+
+/// A ballot above every bound that a restart leaves.
+fn late() -> Ballot {
+    ballot(60_000 << 16)
+}
+
+/// A volume with two rows and rot between them.
+fn rotten() -> Bench {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("kept"), ballot(1), &value(1, 100));
+    volume.write(&object("gone"), ballot(2), &value(2, 100));
+    volume.settle();
+    bench.kill();
+    bench.index.wipe();
+    let segment = bench.path.join("log").join(format!("{:020}.seg", 1));
+    // Empty, bound and promise, row, row.
+    bench.disk.rot(&segment, 4 * 4096..4 * 4096 + 40).unwrap();
+    bench
+}
+
+fn guarantees() -> Guarantees {
+    Guarantees {
+        bound: ballot(50),
+        floor: ballot(10),
+        highest: ballot(40),
+        seals: vec![(sherd_core::id::BucketId([8; 16]), vec![change(1)])],
+        incarnations: vec![(VolumeId([7; 16]), Incarnation(3))],
+        ..Guarantees::default()
+    }
+}
+
+fn adopt(volume: &mut Driver, name: &str, count: u64) -> Result<(), Refusal> {
+    let value = value(count, 100);
+    let head = RowHead { ballot: ballot(count), digest: Value::digest(&value.head), committed: true };
+    let rows = vec![AdoptedRow { key: object(name), head, value }];
+    let (slot, done) = slot();
+    volume.volume.submit(Op::Adopt { rows, done });
+    volume.run();
+    let answer = slot.lock().take();
+    answer.unwrap().unwrap().result
+}
+
+#[test]
+fn a_lost_volume_recovers_step_by_step_over_restarts() {
+    let bench = rotten();
+    let (mut volume, report) = bench.open().unwrap();
+    assert!(report.lost_state.is_some());
+    assert_eq!(volume.reader.answerer().incarnation, Incarnation(2));
+    assert_eq!(volume.reader.status().state, State::Recovering { may_write: false });
+    assert_eq!(volume.read(&object("kept")).unwrap().result, Err(Refusal::Recovering));
+    let write = volume.accept(&object("a"), ballot(100), &value(1, 0)).unwrap().result;
+    assert_eq!(write, Err(Refusal::Recovering));
+    assert_eq!(adopt(&mut volume, "a", 5), Err(Refusal::Recovering));
+    assert_eq!(volume.control(Control::FinishRecovery).unwrap(), Err(Refusal::Recovering));
+    assert_eq!(volume.control(Control::RaiseFloor { floor: ballot(9) }).unwrap(), Err(Refusal::Recovering));
+
+    bench.kill();
+    let (mut volume, _) = bench.open().unwrap();
+    assert_eq!(volume.reader.answerer().incarnation, Incarnation(2), "the same loss, the same life");
+    volume.volume.begin_life(Incarnation(6)).unwrap();
+    let mine = volume.control(Control::TakeGuarantees(guarantees())).unwrap().unwrap();
+    assert_eq!(mine.floor, ballot(50));
+    assert_eq!(mine.incarnations, vec![(VolumeId([7; 16]), Incarnation(3))]);
+    assert_eq!(mine.seals.len(), 1);
+
+    bench.kill();
+    let (mut volume, _) = bench.open().unwrap();
+    assert_eq!(volume.reader.answerer().incarnation, Incarnation(6));
+    assert_eq!(volume.reader.status().state, State::Recovering { may_write: true });
+    let below = volume.accept(&object("new"), ballot(50), &value(1, 0)).unwrap().result;
+    assert!(matches!(below, Err(Refusal::Below { .. })));
+    let above = volume.accept(&object("new"), late(), &value(51, 0)).unwrap();
+    assert_eq!(above.result, Ok(()));
+    assert!(!above.from.votes, "it counts nowhere");
+    adopt(&mut volume, "adopted", 5).unwrap();
+
+    volume.control(Control::FinishRecovery).unwrap().unwrap();
+    for round in 0..2 {
+        let row = |volume: &mut Driver, name| volume.read(&object(name)).unwrap().result.unwrap().row;
+        assert_eq!(row(&mut volume, "adopted").unwrap().head.ballot, ballot(5), "round {round}");
+        assert_eq!(row(&mut volume, "new").unwrap().head.ballot, late());
+        assert_eq!(row(&mut volume, "kept"), None, "a row of the life before that nobody had");
+        assert!(volume.reader.answerer().votes);
+        bench.kill();
+        volume = bench.reopen();
+    }
+    let refused = volume.accept(&object("other"), ballot(45), &value(1, 0)).unwrap().result;
+    assert!(matches!(refused, Err(Refusal::Below { .. })));
+}
+
+#[test]
+fn a_forced_recovery_goes_on_with_what_is_left() {
+    let bench = rotten();
+    let (mut volume, _) = bench.open().unwrap();
+    volume.control(Control::ForceRecovery).unwrap().unwrap();
+    bench.kill();
+    let mut volume = bench.reopen();
+    let row = volume.read(&object("kept")).unwrap().result.unwrap().row.unwrap();
+    assert_eq!(row.head.ballot, ballot(1));
+    assert!(matches!(volume.control(Control::FinishRecovery), Err(Error::Corrupt { .. })));
+}
+
+#[test]
+fn a_volume_in_the_place_of_a_lost_one_begins_recovering() {
+    let bench = Bench::new(1);
+    bench.disk.vanish(&bench.path).unwrap();
+    let disk: Arc<dyn sherd_volume::disk::Disk> = Arc::new(bench.disk.clone());
+    disk.create_dir(&bench.path).unwrap();
+    bench.index.wipe();
+    bench.create(4, Some("replaced".to_owned())).unwrap();
+    for _ in 0..2 {
+        let (volume, report) = bench.open().unwrap();
+        assert_eq!(report.lost_state.as_deref(), Some("replaced"));
+        assert_eq!(volume.reader.answerer().incarnation, Incarnation(4));
+        assert_eq!(volume.reader.status().state, State::Recovering { may_write: false });
+        bench.kill();
+    }
+}
+
+#[test]
+fn a_log_that_goes_away_is_lost_state_and_not_a_new_volume() {
+    let bench = Bench::new(1);
+    drop(bench.reopen());
+    bench.kill();
+    bench.disk.vanish(&bench.path.join("log")).unwrap();
+    bench.index.wipe();
+    let (_, report) = bench.open().unwrap();
+    assert!(report.lost_state.is_some());
+}
+
+#[test]
+fn a_later_epoch_is_remembered_and_an_older_one_refused() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("a"), ballot(1), &value(1, 0));
+    let slot = target(&object("a")).slot;
+    volume.control(Control::RecordEpoch { slot, epoch: Epoch(5) }).unwrap().unwrap();
+    bench.kill();
+    let mut volume = bench.reopen();
+    let refused = volume.read(&object("a")).unwrap().result;
+    assert_eq!(refused, Err(Refusal::StaleEpoch { epoch: Epoch(5) }));
+    let seal = Control::Seal { bucket: BUCKET, deletion: change(1), epoch: Epoch(4) };
+    assert_eq!(volume.control(seal).unwrap(), Err(Refusal::StaleEpoch { epoch: Epoch(5) }));
+}

@@ -1,0 +1,358 @@
+//! A volume under test: a disk that fails on demand, an index that forgets, a clock that is told.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use sherd_core::env::Clock;
+use sherd_core::heal::HealId;
+use sherd_core::id::{
+    Ballot, BucketId, ChangeId, ClusterId, DataId, Epoch, Incarnation, ObjectKey, PartKey, ProposerId,
+    RegisterKey, ShardId, Slot, Timestamp, UploadId, VolumeId,
+};
+use sherd_core::record::{Attributes, Changes, Object, State, Upload, Value};
+use sherd_core::register::{Accept, Encoded, Prepare, Refusal, Vote};
+use sherd_volume::buffer::{BufferPool, PoolLimits};
+use sherd_volume::disk::Disk;
+use sherd_volume::disk::faulty::FaultyDisk;
+use sherd_volume::error::{Error, OpenError};
+use sherd_volume::identity::{Expected, Phase};
+use sherd_volume::index::memory::MemoryIndex;
+use sherd_volume::index::{Index, IndexError};
+use sherd_volume::open::{IndexSource, NewVolume, OpenReport, Setup, create, open};
+use sherd_volume::options::Options;
+use sherd_volume::request::{Answer, Completion, Control, Guarantees, Op, Target};
+use sherd_volume::{Reader, Volume};
+
+pub(crate) const CLUSTER: ClusterId = ClusterId([1; 16]);
+pub(crate) const VOLUME: VolumeId = VolumeId([2; 16]);
+pub(crate) const BUCKET: BucketId = BucketId([3; 16]);
+pub(crate) const START_MS: u64 = 1_700_000_000_000;
+
+#[derive(Debug)]
+pub(crate) struct TestClock(AtomicU64);
+
+impl TestClock {
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(START_MS))
+    }
+
+    pub(crate) fn advance_ms(&self, ms: u64) {
+        self.0.fetch_add(ms, Ordering::Relaxed);
+    }
+}
+
+impl Clock for TestClock {
+    fn wall_ms(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+    fn monotonic_us(&self) -> u64 {
+        (self.0.load(Ordering::Relaxed) - START_MS) * 1000 + 1
+    }
+}
+
+/// The index as its disk has it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct MemorySource(pub(crate) Arc<Mutex<Arc<MemoryIndex>>>);
+
+impl MemorySource {
+    /// What a crash leaves of it.
+    pub(crate) fn crash(&self) {
+        let mut held = self.0.lock();
+        let left = held.crash();
+        *held = Arc::new(left);
+    }
+
+    /// Nothing at all, as after `rm -r index`.
+    pub(crate) fn wipe(&self) {
+        *self.0.lock() = Arc::new(MemoryIndex::new());
+    }
+}
+
+impl IndexSource for MemorySource {
+    fn open(&mut self) -> Result<Arc<dyn Index>, IndexError> {
+        Ok(Arc::clone(&*self.0.lock()) as Arc<dyn Index>)
+    }
+    fn reset(&mut self) -> Result<Arc<dyn Index>, IndexError> {
+        self.wipe();
+        self.open()
+    }
+}
+
+/// Everything around a volume.
+#[derive(Clone)]
+pub(crate) struct Bench {
+    pub(crate) disk: FaultyDisk,
+    pub(crate) path: PathBuf,
+    pub(crate) clock: Arc<TestClock>,
+    pub(crate) index: MemorySource,
+    pub(crate) options: Options,
+}
+
+pub(crate) fn small_options() -> Options {
+    Options {
+        segment_bytes: 256 << 10,
+        ballast_bytes: 64 << 10,
+        reserve_bytes: 512 << 10,
+        flush_bytes: 1 << 20,
+        ..Options::default()
+    }
+}
+
+impl Bench {
+    /// A disk with a fresh volume on it.
+    pub(crate) fn new(seed: u64) -> Self {
+        let disk = FaultyDisk::new(seed);
+        let path = PathBuf::from("/volume");
+        disk.create_dir(&path).unwrap();
+        disk.sync_dir(&PathBuf::from("/")).unwrap();
+        let bench = Self {
+            disk,
+            path,
+            clock: Arc::new(TestClock::new()),
+            index: MemorySource::default(),
+            options: small_options(),
+        };
+        bench.create(1, None).unwrap();
+        bench
+    }
+
+    pub(crate) fn create(&self, incarnation: u32, lost: Option<String>) -> Result<(), OpenError> {
+        let new = NewVolume {
+            cluster: CLUSTER,
+            volume: VOLUME,
+            incarnation: Incarnation(incarnation),
+            phase: Phase::Formed,
+            lost,
+        };
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        create(&disk, &self.path, new)
+    }
+
+    pub(crate) fn open(&self) -> Result<(Driver, OpenReport), OpenError> {
+        let setup = Setup {
+            disk: Arc::new(self.disk.clone()),
+            path: self.path.clone(),
+            clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
+            index: Box::new(self.index.clone()),
+            buffers: pool(),
+            expected: Expected { cluster: Some(CLUSTER), volume: Some(VOLUME) },
+            options: self.options,
+        };
+        open(setup).map(|(volume, report)| (Driver::new(volume, Arc::clone(&self.clock)), report))
+    }
+
+    /// Opens what must open, with nothing lost.
+    pub(crate) fn reopen(&self) -> Driver {
+        let (driver, report) = self.open().expect("the volume opens");
+        assert_eq!(report.lost_state, None, "nothing acknowledged is gone: {report:?}");
+        driver
+    }
+
+    /// The process ends, the machine goes on; the index loses what it had not flushed.
+    pub(crate) fn kill(&self) {
+        self.disk.kill();
+        self.index.crash();
+    }
+}
+
+pub(crate) fn pool() -> BufferPool {
+    BufferPool::new(PoolLimits { cap_bytes: 64 << 20, stripe_bytes: 1 << 20, idle_bytes: 1 << 20 })
+}
+
+/// A volume that is driven until it answers.
+pub(crate) struct Driver {
+    pub(crate) volume: Volume,
+    pub(crate) reader: Arc<Reader>,
+    pub(crate) clock: Arc<TestClock>,
+}
+
+/// An answer to come.
+pub(crate) type Held<R> = Arc<Mutex<Option<Result<R, Error>>>>;
+
+pub(crate) fn slot<R: Send + 'static>() -> (Held<R>, Completion<R>) {
+    let slot: Held<R> = Arc::new(Mutex::new(None));
+    let into = Arc::clone(&slot);
+    let done = Completion::new(move |result| {
+        let before = into.lock().replace(result);
+        assert!(before.is_none(), "an operation is answered once");
+    });
+    (slot, done)
+}
+
+impl Driver {
+    pub(crate) fn new(volume: Volume, clock: Arc<TestClock>) -> Self {
+        let reader = volume.reader();
+        Self { volume, reader, clock }
+    }
+
+    pub(crate) fn run(&mut self) {
+        while self.volume.step().more {}
+    }
+
+    /// Lets time pass until nothing is waiting to be written.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..4 {
+            self.clock.advance_ms(1_001);
+            self.run();
+        }
+    }
+
+    fn ask<R: Send + 'static>(&mut self, op: impl FnOnce(Completion<R>) -> Op) -> Result<R, Error> {
+        let (slot, done) = slot();
+        self.volume.submit(op(done));
+        self.run();
+        let answer = slot.lock().take();
+        answer.expect("the volume answers")
+    }
+
+    pub(crate) fn prepare(&mut self, key: &RegisterKey, ballot: Ballot) -> Result<Answer<Vote>, Error> {
+        let (target, prepare) = (target(key), Prepare { ballot });
+        self.ask(|done| Op::Prepare { target, prepare, want_value: true, done })
+    }
+
+    pub(crate) fn accept(
+        &mut self,
+        key: &RegisterKey,
+        ballot: Ballot,
+        value: &Encoded,
+    ) -> Result<Answer<()>, Error> {
+        let accept = Accept { ballot, value: value.clone(), introduces: Vec::new() };
+        let target = target(key);
+        self.ask(|done| Op::Accept { target, accept, heal: None, done })
+    }
+
+    /// Prepares and accepts; the write is acknowledged.
+    pub(crate) fn write(&mut self, key: &RegisterKey, ballot: Ballot, value: &Encoded) {
+        assert_eq!(self.prepare(key, ballot).unwrap().result.map(|_| ()), Ok(()));
+        assert_eq!(self.accept(key, ballot, value).unwrap().result, Ok(()));
+    }
+
+    pub(crate) fn commit(&mut self, key: &RegisterKey, ballot: Ballot) {
+        self.volume.submit(Op::Commit { key: key.clone(), ballot });
+        self.run();
+    }
+
+    pub(crate) fn read(&mut self, key: &RegisterKey) -> Result<Answer<Vote>, Error> {
+        let target = target(key);
+        self.ask(|done| Op::Read { target, want_value: true, done })
+    }
+
+    pub(crate) fn put_shard(&mut self, shard: ShardId, bytes: &Bytes) -> Result<(), Error> {
+        let payload = vec![bytes.clone()];
+        self.ask(|done| Op::PutShard { shard, key: object("shards"), payload, done })
+    }
+
+    pub(crate) fn delete_shard(&mut self, shard: ShardId) -> Result<(), Error> {
+        self.ask(|done| Op::DeleteShard { shard, done })
+    }
+
+    pub(crate) fn heal_put(&mut self, id: HealId, entry: &Bytes) -> Result<(), Error> {
+        let entry = entry.clone();
+        self.ask(|done| Op::HealPut { id, entry, done })
+    }
+
+    pub(crate) fn control(&mut self, control: Control) -> Result<Result<Guarantees, Refusal>, Error> {
+        self.ask(|done| Op::Control { control, done }).map(|answer| answer.result)
+    }
+
+    pub(crate) fn drop_row(&mut self, key: &RegisterKey, ballot: Ballot) -> Result<Answer<()>, Error> {
+        let key = key.clone();
+        self.ask(|done| Op::Drop { key, ballot, done })
+    }
+
+    pub(crate) fn close(self) {
+        let Self { volume, reader, clock: _ } = self;
+        drop(reader);
+        volume.close().unwrap();
+    }
+
+    /// Compacts until nothing is left to do; how many segments were reclaimed.
+    pub(crate) fn compact(&mut self) -> usize {
+        use sherd_volume::log::compact::Compacted;
+        let mut reclaimed = 0;
+        for _ in 0..10_000 {
+            match self.volume.compact_step(64 << 10).unwrap() {
+                Compacted::Idle => return reclaimed,
+                Compacted::Reclaimed { .. } => reclaimed += 1,
+                Compacted::Progress { .. } => {}
+            }
+        }
+        panic!("compaction never ends");
+    }
+
+    pub(crate) fn packed(&self, shard: ShardId) -> Result<Bytes, Error> {
+        let length = self.reader.packed_len(shard)?;
+        self.reader.packed(shard, 0..length).map(|buffers| buffers.concat().into())
+    }
+}
+
+pub(crate) fn target(key: &RegisterKey) -> Target {
+    Target { key: key.clone(), slot: Slot(7), epoch: Epoch(1) }
+}
+
+pub(crate) fn object(name: &str) -> RegisterKey {
+    RegisterKey::object(BUCKET, ObjectKey::new(name.to_owned()).unwrap())
+}
+
+pub(crate) fn part(name: &str, upload: u8, number: u16) -> RegisterKey {
+    let part = PartKey { upload: UploadId([upload; 16]), number };
+    RegisterKey::part(BUCKET, ObjectKey::new(name.to_owned()).unwrap(), part)
+}
+
+/// A ballot some counts after the start.
+pub(crate) fn ballot(count: u64) -> Ballot {
+    let time = Timestamp::from_u64(Timestamp::from_ms(START_MS).as_u64() + count);
+    Ballot { time, proposer: ProposerId(5) }
+}
+
+pub(crate) fn change(number: u64) -> ChangeId {
+    ChangeId { made: Timestamp::from_u64(number), proposer: ProposerId(9) }
+}
+
+pub(crate) fn shard(number: u64, index: u8) -> ShardId {
+    let birth = Timestamp::from_ms(START_MS + number);
+    ShardId { data: DataId { birth, proposer: ProposerId(6) }, index }
+}
+
+/// A value that differs from every other number's, with inline bytes.
+pub(crate) fn value(number: u64, inline_bytes: usize) -> Encoded {
+    let changes = Changes { count: number, recent: vec![change(number)] };
+    let head = Value { changes, state: State::Object(Object::default()) }.encode();
+    Encoded { head, inline: bytes(number, inline_bytes) }
+}
+
+/// A value whose head is too large for an index row.
+pub(crate) fn large_value(number: u64) -> Encoded {
+    let upload = |id: u8| Upload {
+        id: UploadId([id; 16]),
+        initiated_ms: number,
+        attributes: Attributes { pairs: vec![("x-amz-meta-a".to_owned(), "v".repeat(100))] },
+        checksum: None,
+    };
+    let object = Object { versions: Vec::new(), uploads: (0..60).map(upload).collect() };
+    let changes = Changes { count: number, recent: vec![change(number)] };
+    let head = Value { changes, state: State::Object(object) }.encode();
+    assert!(head.len() > 4096);
+    Encoded { head, inline: Bytes::new() }
+}
+
+pub(crate) fn tombstone(number: u64) -> Encoded {
+    let changes = Changes { count: number, recent: vec![change(number)] };
+    Encoded { head: Value { changes, state: State::Tombstone }.encode(), inline: Bytes::new() }
+}
+
+/// Bytes that depend on a number.
+pub(crate) fn bytes(number: u64, length: usize) -> Bytes {
+    let mut bytes = vec![0; length];
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&number.to_le_bytes());
+    hasher.finalize_xof().fill(&mut bytes);
+    bytes.into()
+}
