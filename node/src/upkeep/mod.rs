@@ -258,4 +258,4 @@ impl Upkeep {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

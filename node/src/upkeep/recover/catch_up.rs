@@ -43,22 +43,24 @@ impl Context {
         let mut failure = Ok(());
         for reach in set.reach.iter().filter(|reach| reach.volume != volume) {
             let seen = known.iter().find(|(peer, _, _)| *peer == reach.volume);
-            let Some((_, life, durable)) = seen else { continue };
-            if let Err(reason) = self.catch_up_with(reach, *life, *durable).await {
+            // One that was never noted is compared as a whole: the volume is young then.
+            let (life, durable) =
+                seen.map_or((None, Sequence(0)), |(_, life, durable)| (Some(*life), *durable));
+            if let Err(reason) = self.catch_up_with(reach, life, durable).await {
                 failure = Err(reason);
             }
         }
         failure
     }
 
-    async fn catch_up_with(&self, reach: &Reach, life: Incarnation, durable: Sequence) -> Result<(), String> {
+    async fn catch_up_with(&self, reach: &Reach, life: Option<Incarnation>, durable: Sequence) -> Result<(), String> {
         let mut after = None;
         loop {
             let request = RowScan { after, since: durable, limit: PAGE, want_value: false };
             let answer = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await;
             let answer = answer.map_err(|error| error.to_string())?;
             // The sequence is of another life: it says nothing about this one.
-            if answer.from.incarnation != life || !answer.from.votes {
+            if life.is_some_and(|life| answer.from.incarnation != life) || !answer.from.votes {
                 return Ok(());
             }
             let page = answer.result.map_err(|refusal| refusal.to_string())?;

@@ -9,6 +9,7 @@ mod sweeps;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -45,13 +46,37 @@ use crate::volumes::{LocalVolume, Pace, VolumeState, Volumes, VolumesConfig, lsm
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Directories that outlive the nodes that use them.
-struct Directories {
+pub(crate) struct Directories {
     root: TempDir,
     count: usize,
 }
 
+/// The machine's clock, which a test can set ahead.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    machine: SystemClock,
+    ahead_ms: AtomicU64,
+}
+
+impl Ahead {
+    fn advance(&self, ms: u64) {
+        self.ahead_ms.fetch_add(ms, Ordering::Relaxed);
+    }
+}
+
+impl Clock for Ahead {
+    fn wall_ms(&self) -> u64 {
+        self.machine.wall_ms() + self.ahead_ms.load(Ordering::Relaxed)
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        self.machine.monotonic_us()
+    }
+}
+
 /// A node over them.
-struct Node {
+pub(crate) struct Node {
+    clock: Arc<Ahead>,
     volumes: Volumes,
     objects: Objects,
     context: Arc<Context>,
@@ -59,15 +84,15 @@ struct Node {
 }
 
 impl Directories {
-    fn new(count: usize) -> Self {
+    pub(crate) fn new(count: usize) -> Self {
         Self { root: TempDir::new().expect("a directory for tests"), count }
     }
 
-    fn paths(&self) -> Vec<PathBuf> {
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
         (0..self.count).map(|n| self.root.path().join(format!("v{n}"))).collect()
     }
 
-    async fn start(&self) -> Node {
+    pub(crate) async fn start(&self) -> Node {
         let node = self.start_unsettled();
         assert!(node.volumes.settled(DEADLINE).await, "volumes open in time");
         node
@@ -82,7 +107,8 @@ impl Directories {
             wish: Wish::default(),
         };
         let formation = form_or_find(&config, &SystemRng).expect("the directories make a node");
-        let wall: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let ahead = Arc::new(Ahead { machine: SystemClock::new(), ahead_ms: AtomicU64::new(0) });
+        let wall: Arc<dyn Clock> = Arc::<Ahead>::clone(&ahead);
         let limits = PoolLimits { cap_bytes: 64 << 20, stripe_bytes: 1 << 20, idle_bytes: 1 << 20 };
         let pool = BufferPool::new(limits);
         let options = Options {
@@ -104,16 +130,17 @@ impl Directories {
             pace: Pace { look_every: Duration::from_millis(50), ..Pace::default() },
         })
         .expect("threads start");
-        build(volumes, &formation.topology, wall, pool)
+        build(volumes, &formation.topology, ahead, pool)
     }
 }
 
 fn build(
     volumes: Volumes,
     topology: &Arc<sherd_core::topology::Topology>,
-    wall: Arc<dyn Clock>,
+    ahead: Arc<Ahead>,
     pool: BufferPool,
 ) -> Node {
+    let wall: Arc<dyn Clock> = Arc::<Ahead>::clone(&ahead);
     let peer: Arc<dyn Peer> = Arc::new(LocalPeer::new(volumes.clone()));
     let cluster = Arc::new(Cluster::new(Arc::clone(topology), |_| Arc::clone(&peer)));
     let clock = Arc::new(HybridClock::new(wall));
@@ -130,7 +157,9 @@ fn build(
         metrics: Arc::new(Metrics::new(crate::config::settings::Durability::Fsync)),
         tasks: TaskTracker::new(),
     });
+    let pins = Pins::default();
     let stripes = Stripes::new(StripesConfig {
+        pins: pins.clone(),
         cluster: Arc::clone(&cluster),
         clock: Arc::clone(&clock),
         proposer,
@@ -151,6 +180,7 @@ fn build(
         settle_after: Duration::ZERO,
         settle_every: Duration::from_millis(50),
         recover_every: Duration::from_millis(50),
+        scrub_pass: Duration::ZERO,
         ..Settings::default()
     };
     let context = Context::new(UpkeepConfig {
@@ -160,10 +190,10 @@ fn build(
         stripes,
         clock,
         rng,
-        pins: Pins::default(),
+        pins,
         settings,
     });
-    Node { volumes, objects, context: Arc::new(context), reports: Some(reports) }
+    Node { clock: ahead, volumes, objects, context: Arc::new(context), reports: Some(reports) }
 }
 
 fn name(key: &str) -> ObjectName {
@@ -175,7 +205,7 @@ fn key_of(text: &str) -> ObjectKey {
 }
 
 /// Bytes that differ from object to object and from block to block.
-fn body(seed: u64, length: usize) -> Bytes {
+pub(crate) fn body(seed: u64, length: usize) -> Bytes {
     let mut bytes = vec![0; length];
     let mut hasher = blake3::Hasher::new();
     hasher.update(&seed.to_le_bytes());
@@ -184,11 +214,11 @@ fn body(seed: u64, length: usize) -> Bytes {
 }
 
 impl Node {
-    async fn create_bucket(&self) {
+    pub(crate) async fn create_bucket(&self) {
         self.objects.create_bucket(key_of("bucket"), String::new()).await.expect("a bucket is created");
     }
 
-    async fn put(&self, key: &str, bytes: &Bytes) {
+    pub(crate) async fn put(&self, key: &str, bytes: &Bytes) {
         let size = bytes.len() as u64;
         let chunks: Vec<_> = bytes.chunks(64 << 10).map(Bytes::copy_from_slice).map(Ok).collect();
         let upload = Upload { size, body: futures::stream::iter(chunks).boxed(), md5: None, checksum: None };
@@ -201,7 +231,7 @@ impl Node {
         self.objects.put(request).await.expect("the object is stored");
     }
 
-    async fn get(&self, key: &str) -> Option<Bytes> {
+    pub(crate) async fn get(&self, key: &str) -> Option<Bytes> {
         let request =
             ReadRequest { name: name(key), span: Span::Whole, conditions: ReadConditions::default() };
         let read = self.objects.get(request).await.ok()?;
@@ -210,7 +240,7 @@ impl Node {
     }
 
     /// The register of an object.
-    async fn register(&self, key: &str) -> RegisterKey {
+    pub(crate) async fn register(&self, key: &str) -> RegisterKey {
         let bucket = RegisterKey::bucket(key_of("bucket"));
         let found = self.context.registers.read(&bucket).await.expect("readable").expect("there");
         match found.value.state {
@@ -220,7 +250,7 @@ impl Node {
     }
 
     /// Where the bytes of an object are.
-    async fn data(&self, key: &str) -> DataRef {
+    pub(crate) async fn data(&self, key: &str) -> DataRef {
         let register = self.register(key).await;
         let found = self.context.registers.read(&register).await.expect("readable").expect("there");
         let object = found.object().expect("an object").clone();
@@ -244,7 +274,7 @@ impl Node {
     }
 
     /// The path of a shard file.
-    fn file(&self, register: &RegisterKey, data: &DataRef, index: u8) -> PathBuf {
+    pub(crate) fn file(&self, register: &RegisterKey, data: &DataRef, index: u8) -> PathBuf {
         let shard = ShardId { data: data.id, index };
         let volume = self.local(self.home(register, data, index));
         let wanted = format!("{}.{}", shard.data, shard.index);
@@ -268,7 +298,7 @@ impl Node {
         assert!(in_time.is_ok(), "{volume} is {:?}", local.state());
     }
 
-    async fn close(self) {
+    pub(crate) async fn close(self) {
         assert_eq!(self.volumes.close(DEADLINE).await, Vec::new());
     }
 }
