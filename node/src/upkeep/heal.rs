@@ -20,6 +20,13 @@ use crate::register::Failure;
 
 /// How long a volume may take to say what its row is.
 const ROW_PATIENCE: Duration = Duration::from_secs(5);
+/// How long the volumes beyond a quorum get for an accept that was sent to all of them.
+const STRAGGLER_PAUSES: [Duration; 4] = [
+    Duration::from_millis(5),
+    Duration::from_millis(20),
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+];
 /// Entries of one page of a volume's log.
 const PAGE: usize = 500;
 /// How long a page may take.
@@ -126,7 +133,7 @@ impl Context {
                 Err(Failure::Sealed) => return self.sealed(key),
                 Err(failure) => return Healed::later(1, failure),
             }
-            rows = self.rows_of(key).await;
+            rows = self.rows_after_settling(key).await;
         }
         if !rows.are_same() {
             return Healed::later(1, "volumes of the set are behind");
@@ -137,6 +144,19 @@ impl Context {
         } else {
             Healed::later(1, "volumes of the set are offline")
         }
+    }
+
+    /// The rows of a key that was settled just now: A volumes hold the new one, and the others get it
+    /// in the next moments.
+    async fn rows_after_settling(&self, key: &RegisterKey) -> Rows {
+        for pause in STRAGGLER_PAUSES {
+            let rows = self.rows_of(key).await;
+            if rows.are_same() {
+                return rows;
+            }
+            tokio::time::sleep(pause).await;
+        }
+        self.rows_of(key).await
     }
 
     /// Where A volumes hold the same row it is committed: tells those that do not know.
