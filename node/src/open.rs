@@ -22,8 +22,8 @@ use crate::config::settings::Durability;
 use crate::health::ReportSource;
 use crate::metrics::Metrics;
 use crate::s3::auth::{Secret, StaticCredentials};
-use crate::s3::protocol::{self, Adapter, Protocol};
-use crate::s3::{Gateway, error, raw_headers};
+use crate::s3::Gateway;
+use crate::s3::protocol::{self, Protocol};
 use crate::server::Refusal;
 use crate::store::{Store, StoreConfig};
 use crate::stripe::Thresholds;
@@ -118,9 +118,7 @@ fn protocol(config: &Config, store: &Store, clock: Arc<dyn Clock>, rng: &dyn Rng
         request_id_seed: rng.next_u64(),
         limits,
     };
-    let gateway = Gateway::new(store.objects().clone(), config.region.clone());
-    let adapter = Adapter { before: raw_headers::set_aside, error_details: error::take_details };
-    Protocol::with_adapter(protocol, Arc::new(credentials), clock, gateway, adapter)
+    Gateway::serve(store.objects().clone(), protocol, Arc::new(credentials), clock)
 }
 
 /// The answer of S3 where no layer above could give one.

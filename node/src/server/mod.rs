@@ -204,6 +204,8 @@ async fn connection<S, F, B>(
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
+        // A client that ends its side early still hears what was wrong with its body.
+        .half_close(true)
         .header_read_timeout(allowed.idle_timeout)
         .max_header_size(HEAD_BYTES_MAX)
         .max_buf_size(BUFFER_BYTES_MAX);

@@ -64,7 +64,7 @@ fn table() -> Vec<(Error, &'static str, u16)> {
         (Error::NotModified { etag: etag(), modified_ms: 0 }, "NotModified", 304),
         (Error::BucketAlreadyOwnedByYou, "BucketAlreadyOwnedByYou", 409),
         (Error::BucketNotEmpty, "BucketNotEmpty", 409),
-        (Unavailable::Quorum.into(), "ServiceUnavailable", 503),
+        (Unavailable::Quorum.into(), "SlowDown", 503),
         (Unavailable::Data.into(), "ServiceUnavailable", 503),
         (Unavailable::Overloaded.into(), "SlowDown", 503),
         (Error::Full, "InsufficientStorage", 507),
