@@ -158,5 +158,9 @@ fn an_unknown_version_is_refused_and_other_files_are_left_alone() {
     put(&fresh, "/data/v3/holiday.jpg");
     let said = start(&fresh, paths()).expect_err("refused").to_string();
     assert!(said.contains("/data/v3") && said.contains("holiday.jpg"), "{said}");
-    assert_eq!(look_at(&fresh, Path::new("/data/v0")).expect("looked"), Directory::Missing, "nothing was made");
+    assert_eq!(
+        look_at(&fresh, Path::new("/data/v0")).expect("looked"),
+        Directory::Missing,
+        "nothing was made"
+    );
 }

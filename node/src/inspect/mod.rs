@@ -170,14 +170,19 @@ pub fn run(
         for rotten in &opening.rotten {
             report.problem(format!("{}: a record is rotten: {rotten:?}", path.display()));
         }
-        let volume = Opened { path: path.clone(), id: identity.volume, reader: volume.reader(), _volume: volume };
+        let volume =
+            Opened { path: path.clone(), id: identity.volume, reader: volume.reader(), _volume: volume };
         let carried = carried(path, &identity, &mut report);
-        let found = describe(&volume, &identity, carried.as_ref()).map_err(|source| read_error(path, source))?;
+        let found =
+            describe(&volume, &identity, carried.as_ref()).map_err(|source| read_error(path, source))?;
         if let Some(reason) = opening.lost_state {
             report.problem(format!("{}: the volume lost state: {reason}", path.display()));
         }
         report.volumes.push(found);
-        if topology.as_ref().is_none_or(|newest| carried.as_ref().is_some_and(|one| one.epoch() > newest.epoch())) {
+        if topology
+            .as_ref()
+            .is_none_or(|newest| carried.as_ref().is_some_and(|one| one.epoch() > newest.epoch()))
+        {
             topology = carried.or(topology);
         }
         opened.push(volume);

@@ -129,7 +129,8 @@ fn next_page(
         // A page may be empty and not the last one.
         let page = loop {
             let scan = RowScan { limit: PAGE, want_value: true, since: Sequence(0) };
-            let page = volume.reader.rows(from.as_ref(), scan).map_err(|source| read_error(&volume.path, source))?;
+            let page =
+                volume.reader.rows(from.as_ref(), scan).map_err(|source| read_error(&volume.path, source))?;
             match (&page.next, page.rows.is_empty()) {
                 (Some(next), true) => from = Some(next.clone()),
                 _ => break page,
@@ -180,7 +181,8 @@ fn verify_register(
         let path = volumes[one.volume].path.display();
         report.problem(format!("{path}: holds a row of {key:?}, which is not of its set"));
     }
-    let Some(newest) = held.iter().filter(|one| given.contains(&one.volume)).max_by_key(|one| one.ballot) else {
+    let Some(newest) = held.iter().filter(|one| given.contains(&one.volume)).max_by_key(|one| one.ballot)
+    else {
         return;
     };
     let with_newest = held.iter().filter(|one| one.ballot == newest.ballot).count();

@@ -228,9 +228,7 @@ fn incomplete_body() -> S3Error {
 
 fn of_unavailable(unavailable: Unavailable) -> S3Error {
     let (code, message) = match unavailable {
-        Unavailable::Quorum => {
-            (S3ErrorCode::SlowDown, "Too few volumes can be reached. Please try again.")
-        }
+        Unavailable::Quorum => (S3ErrorCode::SlowDown, "Too few volumes can be reached. Please try again."),
         Unavailable::Data => (
             S3ErrorCode::ServiceUnavailable,
             "Too few shards of the object can be reached. Please try again.",

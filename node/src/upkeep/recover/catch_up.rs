@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use sherd_core::id::{Incarnation, RegisterKey, Sequence, VolumeId};
-use sherd_core::limits::SET_VOLUMES_MAX;
+use sherd_core::limits::{BOUND_AHEAD_MS, SET_VOLUMES_MAX};
 use sherd_volume::request::Op;
 
 use super::super::{Context, ask};
@@ -18,6 +18,9 @@ use crate::volumes::LocalVolume;
 const PAGE: usize = 500;
 /// How long a page may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// A volume that was just opened refuses ballots up to what it may have promised before, which is
+/// this far ahead of the clock: rows written anew would pass it by.
+const AFTER_OPENING: Duration = Duration::from_millis(BOUND_AHEAD_MS + 500);
 /// By how many records a peer's log grows before that is noted: more than the notes of a whole set.
 const NOTE_RECORDS: u64 = 4 * SET_VOLUMES_MAX as u64;
 
@@ -29,6 +32,7 @@ impl Context {
         if let Err(reason) = self.rebuild_shards(volume).await {
             tracing::warn!(%volume, reason, "the volume's shards are not rebuilt yet");
         }
+        tokio::time::sleep(AFTER_OPENING).await;
         if let Err(reason) = self.catch_up(volume).await {
             tracing::warn!(%volume, reason, "what the volume missed is not known in full");
         }
@@ -53,7 +57,12 @@ impl Context {
         failure
     }
 
-    async fn catch_up_with(&self, reach: &Reach, life: Option<Incarnation>, durable: Sequence) -> Result<(), String> {
+    async fn catch_up_with(
+        &self,
+        reach: &Reach,
+        life: Option<Incarnation>,
+        durable: Sequence,
+    ) -> Result<(), String> {
         let mut after = None;
         loop {
             let request = RowScan { after, since: durable, limit: PAGE, want_value: false };
