@@ -202,8 +202,8 @@ fn verify_register(
     if distinct.len() > 1 {
         report.problem(format!("{key:?}: its value differs between volumes at one ballot"));
     }
-    let Some(head) = distinct.first() else { return };
-    match Value::decode(Bytes::clone(head)) {
+    let Some(stored) = distinct.first() else { return };
+    match Value::decode(Bytes::clone(stored)) {
         Ok(value) => verify_value(volumes, topology, key, &value, held, report),
         Err(error) => report.problem(format!("{key:?}: its value does not decode: {error}")),
     }

@@ -27,6 +27,8 @@ const STRAGGLER_PAUSES: [Duration; 4] = [
     Duration::from_millis(100),
     Duration::from_millis(500),
 ];
+/// How often the logs are looked through for entries that came with a write.
+const RELOAD_EVERY: Duration = Duration::from_mins(1);
 /// Entries of one page of a volume's log.
 const PAGE: usize = 500;
 /// How long a page may take.
@@ -49,7 +51,7 @@ pub(crate) enum Healed {
 }
 
 impl Healed {
-    fn later(spare: u8, reason: impl ToString) -> Self {
+    fn later(spare: u8, reason: impl std::fmt::Display) -> Self {
         Self::Later { spare: Spare(spare), reason: reason.to_string() }
     }
 }
@@ -218,10 +220,19 @@ impl Context {
         }
     }
 
+    /// Looks through the volumes' logs until told to stop: an entry that a write made durable together
+    /// with its value is only there.
+    pub(crate) async fn reload_heals(&self) {
+        loop {
+            tokio::time::sleep(RELOAD_EVERY).await;
+            self.load_heals().await;
+        }
+    }
+
     async fn wait_for_damage(&self) {
         let wait = match self.mrf.next_due_ms() {
             Some(due_ms) => Duration::from_millis(due_ms.saturating_sub(self.now_ms()).max(1)),
-            None => Duration::from_secs(60),
+            None => RELOAD_EVERY,
         };
         // Cancel-safe: a notification that is not taken stays for the next wait, and time passing
         // is what the other arm is about.

@@ -79,8 +79,8 @@ impl Default for Settings {
             release_grace: Duration::from_millis(limits::RELEASE_GRACE_MS),
             settle_after: Duration::from_secs(3),
             settle_every: Duration::from_secs(2),
-            scrub_pass: Duration::from_secs(30 * 24 * 3600),
-            sweep_every: Duration::from_secs(6 * 3600),
+            scrub_pass: Duration::from_hours(30 * 24),
+            sweep_every: Duration::from_hours(6),
             recover_every: Duration::from_secs(2),
         }
     }
@@ -195,18 +195,22 @@ pub struct Upkeep {
 impl Upkeep {
     /// Starts all of it.
     pub(crate) fn start(config: UpkeepConfig, reports: Reports) -> Self {
-        let settings = config.settings;
         let upkeep = Self::over(Arc::new(Context::new(config)));
-        upkeep.run(move |context| async move { context.take_reports(reports).await });
-        upkeep.run(|context| async move { context.follow_volumes().await });
-        for _ in 0..settings.heal_tasks.max(1) {
-            upkeep.run(|context| async move { context.heal_queue().await });
-        }
-        upkeep.run(|context| async move { context.settle_rows().await });
-        upkeep.run(|context| async move { context.release_data().await });
-        upkeep.run(|context| async move { context.scrub_volumes().await });
-        upkeep.run(|context| async move { context.sweep_sets().await });
+        upkeep.run_all(reports);
         upkeep
+    }
+
+    fn run_all(&self, reports: Reports) {
+        self.run(move |context| async move { context.take_reports(reports).await });
+        self.run(|context| async move { context.follow_volumes().await });
+        for _ in 0..self.context.settings.heal_tasks.max(1) {
+            self.run(|context| async move { context.heal_queue().await });
+        }
+        self.run(|context| async move { context.reload_heals().await });
+        self.run(|context| async move { context.settle_rows().await });
+        self.run(|context| async move { context.release_data().await });
+        self.run(|context| async move { context.scrub_volumes().await });
+        self.run(|context| async move { context.sweep_sets().await });
     }
 
     /// Upkeep without a task yet.

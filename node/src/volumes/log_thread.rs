@@ -27,6 +27,7 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// What the log thread is asked.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly every command is an operation")]
 pub(crate) enum Command {
     /// An operation on the log.
     Op(Op),

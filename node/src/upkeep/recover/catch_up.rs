@@ -39,6 +39,27 @@ impl Context {
         self.recovery.end(volume);
     }
 
+    /// Whether a peer remembers more of the volume's log, in its current life, than the volume holds:
+    /// a restored snapshot, or writes that a lying disk lost. Then it lost its state.
+    pub(in crate::upkeep) async fn was_rolled_back(&self, volume: &LocalVolume) -> bool {
+        let Some(set) = self.set_with(volume.id()) else { return false };
+        let Ok(serving) = volume.serving() else { return false };
+        let own = serving.reader.answerer();
+        for reach in set.reach.iter().filter(|reach| reach.volume != volume.id()) {
+            let Ok(remembered) = ask(reach.peer.remembers(reach.volume), PATIENCE).await else { continue };
+            let ahead = remembered.iter().any(|(peer, life, durable)| {
+                *peer == volume.id() && *life == own.incarnation && *durable > own.durable
+            });
+            if ahead {
+                let reason = format!("volume {} remembers more of its log than it holds", reach.volume);
+                tracing::error!(volume = %volume.id(), reason, "volume was rolled back");
+                volume.declare_lost(&reason);
+                return true;
+            }
+        }
+        false
+    }
+
     /// Compares what changed on the peers since the volume left.
     async fn catch_up(&self, volume: VolumeId) -> Result<(), String> {
         let local = self.volumes.get(volume).ok_or("the volume is not on this node")?;

@@ -183,6 +183,9 @@ impl Context {
                 },
                 VolumeState::Online | VolumeState::Suspect { .. } => {
                     if caught_up != Some(opening) {
+                        if self.was_rolled_back(volume).await {
+                            continue;
+                        }
                         self.came_back(volume.id()).await;
                         caught_up = Some(opening);
                     }

@@ -43,7 +43,7 @@ use crate::system::{SystemClock, SystemRng};
 use crate::volumes::{LocalVolume, Pace, VolumeState, Volumes, VolumesConfig, lsm_indexes};
 
 /// The longest any state may take to come: generous, for a loaded machine.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 /// Directories that outlive the nodes that use them.
 pub(crate) struct Directories {
@@ -283,6 +283,15 @@ impl Node {
             .map(|entry| entry.expect("readable").path().join(&wanted))
             .find(|path| path.exists())
             .expect("the shard has a file")
+    }
+
+    /// The path that a shard file has where it is present.
+    fn file_on(&self, register: &RegisterKey, data: &DataRef, index: u8) -> PathBuf {
+        let volume = self.local(self.home(register, data, index));
+        let wanted = format!("{}.{index}", data.id);
+        let directories = std::fs::read_dir(volume.path().join("shards")).into_iter().flatten();
+        let mut paths = directories.flatten().map(|entry| entry.path().join(&wanted));
+        paths.find(|path| path.exists()).unwrap_or_else(|| volume.path().join("no such shard"))
     }
 
     /// Waits until a volume is in the state that `is` names.

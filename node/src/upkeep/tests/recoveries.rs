@@ -157,3 +157,87 @@ async fn a_recovery_that_a_restart_cut_short_is_done_again() {
     assert!(node.context.rows_of(&register).await.are_same());
     node.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_that_was_rolled_back_is_recovered() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 100_000)).await;
+    node.close().await;
+    let path = &directories.paths()[2];
+    let snapshot = path.with_extension("snapshot");
+    copy(path, &snapshot);
+
+    let node = directories.start().await;
+    node.put("b", &body(2, 100_000)).await;
+    for volume in node.volumes.all() {
+        node.context.note_peers(volume).await;
+    }
+    // The notes ride with the frames of this write.
+    node.put("c", &body(3, 100_000)).await;
+    node.close().await;
+    std::fs::remove_dir_all(path).expect("removed");
+    std::fs::rename(&snapshot, path).expect("the snapshot is restored");
+
+    let node = directories.start().await;
+    let volume = Arc::clone(&node.volumes.all()[2]);
+    assert!(node.context.was_rolled_back(&volume).await);
+    node.wait_for(volume.id(), |state| *state == VolumeState::Recovering).await;
+    node.context.recover(&volume).await.expect("recovered");
+    for name in ["a", "b", "c"] {
+        let register = node.register(name).await;
+        assert!(node.context.rows_of(&register).await.are_same(), "{name}");
+    }
+    let others = [0, 1, 3].map(|n| Arc::clone(&node.volumes.all()[n]));
+    for other in &others {
+        assert!(!node.context.was_rolled_back(other).await);
+    }
+    node.close().await;
+}
+
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir(to).expect("made");
+    for entry in std::fs::read_dir(from).expect("listed") {
+        let entry = entry.expect("listed");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("typed").is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).expect("copied");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn background_work_heals_and_recovers_by_itself() {
+    let directories = Directories::new(4);
+    let mut node = directories.start().await;
+    node.create_bucket().await;
+    node.put("large", &body(1, 2_000_000)).await;
+    let (register, data) = (node.register("large").await, node.data("large").await);
+    let reports = node.reports.take().expect("taken once");
+    let upkeep = Upkeep::over(Arc::clone(&node.context));
+    upkeep.run_all(reports);
+    let wiped = Arc::clone(&node.volumes.all()[1]);
+    std::fs::remove_dir_all(wiped.path()).expect("wiped");
+    node.wait_for(wiped.id(), |state| matches!(state, VolumeState::Offline { .. })).await;
+    std::fs::create_dir(wiped.path()).expect("an empty directory");
+    node.wait_for(wiped.id(), |state| *state == VolumeState::Online).await;
+    // A reader finds a shard missing and reports it.
+    let lost = (0..2).map(|index| node.file_on(&register, &data, index)).find(|path| path.exists());
+    std::fs::remove_file(lost.expect("a data shard has a file")).expect("removed");
+    assert_eq!(node.get("large").await, Some(body(1, 2_000_000)));
+    let subject = Subject::new(&node.context, &register, data).expect("fits its set");
+    let whole = async {
+        while subject.look(false).await.intact.len() < 4 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, whole).await.expect("healed in time");
+    upkeep.pause(true);
+    assert!(upkeep.status().is_paused);
+    upkeep.pause(false);
+    upkeep.stop().await;
+    node.close().await;
+}
