@@ -25,18 +25,22 @@ const AFTER_OPENING: Duration = Duration::from_millis(BOUND_AHEAD_MS + 500);
 const NOTE_RECORDS: u64 = 4 * SET_VOLUMES_MAX as u64;
 
 impl Context {
-    /// A volume is online again: what waited for it is healed, and what it missed.
-    pub(in crate::upkeep) async fn came_back(&self, volume: VolumeId) {
+    /// A volume is online again: what waited for it is healed, and what it missed. `false` when its
+    /// own shards could not be looked through, and it has to be tried again.
+    pub(in crate::upkeep) async fn came_back(&self, volume: VolumeId) -> bool {
         self.load_heals().await;
         self.mrf.wake_all();
         if let Err(reason) = self.rebuild_shards(volume).await {
             tracing::warn!(%volume, reason, "the volume's shards are not rebuilt yet");
+            return false;
         }
         tokio::time::sleep(AFTER_OPENING).await;
+        // A peer that is away now heals what it kept for others when it comes back itself.
         if let Err(reason) = self.catch_up(volume).await {
-            tracing::warn!(%volume, reason, "what the volume missed is not known in full");
+            tracing::info!(%volume, reason, "the volume was not compared with all of its peers");
         }
         self.recovery.end(volume);
+        true
     }
 
     /// Whether a peer remembers more of the volume's log, in its current life, than the volume holds:

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use sherd_core::id::{Incarnation, VolumeId};
 use sherd_core::register::quorum::{Lives, Order, Quorums, Reply};
@@ -31,6 +32,8 @@ use crate::cluster::SetView;
 use crate::peer::{Gather, Peer, Pending, Reach};
 use crate::volumes::{LocalVolume, VolumeState};
 
+/// Between two notes of how far the peers' logs are durable.
+const NOTE_EVERY: Duration = Duration::from_secs(10);
 /// How long a peer may take to make a change durable.
 pub(super) const CONTROL_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -173,6 +176,7 @@ impl Context {
     async fn follow(&self, volume: &Arc<LocalVolume>) {
         let mut changes = self.volumes.changes();
         let mut caught_up = None;
+        let mut note_at = Instant::now();
         loop {
             changes.borrow_and_update();
             let opening = volume.opened_count();
@@ -182,14 +186,17 @@ impl Context {
                     Err(stalled) => self.stalled(volume, &stalled),
                 },
                 VolumeState::Online | VolumeState::Suspect { .. } => {
-                    if caught_up != Some(opening) {
-                        if self.was_rolled_back(volume).await {
-                            continue;
-                        }
-                        self.came_back(volume.id()).await;
+                    if caught_up != Some(opening)
+                        && !self.was_rolled_back(volume).await
+                        && self.came_back(volume.id()).await
+                    {
                         caught_up = Some(opening);
                     }
-                    self.note_peers(volume).await;
+                    // Not before it has caught up: from these notes on it knows what it missed.
+                    if caught_up == Some(opening) && Instant::now() >= note_at {
+                        self.note_peers(volume).await;
+                        note_at = Instant::now() + NOTE_EVERY;
+                    }
                 }
                 VolumeState::Closed => return,
                 VolumeState::Opening | VolumeState::Offline { .. } | VolumeState::Failed { .. } => {}
@@ -279,7 +286,7 @@ impl Try {
         let pendings = self.others.iter().enumerate();
         let mut gather =
             Gather::new(pendings.map(|(place, reach)| (place, question(&*reach.peer, reach.volume))));
-        let deadline = tokio::time::Instant::now() + CONTROL_PATIENCE;
+        let deadline = Instant::now() + CONTROL_PATIENCE;
         let mut replies = Vec::new();
         while let Ok(Some((place, answer))) = tokio::time::timeout_at(deadline, gather.next()).await {
             let Ok(Answer { from, result }) = answer else { continue };

@@ -43,7 +43,7 @@ use crate::system::{SystemClock, SystemRng};
 use crate::volumes::{LocalVolume, Pace, VolumeState, Volumes, VolumesConfig, lsm_indexes};
 
 /// The longest any state may take to come: generous, for a loaded machine.
-const DEADLINE: Duration = Duration::from_mins(1);
+pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
 
 /// Directories that outlive the nodes that use them.
 pub(crate) struct Directories {
@@ -305,6 +305,11 @@ impl Node {
         };
         let in_time = tokio::time::timeout(DEADLINE, reached).await;
         assert!(in_time.is_ok(), "{volume} is {:?}", local.state());
+    }
+
+    /// Only its volumes.
+    pub(crate) fn volumes(self) -> Volumes {
+        self.volumes
     }
 
     pub(crate) async fn close(self) {
