@@ -21,8 +21,6 @@ use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, SeenShard, 
 
 mod fanout;
 mod local;
-#[cfg(test)]
-mod local_tests;
 
 pub use fanout::Gather;
 pub use local::LocalPeer;

@@ -201,10 +201,14 @@ impl Context {
 
     /// What a sealed bucket means for a heal: nothing to do when it is gone for ever.
     fn sealed(&self, key: &RegisterKey) -> Healed {
-        let gone = self.local_seals().iter().any(|(bucket, deletions)| {
-            *bucket == key.bucket && Seals::from_stored(deletions) == Seals::Final
-        });
-        if gone { Healed::Unnamed } else { Healed::later(1, Failure::Sealed) }
+        if self.is_gone_for_ever(key) { Healed::Unnamed } else { Healed::later(1, Failure::Sealed) }
+    }
+
+    /// Whether the bucket of a key is deleted for ever: no register under it can name anything.
+    pub(super) fn is_gone_for_ever(&self, key: &RegisterKey) -> bool {
+        self.local_seals()
+            .iter()
+            .any(|(bucket, deletions)| *bucket == key.bucket && Seals::from_stored(deletions) == Seals::Final)
     }
 
     /// Heals what is queued until it is told to stop.

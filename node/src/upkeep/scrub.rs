@@ -26,9 +26,11 @@ use super::heal::Healed;
 use super::mrf::Spare;
 use super::rebuild::Subject;
 use super::recover::ScrubProgress;
+use super::refs::RefsError;
 use super::sweep::Suspect;
 use super::{Context, ask};
 use crate::peer::{self, Reach, RowScan, ShardScan};
+use crate::register::Failure;
 use crate::volumes::LocalVolume;
 
 /// Rows or shards of one page.
@@ -322,6 +324,9 @@ impl Context {
                     self.queue_heal(entry, Spare(data.parity_shards.saturating_sub(1))).await;
                 }
                 Ok(None) if is_old => {
+                    self.swept.suspect(Suspect { key: key.clone(), data: shard.data, home });
+                }
+                Err(RefsError::Register(Failure::Sealed)) if is_old && self.is_gone_for_ever(key) => {
                     self.swept.suspect(Suspect { key: key.clone(), data: shard.data, home });
                 }
                 Ok(_) | Err(_) => {}

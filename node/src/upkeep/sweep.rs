@@ -27,7 +27,7 @@ use sherd_volume::request::{Answer, Control};
 use super::{Context, ask};
 use crate::cluster::SetView;
 use crate::peer::{Pending, Reach, RowScan};
-use crate::register::{ChangeError, Inline, Proposal};
+use crate::register::{ChangeError, Failure, Inline, Proposal};
 
 /// How long a volume may take to make a change durable.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -194,8 +194,12 @@ impl Context {
         let mut named = false;
         for key in &keys {
             // At a fresh ballot: what was sent before and lies on a minority can win no more.
-            let Ok(found) = self.registers.settle(key).await else { return false };
-            let Some(found) = found else { continue };
+            let found = match self.registers.settle(key).await {
+                Ok(Some(found)) => found,
+                Ok(None) => continue,
+                Err(Failure::Sealed) if self.is_gone_for_ever(key) => continue,
+                Err(_) => return false,
+            };
             let Ok(kept) = self.kept_by(key, &found.value).await else { return false };
             named |= kept.iter().any(|kept| kept.id == *data);
         }

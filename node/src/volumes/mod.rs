@@ -115,12 +115,12 @@ impl Volumes {
     /// # Errors
     /// As the system says, when a thread cannot be started.
     pub fn start(config: &VolumesConfig) -> std::io::Result<Self> {
-        let (sender, changes) = watch::channel(0);
-        let changed = Arc::new(sender);
+        let (counter, changes) = watch::channel(0);
+        let counter = Arc::new(counter);
         let volumes = config
             .volumes
             .iter()
-            .map(|(id, path)| LocalVolume::start(*id, path.clone(), config, Arc::clone(&changed)))
+            .map(|(id, path)| LocalVolume::start(*id, path.clone(), config, Arc::clone(&counter)))
             .collect::<std::io::Result<Vec<_>>>()?;
         let all: Arc<[Arc<LocalVolume>]> = volumes.into();
         let watch = start_watch(Arc::clone(&all), config)?;
@@ -199,3 +199,6 @@ fn start_watch(volumes: Arc<[Arc<LocalVolume>]>, config: &VolumesConfig) -> std:
     })?;
     Ok(watch)
 }
+
+#[cfg(test)]
+mod tests;

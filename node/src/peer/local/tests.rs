@@ -8,7 +8,8 @@ use sherd_core::id::{BucketId, DataId, ObjectKey, ProposerId, RegisterKey, Shard
 use sherd_core::record::Home;
 use sherd_volume::request::ShardFileHeader;
 
-use super::{Error, LocalPeer, Peer, ShardRange, ShardScan};
+use super::LocalPeer;
+use crate::peer::{Error, Peer, ShardRange, ShardScan};
 use crate::upkeep::tests::{Directories, body};
 use crate::volumes::{VolumeState, Volumes};
 

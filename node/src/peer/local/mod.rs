@@ -470,3 +470,6 @@ impl Drop for LocalSink {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
