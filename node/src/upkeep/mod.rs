@@ -258,6 +258,7 @@ impl Upkeep {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
+        self.context.note_peers_at_end().await;
     }
 }
 

@@ -101,6 +101,8 @@ struct Running {
 #[derive(Debug, Default)]
 pub(crate) struct Recoveries {
     running: Mutex<BTreeMap<VolumeId, Running>>,
+    /// In which opening each volume was last brought up to date.
+    caught_up: Mutex<BTreeMap<VolumeId, u32>>,
 }
 
 impl Recoveries {
@@ -191,6 +193,7 @@ impl Context {
                         && self.came_back(volume.id()).await
                     {
                         caught_up = Some(opening);
+                        self.recovery.caught_up.lock().insert(volume.id(), opening);
                     }
                     // Not before it has caught up: from these notes on it knows what it missed.
                     if caught_up == Some(opening) && Instant::now() >= note_at {
@@ -217,6 +220,17 @@ impl Context {
         }
         volume.explain_vacancy(&why);
         self.recovery.change(volume.id(), |running| running.stalled = Some(why));
+    }
+
+    /// At an orderly end: notes once more how far the peers' logs are, so that the next start knows
+    /// that nobody missed anything.
+    pub(super) async fn note_peers_at_end(&self) {
+        for volume in self.volumes.all() {
+            let caught_up = self.recovery.caught_up.lock().get(&volume.id()).copied();
+            if volume.state().votes() && caught_up == Some(volume.opened_count()) {
+                self.note_peers(volume).await;
+            }
+        }
     }
 
     /// Brings a volume from nothing, or from lost state, to voting. Shards follow when it is online.
