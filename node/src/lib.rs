@@ -22,6 +22,7 @@ pub mod volumes;
 pub mod workers;
 pub mod formation;
 pub mod upkeep;
+pub mod inspect;
 pub mod store;
 pub mod admin;
 pub mod health;

@@ -189,14 +189,14 @@ fn see(disk: &dyn Disk, path: &Path) -> Result<Seen, FormationError> {
             Directory::Strange { name: io(error).to_string() }
         }
     };
-    // Somebody else's directories are left alone; each step below takes the lock for itself.
-    match directory {
-        Directory::Volume | Directory::Vacant => match lock(disk, path) {
+    // Somebody else's volume is left alone. An empty directory stays as empty as it is: only what
+    // makes a volume of it takes its lock.
+    if directory == Directory::Volume {
+        match lock(disk, path) {
             Err(error @ OpenError::InUse { .. }) => return Err(error.into()),
             Err(error) => tracing::warn!(path = %path.display(), %error, "directory cannot be locked"),
             Ok(lock) => drop(lock),
-        },
-        Directory::Missing | Directory::Strange { .. } => {}
+        }
     }
     let identity = match directory {
         Directory::Volume => match identity_of(disk, path) {

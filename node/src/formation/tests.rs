@@ -1,1 +1,166 @@
 //! Formation, crashes in it, and what is refused.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sherd_volume::disk::OpenMode;
+use sherd_volume::disk::faulty::{FaultyDisk, Keep};
+
+use super::*;
+
+/// Ids that differ, the same in every run.
+#[derive(Debug, Default)]
+struct Counting(AtomicU64);
+
+impl Rng for Counting {
+    fn fill(&self, bytes: &mut [u8]) {
+        let n = self.0.fetch_add(1, Ordering::Relaxed);
+        for (byte, value) in bytes.iter_mut().zip(n.to_be_bytes().iter().cycle()) {
+            *byte = *value;
+        }
+        bytes[0] = 0xaa;
+    }
+}
+
+fn disk() -> FaultyDisk {
+    let disk = FaultyDisk::new(1);
+    disk.create_dir(Path::new("/data")).expect("made");
+    disk.sync_dir(Path::new("/")).expect("synced");
+    disk
+}
+
+fn paths() -> Vec<PathBuf> {
+    (0..4).map(|n| PathBuf::from(format!("/data/v{n}"))).collect()
+}
+
+fn config(disk: &FaultyDisk, directories: Vec<PathBuf>) -> FormationConfig {
+    FormationConfig { disk: Arc::new(disk.clone()), directories, zone: None, wish: Wish::default() }
+}
+
+fn start(disk: &FaultyDisk, directories: Vec<PathBuf>) -> Result<Formation, FormationError> {
+    form_or_find(&config(disk, directories), &Counting::default())
+}
+
+fn formed() -> (FaultyDisk, Formation) {
+    let disk = disk();
+    let formation = start(&disk, paths()).expect("formed");
+    (disk, formation)
+}
+
+fn phases(disk: &FaultyDisk) -> Vec<Phase> {
+    paths().iter().map(|path| identity_of(disk, path).expect("a volume").phase).collect()
+}
+
+fn put(disk: &FaultyDisk, path: &str) {
+    let file = disk.open(Path::new(path), OpenMode::CreateNew).expect("created");
+    file.write_at(&[std::io::IoSlice::new(b"mine")], 0).expect("written");
+}
+
+/// Takes everything out of a directory.
+fn wipe(disk: &FaultyDisk, path: &Path) {
+    for entry in disk.list(path).expect("listed") {
+        disk.remove(&path.join(entry.name)).expect("removed");
+    }
+}
+
+#[test]
+fn empty_directories_become_a_cluster_that_is_found_again_in_any_order() {
+    let (disk, first) = formed();
+    assert_eq!(first.volumes.len(), 4);
+    assert_eq!(first.topology.sets().len(), 1);
+    assert_eq!(phases(&disk), [Phase::Formed; 4]);
+    let again = start(&disk, paths()).expect("found");
+    assert_eq!((again.cluster, again.node, &again.volumes), (first.cluster, first.node, &first.volumes));
+    let reversed: Vec<PathBuf> = paths().into_iter().rev().collect();
+    let mut again = start(&disk, reversed).expect("found").volumes;
+    again.reverse();
+    assert_eq!(again, first.volumes, "a directory is known by its volume.json, not by its place");
+}
+
+#[test]
+fn a_crash_anywhere_in_a_formation_is_continued_by_the_next_start() {
+    let (counted, _) = formed();
+    let before = disk().operations();
+    for cut in before..=counted.operations() {
+        for seed in 0..4 {
+            let disk = disk();
+            disk.cut_power_at(cut);
+            let cut_short = start(&disk, paths()).ok();
+            disk.restart(seed, Keep::Some);
+            // The next process draws other ids.
+            let found = form_or_find(&config(&disk, paths()), &Counting(AtomicU64::new(1000)))
+                .unwrap_or_else(|error| panic!("cut {cut}, seed {seed}: {error}"));
+            assert_eq!(phases(&disk), [Phase::Formed; 4], "cut {cut}, seed {seed}");
+            for (volume, path) in &found.volumes {
+                let identity = identity_of(&disk, path).expect("a volume");
+                assert_eq!((identity.cluster, identity.volume), (found.cluster, *volume));
+                assert!(identity.topology.is_some(), "cut {cut}, seed {seed}");
+            }
+            if let Some(before) = cut_short {
+                assert_eq!((before.cluster, before.volumes), (found.cluster, found.volumes));
+            }
+        }
+    }
+}
+
+#[test]
+fn an_empty_directory_of_a_formed_cluster_is_never_formatted_here() {
+    let (disk, first) = formed();
+    wipe(&disk, Path::new("/data/v2"));
+    let found = start(&disk, paths()).expect("found");
+    assert_eq!(found.volumes, first.volumes, "it keeps its volume's place");
+    assert_eq!(disk.list(Path::new("/data/v2")).expect("listed"), []);
+}
+
+#[test]
+fn directories_that_do_not_make_a_node_are_refused_by_name() {
+    let (disk, first) = formed();
+    let refused = |directories: Vec<PathBuf>| start(&disk, directories).expect_err("refused").to_string();
+    assert!(refused(paths()[..3].to_vec()).contains("3 directories are configured"));
+    let mut five = paths();
+    five.push(PathBuf::from("/data/v4"));
+    assert!(refused(five).contains("has 4 volumes"));
+    assert!(refused(vec![]).contains("no volume directories"));
+    let twice = vec![paths()[0].clone(), paths()[0].clone()];
+    assert!(refused(twice).contains("/data/v0 is configured twice"));
+
+    // A directory of another cluster.
+    let others: Vec<PathBuf> = (0..4).map(|n| PathBuf::from(format!("/data/w{n}"))).collect();
+    let rng = Counting(AtomicU64::new(500));
+    let other = form_or_find(&config(&disk, others.clone()), &rng).expect("formed");
+    let mixed = vec![paths()[0].clone(), paths()[1].clone(), paths()[2].clone(), others[3].clone()];
+    let said = refused(mixed);
+    assert!(said.contains("/data/w3") && said.contains(&first.cluster.to_string()), "{said}");
+    assert!(said.contains(&other.cluster.to_string()), "{said}");
+}
+
+#[test]
+fn a_copied_volume_is_refused_with_both_places() {
+    let (disk, _) = formed();
+    let identity = identity_of(&disk, Path::new("/data/v0")).expect("a volume");
+    wipe(&disk, Path::new("/data/v1"));
+    let copy: Arc<dyn Disk> = Arc::new(disk.clone());
+    IdentityFile::create(copy, Path::new("/data/v1"), identity).expect("written");
+    let said = start(&disk, paths()).expect_err("refused").to_string();
+    assert!(said.contains("/data/v0") && said.contains("/data/v1"), "{said}");
+}
+
+#[test]
+fn an_unknown_version_is_refused_and_other_files_are_left_alone() {
+    let (disk, _) = formed();
+    wipe(&disk, Path::new("/data/v1"));
+    let file = disk.open(Path::new("/data/v1/volume.json"), OpenMode::CreateNew).expect("created");
+    file.write_at(&[std::io::IoSlice::new(br#"{"format":2,"checksum":"","body":{}}"#)], 0).expect("written");
+    let said = start(&disk, paths()).expect_err("refused").to_string();
+    assert!(said.contains("/data/v1") && said.contains("version 2"), "{said}");
+
+    let fresh = self::disk();
+    fresh.create_dir(Path::new("/data/v3")).expect("made");
+    put(&fresh, "/data/v3/holiday.jpg");
+    let said = start(&fresh, paths()).expect_err("refused").to_string();
+    assert!(said.contains("/data/v3") && said.contains("holiday.jpg"), "{said}");
+    assert_eq!(
+        look_at(&fresh, Path::new("/data/v0")).expect("looked"),
+        Directory::Missing,
+        "nothing was made"
+    );
+}

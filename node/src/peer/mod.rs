@@ -13,7 +13,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use sherd_core::heal::{HealEntry, HealId};
-use sherd_core::id::{Ballot, BucketId, RegisterKey, Sequence, ShardId, UploadId, VolumeId};
+use sherd_core::id::{Ballot, BucketId, Incarnation, RegisterKey, Sequence, ShardId, UploadId, VolumeId};
 use sherd_core::record::Home;
 use sherd_core::register::{Accept, Prepare, Vote};
 use sherd_volume::list::{ListPage, ListScan, RowPage, ScannedRow};
@@ -271,6 +271,9 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
 
     /// What the volume guarantees durably.
     fn guarantees(&self, volume: VolumeId) -> Pending<Answer<Guarantees>>;
+
+    /// How far the volume saw its peers' logs become durable, and in which of their lives.
+    fn remembers(&self, volume: VolumeId) -> Pending<Vec<(VolumeId, Incarnation, Sequence)>>;
 
     /// Changes what the volume guarantees.
     fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>>;

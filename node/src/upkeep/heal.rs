@@ -21,6 +21,15 @@ use crate::register::Failure;
 
 /// How long a volume may take to say what its row is.
 const ROW_PATIENCE: Duration = Duration::from_secs(5);
+/// How long the volumes beyond a quorum get for an accept that was sent to all of them.
+const STRAGGLER_PAUSES: [Duration; 4] = [
+    Duration::from_millis(5),
+    Duration::from_millis(20),
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+];
+/// How often the logs are looked through for entries that came with a write.
+const RELOAD_EVERY: Duration = Duration::from_mins(1);
 /// Entries of one page of a volume's log.
 const PAGE: usize = 500;
 /// How long a page may take.
@@ -43,7 +52,7 @@ pub(crate) enum Healed {
 }
 
 impl Healed {
-    fn later(spare: u8, reason: impl ToString) -> Self {
+    fn later(spare: u8, reason: impl std::fmt::Display) -> Self {
         Self::Later { spare: Spare(spare), reason: reason.to_string() }
     }
 }
@@ -128,7 +137,7 @@ impl Context {
                 Err(Failure::Sealed) => return self.sealed(key),
                 Err(failure) => return Healed::later(1, failure),
             }
-            rows = self.whole_rows_of(key).await;
+            rows = self.rows_after_settling(key).await;
         }
         if !rows.are_same() {
             return Healed::later(1, "volumes of the set are behind");
@@ -139,6 +148,19 @@ impl Context {
         } else {
             Healed::later(1, "volumes of the set are offline")
         }
+    }
+
+    /// The rows of a key that was settled just now: A volumes hold the new one, and the others get it
+    /// in the next moments.
+    async fn rows_after_settling(&self, key: &RegisterKey) -> Rows {
+        for pause in STRAGGLER_PAUSES {
+            let rows = self.whole_rows_of(key).await;
+            if rows.are_same() {
+                return rows;
+            }
+            tokio::time::sleep(pause).await;
+        }
+        self.whole_rows_of(key).await
     }
 
     /// Where A volumes hold the same row it is committed: tells those that do not know.
@@ -198,10 +220,14 @@ impl Context {
 
     /// What a sealed bucket means for a heal: nothing to do when it is gone for ever.
     fn sealed(&self, key: &RegisterKey) -> Healed {
-        let gone = self.local_seals().iter().any(|(bucket, deletions)| {
-            *bucket == key.bucket && Seals::from_stored(deletions) == Seals::Final
-        });
-        if gone { Healed::Unnamed } else { Healed::later(1, Failure::Sealed) }
+        if self.is_gone_for_ever(key) { Healed::Unnamed } else { Healed::later(1, Failure::Sealed) }
+    }
+
+    /// Whether the bucket of a key is deleted for ever: no register under it can name anything.
+    pub(super) fn is_gone_for_ever(&self, key: &RegisterKey) -> bool {
+        self.local_seals()
+            .iter()
+            .any(|(bucket, deletions)| *bucket == key.bucket && Seals::from_stored(deletions) == Seals::Final)
     }
 
     /// Heals what is queued until it is told to stop.
@@ -217,10 +243,19 @@ impl Context {
         }
     }
 
+    /// Looks through the volumes' logs until told to stop: an entry that a write made durable together
+    /// with its value is only there.
+    pub(crate) async fn reload_heals(&self) {
+        loop {
+            tokio::time::sleep(RELOAD_EVERY).await;
+            self.load_heals().await;
+        }
+    }
+
     async fn wait_for_damage(&self) {
         let wait = match self.mrf.next_due_ms() {
             Some(due_ms) => Duration::from_millis(due_ms.saturating_sub(self.now_ms()).max(1)),
-            None => Duration::from_secs(60),
+            None => RELOAD_EVERY,
         };
         // Cancel-safe: a notification that is not taken stays for the next wait, and time passing
         // is what the other arm is about.

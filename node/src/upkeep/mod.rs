@@ -79,8 +79,8 @@ impl Default for Settings {
             release_grace: Duration::from_millis(limits::RELEASE_GRACE_MS),
             settle_after: Duration::from_secs(3),
             settle_every: Duration::from_secs(2),
-            scrub_pass: Duration::from_secs(30 * 24 * 3600),
-            sweep_every: Duration::from_secs(6 * 3600),
+            scrub_pass: Duration::from_hours(30 * 24),
+            sweep_every: Duration::from_hours(6),
             recover_every: Duration::from_secs(2),
         }
     }
@@ -119,6 +119,26 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    fn new(config: UpkeepConfig) -> Self {
+        let UpkeepConfig { cluster, volumes, registers, stripes, clock, rng, pins, settings } = config;
+        Self {
+            cluster,
+            volumes,
+            registers,
+            stripes,
+            clock,
+            rng,
+            pins,
+            settings,
+            throttle: Throttle::new(settings.heal_bytes_per_second),
+            mrf: Mrf::new(),
+            release: release::Releases::default(),
+            recovery: recover::Recoveries::default(),
+            scrubbed: scrub::Scrubbed::default(),
+            swept: sweep::Swept::default(),
+        }
+    }
+
     /// Monotonic milliseconds, for pauses.
     pub(crate) fn now_ms(&self) -> u64 {
         self.clock.wall().monotonic_us() / 1000
@@ -175,34 +195,27 @@ pub struct Upkeep {
 impl Upkeep {
     /// Starts all of it.
     pub(crate) fn start(config: UpkeepConfig, reports: Reports) -> Self {
-        let UpkeepConfig { cluster, volumes, registers, stripes, clock, rng, pins, settings } = config;
-        let context = Arc::new(Context {
-            cluster,
-            volumes,
-            registers,
-            stripes,
-            clock,
-            rng,
-            pins,
-            settings,
-            throttle: Throttle::new(settings.heal_bytes_per_second),
-            mrf: Mrf::new(),
-            release: release::Releases::default(),
-            recovery: recover::Recoveries::default(),
-            scrubbed: scrub::Scrubbed::default(),
-            swept: sweep::Swept::default(),
-        });
-        let upkeep = Self { context, stop: CancellationToken::new(), tasks: TaskTracker::new() };
-        upkeep.run(move |context| async move { context.take_reports(reports).await });
-        upkeep.run(|context| async move { context.follow_volumes().await });
-        for _ in 0..settings.heal_tasks.max(1) {
-            upkeep.run(|context| async move { context.heal_queue().await });
-        }
-        upkeep.run(|context| async move { context.settle_rows().await });
-        upkeep.run(|context| async move { context.release_data().await });
-        upkeep.run(|context| async move { context.scrub_volumes().await });
-        upkeep.run(|context| async move { context.sweep_sets().await });
+        let upkeep = Self::over(Arc::new(Context::new(config)));
+        upkeep.run_all(reports);
         upkeep
+    }
+
+    fn run_all(&self, reports: Reports) {
+        self.run(move |context| async move { context.take_reports(reports).await });
+        self.run(|context| async move { context.follow_volumes().await });
+        for _ in 0..self.context.settings.heal_tasks.max(1) {
+            self.run(|context| async move { context.heal_queue().await });
+        }
+        self.run(|context| async move { context.reload_heals().await });
+        self.run(|context| async move { context.settle_rows().await });
+        self.run(|context| async move { context.release_data().await });
+        self.run(|context| async move { context.scrub_volumes().await });
+        self.run(|context| async move { context.sweep_sets().await });
+    }
+
+    /// Upkeep without a task yet.
+    fn over(context: Arc<Context>) -> Self {
+        Self { context, stop: CancellationToken::new(), tasks: TaskTracker::new() }
     }
 
     /// Runs a task until it ends or upkeep stops. All of them may be dropped wherever they wait:
@@ -245,5 +258,9 @@ impl Upkeep {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
+        self.context.note_peers_at_end().await;
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -23,7 +23,7 @@ use crate::peer::{self, Reach, ShardRange};
 /// Bytes of a shard that are rebuilt at one time: with k columns of it, a few mebibytes.
 const WINDOW_BYTES: u64 = 512 << 10;
 /// How long one shard may take to be verified where it is.
-const VERIFY_PATIENCE: Duration = Duration::from_secs(120);
+const VERIFY_PATIENCE: Duration = Duration::from_mins(2);
 /// How long a window's read or write may take.
 const WINDOW_PATIENCE: Duration = Duration::from_secs(20);
 
@@ -155,7 +155,6 @@ impl Subject {
             }
             match self.rebuild_from(context, index, &sources[..needed]).await {
                 Ok(()) => break,
-                Err((_, error @ (RebuildError::Target(_) | RebuildError::Geometry))) => return Err(error),
                 Err((Some(source), _)) => sources.retain(|kept| *kept != source),
                 Err((None, error)) => return Err(error),
             }

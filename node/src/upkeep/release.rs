@@ -149,7 +149,7 @@ impl Context {
     }
 
     /// Releases one data id, and for a page first what it lists. `false` when it must be tried again.
-    async fn release_data_id(&self, key: &RegisterKey, data: DataRef, is_page: bool) -> bool {
+    pub(super) async fn release_data_id(&self, key: &RegisterKey, data: DataRef, is_page: bool) -> bool {
         if self.pins.is_held(data.id) || !self.is_unnamed(key, data).await {
             return false;
         }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use sherd_core::codec::{Reader, Writer};
+use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{DataId, ProposerId, RegisterKey, Sequence, ShardId, Timestamp, VolumeId};
 use sherd_core::record::{Home, Value, put_register_key, take_register_key};
@@ -26,15 +26,17 @@ use super::heal::{Healed, has_inline};
 use super::mrf::Spare;
 use super::rebuild::Subject;
 use super::recover::ScrubProgress;
+use super::refs::RefsError;
 use super::sweep::Suspect;
 use super::{Context, ask};
 use crate::peer::{self, Reach, RowScan, ShardScan};
+use crate::register::Failure;
 use crate::volumes::LocalVolume;
 
 /// Rows or shards of one page.
 const PAGE: usize = 64;
 /// How long a page or a question may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// What a row costs the pace, beside its bytes.
 const ROW_COST_BYTES: u64 = 4 << 10;
 /// The slowest pace: small volumes are done early and wait for the next pass.
@@ -84,8 +86,10 @@ impl Place {
             Some(match reader.u8("place").ok()? {
                 1 if reader.u8("place").ok()? == 0 => Self::Rows { after: None },
                 1 => Self::Rows { after: Some(take_register_key(&mut reader).ok()?) },
-                2 => Self::Packed { after: take_shard(&mut reader)? },
-                3 => Self::Files { directory: reader.u8("place").ok()?, after: take_shard(&mut reader)? },
+                2 => Self::Packed { after: take_shard(&mut reader).ok()? },
+                3 => {
+                    Self::Files { directory: reader.u8("place").ok()?, after: take_shard(&mut reader).ok()? }
+                }
                 _ => return None,
             })
         };
@@ -111,13 +115,13 @@ fn put_shard(writer: &mut Writer, shard: Option<ShardId>) {
     }
 }
 
-fn take_shard(reader: &mut Reader) -> Option<Option<ShardId>> {
-    if reader.u8("shard").ok()? == 0 {
-        return Some(None);
+fn take_shard(reader: &mut Reader) -> Result<Option<ShardId>, DecodeError> {
+    if reader.u8("shard")? == 0 {
+        return Ok(None);
     }
-    let birth = Timestamp::from_u64(reader.u64("birth").ok()?);
-    let proposer = ProposerId(reader.u64("proposer").ok()?);
-    Some(Some(ShardId { data: DataId { birth, proposer }, index: reader.u8("index").ok()? }))
+    let birth = Timestamp::from_u64(reader.u64("birth")?);
+    let proposer = ProposerId(reader.u64("proposer")?);
+    Ok(Some(ShardId { data: DataId { birth, proposer }, index: reader.u8("index")? }))
 }
 
 /// What the scrubber did, for metrics.
@@ -322,6 +326,9 @@ impl Context {
                 Ok(None) if is_old => {
                     self.swept.suspect(Suspect { key: key.clone(), data: shard.data, home });
                 }
+                Err(RefsError::Register(Failure::Sealed)) if is_old && self.is_gone_for_ever(key) => {
+                    self.swept.suspect(Suspect { key: key.clone(), data: shard.data, home });
+                }
                 Ok(_) | Err(_) => {}
             }
         }
@@ -338,7 +345,7 @@ impl Context {
     }
 }
 
-fn text(error: impl ToString) -> String {
+fn text<E: std::fmt::Display>(error: E) -> String {
     error.to_string()
 }
 

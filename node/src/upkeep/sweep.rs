@@ -13,9 +13,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use parking_lot::Mutex;
 
-use sherd_core::id::{
-    Ballot, BucketId, ChangeId, DataId, RegisterKey, Sequence, ShardId, Timestamp, VolumeId,
-};
+use sherd_core::id::{Ballot, BucketId, ChangeId, DataId, RegisterKey, Sequence, ShardId, Timestamp};
 use sherd_core::limits::TOMBSTONE_AGE_MS;
 use sherd_core::record::{Bucket, BucketPhase, Home, State, Value};
 use sherd_core::register::Vote;
@@ -29,7 +27,7 @@ use sherd_volume::request::{Answer, Control};
 use super::{Context, ask};
 use crate::cluster::SetView;
 use crate::peer::{Pending, Reach, RowScan};
-use crate::register::{ChangeError, Inline, Proposal};
+use crate::register::{ChangeError, Failure, Inline, Proposal};
 
 /// How long a volume may take to make a change durable.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -196,8 +194,12 @@ impl Context {
         let mut named = false;
         for key in &keys {
             // At a fresh ballot: what was sent before and lies on a minority can win no more.
-            let Ok(found) = self.registers.settle(key).await else { return false };
-            let Some(found) = found else { continue };
+            let found = match self.registers.settle(key).await {
+                Ok(Some(found)) => found,
+                Ok(None) => continue,
+                Err(Failure::Sealed) if self.is_gone_for_ever(key) => continue,
+                Err(_) => return false,
+            };
             let Ok(kept) = self.kept_by(key, &found.value).await else { return false };
             named |= kept.iter().any(|kept| kept.id == *data);
         }
@@ -442,16 +444,10 @@ fn is_behind(votes: &[Reply<Vote>], ballot: Ballot) -> bool {
     ballots().any(|held| held < ballot) && ballots().all(|held| held <= ballot)
 }
 
-/// Volumes by id, for tests of other modules.
-#[cfg(test)]
-pub(super) fn volume(n: u8) -> VolumeId {
-    VolumeId([n; 16])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sherd_core::id::{Incarnation, ProposerId};
+    use sherd_core::id::{Incarnation, ProposerId, VolumeId};
     use sherd_core::register::{Answerer, Row, RowHead};
 
     fn vote(n: u8, time: Option<u64>) -> Reply<Vote> {
@@ -463,7 +459,7 @@ mod tests {
             value: None,
         });
         let result = Ok(Vote { row, floor: Ballot::ZERO });
-        Reply { volume: volume(n), from, order: Order::default(), result }
+        Reply { volume: VolumeId([n; 16]), from, order: Order::default(), result }
     }
 
     #[test]

@@ -72,7 +72,7 @@ mod tests {
     async fn a_pause_holds_everything_until_it_ends() {
         let throttle = std::sync::Arc::new(Throttle::new(0));
         throttle.pause(true);
-        let held = tokio::time::timeout(Duration::from_secs(3600), throttle.take(1)).await;
+        let held = tokio::time::timeout(Duration::from_hours(1), throttle.take(1)).await;
         assert!(held.is_err());
         throttle.pause(false);
         throttle.take(1).await;

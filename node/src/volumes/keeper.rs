@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use sherd_core::id::Incarnation;
 use sherd_core::limits::VOLUME_QUEUE_MAX;
 use sherd_volume::error::OpenError;
-use sherd_volume::identity::{Expected, Phase};
+use sherd_volume::identity::{Expected, IdentityFile, Phase, lock};
 use sherd_volume::open::{NewVolume, Setup};
 use sherd_volume::volume::Volume;
 
@@ -49,6 +49,8 @@ pub(super) enum Order {
     Explain(String),
     /// Make a volume in the empty directory.
     Adopt { incarnation: Incarnation, done: oneshot::Sender<Result<(), AdoptError>> },
+    /// The volume's state was rolled back: it opens as one that lost its state.
+    Lost(String),
     /// Close in order and end.
     Close(oneshot::Sender<Result<(), String>>),
 }
@@ -64,6 +66,8 @@ pub(super) struct Keeper {
     vacancy: String,
     /// Rot counted at the beginning of the current minute.
     rot: (u64, u32),
+    /// Why the volume is to be opened as one that lost its state.
+    lost: Option<String>,
 }
 
 impl Keeper {
@@ -74,21 +78,30 @@ impl Keeper {
         taken: Receiver<Order>,
     ) -> std::io::Result<()> {
         let vacancy = "its set was not asked yet".to_owned();
-        let mut keeper = Self { volume, config, orders, taken, serving: None, vacancy, rot: (0, 0) };
+        let mut keeper =
+            Self { volume, config, orders, taken, serving: None, vacancy, rot: (0, 0), lost: None };
         // The thread ends with the order to close; one that hangs in a dead disk is left behind.
         std::thread::Builder::new().name("volume-keeper".to_owned()).spawn(move || keeper.run()).map(drop)
     }
 
     fn run(&mut self) {
         loop {
+            self.volume.keeper_busy_since(self.config.clock.monotonic_us().max(1));
             match &self.serving {
                 Some(serving) => self.check(&Arc::clone(serving)),
                 None => self.look(),
             }
+            self.volume.keeper_busy_since(0);
             match self.taken.recv_timeout(self.config.pace.look_every) {
                 Ok(Order::Look) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(Order::Explain(why)) => self.vacancy = why,
                 Ok(Order::Adopt { incarnation, done }) => drop(done.send(self.adopt(incarnation))),
+                Ok(Order::Lost(reason)) => {
+                    if let Some(serving) = self.serving.clone() {
+                        self.shut(&serving, &reason);
+                        self.lost = Some(reason);
+                    }
+                }
                 Ok(Order::Close(done)) => {
                     let result = self.close();
                     drop(done.send(result));
@@ -126,7 +139,25 @@ impl Keeper {
         }
     }
 
+    /// Notes in volume.json that the state was lost, once the volume's last life let go of its lock.
+    fn note_loss(&mut self) -> Result<(), OpenError> {
+        let Some(reason) = self.lost.clone() else { return Ok(()) };
+        let disk = &self.config.disk;
+        let _lock = lock(&**disk, self.volume.path())?;
+        if let Some(file) = IdentityFile::open(Arc::clone(disk), self.volume.path(), Expected::default())? {
+            file.update(|identity| {
+                identity.incarnation = Incarnation(identity.incarnation.0.saturating_add(1));
+                identity.lost = Some(reason);
+            })?;
+        }
+        self.lost = None;
+        Ok(())
+    }
+
     fn open(&mut self) {
+        if let Err(error) = self.note_loss() {
+            return self.volume.show(offline(&error.to_string()), None);
+        }
         if !matches!(self.volume.state(), VolumeState::Offline { .. } | VolumeState::Failed { .. }) {
             self.volume.show(VolumeState::Opening, None);
         }

@@ -5,7 +5,8 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use crossbeam_channel::{Sender, TrySendError};
 use parking_lot::RwLock;
@@ -30,6 +31,8 @@ pub struct LocalVolume {
     orders: Sender<Order>,
     changed: Arc<watch::Sender<u64>>,
     opened_count: AtomicU32,
+    /// Monotonic microseconds at which the keeper began what it is doing; 0 while it waits.
+    keeper_since_us: AtomicU64,
 }
 
 /// What stands in the door.
@@ -111,6 +114,7 @@ impl LocalVolume {
             orders: orders.clone(),
             changed,
             opened_count: AtomicU32::new(0),
+            keeper_since_us: AtomicU64::new(0),
         });
         Keeper::start(Arc::clone(&volume), config.clone(), orders, taken)?;
         Ok(volume)
@@ -201,6 +205,34 @@ impl LocalVolume {
             *door = Door { state, serving };
         }
         self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// Notes since when the keeper is busy; 0 when it is not.
+    pub(super) fn keeper_busy_since(&self, since_us: u64) {
+        self.keeper_since_us.store(since_us, Ordering::Release);
+    }
+
+    /// Takes the volume offline when its log or its keeper hangs. Whichever comes back first, the
+    /// keeper's next look says what the volume is.
+    pub(super) fn watch(&self, now_us: u64, stuck_after: Duration) {
+        let Some(serving) = self.door.read().serving.clone() else { return };
+        let hangs = |since_us: u64| {
+            since_us != 0 && Duration::from_micros(now_us.saturating_sub(since_us)) >= stuck_after
+        };
+        let reason = if hangs(serving.seen.step_since_us.load(Ordering::Acquire)) {
+            "a log write hangs"
+        } else if hangs(self.keeper_since_us.load(Ordering::Acquire)) {
+            "its directory does not answer"
+        } else {
+            return;
+        };
+        self.show(VolumeState::Offline { reason: reason.to_owned() }, None);
+    }
+
+    /// The peers remember more of this volume's log than it holds: its state was rolled back. It is
+    /// opened anew as one that lost its state.
+    pub(crate) fn declare_lost(&self, reason: &str) {
+        drop(self.orders.try_send(Order::Lost(reason.to_owned())));
     }
 
     /// Looks at the directory now instead of at the next second.

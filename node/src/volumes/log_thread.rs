@@ -27,6 +27,7 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// What the log thread is asked.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly every command is an operation")]
 pub(crate) enum Command {
     /// An operation on the log.
     Op(Op),
@@ -136,11 +137,11 @@ impl LogThread {
         if step.upkeep {
             let reader = self.volume.reader();
             // One at a time: when it is still busy with the last, the next step asks again.
-            drop(self.maintenance.run(move || {
+            let _ = self.maintenance.run(move || {
                 if let Err(error) = reader.upkeep() {
                     tracing::warn!(%error, "index upkeep failed");
                 }
-            }));
+            });
         }
         step
     }

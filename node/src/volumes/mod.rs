@@ -12,6 +12,7 @@
 //! watches [`Volumes::changes`].
 
 mod compaction;
+mod index;
 mod keeper;
 mod local;
 mod log_thread;
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crossbeam_channel::{RecvTimeoutError, Sender};
 use tokio::sync::watch;
 
 use sherd_core::env::Clock;
@@ -31,6 +33,7 @@ use sherd_volume::disk::Disk;
 use sherd_volume::open::IndexSource;
 use sherd_volume::options::Options;
 
+pub use index::lsm_indexes;
 pub use local::{AdoptError, LocalVolume};
 pub use status::{VolumeState, VolumeStatus};
 
@@ -98,9 +101,11 @@ impl Default for Pace {
 /// The volumes of this node. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Volumes {
-    volumes: Arc<[Arc<LocalVolume>]>,
+    all: Arc<[Arc<LocalVolume>]>,
     changes: watch::Receiver<u64>,
     disk: Arc<dyn Disk>,
+    /// The watch ends when the last clone is gone.
+    _watch: Sender<()>,
 }
 
 impl Volumes {
@@ -110,24 +115,26 @@ impl Volumes {
     /// # Errors
     /// As the system says, when a thread cannot be started.
     pub fn start(config: &VolumesConfig) -> std::io::Result<Self> {
-        let (changed, changes) = watch::channel(0);
-        let changed = Arc::new(changed);
+        let (counter, changes) = watch::channel(0);
+        let counter = Arc::new(counter);
         let volumes = config
             .volumes
             .iter()
-            .map(|(id, path)| LocalVolume::start(*id, path.clone(), config, Arc::clone(&changed)))
+            .map(|(id, path)| LocalVolume::start(*id, path.clone(), config, Arc::clone(&counter)))
             .collect::<std::io::Result<Vec<_>>>()?;
-        Ok(Self { volumes: volumes.into(), changes, disk: Arc::clone(&config.disk) })
+        let all: Arc<[Arc<LocalVolume>]> = volumes.into();
+        let watch = start_watch(Arc::clone(&all), config)?;
+        Ok(Self { all, changes, disk: Arc::clone(&config.disk), _watch: watch })
     }
 
     /// All of them, in the order of the configuration.
     pub fn all(&self) -> &[Arc<LocalVolume>] {
-        &self.volumes
+        &self.all
     }
 
     /// One of them.
     pub fn get(&self, id: VolumeId) -> Option<&Arc<LocalVolume>> {
-        self.volumes.iter().find(|volume| volume.id() == id)
+        self.all.iter().find(|volume| volume.id() == id)
     }
 
     /// The disk that they are on.
@@ -142,7 +149,7 @@ impl Volumes {
 
     /// What every volume is doing, for metrics and health.
     pub fn status(&self) -> Vec<VolumeStatus> {
-        self.volumes.iter().map(|volume| volume.status()).collect()
+        self.all.iter().map(|volume| volume.status()).collect()
     }
 
     /// Waits until no volume is opening any more, at most until `deadline` has passed.
@@ -151,7 +158,7 @@ impl Volumes {
         let opened = async {
             loop {
                 changes.borrow_and_update();
-                if self.volumes.iter().all(|volume| volume.state() != VolumeState::Opening) {
+                if self.all.iter().all(|volume| volume.state() != VolumeState::Opening) {
                     return true;
                 }
                 if changes.changed().await.is_err() {
@@ -166,7 +173,7 @@ impl Volumes {
     /// takes longer than `deadline` is left behind; the next start replays its log. Gives the
     /// volumes that did not close cleanly, with the reason.
     pub async fn close(&self, deadline: Duration) -> Vec<(VolumeId, String)> {
-        let closing = self.volumes.iter().map(|volume| async move {
+        let closing = self.all.iter().map(|volume| async move {
             match tokio::time::timeout(deadline, volume.close()).await {
                 Ok(Ok(())) => None,
                 Ok(Err(reason)) => Some((volume.id(), reason)),
@@ -176,3 +183,22 @@ impl Volumes {
         futures::future::join_all(closing).await.into_iter().flatten().collect()
     }
 }
+
+/// Watches from a thread that never touches a disk: a volume whose log, or whose keeper, hangs in the
+/// kernel is taken offline, so that nobody waits for it.
+fn start_watch(volumes: Arc<[Arc<LocalVolume>]>, config: &VolumesConfig) -> std::io::Result<Sender<()>> {
+    let (watch, ended) = crossbeam_channel::bounded::<()>(1);
+    let (clock, pace) = (Arc::clone(&config.clock), config.pace);
+    std::thread::Builder::new().name("volume-watch".to_owned()).spawn(move || {
+        while ended.recv_timeout(pace.look_every) == Err(RecvTimeoutError::Timeout) {
+            let now_us = clock.monotonic_us();
+            for volume in volumes.iter() {
+                volume.watch(now_us, pace.stuck_after);
+            }
+        }
+    })?;
+    Ok(watch)
+}
+
+#[cfg(test)]
+mod tests;

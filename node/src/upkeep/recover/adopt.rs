@@ -61,7 +61,7 @@ impl Scan {
         Self { reach, rows: VecDeque::new(), after: None, is_done: false, from: None, asked }
     }
 
-    fn failed(&self, reason: impl ToString) -> Stalled {
+    fn failed(&self, reason: impl std::fmt::Display) -> Stalled {
         Stalled::Scan { volume: self.reach.volume, reason: reason.to_string() }
     }
 

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use sherd_core::id::{Incarnation, RegisterKey, Sequence, VolumeId};
-use sherd_core::limits::SET_VOLUMES_MAX;
+use sherd_core::limits::{BOUND_AHEAD_MS, SET_VOLUMES_MAX};
 use sherd_volume::request::Op;
 
 use super::super::{Context, ask};
@@ -18,47 +18,100 @@ use crate::volumes::LocalVolume;
 const PAGE: usize = 500;
 /// How long a page may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// A volume that was just opened refuses ballots up to what it may have promised before, which is
+/// this far ahead of the clock: rows written anew would pass it by.
+const AFTER_OPENING: Duration = Duration::from_millis(BOUND_AHEAD_MS + 500);
 /// By how many records a peer's log grows before that is noted: more than the notes of a whole set.
 const NOTE_RECORDS: u64 = 4 * SET_VOLUMES_MAX as u64;
 
 impl Context {
-    /// A volume is online again: what waited for it is healed, and what it missed.
-    pub(super) async fn came_back(&self, volume: VolumeId) {
+    /// A volume is online again: what waited for it is healed, and what it missed. `false` when its
+    /// own shards could not be looked through, and it has to be tried again.
+    pub(in crate::upkeep) async fn came_back(&self, volume: VolumeId) -> bool {
         self.load_heals().await;
         self.mrf.wake_all();
         if let Err(reason) = self.rebuild_shards(volume).await {
             tracing::warn!(%volume, reason, "the volume's shards are not rebuilt yet");
+            return false;
         }
+        tokio::time::sleep(AFTER_OPENING).await;
+        // A peer that is away now heals what it kept for others when it comes back itself.
         if let Err(reason) = self.catch_up(volume).await {
-            tracing::warn!(%volume, reason, "what the volume missed is not known in full");
+            tracing::info!(%volume, reason, "the volume was not compared with all of its peers");
         }
         self.recovery.end(volume);
+        true
     }
 
-    /// Compares what changed on the peers since the volume left.
+    /// Whether a peer remembers more of the volume's log, in its current life, than the volume holds:
+    /// a restored snapshot, or writes that a lying disk lost. Then it lost its state.
+    pub(in crate::upkeep) async fn was_rolled_back(&self, volume: &LocalVolume) -> bool {
+        let Some(set) = self.set_with(volume.id()) else { return false };
+        let Ok(serving) = volume.serving() else { return false };
+        let own = serving.reader.answerer();
+        for reach in set.reach.iter().filter(|reach| reach.volume != volume.id()) {
+            let Ok(remembered) = ask(reach.peer.remembers(reach.volume), PATIENCE).await else { continue };
+            let ahead = remembered.iter().any(|(peer, life, durable)| {
+                *peer == volume.id() && *life == own.incarnation && *durable > own.durable
+            });
+            if ahead {
+                let reason = format!("volume {} remembers more of its log than it holds", reach.volume);
+                tracing::error!(volume = %volume.id(), reason, "volume was rolled back");
+                volume.declare_lost(&reason);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Compares what changed on the peers since the volume left: P of them hold every committed key.
     async fn catch_up(&self, volume: VolumeId) -> Result<(), String> {
         let local = self.volumes.get(volume).ok_or("the volume is not on this node")?;
         let known = local.serving().map_err(|error| error.to_string())?.reader.peers();
         let set = self.set_with(volume).ok_or("the volume is in no set")?;
-        let mut failure = Ok(());
+        let (mut compared, mut failure) = (0, None);
         for reach in set.reach.iter().filter(|reach| reach.volume != volume) {
+            if compared >= set.quorums().prepare() {
+                return Ok(());
+            }
             let seen = known.iter().find(|(peer, _, _)| *peer == reach.volume);
-            let Some((_, life, durable)) = seen else { continue };
-            if let Err(reason) = self.catch_up_with(reach, *life, *durable).await {
-                failure = Err(reason);
+            // One that was never noted is compared as a whole: the volume is young then.
+            let (life, durable) =
+                seen.map_or((None, Sequence(0)), |(_, life, durable)| (Some(*life), *durable));
+            let result = if local.opened_count() == 1 && self.has_rested(reach, life, durable).await {
+                Ok(())
+            } else {
+                self.catch_up_with(reach, life, durable).await
+            };
+            match result {
+                Ok(()) => compared += 1,
+                Err(reason) => failure = Some(reason),
             }
         }
-        failure
+        failure.map_or(Ok(()), Err)
     }
 
-    async fn catch_up_with(&self, reach: &Reach, life: Incarnation, durable: Sequence) -> Result<(), String> {
+    /// Whether a peer's log has hardly grown since it was noted: the node was stopped in order, and
+    /// its volumes left together. What a last write could not bring here is in the MRF queue.
+    async fn has_rested(&self, reach: &Reach, life: Option<Incarnation>, durable: Sequence) -> bool {
+        let Ok(answer) = ask(reach.peer.guarantees(reach.volume), PATIENCE).await else { return false };
+        life == Some(answer.from.incarnation)
+            && answer.from.durable.0 < durable.0.saturating_add(2 * NOTE_RECORDS)
+    }
+
+    async fn catch_up_with(
+        &self,
+        reach: &Reach,
+        life: Option<Incarnation>,
+        durable: Sequence,
+    ) -> Result<(), String> {
         let mut after = None;
         loop {
             let request = RowScan { after, since: durable, limit: PAGE, want_value: false };
             let answer = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await;
             let answer = answer.map_err(|error| error.to_string())?;
             // The sequence is of another life: it says nothing about this one.
-            if answer.from.incarnation != life || !answer.from.votes {
+            if life.is_some_and(|life| answer.from.incarnation != life) || !answer.from.votes {
                 return Ok(());
             }
             let page = answer.result.map_err(|refusal| refusal.to_string())?;
@@ -79,7 +132,7 @@ impl Context {
 
     /// Tells the volume how far its peers' logs are durable, so that it knows from where on it
     /// missed something, and they know when it comes back with less than it had.
-    pub(super) async fn note_peers(&self, volume: &LocalVolume) {
+    pub(in crate::upkeep) async fn note_peers(&self, volume: &LocalVolume) {
         let Some(set) = self.set_with(volume.id()) else { return };
         for reach in set.reach.iter().filter(|reach| reach.volume != volume.id()) {
             let Ok(answer) = ask(reach.peer.guarantees(reach.volume), PATIENCE).await else { continue };

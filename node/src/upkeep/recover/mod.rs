@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use sherd_core::id::{Incarnation, VolumeId};
 use sherd_core::register::quorum::{Lives, Order, Quorums, Reply};
@@ -31,6 +32,8 @@ use crate::cluster::SetView;
 use crate::peer::{Gather, Peer, Pending, Reach};
 use crate::volumes::{LocalVolume, VolumeState};
 
+/// Between two notes of how far the peers' logs are durable.
+const NOTE_EVERY: Duration = Duration::from_secs(10);
 /// How long a peer may take to make a change durable.
 pub(super) const CONTROL_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -98,6 +101,8 @@ struct Running {
 #[derive(Debug, Default)]
 pub(crate) struct Recoveries {
     running: Mutex<BTreeMap<VolumeId, Running>>,
+    /// In which opening each volume was last brought up to date.
+    caught_up: Mutex<BTreeMap<VolumeId, u32>>,
 }
 
 impl Recoveries {
@@ -173,6 +178,7 @@ impl Context {
     async fn follow(&self, volume: &Arc<LocalVolume>) {
         let mut changes = self.volumes.changes();
         let mut caught_up = None;
+        let mut note_at = Instant::now();
         loop {
             changes.borrow_and_update();
             let opening = volume.opened_count();
@@ -182,11 +188,18 @@ impl Context {
                     Err(stalled) => self.stalled(volume, &stalled),
                 },
                 VolumeState::Online | VolumeState::Suspect { .. } => {
-                    if caught_up != Some(opening) {
-                        self.came_back(volume.id()).await;
+                    if caught_up != Some(opening)
+                        && !self.was_rolled_back(volume).await
+                        && self.came_back(volume.id()).await
+                    {
                         caught_up = Some(opening);
+                        self.recovery.caught_up.lock().insert(volume.id(), opening);
                     }
-                    self.note_peers(volume).await;
+                    // Not before it has caught up: from these notes on it knows what it missed.
+                    if caught_up == Some(opening) && Instant::now() >= note_at {
+                        self.note_peers(volume).await;
+                        note_at = Instant::now() + NOTE_EVERY;
+                    }
                 }
                 VolumeState::Closed => return,
                 VolumeState::Opening | VolumeState::Offline { .. } | VolumeState::Failed { .. } => {}
@@ -207,6 +220,17 @@ impl Context {
         }
         volume.explain_vacancy(&why);
         self.recovery.change(volume.id(), |running| running.stalled = Some(why));
+    }
+
+    /// At an orderly end: notes once more how far the peers' logs are, so that the next start knows
+    /// that nobody missed anything.
+    pub(super) async fn note_peers_at_end(&self) {
+        for volume in self.volumes.all() {
+            let caught_up = self.recovery.caught_up.lock().get(&volume.id()).copied();
+            if volume.state().votes() && caught_up == Some(volume.opened_count()) {
+                self.note_peers(volume).await;
+            }
+        }
     }
 
     /// Brings a volume from nothing, or from lost state, to voting. Shards follow when it is online.
@@ -276,7 +300,7 @@ impl Try {
         let pendings = self.others.iter().enumerate();
         let mut gather =
             Gather::new(pendings.map(|(place, reach)| (place, question(&*reach.peer, reach.volume))));
-        let deadline = tokio::time::Instant::now() + CONTROL_PATIENCE;
+        let deadline = Instant::now() + CONTROL_PATIENCE;
         let mut replies = Vec::new();
         while let Ok(Some((place, answer))) = tokio::time::timeout_at(deadline, gather.next()).await {
             let Ok(Answer { from, result }) = answer else { continue };

@@ -80,7 +80,7 @@ impl Context {
     }
 
     /// Rebuilds the shards that a recovered volume lacks, if that is not done yet.
-    pub(super) async fn rebuild_shards(&self, volume: VolumeId) -> Result<(), String> {
+    pub(in crate::upkeep) async fn rebuild_shards(&self, volume: VolumeId) -> Result<(), String> {
         if !self.progress(volume).await?.wants_shards {
             return Ok(());
         }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use sherd_core::heal::{HealEntry, HealId};
-use sherd_core::id::{Ballot, RegisterKey, ShardId, VolumeId};
+use sherd_core::id::{Ballot, Incarnation, RegisterKey, Sequence, ShardId, VolumeId};
 use sherd_core::record::Home;
 use sherd_core::register::{Accept, Prepare, Vote};
 use sherd_volume::list::{ListPage, ListScan, RowPage, ScannedRow};
@@ -147,10 +147,10 @@ fn look_up<R: Send + 'static>(
                     answering.answer(result.map_err(Error::from));
                 }
             });
-            if let Err(error) = serving.submit(op(done)) {
-                if let Some(answering) = slot.lock().take() {
-                    answering.answer(Err(error));
-                }
+            if let Err(error) = serving.submit(op(done))
+                && let Some(answering) = slot.lock().take()
+            {
+                answering.answer(Err(error));
             }
         }
         Err(error) => finish(serving, answering, Err(error.into())),
@@ -335,6 +335,10 @@ impl Peer for LocalPeer {
         }
     }
 
+    fn remembers(&self, volume: VolumeId) -> Pending<Vec<(VolumeId, Incarnation, Sequence)>> {
+        Pending::ready(self.serving(volume).map(|serving| serving.reader.peers()))
+    }
+
     fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>> {
         self.on_log(volume, |done| Op::Control { control, done })
     }
@@ -402,16 +406,18 @@ struct LocalSink {
 #[derive(Debug)]
 enum File {
     New { header: ShardFileHeader, replace: bool },
-    Open(ShardWriter),
+    Open(Box<ShardWriter>),
     Ended,
 }
 
 impl File {
     /// Takes the writer out, opening the file first where that was not done.
-    fn writer(&mut self, serving: &Serving) -> Result<ShardWriter> {
+    fn writer(&mut self, serving: &Serving) -> Result<Box<ShardWriter>> {
         match std::mem::replace(self, Self::Ended) {
-            Self::New { header, replace: false } => Ok(serving.reader.shard_files().create(&header)?),
-            Self::New { header, replace: true } => Ok(serving.reader.shard_files().heal(&header)?),
+            Self::New { header, replace: false } => {
+                Ok(Box::new(serving.reader.shard_files().create(&header)?))
+            }
+            Self::New { header, replace: true } => Ok(Box::new(serving.reader.shard_files().heal(&header)?)),
             Self::Open(writer) => Ok(writer),
             Self::Ended => Err(unreachable_because("an earlier write of the shard failed")),
         }
@@ -460,7 +466,10 @@ impl Drop for LocalSink {
         if let (Ok(serving), Some(file)) = (&self.serving, self.file.take()) {
             // Removing the unfinished file touches the disk, so it is done where files are
             // written. A job that still holds the file outlives this, and removes it then.
-            drop(serving.writes.run(move || drop(file)));
+            let _ = serving.writes.run(move || drop(file));
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

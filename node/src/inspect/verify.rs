@@ -1,0 +1,359 @@
+//! Reads everything back, and compares what the volumes hold together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use sherd_core::erasure::{Code, Geometry};
+use sherd_core::id::{Ballot, RegisterKey, Sequence, ShardId};
+use sherd_core::placement;
+use sherd_core::record::{Body, DataRef, Home, State, Value, VersionKind, decode_manifest};
+use sherd_core::stripe::Layout;
+use sherd_core::topology::Topology;
+use sherd_volume::error::Error;
+use sherd_volume::list::RowScan;
+
+use super::{InspectError, Opened, PAGE, Report, read_error};
+use crate::upkeep::manifest_pages;
+
+/// Bytes of a shard that are compared at one time.
+const WINDOW_BYTES: u64 = 256 << 10;
+/// Bytes of a shard file verified in one step.
+const STEP_BYTES: u64 = 1 << 20;
+/// Bytes of the largest manifest page that is read: one of every limit fits several times.
+const PAGE_BYTES_MAX: u64 = 16 << 20;
+
+/// A row as one volume holds it.
+struct Held {
+    volume: usize,
+    ballot: Ballot,
+    committed: bool,
+    value: Option<Bytes>,
+}
+
+/// Verifies every row and shard of every volume, and what they are together.
+pub(super) fn verify(
+    volumes: &[Opened],
+    topology: Option<&Topology>,
+    report: &mut Report,
+) -> Result<(), InspectError> {
+    for volume in volumes {
+        verify_shards(volume, report).map_err(|source| read_error(&volume.path, source))?;
+    }
+    let Some(topology) = topology else {
+        report.problem("no volume carries a topology: what they hold together is not compared".to_owned());
+        return Ok(());
+    };
+    // Pages of every volume are merged by key, so that memory stays bounded.
+    let mut after: Option<RegisterKey> = None;
+    while let Some(page) = next_page(volumes, after.as_ref(), report)? {
+        after = page.last_key_value().map(|(order, _)| order.key.clone());
+        for (Ordered { key, .. }, held) in page {
+            verify_register(volumes, topology, &key, &held, report);
+        }
+    }
+    Ok(())
+}
+
+/// Every packed shard and shard file of one volume, by itself.
+fn verify_shards(volume: &Opened, report: &mut Report) -> Result<(), Error> {
+    let Opened { path, reader, .. } = volume;
+    let mut after = None;
+    loop {
+        let page = reader.shards(after, PAGE)?;
+        after = page.last().map(|seen| seen.shard);
+        for seen in &page {
+            let read = reader.packed_len(seen.shard).and_then(|bytes| reader.packed(seen.shard, 0..bytes));
+            if let Err(error) = read {
+                report.problem(format!("{}: packed shard {}: {error}", path.display(), Named(seen.shard)));
+            }
+        }
+        if page.len() < PAGE {
+            break;
+        }
+    }
+    for directory in 0..=u8::MAX {
+        for shard in reader.shard_files().list(directory)? {
+            let checked = reader.shard_files().check(shard).and_then(|mut check| {
+                while !check.step(STEP_BYTES)? {}
+                Ok(())
+            });
+            if let Err(error) = checked {
+                report.problem(format!("{}: shard file {}: {error}", path.display(), Named(shard)));
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Named(ShardId);
+
+impl std::fmt::Display for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.0.data, self.0.index)
+    }
+}
+
+/// A key in the order of the scans: objects, then parts.
+#[derive(Debug, PartialEq, Eq)]
+struct Ordered {
+    key: RegisterKey,
+}
+
+impl Ord for Ordered {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let order = |key: &RegisterKey| {
+            let (upload, number) = key.part.map_or(([0; 16], 0), |part| (part.upload.0, part.number));
+            (key.part.is_some(), key.bucket.0, upload, number, key.key.clone())
+        };
+        order(&self.key).cmp(&order(&other.key))
+    }
+}
+
+impl PartialOrd for Ordered {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The next keys of all volumes together, up to the first page that ends; `None` at the end.
+fn next_page(
+    volumes: &[Opened],
+    after: Option<&RegisterKey>,
+    report: &mut Report,
+) -> Result<Option<BTreeMap<Ordered, Vec<Held>>>, InspectError> {
+    let mut keys: BTreeMap<Ordered, Vec<Held>> = BTreeMap::new();
+    let mut end: Option<Ordered> = None;
+    for (index, volume) in volumes.iter().enumerate() {
+        let mut from = after.cloned();
+        // A page may be empty and not the last one.
+        let page = loop {
+            let scan = RowScan { limit: PAGE, want_value: true, since: Sequence(0) };
+            let page =
+                volume.reader.rows(from.as_ref(), scan).map_err(|source| read_error(&volume.path, source))?;
+            match (&page.next, page.rows.is_empty()) {
+                (Some(next), true) => from = Some(next.clone()),
+                _ => break page,
+            }
+        };
+        if page.next.is_some()
+            && let Some(last) = page.rows.last()
+        {
+            let last = Ordered { key: last.key.clone() };
+            end = Some(match end {
+                Some(end) => end.min(last),
+                None => last,
+            });
+        }
+        for scanned in page.rows {
+            let head = scanned.row.head;
+            if scanned.row.value.is_none() {
+                report.problem(format!("{}: row of {:?} cannot be read", volume.path.display(), scanned.key));
+            }
+            keys.entry(Ordered { key: scanned.key }).or_default().push(Held {
+                volume: index,
+                ballot: head.ballot,
+                committed: head.committed,
+                value: scanned.row.value,
+            });
+        }
+    }
+    // Behind the first end some volume may hold more rows of a key.
+    if let Some(end) = end {
+        keys.retain(|key, _| *key <= end);
+    }
+    Ok(if keys.is_empty() { None } else { Some(keys) })
+}
+
+/// The rows of one key over the volumes of its set, and the data that its value keeps alive.
+fn verify_register(
+    volumes: &[Opened],
+    topology: &Topology,
+    key: &RegisterKey,
+    held: &[Held],
+    report: &mut Report,
+) {
+    report.registers += 1;
+    let members = topology.set_of(placement::slot(key)).volumes();
+    let given: BTreeSet<usize> =
+        (0..volumes.len()).filter(|index| members.contains(&volumes[*index].id)).collect();
+    for one in held.iter().filter(|one| !given.contains(&one.volume)) {
+        let path = volumes[one.volume].path.display();
+        report.problem(format!("{path}: holds a row of {key:?}, which is not of its set"));
+    }
+    let Some(newest) = held.iter().filter(|one| given.contains(&one.volume)).max_by_key(|one| one.ballot)
+    else {
+        return;
+    };
+    let with_newest = held.iter().filter(|one| one.ballot == newest.ballot).count();
+    if with_newest < given.len() && with_newest < members.len() / 2 + 1 {
+        let known = held.iter().any(|one| one.ballot == newest.ballot && one.committed);
+        let what = if known { "committed" } else { "unsettled" };
+        report.problem(format!("{key:?}: only {with_newest} of {} rows hold its {what} value", given.len()));
+    }
+    for one in held.iter().filter(|one| one.ballot < newest.ballot) {
+        report.problem(format!("{}: the row of {key:?} is behind", volumes[one.volume].path.display()));
+    }
+    for index in given.iter().filter(|index| held.iter().all(|one| one.volume != **index)) {
+        report.problem(format!("{}: has no row of {key:?}", volumes[*index].path.display()));
+    }
+    let heads = held.iter().filter(|one| one.ballot == newest.ballot).filter_map(|one| one.value.as_ref());
+    let distinct: BTreeSet<&Bytes> = heads.collect();
+    if distinct.len() > 1 {
+        report.problem(format!("{key:?}: its value differs between volumes at one ballot"));
+    }
+    let Some(stored) = distinct.first() else { return };
+    match Value::decode(Bytes::clone(stored)) {
+        Ok(value) => verify_value(volumes, topology, key, &value, held, report),
+        Err(error) => report.problem(format!("{key:?}: its value does not decode: {error}")),
+    }
+}
+
+fn verify_value(
+    volumes: &[Opened],
+    topology: &Topology,
+    key: &RegisterKey,
+    value: &Value,
+    held: &[Held],
+    report: &mut Report,
+) {
+    if has_inline(value) {
+        for one in held {
+            let volume = &volumes[one.volume];
+            if let Err(error) = volume.reader.inline(key, one.ballot) {
+                report.problem(format!("{}: inline bytes of {key:?}: {error}", volume.path.display()));
+            }
+        }
+    }
+    let pages = manifest_pages(value);
+    for data in value.data_refs() {
+        let Some(subject) = Subject::new(volumes, topology, key, data, report) else { continue };
+        subject.verify(report);
+        if pages.contains(&data) {
+            match subject.read().and_then(|bytes| decode_manifest(bytes).ok()) {
+                Some(parts) => {
+                    for listed in parts.into_iter().filter_map(|part| part.data) {
+                        if let Some(subject) = Subject::new(volumes, topology, key, listed, report) {
+                            subject.verify(report);
+                        }
+                    }
+                }
+                None => report.problem(format!("{key:?}: its manifest page {} cannot be read", data.id)),
+            }
+        }
+    }
+}
+
+fn has_inline(value: &Value) -> bool {
+    let State::Object(object) = &value.state else { return false };
+    object.versions.iter().any(|version| match &version.kind {
+        VersionKind::Content(content) => matches!(content.body, Body::Inline { .. }),
+        VersionKind::DeleteMarker => false,
+    })
+}
+
+/// One data id over the volumes that were given.
+struct Subject<'a> {
+    key: &'a RegisterKey,
+    data: DataRef,
+    layout: Layout,
+    code: std::sync::Arc<Code>,
+    /// By shard index; `None` on a volume that was not given.
+    homes: Vec<Option<&'a Opened>>,
+}
+
+impl<'a> Subject<'a> {
+    fn new(
+        volumes: &'a [Opened],
+        topology: &Topology,
+        key: &'a RegisterKey,
+        data: DataRef,
+        report: &mut Report,
+    ) -> Option<Self> {
+        let members = topology.set_of(placement::slot(key)).volumes();
+        let geometry = Geometry::new(data.data_shards, data.parity_shards).ok();
+        let geometry = geometry.filter(|geometry| geometry.volumes() == members.len());
+        let layout = geometry.and_then(|geometry| Layout::new(data.size, geometry, data.stripe_unit).ok());
+        let (Some(geometry), Some(layout)) = (geometry, layout) else {
+            report.problem(format!("{key:?}: {} has a geometry that is not its set's", data.id));
+            return None;
+        };
+        let home = |index| {
+            let volume = members[placement::home(data.id, index, members.len())];
+            volumes.iter().find(|opened| opened.id == volume)
+        };
+        let homes = (0..data.data_shards + data.parity_shards).map(home).collect();
+        Some(Self { key, data, layout, code: Code::of(geometry), homes })
+    }
+
+    fn read_shard(&self, volume: &Opened, index: u8, range: std::ops::Range<u64>) -> Result<Bytes, Error> {
+        let shard = ShardId { data: self.data.id, index };
+        let buffers = match self.data.home {
+            Home::Packed => volume.reader.packed(shard, range)?,
+            Home::File => volume.reader.shard_files().read(shard, range)?,
+        };
+        Ok(buffers.concat().into())
+    }
+
+    /// Every shard is there with its bytes, and the parity is that of the data.
+    fn verify(&self, report: &mut Report) {
+        report.data_ids += 1;
+        report.shards_elsewhere += self.homes.iter().filter(|home| home.is_none()).count() as u64;
+        let mut bad = BTreeSet::new();
+        let mut offset = 0;
+        while offset < self.layout.shard_bytes() {
+            let end = (offset + WINDOW_BYTES).min(self.layout.shard_bytes());
+            self.verify_window(offset..end, &mut bad, report);
+            offset = end;
+        }
+    }
+
+    fn verify_window(&self, range: std::ops::Range<u64>, bad: &mut BTreeSet<u8>, report: &mut Report) {
+        let mut columns: Vec<(u8, Bytes)> = Vec::new();
+        for (index, home) in (0..).zip(&self.homes) {
+            let Some(volume) = home else { continue };
+            match self.read_shard(volume, index, range.clone()) {
+                Ok(bytes) => columns.push((index, bytes)),
+                Err(error) => {
+                    if bad.insert(index) {
+                        let path = volume.path.display();
+                        report.problem(format!(
+                            "{path}: shard {index} of {} of {:?}: {error}",
+                            self.data.id, self.key
+                        ));
+                    }
+                }
+            }
+        }
+        let needed = usize::from(self.data.data_shards);
+        let (sources, others) = columns.split_at(needed.min(columns.len()));
+        if sources.len() < needed {
+            return;
+        }
+        let sources: Vec<(u8, &[u8])> = sources.iter().map(|(index, bytes)| (*index, &bytes[..])).collect();
+        for (index, bytes) in others {
+            let mut expected = vec![0; bytes.len()];
+            let made = self.code.reconstruct(&sources, &mut [(*index, &mut expected)]);
+            if (made.is_err() || expected != bytes[..]) && bad.insert(*index) {
+                report.problem(format!(
+                    "{:?}: shard {index} of {} does not agree with the others",
+                    self.key, self.data.id
+                ));
+            }
+        }
+    }
+
+    /// The bytes themselves, where all data shards can be had; only for manifest pages.
+    fn read(&self) -> Option<Bytes> {
+        if self.data.size > PAGE_BYTES_MAX {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        for piece in self.layout.pieces(0..self.data.size) {
+            let volume = (*self.homes.get(usize::from(piece.shard))?)?;
+            let range = piece.offset..piece.offset + piece.length;
+            bytes.extend_from_slice(&self.read_shard(volume, piece.shard, range).ok()?);
+        }
+        Some(bytes.into())
+    }
+}

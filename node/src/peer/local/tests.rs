@@ -1,0 +1,110 @@
+//! This node's volumes through the seam: what a call does, and what it does when it cannot.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use sherd_core::id::{BucketId, DataId, ObjectKey, ProposerId, RegisterKey, ShardId, Timestamp, VolumeId};
+use sherd_core::record::Home;
+use sherd_volume::request::ShardFileHeader;
+
+use super::LocalPeer;
+use crate::peer::{Error, Peer, ShardRange, ShardScan};
+use crate::upkeep::tests::{Directories, body};
+use crate::volumes::{VolumeState, Volumes};
+
+const BYTES: usize = 300_000;
+
+fn shard(n: u64) -> ShardId {
+    ShardId { data: DataId { birth: Timestamp::from_ms(n), proposer: ProposerId(1) }, index: 0 }
+}
+
+fn key() -> RegisterKey {
+    RegisterKey::object(BucketId([1; 16]), ObjectKey::new("k").expect("a key"))
+}
+
+fn header(n: u64) -> ShardFileHeader {
+    ShardFileHeader {
+        shard: shard(n),
+        key: key(),
+        data_shards: 1,
+        parity_shards: 0,
+        stripe_unit: 1 << 18,
+        shard_bytes: BYTES as u64,
+    }
+}
+
+fn whole(n: u64) -> ShardRange {
+    ShardRange { shard: shard(n), home: Home::File, offset: 0, length: BYTES as u64 }
+}
+
+async fn a_volume(directories: &Directories) -> (Volumes, LocalPeer, VolumeId) {
+    let volumes = directories.start().await.volumes();
+    let id = volumes.all()[0].id();
+    (volumes.clone(), LocalPeer::new(volumes), id)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_appended_in_order_is_read_back_in_order() {
+    let directories = Directories::new(1);
+    let (_volumes, peer, volume) = a_volume(&directories).await;
+    let bytes = body(1, BYTES);
+    let mut sink = peer.create_shard(volume, header(1), false);
+    for piece in bytes.chunks(70_000) {
+        sink.append(vec![Bytes::copy_from_slice(piece)]).await.expect("appended");
+    }
+    sink.finish().await.expect("durable");
+    let read = peer.read_shard(volume, whole(1)).await.expect("read");
+    assert_eq!(read.concat(), bytes);
+    assert_eq!(peer.verify_shard(volume, shard(1), Home::File).await, Ok(BYTES as u64));
+    let mut found = Vec::new();
+    for directory in 0..=u8::MAX {
+        let scan = ShardScan::Files { directory, after: None, limit: 10 };
+        found.extend(peer.shards(volume, scan).await.expect("listed").shards);
+    }
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].shard, &found[0].key), (shard(1), &key()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_is_not_finished_is_removed() {
+    let directories = Directories::new(1);
+    let (_volumes, peer, volume) = a_volume(&directories).await;
+    let mut sink = peer.create_shard(volume, header(2), false);
+    sink.append(vec![body(2, 70_000)]).await.expect("appended");
+    drop(sink);
+    let gone = async {
+        while peer.shard_bytes(volume, shard(2), Home::File).await != Err(Error::NotFound) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(crate::upkeep::tests::DEADLINE, gone).await.expect("removed in time");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_heal_puts_the_whole_file_over_the_old_one() {
+    let directories = Directories::new(1);
+    let (_volumes, peer, volume) = a_volume(&directories).await;
+    for (seed, replace) in [(3, false), (4, true)] {
+        let mut sink = peer.create_shard(volume, header(3), replace);
+        sink.append(vec![body(seed, BYTES)]).await.expect("appended");
+        sink.finish().await.expect("durable");
+        assert_eq!(peer.read_shard(volume, whole(3)).await.expect("read").concat(), body(seed, BYTES));
+    }
+    let again = peer.create_shard(volume, header(3), false).append(vec![body(5, BYTES)]).await;
+    assert!(again.is_err(), "a data id is written once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_absent_volume_is_unreachable_at_once_and_says_why() {
+    let directories = Directories::new(1);
+    let (volumes, peer, volume) = a_volume(&directories).await;
+    let unknown = peer.read_shard(VolumeId([9; 16]), whole(1)).await;
+    assert!(matches!(unknown, Err(Error::Unreachable { .. })));
+    assert_eq!(peer.read_shard(volume, whole(1)).await, Err(Error::NotFound));
+    let local = Arc::clone(&volumes.all()[0]);
+    assert_eq!(volumes.close(crate::upkeep::tests::DEADLINE).await, Vec::new());
+    assert_eq!(local.state(), VolumeState::Closed);
+    let closed = peer.put_shard(volume, shard(1), &key(), vec![body(1, 10)]).await;
+    assert!(matches!(closed, Err(Error::Unreachable { reason }) if reason.contains("closed")));
+}

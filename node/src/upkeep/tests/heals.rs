@@ -1,0 +1,115 @@
+//! Shards that go missing or rot, rows that fall behind: found, and made whole again.
+
+use sherd_core::heal::HealEntry;
+
+use super::super::heal::Healed;
+use super::super::rebuild::Subject;
+use super::{Directories, body};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deleted_and_a_rotten_shard_file_are_rebuilt() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let bytes = body(1, 3_000_000);
+    node.put("large", &bytes).await;
+    let (register, data) = (node.register("large").await, node.data("large").await);
+    std::fs::remove_file(node.file(&register, &data, 0)).expect("removed");
+    let rotten = node.file(&register, &data, 3);
+    let mut stored = std::fs::read(&rotten).expect("read");
+    stored[700_000] ^= 1;
+    std::fs::write(&rotten, stored).expect("written");
+
+    let subject = Subject::new(&node.context, &register, data).expect("fits its set");
+    let mut broken = subject.look(true).await.broken;
+    broken.sort_unstable();
+    assert_eq!(broken, [0, 3]);
+    assert_eq!(node.get("large").await, Some(bytes.clone()), "two of four are enough to read");
+
+    assert_eq!(node.context.heal_data(&register, data).await, Healed::Whole);
+    assert!(subject.look(true).await.broken.is_empty());
+    // The healed ones alone give the object back.
+    std::fs::remove_file(node.file(&register, &data, 1)).expect("removed");
+    std::fs::remove_file(node.file(&register, &data, 2)).expect("removed");
+    assert_eq!(node.get("large").await, Some(bytes));
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_packed_shard_is_rebuilt() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let bytes = body(2, 100_000);
+    node.put("packed", &bytes).await;
+    let (register, data) = (node.register("packed").await, node.data("packed").await);
+    let peer = node.context.peer_of(node.home(&register, &data, 2)).expect("a peer");
+    let shard = sherd_core::id::ShardId { data: data.id, index: 2 };
+    peer.delete_shard(node.home(&register, &data, 2), shard, data.home).await.expect("deleted");
+    let subject = Subject::new(&node.context, &register, data).expect("fits its set");
+    assert_eq!(subject.look(false).await.broken, [2]);
+    assert_eq!(node.context.heal_data(&register, data).await, Healed::Whole);
+    assert!(subject.look(true).await.broken.is_empty());
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_that_nobody_names_needs_no_heal() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(3, 100_000)).await;
+    let (register, data) = (node.register("a").await, node.data("a").await);
+    node.put("a", &body(4, 100_000)).await;
+    assert_eq!(node.context.heal_data(&register, data).await, Healed::Unnamed);
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_few_shards_stay_queued_and_a_restart_loses_none() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("large", &body(5, 1_000_000)).await;
+    let (register, data) = (node.register("large").await, node.data("large").await);
+    let files: Vec<_> = (0..3).map(|index| node.file(&register, &data, index)).collect();
+    let kept = std::fs::read(&files[0]).expect("read");
+    for file in &files {
+        std::fs::remove_file(file).expect("removed");
+    }
+    let entry = HealEntry { key: register.clone(), data: Some(data), since_ms: 0 };
+    node.context.queue_heal(entry.clone(), super::super::mrf::Spare(1)).await;
+    assert!(matches!(node.context.heal_data(&register, data).await, Healed::Later { .. }));
+    node.close().await;
+
+    std::fs::write(&files[0], kept).expect("written");
+    let node = directories.start().await;
+    assert_eq!(node.context.mrf.status().len, 0);
+    node.context.load_heals().await;
+    assert_eq!(node.context.mrf.status().len, 1);
+    let queued = node.context.mrf.take(node.context.now_ms()).expect("due");
+    assert_eq!(queued.id(), entry.id());
+    assert_eq!(node.context.heal(&queued).await, Healed::Whole);
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_scrubber_finds_what_rotted_and_what_is_missing() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("large", &body(6, 1_000_000)).await;
+    let (register, data) = (node.register("large").await, node.data("large").await);
+    let rotten = node.file(&register, &data, 1);
+    let mut stored = std::fs::read(&rotten).expect("read");
+    let middle = stored.len() / 2;
+    stored[middle] ^= 4;
+    std::fs::write(&rotten, stored).expect("written");
+    let holder = node.local(node.home(&register, &data, 1));
+    node.context.scrub_pass(holder).await.expect("the pass ends");
+    let queued = node.context.mrf.take(node.context.now_ms()).expect("a finding");
+    assert_eq!(queued.data, Some(data));
+    assert_eq!(node.context.heal(&queued).await, Healed::Whole);
+    assert_eq!(node.context.scrubbed.status().findings_count, 1);
+    node.close().await;
+}

@@ -1,0 +1,318 @@
+//! Whole nodes in one process, over real directories: what upkeep mends is broken here first.
+//!
+//! Most tests call one piece of upkeep and look at what it did; the background tasks run only where
+//! the story is about them. Nothing sleeps: states are watched, with a deadline.
+
+mod heals;
+mod recoveries;
+mod sweeps;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use tempfile::TempDir;
+use tokio_util::task::TaskTracker;
+
+use sherd_core::env::{Clock, HybridClock, Rng};
+use sherd_core::id::{ObjectKey, ProposerId, RegisterKey, ShardId, VolumeId};
+use sherd_core::placement;
+use sherd_core::record::{Attributes, Body, DataRef, State, VersionKind};
+use sherd_core::topology::Wish;
+use sherd_volume::buffer::{BufferPool, PoolLimits};
+use sherd_volume::disk::Disk;
+use sherd_volume::disk::real::RealDisk;
+use sherd_volume::index::lsm::IndexCache;
+use sherd_volume::options::Options;
+
+use super::{Context, Damage, Pins, Reports, Settings, UpkeepConfig};
+use crate::cluster::Cluster;
+use crate::formation::{FormationConfig, form_or_find};
+use crate::metrics::Metrics;
+use crate::object::{
+    ObjectName, Objects, ObjectsConfig, PutRequest, ReadConditions, ReadRequest, Span, Upload,
+    WriteConditions,
+};
+use crate::peer::{LocalPeer, Peer};
+use crate::register::{RegisterPatience, Registers, RegistersConfig};
+use crate::stripe::{Patience, Stripes, StripesConfig, Thresholds};
+use crate::system::{SystemClock, SystemRng};
+use crate::volumes::{LocalVolume, Pace, VolumeState, Volumes, VolumesConfig, lsm_indexes};
+
+/// The longest any state may take to come: generous, for a loaded machine.
+pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
+
+/// Directories that outlive the nodes that use them.
+pub(crate) struct Directories {
+    root: TempDir,
+    count: usize,
+}
+
+/// The machine's clock, which a test can set ahead.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    machine: SystemClock,
+    ahead_ms: AtomicU64,
+}
+
+impl Ahead {
+    fn advance(&self, ms: u64) {
+        self.ahead_ms.fetch_add(ms, Ordering::Relaxed);
+    }
+}
+
+impl Clock for Ahead {
+    fn wall_ms(&self) -> u64 {
+        self.machine.wall_ms() + self.ahead_ms.load(Ordering::Relaxed)
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        self.machine.monotonic_us()
+    }
+}
+
+/// A node over them.
+pub(crate) struct Node {
+    clock: Arc<Ahead>,
+    volumes: Volumes,
+    objects: Objects,
+    context: Arc<Context>,
+    reports: Option<Reports>,
+}
+
+impl Directories {
+    pub(crate) fn new(count: usize) -> Self {
+        Self { root: TempDir::new().expect("a directory for tests"), count }
+    }
+
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        (0..self.count).map(|n| self.root.path().join(format!("v{n}"))).collect()
+    }
+
+    pub(crate) async fn start(&self) -> Node {
+        let node = self.start_unsettled();
+        assert!(node.volumes.settled(DEADLINE).await, "volumes open in time");
+        node
+    }
+
+    fn start_unsettled(&self) -> Node {
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
+        let config = FormationConfig {
+            disk: Arc::clone(&disk),
+            directories: self.paths(),
+            zone: None,
+            wish: Wish::default(),
+        };
+        let formation = form_or_find(&config, &SystemRng).expect("the directories make a node");
+        let ahead = Arc::new(Ahead { machine: SystemClock::new(), ahead_ms: AtomicU64::new(0) });
+        let wall: Arc<dyn Clock> = Arc::<Ahead>::clone(&ahead);
+        let limits = PoolLimits { cap_bytes: 64 << 20, stripe_bytes: 1 << 20, idle_bytes: 1 << 20 };
+        let pool = BufferPool::new(limits);
+        let options = Options {
+            segment_bytes: 4 << 20,
+            spare_segments: 0,
+            ballast_bytes: 0,
+            reserve_bytes: 0,
+            ..Options::default()
+        };
+        let volumes = Volumes::start(&VolumesConfig {
+            disk,
+            clock: Arc::clone(&wall),
+            buffers: pool.clone(),
+            index: lsm_indexes(IndexCache::new(4 << 20, 64)),
+            options,
+            cluster: formation.cluster,
+            topology: Arc::clone(&formation.topology),
+            volumes: formation.volumes,
+            pace: Pace { look_every: Duration::from_millis(50), ..Pace::default() },
+        })
+        .expect("threads start");
+        build(volumes, &formation.topology, ahead, pool)
+    }
+}
+
+fn build(
+    volumes: Volumes,
+    topology: &Arc<sherd_core::topology::Topology>,
+    ahead: Arc<Ahead>,
+    pool: BufferPool,
+) -> Node {
+    let wall: Arc<dyn Clock> = Arc::<Ahead>::clone(&ahead);
+    let peer: Arc<dyn Peer> = Arc::new(LocalPeer::new(volumes.clone()));
+    let cluster = Arc::new(Cluster::new(Arc::clone(topology), |_| Arc::clone(&peer)));
+    let clock = Arc::new(HybridClock::new(wall));
+    let rng: Arc<dyn Rng> = Arc::new(SystemRng);
+    let proposer = ProposerId(rng.next_u64());
+    let (damage, reports) = Damage::channel();
+    let registers = Registers::new(RegistersConfig {
+        cluster: Arc::clone(&cluster),
+        clock: Arc::clone(&clock),
+        rng: Arc::clone(&rng),
+        proposer,
+        patience: RegisterPatience::default(),
+        damage: damage.clone(),
+        metrics: Arc::new(Metrics::new(crate::config::settings::Durability::Fsync)),
+        tasks: TaskTracker::new(),
+    });
+    let pins = Pins::default();
+    let stripes = Stripes::new(StripesConfig {
+        pins: pins.clone(),
+        cluster: Arc::clone(&cluster),
+        clock: Arc::clone(&clock),
+        proposer,
+        pool,
+        thresholds: Thresholds::default(),
+        patience: Patience::default(),
+        damage: damage.clone(),
+    });
+    let objects = Objects::new(ObjectsConfig {
+        cluster: Arc::clone(&cluster),
+        registers: registers.clone(),
+        stripes: stripes.clone(),
+        clock: Arc::clone(&clock),
+        rng: Arc::clone(&rng),
+        damage,
+    });
+    let settings = Settings {
+        settle_after: Duration::ZERO,
+        settle_every: Duration::from_millis(50),
+        recover_every: Duration::from_millis(50),
+        scrub_pass: Duration::ZERO,
+        ..Settings::default()
+    };
+    let context = Context::new(UpkeepConfig {
+        cluster,
+        volumes: volumes.clone(),
+        registers,
+        stripes,
+        clock,
+        rng,
+        pins,
+        settings,
+    });
+    Node { clock: ahead, volumes, objects, context: Arc::new(context), reports: Some(reports) }
+}
+
+fn name(key: &str) -> ObjectName {
+    ObjectName { bucket: key_of("bucket"), key: key_of(key) }
+}
+
+fn key_of(text: &str) -> ObjectKey {
+    ObjectKey::new(text.to_owned()).expect("a key")
+}
+
+/// Bytes that differ from object to object and from block to block.
+pub(crate) fn body(seed: u64, length: usize) -> Bytes {
+    let mut bytes = vec![0; length];
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&seed.to_le_bytes());
+    hasher.finalize_xof().fill(&mut bytes);
+    bytes.into()
+}
+
+impl Node {
+    pub(crate) async fn create_bucket(&self) {
+        self.objects.create_bucket(key_of("bucket"), String::new()).await.expect("a bucket is created");
+    }
+
+    pub(crate) async fn put(&self, key: &str, bytes: &Bytes) {
+        let size = bytes.len() as u64;
+        let chunks: Vec<_> = bytes.chunks(64 << 10).map(Bytes::copy_from_slice).map(Ok).collect();
+        let upload = Upload { size, body: futures::stream::iter(chunks).boxed(), md5: None, checksum: None };
+        let request = PutRequest {
+            name: name(key),
+            attributes: Attributes::default(),
+            conditions: WriteConditions::default(),
+            upload,
+        };
+        self.objects.put(request).await.expect("the object is stored");
+    }
+
+    pub(crate) async fn get(&self, key: &str) -> Option<Bytes> {
+        let request =
+            ReadRequest { name: name(key), span: Span::Whole, conditions: ReadConditions::default() };
+        let read = self.objects.get(request).await.ok()?;
+        let pieces: Vec<Bytes> = read.body.try_collect().await.ok()?;
+        Some(pieces.concat().into())
+    }
+
+    /// The register of an object.
+    pub(crate) async fn register(&self, key: &str) -> RegisterKey {
+        let bucket = RegisterKey::bucket(key_of("bucket"));
+        let found = self.context.registers.read(&bucket).await.expect("readable").expect("there");
+        match found.value.state {
+            State::Bucket(bucket) => RegisterKey::object(bucket.id, key_of(key)),
+            other => panic!("not a bucket: {other:?}"),
+        }
+    }
+
+    /// Where the bytes of an object are.
+    pub(crate) async fn data(&self, key: &str) -> DataRef {
+        let register = self.register(key).await;
+        let found = self.context.registers.read(&register).await.expect("readable").expect("there");
+        let object = found.object().expect("an object").clone();
+        match &object.versions[0].kind {
+            VersionKind::Content(content) => match &content.body {
+                Body::Data(data) => *data,
+                other => panic!("not coded: {other:?}"),
+            },
+            VersionKind::DeleteMarker => panic!("deleted"),
+        }
+    }
+
+    /// The volume that holds one shard.
+    fn home(&self, register: &RegisterKey, data: &DataRef, index: u8) -> VolumeId {
+        let set = self.context.cluster.set_of(register);
+        set.reach[placement::home(data.id, index, set.reach.len())].volume
+    }
+
+    fn local(&self, volume: VolumeId) -> &Arc<LocalVolume> {
+        self.volumes.get(volume).expect("a volume of this node")
+    }
+
+    /// The path of a shard file.
+    pub(crate) fn file(&self, register: &RegisterKey, data: &DataRef, index: u8) -> PathBuf {
+        let shard = ShardId { data: data.id, index };
+        let volume = self.local(self.home(register, data, index));
+        let wanted = format!("{}.{}", shard.data, shard.index);
+        let directories = std::fs::read_dir(volume.path().join("shards")).expect("readable");
+        directories
+            .map(|entry| entry.expect("readable").path().join(&wanted))
+            .find(|path| path.exists())
+            .expect("the shard has a file")
+    }
+
+    /// The path that a shard file has where it is present.
+    fn file_on(&self, register: &RegisterKey, data: &DataRef, index: u8) -> PathBuf {
+        let volume = self.local(self.home(register, data, index));
+        let wanted = format!("{}.{index}", data.id);
+        let directories = std::fs::read_dir(volume.path().join("shards")).into_iter().flatten();
+        let mut paths = directories.flatten().map(|entry| entry.path().join(&wanted));
+        paths.find(|path| path.exists()).unwrap_or_else(|| volume.path().join("no such shard"))
+    }
+
+    /// Waits until a volume is in the state that `is` names.
+    async fn wait_for(&self, volume: VolumeId, is: impl Fn(&VolumeState) -> bool) {
+        let local = self.local(volume);
+        let mut changes = self.volumes.changes();
+        let reached = async {
+            while !is(&local.state()) {
+                changes.changed().await.expect("keepers live as long as the test");
+            }
+        };
+        let in_time = tokio::time::timeout(DEADLINE, reached).await;
+        assert!(in_time.is_ok(), "{volume} is {:?}", local.state());
+    }
+
+    /// Only its volumes.
+    pub(crate) fn volumes(self) -> Volumes {
+        self.volumes
+    }
+
+    pub(crate) async fn close(self) {
+        assert_eq!(self.volumes.close(DEADLINE).await, Vec::new());
+    }
+}

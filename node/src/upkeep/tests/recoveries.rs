@@ -1,0 +1,243 @@
+//! Volumes that go away, come back, or come back with nothing.
+
+use std::sync::Arc;
+
+use super::{DEADLINE, Directories, body};
+use crate::upkeep::rebuild::Subject;
+use crate::upkeep::recover::Stalled;
+use crate::upkeep::{Context, Upkeep};
+use crate::volumes::VolumeState;
+
+/// Follows the volumes in the background until the test ends.
+fn follow(context: &Arc<Context>) -> Upkeep {
+    let upkeep = Upkeep::over(Arc::clone(context));
+    upkeep.run(|context| async move { context.follow_volumes().await });
+    upkeep
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_that_is_moved_away_is_offline_and_is_opened_again_when_it_is_back() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("before", &body(1, 100_000)).await;
+    let volume = Arc::clone(&node.volumes.all()[1]);
+    let away = volume.path().with_extension("away");
+    std::fs::rename(volume.path(), &away).expect("moved away");
+    node.wait_for(volume.id(), |state| matches!(state, VolumeState::Offline { .. })).await;
+    node.put("while", &body(2, 100_000)).await;
+    assert_eq!(node.get("before").await, Some(body(1, 100_000)));
+
+    std::fs::rename(&away, volume.path()).expect("moved back");
+    node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
+    assert_eq!(volume.opened_count(), 2);
+    assert_eq!(node.get("while").await, Some(body(2, 100_000)));
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_that_was_away_gets_what_it_missed() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("before", &body(1, 100_000)).await;
+    let volume = Arc::clone(&node.volumes.all()[2]);
+    node.context.note_peers(&volume).await;
+    let away = volume.path().with_extension("away");
+    std::fs::rename(volume.path(), &away).expect("moved away");
+    node.wait_for(volume.id(), |state| matches!(state, VolumeState::Offline { .. })).await;
+    node.put("while", &body(2, 2_000_000)).await;
+    let (register, data) = (node.register("while").await, node.data("while").await);
+    assert!(!node.context.rows_of(&register).await.are_equal());
+
+    std::fs::rename(&away, volume.path()).expect("moved back");
+    node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
+    node.context.came_back(volume.id()).await;
+    assert!(node.context.rows_of(&register).await.are_same());
+    while let Some(queued) = node.context.mrf.take(node.context.now_ms()) {
+        let healed = node.context.heal(&queued).await;
+        assert_eq!(healed, crate::upkeep::heal::Healed::Whole, "{queued:?}");
+        node.context.mrf.healed(queued.id());
+    }
+    let subject = Subject::new(&node.context, &register, data).expect("fits its set");
+    assert_eq!(subject.look(true).await.intact.len(), 4);
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wiped_volume_is_adopted_recovered_and_votes_with_its_shards() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let objects = [("inline", 1_000), ("packed", 100_000), ("file", 2_500_000)];
+    for (seed, (name, length)) in objects.iter().enumerate() {
+        node.put(name, &body(seed as u64, *length)).await;
+    }
+    let volume = Arc::clone(&node.volumes.all()[0]);
+    std::fs::remove_dir_all(volume.path()).expect("wiped");
+    node.wait_for(volume.id(), |state| matches!(state, VolumeState::Offline { .. })).await;
+    node.put("later", &body(9, 50_000)).await;
+    std::fs::create_dir(volume.path()).expect("an empty directory");
+    node.wait_for(volume.id(), |state| matches!(state, VolumeState::Vacant { .. })).await;
+
+    node.context.recover(&volume).await.expect("recovered");
+    node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
+    let serving = volume.serving().expect("online");
+    assert_eq!(serving.reader.answerer().incarnation.0, 2);
+    assert!(serving.reader.answerer().votes);
+    node.context.rebuild_shards(volume.id()).await.expect("shards are rebuilt");
+
+    for name in ["inline", "packed", "file", "later"] {
+        let register = node.register(name).await;
+        let rows = node.context.rows_of(&register).await;
+        assert!(rows.are_same() && rows.silent.is_empty(), "{name}: {rows:?}");
+    }
+    for name in ["packed", "file", "later"] {
+        let (register, data) = (node.register(name).await, node.data(name).await);
+        let subject = Subject::new(&node.context, &register, data).expect("fits its set");
+        assert_eq!(subject.look(true).await.intact.len(), 4, "{name}");
+    }
+    // Two others leave: what the recovered one holds is needed now.
+    for other in [2, 3] {
+        let other = &node.volumes.all()[other];
+        std::fs::rename(other.path(), other.path().with_extension("away")).expect("moved away");
+        node.wait_for(other.id(), |state| matches!(state, VolumeState::Offline { .. })).await;
+    }
+    for (seed, (name, length)) in objects.iter().enumerate() {
+        assert_eq!(node.get(name).await, Some(body(seed as u64, *length)), "{name}");
+    }
+    node.volumes.close(DEADLINE).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_vacant_directory_is_not_adopted_while_too_few_others_vote() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.close().await;
+    for path in directories.paths().iter().take(3) {
+        std::fs::remove_dir_all(path).expect("wiped");
+        std::fs::create_dir(path).expect("an empty directory");
+    }
+    let node = directories.start().await;
+    let vacant = Arc::clone(&node.volumes.all()[0]);
+    assert!(matches!(vacant.state(), VolumeState::Vacant { .. }));
+    let stalled = node.context.recover(&vacant).await;
+    assert_eq!(stalled, Err(Stalled::Voters { voters: 1, needed: 2 }));
+    assert!(matches!(vacant.state(), VolumeState::Vacant { .. }));
+    assert!(std::fs::read_dir(vacant.path()).expect("readable").next().is_none(), "nothing was written");
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_recovery_that_a_restart_cut_short_is_done_again() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 100_000)).await;
+    node.close().await;
+    let wiped = &directories.paths()[3];
+    std::fs::remove_dir_all(wiped).expect("wiped");
+    std::fs::create_dir(wiped).expect("an empty directory");
+
+    let node = directories.start().await;
+    let volume = Arc::clone(&node.volumes.all()[3]);
+    volume.adopt(sherd_core::id::Incarnation(2)).await.expect("adopted");
+    node.wait_for(volume.id(), |state| *state == VolumeState::Recovering).await;
+    node.close().await;
+
+    let node = directories.start().await;
+    let volume = Arc::clone(&node.volumes.all()[3]);
+    assert_eq!(volume.state(), VolumeState::Recovering);
+    let upkeep = follow(&node.context);
+    node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
+    upkeep.stop().await;
+    assert!(volume.serving().expect("online").reader.answerer().incarnation.0 > 2, "a life of its own");
+    let register = node.register("a").await;
+    assert!(node.context.rows_of(&register).await.are_same());
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_that_was_rolled_back_is_recovered() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 100_000)).await;
+    node.close().await;
+    let path = &directories.paths()[2];
+    let snapshot = path.with_extension("snapshot");
+    copy(path, &snapshot);
+
+    let node = directories.start().await;
+    node.put("b", &body(2, 100_000)).await;
+    for volume in node.volumes.all() {
+        node.context.note_peers(volume).await;
+    }
+    // The notes ride with the frames of this write.
+    node.put("c", &body(3, 100_000)).await;
+    node.close().await;
+    std::fs::remove_dir_all(path).expect("removed");
+    std::fs::rename(&snapshot, path).expect("the snapshot is restored");
+
+    let node = directories.start().await;
+    let volume = Arc::clone(&node.volumes.all()[2]);
+    assert!(node.context.was_rolled_back(&volume).await);
+    node.wait_for(volume.id(), |state| *state == VolumeState::Recovering).await;
+    node.context.recover(&volume).await.expect("recovered");
+    for name in ["a", "b", "c"] {
+        let register = node.register(name).await;
+        assert!(node.context.rows_of(&register).await.are_same(), "{name}");
+    }
+    let others = [0, 1, 3].map(|n| Arc::clone(&node.volumes.all()[n]));
+    for other in &others {
+        assert!(!node.context.was_rolled_back(other).await);
+    }
+    node.close().await;
+}
+
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir(to).expect("made");
+    for entry in std::fs::read_dir(from).expect("listed") {
+        let entry = entry.expect("listed");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("typed").is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).expect("copied");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn background_work_heals_and_recovers_by_itself() {
+    let directories = Directories::new(4);
+    let mut node = directories.start().await;
+    node.create_bucket().await;
+    node.put("large", &body(1, 2_000_000)).await;
+    let (register, data) = (node.register("large").await, node.data("large").await);
+    let reports = node.reports.take().expect("taken once");
+    let upkeep = Upkeep::over(Arc::clone(&node.context));
+    upkeep.run_all(reports);
+    let wiped = Arc::clone(&node.volumes.all()[1]);
+    std::fs::remove_dir_all(wiped.path()).expect("wiped");
+    node.wait_for(wiped.id(), |state| matches!(state, VolumeState::Offline { .. })).await;
+    std::fs::create_dir(wiped.path()).expect("an empty directory");
+    node.wait_for(wiped.id(), |state| *state == VolumeState::Online).await;
+    // A reader finds a shard missing and reports it.
+    let lost = (0..2).map(|index| node.file_on(&register, &data, index)).find(|path| path.exists());
+    std::fs::remove_file(lost.expect("a data shard has a file")).expect("removed");
+    assert_eq!(node.get("large").await, Some(body(1, 2_000_000)));
+    let subject = Subject::new(&node.context, &register, data).expect("fits its set");
+    let whole = async {
+        while subject.look(false).await.intact.len() < 4 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, whole).await.expect("healed in time");
+    upkeep.pause(true);
+    assert!(upkeep.status().is_paused);
+    upkeep.pause(false);
+    upkeep.stop().await;
+    node.close().await;
+}

@@ -1,0 +1,183 @@
+//! What nobody needs any more goes, and nothing else.
+
+use std::sync::Arc;
+
+use sherd_core::id::{ChangeId, ProposerId, RegisterKey, Timestamp};
+use sherd_core::record::{Bucket, BucketPhase, State};
+
+use super::super::damage::Report;
+use super::super::rebuild::Subject;
+use super::{Directories, Node, body, key_of};
+use crate::object::{ObjectName, WriteConditions};
+use crate::register::{Found, Inline, Proposal};
+use crate::volumes::VolumeState;
+
+const HOUR_MS: u64 = 3_600_000;
+
+/// An object that was overwritten without releasing what it replaced, three days ago.
+async fn with_an_orphan(directories: &Directories) -> (Node, RegisterKey, sherd_core::record::DataRef) {
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 100_000)).await;
+    let (register, orphan) = (node.register("a").await, node.data("a").await);
+    node.put("a", &body(2, 100_000)).await;
+    node.clock.advance(72 * HOUR_MS);
+    node.put("young", &body(3, 100_000)).await;
+    (node, register, orphan)
+}
+
+async fn scrub_all(node: &Node) {
+    for volume in node.volumes.all() {
+        node.context.scrub_pass(volume).await.expect("the pass ends");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_orphan_is_swept_and_named_data_stays() {
+    let directories = Directories::new(4);
+    let (node, register, orphan) = with_an_orphan(&directories).await;
+    scrub_all(&node).await;
+    assert_eq!(node.context.swept.status().suspects_len, 1);
+    node.context.sweep().await;
+    assert_eq!(node.context.swept.status().orphans_count, 1);
+    let subject = Subject::new(&node.context, &register, orphan).expect("fits its set");
+    assert_eq!(subject.look(false).await.broken.len(), 4, "every shard of the orphan is gone");
+    assert_eq!(node.get("a").await, Some(body(2, 100_000)));
+    assert_eq!(node.get("young").await, Some(body(3, 100_000)));
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_swept_while_a_volume_is_away() {
+    let directories = Directories::new(4);
+    let (node, register, orphan) = with_an_orphan(&directories).await;
+    scrub_all(&node).await;
+    let away = Arc::clone(&node.volumes.all()[3]);
+    std::fs::rename(away.path(), away.path().with_extension("away")).expect("moved away");
+    node.wait_for(away.id(), |state| matches!(state, VolumeState::Offline { .. })).await;
+    node.context.sweep().await;
+    assert_eq!(node.context.swept.status().orphans_count, 0);
+    let subject = Subject::new(&node.context, &register, orphan).expect("fits its set");
+    assert_eq!(subject.look(false).await.intact.len(), 3);
+    node.volumes.close(super::DEADLINE).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_old_tombstone_is_dropped_everywhere_and_a_young_one_stays() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    for key in ["old", "young"] {
+        node.put(key, &body(1, 1_000)).await;
+    }
+    let delete = |key: &str| {
+        let name = ObjectName { bucket: key_of("bucket"), key: key_of(key) };
+        node.objects.delete(name, WriteConditions::default())
+    };
+    delete("old").await.expect("deleted");
+    let old = node.register("old").await;
+    node.context.heal_row(&old).await;
+    node.clock.advance(30 * HOUR_MS);
+    delete("young").await.expect("deleted");
+    let young = node.register("young").await;
+    // That the old one is committed rides with the frames that these writes make.
+    node.context.heal_row(&old).await;
+    node.put("other", &body(2, 1_000)).await;
+    node.context.sweep().await;
+    assert_eq!(node.context.rows_of(&old).await.held, []);
+    assert_eq!(node.context.rows_of(&young).await.held.len(), 4);
+    assert_eq!(node.get("old").await, None);
+    node.put("old", &body(3, 1_000)).await;
+    assert_eq!(node.get("old").await, Some(body(3, 1_000)), "a dropped key can be written again");
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_that_lost_its_gateway_is_undone_with_its_seals() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("kept", &body(1, 1_000)).await;
+    let key = RegisterKey::bucket(key_of("bucket"));
+    let made = Timestamp::from_ms(node.context.wall_ms());
+    let deletion = ChangeId { made, proposer: ProposerId(1) };
+    let deleting = |found: Option<&Found>| match found.map(|found| &found.value.state) {
+        Some(State::Bucket(bucket)) => {
+            let phase = BucketPhase::Deleting { deletion };
+            let state = State::Bucket(Bucket { phase, ..bucket.clone() });
+            Ok(Proposal { state, inline: Inline::Nothing, carried: Vec::new(), heal: None })
+        }
+        _ => Err(()),
+    };
+    let register = node.register("kept").await;
+    let begun = node.context.registers.begin(&key);
+    node.context.registers.change(begun, &mut None, deleting).await.expect("changed");
+    let seal = sherd_volume::request::Control::Seal {
+        bucket: register.bucket,
+        deletion,
+        epoch: node.context.cluster.epoch(),
+    };
+    for volume in node.volumes.all() {
+        let peer = node.context.peer_of(volume.id()).expect("a peer");
+        peer.control(volume.id(), seal.clone()).await.expect("answered").result.expect("sealed");
+    }
+    assert!(node.context.registers.read(&register).await.is_err(), "sealed");
+    node.context.sweep().await;
+    assert!(node.context.registers.read(&register).await.is_err(), "the deletion may still be going on");
+    node.clock.advance(HOUR_MS);
+    node.context.sweep().await;
+    assert_eq!(node.get("kept").await, Some(body(1, 1_000)));
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn superseded_data_goes_when_its_last_reader_let_go() {
+    let directories = Directories::new(4);
+    let mut node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 100_000)).await;
+    let old = node.data("a").await;
+    node.put("a", &body(2, 100_000)).await;
+    let mut reports = node.reports.take().expect("taken once");
+    let report = loop {
+        match reports.reports.try_recv().expect("a report") {
+            report @ Report::Superseded { .. } => break report,
+            Report::Heal(_) => {}
+        }
+    };
+    let Report::Superseded { key, data, pages } = report else { panic!("just matched") };
+    assert_eq!((data, pages), (vec![old], vec![]));
+    let pinned = node.context.pins.hold([old.id]);
+    assert!(!node.context.release_data_id(&key, old, false).await);
+    let subject = Subject::new(&node.context, &key, old).expect("fits its set");
+    assert_eq!(subject.look(false).await.intact.len(), 4);
+    drop(pinned);
+    assert!(node.context.release_data_id(&key, old, false).await);
+    assert_eq!(subject.look(false).await.broken.len(), 4);
+    // What is named is never released, whatever is reported.
+    let named = node.data("a").await;
+    assert!(!node.context.release_data_id(&key, named, false).await);
+    assert_eq!(node.get("a").await, Some(body(2, 100_000)));
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_on_a_minority_are_settled() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 1_000)).await;
+    let register = node.register("a").await;
+    let away = Arc::clone(&node.volumes.all()[0]);
+    std::fs::rename(away.path(), away.path().with_extension("away")).expect("moved away");
+    node.wait_for(away.id(), |state| matches!(state, VolumeState::Offline { .. })).await;
+    node.put("a", &body(2, 1_000)).await;
+    std::fs::rename(away.path().with_extension("away"), away.path()).expect("moved back");
+    node.wait_for(away.id(), |state| *state == VolumeState::Online).await;
+    assert!(!node.context.rows_of(&register).await.are_same());
+    // Past what the volume may have promised before it left.
+    node.clock.advance(5_000);
+    node.context.check_register(&register).await;
+    assert!(node.context.rows_of(&register).await.are_same());
+    node.close().await;
+}

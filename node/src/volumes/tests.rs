@@ -1,0 +1,148 @@
+//! Volumes that fail and hang, and those beside them that do not.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+
+use sherd_core::id::{BucketId, DataId, ObjectKey, ProposerId, RegisterKey, ShardId, Timestamp};
+use sherd_core::record::Home;
+use sherd_core::topology::Wish;
+use sherd_volume::buffer::PoolLimits;
+use sherd_volume::disk::faulty::{Call, Failure, Fault, FaultyDisk};
+use sherd_volume::index::memory::MemoryIndex;
+use sherd_volume::index::{Index, IndexError};
+
+use super::*;
+use crate::formation::{FormationConfig, form_or_find};
+use crate::peer::{self, LocalPeer, Peer};
+use crate::system::{SystemClock, SystemRng};
+
+const DEADLINE: Duration = Duration::from_mins(1);
+
+/// An index that forgets: every opening rebuilds it from the log.
+struct Forgetful;
+
+impl IndexSource for Forgetful {
+    fn open(&mut self) -> Result<Arc<dyn Index>, IndexError> {
+        Ok(Arc::new(MemoryIndex::new()))
+    }
+
+    fn reset(&mut self) -> Result<Arc<dyn Index>, IndexError> {
+        self.open()
+    }
+}
+
+async fn start(disk: &FaultyDisk, look_every: Duration) -> (Volumes, LocalPeer) {
+    let forming = FormationConfig {
+        disk: Arc::new(disk.clone()),
+        directories: ["/data/a", "/data/b"].map(PathBuf::from).to_vec(),
+        zone: None,
+        wish: Wish::default(),
+    };
+    let formation = form_or_find(&forming, &SystemRng).expect("formed");
+    let limits = PoolLimits { cap_bytes: 8 << 20, stripe_bytes: 1 << 20, idle_bytes: 0 };
+    let config = VolumesConfig {
+        disk: Arc::new(disk.clone()),
+        clock: Arc::new(SystemClock::new()),
+        buffers: BufferPool::new(limits),
+        index: Arc::new(|_: &Path| Box::new(Forgetful) as Box<dyn IndexSource>),
+        options: Options {
+            segment_bytes: 1 << 20,
+            spare_segments: 0,
+            ballast_bytes: 0,
+            reserve_bytes: 0,
+            ..Options::default()
+        },
+        cluster: formation.cluster,
+        topology: formation.topology,
+        volumes: formation.volumes,
+        pace: Pace { look_every, ..Pace::default() },
+    };
+    let volumes = Volumes::start(&config).expect("threads start");
+    assert!(volumes.settled(DEADLINE).await);
+    (volumes.clone(), LocalPeer::new(volumes))
+}
+
+fn new_disk() -> FaultyDisk {
+    let disk = FaultyDisk::new(7);
+    disk.create_dir(Path::new("/data")).expect("made");
+    disk
+}
+
+async fn put(peer: &LocalPeer, volume: VolumeId, n: u64) -> peer::Result<()> {
+    let data = DataId { birth: Timestamp::from_ms(n), proposer: ProposerId(1) };
+    let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("k").expect("a key"));
+    let payload = vec![Bytes::from_static(b"payload")];
+    peer.put_shard(volume, ShardId { data, index: 0 }, &key, payload).await
+}
+
+async fn wait_for(volumes: &Volumes, volume: &LocalVolume, is: impl Fn(&VolumeState) -> bool) {
+    let mut changes = volumes.changes();
+    let reached = async {
+        while !is(&volume.state()) {
+            changes.changed().await.expect("keepers live as long as the test");
+        }
+    };
+    let in_time = tokio::time::timeout(DEADLINE, reached).await;
+    assert!(in_time.is_ok(), "{:?}", volume.state());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_sync_fails_its_volume_for_good_and_no_other() {
+    let disk = new_disk();
+    let (volumes, peer) = start(&disk, Duration::from_millis(20)).await;
+    let [failing, healthy] = [0, 1].map(|n| Arc::clone(&volumes.all()[n]));
+    put(&peer, failing.id(), 1).await.expect("durable");
+    let under = failing.path().join("log");
+    disk.inject(Fault { under, call: Call::Sync, skip: 0, times: u64::MAX, failure: Failure::Io });
+    let refused = put(&peer, failing.id(), 2).await;
+    assert!(matches!(refused, Err(peer::Error::Unreachable { .. })), "{refused:?}");
+    wait_for(&volumes, &failing, |state| matches!(state, VolumeState::Failed { .. })).await;
+    put(&peer, healthy.id(), 3).await.expect("the other volume serves");
+    disk.clear_faults();
+    assert_eq!(volumes.close(DEADLINE).await, Vec::new());
+
+    let (volumes, _) = start(&disk, Duration::from_millis(20)).await;
+    assert!(matches!(volumes.all()[0].state(), VolumeState::Failed { .. }), "it survives a restart");
+    assert_eq!(volumes.all()[1].state(), VolumeState::Online);
+    assert_eq!(volumes.close(DEADLINE).await, Vec::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_whose_log_hangs_is_offline_until_it_does_not() {
+    let disk = new_disk();
+    // The keeper looks only when it is told to.
+    let (volumes, peer) = start(&disk, Duration::from_hours(1)).await;
+    let volume = Arc::clone(&volumes.all()[0]);
+    let seen = Arc::clone(&volume.serving().expect("open").seen);
+    seen.step_since_us.store(1, Ordering::Release);
+    volume.watch(29_000_000, Duration::from_secs(30));
+    assert_eq!(volume.state(), VolumeState::Online);
+    volume.watch(31_000_000, Duration::from_secs(30));
+    assert!(matches!(volume.state(), VolumeState::Offline { reason } if reason.contains("hangs")));
+    assert!(matches!(put(&peer, volume.id(), 1).await, Err(peer::Error::Unreachable { .. })));
+    seen.step_since_us.store(0, Ordering::Release);
+    volume.look();
+    wait_for(&volumes, &volume, |state| *state == VolumeState::Online).await;
+    put(&peer, volume.id(), 1).await.expect("durable");
+    assert_eq!(volumes.close(DEADLINE).await, Vec::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_acknowledged_before_a_close_is_there_after_it() {
+    let disk = new_disk();
+    let (volumes, peer) = start(&disk, Duration::from_millis(20)).await;
+    let volume = volumes.all()[0].id();
+    for n in 0..100 {
+        put(&peer, volume, n).await.expect("durable");
+    }
+    assert_eq!(volumes.close(DEADLINE).await, Vec::new());
+    let (volumes, peer) = start(&disk, Duration::from_millis(20)).await;
+    for n in 0..100 {
+        let data = DataId { birth: Timestamp::from_ms(n), proposer: ProposerId(1) };
+        let bytes = peer.shard_bytes(volume, ShardId { data, index: 0 }, Home::Packed).await;
+        assert_eq!(bytes, Ok(7), "shard {n}");
+    }
+    assert_eq!(volumes.close(DEADLINE).await, Vec::new());
+}
