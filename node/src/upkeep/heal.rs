@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, RegisterKey, VolumeId};
-use sherd_core::record::DataRef;
+use sherd_core::record::{Body, DataRef, State, Value, VersionKind};
+use sherd_core::register::Vote;
 use sherd_core::register::seal::Seals;
-use sherd_volume::request::Target;
+use sherd_volume::request::{Answer, Target};
 
 use super::mrf::Spare;
 use super::rebuild::{RebuildError, Subject};
 use super::refs::RefsError;
 use super::{Context, ask};
-use crate::peer;
+use crate::peer::{self, Reach};
 use crate::register::Failure;
 
 /// How long a volume may take to say what its row is.
@@ -128,7 +129,8 @@ impl Context {
 
     /// Brings the committed row of a key to every volume of its set.
     pub(crate) async fn heal_row(&self, key: &RegisterKey) -> Healed {
-        let mut rows = self.rows_of(key).await;
+        // Rot may be in bytes that no vote needs: here every row is read whole.
+        let mut rows = self.whole_rows_of(key).await;
         if !rows.are_same() {
             match self.registers.settle(key).await {
                 Ok(_) => {}
@@ -152,13 +154,13 @@ impl Context {
     /// in the next moments.
     async fn rows_after_settling(&self, key: &RegisterKey) -> Rows {
         for pause in STRAGGLER_PAUSES {
-            let rows = self.rows_of(key).await;
+            let rows = self.whole_rows_of(key).await;
             if rows.are_same() {
                 return rows;
             }
             tokio::time::sleep(pause).await;
         }
-        self.rows_of(key).await
+        self.whole_rows_of(key).await
     }
 
     /// Where A volumes hold the same row it is committed: tells those that do not know.
@@ -174,13 +176,30 @@ impl Context {
         }
     }
 
-    /// What every volume of a key's set holds for it.
+    /// What every volume of a key's set says it holds for it. A row counts by its head, whatever
+    /// became of its bytes.
     pub(crate) async fn rows_of(&self, key: &RegisterKey) -> Rows {
+        self.ask_rows(key, false).await
+    }
+
+    /// As [`Self::rows_of`], with every byte of every row verified.
+    async fn whole_rows_of(&self, key: &RegisterKey) -> Rows {
+        self.ask_rows(key, true).await
+    }
+
+    async fn ask_rows(&self, key: &RegisterKey, whole: bool) -> Rows {
         let set = self.cluster.set_of(key);
         let target: Target = self.cluster.target(key.clone());
         let asked = set.reach.iter().map(|reach| {
-            let pending = reach.peer.read(reach.volume, &target, false);
-            async move { (reach.volume, ask(pending, ROW_PATIENCE).await) }
+            let target = &target;
+            async move {
+                let answer = ask(reach.peer.read(reach.volume, target, whole), ROW_PATIENCE).await;
+                let answer = match answer {
+                    Ok(answer) if whole => verify_inline(reach, key, answer).await,
+                    answer => answer,
+                };
+                (reach.volume, answer)
+            }
         });
         let mut rows = Rows::default();
         for (volume, answer) in futures::future::join_all(asked).await {
@@ -306,6 +325,33 @@ impl Context {
             }
         }
     }
+}
+
+/// Reads the inline bytes behind a row, where it has any: an error when they are rotten.
+async fn verify_inline(
+    reach: &Reach,
+    key: &RegisterKey,
+    answer: Answer<Vote>,
+) -> Result<Answer<Vote>, peer::Error> {
+    let row = answer.result.as_ref().ok().and_then(|vote| vote.row.as_ref());
+    let value = row.and_then(|row| Some((row.head.ballot, Value::decode(row.value.clone()?).ok()?)));
+    if let Some((ballot, value)) = value
+        && has_inline(&value)
+        && let Err(error @ peer::Error::Corrupt { .. }) =
+            ask(reach.peer.inline(reach.volume, key, ballot), ROW_PATIENCE).await
+    {
+        return Err(error);
+    }
+    Ok(answer)
+}
+
+/// Whether bytes of a version lie behind the value in its row.
+pub(super) fn has_inline(value: &Value) -> bool {
+    let State::Object(object) = &value.state else { return false };
+    object.versions.iter().any(|version| match &version.kind {
+        VersionKind::Content(content) => matches!(content.body, Body::Inline { .. }),
+        VersionKind::DeleteMarker => false,
+    })
 }
 
 #[cfg(test)]

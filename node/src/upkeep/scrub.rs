@@ -18,11 +18,11 @@ use parking_lot::Mutex;
 use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{DataId, ProposerId, RegisterKey, Sequence, ShardId, Timestamp, VolumeId};
-use sherd_core::record::{Home, State, Value, put_register_key, take_register_key};
+use sherd_core::record::{Home, Value, put_register_key, take_register_key};
 use sherd_volume::list::ScannedRow;
 use sherd_volume::request::SeenShard;
 
-use super::heal::Healed;
+use super::heal::{Healed, has_inline};
 use super::mrf::Spare;
 use super::rebuild::Subject;
 use super::recover::ScrubProgress;
@@ -343,16 +343,6 @@ impl Context {
         let value = row.and_then(|row| row.value).and_then(|head| Value::decode(head).ok());
         value.is_some_and(|value| value.data_refs().iter().any(|named| named.id == data))
     }
-}
-
-fn has_inline(value: &Value) -> bool {
-    let State::Object(object) = &value.state else { return false };
-    object.versions.iter().any(|version| match &version.kind {
-        sherd_core::record::VersionKind::Content(content) => {
-            matches!(content.body, sherd_core::record::Body::Inline { .. })
-        }
-        sherd_core::record::VersionKind::DeleteMarker => false,
-    })
 }
 
 fn text<E: std::fmt::Display>(error: E) -> String {

@@ -2,13 +2,22 @@
 //!
 //! The process says on stdout where it listens and writes its credentials into its folder. It dies
 //! with the value that holds it; its stderr stays in the folder and is shown when it fails to
-//! start. A node can be stopped or killed, and started again on what it left behind.
+//! start or when the test fails. A node can be stopped, killed or suspended, and started again on
+//! what it left behind.
 
 #![allow(dead_code, reason = "each test binary uses its own part of the harness")]
 
+pub(crate) mod admin;
+pub(crate) mod data;
+pub(crate) mod raw;
+pub(crate) mod s3;
+pub(crate) mod volumes;
+pub(crate) mod wait;
+
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -22,12 +31,31 @@ use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// How long a node may take until it listens. Generous: the machine may be busy.
-const START_DEADLINE: Duration = Duration::from_mins(1);
+/// How long a node may take until it listens, or until it has ended. Generous: the machine may be
+/// busy.
+const DEADLINE: Duration = Duration::from_mins(1);
+/// Volumes of every node here.
+pub(crate) const VOLUMES: usize = 4;
+/// Bytes of its log that a failed test shows.
+const LOG_SHOWN: usize = 8 << 10;
 
 /// Starts a node on an empty folder.
 pub(crate) async fn node() -> Node {
-    Stopped { dir: Arc::new(TempDir::new().expect("a temporary folder")) }.start().await
+    empty().start().await
+}
+
+/// A node that never ran, in `dev` mode.
+pub(crate) fn empty() -> Stopped {
+    Stopped { dir: Arc::new(TempDir::new().expect("a temporary folder")), how: How::Dev }
+}
+
+/// How the binary is called.
+#[derive(Debug, Clone)]
+enum How {
+    /// `dev`, which makes what is missing.
+    Dev,
+    /// `serve`, with these lines of configuration.
+    Serve(String),
 }
 
 /// A running node; killed when dropped.
@@ -35,32 +63,123 @@ pub(crate) async fn node() -> Node {
 pub(crate) struct Node {
     /// Where it serves S3: `http://127.0.0.1:PORT`.
     pub(crate) endpoint: String,
-    /// Where it serves its admin API.
+    /// Where it serves metrics and health.
     pub(crate) admin: String,
     /// The root access key.
     pub(crate) access_key: String,
     /// Its secret.
     pub(crate) secret_key: String,
     process: Process,
-    dir: Arc<TempDir>,
+    stopped: Stopped,
 }
 
 /// A node that does not run; its folder is kept.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Stopped {
     dir: Arc<TempDir>,
+    how: How,
+}
+
+/// A node that would not start.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    /// Its exit code.
+    pub(crate) code: Option<i32>,
+    /// What it wrote to stderr.
+    pub(crate) said: String,
 }
 
 impl Stopped {
+    /// Makes the volumes' folders and a key pair where they are missing, and has `serve` run on them
+    /// from the next start on, with more lines of TOML.
+    pub(crate) fn serve(mut self, lines: &str) -> Self {
+        for volume in self.volumes() {
+            fs::create_dir_all(volume).expect("the folder is writable");
+        }
+        let credentials = self.credentials();
+        if !credentials.exists() {
+            let pair = "AWS_ACCESS_KEY_ID=harness\nAWS_SECRET_ACCESS_KEY=secret-of-the-harness\n";
+            let mut file = File::options().mode(0o600).create_new(true).write(true).open(credentials);
+            let file = file.as_mut().expect("a new file");
+            std::io::Write::write_all(file, pair.as_bytes()).expect("the folder is writable");
+        }
+        self.how = How::Serve(lines.to_owned());
+        self
+    }
+
     /// Starts it on what is in its folder.
     pub(crate) async fn start(self) -> Node {
-        let started = tokio::task::spawn_blocking(move || start(self.dir)).await;
-        started.expect("starting a node does not panic but to fail its test")
+        let started = tokio::task::spawn_blocking(move || start(self)).await;
+        started.expect("starting a node does not panic").unwrap_or_else(|refused| {
+            panic!("the node ended with {:?} before it listened; it says:\n{}", refused.code, refused.said)
+        })
+    }
+
+    /// Starts it where it must not start, and returns what it says.
+    pub(crate) async fn refused(&self) -> Refused {
+        let stopped = self.clone();
+        let started = tokio::task::spawn_blocking(move || start(stopped)).await;
+        match started.expect("starting a node does not panic") {
+            Ok(_) => panic!("the node serves what it must refuse"),
+            Err(refused) => refused,
+        }
     }
 
     /// Its folder.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// The folder of a volume, counted from 1.
+    pub(crate) fn volume(&self, number: usize) -> PathBuf {
+        self.data().join(format!("v{number}"))
+    }
+
+    /// The folders of all its volumes.
+    pub(crate) fn volumes(&self) -> Vec<PathBuf> {
+        (1..=VOLUMES).map(|number| self.volume(number)).collect()
+    }
+
+    fn data(&self) -> PathBuf {
+        self.dir.path().join("node")
+    }
+
+    fn credentials(&self) -> PathBuf {
+        self.data().join("credentials.env")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.dir.path().join("stderr.log")
+    }
+
+    /// The call of the binary.
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sherd-node"));
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SHERD_")) {
+            command.env_remove(name);
+        }
+        match &self.how {
+            How::Dev => {
+                command.args(["dev", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--dir"]);
+                command.arg(self.data());
+            }
+            How::Serve(lines) => {
+                let file = self.dir.path().join("sherd.toml");
+                let text = format!(
+                    "volumes = {:?}\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n\
+                     credentials_file = {:?}\n{lines}\n",
+                    self.volumes(),
+                    self.credentials()
+                );
+                fs::write(&file, text).expect("the folder is writable");
+                command.args(["serve", "--config"]).arg(file);
+            }
+        }
+        if let Ok(level) = std::env::var("SHERD_TEST_LOG") {
+            command.args(["--log-level", &level]);
+        }
+        command.stdin(Stdio::null());
+        command
     }
 }
 
@@ -84,12 +203,37 @@ impl Node {
 
     /// Its folder.
     pub(crate) fn dir(&self) -> &Path {
-        self.dir.path()
+        self.stopped.dir()
+    }
+
+    /// The folder of a volume, counted from 1.
+    pub(crate) fn volume(&self, number: usize) -> PathBuf {
+        self.stopped.volume(number)
+    }
+
+    /// The folders of all its volumes.
+    pub(crate) fn volumes(&self) -> Vec<PathBuf> {
+        self.stopped.volumes()
+    }
+
+    /// What it wrote to its log.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.stopped.log()).unwrap_or_default()
+    }
+
+    /// What would run on the same folder.
+    pub(crate) fn twin(&self) -> Stopped {
+        self.stopped.clone()
     }
 
     /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
-        self.process.0.id()
+        self.process.child.id()
+    }
+
+    /// Sends it a signal: to suspend it (SIGSTOP) and to let it go on (SIGCONT).
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.process.id(), signal).expect("the process is ours and not waited for yet");
     }
 
     /// Asks it to stop (SIGINT) and waits until it has.
@@ -99,62 +243,87 @@ impl Node {
         stopped
     }
 
-    /// Kills it (SIGKILL), as a power cut would.
+    /// Kills it (SIGKILL), as a crash of the process would.
     pub(crate) async fn kill(self) -> Stopped {
         self.end(Signal::KILL).await.0
     }
 
     async fn end(self, signal: Signal) -> (Stopped, ExitStatus) {
-        let Self { mut process, dir, .. } = self;
-        kill_process(process.id(), signal).expect("the process is ours and not waited for yet");
-        let status = tokio::task::spawn_blocking(move || process.0.wait()).await;
-        let status = status.expect("waiting does not panic").expect("the process is a child of ours");
-        (Stopped { dir }, status)
+        self.signal(signal);
+        let Self { mut process, stopped, .. } = self;
+        let status = tokio::task::spawn_blocking(move || process.wait()).await;
+        let status = status.expect("waiting does not panic");
+        (stopped, status.unwrap_or_else(|| panic!("the node still runs {DEADLINE:?} after {signal:?}")))
     }
 }
 
 /// A child that is killed when it is dropped.
 #[derive(Debug)]
-struct Process(Child);
+struct Process {
+    child: Child,
+    log: PathBuf,
+}
 
 impl Process {
     fn id(&self) -> Pid {
-        Pid::from_child(&self.0)
+        Pid::from_child(&self.child)
+    }
+
+    /// Waits for its end; nothing when it does not come.
+    fn wait(&mut self) -> Option<ExitStatus> {
+        let deadline = Instant::now() + DEADLINE;
+        // The standard library waits for ever or not at all; parking is a pause that may end early.
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait().expect("the process is a child of ours") {
+                return Some(status);
+            }
+            thread::park_timeout(Duration::from_millis(5));
+        }
+        None
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         // It may have ended already; then there is nothing to do.
-        drop(self.0.kill());
-        drop(self.0.wait());
+        drop(self.child.kill());
+        drop(self.child.wait());
+        if thread::panicking() {
+            let log = fs::read(&self.log).unwrap_or_default();
+            let tail = &log[log.len().saturating_sub(LOG_SHOWN)..];
+            eprintln!("the end of the node's log:\n{}", String::from_utf8_lossy(tail));
+        }
     }
 }
 
-fn start(dir: Arc<TempDir>) -> Node {
-    let errors = dir.path().join("stderr.log");
-    let stderr = File::options().create(true).append(true).open(&errors).expect("the folder is writable");
-    let child = Command::new(env!("CARGO_BIN_EXE_sherd-node"))
-        .args(["dev", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--dir"])
-        .arg(dir.path().join("node"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(stderr)
-        .spawn()
-        .expect("the binary was built with the tests");
-    let mut process = Process(child);
+/// Starts a node and waits until it listens.
+///
+/// # Errors
+/// What it said when it ended before that.
+fn start(stopped: Stopped) -> Result<Node, Refused> {
+    let log = stopped.log();
+    let stderr = File::options().create(true).append(true).open(&log).expect("the folder is writable");
+    let before = fs::metadata(&log).map_or(0, |metadata| metadata.len());
+    let child = stopped.command().stdout(Stdio::piped()).stderr(stderr).spawn();
+    let child = child.expect("the binary was built with the tests");
+    let mut process = Process { child, log };
     let lines = lines(&mut process);
-    let (endpoint, admin) = addresses(&lines).unwrap_or_else(|| {
-        let said = fs::read_to_string(&errors).unwrap_or_default();
-        panic!("the node does not listen; it says:\n{said}");
-    });
-    let (access_key, secret_key) = credentials(&dir.path().join("node/credentials.env"));
-    Node { endpoint, admin, access_key, secret_key, process, dir }
+    let Some((endpoint, admin)) = addresses(&lines) else {
+        let code = match process.child.try_wait().expect("the process is a child of ours") {
+            None if !lines_ended(&lines) => panic!("the node neither listens nor ends"),
+            _ => process.wait().and_then(|status| status.code()),
+        };
+        let said = fs::read(&process.log).unwrap_or_default();
+        let said = said.get(usize::try_from(before).unwrap_or(0)..).unwrap_or_default();
+        return Err(Refused { code, said: String::from_utf8_lossy(said).into_owned() });
+    };
+    let (access_key, secret_key) = credentials(&stopped.credentials());
+    Ok(Node { endpoint, admin, access_key, secret_key, process, stopped })
 }
 
 /// The lines of its stdout, read to the end so that the node never waits for a reader.
 fn lines(process: &mut Process) -> mpsc::Receiver<String> {
-    let stdout = process.0.stdout.take().expect("stdout is piped");
+    let stdout = process.child.stdout.take().expect("stdout is piped");
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -165,9 +334,14 @@ fn lines(process: &mut Process) -> mpsc::Receiver<String> {
     receiver
 }
 
+/// Whether its stdout is closed.
+fn lines_ended(lines: &mpsc::Receiver<String>) -> bool {
+    matches!(lines.try_recv(), Err(mpsc::TryRecvError::Disconnected))
+}
+
 /// Where it serves S3 and admin; nothing when it ends, or says nothing for too long.
 fn addresses(lines: &mpsc::Receiver<String>) -> Option<(String, String)> {
-    let deadline = Instant::now() + START_DEADLINE;
+    let deadline = Instant::now() + DEADLINE;
     let (mut s3, mut admin) = (None, None);
     while s3.is_none() || admin.is_none() {
         let line = lines.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()?;

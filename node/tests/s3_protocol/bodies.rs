@@ -273,6 +273,20 @@ async fn a_body_is_asked_for_only_when_its_sender_is_known() {
     assert_eq!(connection.answer().await.refusal(), code(403, "InvalidAccessKeyId"));
 }
 
+/// A client that asked to continue and got its answer at once must not use the connection again:
+/// botocore reads the answer to its next request wrongly then, and waits.
+#[tokio::test]
+async fn an_answer_that_came_before_continue_ends_the_connection() {
+    let server = Server::start().await;
+    let empty = server.send(&put().body(b"").unsigned("expect", "100-continue")).await;
+    assert_eq!(empty.status, 200);
+    assert_eq!(empty.headers.get("connection").map(String::as_str), Some("close"));
+    let mut stranger = put().body(b"abc").unsigned("expect", "100-continue");
+    stranger.access_key = "AKIDNOBODY";
+    let refused = server.send(&stranger).await;
+    assert_eq!(refused.headers.get("connection").map(String::as_str), Some("close"));
+}
+
 #[tokio::test]
 async fn documents_are_verified_before_they_are_read() {
     let server = Server::start().await;

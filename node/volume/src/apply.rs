@@ -96,9 +96,9 @@ fn parse_use(value: Bytes) -> Option<Use> {
 /// The key under which an index keeps the highest ballot of any row.
 const HIGHEST_KEY: [u8; 2] = [DERIVED, 2];
 
-/// The highest ballot of any row ever applied to an index.
-pub(crate) fn load_highest(index: &dyn Index) -> Result<Ballot, IndexError> {
-    let Some(bytes) = index.get(&HIGHEST_KEY)? else { return Ok(Ballot::ZERO) };
+/// The highest ballot of any row ever applied.
+pub(crate) fn highest_of(base: &dyn Base) -> Result<Ballot, IndexError> {
+    let Some(bytes) = base.get(&HIGHEST_KEY)? else { return Ok(Ballot::ZERO) };
     let bytes: [u8; 16] = bytes
         .as_ref()
         .try_into()
@@ -214,8 +214,8 @@ impl<'a> Batch<'a> {
     }
 
     /// The changes in key order, with the counts that they changed.
-    pub(crate) fn finish(self) -> Vec<(Bytes, Option<Bytes>)> {
-        let Self { uses, changes, highest, .. } = self;
+    pub(crate) fn finish(self) -> Result<Vec<(Bytes, Option<Bytes>)>, IndexError> {
+        let Self { base, uses, changes, highest } = self;
         let mut all: Vec<_> = changes.into_iter().collect();
         for segment in std::mem::take(&mut uses.dirty) {
             let value = uses.map.get(&segment).map(|one| {
@@ -225,11 +225,13 @@ impl<'a> Batch<'a> {
             });
             all.push((use_key(segment), value));
         }
-        if let Some(highest) = highest {
+        if let Some(highest) = highest
+            && highest > highest_of(base)?
+        {
             let key = Bytes::from_static(&HIGHEST_KEY);
             all.push((key, Some(Bytes::copy_from_slice(&highest.to_bytes()))));
         }
-        all
+        Ok(all)
     }
 }
 

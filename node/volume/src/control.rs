@@ -31,11 +31,8 @@ impl Control {
     /// Bytes that it may add to a batch.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::TakeGuarantees(guarantees) => {
-                let Guarantees { seals, incarnations, .. } = guarantees;
-                let deletions: usize = seals.iter().map(|(_, deletions)| deletions.len().max(1)).sum();
-                (deletions + incarnations.len() + 4) * SMALL_RECORD_BYTES
-            }
+            // Seals come in as many batches as they need.
+            Self::TakeGuarantees(guarantees) => (guarantees.incarnations.len() + 4) * SMALL_RECORD_BYTES,
             Self::RecordIncarnation { .. }
             | Self::RaiseFloor { .. }
             | Self::RaiseDataFloor { .. }
@@ -51,7 +48,6 @@ impl Control {
 
 impl Volume {
     /// Judges a change of guarantees.
-    #[expect(clippy::needless_pass_by_value, reason = "an operation is consumed")]
     pub(crate) fn control(
         &mut self,
         plan: &mut Plan,
@@ -60,6 +56,13 @@ impl Volume {
     ) -> Judged {
         if let Control::Unseal { bucket, deletion } = control {
             return self.unseal(plan, bucket, deletion, done);
+        }
+        if let Control::TakeGuarantees(guarantees) = &control
+            && !self.working.standing().votes()
+            && !self.take_seals(plan, guarantees)
+        {
+            // What is sealed by this batch is found sealed by the next.
+            return Judged::Later(Op::Control { control, done });
         }
         match self.change(plan, &control) {
             Ok(Ok(())) => self.report(plan, done),
@@ -201,20 +204,29 @@ impl Volume {
         }
     }
 
-    fn take_guarantees(&mut self, plan: &mut Plan, guarantees: &Guarantees) {
-        let Guarantees { bound, floor, highest, data_floor, seals, incarnations } = guarantees;
-        self.raise_floor(plan, *bound.max(floor).max(highest));
-        let raised = raise_data_floor(self.working.data_floor, *data_floor);
-        if raised > self.working.data_floor {
-            plan.push_state(Subject::DataFloor(raised), &mut self.working);
-        }
-        for (bucket, deletions) in seals {
+    /// Takes seals over, as many as a batch holds; whether these were all.
+    fn take_seals(&mut self, plan: &mut Plan, guarantees: &Guarantees) -> bool {
+        let limit = self.log.batch_bytes_max() / 2;
+        for (bucket, deletions) in &guarantees.seals {
+            if plan.bytes > limit {
+                return false;
+            }
             if deletions.is_empty() {
                 self.seal(plan, *bucket, None);
             }
             for deletion in deletions {
                 self.seal(plan, *bucket, Some(*deletion));
             }
+        }
+        true
+    }
+
+    fn take_guarantees(&mut self, plan: &mut Plan, guarantees: &Guarantees) {
+        let Guarantees { bound, floor, highest, data_floor, seals: _, incarnations } = guarantees;
+        self.raise_floor(plan, *bound.max(floor).max(highest));
+        let raised = raise_data_floor(self.working.data_floor, *data_floor);
+        if raised > self.working.data_floor {
+            plan.push_state(Subject::DataFloor(raised), &mut self.working);
         }
         for (volume, incarnation) in incarnations {
             self.learn_life(plan, *volume, *incarnation);
@@ -261,8 +273,10 @@ impl Volume {
 
     /// Remembers that an MRF entry is done for the next frame.
     pub(crate) fn lazy_healed(&mut self, id: HealId) {
-        self.lazy.healed.insert(id);
-        self.lazy_begins();
+        if self.lazy.healed.len() < HINTS_MAX {
+            self.lazy.healed.insert(id);
+            self.lazy_begins();
+        }
     }
 
     /// Remembers news of a peer for the next frame.

@@ -154,6 +154,7 @@ impl Spares {
         // Crash from here on: a segment without a frame, or a spare with a header. Opening discards
         // the one and never looks into the other.
         file.write_at(&[IoSlice::new(&header.encode())], 0)?;
+        // A frame under a header that was lost with the power would pass for rot of the header.
         if sync {
             file.sync_data()?;
         }

@@ -24,7 +24,7 @@ use crate::registers::{asked, key_state};
 use crate::request::{AdoptedRow, Answer, Completion, Op, Target};
 use crate::table::{self, row_key, shard_key};
 use crate::view::Stored;
-use crate::volume::Volume;
+use crate::volume::{Volume, hint_bytes};
 
 /// What a record costs beside its payload, about: for deciding whether an operation still fits.
 const RECORD_OVERHEAD_BYTES: usize = 2048;
@@ -365,10 +365,12 @@ impl Volume {
         let limit = self.log.batch_bytes_max();
         while let Some(row) = rows.next() {
             let bytes = row.value.head.len() + row.value.inline.len() + RECORD_OVERHEAD_BYTES;
-            if !plan.is_empty() && plan.bytes + bytes > limit {
+            let learnt_bytes: usize = learnt.iter().map(hint_bytes).sum();
+            let is_first = plan.is_empty() && learnt.is_empty();
+            if !is_first && plan.bytes + learnt_bytes + bytes > limit {
                 Self::push_hints(plan, &learnt);
                 let rest = std::iter::once(row).chain(rows).collect();
-                return Judged::Later(Op::Adopt { rows: rest, done });
+                return Judged::Later(Op::Adopt { rows: rest, done: plan.answer_with_later(done) });
             }
             if let Err(error) = self.adopt_one(plan, row, standing.votes(), &mut learnt) {
                 done.complete(Err(error));

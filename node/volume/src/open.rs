@@ -11,6 +11,7 @@
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use parking_lot::{Mutex, RwLock};
 
@@ -223,6 +224,7 @@ fn serve(
     shared.view.write().small = small.clone();
     // A filesystem that does not say how full it is counts as full: new data is refused.
     let _ = shared.measure_space();
+    shared.counters.live_bytes.store(uses.live_total(), Ordering::Relaxed);
     let sync = shared.options.durability == Durability::Fsync;
     let log = Log::new(
         identity.volume,

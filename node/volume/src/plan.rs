@@ -2,8 +2,10 @@
 //! waits for the sync.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use sherd_core::id::Ballot;
 use sherd_core::register::{Answerer, Refusal, RowHead};
@@ -87,6 +89,25 @@ impl Plan {
         self.after(move |outcome| {
             done.complete(outcome.map(|outcome| Answer { from: outcome.from.clone(), result }));
         });
+    }
+
+    /// An operation that takes several batches is answered by its last one, and fails with any of
+    /// them. Gives the completion for the rest of it.
+    pub(crate) fn answer_with_later<R: Send + 'static>(&mut self, done: Completion<R>) -> Completion<R> {
+        let whole = Arc::new(Mutex::new(Some(done)));
+        let rest = Arc::clone(&whole);
+        self.after(move |outcome| {
+            if let Err(error) = outcome
+                && let Some(done) = whole.lock().take()
+            {
+                done.complete(Err(error));
+            }
+        });
+        Completion::new(move |result| {
+            if let Some(done) = rest.lock().take() {
+                done.complete(result);
+            }
+        })
     }
 
     /// Confirms after the sync.

@@ -63,6 +63,10 @@ impl Reader {
             if view.version != version {
                 continue;
             }
+            if target.epoch > view.small.epoch_of(target.slot) {
+                // It is recorded before anything is answered under it.
+                return Ok(Lookup::Pending);
+            }
             let head = row.as_ref().map(|row| row.head);
             let restart_bound = Ballot::ZERO;
             let state = view.small.acceptor(restart_bound);
@@ -96,6 +100,10 @@ impl Reader {
             let view = self.shared.view.read();
             if view.version != version {
                 continue;
+            }
+            if target.epoch > view.small.epoch_of(target.slot) {
+                // It is recorded before anything is answered under it.
+                return Ok(Lookup::Pending);
             }
             let head = row.as_ref().map(|row| row.head);
             let state = view.small.acceptor(promises.restart_bound);

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use sherd_core::id::{Sequence, VolumeId};
 
-use crate::apply::{Batch, Uses, Written, as_index_changes, load_highest};
+use crate::apply::{Batch, Uses, Written, as_index_changes, highest_of};
 use crate::disk::{Disk, OpenMode};
 use crate::error::OpenError;
 use crate::format::{FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, SegmentHeader, Subject};
@@ -158,16 +158,16 @@ fn find_segments(
         // A header that cannot be read is as gone as one that is rotten.
         let read = file.read_at(&mut bytes, 0).unwrap_or(0);
         bytes.truncate(read);
-        let header = SegmentHeader::decode(&bytes)
+        let decoded = SegmentHeader::decode(&bytes)
             .ok()
-            .filter(|header| header.volume == volume && header.number == number);
-        let first = header.as_ref().map_or(Sequence(0), |header| header.first);
+            .filter(|found| found.volume == volume && found.number == number);
+        let first = decoded.as_ref().map_or(Sequence(0), |found| found.first);
         let segment = Arc::new(Segment::new(volume, number, first, file, path));
-        if header.is_none() && number == highest && !has_frames(&segment) {
+        if decoded.is_none() && number == highest && !has_frames(&segment) {
             discarded.push(number);
             continue;
         }
-        headed.push(Headed { segment, header });
+        headed.push(Headed { segment, header: decoded });
     }
     Ok(Located { headed, discarded, highest })
 }
@@ -206,7 +206,7 @@ fn attempt(index: &Arc<dyn Index>, headed: &[Headed], is_rebuild: bool) -> Resul
                 placed: found.placed,
             })?;
         }
-        index.apply(as_index_changes(&batch.finish()), last)
+        index.apply(as_index_changes(&batch.finish()?), last)
     };
     let mut gathered = Vec::new();
     let mut waiting: Option<Sequence> = None;
@@ -232,7 +232,7 @@ fn attempt(index: &Arc<dyn Index>, headed: &[Headed], is_rebuild: bool) -> Resul
     if let Some(last) = waiting {
         flush(&mut gathered, last)?;
     }
-    let small = Small::load(index.as_ref(), load_highest(index.as_ref())?)?;
+    let small = Small::load(index.as_ref(), highest_of(index)?)?;
     Ok(Try { replayed, small, uses, rotten, persisted })
 }
 
@@ -326,10 +326,10 @@ fn cut_empty(headed: &mut Vec<Headed>, discarded: &mut Vec<u64>, replayed: &Repl
     let is_empty = replayed.end == FIRST_FRAME && !is_lost;
     let last_header = headed.last().and_then(|one| one.header.clone());
     match last_header {
-        Some(header) if is_empty => {
+        Some(empty) if is_empty => {
             headed.pop();
-            discarded.push(header.number);
-            header.previous_end
+            discarded.push(empty.number);
+            empty.previous_end
         }
         _ => replayed.end,
     }

@@ -38,6 +38,10 @@ const TRAIL_US: u64 = 100_000;
 const LAZY_US: u64 = 1_000_000;
 /// Hints in one record at most.
 const HINTS_IN_RECORD: usize = 4096;
+/// Bytes of a frame left free by what rides along.
+const ROOM_BYTES: usize = 4096;
+/// Bytes of a record that rides along, at most.
+const LAZY_RECORD_BYTES: usize = 256;
 /// How often the space left is measured.
 const SPACE_US: u64 = 100_000;
 
@@ -160,12 +164,21 @@ impl Volume {
             plan.push_state(Subject::Bound(bound), &mut self.working);
             self.shared.promises.lock().is_active = false;
         }
-        let hints: Vec<Hint> = {
-            let count = self.lazy.hints.len().min(HINTS_IN_RECORD);
-            self.lazy.hints.drain(..count).collect()
-        };
+        let mut room = self.log.frame_bytes_max().saturating_sub(plan.bytes + ROOM_BYTES);
+        let fitting = self.lazy.hints.iter().take(HINTS_IN_RECORD).take_while(|hint| {
+            let bytes = hint_bytes(hint);
+            let fits = bytes <= room;
+            room = room.saturating_sub(bytes);
+            fits
+        });
+        let count = fitting.count();
+        let hints: Vec<Hint> = self.lazy.hints.drain(..count).collect();
         Self::push_hints(plan, &hints);
-        for id in std::mem::take(&mut self.lazy.healed) {
+        let mut healed = std::mem::take(&mut self.lazy.healed);
+        while room > LAZY_RECORD_BYTES
+            && let Some(id) = healed.pop_first()
+        {
+            room -= LAZY_RECORD_BYTES;
             // An entry put again by this batch is not the one that was healed.
             if plan.keys.contains(&crate::table::heal_key(id)) {
                 continue;
@@ -174,11 +187,17 @@ impl Volume {
                 plan.push(NewRecord::bare(subject));
             }
         }
-        for (volume, (incarnation, durable)) in std::mem::take(&mut self.lazy.seen) {
+        self.lazy.healed = healed;
+        let mut seen = std::mem::take(&mut self.lazy.seen);
+        while room > LAZY_RECORD_BYTES
+            && let Some((volume, (incarnation, durable))) = seen.pop_first()
+        {
+            room -= LAZY_RECORD_BYTES;
             if self.working.peers.get(&volume).is_none_or(|known| *known < (incarnation, durable)) {
                 plan.push_state(Subject::Peer { volume, incarnation, durable }, &mut self.working);
             }
         }
+        self.lazy.seen = seen;
         self.lazy.since_us = self.lazy.since_us.filter(|_| !self.lazy.is_empty());
     }
 
@@ -250,7 +269,7 @@ impl Volume {
                 self.working.highest = self.working.highest.max(*ballot);
             }
         }
-        let changes = batch.finish();
+        let changes = batch.finish()?;
         for (key, value) in &changes {
             self.working.change(key, value.clone())?;
         }
@@ -416,6 +435,11 @@ impl Volume {
         self.shared.check()?;
         self.shared.index.flush().map_err(|error| self.shared.index_failed(&error))
     }
+}
+
+/// Bytes of a hint in a record, about.
+pub(crate) fn hint_bytes(hint: &Hint) -> usize {
+    64 + hint.key.key.as_bytes().len()
 }
 
 /// Answers an operation that is not done.

@@ -112,3 +112,98 @@ fn compaction_frees_segments_and_keeps_what_lives_even_for_a_lost_index() {
         assert_eq!(again.compact(), 0);
     }
 }
+
+#[test]
+fn a_delete_outlives_its_segment_while_what_it_killed_is_still_in_the_log() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.put_shard(shard(1, 0), &bytes(1, 20_000)).unwrap();
+    for number in 10..16 {
+        volume.put_shard(shard(number, 0), &bytes(number, 30_000)).unwrap();
+    }
+    // The first segment stays: most of it lives. The second holds the delete, and nothing else for long.
+    for number in 20..22 {
+        volume.put_shard(shard(number, 0), &bytes(number, 30_000)).unwrap();
+    }
+    volume.delete_shard(shard(1, 0)).unwrap();
+    for number in 22..34 {
+        volume.put_shard(shard(number, 0), &bytes(number, 30_000)).unwrap();
+    }
+    for number in 20..34 {
+        volume.delete_shard(shard(number, 0)).unwrap();
+    }
+    for round in 0..3 {
+        volume.settle();
+        volume.reader.flush().unwrap();
+        assert_eq!(volume.compact() > 0, round == 0, "round {round}");
+        bench.kill();
+        bench.index.wipe();
+        volume = bench.reopen();
+        assert!(volume.packed(shard(1, 0)).is_err(), "round {round}: it is back");
+        assert!(volume.packed(shard(10, 0)).is_ok());
+        assert!(volume.packed(shard(25, 0)).is_err());
+    }
+}
+
+#[test]
+fn deletes_do_not_pile_up_once_what_they_killed_is_gone() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    for number in 0..400 {
+        volume.put_shard(shard(number, 0), &bytes(number, 5_000)).unwrap();
+        volume.delete_shard(shard(number, 0)).unwrap();
+        if number % 40 == 39 {
+            volume.settle();
+            volume.reader.flush().unwrap();
+            volume.compact();
+        }
+    }
+    assert!(volume.reader.status().segments <= 5, "{:?}", volume.reader.status());
+}
+
+#[test]
+fn a_commit_that_only_a_hint_knows_outlives_the_hints_segment() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    // The row's segment stays: most of it lives.
+    volume.write(&object("a"), ballot(1), &value(1, 100));
+    for number in 10..17 {
+        volume.put_shard(shard(number, 0), &bytes(number, 30_000)).unwrap();
+    }
+    for number in 20..34 {
+        if number == 24 {
+            volume.commit(&object("a"), ballot(1));
+        }
+        volume.put_shard(shard(number, 0), &bytes(number, 30_000)).unwrap();
+    }
+    for number in 20..34 {
+        volume.delete_shard(shard(number, 0)).unwrap();
+    }
+    volume.settle();
+    volume.reader.flush().unwrap();
+    assert!(volume.compact() > 0);
+    bench.kill();
+    bench.index.wipe();
+    let mut volume = bench.reopen();
+    assert!(volume.packed(shard(10, 0)).is_ok());
+    assert!(volume.read(&object("a")).unwrap().result.unwrap().row.unwrap().head.committed);
+}
+
+#[test]
+fn a_read_under_a_new_epoch_goes_through_the_log_and_leaves_it_recorded() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("a"), ballot(1), &value(1, 0));
+    let mut newer = target(&object("a"));
+    newer.epoch = sherd_core::id::Epoch(2);
+    assert_eq!(volume.reader.row(&newer, false).unwrap(), Lookup::Pending);
+    let (answer, done) = slot();
+    volume.volume.submit(sherd_volume::request::Op::Read { target: newer.clone(), want_value: false, done });
+    volume.run();
+    assert!(answer.lock().take().unwrap().unwrap().result.is_ok());
+    assert!(matches!(volume.reader.row(&newer, false).unwrap(), Lookup::Immediate(_)));
+    bench.kill();
+    let mut volume = bench.reopen();
+    let stale = volume.read(&object("a")).unwrap().result;
+    assert!(matches!(stale, Err(Refusal::StaleEpoch { .. })));
+}

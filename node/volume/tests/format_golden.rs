@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use bytes::Bytes;
+use proptest::prelude::*;
 
 use sherd_core::heal::HealId;
 use sherd_core::id::{
@@ -15,7 +16,7 @@ use sherd_volume::format::{
     Flags, FrameHeader, Hint, Kind, Phase, RecordHeader, Seed, SegmentHeader, Subject, block_hashes,
     decode_hints, encode_hints,
 };
-use sherd_volume::table;
+use sherd_volume::table::{self, Entry};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
@@ -212,6 +213,45 @@ fn no_prefix_of_a_subject_is_one_and_no_flipped_byte_panics() {
             let mut flipped = bytes.to_vec();
             flipped[at] ^= 0xff;
             let _ = Subject::decode(subject.kind(), flipped.into());
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_decoded_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in 0..16_u8) {
+        let seed = Seed::of(VolumeId([1; 16]), 1);
+        let whole = Bytes::from(bytes.clone());
+        let _ = SegmentHeader::decode(&bytes);
+        let _ = FrameHeader::decode(&bytes, seed, 4096);
+        if let Ok(header) = RecordHeader::decode(&bytes) {
+            let _ = header.open(seed, &whole);
+        }
+        if let Some(kind) = Kind::from_u8(kind)
+            && let Ok(subject) = Subject::decode(kind, whole.clone())
+        {
+            assert_eq!(subject.encode(), whole, "a subject has one stored form");
+        }
+        if let Ok(hints) = decode_hints(whole.clone()) {
+            assert_eq!(encode_hints(&hints), whole);
+        }
+        if let Ok(entry) = Entry::decode(whole.clone()) {
+            assert_eq!(entry.encode(), whole);
+        }
+        let _ = (table::parse_row_key(&whole), table::parse_shard_key(&whole), table::parse_heal_key(&whole));
+    }
+
+    #[test]
+    fn any_kind_byte_before_any_subject_is_decoded_or_refused(
+        bytes in proptest::collection::vec(any::<u8>(), 0..80),
+        kind in 1..14_u8,
+    ) {
+        let origin = [0; 40];
+        for body in 1..5_u8 {
+            let entry = Bytes::from([&origin[..], &[body, kind], &bytes].concat());
+            if let Ok(decoded) = Entry::decode(entry.clone()) {
+                assert_eq!(decoded.encode(), entry);
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod support;
 
+use sherd_core::register::{Accept, Prepare};
 use sherd_volume::disk::faulty::{Call, Failure, Fault, Keep};
 use sherd_volume::error::{Error, OpenError};
 use sherd_volume::request::{Control, Op};
@@ -41,6 +42,30 @@ fn a_failed_sync_fails_the_volume_for_good_and_everybody_who_waits() {
         bench.kill();
         assert!(matches!(bench.open(), Err(OpenError::Failed { .. })), "it stays failed");
     }
+}
+
+#[test]
+fn an_answer_that_depends_on_a_row_in_the_batch_is_not_given_before_its_sync() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("a"), ballot(1), &value(1, 10));
+    fault(&bench, "log", Call::Sync, Failure::Io);
+    let key = target(&object("a"));
+    let accept = || Accept { ballot: ballot(2), value: value(2, 10), introduces: Vec::new() };
+    let (stored, done) = slot();
+    volume.volume.submit(Op::Accept { target: key.clone(), accept: accept(), heal: None, done });
+    let (read, done) = slot();
+    volume.volume.submit(Op::Read { target: key.clone(), want_value: false, done });
+    let (promised, done) = slot();
+    let prepare = Prepare { ballot: ballot(3) };
+    volume.volume.submit(Op::Prepare { target: key.clone(), prepare, want_value: false, done });
+    let (again, done) = slot();
+    volume.volume.submit(Op::Accept { target: key, accept: accept(), heal: None, done });
+    volume.run();
+    assert!(matches!(stored.lock().take(), Some(Err(Error::Failed { .. }))));
+    assert!(matches!(read.lock().take(), Some(Err(Error::Failed { .. }))), "it told of a row that is gone");
+    assert!(matches!(promised.lock().take(), Some(Err(Error::Failed { .. }))));
+    assert!(matches!(again.lock().take(), Some(Err(Error::Failed { .. }))));
 }
 
 #[test]

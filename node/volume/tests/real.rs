@@ -125,6 +125,8 @@ fn a_clean_end_leaves_nothing_to_replay() {
     check(&mut volume, 1);
 }
 
+type Damage = &'static dyn Fn(&Path);
+
 #[test]
 fn a_deleted_or_damaged_index_is_rebuilt_from_the_log() {
     let directory = tempfile::tempdir().unwrap();
@@ -152,7 +154,7 @@ fn a_deleted_or_damaged_index_is_rebuilt_from_the_log() {
         }
         found
     };
-    let damages: [(&str, &dyn Fn(&Path)); 3] = [
+    let damages: [(&str, Damage); 3] = [
         ("removed", &|path| std::fs::remove_file(path).unwrap()),
         ("cut short", &|path| {
             let length = std::fs::metadata(path).unwrap().len();

@@ -159,3 +159,48 @@ fn a_later_epoch_is_remembered_and_an_older_one_refused() {
     let seal = Control::Seal { bucket: BUCKET, deletion: change(1), epoch: Epoch(4) };
     assert_eq!(volume.control(seal).unwrap(), Err(Refusal::StaleEpoch { epoch: Epoch(5) }));
 }
+
+#[test]
+fn rows_that_need_several_batches_are_adopted_all_or_the_asker_is_told() {
+    for fails in [false, true] {
+        let bench = rotten();
+        let (mut volume, _) = bench.open().unwrap();
+        volume.control(Control::TakeGuarantees(guarantees())).unwrap().unwrap();
+        let rows: Vec<AdoptedRow> = (1..30)
+            .map(|count| {
+                let value = value(count, 8_000);
+                let digest = Value::digest(&value.head);
+                let head = RowHead { ballot: ballot(count), digest, committed: true };
+                AdoptedRow { key: object(&format!("row-{count}")), head, value }
+            })
+            .collect();
+        if fails {
+            bench.disk.inject(sherd_volume::disk::faulty::Fault {
+                under: bench.path.join("log"),
+                call: sherd_volume::disk::faulty::Call::Sync,
+                skip: 1,
+                times: 1,
+                failure: sherd_volume::disk::faulty::Failure::Io,
+            });
+        }
+        let (slot, done) = slot();
+        volume.volume.submit(Op::Adopt { rows, done });
+        let before = volume.reader.status().syncs;
+        volume.run();
+        let answer = slot.lock().take().unwrap();
+        if fails {
+            assert!(matches!(answer, Err(Error::Failed { .. })));
+            continue;
+        }
+        answer.unwrap().result.unwrap();
+        assert!(volume.reader.status().syncs > before + 2, "one batch does not hold them");
+        volume.control(Control::FinishRecovery).unwrap().unwrap();
+        bench.kill();
+        let mut volume = bench.reopen();
+        for count in 1..30 {
+            let key = object(&format!("row-{count}"));
+            assert!(volume.read(&key).unwrap().result.unwrap().row.is_some());
+            assert_eq!(volume.reader.inline(&key, ballot(count)).unwrap(), bytes(count, 8_000));
+        }
+    }
+}

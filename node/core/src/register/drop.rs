@@ -7,11 +7,18 @@
 //! ```
 //! All N, not a quorum: a volume that missed the tombstone still holds what it deleted, and once the
 //! others have forgotten the tombstone, that old row is the highest of all. The floor is what stays:
-//! a late accept from before the deletion is refused by it for ever.
+//! a late accept from before the deletion is refused by it for ever. Guards I-10.
 
-use crate::id::Ballot;
+use crate::id::{Ballot, Timestamp};
+use crate::limits::TOMBSTONE_AGE_MS;
 use crate::register::Vote;
 use crate::register::quorum::{Lives, Quorums, Reply, voters};
+
+/// Whether a tombstone is old enough to be dropped: a day. Raising floors to a ballot of today would
+/// refuse writes that are under way on other keys.
+pub fn is_old_enough(tombstone: Ballot, now: Timestamp) -> bool {
+    tombstone.time.plus_ms(TOMBSTONE_AGE_MS) <= now
+}
 
 /// Whether a vote confirms a drop of the tombstone at `ballot`: floor raised, and this very
 /// tombstone or nothing held. An older row can never be replaced by this tombstone any more (the
@@ -61,6 +68,13 @@ mod tests {
         assert!(!drops(&[vote(1, Some(5), 5), vote(2, None, 4), vote(3, Some(5), 5)]), "a floor below");
         assert!(!drops(&[vote(1, Some(5), 5), vote(2, Some(3), 5), vote(3, Some(5), 5)]), "an older row");
         assert!(!drops(&[vote(1, Some(5), 5), vote(2, Some(9), 5), vote(3, Some(5), 5)]), "a newer row");
+    }
+
+    #[test]
+    fn a_tombstone_of_today_is_kept() {
+        let made = Timestamp::from_ms(5);
+        assert!(!is_old_enough(ballot(5), made.plus_ms(TOMBSTONE_AGE_MS - 1)));
+        assert!(is_old_enough(ballot(5), made.plus_ms(TOMBSTONE_AGE_MS)));
     }
 
     #[test]

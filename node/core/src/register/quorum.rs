@@ -3,7 +3,7 @@
 //! Two accept quorums meet, and every prepare or read quorum meets every accept quorum. Which
 //! replies may be counted at all is decided in one place, [`voters`]: not a refusal, not a volume
 //! that does not vote yet, not a life that is over. Every other rule of the register starts from
-//! what [`voters`] leaves.
+//! what [`voters`] leaves. Guards I-1 and I-2.
 
 use std::collections::BTreeMap;
 

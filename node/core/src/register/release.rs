@@ -2,7 +2,7 @@
 //!
 //! A value that was sent in an accept may be found and finished by anybody, at any time, until a
 //! committed value excludes it. So "my write failed" is no reason to delete its bytes. There are two
-//! good ones, and each names who may act on it; everything else is an orphan (`sweep`).
+//! good ones, and each names who may act on it; everything else is an orphan (`sweep`). Guards I-8.
 
 use crate::id::{Ballot, Timestamp};
 use crate::limits::RELEASE_GRACE_MS;

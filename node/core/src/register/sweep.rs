@@ -7,6 +7,7 @@
 //! ```
 //! Step 1 keeps out what would come later, step 2 what was sent before and lies on a minority. Both
 //! are needed: looking first and deleting then lets a slow writer's accept name deleted data.
+//! Guards I-9.
 
 use crate::id::{DataId, Timestamp};
 use crate::limits::ORPHAN_AGE_MS;

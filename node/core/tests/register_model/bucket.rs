@@ -8,7 +8,8 @@
 //! writers:    a PUT and then a DELETE, their accepts under way from the start, delivered any time
 //! ```
 //! Abstracted: a write's prepare (an accept that is under way is what a seal must keep out); a lost
-//! volume's recovery is one step (`register/recover.rs` takes it apart); one set, one key.
+//! volume's recovery is one step (`register/recover.rs` takes it apart); one set, one key. Volumes that
+//! are never lost are interchangeable and kept sorted, so a trace names places, not volumes.
 
 use std::sync::Arc;
 
@@ -93,7 +94,7 @@ pub(crate) enum Phase {
 }
 
 /// What a gateway or a writer got from a volume: how far it is, and in which life it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub(crate) struct Slot {
     sealed: u8,
     listed: u8,
@@ -112,7 +113,7 @@ pub(crate) struct Gateway {
     slots: [Slot; VOLUMES_MAX],
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub(crate) struct Volume {
     /// Deletions that hold a seal, one bit each.
     seals: u8,
@@ -259,10 +260,16 @@ impl Bucket {
     }
 
     fn list_steps(&self, state: &State, gateway: usize, out: &mut Vec<(Step, State)>) {
-        let any = matches!(self.without, Without::ListAfterSeal | Without::ListTheSealed);
+        let slots = &state.gateways[gateway].slots;
+        let enough = slots.iter().filter(|slot| slot.sealed > 0).count() >= self.quorums().accept();
         for at in self.columns() {
-            let (slot, volume) = (&state.gateways[gateway].slots[at], &state.volumes[at]);
-            if slot.listed > 0 || (slot.sealed == 0 && !any) {
+            let (slot, volume) = (&slots[at], &state.volumes[at]);
+            let may = match self.without {
+                Without::ListAfterSeal => true,
+                Without::ListTheSealed => slot.sealed > 0 || enough,
+                _ => slot.sealed > 0,
+            };
+            if slot.listed > 0 || !may {
                 continue;
             }
             let mut after = *state;
@@ -282,20 +289,15 @@ impl Bucket {
 
     fn decide_steps(&self, state: &State, gateway: usize, out: &mut Vec<(Step, State)>) {
         let slots = &state.gateways[gateway].slots;
-        let shifted = self.without == Without::ListTheSealed;
         let mut seals = Vec::new();
         let mut remains = Vec::new();
         for at in self.columns() {
             let slot = &slots[at];
-            // Where any listed volume counts, listings are passed off as those of sealed volumes.
-            let sealed_as = if shifted {
-                slots.iter().filter(|slot| slot.sealed > 0).count() > at
-            } else {
-                slot.sealed > 0
-            };
-            if sealed_as {
-                let life = if shifted { slot.listed.max(1) } else { slot.sealed };
-                seals.push(self.reply(at, life, slot.knew_sealed, 0, ()));
+            // Where any listed volume counts, it is passed off as a sealed one.
+            let any = self.without == Without::ListTheSealed && slot.sealed == 0;
+            let sealed = if any { slot.listed } else { slot.sealed };
+            if sealed > 0 {
+                seals.push(self.reply(at, sealed, slot.knew_sealed, 0, ()));
             }
             if slot.listed > 0 {
                 let value = Remains { live: slot.live, unsettled: slot.unsettled };
@@ -483,6 +485,31 @@ impl Bucket {
     }
 }
 
+impl Bucket {
+    /// Sorts the volumes that are never lost, together with all that is known of each.
+    fn canonical(&self, state: &mut State) {
+        let known = |state: &State, at: usize| {
+            let [first, second] = state.gateways.map(|gateway| gateway.slots[at]);
+            (state.volumes[at], first, second, usize::from(state.seen.0) == at + 1)
+        };
+        let first = usize::from(self.loses);
+        for end in (first + 1..self.volumes).rev() {
+            for at in first..end {
+                if known(state, at) <= known(state, at + 1) {
+                    continue;
+                }
+                state.volumes.swap(at, at + 1);
+                state.gateways.iter_mut().for_each(|gateway| gateway.slots.swap(at, at + 1));
+                match usize::from(state.seen.0) {
+                    seen if seen == at + 1 => state.seen.0 += 1,
+                    seen if seen == at + 2 => state.seen.0 -= 1,
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
 /// A gateway begins to work on a deletion.
 fn sealing(state: &mut State, gateway: usize, deletion: u8) {
     let tries = state.gateways[gateway].tries + 1;
@@ -509,6 +536,9 @@ impl Model for Bucket {
         self.upkeep_steps(state, out);
         if self.recreates && state.register == Register::Deleted {
             out.push((Step::Recreate, State { register: Register::Another, ..*state }));
+        }
+        for (_, after) in out {
+            self.canonical(after);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The rules of a bucket's deletion, each taken out once; and the same configurations with all in.
 
 use crate::bucket::{Bucket, Without};
-use crate::report::{breaks, holds};
+use crate::report::{breaks, holds, holds_when_full};
 
 fn one_gateway() -> Bucket {
     Bucket {
@@ -79,4 +79,21 @@ fn seals_of_a_lost_life_do_not_count() {
 #[test]
 fn a_recovering_volume_adopts_seals() {
     needed(Without::AdoptSeals, &Bucket { loses: true, ..one_gateway() });
+}
+
+#[test]
+fn a_bucket_is_deleted_once_it_is_empty_whatever_else_goes_on() {
+    let two = Bucket { gateways: 2, deletes: true, ..one_gateway() };
+    holds("two gateways, put and delete", &two);
+    holds(
+        "upkeep, put and delete, a loss",
+        &Bucket { upkeep: true, deletes: true, loses: true, ..one_gateway() },
+    );
+    holds_when_full(
+        "two gateways, put and delete, upkeep",
+        &Bucket { upkeep: true, recreates: true, ..two.clone() },
+    );
+    holds_when_full("two gateways, a loss", &Bucket { loses: true, deletes: false, ..two });
+    let four = Bucket { volumes: 4, tries: 2, loses: true, ..one_gateway() };
+    holds_when_full("two tries, a loss, 4 volumes", &four);
 }

@@ -57,7 +57,6 @@ fn a_listing_holds_in_larger_sets() {
         "listing of PUT, DELETE, PUT on 4 volumes",
         &Listing { volumes: 4, ..one_key(&[PUT, DELETE, PUT]) },
     );
-    holds_when_full("prefix of two keys, PUT and DELETE each", &prefix(&[PUT, DELETE], &[PUT, DELETE]));
     holds_when_full(
         "prefix of two keys on 4 volumes",
         &Listing { volumes: 4, ..prefix(&[PUT, DELETE], &[PUT]) },

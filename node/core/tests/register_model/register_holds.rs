@@ -36,8 +36,16 @@ fn a_volume_may_be_lost_while_writers_are_at_work() {
     holds("two writers, one restart, one loss", &Register { restarts: 1, ..lossy.clone() });
     holds("two writers, one volume lost twice", &Register { losses: [2, 0], ..lossy });
     let two = actors(2, &[Put(&[0]), Put(&[1]), Recover(0), Recover(1)]);
-    holds_when_full("two writers, two volumes lost", &Register { losses: [1, 1], ..two.clone() });
+    holds("two writers, two volumes lost", &Register { losses: [1, 1], ..two.clone() });
     holds_when_full("two writers, two of 4 volumes lost", &Register { volumes: 4, losses: [1, 1], ..two });
+}
+
+#[test]
+fn a_set_of_two_volumes_keeps_the_rules() {
+    let writers = Register { volumes: 2, ..actors(3, &[Put(&[0]), Put(&[1]), Recover(0), Read]) };
+    holds("two volumes, one loss, one restart", &Register { losses: [1, 0], restarts: 1, ..writers });
+    let dropping = Register { volumes: 2, ..actors(3, &[PutThenDelete(&[0, 1]), Drop, Recover(0), Read]) };
+    holds("two volumes, a drop, one loss", &Register { losses: [1, 0], hints: true, ..dropping });
 }
 
 #[test]

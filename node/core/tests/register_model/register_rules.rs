@@ -8,7 +8,7 @@ use crate::register::{ACTORS, Program, Register, Step};
 use crate::report::{breaks, holds};
 use crate::rules::Without;
 
-use Program::{Delete, Drop, Put, PutThenDelete, Read, Recover, Settle, Sweep};
+use Program::{Delete, Drop, Put, PutIfAbsent, PutThenDelete, Read, Recover, Settle, Sweep};
 
 /// A configuration with one ballot for each of these actors.
 fn actors(programs: &[Program]) -> Register {
@@ -49,6 +49,13 @@ fn a_writer_that_does_not_look_for_its_id_makes_its_change_twice() {
 #[test]
 fn a_writer_that_does_not_settle_its_own_value_loses_it() {
     needed(Without::SettleOwn, &Register { tries: TWO_TRIES, ballots: 3, ..actors(&[Put(&[0])]) });
+}
+
+/// Of two conditional writes one wins: the loser's history would lack the winner's change.
+#[test]
+fn a_failed_condition_is_answered_after_its_cause_is_committed() {
+    let model = actors(&[PutIfAbsent(0), PutIfAbsent(1)]);
+    needed(Without::SettleFailed, &Register { tries: TWO_TRIES, ballots: 4, ..model });
 }
 
 #[test]

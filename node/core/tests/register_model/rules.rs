@@ -16,6 +16,8 @@ pub(crate) enum Without {
     OwnIdIsSuccess,
     /// Finding its own change id, a writer has succeeded without settling the found value.
     SettleOwn,
+    /// A failed condition is answered although the value that failed it may not be committed.
+    SettleFailed,
     /// An absent id counts as "not made", however many changes there were.
     RingOverflow,
     /// The changes are counted from the latest accept's count.

@@ -29,6 +29,8 @@ pub(crate) struct Outcome {
     pub states: usize,
     /// Steps to the farthest state.
     pub depth: usize,
+    /// Whether every state was visited; otherwise those up to some depth, and some beyond.
+    pub complete: bool,
     /// The shortest way to a violation, one line a step.
     pub violation: Option<Trace>,
 }
@@ -53,9 +55,7 @@ impl Trace {
     }
 }
 
-/// Visits every state, or all up to the nearest violation.
-///
-/// Panics above `states_max`: a search that was cut short proves nothing.
+/// Visits every state, or all up to the nearest violation, but no more than `states_max`.
 pub(crate) fn search<M: Model>(model: &M, states_max: usize) -> Outcome {
     let mut seen = Seen::new();
     let start = model.start();
@@ -69,13 +69,16 @@ pub(crate) fn search<M: Model>(model: &M, states_max: usize) -> Outcome {
         for (index, state) in frontier.drain(..) {
             if let Some(what) = model.violation(&state) {
                 let steps = trace(model, &ways, index);
-                return Outcome { states: ways.len(), depth, violation: Some(Trace { what, steps }) };
+                let violation = Some(Trace { what, steps });
+                return Outcome { states: ways.len(), depth, complete: false, violation };
             }
             steps.clear();
             model.steps(&state, &mut steps);
             for (ordinal, (_, after)) in steps.drain(..).enumerate() {
                 if seen.insert(fingerprint(&after)) {
-                    assert!(ways.len() < states_max, "more than {states_max} states at depth {depth}");
+                    if ways.len() >= states_max {
+                        return Outcome { states: ways.len(), depth, complete: false, violation: None };
+                    }
                     let id = u32::try_from(ways.len()).expect("bounded by memory");
                     ways.push((index, u32::try_from(ordinal).expect("few steps")));
                     next.push((id, after));
@@ -85,7 +88,7 @@ pub(crate) fn search<M: Model>(model: &M, states_max: usize) -> Outcome {
         std::mem::swap(&mut frontier, &mut next);
         depth += 1;
     }
-    Outcome { states: ways.len(), depth: depth - 1, violation: None }
+    Outcome { states: ways.len(), depth: depth - 1, complete: true, violation: None }
 }
 
 fn trace<M: Model>(model: &M, ways: &[(u32, u32)], mut at: u32) -> Vec<String> {
@@ -198,5 +201,53 @@ impl Hasher for Folding {
         last.fold();
         last.fold();
         last.sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Model, search};
+
+    /// Two counters below five; wrong where they are three and two, if that is forbidden.
+    struct Counters {
+        forbidden: bool,
+    }
+
+    impl Model for Counters {
+        type State = (u8, u8);
+        type Step = char;
+
+        fn start(&self) -> (u8, u8) {
+            (0, 0)
+        }
+
+        fn steps(&self, state: &(u8, u8), out: &mut Vec<(char, (u8, u8))>) {
+            out.push(('l', ((state.0 + 1) % 5, state.1)));
+            out.push(('r', (state.0, (state.1 + 1) % 5)));
+        }
+
+        fn violation(&self, state: &(u8, u8)) -> Option<String> {
+            (self.forbidden && *state == (3, 2)).then(|| "three and two".to_owned())
+        }
+    }
+
+    #[test]
+    fn a_search_visits_every_state_once() {
+        let found = search(&Counters { forbidden: false }, 100);
+        assert!(found.violation.is_none());
+        assert_eq!((found.states, found.depth, found.complete), (25, 8, true));
+    }
+
+    #[test]
+    fn a_search_finds_the_shortest_way() {
+        let trace = search(&Counters { forbidden: true }, 100).violation.expect("it is reachable");
+        assert_eq!(trace.steps.len(), 5);
+        assert!(trace.text().contains("three and two after 5 steps"));
+    }
+
+    #[test]
+    fn a_search_that_is_cut_short_says_so() {
+        let found = search(&Counters { forbidden: false }, 10);
+        assert_eq!((found.states, found.complete), (10, false));
     }
 }

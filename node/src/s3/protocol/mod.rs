@@ -32,6 +32,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT};
 use http::{HeaderValue, Method, Request, Response};
 use http_body::Body as HttpBody;
 use s3s::service::S3Service;
@@ -40,6 +41,7 @@ use sherd_core::env::Clock;
 use sherd_core::limits::BODY_MS_MAX;
 use tracing::Instrument as _;
 
+use crate::metrics::ApiName;
 use crate::s3::auth::Credentials;
 use crate::s3::auth::verifier::Verifier;
 
@@ -210,15 +212,32 @@ impl Inner {
         B::Error: Into<TransportError>,
     {
         let is_head = request.method() == Method::HEAD;
+        let expects = Expects::of(&request);
         let uri = request.uri().clone();
         let asked = Asked { request_id, host_id: &self.host_id, path: uri.path(), is_head };
         let admitted = match self.admit(request, request_id).await {
             Ok(admitted) => admitted,
             Err(refusal) => {
                 tracing::debug!(code = refusal.code.name(), "refused");
-                return asked.refuse(&refusal);
+                let mut response = asked.refuse(&refusal);
+                close_if(expects != Expects::Nothing, &mut response);
+                return response;
             }
         };
+        let mut response = self.perform(admitted, &asked).await;
+        close_if(expects == Expects::ContinueForNothing, &mut response);
+        response
+    }
+
+    /// Runs the operation of an admitted request.
+    async fn perform(&self, admitted: intake::Admitted, asked: &Asked<'_>) -> Response<Body> {
+        let operation = admitted.operation;
+        let mut response = self.perform_unnamed(admitted, asked).await;
+        response.extensions_mut().insert(ApiName(operation.name()));
+        response
+    }
+
+    async fn perform_unnamed(&self, admitted: intake::Admitted, asked: &Asked<'_>) -> Response<Body> {
         let answer = self.service.call(admitted.request).await;
         // What is wrong with the body is the client's to know, whatever the operation made of it.
         if let Some(fault) = admitted.outcome.as_ref().and_then(|outcome| outcome.fault()) {
@@ -242,6 +261,39 @@ impl Inner {
                 asked.refuse(&Refusal::new(code::Code::InternalError))
             }
         }
+    }
+}
+
+/// Whether a client waits for `100 Continue` before it sends its body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expects {
+    Nothing,
+    Continue,
+    /// The body that it would send is empty.
+    ContinueForNothing,
+}
+
+impl Expects {
+    fn of<B>(request: &Request<B>) -> Self {
+        let headers = request.headers();
+        match headers.get(EXPECT) {
+            None => Self::Nothing,
+            Some(_) if headers.get(CONTENT_LENGTH).is_some_and(|length| length == "0") => {
+                Self::ContinueForNothing
+            }
+            Some(_) => Self::Continue,
+        }
+    }
+}
+
+/// Ends the connection behind an answer.
+///
+/// hyper says `100 Continue` when a body is asked for, so it never does for an empty one, and not
+/// for a refused request. A client may take such an early answer for that of its next request on
+/// the connection, as botocore does, and wait for a body that never comes.
+fn close_if(condition: bool, response: &mut Response<Body>) {
+    if condition {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
 }
 

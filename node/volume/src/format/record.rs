@@ -13,6 +13,7 @@
 
 use bytes::Bytes;
 
+use sherd_core::checksum::BlockHasher;
 use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::heal::HealId;
 use sherd_core::id::{
@@ -446,27 +447,11 @@ pub const fn block_count(payload_bytes: u32) -> usize {
 /// The hashes of a payload given as a list of buffers, one for every 64 KiB.
 pub fn block_hashes(payload: &[Bytes]) -> Vec<u8> {
     let total: usize = payload.iter().map(Bytes::len).sum();
-    let mut hashes = Vec::with_capacity(32 * total.div_ceil(limits::HASH_BLOCK_BYTES));
-    let mut hasher = blake3::Hasher::new();
-    let mut filled = 0;
+    let mut hasher = BlockHasher::with_length(total as u64);
     for buffer in payload {
-        let mut rest = buffer.as_ref();
-        while !rest.is_empty() {
-            let (now, later) = rest.split_at(rest.len().min(limits::HASH_BLOCK_BYTES - filled));
-            hasher.update(now);
-            filled += now.len();
-            rest = later;
-            if filled == limits::HASH_BLOCK_BYTES {
-                hashes.extend_from_slice(hasher.finalize().as_bytes());
-                hasher.reset();
-                filled = 0;
-            }
-        }
+        hasher.update(buffer);
     }
-    if filled > 0 {
-        hashes.extend_from_slice(hasher.finalize().as_bytes());
-    }
-    hashes
+    hasher.finish().concat()
 }
 
 /// Whether block `index` of a payload is what its hash says.

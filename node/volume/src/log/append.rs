@@ -188,6 +188,12 @@ impl Log {
         quarter.min(limits::FRAME_BYTES_MAX) - limits::FRAME_ALIGN
     }
 
+    /// Bytes of records that one frame can hold, with room for what rolling adds.
+    pub fn frame_bytes_max(&self) -> usize {
+        let segment = usize::try_from(self.segment_bytes).unwrap_or(usize::MAX);
+        segment.min(limits::FRAME_BYTES_MAX) - 3 * limits::FRAME_ALIGN
+    }
+
     /// Bytes of payload that one record may have.
     pub fn record_payload_max(&self) -> usize {
         let segment = usize::try_from(self.segment_bytes).unwrap_or(usize::MAX);
@@ -208,6 +214,10 @@ impl Log {
         promised: Promised,
     ) -> Result<Vec<Placed>, AppendError> {
         assert!(!records.is_empty(), "a frame has records");
+        if records.iter().map(NewRecord::bytes).sum::<usize>() > self.frame_bytes_max() {
+            // Replay would refuse such a frame: nobody may be told that it is durable.
+            return Err(AppendError::Full);
+        }
         let durable = Sequence(self.next.0.saturating_sub(1));
         if self.tail.is_none() || self.offset + padded(records) > self.segment_bytes {
             self.roll(records, promised)?;

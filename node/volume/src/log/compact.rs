@@ -24,7 +24,7 @@ use crate::log::read::{self, Opened, ReadError, Source};
 use crate::log::{FIRST_FRAME, Segment};
 use crate::plan::Plan;
 use crate::table::{Body, Place, key_of, row_key, segment_key};
-use crate::volume::Volume;
+use crate::volume::{Volume, hint_bytes};
 
 /// Reclaims after which deletes are judged again, at least: they die with what they kill.
 const DELETES_AGAIN: u64 = 8;
@@ -94,7 +94,8 @@ impl Volume {
         let mut hints = Vec::new();
         let mut walked_bytes = 0;
         let limit = self.log.batch_bytes_max();
-        while walked_bytes < budget_bytes && plan.bytes + pass.next_bytes() <= limit {
+        let hinted = |hints: &[Hint]| hints.iter().map(hint_bytes).sum::<usize>();
+        while walked_bytes < budget_bytes && plan.bytes + hinted(&hints) + pass.next_bytes() <= limit {
             match self.walk_one(&mut pass, &mut plan, &mut hints) {
                 Ok(0) => break,
                 Ok(bytes) => walked_bytes += bytes,

@@ -1,5 +1,11 @@
 //! The log: segments of frames of records, written at one end and read everywhere.
 //!
+//! What must never be lost to compaction (bound, floors, epochs, seals, peers, open MRF entries, the
+//! list of kept segments) are keyed records like rows and shards: the newest of a key is living, and
+//! is moved like any other before its segment goes, however many there are. A segment's header
+//! repeats bound and floors. A segment is sealed by the header of the next one, which names its end,
+//! and by a `segment` record in the next one's first frame, which says that it must be there.
+//!
 //! One thread appends (`append`), every thread reads (`read`), open replays (`replay`), and
 //! `compact` copies the living out of old segments. Guards that a reader never loses the file under
 //! its hands: who reads holds the segment's `Arc`, and a segment's file is used again only when

@@ -25,9 +25,6 @@ use crate::table::Place;
 const PAGE: u64 = limits::FRAME_ALIGN as u64;
 /// Bytes read ahead.
 const WINDOW_BYTES: usize = 1 << 20;
-/// How far behind the end of the log a leftover of one unfinished write can reach.
-const LEFTOVER_BYTES: u64 = 2 * limits::FRAME_BYTES_MAX as u64;
-
 /// A segment with what its header says.
 #[derive(Debug, Clone)]
 pub struct Headed {
@@ -247,12 +244,10 @@ impl<'a> Walk<'a> {
         false
     }
 
+    /// The next frame at or behind `offset`. At the end of the log this looks through the rest of the
+    /// segment, so that no stretch of rot, however long, passes for its end.
     fn next_header(&self, offset: u64, expected: Sequence) -> Option<Frame> {
-        let limit = match self.ends {
-            Ends::At(_) => self.limit,
-            Ends::Last | Ends::Unknown => self.limit.min(offset + LEFTOVER_BYTES),
-        };
-        self.header_from(offset, limit, expected)
+        self.header_from(offset, self.limit, expected)
     }
 
     fn header_from(&self, mut offset: u64, limit: u64, least: Sequence) -> Option<Frame> {

@@ -101,6 +101,7 @@ fn damage_behind_the_last_frame_is_a_torn_tail() {
     assert!(matches!(volume.packed(shard(2, 0)), Err(Error::NotFound)));
     // The log goes on in a new segment, and the old end is not looked at again.
     volume.put_shard(shard(3, 0), &bytes(3, 3_000)).unwrap();
+    assert_eq!(volume.reader.status().segments, 2);
     volume.settle();
     bench.kill();
     bench.index.wipe();
@@ -159,4 +160,36 @@ fn a_log_behind_its_index_is_lost_state() {
     assert!(report.lost_state.is_some());
     let scan = RowScan { limit: 10, want_value: false, since: Sequence(0) };
     assert!(volume.reader.rows(None, scan).is_ok());
+}
+
+#[test]
+fn a_reclaimed_segment_that_comes_back_brings_nothing_back() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    // The first segment is all dead, the second holds the deletes and is all dead then, too.
+    for number in 1..9 {
+        volume.put_shard(shard(number, 0), &bytes(number, 30_000)).unwrap();
+    }
+    for number in 1..9 {
+        volume.delete_shard(shard(number, 0)).unwrap();
+    }
+    for number in 20..34 {
+        volume.put_shard(shard(number, 0), &bytes(number, 30_000)).unwrap();
+    }
+    for number in 20..34 {
+        volume.delete_shard(shard(number, 0)).unwrap();
+    }
+    volume.settle();
+    volume.reader.flush().unwrap();
+    assert!(volume.compact() >= 2);
+    for seed in 0..40 {
+        let after = Bench { disk: bench.disk.fork(), ..bench.clone() };
+        after.disk.restart(seed, sherd_volume::disk::faulty::Keep::Some);
+        after.index.wipe();
+        let volume = after.reopen();
+        for number in (1..9).chain(20..34) {
+            let found = volume.packed(shard(number, 0));
+            assert!(matches!(found, Err(Error::NotFound)), "seed {seed}, shard {number}: {found:?}");
+        }
+    }
 }

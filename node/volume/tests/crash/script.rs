@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use sherd_core::env::Clock;
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, RegisterKey, Timestamp};
 use sherd_core::register::{Accept, Encoded, Prepare};
@@ -30,7 +31,12 @@ fn heard<R: Send + 'static>(is_yes: impl Fn(&R) -> bool + Send + 'static) -> (He
     let heard: Heard = Arc::default();
     let into = Arc::clone(&heard);
     let done = Completion::new(move |result: Result<R, Error>| {
-        *into.lock() = Some(result.is_ok_and(|answer| is_yes(&answer)));
+        *into.lock() = match result {
+            Ok(answer) => Some(is_yes(&answer)),
+            // Whoever is told nothing cannot know.
+            Err(Error::Failed { .. }) => None,
+            Err(_) => Some(false),
+        };
     });
     (heard, done)
 }
@@ -54,6 +60,14 @@ impl Script {
     fn next(&mut self) -> u64 {
         self.count += 1;
         self.count
+    }
+
+    /// A fresh ballot: of this moment, or of one that no durable bound covers yet.
+    fn ballot(&mut self, volume: &Driver) -> (u64, Ballot) {
+        let count = self.next();
+        let ahead_ms = self.below(3) * 2_500;
+        let since_ms = volume.clock.wall_ms() - START_MS + ahead_ms;
+        (count, ballot((since_ms << 16) + count))
     }
 
     fn key(&mut self) -> RegisterKey {
@@ -84,7 +98,10 @@ impl Script {
                     let heard: Heard = heard;
                     let answer = *heard.lock();
                     let note: Note = note;
-                    note(ledger, answer == Some(true));
+                    // What was refused changed nothing.
+                    if answer != Some(false) {
+                        note(ledger, answer == Some(true));
+                    }
                 }
             }
         }
@@ -94,8 +111,8 @@ impl Script {
         match self.below(20) {
             0..=5 => self.write(volume, ledger, notes),
             6 => {
-                let (key, count) = (self.key(), self.next());
-                Self::prepare(volume, ledger, notes, &key, ballot(count));
+                let (key, (_, ballot)) = (self.key(), self.ballot(volume));
+                Self::prepare(volume, ledger, notes, &key, ballot);
             }
             7..=10 => self.put_shard(volume, notes),
             11..=13 => self.delete_shard(volume, notes),
@@ -174,13 +191,13 @@ impl Script {
     }
 
     fn write(&mut self, volume: &mut Driver, ledger: &mut Ledger, notes: &mut Vec<(Heard, Note)>) {
-        let (key, count) = (self.key(), self.next());
+        let (key, (count, ballot)) = (self.key(), self.ballot(volume));
         let length = usize::try_from(self.below(9_000)).unwrap();
         let value = if self.below(8) == 0 { large_value(count) } else { value(count, length) };
-        Self::prepare(volume, ledger, notes, &key, ballot(count));
-        self.accept(volume, ledger, notes, &key, (ballot(count), value));
+        Self::prepare(volume, ledger, notes, &key, ballot);
+        self.accept(volume, ledger, notes, &key, (ballot, value));
         if self.below(3) > 0 {
-            volume.volume.submit(Op::Commit { key, ballot: ballot(count) });
+            volume.volume.submit(Op::Commit { key, ballot });
         }
     }
 
@@ -262,8 +279,7 @@ impl Script {
 
     /// A tombstone, its floor, its drop: as the sweeper does it.
     fn delete_row(&mut self, volume: &mut Driver, ledger: &mut Ledger, notes: &mut Vec<(Heard, Note)>) {
-        let (key, count) = (self.key(), self.next());
-        let ballot = ballot(count);
+        let (key, (count, ballot)) = (self.key(), self.ballot(volume));
         Self::prepare(volume, ledger, notes, &key, ballot);
         self.accept(volume, ledger, notes, &key, (ballot, tombstone(count)));
         volume.volume.submit(Op::Commit { key: key.clone(), ballot });
@@ -288,7 +304,8 @@ impl Script {
             Box::new(move |ledger, yes| {
                 let fate = ledger.rows.entry(name).or_default();
                 // It drops this tombstone and no other row.
-                if fate.sure.as_ref().is_some_and(|(sure, _)| *sure == ballot) || !fate.maybe.is_empty() {
+                let is_sure = fate.sure.as_ref().is_some_and(|(sure, _)| *sure == ballot);
+                if is_sure || !yes {
                     fate.note(None, yes);
                 }
             }),

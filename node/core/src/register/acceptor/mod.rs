@@ -1,8 +1,8 @@
 //! The acceptor's judgement: what a volume promises, stores, answers and forgets.
 //!
 //! Plain functions over small values that the volume fills in. They decide; the volume makes
-//! durable what they decided before it answers. Guards that a promise is never broken: not by a
-//! restart (the bound), not by a drop (the floor), not by a lost disk (recovery).
+//! durable what they decided before it answers. Guards that a promise is never broken (I-3): not by
+//! a restart (the bound), not by a drop (the floor), not by a lost disk (recovery). Guards I-16.
 
 use crate::id::{Ballot, DataId, Epoch, ProposerId, Timestamp};
 use crate::limits::{BALLOT_AHEAD_MS_MAX, BOUND_AHEAD_MS};
@@ -201,7 +201,8 @@ pub fn next_bound(ballot: Ballot, now: Timestamp) -> Ballot {
 }
 
 /// The bound to make durable in the background, when less than half of the time ahead is left; so
-/// that a promise never waits for it in steady state.
+/// that a promise never waits for it in steady state. Asked after a promise; an idle volume extends
+/// nothing.
 #[must_use]
 pub fn extend_bound(durable: Ballot, now: Timestamp) -> Option<Ballot> {
     (durable.time < now.plus_ms(BOUND_AHEAD_MS / 2)).then(|| next_bound(durable, now))

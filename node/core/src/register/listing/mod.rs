@@ -5,7 +5,7 @@
 //! a deleted key or one never seen. A row counts only where P volumes returned one.
 //!
 //! The caller passes one entry for each scan whose reply counts (`quorum::voters`), from volumes of
-//! the key's slot's set in the listing's epoch only, pending rows included.
+//! the key's slot's set in the listing's epoch only, pending rows included. Guards I-13.
 
 use crate::id::ObjectKey;
 use crate::register::RowHead;
@@ -78,7 +78,7 @@ pub fn decide_prefix(witnesses: &[Option<(&ObjectKey, Listed)>], quorums: Quorum
     assert!(witnesses.len() >= quorums.prepare(), "fewer scans than P see not every committed key");
     let named = |key: &ObjectKey| {
         let rows = witnesses.iter().map(|entry| entry.filter(|(other, _)| *other == key).map(|(_, row)| row));
-        judge(rows.collect::<Vec<_>>().into_iter(), quorums)
+        judge(rows, quorums)
     };
     let live = |at: usize| witnesses.get(at).copied().flatten().is_some_and(|(_, row)| row.live);
     let mut lowest: Option<(usize, &ObjectKey)> = None;

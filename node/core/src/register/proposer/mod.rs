@@ -8,6 +8,7 @@
 //! ```
 //! A change has one id over all ballots that it takes, and a value carries the ids of its last four
 //! changes: that is how a writer whose accept met a conflict learns whether somebody finished it.
+//! Guards I-4, I-5, I-6 and I-16.
 
 use crate::id::{Ballot, ChangeId, Epoch, Timestamp, VolumeId};
 use crate::limits::{CHANGE_IDS, FOLLOW_BOUND_MS_MAX};

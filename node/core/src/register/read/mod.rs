@@ -7,7 +7,7 @@
 //! The trap is the drop. A volume that answers "nothing" may have dropped a tombstone, while a
 //! volume that was asked earlier still showed what that tombstone had replaced. So a row at or below
 //! the floor of a "nothing" is asked for once more, after that "nothing" had come: by then every
-//! volume holds the tombstone, nothing, or something newer.
+//! volume holds the tombstone, nothing, or something newer. Guards I-7.
 
 use crate::id::{Ballot, Epoch, VolumeId};
 use crate::register::proposer::{Found, highest};

@@ -13,6 +13,7 @@
 //! What the lost volume promised or accepted, it did together with others of a quorum, and of these
 //! at least one is among the P. F closes what it may have promised; the scan after the floors finds
 //! everything that it may have helped to commit; what comes later is above F and reaches it itself.
+//! Guards I-11 and I-12.
 
 use crate::id::{Ballot, BucketId, ChangeId, Incarnation, Timestamp, VolumeId};
 use crate::register::RowHead;

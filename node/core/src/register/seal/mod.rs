@@ -9,7 +9,7 @@
 //!   | otherwise: deleting(id) -> active, then unseal(id), then settle what was unsettled
 //! ```
 //! A, not P: a write needs A volumes, so every write after the seals meets one that refuses it, and
-//! every write acknowledged before them is on one that was listed.
+//! every write acknowledged before them is on one that was listed. Guards I-14 and I-15.
 
 use crate::id::{BucketId, ChangeId};
 use crate::record::BucketPhase;
@@ -145,7 +145,10 @@ pub enum DeletionDecision {
 ///
 /// Counted are volumes that sealed and were listed after that, both in one life, which must be their
 /// current one. A volume listed before its own seal can take a write in between.
+///
+/// Programmer error: no sets, of which all would be empty.
 pub fn decide_deletion(sets: &[SetAnswers<'_>], lives: &Lives) -> DeletionDecision {
+    assert!(!sets.is_empty(), "a bucket is spread over all sets");
     let mut all = Remains::default();
     let mut enough = true;
     for set in sets {

@@ -156,7 +156,7 @@ impl Register {
         let me = after.actors[actor];
         let found = found_value(after, me.found);
         if me.first_accept == 0 {
-            return self.propose_change(after, actor, own);
+            return self.propose_if(after, actor, own, committed);
         }
         let [lowest, first, latest] = me.counts;
         let tries = Tries {
@@ -180,10 +180,24 @@ impl Register {
         match verdict {
             AfterConflict::Committed => self.finish(after, actor, me.found),
             AfterConflict::Settle => self.propose_settled(after, actor),
-            AfterConflict::TryAgain => self.propose_change(after, actor, own),
+            AfterConflict::TryAgain => self.propose_if(after, actor, own, committed),
             AfterConflict::Unknown => {
                 (after.actors[actor].phase, after.actors[actor].stopped) = (Phase::Done, true);
             }
+        }
+    }
+
+    /// Judges the condition by what was found; a failed one is answered once that is committed.
+    fn propose_if(&self, after: &mut State, actor: usize, own: u8, committed: bool) {
+        let found = after.actors[actor].found;
+        let is_conditional = matches!(self.actors[actor], Program::PutIfAbsent(_));
+        if !is_conditional || found_value(after, found).kind != Kind::Object {
+            return self.propose_change(after, actor, own);
+        }
+        if committed || self.without == Without::SettleFailed {
+            self.finish(after, actor, found);
+        } else {
+            self.propose_settled(after, actor);
         }
     }
 
@@ -250,7 +264,12 @@ impl Register {
                 let row = head(column.row);
                 let key = key(column, row.as_ref());
                 let verdict = judge_accept(&self.acceptor(column), &key, ASKED, ballot(proposed), &named);
-                let unheard = waiting.filter(|actor| column.slots[*actor].stage == 0);
+                // A volume that stored it while it was recovering says so again when it votes.
+                let votes = self.acceptor(column).standing.votes();
+                let unheard = waiting.filter(|actor| {
+                    let slot = &column.slots[*actor];
+                    slot.stage == 0 || (votes && !slot.votes)
+                });
                 match verdict {
                     Err(_) => continue,
                     Ok(AcceptVerdict::AlreadyStored) if unheard.is_none() => continue,
@@ -409,7 +428,7 @@ impl Register {
     pub(super) fn change_of(&self, actor: usize, op: u8) -> Option<u8> {
         match self.actors[actor] {
             Program::Put(changes) | Program::PutThenDelete(changes) => changes.get(usize::from(op)).copied(),
-            Program::Delete(change) => (op == 0).then_some(change),
+            Program::Delete(change) | Program::PutIfAbsent(change) => (op == 0).then_some(change),
             _ => None,
         }
     }

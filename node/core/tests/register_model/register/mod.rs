@@ -37,6 +37,8 @@ pub(crate) const VICTIMS: usize = 2;
 pub(crate) enum Program {
     /// Makes these changes, one operation after the other, each a PUT of data under its own id.
     Put(&'static [u8]),
+    /// One PUT under the condition that nothing is there.
+    PutIfAbsent(u8),
     /// One DELETE.
     Delete(u8),
     /// PUT, DELETE: these changes in turn, one operation after the other, the last a DELETE.
@@ -341,7 +343,11 @@ impl Register {
     fn all_steps(&self, state: &State, out: &mut Vec<(Step, State)>) {
         for actor in 0..self.actors.len() {
             match self.actors[actor] {
-                Program::Put(_) | Program::Delete(_) | Program::PutThenDelete(_) | Program::Settle => {
+                Program::Put(_)
+                | Program::PutIfAbsent(_)
+                | Program::Delete(_)
+                | Program::PutThenDelete(_)
+                | Program::Settle => {
                     self.writer_steps(state, actor, out);
                 }
                 Program::Read => self.reader_steps(state, actor, out),

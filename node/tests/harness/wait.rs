@@ -1,0 +1,36 @@
+//! Waiting for conditions, each with a deadline that a busy machine still meets.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+/// For what a healthy node does at once.
+pub(crate) const SOON: Duration = Duration::from_secs(30);
+/// For what background work does.
+pub(crate) const LATER: Duration = Duration::from_secs(120);
+/// Between two looks.
+const PERIOD: Duration = Duration::from_millis(50);
+
+/// Looks until it sees what it waits for, and returns it; the probe says why not yet.
+pub(crate) async fn eventually<T>(
+    what: &str,
+    patience: Duration,
+    mut probe: impl AsyncFnMut() -> Result<T, String>,
+) -> T {
+    let deadline = Instant::now() + patience;
+    let mut ticks = interval(PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        match probe().await {
+            Ok(seen) => return seen,
+            Err(why) if Instant::now() >= deadline => panic!("{what}: not within {patience:?}: {why}"),
+            Err(_) => {}
+        }
+    }
+}
+
+/// Awaits what must end; panics where it hangs.
+pub(crate) async fn bounded<T>(what: &str, patience: Duration, work: impl Future<Output = T>) -> T {
+    timeout(patience, work).await.unwrap_or_else(|_| panic!("{what} does not end within {patience:?}"))
+}

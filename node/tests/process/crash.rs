@@ -1,0 +1,86 @@
+//! A process that is killed at any moment keeps what it acknowledged.
+//!
+//! Writers put objects of every home, overwrite, delete and complete uploads; the node is killed
+//! with SIGKILL while they are at it, and started again, ten times. Afterwards every acknowledged
+//! object is there with its exact bytes, and every write that was cut is absent or whole. What the
+//! volumes hold at the end verifies.
+
+use crate::harness::data::{Dice, Home};
+use crate::harness::{empty, wait};
+use crate::load::{Load, Plan, Step};
+
+/// Kills.
+const ROUNDS: usize = 10;
+/// Writers at one time.
+const WRITERS: usize = 6;
+/// Keys that each round begins.
+const KEYS: usize = 16;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_acknowledged_outlives_ten_kills() {
+    let mut dice = Dice::of_this_run("crash");
+    let load = Load::new("crash/");
+    let mut node = empty().start().await;
+    node.with_bucket().await;
+    let mut keys: Vec<String> = Vec::new();
+    let mut acknowledged = 0;
+    for round in 0..ROUNDS {
+        let fresh: Vec<_> = (0..KEYS).map(|key| load.key(format_args!("{round}/{key}"))).collect();
+        // Some of the older keys are overwritten and deleted too.
+        let older = keys.iter().filter(|_| dice.below(8) == 0).cloned().collect::<Vec<_>>();
+        let plan = Plan { keys: [fresh.clone(), older].concat(), steps: steps(), all_succeeds: false };
+        let clients = load.start(&node.s3(), &mut dice, WRITERS, &plan);
+        let answers = 20 + dice.below(60);
+        load.answers(answers).await;
+        acknowledged += answers;
+        let stopped = node.kill().await;
+        load.stop(clients).await;
+        keys.extend(fresh);
+
+        node = stopped.start().await;
+        node.until_ready().await;
+        let s3 = node.s3();
+        load.read_all(&s3, &plan.keys).await;
+        load.list_all(&s3, &keys).await;
+    }
+    assert!(acknowledged >= 20 * ROUNDS);
+    load.read_all(&node.s3(), &keys).await;
+    load.recorder.check();
+    eprintln!("crash: {} operations on {} keys over {ROUNDS} kills", load.recorder.len(), keys.len());
+    node.until_whole().await;
+    node.stop().await.is_clean();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspended_process_goes_on_where_it_was() {
+    let mut dice = Dice::of_this_run("suspend");
+    let load = Load::new("suspend/");
+    let node = empty().start().await;
+    let s3 = node.with_bucket().await;
+    let keys: Vec<_> = (0..4).map(|key| load.key(key)).collect();
+    let plan = Plan { keys: keys.clone(), steps: steps(), all_succeeds: true };
+    let clients = load.start(&s3, &mut dice, 4, &plan);
+    for _ in 0..5 {
+        load.answers(10).await;
+        node.signal(rustix::process::Signal::STOP);
+        wait::eventually("the process stands still", wait::SOON, async || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", node.pid()));
+            let stat = stat.expect("it is there, suspended or not");
+            let state = stat.rsplit_once(") ").map_or("", |(_, rest)| &rest[..1]);
+            if state == "T" { Ok(()) } else { Err(format!("it is in state {state}")) }
+        })
+        .await;
+        node.signal(rustix::process::Signal::CONT);
+    }
+    load.answers(10).await;
+    load.stop(clients).await;
+    load.read_all(&s3, &keys).await;
+    load.recorder.check();
+}
+
+/// Mostly small objects: they are what many writers share a sync for.
+fn steps() -> Vec<Step> {
+    let inline = [Step::Put(Home::Inline); 5];
+    let packed = [Step::Put(Home::Packed); 4];
+    [&inline[..], &packed, &[Step::Put(Home::File), Step::Upload, Step::Delete, Step::Delete]].concat()
+}

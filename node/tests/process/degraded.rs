@@ -1,0 +1,121 @@
+//! Volumes are taken away while clients work, and given back empty.
+//!
+//! Of 2+2 volumes one may go without a request failing. With a second one gone, what is committed
+//! is still read, and writes are refused with 503 SlowDown. Empty folders in their places are
+//! rebuilt by the running node, without a restart: afterwards any two other volumes may go.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::harness::data::{Dice, Home};
+use crate::harness::s3::S3;
+use crate::harness::wait::{LATER, SOON, eventually};
+use crate::harness::{Node, empty, volumes};
+use crate::load::{Load, Plan, Step};
+
+/// Clients at one time.
+const CLIENTS: usize = 4;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn volumes_go_and_come_back_under_load() {
+    let mut dice = Dice::of_this_run("degraded");
+    let load = Load::new("degraded/");
+    let node = empty().start().await;
+    let s3 = node.with_bucket().await;
+    let keys: Vec<_> = (0..24).map(|key| load.key(key)).collect();
+    let plan = Plan { keys: keys.clone(), steps: steps(), all_succeeds: true };
+
+    let clients = load.start(&s3, &mut dice, CLIENTS, &plan);
+    load.answers(60).await;
+    volumes::remove(&node.volume(4));
+    load.answers(60).await;
+    node.until_state(4, "offline").await;
+    load.answers(60).await;
+    load.stop(clients).await;
+
+    settle(&load, &s3, &mut dice, &keys).await;
+    volumes::remove(&node.volume(3));
+    node.until_state(3, "offline").await;
+    writes_are_refused_and_reads_go_on(&load, &s3, &mut dice, &keys).await;
+
+    let seen = give_back(&node, &[3, 4]).await;
+    eprintln!("degraded: the volumes given back were {seen:?}");
+    assert!(seen.contains("recovering"), "{seen:?}");
+    assert!(!seen.contains("failed"), "{seen:?}");
+    node.until_whole().await;
+
+    let clients = load.start(&s3, &mut dice, CLIENTS, &plan);
+    load.answers(60).await;
+    load.stop(clients).await;
+    settle(&load, &s3, &mut dice, &keys).await;
+    node.until_whole().await;
+    let stopped = node.stop().await;
+    stopped.is_clean();
+
+    // What was rebuilt carries everything: the volumes that were never away may go as well.
+    let node = stopped.start().await;
+    node.until_ready().await;
+    volumes::remove(&node.volume(1));
+    volumes::remove(&node.volume(2));
+    node.until_state(1, "offline").await;
+    node.until_state(2, "offline").await;
+    load.read_all(&node.s3(), &keys).await;
+    load.recorder.check();
+}
+
+/// Has every key's last write known as committed by the volumes that stay: the hint of it travels
+/// with a later write, and two volumes alone cannot decide what they do not know.
+async fn settle(load: &Load, s3: &S3, dice: &mut Dice, keys: &[String]) {
+    load.read_all(s3, keys).await;
+    for number in 0..4 {
+        let bystander = load.key(format_args!("bystander/{number}"));
+        load.step(s3, dice, &bystander, Step::Put(Home::Inline)).await.expect("a write");
+    }
+}
+
+async fn writes_are_refused_and_reads_go_on(load: &Arc<Load>, s3: &S3, dice: &mut Dice, keys: &[String]) {
+    let refused = load.key("refused");
+    let probe = std::cell::RefCell::new(dice.split());
+    eventually("writes are refused", SOON, async || {
+        let step = Step::Put(Home::Inline);
+        match load.step(s3, &mut probe.borrow_mut().split(), &refused, step).await {
+            Err(failure) if failure.is_slow_down() => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    let steps = vec![Step::Get, Step::Get, Step::Head, Step::List];
+    let readers = Plan { keys: keys.to_vec(), steps, all_succeeds: true };
+    let clients = load.start(s3, dice, CLIENTS, &readers);
+    for step in [Step::Put(Home::Inline), Step::Put(Home::Packed), Step::Put(Home::File), Step::Delete] {
+        let failure = load.step(s3, dice, &refused, step).await.expect_err("two volumes cannot accept");
+        assert!(failure.is_slow_down(), "{step:?}: {failure:?}");
+    }
+    load.answers(100).await;
+    load.stop(clients).await;
+    load.read_all(s3, keys).await;
+}
+
+/// Makes empty folders where volumes were, and returns the states they were seen in until they are
+/// online.
+async fn give_back(node: &Node, numbers: &[usize]) -> BTreeSet<String> {
+    for number in numbers {
+        std::fs::create_dir(node.volume(*number)).expect("its parent is there");
+    }
+    let mut seen = BTreeSet::new();
+    for number in numbers {
+        let seen = std::cell::RefCell::new(&mut seen);
+        eventually("a volume given back serves", LATER, async || {
+            let state = node.state(*number).await;
+            seen.borrow_mut().insert(state.clone());
+            if state == "online" { Ok(()) } else { Err(format!("volume {number} is {state}")) }
+        })
+        .await;
+    }
+    seen
+}
+
+fn steps() -> Vec<Step> {
+    let puts = [Home::Inline, Home::Inline, Home::Packed, Home::Packed, Home::File].map(Step::Put);
+    [&puts[..], &[Step::Get; 6], &[Step::Upload, Step::Delete, Step::Head, Step::List]].concat()
+}

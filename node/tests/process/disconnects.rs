@@ -1,0 +1,203 @@
+//! Clients that vanish, stall, or come in crowds leave nothing behind.
+//!
+//! A PUT that ends early shows nowhere and gives its space back; a GET whose reader is gone ends;
+//! a connection that stands still is closed, a half-closed one ends. More requests than the
+//! node works on are told 503 SlowDown, while its memory stays where it was.
+
+use std::time::Duration;
+
+use crate::harness::data::{Body, Dice, Home};
+use crate::harness::raw::Raw;
+use crate::harness::s3::{Failure, S3};
+use crate::harness::wait::{LATER, SOON, bounded, eventually};
+use crate::harness::{Node, empty, volumes};
+
+/// Bytes of a body that never arrives whole: eight stripes.
+const LARGE: usize = 8 << 20;
+/// Clients that vanish.
+const CLIENTS: usize = 12;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_put_that_ends_early_leaves_nothing() {
+    let node = empty().start().await;
+    let s3 = node.with_bucket().await;
+    let half = vec![7; LARGE / 2];
+    for (round, before) in ["reset", "closed", "half closed"].into_iter().zip([0, 1, 2]) {
+        let received = node.metrics().await.get(RECEIVED);
+        let mut clients = Vec::new();
+        for number in 0..CLIENTS {
+            let mut client = Raw::put(&s3, &format!("{round}/{number}"), LARGE).await;
+            client.body(&half).await.expect("the node takes bodies");
+            clients.push(client);
+        }
+        eventually("the bodies arrive", SOON, async || {
+            let now = node.metrics().await.get(RECEIVED) - received;
+            #[expect(clippy::cast_precision_loss, reason = "a few mebibytes")]
+            let all = (CLIENTS * half.len()) as f64;
+            if now >= all { Ok(()) } else { Err(format!("{now} of {all} bytes")) }
+        })
+        .await;
+        for mut client in clients {
+            match before {
+                0 => client.reset(),
+                1 => drop(client),
+                _ => {
+                    client.half_close().await;
+                    // It may be told why, or find the connection closed; it must not be told 200.
+                    let head = client.head().await;
+                    assert!(head.as_ref().is_none_or(|head| head.status >= 400), "{head:?}");
+                }
+            }
+        }
+        is_idle(&node).await;
+        assert_eq!(s3.list("").await, Ok([].into()), "nothing shows after clients {round}");
+    }
+    // Before an accept was sent the writer removes what it wrote.
+    eventually("the space is given back", SOON, async || {
+        let left: usize = node.volumes().iter().map(|volume| volumes::shard_files(volume).len()).sum();
+        if left == 0 { Ok(()) } else { Err(format!("{left} shard files are left")) }
+    })
+    .await;
+    works(&s3).await;
+    node.until_whole().await;
+    node.stop().await.is_clean();
+}
+
+/// The bytes of bodies that arrived.
+const RECEIVED: &str = "sherd_s3_bytes_total{direction=\"received\"}";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_get_whose_reader_is_gone_ends() {
+    let node = empty().start().await;
+    let s3 = node.with_bucket().await;
+    let body = Body { id: 1, len: 32 << 20 };
+    s3.put("large", body).await.expect("a healthy node");
+    for number in 0..CLIENTS {
+        let mut client = Raw::get(&s3, "large").await;
+        let head = client.head().await.expect("an answer");
+        assert_eq!((head.status, head.len()), (200, body.len));
+        client.bytes(64 << 10).await;
+        if number % 2 == 0 {
+            client.reset();
+        }
+    }
+    is_idle(&node).await;
+    assert_eq!(s3.get("large").await, Ok(Some(body)));
+    works(&s3).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_stand_still_are_closed() {
+    let limits = "[limits]\nidle_timeout = \"1s\"\nstall_timeout = \"1s\"";
+    let node = empty().serve(limits).start().await;
+    let s3 = node.with_bucket().await;
+    let body = Body { id: 1, len: 32 << 20 };
+    s3.put("large", body).await.expect("a healthy node");
+
+    let mut silent = Raw::idle(&node.endpoint).await;
+    let mut half_a_head = Raw::idle(&node.endpoint).await;
+    half_a_head.body(b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ").await.expect("a new connection");
+    let mut half_a_body = Raw::put(&s3, "slow", LARGE).await;
+    half_a_body.body(&vec![7; LARGE / 2]).await.expect("the node takes bodies");
+    for (what, client) in
+        [("silence", &mut silent), ("half a head", &mut half_a_head), ("half a body", &mut half_a_body)]
+    {
+        let head = bounded(what, SOON, client.head()).await;
+        assert!(head.as_ref().is_none_or(|head| head.status >= 400), "{what}: {head:?}");
+        bounded(what, SOON, client.until_closed()).await;
+    }
+    // One that reads nothing of a large answer; nothing of it fits behind the socket's buffers.
+    let mut deaf = Raw::get(&s3, "large").await;
+    assert_eq!(deaf.head().await.map(|head| head.status), Some(200));
+    is_idle(&node).await;
+
+    assert_eq!(s3.get("slow").await, Ok(None), "half a body shows nowhere");
+    assert_eq!(s3.get("large").await, Ok(Some(body)));
+    works(&s3).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_client_that_moves_is_served() {
+    let node = empty().serve("[limits]\nstall_timeout = \"2s\"").start().await;
+    let s3 = node.with_bucket().await;
+    let mut dice = Dice::of_this_run("slow");
+    let body = dice.body(Home::Packed);
+    let mut client = Raw::put(&s3, "slow", body.len).await;
+    let bytes = body.bytes();
+    let mut ticks = tokio::time::interval(Duration::from_millis(200));
+    // Longer than the node lets anybody stand still, in small steps.
+    for piece in bytes.chunks(bytes.len() / 15 + 1) {
+        ticks.tick().await;
+        client.body(piece).await.expect("a client that moves is not cut");
+    }
+    assert_eq!(client.head().await.map(|head| head.status), Some(200));
+    assert_eq!(s3.get("slow").await, Ok(Some(body)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_is_told_to_slow_down() {
+    let limits = "buffer_cap = \"32MiB\"\n[limits]\nrequests_max = 4\nqueue_max = 4";
+    let node = empty().serve(limits).start().await;
+    let s3 = node.with_bucket().await;
+    works(&s3).await;
+
+    // Four that send half a body hold the places, four more wait for one.
+    let mut crowd = Vec::new();
+    for number in 0..8 {
+        let mut client = Raw::put(&s3, &format!("crowd/{number}"), LARGE).await;
+        if number < 4 {
+            client.body(&vec![7; LARGE / 2]).await.expect("the node takes bodies");
+        }
+        crowd.push(client);
+        let wanted = [(number + 1).min(4), (number + 1_usize).saturating_sub(4)];
+        eventually("the crowd is let in", SOON, async || {
+            let metrics = node.metrics().await;
+            let gauges = ["sherd_s3_requests_in_flight", "sherd_s3_requests_queued"];
+            let now = gauges.map(|name| metrics.get(name));
+            #[expect(clippy::cast_precision_loss, reason = "eight clients")]
+            let there = now.iter().zip(wanted).all(|(now, wanted)| *now >= wanted as f64);
+            if there { Ok(()) } else { Err(format!("{now:?}, not {wanted:?}")) }
+        })
+        .await;
+    }
+    let calm = node.memory_kib("RssAnon");
+    let mut told = tokio::task::JoinSet::new();
+    let mut dice = Dice::of_this_run("crowd");
+    for number in 0..64 {
+        let (s3, body) = (s3.clone(), dice.body(Home::File));
+        told.spawn(async move { s3.put(&format!("late/{number}"), body).await });
+    }
+    for outcome in told.join_all().await {
+        // SlowDown, or the connection closed on a body that nobody will read.
+        match outcome.expect_err("there is no place") {
+            Failure::Lost(_) => {}
+            failure => assert!(failure.is_slow_down(), "{failure:?}"),
+        }
+    }
+    let shed = node.metrics().await.get("sherd_s3_requests_shed_total");
+    assert!(shed >= 64.0, "{shed} requests were turned away");
+    let grown = node.memory_kib("RssAnon").saturating_sub(calm);
+    assert!(grown < 64 << 10, "64 requests that were turned away took {grown} KiB");
+    drop(crowd);
+    is_idle(&node).await;
+    works(&s3).await;
+}
+
+/// Waits until nothing is worked on and nothing held for it.
+async fn is_idle(node: &Node) {
+    eventually("the node is idle", LATER, async || {
+        let metrics = node.metrics().await;
+        let gauges = ["sherd_s3_requests_in_flight", "sherd_s3_requests_queued", "sherd_buffer_used_bytes"];
+        let busy = gauges.into_iter().find(|name| metrics.get(name) > 0.0);
+        busy.map_or(Ok(()), |name| Err(format!("{name} is {}", metrics.get(name))))
+    })
+    .await;
+}
+
+/// A write and a read, as ever.
+async fn works(s3: &S3) {
+    let body = Body { id: 77, len: 1 << 20 };
+    s3.put("works", body).await.expect("a healthy node");
+    assert_eq!(s3.get("works").await, Ok(Some(body)));
+    s3.delete("works").await.expect("a healthy node");
+}

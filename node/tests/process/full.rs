@@ -1,0 +1,111 @@
+//! Volumes run full: writes are refused with 507, and everything else goes on.
+//!
+//! Four small filesystems are filled to the brim. What was acknowledged is read, deletes work, and
+//! once the grace for readers is over the space is there again, without a restart. Needs to mount;
+//! says so where it cannot.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::harness::data::{Body, Dice, Home};
+use crate::harness::s3::Failure;
+use crate::harness::wait::eventually;
+use crate::harness::{VOLUMES, empty};
+
+/// Of one volume: its log, spare segments and the space held back for deletes take about half.
+const FILESYSTEM: &str = "size=640m";
+/// Objects until a volume of that size must be full: far more than fit.
+const OBJECTS_MAX: usize = 2000;
+/// For the grace of two minutes (the shortest there is), and what comes after it.
+const GRACE_AND_MORE: Duration = Duration::from_secs(240);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn full_volumes_refuse_writes_and_recover_by_deletes() {
+    let mut dice = Dice::of_this_run("full");
+    let stopped = empty().serve("upkeep.release_grace = \"2m\"");
+    let Some(mounts) = Mounts::new(stopped.volumes()) else {
+        eprintln!("SKIPPED: this user cannot mount filesystems of its own");
+        return;
+    };
+    let node = stopped.start().await;
+    let s3 = node.with_bucket().await;
+    let mut objects: Vec<(String, Body)> = Vec::new();
+    let refusal = loop {
+        assert!(objects.len() < OBJECTS_MAX, "small filesystems never get full");
+        let (key, body) = (format!("full/{}", objects.len()), Body { id: dice.next(), len: 4 << 20 });
+        match s3.put(&key, body).await {
+            Ok(()) => objects.push((key, body)),
+            Err(failure) => break failure,
+        }
+    };
+    let full = Failure::Unavailable { status: 507, code: "InsufficientStorage".to_owned() };
+    assert_eq!(refusal, full, "after {} objects", objects.len());
+    eprintln!("full: {} objects of 4 MiB fit", objects.len());
+
+    // Smaller ones may still fit into the log; in the end nothing does, and nothing else is said.
+    for home in [Home::File, Home::Packed, Home::Inline] {
+        let key = format!("small/{home:?}");
+        match s3.put(&key, dice.body(home)).await {
+            Ok(()) => s3.delete(&key).await.expect("deletes work on full volumes"),
+            Err(failure) => assert_eq!(failure, full),
+        }
+    }
+    for (key, body) in &objects {
+        assert_eq!(s3.get(key).await, Ok(Some(*body)), "{key}");
+    }
+    let kept = objects.split_off(objects.len() / 2);
+    for (key, _) in &objects {
+        s3.delete(key).await.expect("deletes work on full volumes");
+    }
+    assert_eq!(s3.list("full/").await.expect("a listing").len(), kept.len());
+
+    let free = async || node.metrics().await.sum("sherd_volume_free_bytes");
+    let before = free().await;
+    eventually("the deleted objects' space comes back", GRACE_AND_MORE, async || {
+        let freed = free().await - before;
+        // A half of what was written: 2+2 doubles it.
+        #[expect(clippy::cast_precision_loss, reason = "some hundreds of mebibytes")]
+        let wanted = (objects.len() * (8 << 20)) as f64 * 0.8;
+        if freed >= wanted { Ok(()) } else { Err(format!("{freed} of {wanted} bytes")) }
+    })
+    .await;
+    for (number, (_, body)) in objects.iter().take(objects.len() / 2).enumerate() {
+        s3.put(&format!("again/{number}"), *body).await.expect("there is space again");
+    }
+    for (key, body) in &kept {
+        assert_eq!(s3.get(key).await, Ok(Some(*body)), "{key}");
+    }
+    node.until_whole().await;
+    node.stop().await.is_clean();
+    drop(mounts);
+}
+
+/// Small filesystems, unmounted when dropped.
+struct Mounts(Vec<PathBuf>);
+
+impl Mounts {
+    /// One for each folder; nothing where this user must not mount.
+    fn new(folders: Vec<PathBuf>) -> Option<Self> {
+        assert_eq!(folders.len(), VOLUMES);
+        let mut mounts = Self(Vec::new());
+        for folder in folders {
+            let mut mount = Command::new("mount");
+            mount.args(["-t", "tmpfs", "-o", FILESYSTEM, "tmpfs"]).arg(&folder);
+            if !mount.output().is_ok_and(|output| output.status.success()) {
+                return None;
+            }
+            mounts.0.push(folder);
+        }
+        Some(mounts)
+    }
+}
+
+impl Drop for Mounts {
+    fn drop(&mut self) {
+        for folder in &self.0 {
+            // Lazily: in a test that fails the node still runs.
+            drop(Command::new("umount").arg("-l").arg(folder).output());
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Clients that do what clients do, and record what they saw.
+//!
+//! Every write has a body of its own, so a read, a HEAD or a listing says which write it saw. What
+//! was acknowledged, refused and left unknown goes into one [`Recorder`], which judges it all.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::harness::data::{Body, Dice, Home};
+use crate::harness::s3::{Condition, Failure, Outcome, PART, S3};
+use crate::harness::wait::{LATER, bounded};
+use crate::history::{Found, Recorder, State};
+
+/// What a client does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Put(Home),
+    Upload,
+    Delete,
+    Get,
+    Head,
+    List,
+    /// A PUT with `If-None-Match: *`.
+    Create,
+    /// A PUT with `If-Match` of what a HEAD has just shown.
+    Swap,
+}
+
+/// What clients of one story share.
+#[derive(Debug)]
+pub(crate) struct Load {
+    pub(crate) recorder: Recorder,
+    /// What is below here is the load's, and listed by it.
+    prefix: String,
+    writes: Mutex<HashMap<String, u64>>,
+    acknowledged: watch::Sender<usize>,
+    stopped: watch::Sender<bool>,
+}
+
+/// What a client is told.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    /// The keys it works on.
+    pub(crate) keys: Vec<String>,
+    /// What it does, each as often as it stands here.
+    pub(crate) steps: Vec<Step>,
+    /// Whether a failed request fails the test; else it ends the client when there is no answer.
+    pub(crate) all_succeeds: bool,
+}
+
+impl Load {
+    /// Nothing was done yet.
+    pub(crate) fn new(prefix: &str) -> Arc<Self> {
+        Arc::new(Self {
+            recorder: Recorder::default(),
+            prefix: prefix.to_owned(),
+            writes: Mutex::default(),
+            acknowledged: watch::Sender::new(0),
+            stopped: watch::Sender::new(false),
+        })
+    }
+
+    /// A key of the load.
+    pub(crate) fn key(&self, name: impl std::fmt::Display) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// Starts clients, each with dice of its own, until they are stopped.
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        s3: &S3,
+        dice: &mut Dice,
+        count: usize,
+        plan: &Plan,
+    ) -> JoinSet<()> {
+        self.stopped.send_replace(false);
+        let mut clients = JoinSet::new();
+        for _ in 0..count {
+            clients.spawn(client(Arc::clone(self), s3.clone(), dice.split(), plan.clone()));
+        }
+        clients
+    }
+
+    /// Waits until so many more requests were answered with success.
+    pub(crate) async fn answers(&self, more: usize) {
+        let mut acknowledged = self.acknowledged.subscribe();
+        let wanted = *acknowledged.borrow_and_update() + more;
+        let enough = acknowledged.wait_for(|count| *count >= wanted);
+        bounded("the load", LATER, enough).await.expect("the load outlives its waiters");
+    }
+
+    /// Lets the clients end after the request that they are at.
+    pub(crate) async fn stop(&self, clients: JoinSet<()>) {
+        self.stopped.send_replace(true);
+        bounded("the clients", LATER, clients.join_all()).await;
+    }
+
+    /// Does one thing and records what came of it.
+    ///
+    /// # Errors
+    /// The [`Failure`] of the request, recorded too; never the one of a condition that did not hold.
+    pub(crate) async fn step(&self, s3: &S3, dice: &mut Dice, key: &str, step: Step) -> Outcome<()> {
+        let outcome = match step {
+            Step::Put(home) => self.put(s3, key, dice.body(home), Condition::Always, Found::Anything).await,
+            Step::Create => {
+                let body = dice.body(Home::Inline);
+                self.put(s3, key, body, Condition::IfAbsent, Found::Is(None)).await
+            }
+            Step::Swap => self.swap(s3, dice, key).await,
+            Step::Upload => self.upload(s3, dice, key).await,
+            Step::Delete => {
+                let sent = self.recorder.now();
+                self.record_write(key, sent, Found::Anything, None, s3.delete(key).await)
+            }
+            Step::Get => {
+                let sent = self.recorder.now();
+                let found = s3.get(key).await?;
+                self.saw("GET", key, sent, found.map(|body| body.id));
+                Ok(())
+            }
+            Step::Head => self.head(s3, key).await.map(drop),
+            Step::List => self.list(s3, key).await,
+        };
+        if outcome.is_ok() {
+            self.acknowledged.send_modify(|count| *count += 1);
+        }
+        outcome
+    }
+
+    /// Reads keys whole and records it; asks again where the node is not ready to answer.
+    pub(crate) async fn read_all(&self, s3: &S3, keys: &[String]) {
+        for key in keys {
+            let sent = self.recorder.now();
+            let found = s3.get_settled(key).await;
+            self.saw("GET", key, sent, found.map(|body| body.id));
+        }
+    }
+
+    /// Lists everything and records what it says of these keys.
+    pub(crate) async fn list_all(&self, s3: &S3, keys: &[String]) {
+        let sent = self.recorder.now();
+        let found = s3.list_settled(&self.prefix).await;
+        for key in keys {
+            self.saw("LIST", key, sent, found.get(key).map(|etag| self.id(etag)));
+        }
+    }
+
+    fn saw(&self, name: &'static str, key: &str, sent: u64, state: State) {
+        self.recorder.answered(name, key, sent, Found::Is(state), None);
+    }
+
+    fn id(&self, etag: &str) -> u64 {
+        let writes = self.writes.lock().expect("no client panics while it looks");
+        *writes.get(etag).unwrap_or_else(|| panic!("{etag} is the entity tag of no write"))
+    }
+
+    fn announce(&self, body: Body, etag: String) {
+        self.writes.lock().expect("no client panics while it writes down").insert(etag, body.id);
+    }
+
+    async fn put(
+        &self,
+        s3: &S3,
+        key: &str,
+        body: Body,
+        condition: Condition,
+        found: Found,
+    ) -> Outcome<()> {
+        self.announce(body, body.etag());
+        let sent = self.recorder.now();
+        let outcome = s3.put_if(key, body, condition).await;
+        self.record_write(key, sent, found, Some(body.id), outcome)
+    }
+
+    async fn upload(&self, s3: &S3, dice: &mut Dice, key: &str) -> Outcome<()> {
+        let extra = usize::try_from(dice.within(1..=1 << 18)).expect("a small number");
+        let body = Body { id: dice.next(), len: PART + extra };
+        self.announce(body, body.etag_in_parts(PART));
+        let sent = self.recorder.now();
+        let outcome = s3.upload(key, body).await;
+        self.record_write(key, sent, Found::Anything, Some(body.id), outcome)
+    }
+
+    async fn head(&self, s3: &S3, key: &str) -> Outcome<Option<String>> {
+        let sent = self.recorder.now();
+        let etag = s3.head(key).await?;
+        self.saw("HEAD", key, sent, etag.as_ref().map(|etag| self.id(etag)));
+        Ok(etag)
+    }
+
+    async fn list(&self, s3: &S3, key: &str) -> Outcome<()> {
+        let sent = self.recorder.now();
+        let found = s3.list(key).await?;
+        self.saw("LIST", key, sent, found.get(key).map(|etag| self.id(etag)));
+        Ok(())
+    }
+
+    async fn swap(&self, s3: &S3, dice: &mut Dice, key: &str) -> Outcome<()> {
+        let Some(etag) = self.head(s3, key).await? else { return Ok(()) };
+        let found = Found::Is(Some(self.id(&etag)));
+        self.put(s3, key, dice.body(Home::Inline), Condition::IfMatch(etag), found).await
+    }
+
+    /// Records what became of a change that asked to find `found`.
+    fn record_write(
+        &self,
+        key: &str,
+        sent: u64,
+        found: Found,
+        leaves: State,
+        outcome: Outcome<()>,
+    ) -> Outcome<()> {
+        let name = match (found, leaves) {
+            (_, None) => "DELETE",
+            (Found::Anything, Some(_)) => "PUT",
+            (Found::Is(None), Some(_)) => "PUT if absent",
+            (_, Some(_)) => "PUT if match",
+        };
+        match &outcome {
+            Ok(()) => self.recorder.answered(name, key, sent, found, Some(leaves)),
+            Err(Failure::Refused { status: 412, .. }) => {
+                let Found::Is(state) = found else { panic!("412 without a condition on {key}") };
+                self.recorder.answered(name, key, sent, Found::IsNot(state), None);
+                return Ok(());
+            }
+            Err(Failure::Refused { status: 404, code }) if code == "NoSuchKey" => {
+                assert!(matches!(found, Found::Is(Some(_))), "404 without If-Match on {key}");
+                self.recorder.answered(name, key, sent, Found::Is(None), None);
+                return Ok(());
+            }
+            Err(Failure::Refused { .. }) => {}
+            Err(Failure::Unavailable { .. } | Failure::Lost(_)) => {
+                self.recorder.unknown(name, key, sent, found, leaves);
+            }
+        }
+        outcome
+    }
+}
+
+async fn client(load: Arc<Load>, s3: S3, mut dice: Dice, plan: Plan) {
+    while !*load.stopped.borrow() {
+        let key = &plan.keys[dice.below(plan.keys.len())];
+        let step = plan.steps[dice.below(plan.steps.len())];
+        match load.step(&s3, &mut dice, key, step).await {
+            Ok(()) => {}
+            Err(failure) if plan.all_succeeds => panic!("{step:?} on {key} fails: {failure:?}"),
+            Err(Failure::Refused { status: 0, .. } | Failure::Lost(_)) => return,
+            Err(Failure::Unavailable { .. }) => {}
+            Err(refused @ Failure::Refused { .. }) => panic!("{step:?} on {key}: {refused:?}"),
+        }
+    }
+}

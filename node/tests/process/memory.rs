@@ -1,0 +1,109 @@
+//! What a node takes of the machine's memory, idle and at work, measured from outside.
+//!
+//! RssAnon of /proc/PID/status is what the process allocated; the page cache is not its. The caps
+//! are promises of an optimised binary, so they are asserted for one alone; the figures are printed
+//! always. `SHERD_LONG_TESTS=1` adds the gibibyte.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::harness::raw::Raw;
+use crate::harness::s3::S3;
+use crate::harness::wait::{LATER, bounded};
+use crate::harness::{Node, empty};
+
+/// Bytes sent at once, again and again.
+const PIECE: usize = 1 << 20;
+/// What an idle node takes at most, in KiB.
+const IDLE_MAX_KIB: u64 = 40 << 10;
+/// What it takes at most under any load, in KiB.
+const LOADED_MAX_KIB: u64 = 256 << 10;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_stays_under_its_cap() {
+    let long = std::env::var("SHERD_LONG_TESTS").is_ok_and(|value| value == "1");
+    let (one, many) = if long { (1024, (32, 64)) } else { (128, (8, 16)) };
+    if !long {
+        eprintln!("SKIPPED the gibibyte and its 32 companions: set SHERD_LONG_TESTS=1");
+    }
+    let node = Arc::new(empty().start().await);
+    let s3 = node.with_bucket().await;
+    let idle = node.memory_kib("RssAnon");
+    within("idle", idle, IDLE_MAX_KIB);
+
+    let peak = peak_while(&node, put(&s3, "one", one)).await;
+    within(&format!("PUT of {one} MiB"), peak, LOADED_MAX_KIB);
+    let peak = peak_while(&node, get(&s3, "one", one)).await;
+    within(&format!("GET of {one} MiB"), peak, LOADED_MAX_KIB);
+
+    let (count, size) = many;
+    let keys: Vec<_> = (0..count).map(|number| format!("many/{number}")).collect();
+    let puts = futures::future::join_all(keys.iter().map(|key| put(&s3, key, size)));
+    let peak = peak_while(&node, puts).await;
+    within(&format!("{count} PUTs of {size} MiB at once"), peak, LOADED_MAX_KIB);
+    let gets = futures::future::join_all(keys.iter().map(|key| get(&s3, key, size)));
+    let peak = peak_while(&node, gets).await;
+    within(&format!("{count} GETs of {size} MiB at once"), peak, LOADED_MAX_KIB);
+}
+
+/// Prints a figure, and compares it where the binary is an optimised one.
+fn within(what: &str, kib: u64, max_kib: u64) {
+    eprintln!("memory: {what}: {} MiB of at most {} MiB", kib >> 10, max_kib >> 10);
+    if cfg!(debug_assertions) {
+        return;
+    }
+    assert!(kib < max_kib, "{what} takes {kib} KiB");
+}
+
+/// The most that the node took while something happened.
+async fn peak_while<T>(node: &Arc<Node>, work: impl Future<Output = T>) -> u64 {
+    let peak = Arc::new(AtomicU64::new(0));
+    let watch = {
+        let (node, peak) = (Arc::clone(node), Arc::clone(&peak));
+        tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(std::time::Duration::from_millis(5));
+            loop {
+                ticks.tick().await;
+                peak.fetch_max(node.memory_kib("RssAnon"), Ordering::Relaxed);
+            }
+        })
+    };
+    work.await;
+    watch.abort();
+    peak.load(Ordering::Relaxed)
+}
+
+/// A piece of an object, by its place: no two pieces are the same.
+fn piece(number: usize) -> Vec<u8> {
+    let mut bytes = vec![0; PIECE];
+    blake3::Hasher::new().update(&number.to_le_bytes()).finalize_xof().fill(&mut bytes);
+    bytes
+}
+
+async fn put(s3: &S3, key: &str, mebibytes: usize) {
+    let mut raw = Raw::put(s3, key, mebibytes * PIECE).await;
+    for number in 0..mebibytes {
+        raw.body(&piece(number)).await.expect("the node takes bodies");
+    }
+    let head = bounded("a PUT", LATER, raw.head()).await;
+    assert_eq!(head.map(|head| head.status), Some(200), "{key}");
+}
+
+async fn get(s3: &S3, key: &str, mebibytes: usize) {
+    let mut raw = Raw::get(s3, key).await;
+    let head = raw.head().await.expect("an answer");
+    assert_eq!((head.status, head.len()), (200, mebibytes * PIECE), "{key}");
+    // Pieces do not end where reads do.
+    let mut left = Vec::new();
+    for number in 0..mebibytes {
+        while left.len() < PIECE {
+            let some = raw.some().await;
+            assert!(!some.is_empty(), "{key} ends in piece {number}");
+            left.extend_from_slice(&some);
+        }
+        let next = left.split_off(PIECE);
+        assert!(left == piece(number), "piece {number} of {key} differs");
+        left = next;
+    }
+    assert!(left.is_empty(), "{key} is longer than it was");
+}

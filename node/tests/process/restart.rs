@@ -1,0 +1,208 @@
+//! What a start makes of what it finds.
+//!
+//! After a clean stop everything is there. A volume that is missing or empty is no reason not to
+//! start: the node serves without it, and rebuilds it where an empty folder stands. What is not
+//! this node's — another cluster's volume, one volume twice, folders of a running process, an
+//! unknown format, a folder that cannot be written, a configuration with a typing mistake — is
+//! refused with an exit code and a line that says which and why.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use crate::harness::data::{Dice, Home};
+use crate::harness::{Refused, Stopped, empty, volumes};
+use crate::load::{Load, Step};
+
+/// The configuration was refused.
+const CONFIGURATION: Option<i32> = Some(2);
+/// The volumes were refused.
+const VOLUMES: Option<i32> = Some(5);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clean_stop_keeps_everything() {
+    let mut dice = Dice::of_this_run("clean stop");
+    let load = Load::new("clean/");
+    let mut node = empty().start().await;
+    node.with_bucket().await;
+    let keys: Vec<_> = (0..12).map(|key| load.key(key)).collect();
+    for _ in 0..3 {
+        let s3 = node.s3();
+        for (key, step) in keys.iter().zip(steps().into_iter().cycle()) {
+            load.step(&s3, &mut dice, key, step).await.expect("a healthy node");
+        }
+        let stopped = node.stop().await;
+        stopped.is_clean();
+        node = stopped.start().await;
+        node.until_ready().await;
+        // What a clean stop leaves needs no replay.
+        assert!(!node.log().contains("torn_tail: true"), "a clean stop leaves no torn tail");
+        load.read_all(&node.s3(), &keys).await;
+        load.list_all(&node.s3(), &keys).await;
+    }
+    load.recorder.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_without_some_volumes_serves_and_rebuilds() {
+    let mut dice = Dice::of_this_run("lost volumes");
+    let load = Load::new("lost/");
+    let keys: Vec<_> = (0..12).map(|key| load.key(key)).collect();
+    let mut stopped = {
+        let node = empty().start().await;
+        let s3 = node.with_bucket().await;
+        for (key, step) in keys.iter().zip(steps().into_iter().cycle()) {
+            load.step(&s3, &mut dice, key, step).await.expect("a healthy node");
+        }
+        node.until_whole().await;
+        node.stop().await
+    };
+    // One wiped, another missing, then both kinds at once: each time others than before, so that
+    // what was rebuilt is what is read from.
+    for (wiped, missing) in [(vec![1], vec![]), (vec![], vec![2]), (vec![3], vec![4])] {
+        for number in &wiped {
+            volumes::wipe(&stopped.volume(*number));
+        }
+        for number in &missing {
+            volumes::remove(&stopped.volume(*number));
+        }
+        let node = stopped.start().await;
+        load.read_all(&node.s3(), &keys).await;
+        node.until_whole().await;
+        node.until_ready().await;
+        let key = load.key(format_args!("after/{wiped:?}"));
+        load.step(&node.s3(), &mut dice, &key, Step::Put(Home::Packed)).await.expect("a whole node");
+        load.read_all(&node.s3(), &keys).await;
+        stopped = node.stop().await;
+        stopped.is_clean();
+    }
+    load.recorder.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_of_another_cluster_is_refused() {
+    let (ours, theirs) = (formed().await, formed().await);
+    volumes::remove(&ours.volume(2));
+    fs::rename(theirs.volume(2), ours.volume(2)).expect("folders of one filesystem");
+    let refused = ours.refused().await;
+    says(&refused, VOLUMES, &[&shown(&ours.volume(2)), "cluster"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_volume_in_two_places_is_refused() {
+    let stopped = formed().await;
+    volumes::remove(&stopped.volume(3));
+    let copied = Command::new("cp").arg("-a").args([stopped.volume(1), stopped.volume(3)]).status();
+    assert!(copied.expect("cp is everywhere").success());
+    let refused = stopped.refused().await;
+    says(&refused, VOLUMES, &[&shown(&stopped.volume(1)), &shown(&stopped.volume(3))]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_folder_under_two_names_is_refused() {
+    let stopped = formed().await.serve("");
+    volumes::remove(&stopped.volume(4));
+    std::os::unix::fs::symlink(stopped.volume(1), stopped.volume(4)).expect("a new link");
+    let refused = stopped.refused().await;
+    says(&refused, CONFIGURATION, &[&shown(&stopped.volume(1)), &shown(&stopped.volume(4)), "same"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn folders_of_a_running_process_are_refused_and_left_alone() {
+    let mut dice = Dice::of_this_run("twin");
+    let load = Load::new("twin/");
+    let node = empty().start().await;
+    let s3 = node.with_bucket().await;
+    let key = load.key("key");
+    load.step(&s3, &mut dice, &key, Step::Put(Home::Packed)).await.expect("a healthy node");
+    let refused = node.twin().refused().await;
+    says(&refused, VOLUMES, &[&shown(&node.volume(1)), "use"]);
+    load.step(&s3, &mut dice, &key, Step::Put(Home::File)).await.expect("still a healthy node");
+    load.read_all(&s3, &[key]).await;
+    load.recorder.check();
+    node.until_whole().await;
+    node.stop().await.is_clean();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unknown_format_version_is_refused() {
+    let stopped = formed().await;
+    let file = stopped.volume(2).join("volume.json");
+    let text = fs::read_to_string(&file).expect("a volume says who it is");
+    let newer = text.replacen("\"format\":1", "\"format\":2", 1);
+    assert_ne!(text, newer, "the version stands where it should");
+    fs::write(&file, newer).expect("my own file");
+    let refused = stopped.refused().await;
+    says(&refused, VOLUMES, &[&shown(&stopped.volume(2)), "version 2"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_that_cannot_be_written_is_refused() {
+    let stopped = formed().await.serve("");
+    let volume = stopped.volume(2);
+    let mode = |mode| fs::set_permissions(&volume, fs::Permissions::from_mode(mode)).expect("my own folder");
+    mode(0o500);
+    let probe = volume.join("probe");
+    if fs::write(&probe, b"").is_ok() {
+        fs::remove_file(&probe).expect("just made");
+        eprintln!("SKIPPED: this user writes into folders that nobody may write into");
+    } else {
+        let refused = stopped.refused().await;
+        says(&refused, CONFIGURATION, &[&shown(&volume), "cannot be written"]);
+    }
+    mode(0o700);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_with_a_typing_mistake_is_refused() {
+    let refused = empty_folders().serve("[limits]\nrequest_max = 4").refused().await;
+    says(&refused, CONFIGURATION, &["sherd.toml", "request_max"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_with_other_peoples_files_is_never_formatted() {
+    let stopped = empty_folders().serve("");
+    let file = stopped.volume(2).join("holiday.jpg");
+    fs::write(&file, b"sea").expect("my own folder");
+    let refused = stopped.refused().await;
+    says(&refused, VOLUMES, &[&shown(&stopped.volume(2)), "holiday.jpg"]);
+    assert_eq!(fs::read(&file).expect("left alone"), b"sea");
+    for volume in stopped.volumes() {
+        assert!(!volume.join("volume.json").exists(), "nothing was formed in {}", volume.display());
+    }
+}
+
+/// A node that ran once.
+async fn formed() -> Stopped {
+    empty().start().await.stop().await
+}
+
+/// A node that never ran, with folders for its volumes.
+fn empty_folders() -> Stopped {
+    let stopped = empty();
+    for volume in stopped.volumes() {
+        fs::create_dir_all(volume).expect("a temporary folder is writable");
+    }
+    stopped
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Asserts how a start was refused: in one line on stderr, behind the log, that names what is wrong.
+#[track_caller]
+fn says(refused: &Refused, code: Option<i32>, words: &[&str]) {
+    assert_eq!(refused.code, code, "{}", refused.said);
+    let line = refused.said.lines().rev().find(|line| line.starts_with("sherd-node: "));
+    let line = line.unwrap_or_else(|| panic!("no reason is given: {}", refused.said));
+    for word in words {
+        assert!(line.contains(word), "{line:?} does not say {word:?}");
+    }
+}
+
+fn steps() -> Vec<Step> {
+    let puts = [Home::Inline, Home::Packed, Home::File, Home::Packed, Home::Inline].map(Step::Put);
+    [&puts[..], &[Step::Upload, Step::Delete]].concat()
+}
