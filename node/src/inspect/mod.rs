@@ -4,7 +4,10 @@
 //! index is rebuilt from it. With `verify` every row, shard and file is read back and checked, and
 //! what the directories hold together is compared: rows of a key, shards of a data id, parity.
 
+mod command;
 mod verify;
+
+pub use command::{InspectArgs, inspect};
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

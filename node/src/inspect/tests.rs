@@ -45,4 +45,11 @@ async fn broken_shards_are_named_and_a_healthy_cluster_is_clean() {
     let broken = inspect(&directories.paths()).expect("readable");
     let about = |index: &str| broken.problems.iter().any(|problem| problem.contains(index));
     assert!(about("shard 0 of") && about("shard 3 of"), "{:?}", broken.problems);
+
+    let arguments = InspectArgs { directories: directories.paths(), verify: true, json: false };
+    let (mut out, mut errors) = (Vec::new(), Vec::new());
+    let code = super::inspect(&arguments, &mut out, &mut errors);
+    assert_eq!(format!("{code:?}"), format!("{:?}", std::process::ExitCode::from(1)));
+    let said = String::from_utf8(out).expect("text");
+    assert!(said.contains("PROBLEM") && errors.is_empty(), "{said}");
 }

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use crate::search::{Model, Outcome, search};
 
-/// States that one search may visit: some 2 GiB.
-const STATES_MAX: usize = 15_000_000;
+/// States that one search may visit: some 3 GiB.
+const STATES_MAX: usize = 20_000_000;
 
 /// Whether the large configurations run as well.
 pub(crate) fn full() -> bool {

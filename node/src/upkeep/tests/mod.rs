@@ -220,8 +220,8 @@ impl Node {
 
     pub(crate) async fn put(&self, key: &str, bytes: &Bytes) {
         let size = bytes.len() as u64;
-        let chunks: Vec<_> = bytes.chunks(64 << 10).map(Bytes::copy_from_slice).map(Ok).collect();
-        let upload = Upload { size, body: futures::stream::iter(chunks).boxed(), md5: None, checksum: None };
+        let pieces: Vec<_> = bytes.chunks(64 << 10).map(Bytes::copy_from_slice).map(Ok).collect();
+        let upload = Upload { size, body: futures::stream::iter(pieces).boxed(), md5: None, checksum: None };
         let request = PutRequest {
             name: name(key),
             attributes: Attributes::default(),
