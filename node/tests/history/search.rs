@@ -118,11 +118,10 @@ impl<'a> Search<'a> {
                 return Err(Violation::TooHard { steps: STEPS_MAX });
             }
             // Popped first: what was answered, earliest first; unknown ones only where needed.
-            let mut choices: Vec<_> = next
-                .into_iter()
-                .filter(|&index| self.operations[index].found.admits(place.state))
-                .collect();
-            choices.sort_by_key(|&index| std::cmp::Reverse(self.operations[index].answered.unwrap_or(u64::MAX)));
+            let mut choices: Vec<_> =
+                next.into_iter().filter(|&index| self.operations[index].found.admits(place.state)).collect();
+            choices
+                .sort_by_key(|&index| std::cmp::Reverse(self.operations[index].answered.unwrap_or(u64::MAX)));
             for index in choices {
                 let mut further = place.clone();
                 further.put(index, &self.operations[index]);

@@ -161,14 +161,7 @@ impl Load {
         self.writes.lock().expect("no client panics while it writes down").insert(etag, body.id);
     }
 
-    async fn put(
-        &self,
-        s3: &S3,
-        key: &str,
-        body: Body,
-        condition: Condition,
-        found: Found,
-    ) -> Outcome<()> {
+    async fn put(&self, s3: &S3, key: &str, body: Body, condition: Condition, found: Found) -> Outcome<()> {
         self.announce(body, body.etag());
         let sent = self.recorder.now();
         let outcome = s3.put_if(key, body, condition).await;
