@@ -78,14 +78,8 @@ async fn writes_are_refused_and_reads_go_on(load: &Arc<Load>, s3: &S3, dice: &mu
     let refused = load.key("refused");
     let probes = RefCell::new(dice.split());
     eventually("writes are refused", SOON, async || {
-<<<<<<< HEAD
         let mut probe = probes.borrow_mut().split();
         match load.step(s3, &mut probe, &refused, Step::Put(Home::Inline)).await {
-=======
-        let step = Step::Put(Home::Inline);
-        let mut dice = probe.borrow_mut().split();
-        match load.step(s3, &mut dice, &refused, step).await {
->>>>>>> main
             Err(failure) if failure.is_slow_down() => Ok(()),
             other => Err(format!("{other:?}")),
         }
