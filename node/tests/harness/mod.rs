@@ -168,16 +168,9 @@ impl Stopped {
                 let volumes = self.volumes();
                 let credentials = self.credentials();
                 let text = format!(
-<<<<<<< HEAD
                     "volumes = {volumes:?}\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n\
                      credentials_file = \"{}\"\n{lines}\n",
                     credentials.display()
-=======
-                    "volumes = {:?}\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n\
-                     credentials_file = \"{}\"\n{lines}\n",
-                    self.volumes(),
-                    self.credentials().display()
->>>>>>> main
                 );
                 fs::write(&file, text).expect("the folder is writable");
                 command.args(["serve", "--config"]).arg(file);
