@@ -37,7 +37,7 @@ const IDLE_BUFFER_BYTES: usize = 4 << 20;
 const INDEX_FILES_MAX: usize = 1024;
 /// How long the start waits for volumes that replay their logs; whatever takes longer is offline
 /// until it is done.
-const OPEN_PATIENCE: Duration = Duration::from_secs(600);
+const OPEN_PATIENCE: Duration = Duration::from_mins(10);
 /// How long volumes may take to sync and close.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
 /// Between two looks at idle buffers.

@@ -45,14 +45,17 @@ mod tests {
     use super::*;
     use crate::object::EtagMatch;
 
-    fn one(tag: &str) -> Option<EtagMatch> {
-        Some(EtagMatch::OneOf(vec![tag.to_owned()]))
+    fn one(tag: &str) -> EtagMatch {
+        EtagMatch::OneOf(vec![tag.to_owned()])
     }
 
     #[test]
     fn a_matching_tag_outweighs_an_old_date() {
-        let conditions =
-            ReadConditions { if_match: one("a"), if_unmodified_since: Some(1), ..ReadConditions::default() };
+        let conditions = ReadConditions {
+            if_match: Some(one("a")),
+            if_unmodified_since: Some(1),
+            ..ReadConditions::default()
+        };
         assert!(judge_read(&conditions, "a", 5_000).is_ok());
         assert!(matches!(judge_read(&conditions, "b", 500), Err(Error::PreconditionFailed { .. })));
     }
@@ -60,7 +63,7 @@ mod tests {
     #[test]
     fn a_differing_tag_outweighs_an_unmodified_date() {
         let conditions = ReadConditions {
-            if_none_match: one("a"),
+            if_none_match: Some(one("a")),
             if_modified_since: Some(9),
             ..ReadConditions::default()
         };

@@ -167,9 +167,9 @@ impl Stopped {
                 let file = self.dir.path().join("sherd.toml");
                 let text = format!(
                     "volumes = {:?}\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n\
-                     credentials_file = {:?}\n{lines}\n",
+                     credentials_file = \"{}\"\n{lines}\n",
                     self.volumes(),
-                    self.credentials()
+                    self.credentials().display()
                 );
                 fs::write(&file, text).expect("the folder is writable");
                 command.args(["serve", "--config"]).arg(file);

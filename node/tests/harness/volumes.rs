@@ -132,7 +132,7 @@ pub(crate) fn rot_in_log(volume: &Path, needles: &[&[u8]]) -> usize {
 /// Where needles begin. Most of a segment is zeros, which no needle is.
 fn places(bytes: &[u8], needles: &[[u8; NEEDLE_BYTES]]) -> Vec<u64> {
     const PAGE: usize = 4096;
-    let mut wanted = [false; 1 << 16];
+    let mut wanted = vec![false; 1 << 16];
     for needle in needles {
         wanted[usize::from(u16::from_le_bytes([needle[0], needle[1]]))] = true;
     }

@@ -7,7 +7,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 /// For what a healthy node does at once.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 /// For what background work does.
-pub(crate) const LATER: Duration = Duration::from_secs(120);
+pub(crate) const LATER: Duration = Duration::from_mins(2);
 /// Between two looks.
 const PERIOD: Duration = Duration::from_millis(50);
 

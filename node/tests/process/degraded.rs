@@ -78,7 +78,8 @@ async fn writes_are_refused_and_reads_go_on(load: &Arc<Load>, s3: &S3, dice: &mu
     let probe = std::cell::RefCell::new(dice.split());
     eventually("writes are refused", SOON, async || {
         let step = Step::Put(Home::Inline);
-        match load.step(s3, &mut probe.borrow_mut().split(), &refused, step).await {
+        let mut dice = probe.borrow_mut().split();
+        match load.step(s3, &mut dice, &refused, step).await {
             Err(failure) if failure.is_slow_down() => Ok(()),
             other => Err(format!("{other:?}")),
         }

@@ -18,7 +18,7 @@ const FILESYSTEM: &str = "size=640m";
 /// Objects until a volume of that size must be full: far more than fit.
 const OBJECTS_MAX: usize = 2000;
 /// For the grace of two minutes (the shortest there is), and what comes after it.
-const GRACE_AND_MORE: Duration = Duration::from_secs(240);
+const GRACE_AND_MORE: Duration = Duration::from_mins(4);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn full_volumes_refuse_writes_and_recover_by_deletes() {

@@ -9,6 +9,11 @@
 //! Nobody gets a slice of a mapping: bytes in it may change at any moment (a page is evicted, read
 //! again, and is another), so they are only hashed or copied, which is sound for any bytes.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file is the seam to mappings, which need a file of their own"
+)]
+
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
