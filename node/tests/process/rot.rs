@@ -55,9 +55,10 @@ async fn the_scrubber_finds_what_no_read_asks_for() {
     let mut rotten = 0;
     for volume in [1, 2].map(|number| stopped.volume(number)) {
         for file in volumes::shard_files(&volume) {
-            match dice.below(2) {
-                0 => file.rot(),
-                _ => file.cut(),
+            if dice.below(2) == 0 {
+                file.rot()
+            } else {
+                file.cut()
             }
             rotten += 1;
         }
