@@ -238,10 +238,9 @@ async fn client(load: Arc<Load>, s3: S3, mut dice: Dice, plan: Plan) {
         let key = &plan.keys[dice.below(plan.keys.len())];
         let step = plan.steps[dice.below(plan.steps.len())];
         match load.step(&s3, &mut dice, key, step).await {
-            Ok(()) => {}
             Err(failure) if plan.all_succeeds => panic!("{step:?} on {key} fails: {failure:?}"),
             Err(Failure::Refused { status: 0, .. } | Failure::Lost(_)) => return,
-            Err(Failure::Unavailable { .. }) => {}
+            Ok(()) | Err(Failure::Unavailable { .. }) => {}
             Err(refused @ Failure::Refused { .. }) => panic!("{step:?} on {key}: {refused:?}"),
         }
     }
