@@ -9,6 +9,7 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::config::settings::{LogSettings, Settings};
 use crate::config::source::Sources;
+use crate::inspect::InspectArgs;
 
 /// A storage node of Sherd, an S3-compatible, erasure-coded object store.
 #[derive(Debug, Parser)]
@@ -33,6 +34,8 @@ pub enum Command {
         after_help = EXIT_CODES
     )]
     Serve(Box<ServeArgs>),
+    /// Say what is in volumes that no node is using, and whether it is whole
+    Inspect(InspectArgs),
 }
 
 /// `sherd-node dev`.

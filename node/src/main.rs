@@ -11,6 +11,7 @@ use sherd_node::config::Config;
 use sherd_node::config::credentials::Credentials;
 use sherd_node::config::error::ConfigError;
 use sherd_node::config::source::Sources;
+use sherd_node::inspect::inspect;
 use sherd_node::run::{Addresses, run};
 use sherd_node::system::SystemRng;
 use sherd_node::{cpu, dev, telemetry};
@@ -34,6 +35,9 @@ fn main() -> ExitCode {
             Ok(config) => start(config, |addresses| print(&listening(addresses))),
             Err(error) => fail(Exit::Refused, &error),
         },
+        Command::Inspect(arguments) => {
+            inspect(&arguments, &mut std::io::stdout().lock(), &mut std::io::stderr().lock())
+        }
     }
 }
 

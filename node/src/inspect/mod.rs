@@ -108,6 +108,8 @@ pub struct Report {
     pub volumes: Vec<VolumeReport>,
     /// Registers compared over the volumes; 0 without `verify`.
     pub registers: u64,
+    /// Rows that are missing or older where A others hold the newest value: upkeep brings them up.
+    pub rows_behind: u64,
     /// Data ids whose shards were verified and compared.
     pub data_ids: u64,
     /// Shards that belong on volumes that were not given.
@@ -296,8 +298,8 @@ fn write_report(report: &Report, wanted: Wanted, out: &mut dyn Write) -> std::io
     if wanted.verify {
         writeln!(
             out,
-            "verified {} registers and {} data ids; {} shards belong on volumes that were not given",
-            report.registers, report.data_ids, report.shards_elsewhere
+            "verified {} registers ({} rows behind) and {} data ids; {} shards belong on volumes that were not given",
+            report.registers, report.rows_behind, report.data_ids, report.shards_elsewhere
         )?;
     }
     for problem in &report.problems {

@@ -41,8 +41,12 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const ROW_COST_BYTES: u64 = 4 << 10;
 /// The slowest pace: small volumes are done early and wait for the next pass.
 const PACE_MIN: u64 = 256 << 10;
-/// How young a row is left to its writer and to the settle worker.
-const YOUNG_MS: u64 = 60_000;
+/// How young an unsettled row is left to its writer and to the settle worker.
+const UNSETTLED_MS: u64 = 60_000;
+/// How young a committed row is: its last shards and rows may still be on their way.
+const YOUNG_MS: u64 = 10_000;
+/// Young rows that a pass comes back to at its end; more are left to the next pass.
+const POSTPONED_MAX: usize = 10_000;
 /// Between two notes of the walk's place.
 const NOTE_EVERY_MS: u64 = 60_000;
 /// How long a volume that is not online is not looked at again.
@@ -195,8 +199,9 @@ impl Context {
         let set = self.set_with(id).ok_or("the volume is in no set")?;
         let own = set.reach.iter().find(|reach| reach.volume == id).ok_or("the volume is in no set")?;
         let mut noted_ms = self.now_ms();
+        let mut postponed = Vec::new();
         loop {
-            let (next, cost) = self.scrub_page(own, &place).await?;
+            let (next, cost) = self.scrub_page(own, &place, &mut postponed).await?;
             self.pace(volume, cost).await;
             match next.or_else(|| place.next_stage()) {
                 Some(next) => place = next,
@@ -208,13 +213,19 @@ impl Context {
                 self.remember(id, |progress| progress.scrub = Some(scrub)).await?;
             }
         }
+        self.scrub_postponed(own, postponed).await;
         self.scrubbed.passes.fetch_add(1, Ordering::Relaxed);
         self.remember(id, |progress| progress.scrub = None).await?;
         Ok(began_ms)
     }
 
     /// Looks at one page. Gives where its stage goes on, and what it cost.
-    async fn scrub_page(&self, own: &Reach, place: &Place) -> Result<(Option<Place>, u64), String> {
+    async fn scrub_page(
+        &self,
+        own: &Reach,
+        place: &Place,
+        postponed: &mut Vec<ScannedRow>,
+    ) -> Result<(Option<Place>, u64), String> {
         match place {
             Place::Rows { after } => {
                 let request =
@@ -223,7 +234,7 @@ impl Context {
                 let page = answer.map_err(text)?.result.map_err(text)?;
                 let cost = ROW_COST_BYTES.saturating_mul(page.rows.len() as u64);
                 for row in &page.rows {
-                    self.scrub_row(own, row).await;
+                    self.scrub_row(own, row, postponed).await;
                 }
                 Ok((page.next.map(|after| Place::Rows { after: Some(after) }), cost))
             }
@@ -253,10 +264,14 @@ impl Context {
         }
     }
 
-    async fn scrub_row(&self, own: &Reach, scanned: &ScannedRow) {
+    async fn scrub_row(&self, own: &Reach, scanned: &ScannedRow, postponed: &mut Vec<ScannedRow>) {
         self.scrubbed.rows.fetch_add(1, Ordering::Relaxed);
         let ScannedRow { key, row, tombstone } = scanned;
-        if row.head.ballot.time.as_ms().saturating_add(YOUNG_MS) > self.wall_ms() {
+        let age_ms = self.wall_ms().saturating_sub(row.head.ballot.time.as_ms());
+        if age_ms < if row.head.committed { YOUNG_MS } else { UNSETTLED_MS } {
+            if row.head.committed && postponed.len() < POSTPONED_MAX {
+                postponed.push(scanned.clone());
+            }
             return;
         }
         let Some(value) = row.value.clone().and_then(|head| Value::decode(head).ok()) else {
@@ -278,6 +293,18 @@ impl Context {
             if key.part.is_some() && !tombstone {
                 self.close_part(key).await;
             }
+        }
+    }
+
+    /// Comes back to the rows that were young when the pass met them.
+    async fn scrub_postponed(&self, own: &Reach, postponed: Vec<ScannedRow>) {
+        let youngest = postponed.iter().map(|scanned| scanned.row.head.ballot.time.as_ms()).max();
+        let Some(youngest) = youngest else { return };
+        let wait_ms = youngest.saturating_add(YOUNG_MS).saturating_sub(self.wall_ms()).min(YOUNG_MS);
+        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+        for scanned in &postponed {
+            self.throttle.take(ROW_COST_BYTES).await;
+            self.scrub_row(own, scanned, &mut Vec::new()).await;
         }
     }
 
