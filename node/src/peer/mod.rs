@@ -213,6 +213,10 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
         heal: Option<&HealEntry>,
     ) -> Pending<Answer<()>>;
 
+    /// Whether the volume was out of room when it was last looked at. Does not wait; a hint, so that
+    /// an accept that too few would take is not sent: what some took has an unknown outcome.
+    fn is_full(&self, volume: VolumeId) -> bool;
+
     /// Says that a value is committed. Lazy, and lost without harm.
     fn commit(&self, volume: VolumeId, key: &RegisterKey, ballot: Ballot);
 

@@ -89,6 +89,15 @@ pub(crate) struct Begun {
     round: Round<Vote>,
 }
 
+impl Begun {
+    /// Whether so many volumes are full that too few would accept what needs room.
+    fn lacks_room(&self) -> bool {
+        let set = &self.round.set;
+        let with_room = set.reach.iter().filter(|reach| !reach.peer.is_full(reach.volume)).count();
+        with_room < set.quorums().accept()
+    }
+}
+
 /// One change over all of its tries.
 struct Change<'a> {
     registers: &'a Registers,
@@ -279,6 +288,7 @@ impl Change<'_> {
         let before = ready.found.as_ref().map(|found| &found.value);
         let changes = before.map_or_else(Changes::default, |value| value.changes.clone()).after(self.id);
         let value = Value { changes, state };
+        let brings_bytes = matches!(&inline, Inline::New(bytes) if !bytes.is_empty());
         let inline = match inline {
             Inline::Nothing => Bytes::new(),
             Inline::New(bytes) => bytes,
@@ -288,7 +298,7 @@ impl Change<'_> {
             },
         };
         let known = before.map(Value::data_refs).unwrap_or_default();
-        let introduces = value
+        let introduces: Vec<_> = value
             .data_refs()
             .iter()
             .map(|data| data.id)
@@ -298,6 +308,12 @@ impl Change<'_> {
             staged.named();
         }
         let head = value.try_encode().map_err(|over| self.failed(Failure::OverLimit(over)))?;
+        let grows = brings_bytes || ready.found.as_ref().is_none_or(|found| head.len() >= found.head.len());
+        // What names new data was admitted with its data.
+        let needs_room = introduces.is_empty() && value.state != State::Tombstone && grows;
+        if needs_room && ready.begun.lacks_room() {
+            return Err(self.failed(Failure::Full));
+        }
         let encoded = Encoded { head, inline };
         let accept = Accept { ballot: ready.begun.ballot, value: encoded, introduces };
         let first = self.tries.is_none();

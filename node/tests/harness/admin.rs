@@ -121,6 +121,17 @@ impl Node {
         .await;
     }
 
+    /// Waits until nothing waits to be healed, whatever state the volumes are in.
+    pub(crate) async fn until_healed(&self) {
+        eventually("all is healed", super::wait::LATER, async || {
+            match self.metrics().await.get("sherd_mrf_queue_length") {
+                0.0 => Ok(()),
+                left => Err(format!("{left} entries wait to be healed")),
+            }
+        })
+        .await;
+    }
+
     /// Kilobytes of a line of /proc/PID/status.
     pub(crate) fn memory_kib(&self, line: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it runs");

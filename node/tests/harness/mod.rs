@@ -165,11 +165,12 @@ impl Stopped {
             }
             How::Serve(lines) => {
                 let file = self.dir.path().join("sherd.toml");
+                let volumes = self.volumes();
+                let credentials = self.credentials();
                 let text = format!(
-                    "volumes = {:?}\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n\
+                    "volumes = {volumes:?}\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n\
                      credentials_file = \"{}\"\n{lines}\n",
-                    self.volumes(),
-                    self.credentials().display()
+                    credentials.display()
                 );
                 fs::write(&file, text).expect("the folder is writable");
                 command.args(["serve", "--config"]).arg(file);

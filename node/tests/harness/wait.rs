@@ -31,6 +31,15 @@ pub(crate) async fn eventually<T>(
 }
 
 /// Awaits what must end; panics where it hangs.
-pub(crate) async fn bounded<T>(what: &str, patience: Duration, work: impl Future<Output = T>) -> T {
-    timeout(patience, work).await.unwrap_or_else(|_| panic!("{what} does not end within {patience:?}"))
+pub(crate) fn bounded<T>(
+    what: &str,
+    patience: Duration,
+    work: impl Future<Output = T>,
+) -> impl Future<Output = T> {
+    // The SDK's futures are tens of kilobytes: on the heap they do not add up.
+    let work = Box::pin(work);
+    async move {
+        let ended = timeout(patience, work).await;
+        ended.unwrap_or_else(|_| panic!("{what} does not end within {patience:?}"))
+    }
 }

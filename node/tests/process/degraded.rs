@@ -4,6 +4,7 @@
 //! is still read, and writes are refused with 503 SlowDown. Empty folders in their places are
 //! rebuilt by the running node, without a restart: afterwards any two other volumes may go.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -75,11 +76,10 @@ async fn settle(load: &Load, s3: &S3, dice: &mut Dice, keys: &[String]) {
 
 async fn writes_are_refused_and_reads_go_on(load: &Arc<Load>, s3: &S3, dice: &mut Dice, keys: &[String]) {
     let refused = load.key("refused");
-    let probe = std::cell::RefCell::new(dice.split());
+    let probes = RefCell::new(dice.split());
     eventually("writes are refused", SOON, async || {
-        let step = Step::Put(Home::Inline);
-        let mut dice = probe.borrow_mut().split();
-        match load.step(s3, &mut dice, &refused, step).await {
+        let mut probe = probes.borrow_mut().split();
+        match load.step(s3, &mut probe, &refused, Step::Put(Home::Inline)).await {
             Err(failure) if failure.is_slow_down() => Ok(()),
             other => Err(format!("{other:?}")),
         }
@@ -105,7 +105,7 @@ async fn give_back(node: &Node, numbers: &[usize]) -> BTreeSet<String> {
     }
     let mut seen = BTreeSet::new();
     for number in numbers {
-        let seen = std::cell::RefCell::new(&mut seen);
+        let seen = RefCell::new(&mut seen);
         eventually("a volume given back serves", LATER, async || {
             let state = node.state(*number).await;
             seen.borrow_mut().insert(state.clone());

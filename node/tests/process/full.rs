@@ -76,7 +76,7 @@ async fn full_volumes_refuse_writes_and_recover_by_deletes() {
     for (key, body) in &kept {
         assert_eq!(s3.get(key).await, Ok(Some(*body)), "{key}");
     }
-    node.until_whole().await;
+    node.until_healed().await;
     node.stop().await.is_clean();
     drop(mounts);
 }

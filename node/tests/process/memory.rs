@@ -4,6 +4,7 @@
 //! are promises of an optimised binary, so they are asserted for one alone; the figures are printed
 //! always. `SHERD_LONG_TESTS=1` adds the gibibyte.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,18 +32,18 @@ async fn memory_stays_under_its_cap() {
     let idle = node.memory_kib("RssAnon");
     within("idle", idle, IDLE_MAX_KIB);
 
-    let peak = peak_while(&node, put(&s3, "one", one)).await;
+    let peak = peak_while(&node, Box::pin(put(&s3, "one", one))).await;
     within(&format!("PUT of {one} MiB"), peak, LOADED_MAX_KIB);
-    let peak = peak_while(&node, get(&s3, "one", one)).await;
+    let peak = peak_while(&node, Box::pin(get(&s3, "one", one))).await;
     within(&format!("GET of {one} MiB"), peak, LOADED_MAX_KIB);
 
     let (count, size) = many;
     let keys: Vec<_> = (0..count).map(|number| format!("many/{number}")).collect();
     let puts = futures::future::join_all(keys.iter().map(|key| put(&s3, key, size)));
-    let peak = peak_while(&node, puts).await;
+    let peak = peak_while(&node, Box::pin(puts)).await;
     within(&format!("{count} PUTs of {size} MiB at once"), peak, LOADED_MAX_KIB);
     let gets = futures::future::join_all(keys.iter().map(|key| get(&s3, key, size)));
-    let peak = peak_while(&node, gets).await;
+    let peak = peak_while(&node, Box::pin(gets)).await;
     within(&format!("{count} GETs of {size} MiB at once"), peak, LOADED_MAX_KIB);
 }
 
@@ -56,7 +57,7 @@ fn within(what: &str, kib: u64, max_kib: u64) {
 }
 
 /// The most that the node took while something happened.
-async fn peak_while<T>(node: &Arc<Node>, work: impl Future<Output = T>) -> u64 {
+async fn peak_while<T>(node: &Arc<Node>, work: Pin<Box<impl Future<Output = T>>>) -> u64 {
     let peak = Arc::new(AtomicU64::new(0));
     let watch = {
         let (node, peak) = (Arc::clone(node), Arc::clone(&peak));

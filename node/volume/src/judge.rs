@@ -52,6 +52,19 @@ impl Known {
     }
 }
 
+/// Whether a full volume has no room for a value that names no new data (what does was admitted with
+/// its data: refused only here, volumes that fill up one after another would leave it accepted by
+/// some, which is an unknown outcome). There is room for the value that the row has already, at
+/// another ballot, which is a repair, and for one that takes less than what it replaces.
+fn needs_room(known: &Known, value: &Encoded) -> bool {
+    let repairs = known.head.is_some_and(|head| head.digest == Value::digest(&value.head));
+    let replaced = known
+        .stored
+        .as_ref()
+        .map_or(0, |stored| stored.row.head_bytes as usize + stored.row.inline_bytes as usize);
+    !repairs && value.head.len() + value.inline.len() >= replaced
+}
+
 /// Bytes that an operation may add to a batch.
 pub(crate) fn op_bytes(op: &Op) -> usize {
     let encoded = |value: &Encoded| value.head.len() + value.inline.len();
@@ -213,7 +226,12 @@ impl Volume {
         };
         let mut waits = known.is_pending || plan.changes_state;
         let result = match verdict {
-            Ok(AcceptVerdict::Store) if !tombstone && self.shared.is_full() => {
+            Ok(AcceptVerdict::Store)
+                if self.shared.is_full()
+                    && !tombstone
+                    && introduces.is_empty()
+                    && needs_room(&known, &value) =>
+            {
                 return done.complete(Err(Error::Full));
             }
             Ok(AcceptVerdict::Store) => {

@@ -144,6 +144,11 @@ impl Reader {
         Ok(Some((version, Some(Row { head: stored.head(), value }))))
     }
 
+    /// Whether the volume refuses what needs room, as it was last seen.
+    pub fn is_full(&self) -> bool {
+        self.shared.is_full()
+    }
+
     /// The inline bytes of a row at a ballot, verified.
     ///
     /// # Errors

@@ -184,6 +184,10 @@ impl Peer for LocalPeer {
         self.on_log(volume, |done| Op::Accept { target, accept, heal, done })
     }
 
+    fn is_full(&self, volume: VolumeId) -> bool {
+        self.serving(volume).is_ok_and(|serving| serving.reader.is_full())
+    }
+
     fn commit(&self, volume: VolumeId, key: &RegisterKey, ballot: Ballot) {
         self.tell_log(volume, Op::Commit { key: key.clone(), ballot });
     }
