@@ -2,8 +2,8 @@
 //!
 //! Writers put objects of every home, overwrite, delete and complete uploads; the node is killed
 //! with SIGKILL while they are at it, and started again, ten times. Afterwards every acknowledged
-//! object is there with its exact bytes, and every write that was cut is absent or whole. What the
-//! volumes hold at the end verifies.
+//! object is there with its exact bytes (I-8), and every write that was cut is absent or whole. What
+//! the volumes hold at the end verifies.
 
 use crate::harness::data::{Dice, Home};
 use crate::harness::{empty, wait};

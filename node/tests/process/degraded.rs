@@ -2,7 +2,8 @@
 //!
 //! Of 2+2 volumes one may go without a request failing. With a second one gone, what is committed
 //! is still read, and writes are refused with 503 SlowDown. Empty folders in their places are
-//! rebuilt by the running node, without a restart: afterwards any two other volumes may go.
+//! rebuilt by the running node, without a restart: afterwards any two other volumes may go. A
+//! rebuild may be killed at any moment: what votes afterwards has adopted everything (I-11).
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -60,6 +61,50 @@ async fn volumes_go_and_come_back_under_load() {
     volumes::remove(&node.volume(2));
     node.until_state(1, "offline").await;
     node.until_state(2, "offline").await;
+    load.read_all(&node.s3(), &keys).await;
+    load.recorder.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rebuild_that_is_killed_again_and_again_ends() {
+    let mut dice = Dice::of_this_run("killed rebuild");
+    let load = Load::new("rebuild/");
+    let mut node = empty().start().await;
+    let s3 = node.with_bucket().await;
+    let keys: Vec<_> = (0..40).map(|key| load.key(key)).collect();
+    for (key, home) in keys.iter().zip(Home::ALL.into_iter().cycle()) {
+        load.step(&s3, &mut dice, key, Step::Put(home)).await.expect("a healthy node");
+    }
+    node.until_whole().await;
+    let plan = Plan { keys: keys.clone(), steps: steps(), all_succeeds: false };
+    // Each volume is lost once, and the node is killed while it is being rebuilt under load.
+    for number in 1..=4 {
+        let stopped = node.kill().await;
+        volumes::wipe(&stopped.volume(number));
+        node = stopped.start().await;
+        for _ in 0..2 {
+            let clients = load.start(&node.s3(), &mut dice, CLIENTS, &plan);
+            load.answers(dice.below(20)).await;
+            let stopped = node.kill().await;
+            load.stop(clients).await;
+            node = stopped.start().await;
+        }
+        node.until_whole().await;
+        load.read_all(&node.s3(), &keys).await;
+    }
+    load.recorder.check();
+    settle(&load, &node.s3(), &mut dice, &keys).await;
+    node.until_whole().await;
+    let stopped = node.stop().await;
+    stopped.is_clean();
+
+    let node = stopped.start().await;
+    node.until_ready().await;
+    for number in [2, 3] {
+        volumes::remove(&node.volume(number));
+    }
+    node.until_state(2, "offline").await;
+    node.until_state(3, "offline").await;
     load.read_all(&node.s3(), &keys).await;
     load.recorder.check();
 }

@@ -1,8 +1,8 @@
 //! Many clients on one key: conditional writes have one winner, and every answer fits one order.
 //!
 //! `If-None-Match: *` and `If-Match` are compare-and-set. PUT, GET, HEAD, LIST, DELETE and both
-//! conditions on a few keys are recorded and judged per key, also while the node is killed and
-//! started again.
+//! conditions on a few keys are recorded and judged per key (I-5, I-7, I-13), also while the node is
+//! killed and started again (I-3).
 
 use std::sync::Arc;
 
