@@ -39,6 +39,16 @@ pub(crate) const VOLUMES: usize = 4;
 /// Bytes of its log that a failed test shows.
 const LOG_SHOWN: usize = 8 << 10;
 
+/// The binary under test: the one built with the tests, or another by `SHERD_TEST_NODE`.
+pub(crate) fn binary() -> PathBuf {
+    std::env::var_os("SHERD_TEST_NODE").map_or_else(|| env!("CARGO_BIN_EXE_sherd-node").into(), PathBuf::from)
+}
+
+/// Whether the binary under test is an optimised one; another one is taken for that.
+pub(crate) fn is_optimised() -> bool {
+    std::env::var_os("SHERD_TEST_NODE").is_some() || !cfg!(debug_assertions)
+}
+
 /// Starts a node on an empty folder.
 pub(crate) async fn node() -> Node {
     empty().start().await
@@ -154,7 +164,7 @@ impl Stopped {
 
     /// The call of the binary.
     fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sherd-node"));
+        let mut command = Command::new(binary());
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SHERD_")) {
             command.env_remove(name);
         }

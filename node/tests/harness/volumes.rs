@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::Stopped;
+use super::{Stopped, binary};
 
 /// Bytes of a needle: no other bytes of a log happen to be the same.
 const NEEDLE_BYTES: usize = 8;
@@ -18,7 +18,7 @@ impl Stopped {
     /// # Errors
     /// What it printed.
     pub(crate) fn inspect(&self) -> Result<String, String> {
-        let mut inspect = Command::new(env!("CARGO_BIN_EXE_sherd-node"));
+        let mut inspect = Command::new(binary());
         inspect.args(["inspect", "--verify"]).args(self.volumes()).stdin(Stdio::null());
         let output = inspect.output().expect("the binary was built with the tests");
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
