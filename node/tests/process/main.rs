@@ -5,8 +5,6 @@
 //! a test waits for what it needs to see, with a deadline. `SHERD_TEST_SEED` repeats the choices of
 //! a run; `SHERD_LONG_TESTS=1` adds what takes minutes. docs/testing.md says what each proves.
 
-#![expect(clippy::large_futures, reason = "the SDK's futures are large, and a test awaits few of them")]
-
 #[path = "../harness/mod.rs"]
 mod harness;
 #[path = "../history/mod.rs"]

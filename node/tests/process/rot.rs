@@ -56,9 +56,9 @@ async fn the_scrubber_finds_what_no_read_asks_for() {
     for volume in [1, 2].map(|number| stopped.volume(number)) {
         for file in volumes::shard_files(&volume) {
             if dice.below(2) == 0 {
-                file.rot()
+                file.rot();
             } else {
-                file.cut()
+                file.cut();
             }
             rotten += 1;
         }

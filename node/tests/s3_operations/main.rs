@@ -3,8 +3,6 @@
 //! Each test has a node to itself. What the SDK cannot say (a malformed range, a header twice) is
 //! put into its requests before they are signed; what it does not show is read from the raw answer.
 
-#![expect(clippy::large_futures, reason = "the SDK's futures are large, and a test awaits few of them")]
-
 #[path = "../harness/mod.rs"]
 mod harness;
 
