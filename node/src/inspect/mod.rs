@@ -9,6 +9,7 @@ mod verify;
 
 pub use command::{InspectArgs, inspect};
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use sherd_core::env::Clock;
-use sherd_core::id::{Sequence, VolumeId};
+use sherd_core::id::{DataId, Sequence, VolumeId};
 use sherd_core::topology::Topology;
 use sherd_volume::Reader;
 use sherd_volume::buffer::{BufferPool, PoolLimits};
@@ -114,16 +115,29 @@ pub struct Report {
     pub data_ids: u64,
     /// Shards that belong on volumes that were not given.
     pub shards_elsewhere: u64,
+    /// Shards that are not whole and that no register names: what writes left that were cut short.
+    /// The sweeper's, and no loss.
+    pub unnamed_broken: u64,
     /// What is wrong, the first ones.
     pub problems: Vec<String>,
     /// How much is wrong.
     pub problems_count: u64,
+    /// Shards that are not whole, until a register is found that names them.
+    #[serde(skip)]
+    broken: BTreeMap<DataId, Vec<String>>,
 }
 
 impl Report {
     /// Whether nothing is wrong.
     pub const fn is_clean(&self) -> bool {
         self.problems_count == 0
+    }
+
+    /// A register names data: what is broken of it is wrong.
+    fn named(&mut self, data: DataId) {
+        for what in self.broken.remove(&data).unwrap_or_default() {
+            self.problem(what);
+        }
     }
 
     fn problem(&mut self, what: String) {
@@ -298,8 +312,12 @@ fn write_report(report: &Report, wanted: Wanted, out: &mut dyn Write) -> std::io
     if wanted.verify {
         writeln!(
             out,
-            "verified {} registers ({} rows behind) and {} data ids; {} shards belong on volumes that were not given",
-            report.registers, report.rows_behind, report.data_ids, report.shards_elsewhere
+            "verified {} registers ({} rows behind) and {} data ids; {} shards belong on volumes that were not given; {} unfinished shards that nothing names",
+            report.registers,
+            report.rows_behind,
+            report.data_ids,
+            report.shards_elsewhere,
+            report.unnamed_broken
         )?;
     }
     for problem in &report.problems {

@@ -43,6 +43,9 @@ pub(super) fn verify(
     }
     let Some(topology) = topology else {
         report.problem("no volume carries a topology: what they hold together is not compared".to_owned());
+        while let Some((data, _)) = report.broken.first_key_value() {
+            report.named(*data);
+        }
         return Ok(());
     };
     // Pages of every volume are merged by key, so that memory stays bounded.
@@ -53,6 +56,7 @@ pub(super) fn verify(
             verify_register(volumes, topology, &key, &held, report);
         }
     }
+    report.unnamed_broken = report.broken.values().map(|shards| shards.len() as u64).sum();
     Ok(())
 }
 
@@ -66,7 +70,8 @@ fn verify_shards(volume: &Opened, report: &mut Report) -> Result<(), Error> {
         for seen in &page {
             let read = reader.packed_len(seen.shard).and_then(|bytes| reader.packed(seen.shard, 0..bytes));
             if let Err(error) = read {
-                report.problem(format!("{}: packed shard {}: {error}", path.display(), Named(seen.shard)));
+                let what = format!("{}: packed shard {}: {error}", path.display(), Named(seen.shard));
+                report.broken.entry(seen.shard.data).or_default().push(what);
             }
         }
         if page.len() < PAGE {
@@ -80,7 +85,8 @@ fn verify_shards(volume: &Opened, report: &mut Report) -> Result<(), Error> {
                 Ok(())
             });
             if let Err(error) = checked {
-                report.problem(format!("{}: shard file {}: {error}", path.display(), Named(shard)));
+                let what = format!("{}: shard file {}: {error}", path.display(), Named(shard));
+                report.broken.entry(shard.data).or_default().push(what);
             }
         }
     }
@@ -296,6 +302,7 @@ impl<'a> Subject<'a> {
     /// Every shard is there with its bytes, and the parity is that of the data.
     fn verify(&self, report: &mut Report) {
         report.data_ids += 1;
+        report.named(self.data.id);
         report.shards_elsewhere += self.homes.iter().filter(|home| home.is_none()).count() as u64;
         let mut bad = BTreeSet::new();
         let mut offset = 0;
