@@ -428,31 +428,52 @@ fn invariants_in(text: &str) -> BTreeSet<u32> {
     all(text, "I-").filter(|&at| at_word(at)).filter_map(number).collect()
 }
 
+/// The invariants that a text lists: number, and the section that speaks of it.
+fn listed_invariants(text: &str) -> BTreeMap<u32, &str> {
+    let starts: Vec<usize> = text.match_indices("**I-").map(|(at, _)| at).collect();
+    let ends = starts.iter().skip(1).copied().chain([text.len()]);
+    let sections = starts.iter().zip(ends).map(|(&start, end)| &text[start..end]);
+    sections.filter_map(|section| Some((first_invariant(section)?, section))).collect()
+}
+
+/// The number in a section's own heading.
+fn first_invariant(section: &str) -> Option<u32> {
+    let digits = section.trim_start_matches("**I-");
+    digits.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// The words in backticks behind "Test".
+fn tests_named_in(section: &str) -> Vec<&str> {
+    let tests = section.split_once("Test").map(|(_, tests)| tests).unwrap_or_default();
+    tests.split('`').skip(1).step_by(2).collect()
+}
+
 /// What is wrong between the list of invariants and the code.
-fn unmatched_invariants(listed: &BTreeSet<u32>, sources: &[Source]) -> Vec<String> {
+fn unmatched_invariants(text: &str, sources: &[Source]) -> Vec<String> {
+    let listed = listed_invariants(text);
     let mut complaints = Vec::new();
-    let mut sites: BTreeMap<u32, (usize, usize)> = listed.iter().map(|&number| (number, (0, 0))).collect();
     for source in sources.iter().filter(|source| !source.path.ends_with("tidy.rs")) {
-        let (production, tests) = source.text.split_at(source.tests_begin());
-        for number in invariants_in(production).union(&invariants_in(tests)) {
-            if !listed.contains(number) {
-                complaints
-                    .push(format!("{} cites I-{number}, which docs/invariants.md has not", source.path));
-            }
-        }
-        for number in invariants_in(production) {
-            sites.entry(number).or_default().0 += 1;
-        }
-        for number in invariants_in(tests) {
-            sites.entry(number).or_default().1 += 1;
+        for number in invariants_in(&source.text).into_iter().filter(|number| !listed.contains_key(number)) {
+            complaints.push(format!("{} cites I-{number}, which docs/invariants.md has not", source.path));
         }
     }
-    for (number, (code, tests)) in sites.into_iter().filter(|(number, _)| listed.contains(number)) {
-        if code == 0 {
+    for (number, section) in listed {
+        let production = |source: &Source| source.text[..source.tests_begin()].to_owned();
+        if !sources.iter().any(|source| invariants_in(&production(source)).contains(&number)) {
             complaints.push(format!("I-{number} has no code site"));
         }
-        if tests == 0 {
+        let named = tests_named_in(section);
+        if named.is_empty() {
             complaints.push(format!("I-{number} has no test"));
+        }
+        for name in named {
+            let is_file = |source: &Source| source.path.ends_with(name);
+            let declares = |source: &Source| {
+                ["fn ", "mod ", "const "].iter().any(|kind| source.text.contains(&format!("{kind}{name}")))
+            };
+            if !sources.iter().any(|source| is_file(source) || declares(source)) {
+                complaints.push(format!("I-{number} names the test {name}, which is not there"));
+            }
         }
     }
     complaints
@@ -462,14 +483,16 @@ fn unmatched_invariants(listed: &BTreeSet<u32>, sources: &[Source]) -> Vec<Strin
 fn every_invariant_has_its_code_and_its_test_and_every_citation_exists() {
     assert_eq!(invariants_in("I-4 and I-12, not AI-3 or PI-2"), BTreeSet::from([4, 12]));
     let one = |text: &str| [Source::new("node/src/example.rs", text)];
-    let listed = BTreeSet::from([4]);
-    assert!(unmatched_invariants(&listed, &one("// I-4\n#[cfg(test)]\nmod tests { // I-4\n}")).is_empty());
-    assert_eq!(unmatched_invariants(&listed, &one("// I-4")), ["I-4 has no test"]);
-    assert_eq!(unmatched_invariants(&listed, &one("")).len(), 2);
-    assert_eq!(unmatched_invariants(&BTreeSet::new(), &one("// I-9")).len(), 1);
+    let listed = "**I-4 It holds.** Code: `a`. Test: `it_holds`.";
+    assert!(
+        unmatched_invariants(listed, &one("// I-4\n#[cfg(test)]\nmod tests { fn it_holds() {} }")).is_empty()
+    );
+    assert_eq!(unmatched_invariants(listed, &one("// I-4")).len(), 1);
+    assert_eq!(unmatched_invariants(listed, &one("")).len(), 2);
+    assert_eq!(unmatched_invariants("**I-4 It holds.** Code: `a`.", &one("// I-4")), ["I-4 has no test"]);
+    assert_eq!(unmatched_invariants("", &one("// I-9")).len(), 1);
 
-    // Before the list is written nothing may cite it.
-    let text = fs::read_to_string(root().join("docs/invariants.md")).unwrap_or_default();
-    let complaints = unmatched_invariants(&invariants_in(&text), &sources());
+    let text = fs::read_to_string(root().join("docs/invariants.md")).expect("docs/invariants.md is there");
+    let complaints = unmatched_invariants(&text, &sources());
     assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
 }

@@ -16,7 +16,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sherd_core::limits::{BODY_MS_MAX, INLINE_BYTES_MAX, ORPHAN_AGE_MS, PACK_BYTES_MAX, RELEASE_GRACE_MS};
+use sherd_core::limits::{INLINE_BYTES_MAX, PACK_BYTES_MAX, RELEASE_GRACE_MS};
 use sherd_core::topology::{Shape, Wish};
 
 use self::credentials::Credentials;
@@ -93,8 +93,6 @@ pub struct Limits {
 pub struct Upkeep {
     /// How long replaced data stays.
     pub release_grace: Duration,
-    /// Age at which data that nothing names may be removed.
-    pub orphan_age: Duration,
     /// Time of one scrub pass.
     pub scrub_period: Duration,
     /// Bytes per second and volume.
@@ -298,17 +296,13 @@ impl Judge<'_> {
     }
 
     fn upkeep(&self, upkeep: &UpkeepSettings) -> Result<Upkeep, ConfigError> {
-        let &UpkeepSettings { release_grace, orphan_age, scrub_period, heal_bandwidth } = upkeep;
+        let &UpkeepSettings { release_grace, scrub_period, heal_bandwidth } = upkeep;
         let (day, year) = (seconds(24 * 3600), seconds(365 * 24 * 3600));
         // Readers renew their pins each minute: half of that below would let data go under a reader.
         let grace_min = seconds(120);
         let grace = Period(Duration::from_millis(RELEASE_GRACE_MS));
-        // A body may arrive for half a day; twice that is the least at which silence means orphan.
-        let orphan_min = Period(Duration::from_millis(2 * BODY_MS_MAX));
-        let orphan = Period(Duration::from_millis(ORPHAN_AGE_MS));
         Ok(Upkeep {
             release_grace: self.period("upkeep.release_grace", release_grace, grace, grace_min, day)?,
-            orphan_age: self.period("upkeep.orphan_age", orphan_age, orphan, orphan_min, year)?,
             scrub_period: self.period(
                 "upkeep.scrub_period",
                 scrub_period,

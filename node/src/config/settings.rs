@@ -97,9 +97,6 @@ pub struct UpkeepSettings {
     /// How long replaced data stays for readers that still use it [default: 10m]
     #[arg(long = "upkeep-release-grace", env = "SHERD_UPKEEP_RELEASE_GRACE", value_name = "TIME")]
     pub release_grace: Option<Period>,
-    /// Age at which data that no object names may be removed [default: 48h]
-    #[arg(long = "upkeep-orphan-age", env = "SHERD_UPKEEP_ORPHAN_AGE", value_name = "TIME")]
-    pub orphan_age: Option<Period>,
     /// Time in which every stored byte is verified once [default: 30days]
     #[arg(long = "upkeep-scrub-period", env = "SHERD_UPKEEP_SCRUB_PERIOD", value_name = "TIME")]
     pub scrub_period: Option<Period>,
@@ -205,7 +202,6 @@ impl Settings {
             },
             upkeep: UpkeepSettings {
                 release_grace: self.upkeep.release_grace.or(lower.upkeep.release_grace),
-                orphan_age: self.upkeep.orphan_age.or(lower.upkeep.orphan_age),
                 scrub_period: self.upkeep.scrub_period.or(lower.upkeep.scrub_period),
                 heal_bandwidth: self.upkeep.heal_bandwidth.or(lower.upkeep.heal_bandwidth),
             },

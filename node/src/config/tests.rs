@@ -56,7 +56,6 @@ fn volumes_and_credentials_are_enough() {
     assert_eq!(config.inline_bytes_max, 32 << 10);
     assert_eq!(config.pack_bytes_max, 128 << 10);
     assert_eq!(config.upkeep.release_grace, Duration::from_mins(10));
-    assert_eq!(config.upkeep.orphan_age, Duration::from_hours(48));
 }
 
 #[test]
@@ -81,7 +80,6 @@ fn every_key_can_be_written() {
         stall_timeout = "3s"
         [upkeep]
         release_grace = "3m"
-        orphan_age = "3days"
         scrub_period = "7days"
         heal_bandwidth = "10MiB"
         [log]
@@ -134,8 +132,8 @@ fn a_value_out_of_range_is_refused_with_its_place_and_bounds() {
         ("inline_max = \"1MiB\"", "DIR/sherd.toml:2: inline_max: 1MiB is outside 0 to 32KiB"),
         ("buffer_cap = 1", "DIR/sherd.toml:2: buffer_cap: 1 is outside 32MiB to 1TiB"),
         (
-            "[upkeep]\norphan_age = \"1h\"",
-            "DIR/sherd.toml:3: upkeep.orphan_age: 1h is outside 1day to 365days",
+            "[upkeep]\nrelease_grace = \"1s\"",
+            "DIR/sherd.toml:3: upkeep.release_grace: 1s is outside 2m to 1day",
         ),
         (
             "[limits]\nconnections_max = 0",

@@ -1,3 +1,5 @@
+//! Golden bytes and hostile bytes of every header of the log.
+
 use sherd_core::id::{BucketId, ObjectKey, ProposerId, RegisterKey};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! volume.json through crashes, and everything it must refuse.
+
 use super::*;
 use crate::disk::faulty::{Call, Failure, Fault, FaultyDisk, Keep};
 

@@ -1,3 +1,5 @@
+//! Shard files through crashes, damage, heals and ranges.
+
 use std::path::Path;
 
 use bytes::Bytes;
