@@ -16,7 +16,11 @@ use sherd_core::placement;
 use sherd_core::record::DataRef;
 use sherd_core::stripe::{Layout, Piece};
 
+use sherd_volume::buffer::Buffer;
+use tokio::time::Instant;
+
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::budget::Share;
 use super::{Exhausted, Stripes, code_of};
@@ -26,6 +30,8 @@ use crate::upkeep::Pinned;
 
 /// Bytes of a body that are read at one time, at least one stripe unit.
 const WINDOW_BYTES: u64 = 1 << 20;
+/// Before a volume is asked again that had no buffer or no place in its queue.
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
 /// Bytes could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -156,7 +162,7 @@ impl Reading {
         let Window { pieces, share } = window;
         for (piece, pending) in pieces {
             let whole = match pending {
-                Some(pending) => self.wait(piece.shard, pending).await,
+                Some(pending) => self.wait(&piece, pending).await,
                 None => None,
             };
             if let Some(bytes) = whole {
@@ -171,16 +177,26 @@ impl Reading {
     }
 
     /// Waits for one shard's bytes; a failure is remembered and, where it is damage, reported.
-    async fn wait(&mut self, shard: u8, pending: Pending<Vec<Bytes>>) -> Option<Vec<Bytes>> {
-        match tokio::time::timeout(self.stripes.inner.patience.hedge, pending).await {
-            Ok(Ok(bytes)) => Some(bytes),
-            Ok(Err(error)) => {
-                self.note(usize::from(shard), &error);
-                None
-            }
-            Err(_elapsed) => {
-                self.avoid |= 1 << shard;
-                None
+    async fn wait(&mut self, piece: &Piece, mut pending: Pending<Vec<Bytes>>) -> Option<Vec<Bytes>> {
+        let shard = piece.shard;
+        let deadline = Instant::now() + self.stripes.inner.patience.shard;
+        loop {
+            match tokio::time::timeout(self.stripes.inner.patience.hedge, pending).await {
+                Ok(Ok(bytes)) => return Some(bytes),
+                // No buffer, for the moment: what others hold comes back, and another shard would
+                // find as little.
+                Ok(Err(peer::Error::Busy)) if Instant::now() < deadline => {
+                    tokio::time::sleep(BUSY_PAUSE).await;
+                    pending = self.ask(usize::from(shard), piece);
+                }
+                Ok(Err(error)) => {
+                    self.note(usize::from(shard), &error);
+                    return None;
+                }
+                Err(_elapsed) => {
+                    self.avoid |= 1 << shard;
+                    return None;
+                }
             }
         }
     }
@@ -206,6 +222,7 @@ impl Reading {
         let mut gather = Gather::new([]);
         let mut columns: Vec<Option<Vec<Bytes>>> = vec![None; all];
         let mut have = 0;
+        let deadline = Instant::now() + self.stripes.inner.patience.shard;
         while have < needed {
             while gather.len() + have < needed {
                 let Some(index) = order.pop_front() else { return Err(ReadError::Shards) };
@@ -215,6 +232,10 @@ impl Reading {
                 Ok(Some((index, Ok(bytes)))) => {
                     columns[index] = Some(bytes);
                     have += 1;
+                }
+                Ok(Some((index, Err(peer::Error::Busy)))) if Instant::now() < deadline => {
+                    tokio::time::sleep(BUSY_PAUSE).await;
+                    order.push_back(index);
                 }
                 Ok(Some((index, Err(error)))) => self.note(index, &error),
                 Ok(None) => {}
@@ -226,13 +247,25 @@ impl Reading {
                 }
             }
         }
-        self.decode(piece, &columns)
+        let length = usize::try_from(piece.length).expect("a piece fits memory");
+        let out = loop {
+            match self.stripes.inner.pool.try_take(length) {
+                Some(out) => break out,
+                None if Instant::now() < deadline => tokio::time::sleep(BUSY_PAUSE).await,
+                None => return Err(ReadError::Overloaded),
+            }
+        };
+        self.decode(piece, &columns, out)
     }
 
-    fn decode(&self, piece: &Piece, columns: &[Option<Vec<Bytes>>]) -> Result<Bytes, ReadError> {
-        let length = usize::try_from(piece.length).expect("a piece fits memory");
+    fn decode(
+        &self,
+        piece: &Piece,
+        columns: &[Option<Vec<Bytes>>],
+        mut out: Buffer,
+    ) -> Result<Bytes, ReadError> {
+        let length = out.len();
         let code = code_of(&self.data).ok_or(ReadError::Geometry)?;
-        let mut out = self.stripes.inner.pool.try_take(length).ok_or(ReadError::Overloaded)?;
         let joined: Vec<Option<Bytes>> = columns.iter().map(|column| column.as_ref().map(join)).collect();
         let known: Vec<(u8, &[u8])> =
             (0_u8..).zip(&joined).filter_map(|(index, column)| Some((index, column.as_deref()?))).collect();

@@ -6,7 +6,7 @@
 //! committed only when it is touched, and goes back to the system in [`BufferPool::trim`].
 //!
 //! ```text
-//! class    4 KiB     64 KiB    1 MiB     stripe
+//! class    4 KiB     64 KiB    256 KiB   stripe, at least 1 MiB
 //! slab   256 KiB      1 MiB    4 MiB     stripe, at least 4 MiB      one mapping, many slots
 //! slot     in use -> warm (idle, memory committed) -> cold (idle, address only)
 //! ```
@@ -19,10 +19,15 @@ use bytes::Bytes;
 use memmap2::{Advice, MmapOptions, MmapRaw, UncheckedAdvice};
 use parking_lot::{Mutex, RwLock};
 
+use sherd_core::limits::STRIPE_UNIT_BYTES;
+
 /// Alignment of every buffer in memory: the page, and what O_DIRECT asks for at most.
 pub const BUFFER_ALIGN: usize = 4096;
-/// Bytes of the classes below the stripe class.
-const CLASS_BYTES: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
+/// Bytes of the classes below the stripe class: a page, a hash block, a stripe unit. Most bytes come
+/// and go as stripe units; a class that were larger would use up the cap with air.
+const CLASS_BYTES: [usize; 3] = [4 << 10, 64 << 10, STRIPE_UNIT_BYTES as usize];
+/// Bytes of the stripe class at least.
+const STRIPE_CLASS_BYTES_MIN: usize = 1 << 20;
 /// Bytes of a slab by class; the stripe class takes the last, or one stripe.
 const SLAB_BYTES: [usize; 4] = [256 << 10, 1 << 20, 4 << 20, 4 << 20];
 /// Slots from here on are worth huge pages.
@@ -114,7 +119,7 @@ impl BufferPool {
     /// When the cap is below one stripe: nobody could ever take one.
     pub fn new(limits: PoolLimits) -> Self {
         let [small, medium, large] = CLASS_BYTES;
-        let stripe_bytes = limits.stripe_bytes.next_multiple_of(BUFFER_ALIGN).max(large);
+        let stripe_bytes = limits.stripe_bytes.next_multiple_of(BUFFER_ALIGN).max(STRIPE_CLASS_BYTES_MIN);
         assert!(limits.cap_bytes >= stripe_bytes, "the cap of the pool is below one stripe");
         Self {
             shared: Arc::new(Shared {
@@ -375,8 +380,8 @@ mod tests {
     #[test]
     fn buffers_are_aligned_as_long_as_asked_and_of_the_smallest_class() {
         let pool = pool(16 << 20);
-        let classes = [4 << 10, 64 << 10, 1 << 20, 3 << 20];
-        for (len, class) in [(0, 0), (1, 0), (4096, 0), (4097, 1), (65_537, 2), ((1 << 20) + 1, 3)] {
+        let classes = [4 << 10, 64 << 10, 256 << 10, 3 << 20];
+        for (len, class) in [(0, 0), (1, 0), (4096, 0), (4097, 1), (65_537, 2), ((256 << 10) + 1, 3)] {
             let buffer = pool.try_take(len).unwrap();
             assert_eq!((buffer.len(), buffer.capacity()), (len, classes[class]));
             assert!((buffer.as_ptr() as usize).is_multiple_of(BUFFER_ALIGN));
