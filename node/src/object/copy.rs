@@ -16,10 +16,10 @@ impl Objects {
     /// Any of [`super::Error`]; the target changed only if it is `OutcomeUnknown`.
     pub async fn copy(&self, request: CopyRequest) -> Result<Written> {
         let CopyRequest { source, source_conditions, target, conditions, attributes, checksum } = request;
+        let bucket = self.bucket_id(&target.bucket).await?;
         if source == target && attributes.is_none() {
             return Err(Invalid::CopyOntoItself.into());
         }
-        let bucket = self.bucket_id(&target.bucket).await?;
         let read = ReadRequest { name: source, span: Span::Whole, conditions: source_conditions };
         let ObjectRead { info, body, .. } = self.get(read).await?;
         let key = RegisterKey::object(bucket, target.key);
