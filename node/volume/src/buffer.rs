@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn the_cap_refuses_until_a_buffer_comes_back() {
         let pool = pool(4 << 20);
-        let held: Vec<Buffer> = (0..4).map(|_| pool.try_take(1 << 20).unwrap()).collect();
+        let held: Vec<Buffer> = (0..16).map(|_| pool.try_take(256 << 10).unwrap()).collect();
         assert!(pool.try_take(1).is_none());
         assert_eq!(pool.usage().waits, 1);
         drop(held);
@@ -409,7 +409,7 @@ mod tests {
     #[test]
     fn idle_buffers_of_one_class_make_room_for_another() {
         let pool = pool(4 << 20);
-        drop((0..4).map(|_| pool.try_take(1 << 20).unwrap()).collect::<Vec<_>>());
+        drop((0..16).map(|_| pool.try_take(256 << 10).unwrap()).collect::<Vec<_>>());
         assert_eq!(pool.usage().idle_bytes, 4 << 20);
         let held: Vec<Buffer> = (0..64).map(|_| pool.try_take(64 << 10).unwrap()).collect();
         let usage = pool.usage();
