@@ -22,7 +22,7 @@ pub enum VolumeState {
     Online,
     /// As online, but slow or with errors: reads prefer others.
     Suspect,
-    /// Lost its state: takes writes, does not vote.
+    /// Lost its state: does not vote yet, or votes while its shards are rebuilt.
     Recovering,
     /// Refuses new data for lack of space.
     Full,

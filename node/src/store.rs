@@ -197,6 +197,7 @@ impl Store {
     /// What is whole and what is not, at this moment.
     pub fn health(&self) -> HealthReport {
         let status = self.volumes.status();
+        let recovering = self.recovering();
         let votes = |id: VolumeId| status.iter().any(|volume| volume.id == id && volume.state.votes());
         let sets = self
             .cluster
@@ -214,18 +215,24 @@ impl Store {
             .iter()
             .map(|volume| VolumeHealth {
                 name: volume.path.display().to_string(),
-                state: shown(volume),
+                state: shown(volume, &recovering),
                 reason: volume.state.reason().unwrap_or_default().to_owned(),
             })
             .collect();
         HealthReport { sets, volumes }
     }
 
+    /// The volumes whose rows or shards are being brought back.
+    fn recovering(&self) -> Vec<VolumeId> {
+        self.upkeep.status().recovery.iter().map(|recovery| recovery.volume).collect()
+    }
+
     /// Sets the gauges that mirror the store's state.
     pub fn observe(&self, metrics: &Metrics) {
+        let recovering = self.recovering();
         for volume in self.volumes.status() {
             let gauges = metrics.volume(&volume.path.display().to_string());
-            gauges.set_state(shown(&volume));
+            gauges.set_state(shown(&volume, &recovering));
             if let Some(open) = &volume.open {
                 gauges.bytes.set(gauge(open.total_bytes));
                 gauges.free_bytes.set(gauge(open.free_bytes));
@@ -285,11 +292,15 @@ struct Parts {
     upkeep: Settings,
 }
 
-/// A volume's state as health and metrics name it.
-fn shown(volume: &VolumeStatus) -> health::VolumeState {
+/// A volume's state as health and metrics name it. A volume votes again before its shards are
+/// rebuilt; until they are, it is shown as what it is to an operator: on its way back.
+fn shown(volume: &VolumeStatus, recovering: &[VolumeId]) -> health::VolumeState {
     use health::VolumeState as Shown;
     match &volume.state {
         VolumeState::Opening => Shown::Opening,
+        VolumeState::Online | VolumeState::Suspect { .. } if recovering.contains(&volume.id) => {
+            Shown::Recovering
+        }
         VolumeState::Online if volume.open.as_ref().is_some_and(|open| open.full) => Shown::Full,
         VolumeState::Online => Shown::Online,
         VolumeState::Suspect { .. } => Shown::Suspect,

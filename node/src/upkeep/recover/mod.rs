@@ -188,12 +188,16 @@ impl Context {
                     Err(stalled) => self.stalled(volume, &stalled),
                 },
                 VolumeState::Online | VolumeState::Suspect { .. } => {
+                    if caught_up != Some(opening) {
+                        self.show_pending_shards(volume.id()).await;
+                    }
                     if caught_up != Some(opening)
                         && !self.was_rolled_back(volume).await
                         && self.came_back(volume.id()).await
                     {
                         caught_up = Some(opening);
                         self.recovery.caught_up.lock().insert(volume.id(), opening);
+                        self.recovery.end(volume.id());
                     }
                     // Not before it has caught up: from these notes on it knows what it missed.
                     if caught_up == Some(opening) && Instant::now() >= note_at {
@@ -206,6 +210,13 @@ impl Context {
             }
             // Cancel-safe: a change that comes meanwhile is seen by the next wait.
             drop(tokio::time::timeout(self.settings.recover_every, changes.changed()).await);
+        }
+    }
+
+    /// A volume whose shards were being rebuilt when the process ended is still on its way back.
+    async fn show_pending_shards(&self, volume: VolumeId) {
+        if self.progress(volume).await.is_ok_and(|progress| progress.wants_shards) {
+            self.recovery.change(volume, |running| running.step = "shards");
         }
     }
 
