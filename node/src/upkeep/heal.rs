@@ -95,7 +95,17 @@ impl Context {
 
     /// Brings the shards of data that a register names back to where they should be.
     pub(crate) async fn heal_data(&self, key: &RegisterKey, data: DataRef) -> Healed {
-        let named = match self.reference(key, data.id).await {
+        let mut reference = self.reference(key, data.id).await;
+        if matches!(reference, Ok(None)) && !self.rows_of(key).await.are_equal() {
+            // A write that was cut short may name it, on too few volumes to be read: who settles the
+            // row later would commit it, without its missing shards and with nobody who knows.
+            match self.registers.settle(key).await {
+                Ok(_) => reference = self.reference(key, data.id).await,
+                Err(Failure::Sealed) => return self.sealed(key),
+                Err(failure) => return Healed::later(0, failure),
+            }
+        }
+        let named = match reference {
             Ok(Some(named)) => named,
             Ok(None) => return Healed::Unnamed,
             Err(RefsError::Register(Failure::Sealed)) => return self.sealed(key),

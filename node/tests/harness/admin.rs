@@ -121,6 +121,13 @@ impl Node {
         .await;
     }
 
+    /// Seconds since it started, by its own metric.
+    pub(crate) async fn uptime(&self) -> f64 {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let started = self.metrics().await.get("process_start_time_seconds");
+        now.expect("the clock is past 1970").as_secs_f64() - started
+    }
+
     /// Waits until nothing waits to be healed, whatever state the volumes are in.
     pub(crate) async fn until_healed(&self) {
         eventually("all is healed", super::wait::LATER, async || {

@@ -9,12 +9,16 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use crate::harness::data::{Dice, Home};
 use crate::harness::s3::S3;
 use crate::harness::wait::{LATER, SOON, eventually};
 use crate::harness::{Node, Stopped, VOLUMES, empty, volumes};
 use crate::load::{Load, Plan, Step};
 
+/// How long after its start upkeep has looked at every row that is not settled, and again.
+const SETTLE_SECONDS: f64 = 6.0;
 /// Clients at one time.
 const CLIENTS: usize = 4;
 
@@ -110,17 +114,23 @@ async fn a_rebuild_that_is_killed_again_and_again_ends() {
 /// Stops a node once its volumes know every row as committed. A kill loses hints, and upkeep settles
 /// what they were about a little later: until then those keys need more than two volumes.
 async fn settled(mut node: Node) -> Stopped {
-    for _ in 0..30 {
+    let deadline = Instant::now() + LATER;
+    loop {
         node.until_whole().await;
+        eventually("upkeep had its time", LATER, async || {
+            let uptime = node.uptime().await;
+            if uptime > SETTLE_SECONDS { Ok(()) } else { Err(format!("it runs for {uptime} s")) }
+        })
+        .await;
         let stopped = node.stop().await;
         let said = stopped.inspect().expect("clean volumes");
         if said.matches("unsettled 0)").count() == VOLUMES {
             return stopped;
         }
+        assert!(Instant::now() < deadline, "upkeep does not settle what kills left: {said}");
         node = stopped.start().await;
         node.until_ready().await;
     }
-    panic!("upkeep does not settle what kills left");
 }
 
 /// Has every key's last write known as committed by the volumes that stay: the hint of it travels
