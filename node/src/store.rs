@@ -1,7 +1,7 @@
 //! The store of one node: its volumes, the layers above them, and the background work, put
 //! together in the order in which they need each other and taken apart in the other.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +15,7 @@ use sherd_core::topology::{Topology, Wish};
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
-use sherd_volume::index::lsm::{IndexCache, LsmIndex};
-use sherd_volume::index::{Index, IndexError};
-use sherd_volume::open::IndexSource;
+use sherd_volume::index::lsm::IndexCache;
 use sherd_volume::options::Options;
 
 use crate::cluster::Cluster;
@@ -29,7 +27,7 @@ use crate::peer::{LocalPeer, Peer};
 use crate::register::{RegisterPatience, Registers, RegistersConfig};
 use crate::stripe::{Patience, Stripes, StripesConfig, Thresholds};
 use crate::upkeep::{Damage, Pins, Settings, Upkeep, UpkeepConfig};
-use crate::volumes::{Pace, VolumeState, VolumeStatus, Volumes, VolumesConfig};
+use crate::volumes::{Pace, VolumeState, VolumeStatus, Volumes, VolumesConfig, lsm_indexes};
 
 /// Bytes of buffers that an idle node keeps committed.
 const IDLE_BUFFER_BYTES: usize = 4 << 20;
@@ -115,7 +113,7 @@ impl Store {
             disk,
             clock: Arc::clone(&clock),
             buffers: pool.clone(),
-            index: index_factory(index_cache_bytes),
+            index: lsm_indexes(IndexCache::new(index_cache_bytes, INDEX_FILES_MAX)),
             options,
             cluster: formation.cluster,
             topology: Arc::clone(&formation.topology),
@@ -317,29 +315,4 @@ fn catch_up(counter: &IntCounter, count: u64) {
 
 fn gauge(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-/// Opens LSM indexes that share one cache.
-fn index_factory(cache_bytes: u64) -> crate::volumes::IndexFactory {
-    let cache = IndexCache::new(cache_bytes, INDEX_FILES_MAX);
-    Arc::new(move |volume: &Path| {
-        Box::new(LsmSource { directory: volume.join("index"), cache: cache.clone() }) as Box<dyn IndexSource>
-    })
-}
-
-/// The index of one volume.
-struct LsmSource {
-    directory: PathBuf,
-    cache: IndexCache,
-}
-
-impl IndexSource for LsmSource {
-    fn open(&mut self) -> Result<Arc<dyn Index>, IndexError> {
-        Ok(Arc::new(LsmIndex::open(&self.directory, &self.cache)?))
-    }
-
-    fn reset(&mut self) -> Result<Arc<dyn Index>, IndexError> {
-        LsmIndex::remove(&self.directory)?;
-        self.open()
-    }
 }
