@@ -1,0 +1,7 @@
+//! Sherd's benchmark: what it measures, how it judges, and how it tells.
+//!
+//! `result` is what every measurement leaves behind, a table of labelled rows beside the machine it was
+//! taken on. The measuring modules fill it; `report` and `compare` only read it, so a table in
+//! docs/performance.md can always be traced to a file in bench/results/.
+
+pub mod result;
