@@ -5,3 +5,8 @@
 //! docs/performance.md can always be traced to a file in bench/results/.
 
 pub mod result;
+pub mod figure;
+pub mod stats;
+pub mod plot;
+pub mod compare;
+pub mod report;

@@ -1,0 +1,2 @@
+//! report
+pub mod markdown;
