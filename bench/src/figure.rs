@@ -107,6 +107,16 @@ pub fn show(name: &str, value: f64) -> String {
     }
 }
 
+/// Heading and value as they stand in a sentence: `fdatasync p50 915 µs`, `read 1,900 MiB/s`.
+pub fn sentence(name: &str, value: f64) -> String {
+    let (heading, value) = (heading(name), show(name, value));
+    match heading.rsplit_once(' ') {
+        Some((what, rate)) if unit(name) == Unit::Rate => format!("{what} {value} {rate}"),
+        _ if unit(name) == Unit::Rate => format!("{value} {heading}"),
+        _ => format!("{heading} {value}"),
+    }
+}
+
 /// The value in the largest of `units` that leaves at least one of it, else in the smallest.
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     if value == 0.0 {
@@ -230,6 +240,13 @@ mod tests {
         ] {
             assert_eq!(heading(name), text);
         }
+    }
+
+    #[test]
+    fn in_a_sentence_the_unit_follows_the_value() {
+        assert_eq!(sentence("fdatasync_p50_us", 915.0), "fdatasync p50 915 µs");
+        assert_eq!(sentence("read_mib_s", 1_900.4), "read 1,900 MiB/s");
+        assert_eq!(sentence("mib_s", 3.0), "3 MiB/s");
     }
 
     #[test]

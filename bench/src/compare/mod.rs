@@ -137,7 +137,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         rows: show::rows(&outcomes),
     };
     let written = results.write(&arguments.out)?;
-    write_plots(arguments, names, &outcomes)?;
+    write_plots(arguments, &outcomes)?;
     println!("written: {}", written.display());
     let worse = outcomes.iter().any(|outcome| outcome.regressions().next().is_some());
     Ok(if worse && !arguments.moment { ExitCode::from(REGRESSION) } else { ExitCode::SUCCESS })
@@ -232,8 +232,8 @@ fn settings(names: [&str; 2], plan: &Plan, outcomes: &[Outcome]) -> BTreeMap<Str
     settings
 }
 
-fn write_plots(arguments: &Arguments, names: [&str; 2], outcomes: &[Outcome]) -> Result<(), Error> {
-    for (end, svg) in show::plots(names, outcomes) {
+fn write_plots(arguments: &Arguments, outcomes: &[Outcome]) -> Result<(), Error> {
+    for (end, svg) in show::plots(outcomes) {
         let path: &Path = &arguments.out.join(format!("{}{end}.svg", arguments.name));
         let io = |source| result::Error::Io { path: path.to_owned(), source };
         std::fs::write(path, svg).map_err(io)?;

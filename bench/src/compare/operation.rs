@@ -120,6 +120,7 @@ impl Operation {
             Work::Store(Load { op, size, clients, seconds, keys }) => {
                 format!("{op} {size}, {clients} clients, {keys} keys, {} s a run", figure::number(*seconds))
             }
+            Work::Command { command, .. } if command == SIDE => "the commands themselves".to_owned(),
             Work::Command { command, .. } => format!("`{command}`"),
         }
     }

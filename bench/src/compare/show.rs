@@ -179,8 +179,8 @@ fn runs(outcome: &Outcome) -> Vec<Row> {
 }
 
 /// The plots, each with the end of its file's name: all ratios, and for each operation its runs in order.
-pub(super) fn plots(names: [&str; 2], outcomes: &[Outcome]) -> Vec<(String, String)> {
-    let mut plots = vec![(String::new(), ratios(names, outcomes).svg())];
+pub(super) fn plots(outcomes: &[Outcome]) -> Vec<(String, String)> {
+    let mut plots = vec![(String::new(), ratios(outcomes).svg())];
     for outcome in outcomes {
         if let Some(lines) = history(outcome) {
             plots.push((format!("-{}", outcome.operation.name), lines.svg()));
@@ -189,9 +189,8 @@ pub(super) fn plots(names: [&str; 2], outcomes: &[Outcome]) -> Vec<(String, Stri
     plots
 }
 
-fn ratios(names: [&str; 2], outcomes: &[Outcome]) -> Bars {
-    let mut bars =
-        Bars::new(&format!("B/A with its 95 % interval: {} against {}", names[1], names[0]), "ratio");
+fn ratios(outcomes: &[Outcome]) -> Bars {
+    let mut bars = Bars::new("B/A with its 95 % interval", "ratio");
     bars.base = 1.0;
     bars.log = true;
     let judged = outcomes.iter().flat_map(|outcome| {

@@ -6,7 +6,7 @@ use std::fmt::Write;
 pub(super) const WIDTH: f64 = 760.0;
 
 /// About the width of a letter of the plots' text.
-const LETTER: f64 = 6.7;
+const LETTER: f64 = 7.1;
 
 /// Colours of series that differ for colour-blind readers too.
 const COLOURS: [&str; 7] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#555555"];

@@ -14,7 +14,7 @@ const AXIS: &str = "#777777";
 pub(super) fn draw(lines: &Lines) -> String {
     let mut canvas = Canvas::default();
     let names: Vec<_> = lines.series.iter().map(|line| line.name.as_str()).collect();
-    let top = canvas.head(&lines.title, &names) + 20.0;
+    let top = canvas.head(&lines.title, &names) + 24.0;
     let points = || lines.series.iter().flat_map(|line| line.points.iter().copied());
     let xs = points().map(|(x, _)| x);
     let x_scale = if lines.x_ticks.is_empty() {
@@ -53,7 +53,7 @@ pub(super) fn draw(lines: &Lines) -> String {
             line.points.iter().filter_map(|(at, value)| Some((x(*at)?, y(*value)?))).collect();
         canvas.path(&places, series);
     }
-    canvas.text((10.0, top - 8.0), Anchor::Start, &figure::heading(&lines.figure));
+    canvas.text((10.0, top - 14.0), Anchor::Start, &figure::heading(&lines.figure));
     canvas.text((f64::midpoint(LEFT, WIDTH - RIGHT), bottom + 34.0), Anchor::Middle, &lines.x_label);
     canvas.finish(&lines.title, bottom + 44.0)
 }
