@@ -167,6 +167,8 @@ impl Report {
             blocks.push(text.trim_matches('\n').to_owned());
         }
         blocks.retain(|block| !block.is_empty());
+        // One remark is enough for neighbours that were not measured.
+        blocks.dedup();
         self.document.extend(["\n", &blocks.join("\n\n"), "\n"]);
         Ok(())
     }
