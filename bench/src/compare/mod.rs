@@ -70,6 +70,9 @@ pub struct Arguments {
     /// Runs of each side that are thrown away first.
     #[arg(long, value_name = "RUNS", default_value_t = 1)]
     pub warm_up: usize,
+    /// Print every figure, not only those that decide or differ.
+    #[arg(long)]
+    pub all: bool,
     /// Two runs of everything, to see that it works; never ends with 1.
     #[arg(long)]
     pub moment: bool,
@@ -127,7 +130,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     for operation in operations(arguments)? {
         outcomes.push(compare(operation, names, &plan)?);
     }
-    print!("{}", show::text(names, &outcomes));
+    print!("{}", show::text(names, &outcomes, arguments.all));
     let results = Results {
         schema: SCHEMA,
         suite: arguments.name.clone(),

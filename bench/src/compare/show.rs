@@ -3,7 +3,7 @@
 use super::measure::Outcome;
 use super::rounds::{Rounds, Stop};
 use super::runner::{Sample, Side};
-use super::verdict::Judgement;
+use super::verdict::{Judgement, Verdict};
 use crate::figure;
 use crate::plot::{Bar, Bars, Line, Lines};
 use crate::report::markdown::{Align, Table};
@@ -14,7 +14,9 @@ use crate::stats::Summary;
 const DECIDES: &str = "*";
 
 /// The table of all operations and what must be said about it.
-pub(super) fn text(names: [&str; 2], outcomes: &[Outcome]) -> String {
+///
+/// Figures that do not decide stand in it only where they differ, unless `all` are wanted.
+pub(super) fn text(names: [&str; 2], outcomes: &[Outcome], all: bool) -> String {
     let mut table = Table::new();
     table.column("operation", Align::Left);
     table.column("figure", Align::Left);
@@ -23,7 +25,8 @@ pub(super) fn text(names: [&str; 2], outcomes: &[Outcome]) -> String {
     }
     table.column("verdict", Align::Left);
     for outcome in outcomes {
-        for found in &outcome.judgements {
+        let shown = |found: &&Judgement| all || found.judged || found.verdict != Verdict::NoDifference;
+        for found in outcome.judgements.iter().filter(shown) {
             table.line(cells(&outcome.operation.name, found));
         }
     }
@@ -61,7 +64,7 @@ fn cells(operation: &str, found: &Judgement) -> Vec<String> {
 }
 
 fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
+    format!("{} %", figure::number(share * 100.0))
 }
 
 /// What a reader must know about one operation's lines.

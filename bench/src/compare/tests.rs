@@ -93,7 +93,7 @@ fn what_does_not_settle_ends_and_is_said() {
     let mut runner = Scattered::new(1, 0.5, [1.0, 1.0]);
     let outcome = outcome(&mut runner, limits);
     assert_eq!((outcome.rounds.stop, outcome.rounds.first.len()), (Stop::Runs, 6));
-    let text = show::text(["a", "b"], std::slice::from_ref(&outcome));
+    let text = show::text(["a", "b"], std::slice::from_ref(&outcome), true);
     assert!(text.contains("NOT SETTLED: command: stopped by --max-runs"), "{text}");
     assert!(text.contains("seconds (") && text.contains("A against A is not settled either"), "{text}");
     let rows = show::rows(&[outcome]);
@@ -108,7 +108,7 @@ fn the_time_ends_it_after_the_least_number_of_runs() {
     let limits = Limits { time_max: Duration::ZERO, ..limits() };
     let outcome = outcome(&mut Scattered::new(1, 0.5, [1.0, 1.0]), limits);
     assert_eq!((outcome.rounds.stop, outcome.rounds.first.len()), (Stop::Time, 5));
-    assert!(show::text(["a", "b"], &[outcome]).contains("stopped by --max-seconds"));
+    assert!(show::text(["a", "b"], &[outcome], true).contains("stopped by --max-seconds"));
 }
 
 #[test]
@@ -128,7 +128,8 @@ fn a_figure_that_does_not_decide_is_no_regression() {
         fn run(&mut self, side: Side) -> Result<Sample, RunError> {
             self.0 += 1;
             let noted = if side == Side::A { 1.0 } else { 2.0 };
-            let figures = BTreeMap::from([("seconds".to_owned(), 1.0), ("noted".to_owned(), noted)]);
+            let figures = [("seconds", 1.0), ("noted", noted), ("steady", 3.0)];
+            let figures = figures.map(|(name, value)| (name.to_owned(), value)).into();
             Ok(Sample { figures, flags: vec!["client bound".to_owned()] })
         }
     }
@@ -138,7 +139,9 @@ fn a_figure_that_does_not_decide_is_no_regression() {
     assert_eq!(runner.0, 2 * 2 + 3 * 2);
     let noted = outcome.judgements.iter().find(|found| found.figure == "noted").unwrap();
     assert_eq!((noted.verdict, noted.judged, outcome.regressions().count()), (Verdict::Worse, false, 0));
-    let text = show::text(["a", "b"], &[outcome]);
+    assert!(show::text(["a", "b"], std::slice::from_ref(&outcome), true).contains("| steady "));
+    let text = show::text(["a", "b"], &[outcome], false);
+    assert!(text.contains("| noted ") && !text.contains("| steady "), "{text}");
     assert!(text.contains("flagged: client bound") && text.contains("no noise floor was measured"), "{text}");
     assert!(text.ends_with("no regression\n"), "{text}");
 }
@@ -153,7 +156,7 @@ fn figures_that_are_not_reported_are_named() {
     };
     let outcome = judged(&["seconds", "p99_us"]).unwrap();
     assert_eq!(outcome.missing, ["p99_us"]);
-    assert!(show::text(["a", "b"], &[outcome]).contains("NOT JUDGED: command: p99_us"));
+    assert!(show::text(["a", "b"], &[outcome], true).contains("NOT JUDGED: command: p99_us"));
     let Err(Stopped::NothingToJudge(found)) = judged(&["p99_us"]) else { panic!("judged nothing") };
     assert_eq!(found, ["runs", "seconds"]);
 }
@@ -175,6 +178,7 @@ fn arguments_that_make_no_sense_are_refused() {
         max_seconds: 900.0,
         interval: 0.05,
         warm_up: 1,
+        all: false,
         moment: false,
         out: PathBuf::new(),
         name: "compare".to_owned(),
