@@ -28,6 +28,7 @@ use runner::{RunError, Runner, Sample, Side};
 const REGRESSION: u8 = 1;
 
 /// Compares two builds, two endpoints or two commands by interleaved runs.
+#[expect(clippy::struct_excessive_bools, reason = "they are flags of a command line")]
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
     /// The base of the comparison.
