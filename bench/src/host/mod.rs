@@ -6,7 +6,9 @@ pub mod proc;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// A build without optimisation measures the compiler's settings.
-    #[error("this is a debug build, which measures nothing of use: build with --release, or run for a --moment")]
+    #[error(
+        "this is a debug build, which measures nothing of use: build with --release, or run for a --moment"
+    )]
     DebugBuild,
 }
 

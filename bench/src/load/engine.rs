@@ -100,7 +100,8 @@ impl<'a> Engine<'a> {
     /// # Errors
     /// The system has no more epolls.
     pub fn new(parts: Parts<'a>) -> io::Result<Self> {
-        let Parts { address, stall, clients, part_bytes, payloads, meter, requests, source, schedule } = parts;
+        let Parts { address, stall, clients, part_bytes, payloads, meter, requests, source, schedule } =
+            parts;
         let connection = || Connection {
             stream: None,
             awaits_room: false,
@@ -309,7 +310,9 @@ impl<'a> Engine<'a> {
                 let begun = decoder.head().is_some();
                 return match decoder.close() {
                     Ok(()) => self.judge(index),
-                    Err(_) if begun => self.fail(index, Fault::Connection("closed within an answer".to_owned())),
+                    Err(_) if begun => {
+                        self.fail(index, Fault::Connection("closed within an answer".to_owned()))
+                    }
                     Err(_) => self.fail(index, Fault::Connection("closed before an answer".to_owned())),
                 };
             }

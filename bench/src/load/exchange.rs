@@ -104,7 +104,9 @@ impl Exchange {
                 requests.build("PUT", |path| keys.name(*key, path), "", "", body, out);
             }
             Task::Get { key } => requests.build("GET", |path| keys.name(*key, path), "", "", Body::None, out),
-            Task::Head { key } => requests.build("HEAD", |path| keys.name(*key, path), "", "", Body::None, out),
+            Task::Head { key } => {
+                requests.build("HEAD", |path| keys.name(*key, path), "", "", Body::None, out)
+            }
             Task::Delete { key } => {
                 requests.build("DELETE", |path| keys.name(*key, path), "", "", Body::None, out);
             }
@@ -249,10 +251,7 @@ fn between(text: &[u8], before: &str, after: &str) -> Option<String> {
 
 /// `text` as a value in a query.
 fn in_query(text: &str) -> String {
-    const KEPT: percent_encoding::AsciiSet = percent_encoding::NON_ALPHANUMERIC
-        .remove(b'-')
-        .remove(b'.')
-        .remove(b'_')
-        .remove(b'~');
+    const KEPT: percent_encoding::AsciiSet =
+        percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
     percent_encoding::utf8_percent_encode(text, &KEPT).to_string()
 }

@@ -91,7 +91,9 @@ impl Order {
             };
             digits.clear();
             push_digits(*mixed, &mut digits);
-            let name = rest.strip_prefix(self.prefix.as_bytes()).and_then(|rest| rest.strip_prefix(digits.as_bytes()));
+            let name = rest
+                .strip_prefix(self.prefix.as_bytes())
+                .and_then(|rest| rest.strip_prefix(digits.as_bytes()));
             let Some(behind) = name.and_then(|rest| rest.strip_prefix(b"</Key>")) else {
                 return false;
             };
@@ -131,7 +133,14 @@ mod tests {
     fn the_order_holds_what_is_there_in_the_order_of_names() {
         let (keys, order) = (keys(), keys().order());
         assert_eq!((order.len() as u64, keys.count()), (44, 44));
-        let mut names: Vec<String> = (5..50).filter(|key| *key != 7).map(|key| { let mut name = String::new(); keys.name(key, &mut name); name }).collect();
+        let mut names: Vec<String> = (5..50)
+            .filter(|key| *key != 7)
+            .map(|key| {
+                let mut name = String::new();
+                keys.name(key, &mut name);
+                name
+            })
+            .collect();
         names.sort();
         for (place, name) in names.iter().enumerate() {
             let mut listed = String::new();

@@ -201,8 +201,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     }
     let failed = rows.iter().any(|row| row.figure("errors").is_some_and(|errors| errors > 0.0));
     let settings = settings(&subject, &plans);
-    let results =
-        Results { schema: SCHEMA, suite: "load".to_owned(), started, settings, device: BTreeMap::new(), rows };
+    let results = Results {
+        schema: SCHEMA,
+        suite: "load".to_owned(),
+        started,
+        settings,
+        device: BTreeMap::new(),
+        rows,
+    };
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&results).map_err(io::Error::from)?);
     }
@@ -229,7 +235,8 @@ fn plans(arguments: &Arguments) -> Result<Vec<Plan>, Error> {
     if arguments.clients.iter().any(|clients| !(1..=4096).contains(clients)) {
         return flag("clients", "from 1 to 4096");
     }
-    if !(1..=64).contains(&arguments.threads) || arguments.clients.iter().any(|clients| *clients < arguments.threads)
+    if !(1..=64).contains(&arguments.threads)
+        || arguments.clients.iter().any(|clients| *clients < arguments.threads)
     {
         return flag("threads", "from 1 to 64, and no more than clients");
     }
@@ -307,7 +314,13 @@ pub fn prepare(
 }
 
 /// Deletes all objects, and the bucket if it was made for them.
-fn clean(subject: &Subject, bucket: &str, payloads: &Payloads, keys: &mut Keys, made: bool) -> Result<(), Error> {
+fn clean(
+    subject: &Subject,
+    bucket: &str,
+    payloads: &Payloads,
+    keys: &mut Keys,
+    made: bool,
+) -> Result<(), Error> {
     let pages = keys.count().div_ceil(1000);
     if pages > 0 {
         let plan = Plan::new(Op::DeleteObjects, 4, Limit::Count(pages));

@@ -54,7 +54,9 @@ pub fn row(subject: &str, size: &str, plan: &Plan, outcome: &Outcome) -> Row {
         let client = spent.client.as_secs_f64();
         let server = spent.server.map(|time| time.as_secs_f64());
         let ops = (tally.ops as f64).max(1.0);
-        row = row.with("client_cpu_us_op", client * 1e6 / ops).with("client_cpu_share", client / (wall * cores));
+        row = row
+            .with("client_cpu_us_op", client * 1e6 / ops)
+            .with("client_cpu_share", client / (wall * cores));
         if let Some(server) = server {
             row = row.with("server_cpu_us_op", server * 1e6 / ops);
             row = row.with("server_cpu_share", server / (wall * cores));
@@ -82,8 +84,21 @@ pub fn row(subject: &str, size: &str, plan: &Plan, outcome: &Outcome) -> Row {
 pub fn heading() -> String {
     format!(
         "{:<10} {:<14} {:>8} {:>7} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>8} {:>8} {:>6} {:>8}",
-        "subject", "op", "size", "clients", "ops/s", "MiB/s", "p50 us", "p99 us", "p99.9 us", "max us", "errors",
-        "us/op", "client", "share", "anon MiB"
+        "subject",
+        "op",
+        "size",
+        "clients",
+        "ops/s",
+        "MiB/s",
+        "p50 us",
+        "p99 us",
+        "p99.9 us",
+        "max us",
+        "errors",
+        "us/op",
+        "client",
+        "share",
+        "anon MiB"
     )
 }
 

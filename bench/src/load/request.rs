@@ -217,7 +217,14 @@ mod tests {
         let payloads = Payloads::with_pool(1, 1 << 16);
         for (at, end) in [(0, 0), (0, 1), (0, 16), (0, 17), (5, 9), (1_048_570, 1_048_590), (8, 3_000_000)] {
             let mut out = Outgoing::default();
-            requests().build("PUT", |_| {}, "partNumber=1", "", Body::Object(Part { key: 5, at, end }), &mut out);
+            requests().build(
+                "PUT",
+                |_| {},
+                "partNumber=1",
+                "",
+                Body::Object(Part { key: 5, at, end }),
+                &mut out,
+            );
             let mut socket = Narrow(Vec::new(), 1 << 30);
             while !out.is_sent() {
                 out.send(&mut socket, &payloads).unwrap();

@@ -35,7 +35,11 @@ enum Stage {
     /// The body lasts as long as the connection.
     UntilClose,
     /// The size line of a chunk: its value so far, its bytes, and whether its digits have ended.
-    ChunkSize { size: u64, bytes: usize, ended: bool },
+    ChunkSize {
+        size: u64,
+        bytes: usize,
+        ended: bool,
+    },
     ChunkData(u64),
     /// The line end behind a chunk's data.
     ChunkEnd,
@@ -309,7 +313,10 @@ mod tests {
     #[test]
     fn answers_without_a_body_end_with_their_head() {
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
-        assert_eq!(decode(head, 1000, true).unwrap(), (decode(PLAIN, 9, false).map(|(head, _)| Head { etag: None, ..head }).unwrap(), Vec::new()));
+        assert_eq!(
+            decode(head, 1000, true).unwrap(),
+            (decode(PLAIN, 9, false).map(|(head, _)| Head { etag: None, ..head }).unwrap(), Vec::new())
+        );
         assert!(decode(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n", 7, false).unwrap().0.closes);
     }
 

@@ -100,12 +100,23 @@ pub struct Outcome {
 ///
 /// # Errors
 /// The system lacks threads or polling. Whatever the subject does is counted, not an error.
-pub fn run(subject: &Subject, bucket: &str, payloads: &Payloads, plan: &Plan, keys: &mut Keys) -> io::Result<Outcome> {
+pub fn run(
+    subject: &Subject,
+    bucket: &str,
+    payloads: &Payloads,
+    plan: &Plan,
+    keys: &mut Keys,
+) -> io::Result<Outcome> {
     let shared = Arc::new(Shared::new(keys));
     let lists = plan.op == Op::List || plan.mix.as_ref().is_some_and(Mix::lists);
     let order = if lists { keys.order() } else { Keys::new(&keys.prefix, keys.sizes.clone()).order() };
-    let choice =
-        Choice { op: plan.op, mix: plan.mix.clone(), page: plan.page, overwrite: plan.overwrite, seed: plan.seed };
+    let choice = Choice {
+        op: plan.op,
+        mix: plan.mix.clone(),
+        page: plan.page,
+        overwrite: plan.overwrite,
+        seed: plan.seed,
+    };
     let meter = Meter::new(subject.process());
     let mut engines = Vec::new();
     for thread in 0..plan.threads {
@@ -130,7 +141,10 @@ pub fn run(subject: &Subject, bucket: &str, payloads: &Payloads, plan: &Plan, ke
     let outcomes: Vec<io::Result<(Tally, Vec<u64>)>> = thread::scope(|scope| {
         let threads: Vec<_> =
             engines.into_iter().map(|engine| scope.spawn(move || engine.run(begin))).collect();
-        threads.into_iter().map(|thread| thread.join().expect("a generator's thread does not panic")).collect()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("a generator's thread does not panic"))
+            .collect()
     });
     let mut tally = Tally::default();
     for outcome in outcomes {
@@ -139,5 +153,9 @@ pub fn run(subject: &Subject, bucket: &str, payloads: &Payloads, plan: &Plan, ke
         keys.absent.extend(gone);
     }
     shared.settle(keys, plan.overwrite);
-    Ok(Outcome { tally, spent: meter.spent(), server_anon: subject.process().map(crate::subject::Process::peak_rss_anon) })
+    Ok(Outcome {
+        tally,
+        spent: meter.spent(),
+        server_anon: subject.process().map(crate::subject::Process::peak_rss_anon),
+    })
 }

@@ -148,8 +148,7 @@ fn date(second: u64) -> String {
     // The calendar repeats every 146,097 days; years begin in March here, so that the leap day is last.
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
@@ -182,7 +181,10 @@ mod tests {
         signer.sign(&Canonical { method: "GET", path: "/", query, host, payload: EMPTY }, &mut out);
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("x-amz-date: 20130524T000000Z\r\n"), "{text}");
-        assert!(text.contains("Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,"), "{text}");
+        assert!(
+            text.contains("Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,"),
+            "{text}"
+        );
         text.trim_end().rsplit('=').next().unwrap().to_owned()
     }
 

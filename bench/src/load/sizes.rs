@@ -30,7 +30,9 @@ impl FromStr for Size {
     type Err = Malformed;
 
     fn from_str(text: &str) -> Result<Self, Malformed> {
-        text.parse::<bytesize::ByteSize>().map(|size| Self(size.0)).map_err(|_| Malformed::Size(text.to_owned()))
+        text.parse::<bytesize::ByteSize>()
+            .map(|size| Self(size.0))
+            .map_err(|_| Malformed::Size(text.to_owned()))
     }
 }
 
@@ -178,7 +180,17 @@ mod tests {
 
     #[test]
     fn what_is_no_size_is_refused() {
-        for text in ["", "x", "-1", "4KiB:0", "4KiB:1,", "4KiB:1,1MiB", "lognormal:1MiB:1:4KiB", "lognormal:0:1:4", "6GiB"] {
+        for text in [
+            "",
+            "x",
+            "-1",
+            "4KiB:0",
+            "4KiB:1,",
+            "4KiB:1,1MiB",
+            "lognormal:1MiB:1:4KiB",
+            "lognormal:0:1:4",
+            "6GiB",
+        ] {
             assert!(text.parse::<Sizes>().is_err(), "{text} was taken");
         }
     }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::keys::{Keys, Order};
 use super::random::Random;
@@ -219,7 +219,14 @@ impl Shared {
 
 impl Source {
     /// The source of thread `thread` of `threads`.
-    pub fn new(choice: &Choice, keys: &Keys, order: &Order, shared: &Arc<Shared>, thread: u64, threads: u64) -> Self {
+    pub fn new(
+        choice: &Choice,
+        keys: &Keys,
+        order: &Order,
+        shared: &Arc<Shared>,
+        thread: u64,
+        threads: u64,
+    ) -> Self {
         let deletes = choice.mix.as_ref().is_some_and(|mix| mix.weight(Op::Delete) > 0);
         let mine = |key: &u64| key % threads == thread && !keys.absent.contains(key);
         let live = if deletes { (keys.begin..keys.end).filter(mine).collect() } else { Vec::new() };

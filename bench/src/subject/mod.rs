@@ -176,7 +176,8 @@ impl Subject {
         remove_left_over(folder);
         let folder = make_folders(tool, folder).map_err(start)?;
         // The port is free at this moment; nothing else on the machine is told of it.
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).map_err(start)?.port();
+        let port =
+            TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).map_err(start)?.port();
         let places = Places {
             binary: binary.clone(),
             port,

@@ -1,8 +1,8 @@
 //! A store's process: what it spends, how much memory it had at most, and its orderly end.
 
 use std::process::{Child, ExitStatus};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 

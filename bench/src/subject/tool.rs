@@ -14,10 +14,8 @@ use super::Error;
 /// Folders that a subject gets: the disks of one node.
 pub const FOLDERS: usize = 4;
 /// What is known without a file.
-const BUILT_IN: [(&str, &str); 2] = [
-    ("sherd", include_str!("../../tools/sherd.toml")),
-    ("minio", include_str!("../../tools/minio.toml")),
-];
+const BUILT_IN: [(&str, &str); 2] =
+    [("sherd", include_str!("../../tools/sherd.toml")), ("minio", include_str!("../../tools/minio.toml"))];
 
 /// How to start a store.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -99,7 +97,11 @@ impl Tool {
         let wanted = given.unwrap_or(&self.binary);
         let missing = || Error::NoBinary { name: self.name.clone(), path: wanted.to_owned() };
         if wanted.components().count() > 1 {
-            return if wanted.is_file() { fs::canonicalize(wanted).map_err(|_| missing()) } else { Err(missing()) };
+            return if wanted.is_file() {
+                fs::canonicalize(wanted).map_err(|_| missing())
+            } else {
+                Err(missing())
+            };
         }
         let folders = env::var_os("PATH").unwrap_or_default();
         let found = env::split_paths(&folders).map(|folder| folder.join(wanted)).find(|path| path.is_file());
