@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::host::Refusal;
+use crate::host::device;
 use crate::{load, subject};
 
 const EXIT_CODES: &str = "Exit codes:
@@ -23,13 +24,15 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    Load(load::Arguments),
+    Load(Box<load::Arguments>),
+    Device(device::Arguments),
 }
 
 /// Runs the program.
 pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Load(arguments) => finish(load::run(&arguments)),
+        Command::Device(arguments) => finish(device::run(&arguments)),
     }
 }
 

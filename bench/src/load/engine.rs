@@ -52,6 +52,8 @@ pub struct Engine<'a> {
     scratch: Vec<u8>,
     begin: Instant,
     tally: Tally,
+    /// Operations that the meter knows of.
+    shown: u64,
     /// Whether the meter knows of the measured window's two ends.
     metered: (bool, bool),
 }
@@ -127,6 +129,7 @@ impl<'a> Engine<'a> {
             scratch: vec![0; READ_BYTES],
             begin: Instant::now(),
             tally: Tally::default(),
+            shown: 0,
             metered: (false, false),
         })
     }
@@ -188,7 +191,7 @@ impl<'a> Engine<'a> {
             }
             match self.schedule.next(now) {
                 Next::Begin { due } => {
-                    let Some(task) = self.source.next() else {
+                    let Some(task) = self.source.draw() else {
                         self.schedule.exhaust();
                         return None;
                     };
@@ -311,7 +314,7 @@ impl<'a> Engine<'a> {
                 return match decoder.close() {
                     Ok(()) => self.judge(index),
                     Err(_) if begun => {
-                        self.fail(index, Fault::Connection("closed within an answer".to_owned()))
+                        self.fail(index, Fault::Connection("closed within an answer".to_owned()));
                     }
                     Err(_) => self.fail(index, Fault::Connection("closed before an answer".to_owned())),
                 };
@@ -369,8 +372,10 @@ impl<'a> Engine<'a> {
         self.meter_window();
     }
 
-    /// Ends operations on connections that have stood still too long.
+    /// Tells the meter of the progress, and ends operations on connections that have stood still too long.
     fn sweep(&mut self, now: Duration) {
+        self.meter.progress(self.tally.ops - self.shown);
+        self.shown = self.tally.ops;
         for index in 0..self.connections.len() {
             let connection = &self.connections[index];
             if connection.busy && now.saturating_sub(connection.moved) > self.stall {

@@ -105,7 +105,7 @@ impl Exchange {
             }
             Task::Get { key } => requests.build("GET", |path| keys.name(*key, path), "", "", Body::None, out),
             Task::Head { key } => {
-                requests.build("HEAD", |path| keys.name(*key, path), "", "", Body::None, out)
+                requests.build("HEAD", |path| keys.name(*key, path), "", "", Body::None, out);
             }
             Task::Delete { key } => {
                 requests.build("DELETE", |path| keys.name(*key, path), "", "", Body::None, out);
@@ -219,9 +219,10 @@ impl Exchange {
             Step::Complete => {
                 // A failure may come in an answer with status 200, because the status went out first.
                 let right = memchr::memmem::find(&self.text, b"<CompleteMultipartUploadResult").is_some();
-                return match right {
-                    true => Verdict::Done(self.size),
-                    false => Verdict::Failed(status_fault(head.status, &self.text)),
+                return if right {
+                    Verdict::Done(self.size)
+                } else {
+                    Verdict::Failed(status_fault(head.status, &self.text))
                 };
             }
         };

@@ -55,7 +55,7 @@ impl Keys {
 }
 
 /// What a listing must say.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Order {
     prefix: String,
     mixed: Arc<[u64]>,

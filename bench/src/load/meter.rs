@@ -1,5 +1,6 @@
 //! Processor time of both sides over the measured window.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,8 @@ use crate::subject::Process;
 #[derive(Debug)]
 pub struct Meter<'a> {
     server: Option<&'a Process>,
+    /// Operations that were right so far, brought up to date now and then.
+    done: AtomicU64,
     ends: Mutex<(Option<Reading>, Option<Reading>)>,
 }
 
@@ -36,10 +39,33 @@ pub struct Spent {
     pub machine: Option<Duration>,
 }
 
+impl Spent {
+    /// Adds what was spent in another window.
+    pub(crate) fn then(self, other: Self) -> Self {
+        let both = |one: Option<Duration>, other: Option<Duration>| Some(one? + other?);
+        Self {
+            wall: self.wall + other.wall,
+            client: self.client + other.client,
+            server: both(self.server, other.server),
+            machine: both(self.machine, other.machine),
+        }
+    }
+}
+
 impl<'a> Meter<'a> {
     /// A meter that also reads `server`.
     pub fn new(server: Option<&'a Process>) -> Self {
-        Self { server, ends: Mutex::new((None, None)) }
+        Self { server, done: AtomicU64::new(0), ends: Mutex::new((None, None)) }
+    }
+
+    /// Counts `ops` more operations for whoever watches.
+    pub fn progress(&self, ops: u64) {
+        self.done.fetch_add(ops, Ordering::Relaxed);
+    }
+
+    /// Operations so far, a second old at most.
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
     }
 
     /// Takes the first thread's opening.

@@ -197,7 +197,7 @@ mod tests {
         for narrow in [333, 4096, 700_000, usize::MAX] {
             let mut out = Outgoing::default();
             let part = Part { key: 5, at: 0, end: size };
-            requests().build("PUT", |path| path.push_str("k"), "", "", Body::Object(part), &mut out);
+            requests().build("PUT", |path| path.push('k'), "", "", Body::Object(part), &mut out);
             let mut socket = Narrow(Vec::new(), narrow);
             while !out.is_sent() {
                 out.send(&mut socket, &payloads).unwrap();

@@ -6,14 +6,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::engine::{Engine, Parts};
-use super::keys::Keys;
+use super::keys::{Keys, Order};
 use super::meter::{Meter, Spent};
 use super::payload::Payloads;
+use super::progress::Progress;
 use super::request::Requests;
 use super::schedule::{Limit, Pace, Schedule};
 use super::tally::Tally;
 use super::work::{Choice, Mix, Op, Shared, Source};
-use crate::subject::Subject;
+use crate::subject::{Process, Subject};
 
 /// What is to be measured.
 #[derive(Clone, Debug)]
@@ -60,7 +61,7 @@ impl Plan {
             part_bytes: 8 << 20,
             overwrite: None,
             seed: 1,
-            stall: Duration::from_secs(60),
+            stall: Duration::from_mins(1),
         }
     }
 
@@ -85,6 +86,17 @@ impl Plan {
     }
 }
 
+/// Who is measured, and with which objects.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// The store.
+    pub subject: &'a Subject,
+    /// A bucket of it, which is there.
+    pub bucket: &'a str,
+    /// Contents of the objects.
+    pub payloads: &'a Payloads,
+}
+
 /// What came of a plan.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -96,20 +108,28 @@ pub struct Outcome {
     pub server_anon: Option<u64>,
 }
 
-/// Carries `plan` out on `bucket` of `subject` and brings `keys` up to what was written and deleted.
+impl Outcome {
+    /// Adds what came of the same plan at another time.
+    pub fn then(&mut self, other: Self) {
+        let Self { tally, spent, server_anon } = other;
+        self.tally.then(tally);
+        self.spent = match (self.spent, spent) {
+            (Some(one), Some(other)) => Some(one.then(other)),
+            (one, other) => one.or(other),
+        };
+        self.server_anon = self.server_anon.max(server_anon);
+    }
+}
+
+/// Carries `plan` out on `target` and brings `keys` up to what was written and deleted.
 ///
 /// # Errors
-/// The system lacks threads or polling. Whatever the subject does is counted, not an error.
-pub fn run(
-    subject: &Subject,
-    bucket: &str,
-    payloads: &Payloads,
-    plan: &Plan,
-    keys: &mut Keys,
-) -> io::Result<Outcome> {
+/// The system lacks threads or polling. Whatever the store does is counted, not an error.
+pub fn run(target: &Target<'_>, plan: &Plan, keys: &mut Keys) -> io::Result<Outcome> {
+    let Target { subject, bucket, payloads } = *target;
     let shared = Arc::new(Shared::new(keys));
     let lists = plan.op == Op::List || plan.mix.as_ref().is_some_and(Mix::lists);
-    let order = if lists { keys.order() } else { Keys::new(&keys.prefix, keys.sizes.clone()).order() };
+    let order = if lists { keys.order() } else { Order::default() };
     let choice = Choice {
         op: plan.op,
         mix: plan.mix.clone(),
@@ -141,6 +161,8 @@ pub fn run(
     let outcomes: Vec<io::Result<(Tally, Vec<u64>)>> = thread::scope(|scope| {
         let threads: Vec<_> =
             engines.into_iter().map(|engine| scope.spawn(move || engine.run(begin))).collect();
+        let _progress =
+            Progress::show(scope, &meter, &format!("{} {} {}", subject.name, plan.op, keys.sizes));
         threads
             .into_iter()
             .map(|thread| thread.join().expect("a generator's thread does not panic"))
@@ -153,9 +175,6 @@ pub fn run(
         keys.absent.extend(gone);
     }
     shared.settle(keys, plan.overwrite);
-    Ok(Outcome {
-        tally,
-        spent: meter.spent(),
-        server_anon: subject.process().map(crate::subject::Process::peak_rss_anon),
-    })
+    let server_anon = subject.process().map(Process::peak_rss_anon);
+    Ok(Outcome { tally, spent: meter.spent(), server_anon })
 }

@@ -216,7 +216,7 @@ mod tests {
             };
             now += service(index);
             if schedule.ended(due, now) {
-                latencies.push((now - due).as_millis());
+                latencies.push(now.checked_sub(due).unwrap().as_millis());
             }
         }
         latencies

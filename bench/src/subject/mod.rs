@@ -6,6 +6,7 @@
 pub mod process;
 pub mod tool;
 
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -21,7 +22,7 @@ use crate::load::sign::Credentials;
 use tool::Places;
 
 /// How long a store may take until it answers.
-const READY_TIMEOUT: Duration = Duration::from_secs(60);
+const READY_TIMEOUT: Duration = Duration::from_mins(1);
 const READY_POLL: Duration = Duration::from_millis(20);
 /// Last bytes of a store's output that an error shows.
 const OUTPUT_SHOWN_BYTES: usize = 2000;
@@ -243,6 +244,17 @@ impl Subject {
     /// The store's process, if it was started here.
     pub fn process(&self) -> Option<&Process> {
         self.started.as_ref().map(|started| &started.process)
+    }
+
+    /// What a reader of results must know of it: `durability`, and `<name>_version` and `<name>_binary`
+    /// of a store that was started.
+    pub fn settings(&self) -> BTreeMap<String, String> {
+        let named = |name: &str, value: &String| (format!("{}_{name}", self.name), value.clone());
+        let mut settings = BTreeMap::from([("durability".to_owned(), self.durability.clone())]);
+        if self.started.is_some() {
+            settings.extend([named("version", &self.version), named("binary", &self.fingerprint)]);
+        }
+        settings
     }
 
     /// Where a started store keeps its data.

@@ -261,14 +261,13 @@ impl Source {
     }
 
     /// The next task, or none when every object has been used up.
-    pub fn next(&mut self) -> Option<Task> {
+    pub fn draw(&mut self) -> Option<Task> {
         let op = match &self.mix {
             Some(mix) => mix.draw(&mut self.random),
             None => self.op,
         };
-        let mixed_with_deletes = self.mix.as_ref().is_some_and(|mix| mix.weight(Op::Delete) > 0);
-        if mixed_with_deletes {
-            return self.next_of_live(op);
+        if self.deletes_some() {
+            return Some(self.next_of_live(op));
         }
         Some(match op {
             Op::Put if self.mix.is_some() => Task::Put { key: self.present()? },
@@ -290,13 +289,11 @@ impl Source {
 
     /// Takes the end of a task.
     pub fn ended(&mut self, task: &Task, right: bool) {
-        let owned = self.mix.is_some() && (!self.live.is_empty() || !self.reading.is_empty());
         match task {
+            // Written or not: after a failure nobody knows, so nobody reads it.
             Task::Put { key } | Task::Multipart { key } if !right => self.gone.push(*key),
-            Task::Put { key } if self.mix.as_ref().is_some_and(|mix| mix.weight(Op::Delete) > 0) => {
-                self.live.push(*key);
-            }
-            Task::Get { key } | Task::Head { key } if owned => {
+            Task::Put { key } if self.deletes_some() => self.live.push(*key),
+            Task::Get { key } | Task::Head { key } => {
                 if let Some(readers) = self.reading.get_mut(key) {
                     *readers -= 1;
                     if *readers == 0 {
@@ -304,14 +301,12 @@ impl Source {
                     }
                 }
             }
-            Task::Delete { key } if self.mix.is_some() && right => self.gone.push(*key),
+            Task::Delete { key } if self.deletes_some() => self.gone.push(*key),
             Task::Put { .. }
-            | Task::Get { .. }
-            | Task::Head { .. }
-            | Task::List { .. }
+            | Task::Multipart { .. }
             | Task::Delete { .. }
             | Task::DeleteObjects { .. }
-            | Task::Multipart { .. } => {}
+            | Task::List { .. } => {}
         }
     }
 
@@ -320,13 +315,18 @@ impl Source {
         self.gone
     }
 
+    /// Whether the mix has deletions.
+    fn deletes_some(&self) -> bool {
+        self.mix.as_ref().is_some_and(|mix| mix.weight(Op::Delete) > 0)
+    }
+
     /// A task of a mix with deletions: reads and deletions take what this thread knows to be there.
-    fn next_of_live(&mut self, op: Op) -> Option<Task> {
+    fn next_of_live(&mut self, op: Op) -> Task {
         let place = usize::try_from(self.random.below(self.live.len() as u64)).expect("a place in memory");
         let Some(key) = self.live.get(place).copied() else {
-            return Some(Task::Put { key: self.new_key() });
+            return Task::Put { key: self.new_key() };
         };
-        Some(match op {
+        match op {
             Op::Get | Op::Head => {
                 *self.reading.entry(key).or_default() += 1;
                 if op == Op::Get { Task::Get { key } } else { Task::Head { key } }
@@ -336,7 +336,7 @@ impl Source {
                 Task::Delete { key }
             }
             _ => Task::Put { key: self.new_key() },
-        })
+        }
     }
 
     fn new_key(&mut self) -> u64 {
@@ -378,3 +378,6 @@ impl Source {
         Some(Task::List { place: usize::try_from(place).expect("a place in memory") })
     }
 }
+
+#[cfg(test)]
+mod tests;
