@@ -7,7 +7,7 @@ use clap::Parser;
 
 use crate::host::Refusal;
 use crate::host::device;
-use crate::{load, subject};
+use crate::{load, quick, subject};
 
 const EXIT_CODES: &str = "Exit codes:
   0    measured
@@ -25,6 +25,7 @@ pub struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Load(Box<load::Arguments>),
+    Quick(quick::Arguments),
     Device(device::Arguments),
 }
 
@@ -32,6 +33,7 @@ enum Command {
 pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Load(arguments) => finish(load::run(&arguments)),
+        Command::Quick(arguments) => finish(quick::run(&arguments)),
         Command::Device(arguments) => finish(device::run(&arguments)),
     }
 }

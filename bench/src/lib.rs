@@ -7,5 +7,6 @@
 pub mod cli;
 pub mod host;
 pub mod load;
+pub mod quick;
 pub mod result;
 pub mod subject;

@@ -20,11 +20,19 @@ const CLEANING_CLIENTS: usize = 4;
 /// # Errors
 /// Not all of them could be written.
 pub fn write(target: &Target<'_>, wanted: u64, keys: &mut Keys) -> Result<(), Error> {
+    write_with(target, PREPARING_CLIENTS, wanted, keys)
+}
+
+/// The same with so many `clients`.
+///
+/// # Errors
+/// Not all of them could be written.
+pub fn write_with(target: &Target<'_>, clients: usize, wanted: u64, keys: &mut Keys) -> Result<(), Error> {
     let missing = wanted.saturating_sub(keys.count());
     if missing == 0 {
         return Ok(());
     }
-    let clients = PREPARING_CLIENTS.min(usize::try_from(missing).unwrap_or(PREPARING_CLIENTS));
+    let clients = clients.min(usize::try_from(missing).unwrap_or(clients));
     let Outcome { tally, .. } = run::run(target, &Plan::new(Op::Put, clients, Limit::Count(missing)), keys)?;
     let written = keys.count();
     if written < wanted {
