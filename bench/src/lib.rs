@@ -4,4 +4,9 @@
 //! taken on. The measuring modules fill it; `report` and `compare` only read it, so a table in
 //! docs/performance.md can always be traced to a file in bench/results/.
 
+pub mod cli;
+pub mod host;
+pub mod load;
+pub mod quick;
 pub mod result;
+pub mod subject;
