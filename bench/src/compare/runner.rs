@@ -8,6 +8,8 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use super::store::StoreError;
+
 /// Which of the two compared things runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -42,6 +44,11 @@ pub trait Runner {
     /// # Errors
     /// The run failed, so it says nothing of speed; the comparison ends.
     fn run(&mut self, side: Side) -> Result<Sample, RunError>;
+
+    /// What a reader of the results must know of the sides that ran: versions, durability, ...
+    fn settings(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
 }
 
 /// Why a run is worth nothing.
@@ -73,6 +80,9 @@ pub enum RunError {
         /// How long it may take.
         limit: Duration,
     },
+    /// The store cannot be measured, or not all that it did was right.
+    #[error(transparent)]
+    Store(#[from] Box<StoreError>),
     /// The command printed something else than its figures.
     #[error("the last line that `{command}` printed is no figures: {reason}")]
     Output {

@@ -171,6 +171,8 @@ fn arguments_that_make_no_sense_are_refused() {
         judge: Vec::new(),
         more: Vec::new(),
         operations: Vec::new(),
+        folder: PathBuf::new(),
+        durability: None,
         operations_from: PathBuf::new(),
         noise_runs: None,
         min_runs: 5,
