@@ -73,7 +73,7 @@ pub fn measure(operation: Operation, runner: &mut dyn Runner, plan: &Plan) -> Re
     let mut rounds_of =
         |sides, limits: &Limits| interleave(runner, sides, &operation.judge, limits).map_err(Stopped::Run);
     let noise = match &plan.noise {
-        Some(limits) => Some(rounds_of([Side::A, Side::A], limits)?),
+        Some(limits) => Some(rounds_of([Side::A, Side::Again], limits)?),
         None => None,
     };
     let rounds = rounds_of([Side::A, Side::B], &plan.compare)?;

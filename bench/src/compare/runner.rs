@@ -15,6 +15,9 @@ use super::store::StoreError;
 pub enum Side {
     /// The base of the comparison: what the other is held against.
     A,
+    /// The base once more, for A against A: another instance of it where there are instances, so that
+    /// what differs between two processes of one program is part of the noise.
+    Again,
     /// What is judged.
     B,
 }
@@ -23,6 +26,7 @@ impl fmt::Display for Side {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::A => "A",
+            Self::Again => "A again",
             Self::B => "B",
         })
     }

@@ -31,7 +31,8 @@ const SHERD: &str = "sherd";
 /// What is true of a write that an endpoint answered, when nobody says.
 const UNKNOWN: &str = "unknown";
 
-const BUCKET: &str = "sherd-bench";
+/// Buckets of the sides: endpoints may be the same one.
+const BUCKETS: [&str; 3] = ["sherd-bench-a", "sherd-bench-again", "sherd-bench-b"];
 
 /// What `mixed` does.
 const MIX: &str = "put:30,get:60,delete:10";
@@ -78,6 +79,7 @@ pub enum Error {
 #[derive(Debug)]
 pub struct Stores {
     a: Store,
+    again: Store,
     b: Store,
     work: Work,
 }
@@ -96,6 +98,7 @@ struct Work {
 #[derive(Debug)]
 struct Store {
     who: Who,
+    bucket: &'static str,
     folder: PathBuf,
     open: Option<Open>,
     runs: u64,
@@ -132,14 +135,17 @@ impl Stores {
         let [a, b] = sides;
         let (a, b) = (Who::of(a)?, Who::of(b)?);
         same_promise([(sides[0], &a), (sides[1], &b)], settings.durability)?;
-        let store = |who| Store {
+        let work = Work::new(load, settings.moment)?;
+        let store = |who, bucket| Store {
             who,
+            bucket,
             folder: settings.folder.to_owned(),
             open: None,
             runs: 0,
             settings: BTreeMap::new(),
         };
-        Ok(Self { a: store(a), b: store(b), work: Work::new(load, settings.moment)? })
+        let [in_a, in_again, in_b] = BUCKETS;
+        Ok(Self { a: store(a.clone(), in_a), again: store(a, in_again), b: store(b, in_b), work })
     }
 }
 
@@ -147,7 +153,12 @@ impl Runner for Stores {
     fn run(&mut self, side: Side) -> Result<Sample, RunError> {
         let store = match side {
             Side::A => &mut self.a,
-            Side::B => &mut self.b,
+            Side::Again => &mut self.again,
+            Side::B => {
+                // The noise is measured: what only stood for it does not run beside the comparison.
+                self.again.close(&self.work).map_err(|source| RunError::Store(Box::new(source)))?;
+                &mut self.b
+            }
         };
         store.run(&self.work).map_err(|source| RunError::Store(Box::new(source)))
     }
@@ -162,9 +173,9 @@ impl Runner for Stores {
 
 impl Drop for Stores {
     fn drop(&mut self) {
-        for store in [&mut self.a, &mut self.b] {
+        for store in [&mut self.a, &mut self.again, &mut self.b] {
             if let Err(error) = store.close(&self.work) {
-                eprintln!("sherd-bench: objects may be left in {BUCKET}: {error}");
+                eprintln!("sherd-bench: objects may be left in {}: {error}", store.bucket);
             }
         }
     }
@@ -247,7 +258,7 @@ impl Store {
             Some(open) => open,
             None => self.begin(work)?,
         };
-        let target = Target { subject: &open.subject, bucket: BUCKET, payloads: &work.payloads };
+        let target = Target { subject: &open.subject, bucket: self.bucket, payloads: &work.payloads };
         prepare::write(&target, work.wanted, &mut open.keys)?;
         let outcome = run::run(&target, &work.plan, &mut open.keys)?;
         self.open = Some(open);
@@ -273,7 +284,7 @@ impl Store {
             Who::Started(tool, program) => Subject::start(tool, program.as_deref(), &self.folder)?,
             Who::Endpoint(url) => Subject::endpoint(url)?,
         };
-        let made = bucket::make(&subject, BUCKET)?;
+        let made = bucket::make(&subject, self.bucket)?;
         let own = format!("{}_", subject.name);
         for (name, value) in subject.settings() {
             self.settings.insert(name.strip_prefix(&own).unwrap_or(&name).to_owned(), value);
@@ -287,7 +298,7 @@ impl Store {
     fn close(&mut self, work: &Work) -> Result<(), StoreError> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
         if matches!(self.who, Who::Endpoint(_)) {
-            let target = Target { subject: &open.subject, bucket: BUCKET, payloads: &work.payloads };
+            let target = Target { subject: &open.subject, bucket: self.bucket, payloads: &work.payloads };
             prepare::clean(&target, &mut open.keys, open.made)?;
         }
         Ok(())
