@@ -5,8 +5,13 @@
 //! docs/performance.md can always be traced to a file in bench/results/.
 
 pub mod cli;
+pub mod result;
+pub mod figure;
 pub mod host;
+pub mod subject;
 pub mod load;
 pub mod quick;
-pub mod result;
-pub mod subject;
+pub mod stats;
+pub mod compare;
+pub mod plot;
+pub mod report;
