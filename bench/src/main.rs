@@ -1,12 +1,39 @@
 //! `sherd-bench`: the command line over the library.
 
-use clap::Parser;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use sherd_bench::alloc::Counting;
+use sherd_bench::layers;
+
+/// Counts what is allocated, for the benches that report it.
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 /// Measures Sherd and other S3 stores: fsync on, every byte verified, errors counted.
 #[derive(Debug, Parser)]
 #[command(name = "sherd-bench", version)]
-struct Arguments {}
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
 
-fn main() {
-    let Arguments {} = Arguments::parse();
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measures the layers of a request, each by itself
+    Layers(layers::Arguments),
+}
+
+fn main() -> ExitCode {
+    let Arguments { command } = Arguments::parse();
+    let result = match command {
+        Command::Layers(arguments) => layers::run(arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sherd-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
