@@ -78,7 +78,10 @@ impl FromStr for Layer {
 }
 
 /// Why a layer is not measured at a size with so many clients; nothing when it is.
-pub(super) fn skipped(_layer: Layer, bytes: u64, clients: usize) -> Option<&'static str> {
+pub(super) fn skipped(layer: Layer, bytes: u64, clients: usize) -> Option<&'static str> {
+    if layer == Layer::Protocol && clients > 8 {
+        return Some("nothing in it waits: more clients than cores only take turns");
+    }
     if bytes >= GIB && clients > 1 {
         return Some("one client already uses the machine's memory or disk fully, and several fill the disk");
     }
