@@ -1,11 +1,11 @@
 //! A global allocator that counts: how many allocations a piece of work takes, and how many bytes.
 //!
-//! [`Counting`] passes everything to the system's allocator, the one that a node uses, and adds to
-//! counters on the way. A binary that measures installs it with `#[global_allocator]`; a [`Scope`] is
-//! the difference between two moments, over all threads of the process. What the measuring itself
-//! has to allocate is kept out with [`uncounted`].
+//! [`Counting`] passes everything to the allocator that a node uses and adds to counters on the way.
+//! A binary that measures installs it with `#[global_allocator]`; a [`Scope`] is the difference
+//! between two moments, over all threads of the process. What the measuring itself has to allocate
+//! is kept out with [`uncounted`].
 
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -33,35 +33,35 @@ thread_local! {
     static IS_COUNTED: Cell<bool> = const { Cell::new(true) };
 }
 
-/// The system's allocator, counted.
+/// An allocator, counted.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Counting;
+pub struct Counting<A>(pub A);
 
 #[expect(unsafe_code, reason = "an allocator is unsafe to implement")]
-// SAFETY: Every call goes to `System` with the very arguments, and its answer comes back as it is.
+// SAFETY: Every call goes to the allocator within with the very arguments, and its answer comes back as it is.
 // Counting neither allocates nor unwinds: atomics, and thread-locals that need no initialisation.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
         // SAFETY: As the caller promised us.
-        unsafe { System.alloc(layout) }
+        unsafe { self.0.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
         // SAFETY: As the caller promised us.
-        unsafe { System.alloc_zeroed(layout) }
+        unsafe { self.0.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         count(bytes);
         // SAFETY: As the caller promised us.
-        unsafe { System.realloc(pointer, layout, bytes) }
+        unsafe { self.0.realloc(pointer, layout, bytes) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: As the caller promised us.
-        unsafe { System.dealloc(pointer, layout) }
+        unsafe { self.0.dealloc(pointer, layout) }
     }
 }
 

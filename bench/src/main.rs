@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use mimalloc::MiMalloc;
 use sherd_bench::alloc::Counting;
 use sherd_bench::layers;
 
-/// Counts what is allocated, for the benches that report it.
+/// The node's allocator; counts what is allocated, for the benches that report it.
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Counting<MiMalloc> = Counting(MiMalloc);
 
 /// Measures Sherd and other S3 stores: fsync on, every byte verified, errors counted.
 #[derive(Debug, Parser)]

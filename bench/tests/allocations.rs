@@ -1,13 +1,13 @@
 //! The counting allocator, alone in its process: whatever else allocated would be counted too.
 
-use std::alloc::{Layout, alloc, dealloc, realloc};
+use std::alloc::{Layout, System, alloc, dealloc, realloc};
 use std::hint::black_box;
 use std::sync::Barrier;
 
 use sherd_bench::alloc::{Counting, Counts, Scope, is_installed, uncounted};
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Counting<System> = Counting(System);
 
 const THREADS: usize = 8;
 const BOXES: u64 = 10_000;

@@ -36,7 +36,7 @@ use sherd_volume::identity::{Expected, Phase};
 use sherd_volume::index::lsm::IndexCache;
 use sherd_volume::open::{NewVolume, Setup, create, open};
 use sherd_volume::options::Options;
-use sherd_volume::reader::Lookup;
+use sherd_volume::reader::{Lookup, Source};
 use sherd_volume::request::{Completion, Op as VolumeOp, ShardFileHeader, Target};
 use sherd_volume::{Reader, Volume};
 
@@ -295,7 +295,7 @@ impl DiskClient {
         let begun = Instant::now();
         let ballot = Ballot { time: self.clock.tick(), proposer: PROPOSER };
         let prepare = Prepare { ballot };
-        let vote = match self.reader.prepare(&target, &prepare, true).map_err(Failure::of)? {
+        let vote = match self.reader.prepare(&target, &prepare, true, Source::Disk).map_err(Failure::of)? {
             Lookup::Immediate(vote) => vote,
             Lookup::Pending => {
                 let (target, done) = (target.clone(), self.promised.completion());
@@ -317,7 +317,7 @@ impl DiskClient {
     fn read_row(&self, number: u64) -> Result<Duration, Failure> {
         let target = uncounted(|| target(number));
         let begun = Instant::now();
-        let answer = match self.reader.row(&target, true).map_err(Failure::of)? {
+        let answer = match self.reader.row(&target, true, Source::Disk).map_err(Failure::of)? {
             Lookup::Immediate(answer) => answer,
             Lookup::Pending => {
                 let (target, done) = (target.clone(), self.promised.completion());
@@ -326,7 +326,11 @@ impl DiskClient {
             }
         };
         let row = answer.result.map_err(Failure::of)?.row.ok_or(Failure::OtherBytes)?;
-        let inline = self.reader.inline(&target.key, row.head.ballot).map_err(Failure::of)?;
+        let inline = self
+            .reader
+            .inline(&target.key, row.head.ballot, Source::Disk)
+            .and_then(Lookup::told)
+            .map_err(Failure::of)?;
         let took = begun.elapsed();
         whole(self.work.body(number), [inline]).map(|()| took)
     }
