@@ -1,4 +1,5 @@
-//! The counting allocator, alone in its process: whatever else allocated would be counted too.
+//! The counting allocator, alone in its process and without the test harness, which allocates too:
+//! every allocation of every thread is counted once, and what is kept out is not.
 
 use std::alloc::{Layout, System, alloc, dealloc, realloc};
 use std::hint::black_box;
@@ -12,15 +13,14 @@ static ALLOCATOR: Counting<System> = Counting(System);
 const THREADS: usize = 8;
 const BOXES: u64 = 10_000;
 
-#[test]
-fn every_allocation_of_every_thread_is_counted_once_and_what_is_kept_out_is_not() {
+fn main() {
     assert!(is_installed());
-    exact();
-    growth();
+    every_allocation_of_every_thread_is_counted_once_and_what_is_kept_out_is_not();
+    memory_that_grows_is_an_allocation_of_its_new_size();
 }
 
 /// Threads that are released between two looks at the counters.
-fn exact() {
+fn every_allocation_of_every_thread_is_counted_once_and_what_is_kept_out_is_not() {
     let barriers: [Barrier; 3] = std::array::from_fn(|_| Barrier::new(THREADS + 1));
     let [ready, begin, end] = &barriers;
     let counts = std::thread::scope(|scope| {
@@ -49,9 +49,8 @@ fn exact() {
     assert_eq!(counts, Counts { allocations, bytes: allocations * 32 });
 }
 
-/// Memory that grows is an allocation of its new size.
 #[expect(unsafe_code, reason = "the allocator is called as the standard library calls it")]
-fn growth() {
+fn memory_that_grows_is_an_allocation_of_its_new_size() {
     let layout = Layout::from_size_align(100, 8).expect("a layout");
     let counting = Scope::begin();
     // SAFETY: The layout is not empty, and `realloc` and `dealloc` get what was allocated, with the

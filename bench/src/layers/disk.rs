@@ -70,7 +70,7 @@ const WINDOW_BYTES: u64 = 1 << 20;
 
 /// A home for bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Home {
+enum Home {
     Inline,
     Packed,
     File,
@@ -97,6 +97,12 @@ impl Home {
     }
 }
 
+/// The homes that bytes of that length may have.
+#[cfg(test)]
+pub(super) fn homes(bytes: u64) -> impl Iterator<Item = &'static str> {
+    Home::ALL.into_iter().filter(move |home| home.takes(bytes)).map(Home::label)
+}
+
 /// Measures the layer at one size.
 ///
 /// # Errors
@@ -116,7 +122,7 @@ pub(super) fn run(session: &mut Session, bytes: u64) -> Result<(), Error> {
             let team = session.team(op, bytes, clients);
             let team = team.into_iter().map(|work| DiskClient::new(&open, home, work)).collect();
             let measured = threads(team, session.pace()).map_err(failed(op))?;
-            session.note(Layer::Disk, op, bytes, clients, &[("home", home.label())], &measured);
+            session.note(Layer::Disk, op, bytes, clients, &[("kind", home.label())], &measured);
         }
     }
     Ok(())
@@ -191,7 +197,7 @@ fn serve(mut volume: Volume, queue: &Receiver<VolumeOp>, clock: &dyn Clock) {
                 // One at a time: when it is still busy, the next step asks again.
                 let _ = upkeep.try_send(());
             }
-            let mut taken = queue.try_iter().take(TAKE_MAX).map(|op| volume.submit(op)).count();
+            let taken = queue.try_iter().take(TAKE_MAX).map(|op| volume.submit(op)).count();
             if taken == 0 && !step.more {
                 let wait = step.wake_at_us.map_or(WAIT_MAX, |at| {
                     Duration::from_micros(at.saturating_sub(clock.monotonic_us())).min(WAIT_MAX)
@@ -199,13 +205,12 @@ fn serve(mut volume: Volume, queue: &Receiver<VolumeOp>, clock: &dyn Clock) {
                 match queue.recv_timeout(wait) {
                     Ok(op) => {
                         volume.submit(op);
-                        taken = queue.try_iter().take(TAKE_MAX).map(|op| volume.submit(op)).count();
+                        queue.try_iter().take(TAKE_MAX).for_each(|op| volume.submit(op));
                     }
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
             }
-            let _ = taken;
             step = volume.step();
         }
         drop(upkeep);

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::error::{Error, Failure};
 use super::work::Op;
-use super::{Session, disk, process, protocol, storage};
+use super::{Session, disk, http, memory, node, process, protocol, sdk, storage};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -19,43 +19,75 @@ pub(super) const CLIENTS: [usize; 4] = [1, 8, 32, 128];
 /// A part of the way of a request, measured by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layer {
+    /// L1: HTTP.
+    Http,
     /// L2: authentication, S3, XML.
     Protocol,
     /// L3: the store over its volumes.
     Storage,
+    /// L4: hashing and erasure in memory.
+    Memory,
     /// L5: one volume.
     Disk,
     /// L6: the protocol over the store.
     Process,
+    /// L7: an SDK's client and a whole node.
+    Sdk,
+    /// A whole node, with the client of L1.
+    Node,
 }
 
 impl Layer {
     /// All of them, in their order.
-    pub(super) const ALL: [Self; 4] = [Self::Protocol, Self::Storage, Self::Disk, Self::Process];
+    pub(super) const ALL: [Self; 8] = [
+        Self::Http,
+        Self::Protocol,
+        Self::Storage,
+        Self::Memory,
+        Self::Disk,
+        Self::Process,
+        Self::Sdk,
+        Self::Node,
+    ];
 
     /// The label of its rows.
     pub const fn label(self) -> &'static str {
         match self {
+            Self::Http => "L1",
             Self::Protocol => "L2",
             Self::Storage => "L3",
+            Self::Memory => "L4",
             Self::Disk => "L5",
             Self::Process => "L6",
+            Self::Sdk => "L7",
+            Self::Node => "node",
         }
     }
 
     /// Whose allocations its rows count.
     pub(super) const fn counted(self) -> &'static str {
         match self {
-            Self::Protocol | Self::Storage | Self::Disk | Self::Process => "server",
+            Self::Sdk => "client and server",
+            Self::Http
+            | Self::Protocol
+            | Self::Storage
+            | Self::Memory
+            | Self::Disk
+            | Self::Process
+            | Self::Node => "server",
         }
     }
 
     pub(super) fn run(self, session: &mut Session, bytes: u64) -> Result<(), Error> {
         match self {
+            Self::Http => http::run(session, bytes),
             Self::Protocol => protocol::run(session, bytes),
             Self::Storage => storage::run(session, bytes),
+            Self::Memory => memory::run(session, bytes),
             Self::Disk => disk::run(session, bytes),
             Self::Process => process::run(session, bytes),
+            Self::Sdk => sdk::run(session, bytes),
+            Self::Node => node::run(session, bytes),
         }
     }
 
@@ -79,7 +111,7 @@ impl FromStr for Layer {
 
 /// Why a layer is not measured at a size with so many clients; nothing when it is.
 pub(super) fn skipped(layer: Layer, bytes: u64, clients: usize) -> Option<&'static str> {
-    if layer == Layer::Protocol && clients > 8 {
+    if matches!(layer, Layer::Protocol | Layer::Memory) && clients > 8 {
         return Some("nothing in it waits: more clients than cores only take turns");
     }
     if bytes >= GIB && clients > 1 {

@@ -3,6 +3,7 @@
 //! ```text
 //! L1 HTTP      L2 S3 protocol      L3 storage      L4 hashing and erasure      L5 disk
 //! L6 S3 + storage in process       L7 an SDK's client and a whole node
+//! node         a whole node under the smallest client: L1 + L6
 //! ```
 //! Rows of all layers have the same labels, so that the gap between two is read from one table.
 //! Every byte that is read is compared with what was written, and every client reads back the last
@@ -12,14 +13,20 @@
 mod disk;
 mod drive;
 mod error;
+mod http;
 mod matrix;
+mod memory;
+mod node;
 mod payload;
 mod process;
 mod protocol;
+mod sdk;
+mod server;
 mod service;
 mod sign;
 mod storage;
 mod store;
+mod wire;
 mod work;
 
 use std::collections::BTreeMap;
@@ -254,18 +261,18 @@ fn row(
         .with("alloc_bytes_op", counts.bytes as f64 / ops)
 }
 
-const HEAD: &str = "layer op  size    clients home         ops/s      MiB/s     p50 us     p99 us   p99.9 us  allocs/op   KiB/op";
+const HEAD: &str = "layer op  size    clients kind              ops/s      MiB/s     p50 us     p99 us   p99.9 us  allocs/op   KiB/op";
 
 fn line(row: &Row) -> String {
     let label = |name: &str| row.labels.get(name).map_or("", String::as_str);
     let figure = |name: &str| row.figure(name).unwrap_or_default();
     format!(
-        "{:5} {:3} {:7} {:>7} {:6} {:>11.1} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>8.1}",
+        "{:5} {:3} {:7} {:>7} {:11} {:>11.1} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>8.1}",
         label("layer"),
         label("op"),
         label("size"),
         label("clients"),
-        label("home"),
+        label("kind"),
         figure("ops_s"),
         figure("mib_s"),
         figure("p50_us"),
@@ -275,3 +282,6 @@ fn line(row: &Row) -> String {
         figure("alloc_bytes_op") / 1024.0,
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,7 +34,7 @@ pub(super) struct ServiceClient {
 }
 
 /// A body as hyper would bring it.
-struct Pieces(Body);
+pub(super) struct Pieces(pub(super) Body);
 
 impl HttpBody for Pieces {
     type Data = Bytes;

@@ -1,5 +1,7 @@
 //! What a client does next: which operation, on which object, of how many bytes.
 
+use std::fmt;
+
 use super::payload::{Arena, Body};
 
 /// What is done to an object.
@@ -82,7 +84,16 @@ impl Work {
     }
 }
 
+/// The key of an object, as it is written.
+pub(crate) struct Key(pub(crate) u64);
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "k{:016x}", self.0)
+    }
+}
+
 /// The key of an object.
 pub(crate) fn key(number: u64) -> String {
-    format!("k{number:016x}")
+    Key(number).to_string()
 }
