@@ -11,6 +11,8 @@ pub mod host;
 pub mod subject;
 pub mod load;
 pub mod quick;
+pub mod alloc;
+pub mod layers;
 pub mod stats;
 pub mod compare;
 pub mod plot;

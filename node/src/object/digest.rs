@@ -14,7 +14,7 @@ use sherd_core::record::{Checksum, ChecksumAlgorithm};
 
 /// Digests in the making.
 #[derive(Debug)]
-pub(crate) struct Digests {
+pub struct Digests {
     md5: Md5,
     checksums: Vec<(ChecksumAlgorithm, Hasher)>,
 }
@@ -34,22 +34,22 @@ impl std::fmt::Debug for Hasher {
 
 /// The digests of a whole body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct DigestValues {
+pub struct DigestValues {
     /// Its MD5.
-    pub(crate) md5: [u8; 16],
+    pub md5: [u8; 16],
     /// The checksums asked for.
-    pub(crate) checksums: Vec<Checksum>,
+    pub checksums: Vec<Checksum>,
 }
 
 impl Digests {
     /// Begins MD5 and the checksums asked for.
-    pub(crate) fn new(algorithms: impl IntoIterator<Item = ChecksumAlgorithm>) -> Self {
+    pub fn new(algorithms: impl IntoIterator<Item = ChecksumAlgorithm>) -> Self {
         let checksums = algorithms.into_iter().map(|algorithm| (algorithm, Hasher::new(algorithm))).collect();
         Self { md5: Md5::new(), checksums }
     }
 
     /// Takes the next bytes of the body.
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
+    pub fn update(&mut self, bytes: &[u8]) {
         self.md5.update(bytes);
         for (_, hasher) in &mut self.checksums {
             hasher.update(bytes);
@@ -57,7 +57,7 @@ impl Digests {
     }
 
     /// Ends.
-    pub(crate) fn finish(self) -> DigestValues {
+    pub fn finish(self) -> DigestValues {
         let checksums = self
             .checksums
             .into_iter()
