@@ -1,12 +1,7 @@
 //! `sherd-bench`: the command line over the library.
 
-use clap::Parser;
+use std::process::ExitCode;
 
-/// Measures Sherd and other S3 stores: fsync on, every byte verified, errors counted.
-#[derive(Debug, Parser)]
-#[command(name = "sherd-bench", version)]
-struct Arguments {}
-
-fn main() {
-    let Arguments {} = Arguments::parse();
+fn main() -> ExitCode {
+    sherd_bench::cli::run()
 }
