@@ -13,6 +13,7 @@ pub mod load;
 pub mod quick;
 pub mod alloc;
 pub mod layers;
+pub mod answer;
 pub mod stats;
 pub mod compare;
 pub mod plot;

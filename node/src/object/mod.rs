@@ -9,7 +9,7 @@ mod bucket;
 mod condition;
 mod copy;
 mod delete;
-mod digest;
+pub mod digest;
 mod error;
 mod get;
 mod list;
