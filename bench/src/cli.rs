@@ -7,7 +7,7 @@ use clap::Parser;
 
 use crate::host::Refusal;
 use crate::host::device;
-use crate::{compare, load, quick, report, subject};
+use crate::{compare, layers, load, quick, report, subject};
 
 const EXIT_CODES: &str = "Exit codes:
   0    measured
@@ -27,9 +27,11 @@ pub struct Arguments {
 enum Command {
     Load(Box<load::Arguments>),
     Quick(quick::Arguments),
-    Device(device::Arguments),
+    /// Measures the layers of a request, each by itself
+    Layers(layers::Arguments),
     Compare(compare::Arguments),
     Report(report::Arguments),
+    Device(device::Arguments),
 }
 
 /// Runs the program.
@@ -37,9 +39,10 @@ pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Load(arguments) => finish(load::run(&arguments)),
         Command::Quick(arguments) => finish(quick::run(&arguments)),
-        Command::Device(arguments) => finish(device::run(&arguments)),
+        Command::Layers(arguments) => finish(layers::run(arguments).map(|()| ExitCode::SUCCESS)),
         Command::Compare(arguments) => finish(compare::run(&arguments)),
         Command::Report(arguments) => finish(report::run(&arguments)),
+        Command::Device(arguments) => finish(device::run(&arguments)),
     }
 }
 

@@ -225,20 +225,26 @@ impl Subject {
         let address = addresses.next().ok_or_else(|| bad("its name is not known"))?;
         let variable = |name| env::var(name).map_err(|_| Error::NoCredentials { name });
         let region = env::var("AWS_REGION").or_else(|_| env::var("AWS_DEFAULT_REGION"));
-        Ok(Self {
+        let credentials = Credentials {
+            access_key: variable("AWS_ACCESS_KEY_ID")?,
+            secret_key: variable("AWS_SECRET_ACCESS_KEY")?,
+            region: region.unwrap_or_else(|_| REGION.to_owned()),
+        };
+        Ok(Self::at(address, host, credentials))
+    }
+
+    /// What listens at `address` and is called `host`.
+    pub fn at(address: SocketAddr, host: &str, credentials: Credentials) -> Self {
+        Self {
             name: host.to_owned(),
             address,
             host: host.to_owned(),
-            credentials: Credentials {
-                access_key: variable("AWS_ACCESS_KEY_ID")?,
-                secret_key: variable("AWS_SECRET_ACCESS_KEY")?,
-                region: region.unwrap_or_else(|_| REGION.to_owned()),
-            },
+            credentials,
             durability: "unknown".to_owned(),
             version: String::new(),
             fingerprint: String::new(),
             started: None,
-        })
+        }
     }
 
     /// The store's process, if it was started here.

@@ -1,0 +1,4 @@
+//! The questions that were put to the store, each answered by a measurement of its own.
+
+pub mod erasure;
+mod interleaved;
