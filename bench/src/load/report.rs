@@ -48,12 +48,14 @@ pub fn row(subject: &str, size: &str, plan: &Plan, outcome: &Outcome) -> Row {
     if let Some(bytes) = server_anon {
         row = row.with("server_anon_mib", *bytes as f64 / MIB);
     }
-    if let Some(spent) = spent {
+    if tally.ops == 0 {
+        row.flags.push("nothing measured".to_owned());
+    } else if let Some(spent) = spent {
         let cores = std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64);
         let wall = spent.wall.as_secs_f64().max(1e-9);
         let client = spent.client.as_secs_f64();
         let server = spent.server.map(|time| time.as_secs_f64());
-        let ops = (tally.ops as f64).max(1.0);
+        let ops = tally.ops as f64;
         row = row
             .with("client_cpu_us_op", client * 1e6 / ops)
             .with("client_cpu_share", client / (wall * cores));
