@@ -12,7 +12,8 @@ use crate::{compare, layers, load, quick, report, subject};
 const EXIT_CODES: &str = "Exit codes:
   0    measured
   1    an operation went wrong, something regressed, or nothing could be measured
-  2    refused: the command line, a debug build, subjects that promise different things";
+  2    refused: the command line, a debug build, subjects that promise different things;
+       nothing could be compared or reported";
 
 /// Measures Sherd and other S3 stores: fsync on, every byte verified, errors counted.
 #[derive(Debug, Parser)]
@@ -64,7 +65,9 @@ fn is_refusal(error: &(dyn Error + 'static)) -> bool {
             Some(subject::Error::UnequalDurability { .. } | subject::Error::NoDurability { .. })
         );
         let flag = matches!(error.downcast_ref::<load::Error>(), Some(load::Error::Flag { .. }));
-        if unequal || flag || error.is::<Refusal>() {
+        // Both keep 1 for what they find: a regression, a report that is out of date.
+        let unjudged = error.is::<compare::Error>() || error.is::<report::Error>();
+        if unequal || flag || unjudged || error.is::<Refusal>() {
             return true;
         }
         next = error.source();

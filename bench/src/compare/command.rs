@@ -57,7 +57,7 @@ pub struct Commands {
 impl Runner for Commands {
     fn run(&mut self, side: Side) -> Result<Sample, RunError> {
         let command = match side {
-            Side::A => &self.a,
+            Side::A | Side::Again => &self.a,
             Side::B => &self.b,
         };
         once(command, self.figure, self.limit)

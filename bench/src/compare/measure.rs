@@ -2,7 +2,7 @@
 //!
 //! Knows neither commands nor stores, only a [`Runner`]; `compare::run` calls it once per operation.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::operation::Operation;
 use super::rounds::{Failure, Limits, Rounds, interleave, readings};
@@ -34,6 +34,8 @@ pub struct Outcome {
     pub judgements: Vec<Judgement>,
     /// Figures that should decide and that one side does not report.
     pub missing: Vec<String>,
+    /// What a reader must know of the sides.
+    pub settings: BTreeMap<String, String>,
 }
 
 /// Why an operation has no outcome.
@@ -71,7 +73,7 @@ pub fn measure(operation: Operation, runner: &mut dyn Runner, plan: &Plan) -> Re
     let mut rounds_of =
         |sides, limits: &Limits| interleave(runner, sides, &operation.judge, limits).map_err(Stopped::Run);
     let noise = match &plan.noise {
-        Some(limits) => Some(rounds_of([Side::A, Side::A], limits)?),
+        Some(limits) => Some(rounds_of([Side::A, Side::Again], limits)?),
         None => None,
     };
     let rounds = rounds_of([Side::A, Side::B], &plan.compare)?;
@@ -95,7 +97,7 @@ pub fn measure(operation: Operation, runner: &mut dyn Runner, plan: &Plan) -> Re
         let found = judge(&figure, operation.more_is_better(&figure), (&a, &b), floor);
         judgements.extend(found.map(|found| Judgement { judged, ..found }));
     }
-    Ok(Outcome { operation, noise, rounds, judgements, missing })
+    Ok(Outcome { operation, noise, rounds, judgements, missing, settings: runner.settings() })
 }
 
 fn floor_of(noise: &Rounds, figure: &str) -> Option<f64> {

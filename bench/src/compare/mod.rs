@@ -10,6 +10,7 @@ pub mod rounds;
 pub mod verdict;
 pub mod measure;
 pub mod command;
+pub mod store;
 mod show;
 
 use std::collections::BTreeMap;
@@ -17,12 +18,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::host;
+use crate::host::device::{self, Effort};
 use crate::result::{self, Results, SCHEMA};
 use command::Figure;
 use measure::{Outcome, Plan, Stopped, measure};
 use operation::{Operation, Work};
 use rounds::Limits;
 use runner::{RunError, Runner, Sample, Side};
+use store::Stores;
 
 /// Exit code of a comparison in which B is worse.
 const REGRESSION: u8 = 1;
@@ -50,6 +54,12 @@ pub struct Arguments {
     /// Operations to run, separated by commas; all of the folder if none is named.
     #[arg(long, value_delimiter = ',', value_name = "NAMES", conflicts_with = "command")]
     pub operations: Vec<String>,
+    /// Where stores that are started keep their data.
+    #[arg(long, value_name = "DIR", default_value = "sherd-data/bench")]
+    pub folder: PathBuf,
+    /// What is true of a write when an endpoint has answered it; sides must promise the same.
+    #[arg(long, value_name = "PROMISE")]
+    pub durability: Option<String>,
     /// Folder of the files that define operations.
     #[arg(long, value_name = "DIR", default_value = "bench/operations")]
     pub operations_from: PathBuf,
@@ -94,6 +104,12 @@ pub enum Error {
     /// The operations cannot be had.
     #[error(transparent)]
     Operations(#[from] operation::Error),
+    /// The stores cannot be compared.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The device's own figures cannot be measured.
+    #[error(transparent)]
+    Device(#[from] device::Error),
     /// A run failed.
     #[error("operation `{operation}`, side {side}: {source}")]
     Run {
@@ -128,16 +144,18 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let names = [arguments.a.as_str(), arguments.b.as_str()];
     let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let mut outcomes = Vec::new();
-    for operation in operations(arguments)? {
-        outcomes.push(compare(operation, names, &plan)?);
+    let operations = operations(arguments)?;
+    let device = limits(arguments, &operations)?;
+    for operation in operations {
+        outcomes.push(compare(operation, names, &plan, arguments)?);
     }
     print!("{}", show::text(names, &outcomes, arguments.all));
     let results = Results {
         schema: SCHEMA,
         suite: arguments.name.clone(),
         started,
-        settings: settings(names, &plan, &outcomes),
-        device: BTreeMap::new(),
+        settings: settings(arguments, &plan, &outcomes),
+        device,
         rows: show::rows(&outcomes),
     };
     let written = results.write(&arguments.out)?;
@@ -184,13 +202,24 @@ fn operations(arguments: &Arguments) -> Result<Vec<Operation>, Error> {
     Ok(operation::load(&arguments.operations_from, &arguments.operations)?)
 }
 
-fn compare(operation: Operation, names: [&str; 2], plan: &Plan) -> Result<Outcome, Error> {
+fn compare(
+    operation: Operation,
+    names: [&str; 2],
+    plan: &Plan,
+    arguments: &Arguments,
+) -> Result<Outcome, Error> {
     let name = operation.name.clone();
-    let mut runner = match &operation.work {
-        Work::Command { command, figure, limit } => operation::commands(command, names, *figure, *limit),
-        Work::Store(_) => return Err(Error::Usage("give --command: stores are not compared yet")),
+    let mut runner: Box<dyn Runner> = match &operation.work {
+        Work::Command { command, figure, limit } => {
+            Box::new(operation::commands(command, names, *figure, *limit))
+        }
+        Work::Store(load) => {
+            let Arguments { folder, durability, moment, .. } = arguments;
+            let settings = store::Settings { folder, durability: durability.as_deref(), moment: *moment };
+            Box::new(Stores::new(names, load, &settings)?)
+        }
     };
-    let mut told = Told { inner: &mut runner, operation: operation.clone(), count: 0 };
+    let mut told = Told { inner: runner.as_mut(), operation: operation.clone(), count: 0 };
     measure(operation, &mut told, plan).map_err(|stopped| match stopped {
         Stopped::Run(failure) => Error::Run { operation: name, side: failure.side, source: failure.source },
         Stopped::NothingToJudge(found) => Error::NothingToJudge { operation: name, found: found.join(", ") },
@@ -220,19 +249,34 @@ impl Runner for Told<'_> {
         eprintln!("{} run {} {side}: {}", self.operation.name, self.count, figures.join(", "));
         Ok(sample)
     }
+
+    fn settings(&self) -> BTreeMap<String, String> {
+        self.inner.settings()
+    }
+}
+
+/// What the device can do, if stores are compared: commands may have nothing to do with it.
+fn limits(arguments: &Arguments, operations: &[Operation]) -> Result<BTreeMap<String, f64>, Error> {
+    let stores = operations.iter().any(|operation| matches!(operation.work, Work::Store(_)));
+    let effort = Effort::of(arguments.moment);
+    Ok(if stores { device::measure(&arguments.folder, effort)? } else { BTreeMap::new() })
 }
 
 /// What holds for every row.
-fn settings(names: [&str; 2], plan: &Plan, outcomes: &[Outcome]) -> BTreeMap<String, String> {
-    let mut settings = BTreeMap::from([
-        ("a".to_owned(), names[0].to_owned()),
-        ("b".to_owned(), names[1].to_owned()),
+fn settings(arguments: &Arguments, plan: &Plan, outcomes: &[Outcome]) -> BTreeMap<String, String> {
+    // Without a store there may be no folder of theirs; the current one tells the file system as well.
+    let folder = if arguments.folder.exists() { arguments.folder.as_path() } else { Path::new(".") };
+    let mut settings = host::settings(folder);
+    settings.extend([
+        ("a".to_owned(), arguments.a.clone()),
+        ("b".to_owned(), arguments.b.clone()),
         ("interval".to_owned(), plan.compare.width.to_string()),
         ("runs".to_owned(), format!("{} to {}", plan.compare.runs_min, plan.compare.runs_max)),
     ]);
-    let describe =
-        |outcome: &Outcome| (format!("operation {}", outcome.operation.name), outcome.operation.describe());
-    settings.extend(outcomes.iter().map(describe));
+    for outcome in outcomes {
+        settings.insert(format!("operation {}", outcome.operation.name), outcome.operation.describe());
+        settings.extend(outcome.settings.clone());
+    }
     settings
 }
 

@@ -8,11 +8,16 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use super::store::StoreError;
+
 /// Which of the two compared things runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The base of the comparison: what the other is held against.
     A,
+    /// The base once more, for A against A: another instance of it where there are instances, so that
+    /// what differs between two processes of one program is part of the noise.
+    Again,
     /// What is judged.
     B,
 }
@@ -21,6 +26,7 @@ impl fmt::Display for Side {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::A => "A",
+            Self::Again => "A again",
             Self::B => "B",
         })
     }
@@ -42,6 +48,11 @@ pub trait Runner {
     /// # Errors
     /// The run failed, so it says nothing of speed; the comparison ends.
     fn run(&mut self, side: Side) -> Result<Sample, RunError>;
+
+    /// What a reader of the results must know of the sides that ran: versions, durability, ...
+    fn settings(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
 }
 
 /// Why a run is worth nothing.
@@ -73,6 +84,9 @@ pub enum RunError {
         /// How long it may take.
         limit: Duration,
     },
+    /// The store cannot be measured, or not all that it did was right.
+    #[error(transparent)]
+    Store(#[from] Box<StoreError>),
     /// The command printed something else than its figures.
     #[error("the last line that `{command}` printed is no figures: {reason}")]
     Output {

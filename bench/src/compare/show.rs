@@ -173,8 +173,8 @@ fn runs(outcome: &Outcome) -> Vec<Row> {
         }
     };
     if let Some(noise) = &outcome.noise {
-        add("noise, first", Side::A, &noise.first);
-        add("noise, second", Side::A, &noise.second);
+        add("noise", Side::A, &noise.first);
+        add("noise", Side::Again, &noise.second);
     }
     add("compare", Side::A, &outcome.rounds.first);
     add("compare", Side::B, &outcome.rounds.second);

@@ -32,7 +32,7 @@ impl Runner for Scattered {
         self.order.push(side);
         // A sum of twelve shares is nearly normal with a deviation of one.
         let normal = (0..12).map(|_| self.share()).sum::<f64>() - 6.0;
-        let mean = if side == Side::A { self.mean[0] } else { self.mean[1] };
+        let mean = if side == Side::B { self.mean[1] } else { self.mean[0] };
         let seconds = mean * (1.0 + self.spread * normal);
         let figures = BTreeMap::from([("seconds".to_owned(), seconds), ("runs".to_owned(), 1.0)]);
         Ok(Sample { figures, flags: Vec::new() })
@@ -127,7 +127,7 @@ fn a_figure_that_does_not_decide_is_no_regression() {
     impl Runner for Counting {
         fn run(&mut self, side: Side) -> Result<Sample, RunError> {
             self.0 += 1;
-            let noted = if side == Side::A { 1.0 } else { 2.0 };
+            let noted = if side == Side::B { 2.0 } else { 1.0 };
             let figures = [("seconds", 1.0), ("noted", noted), ("steady", 3.0)];
             let figures = figures.map(|(name, value)| (name.to_owned(), value)).into();
             Ok(Sample { figures, flags: vec!["client bound".to_owned()] })
@@ -171,6 +171,8 @@ fn arguments_that_make_no_sense_are_refused() {
         judge: Vec::new(),
         more: Vec::new(),
         operations: Vec::new(),
+        folder: PathBuf::new(),
+        durability: None,
         operations_from: PathBuf::new(),
         noise_runs: None,
         min_runs: 5,

@@ -1,16 +1,18 @@
 //! `{{plot bars ...}}` and `{{plot lines ...}}`: rows of results as a plot.
 //!
 //! `x` names the labels of the categories or the one label of the horizontal axis, `series` the label that
-//! tells the bars of a group or the lines apart, `figure` what is shown, `log` the logarithmic axes.
+//! tells the bars of a group or the lines apart, `figure` what is shown, `log` the logarithmic axes. Bars with
+//! `ratio=sherd/minio across=subject` show instead how many times better the one is than the other.
 
 use super::placeholder::Placeholder;
 use super::select::{combinations, known_figure, known_label, label_text, one, rows, values};
+use super::targets::times_better;
 use crate::figure;
 use crate::plot::{Bar, Bars, Line, Lines};
 use crate::result::{Results, Row};
 
 /// Keys that are not labels.
-const OWN: [&str; 6] = ["name", "title", "x", "series", "figure", "log"];
+const OWN: [&str; 8] = ["name", "title", "x", "series", "figure", "log", "ratio", "across"];
 
 /// Labels on a horizontal axis at most; more would overlap.
 const TICKS_MAX: usize = 14;
@@ -33,6 +35,8 @@ struct Layout<'a> {
     figure: &'a str,
     log: &'a str,
     title: &'a str,
+    /// The label across which the one is held against the other.
+    ratio: Option<(&'a str, &'a str, &'a str)>,
 }
 
 /// The plot of `kind`; none if no row is as the placeholder says.
@@ -65,7 +69,16 @@ fn layout<'a>(results: &Results, placeholder: &'a Placeholder) -> Result<Layout<
     else {
         return Err("a plot has `x`, `figure` and `title`".to_owned());
     };
-    for label in x.iter().copied().chain(series) {
+    let ratio = match (placeholder.get("ratio"), placeholder.get("across")) {
+        (None, None) => None,
+        (Some(ratio), Some(across)) => {
+            let (subject, peer) = ratio.split_once('/').ok_or("`ratio` is subject/peer")?;
+            Some((across, subject, peer))
+        }
+        _ => return Err("`ratio` and `across` go together".to_owned()),
+    };
+    let across = ratio.map(|(across, _, _)| across);
+    for label in x.iter().copied().chain(series).chain(across) {
         known_label(results, label)?;
     }
     known_figure(results, figure)?;
@@ -73,7 +86,7 @@ fn layout<'a>(results: &Results, placeholder: &'a Placeholder) -> Result<Layout<
     if !matches!(log, "" | "x" | "y" | "xy") {
         return Err("`log` is x, y or xy".to_owned());
     }
-    Ok(Layout { x, series, figure, log, title })
+    Ok(Layout { x, series, figure, log, title, ratio })
 }
 
 /// The values of the label that tells series apart, or one series without a name.
@@ -89,26 +102,40 @@ fn value(
 ) -> Result<Option<f64>, String> {
     let mut labels: Vec<_> = layout.x.iter().copied().zip(place.iter().copied()).collect();
     labels.extend(layout.series.zip(name));
-    Ok(one(found, &labels)?.and_then(|row| row.figure(layout.figure)))
+    let figure = |labels: &[(&str, &str)]| -> Result<Option<f64>, String> {
+        Ok(one(found, labels)?.and_then(|row| row.figure(layout.figure)))
+    };
+    let Some((across, subject, peer)) = layout.ratio else { return figure(&labels) };
+    let side = |who| figure(&[labels.as_slice(), &[(across, who)]].concat());
+    Ok(times_better(layout.figure, side(subject)?, side(peer)?))
 }
 
 fn bars(found: &[&Row], layout: &Layout<'_>) -> Result<String, String> {
-    let places = combinations(found, &layout.x);
-    let mut bars = Bars::new(layout.title, layout.figure);
-    bars.log = !layout.log.is_empty();
-    let text = |place: &Vec<&str>| place.iter().map(|value| label_text(value)).collect::<Vec<_>>().join(", ");
-    bars.categories = places.iter().map(text).collect();
-    for name in names(found, layout) {
+    let mut bars = match layout.ratio {
+        Some(_) => Bars { base: 1.0, log: true, ..Bars::new(layout.title, "ratio") },
+        None => Bars { log: !layout.log.is_empty(), ..Bars::new(layout.title, layout.figure) },
+    };
+    let names = names(found, layout);
+    bars.series = names.iter().map(|name| (name.map(label_text).unwrap_or_default(), Vec::new())).collect();
+    for place in combinations(found, &layout.x) {
         let mut values = Vec::new();
-        for place in &places {
-            values.push(value(found, layout, place, name)?.map(|value| Bar { value, interval: None }));
+        for name in &names {
+            values.push(value(found, layout, &place, *name)?.map(|value| Bar { value, interval: None }));
         }
-        bars.series.push((name.unwrap_or_default().to_owned(), values));
+        // A place without any bar, such as one whose peer was not measured, is left out.
+        if values.iter().any(Option::is_some) {
+            let labels: Vec<_> = place.iter().map(|value| label_text(value)).collect();
+            bars.categories.push(labels.join(", "));
+            bars.series.iter_mut().zip(values).for_each(|((_, bars), value)| bars.push(value));
+        }
     }
     Ok(bars.svg())
 }
 
 fn lines(found: &[&Row], layout: &Layout<'_>) -> Result<String, String> {
+    if layout.ratio.is_some() {
+        return Err("a `ratio` is shown as bars".to_owned());
+    }
     let [label] = layout.x[..] else { return Err("lines have one label as `x`".to_owned()) };
     let places = values(found, label);
     let known = places.iter().all(|place| figure::magnitude(place).is_some());

@@ -9,6 +9,7 @@ mod placeholder;
 mod settings;
 mod select;
 mod limits;
+mod notes;
 mod targets;
 mod table;
 mod chart;

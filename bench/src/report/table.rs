@@ -5,6 +5,7 @@
 //! other, and the target where there is one. Flags of rows become footnotes.
 
 use super::markdown::{Align, Table};
+use super::notes::Notes;
 use super::placeholder::Placeholder;
 use super::select::{combinations, known_figure, known_label, label_text, one, rows, values};
 use super::settings::{Settings, Target};
@@ -154,32 +155,5 @@ impl Source<'_> {
         let found = self.row(line, column)?.and_then(|row| Some((row, row.figure(name)?)));
         let Some((row, value)) = found else { return Ok("-".to_owned()) };
         Ok(format!("{}{}", figure::show(name, value), notes.marks(&row.flags)))
-    }
-}
-
-/// Flags of the rows that are shown, numbered as they come.
-#[derive(Default)]
-struct Notes {
-    flags: Vec<String>,
-}
-
-impl Notes {
-    /// The marks of `flags`, such as ` [1][2]`.
-    fn marks(&mut self, flags: &[String]) -> String {
-        let mut marks = Vec::new();
-        for flag in flags {
-            let known = self.flags.iter().position(|known| known == flag).unwrap_or_else(|| {
-                self.flags.push(flag.clone());
-                self.flags.len() - 1
-            });
-            marks.push(format!("[{}]", known + 1));
-        }
-        if marks.is_empty() { String::new() } else { format!(" {}", marks.concat()) }
-    }
-
-    fn text(&self) -> String {
-        let lines: Vec<_> =
-            self.flags.iter().enumerate().map(|(index, flag)| format!("[{}] {flag}", index + 1)).collect();
-        if lines.is_empty() { String::new() } else { format!("\n{}\n", lines.join("; ")) }
     }
 }

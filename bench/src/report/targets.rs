@@ -4,6 +4,7 @@
 //! processor and memory peer over subject.
 
 use super::markdown::{Align, Table};
+use super::notes::Notes;
 use super::select::{label_text, one};
 use super::settings::{Settings, Target};
 use crate::figure;
@@ -95,10 +96,10 @@ struct Judged {
 /// The table of all targets of a suite, and how many are met; none if the suite has none.
 pub(super) fn table(settings: &Settings, results: &Results) -> Result<Option<String>, String> {
     let targets = settings.targets.iter().filter(|target| target.suite == results.suite);
-    let mut lines = Vec::new();
+    let (mut lines, mut notes) = (Vec::new(), Notes::default());
     for target in targets {
         let named = |reason| format!("target `{}`: {reason}", target.work);
-        lines.extend(judge(results, target).map_err(named)?);
+        lines.extend(judge(results, target, &mut notes).map_err(named)?);
     }
     if lines.is_empty() {
         return Ok(None);
@@ -122,7 +123,7 @@ pub(super) fn table(settings: &Settings, results: &Results) -> Result<Option<Str
         cells.push(line.met.text().to_owned());
         table.line(cells);
     }
-    Ok(Some(format!("{}\n{}\n", table.text(), summary(&lines))))
+    Ok(Some(format!("{}{}\n{}\n", table.text(), notes.text(), summary(&lines))))
 }
 
 fn summary(lines: &[Judged]) -> String {
@@ -135,7 +136,7 @@ fn summary(lines: &[Judged]) -> String {
 }
 
 /// A line for each combination of the target's labels.
-fn judge(results: &Results, target: &Target) -> Result<Vec<Judged>, String> {
+fn judge(results: &Results, target: &Target, notes: &mut Notes) -> Result<Vec<Judged>, String> {
     let mut cases: Vec<Vec<(&str, &str)>> = vec![Vec::new()];
     for (label, values) in &target.labels {
         let mut extended = Vec::new();
@@ -154,7 +155,7 @@ fn judge(results: &Results, target: &Target) -> Result<Vec<Judged>, String> {
             let varying: Vec<_> =
                 varying.map(|(label, value)| format!("{label} {}", label_text(value))).collect();
             let case = [vec![target.work.clone()], varying].concat().join(", ");
-            one_case(results, target, labels, case)
+            one_case(results, target, labels, case, notes)
         })
         .collect()
 }
@@ -164,14 +165,16 @@ fn one_case(
     target: &Target,
     labels: &[(&str, &str)],
     case: String,
+    notes: &mut Notes,
 ) -> Result<Judged, String> {
     let rows: Vec<&Row> = results.rows.iter().collect();
-    let figure_of = |who: &str| -> Result<Option<f64>, String> {
-        let labels = [labels, &[(target.across.as_str(), who)]].concat();
-        Ok(one(&rows, &labels)?.and_then(|row| row.figure(&target.figure)))
+    let row_of = |who: &str| -> Result<Option<&Row>, String> {
+        one(&rows, &[labels, &[(target.across.as_str(), who)]].concat())
     };
-    let subject = figure_of(&target.subject)?;
-    let peer = target.peer.as_deref().map(figure_of).transpose()?.flatten();
+    let subject_row = row_of(&target.subject)?;
+    let peer_row = target.peer.as_deref().map(row_of).transpose()?.flatten();
+    let value = |row: Option<&Row>| row.and_then(|row| row.figure(&target.figure));
+    let (subject, peer) = (value(subject_row), value(peer_row));
     let better = times_better(&target.figure, subject, peer);
     let unit = target.device.as_ref().map_or(Some(1.0), |device| results.device.get(device).copied());
     let bound = target.at_most.zip(unit).map(|(times, unit)| times * unit);
@@ -192,10 +195,14 @@ fn one_case(
             .into_iter()
             .flatten()
             .collect();
+    let mut marked = |row: Option<&Row>, text: String| match row {
+        Some(row) => format!("{text}{}", notes.marks(&row.flags)),
+        None => text,
+    };
     let cells = vec![
         figure::heading(&target.figure),
-        show(subject),
-        show(peer),
+        marked(subject_row, show(subject)),
+        marked(peer_row, show(peer)),
         better.map_or_else(|| "-".to_owned(), times),
         required.join(", "),
         target.aim.map(times).unwrap_or_default(),

@@ -200,6 +200,16 @@ fn targets_are_judged_case_by_case() {
 }
 
 #[test]
+fn a_flag_stands_beside_the_target_too() {
+    let folders = Folders::new().section("## Loads\n{{targets load}}\n");
+    let mut flagged = results();
+    flagged.rows[0].flags.push("client bound".to_owned());
+    flagged.write(&folders.path("results")).unwrap();
+    let document = folders.generate().unwrap().document;
+    assert!(document.contains(" 5,000 [1] |") && document.contains("\n[1] client bound\n"), "{document}");
+}
+
+#[test]
 fn a_target_that_two_rows_could_mean_is_refused() {
     let folders = Folders::new().measured().section("## Loads\n{{targets load}}\n");
     folders.put(
@@ -218,6 +228,16 @@ fn a_plot_is_linked_and_kept_beside_the_document() {
     let report = Folders::new().measured().section(SECTION).generate().unwrap();
     assert!(report.document.contains("![4 KiB PUT](performance/put.svg)"));
     assert!(report.plots["put"].contains(">5,000<") && report.plots["put"].contains(">minio<"));
+}
+
+#[test]
+fn bars_may_be_ratios() {
+    let section = "## Loads\n{{plot bars load x=size,clients figure=p50_us ratio=sherd/minio across=subject name=better \
+                   title=better}}\n";
+    let svg = &Folders::new().measured().section(section).generate().unwrap().plots["better"];
+    // 66 ms against 6.4 ms, and 5.2 ms against 1.5 ms; 1 MiB has no peer.
+    assert!(svg.contains(">10.3<") && svg.contains(">3.47<"), "{svg}");
+    assert!(svg.contains(">4 KiB, 32<") && !svg.contains("1 MiB"), "{svg}");
 }
 
 #[test]
@@ -274,6 +294,8 @@ fn what_a_section_asks_for_and_cannot_have_is_said_with_its_place() {
         ("{{plot bars load x=op figure=ops_s title=b name=../a}}", "letters, digits"),
         ("{{plot bars load x=op name=a title=b}}", "`x`, `figure` and `title`"),
         ("{{plot lines load x=op log=z figure=ops_s name=a title=b}}", "`log`"),
+        ("{{plot bars load x=op figure=ops_s name=a title=b ratio=sherd/minio}}", "go together"),
+        ("{{plot lines load x=clients figure=ops_s name=a title=b ratio=a/b across=subject}}", "as bars"),
         ("see {{limits}}", "alone"),
     ] {
         let section = format!("## Loads\n\nText.\n{line}\n");
