@@ -4,4 +4,5 @@
 //! taken on. The measuring modules fill it; `report` and `compare` only read it, so a table in
 //! docs/performance.md can always be traced to a file in bench/results/.
 
+pub mod answer;
 pub mod result;
