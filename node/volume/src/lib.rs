@@ -25,6 +25,7 @@ mod durable;
 mod judge;
 mod plan;
 mod rebuild;
+mod recent;
 mod registers;
 mod scan;
 mod state;
