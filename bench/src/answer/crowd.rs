@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use tokio::sync::Barrier;
 
-use super::Error;
+use super::{Error, cpu};
 use crate::result::Row;
 
 /// The longest latency that is told apart, in nanoseconds: ten minutes.
@@ -42,6 +42,7 @@ pub(super) struct Outcome {
     /// Operations done; they are numbered from the crowd's first on.
     pub(super) ops: u64,
     elapsed: Duration,
+    cpu: Duration,
     latencies: Latencies,
 }
 
@@ -69,6 +70,7 @@ impl Outcome {
     pub(super) fn fill(&self, row: Row, bytes: u64) -> Row {
         let rate = self.ops as f64 / self.elapsed.as_secs_f64();
         let row = row.with("ops_s", rate).with("mib_s", rate * bytes as f64 / f64::from(1 << 20));
+        let row = row.with("cpu_us_op", self.cpu.as_secs_f64() * 1e6 / self.ops as f64);
         with_latencies(row, &self.latencies)
     }
 }
@@ -111,14 +113,15 @@ impl Crowd {
             })
             .collect();
         go.wait().await;
-        let begun = Instant::now();
+        let (begun, before) = (Instant::now(), cpu());
         let mut latencies = new_latencies();
         for task in tasks {
             let seen: Result<Latencies, Error> = task.await.map_err(Error::at("run a client"))?;
             latencies.add(&seen?).expect("all have the same bounds");
         }
+        let (elapsed, cpu) = (begun.elapsed(), cpu().saturating_sub(before));
         // The numbers that were taken are those from the first on: none is left out.
-        Ok(Outcome { ops: latencies.len(), elapsed: begun.elapsed(), latencies })
+        Ok(Outcome { ops: latencies.len(), elapsed, cpu, latencies })
     }
 }
 

@@ -15,10 +15,13 @@ mod pattern;
 mod rounds;
 mod whole;
 
+pub mod read_path;
 pub mod small_objects;
+pub mod write_path;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sherd_volume::options::Options;
 
@@ -36,6 +39,10 @@ pub struct Arguments {
 enum Question {
     /// Small objects: packed in the log, or a file each; in the row, or in shards
     SmallObjects(small_objects::Arguments),
+    /// Reading: by pread, from the page cache first, past it, or from a mapping
+    ReadPath(read_path::Arguments),
+    /// Writing: page cache or past it, kinds of segments and of syncs, threads of a volume
+    WritePath(write_path::Arguments),
 }
 
 /// What every question takes.
@@ -94,6 +101,8 @@ impl Error {
 pub fn run(arguments: Arguments) -> Result<PathBuf, Error> {
     match arguments.question {
         Question::SmallObjects(arguments) => small_objects::run(&arguments),
+        Question::ReadPath(arguments) => read_path::run(&arguments),
+        Question::WritePath(arguments) => write_path::run(&arguments),
     }
 }
 
@@ -104,11 +113,11 @@ impl Common {
     }
 
     /// How long one measurement lasts.
-    fn window(&self) -> std::time::Duration {
+    fn window(&self) -> Duration {
         if self.moment {
-            std::time::Duration::from_millis(20)
+            Duration::from_millis(20)
         } else {
-            std::time::Duration::try_from_secs_f64(self.seconds).unwrap_or_default()
+            Duration::try_from_secs_f64(self.seconds).unwrap_or_default()
         }
     }
 
@@ -131,7 +140,7 @@ impl Common {
 
     /// Writes the answer.
     fn write(&self, suite: &str, rows: Vec<Row>) -> Result<PathBuf, Error> {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let settings = [
             ("durability", "fsync".to_owned()),
             ("rounds", self.rounds().to_string()),
@@ -162,6 +171,12 @@ fn size_name(bytes: u64) -> String {
         bytes if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{}KiB", bytes >> 10),
         bytes => format!("{bytes}B"),
     }
+}
+
+/// CPU time of this process, all threads.
+fn cpu() -> Duration {
+    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::try_from(spent).unwrap_or_default()
 }
 
 /// Bytes that this process has given to block devices to write, page cache included.
