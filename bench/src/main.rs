@@ -2,34 +2,13 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use mimalloc::MiMalloc;
+use sherd_bench::alloc::Counting;
 
-use sherd_bench::answer;
-
-/// Measures Sherd and other S3 stores: fsync on, every byte verified, errors counted.
-#[derive(Debug, Parser)]
-#[command(name = "sherd-bench", version)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Answers one of the questions that decided how the store works
-    Answer(answer::Arguments),
-}
+/// The node's allocator; counts what is allocated, for the benches that report it.
+#[global_allocator]
+static ALLOCATOR: Counting<MiMalloc> = Counting(MiMalloc);
 
 fn main() -> ExitCode {
-    let Arguments { command: Command::Answer(arguments) } = Arguments::parse();
-    match answer::run(arguments) {
-        Ok(path) => {
-            println!("{}", path.display());
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    sherd_bench::cli::run()
 }

@@ -13,6 +13,7 @@ use hdrhistogram::Histogram;
 use tokio::sync::Barrier;
 
 use super::{Error, cpu};
+use crate::alloc::{self, Counts, Scope};
 use crate::result::Row;
 
 /// The longest latency that is told apart, in nanoseconds: ten minutes.
@@ -43,6 +44,7 @@ pub(super) struct Outcome {
     pub(super) ops: u64,
     elapsed: Duration,
     cpu: Duration,
+    allocated: Option<Counts>,
     latencies: Latencies,
 }
 
@@ -71,6 +73,12 @@ impl Outcome {
         let rate = self.ops as f64 / self.elapsed.as_secs_f64();
         let row = row.with("ops_s", rate).with("mib_s", rate * bytes as f64 / f64::from(1 << 20));
         let row = row.with("cpu_us_op", self.cpu.as_secs_f64() * 1e6 / self.ops as f64);
+        let row = match self.allocated {
+            Some(Counts { allocations, bytes }) => row
+                .with("allocs_op", allocations as f64 / self.ops as f64)
+                .with("alloc_bytes_op", bytes as f64 / self.ops as f64),
+            None => row,
+        };
         with_latencies(row, &self.latencies)
     }
 }
@@ -113,15 +121,16 @@ impl Crowd {
             })
             .collect();
         go.wait().await;
-        let (begun, before) = (Instant::now(), cpu());
-        let mut latencies = new_latencies();
+        let (begun, before, scope) = (Instant::now(), cpu(), Scope::begin());
+        let mut latencies = alloc::uncounted(new_latencies);
         for task in tasks {
             let seen: Result<Latencies, Error> = task.await.map_err(Error::at("run a client"))?;
             latencies.add(&seen?).expect("all have the same bounds");
         }
         let (elapsed, cpu) = (begun.elapsed(), cpu().saturating_sub(before));
+        let allocated = alloc::is_installed().then(|| scope.counts());
         // The numbers that were taken are those from the first on: none is left out.
-        Ok(Outcome { ops: latencies.len(), elapsed, cpu, latencies })
+        Ok(Outcome { ops: latencies.len(), elapsed, cpu, allocated, latencies })
     }
 }
 

@@ -5,26 +5,29 @@
 //! read compared with what was written. `--moment` runs the same code on almost nothing.
 //!
 //! `crowd` is the clients, `bed` one volume with its own threads, `whole` a whole node's store in this
-//! process, `pattern` the bytes, `rounds` what becomes of many measurements of one thing.
+//! process, `rounds` what becomes of many measurements of one thing; `interleaved` is for what is computed.
 
 #![expect(clippy::cast_precision_loss, reason = "figures are for people: three digits of them count")]
 
 mod bed;
 mod crowd;
-mod pattern;
+mod interleaved;
 mod rounds;
 mod whole;
 
+pub mod erasure;
 pub mod read_path;
 pub mod small_objects;
 pub mod write_path;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sherd_volume::options::Options;
 
+use crate::host::{self, device};
 use crate::result::{self, Results, Row, SCHEMA};
 
 /// `answer <question>`.
@@ -43,6 +46,14 @@ enum Question {
     ReadPath(read_path::Arguments),
     /// Writing: page cache or past it, kinds of segments and of syncs, threads of a volume
     WritePath(write_path::Arguments),
+    /// Erasure code: every kernel against the reference
+    Erasure {
+        #[command(flatten)]
+        arguments: erasure::Arguments,
+        /// Folder that takes `erasure.json`
+        #[arg(long, default_value = "bench/results", value_name = "FOLDER")]
+        out: PathBuf,
+    },
 }
 
 /// What every question takes.
@@ -60,6 +71,9 @@ pub struct Common {
     /// Seconds of one measurement
     #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
     seconds: f64,
+    /// Leave out the device's own figures, which take ten seconds and a GiB
+    #[arg(long)]
+    no_device: bool,
     /// Only to see that it runs: one round of almost nothing
     #[arg(long)]
     moment: bool,
@@ -85,6 +99,9 @@ pub enum Error {
     /// The results cannot be written.
     #[error(transparent)]
     Results(#[from] result::Error),
+    /// This build must not be measured with.
+    #[error(transparent)]
+    Refused(#[from] host::Refusal),
 }
 
 impl Error {
@@ -98,11 +115,22 @@ impl Error {
 ///
 /// # Errors
 /// [`Error`].
-pub fn run(arguments: Arguments) -> Result<PathBuf, Error> {
-    match arguments.question {
+pub fn run(arguments: Arguments) -> Result<ExitCode, Error> {
+    let path = answer(arguments.question)?;
+    println!("{}", path.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn answer(question: Question) -> Result<PathBuf, Error> {
+    match question {
         Question::SmallObjects(arguments) => small_objects::run(&arguments),
         Question::ReadPath(arguments) => read_path::run(&arguments),
         Question::WritePath(arguments) => write_path::run(&arguments),
+        Question::Erasure { arguments, out } => {
+            let mut results = erasure::run(&arguments).map_err(Error::at("compare the kernels"))?;
+            results.settings.extend(host::settings(Path::new(".")));
+            Ok(results.write(&out)?)
+        }
     }
 }
 
@@ -138,23 +166,33 @@ impl Common {
             .map_err(Error::at("make a folder to measure in"))
     }
 
-    /// Writes the answer.
-    fn write(&self, suite: &str, rows: Vec<Row>) -> Result<PathBuf, Error> {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        let settings = [
-            ("durability", "fsync".to_owned()),
-            ("rounds", self.rounds().to_string()),
-            ("seconds", self.window().as_secs_f64().to_string()),
-        ];
-        let results = Results {
-            schema: SCHEMA,
-            suite: suite.to_owned(),
-            started: since.map_or(0, |since| since.as_secs()),
-            settings: settings.map(|(name, value)| (name.to_owned(), value)).into(),
-            device: BTreeMap::new(),
-            rows,
+    /// Writes the answer, beside what the machine and the device are.
+    fn write(&self, suite: &str, started: SystemTime, rows: Vec<Row>) -> Result<PathBuf, Error> {
+        let mut settings = host::settings(&self.dir);
+        settings.extend(
+            [
+                ("durability", "fsync".to_owned()),
+                ("rounds", self.rounds().to_string()),
+                ("seconds", self.window().as_secs_f64().to_string()),
+            ]
+            .map(|(name, value)| (name.to_owned(), value)),
+        );
+        let device = if self.no_device {
+            BTreeMap::new()
+        } else {
+            let measured = device::measure(&self.dir, device::Effort::of(self.moment));
+            measured.map_err(Error::at("measure the device"))?
         };
+        let started = started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let results =
+            Results { schema: SCHEMA, suite: suite.to_owned(), started, settings, device, rows };
         Ok(results.write(&self.out)?)
+    }
+
+    /// The moment at which the answer begins; a build that must not be measured with ends here.
+    fn begin(&self) -> Result<SystemTime, Error> {
+        host::refuse_debug_build(self.moment)?;
+        Ok(SystemTime::now())
     }
 }
 
@@ -192,7 +230,7 @@ mod tests {
 
     /// What the tests of all questions pass.
     pub(super) fn a_moment(folder: &std::path::Path) -> Common {
-        Common { out: folder.join("results"), dir: folder.to_owned(), rounds: 1, seconds: 0.02, moment: true }
+        Common { out: folder.join("results"), dir: folder.to_owned(), rounds: 1, seconds: 0.02, no_device: false, moment: true }
     }
 
     #[test]

@@ -97,6 +97,7 @@ impl Way {
 /// [`Error`].
 pub fn run(arguments: &Arguments) -> Result<PathBuf, Error> {
     let common = &arguments.common;
+    let started = common.begin()?;
     let runtime = super::runtime()?;
     let folder = common.folder()?;
     let bytes = if common.moment { MOMENT_FILE_BYTES } else { FILE_BYTES };
@@ -118,7 +119,7 @@ pub fn run(arguments: &Arguments) -> Result<PathBuf, Error> {
             }
         }
     }
-    common.write("read-path", rounds.rows())
+    common.write("read-path", started, rounds.rows())
 }
 
 /// The file, open in every way.

@@ -54,6 +54,7 @@ impl Arguments {
 /// # Errors
 /// [`Error`].
 pub fn run(arguments: &Arguments) -> Result<PathBuf, Error> {
+    let started = arguments.common.begin()?;
     let runtime = super::runtime()?;
     let mut rounds = Rounds::default();
     for _ in 0..arguments.common.rounds() {
@@ -66,7 +67,7 @@ pub fn run(arguments: &Arguments) -> Result<PathBuf, Error> {
             }
         }
     }
-    arguments.common.write("small-objects", rounds.rows())
+    arguments.common.write("small-objects", started, rounds.rows())
 }
 
 #[cfg(test)]

@@ -53,6 +53,7 @@ impl Arguments {
 /// # Errors
 /// [`Error`].
 pub fn run(arguments: &Arguments) -> Result<PathBuf, Error> {
+    let started = arguments.common.begin()?;
     let runtime = super::runtime()?;
     let mut rounds = Rounds::default();
     for _ in 0..arguments.common.rounds() {
@@ -64,7 +65,7 @@ pub fn run(arguments: &Arguments) -> Result<PathBuf, Error> {
             }
         }
     }
-    arguments.common.write("write-path", rounds.rows())
+    arguments.common.write("write-path", started, rounds.rows())
 }
 
 /// Fills a file from its start and syncs it, so that later writes change nothing but bytes.
