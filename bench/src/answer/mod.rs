@@ -5,13 +5,14 @@
 //! read compared with what was written. `--moment` runs the same code on almost nothing.
 //!
 //! `crowd` is the clients, `bed` one volume with its own threads, `whole` a whole node's store in this
-//! process, `rounds` what becomes of many measurements of one thing; `interleaved` is for what is computed.
+//! process, `pattern` the bytes, `rounds` what becomes of many measurements of one thing; `interleaved` is for what is computed.
 
 #![expect(clippy::cast_precision_loss, reason = "figures are for people: three digits of them count")]
 
 mod bed;
 mod crowd;
 mod interleaved;
+mod pattern;
 mod rounds;
 mod whole;
 
@@ -184,8 +185,7 @@ impl Common {
             measured.map_err(Error::at("measure the device"))?
         };
         let started = started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let results =
-            Results { schema: SCHEMA, suite: suite.to_owned(), started, settings, device, rows };
+        let results = Results { schema: SCHEMA, suite: suite.to_owned(), started, settings, device, rows };
         Ok(results.write(&self.out)?)
     }
 
@@ -230,7 +230,14 @@ mod tests {
 
     /// What the tests of all questions pass.
     pub(super) fn a_moment(folder: &std::path::Path) -> Common {
-        Common { out: folder.join("results"), dir: folder.to_owned(), rounds: 1, seconds: 0.02, no_device: false, moment: true }
+        Common {
+            out: folder.join("results"),
+            dir: folder.to_owned(),
+            rounds: 1,
+            seconds: 0.02,
+            no_device: false,
+            moment: true,
+        }
     }
 
     #[test]

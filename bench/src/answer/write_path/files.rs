@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use sherd_core::limits::STRIPE_UNIT_BYTES;
 use sherd_volume::buffer::Buffer;
 use sherd_volume::disk::real::RealDisk;
-use sherd_volume::disk::{Disk, DiskFile as _, OpenMode};
+use sherd_volume::disk::{Disk, OpenMode};
 
 use super::{Arguments, fill};
 use crate::answer::bed::pool;
