@@ -7,7 +7,7 @@ use clap::Parser;
 
 use crate::host::Refusal;
 use crate::host::device;
-use crate::{compare, layers, load, quick, report, subject};
+use crate::{answer, compare, layers, load, quick, report, subject};
 
 const EXIT_CODES: &str = "Exit codes:
   0    measured
@@ -29,6 +29,8 @@ enum Command {
     Quick(quick::Arguments),
     /// Measures the layers of a request, each by itself
     Layers(layers::Arguments),
+    /// Answers one of the questions that decided how the store works
+    Answer(answer::Arguments),
     Compare(compare::Arguments),
     Report(report::Arguments),
     Device(device::Arguments),
@@ -40,6 +42,7 @@ pub fn run() -> ExitCode {
         Command::Load(arguments) => finish(load::run(&arguments)),
         Command::Quick(arguments) => finish(quick::run(&arguments)),
         Command::Layers(arguments) => finish(layers::run(arguments).map(|()| ExitCode::SUCCESS)),
+        Command::Answer(arguments) => finish(answer::run(arguments)),
         Command::Compare(arguments) => finish(compare::run(&arguments)),
         Command::Report(arguments) => finish(report::run(&arguments)),
         Command::Device(arguments) => finish(device::run(&arguments)),

@@ -17,7 +17,7 @@ mod http;
 mod matrix;
 mod memory;
 mod node;
-mod payload;
+pub(crate) mod payload;
 mod process;
 mod protocol;
 mod sdk;

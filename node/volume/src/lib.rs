@@ -40,7 +40,6 @@ pub mod identity;
 pub mod index;
 pub mod list;
 pub mod log;
-pub mod mapped;
 pub mod open;
 pub mod options;
 pub mod reader;
