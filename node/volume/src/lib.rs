@@ -36,6 +36,8 @@ pub mod buffer;
 pub mod disk;
 pub mod error;
 pub mod format;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod identity;
 pub mod index;
 pub mod list;
