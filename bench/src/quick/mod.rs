@@ -35,6 +35,8 @@ const WRITERS: usize = 128;
 /// What a group may need on the disk: a gigabyte a second, and parity, of both stores.
 const FREE_BYTES: u64 = 16 << 30;
 const MOMENT_FREE_BYTES: u64 = 1 << 30;
+/// Objects that are listed in a moment: more than a page.
+const MOMENT_OBJECTS: u64 = 1100;
 /// Objects larger than this are scaled down for a moment.
 const MOMENT_BYTES_MAX: u64 = 2 << 20;
 
@@ -184,7 +186,13 @@ fn measure_group(
         if group.objects == Objects::Listed {
             for (subject, keys) in &mut sides {
                 let target = Target { subject, bucket: BUCKET, payloads };
-                prepare::write_with(&target, WRITERS, arguments.objects, keys)?;
+                let count = if arguments.moment { MOMENT_OBJECTS } else { arguments.objects };
+                let plan = Plan::new(Op::Put, WRITERS, Limit::Count(count));
+                if let Some(outcome) = prepare::write_as(&target, &plan, count, keys)? {
+                    let row = report::row(&subject.name, &Size(bytes).to_string(), &plan, &outcome);
+                    println!("{}", report::line(&row));
+                    rows.push(row);
+                }
             }
         }
         for step in group.steps {
