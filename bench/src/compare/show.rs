@@ -149,6 +149,8 @@ fn verdict(outcome: &Outcome, found: &Judgement) -> Row {
     if let Some(floor) = found.floor {
         row = row.with("noise", floor - 1.0);
     }
+    // Two runs that scatter wildly have an interval without end, which no file of results can hold.
+    row.figures.retain(|_, value| value.is_finite());
     row.flags.extend(outcome.flags().into_iter().map(str::to_owned));
     if outcome.rounds.unsettled.iter().any(|(figure, _)| *figure == found.figure) {
         row.flags.push("not settled".to_owned());

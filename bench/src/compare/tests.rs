@@ -147,6 +147,24 @@ fn a_figure_that_does_not_decide_is_no_regression() {
 }
 
 #[test]
+fn an_interval_without_end_can_be_written_and_read() {
+    struct Wild(f64);
+    impl Runner for Wild {
+        fn run(&mut self, _: Side) -> Result<Sample, RunError> {
+            self.0 = if self.0 > 1.0 { 1e-300 } else { 1e300 };
+            Ok(Sample { figures: BTreeMap::from([("seconds".to_owned(), self.0)]), flags: Vec::new() })
+        }
+    }
+    let limits = Limits { runs_min: 2, runs_max: 2, ..limits() };
+    let plan = Plan { warm_up: 0, noise: Some(limits), compare: limits };
+    let rows = show::rows(&[measure(operation(), &mut Wild(0.0), &plan).unwrap()]);
+    let text = serde_json::to_string(&rows).unwrap();
+    let read: Vec<crate::result::Row> = serde_json::from_str(&text).unwrap();
+    assert_eq!(read.len(), rows.len());
+    assert!(rows[0].figure("ratio").is_some() && rows[0].figure("ratio_high").is_none(), "{text}");
+}
+
+#[test]
 fn figures_that_are_not_reported_are_named() {
     let plan = Plan { warm_up: 0, noise: None, compare: Limits { runs_min: 2, runs_max: 2, ..limits() } };
     let judged = |names: &[&str]| {
