@@ -39,7 +39,8 @@ pub fn start(log: &Log) {
     }
 }
 
-fn text<W>(level: &str, writer: W) -> impl Subscriber + Send + Sync + use<W>
+/// What writes lines of text to `writer`.
+pub fn text<W>(level: &str, writer: W) -> impl Subscriber + Send + Sync + use<W>
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {

@@ -30,7 +30,7 @@ pub fn refuse_debug_build(moment: bool) -> Result<(), Refusal> {
 }
 
 /// What a reader of results must know of the machine: `commit`, `cpu`, `cores`, `memory_mib`, `kernel`,
-/// and `filesystem` of `folder`. What cannot be found out is left out.
+/// `tcp_congestion_control`, and `filesystem` of `folder`. What cannot be found out is left out.
 pub fn settings(folder: &Path) -> BTreeMap<String, String> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let found = [

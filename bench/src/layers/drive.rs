@@ -15,6 +15,7 @@ use hdrhistogram::Histogram;
 use tokio::sync::Barrier as TaskBarrier;
 
 use super::error::Failure;
+use crate::alloc::sites::{self, Site};
 use crate::alloc::{Counts, Scope};
 
 /// The longest latency that is told apart, in nanoseconds: ten minutes.
@@ -25,6 +26,8 @@ const LATENCY_NS_MAX: u64 = 600_000_000_000;
 pub(crate) struct Pace {
     /// Before anything is counted; at least one operation.
     pub(crate) warm_up: Duration,
+    /// Every how many allocations a stack is kept; 0 for never.
+    pub(crate) sample_every: u64,
     /// The window; an operation that began in it ends in it, and each client does one at least.
     pub(crate) window: Duration,
 }
@@ -41,6 +44,8 @@ pub(crate) struct Measured {
     pub(crate) elapsed: Duration,
     /// What the process allocated meanwhile.
     pub(crate) counts: Counts,
+    /// From where, when that was asked for.
+    pub(crate) sites: Vec<Site>,
 }
 
 /// A client whose operations wait for something: driven by the runtime's threads.
@@ -75,11 +80,12 @@ fn sum(
     elapsed: Duration,
     counts: Counts,
 ) -> Result<Measured, Failure> {
+    let sites = sites::stop();
     let mut latencies = new_latencies();
     for seen in seen {
         latencies.add(&seen?).expect("all have the same bounds");
     }
-    Ok(Measured { latencies, elapsed, counts })
+    Ok(Measured { latencies, elapsed, counts, sites })
 }
 
 /// Where clients and coordinator meet.
@@ -105,6 +111,7 @@ pub(crate) async fn tasks<C: Client>(clients: Vec<C>, pace: Pace) -> Result<Meas
         .map(|client| tokio::spawn(run_task(client, pace, Arc::clone(&meeting))))
         .collect();
     meeting.ready.wait().await;
+    sites::start(pace.sample_every);
     let (scope, begun) = (Scope::begin(), Instant::now());
     meeting.go.wait().await;
     meeting.done.wait().await;
@@ -171,6 +178,7 @@ pub(crate) fn threads<C: BlockingClient>(clients: Vec<C>, pace: Pace) -> Result<
             .map(|client| scope.spawn(move || run_thread(client, pace, meeting)))
             .collect();
         meeting.ready.wait();
+        sites::start(pace.sample_every);
         let (counting, begun) = (Scope::begin(), Instant::now());
         meeting.go.wait();
         meeting.done.wait();

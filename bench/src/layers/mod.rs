@@ -17,7 +17,7 @@ mod http;
 mod matrix;
 mod memory;
 mod node;
-mod payload;
+pub(crate) mod payload;
 mod process;
 mod protocol;
 mod sdk;
@@ -38,6 +38,7 @@ use sherd_node::config::Log;
 use sherd_node::config::settings::LogFormat;
 
 use crate::alloc;
+use crate::alloc::sites::Site;
 use crate::result::{Results, Row, SCHEMA};
 
 use drive::{Measured, Pace};
@@ -50,6 +51,8 @@ use work::{Numbers, Op, Work};
 /// Bytes of the objects that a GET reads, together, and how many there are at most.
 const FILL_BYTES_MAX: u64 = 64 << 20;
 const FILL_COUNT_MAX: u64 = 256;
+/// With `--sites`, one allocation of so many is looked at. A prime: allocations come in patterns.
+const SAMPLE_EVERY: u64 = 211;
 /// Clients and sizes of `--moment`.
 const MOMENT_CLIENTS_MAX: usize = 8;
 const MOMENT_BYTES_MAX: u64 = 1 << 20;
@@ -72,6 +75,9 @@ pub struct Arguments {
     /// One operation of each client instead: shows that everything works, and no figure
     #[arg(long)]
     pub moment: bool,
+    /// Say so many places that allocate most, below each row; the times say nothing then
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    pub sites: usize,
     /// Where volumes are made, and removed again
     #[arg(long, value_name = "DIR", default_value = "/tmp")]
     pub dir: PathBuf,
@@ -141,11 +147,12 @@ impl Session {
     }
 
     fn pace(&self) -> Pace {
+        let sample_every = if self.arguments.sites > 0 { SAMPLE_EVERY } else { 0 };
         if self.arguments.moment {
-            return Pace { warm_up: Duration::ZERO, window: Duration::ZERO };
+            return Pace { warm_up: Duration::ZERO, window: Duration::ZERO, sample_every };
         }
         let window = Duration::try_from_secs_f64(self.arguments.seconds).unwrap_or_default();
-        Pace { warm_up: window / 4, window }
+        Pace { warm_up: window / 4, window, sample_every }
     }
 
     /// What of a layer is to be measured at a size.
@@ -208,6 +215,9 @@ impl Session {
     ) {
         let row = row(layer, op, bytes, clients, labels, measured);
         println!("{}", line(&row));
+        for site in measured.sites.iter().take(self.arguments.sites) {
+            println!("{}", site_line(site, &row));
+        }
         self.rows.push(row);
     }
 
@@ -233,7 +243,7 @@ fn row(
     labels: &[(&str, &str)],
     measured: &Measured,
 ) -> Row {
-    let Measured { latencies, elapsed, counts } = measured;
+    let Measured { latencies, elapsed, counts, sites: _ } = measured;
     let ops = latencies.len() as f64;
     let seconds = elapsed.as_secs_f64();
     let quantile = |share| latencies.value_at_quantile(share) as f64 / 1e3;
@@ -281,6 +291,14 @@ fn line(row: &Row) -> String {
         figure("allocs_op"),
         figure("alloc_bytes_op") / 1024.0,
     )
+}
+
+/// A place under the figures of its row, per operation.
+fn site_line(site: &Site, row: &Row) -> String {
+    let figure = |name: &str| row.figure(name).unwrap_or_default();
+    let allocations = site.allocations_share * figure("allocs_op");
+    let kib = site.bytes_share * figure("alloc_bytes_op") / 1024.0;
+    format!("{allocations:>109.1} {kib:>8.1}  {}", site.place)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ fn arguments(dir: &Path, layer: Layer) -> Arguments {
         clients: vec![1, 8],
         seconds: 1.0,
         moment: true,
+        sites: 0,
         dir: dir.to_owned(),
         out: dir.to_owned(),
     }

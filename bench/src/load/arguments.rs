@@ -28,7 +28,7 @@ pub struct Arguments {
     #[arg(long, value_name = "TOOL")]
     pub subject: Option<String>,
     /// The store's program, instead of looking for it in PATH.
-    #[arg(long, value_name = "PATH", requires = "subject")]
+    #[arg(long, value_name = "PATH", conflicts_with = "endpoint")]
     pub binary: Option<PathBuf>,
     /// Where a started store keeps its data.
     #[arg(long, value_name = "DIR", default_value = "sherd-data/bench")]

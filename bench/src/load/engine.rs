@@ -28,8 +28,12 @@ const READ_BYTES: usize = 256 << 10;
 const TURNS: usize = 4;
 const EVENTS: usize = 64;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long nothing begins after a connection could not be made.
-const CONNECT_PAUSE: Duration = Duration::from_millis(100);
+/// How long nothing begins after a connection could not be made, or after the last of
+/// [`FAULTS_IN_A_ROW`].
+const PAUSE: Duration = Duration::from_millis(100);
+/// After so many faults without a right operation between them, a store is not called at full speed:
+/// counting how fast it refuses would keep it from recovering and tell nothing.
+const FAULTS_IN_A_ROW: u32 = 100;
 /// How often connections are looked through for ones that stand still.
 const SWEEP: Duration = Duration::from_secs(1);
 
@@ -52,6 +56,8 @@ pub struct Engine<'a> {
     scratch: Vec<u8>,
     begin: Instant,
     tally: Tally,
+    /// Faults since the last right operation.
+    faults_in_a_row: u32,
     /// Operations that the meter knows of.
     shown: u64,
     /// Whether the meter knows of the measured window's two ends.
@@ -129,6 +135,7 @@ impl<'a> Engine<'a> {
             scratch: vec![0; READ_BYTES],
             begin: Instant::now(),
             tally: Tally::default(),
+            faults_in_a_row: 0,
             shown: 0,
             metered: (false, false),
         })
@@ -230,7 +237,7 @@ impl<'a> Engine<'a> {
         if connection.stream.is_none()
             && let Err(error) = connection.connect(self.address, &self.epoll, index)
         {
-            self.pause = now + CONNECT_PAUSE;
+            self.pause = now + PAUSE;
             self.fail(index, connection_fault(&error));
             return;
         }
@@ -364,6 +371,10 @@ impl<'a> Engine<'a> {
         self.idle.push(index);
         let counts = self.schedule.ended(connection.due, now);
         self.source.ended(connection.exchange.task(), outcome.is_ok());
+        self.faults_in_a_row = if outcome.is_ok() { 0 } else { self.faults_in_a_row.saturating_add(1) };
+        if self.faults_in_a_row >= FAULTS_IN_A_ROW {
+            self.pause = now + PAUSE;
+        }
         match outcome {
             Ok(bytes) if counts => self.tally.count(bytes, now.saturating_sub(connection.due)),
             Ok(_) => {}

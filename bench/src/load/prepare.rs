@@ -20,25 +20,33 @@ const CLEANING_CLIENTS: usize = 4;
 /// # Errors
 /// Not all of them could be written.
 pub fn write(target: &Target<'_>, wanted: u64, keys: &mut Keys) -> Result<(), Error> {
-    write_with(target, PREPARING_CLIENTS, wanted, keys)
+    let missing = wanted.saturating_sub(keys.count());
+    let clients = PREPARING_CLIENTS.min(usize::try_from(missing).unwrap_or(PREPARING_CLIENTS));
+    write_as(target, &Plan::new(Op::Put, clients, Limit::Count(missing)), wanted, keys)?;
+    Ok(())
 }
 
-/// The same with so many `clients`.
+/// Writes objects as `plan` says, after which `wanted` must be there; says what came of it, which is a
+/// measurement too.
 ///
 /// # Errors
 /// Not all of them could be written.
-pub fn write_with(target: &Target<'_>, clients: usize, wanted: u64, keys: &mut Keys) -> Result<(), Error> {
-    let missing = wanted.saturating_sub(keys.count());
-    if missing == 0 {
-        return Ok(());
+pub fn write_as(
+    target: &Target<'_>,
+    plan: &Plan,
+    wanted: u64,
+    keys: &mut Keys,
+) -> Result<Option<Outcome>, Error> {
+    if keys.count() >= wanted {
+        return Ok(None);
     }
-    let clients = clients.min(usize::try_from(missing).unwrap_or(clients));
-    let Outcome { tally, .. } = run::run(target, &Plan::new(Op::Put, clients, Limit::Count(missing)), keys)?;
+    let outcome = run::run(target, plan, keys)?;
     let written = keys.count();
     if written < wanted {
-        return Err(Error::Preparation { written, wanted, faults: Faults(&tally.faults).to_string() });
+        let faults = Faults(&outcome.tally.faults).to_string();
+        return Err(Error::Preparation { written, wanted, faults });
     }
-    Ok(())
+    Ok(Some(outcome))
 }
 
 /// Deletes all objects, and the bucket if it was `made` for them. What cannot be deleted is said on

@@ -9,7 +9,7 @@ pub mod table;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -32,6 +32,11 @@ const TURNS: u32 = 2;
 const WARM_UP: Duration = Duration::from_millis(500);
 /// Clients that write the objects of listings.
 const WRITERS: usize = 128;
+/// What a group may need on the disk: a gigabyte a second, and parity, of both stores.
+const FREE_BYTES: u64 = 16 << 30;
+const MOMENT_FREE_BYTES: u64 = 1 << 30;
+/// Objects that are listed in a moment: more than a page.
+const MOMENT_OBJECTS: u64 = 1100;
 /// Objects larger than this are scaled down for a moment.
 const MOMENT_BYTES_MAX: u64 = 2 << 20;
 
@@ -85,6 +90,16 @@ pub enum Error {
     /// The device's own figures cannot be measured.
     #[error("{0}")]
     Device(#[from] device::Error),
+    /// A store would run into the end of the disk.
+    #[error("{} has {} MiB free, {} MiB are needed", folder.display(), free >> 20, needed >> 20)]
+    Full {
+        /// Where the stores keep their data.
+        folder: PathBuf,
+        /// Bytes that are free there,
+        free: u64,
+        /// and bytes that may be needed.
+        needed: u64,
+    },
     /// The system lacks threads or polling.
     #[error("generate load: {0}")]
     System(#[from] io::Error),
@@ -103,6 +118,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let begin = Instant::now();
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let limits = device::measure(&arguments.folder, device::Effort::of(arguments.moment))?;
+    require_room(&arguments.folder, if arguments.moment { MOMENT_FREE_BYTES } else { FREE_BYTES })?;
     let mut settings = host::settings(&arguments.folder);
     settings.insert("turns".to_owned(), TURNS.to_string());
     settings.insert("seconds".to_owned(), arguments.seconds.to_string());
@@ -140,6 +156,12 @@ fn contestants(arguments: &Arguments) -> Result<Contestants, Error> {
     Ok(found)
 }
 
+fn require_room(folder: &Path, needed: u64) -> Result<(), Error> {
+    let stat = rustix::fs::statvfs(folder).map_err(io::Error::from)?;
+    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    if free < needed { Err(Error::Full { folder: folder.to_owned(), free, needed }) } else { Ok(()) }
+}
+
 /// Measures one group on stores that are started for it.
 fn measure_group(
     arguments: &Arguments,
@@ -164,7 +186,13 @@ fn measure_group(
         if group.objects == Objects::Listed {
             for (subject, keys) in &mut sides {
                 let target = Target { subject, bucket: BUCKET, payloads };
-                prepare::write_with(&target, WRITERS, arguments.objects, keys)?;
+                let count = if arguments.moment { MOMENT_OBJECTS } else { arguments.objects };
+                let plan = Plan::new(Op::Put, WRITERS, Limit::Count(count));
+                if let Some(outcome) = prepare::write_as(&target, &plan, count, keys)? {
+                    let row = report::row(&subject.name, &Size(bytes).to_string(), &plan, &outcome);
+                    println!("{}", report::line(&row));
+                    rows.push(row);
+                }
             }
         }
         for step in group.steps {
@@ -272,6 +300,14 @@ mod tests {
         let line = verdict(step, &row(3900.0, 40.0), &row(1000.0, 100.0));
         assert!(line.contains("MISSES 4x") && line.contains("MISSES 33 %"), "{line}");
         assert_eq!(verdict(step, &row(1.0, 1.0), &row(0.0, 0.0)), "");
+    }
+
+    #[test]
+    fn a_full_disk_is_refused_before_anything_is_measured() {
+        let folder = std::env::temp_dir();
+        let error = require_room(&folder, u64::MAX).unwrap_err();
+        assert!(matches!(error, Error::Full { needed: u64::MAX, .. }));
+        require_room(&folder, 0).unwrap();
     }
 
     #[test]

@@ -8,10 +8,13 @@ pub mod tool;
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, io, thread};
+
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 pub use process::Process;
 pub use tool::{Tool, refuse_unequal_durability};
@@ -50,11 +53,16 @@ pub struct Subject {
     started: Option<Started>,
 }
 
+/// Ends in the order of its fields: what is running first, then what it wrote.
 #[derive(Debug)]
 struct Started {
     process: Process,
-    folder: PathBuf,
+    folder: Folder,
 }
+
+/// A folder that is removed with all that is in it.
+#[derive(Debug)]
+struct Folder(PathBuf);
 
 /// Why there is nothing to measure.
 #[derive(Debug, thiserror::Error)]
@@ -167,7 +175,7 @@ pub enum Error {
 
 impl Subject {
     /// Starts `tool` with the program `binary`, or the one that its file names, in a new folder under
-    /// `folder`, and waits until it answers.
+    /// `folder`, and waits until it answers. It ends with the thread that calls this.
     ///
     /// # Errors
     /// It cannot be started, or does not answer.
@@ -175,7 +183,7 @@ impl Subject {
         let start = |source| Error::Start { name: tool.name.clone(), source };
         let binary = tool.locate(binary)?;
         remove_left_over(folder);
-        let folder = make_folders(tool, folder).map_err(start)?;
+        let folder = Folder(make_folders(tool, folder).map_err(start)?);
         // The port is free at this moment; nothing else on the machine is told of it.
         let port =
             TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).map_err(start)?.port();
@@ -184,9 +192,9 @@ impl Subject {
             port,
             access_key: "sherdbench".to_owned(),
             secret_key: format!("bench-{}-{port}-secret", std::process::id()),
-            folder: folder.clone(),
+            folder: folder.0.clone(),
         };
-        let output_path = folder.join("output");
+        let output_path = folder.0.join("output");
         let child = spawn(tool, &places, &output_path)?;
         let version = version(tool, &places);
         let credentials = Credentials {
@@ -265,7 +273,7 @@ impl Subject {
 
     /// Where a started store keeps its data.
     pub fn folder(&self) -> Option<&Path> {
-        self.started.as_ref().map(|started| started.folder.as_path())
+        self.started.as_ref().map(|started| started.folder.0.as_path())
     }
 
     fn wait_until_ready(&mut self, output: &Path) -> Result<(), Error> {
@@ -287,14 +295,10 @@ impl Subject {
     }
 }
 
-impl Drop for Started {
+impl Drop for Folder {
     fn drop(&mut self) {
-        let orderly = self.process.stop();
-        if !orderly {
-            eprintln!("sherd-bench: process {} did not stop when asked and was killed", self.process.id());
-        }
-        if let Err(error) = fs::remove_dir_all(&self.folder) {
-            eprintln!("sherd-bench: remove {}: {error}", self.folder.display());
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            eprintln!("sherd-bench: remove {}: {error}", self.0.display());
         }
     }
 }
@@ -353,7 +357,19 @@ fn spawn(tool: &Tool, places: &Places, output: &Path) -> Result<std::process::Ch
     for (name, value) in &tool.environment {
         command.env(name, tool.fill_word(value, places)?);
     }
+    end_with_this_process(&mut command);
     command.spawn().map_err(start)
+}
+
+/// Has the kernel ask the store to stop when the thread that starts it ends, however it ends: a store
+/// that outlives a killed benchmark would be measured beside the next one.
+#[expect(unsafe_code, reason = "code between fork and exec is unsafe to run")]
+fn end_with_this_process(command: &mut Command) {
+    // SAFETY: the closure makes one system call and touches no memory that another thread of the parent
+    // may have held locked at the fork: it neither allocates nor takes a lock.
+    unsafe {
+        command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?));
+    }
 }
 
 fn version(tool: &Tool, places: &Places) -> String {
@@ -370,4 +386,58 @@ fn last_words(output: &Path) -> String {
     let text = fs::read(output).unwrap_or_default();
     let begin = text.len().saturating_sub(OUTPUT_SHOWN_BYTES);
     String::from_utf8_lossy(text.get(begin..).unwrap_or_default()).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Tool {
+        let text = format!("binary = 'sh'\ndurability = 'fsync'\ncommand = ['{{binary}}', '-c', '{script}']");
+        Tool::parse("shell", &text).unwrap()
+    }
+
+    #[test]
+    fn a_store_that_ends_at_once_is_named_with_its_last_words_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Subject::start(&shell("echo no such disk; exit 3"), None, folder.path()).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("exit status: 3") && text.contains("no such disk"), "{text}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn only_folders_of_ended_runs_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let ended = format!("{FOLDER_PREFIX}x-{}-0", u32::MAX);
+        let running = format!("{FOLDER_PREFIX}x-{}-0", std::process::id());
+        let foreign = format!("backup-{}-0", u32::MAX);
+        for name in [&ended, &running, &foreign] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        remove_left_over(folder.path());
+        let left = |name: &str| folder.path().join(name).exists();
+        assert!(!left(&ended) && left(&running) && left(&foreign));
+    }
+
+    #[test]
+    fn endpoints_that_cannot_be_used_are_refused_with_the_reason() {
+        for (url, reason) in [
+            ("https://example.com", "only http://"),
+            ("http://", "not of the form"),
+            ("http://127.0.0.1:9000/bucket", "not of the form"),
+            ("http://id:secret@127.0.0.1:9000", "not of the form"),
+        ] {
+            let error = Subject::endpoint(url).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_in_no_text() {
+        let credentials =
+            Credentials { access_key: "id".into(), secret_key: "hidden".into(), region: "r".into() };
+        let subject = Subject::at(SocketAddr::from(([127, 0, 0, 1], 9)), "h", credentials);
+        assert!(!format!("{subject:?} {:?}", subject.settings()).contains("hidden"));
+    }
 }

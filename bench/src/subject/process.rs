@@ -69,19 +69,17 @@ impl Process {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Asks the process to stop and waits until it has; kills it when that takes too long. Says whether
-    /// it stopped as asked.
-    pub fn stop(&mut self) -> bool {
+    /// Asks the process to stop and waits until it has; kills it, and says so, when that takes too long.
+    pub fn stop(&mut self) {
         let begin = Instant::now();
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
-        let mut orderly = true;
         if self.ended().is_none() {
             let asked = pid.is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok());
             while asked && self.ended().is_none() && begin.elapsed() < STOP_TIMEOUT {
                 thread::park_timeout(STOP_POLL);
             }
             if self.ended().is_none() {
-                orderly = false;
+                eprintln!("sherd-bench: process {} did not stop when asked and is killed", self.pid);
                 // Both fail only for a process that has ended already.
                 let _ = self.child.kill();
                 let _ = self.child.wait();
@@ -93,12 +91,28 @@ impl Process {
             // A panic of the sampler costs the figure of memory and nothing else.
             let _ = sampler.join();
         }
-        orderly
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_process_is_watched_and_stopped() {
+        let mut process = Process::watch(Command::new("sleep").arg("600").spawn().unwrap());
+        assert!(process.cpu().is_some());
+        process.reset_peak();
+        assert!(process.ended().is_none());
+        process.stop();
+        assert!(process.ended().is_some_and(|status| !status.success()), "ended by the signal");
+        assert_eq!(proc::rss_anon(process.id()), None);
     }
 }

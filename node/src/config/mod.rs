@@ -6,6 +6,8 @@
 
 pub mod credentials;
 pub mod error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod quantity;
 pub mod settings;
 pub mod source;

@@ -30,6 +30,7 @@ use crate::upkeep::{Damage, manifest_pages};
 
 use bucket::BucketCache;
 
+pub(crate) use digest::checksum;
 pub use digest::{DigestValues, Digests};
 pub use error::{BodyError, Error, Invalid, Missing, Result, Unavailable};
 pub use request::{

@@ -40,7 +40,7 @@ pub(super) fn upload(
             let value = move || {
                 let trailer = trailers?;
                 let trailer = trailer.checksum()?;
-                let same = trailer.algorithm.header() == checksum::header(algorithm);
+                let same = trailer.algorithm == algorithm;
                 checksum::of_trailer(algorithm, &trailer.value).filter(|_| same)
             };
             Some(ExpectedChecksum::Trailer { algorithm, value: Box::new(value) })

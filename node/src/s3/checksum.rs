@@ -12,28 +12,12 @@ use s3s::{S3Error, S3Result, s3_error};
 use sherd_core::limits::PARTS_MAX;
 use sherd_core::record::{Checksum, ChecksumAlgorithm, ChecksumKind};
 
-/// Every algorithm, its name in values, and the header of its checksum.
-const ALGORITHMS: [(ChecksumAlgorithm, &str, &str); 5] = [
-    (ChecksumAlgorithm::Crc32, "CRC32", "x-amz-checksum-crc32"),
-    (ChecksumAlgorithm::Crc32c, "CRC32C", "x-amz-checksum-crc32c"),
-    (ChecksumAlgorithm::Crc64Nvme, "CRC64NVME", "x-amz-checksum-crc64nvme"),
-    (ChecksumAlgorithm::Sha1, "SHA1", "x-amz-checksum-sha1"),
-    (ChecksumAlgorithm::Sha256, "SHA256", "x-amz-checksum-sha256"),
-];
+use super::protocol::checksum::{ALGORITHMS, decoded, of_header, of_name};
+pub(super) use super::protocol::checksum::{header, name};
 
 const PREFIX: &str = "x-amz-checksum-";
 /// Headers that begin like a checksum and are none.
 const NOT_CHECKSUMS: [&str; 3] = ["x-amz-checksum-algorithm", "x-amz-checksum-mode", "x-amz-checksum-type"];
-
-/// The name of an algorithm in headers, XML and messages.
-pub(super) fn name(algorithm: ChecksumAlgorithm) -> &'static str {
-    ALGORITHMS.iter().find(|known| known.0 == algorithm).expect("the table names every algorithm").1
-}
-
-/// The header of an algorithm's checksum.
-pub(super) fn header(algorithm: ChecksumAlgorithm) -> &'static str {
-    ALGORITHMS.iter().find(|known| known.0 == algorithm).expect("the table names every algorithm").2
-}
 
 /// What a body's headers say about its checksum.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +38,7 @@ pub(super) fn announced(headers: &HeaderMap) -> S3Result<Option<Announced>> {
         if !name.as_str().starts_with(PREFIX) || NOT_CHECKSUMS.contains(&name.as_str()) {
             continue;
         }
-        let algorithm = by_header(name.as_str()).ok_or_else(|| {
+        let algorithm = of_header(name.as_str()).ok_or_else(|| {
             s3_error!(
                 InvalidRequest,
                 "The algorithm type you specified in x-amz-checksum- header is invalid."
@@ -69,7 +53,7 @@ pub(super) fn announced(headers: &HeaderMap) -> S3Result<Option<Announced>> {
     for trailer in headers.get_all("x-amz-trailer") {
         for name in trailer.to_str().unwrap_or("?").split(',').map(str::trim).filter(|name| !name.is_empty())
         {
-            let algorithm = by_header(&name.to_ascii_lowercase()).ok_or_else(|| {
+            let algorithm = of_header(&name.to_ascii_lowercase()).ok_or_else(|| {
                 s3_error!(InvalidRequest, "The value specified in the x-amz-trailer header is not supported")
             })?;
             once(&mut found, Announced::Trailer(algorithm))?;
@@ -140,8 +124,7 @@ pub(super) fn announced_whole(headers: &HeaderMap) -> S3Result<Option<Checksum>>
 /// # Errors
 /// InvalidRequest for any other.
 pub(super) fn by_name(name: &str) -> S3Result<ChecksumAlgorithm> {
-    let known = ALGORITHMS.iter().find(|known| known.1.eq_ignore_ascii_case(name));
-    known.map(|known| known.0).ok_or_else(|| {
+    of_name(name).ok_or_else(|| {
         s3_error!(
             InvalidRequest,
             "Checksum algorithm provided is unsupported. Please try again with any of the valid types: [CRC32, \
@@ -214,19 +197,14 @@ pub(super) fn of_listed_part(values: [Option<String>; 5]) -> S3Result<Option<Che
     }))
 }
 
-fn by_header(header: &str) -> Option<ChecksumAlgorithm> {
-    ALGORITHMS.iter().find(|known| known.2 == header).map(|known| known.0)
-}
-
 fn bad_value(header: &str) -> S3Error {
     s3_error!(InvalidRequest, "Value for {header} header is invalid.")
 }
 
 /// A checksum over all bytes.
 fn of_whole(algorithm: ChecksumAlgorithm, text: &str) -> Option<Checksum> {
-    let value = STANDARD.decode(text).ok()?;
-    let valid = value.len() == algorithm.bytes();
-    valid.then(|| Checksum { algorithm, composite_of: None, value: value.into() })
+    let value = decoded(algorithm, text.as_bytes())?;
+    Some(Checksum { algorithm, composite_of: None, value: value.into() })
 }
 
 /// A checksum over all bytes, or over the parts' checksums.

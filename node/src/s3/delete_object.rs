@@ -7,7 +7,7 @@ use std::collections::hash_map::Entry;
 
 use http::HeaderMap;
 use s3s::dto::{
-    DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject,
+    Delete, DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject,
     Error as KeyError, ObjectIdentifier,
 };
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
@@ -38,16 +38,8 @@ pub(super) async fn delete_many(
     let headers = raw_headers::of(&request);
     is_covered(headers)?;
     let bucket = names::bucket(&request.input.bucket)?;
-    let listed = request.input.delete.objects;
-    if listed.is_empty() || listed.len() > DELETE_KEYS_MAX {
-        return Err(s3_error!(
-            MalformedXML,
-            "The XML you provided was not well-formed or did not validate against our published schema"
-        )
-        .into());
-    }
     let quiet = request.input.delete.quiet.unwrap_or_default();
-    let Batch { keys, null_versions, mut errors } = Batch::of(listed);
+    let Batch { keys, null_versions, mut errors } = Batch::asked(request.input.delete)?;
     let outcomes = gateway.objects.delete_many(bucket, keys).await?;
     let mut deleted = Vec::new();
     for outcome in outcomes {
@@ -87,16 +79,30 @@ fn is_covered(headers: &HeaderMap) -> S3Result<()> {
 }
 
 /// A list of keys, taken apart.
-struct Batch {
+pub(super) struct Batch {
     /// What the store is asked, no key twice.
-    keys: Vec<(ObjectKey, WriteConditions)>,
+    pub(super) keys: Vec<(ObjectKey, WriteConditions)>,
     /// Which keys were listed with `VersionId` `null`, to say so again.
     null_versions: HashMap<ObjectKey, bool>,
     /// What need not be asked.
-    errors: Vec<KeyError>,
+    pub(super) errors: Vec<KeyError>,
 }
 
 impl Batch {
+    /// What a request lists.
+    ///
+    /// # Errors
+    /// MalformedXML for a list of none or of too many.
+    pub(super) fn asked(delete: Delete) -> S3Result<Self> {
+        if delete.objects.is_empty() || delete.objects.len() > DELETE_KEYS_MAX {
+            return Err(s3_error!(
+                MalformedXML,
+                "The XML you provided was not well-formed or did not validate against our published schema"
+            ));
+        }
+        Ok(Self::of(delete.objects))
+    }
+
     fn of(listed: Vec<ObjectIdentifier>) -> Self {
         let mut batch = Self { keys: Vec::new(), null_versions: HashMap::new(), errors: Vec::new() };
         let mut seen: HashMap<ObjectKey, WriteConditions> = HashMap::new();

@@ -12,29 +12,17 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use super::error::{Outcome, request_id};
 use super::if_range::{self, Validator};
 use super::protocol::query::Query;
-use super::{Gateway, attributes, body, checksum, conditions, names, range, raw_headers, timestamp};
+use super::{Gateway, attributes, body, checksum, conditions, names, range, timestamp};
 use crate::object::{ObjectInfo, ObjectRead, ReadRequest, Span};
 
 pub(super) async fn get(
     gateway: &Gateway,
     request: S3Request<GetObjectInput>,
 ) -> Outcome<S3Response<GetObjectOutput>> {
-    let input = &request.input;
-    let asked = Asked {
-        bucket: &input.bucket,
-        key: &input.key,
-        part: input.part_number,
-        version: input.version_id.as_deref(),
-        headers: raw_headers::of(&request),
-        query: request.uri.query(),
-    };
-    let read = asked.read_request()?;
-    let overrides = asked.overrides()?;
-    let objects = &gateway.objects;
-    let validator = Validator::of(asked.headers);
-    let (span, found) =
-        if_range::read(read, validator, |found: &ObjectRead| &found.info, |read| objects.get(read)).await?;
-    let described = describe(&asked, span, &found.info, &found.range, overrides);
+    let asked = asked!(request);
+    let (found, described) = asked
+        .read(|found: &ObjectRead| (&found.info, &found.range), |read| gateway.objects.get(read))
+        .await?;
     let output = GetObjectOutput {
         body: Some(body::download(found.body, found.range.end - found.range.start, request_id(&request))),
         content_range: described.content_range,
@@ -42,6 +30,22 @@ pub(super) async fn get(
     };
     Ok(S3Response::with_headers(output, described.headers))
 }
+
+/// Takes from a request what both operations are asked: their inputs have fields of the same names.
+macro_rules! asked {
+    ($request:expr) => {{
+        let input = &$request.input;
+        $crate::s3::get_object::Asked {
+            bucket: &input.bucket,
+            key: &input.key,
+            part: input.part_number,
+            version: input.version_id.as_deref(),
+            headers: $crate::s3::raw_headers::of(&$request),
+            query: $request.uri.query(),
+        }
+    }};
+}
+pub(super) use asked;
 
 /// What GetObject and HeadObject are asked.
 pub(super) struct Asked<'a> {
@@ -60,11 +64,31 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
+    /// Asks the store by one of its verbs, and describes what it found.
+    ///
+    /// # Errors
+    /// As S3 answers what makes no sense, and as the store answers.
+    pub(super) async fn read<T, F>(
+        &self,
+        about: impl Fn(&T) -> (&ObjectInfo, &Range<u64>),
+        verb: impl Fn(ReadRequest) -> F,
+    ) -> Outcome<(T, Described)>
+    where
+        F: Future<Output = crate::object::Result<T>>,
+    {
+        let (read, overrides) = (self.read_request()?, self.overrides()?);
+        let validator = Validator::of(self.headers);
+        let (span, found) = if_range::read(read, validator, |found| about(found).0, verb).await?;
+        let (info, range) = about(&found);
+        let described = describe(self, span, info, range, overrides);
+        Ok((found, described))
+    }
+
     /// What the store is asked.
     ///
     /// # Errors
     /// As S3 answers names, versions, ranges and headers that make no sense.
-    pub(super) fn read_request(&self) -> S3Result<ReadRequest> {
+    fn read_request(&self) -> S3Result<ReadRequest> {
         names::version(self.version)?;
         let range = self.headers.get(http::header::RANGE).map(HeaderValue::as_bytes);
         Ok(ReadRequest {
@@ -78,7 +102,7 @@ impl Asked<'_> {
     ///
     /// # Errors
     /// InvalidArgument for values that no header can carry.
-    pub(super) fn overrides(&self) -> S3Result<HeaderMap> {
+    fn overrides(&self) -> S3Result<HeaderMap> {
         let bad = |name: &str| s3_error!(InvalidArgument, "Invalid value for {name}");
         let query = Query::parse(self.query).map_err(|_| bad("the query"))?;
         let mut headers = HeaderMap::new();
@@ -105,7 +129,7 @@ pub(super) struct Described {
 }
 
 /// Describes an object, or the `range` of it that was read for `span`.
-pub(super) fn describe(
+fn describe(
     asked: &Asked<'_>,
     span: Span,
     info: &ObjectInfo,

@@ -6,6 +6,8 @@
 //! headers from s3s that s3s would refuse, and it adds to errors what s3s has no place for.
 
 pub mod auth;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod protocol;
 
 mod attributes;

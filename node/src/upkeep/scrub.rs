@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::heal::HealEntry;
-use sherd_core::id::{DataId, ProposerId, RegisterKey, Sequence, ShardId, Timestamp, VolumeId};
+use sherd_core::id::{DataId, RegisterKey, Sequence, ShardId, VolumeId};
 use sherd_core::record::{Home, Value, put_register_key, take_register_key};
 use sherd_volume::list::ScannedRow;
 use sherd_volume::request::SeenShard;
@@ -115,7 +115,7 @@ impl Place {
 fn put_shard(writer: &mut Writer, shard: Option<ShardId>) {
     writer.u8(u8::from(shard.is_some()));
     if let Some(ShardId { data, index }) = shard {
-        writer.u64(data.birth.as_u64()).u64(data.proposer.0).u8(index);
+        writer.raw(&data.to_bytes()).u8(index);
     }
 }
 
@@ -123,9 +123,8 @@ fn take_shard(reader: &mut Reader) -> Result<Option<ShardId>, DecodeError> {
     if reader.u8("shard")? == 0 {
         return Ok(None);
     }
-    let birth = Timestamp::from_u64(reader.u64("birth")?);
-    let proposer = ProposerId(reader.u64("proposer")?);
-    Ok(Some(ShardId { data: DataId { birth, proposer }, index: reader.u8("index")? }))
+    let data = DataId::from_bytes(reader.array("data id")?);
+    Ok(Some(ShardId { data, index: reader.u8("index")? }))
 }
 
 /// What the scrubber did, for metrics.
@@ -379,20 +378,22 @@ fn text<E: std::fmt::Display>(error: E) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sherd_core::id::{BucketId, ObjectKey};
+    use sherd_core::id::{BucketId, ObjectKey, ProposerId, Timestamp};
 
     #[test]
-    fn the_place_of_a_walk_comes_back() {
+    fn the_place_of_a_walk_is_these_bytes() {
         let shard =
-            ShardId { data: DataId { birth: Timestamp::from_ms(5), proposer: ProposerId(6) }, index: 7 };
+            ShardId { data: DataId { birth: Timestamp::from_u64(5), proposer: ProposerId(6) }, index: 7 };
         let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("k").expect("a key"));
-        for place in [
-            Place::Rows { after: None },
-            Place::Rows { after: Some(key) },
-            Place::Packed { after: None },
-            Place::Packed { after: Some(shard) },
-            Place::Files { directory: 255, after: Some(shard) },
+        let shard_bytes = "01 0000000000000005 0000000000000006 07";
+        for (place, golden) in [
+            (Place::Rows { after: None }, "0100".to_owned()),
+            (Place::Rows { after: Some(key) }, format!("0101 {} 01000000 6b 00", "01".repeat(16))),
+            (Place::Packed { after: None }, "0200".to_owned()),
+            (Place::Packed { after: Some(shard) }, format!("02 {shard_bytes}")),
+            (Place::Files { directory: 255, after: Some(shard) }, format!("03 ff {shard_bytes}")),
         ] {
+            assert_eq!(place.encode(), golden.split_whitespace().collect::<String>());
             assert_eq!(Place::decode(&place.encode()), place);
         }
         assert_eq!(Place::decode("nonsense"), Place::Rows { after: None });

@@ -4,8 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use sherd_node::s3::protocol::LOG_DIRECTIVES;
-use tracing_subscriber::EnvFilter;
+use sherd_node::telemetry;
 
 use crate::wire::{Asking, SECRET, Server};
 
@@ -134,16 +133,8 @@ impl Write for Log {
 #[tokio::test]
 async fn neither_signatures_nor_secrets_are_logged() {
     let log = Log::default();
-    let mut filter = EnvFilter::new("trace");
-    for directive in LOG_DIRECTIVES {
-        filter = filter.add_directive(directive.parse().expect("a directive"));
-    }
     let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .finish();
+    let subscriber = telemetry::text("trace", move || writer.clone());
     // Global, for a subscriber of one thread misses spans that other threads met before; so the log
     // holds every test's requests, and this one's are told by their key.
     tracing::subscriber::set_global_default(subscriber).expect("no other test logs");

@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+use sherd_core::record::ChecksumAlgorithm;
+use sherd_node::s3::protocol::checksum;
+
 use crate::wire::{Asking, EMPTY, Server, TestClock, small_limits, unsigned_frames};
 
 const SIGNED: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
@@ -292,7 +295,7 @@ async fn documents_are_verified_before_they_are_read() {
     let server = Server::start().await;
     let document = b"<Delete><Object><Key>k</Key></Object></Delete>";
     let post = || Asking::new("POST", "/bucket?delete").body(document);
-    let crc = sherd_node::s3::protocol::checksum::ChecksumAlgorithm::Crc32.of(document);
+    let crc = checksum::of(ChecksumAlgorithm::Crc32, document);
     assert_eq!(server.send(&post().header("x-amz-checksum-crc32", &crc)).await.status, 200);
     for (request, expected) in [
         (post(), code(400, "InvalidRequest")),

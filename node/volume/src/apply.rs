@@ -261,3 +261,28 @@ pub(crate) fn as_index_changes(changes: &[(Bytes, Option<Bytes>)]) -> Vec<Change
     };
     changes.iter().map(change).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::memory::MemoryIndex;
+
+    #[test]
+    fn derived_keys_keep_their_bytes() {
+        assert_eq!(use_key(0x0102).as_ref(), [7, 1, 0, 0, 0, 0, 0, 0, 1, 2]);
+        assert_eq!(parse_use_key(&use_key(0x0102)), Some(0x0102));
+        assert_eq!(HIGHEST_KEY, [7, 2]);
+        let index = MemoryIndex::new();
+        let value = Bytes::from_static(&[5, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0]);
+        let highest = Ballot::from_bytes([3; 16]);
+        let changes = vec![
+            Change::Put { key: use_key(9), value },
+            Change::Put { key: Bytes::from_static(&HIGHEST_KEY), value: Bytes::from_static(&[3; 16]) },
+        ];
+        index.apply(changes, sherd_core::id::Sequence(1)).unwrap();
+        let found = Uses::load(&index).unwrap().get(9);
+        assert_eq!((found.live, found.deletes), (5, 6));
+        let base: std::sync::Arc<dyn Index> = std::sync::Arc::new(index);
+        assert_eq!(highest_of(&base).unwrap(), highest);
+    }
+}

@@ -36,11 +36,12 @@ pub mod buffer;
 pub mod disk;
 pub mod error;
 pub mod format;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod identity;
 pub mod index;
 pub mod list;
 pub mod log;
-pub mod mapped;
 pub mod open;
 pub mod options;
 pub mod reader;

@@ -12,11 +12,13 @@ use sherd_core::id::{
     Ballot, BucketId, ChangeId, DataId, Epoch, Incarnation, ObjectKey, PartKey, ProposerId, RegisterKey,
     Sequence, ShardId, Slot, Timestamp, UploadId, VolumeId,
 };
+use sherd_core::register::RowHead;
 use sherd_volume::format::{
     Flags, FrameHeader, Hint, Kind, Phase, RecordHeader, Seed, SegmentHeader, Subject, block_hashes,
     decode_hints, encode_hints,
 };
-use sherd_volume::table::{self, Entry};
+use sherd_volume::log;
+use sherd_volume::table::{self, Body, Entry, Origin, Place, RowBody};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
@@ -197,6 +199,62 @@ fn hints_keep_their_bytes() {
         "02000000b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b003000000612f620001020304050607081112131415161718b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b003000000612f6201c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0020101020304050607081112131415161718"
     );
     assert_eq!(decode_hints(bytes), Ok(hints));
+}
+
+#[test]
+fn entries_keep_their_bytes() {
+    let origin = Origin {
+        sequence: Sequence(5),
+        oldest: Sequence(3),
+        placed: Sequence(9),
+        place: Place { segment: 7, offset: 0x1000, bytes: 0x0102 },
+    };
+    let row = |value: Option<&'static [u8]>| {
+        Body::Row(RowBody {
+            head: RowHead { ballot: ballot(), digest: [0xd0; 32], committed: true },
+            tombstone: false,
+            flag_logged: value.is_none(),
+            head_bytes: 3,
+            inline_bytes: 0x0a,
+            value: value.map(Bytes::from_static),
+        })
+    };
+    let bodies = [
+        row(Some(&[1, 2, 3])),
+        row(None),
+        Body::Shard { key: object(), bytes: 0x0102 },
+        Body::Heal { entry: Bytes::from_static(&[8, 9]) },
+        Body::State(Subject::Epoch { slot: Slot(0x0102), epoch: Epoch(3) }),
+    ];
+    let begin = "0500000000000000030000000000000009000000000000000700000000000000 0010000002010000";
+    let head = format!("01020304050607081112131415161718{}030000000a000000", "d0".repeat(32));
+    let golden = [
+        format!("01 09 {head} 010203"),
+        format!("01 05 {head}"),
+        "02 02010000 b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b003000000612f6200".to_owned(),
+        "03 0809".to_owned(),
+        "04 07 02010300000000000000".to_owned(),
+    ];
+    for (body, golden) in bodies.into_iter().zip(golden) {
+        let entry = Entry { origin, body };
+        let golden: String = format!("{begin}{golden}").split_whitespace().collect();
+        assert_eq!(hex(&entry.encode()), golden);
+        assert_eq!(Entry::decode(entry.encode()), Ok(entry));
+    }
+    assert_eq!(
+        hex(&table::unsettled_key(&table::row_key(&object()))),
+        format!("0401{}612f62", "b0".repeat(16))
+    );
+}
+
+#[test]
+fn segments_keep_their_names() {
+    let path = log::segment_path(std::path::Path::new("log"), 70_001);
+    assert_eq!(path, std::path::Path::new("log/00000000000000070001.seg"));
+    assert_eq!(log::parse_segment_name("00000000000000070001.seg"), Some(70_001));
+    for other in ["70001.seg", "00000000000000070001.spare", "+0000000000000070001.seg"] {
+        assert_eq!(log::parse_segment_name(other), None);
+    }
 }
 
 #[test]

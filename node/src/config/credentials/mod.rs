@@ -154,7 +154,7 @@ impl Credentials {
         Self::parse(&text, path)
     }
 
-    fn parse(text: &str, path: &Path) -> Result<Self, InvalidCredentials> {
+    pub(super) fn parse(text: &str, path: &Path) -> Result<Self, InvalidCredentials> {
         let (mut id, mut secret) = (None, None);
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();
@@ -176,6 +176,12 @@ impl Credentials {
         let id = id.ok_or_else(|| missing(ACCESS_KEY_LINE))?;
         let secret = secret.ok_or_else(|| missing(SECRET_KEY_LINE))?;
         Self::new(id, secret)
+    }
+
+    /// The pair as a file has it.
+    pub(super) fn lines(&self) -> String {
+        let Self { access_key_id, secret_access_key: Secret(secret) } = self;
+        format!("{ACCESS_KEY_LINE}={access_key_id}\n{SECRET_KEY_LINE}={secret}\n")
     }
 
     /// Makes a pair that nobody has guessed: 100 bits of id, 240 of secret.
@@ -208,10 +214,7 @@ impl Credentials {
         }
         let open = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new);
         let mut file = open.map_err(io("create"))?;
-        let Self { access_key_id, secret_access_key } = self;
-        let secret = secret_access_key.expose();
-        let text = format!("{ACCESS_KEY_LINE}={access_key_id}\n{SECRET_KEY_LINE}={secret}\n");
-        file.write_all(text.as_bytes()).map_err(io("write"))?;
+        file.write_all(self.lines().as_bytes()).map_err(io("write"))?;
         file.sync_all().map_err(io("sync"))?;
         std::fs::rename(&new, path).map_err(io("rename to"))?;
         let directory =

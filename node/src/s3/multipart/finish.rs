@@ -66,7 +66,7 @@ fn malformed() -> S3Error {
     )
 }
 
-fn listed_parts(listed: Option<CompletedMultipartUpload>) -> S3Result<Vec<ListedPart>> {
+pub(in crate::s3) fn listed_parts(listed: Option<CompletedMultipartUpload>) -> S3Result<Vec<ListedPart>> {
     let parts = listed.and_then(|listed| listed.parts).unwrap_or_default();
     if parts.is_empty() || parts.len() > usize::from(PARTS_MAX) {
         return Err(malformed());

@@ -10,6 +10,8 @@ mod list_uploads;
 mod part;
 
 pub(super) use begin::create;
+#[cfg(any(test, fuzzing))]
+pub(super) use finish::listed_parts;
 pub(super) use finish::{abort, complete};
 pub(super) use list_parts::list as list_parts;
 pub(super) use list_uploads::list as list_uploads;

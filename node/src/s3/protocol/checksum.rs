@@ -1,85 +1,61 @@
-//! The checksums that S3 knows beside MD5: their names, their shapes, and their computation over a
-//! body that is collected anyway.
+//! The checksums that S3 knows beside MD5, as a request and its answer name them: the one table of
+//! names and headers, the shape of a value, and its computation over a body that is at hand.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use crc_fast::CrcAlgorithm;
-use sha1::Sha1;
-use sha2::{Digest as _, Sha256};
+use sherd_core::record::ChecksumAlgorithm;
 
-/// A checksum algorithm of S3.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ChecksumAlgorithm {
-    /// CRC-32 as in gzip.
-    Crc32,
-    /// CRC-32C (Castagnoli).
-    Crc32c,
-    /// CRC-64/NVME.
-    Crc64Nvme,
-    /// SHA-1.
-    Sha1,
-    /// SHA-256.
-    Sha256,
+use crate::object;
+
+/// Every algorithm, AWS's name of it, and the header or trailer of its checksum.
+pub const ALGORITHMS: [(ChecksumAlgorithm, &str, &str); 5] = [
+    (ChecksumAlgorithm::Crc32, "CRC32", "x-amz-checksum-crc32"),
+    (ChecksumAlgorithm::Crc32c, "CRC32C", "x-amz-checksum-crc32c"),
+    (ChecksumAlgorithm::Crc64Nvme, "CRC64NVME", "x-amz-checksum-crc64nvme"),
+    (ChecksumAlgorithm::Sha1, "SHA1", "x-amz-checksum-sha1"),
+    (ChecksumAlgorithm::Sha256, "SHA256", "x-amz-checksum-sha256"),
+];
+
+fn row(algorithm: ChecksumAlgorithm) -> &'static (ChecksumAlgorithm, &'static str, &'static str) {
+    ALGORITHMS.iter().find(|known| known.0 == algorithm).expect("the table names every algorithm")
 }
 
-impl ChecksumAlgorithm {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Crc32, Self::Crc32c, Self::Crc64Nvme, Self::Sha1, Self::Sha256];
+/// AWS's name of an algorithm, as headers, XML and messages spell it.
+pub fn name(algorithm: ChecksumAlgorithm) -> &'static str {
+    row(algorithm).1
+}
 
-    /// The header or trailer that carries it.
-    pub const fn header(self) -> &'static str {
-        match self {
-            Self::Crc32 => "x-amz-checksum-crc32",
-            Self::Crc32c => "x-amz-checksum-crc32c",
-            Self::Crc64Nvme => "x-amz-checksum-crc64nvme",
-            Self::Sha1 => "x-amz-checksum-sha1",
-            Self::Sha256 => "x-amz-checksum-sha256",
-        }
-    }
+/// The header or trailer that carries an algorithm's checksum.
+pub fn header(algorithm: ChecksumAlgorithm) -> &'static str {
+    row(algorithm).2
+}
 
-    /// The algorithm whose header has this name, in lower case.
-    pub fn of_header(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|algorithm| algorithm.header() == name)
-    }
+/// The algorithm of that name, in any case.
+pub fn of_name(name: &str) -> Option<ChecksumAlgorithm> {
+    ALGORITHMS.iter().find(|known| known.1.eq_ignore_ascii_case(name)).map(|known| known.0)
+}
 
-    /// AWS's name, as `x-amz-sdk-checksum-algorithm` spells it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Crc32 => "CRC32",
-            Self::Crc32c => "CRC32C",
-            Self::Crc64Nvme => "CRC64NVME",
-            Self::Sha1 => "SHA1",
-            Self::Sha256 => "SHA256",
-        }
-    }
+/// The algorithm whose header has this name, in lower case.
+pub fn of_header(header: &str) -> Option<ChecksumAlgorithm> {
+    ALGORITHMS.iter().find(|known| known.2 == header).map(|known| known.0)
+}
 
-    /// Bytes of the checksum.
-    pub const fn bytes(self) -> usize {
-        match self {
-            Self::Crc32 | Self::Crc32c => 4,
-            Self::Crc64Nvme => 8,
-            Self::Sha1 => 20,
-            Self::Sha256 => 32,
-        }
-    }
+/// The bytes of a checksum in base64; nothing when it has not the shape of its algorithm.
+pub fn decoded(algorithm: ChecksumAlgorithm, value: &[u8]) -> Option<Vec<u8>> {
+    // One of the wrong length is not worth decoding, however long it is.
+    let fits = value.len() == algorithm.bytes().div_ceil(3) * 4;
+    let bytes = if fits { STANDARD.decode(value).ok()? } else { return None };
+    (bytes.len() == algorithm.bytes()).then_some(bytes)
+}
 
-    /// Whether a value has the shape of this checksum: base64 of so many bytes.
-    pub fn has_shape(self, value: &[u8]) -> bool {
-        let mut bytes = [0; 36];
-        matches!(STANDARD.decode_slice(value, &mut bytes), Ok(length) if length == self.bytes())
-    }
+/// Whether a value has the shape of an algorithm's checksum: base64 of so many bytes.
+pub fn has_shape(algorithm: ChecksumAlgorithm, value: &[u8]) -> bool {
+    decoded(algorithm, value).is_some()
+}
 
-    /// Computes the checksum of `body` in base64.
-    pub fn of(self, body: &[u8]) -> String {
-        let crc = |algorithm| crc_fast::checksum(algorithm, body).to_be_bytes();
-        match self {
-            Self::Crc32 => STANDARD.encode(&crc(CrcAlgorithm::Crc32IsoHdlc)[4..]),
-            Self::Crc32c => STANDARD.encode(&crc(CrcAlgorithm::Crc32Iscsi)[4..]),
-            Self::Crc64Nvme => STANDARD.encode(crc(CrcAlgorithm::Crc64Nvme)),
-            Self::Sha1 => STANDARD.encode(Sha1::digest(body)),
-            Self::Sha256 => STANDARD.encode(Sha256::digest(body)),
-        }
-    }
+/// Computes the checksum of `body` in base64.
+pub fn of(algorithm: ChecksumAlgorithm, body: &[u8]) -> String {
+    STANDARD.encode(object::checksum(algorithm, body))
 }
 
 #[cfg(test)]
@@ -94,11 +70,11 @@ mod tests {
             (ChecksumAlgorithm::Crc64Nvme, "rosUhgp5mIg="),
             (ChecksumAlgorithm::Sha1, "98O8HYCOBHMq32eZZczDTKeuNEE="),
         ] {
-            let value = algorithm.of(b"123456789");
-            assert!(algorithm.has_shape(value.as_bytes()), "{value}");
+            let value = of(algorithm, b"123456789");
+            assert!(has_shape(algorithm, value.as_bytes()), "{value}");
             assert_eq!(value, expected, "{algorithm:?}");
         }
-        assert_eq!(ChecksumAlgorithm::Sha256.of(b""), "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
+        assert_eq!(of(ChecksumAlgorithm::Sha256, b""), "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
     }
 
     #[test]
@@ -106,9 +82,19 @@ mod tests {
         for (value, fits) in
             [("y/Q5Jg==", true), ("y/Q5Jg", false), ("y/Q5Jgo=", false), ("????", false), ("", false)]
         {
-            assert_eq!(ChecksumAlgorithm::Crc32.has_shape(value.as_bytes()), fits, "{value}");
+            assert_eq!(has_shape(ChecksumAlgorithm::Crc32, value.as_bytes()), fits, "{value}");
         }
         let long = STANDARD.encode([0; 64]);
-        assert!(!ChecksumAlgorithm::Sha256.has_shape(long.as_bytes()));
+        assert!(!has_shape(ChecksumAlgorithm::Sha256, long.as_bytes()));
+    }
+
+    #[test]
+    fn every_algorithm_is_found_by_its_names() {
+        for (algorithm, of, carried) in ALGORITHMS {
+            assert_eq!((name(algorithm), header(algorithm)), (of, carried));
+            assert_eq!(of_name(&of.to_ascii_lowercase()), Some(algorithm));
+            assert_eq!(of_header(carried), Some(algorithm));
+        }
+        assert_eq!((of_name("MD5"), of_header("X-Amz-Checksum-Crc32")), (None, None));
     }
 }

@@ -8,12 +8,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::{Extensions, HeaderValue};
+use sherd_core::record::ChecksumAlgorithm;
 
 use crate::s3::auth::Caller;
 
 use super::aws_chunked::TrailerChecksum;
 use super::body::BodyOutcome;
-use super::checksum::ChecksumAlgorithm;
 use super::operation::Operation;
 
 /// The id of one request: 16 hex digits, as `x-amz-request-id` shows it.

@@ -6,8 +6,9 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sherd_core::limits::METADATA_BYTES_MAX;
+use sherd_core::record::ChecksumAlgorithm;
 
-use super::checksum::ChecksumAlgorithm;
+use super::checksum;
 use super::code::Code;
 use super::operation::Operation;
 use super::refusal::Refusal;
@@ -40,7 +41,7 @@ pub fn check(headers: &HeaderMap, operation: Operation) -> Result<DeclaredChecks
         if let Some(key) = rest.strip_prefix("meta-") {
             metadata_bytes += key.len() + value.len();
         } else if rest.starts_with("checksum-") && !is_about_checksums(rest) {
-            let algorithm = ChecksumAlgorithm::of_header(name.as_str());
+            let algorithm = checksum::of_header(name.as_str());
             let algorithm = algorithm.ok_or_else(|| not_implemented(name.as_str()))?;
             check_shape(algorithm, value, operation)?;
             if declared.header.replace(algorithm).is_some() {
@@ -93,16 +94,16 @@ fn check_shape(
         let cut = value.iter().position(|byte| *byte == b'-').unwrap_or(value.len());
         value = value.split_at(cut).0;
     }
-    if algorithm.has_shape(value) {
+    if checksum::has_shape(algorithm, value) {
         return Ok(());
     }
-    let message = format!("Value for {} header is invalid.", algorithm.header());
+    let message = format!("Value for {} header is invalid.", checksum::header(algorithm));
     Err(Refusal::says(Code::InvalidRequest, message))
 }
 
 fn trailer(value: &HeaderValue) -> Result<ChecksumAlgorithm, Refusal> {
     let name = value.to_str().unwrap_or_default().trim().to_ascii_lowercase();
-    ChecksumAlgorithm::of_header(&name).ok_or_else(|| {
+    checksum::of_header(&name).ok_or_else(|| {
         Refusal::says(
             Code::InvalidRequest,
             "The value specified in the x-amz-trailer header is not supported",
@@ -129,9 +130,12 @@ fn check_asked(
             "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or x-amz-trailer \
              headers were found.",
         )),
-        Some(algorithm) if !asked.as_bytes().eq_ignore_ascii_case(algorithm.name().as_bytes()) => Err(
-            Refusal::says(Code::InvalidRequest, "Value for x-amz-sdk-checksum-algorithm header is invalid."),
-        ),
+        Some(algorithm) if !asked.as_bytes().eq_ignore_ascii_case(checksum::name(algorithm).as_bytes()) => {
+            Err(Refusal::says(
+                Code::InvalidRequest,
+                "Value for x-amz-sdk-checksum-algorithm header is invalid.",
+            ))
+        }
         _ => Ok(()),
     }
 }

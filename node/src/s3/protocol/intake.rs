@@ -17,6 +17,7 @@ use http_body::Body as HttpBody;
 use md5::{Digest as _, Md5};
 use s3s::Body;
 use sherd_core::limits::{KEY_BYTES_MAX, PUT_BYTES_MAX};
+use sherd_core::record::ChecksumAlgorithm;
 
 use crate::s3::auth::payload::PayloadForm;
 use crate::s3::auth::presigned;
@@ -25,7 +26,7 @@ use crate::s3::auth::verifier::Verified;
 use super::address::{self, Address, BadAddress};
 use super::aws_chunked::Framing;
 use super::body::{Arrival, BodyOutcome, CheckedBody, Collected, TransportError, collect};
-use super::checksum::ChecksumAlgorithm;
+use super::checksum;
 use super::code::Code;
 use super::context::{Extras, RequestContext, RequestId, Trailers};
 use super::feature::{self, DeclaredChecksum};
@@ -314,7 +315,7 @@ fn check_document(
     // What CompleteMultipartUpload carries is the object's checksum, not its document's.
     let header = head.checksum.header.filter(|_| head.operation != Operation::CompleteMultipartUpload);
     if let Some(algorithm) = header {
-        let declared = headers.get(algorithm.header()).map_or(&b""[..], HeaderValue::as_bytes);
+        let declared = headers.get(checksum::header(algorithm)).map_or(&b""[..], HeaderValue::as_bytes);
         check_checksum(algorithm, declared, &collected.bytes)?;
     }
     if let Some(trailer) = &collected.trailer {
@@ -331,10 +332,11 @@ fn check_document(
 }
 
 fn check_checksum(algorithm: ChecksumAlgorithm, declared: &[u8], bytes: &[u8]) -> Result<(), Refusal> {
-    if algorithm.of(bytes).as_bytes() == declared {
+    if checksum::of(algorithm, bytes).as_bytes() == declared {
         return Ok(());
     }
-    let message = format!("The {} you specified did not match the calculated checksum.", algorithm.name());
+    let message =
+        format!("The {} you specified did not match the calculated checksum.", checksum::name(algorithm));
     Err(Refusal::says(Code::BadDigest, message))
 }
 

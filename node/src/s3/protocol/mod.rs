@@ -50,13 +50,6 @@ use context::RequestId;
 use refusal::Refusal;
 use respond::Asked;
 
-/// What telemetry must add to its filter, whatever the operator asked for.
-///
-/// s3s logs every refusal at ERROR with the error's source, and canonical requests and signatures
-/// at DEBUG; hyper logs heads at TRACE. What is worth knowing of a request, this layer and the
-/// operations log themselves.
-pub const LOG_DIRECTIVES: [&str; 3] = ["s3s=off", "hyper=warn", "hyper_util=warn"];
-
 /// What one request may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {

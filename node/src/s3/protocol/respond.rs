@@ -8,6 +8,7 @@ use s3s::Body;
 
 use super::aws_chunked::{FRAME_BYTES_MIN, FramingError};
 use super::body::BodyError;
+use super::checksum;
 use super::code::{Code, message_of};
 use super::context::RequestId;
 use super::operation::Operation;
@@ -195,7 +196,7 @@ fn framing(error: FramingError) -> Refusal {
         FramingError::Trailer => Refusal::new(Code::MalformedTrailerError),
         FramingError::TrailerValue { algorithm } => Refusal::says(
             Code::InvalidRequest,
-            format!("Value for {} trailing header is invalid.", algorithm.header()),
+            format!("Value for {} trailing header is invalid.", checksum::header(algorithm)),
         ),
     }
 }

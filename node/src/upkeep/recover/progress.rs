@@ -149,6 +149,16 @@ mod tests {
     }
 
     #[test]
+    fn the_bytes_of_format_1_never_change() {
+        let body = r#"{"wants_shards":true,"scrub":{"began_ms":7,"place":"ab"}}"#;
+        let checksum = blake3::hash(body.as_bytes()).to_hex();
+        let wanted = format!(r#"{{"format":1,"checksum":"{checksum}","body":{body}}}"#);
+        assert_eq!(String::from_utf8(progress().encode()).expect("JSON is text"), wanted);
+        let wanted = wanted.replacen(r#""format":1"#, r#""format":2"#, 1);
+        assert_eq!(Progress::decode(wanted.as_bytes()), None, "another version is not read");
+    }
+
+    #[test]
     fn what_is_damaged_is_forgotten() {
         let bytes = progress().encode();
         for at in 0..bytes.len() {

@@ -334,3 +334,20 @@ impl Iterator for Scan<'_> {
         next.transpose().map(|pair| pair.map(|(key, value)| (Bytes::from(key), Bytes::from(value))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_is_these_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = LsmIndex::open(folder.path(), &IndexCache::new(1 << 20, 16)).unwrap();
+        let change = Change::Put { key: Bytes::from_static(b"key"), value: Bytes::from_static(b"value") };
+        index.apply(vec![change], Sequence(0x0102)).unwrap();
+        index.flush().unwrap();
+        let mark = index.tree.get([0xff], SeqNo::MAX).unwrap();
+        assert_eq!(mark.as_deref(), Some(&[2, 1, 0, 0, 0, 0, 0, 0][..]));
+        assert_eq!(index.tree.get_highest_persisted_seqno(), Some((1 << 32) + 0x0102));
+    }
+}

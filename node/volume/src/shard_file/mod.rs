@@ -13,7 +13,6 @@
 pub mod format;
 
 mod directories;
-mod hash;
 mod read;
 mod write;
 

@@ -11,12 +11,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use sherd_core::checksum::BlockHasher;
 use sherd_core::id::ShardId;
 
 use super::directories::Directories;
 use super::format::{HEADER_BYTES, Layout, PAGE_BYTES, StoredHeader, encode_header, encode_table};
-// The only line that names the hasher: core's has the same calls.
-use super::hash::BlockHasher;
 use super::{Named, ShardFiles, Shared, is_out_of_files};
 use crate::disk::{DIRECT_ALIGN, DiskFile, OpenMode};
 use crate::error::Error;

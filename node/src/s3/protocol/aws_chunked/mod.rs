@@ -15,10 +15,11 @@ use bytes::{Buf as _, Bytes};
 use http::HeaderValue;
 use sha2::{Digest as _, Sha256};
 use sherd_core::limits::PUT_BYTES_MAX;
+use sherd_core::record::ChecksumAlgorithm;
 
 use crate::s3::auth::verifier::FrameSigner;
 
-use super::checksum::ChecksumAlgorithm;
+use super::checksum;
 
 /// Bytes of a frame's head: 16 digits of length, the signature, and room for nothing else.
 const HEAD_BYTES_MAX: usize = 128;
@@ -302,13 +303,13 @@ impl Decoder {
             self.trailer_is_signed = true;
             return Ok(());
         }
-        if !name.eq_ignore_ascii_case(algorithm.header()) || self.trailer.is_some() {
+        if !name.eq_ignore_ascii_case(checksum::header(algorithm)) || self.trailer.is_some() {
             return Err(FramingError::Trailer);
         }
-        if !algorithm.has_shape(value.as_bytes()) {
+        if !checksum::has_shape(algorithm, value.as_bytes()) {
             return Err(FramingError::TrailerValue { algorithm });
         }
-        for piece in [algorithm.header(), ":", value, "\n"] {
+        for piece in [checksum::header(algorithm), ":", value, "\n"] {
             self.trailer_hash.update(piece);
         }
         let value = HeaderValue::from_str(value).map_err(|_| FramingError::Trailer)?;

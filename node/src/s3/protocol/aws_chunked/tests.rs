@@ -1,55 +1,8 @@
 //! Frames as AWS publishes them, in every split, and one fault after the other.
 
 use super::*;
-use crate::s3::auth::Secret;
-use crate::s3::auth::amz_date::AmzDate;
-use crate::s3::auth::signing_key::SigningKey;
+use crate::s3::fuzzing::{CHECKSUM, framed, framing};
 use proptest::prelude::*;
-
-const CHECKSUM: &str = "x-amz-checksum-crc32c:sOO8/Q==";
-
-fn framing(is_signed: bool, trailer: bool) -> Framing {
-    let secret = Secret::new("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY");
-    let signer = is_signed.then(|| {
-        let key = SigningKey::derive(&secret, "20130524", "us-east-1", "s3");
-        let date = AmzDate::parse(b"20130524T000000Z").expect("a date");
-        let seed = key.sign(&[b"seed"]);
-        FrameSigner::new(key, &date, "20130524/us-east-1/s3/aws4_request", seed)
-    });
-    let trailer = trailer.then_some(ChecksumAlgorithm::Crc32c);
-    Framing { signer, trailer, signed_frame_bytes_max: 16 << 20 }
-}
-
-/// Frames `payloads` as a client would.
-fn framed(framing: &Framing, payloads: &[&[u8]]) -> Vec<u8> {
-    let mut signer = framing.signer.clone();
-    let mut out = Vec::new();
-    let mut head = |out: &mut Vec<u8>, payload: &[u8]| {
-        out.extend_from_slice(format!("{:x}", payload.len()).as_bytes());
-        if let Some(signer) = &mut signer {
-            out.extend_from_slice(b";chunk-signature=");
-            out.extend_from_slice(signer.frame(&Sha256::digest(payload).into()).as_bytes());
-        }
-        out.extend_from_slice(b"\r\n");
-    };
-    for payload in payloads {
-        head(&mut out, payload);
-        out.extend_from_slice(payload);
-        out.extend_from_slice(b"\r\n");
-    }
-    head(&mut out, b"");
-    if framing.trailer.is_some() {
-        out.extend_from_slice(format!("{CHECKSUM}\r\n").as_bytes());
-        if let Some(signer) = &mut signer {
-            let hash = Sha256::digest(format!("{CHECKSUM}\n")).into();
-            out.extend_from_slice(format!("{TRAILER_SIGNATURE}:").as_bytes());
-            out.extend_from_slice(signer.trailer(&hash).as_bytes());
-            out.extend_from_slice(b"\r\n");
-        }
-    }
-    out.extend_from_slice(b"\r\n");
-    out
-}
 
 fn whole(framing: &Framing, bytes: &[u8]) -> Result<(Vec<u8>, Option<TrailerChecksum>, bool), FramingError> {
     decode(framing.clone(), [Bytes::copy_from_slice(bytes)])

@@ -1,9 +1,9 @@
 //! Bodies that are whole, cut, long, wrong and slow.
 
 use super::*;
-use crate::s3::protocol::checksum::ChecksumAlgorithm;
 use futures::stream;
 use http_body_util::StreamBody;
+use sherd_core::record::ChecksumAlgorithm;
 
 type Parts = Vec<Result<Frame<Bytes>, TransportError>>;
 

@@ -1,0 +1,77 @@
+//! What must hold of any text in the place of a setting: asked by `fuzz/` and by the tests here.
+//!
+//! Takes whatever comes and panics where a promise is broken; what is refused is fine. Built for tests
+//! and for fuzzing only.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::credentials::Credentials;
+use super::quantity::{ByteSize, Period};
+use super::settings::Settings;
+use super::volumes::{VOLUMES_MAX, expand};
+
+/// One text, taken for everything that a setting or a file of settings can be.
+pub fn setting_text(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    settings(text);
+    quantities(text);
+    if let Ok(paths) = expand(&[text.to_owned()]) {
+        assert!((1..=VOLUMES_MAX).contains(&paths.len()));
+        assert!(paths.iter().all(|path| path.is_absolute()));
+        if !text.contains('{') {
+            assert_eq!(paths, [Path::new(text)]);
+        }
+    }
+    if let Ok(pair) = Credentials::parse(text, Path::new("credentials.env")) {
+        assert_eq!(Credentials::parse(&pair.lines(), Path::new("again")).ok(), Some(pair));
+    }
+}
+
+fn settings(text: &str) {
+    let Ok(settings) = toml::from_str::<Settings>(text) else { return };
+    // What is set is not overruled by what is not.
+    assert_eq!(settings.clone().or(Settings::default()), settings);
+    assert_eq!(Settings::default().or(settings.clone()), settings);
+}
+
+fn quantities(text: &str) {
+    if let Ok(size) = text.parse::<ByteSize>() {
+        assert_eq!(size.to_string().parse(), Ok(size));
+    }
+    if let Ok(period) = text.parse::<Period>() {
+        // Longer ones are refused wherever a period is asked for.
+        if period.0 <= Duration::from_hours(365 * 24) {
+            assert_eq!(period.to_string().parse(), Ok(period));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_seed_keeps_its_promise() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds/node_text");
+        for entry in std::fs::read_dir(folder).expect("every target has seeds") {
+            let seed = std::fs::read(entry.expect("readable").path()).expect("readable");
+            setting_text(seed.get(1..).unwrap_or_default());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_keeps_its_promise(text in "\\PC{0,40}", pattern in "/[a-z]{0,3}(\\{[0-9]{1,4}\\.\\.\\.[0-9]{1,4}\\}){0,3}") {
+            setting_text(text.as_bytes());
+            setting_text(pattern.as_bytes());
+        }
+
+        #[test]
+        fn any_quantity_prints_and_reads_back(number in 0..u64::MAX, unit in "KiB|MiB|GB|ms|s|m|h|days") {
+            setting_text(format!("{number}{unit}").as_bytes());
+        }
+    }
+}
