@@ -64,6 +64,11 @@ fn unit(name: &str) -> Unit {
     }
 }
 
+/// Whether the name tells a unit, as `memory_mib` does and `commit` does not.
+pub fn has_unit(name: &str) -> bool {
+    unit(name) != Unit::Plain
+}
+
 /// Whether more of the figure is better: rates, and nothing else that the names tell.
 pub fn more_is_better(name: &str) -> bool {
     unit(name) == Unit::Rate

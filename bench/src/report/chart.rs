@@ -129,6 +129,8 @@ fn bars(found: &[&Row], layout: &Layout<'_>) -> Result<String, String> {
             bars.series.iter_mut().zip(values).for_each(|((_, bars), value)| bars.push(value));
         }
     }
+    // A series that has other figures only has no place in the legend.
+    bars.series.retain(|(_, values)| values.iter().any(Option::is_some));
     Ok(bars.svg())
 }
 
@@ -154,7 +156,9 @@ fn lines(found: &[&Row], layout: &Layout<'_>) -> Result<String, String> {
         for (index, place) in places.iter().enumerate() {
             points.extend(value(found, layout, &[*place], name)?.map(|value| (at(index, place), value)));
         }
-        lines.series.push(Line { name: name.map(label_text).unwrap_or_default(), points });
+        if !points.is_empty() {
+            lines.series.push(Line { name: name.map(label_text).unwrap_or_default(), points });
+        }
     }
     Ok(lines.svg())
 }

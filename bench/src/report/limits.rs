@@ -34,8 +34,9 @@ pub(super) fn paragraph(results: &Results) -> String {
 /// A setting as it stands in a sentence, with the unit that its name may have.
 fn setting(name: &str, value: &str) -> String {
     match value.parse() {
-        Ok(number) => figure::sentence(name, number),
-        Err(_) => format!("{} {value}", name.replace('_', " ")),
+        // A commit may look like a number too.
+        Ok(number) if figure::has_unit(name) => figure::sentence(name, number),
+        _ => format!("{} {value}", name.replace('_', " ")),
     }
 }
 

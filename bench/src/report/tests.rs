@@ -284,12 +284,17 @@ fn suites_are_listed_with_their_last_run() {
 fn a_run_for_a_moment_is_called_one() {
     let folders = Folders::new().section("## Loads\n{{targets load}}\n");
     let mut moment = results();
-    for (name, value) in [("moment", "true"), ("memory_mib", "2048"), ("cores", "2")] {
+    for (name, value) in
+        [("moment", "true"), ("memory_mib", "2048"), ("cores", "2"), ("commit", "12345678e901")]
+    {
         moment.settings.insert(name.to_owned(), value.to_owned());
     }
     moment.write(&folders.path("results")).unwrap();
     let document = folders.generate().unwrap().document;
-    assert!(document.contains("> **A run for a moment"), "{document}");
+    assert!(
+        document.contains("> **A run for a moment") && document.contains("commit 12345678e901;"),
+        "{document}"
+    );
     assert!(document.contains("; cores 2; memory 2 GiB; moment true."), "{document}");
 }
 
