@@ -40,7 +40,7 @@ use sherd_volume::reader::{Lookup, Source};
 use sherd_volume::request::{Completion, Op as VolumeOp, ShardFileHeader, Target};
 use sherd_volume::{Reader, Volume};
 
-use super::drive::{BlockingClient, threads};
+use super::clients::{BlockingClient, threads};
 use super::error::{Error, Failure};
 use super::payload::Body;
 use super::store::Scratch;

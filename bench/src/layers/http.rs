@@ -10,7 +10,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use sherd_node::metrics::Metrics;
 
-use super::drive::threads;
+use super::clients::threads;
 use super::error::Error;
 use super::payload::Arena;
 use super::server::Served;

@@ -20,7 +20,7 @@ use sherd_core::limits::{HASH_BLOCK_BYTES, INLINE_BYTES_MAX, STRIPE_UNIT_BYTES};
 use sherd_core::register::Digest;
 use sherd_node::object::Digests;
 
-use super::drive::{BlockingClient, threads};
+use super::clients::{BlockingClient, threads};
 use super::error::{Error, Failure};
 use super::payload::Arena;
 use super::store::VOLUMES;

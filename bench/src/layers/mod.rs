@@ -7,11 +7,11 @@
 //! ```
 //! Rows of all layers have the same labels, so that the gap between two is read from one table.
 //! Every byte that is read is compared with what was written, and every client reads back the last
-//! object that it wrote. `work` says what a client does, `drive` when, `matrix` for which sizes and
+//! object that it wrote. `work` says what a client does, `clients` when, `matrix` for which sizes and
 //! how many at a time; a layer is a file.
 
 mod disk;
-mod drive;
+mod clients;
 mod error;
 mod http;
 mod matrix;
@@ -41,7 +41,7 @@ use crate::alloc;
 use crate::alloc::sites::Site;
 use crate::result::{Results, Row, SCHEMA};
 
-use drive::{Measured, Pace};
+use clients::{Measured, Pace};
 pub use error::{Error, Failure};
 pub use matrix::Layer;
 use matrix::{CLIENTS, SIZES, Size, skipped};

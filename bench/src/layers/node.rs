@@ -9,7 +9,7 @@ use sherd_node::metrics::Metrics;
 use sherd_node::open::open;
 use tokio::runtime::Runtime;
 
-use super::drive::threads;
+use super::clients::threads;
 use super::error::{Error, Failure};
 use super::server::Served;
 use super::sign::Signer;

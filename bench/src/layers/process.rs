@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sherd_node::open;
 use sherd_node::system::SystemRng;
 
-use super::drive::tasks;
+use super::clients::tasks;
 use super::error::Error;
 use super::service::ServiceClient;
 use super::sign::Signer;

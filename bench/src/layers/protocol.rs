@@ -15,7 +15,7 @@ use sherd_node::s3::auth::{Secret, StaticCredentials};
 use sherd_node::s3::protocol::{Config, Limits, Protocol};
 use sherd_node::system::{SystemClock, SystemRng};
 
-use super::drive::tasks;
+use super::clients::tasks;
 use super::error::Error;
 use super::payload::{Arena, Body};
 use super::service::ServiceClient;

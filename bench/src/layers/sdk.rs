@@ -12,7 +12,7 @@ use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_s3::error::DisplayErrorContext;
 use aws_sdk_s3::primitives::ByteStream;
 
-use super::drive::{Client, tasks};
+use super::clients::{Client, tasks};
 use super::error::{Error, Failure};
 use super::node::Node;
 use super::service::Pieces;

@@ -12,7 +12,7 @@ use sherd_node::object::{
     ObjectName, Objects, PutRequest, ReadConditions, ReadRequest, Span, Upload, WriteConditions,
 };
 
-use super::drive::{Client, tasks};
+use super::clients::{Client, tasks};
 use super::error::{Error, Failure};
 use super::store::{OpenStore, bucket};
 use super::work::{Op, Work, key};

@@ -170,7 +170,7 @@ impl<'a> Engine<'a> {
             }
             for event in events.drain(..) {
                 let index = usize::try_from(event.data.u64()).expect("an index of ours");
-                self.drive(index, event.flags);
+                self.attend(index, event.flags);
             }
         }
         if !self.metered.1 {
@@ -288,7 +288,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn drive(&mut self, index: usize, flags: EventFlags) {
+    fn attend(&mut self, index: usize, flags: EventFlags) {
         if flags.contains(EventFlags::OUT) {
             self.send(index);
         }
