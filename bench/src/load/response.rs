@@ -23,7 +23,8 @@ pub struct Head {
     pub etag: Option<String>,
     /// Whether the server ends the connection after this answer.
     pub closes: bool,
-    chunked: bool,
+    /// Whether the body comes in the chunked coding.
+    pub chunked: bool,
 }
 
 /// What a decoder waits for next.
