@@ -78,7 +78,7 @@ pub fn measure(operation: Operation, runner: &mut dyn Runner, plan: &Plan) -> Re
     };
     let rounds = rounds_of([Side::A, Side::B], &plan.compare)?;
     let reported = reported(&rounds);
-    let (judge_first, missing): (Vec<String>, _) = if operation.judge.is_empty() {
+    let (judge_first, mut missing): (Vec<String>, Vec<String>) = if operation.judge.is_empty() {
         (reported.clone(), Vec::new())
     } else {
         operation.judge.iter().cloned().partition(|figure| reported.contains(figure))
@@ -95,7 +95,15 @@ pub fn measure(operation: Operation, runner: &mut dyn Runner, plan: &Plan) -> Re
         let (Some(a), Some(b)) = sides else { continue };
         let floor = noise.as_ref().and_then(|noise| floor_of(noise, &figure));
         let found = judge(&figure, operation.more_is_better(&figure), (&a, &b), floor);
-        judgements.extend(found.map(|found| Judgement { judged, ..found }));
+        match found {
+            Some(found) => judgements.push(Judgement { judged, ..found }),
+            // Its numbers are too large to compute with.
+            None if judged => missing.push(figure),
+            None => {}
+        }
+    }
+    if !judgements.iter().any(|found| found.judged) {
+        return Err(Stopped::NothingToJudge(reported));
     }
     Ok(Outcome { operation, noise, rounds, judgements, missing, settings: runner.settings() })
 }

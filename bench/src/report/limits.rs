@@ -8,23 +8,35 @@ use crate::result::Results;
 
 /// Settings that come first, in this order; the others follow by name.
 const FIRST: [&str; 8] =
-    ["commit", "durability", "geometry", "cpu", "cores", "memory", "kernel", "filesystem"];
+    ["commit", "durability", "geometry", "cpu", "cores", "memory_mib", "kernel", "filesystem"];
+
+/// Setting of a run whose figures nobody should keep.
+const MOMENT: &str = "moment";
 
 /// The paragraph for one file of results.
 pub(super) fn paragraph(results: &Results) -> String {
     let first = FIRST.iter().filter_map(|name| Some((*name, results.settings.get(*name)?)));
     let others = results.settings.iter().map(|(name, value)| (name.as_str(), value));
     let others = others.filter(|(name, _)| !FIRST.contains(name));
-    let settings: Vec<_> =
-        first.chain(others).map(|(name, value)| format!("{} {value}", name.replace('_', " "))).collect();
+    let settings: Vec<_> = first.chain(others).map(|(name, value)| setting(name, value)).collect();
     let device: Vec<_> = results.device.iter().map(|(name, value)| figure::sentence(name, *value)).collect();
     let device = if device.is_empty() { "not measured".to_owned() } else { device.join(", ") };
+    let moment = results.settings.get(MOMENT).is_some_and(|value| value == "true");
+    let warning = if moment { "> **A run for a moment: its figures say nothing.**\n>\n" } else { "" };
     format!(
-        "> Run `{}` of {}: {}.\n>\n> The device in the same run: {device}.\n",
+        "{warning}> Run `{}` of {}: {}.\n>\n> The device in the same run: {device}.\n",
         results.suite,
         date(results.started),
         settings.join("; ")
     )
+}
+
+/// A setting as it stands in a sentence, with the unit that its name may have.
+fn setting(name: &str, value: &str) -> String {
+    match value.parse() {
+        Ok(number) => figure::sentence(name, number),
+        Err(_) => format!("{} {value}", name.replace('_', " ")),
+    }
 }
 
 /// A day and time in UTC.

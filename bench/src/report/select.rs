@@ -6,10 +6,13 @@ use super::placeholder::Placeholder;
 use crate::figure;
 use crate::result::{Results, Row};
 
+/// Stands for a label that a row does not have.
+const MISSING: &str = "-";
+
 /// The rows of `results` whose labels are as the pairs of the placeholder say, `own` keys aside.
 ///
-/// A value may be several, separated by commas. A label that no row has is an error: it is a typing
-/// mistake. A value that no row has is not: that part was not measured.
+/// A value may be several, separated by commas, and [`MISSING`] is a label that is not there. A label that no
+/// row has is an error: it is a typing mistake. A value that no row has is not: that part was not measured.
 pub(super) fn rows<'a>(
     results: &'a Results,
     placeholder: &Placeholder,
@@ -21,7 +24,8 @@ pub(super) fn rows<'a>(
     }
     let fits = |row: &&Row| {
         let has = |(label, values): &&(String, String)| {
-            row.labels.get(label).is_some_and(|found| values.split(',').any(|value| value == found))
+            let found = row.labels.get(label).map_or(MISSING, String::as_str);
+            values.split(',').any(|value| value == found)
         };
         filters.iter().all(has)
     };

@@ -102,7 +102,7 @@ impl Settings {
         if !self.suites.contains_key(suite) {
             return Err(format!("there is no suite `{suite}`"));
         }
-        if labels.contains_key(across) {
+        if peer.is_some() && labels.contains_key(across) {
             return Err(format!("`{across}` tells subject and peer apart and does not stand in `where`"));
         }
         if at_least.is_none() && at_most.is_none() {
@@ -152,7 +152,7 @@ mod tests {
             ("suite = \"load\"\nwhere = {}\nat_least = 3", "`peer`"),
             ("suite = \"load\"\nwhere = {}\npeer = \"p\"\nat_least = 3\ndevice = \"d\"", "`device`"),
             ("suite = \"load\"\nwhere = {}\nat_most = 0", "above 0"),
-            ("suite = \"load\"\nwhere = { subject = \"sherd\" }\nat_most = 1", "apart"),
+            ("suite = \"load\"\nwhere = { subject = \"sherd\" }\npeer = \"p\"\nat_least = 1", "apart"),
             ("suite = \"load\"\nwhere = {}\nat_most = 1\nleast = 2", "least"),
         ] {
             let error = with(text).unwrap_err();

@@ -171,8 +171,11 @@ fn one_case(
     let row_of = |who: &str| -> Result<Option<&Row>, String> {
         one(&rows, &[labels, &[(target.across.as_str(), who)]].concat())
     };
-    let subject_row = row_of(&target.subject)?;
-    let peer_row = target.peer.as_deref().map(row_of).transpose()?.flatten();
+    // Without a peer there is nothing to tell apart, and the rows may not have the label.
+    let (subject_row, peer_row) = match &target.peer {
+        Some(peer) => (row_of(&target.subject)?, row_of(peer)?),
+        None => (one(&rows, labels)?, None),
+    };
     let value = |row: Option<&Row>| row.and_then(|row| row.figure(&target.figure));
     let (subject, peer) = (value(subject_row), value(peer_row));
     let better = times_better(&target.figure, subject, peer);

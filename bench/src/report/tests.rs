@@ -38,7 +38,7 @@ at_least = 3.0
 [[target]]
 suite = "load"
 work = "a lone PUT against syncs"
-where = { op = "put", clients = "1" }
+where = { subject = "sherd", op = "put", clients = "1" }
 figure = "p50_us"
 at_most = 3.0
 device = "fdatasync_p50_us"
@@ -262,11 +262,35 @@ fn what_is_not_measured_says_what_measures_it() {
 }
 
 #[test]
+fn rows_without_a_label_can_be_chosen() {
+    let folders = Folders::new()
+        .section("## Loads\n{{table load kind=- op=put clients=32 subject=sherd rows=size figures=ops_s}}\n");
+    let mut some = results();
+    some.rows[0].labels.insert("kind".to_owned(), "packed".to_owned());
+    some.write(&folders.path("results")).unwrap();
+    let document = folders.generate().unwrap().document;
+    assert!(document.contains("| 1 MiB ") && !document.contains("| 4 KiB "), "{document}");
+}
+
+#[test]
 fn suites_are_listed_with_their_last_run() {
     let document = Folders::new().measured().section("## Runs\n{{suites}}\n").generate().unwrap().document;
     let lines: Vec<_> = document.lines().filter(|line| line.contains("`sherd-bench l")).collect();
     assert!(lines[0].contains("layers") && lines[0].contains("not yet"), "{document}");
     assert!(lines[1].contains("2026-11-21") && lines[1].contains("abc1234"), "{document}");
+}
+
+#[test]
+fn a_run_for_a_moment_is_called_one() {
+    let folders = Folders::new().section("## Loads\n{{targets load}}\n");
+    let mut moment = results();
+    for (name, value) in [("moment", "true"), ("memory_mib", "2048"), ("cores", "2")] {
+        moment.settings.insert(name.to_owned(), value.to_owned());
+    }
+    moment.write(&folders.path("results")).unwrap();
+    let document = folders.generate().unwrap().document;
+    assert!(document.contains("> **A run for a moment"), "{document}");
+    assert!(document.contains("; cores 2; memory 2 GiB; moment true."), "{document}");
 }
 
 #[test]
