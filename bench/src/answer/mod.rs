@@ -16,6 +16,7 @@ mod pattern;
 mod rounds;
 mod whole;
 
+pub mod checksums;
 pub mod erasure;
 pub mod read_path;
 pub mod small_objects;
