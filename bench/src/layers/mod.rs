@@ -38,9 +38,9 @@ use sherd_node::config::Log;
 use sherd_node::config::settings::LogFormat;
 
 use crate::alloc;
-use crate::host::device::{self, Effort};
-use crate::host;
 use crate::alloc::sites::Site;
+use crate::host;
+use crate::host::device::{self, Effort};
 use crate::result::{Results, Row, SCHEMA};
 
 use drive::{Measured, Pace};
@@ -205,14 +205,7 @@ impl Session {
     }
 
     /// Keeps and prints a row; no two have the same layer, operation, size and number of clients.
-    fn note(
-        &mut self,
-        layer: Layer,
-        op: &str,
-        bytes: u64,
-        clients: usize,
-        measured: &Measured,
-    ) {
+    fn note(&mut self, layer: Layer, op: &str, bytes: u64, clients: usize, measured: &Measured) {
         let row = row(layer, op, bytes, clients, measured);
         println!("{}", line(&row));
         for site in measured.sites.iter().take(self.arguments.sites) {
@@ -236,13 +229,7 @@ impl Session {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people: counts are far below 2^52")]
-fn row(
-    layer: Layer,
-    op: &str,
-    bytes: u64,
-    clients: usize,
-    measured: &Measured,
-) -> Row {
+fn row(layer: Layer, op: &str, bytes: u64, clients: usize, measured: &Measured) -> Row {
     let Measured { latencies, elapsed, counts, sites: _ } = measured;
     let ops = latencies.len() as f64;
     let seconds = elapsed.as_secs_f64();

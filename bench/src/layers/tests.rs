@@ -27,11 +27,9 @@ fn moment(layer: Layer) {
                 let [row] = rows.as_slice() else { panic!("{} rows of {labels:?}", rows.len()) };
                 let ops = row.figure("ops").expect("a figure");
                 assert!(ops >= clients.parse().expect("a number"), "{row:?}");
-                    for name in
-                        ["ops_s", "mib_s", "p50_us", "p99_us", "p999_us", "allocs_op", "alloc_bytes_op"]
-                    {
-                        assert!(row.figure(name).is_some_and(f64::is_finite), "{name} in {row:?}");
-                    }
+                for name in ["ops_s", "mib_s", "p50_us", "p99_us", "p999_us", "allocs_op", "alloc_bytes_op"] {
+                    assert!(row.figure(name).is_some_and(f64::is_finite), "{name} in {row:?}");
+                }
             }
         }
     }
