@@ -32,6 +32,8 @@ enum Whim {
     CutsShort(u64),
     HangsUpOn(u64),
     SendsLess(u64),
+    NeverAnswers(u64),
+    EndsEachAnswerByHangingUp,
 }
 
 /// What is stored, and how many requests there were.
@@ -102,6 +104,13 @@ fn serve(stream: TcpStream, store: &Mutex<Store>, whim: Whim) -> Option<()> {
                 return None;
             }
             Whim::HangsUpOn(n) if n == index => return None,
+            Whim::NeverAnswers(n) if n == index => continue,
+            Whim::EndsEachAnswerByHangingUp => {
+                let head = std::str::from_utf8(&answer[..17]).unwrap().lines().next().unwrap().len();
+                let body = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap();
+                reader.get_mut().write_all(&[&answer[..head], &answer[body..]].concat()).ok()?;
+                return None;
+            }
             Whim::SendsLess(n) if n == index => {
                 let begin = end - usize::try_from(SIZE).unwrap();
                 answer = with_status("200 OK", &answer[begin..end - 1]);
@@ -284,6 +293,21 @@ fn connections_that_end_are_faults_and_made_anew() {
         assert_all_but(&bench.count(Op::Put, 2, 10), 10, &[]);
         assert_all_but(&bench.count(Op::Get, 2, 30), 30, &[(fault, 1)]);
     }
+}
+
+#[test]
+fn an_operation_that_stands_still_ends_as_a_fault() {
+    let mut bench = Bench::against(Whim::NeverAnswers(12));
+    assert_all_but(&bench.count(Op::Put, 2, 10), 10, &[]);
+    let plan = Plan { stall: Duration::from_millis(50), ..Plan::new(Op::Get, 2, Limit::Count(10)) };
+    assert_all_but(&bench.measure(&plan), 10, &[(Fault::Timeout, 1)]);
+}
+
+#[test]
+fn answers_that_last_until_the_connection_ends_are_whole() {
+    let mut bench = Bench::against(Whim::EndsEachAnswerByHangingUp);
+    assert_all_but(&bench.count(Op::Put, 2, 10), 10, &[]);
+    assert_all_but(&bench.count(Op::Get, 2, 10), 10, &[]);
 }
 
 #[test]

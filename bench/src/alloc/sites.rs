@@ -13,8 +13,8 @@ use super::uncounted;
 
 /// Stacks kept: to name each takes about a millisecond.
 const SAMPLES_MAX: usize = 4_000;
-/// What our own functions begin with, in the order in which the crates depend on each other.
-const OURS: [&str; 3] = ["sherd_core::", "sherd_volume::", "sherd_node::"];
+/// Where our own lines are. Only the file is sure: an inlined function has lost its path.
+const OURS: [&str; 3] = ["node/core/src/", "node/volume/src/", "node/src/"];
 
 /// Every how many allocations a stack is kept; 0 for never.
 static EVERY: AtomicU64 = AtomicU64::new(0);
@@ -24,7 +24,7 @@ static SAMPLES: Mutex<Vec<(usize, Backtrace)>> = Mutex::new(Vec::new());
 /// A line of code and its share of what was allocated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Site {
-    /// The function, and where in it.
+    /// The line, and the function that it is in.
     pub place: String,
     /// Its share of all allocations, 0 to 1.
     pub allocations_share: f64,
@@ -69,7 +69,7 @@ pub(super) fn sample(bytes: usize) {
     });
 }
 
-/// The frame nearest to the allocation that is ours, or that is nobody's we know.
+/// The frame nearest to the allocation that is ours.
 fn place(trace: &str) -> String {
     let mut frames: Vec<(&str, &str)> = Vec::new();
     for line in trace.lines().map(str::trim) {
@@ -81,13 +81,13 @@ fn place(trace: &str) -> String {
             frames.push((name, ""));
         }
     }
-    let is_ours = |name: &str| OURS.iter().any(|ours| name.trim_start_matches(['<', '&']).starts_with(ours));
-    let ours = frames.iter().find(|(name, _)| is_ours(name));
-    let Some((name, at)) = ours else { return "none of ours".to_owned() };
-    let file = at.rsplit_once("/node/").map_or(*at, |(_, file)| file);
-    // Without the column.
-    let line = file.rsplit_once(':').map_or(file, |(line, _)| line);
-    format!("{name} ({line})")
+    let ours = frames.iter().find_map(|(name, at)| {
+        let start = OURS.iter().filter(|_| !at.contains("/registry/")).find_map(|ours| at.find(ours))?;
+        // Without the column.
+        let line = at.get(start..)?.rsplit_once(':')?.0;
+        Some(format!("{line} {name}"))
+    });
+    ours.unwrap_or_else(|| "none of ours".to_owned())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shares for people")]
@@ -121,12 +121,12 @@ mod tests {
         let trace = "
    3: alloc::vec::Vec<T>::with_capacity
              at /rustc/x/library/alloc/src/vec/mod.rs:10:5
-   4: sherd_volume::log::append::Log::append
-             at /home/a/node/volume/src/log/append.rs:77:9
+   4: append
+             at ./node/volume/src/log/append.rs:77:9
    5: sherd_node::volumes::log_thread::LogThread::step
              at /home/a/node/src/volumes/log_thread.rs:5:1
 ";
-        assert_eq!(place(trace), "sherd_volume::log::append::Log::append (volume/src/log/append.rs:77)");
+        assert_eq!(place(trace), "node/volume/src/log/append.rs:77 append");
         assert_eq!(place("   0: tokio::runtime::task\n"), "none of ours");
     }
 

@@ -5,7 +5,8 @@
 //! packed  a shard in the log: one durable log frame                         | index, then log
 //! file    a file of its own: payload, hashes, footer, two syncs             | blocks, each hashed
 //! ```
-//! The size is what this one volume gets. The log is owned by a thread, as in a node; its clients
+//! The size is what this one volume gets. Where an object of that size lives on four volumes, the rows
+//! are `put` and `get` as in every layer; elsewhere they name the home: `put-file`. The log is owned by a thread, as in a node; its clients
 //! are threads that wait for their answers.
 
 use std::path::Path;
@@ -40,10 +41,10 @@ use sherd_volume::reader::{Lookup, Source};
 use sherd_volume::request::{Completion, Op as VolumeOp, ShardFileHeader, Target};
 use sherd_volume::{Reader, Volume};
 
-use super::drive::{BlockingClient, threads};
+use super::clients::{BlockingClient, threads};
 use super::error::{Error, Failure};
 use super::payload::Body;
-use super::store::Scratch;
+use super::store::{Scratch, VOLUMES};
 use super::work::{Numbers, Op, Work, key};
 use super::{Layer, Session};
 use crate::alloc::uncounted;
@@ -54,6 +55,8 @@ const BUCKET: BucketId = BucketId([3; 16]);
 const PROPOSER: ProposerId = ProposerId(1);
 /// When every data id of the bench was born; the number makes it unique.
 const BIRTH_MS: u64 = 1_700_000_000_000;
+/// Data shards of an object on four volumes, 2+2.
+const DATA_SHARDS: u64 = 2;
 /// Bytes of the pool: the node's default.
 const POOL_BYTES: usize = 128 << 20;
 /// Bytes of the index's cache and the files it keeps open: the node's defaults.
@@ -79,11 +82,27 @@ enum Home {
 impl Home {
     const ALL: [Self; 3] = [Self::Inline, Self::Packed, Self::File];
 
-    const fn label(self) -> &'static str {
-        match self {
-            Self::Inline => "inline",
-            Self::Packed => "packed",
-            Self::File => "file",
+    /// Where an object of so many bytes lives, or its shards.
+    fn of(bytes: u64) -> Self {
+        if bytes <= u64::from(INLINE_BYTES_MAX) / VOLUMES as u64 {
+            Self::Inline
+        } else if bytes.div_ceil(DATA_SHARDS) <= u64::from(PACK_BYTES_MAX) {
+            Self::Packed
+        } else {
+            Self::File
+        }
+    }
+
+    /// The operation as its rows are labelled.
+    fn label(self, op: Op, bytes: u64) -> &'static str {
+        match (op, self) {
+            (op, home) if home == Self::of(bytes) => op.label(),
+            (Op::Put, Self::Inline) => "put-inline",
+            (Op::Put, Self::Packed) => "put-packed",
+            (Op::Put, Self::File) => "put-file",
+            (Op::Get, Self::Inline) => "get-inline",
+            (Op::Get, Self::Packed) => "get-packed",
+            (Op::Get, Self::File) => "get-file",
         }
     }
 
@@ -97,10 +116,11 @@ impl Home {
     }
 }
 
-/// The homes that bytes of that length may have.
+/// The labels of writes of that length, in every home that takes them.
 #[cfg(test)]
-pub(super) fn homes(bytes: u64) -> impl Iterator<Item = &'static str> {
-    Home::ALL.into_iter().filter(move |home| home.takes(bytes)).map(Home::label)
+pub(super) fn writes(bytes: u64) -> Vec<&'static str> {
+    let homes = Home::ALL.into_iter().filter(|home| home.takes(bytes));
+    homes.map(|home| home.label(Op::Put, bytes)).collect()
 }
 
 /// Measures the layer at one size.
@@ -122,7 +142,7 @@ pub(super) fn run(session: &mut Session, bytes: u64) -> Result<(), Error> {
             let team = session.team(op, bytes, clients);
             let team = team.into_iter().map(|work| DiskClient::new(&open, home, work)).collect();
             let measured = threads(team, session.pace()).map_err(failed(op))?;
-            session.note(Layer::Disk, op, bytes, clients, &[("kind", home.label())], &measured);
+            session.note(Layer::Disk, home.label(op, bytes), bytes, clients, &measured);
         }
     }
     Ok(())

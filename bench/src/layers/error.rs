@@ -5,9 +5,12 @@ use std::io;
 /// Why the layers were not measured.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The program is not what users run.
-    #[error("this is a debug build: its figures say nothing; build with --release")]
-    DebugBuild,
+    /// This build must not be measured with.
+    #[error("{0}")]
+    Refused(#[from] crate::host::Refusal),
+    /// The device's own figures cannot be taken.
+    #[error(transparent)]
+    Device(#[from] crate::host::device::Error),
     /// Allocations are not counted in this process.
     #[error("the counting allocator is not this process's global allocator")]
     NotCounting,

@@ -7,11 +7,11 @@
 //! ```
 //! Rows of all layers have the same labels, so that the gap between two is read from one table.
 //! Every byte that is read is compared with what was written, and every client reads back the last
-//! object that it wrote. `work` says what a client does, `drive` when, `matrix` for which sizes and
+//! object that it wrote. `work` says what a client does, `clients` when, `matrix` for which sizes and
 //! how many at a time; a layer is a file.
 
 mod disk;
-mod drive;
+mod clients;
 mod error;
 mod http;
 mod matrix;
@@ -39,9 +39,11 @@ use sherd_node::config::settings::LogFormat;
 
 use crate::alloc;
 use crate::alloc::sites::Site;
+use crate::host;
+use crate::host::device::{self, Effort};
 use crate::result::{Results, Row, SCHEMA};
 
-use drive::{Measured, Pace};
+use clients::{Measured, Pace};
 pub use error::{Error, Failure};
 pub use matrix::Layer;
 use matrix::{CLIENTS, SIZES, Size, skipped};
@@ -79,7 +81,7 @@ pub struct Arguments {
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub sites: usize,
     /// Where volumes are made, and removed again
-    #[arg(long, value_name = "DIR", default_value = "/tmp")]
+    #[arg(long, value_name = "DIR", default_value = "sherd-data/bench")]
     pub dir: PathBuf,
     /// Where layers.json goes
     #[arg(long, value_name = "DIR", default_value = "bench/results")]
@@ -91,16 +93,15 @@ pub struct Arguments {
 /// # Errors
 /// [`Error`]
 pub fn run(arguments: Arguments) -> Result<(), Error> {
-    if cfg!(debug_assertions) {
-        return Err(Error::DebugBuild);
-    }
+    host::refuse_debug_build(arguments.moment)?;
     if !alloc::is_installed() {
         return Err(Error::NotCounting);
     }
     // Spans and lines cost here what they cost in a node.
     sherd_node::telemetry::start(&Log { format: LogFormat::Text, level: "info".to_owned() });
     let out = arguments.out.clone();
-    let results = measure(arguments)?;
+    let device = device::measure(&arguments.dir, Effort::of(arguments.moment))?;
+    let results = Results { device, ..measure(arguments)? };
     let path = results.write(&out)?;
     println!("{}", path.display());
     Ok(())
@@ -203,17 +204,9 @@ impl Session {
             .collect()
     }
 
-    /// Keeps and prints a row.
-    fn note(
-        &mut self,
-        layer: Layer,
-        op: Op,
-        bytes: u64,
-        clients: usize,
-        labels: &[(&str, &str)],
-        measured: &Measured,
-    ) {
-        let row = row(layer, op, bytes, clients, labels, measured);
+    /// Keeps and prints a row; no two have the same layer, operation, size and number of clients.
+    fn note(&mut self, layer: Layer, op: &str, bytes: u64, clients: usize, measured: &Measured) {
+        let row = row(layer, op, bytes, clients, measured);
         println!("{}", line(&row));
         for site in measured.sites.iter().take(self.arguments.sites) {
             println!("{}", site_line(site, &row));
@@ -222,7 +215,8 @@ impl Session {
     }
 
     fn results(self, started: u64) -> Results {
-        let settings = BTreeMap::from([
+        let mut settings = host::settings(&self.arguments.dir);
+        settings.extend([
             ("durability".to_owned(), "fsync".to_owned()),
             ("geometry".to_owned(), "4 volumes on one filesystem, 2+2".to_owned()),
             ("payload".to_owned(), sign::PAYLOAD.to_owned()),
@@ -235,29 +229,19 @@ impl Session {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people: counts are far below 2^52")]
-fn row(
-    layer: Layer,
-    op: Op,
-    bytes: u64,
-    clients: usize,
-    labels: &[(&str, &str)],
-    measured: &Measured,
-) -> Row {
+fn row(layer: Layer, op: &str, bytes: u64, clients: usize, measured: &Measured) -> Row {
     let Measured { latencies, elapsed, counts, sites: _ } = measured;
     let ops = latencies.len() as f64;
     let seconds = elapsed.as_secs_f64();
     let quantile = |share| latencies.value_at_quantile(share) as f64 / 1e3;
-    let mut row = Row::new([
+    let row = Row::new([
         ("subject", "sherd".to_owned()),
         ("layer", layer.label().to_owned()),
-        ("op", op.label().to_owned()),
+        ("op", op.to_owned()),
         ("size", Size(bytes).to_string()),
         ("clients", clients.to_string()),
         ("counted", layer.counted().to_owned()),
     ]);
-    for (name, value) in labels {
-        row.labels.insert((*name).to_owned(), (*value).to_owned());
-    }
     row.with("ops_s", ops / seconds)
         .with("mib_s", ops * bytes as f64 / seconds / f64::from(1 << 20))
         .with("p50_us", quantile(0.5))
@@ -271,18 +255,17 @@ fn row(
         .with("alloc_bytes_op", counts.bytes as f64 / ops)
 }
 
-const HEAD: &str = "layer op  size    clients kind              ops/s      MiB/s     p50 us     p99 us   p99.9 us  allocs/op   KiB/op";
+const HEAD: &str = "layer op          size    clients       ops/s      MiB/s     p50 us     p99 us   p99.9 us  allocs/op   KiB/op";
 
 fn line(row: &Row) -> String {
     let label = |name: &str| row.labels.get(name).map_or("", String::as_str);
     let figure = |name: &str| row.figure(name).unwrap_or_default();
     format!(
-        "{:5} {:3} {:7} {:>7} {:11} {:>11.1} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>8.1}",
+        "{:5} {:11} {:7} {:>7} {:>11.1} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>8.1}",
         label("layer"),
         label("op"),
         label("size"),
         label("clients"),
-        label("kind"),
         figure("ops_s"),
         figure("mib_s"),
         figure("p50_us"),
@@ -298,7 +281,7 @@ fn site_line(site: &Site, row: &Row) -> String {
     let figure = |name: &str| row.figure(name).unwrap_or_default();
     let allocations = site.allocations_share * figure("allocs_op");
     let kib = site.bytes_share * figure("alloc_bytes_op") / 1024.0;
-    format!("{allocations:>109.1} {kib:>8.1}  {}", site.place)
+    format!("{allocations:>107.1} {kib:>8.1}  {}", site.place)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use sherd_node::metrics::Metrics;
 use sherd_node::open::open;
 use tokio::runtime::Runtime;
 
-use super::drive::threads;
+use super::clients::threads;
 use super::error::{Error, Failure};
 use super::server::Served;
 use super::sign::Signer;
@@ -76,7 +76,7 @@ pub(super) fn run(session: &mut Session, bytes: u64) -> Result<(), Error> {
         let team = team.collect::<Result<Vec<_>, Error>>()?;
         let failed = |source| Layer::Node.failure(op, bytes, source);
         let measured = threads(team, session.pace()).map_err(failed)?;
-        session.note(Layer::Node, op, bytes, clients, &[], &measured);
+        session.note(Layer::Node, op.label(), bytes, clients, &measured);
     }
     node.stop();
     Ok(())

@@ -15,7 +15,7 @@ use sherd_node::s3::auth::{Secret, StaticCredentials};
 use sherd_node::s3::protocol::{Config, Limits, Protocol};
 use sherd_node::system::{SystemClock, SystemRng};
 
-use super::drive::tasks;
+use super::clients::tasks;
 use super::error::Error;
 use super::payload::{Arena, Body};
 use super::service::ServiceClient;
@@ -103,7 +103,7 @@ pub(super) fn run(session: &mut Session, bytes: u64) -> Result<(), Error> {
         let measured = runtime
             .block_on(tasks(team, session.pace()))
             .map_err(|source| Layer::Protocol.failure(op, bytes, source))?;
-        session.note(Layer::Protocol, op, bytes, clients, &[], &measured);
+        session.note(Layer::Protocol, op.label(), bytes, clients, &measured);
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_s3::error::DisplayErrorContext;
 use aws_sdk_s3::primitives::ByteStream;
 
-use super::drive::{Client, tasks};
+use super::clients::{Client, tasks};
 use super::error::{Error, Failure};
 use super::node::Node;
 use super::service::Pieces;
@@ -41,7 +41,7 @@ pub(super) fn run(session: &mut Session, bytes: u64) -> Result<(), Error> {
             .collect();
         let failed = |source| Layer::Sdk.failure(op, bytes, source);
         let measured = runtime.block_on(tasks(team, session.pace())).map_err(failed)?;
-        session.note(Layer::Sdk, op, bytes, clients, &[], &measured);
+        session.note(Layer::Sdk, op.label(), bytes, clients, &measured);
     }
     drop(runtime);
     node.stop();

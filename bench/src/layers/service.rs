@@ -15,7 +15,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use sherd_node::s3::protocol::Protocol;
 
-use super::drive::Client;
+use super::clients::Client;
 use super::error::Failure;
 use super::payload::Body;
 use super::sign::{PAYLOAD, Signer};

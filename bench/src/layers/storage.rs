@@ -12,7 +12,7 @@ use sherd_node::object::{
     ObjectName, Objects, PutRequest, ReadConditions, ReadRequest, Span, Upload, WriteConditions,
 };
 
-use super::drive::{Client, tasks};
+use super::clients::{Client, tasks};
 use super::error::{Error, Failure};
 use super::store::{OpenStore, bucket};
 use super::work::{Op, Work, key};
@@ -32,7 +32,7 @@ pub(super) fn run(session: &mut Session, bytes: u64) -> Result<(), Error> {
         let team = session.team(op, bytes, clients);
         let team = team.into_iter().map(|work| StorageClient { objects: objects.clone(), work }).collect();
         let measured = open.runtime.block_on(tasks(team, session.pace())).map_err(failed(op))?;
-        session.note(Layer::Storage, op, bytes, clients, &[], &measured);
+        session.note(Layer::Storage, op.label(), bytes, clients, &measured);
     }
     open.close();
     Ok(())

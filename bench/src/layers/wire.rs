@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::drive::BlockingClient;
+use super::clients::BlockingClient;
 use super::error::{Error, Failure};
 use super::payload::Body;
 use super::sign::{PAYLOAD, Signer};

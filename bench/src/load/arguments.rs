@@ -30,9 +30,10 @@ pub struct Arguments {
     /// The store's program, instead of looking for it in PATH.
     #[arg(long, value_name = "PATH", conflicts_with = "endpoint")]
     pub binary: Option<PathBuf>,
-    /// Where a started store keeps its data.
-    #[arg(long, value_name = "DIR", default_value = "sherd-data/bench")]
-    pub folder: PathBuf,
+    /// Where a started store keeps its data, sherd-data/bench by default; with an endpoint, a folder on
+    /// its device, if that is here.
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
     /// What clients do; several one after the other, on the same objects.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "put,get")]
     pub op: Vec<Op>,
@@ -104,7 +105,9 @@ impl Arguments {
     pub fn open_subject(&self) -> Result<Subject, Error> {
         Ok(match (&self.endpoint, &self.subject) {
             (Some(url), _) => Subject::endpoint(url)?,
-            (None, Some(name)) => Subject::start(&Tool::find(name)?, self.binary.as_deref(), &self.folder)?,
+            (None, Some(name)) => {
+                Subject::start(&Tool::find(name)?, self.binary.as_deref(), &self.data_folder())?
+            }
             (None, None) => return Err(Error::Flag { flag: "endpoint", reason: "or --subject is needed" }),
         })
     }
@@ -166,6 +169,16 @@ impl Arguments {
             _ if self.moment => self.keys.min(MOMENT_KEYS),
             Op::Get | Op::Head | Op::List | Op::Delete | Op::DeleteObjects | Op::Mixed => self.keys,
         }
+    }
+
+    /// Where a started store keeps its data.
+    pub fn data_folder(&self) -> PathBuf {
+        self.folder.clone().unwrap_or_else(|| PathBuf::from("sherd-data/bench"))
+    }
+
+    /// Whether the store's device is at hand: it was started here, or somebody says where it is.
+    pub fn has_device(&self) -> bool {
+        self.subject.is_some() || self.folder.is_some()
     }
 
     /// How large objects are.

@@ -149,6 +149,7 @@ impl<'a> Engine<'a> {
         self.begin = begin;
         let mut events = Vec::with_capacity(EVENTS);
         let mut swept = Duration::ZERO;
+        let period = SWEEP.min(self.stall);
         loop {
             let now = self.now();
             let wake = self.begin_what_is_due(now);
@@ -156,12 +157,12 @@ impl<'a> Engine<'a> {
             if self.idle.len() == self.connections.len() && wake.is_none() {
                 break;
             }
-            if now > swept + SWEEP {
+            if now > swept + period {
                 swept = now;
                 self.sweep(now);
                 continue;
             }
-            let until = wake.unwrap_or(Duration::MAX).min(swept + SWEEP);
+            let until = wake.unwrap_or(Duration::MAX).min(swept + period);
             let timeout = Timespec::try_from(until.saturating_sub(self.now())).ok();
             match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
                 Ok(_) => {}
@@ -170,7 +171,7 @@ impl<'a> Engine<'a> {
             }
             for event in events.drain(..) {
                 let index = usize::try_from(event.data.u64()).expect("an index of ours");
-                self.drive(index, event.flags);
+                self.attend(index, event.flags);
             }
         }
         if !self.metered.1 {
@@ -288,7 +289,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn drive(&mut self, index: usize, flags: EventFlags) {
+    fn attend(&mut self, index: usize, flags: EventFlags) {
         if flags.contains(EventFlags::OUT) {
             self.send(index);
         }
@@ -317,14 +318,15 @@ impl<'a> Engine<'a> {
             }
             let Connection { decoder, exchange, .. } = connection;
             if length == 0 {
-                let begun = decoder.head().is_some();
-                return match decoder.close() {
-                    Ok(()) => self.judge(index),
-                    Err(_) if begun => {
-                        self.fail(index, Fault::Connection("closed within an answer".to_owned()));
-                    }
-                    Err(_) => self.fail(index, Fault::Connection("closed before an answer".to_owned())),
-                };
+                let (begun, whole) = (decoder.head().is_some(), decoder.close().is_ok());
+                connection.stream = None;
+                let place = if begun { "within" } else { "before" };
+                if whole {
+                    self.judge(index);
+                } else {
+                    self.fail(index, Fault::Connection(format!("closed {place} an answer")));
+                }
+                return;
             }
             let payloads = self.payloads;
             let progress = decoder

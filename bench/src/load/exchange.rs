@@ -256,3 +256,76 @@ fn in_query(text: &str) -> String {
         percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
     percent_encoding::utf8_percent_encode(text, &KEPT).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::keys::Keys;
+    use crate::load::sizes::{Size, Sizes};
+    use crate::load::work::{Choice, Op, Shared};
+    use std::sync::Arc;
+
+    fn source() -> Source {
+        let keys = Keys { end: 5, ..Keys::new("p/", Sizes::Fixed(Size(20))) };
+        let choice = Choice { op: Op::Get, mix: None, page: 1000, overwrite: None, seed: 1 };
+        Source::new(&choice, &keys, &keys.order(), &Arc::new(Shared::new(&keys)), 0, 1)
+    }
+
+    fn begun(task: Task) -> Exchange {
+        let mut exchange = Exchange::new(8);
+        exchange.begin(task, &source());
+        exchange
+    }
+
+    fn answer(exchange: &mut Exchange, status: u16, text: &str) -> Verdict {
+        let head = Head { status, etag: Some("\"e\"".to_owned()), ..Head::default() };
+        exchange.text.clear();
+        exchange.body(&head, text.as_bytes(), &Payloads::with_pool(1, 64));
+        exchange.judge(&head, &source())
+    }
+
+    #[test]
+    fn only_overload_is_slow_down() {
+        for (status, text, fault) in [
+            (503, "<Error><Code>SlowDown</Code></Error>", Fault::SlowDown),
+            (503, "<Error><Code>SlowDownWrite</Code></Error>", Fault::SlowDown),
+            (503, "", Fault::SlowDown),
+            (503, "<Code>ServerNotInitialized</Code>", Fault::Status(503, "ServerNotInitialized".to_owned())),
+            (404, "<Code>NoSuchKey</Code>", Fault::Status(404, "NoSuchKey".to_owned())),
+            (301, "", Fault::Status(301, String::new())),
+        ] {
+            assert_eq!(answer(&mut begun(Task::Put { key: 1 }), status, text), Verdict::Failed(fault));
+        }
+    }
+
+    #[test]
+    fn an_upload_goes_part_by_part_and_fails_inside_a_200_too() {
+        let mut exchange = begun(Task::Multipart { key: 1 });
+        assert_eq!(answer(&mut exchange, 200, "<UploadId>u</UploadId>"), Verdict::Next);
+        // 20 bytes in parts of 8 are three.
+        for _ in 0..3 {
+            assert_eq!(answer(&mut exchange, 200, ""), Verdict::Next);
+        }
+        assert_eq!(exchange.step, Step::Complete);
+        let wrong = answer(&mut exchange, 200, "<Error><Code>InternalError</Code></Error>");
+        assert_eq!(wrong, Verdict::Failed(Fault::Status(200, "InternalError".to_owned())));
+        let right = answer(&mut exchange, 200, "<CompleteMultipartUploadResult></...>");
+        assert_eq!(right, Verdict::Done(20));
+    }
+
+    #[test]
+    fn answers_that_are_not_right_are_no_operations() {
+        let wrong = Verdict::Failed(Fault::WrongAnswer);
+        assert_eq!(answer(&mut begun(Task::Multipart { key: 1 }), 200, "no id"), wrong);
+        let page = || begun(Task::DeleteObjects { keys: vec![1, 2] });
+        assert_eq!(answer(&mut page(), 200, "<Deleted></Deleted>"), wrong);
+        assert_eq!(answer(&mut page(), 200, "<Deleted></Deleted><Deleted></Deleted><Error></Error>"), wrong);
+        assert_eq!(answer(&mut page(), 200, "<Deleted></Deleted><Deleted></Deleted>"), Verdict::Done(0));
+        let mut head = begun(Task::Head { key: 1 });
+        let of_length = |length| Head { status: 200, length: Some(length), ..Head::default() };
+        assert_eq!(head.judge(&of_length(19), &source()), wrong);
+        assert_eq!(head.judge(&of_length(20), &source()), Verdict::Done(0));
+        let text = "x".repeat(TEXT_BYTES_MAX + 1);
+        assert_eq!(answer(&mut begun(Task::List { place: 1 }), 200, &text), wrong);
+    }
+}

@@ -94,9 +94,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let plans = arguments.plans()?;
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     // The device is measured before a store uses it, and only for a result that is kept.
+    let folder = arguments.data_folder();
     let limits = match &arguments.out {
-        Some(_) => device::measure(&arguments.folder, device::Effort::of(arguments.moment))?,
-        None => BTreeMap::new(),
+        Some(_) if arguments.has_device() => device::measure(&folder, device::Effort::of(arguments.moment))?,
+        _ => BTreeMap::new(),
     };
     let subject = arguments.open_subject()?;
     let sizes = arguments.sizes();
@@ -123,7 +124,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         prepare::clean(&target, &mut keys, made)?;
     }
     let failed = rows.iter().any(|row| row.figure("errors").is_some_and(|errors| errors > 0.0));
-    let mut settings = host::settings(&arguments.folder);
+    let mut settings = host::settings(&folder);
     settings.extend(plans.first().map(report::settings).unwrap_or_default());
     settings.extend(subject.settings());
     let results =

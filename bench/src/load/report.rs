@@ -87,7 +87,7 @@ fn is_client_bound(client: f64, server: Option<f64>, wall: f64, cores: f64, thre
     client > most || client > THREAD_SHARE_MAX * wall * threads.min(cores)
 }
 
-/// Names of the columns of [`line`].
+/// Names of the columns of [`line()`].
 pub fn heading() -> String {
     format!(
         "{:<10} {:<14} {:>8} {:>7} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>8} {:>8} {:>6} {:>8}",

@@ -23,7 +23,8 @@ pub struct Head {
     pub etag: Option<String>,
     /// Whether the server ends the connection after this answer.
     pub closes: bool,
-    chunked: bool,
+    /// Whether the body comes in the chunked coding.
+    pub chunked: bool,
 }
 
 /// What a decoder waits for next.
@@ -34,15 +35,15 @@ enum Stage {
     Length(u64),
     /// The body lasts as long as the connection.
     UntilClose,
-    /// The size line of a chunk: its value so far, its bytes, and whether its digits have ended.
-    ChunkSize {
+    /// The size line of a piece: its value so far, its bytes, and whether its digits have ended.
+    PieceSize {
         size: u64,
         bytes: usize,
         ended: bool,
     },
-    ChunkData(u64),
-    /// The line end behind a chunk's data.
-    ChunkEnd,
+    PieceData(u64),
+    /// The line end behind a piece's data.
+    PieceEnd,
     /// A line of the trailer with so many bytes so far.
     Trailer(usize),
     Done,
@@ -65,7 +66,7 @@ pub enum Malformed {
     Head,
     /// The chunked coding is broken.
     #[error("malformed chunked coding")]
-    Chunk,
+    Piece,
     /// Bytes follow the answer's end.
     #[error("bytes behind an answer")]
     Excess,
@@ -171,7 +172,7 @@ impl Decoder {
         };
         self.stage = match head {
             _ if self.bodiless || head.status == 204 || head.status == 304 => Stage::Done,
-            Head { chunked: true, .. } => Stage::ChunkSize { size: 0, bytes: 0, ended: false },
+            Head { chunked: true, .. } => Stage::PieceSize { size: 0, bytes: 0, ended: false },
             Head { length: Some(0), .. } => Stage::Done,
             Head { length: Some(length), .. } => Stage::Length(length),
             Head { length: None, .. } => Stage::UntilClose,
@@ -193,28 +194,28 @@ impl Decoder {
                 body(&self.head, bytes);
                 Ok(&[])
             }
-            Stage::Length(left) | Stage::ChunkData(left) => {
+            Stage::Length(left) | Stage::PieceData(left) => {
                 let taken = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
                 let (piece, rest) = bytes.split_at(taken);
                 body(&self.head, piece);
                 let left = left - taken as u64;
                 self.stage = match self.stage {
-                    Stage::ChunkData(_) if left == 0 => Stage::ChunkEnd,
-                    Stage::ChunkData(_) => Stage::ChunkData(left),
+                    Stage::PieceData(_) if left == 0 => Stage::PieceEnd,
+                    Stage::PieceData(_) => Stage::PieceData(left),
                     _ if left == 0 => Stage::Done,
                     _ => Stage::Length(left),
                 };
                 Ok(rest)
             }
-            Stage::ChunkSize { size, bytes: count, ended } => {
-                self.stage = chunk_size(first, size, count, ended)?;
+            Stage::PieceSize { size, bytes: count, ended } => {
+                self.stage = piece_size(first, size, count, ended)?;
                 Ok(behind_first)
             }
-            Stage::ChunkEnd => {
+            Stage::PieceEnd => {
                 match first {
                     b'\r' => {}
-                    b'\n' => self.stage = Stage::ChunkSize { size: 0, bytes: 0, ended: false },
-                    _ => return Err(Malformed::Chunk),
+                    b'\n' => self.stage = Stage::PieceSize { size: 0, bytes: 0, ended: false },
+                    _ => return Err(Malformed::Piece),
                 }
                 Ok(behind_first)
             }
@@ -223,7 +224,7 @@ impl Decoder {
                     b'\n' if count == 0 => Stage::Done,
                     b'\n' => Stage::Trailer(0),
                     b'\r' => Stage::Trailer(count),
-                    _ if count >= SIZE_LINE_BYTES_MAX => return Err(Malformed::Chunk),
+                    _ if count >= SIZE_LINE_BYTES_MAX => return Err(Malformed::Piece),
                     _ => Stage::Trailer(count + 1),
                 };
                 Ok(behind_first)
@@ -255,22 +256,22 @@ fn parse_one_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, Malformed> {
     Ok(Some((head, length)))
 }
 
-/// The stage after one more byte of a chunk's size line.
-fn chunk_size(byte: u8, size: u64, bytes: usize, ended: bool) -> Result<Stage, Malformed> {
+/// The stage after one more byte of a piece's size line.
+fn piece_size(byte: u8, size: u64, bytes: usize, ended: bool) -> Result<Stage, Malformed> {
     if bytes >= SIZE_LINE_BYTES_MAX {
-        return Err(Malformed::Chunk);
+        return Err(Malformed::Piece);
     }
     let digit = char::from(byte).to_digit(16).map(u64::from);
     match (byte, digit) {
-        (b'\n', _) if bytes == 0 => Err(Malformed::Chunk),
+        (b'\n', _) if bytes == 0 => Err(Malformed::Piece),
         (b'\n', _) if size == 0 => Ok(Stage::Trailer(0)),
-        (b'\n', _) => Ok(Stage::ChunkData(size)),
+        (b'\n', _) => Ok(Stage::PieceData(size)),
         (_, Some(digit)) if !ended && size < 1 << 59 => {
-            Ok(Stage::ChunkSize { size: size << 4 | digit, bytes: bytes + 1, ended })
+            Ok(Stage::PieceSize { size: size << 4 | digit, bytes: bytes + 1, ended })
         }
-        (b'\r' | b';' | b' ', _) if bytes > 0 => Ok(Stage::ChunkSize { size, bytes, ended: true }),
-        _ if ended => Ok(Stage::ChunkSize { size, bytes: bytes + 1, ended }),
-        _ => Err(Malformed::Chunk),
+        (b'\r' | b';' | b' ', _) if bytes > 0 => Ok(Stage::PieceSize { size, bytes, ended: true }),
+        _ if ended => Ok(Stage::PieceSize { size, bytes: bytes + 1, ended }),
+        _ => Err(Malformed::Piece),
     }
 }
 
@@ -332,13 +333,13 @@ mod tests {
         assert_eq!(decode(&CHUNKED[..CHUNKED.len() - 2], 1000, false), Err(Malformed::Short));
         assert_eq!(decode(b"SSH-2.0 hello\r\n\r\n", 1000, false), Err(Malformed::Head));
         assert_eq!(decode(&[PLAIN, b"x"].concat(), 1000, false), Err(Malformed::Excess));
-        let chunk = |line: &str| {
+        let coded = |line: &str| {
             let answer = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{line}");
             decode(answer.as_bytes(), 1000, false)
         };
-        assert_eq!(chunk("\r\n"), Err(Malformed::Chunk));
-        assert_eq!(chunk("zz\r\n"), Err(Malformed::Chunk));
-        assert_eq!(chunk("ffffffffffffffffff\r\n"), Err(Malformed::Chunk));
-        assert_eq!(chunk("1\r\nab"), Err(Malformed::Chunk));
+        assert_eq!(coded("\r\n"), Err(Malformed::Piece));
+        assert_eq!(coded("zz\r\n"), Err(Malformed::Piece));
+        assert_eq!(coded("ffffffffffffffffff\r\n"), Err(Malformed::Piece));
+        assert_eq!(coded("1\r\nab"), Err(Malformed::Piece));
     }
 }

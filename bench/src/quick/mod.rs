@@ -55,11 +55,11 @@ pub struct Arguments {
     /// Where the stores keep their data.
     #[arg(long, value_name = "DIR", default_value = "sherd-data/bench")]
     pub folder: PathBuf,
-    /// Where the result goes, as quick.json.
-    #[arg(long, value_name = "DIR", default_value = "bench/results")]
-    pub out: PathBuf,
+    /// Where the result goes, as quick.json: bench/results by default, and nowhere for a moment.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
     /// Seconds that each row is measured, each store.
-    #[arg(long, default_value = "4")]
+    #[arg(long, default_value = "3")]
     pub seconds: f64,
     /// Objects in the bucket that is listed.
     #[arg(long, default_value = "100000")]
@@ -67,7 +67,7 @@ pub struct Arguments {
     /// Only groups of objects of these sizes; 16B is that of listings.
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     pub only: Vec<Size>,
-    /// Run for a moment, to see that it runs: figures mean nothing, and only --out as given is written.
+    /// Run for a moment, to see that it runs: figures mean nothing.
     #[arg(long)]
     pub moment: bool,
 }
@@ -136,8 +136,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let failed = rows.iter().any(|row: &Row| row.figure("errors").is_some_and(|errors| errors > 0.0));
     let results =
         Results { schema: SCHEMA, suite: "quick".to_owned(), started, settings, device: limits, rows };
-    let path = results.write(&arguments.out)?;
-    println!("{} rows in {} s: {}", results.rows.len(), begin.elapsed().as_secs(), path.display());
+    println!("{} rows in {} s", results.rows.len(), begin.elapsed().as_secs());
+    let kept = (!arguments.moment).then(|| PathBuf::from("bench/results"));
+    if let Some(folder) = arguments.out.clone().or(kept) {
+        println!("written to {}", results.write(&folder)?.display());
+    }
     Ok(if failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
@@ -317,7 +320,7 @@ mod tests {
             peer: None,
             peer_binary: None,
             folder: PathBuf::new(),
-            out: PathBuf::new(),
+            out: None,
             seconds: 4.0,
             objects: 1,
             only: Vec::new(),

@@ -160,7 +160,7 @@ impl Probe {
     fn start(folder: &Path) -> Result<Self, Error> {
         let path: PathBuf = folder.join("probe");
         let file =
-            fill(&path, PROBE_FILE_BYTES, &[0; 1 << 20]).map_err(Error::at("make the probe's file"))?;
+            fill(&path, PROBE_FILE_BYTES, &vec![0; 1 << 20]).map_err(Error::at("make the probe's file"))?;
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
         let thread = std::thread::spawn(move || {

@@ -1,3 +1,5 @@
+//! The sources of requests: what each operation asks, on which keys, in what order.
+
 use super::*;
 use crate::load::sizes::{Size, Sizes};
 use std::collections::BTreeSet;
