@@ -1,8 +1,9 @@
 //! `sherd-bench compare`: two builds, two endpoints or two commands, run in turn and judged.
 //!
 //! The order is: warm up, measure A against A for the noise floor, then A B, B A, A B, ... until the 95 %
-//! interval of the ratio is narrow. [`Runner`](runner::Runner) is the seam: the rounds know only runs with figures. Ends with 0 when
-//! nothing is worse, 1 on a regression, and an error when a run failed; the program makes that a 2.
+//! interval of the ratio is narrow. [`Runner`] is the seam: the rounds know only runs with figures. Ends
+//! with 0 when nothing is worse, 1 on a regression, and an error when a run failed; the program makes that
+//! a 2.
 
 pub mod runner;
 pub mod operation;
