@@ -234,6 +234,11 @@ impl Store {
             if let Some(open) = &volume.open {
                 gauges.bytes.set(gauge(open.total_bytes));
                 gauges.free_bytes.set(gauge(open.free_bytes));
+                gauges.sync_duration.show(open.sync_us.clone());
+                gauges.batch_records.show(open.frame_records.clone());
+            }
+            for (fault, count) in volume.faults {
+                gauges.show_errors(fault, count);
             }
         }
         let usage = self.pool.usage();
@@ -245,7 +250,12 @@ impl Store {
         metrics.mrf.oldest_age_seconds.set(Duration::from_millis(oldest).as_secs_f64());
         catch_up(&metrics.mrf.healed, upkeep.mrf.healed_count);
         catch_up(&metrics.mrf.failed, upkeep.mrf.failed_count);
-        catch_up(&metrics.scrub.verified, upkeep.scrub.shards_count);
+        catch_up(&metrics.buffer.waits, usage.waits);
+        catch_up(&metrics.scrub.verified, upkeep.scrub.rows_count + upkeep.scrub.shards_count);
+        catch_up(&metrics.scrub.verified_bytes, upkeep.scrub.bytes_count);
+        metrics.scrub.progress_ratio.set(f64::from(upkeep.scrub.done_permille) / 1000.0);
+        let ended = Duration::from_millis(upkeep.scrub.ended_ms);
+        metrics.scrub.last_pass_timestamp_seconds.set(ended.as_secs_f64());
         catch_up(&metrics.scrub.damaged, upkeep.scrub.findings_count);
         catch_up(&metrics.scrub.passes, upkeep.scrub.passes_count);
     }

@@ -9,6 +9,8 @@ use prometheus::{
     Registry,
 };
 
+use super::mirror::Mirror;
+
 /// Declares into one registry.
 pub(super) struct Declare<'a> {
     pub(super) registry: &'a Registry,
@@ -44,6 +46,11 @@ impl Declare<'_> {
 
     pub(super) fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
         self.register(IntGaugeVec::new(Opts::new(name, help), labels).expect(WELL_FORMED))
+    }
+
+    /// Histograms that are counted elsewhere, in a unit of which `per_unit` are one of what is shown.
+    pub(super) fn mirror(&self, name: &str, help: &str, label: &'static str, per_unit: f64) -> Mirror {
+        self.register(Mirror::new(name, help, label, per_unit).expect(WELL_FORMED))
     }
 
     pub(super) fn histograms(

@@ -6,6 +6,7 @@
 //! codes, and this node's volumes. Never a bucket, a key or a client.
 
 mod declare;
+mod mirror;
 mod process;
 mod volume;
 
@@ -17,6 +18,7 @@ use prometheus::{
 };
 
 use self::declare::Declare;
+pub use self::mirror::Mirrored;
 use self::process::ProcessMetrics;
 use self::volume::VolumeFamilies;
 pub use self::volume::{VolumeFault, VolumeMetrics};

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use sherd_volume::Distribution;
+
 use super::*;
 use crate::health::VolumeState;
 
@@ -70,11 +72,29 @@ fn a_volume_is_in_one_state_at_a_time() {
 #[test]
 fn handles_of_one_volume_count_together() {
     let metrics = Metrics::new(Durability::Fsync);
-    metrics.volume("/data/v1").count_error(VolumeFault::Corrupt);
-    metrics.volume("/data/v1").count_error(VolumeFault::Corrupt);
+    metrics.volume("/data/v1").show_errors(VolumeFault::Corrupt, 1);
+    metrics.volume("/data/v1").show_errors(VolumeFault::Corrupt, 2);
+    metrics.volume("/data/v1").show_errors(VolumeFault::Corrupt, 2);
     let text = scrape(&metrics);
     assert_eq!(value(&text, "sherd_volume_errors_total{kind=\"corrupt\",volume=\"/data/v1\"}"), Some(2.0));
     assert_eq!(value(&text, "sherd_volume_errors_total{kind=\"io\",volume=\"/data/v1\"}"), Some(0.0));
+}
+
+#[test]
+fn a_mirrored_histogram_is_shown_as_it_was_last_seen() {
+    let metrics = Metrics::new(Durability::Fsync);
+    let seen = |counts: [u64; 3], sum| Distribution { bounds: &[20, 5_000], counts: counts.to_vec(), sum };
+    metrics.volume("/data/v1").sync_duration.show(seen([1, 0, 0], 7));
+    metrics.volume("/data/v1").sync_duration.show(seen([1, 2, 1], 9_000_000));
+    let text = scrape(&metrics);
+    let series = |name: &str, labels: &str| {
+        value(&text, &format!("sherd_volume_sync_duration_seconds_{name}{{volume=\"/data/v1\"{labels}}}"))
+    };
+    assert_eq!(series("bucket", ",le=\"0.00002\""), Some(1.0), "{text}");
+    assert_eq!(series("bucket", ",le=\"0.005\""), Some(3.0));
+    assert_eq!(series("bucket", ",le=\"+Inf\""), Some(4.0));
+    assert_eq!(series("count", ""), Some(4.0));
+    assert_eq!(series("sum", ""), Some(9.0));
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! The metrics of one volume: space, state, and what its log does.
 //!
-//! A volume's thread takes its [`VolumeMetrics`] once and counts through them without looking
-//! anything up.
+//! All of it mirrors what the volumes count themselves, and is set when somebody scrapes.
 
-use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
 use super::declare::Declare;
+use super::mirror::{Mirror, Mirrored};
 use crate::health::VolumeState;
+
+/// In what a volume measures time, and a metric does.
+const MICROSECONDS_PER_SECOND: f64 = 1e6;
 
 /// What went wrong on a volume, as its counter names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +25,8 @@ pub enum VolumeFault {
 }
 
 impl VolumeFault {
-    const ALL: [Self; 4] = [Self::Io, Self::Corrupt, Self::Full, Self::Timeout];
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Io, Self::Corrupt, Self::Full, Self::Timeout];
 
     const fn as_str(self) -> &'static str {
         match self {
@@ -40,8 +44,8 @@ pub(super) struct VolumeFamilies {
     bytes: IntGaugeVec,
     free_bytes: IntGaugeVec,
     state: IntGaugeVec,
-    sync_duration: HistogramVec,
-    batch_records: HistogramVec,
+    sync_duration: Mirror,
+    batch_records: Mirror,
     errors: IntCounterVec,
 }
 
@@ -59,21 +63,17 @@ impl VolumeFamilies {
                 "1 for the state that the volume is in, 0 for every other.",
                 &["volume", "state"],
             ),
-            sync_duration: declare.histograms(
+            sync_duration: declare.mirror(
                 "sherd_volume_sync_duration_seconds",
                 "Time that the log's sync to stable storage took.",
-                &["volume"],
-                // NVMe with a capacitor syncs in 20 us, a disk in 10 ms; a second is a sick device.
-                &[
-                    0.000_02, 0.000_05, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1,
-                    0.5, 1.0, 5.0,
-                ],
+                "volume",
+                MICROSECONDS_PER_SECOND,
             ),
-            batch_records: declare.histograms(
+            batch_records: declare.mirror(
                 "sherd_volume_batch_records",
                 "Records that one sync of the log carried.",
-                &["volume"],
-                &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0],
+                "volume",
+                1.0,
             ),
             errors: declare.counters(
                 "sherd_volume_errors_total",
@@ -89,8 +89,8 @@ impl VolumeFamilies {
             free_bytes: self.free_bytes.with_label_values(&[name]),
             states: VolumeState::ALL
                 .map(|state| (state, self.state.with_label_values(&[name, state.as_str()]))),
-            sync_duration_seconds: self.sync_duration.with_label_values(&[name]),
-            batch_records: self.batch_records.with_label_values(&[name]),
+            sync_duration: self.sync_duration.of(name),
+            batch_records: self.batch_records.of(name),
             errors: VolumeFault::ALL
                 .map(|fault| (fault, self.errors.with_label_values(&[name, fault.as_str()]))),
         }
@@ -105,10 +105,10 @@ pub struct VolumeMetrics {
     /// Free space of its filesystem.
     pub free_bytes: IntGauge,
     states: [(VolumeState, IntGauge); VolumeState::ALL.len()],
-    /// How long each sync took.
-    pub sync_duration_seconds: Histogram,
+    /// How long each sync took, in microseconds.
+    pub sync_duration: Mirrored,
     /// How many records each sync carried.
-    pub batch_records: Histogram,
+    pub batch_records: Mirrored,
     errors: [(VolumeFault, IntCounter); VolumeFault::ALL.len()],
 }
 
@@ -120,10 +120,10 @@ impl VolumeMetrics {
         }
     }
 
-    /// Counts a fault.
-    pub fn count_error(&self, fault: VolumeFault) {
+    /// Shows how many faults of a kind there were so far.
+    pub fn show_errors(&self, fault: VolumeFault, count: u64) {
         for (_, counter) in self.errors.iter().filter(|(kind, _)| *kind == fault) {
-            counter.inc();
+            counter.inc_by(count.saturating_sub(counter.get()));
         }
     }
 }

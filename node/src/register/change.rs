@@ -310,7 +310,7 @@ impl Change<'_> {
         let head = value.try_encode().map_err(|over| self.failed(Failure::OverLimit(over)))?;
         let grows = brings_bytes || ready.found.as_ref().is_none_or(|found| head.len() >= found.head.len());
         // What names new data was admitted with its data.
-        let needs_room = introduces.is_empty() && value.state != State::Tombstone && grows;
+        let needs_room = introduces.is_empty() && grows && !value.makes_way(before);
         if needs_room && ready.begun.lacks_room() {
             return Err(self.failed(Failure::Full));
         }

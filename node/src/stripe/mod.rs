@@ -8,8 +8,14 @@ mod encode;
 mod read;
 mod write;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
 
 use sherd_core::env::HybridClock;
 use sherd_core::erasure::{Code, Geometry};
@@ -82,6 +88,27 @@ struct Inner {
     patience: Patience,
     damage: Damage,
     pins: Pins,
+    /// Notified when a buffer came back that somebody was refused.
+    released: Arc<Notify>,
+}
+
+/// Waits of one caller for buffers to come back.
+#[derive(Debug, Default)]
+struct Released(Option<std::pin::Pin<Box<OwnedNotified>>>);
+
+impl Released {
+    /// Called after a try that was refused. The first time this only begins to watch, for a buffer may
+    /// have come back since; from then on it waits for one that comes back after the call before, and at
+    /// most so long.
+    async fn wait(&mut self, stripes: &Stripes, at_most: Duration) {
+        if let Some(notified) = self.0.take() {
+            // Cancel-safe: a notification that is not taken is one of many.
+            drop(tokio::time::timeout(at_most, notified).await);
+        }
+        let mut notified = Box::pin(Arc::clone(&stripes.inner.released).notified_owned());
+        notified.as_mut().enable();
+        self.0 = Some(notified);
+    }
 }
 
 /// What the data path is built from.
@@ -114,8 +141,22 @@ impl Stripes {
         let half = pool.usage().cap_bytes / 2;
         let uploads = Budget::new(half, patience.budget);
         let downloads = Budget::new(half, patience.budget);
-        let inner =
-            Inner { cluster, clock, proposer, pool, uploads, downloads, thresholds, patience, damage, pins };
+        let released = Arc::new(Notify::new());
+        let notified = Arc::clone(&released);
+        pool.set_release_hook(move || notified.notify_waiters());
+        let inner = Inner {
+            cluster,
+            clock,
+            proposer,
+            pool,
+            uploads,
+            downloads,
+            thresholds,
+            patience,
+            damage,
+            pins,
+            released,
+        };
         Self { inner: Arc::new(inner) }
     }
 

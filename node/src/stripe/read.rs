@@ -22,16 +22,17 @@ use tokio::time::Instant;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::budget::Share;
-use super::{Exhausted, Stripes, code_of};
+use super::budget::{Share, with_share};
+use super::{Exhausted, Released, Stripes, code_of};
 use crate::cluster::SetView;
 use crate::peer::{self, Gather, Pending, ShardRange};
 use crate::upkeep::Pinned;
 
 /// Bytes of a body that are read at one time, at least one stripe unit.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// Before a volume is asked again that had no buffer or no place in its queue.
-const BUSY_PAUSE: Duration = Duration::from_millis(5);
+/// Before a volume is asked again that had no place in its queue; one that had no buffer is asked when
+/// one came back.
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// Bytes could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -78,7 +79,6 @@ struct Reading {
     left: Range<u64>,
     window: Option<Window>,
     ready: VecDeque<Bytes>,
-    ready_share: Option<Share>,
     _pinned: Pinned,
     /// Shards that failed once: not asked first again.
     avoid: u32,
@@ -104,7 +104,6 @@ impl Reading {
             left: range,
             window: None,
             ready: VecDeque::new(),
-            ready_share: None,
             _pinned: stripes.pin([data.id]),
             avoid: 0,
         })
@@ -115,29 +114,36 @@ impl Reading {
             if let Some(bytes) = self.ready.pop_front() {
                 return Ok(Some(bytes));
             }
-            self.ready_share = None;
             let window = match self.window.take() {
                 Some(window) => window,
-                None => match self.begin_window().await? {
-                    Some(window) => window,
-                    None => return Ok(None),
-                },
+                None if self.left.is_empty() => return Ok(None),
+                None => {
+                    let share = self.stripes.inner.downloads.take(self.next_cost()).await?;
+                    self.begin_window(share)
+                }
             };
-            self.window = self.begin_window().await?;
+            // Ahead only where there is room: nobody waits for a share while its window holds one.
+            if !self.left.is_empty() {
+                let share = self.stripes.inner.downloads.try_take(self.next_cost());
+                self.window = share.map(|share| self.begin_window(share));
+            }
             self.collect(window).await?;
         }
     }
 
+    fn next_end(&self) -> u64 {
+        self.left.end.min(self.left.start.saturating_add(WINDOW_BYTES))
+    }
+
+    /// Bytes of the next window.
+    fn next_cost(&self) -> usize {
+        usize::try_from(self.next_end() - self.left.start).expect("a window fits memory")
+    }
+
     /// Starts the reads of the next window.
-    async fn begin_window(&mut self) -> Result<Option<Window>, ReadError> {
-        if self.left.is_empty() {
-            return Ok(None);
-        }
-        let end = self.left.end.min(self.left.start.saturating_add(WINDOW_BYTES));
-        let range = self.left.start..end;
-        let cost = usize::try_from(end - range.start).expect("a window fits memory");
-        let share = self.stripes.inner.downloads.take(cost).await?;
-        self.left.start = end;
+    fn begin_window(&mut self, share: Share) -> Window {
+        let range = self.left.start..self.next_end();
+        self.left.start = range.end;
         let pieces = self.layout.pieces(range);
         let pieces = pieces
             .map(|piece| {
@@ -146,7 +152,7 @@ impl Reading {
                 (piece, pending)
             })
             .collect();
-        Ok(Some(Window { pieces, share }))
+        Window { pieces, share }
     }
 
     /// Asks one shard for the columns of a piece.
@@ -160,19 +166,19 @@ impl Reading {
 
     async fn collect(&mut self, window: Window) -> Result<(), ReadError> {
         let Window { pieces, share } = window;
+        let share = Arc::new(share);
         for (piece, pending) in pieces {
             let whole = match pending {
                 Some(pending) => self.wait(&piece, pending).await,
                 None => None,
             };
             if let Some(bytes) = whole {
-                self.ready.extend(bytes);
+                self.ready.extend(bytes.into_iter().map(|bytes| with_share(bytes, &share)));
             } else {
                 let rebuilt = self.rebuild(&piece).await?;
-                self.ready.push_back(rebuilt);
+                self.ready.push_back(with_share(rebuilt, &share));
             }
         }
-        self.ready_share = Some(share);
         Ok(())
     }
 
@@ -180,13 +186,14 @@ impl Reading {
     async fn wait(&mut self, piece: &Piece, mut pending: Pending<Vec<Bytes>>) -> Option<Vec<Bytes>> {
         let shard = piece.shard;
         let deadline = Instant::now() + self.stripes.inner.patience.shard;
+        let mut released = Released::default();
         loop {
             match tokio::time::timeout(self.stripes.inner.patience.hedge, pending).await {
                 Ok(Ok(bytes)) => return Some(bytes),
                 // No buffer, for the moment: what others hold comes back, and another shard would
                 // find as little.
                 Ok(Err(peer::Error::Busy)) if Instant::now() < deadline => {
-                    tokio::time::sleep(BUSY_PAUSE).await;
+                    released.wait(&self.stripes, BUSY_PAUSE).await;
                     pending = self.ask(usize::from(shard), piece);
                 }
                 Ok(Err(error)) => {
@@ -222,6 +229,7 @@ impl Reading {
         let mut gather = Gather::new([]);
         let mut columns: Vec<Option<Vec<Bytes>>> = vec![None; all];
         let mut have = 0;
+        let mut released = Released::default();
         let deadline = Instant::now() + self.stripes.inner.patience.shard;
         while have < needed {
             while gather.len() + have < needed {
@@ -234,7 +242,7 @@ impl Reading {
                     have += 1;
                 }
                 Ok(Some((index, Err(peer::Error::Busy)))) if Instant::now() < deadline => {
-                    tokio::time::sleep(BUSY_PAUSE).await;
+                    released.wait(&self.stripes, BUSY_PAUSE).await;
                     order.push_back(index);
                 }
                 Ok(Some((index, Err(error)))) => self.note(index, &error),
@@ -251,7 +259,7 @@ impl Reading {
         let out = loop {
             match self.stripes.inner.pool.try_take(length) {
                 Some(out) => break out,
-                None if Instant::now() < deadline => tokio::time::sleep(BUSY_PAUSE).await,
+                None if Instant::now() < deadline => released.wait(&self.stripes, BUSY_PAUSE).await,
                 None => return Err(ReadError::Overloaded),
             }
         };

@@ -91,7 +91,7 @@ pub(crate) struct StripeWriter {
     sinks: Vec<Option<Box<dyn ShardSink>>>,
     appending: Gather<()>,
     appending_share: Option<Share>,
-    gathering_share: Share,
+    gathering_share: Option<Share>,
     failures: Failures,
 }
 
@@ -159,7 +159,7 @@ impl Stripes {
             sinks,
             appending: Gather::new([]),
             appending_share: None,
-            gathering_share,
+            gathering_share: Some(gathering_share),
             failures: Failures::default(),
         })
     }
@@ -296,7 +296,7 @@ impl StripeWriter {
             unnamed: self.unnamed,
             gather,
             failures: self.failures,
-            _shares: (self.appending_share, self.gathering_share),
+            _shares: [self.appending_share, self.gathering_share],
         })
     }
 
@@ -320,8 +320,13 @@ impl StripeWriter {
         self.stripe += 1;
         if self.stripe < self.layout.stripes() {
             let cost = self.stripes.stripe_cost(&self.layout, self.stripe, self.unnamed.set.reach.len());
-            let next = self.stripes.inner.uploads.take(cost).await?;
-            self.appending_share = Some(std::mem::replace(&mut self.gathering_share, next));
+            let free = self.stripes.inner.uploads.try_take(cost);
+            self.appending_share = std::mem::replace(&mut self.gathering_share, free);
+            if self.gathering_share.is_none() {
+                // Nobody waits for a share while it holds one: what is being written comes first.
+                self.settle().await?;
+                self.gathering_share = Some(self.stripes.inner.uploads.take(cost).await?);
+            }
         }
         Ok(())
     }
@@ -382,7 +387,7 @@ pub(crate) struct Syncing {
     unnamed: Unnamed,
     gather: Gather<()>,
     failures: Failures,
-    _shares: (Option<Share>, Share),
+    _shares: [Option<Share>; 2],
 }
 
 impl Syncing {

@@ -52,6 +52,9 @@ const NOTE_EVERY_MS: u64 = 60_000;
 /// How long a volume that is not online is not looked at again.
 const AWAY: Duration = Duration::from_secs(30);
 
+/// Stages of a walk: rows, packed shards, and each directory of shard files.
+const STAGES: u32 = 2 + 256;
+
 /// Where a walk stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Place {
@@ -100,6 +103,15 @@ impl Place {
         decode().unwrap_or(Self::Rows { after: None })
     }
 
+    /// How many stages come before this one.
+    fn stage(&self) -> u32 {
+        match self {
+            Self::Rows { .. } => 0,
+            Self::Packed { .. } => 1,
+            Self::Files { directory, .. } => 2 + u32::from(*directory),
+        }
+    }
+
     /// What comes behind a stage that is done; `None` at the end of the walk.
     fn next_stage(&self) -> Option<Self> {
         match self {
@@ -136,10 +148,17 @@ pub struct ScrubStatus {
     pub shards_count: u64,
     /// Things found wrong since the start.
     pub findings_count: u64,
-    /// Full passes since the start.
+    /// Bytes of shards verified since the start.
+    pub bytes_count: u64,
+    /// Full passes of a volume since the start.
     pub passes_count: u64,
+    /// When the last of them ended, in milliseconds since the Unix epoch; 0 for never.
+    pub ended_ms: u64,
     /// When the pass under way began on each volume, in milliseconds since the Unix epoch.
     pub began_ms: BTreeMap<VolumeId, u64>,
+    /// How much of its pass the volume has done that is furthest behind, in thousandths; 0 where none
+    /// is under way.
+    pub done_permille: u32,
 }
 
 /// The scrubber's figures.
@@ -148,18 +167,26 @@ pub(crate) struct Scrubbed {
     rows: AtomicU64,
     shards: AtomicU64,
     findings: AtomicU64,
+    bytes: AtomicU64,
     passes: AtomicU64,
-    began_ms: Mutex<BTreeMap<VolumeId, u64>>,
+    ended_ms: AtomicU64,
+    /// When each pass under way began, and its stages that are done.
+    running: Mutex<BTreeMap<VolumeId, (u64, u32)>>,
 }
 
 impl Scrubbed {
     pub(super) fn status(&self) -> ScrubStatus {
+        let running = self.running.lock();
+        let least = running.values().map(|(_, done)| *done).min().unwrap_or(0);
         ScrubStatus {
             rows_count: self.rows.load(Ordering::Relaxed),
             shards_count: self.shards.load(Ordering::Relaxed),
             findings_count: self.findings.load(Ordering::Relaxed),
+            bytes_count: self.bytes.load(Ordering::Relaxed),
             passes_count: self.passes.load(Ordering::Relaxed),
-            began_ms: self.began_ms.lock().clone(),
+            ended_ms: self.ended_ms.load(Ordering::Relaxed),
+            began_ms: running.iter().map(|(volume, (began_ms, _))| (*volume, *began_ms)).collect(),
+            done_permille: least * 1000 / STAGES,
         }
     }
 }
@@ -194,12 +221,12 @@ impl Context {
         let began_ms = remembered.as_ref().map_or_else(|| self.wall_ms(), |scrub| scrub.began_ms);
         let stored = remembered.and_then(|scrub| scrub.place);
         let mut place = stored.map_or(Place::Rows { after: None }, |stored| Place::decode(&stored));
-        self.scrubbed.began_ms.lock().insert(id, began_ms);
         let set = self.set_with(id).ok_or("the volume is in no set")?;
         let own = set.reach.iter().find(|reach| reach.volume == id).ok_or("the volume is in no set")?;
         let mut noted_ms = self.now_ms();
         let mut postponed = Vec::new();
         loop {
+            self.scrubbed.running.lock().insert(id, (began_ms, place.stage()));
             let (next, cost) = self.scrub_page(own, &place, &mut postponed).await?;
             self.pace(volume, cost).await;
             match next.or_else(|| place.next_stage()) {
@@ -214,6 +241,8 @@ impl Context {
         }
         self.scrub_postponed(own, postponed).await;
         self.scrubbed.passes.fetch_add(1, Ordering::Relaxed);
+        self.scrubbed.ended_ms.store(self.wall_ms(), Ordering::Relaxed);
+        self.scrubbed.running.lock().remove(&id);
         self.remember(id, |progress| progress.scrub = None).await?;
         Ok(began_ms)
     }
@@ -338,6 +367,7 @@ impl Context {
             self.scrubbed.shards.fetch_add(1, Ordering::Relaxed);
             let verified = ask(own.peer.verify_shard(own.volume, *shard, home), PATIENCE).await;
             let is_rotten = matches!(verified, Err(peer::Error::Corrupt { .. }));
+            self.scrubbed.bytes.fetch_add(*verified.as_ref().unwrap_or(&0), Ordering::Relaxed);
             bytes += verified.unwrap_or(ROW_COST_BYTES);
             let is_old = self.is_older_than_orphans(shard.data);
             if !is_rotten && (!is_old || self.is_named_here(own, key, shard.data).await) {
@@ -405,10 +435,11 @@ mod tests {
         let mut place = Place::Rows { after: None };
         let mut stages = 1;
         while let Some(next) = place.next_stage() {
+            assert_eq!((place.stage(), next.stage()), (stages - 1, stages));
             place = next;
             stages += 1;
         }
-        assert_eq!(stages, 2 + 256);
+        assert_eq!(stages, STAGES);
         assert_eq!(place, Place::Files { directory: 255, after: None });
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sherd_core::id::{Ballot, RegisterKey, VolumeId};
 
+use super::heal::Healed;
 use super::{Context, ask};
 use crate::peer::Peer;
 use crate::register::Failure;
@@ -53,10 +54,20 @@ impl Context {
         Duration::from_millis(age_ms) >= self.settings.settle_after
     }
 
-    async fn settle_row(&self, volume: VolumeId, peer: &dyn Peer, key: &RegisterKey, ballot: Ballot) {
+    pub(super) async fn settle_row(
+        &self,
+        volume: VolumeId,
+        peer: &dyn Peer,
+        key: &RegisterKey,
+        ballot: Ballot,
+    ) {
         let rows = self.rows_of(key).await;
         if rows.are_same() && rows.held.len() >= self.cluster.set_of(key).quorums().accept() {
             return self.tell_committed(key, &rows);
+        }
+        // A volume that did not get the row would wait for the scrubber, with one copy less until then.
+        if !(rows.without.is_empty() && rows.rotten.is_empty()) && self.heal_row(key).await == Healed::Whole {
+            return;
         }
         // A read finishes what it finds; a row that it does not find is below a later one.
         match self.registers.read(key).await {

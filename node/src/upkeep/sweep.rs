@@ -13,7 +13,9 @@ use std::time::Duration;
 use futures::future::join_all;
 use parking_lot::Mutex;
 
-use sherd_core::id::{Ballot, BucketId, ChangeId, DataId, RegisterKey, Sequence, ShardId, Timestamp};
+use sherd_core::id::{
+    Ballot, BucketId, ChangeId, DataId, RegisterKey, Sequence, ShardId, Timestamp, UploadId,
+};
 use sherd_core::limits::TOMBSTONE_AGE_MS;
 use sherd_core::record::{Bucket, BucketPhase, Home, State, Value};
 use sherd_core::register::Vote;
@@ -27,7 +29,7 @@ use sherd_volume::request::{Answer, Control};
 use super::{Context, ask};
 use crate::cluster::SetView;
 use crate::peer::{Pending, Reach, RowScan};
-use crate::register::{ChangeError, Failure, Inline, Proposal};
+use crate::register::{ChangeError, Failure, Found, Inline, Proposal};
 
 /// How long a volume may take to make a change durable.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -202,6 +204,9 @@ impl Context {
             };
             let Ok(kept) = self.kept_by(key, &found.value).await else { return false };
             named |= kept.iter().any(|kept| kept.id == *data);
+            // A Complete under way may carry a part that was replaced since: what was written for an
+            // upload counts as named while the upload is open.
+            named |= suspect.key.part.is_some_and(|part| is_open(&found, part.upload));
         }
         is_orphan(*data, horizon, named)
     }
@@ -290,14 +295,10 @@ impl Context {
         // Read after the part was: an upload that is closed then never opens again.
         let object = RegisterKey::object(key.bucket, key.key.clone());
         let Ok(found) = self.registers.read(&object).await else { return };
-        let is_open = found
-            .as_ref()
-            .and_then(|found| found.object())
-            .is_some_and(|object| object.uploads.iter().any(|upload| upload.id == part_key.upload));
-        if is_open {
+        if found.is_some_and(|found| is_open(&found, part_key.upload)) {
             return;
         }
-        let gone = |found: Option<&crate::register::Found>| match found {
+        let gone = |found: Option<&Found>| match found {
             Some(found) if matches!(found.value.state, State::Part(_)) => Ok(tombstone()),
             _ => Err(()),
         };
@@ -381,7 +382,7 @@ impl Context {
 
     /// Takes a bucket whose deletion lost its gateway back to active. Its seals go after that.
     async fn undo_deletion(&self, key: &RegisterKey, id: BucketId, deletion: ChangeId) {
-        let active = |found: Option<&crate::register::Found>| match found.map(|found| &found.value.state) {
+        let active = |found: Option<&Found>| match found.map(|found| &found.value.state) {
             Some(State::Bucket(bucket))
                 if bucket.id == id && bucket.phase == BucketPhase::Deleting { deletion } =>
             {
@@ -429,6 +430,11 @@ impl Context {
 fn data_floor(reply: Reply<Guarantees>) -> Reply<Timestamp> {
     let Reply { volume, from, order, result } = reply;
     Reply { volume, from, order, result: result.map(|guarantees| guarantees.data_floor) }
+}
+
+/// Whether an upload is open in an object's register.
+fn is_open(found: &Found, upload: UploadId) -> bool {
+    found.object().is_some_and(|object| object.uploads.iter().any(|open| open.id == upload))
 }
 
 fn tombstone() -> Proposal {

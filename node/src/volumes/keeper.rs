@@ -10,7 +10,7 @@
 //! directory is never formatted by itself: it waits until somebody who asked the set orders it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
@@ -29,6 +29,7 @@ use super::log_thread::{Command, LogThread, Seen};
 use super::{VolumeState, VolumesConfig};
 use crate::formation::directory::{Directory, look_at};
 use crate::formation::make_volume;
+use crate::metrics::VolumeFault;
 use crate::workers::Workers;
 
 /// Threads for blocking reads, and for shard files.
@@ -65,7 +66,7 @@ pub(super) struct Keeper {
     serving: Option<Arc<Serving>>,
     vacancy: String,
     /// Rot counted at the beginning of the current minute.
-    rot: (u64, u32),
+    rot: (u64, u64),
     /// Why the volume is to be opened as one that lost its state.
     lost: Option<String>,
 }
@@ -185,7 +186,7 @@ impl Keeper {
             writes: Workers::start("volume-write", WORKERS, WRITE_QUEUE_MAX)?,
             queue,
             seen: Arc::clone(&seen),
-            corrupt_count: AtomicU32::new(0),
+            faults: Arc::clone(self.volume.faults()),
         });
         let orders = self.orders.clone();
         let thread = LogThread {
@@ -198,7 +199,7 @@ impl Keeper {
             notify: Box::new(move || drop(orders.try_send(Order::Look))),
         };
         std::thread::Builder::new().name("volume-log".to_owned()).spawn(move || thread.run())?;
-        self.rot = (self.config.clock.monotonic_us(), 0);
+        self.rot = (self.config.clock.monotonic_us(), serving.faults.of(VolumeFault::Corrupt));
         self.serving = Some(Arc::clone(&serving));
         self.check(&serving);
         Ok(())
@@ -224,7 +225,7 @@ impl Keeper {
         if busy >= self.config.pace.stuck_after {
             let reason =
                 format!("one log write takes more than {} s", self.config.pace.stuck_after.as_secs());
-            return self.volume.show(VolumeState::Offline { reason }, None);
+            return self.volume.show_hanging(&reason);
         }
         let suspicion = self.suspicion(serving, busy, now_us);
         let state = match (state, suspicion) {
@@ -236,11 +237,11 @@ impl Keeper {
 
     /// What is wrong with a volume that still serves.
     fn suspicion(&mut self, serving: &Serving, busy: Duration, now_us: u64) -> Option<String> {
-        let corrupt = serving.corrupt_count.load(Ordering::Relaxed);
+        let corrupt = serving.faults.of(VolumeFault::Corrupt);
         if now_us.saturating_sub(self.rot.0) >= MINUTE_US {
             self.rot = (now_us, corrupt);
         }
-        if corrupt.saturating_sub(self.rot.1) >= self.config.pace.corrupt_per_minute_max {
+        if corrupt.saturating_sub(self.rot.1) >= u64::from(self.config.pace.corrupt_per_minute_max) {
             return Some("many rotten records or shards".to_owned());
         }
         (busy >= self.config.pace.suspect_after)

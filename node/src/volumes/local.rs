@@ -16,9 +16,11 @@ use sherd_core::id::{Incarnation, VolumeId};
 use sherd_volume::reader::Reader;
 use sherd_volume::request::Op;
 
+use super::faults::Faults;
 use super::keeper::{Keeper, Order};
 use super::log_thread::{Command, Seen};
 use super::{VolumeState, VolumeStatus, VolumesConfig};
+use crate::metrics::VolumeFault;
 use crate::peer;
 use crate::workers::Workers;
 
@@ -30,6 +32,7 @@ pub struct LocalVolume {
     door: RwLock<Door>,
     orders: Sender<Order>,
     changed: Arc<watch::Sender<u64>>,
+    faults: Arc<Faults>,
     opened_count: AtomicU32,
     /// Monotonic microseconds at which the keeper began what it is doing; 0 while it waits.
     keeper_since_us: AtomicU64,
@@ -54,7 +57,7 @@ pub(crate) struct Serving {
     pub(crate) writes: Workers,
     pub(super) queue: Sender<Command>,
     pub(super) seen: Arc<Seen>,
-    pub(super) corrupt_count: AtomicU32,
+    pub(crate) faults: Arc<Faults>,
 }
 
 impl Serving {
@@ -71,13 +74,6 @@ impl Serving {
             TrySendError::Full(_) => peer::Error::Busy,
             TrySendError::Disconnected(_) => unreachable_because("the volume is closing"),
         })
-    }
-
-    /// Counts what a call found rotten.
-    pub(crate) fn note(&self, error: &peer::Error) {
-        if matches!(error, peer::Error::Corrupt { .. }) {
-            self.corrupt_count.fetch_add(1, Ordering::Relaxed);
-        }
     }
 }
 
@@ -113,6 +109,7 @@ impl LocalVolume {
             door,
             orders: orders.clone(),
             changed,
+            faults: Arc::default(),
             opened_count: AtomicU32::new(0),
             keeper_since_us: AtomicU64::new(0),
         });
@@ -146,9 +143,7 @@ impl LocalVolume {
             path: self.path.clone(),
             state,
             queue_len: serving.as_ref().map_or(0, |serving| serving.queue.len()),
-            corrupt_count: serving
-                .as_ref()
-                .map_or(0, |serving| serving.corrupt_count.load(Ordering::Relaxed)),
+            faults: VolumeFault::ALL.map(|fault| (fault, self.faults.of(fault))),
             open: serving.map(|serving| serving.reader.status()),
             opened_count: self.opened_count.load(Ordering::Relaxed),
         }
@@ -176,12 +171,25 @@ impl LocalVolume {
         }
     }
 
+    /// Its faults, for who finds one.
+    pub(super) const fn faults(&self) -> &Arc<Faults> {
+        &self.faults
+    }
+
     /// Opens or shuts the door, and tells who watches.
     pub(super) fn show(&self, state: VolumeState, serving: Option<Arc<Serving>>) {
+        self.show_for(VolumeFault::Io, state, serving);
+    }
+
+    /// As [`Self::show`]; where the volume goes away, it is for this fault.
+    fn show_for(&self, fault: VolumeFault, state: VolumeState, serving: Option<Arc<Serving>>) {
         {
             let mut door = self.door.write();
             if door.state == state && door.serving.is_some() == serving.is_some() {
                 return;
+            }
+            if state.is_down() && !door.state.is_down() {
+                self.faults.count(fault);
             }
             if door.serving.is_none() && serving.is_some() {
                 self.opened_count.fetch_add(1, Ordering::Relaxed);
@@ -226,7 +234,12 @@ impl LocalVolume {
         } else {
             return;
         };
-        self.show(VolumeState::Offline { reason: reason.to_owned() }, None);
+        self.show_hanging(reason);
+    }
+
+    /// Shuts the door of a volume that does not answer.
+    pub(super) fn show_hanging(&self, reason: &str) {
+        self.show_for(VolumeFault::Timeout, VolumeState::Offline { reason: reason.to_owned() }, None);
     }
 
     /// The peers remember more of this volume's log than it holds: its state was rolled back. It is

@@ -12,6 +12,7 @@
 //! watches [`Volumes::changes`].
 
 mod compaction;
+mod faults;
 mod index;
 mod keeper;
 mod local;

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use sherd_core::id::VolumeId;
 
+use crate::metrics::VolumeFault;
+
 /// Whether a volume can be asked, and why not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VolumeState {
@@ -48,6 +50,11 @@ impl VolumeState {
         matches!(self, Self::Online | Self::Suspect { .. })
     }
 
+    /// Whether it went away for a fault.
+    pub(super) const fn is_down(&self) -> bool {
+        matches!(self, Self::Failed { .. } | Self::Offline { .. })
+    }
+
     /// One word, as metrics and `/health` show it.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -87,8 +94,8 @@ pub struct VolumeStatus {
     pub open: Option<sherd_volume::upkeep::Status>,
     /// Operations that wait for its log thread.
     pub queue_len: usize,
-    /// Rotten records and shards found since it was opened.
-    pub corrupt_count: u32,
+    /// What went wrong since the process started, by kind.
+    pub faults: [(VolumeFault, u64); VolumeFault::ALL.len()],
     /// How often it was opened since the process started.
     pub opened_count: u32,
 }

@@ -34,6 +34,16 @@ impl Metrics {
         self.0.iter().filter(|(name, _)| **name == family || name.starts_with(&prefix)).map(|(_, n)| n).sum()
     }
 
+    /// The sum of a family's samples that have a label.
+    pub(crate) fn sum_with(&self, family: &str, label: &str) -> f64 {
+        let prefix = format!("{family}{{");
+        let has = |name: &str| {
+            let labels = name.strip_prefix(&prefix).and_then(|labels| labels.strip_suffix('}'));
+            labels.is_some_and(|labels| labels.split(',').any(|found| found == label))
+        };
+        self.0.iter().filter(|(name, _)| has(name)).map(|(_, number)| number).sum()
+    }
+
     /// The one state that a volume is in.
     pub(crate) fn state(&self, volume: &str) -> &str {
         let label = format!("volume=\"{volume}\"");

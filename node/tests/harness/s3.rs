@@ -61,7 +61,8 @@ impl Failure {
 /// What a request comes to.
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
-fn outcome<T, E: ProvideErrorMetadata + Debug>(result: Result<T, SdkError<E>>) -> Outcome<T> {
+/// What an answer of the SDK comes to.
+pub(crate) fn outcome<T, E: ProvideErrorMetadata + Debug>(result: Result<T, SdkError<E>>) -> Outcome<T> {
     result.map_err(|error| match &error {
         SdkError::ServiceError(service) => {
             let status = service.raw().status().as_u16();

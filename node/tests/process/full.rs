@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::harness::data::{Body, Dice, Home};
-use crate::harness::s3::Failure;
+use crate::harness::s3::{BUCKET, Failure, outcome};
 use crate::harness::wait::eventually;
 use crate::harness::{VOLUMES, empty};
 
@@ -30,6 +30,10 @@ async fn full_volumes_refuse_writes_and_recover_by_deletes() {
     };
     let node = stopped.start().await;
     let s3 = node.with_bucket().await;
+    let empty_bucket = s3.sdk().create_bucket().bucket("empty-one").send().await;
+    empty_bucket.expect("there is space for a bucket");
+    let upload = s3.sdk().create_multipart_upload().bucket(BUCKET).key("upload").send().await;
+    let upload = upload.expect("there is space for an upload").upload_id.expect("an upload has an id");
     let mut objects: Vec<(String, Body)> = Vec::new();
     let refusal = loop {
         assert!(objects.len() < OBJECTS_MAX, "small filesystems never get full");
@@ -51,6 +55,17 @@ async fn full_volumes_refuse_writes_and_recover_by_deletes() {
             Err(failure) => assert_eq!(failure, full),
         }
     }
+    // What makes things new is refused, what takes things away is not.
+    let sdk = s3.sdk();
+    let refused = Err(full);
+    assert_eq!(outcome(sdk.create_bucket().bucket("another-one").send().await).map(drop), refused);
+    let begun = sdk.create_multipart_upload().bucket(BUCKET).key("another").send().await;
+    assert_eq!(outcome(begun).map(drop), refused);
+    let aborted = sdk.abort_multipart_upload().bucket(BUCKET).key("upload").upload_id(upload).send().await;
+    outcome(aborted).expect("an upload is given up on full volumes");
+    let not_empty = outcome(sdk.delete_bucket().bucket(BUCKET).send().await).expect_err("it holds objects");
+    assert!(not_empty.is_refused(), "the deletion of a bucket is undone on full volumes: {not_empty:?}");
+    outcome(sdk.delete_bucket().bucket("empty-one").send().await).expect("a bucket goes on full volumes");
     for (key, body) in &objects {
         assert_eq!(s3.get(key).await, Ok(Some(*body)), "{key}");
     }

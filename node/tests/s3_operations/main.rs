@@ -13,6 +13,7 @@ mod copy;
 mod delete;
 mod keys;
 mod listing;
+mod metrics;
 mod multipart;
 mod multipart_listing;
 mod object;

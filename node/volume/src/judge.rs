@@ -56,14 +56,21 @@ impl Known {
 /// Whether a full volume has no room for a value that names no new data (what does was admitted with
 /// its data: refused only here, volumes that fill up one after another would leave it accepted by
 /// some, which is an unknown outcome). There is room for the value that the row has already, at
-/// another ballot, which is a repair, and for one that takes less than what it replaces.
-fn needs_room(known: &Known, value: &Encoded) -> bool {
+/// another ballot, which is a repair; for one that takes less than what it replaces; and for one that
+/// makes way, whatever it takes.
+fn needs_room(plan: &Plan, row: &Bytes, known: &Known, value: &Encoded, decoded: &Value) -> bool {
     let repairs = known.head.is_some_and(|head| head.digest == Value::digest(&value.head));
     let replaced = known
         .stored
         .as_ref()
         .map_or(0, |stored| stored.row.head_bytes as usize + stored.row.inline_bytes as usize);
-    !repairs && value.head.len() + value.inline.len() >= replaced
+    if repairs || value.head.len() + value.inline.len() < replaced {
+        return false;
+    }
+    let pending = plan.rows.get(row).and_then(|pending| Some(pending.as_ref()?.value.clone()));
+    let stored = || known.stored.as_ref().and_then(|stored| stored.row.value.clone());
+    let before = pending.or_else(stored).and_then(|head| Value::decode(head).ok());
+    !decoded.makes_way(before.as_ref())
 }
 
 /// Bytes that an operation may add to a batch.
@@ -213,10 +220,10 @@ impl Volume {
         let row = row_key(&target.key);
         let Accept { ballot, value, introduces } = accept;
         let judged = self.known(plan, &target.key, &row, false).and_then(|known| {
-            let tombstone = self.check_value(&value)?;
-            Ok((known, tombstone))
+            let decoded = self.check_value(&value)?;
+            Ok((known, decoded))
         });
-        let (known, tombstone) = match judged {
+        let (known, decoded) = match judged {
             Ok(judged) => judged,
             Err(error) => return done.complete(Err(error)),
         };
@@ -230,14 +237,14 @@ impl Volume {
         let result = match verdict {
             Ok(AcceptVerdict::Store)
                 if self.shared.is_full()
-                    && !tombstone
                     && introduces.is_empty()
-                    && needs_room(&known, &value) =>
+                    && needs_room(plan, &row, &known, &value, &decoded) =>
             {
                 return done.complete(Err(Error::Full));
             }
             Ok(AcceptVerdict::Store) => {
                 self.see_epoch(plan, target);
+                let tombstone = decoded.state == State::Tombstone;
                 self.store(plan, &target.key, row, ballot, value, (tombstone, false));
                 waits = true;
                 Ok(())
@@ -279,8 +286,8 @@ impl Volume {
         plan.push(NewRecord::new(subject, flags, vec![head, inline]));
     }
 
-    /// Checks a value's limits, and says whether it is a tombstone.
-    fn check_value(&self, value: &Encoded) -> Result<bool, Error> {
+    /// Checks a value's limits, and says what it is.
+    fn check_value(&self, value: &Encoded) -> Result<Value, Error> {
         let bytes = value.head.len() + value.inline.len();
         if value.head.len() > limits::VALUE_BYTES_MAX
             || value.inline.len() > limits::INLINE_BYTES_MAX as usize
@@ -288,9 +295,7 @@ impl Volume {
         {
             return Err(Error::Corrupt { what: "value over its limit".to_owned() });
         }
-        let decoded = Value::decode(value.head.clone())
-            .map_err(|error| Error::Corrupt { what: format!("value: {error}") })?;
-        Ok(decoded.state == State::Tombstone)
+        Value::decode(value.head.clone()).map_err(|error| Error::Corrupt { what: format!("value: {error}") })
     }
 
     fn put_shard(
@@ -411,7 +416,7 @@ impl Volume {
         learnt: &mut Vec<Hint>,
     ) -> Result<(), Error> {
         let AdoptedRow { key, head, value } = adopted;
-        let tombstone = self.check_value(&value)?;
+        let tombstone = self.check_value(&value)?.state == State::Tombstone;
         if Value::digest(&value.head) != head.digest {
             return Err(Error::Corrupt { what: "adopted value is not what its digest says".to_owned() });
         }

@@ -22,6 +22,7 @@
 mod apply;
 mod control;
 mod durable;
+mod histogram;
 mod judge;
 mod plan;
 mod rebuild;
@@ -52,5 +53,6 @@ pub mod table;
 pub mod upkeep;
 pub mod volume;
 
+pub use histogram::Distribution;
 pub use reader::Reader;
 pub use volume::Volume;

@@ -7,6 +7,7 @@ use sherd_core::id::Incarnation;
 use sherd_core::register::acceptor::Standing;
 
 use crate::error::Error;
+use crate::histogram::Distribution;
 use crate::index::{Index, IndexError};
 use crate::open::{drop_ballast, make_ballast};
 use crate::reader::Reader;
@@ -47,16 +48,14 @@ pub struct Status {
     pub spares: usize,
     /// Bytes of records in the log that are needed.
     pub live_bytes: u64,
-    /// Frames written and synced since it was opened.
-    pub syncs: u64,
-    /// Microseconds that these syncs took, all together.
-    pub sync_us_sum: u64,
+    /// Microseconds that syncs of the log took since it was opened.
+    pub sync_us: Distribution,
     /// Microseconds that the longest took.
     pub sync_us_max: u64,
-    /// Records in these frames.
-    pub batch_records: u64,
-    /// Bytes in these frames.
-    pub batch_bytes: u64,
+    /// Records of the frames written since it was opened.
+    pub frame_records: Distribution,
+    /// Bytes of these frames' records.
+    pub frame_bytes: u64,
     /// Operations waiting.
     pub queue_len: usize,
     /// Promises remembered.
@@ -92,11 +91,10 @@ impl Reader {
             segments: shared.segments.len(),
             spares: shared.spares.count(),
             live_bytes: load(&counters.live_bytes),
-            syncs: load(&counters.syncs),
-            sync_us_sum: load(&counters.sync_us_sum),
+            sync_us: counters.sync_us.distribution(),
             sync_us_max: load(&counters.sync_us_max),
-            batch_records: load(&counters.batch_records),
-            batch_bytes: load(&counters.batch_bytes),
+            frame_records: counters.frame_records.distribution(),
+            frame_bytes: load(&counters.frame_bytes),
             queue_len: counters.queue_len.load(Ordering::Relaxed),
             promises: shared.promises.lock().len(),
             corrupt_reads: load(&counters.corrupt_reads),

@@ -22,6 +22,7 @@ use crate::buffer::BufferPool;
 use crate::disk::Disk;
 use crate::durable::Spares;
 use crate::error::Error;
+use crate::histogram::Histogram;
 use crate::index::{Change, Index, IndexError};
 use crate::log::Segments;
 use crate::log::read::Source;
@@ -43,29 +44,56 @@ pub(crate) struct View {
     pub(crate) failed: Option<String>,
 }
 
+/// Bounds of how long a sync takes, in microseconds: NVMe with a capacitor syncs in 20, a disk in
+/// 10,000; a second is a sick device.
+const SYNC_US: [u64; 15] = [
+    20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 500_000, 1_000_000,
+    5_000_000,
+];
+/// Bounds of how many records a frame has.
+const FRAME_RECORDS: [u64; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+
 /// Numbers for status and metrics.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Counters {
     pub(crate) queue_len: AtomicUsize,
     pub(crate) live_bytes: AtomicU64,
     pub(crate) free_bytes: AtomicU64,
     pub(crate) total_bytes: AtomicU64,
-    pub(crate) syncs: AtomicU64,
-    pub(crate) sync_us_sum: AtomicU64,
+    pub(crate) sync_us: Histogram,
     pub(crate) sync_us_max: AtomicU64,
-    pub(crate) batch_records: AtomicU64,
-    pub(crate) batch_bytes: AtomicU64,
+    pub(crate) frame_records: Histogram,
+    pub(crate) frame_bytes: AtomicU64,
     pub(crate) corrupt_reads: AtomicU64,
     pub(crate) pending_since_us: AtomicU64,
 }
 
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            queue_len: AtomicUsize::new(0),
+            live_bytes: AtomicU64::new(0),
+            free_bytes: AtomicU64::new(0),
+            total_bytes: AtomicU64::new(0),
+            sync_us: Histogram::new(&SYNC_US),
+            sync_us_max: AtomicU64::new(0),
+            frame_records: Histogram::new(&FRAME_RECORDS),
+            frame_bytes: AtomicU64::new(0),
+            corrupt_reads: AtomicU64::new(0),
+            pending_since_us: AtomicU64::new(0),
+        }
+    }
+}
+
 impl Counters {
-    pub(crate) fn synced(&self, sync_us: u64, records: usize, bytes: usize) {
-        self.syncs.fetch_add(1, Ordering::Relaxed);
-        self.sync_us_sum.fetch_add(sync_us, Ordering::Relaxed);
-        self.sync_us_max.fetch_max(sync_us, Ordering::Relaxed);
-        self.batch_records.fetch_add(records as u64, Ordering::Relaxed);
-        self.batch_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    /// Counts a frame that was written, and how long its sync took where it was synced.
+    pub(crate) fn written(&self, sync_us: Option<u64>, records: usize, bytes: usize) {
+        if let Some(sync_us) = sync_us {
+            self.sync_us.count(sync_us);
+            self.sync_us_max.fetch_max(sync_us, Ordering::Relaxed);
+        }
+        self.frame_records.count(records as u64);
+        self.frame_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }
 

@@ -231,7 +231,7 @@ impl Volume {
                 return false;
             }
         };
-        self.shared.counters.synced(self.log.sync_us(), records.len(), bytes);
+        self.shared.counters.written(self.log.sync_us(), records.len(), bytes);
         let durable = Sequence(self.log.next().0.saturating_sub(1));
         let changes = match self.effects(&records, &placed) {
             Ok(changes) => changes,

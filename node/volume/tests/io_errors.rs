@@ -5,6 +5,7 @@
 
 mod support;
 
+use sherd_core::record::BucketPhase;
 use sherd_core::register::{Accept, Prepare};
 use sherd_volume::disk::faulty::{Call, Failure, Fault, Keep};
 use sherd_volume::error::{Error, OpenError};
@@ -114,6 +115,7 @@ fn a_full_disk_refuses_new_data_and_takes_deletes_tombstones_and_floors() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
     volume.write(&object("a"), ballot(1), &value(1, 100));
+    volume.write(&object("bucket"), ballot(1), &bucket(1, 1, BucketPhase::Active));
     let count = fill(&bench, &mut volume);
     assert!(volume.reader.status().full);
     assert!(volume.reader.status().spares >= 2, "the reserve is there");
@@ -122,6 +124,21 @@ fn a_full_disk_refuses_new_data_and_takes_deletes_tombstones_and_floors() {
     // What takes more than it replaces needs room; what takes less makes some.
     assert!(matches!(volume.accept(&object("a"), ask, &value(2, 1_000)), Err(Error::Full)));
     volume.accept(&object("a"), ask, &tombstone(2)).unwrap().result.unwrap();
+    // A bucket can be deleted, the deletion be undone and be done again; another cannot be made.
+    let deletion = change(9);
+    for (number, phase) in [
+        (2, BucketPhase::Deleting { deletion }),
+        (3, BucketPhase::Active),
+        (4, BucketPhase::Deleting { deletion }),
+        (5, BucketPhase::Deleted),
+    ] {
+        volume.prepare(&object("bucket"), ballot(number)).unwrap().result.unwrap();
+        let accepted = volume.accept(&object("bucket"), ballot(number), &bucket(number, 1, phase));
+        accepted.unwrap().result.unwrap();
+    }
+    volume.prepare(&object("bucket"), ballot(6)).unwrap().result.unwrap();
+    let again = volume.accept(&object("bucket"), ballot(6), &bucket(6, 2, BucketPhase::Active));
+    assert!(matches!(again, Err(Error::Full)));
     volume.control(Control::RaiseFloor { floor: ballot(1) }).unwrap().unwrap();
     volume.heal_put(sherd_core::heal::HealId([1; 16]), &bytes(1, 50)).unwrap();
     for one in 0..count {

@@ -186,7 +186,7 @@ fn rows_that_need_several_batches_are_adopted_all_or_the_asker_is_told() {
         }
         let (slot, done) = slot();
         volume.volume.submit(Op::Adopt { rows, done });
-        let before = volume.reader.status().syncs;
+        let before = volume.reader.status().frame_records.count();
         volume.run();
         let answer = slot.lock().take().unwrap();
         if fails {
@@ -194,7 +194,7 @@ fn rows_that_need_several_batches_are_adopted_all_or_the_asker_is_told() {
             continue;
         }
         answer.unwrap().result.unwrap();
-        assert!(volume.reader.status().syncs > before + 2, "one batch does not hold them");
+        assert!(volume.reader.status().frame_records.count() > before + 2, "one batch does not hold them");
         volume.control(Control::FinishRecovery).unwrap().unwrap();
         bench.kill();
         let mut volume = bench.reopen();

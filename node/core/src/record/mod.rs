@@ -327,6 +327,17 @@ impl Object {
 }
 
 impl Value {
+    /// Whether a volume that has no room for new data takes this value in the place of `before`, whatever
+    /// either weighs: what takes away, and a bucket that changes its phase.
+    pub fn makes_way(&self, before: Option<&Self>) -> bool {
+        match (&self.state, before.map(|before| &before.state)) {
+            (State::Tombstone, _) => true,
+            (State::Bucket(after), _) if after.phase != BucketPhase::Active => true,
+            (State::Bucket(after), Some(State::Bucket(before))) => after.id == before.id,
+            _ => false,
+        }
+    }
+
     /// Every data id that the value names itself (parts listed on a manifest page are named by the
     /// page, and live and die with it).
     pub fn data_refs(&self) -> Vec<DataRef> {
@@ -345,5 +356,38 @@ fn version_data_refs(version: &Version) -> Vec<DataRef> {
         Body::Data(data) => vec![*data],
         Body::Parts(parts) => parts.iter().filter_map(|part| part.data).collect(),
         Body::Manifest { page, .. } => vec![*page],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{ProposerId, Timestamp};
+
+    #[test]
+    fn deletions_and_what_undoes_them_make_way() {
+        let deletion = ChangeId { made: Timestamp::ZERO, proposer: ProposerId(1) };
+        let bucket = |id, phase| Value {
+            changes: Changes::default(),
+            state: State::Bucket(Bucket {
+                id: BucketId([id; 16]),
+                created_ms: 0,
+                location: String::new(),
+                phase,
+            }),
+        };
+        let tombstone = Value { changes: Changes::default(), state: State::Tombstone };
+        let object = Value { changes: Changes::default(), state: State::Object(Object::default()) };
+        let active = bucket(1, BucketPhase::Active);
+        let deleting = bucket(1, BucketPhase::Deleting { deletion });
+        let deleted = bucket(1, BucketPhase::Deleted);
+        for before in [None, Some(&object), Some(&active), Some(&deleting)] {
+            assert!(tombstone.makes_way(before));
+            assert!(deleting.makes_way(before) && deleted.makes_way(before));
+            assert!(!object.makes_way(before));
+        }
+        assert!(active.makes_way(Some(&deleting)), "a deletion is undone");
+        assert!(!active.makes_way(None), "a bucket is created");
+        assert!(!active.makes_way(Some(&bucket(2, BucketPhase::Deleted))), "a bucket is created again");
     }
 }

@@ -41,12 +41,16 @@ pub(super) struct Query {
     pub(super) shows: fn(&Value) -> bool,
     /// Rows worth asking for at one time.
     pub(super) wanted: usize,
+    /// Names that may be looked at and not show; then the walk stops where it is.
+    pub(super) hidden_max: usize,
 }
 
 /// The scans of all sets.
 #[derive(Debug)]
 pub(super) struct Merge {
     sets: Vec<SetScan>,
+    /// Names that may still be met without showing.
+    hidden_left: usize,
 }
 
 /// One name, and what the sets say about it.
@@ -72,6 +76,8 @@ pub(super) enum Name {
         /// Which set said so.
         set: usize,
     },
+    /// None, but enough was looked at: nothing up to here is left out.
+    Enough(Bytes),
 }
 
 #[derive(Debug)]
@@ -112,7 +118,7 @@ impl Merge {
     /// Begins the scans.
     pub(super) fn new(cluster: &Cluster, query: &Query) -> Self {
         let sets = cluster.sets().iter().map(|set| SetScan::new(set, cluster.epoch(), query));
-        Self { sets: sets.collect() }
+        Self { sets: sets.collect(), hidden_left: query.hidden_max }
     }
 
     /// The next name that some set holds, in order.
@@ -133,10 +139,25 @@ impl Merge {
                 Verdict::Ask { witness, set } => {
                     return Ok(Some(Name::UnsurePrefix { prefix: name, witness, set }));
                 }
-                Verdict::Reseek => {}
-                Verdict::Nothing => self.pass(&name),
+                Verdict::Reseek { after } => {
+                    if self.hide() {
+                        return Ok(Some(Name::Enough(Bytes::copy_from_slice(after.as_bytes()))));
+                    }
+                }
+                Verdict::Nothing => {
+                    self.pass(&name);
+                    if self.hide() {
+                        return Ok(Some(Name::Enough(name)));
+                    }
+                }
             }
         }
+    }
+
+    /// Counts a name that does not show; whether that is enough of them.
+    pub(super) const fn hide(&mut self) -> bool {
+        self.hidden_left = self.hidden_left.saturating_sub(1);
+        self.hidden_left == 0
     }
 
     /// What the sets together say about the lowest name: one that shows it is enough; a prefix
@@ -152,9 +173,12 @@ impl Merge {
                 SetVerdict::Ask(witness) => together = Verdict::Ask { witness, set: index },
                 SetVerdict::Reseek(after) => {
                     self.sets[index].reseek(name, &after);
-                    if matches!(together, Verdict::Nothing) {
-                        together = Verdict::Reseek;
-                    }
+                    // Nothing shows up to the lowest of the dead witnesses.
+                    together = match together {
+                        Verdict::Nothing => Verdict::Reseek { after },
+                        Verdict::Reseek { after: other } => Verdict::Reseek { after: after.min(other) },
+                        other => other,
+                    };
                 }
                 SetVerdict::Nothing => {}
             }
@@ -179,7 +203,7 @@ impl Merge {
 enum Verdict {
     Show(Name),
     Ask { witness: ObjectKey, set: usize },
-    Reseek,
+    Reseek { after: ObjectKey },
     Nothing,
 }
 

@@ -19,6 +19,16 @@ use super::{
 use crate::register::Failure;
 use merge::{Merge, Name, Query, shows_bucket, shows_object, shows_uploads};
 
+/// Keys without an open upload that one page of uploads looks at, at most: about a second of work.
+const HIDDEN_KEYS_MAX: usize = 10_000;
+
+/// What a walk found.
+struct Walk {
+    shown: Vec<Shown>,
+    /// Where it stopped though there may be more.
+    stopped: Option<String>,
+}
+
 /// One name that shows.
 enum Shown {
     Key(ObjectKey, Value),
@@ -38,7 +48,8 @@ impl Objects {
             self.bucket_id(&bucket).await?;
             return Ok(page);
         }
-        let shown = self.page(&bucket, &prefix, delimiter.as_deref(), after, max + 1, shows_object).await?;
+        let query = Self::query(&prefix, delimiter.as_deref(), after, shows_object, max + 1);
+        let Walk { shown, stopped: _ } = self.page(&bucket, query).await?;
         let more = shown.len() > max;
         for shown in shown.into_iter().take(max) {
             page.entries.extend(object_entry(shown));
@@ -54,9 +65,17 @@ impl Objects {
 
     /// Lists one page of a bucket's open uploads.
     ///
+    /// Uploads lie in the rows of their objects, and no index names those that have some: a page walks the
+    /// keys of its prefix. So a page ends after so many keys without an upload, too: it may be short or
+    /// empty and still have a next one, and no request walks a whole bucket.
+    ///
     /// # Errors
     /// Any of [`super::Error`].
     pub async fn list_uploads(&self, request: ListUploads) -> Result<UploadPage> {
+        self.list_uploads_among(request, HIDDEN_KEYS_MAX).await
+    }
+
+    async fn list_uploads_among(&self, request: ListUploads, hidden_max: usize) -> Result<UploadPage> {
         let ListUploads { bucket, prefix, delimiter, after, max_uploads } = request;
         let max = page_size(max_uploads);
         let mut page = UploadPage { entries: Vec::new(), next: None };
@@ -70,8 +89,11 @@ impl Objects {
             entries.extend(self.uploads_behind(&bucket, key, *upload).await?);
         }
         let behind = after.map(|(key, _)| key);
-        let shown = self.page(&bucket, &prefix, delimiter.as_deref(), behind, max + 1, shows_uploads).await?;
+        let mut query = Self::query(&prefix, delimiter.as_deref(), behind, shows_uploads, max + 1);
+        query.hidden_max = hidden_max;
+        let Walk { shown, stopped } = self.page(&bucket, query).await?;
         entries.extend(shown.into_iter().flat_map(upload_entries));
+        page.next = stopped.map(|key| (key, None));
         if entries.len() > max {
             entries.truncate(max);
             page.next = entries.last().map(|entry| match entry {
@@ -107,30 +129,20 @@ impl Objects {
         max: u32,
     ) -> Result<BucketPage> {
         let max = usize::try_from(max).unwrap_or(usize::MAX).min(10_000);
-        let mut query = Self::query(BucketId::SYSTEM, prefix, None, after.map(str::to_owned), shows_bucket);
-        query.wanted = max.saturating_add(1);
-        let shown = self.names(query, max.saturating_add(1)).await?;
+        let after = after.map(str::to_owned);
+        let query = Self::query(prefix, None, after, shows_bucket, max.saturating_add(1));
+        let Walk { shown, stopped: _ } = self.names(query).await?;
         let more = shown.len() > max;
         let buckets: Vec<BucketInfo> = shown.into_iter().take(max).filter_map(bucket_info).collect();
         let next = buckets.last().filter(|_| more).map(|bucket| bucket.name.as_str().to_owned());
         Ok(BucketPage { buckets, next })
     }
 
-    /// Up to `max` names of a bucket; begun anew where the bucket is sealed and opened meanwhile.
-    async fn page(
-        &self,
-        bucket: &ObjectKey,
-        prefix: &str,
-        delimiter: Option<&str>,
-        after: Option<String>,
-        max: usize,
-        shows: fn(&Value) -> bool,
-    ) -> Result<Vec<Shown>> {
+    /// Names of a bucket; begun anew where the bucket is sealed and opened meanwhile.
+    async fn page(&self, bucket: &ObjectKey, query: Query) -> Result<Walk> {
         for _ in 0..SEALED_TRIES {
             let id = self.bucket_id(bucket).await?;
-            let mut query = Self::query(id, prefix, delimiter, after.clone(), shows);
-            query.wanted = max;
-            match self.names(query, max).await {
+            match self.names(Query { bucket: id, ..query.clone() }).await {
                 Err(Failure::Sealed) => self.wait_unsealed(bucket, id).await?,
                 other => return Ok(other?),
             }
@@ -138,27 +150,30 @@ impl Objects {
         Err(Unavailable::Quorum.into())
     }
 
+    /// What to ask for `wanted` names of the system's own namespace, or of a bucket that is put in.
     fn query(
-        bucket: BucketId,
         prefix: &str,
         delimiter: Option<&str>,
         after: Option<String>,
         shows: fn(&Value) -> bool,
+        wanted: usize,
     ) -> Query {
         Query {
-            bucket,
+            bucket: BucketId::SYSTEM,
             prefix: Bytes::copy_from_slice(prefix.as_bytes()),
             delimiter: delimiter.map(|delimiter| Bytes::copy_from_slice(delimiter.as_bytes())),
             from: after.map(|after| behind(prefix, delimiter, after)).unwrap_or_default(),
             shows,
-            wanted: 0,
+            wanted,
+            hidden_max: usize::MAX,
         }
     }
 
-    async fn names(&self, query: Query, max: usize) -> std::result::Result<Vec<Shown>, Failure> {
+    async fn names(&self, query: Query) -> std::result::Result<Walk, Failure> {
         let mut merge = Merge::new(&self.inner.cluster, &query);
         let mut shown = Vec::new();
-        while shown.len() < max {
+        let mut stopped = None;
+        while shown.len() < query.wanted {
             let Some(name) = merge.next().await? else { break };
             match name {
                 Name::Key { key, value } => shown.push(Shown::Key(key, *value)),
@@ -183,11 +198,16 @@ impl Objects {
                         merge.pass(&prefix);
                     } else {
                         merge.dead_witness(set, &prefix, &witness);
+                        merge.hide();
                     }
+                }
+                Name::Enough(up_to) => {
+                    stopped = text(&up_to);
+                    break;
                 }
             }
         }
-        Ok(shown)
+        Ok(Walk { shown, stopped })
     }
 }
 
@@ -253,6 +273,51 @@ fn bucket_info(shown: Shown) -> Option<BucketInfo> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::{CreateUpload, ObjectName};
+    use crate::upkeep::tests::{Directories, body, key_of};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn pages_of_uploads_end_after_enough_keys_and_lose_none() {
+        let directories = Directories::new(4);
+        let node = directories.start().await;
+        node.create_bucket().await;
+        for n in 0..40 {
+            node.put(&format!("p{}/k{n:02}", n / 20), &body(n, 10)).await;
+        }
+        for key in ["p0/k05", "p1/k39", "p1/new"] {
+            let name = ObjectName { bucket: key_of("bucket"), key: key_of(key) };
+            let attributes = sherd_core::record::Attributes::default();
+            let create = CreateUpload { name, attributes, checksum: None };
+            node.objects().create_upload(create).await.expect("an upload is begun");
+        }
+        for (delimiter, wanted) in
+            [(None, vec!["p0/k05", "p1/k39", "p1/new"]), (Some("/"), vec!["p0/", "p1/"])]
+        {
+            let (mut found, mut after, mut pages) = (Vec::new(), None, 0);
+            loop {
+                let request = ListUploads {
+                    bucket: key_of("bucket"),
+                    prefix: String::new(),
+                    delimiter: delimiter.map(str::to_owned),
+                    after,
+                    max_uploads: 10,
+                };
+                let page = node.objects().list_uploads_among(request, 8).await.expect("a page");
+                found.extend(page.entries.into_iter().map(|entry| match entry {
+                    UploadEntry::Upload { key, .. } => key.as_str().to_owned(),
+                    UploadEntry::Prefix(prefix) => prefix,
+                }));
+                pages += 1;
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(found, wanted);
+            assert!(pages > 2, "{pages} pages of 8 keys for 40 of them");
+        }
+        node.close().await;
+    }
 
     #[test]
     fn a_marker_that_is_a_common_prefix_skips_all_below_it() {

@@ -126,7 +126,7 @@ fn run_on<R: Send + 'static>(
 
 fn finish<R>(serving: &Serving, answering: Answering<R>, result: Result<R>) {
     if let Err(error) = &result {
-        serving.note(error);
+        serving.faults.note(error);
     }
     answering.answer(result);
 }
@@ -136,8 +136,13 @@ fn submit<R: Send + 'static>(
     answering: Answering<R>,
     op: impl FnOnce(Completion<R>) -> Op,
 ) -> Result<()> {
+    let faults = Arc::clone(&serving.faults);
     let done = Completion::new(move |result: std::result::Result<R, sherd_volume::error::Error>| {
-        answering.answer(result.map_err(Error::from));
+        let result = result.map_err(Error::from);
+        if let Err(error) = &result {
+            faults.note(error);
+        }
+        answering.answer(result);
     });
     serving.submit(op(done))
 }
@@ -275,7 +280,7 @@ impl Peer for LocalPeer {
             }),
             Err(error) => {
                 let error = Error::from(error);
-                serving.note(&error);
+                serving.faults.note(&error);
                 Pending::ready(Err(error))
             }
         }

@@ -93,12 +93,17 @@ impl Directories {
     }
 
     pub(crate) async fn start(&self) -> Node {
-        let node = self.start_unsettled();
+        self.start_with_pool(64 << 20).await
+    }
+
+    /// Starts with a buffer pool of so many bytes.
+    pub(crate) async fn start_with_pool(&self, cap_bytes: usize) -> Node {
+        let node = self.start_unsettled(cap_bytes);
         assert!(node.volumes.settled(DEADLINE).await, "volumes open in time");
         node
     }
 
-    fn start_unsettled(&self) -> Node {
+    fn start_unsettled(&self, cap_bytes: usize) -> Node {
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
         let config = FormationConfig {
             disk: Arc::clone(&disk),
@@ -109,7 +114,7 @@ impl Directories {
         let formation = form_or_find(&config, &SystemRng).expect("the directories make a node");
         let ahead = Arc::new(Ahead { machine: SystemClock::new(), ahead_ms: AtomicU64::new(0) });
         let wall: Arc<dyn Clock> = Arc::<Ahead>::clone(&ahead);
-        let limits = PoolLimits { cap_bytes: 64 << 20, stripe_bytes: 1 << 20, idle_bytes: 1 << 20 };
+        let limits = PoolLimits { cap_bytes, stripe_bytes: 1 << 20, idle_bytes: 1 << 20 };
         let pool = BufferPool::new(limits);
         let options = Options {
             segment_bytes: 4 << 20,
@@ -200,7 +205,7 @@ fn name(key: &str) -> ObjectName {
     ObjectName { bucket: key_of("bucket"), key: key_of(key) }
 }
 
-fn key_of(text: &str) -> ObjectKey {
+pub(crate) fn key_of(text: &str) -> ObjectKey {
     ObjectKey::new(text.to_owned()).expect("a key")
 }
 
@@ -213,20 +218,24 @@ pub(crate) fn body(seed: u64, length: usize) -> Bytes {
     bytes.into()
 }
 
+/// A body on its way in, in pieces.
+pub(crate) fn upload(bytes: &Bytes) -> Upload {
+    let size = bytes.len() as u64;
+    let pieces: Vec<_> = bytes.chunks(64 << 10).map(Bytes::copy_from_slice).map(Ok).collect();
+    Upload { size, body: futures::stream::iter(pieces).boxed(), md5: None, checksum: None }
+}
+
 impl Node {
     pub(crate) async fn create_bucket(&self) {
         self.objects.create_bucket(key_of("bucket"), String::new()).await.expect("a bucket is created");
     }
 
     pub(crate) async fn put(&self, key: &str, bytes: &Bytes) {
-        let size = bytes.len() as u64;
-        let pieces: Vec<_> = bytes.chunks(64 << 10).map(Bytes::copy_from_slice).map(Ok).collect();
-        let upload = Upload { size, body: futures::stream::iter(pieces).boxed(), md5: None, checksum: None };
         let request = PutRequest {
             name: name(key),
             attributes: Attributes::default(),
             conditions: WriteConditions::default(),
-            upload,
+            upload: upload(bytes),
         };
         self.objects.put(request).await.expect("the object is stored");
     }
@@ -305,6 +314,16 @@ impl Node {
         };
         let in_time = tokio::time::timeout(DEADLINE, reached).await;
         assert!(in_time.is_ok(), "{volume} is {:?}", local.state());
+    }
+
+    /// The verbs.
+    pub(crate) const fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// Its data path.
+    pub(crate) fn stripes(&self) -> &Stripes {
+        &self.context.stripes
     }
 
     /// Only its volumes.

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use sherd_core::id::{ChangeId, ProposerId, RegisterKey, Timestamp};
-use sherd_core::record::{Bucket, BucketPhase, State};
+use sherd_core::id::{Ballot, ChangeId, PartKey, ProposerId, RegisterKey, Timestamp};
+use sherd_core::record::{Attributes, Bucket, BucketPhase, Changes, State, Value};
+use sherd_core::register::{Accept, Encoded, Prepare};
 
 use super::super::damage::Report;
 use super::super::rebuild::Subject;
 use super::{Directories, Node, body, key_of};
-use crate::object::{ObjectName, WriteConditions};
+use crate::object::{CreateUpload, ObjectName, PartName, WriteConditions};
 use crate::register::{Found, Inline, Proposal};
 use crate::volumes::VolumeState;
 
@@ -179,5 +180,71 @@ async fn rows_on_a_minority_are_settled() {
     node.clock.advance(5_000);
     node.context.check_register(&register).await;
     assert!(node.context.rows_of(&register).await.are_same());
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replaced_part_stays_while_its_upload_is_open() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let name = ObjectName { bucket: key_of("bucket"), key: key_of("a") };
+    let create = CreateUpload { name: name.clone(), attributes: Attributes::default(), checksum: None };
+    let upload = node.objects.create_upload(create).await.expect("an upload is begun");
+    let part = RegisterKey { part: Some(PartKey { upload, number: 1 }), ..node.register("a").await };
+    let mut data = Vec::new();
+    for seed in [1, 2] {
+        let name = PartName { name: name.clone(), upload, number: 1 };
+        node.objects.put_part(name, super::upload(&body(seed, 100_000))).await.expect("a part is stored");
+        let found = node.context.registers.read(&part).await.expect("readable").expect("there");
+        data.extend(found.value.data_refs());
+    }
+    let [replaced, current] = data[..] else { panic!("each part has data") };
+    let whole = async |data| {
+        let subject = Subject::new(&node.context, &part, data).expect("fits its set");
+        subject.look(false).await.intact.len() == 4
+    };
+    for _ in 0..2 {
+        node.clock.advance(72 * HOUR_MS);
+        node.put("time passes", &body(3, 1_000)).await;
+        scrub_all(&node).await;
+        assert_eq!(node.context.swept.status().suspects_len, 1, "the replaced part is named by no register");
+        node.context.sweep().await;
+        assert_eq!(node.context.swept.status().orphans_count, 0);
+        assert!(whole(replaced).await && whole(current).await);
+    }
+    node.objects.abort_upload(name, upload).await.expect("it is given up");
+    node.clock.advance(72 * HOUR_MS);
+    node.put("time passes", &body(4, 1_000)).await;
+    scrub_all(&node).await;
+    node.context.sweep().await;
+    assert!(!whole(replaced).await, "once the upload is closed it goes");
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_one_volume_never_got_is_brought_to_it_when_it_is_settled() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let register = node.register("a").await;
+    let target = node.context.cluster.target(register.clone());
+    let ballot = Ballot { time: node.context.clock.tick(), proposer: ProposerId(5) };
+    let value = Value { changes: Changes::default(), state: State::Tombstone };
+    let encoded = Encoded { head: value.encode(), inline: bytes::Bytes::new() };
+    let reach = node.context.cluster.set_of(&register).reach.clone();
+    // Accepted by a quorum, and then the writer is killed.
+    for one in &reach[1..] {
+        let promise = one.peer.prepare(one.volume, &target, Prepare { ballot }, false).await;
+        promise.expect("answered").result.expect("promised");
+        let accept = Accept { ballot, value: encoded.clone(), introduces: Vec::new() };
+        let accepted = one.peer.accept(one.volume, &target, &accept, None).await;
+        accepted.expect("answered").result.expect("accepted");
+    }
+    assert_eq!(node.context.rows_of(&register).await.without, [reach[0].volume]);
+    let one = &reach[1];
+    node.context.settle_row(one.volume, &*one.peer, &register, ballot).await;
+    let rows = node.context.rows_of(&register).await;
+    assert!(rows.are_same() && rows.held.len() == 4, "{rows:?}");
     node.close().await;
 }

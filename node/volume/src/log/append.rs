@@ -177,9 +177,9 @@ impl Log {
         self.tail.as_ref().map(|tail| tail.number)
     }
 
-    /// How long the last sync took.
-    pub const fn sync_us(&self) -> u64 {
-        self.sync_us
+    /// How long the last sync took; `None` when frames are not synced.
+    pub fn sync_us(&self) -> Option<u64> {
+        self.sync.then_some(self.sync_us)
     }
 
     /// Bytes of records that a batch may hold.

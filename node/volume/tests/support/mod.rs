@@ -16,7 +16,7 @@ use sherd_core::id::{
     Ballot, BucketId, ChangeId, ClusterId, DataId, Epoch, Incarnation, ObjectKey, PartKey, ProposerId,
     RegisterKey, ShardId, Slot, Timestamp, UploadId, VolumeId,
 };
-use sherd_core::record::{Attributes, Changes, Object, State, Upload, Value};
+use sherd_core::record::{Attributes, Bucket, BucketPhase, Changes, Object, State, Upload, Value};
 use sherd_core::register::{Accept, Encoded, Prepare, Refusal, Vote};
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::Disk;
@@ -347,6 +347,13 @@ pub(crate) fn large_value(number: u64) -> Encoded {
 pub(crate) fn tombstone(number: u64) -> Encoded {
     let changes = Changes { count: number, recent: vec![change(number)] };
     Encoded { head: Value { changes, state: State::Tombstone }.encode(), inline: Bytes::new() }
+}
+
+/// A bucket in a phase.
+pub(crate) fn bucket(number: u64, id: u8, phase: BucketPhase) -> Encoded {
+    let changes = Changes { count: number, recent: vec![change(number)] };
+    let bucket = Bucket { id: BucketId([id; 16]), created_ms: 1, location: String::new(), phase };
+    Encoded { head: Value { changes, state: State::Bucket(bucket) }.encode(), inline: Bytes::new() }
 }
 
 /// Bytes that depend on a number.
