@@ -5,8 +5,8 @@
 //! packed  a shard in the log: one durable log frame                         | index, then log
 //! file    a file of its own: payload, hashes, footer, two syncs             | blocks, each hashed
 //! ```
-//! The size is what this one volume gets. Where an object of that size lives on four volumes, the rows
-//! are `put` and `get` as in every layer; elsewhere they name the home: `put-file`. The log is owned by a thread, as in a node; its clients
+//! The size is what this one volume gets. Rows of the home where an object of that size lives on four
+//! volumes stand beside those of other layers; the others have a `kind`. The log is owned by a thread, as in a node; its clients
 //! are threads that wait for their answers.
 
 use std::path::Path;
@@ -93,17 +93,18 @@ impl Home {
         }
     }
 
-    /// The operation as its rows are labelled.
-    fn label(self, op: Op, bytes: u64) -> &'static str {
-        match (op, self) {
-            (op, home) if home == Self::of(bytes) => op.label(),
-            (Op::Put, Self::Inline) => "put-inline",
-            (Op::Put, Self::Packed) => "put-packed",
-            (Op::Put, Self::File) => "put-file",
-            (Op::Get, Self::Inline) => "get-inline",
-            (Op::Get, Self::Packed) => "get-packed",
-            (Op::Get, Self::File) => "get-file",
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Inline => "inline",
+            Self::Packed => "packed",
+            Self::File => "file",
         }
+    }
+
+    /// The labels of its rows beside those of every layer.
+    fn labels(self, bytes: u64) -> Vec<(&'static str, &'static str)> {
+        let kind = (self != Self::of(bytes)).then(|| ("kind", self.label()));
+        [("home", self.label())].into_iter().chain(kind).collect()
     }
 
     /// Whether bytes of that length may live there.
@@ -116,11 +117,10 @@ impl Home {
     }
 }
 
-/// The labels of writes of that length, in every home that takes them.
+/// The labels of every home that takes bytes of that length.
 #[cfg(test)]
-pub(super) fn writes(bytes: u64) -> Vec<&'static str> {
-    let homes = Home::ALL.into_iter().filter(|home| home.takes(bytes));
-    homes.map(|home| home.label(Op::Put, bytes)).collect()
+pub(super) fn labels(bytes: u64) -> Vec<Vec<(&'static str, &'static str)>> {
+    Home::ALL.into_iter().filter(|home| home.takes(bytes)).map(|home| home.labels(bytes)).collect()
 }
 
 /// Measures the layer at one size.
@@ -142,7 +142,7 @@ pub(super) fn run(session: &mut Session, bytes: u64) -> Result<(), Error> {
             let team = session.team(op, bytes, clients);
             let team = team.into_iter().map(|work| DiskClient::new(&open, home, work)).collect();
             let measured = threads(team, session.pace()).map_err(failed(op))?;
-            session.note(Layer::Disk, home.label(op, bytes), bytes, clients, &measured);
+            session.note(Layer::Disk, op, bytes, clients, &home.labels(bytes), &measured);
         }
     }
     Ok(())

@@ -45,7 +45,7 @@ pub(super) fn run(session: &mut Session, bytes: u64) -> Result<(), Error> {
         let team = team.collect::<Result<Vec<_>, Error>>()?;
         let failed = |source| Layer::Http.failure(op, bytes, source);
         let measured = threads(team, session.pace()).map_err(failed)?;
-        session.note(Layer::Http, op.label(), bytes, clients, &measured);
+        session.note(Layer::Http, op, bytes, clients, &[], &measured);
     }
     runtime.block_on(served.stop());
     Ok(())

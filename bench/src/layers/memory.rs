@@ -1,11 +1,11 @@
 //! L4, hashing and erasure in memory: what the store computes over bytes, without moving them.
 //!
 //! ```text
-//! put          what a PUT computes: MD5, then parity and the block hashes of every shard; for an
-//!              object that stays in its rows, the hashes of the rows instead
-//! get          what a GET computes: the block hashes of the data shards, compared
-//! md5, crc64nvme, blake3, encode     each by itself, over the object's bytes
-//! reconstruct  the data shards, from parity alone
+//! put  all          what a PUT computes: MD5, then parity and the block hashes of every shard; for an
+//!                   object that stays in its rows, the hashes of the rows instead
+//!      md5, crc64nvme, blake3, encode     each by itself, over the object's bytes
+//! get  all          what a GET computes: the block hashes of the data shards, compared
+//!      reconstruct  the data shards, from parity alone
 //! ```
 //! An object is walked in stripes, each a window of the arena, so a large one does not stay in the
 //! cache. Afterwards every client computes its last operation again by another way.
@@ -55,8 +55,7 @@ impl Kind {
 
     const fn label(self) -> &'static str {
         match self {
-            Self::Put => "put",
-            Self::Get => "get",
+            Self::Put | Self::Get => "all",
             Self::Md5 => "md5",
             Self::Crc64 => "crc64nvme",
             Self::Blake3 => "blake3",
@@ -77,7 +76,7 @@ pub(super) fn run(session: &mut Session, bytes: u64) -> Result<(), Error> {
             let team = (0..clients).map(|_| MemoryClient::new(&stripes, *kind)).collect();
             let failed = |source| Layer::Memory.failure(op, bytes, source);
             let measured = threads(team, session.pace()).map_err(failed)?;
-            session.note(Layer::Memory, kind.label(), bytes, clients, &measured);
+            session.note(Layer::Memory, op, bytes, clients, &[("kind", kind.label())], &measured);
         }
     }
     Ok(())

@@ -204,9 +204,21 @@ impl Session {
             .collect()
     }
 
-    /// Keeps and prints a row; no two have the same layer, operation, size and number of clients.
-    fn note(&mut self, layer: Layer, op: &str, bytes: u64, clients: usize, measured: &Measured) {
-        let row = row(layer, op, bytes, clients, measured);
+    /// Keeps and prints a row with more labels. Of the rows of one layer, operation, size and number of
+    /// clients, one has no `kind`, or the kind `all`: it stands beside those of other layers.
+    fn note(
+        &mut self,
+        layer: Layer,
+        op: Op,
+        bytes: u64,
+        clients: usize,
+        labels: &[(&str, &str)],
+        measured: &Measured,
+    ) {
+        let mut row = row(layer, op, bytes, clients, measured);
+        for (name, value) in labels {
+            row.labels.insert((*name).to_owned(), (*value).to_owned());
+        }
         println!("{}", line(&row));
         for site in measured.sites.iter().take(self.arguments.sites) {
             println!("{}", site_line(site, &row));
@@ -229,7 +241,7 @@ impl Session {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people: counts are far below 2^52")]
-fn row(layer: Layer, op: &str, bytes: u64, clients: usize, measured: &Measured) -> Row {
+fn row(layer: Layer, op: Op, bytes: u64, clients: usize, measured: &Measured) -> Row {
     let Measured { latencies, elapsed, counts, sites: _ } = measured;
     let ops = latencies.len() as f64;
     let seconds = elapsed.as_secs_f64();
@@ -237,7 +249,7 @@ fn row(layer: Layer, op: &str, bytes: u64, clients: usize, measured: &Measured) 
     let row = Row::new([
         ("subject", "sherd".to_owned()),
         ("layer", layer.label().to_owned()),
-        ("op", op.to_owned()),
+        ("op", op.label().to_owned()),
         ("size", Size(bytes).to_string()),
         ("clients", clients.to_string()),
         ("counted", layer.counted().to_owned()),
@@ -255,17 +267,18 @@ fn row(layer: Layer, op: &str, bytes: u64, clients: usize, measured: &Measured) 
         .with("alloc_bytes_op", counts.bytes as f64 / ops)
 }
 
-const HEAD: &str = "layer op          size    clients       ops/s      MiB/s     p50 us     p99 us   p99.9 us  allocs/op   KiB/op";
+const HEAD: &str = "layer op  size    clients kind              ops/s      MiB/s     p50 us     p99 us   p99.9 us  allocs/op   KiB/op";
 
 fn line(row: &Row) -> String {
     let label = |name: &str| row.labels.get(name).map_or("", String::as_str);
     let figure = |name: &str| row.figure(name).unwrap_or_default();
     format!(
-        "{:5} {:11} {:7} {:>7} {:>11.1} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>8.1}",
+        "{:5} {:3} {:7} {:>7} {:11} {:>11.1} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>8.1}",
         label("layer"),
         label("op"),
         label("size"),
         label("clients"),
+        if label("kind").is_empty() { label("home") } else { label("kind") },
         figure("ops_s"),
         figure("mib_s"),
         figure("p50_us"),
@@ -281,7 +294,7 @@ fn site_line(site: &Site, row: &Row) -> String {
     let figure = |name: &str| row.figure(name).unwrap_or_default();
     let allocations = site.allocations_share * figure("allocs_op");
     let kib = site.bytes_share * figure("alloc_bytes_op") / 1024.0;
-    format!("{allocations:>107.1} {kib:>8.1}  {}", site.place)
+    format!("{allocations:>111.1} {kib:>8.1}  {}", site.place)
 }
 
 #[cfg(test)]

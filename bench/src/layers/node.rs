@@ -76,7 +76,7 @@ pub(super) fn run(session: &mut Session, bytes: u64) -> Result<(), Error> {
         let team = team.collect::<Result<Vec<_>, Error>>()?;
         let failed = |source| Layer::Node.failure(op, bytes, source);
         let measured = threads(team, session.pace()).map_err(failed)?;
-        session.note(Layer::Node, op.label(), bytes, clients, &measured);
+        session.note(Layer::Node, op, bytes, clients, &[], &measured);
     }
     node.stop();
     Ok(())

@@ -29,7 +29,7 @@ pub(super) fn run(session: &mut Session, bytes: u64) -> Result<(), Error> {
         let client = |work| ServiceClient { protocol: protocol.clone(), signer: Arc::clone(&signer), work };
         let team = session.team(op, bytes, clients).into_iter().map(client).collect();
         let measured = open.runtime.block_on(tasks(team, session.pace())).map_err(failed(op))?;
-        session.note(Layer::Process, op.label(), bytes, clients, &measured);
+        session.note(Layer::Process, op, bytes, clients, &[], &measured);
     }
     open.close();
     Ok(())

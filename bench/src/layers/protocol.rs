@@ -103,7 +103,7 @@ pub(super) fn run(session: &mut Session, bytes: u64) -> Result<(), Error> {
         let measured = runtime
             .block_on(tasks(team, session.pace()))
             .map_err(|source| Layer::Protocol.failure(op, bytes, source))?;
-        session.note(Layer::Protocol, op.label(), bytes, clients, &measured);
+        session.note(Layer::Protocol, op, bytes, clients, &[], &measured);
     }
     Ok(())
 }

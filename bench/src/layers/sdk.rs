@@ -41,7 +41,7 @@ pub(super) fn run(session: &mut Session, bytes: u64) -> Result<(), Error> {
             .collect();
         let failed = |source| Layer::Sdk.failure(op, bytes, source);
         let measured = runtime.block_on(tasks(team, session.pace())).map_err(failed)?;
-        session.note(Layer::Sdk, op.label(), bytes, clients, &measured);
+        session.note(Layer::Sdk, op, bytes, clients, &[], &measured);
     }
     drop(runtime);
     node.stop();

@@ -32,7 +32,7 @@ pub(super) fn run(session: &mut Session, bytes: u64) -> Result<(), Error> {
         let team = session.team(op, bytes, clients);
         let team = team.into_iter().map(|work| StorageClient { objects: objects.clone(), work }).collect();
         let measured = open.runtime.block_on(tasks(team, session.pace())).map_err(failed(op))?;
-        session.note(Layer::Storage, op.label(), bytes, clients, &measured);
+        session.note(Layer::Storage, op, bytes, clients, &[], &measured);
     }
     open.close();
     Ok(())

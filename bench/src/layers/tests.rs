@@ -23,7 +23,9 @@ fn moment(layer: Layer) {
         for op in ["put", "get"] {
             for clients in ["1", "8"] {
                 let labels = [("layer", layer.label()), ("op", op), ("size", size), ("clients", clients)];
-                let rows: Vec<&Row> = results.rows.iter().filter(|row| row.is(&labels)).collect();
+                let plain = |row: &&Row| row.labels.get("kind").is_none_or(|kind| kind == "all");
+                let rows: Vec<&Row> =
+                    results.rows.iter().filter(|row| row.is(&labels)).filter(plain).collect();
                 let [row] = rows.as_slice() else { panic!("{} rows of {labels:?}", rows.len()) };
                 let ops = row.figure("ops").expect("a figure");
                 assert!(ops >= clients.parse().expect("a number"), "{row:?}");
@@ -60,10 +62,14 @@ fn hashing_and_erasure_run_for_a_moment() {
 #[test]
 fn the_disk_runs_for_a_moment_in_every_home() {
     moment(Layer::Disk);
-    assert_eq!(disk::writes(4 << 10), ["put", "put-packed", "put-file"]);
-    assert_eq!(disk::writes(64 << 10), ["put", "put-file"]);
-    assert_eq!(disk::writes(128 << 10), ["put", "put-file"]);
-    assert_eq!(disk::writes(1 << 20), ["put"]);
+    let (inline, packed, file) = (("home", "inline"), ("home", "packed"), ("home", "file"));
+    let beside = |home| ("kind", home);
+    assert_eq!(
+        disk::labels(4 << 10),
+        [vec![inline], vec![packed, beside("packed")], vec![file, beside("file")]]
+    );
+    assert_eq!(disk::labels(64 << 10), [vec![packed], vec![file, beside("file")]]);
+    assert_eq!(disk::labels(1 << 20), [vec![file]]);
 }
 
 #[test]
