@@ -4,4 +4,17 @@
 //! taken on. The measuring modules fill it; `report` and `compare` only read it, so a table in
 //! docs/performance.md can always be traced to a file in bench/results/.
 
+pub mod cli;
 pub mod result;
+pub mod figure;
+pub mod host;
+pub mod subject;
+pub mod load;
+pub mod quick;
+pub mod alloc;
+pub mod layers;
+pub mod answer;
+pub mod stats;
+pub mod compare;
+pub mod plot;
+pub mod report;

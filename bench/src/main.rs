@@ -1,12 +1,14 @@
 //! `sherd-bench`: the command line over the library.
 
-use clap::Parser;
+use std::process::ExitCode;
 
-/// Measures Sherd and other S3 stores: fsync on, every byte verified, errors counted.
-#[derive(Debug, Parser)]
-#[command(name = "sherd-bench", version)]
-struct Arguments {}
+use mimalloc::MiMalloc;
+use sherd_bench::alloc::Counting;
 
-fn main() {
-    let Arguments {} = Arguments::parse();
+/// The node's allocator; counts what is allocated, for the benches that report it.
+#[global_allocator]
+static ALLOCATOR: Counting<MiMalloc> = Counting(MiMalloc);
+
+fn main() -> ExitCode {
+    sherd_bench::cli::run()
 }

@@ -16,6 +16,11 @@ use sherd_node::run::{Addresses, run};
 use sherd_node::system::SystemRng;
 use sherd_node::{cpu, dev, telemetry};
 
+/// A request makes about a hundred short-lived allocations, freed on other threads than those that
+/// made them: the system's allocator takes locks for that, and gives little back after a burst.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     if let Err(error) = cpu::check() {
         return fail(Exit::Processor, &error);

@@ -83,7 +83,8 @@ pub async fn open(
     })
 }
 
-fn store_config(config: &Config) -> StoreConfig {
+/// What a configuration says of the store.
+pub fn store_config(config: &Config) -> StoreConfig {
     let durability = match config.durability {
         Durability::Fsync => sherd_volume::options::Durability::Fsync,
         Durability::None => sherd_volume::options::Durability::None,
@@ -107,7 +108,8 @@ fn store_config(config: &Config) -> StoreConfig {
     }
 }
 
-fn protocol(config: &Config, store: &Store, clock: Arc<dyn Clock>, rng: &dyn Rng) -> Protocol {
+/// Puts the protocol, as a configuration wants it, before a store.
+pub fn protocol(config: &Config, store: &Store, clock: Arc<dyn Clock>, rng: &dyn Rng) -> Protocol {
     let secret = Secret::new(config.credentials.secret_access_key.expose());
     let credentials = StaticCredentials::single(&config.credentials.access_key_id, secret);
     let limits = protocol::Limits { body_idle: config.limits.stall_timeout, ..protocol::Limits::default() };

@@ -224,6 +224,19 @@ mod tests {
 
     proptest! {
         #[test]
+        fn header_crcs_are_the_same_for_every_split(
+            seed: u32,
+            header in proptest::collection::vec(any::<u8>(), 0..300),
+            mut cuts in proptest::collection::vec(0..300_usize, 0..5),
+        ) {
+            cuts.retain(|cut| *cut <= header.len());
+            cuts.extend([0, header.len()]);
+            cuts.sort_unstable();
+            let split = cuts.windows(2).fold(seed, |crc, pair| header_crc(crc, &header[pair[0]..pair[1]]));
+            prop_assert_eq!(split, header_crc(seed, &header));
+        }
+
+        #[test]
         fn hashes_are_the_same_for_every_split(
             length in 0..3 * HASH_BLOCK_BYTES,
             mut cuts in proptest::collection::vec(0..3 * HASH_BLOCK_BYTES, 0..12),

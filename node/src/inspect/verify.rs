@@ -13,6 +13,7 @@ use sherd_core::stripe::Layout;
 use sherd_core::topology::Topology;
 use sherd_volume::error::Error;
 use sherd_volume::list::RowScan;
+use sherd_volume::reader::{Lookup, Source};
 
 use super::{InspectError, Opened, PAGE, Report, read_error};
 use crate::upkeep::manifest_pages;
@@ -224,7 +225,7 @@ fn verify_value(
     if has_inline(value) {
         for one in held {
             let volume = &volumes[one.volume];
-            if let Err(error) = volume.reader.inline(key, one.ballot) {
+            if let Err(error) = volume.reader.inline(key, one.ballot, Source::Disk).and_then(Lookup::told) {
                 report.problem(format!("{}: inline bytes of {key:?}: {error}", volume.path.display()));
             }
         }

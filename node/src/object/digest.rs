@@ -14,12 +14,15 @@ use sherd_core::record::{Checksum, ChecksumAlgorithm};
 
 /// Digests in the making.
 #[derive(Debug)]
-pub(crate) struct Digests {
+pub struct Digests {
     md5: Md5,
     checksums: Vec<(ChecksumAlgorithm, Hasher)>,
 }
 
-enum Hasher {
+/// One checksum in the making.
+pub struct Hasher(Inner);
+
+enum Inner {
     Crc32(Crc),
     Crc64(Crc),
     Sha1(Sha1),
@@ -34,22 +37,22 @@ impl std::fmt::Debug for Hasher {
 
 /// The digests of a whole body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct DigestValues {
+pub struct DigestValues {
     /// Its MD5.
-    pub(crate) md5: [u8; 16],
+    pub md5: [u8; 16],
     /// The checksums asked for.
-    pub(crate) checksums: Vec<Checksum>,
+    pub checksums: Vec<Checksum>,
 }
 
 impl Digests {
     /// Begins MD5 and the checksums asked for.
-    pub(crate) fn new(algorithms: impl IntoIterator<Item = ChecksumAlgorithm>) -> Self {
+    pub fn new(algorithms: impl IntoIterator<Item = ChecksumAlgorithm>) -> Self {
         let checksums = algorithms.into_iter().map(|algorithm| (algorithm, Hasher::new(algorithm))).collect();
         Self { md5: Md5::new(), checksums }
     }
 
     /// Takes the next bytes of the body.
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
+    pub fn update(&mut self, bytes: &[u8]) {
         self.md5.update(bytes);
         for (_, hasher) in &mut self.checksums {
             hasher.update(bytes);
@@ -57,7 +60,7 @@ impl Digests {
     }
 
     /// Ends.
-    pub(crate) fn finish(self) -> DigestValues {
+    pub fn finish(self) -> DigestValues {
         let checksums = self
             .checksums
             .into_iter()
@@ -99,40 +102,44 @@ pub(crate) fn join_checksums<'a>(
 }
 
 impl Hasher {
-    fn new(algorithm: ChecksumAlgorithm) -> Self {
-        match algorithm {
-            ChecksumAlgorithm::Crc32 => Self::Crc32(Crc::new(CrcAlgorithm::Crc32IsoHdlc)),
-            ChecksumAlgorithm::Crc32c => Self::Crc32(Crc::new(CrcAlgorithm::Crc32Iscsi)),
-            ChecksumAlgorithm::Crc64Nvme => Self::Crc64(Crc::new(CrcAlgorithm::Crc64Nvme)),
-            ChecksumAlgorithm::Sha1 => Self::Sha1(Sha1::new()),
-            ChecksumAlgorithm::Sha256 => Self::Sha256(Sha256::new()),
+    /// Begins.
+    pub fn new(algorithm: ChecksumAlgorithm) -> Self {
+        Self(match algorithm {
+            ChecksumAlgorithm::Crc32 => Inner::Crc32(Crc::new(CrcAlgorithm::Crc32IsoHdlc)),
+            ChecksumAlgorithm::Crc32c => Inner::Crc32(Crc::new(CrcAlgorithm::Crc32Iscsi)),
+            ChecksumAlgorithm::Crc64Nvme => Inner::Crc64(Crc::new(CrcAlgorithm::Crc64Nvme)),
+            ChecksumAlgorithm::Sha1 => Inner::Sha1(Sha1::new()),
+            ChecksumAlgorithm::Sha256 => Inner::Sha256(Sha256::new()),
+        })
+    }
+
+    /// Takes the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        match &mut self.0 {
+            Inner::Crc32(crc) | Inner::Crc64(crc) => crc.update(bytes),
+            Inner::Sha1(sha) => sha.update(bytes),
+            Inner::Sha256(sha) => sha.update(bytes),
         }
     }
 
-    fn update(&mut self, bytes: &[u8]) {
-        match self {
-            Self::Crc32(crc) | Self::Crc64(crc) => crc.update(bytes),
-            Self::Sha1(sha) => sha.update(bytes),
-            Self::Sha256(sha) => sha.update(bytes),
-        }
-    }
-
-    /// The value as S3 sends it: big endian.
-    fn finish(self) -> Bytes {
-        match self {
-            Self::Crc32(crc) => {
+    /// Ends; the value as S3 sends it: big endian.
+    pub fn finish(self) -> Bytes {
+        match self.0 {
+            Inner::Crc32(crc) => {
                 let value = u32::try_from(crc.finalize()).expect("a 32-bit CRC fits 32 bits");
                 Bytes::copy_from_slice(&value.to_be_bytes())
             }
-            Self::Crc64(crc) => Bytes::copy_from_slice(&crc.finalize().to_be_bytes()),
-            Self::Sha1(sha) => Bytes::copy_from_slice(&sha.finalize()),
-            Self::Sha256(sha) => Bytes::copy_from_slice(&sha.finalize()),
+            Inner::Crc64(crc) => Bytes::copy_from_slice(&crc.finalize().to_be_bytes()),
+            Inner::Sha1(sha) => Bytes::copy_from_slice(&sha.finalize()),
+            Inner::Sha256(sha) => Bytes::copy_from_slice(&sha.finalize()),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// The check values of each algorithm's published specification, over "123456789".
@@ -170,20 +177,44 @@ mod tests {
         assert_eq!(join_checksums(Sha256, std::iter::empty()), None);
     }
 
-    #[test]
-    fn every_split_gives_the_same_values() {
-        use ChecksumAlgorithm::{Crc32, Crc32c, Crc64Nvme, Sha1, Sha256};
-        let body: Vec<u8> = (0..1000_u32).map(|n| u8::try_from(n % 251).expect("below 251")).collect();
-        let whole = {
-            let mut digests = Digests::new([Crc32, Crc32c, Crc64Nvme, Sha1, Sha256]);
-            digests.update(&body);
-            digests.finish()
-        };
-        for cut in [0, 1, 63, 64, 65, 500, 999, 1000] {
-            let mut digests = Digests::new([Crc32, Crc32c, Crc64Nvme, Sha1, Sha256]);
-            digests.update(&body[..cut]);
-            digests.update(&body[cut..]);
-            assert_eq!(digests.finish(), whole, "cut at {cut}");
+    const ALL: [ChecksumAlgorithm; 5] = [
+        ChecksumAlgorithm::Crc32,
+        ChecksumAlgorithm::Crc32c,
+        ChecksumAlgorithm::Crc64Nvme,
+        ChecksumAlgorithm::Sha1,
+        ChecksumAlgorithm::Sha256,
+    ];
+
+    proptest! {
+        #[test]
+        fn every_split_gives_the_same_values(
+            body in prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..300),
+                prop::collection::vec(any::<u8>(), 0..20_000),
+            ],
+            mut cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
+        ) {
+            let whole = {
+                let mut digests = Digests::new(ALL);
+                digests.update(&body);
+                digests.finish()
+            };
+            let mut list = Digests::new(ALL);
+            cuts.sort_by_key(|cut| cut.index(body.len() + 1));
+            let mut left = body.as_slice();
+            for cut in cuts {
+                // The same place twice makes an empty buffer.
+                let taken = body.len() - left.len();
+                let (buffer, behind) = left.split_at(cut.index(body.len() + 1) - taken);
+                list.update(buffer);
+                left = behind;
+            }
+            list.update(left);
+            prop_assert_eq!(&list.finish(), &whole);
+            prop_assert_eq!(whole.md5, <[u8; 16]>::from(Md5::digest(&body)));
+            for computed in whole.checksums {
+                prop_assert_eq!(&computed.value, &checksum(computed.algorithm, &body));
+            }
         }
     }
 }

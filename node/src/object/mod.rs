@@ -9,7 +9,7 @@ mod bucket;
 mod condition;
 mod copy;
 mod delete;
-mod digest;
+pub mod digest;
 mod error;
 mod get;
 mod list;
@@ -31,6 +31,7 @@ use crate::upkeep::{Damage, manifest_pages};
 use bucket::BucketCache;
 
 pub(crate) use digest::checksum;
+pub use digest::{DigestValues, Digests};
 pub use error::{BodyError, Error, Invalid, Missing, Result, Unavailable};
 pub use request::{
     BodyStream, BucketInfo, BucketPage, ByteStream, CompleteUpload, CopyPart, CopyRequest, CreateUpload,

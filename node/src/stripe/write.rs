@@ -5,7 +5,9 @@
 //! StripeWriter --push--> ... --seal--> Syncing --durable--> Staged --named--> (a register names it)
 //! ```
 //!
-//! While one stripe is being written the next is gathered; never more. Until `named`, dropping any
+//! While one stripe is being written the next is gathered; never more. What goes to files of its own
+//! is gathered into buffers of the pool, a shard's unit each: written past the page cache from there,
+//! and whatever the network left half empty is given back at once. Until `named`, dropping any
 //! of them removes what was written: no accept was sent, so nobody else can know of it.
 
 use bytes::Bytes;
@@ -14,7 +16,7 @@ use sherd_core::id::{RegisterKey, ShardId};
 use sherd_core::placement;
 use sherd_core::record::{DataRef, Home};
 use sherd_core::stripe::Layout;
-use sherd_volume::buffer::Buffer;
+use sherd_volume::buffer::{Buffer, BufferPool};
 use sherd_volume::request::ShardFileHeader;
 
 use std::sync::Arc;
@@ -85,7 +87,7 @@ pub(crate) struct StripeWriter {
     unnamed: Unnamed,
     layout: Layout,
     stripe: u64,
-    gathered: BufferList,
+    gathered: Gathered,
     sinks: Vec<Option<Box<dyn ShardSink>>>,
     appending: Gather<()>,
     appending_share: Option<Share>,
@@ -137,11 +139,15 @@ impl Stripes {
         let data = self.new_data(key, size, home);
         let layout = Layout::new(size, set.geometry, data.stripe_unit)
             .expect("the size is at least 1 and the topology's geometry is valid");
-        let gathering_share = self.inner.uploads.take(stripe_cost(&layout, 0, set.reach.len())).await?;
+        let gathering_share = self.inner.uploads.take(self.stripe_cost(&layout, 0, set.reach.len())).await?;
         let unnamed = Unnamed { set, data, armed: true };
         let sinks = match home {
             Home::Packed => Vec::new(),
             Home::File => open_sinks(&unnamed, &layout, key),
+        };
+        let gathered = match home {
+            Home::Packed => Gathered::List(BufferList::default()),
+            Home::File => Gathered::Units(Units::default()),
         };
         Ok(StripeWriter {
             stripes: self.clone(),
@@ -149,7 +155,7 @@ impl Stripes {
             unnamed,
             layout,
             stripe: 0,
-            gathered: BufferList::default(),
+            gathered,
             sinks,
             appending: Gather::new([]),
             appending_share: None,
@@ -157,11 +163,75 @@ impl Stripes {
             failures: Failures::default(),
         })
     }
+
+    /// What a stripe costs while it is in flight: its shards, parity included.
+    fn stripe_cost(&self, layout: &Layout, stripe: u64, volumes: usize) -> usize {
+        let unit = usize::try_from(layout.unit(stripe)).expect("a stripe unit fits memory");
+        self.inner.pool.class_bytes(unit) * volumes
+    }
 }
 
-/// What a stripe costs while it is in flight: its shards, parity included.
-fn stripe_cost(layout: &Layout, stripe: u64, volumes: usize) -> usize {
-    usize::try_from(layout.unit(stripe)).expect("a stripe unit fits memory") * volumes
+/// The bytes of the stripe that comes next.
+#[derive(Debug)]
+enum Gathered {
+    /// As they came.
+    List(BufferList),
+    /// In the pool.
+    Units(Units),
+}
+
+impl Gathered {
+    const fn len(&self) -> usize {
+        match self {
+            Self::List(list) => list.len(),
+            Self::Units(units) => units.length,
+        }
+    }
+}
+
+/// The data shards of a stripe, one pooled buffer each, filled one after the other.
+#[derive(Debug, Default)]
+struct Units {
+    buffers: Vec<Buffer>,
+    length: usize,
+}
+
+impl Units {
+    /// Copies from the front of `bytes` until they or the stripe's `shards` units are used up.
+    fn fill(
+        &mut self,
+        bytes: &mut Bytes,
+        unit: usize,
+        shards: usize,
+        pool: &BufferPool,
+    ) -> Result<(), WriteError> {
+        while !bytes.is_empty() && self.length < unit * shards {
+            let at = self.length % unit;
+            if at == 0 {
+                self.buffers.push(pool.try_take(unit).ok_or(WriteError::Overloaded)?);
+            }
+            let part = bytes.split_to(bytes.len().min(unit - at));
+            let buffer = self.buffers.last_mut().expect("taken above, or not full");
+            buffer[at..at + part.len()].copy_from_slice(&part);
+            self.length += part.len();
+        }
+        Ok(())
+    }
+
+    /// Hands the stripe out, zeros behind the end of its bytes.
+    fn take(&mut self, shards: usize, unit: usize, pool: &BufferPool) -> Result<Vec<Vec<Bytes>>, WriteError> {
+        let begun = self.length % unit;
+        if let Some(last) = self.buffers.last_mut().filter(|_| begun > 0) {
+            last[begun..].fill(0);
+        }
+        while self.buffers.len() < shards {
+            let mut zeros = pool.try_take(unit).ok_or(WriteError::Overloaded)?;
+            zeros.fill(0);
+            self.buffers.push(zeros);
+        }
+        self.length = 0;
+        Ok(self.buffers.drain(..).map(|buffer| vec![buffer.freeze(unit)]).collect())
+    }
 }
 
 fn open_sinks(unnamed: &Unnamed, layout: &Layout, key: &RegisterKey) -> Vec<Option<Box<dyn ShardSink>>> {
@@ -184,11 +254,22 @@ fn open_sinks(unnamed: &Unnamed, layout: &Layout, key: &RegisterKey) -> Vec<Opti
 impl StripeWriter {
     /// Takes the next bytes; waits while the stripe before the last is being written.
     pub(crate) async fn push(&mut self, bytes: Bytes) -> Result<(), WriteError> {
-        self.gathered.push(bytes);
-        while self.stripe + 1 < self.layout.stripes() && self.gathered.len() >= self.stripe_bytes() {
+        let mut bytes = bytes;
+        loop {
+            let unit = self.unit();
+            match &mut self.gathered {
+                Gathered::List(list) => list.push(std::mem::take(&mut bytes)),
+                Gathered::Units(units) => {
+                    let shards = usize::from(self.unnamed.data.data_shards);
+                    units.fill(&mut bytes, unit, shards, &self.stripes.inner.pool)?;
+                }
+            }
+            let is_last = self.stripe + 1 >= self.layout.stripes();
+            if is_last || self.gathered.len() < self.stripe_bytes() {
+                return Ok(());
+            }
             self.flush().await?;
         }
-        Ok(())
     }
 
     /// Ends the body. The last syncs are under way when this returns.
@@ -238,7 +319,7 @@ impl StripeWriter {
         }
         self.stripe += 1;
         if self.stripe < self.layout.stripes() {
-            let cost = stripe_cost(&self.layout, self.stripe, self.unnamed.set.reach.len());
+            let cost = self.stripes.stripe_cost(&self.layout, self.stripe, self.unnamed.set.reach.len());
             let free = self.stripes.inner.uploads.try_take(cost);
             self.appending_share = std::mem::replace(&mut self.gathering_share, free);
             if self.gathering_share.is_none() {
@@ -254,7 +335,11 @@ impl StripeWriter {
     fn encode_stripe(&mut self) -> Result<Vec<Vec<Bytes>>, WriteError> {
         let data = &self.unnamed.data;
         let unit = self.unit();
-        let mut shards = cut_stripe(&mut self.gathered, usize::from(data.data_shards), unit);
+        let data_shards = usize::from(data.data_shards);
+        let mut shards = match &mut self.gathered {
+            Gathered::List(list) => cut_stripe(list, data_shards, unit),
+            Gathered::Units(units) => units.take(data_shards, unit, &self.stripes.inner.pool)?,
+        };
         let code = code_of(data).expect("the topology's geometry is valid");
         let mut parity = (0..data.parity_shards)
             .map(|_| self.stripes.inner.pool.try_take(unit).ok_or(WriteError::Overloaded))
@@ -347,5 +432,50 @@ impl Staged {
     /// decides about it.
     pub(crate) fn named(mut self) {
         self.unnamed.armed = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use sherd_volume::buffer::PoolLimits;
+
+    proptest! {
+        /// However the bytes arrive, the shards are those that a list of buffers is cut into.
+        #[test]
+        fn units_are_cut_as_a_list_is(
+            buffers in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..700), 1..12),
+            shards in 1_usize..6,
+            missing in 0_usize..2000,
+        ) {
+            let pool = BufferPool::new(PoolLimits { cap_bytes: 8 << 20, stripe_bytes: 1 << 20, idle_bytes: 0 });
+            let body: usize = buffers.iter().map(Vec::len).sum();
+            let unit = (body + missing).div_ceil(shards);
+            let (mut list, mut units) = (BufferList::default(), Units::default());
+            for buffer in &buffers {
+                let mut bytes = Bytes::copy_from_slice(buffer);
+                list.push(bytes.clone());
+                units.fill(&mut bytes, unit, shards, &pool).expect("the pool is large");
+                prop_assert!(bytes.is_empty());
+            }
+            prop_assert_eq!(units.length, body);
+            let cut = units.take(shards, unit, &pool).expect("the pool is large");
+            let expected = cut_stripe(&mut list, shards, unit);
+            prop_assert_eq!(cut.len(), shards);
+            for (shard, expected) in cut.iter().zip(expected) {
+                prop_assert_eq!(shard.concat(), expected.concat());
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_stripe_leaves_the_rest_of_the_bytes() {
+        let pool = BufferPool::new(PoolLimits { cap_bytes: 4 << 20, stripe_bytes: 1 << 20, idle_bytes: 0 });
+        let mut units = Units::default();
+        let mut bytes = Bytes::from_static(&[1, 2, 3, 4, 5]);
+        units.fill(&mut bytes, 2, 2, &pool).expect("the pool is large");
+        assert_eq!(bytes.as_ref(), [5]);
+        assert_eq!(units.take(2, 2, &pool).expect("the pool is large").concat().concat(), [1, 2, 3, 4]);
     }
 }

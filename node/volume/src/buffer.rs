@@ -137,6 +137,15 @@ impl BufferPool {
         stripe_bytes
     }
 
+    /// Bytes that a buffer of `len` bytes takes of the cap: those of its class.
+    ///
+    /// # Panics
+    /// When `len` is over [`BufferPool::largest`].
+    pub fn class_bytes(&self, len: usize) -> usize {
+        let class = self.shared.classes.iter().find(|bytes| len <= **bytes);
+        *class.expect("no buffer is larger than a stripe")
+    }
+
     /// Takes a buffer of `len` bytes, at the smallest class that holds them; `None` while the cap
     /// forbids it. It holds whatever its last owner left.
     ///

@@ -19,6 +19,7 @@ use sherd_core::register::{Accept, Encoded, Prepare, Refusal, Row, RowHead, Vote
 use crate::error::Error;
 use crate::format::{Flags, HEAL_ENTRY_BYTES_MAX, Hint, Subject, encode_hints};
 use crate::log::append::NewRecord;
+use crate::log::read::Source;
 use crate::plan::{PendingRow, Plan};
 use crate::registers::{asked, key_state};
 use crate::request::{AdoptedRow, Answer, Completion, Op, Target};
@@ -129,7 +130,8 @@ impl Volume {
         let Some(stored) = entry.and_then(|entry| crate::view::as_stored(entry, rows_after)) else {
             return Ok(Known { head: None, value: None, stored: None, is_pending: false });
         };
-        let value = if want_value { Some(self.shared.value(key, &stored)?) } else { None };
+        let value =
+            if want_value { Some(self.shared.value(key, &stored, Source::Disk)?.told()?) } else { None };
         Ok(Known { head: Some(stored.head()), value, stored: Some(stored), is_pending: false })
     }
 

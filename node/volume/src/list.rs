@@ -13,7 +13,7 @@ use sherd_core::register::seal::Seals;
 use sherd_core::register::{Refusal, Row};
 
 use crate::error::Error;
-use crate::reader::{Reader, behind};
+use crate::reader::{Lookup, Reader, Source, behind};
 use crate::request::Answer;
 use crate::scan::{Walk, behind_prefix};
 use crate::table::{OBJECT, PART, UNSETTLED, parse_row_key, row_key, unsettled_key};
@@ -281,7 +281,8 @@ impl Shared {
     }
 
     fn scanned_row(&self, key: RegisterKey, stored: &Stored, want_value: bool) -> ScannedRow {
-        let value = want_value.then(|| self.value(&key, stored).ok()).flatten();
+        let read = || self.value(&key, stored, Source::Disk).and_then(Lookup::told).ok();
+        let value = want_value.then(read).flatten();
         ScannedRow { row: Row { head: stored.head(), value }, tombstone: stored.row.tombstone, key }
     }
 }

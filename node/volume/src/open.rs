@@ -31,6 +31,7 @@ use crate::log::{self, Segments};
 use crate::options::{Durability, Options};
 use crate::reader::Reader;
 use crate::rebuild::{Restored, restore};
+use crate::recent::Recent;
 use crate::registers::Promises;
 use crate::shard_file::ShardFiles;
 use crate::sticky::Sticky;
@@ -177,6 +178,7 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
         clock: Arc::clone(&clock),
         options,
         index: Arc::clone(&restored.index),
+        recent: Recent::new(options.recent_bytes),
         segments,
         spares: Arc::new(spares),
         buffers: buffers.clone(),
@@ -249,6 +251,7 @@ fn serve(
         sticky,
         queue: std::collections::VecDeque::new(),
         unprotected_since_us: None,
+        unfolded_since_us: None,
         measured_us: 0,
     };
     let path = volume.shared.path.clone();

@@ -30,6 +30,10 @@ pub struct Options {
     pub flush_bytes: u64,
     /// Time after which what was applied to the index is flushed even when it is little.
     pub flush_after_us: u64,
+    /// Changes of the index that are gathered in memory before they are applied together.
+    pub fold_entries: usize,
+    /// Bytes of index entries kept in memory because they were read lately.
+    pub recent_bytes: u64,
     /// Promises remembered; beyond it old ones are forgotten the safe way.
     pub promises_max: usize,
 }
@@ -44,6 +48,8 @@ impl Default for Options {
             reserve_bytes: 2 * limits::SEGMENT_BYTES,
             flush_bytes: 8 << 20,
             flush_after_us: 60_000_000,
+            fold_entries: 1024,
+            recent_bytes: 8 << 20,
             promises_max: 65_536,
         }
     }

@@ -17,7 +17,8 @@ use sherd_core::register::{Answerer, Prepare, Row, Vote};
 
 use crate::error::Error;
 use crate::format::Subject;
-use crate::log::read::{self, ReadError, Source};
+pub use crate::log::read::Source;
+use crate::log::read::{self, ReadError};
 use crate::registers::{asked, key_state};
 use crate::request::{Answer, SeenShard, Target};
 use crate::scan::Walk;
@@ -39,6 +40,37 @@ pub enum Lookup<T> {
     Pending,
 }
 
+impl<T> Lookup<T> {
+    /// The answer of a lookup that was allowed to ask the disk.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when there is none.
+    pub fn told(self) -> Result<T, Error> {
+        match self {
+            Self::Immediate(answer) => Ok(answer),
+            Self::Pending => Err(Error::Busy),
+        }
+    }
+
+    /// The same with another answer.
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Lookup<U> {
+        match self {
+            Self::Immediate(answer) => Lookup::Immediate(change(answer)),
+            Self::Pending => Lookup::Pending,
+        }
+    }
+}
+
+/// A row as it is now, where that can be told.
+enum Current {
+    /// Under this version of the view.
+    Row(u64, Option<Row>),
+    /// It moved meanwhile.
+    Moved,
+    /// Only the disk can tell.
+    OnDisk,
+}
+
 /// The reading end of a volume.
 #[derive(Debug)]
 pub struct Reader {
@@ -48,17 +80,26 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Reads a row for a register read.
+    /// Reads a row for a register read; with [`Source::Cache`] it never waits for the disk.
     ///
     /// # Errors
     /// [`Error::Corrupt`] when the row cannot be read: no vote. [`Error::Failed`].
-    pub fn row(&self, target: &Target, want_value: bool) -> Result<Lookup<Answer<Vote>>, Error> {
+    pub fn row(
+        &self,
+        target: &Target,
+        want_value: bool,
+        source: Source,
+    ) -> Result<Lookup<Answer<Vote>>, Error> {
         let key = row_key(&target.key);
         for _ in 0..TRIES {
             if self.shared.promises.lock().is_busy(&key) {
                 return Ok(Lookup::Pending);
             }
-            let Some((version, row)) = self.current(target, &key, want_value)? else { continue };
+            let (version, row) = match self.current(target, &key, want_value, source)? {
+                Current::Row(version, row) => (version, row),
+                Current::Moved => continue,
+                Current::OnDisk => return Ok(Lookup::Pending),
+            };
             let view = self.shared.view.read();
             if view.version != version {
                 continue;
@@ -80,7 +121,8 @@ impl Reader {
         Ok(Lookup::Pending)
     }
 
-    /// Promises a ballot without the queue, where nothing has to become durable for it.
+    /// Promises a ballot without the queue, where nothing has to become durable for it; with
+    /// [`Source::Cache`] it never waits for the disk.
     ///
     /// # Errors
     /// As [`Reader::row`].
@@ -89,10 +131,15 @@ impl Reader {
         target: &Target,
         prepare: &Prepare,
         want_value: bool,
+        source: Source,
     ) -> Result<Lookup<Answer<Vote>>, Error> {
         let key = row_key(&target.key);
         for _ in 0..TRIES {
-            let Some((version, row)) = self.current(target, &key, want_value)? else { continue };
+            let (version, row) = match self.current(target, &key, want_value, source)? {
+                Current::Row(version, row) => (version, row),
+                Current::Moved => continue,
+                Current::OnDisk => return Ok(Lookup::Pending),
+            };
             let mut promises = self.shared.promises.lock();
             if promises.is_busy(&key) {
                 return Ok(Lookup::Pending);
@@ -123,25 +170,31 @@ impl Reader {
         Ok(Lookup::Pending)
     }
 
-    /// The version of the view and the row under it; `None` when the row moved meanwhile.
+    /// The version of the view and the row under it.
     fn current(
         &self,
         target: &Target,
         key: &Bytes,
         want_value: bool,
-    ) -> Result<Option<(u64, Option<Row>)>, Error> {
+        source: Source,
+    ) -> Result<Current, Error> {
         self.shared.check()?;
         let version = self.shared.view.read().version;
-        let Some(stored) = self.shared.stored(key)? else { return Ok(Some((version, None))) };
-        let value = if want_value {
-            match self.shared.value(&target.key, &stored) {
-                Err(Error::NotFound) => return Ok(None),
-                value => Some(value?),
-            }
-        } else {
-            None
+        let stored = match self.shared.stored(key, source)? {
+            Lookup::Immediate(Some(stored)) => stored,
+            Lookup::Immediate(None) => return Ok(Current::Row(version, None)),
+            Lookup::Pending => return Ok(Current::OnDisk),
         };
-        Ok(Some((version, Some(Row { head: stored.head(), value }))))
+        let head = stored.head();
+        if !want_value {
+            return Ok(Current::Row(version, Some(Row { head, value: None })));
+        }
+        match self.shared.value(&target.key, &stored, source) {
+            Err(Error::NotFound) => Ok(Current::Moved),
+            Err(error) => Err(error),
+            Ok(Lookup::Immediate(value)) => Ok(Current::Row(version, Some(Row { head, value: Some(value) }))),
+            Ok(Lookup::Pending) => Ok(Current::OnDisk),
+        }
     }
 
     /// Whether the volume refuses what needs room, as it was last seen.
@@ -149,18 +202,22 @@ impl Reader {
         self.shared.is_full()
     }
 
-    /// The inline bytes of a row at a ballot, verified.
+    /// The inline bytes of a row at a ballot, verified; with [`Source::Cache`] it never waits for the
+    /// disk.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the row has another ballot by now, [`Error::Corrupt`].
-    pub fn inline(&self, key: &RegisterKey, ballot: Ballot) -> Result<Bytes, Error> {
+    pub fn inline(&self, key: &RegisterKey, ballot: Ballot, source: Source) -> Result<Lookup<Bytes>, Error> {
         self.shared.check()?;
         for _ in 0..TRIES {
-            let stored = self.shared.stored(&row_key(key))?;
+            let stored = match self.shared.stored(&row_key(key), source)? {
+                Lookup::Immediate(stored) => stored,
+                Lookup::Pending => return Ok(Lookup::Pending),
+            };
             let stored = stored.filter(|stored| stored.row.head.ballot == ballot).ok_or(Error::NotFound)?;
             let start = u64::from(stored.row.head_bytes);
             let range = start..start + u64::from(stored.row.inline_bytes);
-            match self.shared.row_payload(key, &stored, range) {
+            match self.shared.row_payload(key, &stored, range, source) {
                 Err(Error::NotFound) => {}
                 other => return other,
             }
@@ -174,10 +231,7 @@ impl Reader {
     /// [`Error::NotFound`], [`Error::Corrupt`] (also for a range behind the end), [`Error::Busy`]
     /// when the pool has no buffer.
     pub fn packed(&self, shard: ShardId, range: Range<u64>) -> Result<Vec<Bytes>, Error> {
-        match self.packed_from(shard, range, Source::Disk)? {
-            Lookup::Immediate(bytes) => Ok(bytes),
-            Lookup::Pending => Err(Error::Busy),
-        }
+        self.packed_from(shard, range, Source::Disk)?.told()
     }
 
     /// As [`Reader::packed`], but never waits for the disk.
@@ -197,7 +251,10 @@ impl Reader {
         self.shared.check()?;
         let corrupt = || self.shared.corrupt(format!("shard {} of {}", shard.index, shard.data));
         for _ in 0..TRIES {
-            let (origin, bytes) = self.shard_entry(shard)?;
+            let (origin, bytes) = match self.shard_entry(shard, source)? {
+                Lookup::Immediate(found) => found,
+                Lookup::Pending => return Ok(Lookup::Pending),
+            };
             let Some(segment) = self.shared.segments.get(origin.place.segment) else { continue };
             let read = read::open(&segment, origin.place, bytes, source).and_then(|opened| {
                 match &opened.subject {
@@ -217,10 +274,13 @@ impl Reader {
         Err(corrupt())
     }
 
-    fn shard_entry(&self, shard: ShardId) -> Result<(Origin, u32), Error> {
-        let entry = self.shared.entry(&shard_key(shard))?.ok_or(Error::NotFound)?;
+    fn shard_entry(&self, shard: ShardId, source: Source) -> Result<Lookup<(Origin, u32)>, Error> {
+        let entry = match self.shared.entry_from(&shard_key(shard), source)? {
+            Lookup::Immediate(entry) => entry.ok_or(Error::NotFound)?,
+            Lookup::Pending => return Ok(Lookup::Pending),
+        };
         match entry.body {
-            Body::Shard { bytes, .. } => Ok((entry.origin, bytes)),
+            Body::Shard { bytes, .. } => Ok(Lookup::Immediate((entry.origin, bytes))),
             Body::Row(_) | Body::Heal { .. } | Body::State(_) => Err(Error::NotFound),
         }
     }
@@ -231,7 +291,8 @@ impl Reader {
     /// [`Error::NotFound`].
     pub fn packed_len(&self, shard: ShardId) -> Result<u64, Error> {
         self.shared.check()?;
-        self.shard_entry(shard).map(|(_, bytes)| u64::from(bytes))
+        let (_, bytes) = self.shard_entry(shard, Source::Disk)?.told()?;
+        Ok(u64::from(bytes))
     }
 
     /// MRF entries in the order of their ids, behind `after`.
@@ -318,27 +379,39 @@ pub(crate) fn behind(key: &[u8]) -> Bytes {
 impl Shared {
     /// The encoded value of a row: from the entry, or verified from the log. `NotFound` when the
     /// record moved meanwhile.
-    pub(crate) fn value(&self, key: &RegisterKey, stored: &Stored) -> Result<Bytes, Error> {
+    pub(crate) fn value(
+        &self,
+        key: &RegisterKey,
+        stored: &Stored,
+        source: Source,
+    ) -> Result<Lookup<Bytes>, Error> {
         match &stored.row.value {
-            Some(value) => Ok(value.clone()),
-            None => self.row_payload(key, stored, 0..u64::from(stored.row.head_bytes)),
+            Some(value) => Ok(Lookup::Immediate(value.clone())),
+            None => self.row_payload(key, stored, 0..u64::from(stored.row.head_bytes), source),
         }
     }
 
-    fn row_payload(&self, key: &RegisterKey, stored: &Stored, range: Range<u64>) -> Result<Bytes, Error> {
+    fn row_payload(
+        &self,
+        key: &RegisterKey,
+        stored: &Stored,
+        range: Range<u64>,
+        source: Source,
+    ) -> Result<Lookup<Bytes>, Error> {
         let Stored { origin, row } = stored;
         let segment = self.segments.get(origin.place.segment).ok_or(Error::NotFound)?;
         let length = row.head_bytes.saturating_add(row.inline_bytes);
-        let read = read::open(&segment, origin.place, length, Source::Disk).and_then(|opened| {
+        let read = read::open(&segment, origin.place, length, source).and_then(|opened| {
             match &opened.subject {
                 Subject::Row { key: found, ballot, .. } if found == key && *ballot == row.head.ballot => {}
                 _ => return Err(ReadError::Corrupt),
             }
-            opened.payload(&segment, range, &self.buffers, Source::Disk)
+            opened.payload(&segment, range, &self.buffers, source)
         });
         match read {
-            Ok(buffers) => Ok(read::joined(buffers)),
-            Err(ReadError::Busy | ReadError::WouldBlock) => Err(Error::Busy),
+            Ok(buffers) => Ok(Lookup::Immediate(read::joined(buffers))),
+            Err(ReadError::WouldBlock) => Ok(Lookup::Pending),
+            Err(ReadError::Busy) => Err(Error::Busy),
             Err(ReadError::Corrupt | ReadError::Io(_)) => Err(self.corrupt(describe(key, row.head.ballot))),
         }
     }

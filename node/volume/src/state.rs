@@ -48,6 +48,8 @@ pub(crate) struct Small {
     pub(crate) data_floor: Timestamp,
     pub(crate) highest: Ballot,
     pub(crate) epochs: BTreeMap<u16, Epoch>,
+    /// The highest of them: each listing asks.
+    epoch_max: Epoch,
     pub(crate) seals: BTreeMap<BucketId, BTreeSet<Option<ChangeId>>>,
     pub(crate) peers: BTreeMap<VolumeId, (Incarnation, Sequence)>,
     lives: Option<Arc<[(VolumeId, Incarnation)]>>,
@@ -90,6 +92,7 @@ impl Small {
             Subject::DataFloor(floor) => self.data_floor = self.data_floor.max(*floor),
             Subject::Epoch { slot, epoch } => {
                 self.epochs.insert(slot.0, *epoch);
+                self.epoch_max = self.epoch_max.max(*epoch);
             }
             Subject::Seal { bucket, deletion } => {
                 self.seals.entry(*bucket).or_default().insert(*deletion);
@@ -176,7 +179,7 @@ impl Small {
 
     /// The highest epoch recorded for any slot.
     pub(crate) fn epoch_max(&self) -> Epoch {
-        self.epochs.values().max().copied().unwrap_or_default()
+        self.epoch_max
     }
 
     /// What the acceptor's rules ask for.

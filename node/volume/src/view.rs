@@ -2,7 +2,8 @@
 //!
 //! The volume's thread publishes a batch after its sync; readers on any thread look into the overlay
 //! first and into the index then. An entry leaves the overlay only after the index has it, so
-//! nothing visible is ever missed.
+//! nothing visible is ever missed. Many batches are folded into the index at once: a row that is
+//! accepted, hinted and settled within that time is one write of the index, or none.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,9 +23,12 @@ use crate::disk::Disk;
 use crate::durable::Spares;
 use crate::error::Error;
 use crate::histogram::Histogram;
-use crate::index::{Index, IndexError};
+use crate::index::{Change, Index, IndexError};
 use crate::log::Segments;
+use crate::log::read::Source;
 use crate::options::Options;
+use crate::reader::Lookup;
+use crate::recent::Recent;
 use crate::registers::Promises;
 use crate::state::Small;
 use crate::table::{Body, Entry, Origin, RowBody};
@@ -101,6 +105,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) options: Options,
     pub(crate) index: Arc<dyn Index>,
+    pub(crate) recent: Recent,
     pub(crate) segments: Arc<Segments>,
     pub(crate) spares: Arc<Spares>,
     pub(crate) buffers: BufferPool,
@@ -124,10 +129,25 @@ impl Stored {
 
 impl Base for Shared {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
-        if let Some(changed) = self.view.read().overlay.get(key) {
-            return Ok(changed.clone());
+        let version = {
+            let view = self.view.read();
+            if let Some(changed) = view.overlay.get(key) {
+                return Ok(changed.clone());
+            }
+            view.version
+        };
+        if let Some(entry) = self.recent.get(key) {
+            return Ok(Some(entry));
         }
-        self.index.get(key)
+        let found = self.index.get(key)?;
+        if let Some(entry) = &found {
+            // While the view is held nothing newer becomes visible, and nothing newer did.
+            let view = self.view.read();
+            if view.version == version {
+                self.recent.insert(key, entry);
+            }
+        }
+        Ok(found)
     }
 }
 
@@ -158,10 +178,24 @@ impl Shared {
         found.map_err(|error| self.index_failed(&error))
     }
 
+    /// The entry under a key, where that can be told from memory or the disk may be asked.
+    pub(crate) fn entry_from(&self, key: &[u8], source: Source) -> Result<Lookup<Option<Entry>>, Error> {
+        if source == Source::Disk {
+            return self.entry(key).map(Lookup::Immediate);
+        }
+        let overlaid = self.view.read().overlay.get(key).cloned();
+        let Some(found) = overlaid.or_else(|| self.recent.get(key).map(Some)) else {
+            return Ok(Lookup::Pending);
+        };
+        let decoded = found.map(|bytes| decode_entry(key, bytes)).transpose();
+        decoded.map(Lookup::Immediate).map_err(|error| self.index_failed(&error))
+    }
+
     /// The row under an index key, unless it is of a life before.
-    pub(crate) fn stored(&self, key: &[u8]) -> Result<Option<Stored>, Error> {
+    pub(crate) fn stored(&self, key: &[u8], source: Source) -> Result<Lookup<Option<Stored>>, Error> {
         let rows_after = self.view.read().small.rows_after();
-        Ok(self.entry(key)?.and_then(|entry| as_stored(entry, rows_after)))
+        let found = self.entry_from(key, source)?;
+        Ok(found.map(|entry| entry.and_then(|entry| as_stored(entry, rows_after))))
     }
 
     /// Who answers, as of what is published.
@@ -185,12 +219,27 @@ impl Shared {
         view.version += 1;
     }
 
-    /// Takes out of the overlay what the index has.
-    pub(crate) fn prune(&self, changes: &[(Bytes, Option<Bytes>)]) {
-        let mut view = self.view.write();
-        for (key, _) in changes {
-            view.overlay.remove(key);
+    /// Applies the overlay to the index, as of the durable sequence, and empties it. Only the volume's
+    /// thread does this, so nothing is published meanwhile.
+    pub(crate) fn fold(&self, durable: Sequence) -> Result<(), IndexError> {
+        let changes: Vec<_> =
+            self.view.read().overlay.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        let mut applied = Vec::with_capacity(changes.len());
+        for (key, value) in &changes {
+            match value {
+                Some(value) => applied.push(Change::Put { key: key.clone(), value: value.clone() }),
+                // What came and went between two folds never was in the index.
+                None if self.index.get(key)?.is_some() => applied.push(Change::Remove { key: key.clone() }),
+                None => {}
+            }
         }
+        self.index.apply(applied, durable)?;
+        for (key, value) in &changes {
+            self.recent.renew(key, value.as_ref());
+        }
+        let folded = std::mem::take(&mut self.view.write().overlay);
+        drop(folded);
+        Ok(())
     }
 
     /// Counts a record whose bytes are not what was written.

@@ -1,7 +1,8 @@
 //! The volume's writing end: a queue, and a step that turns what is queued into one durable batch.
 //!
 //! ```text
-//! submit -> queue -> judge each -> one frame: write, sync -> publish -> complete -> index
+//! submit -> queue -> judge each -> one frame: write, sync -> publish -> complete
+//!                                                             ... many batches ... -> index
 //! ```
 //!
 //! The owner calls [`Volume::step`] from one thread, whenever something was submitted and when the
@@ -18,7 +19,7 @@ use sherd_core::id::{Ballot, Incarnation, Sequence, Timestamp, VolumeId};
 use sherd_core::limits;
 use sherd_core::register::acceptor::extend_bound;
 
-use crate::apply::{Batch, Uses, Written, as_index_changes};
+use crate::apply::{Batch, Uses, Written};
 use crate::error::Error;
 use crate::format::{Flags, Hint, Subject, encode_hints};
 use crate::judge::{Judged, op_bytes};
@@ -36,6 +37,8 @@ use crate::view::Shared;
 const TRAIL_US: u64 = 100_000;
 /// After this time what waits for a frame gets one of its own.
 const LAZY_US: u64 = 1_000_000;
+/// After this time what is visible is folded into the index: later than a hint of it comes.
+const FOLD_US: u64 = 2 * LAZY_US;
 /// Hints in one record at most.
 const HINTS_IN_RECORD: usize = 4096;
 /// Bytes of a frame left free by what rides along.
@@ -85,6 +88,8 @@ pub struct Volume {
     pub(crate) sticky: Arc<Sticky>,
     pub(crate) queue: VecDeque<Op>,
     pub(crate) unprotected_since_us: Option<u64>,
+    /// Since when batches are durable and not in the index.
+    pub(crate) unfolded_since_us: Option<u64>,
     pub(crate) measured_us: u64,
 }
 
@@ -115,6 +120,9 @@ impl Volume {
         }
         let now_us = self.shared.clock.monotonic_us();
         self.measure_space(now_us);
+        if self.unfolded_since_us.is_some_and(|since| now_us >= since + FOLD_US) && self.fold().is_err() {
+            return Step::default();
+        }
         let mut plan = Plan::default();
         self.drain(&mut plan);
         let is_due = self.is_due(now_us);
@@ -207,7 +215,7 @@ impl Volume {
         self.lazy.since_us.get_or_insert(now_us);
     }
 
-    /// Writes a batch, makes it visible, answers, and applies it to the index.
+    /// Writes a batch, makes it visible, and answers; the index follows when much has gathered.
     pub(crate) fn commit(&mut self, mut plan: Plan, now_us: u64) -> bool {
         let mut records = std::mem::take(&mut plan.records);
         let bytes = plan.bytes;
@@ -243,16 +251,27 @@ impl Volume {
         for waiter in plan.take_waiters() {
             waiter(Ok(&outcome));
         }
-        if !changes.is_empty() {
-            let since = &self.shared.counters.pending_since_us;
-            let _ = since.compare_exchange(0, now_us.max(1), Ordering::Relaxed, Ordering::Relaxed);
+        self.unfolded_since_us.get_or_insert_with(|| self.shared.clock.monotonic_us());
+        let is_much = self.shared.view.read().overlay.len() >= self.shared.options.fold_entries;
+        !is_much || self.fold().is_ok()
+    }
+
+    /// Applies what is visible to the index.
+    fn fold(&mut self) -> Result<(), Error> {
+        if self.unfolded_since_us.take().is_none() {
+            return Ok(());
         }
-        if let Err(error) = self.shared.index.apply(as_index_changes(&changes), durable) {
-            self.shared.index_failed(&error);
-            return false;
-        }
-        self.shared.prune(&changes);
-        true
+        let now_us = self.shared.clock.monotonic_us();
+        let since = &self.shared.counters.pending_since_us;
+        let _ = since.compare_exchange(0, now_us.max(1), Ordering::Relaxed, Ordering::Relaxed);
+        let durable = Sequence(self.log.next().0.saturating_sub(1));
+        self.shared.fold(durable).map_err(|error| self.shared.index_failed(&error))
+    }
+
+    /// Makes the index whole: an open from here replays nothing.
+    fn checkpoint(&mut self) -> Result<(), Error> {
+        self.fold()?;
+        self.shared.index.flush().map_err(|error| self.shared.index_failed(&error))
     }
 
     fn effects(
@@ -323,6 +342,7 @@ impl Volume {
             };
         };
         sooner(self.lazy.since_us.map(|since| since + LAZY_US));
+        sooner(self.unfolded_since_us.map(|since| since + FOLD_US));
         if self.shared.promises.lock().is_active {
             let now_ms = self.shared.clock.wall_ms();
             let left_ms = self.durable_bound.time.as_ms().saturating_sub(now_ms);
@@ -404,7 +424,7 @@ impl Volume {
         }
         self.commit(plan, 0);
         self.write_empty_frame()?;
-        self.shared.index.flush().map_err(|error| self.shared.index_failed(&error))
+        self.checkpoint()
     }
 
     /// Writes a frame with nothing in it: it protects the one before, and begins a log.
@@ -433,7 +453,7 @@ impl Volume {
             }
         }
         self.shared.check()?;
-        self.shared.index.flush().map_err(|error| self.shared.index_failed(&error))
+        self.checkpoint()
     }
 }
 

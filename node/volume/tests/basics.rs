@@ -6,7 +6,7 @@
 mod support;
 
 use sherd_core::register::Refusal;
-use sherd_volume::reader::Lookup;
+use sherd_volume::reader::{Lookup, Source};
 use support::*;
 
 #[test]
@@ -22,7 +22,10 @@ fn an_acknowledged_row_is_read_back_after_a_restart() {
     let row = volume.read(&object("a")).unwrap().result.unwrap().row.unwrap();
     assert_eq!(row.value, Some(value(1, 500).head));
     assert!(row.head.committed);
-    assert_eq!(volume.reader.inline(&object("a"), ballot(1)).unwrap(), value(1, 500).inline);
+    assert_eq!(
+        volume.reader.inline(&object("a"), ballot(1), Source::Disk).unwrap().told().unwrap(),
+        value(1, 500).inline
+    );
     let row = volume.read(&object("large")).unwrap().result.unwrap().row.unwrap();
     assert_eq!(row.value, Some(large_value(2).head));
     assert!(!row.head.committed);
@@ -49,9 +52,10 @@ fn a_promise_is_given_without_the_queue_once_the_bound_covers_it() {
     let mut volume = bench.reopen();
     let prepare = |count| sherd_core::register::Prepare { ballot: ballot(count) };
     let key = target(&object("a"));
-    assert_eq!(volume.reader.prepare(&key, &prepare(1), true).unwrap(), Lookup::Pending);
+    assert_eq!(volume.reader.prepare(&key, &prepare(1), true, Source::Disk).unwrap(), Lookup::Pending);
     volume.prepare(&object("a"), ballot(1)).unwrap().result.unwrap();
-    let Lookup::Immediate(answer) = volume.reader.prepare(&key, &prepare(2), true).unwrap() else {
+    let Lookup::Immediate(answer) = volume.reader.prepare(&key, &prepare(2), true, Source::Disk).unwrap()
+    else {
         panic!("the bound covers it");
     };
     answer.result.unwrap();
@@ -105,7 +109,10 @@ fn compaction_frees_segments_and_keeps_what_lives_even_for_a_lost_index() {
         let mut again = again;
         let row = again.read(&object("old")).unwrap().result.unwrap().row.unwrap();
         assert!(row.head.committed);
-        assert_eq!(again.reader.inline(&object("old"), ballot(1)).unwrap(), value(7, 300).inline);
+        assert_eq!(
+            again.reader.inline(&object("old"), ballot(1), Source::Disk).unwrap().told().unwrap(),
+            value(7, 300).inline
+        );
         for round in 0..60 {
             assert_eq!(again.packed(shard(round, 0)).is_ok(), round >= 57, "shard {round}");
         }
@@ -196,12 +203,12 @@ fn a_read_under_a_new_epoch_goes_through_the_log_and_leaves_it_recorded() {
     volume.write(&object("a"), ballot(1), &value(1, 0));
     let mut newer = target(&object("a"));
     newer.epoch = sherd_core::id::Epoch(2);
-    assert_eq!(volume.reader.row(&newer, false).unwrap(), Lookup::Pending);
+    assert_eq!(volume.reader.row(&newer, false, Source::Disk).unwrap(), Lookup::Pending);
     let (answer, done) = slot();
     volume.volume.submit(sherd_volume::request::Op::Read { target: newer.clone(), want_value: false, done });
     volume.run();
     assert!(answer.lock().take().unwrap().unwrap().result.is_ok());
-    assert!(matches!(volume.reader.row(&newer, false).unwrap(), Lookup::Immediate(_)));
+    assert!(matches!(volume.reader.row(&newer, false, Source::Disk).unwrap(), Lookup::Immediate(_)));
     bench.kill();
     let mut volume = bench.reopen();
     let stale = volume.read(&object("a")).unwrap().result;

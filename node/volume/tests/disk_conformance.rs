@@ -9,9 +9,10 @@ use std::io::{ErrorKind, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
 
+use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::faulty::FaultyDisk;
 use sherd_volume::disk::real::RealDisk;
-use sherd_volume::disk::{Disk, DiskFile, Entry, OpenMode};
+use sherd_volume::disk::{DIRECT_ALIGN, Disk, DiskFile, Entry, OpenMode};
 
 /// Runs a test on each implementation, each time in an empty directory.
 fn on_each_disk(test: impl Fn(&dyn Disk, &Path)) {
@@ -45,6 +46,29 @@ fn written_bytes_are_read_back_at_their_positions() {
         assert_eq!(file.read_at(&mut bytes, 2).unwrap(), 5);
         assert_eq!(&bytes, b"2abcd");
         assert_eq!(read_all(disk, &root.join("f")), b"012abcde89");
+    });
+}
+
+#[test]
+fn pages_written_past_the_cache_and_bytes_through_it_make_one_file() {
+    on_each_disk(|disk, root| {
+        let path = root.join("f");
+        let file = create(disk, &path, b"head");
+        let Ok(direct) = disk.open(&path, OpenMode::Direct) else {
+            println!("SKIPPED: the filesystem of {} writes nothing past the page cache", root.display());
+            return;
+        };
+        let pool = BufferPool::new(PoolLimits { cap_bytes: 4 << 20, stripe_bytes: 1 << 20, idle_bytes: 0 });
+        let mut pages = pool.try_take(2 * DIRECT_ALIGN).unwrap();
+        pages.fill(7);
+        direct.write_at(&[IoSlice::new(&pages)], DIRECT_ALIGN as u64).unwrap();
+        file.write_at(&[IoSlice::new(b"tail")], 3 * DIRECT_ALIGN as u64).unwrap();
+        file.sync_data().unwrap();
+        let mut expected = vec![0; 3 * DIRECT_ALIGN];
+        expected[..4].copy_from_slice(b"head");
+        expected[DIRECT_ALIGN..].fill(7);
+        expected.extend_from_slice(b"tail");
+        assert_eq!(read_all(disk, &path), expected);
     });
 }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use sherd_core::id::{BucketId, Epoch, Sequence, UploadId};
 use sherd_core::register::Refusal;
 use sherd_volume::list::{ListPage, ListScan, Listed, RowScan, after_key, past_prefix};
-use sherd_volume::reader::Lookup;
+use sherd_volume::reader::{Lookup, Source};
 use sherd_volume::request::{Control, Op};
 use support::*;
 
@@ -109,7 +109,8 @@ fn what_is_judged_and_not_durable_is_not_listed() {
     let accept = sherd_core::register::Accept { ballot, value: value(1, 0), introduces: Vec::new() };
     volume.volume.submit(Op::Accept { target: target(&object("new")), accept, heal: None, done });
     assert!(!shown(&list(&volume, &scan("", None))).contains(&"new".to_owned()));
-    let Lookup::Immediate(vote) = volume.reader.row(&target(&object("new")), true).unwrap() else {
+    let Lookup::Immediate(vote) = volume.reader.row(&target(&object("new")), true, Source::Disk).unwrap()
+    else {
         panic!("nothing is judged yet");
     };
     assert_eq!(vote.result.unwrap().row, None);

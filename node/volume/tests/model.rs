@@ -15,6 +15,7 @@ use sherd_core::id::{Ballot, RegisterKey, Sequence};
 use sherd_core::register::{Encoded, Refusal};
 use sherd_volume::error::Error;
 use sherd_volume::list::RowScan;
+use sherd_volume::reader::Source;
 use sherd_volume::request::{Control, Op};
 use support::*;
 
@@ -171,7 +172,12 @@ fn check(volume: &mut Driver, model: &Model) {
             committed: row.head.committed,
             value: Encoded {
                 head: row.value.unwrap(),
-                inline: volume.reader.inline(&key(number), row.head.ballot).unwrap(),
+                inline: volume
+                    .reader
+                    .inline(&key(number), row.head.ballot, Source::Disk)
+                    .unwrap()
+                    .told()
+                    .unwrap(),
             },
         });
         assert_eq!(found.as_ref(), model.rows.get(&number), "row {number}");

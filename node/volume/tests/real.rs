@@ -83,7 +83,15 @@ fn check(volume: &mut Driver, rounds: u64) {
         let key = object(&format!("key-{count}"));
         let row = volume.read(&key).unwrap().result.unwrap().row.unwrap();
         assert_eq!(row.value, Some(value(number, 700).head));
-        assert_eq!(volume.reader.inline(&key, at(rounds - 1, count)).unwrap(), value(number, 700).inline);
+        assert_eq!(
+            volume
+                .reader
+                .inline(&key, at(rounds - 1, count), sherd_volume::reader::Source::Disk)
+                .unwrap()
+                .told()
+                .unwrap(),
+            value(number, 700).inline
+        );
         for round in 0..rounds {
             let number = round * 100 + count;
             let found = volume.packed(shard(number, 0));

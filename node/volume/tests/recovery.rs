@@ -11,6 +11,7 @@ use sherd_core::id::{Ballot, Epoch, Incarnation, VolumeId};
 use sherd_core::record::Value;
 use sherd_core::register::{Refusal, RowHead};
 use sherd_volume::error::Error;
+use sherd_volume::reader::Source;
 use sherd_volume::request::{AdoptedRow, Control, Guarantees, Op};
 use sherd_volume::upkeep::State;
 use support::*;
@@ -200,7 +201,10 @@ fn rows_that_need_several_batches_are_adopted_all_or_the_asker_is_told() {
         for count in 1..30 {
             let key = object(&format!("row-{count}"));
             assert!(volume.read(&key).unwrap().result.unwrap().row.is_some());
-            assert_eq!(volume.reader.inline(&key, ballot(count)).unwrap(), bytes(count, 8_000));
+            assert_eq!(
+                volume.reader.inline(&key, ballot(count), Source::Disk).unwrap().told().unwrap(),
+                bytes(count, 8_000)
+            );
         }
     }
 }

@@ -31,6 +31,14 @@ impl Row {
         Self(row)
     }
 
+    /// A row of these factors.
+    #[cfg(test)]
+    pub(super) fn of(factors: &[u8]) -> Self {
+        let mut row = Self::ZERO;
+        row.0[..factors.len()].copy_from_slice(factors);
+        row
+    }
+
     /// The first `width` factors.
     pub(super) fn factors(&self, width: usize) -> &[u8] {
         self.0.get(..width).expect("no matrix is wider than a set")
@@ -70,9 +78,9 @@ impl Matrix {
         Self { width, rows }
     }
 
-    /// The factors of the parity shards.
-    pub(super) fn parity_rows(&self) -> impl Iterator<Item = &[u8]> {
-        self.rows.iter().skip(self.width).map(|row| row.factors(self.width))
+    /// The rows of the parity shards.
+    pub(super) fn parity_rows(&self) -> &[Row] {
+        self.rows.get(self.width..).expect("the data shards' rows come first")
     }
 
     /// The row of one shard.

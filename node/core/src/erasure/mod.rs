@@ -3,17 +3,19 @@
 //! A systematic Reed-Solomon code over GF(2^8). Its matrix is the one of `reed-solomon-erasure`
 //! (a Vandermonde matrix made systematic) and is part of the format: other parity bytes would not
 //! fit what is stored. [`Code`] holds the matrix of one geometry, [`Plan`] what rebuilds certain
-//! shards from certain others; both multiply rows with shards in `kernel.rs`, the one place that
-//! knows how. The matrices are written and inverted in `matrix.rs`.
+//! shards from certain others; both multiply rows with shards in `kernel`, the one place that
+//! knows how. The matrices are written and inverted in `matrix`, the field is in `field`.
 
 mod geometry;
-mod kernel;
+mod field;
 mod matrix;
+mod kernel;
 
 #[cfg(test)]
 mod tests;
 
 pub use geometry::{Geometry, InvalidGeometry, Standing};
+pub use kernel::Kernel;
 
 use std::sync::{Arc, OnceLock};
 
@@ -26,6 +28,7 @@ pub struct Code {
     geometry: Geometry,
     /// One row per shard: the identity over the data shards, then the parity rows.
     matrix: Matrix,
+    kernel: Kernel,
 }
 
 /// How certain shards are rebuilt from certain others. Cheap to make; good for every stripe.
@@ -35,6 +38,7 @@ pub struct Plan {
     sources: usize,
     /// A row of k factors for each shard to rebuild, in the order in which they were asked for.
     rows: Vec<Row>,
+    kernel: Kernel,
 }
 
 /// Why shards cannot be rebuilt.
@@ -69,13 +73,18 @@ static CODES: [[OnceLock<Arc<Code>>; CACHED]; CACHED] =
     [const { [const { OnceLock::new() }; CACHED] }; CACHED];
 
 impl Code {
-    /// The code of a geometry, made at its first use.
+    /// The code of a geometry, made at its first use, with the best kernel of this processor.
     pub fn of(geometry: Geometry) -> Arc<Self> {
         let made = CODES
             .get(geometry.data_shards())
             .and_then(|row| row.get(geometry.parity_shards()))
             .expect("a geometry has at most SET_VOLUMES_MAX shards");
-        Arc::clone(made.get_or_init(|| Arc::new(Self { geometry, matrix: Matrix::of(geometry) })))
+        Arc::clone(made.get_or_init(|| Arc::new(Self::with_kernel(geometry, Kernel::best()))))
+    }
+
+    /// The code of a geometry, made anew, with a certain kernel: for tests and measurements.
+    pub fn with_kernel(geometry: Geometry, kernel: Kernel) -> Self {
+        Self { geometry, matrix: Matrix::of(geometry), kernel }
     }
 
     /// The geometry.
@@ -90,9 +99,7 @@ impl Code {
     pub fn encode(&self, data: &[&[u8]], parity: &mut [&mut [u8]]) {
         assert_eq!(data.len(), self.geometry.data_shards(), "one buffer per data shard");
         assert_eq!(parity.len(), self.geometry.parity_shards(), "one buffer per parity shard");
-        for (out, row) in parity.iter_mut().zip(self.matrix.parity_rows()) {
-            kernel::multiply(row, data, out);
-        }
+        self.kernel.multiply(self.matrix.parity_rows(), data, parity);
     }
 
     /// Plans how the shards `wanted` are rebuilt from the first k of the shards `present`. The plan
@@ -108,7 +115,7 @@ impl Code {
             present.get(..needed).ok_or(ErasureError::NotEnough { present: present.len(), needed })?;
         let decoder = self.matrix.rows_of(sources).inverted();
         let rows = wanted.iter().map(|index| decoder.combine(self.matrix.row(*index))).collect();
-        Ok(Plan { sources: needed, rows })
+        Ok(Plan { sources: needed, rows, kernel: self.kernel })
     }
 
     /// Rebuilds the shards `missing` of one stripe, data or parity, from any k of `present`; each
@@ -125,13 +132,8 @@ impl Code {
         let wanted: Vec<u8> = missing.iter().map(|(index, _)| *index).collect();
         let plan = self.plan(&present, &wanted)?;
         let sources = sources.get(..plan.sources).expect("the plan found so many");
-        check_lengths(
-            sources.iter().map(|shard| shard.len()).chain(missing.iter().map(|(_, out)| out.len())),
-        )?;
-        for ((_, out), row) in missing.iter_mut().zip(&plan.rows) {
-            kernel::multiply(row.factors(plan.sources), sources, out);
-        }
-        Ok(())
+        let mut rebuilt: Vec<&mut [u8]> = missing.iter_mut().map(|(_, out)| &mut **out).collect();
+        plan.run(sources, &mut rebuilt)
     }
 
     fn check_indexes(&self, present: &[u8], wanted: &[u8]) -> Result<(), ErasureError> {
@@ -160,9 +162,7 @@ impl Plan {
         assert_eq!(sources.len(), self.sources, "k sources");
         assert_eq!(rebuilt.len(), self.rows.len(), "one buffer per wanted shard");
         check_lengths(sources.iter().map(|shard| shard.len()).chain(rebuilt.iter().map(|out| out.len())))?;
-        for (out, row) in rebuilt.iter_mut().zip(&self.rows) {
-            kernel::multiply(row.factors(self.sources), sources, out);
-        }
+        self.kernel.multiply(&self.rows, sources, rebuilt);
         Ok(())
     }
 }

@@ -14,7 +14,7 @@ use sherd_core::id::{Ballot, Incarnation, RegisterKey, Sequence, ShardId, Volume
 use sherd_core::record::Home;
 use sherd_core::register::{Accept, Prepare, Vote};
 use sherd_volume::list::{ListPage, ListScan, RowPage, ScannedRow};
-use sherd_volume::reader::{Lookup, Reader};
+use sherd_volume::reader::{Lookup, Reader, Source};
 use sherd_volume::request::{
     AdoptedRow, Answer, Completion, Control, Guarantees, Op, SeenShard, ShardFileHeader, Target,
 };
@@ -68,6 +68,19 @@ impl LocalPeer {
         match self.serving(volume) {
             Ok(serving) => run_on(&serving.reads, &serving, job),
             Err(error) => Pending::ready(Err(error)),
+        }
+    }
+
+    /// The answer, where memory has it. Whatever else comes of it (a failure, too) is left to a
+    /// thread that may wait.
+    fn answer_at_once<R>(
+        &self,
+        volume: VolumeId,
+        look: impl FnOnce(&Serving) -> std::result::Result<Lookup<R>, sherd_volume::error::Error>,
+    ) -> Option<R> {
+        match look(self.serving(volume).ok()?.as_ref()) {
+            Ok(Lookup::Immediate(answer)) => Some(answer),
+            Ok(Lookup::Pending) | Err(_) => None,
         }
     }
 
@@ -170,9 +183,13 @@ impl Peer for LocalPeer {
         prepare: Prepare,
         want_value: bool,
     ) -> Pending<Answer<Vote>> {
+        let known = |serving: &Serving| serving.reader.prepare(target, &prepare, want_value, Source::Cache);
+        if let Some(answer) = self.answer_at_once(volume, known) {
+            return Pending::ready(Ok(answer));
+        }
         let target = target.clone();
         self.answer_on_readers(volume, move |serving, answering| {
-            let found = serving.reader.prepare(&target, &prepare, want_value);
+            let found = serving.reader.prepare(&target, &prepare, want_value, Source::Disk);
             look_up(serving, answering, found, |done| Op::Prepare { target, prepare, want_value, done });
         })
     }
@@ -198,16 +215,25 @@ impl Peer for LocalPeer {
     }
 
     fn read(&self, volume: VolumeId, target: &Target, want_value: bool) -> Pending<Answer<Vote>> {
+        let known = |serving: &Serving| serving.reader.row(target, want_value, Source::Cache);
+        if let Some(answer) = self.answer_at_once(volume, known) {
+            return Pending::ready(Ok(answer));
+        }
         let target = target.clone();
         self.answer_on_readers(volume, move |serving, answering| {
-            let found = serving.reader.row(&target, want_value);
+            let found = serving.reader.row(&target, want_value, Source::Disk);
             look_up(serving, answering, found, |done| Op::Read { target, want_value, done });
         })
     }
 
     fn inline(&self, volume: VolumeId, key: &RegisterKey, ballot: Ballot) -> Pending<Bytes> {
+        if let Some(bytes) =
+            self.answer_at_once(volume, |serving| serving.reader.inline(key, ballot, Source::Cache))
+        {
+            return Pending::ready(Ok(bytes));
+        }
         let key = key.clone();
-        self.on_readers(volume, move |reader| reader.inline(&key, ballot))
+        self.on_readers(volume, move |reader| reader.inline(&key, ballot, Source::Disk)?.told())
     }
 
     fn put_shard(

@@ -21,7 +21,14 @@ pub enum OpenMode {
     Write,
     /// A file that must not exist yet, for reading and writing.
     CreateNew,
+    /// An existing file, for writing past the page cache: positions, lengths and the memory of
+    /// every buffer are multiples of [`DIRECT_ALIGN`]. What was written this way is durable after
+    /// [`DiskFile::sync_data`], like everything else.
+    Direct,
 }
+
+/// What [`OpenMode::Direct`] aligns everything to: what Linux asks for at most.
+pub const DIRECT_ALIGN: usize = 4096;
 
 /// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +62,8 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     /// Opens or creates a file. A created name is durable after [`Disk::sync_dir`].
     ///
     /// # Errors
-    /// As the system says; `AlreadyExists` for [`OpenMode::CreateNew`] on a taken name.
+    /// As the system says; `AlreadyExists` for [`OpenMode::CreateNew`] on a taken name; any error for
+    /// [`OpenMode::Direct`] on a filesystem without it.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>>;
 
     /// Makes a directory and its parents; succeeds when it is there.

@@ -1,4 +1,9 @@
 //! Writing one shard file: header, payload as it comes, table, footer, and the two syncs.
+//!
+//! Whole pages of the payload go past the page cache where memory and position allow it: for bytes
+//! that nobody is about to read, filling the cache costs more than everything else of a large PUT
+//! together (docs/performance.md). The last part of a page, and whatever comes unaligned, goes
+//! through the cache. No page is written both ways.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::PathBuf;
@@ -10,9 +15,9 @@ use sherd_core::checksum::BlockHasher;
 use sherd_core::id::ShardId;
 
 use super::directories::Directories;
-use super::format::{HEADER_BYTES, Layout, StoredHeader, encode_header, encode_table};
+use super::format::{HEADER_BYTES, Layout, PAGE_BYTES, StoredHeader, encode_header, encode_table};
 use super::{Named, ShardFiles, Shared, is_out_of_files};
-use crate::disk::{DiskFile, OpenMode};
+use crate::disk::{DIRECT_ALIGN, DiskFile, OpenMode};
 use crate::error::Error;
 use crate::request::ShardFileHeader;
 
@@ -30,6 +35,8 @@ pub struct ShardWriter {
     shared: Arc<Shared>,
     shard: ShardId,
     file: Arc<dyn DiskFile>,
+    /// The same file past the page cache; none where the filesystem has no such thing.
+    direct: Option<Arc<dyn DiskFile>>,
     path: PathBuf,
     layout: Layout,
     shard_bytes: u64,
@@ -85,10 +92,13 @@ impl ShardFiles {
             file = shared.disk.open(&path, OpenMode::CreateNew);
         }
         let file = file.map_err(failed)?;
+        let has_pages = header.shard_bytes >= PAGE_BYTES;
+        let direct = has_pages.then(|| shared.disk.open(&path, OpenMode::Direct).ok()).flatten();
         let writer = ShardWriter {
             shared: Arc::clone(shared),
             shard: id,
             file,
+            direct,
             path,
             layout,
             shard_bytes: header.shard_bytes,
@@ -141,12 +151,16 @@ impl ShardWriter {
                 *slice = IoSlice::new(buffer);
                 bytes += buffer.len() as u64;
             }
-            let slices = slices.get(..buffers.len()).unwrap_or(&slices);
-            let offset = HEADER_BYTES as u64 + self.written;
-            self.file
-                .write_at(slices, offset)
-                .map_err(|error| self.shared.write_error(self.shard, &error))?;
+            self.write(slices.get(..buffers.len()).unwrap_or(&slices))?;
             self.written += bytes;
+        }
+        if !self.written.is_multiple_of(PAGE_BYTES) {
+            // Behind odd bytes no page is whole any more.
+            self.direct = None;
+        }
+        if self.direct.is_some() {
+            self.written_back = self.written;
+            return Ok(());
         }
         let waiting = self.written - self.written_back;
         if waiting >= WRITE_BACK_BYTES {
@@ -154,6 +168,31 @@ impl ShardWriter {
             self.written_back = self.written;
         }
         Ok(())
+    }
+
+    /// Writes buffers behind what is written: directly as long as they are whole pages on pages.
+    fn write(&mut self, slices: &[IoSlice<'_>]) -> Result<(), Error> {
+        let mut offset = HEADER_BYTES as u64 + self.written;
+        let failed = |error: io::Error| self.shared.write_error(self.shard, &error);
+        let direct = self.direct.as_ref().filter(|_| offset.is_multiple_of(PAGE_BYTES));
+        let Some(direct) = direct else { return self.file.write_at(slices, offset).map_err(failed) };
+        let whole = slices.iter().take_while(|slice| pages_of(slice) == slice.len()).count();
+        let (pages, rest) = slices.split_at(whole);
+        if !pages.is_empty() {
+            direct.write_at(pages, offset).map_err(failed)?;
+            offset += pages.iter().map(|slice| slice.len() as u64).sum::<u64>();
+        }
+        match rest {
+            [] => Ok(()),
+            [last] => {
+                let (pages, odd) = last.split_at(pages_of(last));
+                if !pages.is_empty() {
+                    direct.write_at(&[IoSlice::new(pages)], offset).map_err(failed)?;
+                }
+                self.file.write_at(&[IoSlice::new(odd)], offset + pages.len() as u64).map_err(failed)
+            }
+            _ => self.file.write_at(rest, offset).map_err(failed),
+        }
     }
 
     /// Completes the file and makes it durable: when this returns, the shard survives a crash.
@@ -202,6 +241,12 @@ impl ShardWriter {
         let Self { shard, shard_bytes, .. } = self;
         Error::Corrupt { what: format!("{}: {came} bytes came, not {shard_bytes}", Named(*shard)) }
     }
+}
+
+/// How many bytes of a buffer, from its start, can go past the page cache.
+fn pages_of(buffer: &[u8]) -> usize {
+    let is_aligned = buffer.as_ptr().addr().is_multiple_of(DIRECT_ALIGN);
+    if is_aligned { buffer.len() / DIRECT_ALIGN * DIRECT_ALIGN } else { 0 }
 }
 
 impl Drop for ShardWriter {

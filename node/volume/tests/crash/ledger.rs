@@ -8,6 +8,7 @@ use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, ChangeId, ProposerId, RegisterKey, ShardId, Timestamp};
 use sherd_core::register::{Encoded, Refusal};
 use sherd_volume::error::Error;
+use sherd_volume::reader::{Lookup, Source};
 
 use crate::support::{BUCKET, Driver, value};
 
@@ -82,7 +83,8 @@ impl Ledger {
             let found = row.map(|row| {
                 let inline = volume
                     .reader
-                    .inline(key, row.head.ballot)
+                    .inline(key, row.head.ballot, Source::Disk)
+                    .and_then(Lookup::told)
                     .unwrap_or_else(|error| panic!("{story}: {error}"));
                 if row.head.committed {
                     let told = self.hinted.contains(&(name.clone(), row.head.ballot));

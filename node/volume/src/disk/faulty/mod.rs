@@ -314,7 +314,7 @@ impl Disk for FaultyDisk {
         if mode != OpenMode::CreateNew {
             state.call(Call::Open, path)?;
             let node = state.tree.find_file(path)?;
-            return Ok(self.open_file(state, path, node, mode == OpenMode::Write));
+            return Ok(self.open_file(state, path, node, mode != OpenMode::Read));
         }
         state.call(Call::Create, path)?;
         let (dir, name) = state.tree.parent(path)?;

@@ -1,4 +1,4 @@
-//! The only mapping of files: read-only, for verification in long sequential runs.
+//! Read-only mappings of files, with a guard: what a node would need to read by them.
 //!
 //! A page of a mapping that cannot be read kills the process with SIGBUS. A handler, installed once
 //! for the process, turns that into an error: if the address lies in a mapping of ours, it puts a
@@ -8,11 +8,6 @@
 //!
 //! Nobody gets a slice of a mapping: bytes in it may change at any moment (a page is evicted, read
 //! again, and is another), so they are only hashed or copied, which is sound for any bytes.
-
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file is the seam to mappings, which need a file of their own"
-)]
 
 use std::fs::File;
 use std::io;
@@ -32,7 +27,7 @@ const REGIONS_MAX: usize = 64;
 
 /// Why a mapped file gave nothing.
 #[derive(Debug, thiserror::Error)]
-pub enum MapError {
+pub(super) enum MapError {
     /// A page could not be read, now or earlier. Read the file without a mapping to know which.
     #[error("a mapped page could not be read")]
     Fault,
@@ -49,7 +44,7 @@ pub enum MapError {
 
 /// A file in memory, guarded.
 #[derive(Debug)]
-pub struct MappedFile {
+pub(super) struct MappedFile {
     /// Before the mapping, so that it is dropped first: the handler must never touch an address that
     /// is somebody else's by then.
     region: Option<RegionGuard>,
@@ -57,11 +52,11 @@ pub struct MappedFile {
 }
 
 impl MappedFile {
-    /// Maps a file as long as it is at this moment.
+    /// Maps a file as long as it is at this moment; `advice` says how it will be read.
     ///
     /// # Errors
     /// [`MapError::Io`]; [`MapError::TooMany`].
-    pub fn open(path: &Path) -> Result<Self, MapError> {
+    pub(super) fn open(path: &Path, advice: Advice) -> Result<Self, MapError> {
         install_handler()?;
         let file = File::open(path)?;
         if file.metadata()?.len() == 0 {
@@ -73,27 +68,17 @@ impl MappedFile {
         // cannot be read is the handler's.
         let map = unsafe { Mmap::map(&file) }?;
         // Without the advice reads are as right, only slower.
-        let _ = map.advise(Advice::Sequential);
+        let _ = map.advise(advice);
         let start = map.as_ptr().addr();
         let region = RegionGuard::claim(start..start + map.len()).ok_or(MapError::TooMany)?;
         Ok(Self { region: Some(region), map: Some(map) })
-    }
-
-    /// Bytes that are mapped.
-    pub fn len(&self) -> usize {
-        self.map.as_ref().map_or(0, |map| map.len())
-    }
-
-    /// Whether the file was empty.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Hashes a range where it is.
     ///
     /// # Errors
     /// [`MapError::Range`]; [`MapError::Fault`], then for every later call too.
-    pub fn hash(&self, range: Range<usize>) -> Result<Digest, MapError> {
+    pub(super) fn hash(&self, range: Range<usize>) -> Result<Digest, MapError> {
         self.access(range, |bytes| *blake3::hash(bytes).as_bytes())
     }
 
@@ -101,7 +86,7 @@ impl MappedFile {
     ///
     /// # Errors
     /// As [`MappedFile::hash`]; the target's bytes are worthless then.
-    pub fn copy(&self, offset: usize, target: &mut [u8]) -> Result<(), MapError> {
+    pub(super) fn copy(&self, offset: usize, target: &mut [u8]) -> Result<(), MapError> {
         let end = offset.checked_add(target.len()).ok_or(MapError::Range)?;
         self.access(offset..end, |bytes| target.copy_from_slice(bytes))
     }
@@ -284,11 +269,14 @@ mod tests {
         (file, bytes)
     }
 
+    fn map(path: &Path) -> MappedFile {
+        MappedFile::open(path, Advice::Normal).unwrap()
+    }
+
     #[test]
     fn a_mapped_file_gives_the_bytes_of_the_file() {
         let (file, bytes) = file(BYTES + 77);
-        let mapped = MappedFile::open(file.path()).unwrap();
-        assert_eq!(mapped.len(), bytes.len());
+        let mapped = map(file.path());
         assert_eq!(mapped.hash(100..BYTES + 77).unwrap(), *blake3::hash(&bytes[100..]).as_bytes());
         let mut copied = vec![0; 5000];
         mapped.copy(4000, &mut copied).unwrap();
@@ -298,17 +286,16 @@ mod tests {
     #[test]
     fn ranges_outside_the_file_are_refused() {
         let (file, bytes) = file(100);
-        let mapped = MappedFile::open(file.path()).unwrap();
+        let mapped = map(file.path());
         assert!(matches!(mapped.hash(0..bytes.len() + 1), Err(MapError::Range)));
         assert!(matches!(mapped.copy(usize::MAX, &mut [0]), Err(MapError::Range)));
-        assert!(matches!(MappedFile::open(Path::new("/none")), Err(MapError::Io(_))));
+        assert!(matches!(MappedFile::open(Path::new("/none"), Advice::Normal), Err(MapError::Io(_))));
     }
 
     #[test]
     fn an_empty_file_is_empty() {
         let (file, _) = file(0);
-        let mapped = MappedFile::open(file.path()).unwrap();
-        assert!(mapped.is_empty());
+        let mapped = map(file.path());
         assert_eq!(mapped.hash(0..0).unwrap(), *blake3::hash(b"").as_bytes());
         assert!(matches!(mapped.hash(0..1), Err(MapError::Range)));
     }
@@ -317,15 +304,15 @@ mod tests {
     fn a_file_truncated_under_the_mapping_is_an_error_and_not_a_signal() {
         let (file, bytes) = file(BYTES);
         let (other, other_bytes) = self::file(BYTES);
-        let mapped = MappedFile::open(file.path()).unwrap();
-        let healthy = MappedFile::open(other.path()).unwrap();
+        let mapped = map(file.path());
+        let healthy = map(other.path());
         file.as_file().set_len(8192).unwrap();
         assert_eq!(mapped.hash(0..8192).unwrap(), *blake3::hash(&bytes[..8192]).as_bytes());
         assert!(matches!(mapped.hash(8000..BYTES), Err(MapError::Fault)));
         assert!(matches!(mapped.copy(0, &mut [0; 10]), Err(MapError::Fault)), "a fault stays");
         assert_eq!(healthy.hash(0..BYTES).unwrap(), *blake3::hash(&other_bytes).as_bytes());
         drop(mapped);
-        let again = MappedFile::open(file.path()).unwrap();
+        let again = map(file.path());
         assert_eq!(again.hash(0..8192).unwrap(), *blake3::hash(&bytes[..8192]).as_bytes());
     }
 
@@ -336,7 +323,7 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..20 {
                         let (file, _) = file(BYTES);
-                        let mapped = MappedFile::open(file.path()).unwrap();
+                        let mapped = map(file.path());
                         file.as_file().set_len(0).unwrap();
                         std::thread::scope(|inner| {
                             for _ in 0..2 {
@@ -364,7 +351,7 @@ mod tests {
             file.as_file().set_len(0).unwrap();
             std::process::exit(i32::from(map.contains(&0)));
         }
-        let name = "mapped::tests::a_fault_that_is_not_ours_still_ends_the_process";
+        let name = "answer::read_path::mapped::tests::a_fault_that_is_not_ours_still_ends_the_process";
         let child = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name])
             .env(CHILD, "1")

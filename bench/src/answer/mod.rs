@@ -1,0 +1,249 @@
+//! The questions whose answers decided how the store works, each measured: `answer <question>`.
+//!
+//! A question compares ways to do one thing, in turns, so that whatever else the machine does meets
+//! all of them. What stands in the rows are medians over the rounds. Every write is synced, every
+//! read compared with what was written. `--moment` runs the same code on almost nothing.
+//!
+//! `crowd` is the clients, `bed` one volume with its own threads, `whole` a whole node's store in this
+//! process, `pattern` the bytes, `rounds` what becomes of many measurements of one thing; `interleaved` is for what is computed.
+
+#![expect(clippy::cast_precision_loss, reason = "figures are for people: three digits of them count")]
+
+mod bed;
+mod crowd;
+mod interleaved;
+mod pattern;
+mod rounds;
+mod whole;
+
+pub mod checksums;
+pub mod erasure;
+pub mod read_path;
+pub mod small_objects;
+pub mod write_path;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sherd_volume::options::Options;
+
+use crate::host::{self, device};
+use crate::result::{self, Results, Row, SCHEMA};
+
+/// `answer <question>`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    question: Question,
+}
+
+/// The questions.
+#[derive(Debug, clap::Subcommand)]
+enum Question {
+    /// Small objects: packed in the log, or a file each; in the row, or in shards
+    SmallObjects(small_objects::Arguments),
+    /// Reading: by pread, from the page cache first, past it, or from a mapping
+    ReadPath(read_path::Arguments),
+    /// Writing: page cache or past it, kinds of segments and of syncs, threads of a volume
+    WritePath(write_path::Arguments),
+    /// Erasure code: every kernel against the reference
+    Erasure {
+        #[command(flatten)]
+        arguments: erasure::Arguments,
+        /// Folder that takes `erasure.json`
+        #[arg(long, default_value = "bench/results", value_name = "FOLDER")]
+        out: PathBuf,
+    },
+}
+
+/// What every question takes.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Common {
+    /// Folder that takes `<question>.json`
+    #[arg(long, default_value = "bench/results", value_name = "FOLDER")]
+    out: PathBuf,
+    /// Folder on the device to measure; what is made in it is removed at the end
+    #[arg(long, default_value = ".", value_name = "FOLDER")]
+    dir: PathBuf,
+    /// How often every measurement is made; the medians are kept
+    #[arg(long, default_value_t = 5, value_name = "COUNT")]
+    rounds: usize,
+    /// Seconds of one measurement
+    #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
+    seconds: f64,
+    /// Leave out the device's own figures, which take ten seconds and a GiB
+    #[arg(long)]
+    no_device: bool,
+    /// Only to see that it runs: one round of almost nothing
+    #[arg(long)]
+    moment: bool,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Something that the measurement needs did not work.
+    #[error("{action}: {source}")]
+    Failed {
+        /// What was done.
+        action: &'static str,
+        /// What it says.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// What was read is not what was written: no figure of this run counts.
+    #[error("{what}: not what was written")]
+    OtherBytes {
+        /// What was read.
+        what: String,
+    },
+    /// The results cannot be written.
+    #[error(transparent)]
+    Results(#[from] result::Error),
+    /// This build must not be measured with.
+    #[error(transparent)]
+    Refused(#[from] host::Refusal),
+}
+
+impl Error {
+    /// For `map_err`.
+    fn at<E: Into<Box<dyn std::error::Error + Send + Sync>>>(action: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::Failed { action, source: source.into() }
+    }
+}
+
+/// Answers the question and says where the answer is.
+///
+/// # Errors
+/// [`Error`].
+pub fn run(arguments: Arguments) -> Result<ExitCode, Error> {
+    let path = answer(arguments.question)?;
+    println!("{}", path.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn answer(question: Question) -> Result<PathBuf, Error> {
+    match question {
+        Question::SmallObjects(arguments) => small_objects::run(&arguments),
+        Question::ReadPath(arguments) => read_path::run(&arguments),
+        Question::WritePath(arguments) => write_path::run(&arguments),
+        Question::Erasure { arguments, out } => {
+            let mut results = erasure::run(&arguments).map_err(Error::at("compare the kernels"))?;
+            results.settings.extend(host::settings(Path::new(".")));
+            Ok(results.write(&out)?)
+        }
+    }
+}
+
+impl Common {
+    /// Rounds to make.
+    fn rounds(&self) -> usize {
+        if self.moment { 1 } else { self.rounds.max(1) }
+    }
+
+    /// How long one measurement lasts.
+    fn window(&self) -> Duration {
+        if self.moment {
+            Duration::from_millis(20)
+        } else {
+            Duration::try_from_secs_f64(self.seconds).unwrap_or_default()
+        }
+    }
+
+    /// How volumes are run: as in a node, and with little to make in a moment.
+    fn options(&self) -> Options {
+        if self.moment {
+            Options { segment_bytes: 4 << 20, ballast_bytes: 64 << 10, ..Options::default() }
+        } else {
+            Options::default()
+        }
+    }
+
+    /// A folder on the device, removed when it is dropped.
+    fn folder(&self) -> Result<tempfile::TempDir, Error> {
+        tempfile::Builder::new()
+            .prefix("sherd-bench-")
+            .tempdir_in(&self.dir)
+            .map_err(Error::at("make a folder to measure in"))
+    }
+
+    /// Writes the answer, beside what the machine and the device are.
+    fn write(&self, suite: &str, started: SystemTime, rows: Vec<Row>) -> Result<PathBuf, Error> {
+        let mut settings = host::settings(&self.dir);
+        settings.extend(
+            [
+                ("durability", "fsync".to_owned()),
+                ("rounds", self.rounds().to_string()),
+                ("seconds", self.window().as_secs_f64().to_string()),
+            ]
+            .map(|(name, value)| (name.to_owned(), value)),
+        );
+        let device = if self.no_device {
+            BTreeMap::new()
+        } else {
+            let measured = device::measure(&self.dir, device::Effort::of(self.moment));
+            measured.map_err(Error::at("measure the device"))?
+        };
+        let started = started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let results = Results { schema: SCHEMA, suite: suite.to_owned(), started, settings, device, rows };
+        Ok(results.write(&self.out)?)
+    }
+
+    /// The moment at which the answer begins; a build that must not be measured with ends here.
+    fn begin(&self) -> Result<SystemTime, Error> {
+        host::refuse_debug_build(self.moment)?;
+        Ok(SystemTime::now())
+    }
+}
+
+/// A runtime as a node has it: a thread for every core.
+fn runtime() -> Result<tokio::runtime::Runtime, Error> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::at("start the runtime"))
+}
+
+/// A size as the rows name it: `4KiB`.
+fn size_name(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes >= 1 << 30 && bytes.is_multiple_of(1 << 30) => format!("{}GiB", bytes >> 30),
+        bytes if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{}MiB", bytes >> 20),
+        bytes if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{}KiB", bytes >> 10),
+        bytes => format!("{bytes}B"),
+    }
+}
+
+/// CPU time of this process, all threads.
+fn cpu() -> Duration {
+    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::try_from(spent).unwrap_or_default()
+}
+
+/// Bytes that this process has given to block devices to write, page cache included.
+fn disk_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+    line.and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the tests of all questions pass.
+    pub(super) fn a_moment(folder: &std::path::Path) -> Common {
+        Common {
+            out: folder.join("results"),
+            dir: folder.to_owned(),
+            rounds: 1,
+            seconds: 0.02,
+            no_device: false,
+            moment: true,
+        }
+    }
+
+    #[test]
+    fn sizes_are_named_by_their_largest_whole_unit() {
+        let names = [1, 512, 4096, 3 << 20, 1 << 30, 1500].map(size_name);
+        assert_eq!(names, ["1B", "512B", "4KiB", "3MiB", "1GiB", "1500B"]);
+    }
+}

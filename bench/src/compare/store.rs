@@ -1,0 +1,389 @@
+//! Runs an operation of the load generator on either of two stores.
+//!
+//! A side is a program of Sherd, a tool that `subject` can start, or an endpoint that is there. Stores that
+//! are only read are filled once and stay; what writes or deletes begins with an empty store in every
+//! run, so that no run works on what the one before left behind, and one store never runs beside the
+//! other's garbage. Called by `compare` for operations with an `op`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use super::operation::Load;
+use super::runner::{RunError, Runner, Sample, Side};
+use crate::host::{self, Refusal};
+use crate::load::keys::Keys;
+use crate::load::payload::Payloads;
+use crate::load::prepare;
+use crate::load::run::{self, Plan, Target};
+use crate::load::schedule::Limit;
+use crate::load::sizes::Sizes;
+use crate::load::work::Op;
+use crate::load::{self, bucket, report};
+use crate::subject::{self, Subject, Tool};
+
+/// The tool behind a path to a program.
+const SHERD: &str = "sherd";
+
+/// What is true of a write that an endpoint answered, when nobody says.
+const UNKNOWN: &str = "unknown";
+
+/// Buckets of the sides: endpoints may be the same one.
+const BUCKETS: [&str; 3] = ["sherd-bench-a", "sherd-bench-again", "sherd-bench-b"];
+
+/// What `mixed` does.
+const MIX: &str = "put:30,get:60,delete:10";
+
+/// Time before the measured window of a run, for operations that do not use objects up.
+const WARM_UP: Duration = Duration::from_secs(1);
+
+/// Length of a run, and objects that are there before it, for a moment.
+const MOMENT: Duration = Duration::from_millis(300);
+const MOMENT_KEYS: u64 = 50;
+
+/// Figures of a row that only tell how long it was.
+const COUNTS: [&str; 3] = ["ops", "seconds", "errors"];
+
+/// How stores are run.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings<'a> {
+    /// Where started stores keep their data.
+    pub folder: &'a Path,
+    /// What is true of a write when an endpoint has answered it, as the caller says.
+    pub durability: Option<&'a str>,
+    /// Only to see that it runs.
+    pub moment: bool,
+}
+
+/// Why stores cannot be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// This build must not be measured with.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// A side is nothing that can be started or reached.
+    #[error(transparent)]
+    Subject(#[from] subject::Error),
+    /// The operation is not one of the load generator.
+    #[error("`{0}` is no operation of `sherd-bench load`")]
+    Op(String),
+    /// The size is none.
+    #[error("`{0}` is no size")]
+    Size(String),
+}
+
+/// Two stores and what is done to them.
+#[derive(Debug)]
+pub struct Stores {
+    a: Store,
+    again: Store,
+    b: Store,
+    work: Work,
+}
+
+/// What is done in every run.
+#[derive(Debug)]
+struct Work {
+    plan: Plan,
+    /// Objects that are there before a run.
+    wanted: u64,
+    sizes: Sizes,
+    payloads: Payloads,
+}
+
+/// One side.
+#[derive(Debug)]
+struct Store {
+    who: Who,
+    bucket: &'static str,
+    folder: PathBuf,
+    open: Option<Open>,
+    runs: u64,
+    /// What the store that was opened last says of itself.
+    settings: BTreeMap<String, String>,
+}
+
+/// What a side is.
+#[derive(Clone, Debug, PartialEq)]
+enum Who {
+    /// A store to start, from this program or the one that the tool names.
+    Started(Box<Tool>, Option<PathBuf>),
+    /// A store that is there.
+    Endpoint(String),
+}
+
+/// A store that answers.
+#[derive(Debug)]
+struct Open {
+    subject: Subject,
+    keys: Keys,
+    /// Whether the bucket was made for this.
+    made: bool,
+}
+
+impl Stores {
+    /// The stores that `sides` name, each an endpoint (`http://...`), a tool, `tool=program`, or a path to
+    /// a program of Sherd. Nothing is started yet.
+    ///
+    /// # Errors
+    /// This is a debug build, a side or the operation is not known, or the sides promise different things.
+    pub fn new(sides: [&str; 2], load: &Load, settings: &Settings<'_>) -> Result<Self, Error> {
+        host::refuse_debug_build(settings.moment)?;
+        let [a, b] = sides;
+        let (a, b) = (Who::of(a)?, Who::of(b)?);
+        same_promise([(sides[0], &a), (sides[1], &b)], settings.durability)?;
+        let work = Work::new(load, settings.moment)?;
+        let store = |who, bucket| Store {
+            who,
+            bucket,
+            folder: settings.folder.to_owned(),
+            open: None,
+            runs: 0,
+            settings: BTreeMap::new(),
+        };
+        let [in_a, in_again, in_b] = BUCKETS;
+        Ok(Self { a: store(a.clone(), in_a), again: store(a, in_again), b: store(b, in_b), work })
+    }
+}
+
+impl Runner for Stores {
+    fn run(&mut self, side: Side) -> Result<Sample, RunError> {
+        let store = match side {
+            Side::A => &mut self.a,
+            Side::Again => &mut self.again,
+            Side::B => {
+                // The noise is measured: what only stood for it does not run beside the comparison.
+                self.again.close(&self.work).map_err(|source| RunError::Store(Box::new(source)))?;
+                &mut self.b
+            }
+        };
+        store.run(&self.work).map_err(|source| RunError::Store(Box::new(source)))
+    }
+
+    fn settings(&self) -> BTreeMap<String, String> {
+        let of = |side: &str, store: &Store| -> Vec<(String, String)> {
+            store.settings.iter().map(|(name, value)| (format!("{side}_{name}"), value.clone())).collect()
+        };
+        [of("a", &self.a), of("b", &self.b)].into_iter().flatten().collect()
+    }
+}
+
+impl Drop for Stores {
+    fn drop(&mut self) {
+        for store in [&mut self.a, &mut self.again, &mut self.b] {
+            if let Err(error) = store.close(&self.work) {
+                eprintln!("sherd-bench: objects may be left in {}: {error}", store.bucket);
+            }
+        }
+    }
+}
+
+impl Who {
+    fn of(side: &str) -> Result<Self, subject::Error> {
+        if side.contains("://") {
+            return Ok(Self::Endpoint(side.to_owned()));
+        }
+        let started = |name: &str, program: Option<&str>| -> Result<Self, subject::Error> {
+            let tool = Tool::find(name)?;
+            let program = program.map(PathBuf::from);
+            tool.locate(program.as_deref())?;
+            Ok(Self::Started(Box::new(tool), program))
+        };
+        if let Some((name, program)) = side.split_once('=') {
+            return started(name, Some(program));
+        }
+        let path = Path::new(side);
+        let is_program =
+            path.components().count() > 1 && path.extension().is_none_or(|extension| extension != "toml");
+        if is_program { started(SHERD, Some(side)) } else { started(side, None) }
+    }
+
+    /// What is true of a write when it is answered.
+    fn durability<'a>(&'a self, said: Option<&'a str>) -> &'a str {
+        match self {
+            Self::Started(tool, _) => &tool.durability,
+            Self::Endpoint(_) => said.unwrap_or(UNKNOWN),
+        }
+    }
+}
+
+fn same_promise(sides: [(&str, &Who); 2], said: Option<&str>) -> Result<(), subject::Error> {
+    let [(one, first), (other, second)] = sides;
+    let (one_durability, other_durability) = (first.durability(said), second.durability(said));
+    if one_durability == other_durability {
+        return Ok(());
+    }
+    Err(subject::Error::UnequalDurability {
+        one: one.to_owned(),
+        one_durability: one_durability.to_owned(),
+        other: other.to_owned(),
+        other_durability: other_durability.to_owned(),
+    })
+}
+
+impl Work {
+    fn new(load: &Load, moment: bool) -> Result<Self, Error> {
+        let Load { op, size, clients, seconds, keys } = load;
+        let op = Op::from_str(op, false).map_err(|_| Error::Op(op.clone()))?;
+        let sizes = Sizes::from_str(size).map_err(|_| Error::Size(size.clone()))?;
+        let length = if moment { MOMENT } else { Duration::from_secs_f64(*seconds) };
+        let uses_up = matches!(op, Op::Delete | Op::DeleteObjects);
+        let plan = Plan {
+            mix: (op == Op::Mixed).then(|| MIX.parse().expect("a mix")),
+            warm_up: if moment || uses_up { Duration::ZERO } else { WARM_UP },
+            ..Plan::new(op, *clients, Limit::Time(length))
+        };
+        let keys = u64::try_from(*keys).unwrap_or(u64::MAX);
+        let wanted = match op {
+            Op::Put | Op::Multipart => 0,
+            _ if moment => keys.min(MOMENT_KEYS),
+            Op::Get | Op::Head | Op::List | Op::Delete | Op::DeleteObjects | Op::Mixed => keys,
+        };
+        Ok(Self { plan, wanted, sizes, payloads: Payloads::new(1) })
+    }
+
+    /// Whether a run leaves the objects as they are.
+    fn reads_only(&self) -> bool {
+        matches!(self.plan.op, Op::Get | Op::Head | Op::List)
+    }
+}
+
+impl Store {
+    fn run(&mut self, work: &Work) -> Result<Sample, StoreError> {
+        self.runs += 1;
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => self.begin(work)?,
+        };
+        let target = Target { subject: &open.subject, bucket: self.bucket, payloads: &work.payloads };
+        prepare::write(&target, work.wanted, &mut open.keys)?;
+        let outcome = run::run(&target, &work.plan, &mut open.keys)?;
+        self.open = Some(open);
+        let row = report::row("", &work.sizes.to_string(), &work.plan, &outcome);
+        let errors = row.figure("errors").unwrap_or(0.0);
+        if errors > 0.0 {
+            return Err(StoreError::Wrong { errors, faults: row.flags.join(", ") });
+        }
+        if row.figure("ops").is_none_or(|ops| ops <= 0.0) {
+            return Err(StoreError::Nothing);
+        }
+        if !work.reads_only() {
+            self.close(work)?;
+        }
+        let mut figures = row.figures;
+        figures.retain(|name, _| !COUNTS.contains(&name.as_str()));
+        Ok(Sample { figures, flags: row.flags })
+    }
+
+    /// Starts or reaches the store and makes the bucket.
+    fn begin(&mut self, work: &Work) -> Result<Open, StoreError> {
+        let subject = match &self.who {
+            Who::Started(tool, program) => Subject::start(tool, program.as_deref(), &self.folder)?,
+            Who::Endpoint(url) => Subject::endpoint(url)?,
+        };
+        let made = bucket::make(&subject, self.bucket)?;
+        let own = format!("{}_", subject.name);
+        for (name, value) in subject.settings() {
+            self.settings.insert(name.strip_prefix(&own).unwrap_or(&name).to_owned(), value);
+        }
+        // Names of their own keep runs on an endpoint apart, also from those of another process.
+        let prefix = format!("{}-{}/", std::process::id(), self.runs);
+        Ok(Open { subject, keys: Keys::new(&prefix, work.sizes.clone()), made })
+    }
+
+    /// Stops a started store, which removes it; deletes on an endpoint what was written there.
+    fn close(&mut self, work: &Work) -> Result<(), StoreError> {
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        if matches!(self.who, Who::Endpoint(_)) {
+            let target = Target { subject: &open.subject, bucket: self.bucket, payloads: &work.payloads };
+            prepare::clean(&target, &mut open.keys, open.made)?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a run on a store is worth nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It cannot be started or reached.
+    #[error(transparent)]
+    Subject(#[from] subject::Error),
+    /// The objects to measure with cannot be written.
+    #[error(transparent)]
+    Load(#[from] load::Error),
+    /// The bucket cannot be made or removed.
+    #[error("bucket: {0}")]
+    Bucket(#[from] bucket::Error),
+    /// The system lacks threads or polling.
+    #[error("generate load: {0}")]
+    System(#[from] std::io::Error),
+    /// Operations went wrong, so their rate says nothing.
+    #[error("{errors} operations went wrong: {faults}")]
+    Wrong {
+        /// How many.
+        errors: f64,
+        /// What happened.
+        faults: String,
+    },
+    /// Not one operation ended in the time.
+    #[error("no operation ended in the time of a run: give it more seconds or keys")]
+    Nothing,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn started(side: &str) -> (String, Option<PathBuf>) {
+        match Who::of(side).unwrap() {
+            Who::Started(tool, program) => (tool.name, program),
+            Who::Endpoint(url) => panic!("{url}"),
+        }
+    }
+
+    fn load(op: &str, size: &str) -> Load {
+        Load { op: op.to_owned(), size: size.to_owned(), clients: 8, seconds: 3.0, keys: 700 }
+    }
+
+    #[test]
+    fn a_side_is_a_program_a_tool_or_an_endpoint() {
+        let shell = Some(PathBuf::from("/bin/sh"));
+        assert_eq!(started("/bin/sh"), ("sherd".to_owned(), shell.clone()));
+        assert_eq!(started("minio=/bin/sh"), ("minio".to_owned(), shell));
+        let url = "http://127.0.0.1:9000";
+        assert_eq!(Who::of(url).unwrap(), Who::Endpoint(url.to_owned()));
+        assert!(matches!(Who::of("nothing"), Err(subject::Error::UnknownTool { .. })));
+        assert!(matches!(Who::of("/nowhere/sherd-node"), Err(subject::Error::NoBinary { .. })));
+        assert!(matches!(Who::of("/nowhere/own.toml"), Err(subject::Error::ToolFile { .. })));
+    }
+
+    #[test]
+    fn sides_that_promise_different_things_are_refused() {
+        let settings = |durability| Settings { folder: Path::new("/tmp"), durability, moment: true };
+        let load = load("put", "4KiB");
+        let of = |sides, durability| Stores::new(sides, &load, &settings(durability));
+        let mixed = ["/bin/sh", "http://127.0.0.1:9000"];
+        let error = of(mixed, None).unwrap_err().to_string();
+        assert!(error.contains("fsync") && error.contains("unknown"), "{error}");
+        assert!(of(mixed, Some("none")).is_err());
+        assert!(of(mixed, Some("fsync")).is_ok());
+        assert!(of(["http://127.0.0.1:1", "http://127.0.0.1:2"], None).is_ok());
+    }
+
+    #[test]
+    fn work_is_that_of_the_load_generator() {
+        let of = |op: &str, size: &str| Work::new(&load(op, size), false);
+        let put = of("put", "1MiB").unwrap();
+        assert_eq!((put.wanted, put.reads_only(), put.plan.clients), (0, false, 8));
+        let get = of("get", "4KiB:80,1MiB:20").unwrap();
+        assert_eq!((get.wanted, get.reads_only()), (700, true));
+        let delete = of("delete-objects", "4KiB").unwrap();
+        assert_eq!((delete.wanted, delete.reads_only(), delete.plan.warm_up), (700, false, Duration::ZERO));
+        assert!(of("mixed", "4KiB").unwrap().plan.mix.is_some());
+        assert!(matches!(of("poke", "4KiB"), Err(Error::Op(op)) if op == "poke"));
+        assert!(matches!(of("put", "large"), Err(Error::Size(size)) if size == "large"));
+    }
+}

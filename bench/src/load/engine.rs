@@ -1,0 +1,415 @@
+//! The generator's loop: one thread, one epoll, many connections.
+//!
+//! A thread drives all of its clients: it begins what the schedule asks for on whichever connection is
+//! free, sends and receives what the sockets take, and never blocks but in `epoll_wait`. Small requests
+//! go out in one system call and come back in another. A connection that failed is made anew when it
+//! is used next.
+
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::time::Timespec;
+
+use super::exchange::{Exchange, Verdict};
+use super::meter::Meter;
+use super::payload::Payloads;
+use super::request::{Outgoing, Requests};
+use super::response::{Decoder, Progress};
+use super::schedule::{Next, Schedule};
+use super::tally::{Fault, Tally};
+use super::work::Source;
+
+/// Bytes of one read.
+const READ_BYTES: usize = 256 << 10;
+/// Reads or writes of one connection before the others get their turn.
+const TURNS: usize = 4;
+const EVENTS: usize = 64;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long nothing begins after a connection could not be made, or after the last of
+/// [`FAULTS_IN_A_ROW`].
+const PAUSE: Duration = Duration::from_millis(100);
+/// After so many faults without a right operation between them, a store is not called at full speed:
+/// counting how fast it refuses would keep it from recovering and tell nothing.
+const FAULTS_IN_A_ROW: u32 = 100;
+/// How often connections are looked through for ones that stand still.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// Everything that a thread of the generator works with.
+#[derive(Debug)]
+pub struct Engine<'a> {
+    address: SocketAddr,
+    stall: Duration,
+    payloads: &'a Payloads,
+    meter: &'a Meter<'a>,
+    requests: Requests,
+    source: Source,
+    schedule: Schedule,
+    epoll: OwnedFd,
+    connections: Vec<Connection>,
+    /// Connections without an operation.
+    idle: Vec<usize>,
+    /// Nothing begins before this time.
+    pause: Duration,
+    scratch: Vec<u8>,
+    begin: Instant,
+    tally: Tally,
+    /// Faults since the last right operation.
+    faults_in_a_row: u32,
+    /// Operations that the meter knows of.
+    shown: u64,
+    /// Whether the meter knows of the measured window's two ends.
+    metered: (bool, bool),
+}
+
+/// What one thread is made of.
+#[derive(Debug)]
+pub struct Parts<'a> {
+    /// Where the store listens.
+    pub address: SocketAddr,
+    /// How long a connection may stand still.
+    pub stall: Duration,
+    /// Connections of this thread.
+    pub clients: usize,
+    /// Bytes of a multipart upload's parts.
+    pub part_bytes: u64,
+    /// Contents of the objects.
+    pub payloads: &'a Payloads,
+    /// Reads the processors' time at both ends of the window.
+    pub meter: &'a Meter<'a>,
+    /// Builds the requests.
+    pub requests: Requests,
+    /// Chooses the tasks.
+    pub source: Source,
+    /// Says when they begin.
+    pub schedule: Schedule,
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: Option<TcpStream>,
+    /// Whether the epoll says when the socket takes more bytes.
+    awaits_room: bool,
+    busy: bool,
+    /// When the operation was due.
+    due: Duration,
+    /// When the last byte moved.
+    moved: Duration,
+    out: Outgoing,
+    decoder: Decoder,
+    exchange: Exchange,
+}
+
+impl<'a> Engine<'a> {
+    /// Connects nothing yet.
+    ///
+    /// # Errors
+    /// The system has no more epolls.
+    pub fn new(parts: Parts<'a>) -> io::Result<Self> {
+        let Parts { address, stall, clients, part_bytes, payloads, meter, requests, source, schedule } =
+            parts;
+        let connection = || Connection {
+            stream: None,
+            awaits_room: false,
+            busy: false,
+            due: Duration::ZERO,
+            moved: Duration::ZERO,
+            out: Outgoing::default(),
+            decoder: Decoder::default(),
+            exchange: Exchange::new(part_bytes),
+        };
+        Ok(Self {
+            address,
+            stall,
+            payloads,
+            meter,
+            requests,
+            source,
+            schedule,
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            connections: (0..clients).map(|_| connection()).collect(),
+            idle: (0..clients).rev().collect(),
+            pause: Duration::ZERO,
+            scratch: vec![0; READ_BYTES],
+            begin: Instant::now(),
+            tally: Tally::default(),
+            faults_in_a_row: 0,
+            shown: 0,
+            metered: (false, false),
+        })
+    }
+
+    /// Runs the schedule to its end and returns what came of it, and the objects that are not there.
+    ///
+    /// # Errors
+    /// The system's polling fails.
+    pub fn run(mut self, begin: Instant) -> io::Result<(Tally, Vec<u64>)> {
+        self.begin = begin;
+        let mut events = Vec::with_capacity(EVENTS);
+        let mut swept = Duration::ZERO;
+        let period = SWEEP.min(self.stall);
+        loop {
+            let now = self.now();
+            let wake = self.begin_what_is_due(now);
+            self.meter_window();
+            if self.idle.len() == self.connections.len() && wake.is_none() {
+                break;
+            }
+            if now > swept + period {
+                swept = now;
+                self.sweep(now);
+                continue;
+            }
+            let until = wake.unwrap_or(Duration::MAX).min(swept + period);
+            let timeout = Timespec::try_from(until.saturating_sub(self.now())).ok();
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(errno) => return Err(errno.into()),
+            }
+            for event in events.drain(..) {
+                let index = usize::try_from(event.data.u64()).expect("an index of ours");
+                self.attend(index, event.flags);
+            }
+        }
+        if !self.metered.1 {
+            self.meter.close();
+        }
+        self.tally.close(self.schedule.elapsed());
+        Ok((self.tally, self.source.into_gone()))
+    }
+
+    fn now(&self) -> Duration {
+        self.begin.elapsed()
+    }
+
+    /// Begins operations while they are due and connections are free; says when the next one is due, or
+    /// nothing if there is none.
+    fn begin_what_is_due(&mut self, now: Duration) -> Option<Duration> {
+        let unsent = self.schedule.abandon(now);
+        if unsent > 0 {
+            self.tally.fault(Fault::Unsent, unsent);
+        }
+        while let Some(index) = self.idle.last().copied() {
+            let now = self.now();
+            if now < self.pause {
+                return Some(self.pause);
+            }
+            match self.schedule.next(now) {
+                Next::Begin { due } => {
+                    let Some(task) = self.source.draw() else {
+                        self.schedule.exhaust();
+                        return None;
+                    };
+                    self.idle.pop();
+                    let connection = &mut self.connections[index];
+                    connection.busy = true;
+                    connection.due = due;
+                    connection.exchange.begin(task, &self.source);
+                    self.send_request(index);
+                }
+                Next::Wait { until } => return Some(until),
+                Next::Finished => return None,
+            }
+        }
+        Some(Duration::MAX)
+    }
+
+    /// Tells the meter when the measured window opens and closes.
+    fn meter_window(&mut self) {
+        if !self.metered.0 && self.schedule.opened().is_some() {
+            self.metered.0 = true;
+            self.meter.open();
+        }
+        if !self.metered.1 && self.schedule.closed().is_some() {
+            self.metered.1 = true;
+            self.meter.close();
+        }
+    }
+
+    fn send_request(&mut self, index: usize) {
+        let now = self.now();
+        let connection = &mut self.connections[index];
+        connection.moved = now;
+        connection.exchange.request(&self.source, &mut self.requests, &mut connection.out);
+        connection.decoder.begin(connection.exchange.is_bodiless());
+        if connection.stream.is_none()
+            && let Err(error) = connection.connect(self.address, &self.epoll, index)
+        {
+            self.pause = now + PAUSE;
+            self.fail(index, connection_fault(&error));
+            return;
+        }
+        self.send(index);
+    }
+
+    /// Sends what the socket takes.
+    fn send(&mut self, index: usize) {
+        for turn in 0.. {
+            let connection = &mut self.connections[index];
+            let Some(stream) = &mut connection.stream else {
+                return;
+            };
+            let waits = if connection.out.is_sent() {
+                false
+            } else if turn == TURNS {
+                true
+            } else {
+                match connection.out.send(stream, self.payloads) {
+                    Ok(_) => {
+                        connection.moved = self.begin.elapsed();
+                        continue;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => true,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    // The server may have answered and closed before it had read everything: its answer
+                    // says more than the broken pipe does.
+                    Err(error) => return self.receive_last(index, &error),
+                }
+            };
+            if waits != connection.awaits_room {
+                let room = if waits { EventFlags::OUT } else { EventFlags::empty() };
+                let data = EventData::new_u64(index as u64);
+                if let Err(errno) = epoll::modify(&self.epoll, stream, data, EventFlags::IN | room) {
+                    return self.fail(index, connection_fault(&errno.into()));
+                }
+                connection.awaits_room = waits;
+            }
+            return;
+        }
+    }
+
+    /// Takes what came on a connection that no longer takes bytes.
+    fn receive_last(&mut self, index: usize, error: &io::Error) {
+        self.receive(index);
+        if self.connections[index].busy && self.connections[index].stream.is_some() {
+            self.fail(index, connection_fault(error));
+        }
+    }
+
+    fn attend(&mut self, index: usize, flags: EventFlags) {
+        if flags.contains(EventFlags::OUT) {
+            self.send(index);
+        }
+        if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
+            self.receive(index);
+        }
+    }
+
+    /// Takes what the socket has.
+    fn receive(&mut self, index: usize) {
+        for _ in 0..TURNS {
+            let connection = &mut self.connections[index];
+            let Some(stream) = &mut connection.stream else {
+                return;
+            };
+            let length = match stream.read(&mut self.scratch) {
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return self.fail(index, connection_fault(&error)),
+            };
+            if !connection.busy {
+                // The server closed a connection that had nothing to do: not a fault of any operation.
+                connection.stream = None;
+                return;
+            }
+            let Connection { decoder, exchange, .. } = connection;
+            if length == 0 {
+                let (begun, whole) = (decoder.head().is_some(), decoder.close().is_ok());
+                connection.stream = None;
+                let place = if begun { "within" } else { "before" };
+                if whole {
+                    self.judge(index);
+                } else {
+                    self.fail(index, Fault::Connection(format!("closed {place} an answer")));
+                }
+                return;
+            }
+            let payloads = self.payloads;
+            let progress = decoder
+                .feed(&self.scratch[..length], &mut |head, piece| exchange.body(head, piece, payloads));
+            match progress {
+                Ok(Progress::More) => connection.moved = self.begin.elapsed(),
+                Ok(Progress::Done) => return self.judge(index),
+                Err(_) => return self.fail(index, Fault::Malformed),
+            }
+            if length < self.scratch.len() {
+                return;
+            }
+        }
+    }
+
+    /// Takes a whole answer.
+    fn judge(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let head = connection.decoder.head().expect("the answer is whole");
+        let closes = head.closes || !connection.out.is_sent();
+        let verdict = connection.exchange.judge(head, &self.source);
+        if closes {
+            connection.stream = None;
+        }
+        match verdict {
+            Verdict::Next => self.send_request(index),
+            Verdict::Done(bytes) => self.end(index, Ok(bytes)),
+            Verdict::Failed(fault) => self.end(index, Err(fault)),
+        }
+    }
+
+    /// Ends the operation of a connection that can no longer be used.
+    fn fail(&mut self, index: usize, fault: Fault) {
+        self.connections[index].stream = None;
+        if self.connections[index].busy {
+            self.end(index, Err(fault));
+        }
+    }
+
+    fn end(&mut self, index: usize, outcome: Result<u64, Fault>) {
+        let now = self.now();
+        let connection = &mut self.connections[index];
+        connection.busy = false;
+        self.idle.push(index);
+        let counts = self.schedule.ended(connection.due, now);
+        self.source.ended(connection.exchange.task(), outcome.is_ok());
+        self.faults_in_a_row = if outcome.is_ok() { 0 } else { self.faults_in_a_row.saturating_add(1) };
+        if self.faults_in_a_row >= FAULTS_IN_A_ROW {
+            self.pause = now + PAUSE;
+        }
+        match outcome {
+            Ok(bytes) if counts => self.tally.count(bytes, now.saturating_sub(connection.due)),
+            Ok(_) => {}
+            Err(fault) => self.tally.fault(fault, 1),
+        }
+        self.meter_window();
+    }
+
+    /// Tells the meter of the progress, and ends operations on connections that have stood still too long.
+    fn sweep(&mut self, now: Duration) {
+        self.meter.progress(self.tally.ops - self.shown);
+        self.shown = self.tally.ops;
+        for index in 0..self.connections.len() {
+            let connection = &self.connections[index];
+            if connection.busy && now.saturating_sub(connection.moved) > self.stall {
+                self.fail(index, Fault::Timeout);
+            }
+        }
+    }
+}
+
+impl Connection {
+    fn connect(&mut self, address: SocketAddr, epoll: &OwnedFd, index: usize) -> io::Result<()> {
+        let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        epoll::add(epoll, &stream, EventData::new_u64(index as u64), EventFlags::IN)?;
+        self.stream = Some(stream);
+        self.awaits_room = false;
+        Ok(())
+    }
+}
+
+fn connection_fault(error: &io::Error) -> Fault {
+    Fault::Connection(error.kind().to_string())
+}

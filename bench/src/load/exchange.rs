@@ -1,0 +1,331 @@
+//! One operation as requests and answers: what is asked, what comes back, whether it is right.
+//!
+//! There is no I/O here. The engine asks for the next request, hands on the pieces of the answer's
+//! body, and has the whole answer judged; a multipart upload takes several rounds of that.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use md5::{Digest, Md5};
+
+use super::payload::Payloads;
+use super::request::{Body, Outgoing, Part, Requests};
+use super::response::Head;
+use super::tally::Fault;
+use super::work::{Source, Task};
+
+/// An answer's text is kept up to this length: a listing of 1,000 takes about 300 KiB.
+const TEXT_BYTES_MAX: usize = 8 << 20;
+
+/// What an answer means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Right, and the operation goes on with another request.
+    Next,
+    /// Right, and the operation is done; it moved so many bytes of objects.
+    Done(u64),
+    /// Wrong: the operation ends here.
+    Failed(Fault),
+}
+
+/// Which request of a multipart upload is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Only,
+    Create,
+    Part(u32),
+    Complete,
+}
+
+/// One operation under way.
+#[derive(Debug)]
+pub struct Exchange {
+    task: Task,
+    step: Step,
+    part_bytes: u64,
+    /// Bytes of the object that the operation is about.
+    size: u64,
+    /// Bytes of the object that have come.
+    received: u64,
+    wrong: bool,
+    text: Vec<u8>,
+    upload_id: String,
+    etags: Vec<String>,
+}
+
+impl Exchange {
+    /// No operation yet; multipart uploads in parts of `part_bytes`.
+    pub fn new(part_bytes: u64) -> Self {
+        Self {
+            task: Task::Get { key: 0 },
+            step: Step::Only,
+            part_bytes,
+            size: 0,
+            received: 0,
+            wrong: false,
+            text: Vec::new(),
+            upload_id: String::new(),
+            etags: Vec::new(),
+        }
+    }
+
+    /// The operation.
+    pub fn task(&self) -> &Task {
+        &self.task
+    }
+
+    /// Begins `task`.
+    pub fn begin(&mut self, task: Task, source: &Source) {
+        self.step = if matches!(task, Task::Multipart { .. }) { Step::Create } else { Step::Only };
+        self.size = match task {
+            Task::Put { key } | Task::Get { key } | Task::Head { key } | Task::Multipart { key } => {
+                source.keys().sizes.of(key)
+            }
+            Task::List { .. } | Task::Delete { .. } | Task::DeleteObjects { .. } => 0,
+        };
+        self.task = task;
+        self.etags.clear();
+    }
+
+    /// Whether the answer to the request has no body, whatever its head says.
+    pub fn is_bodiless(&self) -> bool {
+        matches!(self.task, Task::Head { .. })
+    }
+
+    /// Writes the next request into `out`.
+    pub fn request(&mut self, source: &Source, requests: &mut Requests, out: &mut Outgoing) {
+        self.received = 0;
+        self.wrong = false;
+        self.text.clear();
+        let keys = source.keys();
+        match &self.task {
+            Task::Put { key } => {
+                let body = Body::Object(Part { key: *key, at: 0, end: self.size });
+                requests.build("PUT", |path| keys.name(*key, path), "", "", body, out);
+            }
+            Task::Get { key } => requests.build("GET", |path| keys.name(*key, path), "", "", Body::None, out),
+            Task::Head { key } => {
+                requests.build("HEAD", |path| keys.name(*key, path), "", "", Body::None, out);
+            }
+            Task::Delete { key } => {
+                requests.build("DELETE", |path| keys.name(*key, path), "", "", Body::None, out);
+            }
+            Task::List { place } => {
+                let mut after = String::new();
+                source.order().name(place - 1, &mut after);
+                let query = format!(
+                    "list-type=2&max-keys={}&prefix={}&start-after={}",
+                    source.page(),
+                    in_query(&keys.prefix),
+                    in_query(&after)
+                );
+                requests.build("GET", |_| {}, &query, "", Body::None, out);
+            }
+            Task::DeleteObjects { keys: doomed } => {
+                let mut xml = "<Delete>".to_owned();
+                for key in doomed {
+                    xml.push_str("<Object><Key>");
+                    keys.name(*key, &mut xml);
+                    xml.push_str("</Key></Object>");
+                }
+                xml.push_str("</Delete>");
+                let md5 = base64::engine::general_purpose::STANDARD.encode(Md5::digest(&xml));
+                let headers = format!("content-md5: {md5}\r\ncontent-type: application/xml\r\n");
+                requests.build("POST", |_| {}, "delete=", &headers, Body::Text(xml.as_bytes()), out);
+            }
+            Task::Multipart { key } => self.multipart_request(*key, source, requests, out),
+        }
+    }
+
+    fn multipart_request(&self, key: u64, source: &Source, requests: &mut Requests, out: &mut Outgoing) {
+        let name = |path: &mut String| source.keys().name(key, path);
+        match self.step {
+            Step::Only | Step::Create => requests.build("POST", name, "uploads=", "", Body::Text(b""), out),
+            Step::Part(index) => {
+                let at = u64::from(index) * self.part_bytes;
+                let end = self.size.min(at + self.part_bytes);
+                let query = format!("partNumber={}&uploadId={}", index + 1, in_query(&self.upload_id));
+                requests.build("PUT", name, &query, "", Body::Object(Part { key, at, end }), out);
+            }
+            Step::Complete => {
+                let mut xml = "<CompleteMultipartUpload>".to_owned();
+                for (index, etag) in self.etags.iter().enumerate() {
+                    let number = index + 1;
+                    write!(xml, "<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>")
+                        .expect("a string takes what is written");
+                }
+                xml.push_str("</CompleteMultipartUpload>");
+                let query = format!("uploadId={}", in_query(&self.upload_id));
+                let headers = "content-type: application/xml\r\n";
+                requests.build("POST", name, &query, headers, Body::Text(xml.as_bytes()), out);
+            }
+        }
+    }
+
+    /// Takes a piece of the answer's body.
+    pub fn body(&mut self, head: &Head, piece: &[u8], payloads: &Payloads) {
+        match self.task {
+            Task::Get { key } if head.status == 200 => {
+                let right = self.received + piece.len() as u64 <= self.size
+                    && payloads.verify(key, self.received, piece).is_ok();
+                self.wrong |= !right;
+                self.received += piece.len() as u64;
+            }
+            _ => {
+                let room = TEXT_BYTES_MAX - self.text.len();
+                self.wrong |= piece.len() > room;
+                self.text.extend_from_slice(&piece[..piece.len().min(room)]);
+            }
+        }
+    }
+
+    /// Judges the answer, which is whole.
+    pub fn judge(&mut self, head: &Head, source: &Source) -> Verdict {
+        if !matches!(head.status, 200 | 204) {
+            return Verdict::Failed(status_fault(head.status, &self.text));
+        }
+        let verdict = |right: bool, bytes: u64| {
+            if right { Verdict::Done(bytes) } else { Verdict::Failed(Fault::WrongAnswer) }
+        };
+        match &self.task {
+            Task::Put { .. } => verdict(head.status == 200, self.size),
+            Task::Get { .. } if self.wrong => Verdict::Failed(Fault::WrongBytes),
+            Task::Get { .. } => verdict(self.received == self.size, self.size),
+            Task::Head { .. } => verdict(head.length == Some(self.size), 0),
+            Task::Delete { .. } => verdict(true, 0),
+            Task::List { place } => {
+                let count = usize::try_from(source.page()).expect("a page fits in memory");
+                verdict(!self.wrong && source.order().is_listed(*place, count, &self.text), 0)
+            }
+            Task::DeleteObjects { keys } => {
+                let deleted = memchr::memmem::find_iter(&self.text, b"<Deleted>").count();
+                verdict(deleted == keys.len() && memchr::memmem::find(&self.text, b"<Error>").is_none(), 0)
+            }
+            Task::Multipart { .. } => self.judge_multipart(head),
+        }
+    }
+
+    fn judge_multipart(&mut self, head: &Head) -> Verdict {
+        let parts = u32::try_from(self.size.div_ceil(self.part_bytes).max(1)).unwrap_or(u32::MAX);
+        let next = match self.step {
+            Step::Only | Step::Create => between(&self.text, "<UploadId>", "</UploadId>").map(|id| {
+                self.upload_id = id;
+                Step::Part(0)
+            }),
+            Step::Part(index) => head.etag.clone().map(|etag| {
+                self.etags.push(etag);
+                if index + 1 < parts { Step::Part(index + 1) } else { Step::Complete }
+            }),
+            Step::Complete => {
+                // A failure may come in an answer with status 200, because the status went out first.
+                let right = memchr::memmem::find(&self.text, b"<CompleteMultipartUploadResult").is_some();
+                return if right {
+                    Verdict::Done(self.size)
+                } else {
+                    Verdict::Failed(status_fault(head.status, &self.text))
+                };
+            }
+        };
+        match next {
+            Some(step) => {
+                self.step = step;
+                Verdict::Next
+            }
+            None => Verdict::Failed(Fault::WrongAnswer),
+        }
+    }
+}
+
+fn status_fault(status: u16, text: &[u8]) -> Fault {
+    let code = between(text, "<Code>", "</Code>").unwrap_or_default();
+    if status == 503 && (code.is_empty() || code.starts_with("SlowDown")) {
+        return Fault::SlowDown;
+    }
+    Fault::Status(status, code.chars().take(64).collect())
+}
+
+fn between(text: &[u8], before: &str, after: &str) -> Option<String> {
+    let begin = memchr::memmem::find(text, before.as_bytes())? + before.len();
+    let length = memchr::memmem::find(&text[begin..], after.as_bytes())?;
+    String::from_utf8(text[begin..begin + length].to_vec()).ok()
+}
+
+/// `text` as a value in a query.
+fn in_query(text: &str) -> String {
+    const KEPT: percent_encoding::AsciiSet =
+        percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+    percent_encoding::utf8_percent_encode(text, &KEPT).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::keys::Keys;
+    use crate::load::sizes::{Size, Sizes};
+    use crate::load::work::{Choice, Op, Shared};
+    use std::sync::Arc;
+
+    fn source() -> Source {
+        let keys = Keys { end: 5, ..Keys::new("p/", Sizes::Fixed(Size(20))) };
+        let choice = Choice { op: Op::Get, mix: None, page: 1000, overwrite: None, seed: 1 };
+        Source::new(&choice, &keys, &keys.order(), &Arc::new(Shared::new(&keys)), 0, 1)
+    }
+
+    fn begun(task: Task) -> Exchange {
+        let mut exchange = Exchange::new(8);
+        exchange.begin(task, &source());
+        exchange
+    }
+
+    fn answer(exchange: &mut Exchange, status: u16, text: &str) -> Verdict {
+        let head = Head { status, etag: Some("\"e\"".to_owned()), ..Head::default() };
+        exchange.text.clear();
+        exchange.body(&head, text.as_bytes(), &Payloads::with_pool(1, 64));
+        exchange.judge(&head, &source())
+    }
+
+    #[test]
+    fn only_overload_is_slow_down() {
+        for (status, text, fault) in [
+            (503, "<Error><Code>SlowDown</Code></Error>", Fault::SlowDown),
+            (503, "<Error><Code>SlowDownWrite</Code></Error>", Fault::SlowDown),
+            (503, "", Fault::SlowDown),
+            (503, "<Code>ServerNotInitialized</Code>", Fault::Status(503, "ServerNotInitialized".to_owned())),
+            (404, "<Code>NoSuchKey</Code>", Fault::Status(404, "NoSuchKey".to_owned())),
+            (301, "", Fault::Status(301, String::new())),
+        ] {
+            assert_eq!(answer(&mut begun(Task::Put { key: 1 }), status, text), Verdict::Failed(fault));
+        }
+    }
+
+    #[test]
+    fn an_upload_goes_part_by_part_and_fails_inside_a_200_too() {
+        let mut exchange = begun(Task::Multipart { key: 1 });
+        assert_eq!(answer(&mut exchange, 200, "<UploadId>u</UploadId>"), Verdict::Next);
+        // 20 bytes in parts of 8 are three.
+        for _ in 0..3 {
+            assert_eq!(answer(&mut exchange, 200, ""), Verdict::Next);
+        }
+        assert_eq!(exchange.step, Step::Complete);
+        let wrong = answer(&mut exchange, 200, "<Error><Code>InternalError</Code></Error>");
+        assert_eq!(wrong, Verdict::Failed(Fault::Status(200, "InternalError".to_owned())));
+        let right = answer(&mut exchange, 200, "<CompleteMultipartUploadResult></...>");
+        assert_eq!(right, Verdict::Done(20));
+    }
+
+    #[test]
+    fn answers_that_are_not_right_are_no_operations() {
+        let wrong = Verdict::Failed(Fault::WrongAnswer);
+        assert_eq!(answer(&mut begun(Task::Multipart { key: 1 }), 200, "no id"), wrong);
+        let page = || begun(Task::DeleteObjects { keys: vec![1, 2] });
+        assert_eq!(answer(&mut page(), 200, "<Deleted></Deleted>"), wrong);
+        assert_eq!(answer(&mut page(), 200, "<Deleted></Deleted><Deleted></Deleted><Error></Error>"), wrong);
+        assert_eq!(answer(&mut page(), 200, "<Deleted></Deleted><Deleted></Deleted>"), Verdict::Done(0));
+        let mut head = begun(Task::Head { key: 1 });
+        let of_length = |length| Head { status: 200, length: Some(length), ..Head::default() };
+        assert_eq!(head.judge(&of_length(19), &source()), wrong);
+        assert_eq!(head.judge(&of_length(20), &source()), Verdict::Done(0));
+        let text = "x".repeat(TEXT_BYTES_MAX + 1);
+        assert_eq!(answer(&mut begun(Task::List { place: 1 }), 200, &text), wrong);
+    }
+}

@@ -1,0 +1,84 @@
+//! What comes before a measurement and after it: objects to read, and none left behind.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::keys::Keys;
+use super::run::{self, Outcome, Plan, Target};
+use super::schedule::Limit;
+use super::tally::Fault;
+use super::work::Op;
+use super::{Error, bucket};
+
+/// Clients that write what a measurement reads.
+const PREPARING_CLIENTS: usize = 64;
+/// Clients that delete it afterwards, a page at a time.
+const CLEANING_CLIENTS: usize = 4;
+
+/// Writes objects until `wanted` are there.
+///
+/// # Errors
+/// Not all of them could be written.
+pub fn write(target: &Target<'_>, wanted: u64, keys: &mut Keys) -> Result<(), Error> {
+    let missing = wanted.saturating_sub(keys.count());
+    let clients = PREPARING_CLIENTS.min(usize::try_from(missing).unwrap_or(PREPARING_CLIENTS));
+    write_as(target, &Plan::new(Op::Put, clients, Limit::Count(missing)), wanted, keys)?;
+    Ok(())
+}
+
+/// Writes objects as `plan` says, after which `wanted` must be there; says what came of it, which is a
+/// measurement too.
+///
+/// # Errors
+/// Not all of them could be written.
+pub fn write_as(
+    target: &Target<'_>,
+    plan: &Plan,
+    wanted: u64,
+    keys: &mut Keys,
+) -> Result<Option<Outcome>, Error> {
+    if keys.count() >= wanted {
+        return Ok(None);
+    }
+    let outcome = run::run(target, plan, keys)?;
+    let written = keys.count();
+    if written < wanted {
+        let faults = Faults(&outcome.tally.faults).to_string();
+        return Err(Error::Preparation { written, wanted, faults });
+    }
+    Ok(Some(outcome))
+}
+
+/// Deletes all objects, and the bucket if it was `made` for them. What cannot be deleted is said on
+/// standard error: the measurement is done, and worth having.
+///
+/// # Errors
+/// The system lacks threads or polling.
+pub fn clean(target: &Target<'_>, keys: &mut Keys, made: bool) -> Result<(), Error> {
+    let pages = keys.count().div_ceil(1000);
+    let mut faults = BTreeMap::new();
+    if pages > 0 {
+        let plan = Plan::new(Op::DeleteObjects, CLEANING_CLIENTS, Limit::Count(pages));
+        faults = run::run(target, &plan, keys)?.tally.faults;
+    }
+    if !faults.is_empty() {
+        eprintln!("sherd-bench: some objects are left in {}: {}", target.bucket, Faults(&faults));
+    } else if made && let Err(error) = bucket::remove(target.subject, target.bucket) {
+        eprintln!("sherd-bench: {} is left: {error}", target.bucket);
+    }
+    Ok(())
+}
+
+/// Faults for people.
+#[derive(Debug)]
+pub struct Faults<'a>(pub &'a BTreeMap<Fault, u64>);
+
+impl fmt::Display for Faults<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (fault, times)) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            write!(f, "{comma}{times} x {fault}")?;
+        }
+        Ok(())
+    }
+}

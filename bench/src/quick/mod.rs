@@ -1,0 +1,340 @@
+//! `sherd-bench quick`: the project's table of targets in less than ten minutes, our node and a peer in
+//! turns.
+//!
+//! Each group of rows starts both stores anew, so that memory is that of the load that stands in the
+//! row, and each row is measured in turns (ours, theirs, ours, theirs), so that a machine that changes
+//! its mind does so to both.
+
+pub mod table;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::host::{self, Refusal, device};
+use crate::load::keys::Keys;
+use crate::load::payload::Payloads;
+use crate::load::run::{Outcome, Plan, Target};
+use crate::load::schedule::Limit;
+use crate::load::sizes::{Size, Sizes};
+use crate::load::work::Op;
+use crate::load::{self, bucket, prepare, report};
+use crate::result::{self, Results, Row, SCHEMA};
+use crate::subject::{self, Subject, Tool, refuse_unequal_durability};
+use table::{GROUPS, Group, Objects, Step};
+
+const BUCKET: &str = "sherd-bench";
+const SEED: u64 = 1;
+/// Turns that each row is measured in.
+const TURNS: u32 = 2;
+const WARM_UP: Duration = Duration::from_millis(500);
+/// Clients that write the objects of listings.
+const WRITERS: usize = 128;
+/// What a group may need on the disk: a gigabyte a second, and parity, of both stores.
+const FREE_BYTES: u64 = 16 << 30;
+const MOMENT_FREE_BYTES: u64 = 1 << 30;
+/// Objects that are listed in a moment: more than a page.
+const MOMENT_OBJECTS: u64 = 1100;
+/// Objects larger than this are scaled down for a moment.
+const MOMENT_BYTES_MAX: u64 = 2 << 20;
+
+/// Measures the table of targets: our node, and a peer in turns with it if one is given.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Arguments {
+    /// Our node's program, instead of looking for sherd-node in PATH.
+    #[arg(long, value_name = "PATH")]
+    pub binary: Option<PathBuf>,
+    /// Store to compare with: minio, or a file that describes one.
+    #[arg(long, value_name = "TOOL")]
+    pub peer: Option<String>,
+    /// The peer's program, instead of looking for it in PATH.
+    #[arg(long, value_name = "PATH", requires = "peer")]
+    pub peer_binary: Option<PathBuf>,
+    /// Where the stores keep their data.
+    #[arg(long, value_name = "DIR", default_value = "sherd-data/bench")]
+    pub folder: PathBuf,
+    /// Where the result goes, as quick.json: bench/results by default, and nowhere for a moment.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Seconds that each row is measured, each store.
+    #[arg(long, default_value = "3")]
+    pub seconds: f64,
+    /// Objects in the bucket that is listed.
+    #[arg(long, default_value = "100000")]
+    pub objects: u64,
+    /// Only groups of objects of these sizes; 16B is that of listings.
+    #[arg(long, value_name = "SIZE", value_delimiter = ',')]
+    pub only: Vec<Size>,
+    /// Run for a moment, to see that it runs: figures mean nothing.
+    #[arg(long)]
+    pub moment: bool,
+}
+
+/// Why nothing, or not everything, was measured.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// This build must not be measured with.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// There is nothing to measure, or not to compare.
+    #[error("{0}")]
+    Subject(#[from] subject::Error),
+    /// The generator cannot work.
+    #[error("{0}")]
+    Load(#[from] load::Error),
+    /// The bucket cannot be made.
+    #[error("bucket: {0}")]
+    Bucket(#[from] bucket::Error),
+    /// The device's own figures cannot be measured.
+    #[error("{0}")]
+    Device(#[from] device::Error),
+    /// A store would run into the end of the disk.
+    #[error("{} has {} MiB free, {} MiB are needed", folder.display(), free >> 20, needed >> 20)]
+    Full {
+        /// Where the stores keep their data.
+        folder: PathBuf,
+        /// Bytes that are free there,
+        free: u64,
+        /// and bytes that may be needed.
+        needed: u64,
+    },
+    /// The system lacks threads or polling.
+    #[error("generate load: {0}")]
+    System(#[from] io::Error),
+    /// The result cannot be written.
+    #[error("{0}")]
+    Results(#[from] result::Error),
+}
+
+/// Measures as `arguments` say and writes the result; the code is 1 when any operation went wrong.
+///
+/// # Errors
+/// Nothing could be measured, or the result not be written.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
+    host::refuse_debug_build(arguments.moment)?;
+    let contestants = contestants(arguments)?;
+    let begin = Instant::now();
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let limits = device::measure(&arguments.folder, device::Effort::of(arguments.moment))?;
+    require_room(&arguments.folder, if arguments.moment { MOMENT_FREE_BYTES } else { FREE_BYTES })?;
+    let mut settings = host::settings(&arguments.folder);
+    settings.insert("turns".to_owned(), TURNS.to_string());
+    settings.insert("seconds".to_owned(), arguments.seconds.to_string());
+    settings.insert("warm_up_s".to_owned(), WARM_UP.as_secs_f64().to_string());
+    settings.insert("generator_threads".to_owned(), "1".to_owned());
+    settings.insert("moment".to_owned(), arguments.moment.to_string());
+    let payloads = Payloads::new(SEED);
+    let mut rows = Vec::new();
+    println!("{}", report::heading());
+    for group in &GROUPS {
+        if arguments.only.is_empty() || arguments.only.contains(&Size(group.bytes)) {
+            measure_group(arguments, &contestants, group, &payloads, &mut settings, &mut rows)?;
+        }
+    }
+    let failed = rows.iter().any(|row: &Row| row.figure("errors").is_some_and(|errors| errors > 0.0));
+    let results =
+        Results { schema: SCHEMA, suite: "quick".to_owned(), started, settings, device: limits, rows };
+    println!("{} rows in {} s", results.rows.len(), begin.elapsed().as_secs());
+    let kept = (!arguments.moment).then(|| PathBuf::from("bench/results"));
+    if let Some(folder) = arguments.out.clone().or(kept) {
+        println!("written to {}", results.write(&folder)?.display());
+    }
+    Ok(if failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// Who is measured: tools with their programs, ours first.
+type Contestants = Vec<(Tool, Option<PathBuf>)>;
+
+fn contestants(arguments: &Arguments) -> Result<Contestants, Error> {
+    let mut found = vec![(Tool::find("sherd")?, arguments.binary.clone())];
+    if let Some(peer) = &arguments.peer {
+        found.push((Tool::find(peer)?, arguments.peer_binary.clone()));
+    }
+    refuse_unequal_durability(&found.iter().map(|(tool, _)| tool).collect::<Vec<_>>())?;
+    for (tool, binary) in &found {
+        tool.locate(binary.as_deref())?;
+    }
+    Ok(found)
+}
+
+fn require_room(folder: &Path, needed: u64) -> Result<(), Error> {
+    let stat = rustix::fs::statvfs(folder).map_err(io::Error::from)?;
+    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    if free < needed { Err(Error::Full { folder: folder.to_owned(), free, needed }) } else { Ok(()) }
+}
+
+/// Measures one group on stores that are started for it.
+fn measure_group(
+    arguments: &Arguments,
+    contestants: &Contestants,
+    group: &Group,
+    payloads: &Payloads,
+    settings: &mut BTreeMap<String, String>,
+    rows: &mut Vec<Row>,
+) -> Result<(), Error> {
+    let mut subjects = Vec::new();
+    for (tool, binary) in contestants {
+        let subject = Subject::start(tool, binary.as_deref(), &arguments.folder)?;
+        bucket::make(&subject, BUCKET)?;
+        settings.extend(subject.settings());
+        subjects.push(subject);
+    }
+    let bytes = if arguments.moment { group.bytes.min(MOMENT_BYTES_MAX) } else { group.bytes };
+    for clients in group.clients {
+        let prefix = format!("{}-{clients}/", Size(group.bytes));
+        let keys = || Keys::new(&prefix, Sizes::Fixed(Size(bytes)));
+        let mut sides: Vec<(&Subject, Keys)> = subjects.iter().map(|subject| (subject, keys())).collect();
+        if group.objects == Objects::Listed {
+            for (subject, keys) in &mut sides {
+                let target = Target { subject, bucket: BUCKET, payloads };
+                let count = if arguments.moment { MOMENT_OBJECTS } else { arguments.objects };
+                let plan = Plan::new(Op::Put, WRITERS, Limit::Count(count));
+                if let Some(outcome) = prepare::write_as(&target, &plan, count, keys)? {
+                    let row = report::row(&subject.name, &Size(bytes).to_string(), &plan, &outcome);
+                    println!("{}", report::line(&row));
+                    rows.push(row);
+                }
+            }
+        }
+        for step in group.steps {
+            let of_step = measure_step(arguments, group, step, *clients, payloads, &mut sides)?;
+            for row in &of_step {
+                println!("{}", report::line(row));
+            }
+            if let [ours, theirs] = of_step.as_slice() {
+                println!("{}", verdict(step, ours, theirs));
+            }
+            rows.extend(of_step);
+        }
+    }
+    Ok(())
+}
+
+/// Measures one operation on all sides in turns; a row each.
+fn measure_step(
+    arguments: &Arguments,
+    group: &Group,
+    step: &Step,
+    clients: usize,
+    payloads: &Payloads,
+    sides: &mut [(&Subject, Keys)],
+) -> Result<Vec<Row>, Error> {
+    let turns = if arguments.moment { 1 } else { TURNS };
+    let mut outcomes: Vec<Option<Outcome>> = sides.iter().map(|_| None).collect();
+    let mut plan = Plan::new(step.op, clients, Limit::Count(1));
+    for turn in 0..turns {
+        for ((subject, keys), outcome) in sides.iter_mut().zip(&mut outcomes) {
+            plan = plan_of(arguments, step, clients, keys, turns - turn);
+            let target = Target { subject, bucket: BUCKET, payloads };
+            let of_turn = load::run::run(&target, &plan, keys)?;
+            match outcome {
+                Some(outcome) => outcome.then(of_turn),
+                None => *outcome = Some(of_turn),
+            }
+        }
+    }
+    let size = Size(group.bytes).to_string();
+    let sides = sides.iter().zip(outcomes);
+    Ok(sides
+        .filter_map(|((subject, keys), outcome)| {
+            let mut row = report::row(&subject.name, &size, &plan, &outcome?);
+            if group.objects == Objects::Listed && step.op == Op::List {
+                row.labels.insert("objects".to_owned(), keys.count().to_string());
+            }
+            Some(row)
+        })
+        .collect())
+}
+
+/// The plan of one turn of `step`, with so many turns left.
+fn plan_of(arguments: &Arguments, step: &Step, clients: usize, keys: &Keys, turns_left: u32) -> Plan {
+    let time = Limit::Time(Duration::from_secs_f64(arguments.seconds / f64::from(TURNS)));
+    let page = 1000;
+    let (limit, warm_up) = match step.op {
+        _ if arguments.moment => (Limit::Count(clients as u64), Duration::ZERO),
+        // What is deleted is gone: each turn takes its share, and no warm-up wastes any.
+        Op::Delete => (Limit::Count((keys.count() / u64::from(turns_left)).max(1)), Duration::ZERO),
+        Op::DeleteObjects => {
+            (Limit::Count((keys.count() / page / u64::from(turns_left)).clamp(1, 20)), Duration::ZERO)
+        }
+        _ => step.count.map_or((time, WARM_UP), |count| (Limit::Count(count), Duration::ZERO)),
+    };
+    Plan { warm_up, page, ..Plan::new(step.op, clients, limit) }
+}
+
+/// A line that sets ours beside theirs and beside the target.
+fn verdict(step: &Step, ours: &Row, theirs: &Row) -> String {
+    let ratio = |name: &str| Some(ours.figure(name)? / theirs.figure(name).filter(|value| *value > 0.0)?);
+    let word = |met| if met { "meets" } else { "MISSES" };
+    let mut parts = Vec::new();
+    if let Some(ops) = ratio("ops_s") {
+        parts.push(format!("{:>10} {ops:.1}x", ""));
+        if let (Some(least), Some(aim)) = (step.least, step.aim) {
+            parts.push(format!("{} {least}x, aim {aim}x", word(ops >= least)));
+        }
+    }
+    if let Some(cpu) = ratio("server_cpu_us_op") {
+        parts.push(format!("server time per operation {:.0} %", cpu * 100.0));
+        if let Some(most) = step.cpu_most {
+            parts.push(format!("{} {:.0} %", word(cpu <= most), most * 100.0));
+        }
+    }
+    parts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(ops_s: f64, cpu: f64) -> Row {
+        Row::default().with("ops_s", ops_s).with("server_cpu_us_op", cpu)
+    }
+
+    #[test]
+    fn a_verdict_tells_what_is_met_from_what_is_missed() {
+        let step = &GROUPS[0].steps[0];
+        let line = verdict(step, &row(4100.0, 20.0), &row(1000.0, 100.0));
+        assert!(
+            line.contains("4.1x; meets 4x, aim 10x; server time per operation 20 %; meets 33 %"),
+            "{line}"
+        );
+        let line = verdict(step, &row(3900.0, 40.0), &row(1000.0, 100.0));
+        assert!(line.contains("MISSES 4x") && line.contains("MISSES 33 %"), "{line}");
+        assert_eq!(verdict(step, &row(1.0, 1.0), &row(0.0, 0.0)), "");
+    }
+
+    #[test]
+    fn a_full_disk_is_refused_before_anything_is_measured() {
+        let folder = std::env::temp_dir();
+        let error = require_room(&folder, u64::MAX).unwrap_err();
+        assert!(matches!(error, Error::Full { needed: u64::MAX, .. }));
+        require_room(&folder, 0).unwrap();
+    }
+
+    #[test]
+    fn turns_share_what_can_be_deleted_once() {
+        let arguments = Arguments {
+            binary: None,
+            peer: None,
+            peer_binary: None,
+            folder: PathBuf::new(),
+            out: None,
+            seconds: 4.0,
+            objects: 1,
+            only: Vec::new(),
+            moment: false,
+        };
+        let keys = |end| Keys { end, ..Keys::new("", Sizes::Fixed(Size(1))) };
+        let limit = |op, end, turns| {
+            let step = GROUPS.iter().flat_map(|group| group.steps).find(|step| step.op == op).unwrap();
+            plan_of(&arguments, step, 1, &keys(end), turns).limit
+        };
+        assert_eq!(limit(Op::Delete, 1001, 2), Limit::Count(500));
+        assert_eq!(limit(Op::Delete, 501, 1), Limit::Count(501));
+        assert_eq!(limit(Op::DeleteObjects, 100_000, 2), Limit::Count(20));
+        assert_eq!(limit(Op::DeleteObjects, 500, 2), Limit::Count(1));
+        assert_eq!(limit(Op::Get, 500, 2), Limit::Time(Duration::from_secs(2)));
+    }
+}

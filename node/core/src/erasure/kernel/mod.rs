@@ -1,0 +1,90 @@
+//! Multiplies shards with factors of GF(2^8) and adds them up: all the work per byte there is.
+//!
+//! A kernel computes some outs at a time from all sources, with the sums in registers: each source
+//! byte is read once for up to [`OUTS_MAX`] outs, each out byte is written once. [`Kernel`] says
+//! which units of the processor are used; `x86` holds what differs between them.
+
+mod plain;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use super::matrix::Row;
+
+/// Outs computed in one pass over the sources.
+const OUTS_MAX: usize = 4;
+/// Bytes of each source after which the next outs are computed, where there are more than fit one
+/// pass: those of nine sources stay in the innermost cache.
+const BLOCK_BYTES: usize = 4 << 10;
+
+/// A way to compute, which this processor has: nobody else can make one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Kernel(Units);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Units {
+    Plain,
+    #[cfg(target_arch = "x86_64")]
+    X86(x86::Units),
+}
+
+impl Kernel {
+    /// Tables, a byte at a time: every processor has it.
+    pub const PLAIN: Self = Self(Units::Plain);
+
+    /// The fastest of this processor.
+    pub fn best() -> Self {
+        Self::all().last().expect("the plain one is always there")
+    }
+
+    /// All that this processor has, the fastest last.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let all = std::iter::once(Self::PLAIN);
+        #[cfg(target_arch = "x86_64")]
+        let all = all.chain(x86::Units::all().map(|units| Self(Units::X86(units))));
+        all
+    }
+
+    /// What it is called in reports.
+    pub const fn name(self) -> &'static str {
+        match self.0 {
+            Units::Plain => "plain",
+            #[cfg(target_arch = "x86_64")]
+            Units::X86(units) => units.name(),
+        }
+    }
+
+    /// Sets each out to the sum of each source times the factor that the out's row has for it.
+    ///
+    /// # Panics
+    /// When there are not as many rows as outs, or the buffers differ in length.
+    pub(super) fn multiply(self, rows: &[Row], sources: &[&[u8]], outs: &mut [&mut [u8]]) {
+        assert_eq!(rows.len(), outs.len(), "one row per out");
+        let Some(bytes) = outs.first().map(|out| out.len()) else { return };
+        assert!(outs.iter().all(|out| out.len() == bytes), "shards of one length");
+        assert!(sources.iter().all(|source| source.len() == bytes), "shards of one length");
+        let passes = outs.len().div_ceil(OUTS_MAX);
+        let outs_of_pass = outs.len().div_ceil(passes);
+        let block_bytes = if passes == 1 { bytes.max(1) } else { BLOCK_BYTES };
+        for start in (0..bytes).step_by(block_bytes) {
+            let columns = start..bytes.min(start + block_bytes);
+            for (rows, outs) in rows.chunks(outs_of_pass).zip(outs.chunks_mut(outs_of_pass)) {
+                match self.0 {
+                    Units::Plain => plain::multiply(rows, sources, outs, columns.clone()),
+                    #[cfg(target_arch = "x86_64")]
+                    Units::X86(units) => units.multiply(rows, sources, outs, columns.clone()),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
