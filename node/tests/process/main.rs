@@ -20,3 +20,4 @@ mod memory;
 mod races;
 mod restart;
 mod rot;
+mod soak;

@@ -140,6 +140,9 @@ impl Inner {
         let digest = (body_use != BodyUse::None).then(|| declared_md5(&parts.headers)).transpose()?.flatten();
         if is_framed {
             describe_unframed(&mut parts.headers, length);
+        } else {
+            // Says nothing of a body without frames, and nobody behind here shall believe it.
+            parts.headers.remove(DECODED_LENGTH);
         }
         let sha256 = match head.payload {
             PayloadForm::Sha256(sha256) => Some(sha256),
