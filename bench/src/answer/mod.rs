@@ -29,6 +29,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sherd_volume::options::Options;
 
+use crate::alloc;
 use crate::host::{self, device};
 use crate::result::{self, Results, Row, SCHEMA};
 
@@ -53,6 +54,14 @@ enum Question {
         #[command(flatten)]
         arguments: erasure::Arguments,
         /// Folder that takes `erasure.json`
+        #[arg(long, default_value = "bench/results", value_name = "FOLDER")]
+        out: PathBuf,
+    },
+    /// Checksums over lists of buffers against one buffer
+    Checksums {
+        #[command(flatten)]
+        arguments: checksums::Arguments,
+        /// Folder that takes `checksums.json`
         #[arg(long, default_value = "bench/results", value_name = "FOLDER")]
         out: PathBuf,
     },
@@ -130,6 +139,13 @@ fn answer(question: Question) -> Result<PathBuf, Error> {
         Question::WritePath(arguments) => write_path::run(&arguments),
         Question::Erasure { arguments, out } => {
             let mut results = erasure::run(&arguments).map_err(Error::at("compare the kernels"))?;
+            results.settings.extend(host::settings(Path::new(".")));
+            Ok(results.write(&out)?)
+        }
+        Question::Checksums { arguments, out } => {
+            let allocations: fn() -> u64 = || alloc::Counts::now().allocations;
+            let mut results = checksums::run(&arguments, Some(allocations))
+                .map_err(Error::at("compare the ways to check a list"))?;
             results.settings.extend(host::settings(Path::new(".")));
             Ok(results.write(&out)?)
         }
