@@ -3,3 +3,4 @@
 pub mod checksums;
 pub mod erasure;
 mod interleaved;
+pub mod md5_lanes;
