@@ -65,6 +65,13 @@ impl Md5 {
         Self { state, bytes: 0, partial: [0; BLOCK_BYTES] }
     }
 
+    /// The digest of bytes at hand.
+    pub fn digest(bytes: &[u8]) -> [u8; 16] {
+        let mut md5 = Self::new();
+        md5.update(bytes);
+        md5.finish()
+    }
+
     /// Takes the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         Lanes::PLAIN.update(&mut [Stream { md5: self, bytes }]);
