@@ -18,6 +18,7 @@ mod whole;
 
 pub mod checksums;
 pub mod erasure;
+pub mod md5_lanes;
 pub mod read_path;
 pub mod small_objects;
 pub mod write_path;

@@ -15,6 +15,7 @@ pub mod limits;
 pub mod id;
 pub mod codec;
 pub mod checksum;
+pub mod md5;
 pub mod topology;
 pub mod placement;
 pub mod stripe;

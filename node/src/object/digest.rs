@@ -6,10 +6,10 @@
 
 use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, Digest as Crc};
-use md5::Md5;
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
+use sherd_core::md5::Md5;
 use sherd_core::record::{Checksum, ChecksumAlgorithm};
 
 /// Digests in the making.
@@ -66,7 +66,7 @@ impl Digests {
             .into_iter()
             .map(|(algorithm, hasher)| Checksum { algorithm, composite_of: None, value: hasher.finish() })
             .collect();
-        DigestValues { md5: self.md5.finalize().into(), checksums }
+        DigestValues { md5: self.md5.finish(), checksums }
     }
 }
 
@@ -211,7 +211,7 @@ mod tests {
             }
             list.update(left);
             prop_assert_eq!(&list.finish(), &whole);
-            prop_assert_eq!(whole.md5, <[u8; 16]>::from(Md5::digest(&body)));
+            prop_assert_eq!(whole.md5, Md5::digest(&body));
             for computed in whole.checksums {
                 prop_assert_eq!(&computed.value, &checksum(computed.algorithm, &body));
             }

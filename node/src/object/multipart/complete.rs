@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
-use md5::{Digest, Md5};
 
 use sherd_core::id::{DataId, ObjectKey, RegisterKey, UploadId, VersionId};
 use sherd_core::limits;
+use sherd_core::md5::Md5;
 use sherd_core::record::{
     self, Body, Checksum, ChecksumAlgorithm, ChecksumKind, Content, Object, PartRef, State, Version,
     VersionKind,
@@ -199,9 +199,9 @@ fn total_size(parts: &[PartRef], announced: Option<u64>) -> Result<u64> {
 fn multipart_etag(parts: &[PartRef]) -> String {
     let mut md5 = Md5::new();
     for part in parts {
-        md5.update(part.md5);
+        md5.update(&part.md5);
     }
-    format!("{}-{}", hex::encode(md5.finalize()), parts.len())
+    format!("{}-{}", hex::encode(md5.finish()), parts.len())
 }
 
 /// The checksum of the whole, from those of its parts.

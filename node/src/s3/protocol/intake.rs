@@ -14,9 +14,9 @@ use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Uri};
 use http_body::Body as HttpBody;
-use md5::{Digest as _, Md5};
 use s3s::Body;
 use sherd_core::limits::{KEY_BYTES_MAX, PUT_BYTES_MAX};
+use sherd_core::md5::Md5;
 use sherd_core::record::ChecksumAlgorithm;
 
 use crate::s3::auth::payload::PayloadForm;
@@ -305,7 +305,7 @@ fn check_document(
     declared_md5: Option<[u8; 16]>,
 ) -> Result<(), Refusal> {
     if let Some(declared) = declared_md5 {
-        let computed: [u8; 16] = Md5::digest(&collected.bytes).into();
+        let computed: [u8; 16] = Md5::digest(&collected.bytes);
         if declared != computed {
             return Err(Refusal::says(
                 Code::BadDigest,
