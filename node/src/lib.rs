@@ -19,6 +19,7 @@ pub mod register;
 pub mod peer;
 pub mod cluster;
 pub mod volumes;
+mod queue;
 pub mod workers;
 pub mod formation;
 pub mod upkeep;

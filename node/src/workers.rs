@@ -3,7 +3,7 @@
 
 use std::thread::JoinHandle;
 
-use crossbeam_channel::{Receiver, Sender, TrySendError};
+use crate::queue::{self, Receiver, Sender};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -25,12 +25,12 @@ impl Workers {
     /// # Errors
     /// As the system says, when a thread cannot be started.
     pub fn start(name: &str, threads: usize, queue_max: usize) -> std::io::Result<Self> {
-        let (queue, jobs) = crossbeam_channel::bounded(queue_max);
+        let (queue, jobs) = queue::bounded(queue_max);
         let threads = (0..threads)
             .map(|_| {
                 let jobs: Receiver<Job> = jobs.clone();
                 std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-                    for job in jobs {
+                    while let Ok(job) = jobs.next(None) {
                         // A panic stays in its job: the answer is dropped, which its caller sees.
                         drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)));
                     }
@@ -46,10 +46,7 @@ impl Workers {
     /// [`QueueFull`] when too many wait; the job is dropped.
     pub fn run(&self, job: impl FnOnce() + Send + 'static) -> Result<(), QueueFull> {
         let queue = self.queue.as_ref().expect("open until dropped");
-        match queue.try_send(Box::new(job)) {
-            Ok(()) => Ok(()),
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => Err(QueueFull),
-        }
+        queue.try_send(Box::new(job)).map_err(|_refused| QueueFull)
     }
 
     /// Lets the threads finish what is queued, and end, without waiting for them.

@@ -9,11 +9,11 @@
 //! It runs on a thread of its own, because everything it does may block on a dead disk. An empty
 //! directory is never formatted by itself: it waits until somebody who asked the set orders it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use tokio::sync::oneshot;
 
 use sherd_core::id::Incarnation;
@@ -30,6 +30,7 @@ use super::{VolumeState, VolumesConfig};
 use crate::formation::directory::{Directory, look_at};
 use crate::formation::make_volume;
 use crate::metrics::VolumeFault;
+use crate::queue::{self, Nothing, Receiver, Sender};
 use crate::workers::Workers;
 
 /// Threads for blocking reads, and for shard files.
@@ -93,8 +94,8 @@ impl Keeper {
                 None => self.look(),
             }
             self.volume.keeper_busy_since(0);
-            match self.taken.recv_timeout(self.config.pace.look_every) {
-                Ok(Order::Look) | Err(RecvTimeoutError::Timeout) => {}
+            match self.taken.next(Some(self.config.pace.look_every)) {
+                Ok(Order::Look) | Err(Nothing::Timeout) => {}
                 Ok(Order::Explain(why)) => self.vacancy = why,
                 Ok(Order::Adopt { incarnation, done }) => drop(done.send(self.adopt(incarnation))),
                 Ok(Order::Lost(reason)) => {
@@ -108,7 +109,7 @@ impl Keeper {
                     drop(done.send(result));
                     return;
                 }
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(Nothing::Closed) => return,
             }
         }
     }
@@ -177,7 +178,7 @@ impl Keeper {
     /// Starts the threads of an open volume and opens the door.
     fn serve(&mut self, volume: Volume) -> std::io::Result<()> {
         let clock = Arc::clone(&self.config.clock);
-        let (queue, commands) = crossbeam_channel::bounded(VOLUME_QUEUE_MAX);
+        let (queue, commands) = queue::bounded(VOLUME_QUEUE_MAX);
         let seen = Arc::new(Seen::default());
         let reader = volume.reader();
         let serving = Arc::new(Serving {
@@ -192,6 +193,7 @@ impl Keeper {
         let thread = LogThread {
             volume,
             queue: commands,
+            taken: VecDeque::new(),
             compaction: Compaction::new(self.config.pace.compaction_bytes_per_second, clock.monotonic_us()),
             clock,
             maintenance: Workers::start("volume-upkeep", 1, 1)?,
@@ -250,7 +252,7 @@ impl Keeper {
 
     /// Shuts the door and lets the threads end. What was queued is dropped, which its callers see.
     fn shut(&mut self, serving: &Serving, reason: &str) {
-        drop(serving.queue.try_send(Command::Abandon));
+        drop(serving.queue.send_over(Command::Abandon));
         self.serving = None;
         self.volume.show(offline(reason), None);
     }
@@ -282,8 +284,7 @@ impl Keeper {
         self.volume.show(VolumeState::Closed, None);
         let Some(serving) = self.serving.take() else { return Ok(()) };
         let (done, wait) = oneshot::channel();
-        // The queue may be full: this waits for the log thread, which is what closing means.
-        if serving.queue.send(Command::Close(done)).is_err() {
+        if serving.queue.send_over(Command::Close(done)).is_err() {
             return Err("its log thread ended before".to_owned());
         }
         drop(serving);

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crossbeam_channel::{Sender, TrySendError};
 use parking_lot::RwLock;
 use tokio::sync::{oneshot, watch};
 
@@ -22,6 +21,7 @@ use super::log_thread::{Command, Seen};
 use super::{VolumeState, VolumeStatus, VolumesConfig};
 use crate::metrics::VolumeFault;
 use crate::peer;
+use crate::queue::{self, Refused, Sender};
 use crate::workers::Workers;
 
 /// A volume of this node.
@@ -71,8 +71,8 @@ impl Serving {
 
     fn command(&self, command: Command) -> Result<(), peer::Error> {
         self.queue.try_send(command).map_err(|error| match error {
-            TrySendError::Full(_) => peer::Error::Busy,
-            TrySendError::Disconnected(_) => unreachable_because("the volume is closing"),
+            Refused::Full(_) => peer::Error::Busy,
+            Refused::Closed(_) => unreachable_because("the volume is closing"),
         })
     }
 }
@@ -101,7 +101,7 @@ impl LocalVolume {
         config: &VolumesConfig,
         changed: Arc<watch::Sender<u64>>,
     ) -> std::io::Result<Arc<Self>> {
-        let (orders, taken) = crossbeam_channel::bounded(64);
+        let (orders, taken) = queue::bounded(64);
         let door = RwLock::new(Door { state: VolumeState::Opening, serving: None });
         let volume = Arc::new(Self {
             id,
@@ -290,8 +290,8 @@ impl LocalVolume {
         let orders = self.orders.clone();
         if let Err(error) = orders.try_send(Order::Close(done)) {
             return match error {
-                TrySendError::Disconnected(_) => Ok(()),
-                TrySendError::Full(_) => Err("the volume's keeper does not answer".to_owned()),
+                Refused::Closed(_) => Ok(()),
+                Refused::Full(_) => Err("the volume's keeper does not answer".to_owned()),
             };
         }
         wait.await.map_err(|_| "the volume's keeper ended".to_owned())?

@@ -3,12 +3,12 @@
 //! A panic on it fails this volume and no other. When it ends, everything queued is dropped, which
 //! its callers see as a volume that went away.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -18,10 +18,13 @@ use sherd_volume::request::Op;
 use sherd_volume::volume::{Step, Volume};
 
 use super::compaction::{Compaction, STEP_BYTES};
+use crate::queue::{Nothing, Receiver};
 use crate::workers::Workers;
 
 /// Operations taken from the queue before one step: a batch is also bounded by its bytes.
 const TAKE_MAX: usize = 1024;
+/// Operations that are too many for a lone client: a batch of as many looks once more before it is synced.
+const CROWD: usize = 3;
 /// The longest wait without anything to do.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -52,6 +55,8 @@ pub(super) struct Seen {
 pub(super) struct LogThread {
     pub(super) volume: Volume,
     pub(super) queue: Receiver<Command>,
+    /// Taken from it, to be submitted.
+    pub(super) taken: VecDeque<Command>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) maintenance: Workers,
     pub(super) compaction: Compaction,
@@ -147,16 +152,21 @@ impl LogThread {
     }
 
     fn take(&mut self) -> Taken {
+        if self.queue.take(TAKE_MAX, &mut self.taken).is_err() {
+            return Taken::Abandon;
+        }
+        if self.taken.len() >= CROWD && self.taken.len() < TAKE_MAX {
+            // Whoever is ready to run may have more for this batch; nobody is waited for.
+            std::thread::yield_now();
+            // What was taken is still to be answered, whether or not more can come.
+            let _ = self.queue.take(TAKE_MAX - self.taken.len(), &mut self.taken);
+        }
         let mut taken = Taken::Nothing;
-        for _ in 0..TAKE_MAX {
-            match self.queue.try_recv() {
-                Ok(command) => match self.submit(command) {
-                    Taken::Nothing => {}
-                    Taken::Ops => taken = Taken::Ops,
-                    end => return end,
-                },
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => return Taken::Abandon,
+        while let Some(command) = self.taken.pop_front() {
+            match self.submit(command) {
+                Taken::Nothing => {}
+                Taken::Ops => taken = Taken::Ops,
+                end => return end,
             }
         }
         taken
@@ -186,10 +196,10 @@ impl LogThread {
         let now_us = self.clock.monotonic_us();
         let wake_us = step.wake_at_us.unwrap_or(u64::MAX).min(self.compaction.next_us());
         let wait = Duration::from_micros(wake_us.saturating_sub(now_us)).min(WAIT_MAX);
-        match self.queue.recv_timeout(wait) {
+        match self.queue.next(Some(wait)) {
             Ok(command) => self.submit(command),
-            Err(RecvTimeoutError::Timeout) => Taken::Nothing,
-            Err(RecvTimeoutError::Disconnected) => Taken::Abandon,
+            Err(Nothing::Timeout) => Taken::Nothing,
+            Err(Nothing::Closed) => Taken::Abandon,
         }
     }
 

@@ -23,7 +23,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::{RecvTimeoutError, Sender};
 use tokio::sync::watch;
 
 use sherd_core::env::Clock;
@@ -33,6 +32,8 @@ use sherd_volume::buffer::BufferPool;
 use sherd_volume::disk::Disk;
 use sherd_volume::open::IndexSource;
 use sherd_volume::options::Options;
+
+use crate::queue::{self, Nothing, Sender};
 
 pub use index::lsm_indexes;
 pub use local::{AdoptError, LocalVolume};
@@ -188,10 +189,10 @@ impl Volumes {
 /// Watches from a thread that never touches a disk: a volume whose log, or whose keeper, hangs in the
 /// kernel is taken offline, so that nobody waits for it.
 fn start_watch(volumes: Arc<[Arc<LocalVolume>]>, config: &VolumesConfig) -> std::io::Result<Sender<()>> {
-    let (watch, ended) = crossbeam_channel::bounded::<()>(1);
+    let (watch, ended) = queue::bounded::<()>(1);
     let (clock, pace) = (Arc::clone(&config.clock), config.pace);
     std::thread::Builder::new().name("volume-watch".to_owned()).spawn(move || {
-        while ended.recv_timeout(pace.look_every) == Err(RecvTimeoutError::Timeout) {
+        while ended.next(Some(pace.look_every)) == Err(Nothing::Timeout) {
             let now_us = clock.monotonic_us();
             for volume in volumes.iter() {
                 volume.watch(now_us, pace.stuck_after);

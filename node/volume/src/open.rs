@@ -167,6 +167,11 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
     let spares =
         Spares::adopt(Arc::clone(&disk), &log_path, &names, options.segment_bytes, options.spare_segments)
             .map_err(io_error("read spares in", &log_path))?;
+    if is_new && spares.is_short() {
+        // The first writes of a volume find a segment that was written once, as all later ones do. Without
+        // room it does without: a full disk says so when the segment is begun.
+        let _ = spares.make_one();
+    }
     let segments = Arc::new(Segments::default());
     // A life that begins without its state begins without a log, too.
     let needs_log = identity.lost.is_none();

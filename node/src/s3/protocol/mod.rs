@@ -44,7 +44,6 @@ use tracing::Instrument as _;
 use crate::metrics::ApiName;
 use crate::s3::auth::Credentials;
 use crate::s3::auth::verifier::Verifier;
-use crate::server::RequestBody;
 
 use body::{Patience, TransportError};
 use context::RequestId;
@@ -291,12 +290,16 @@ fn close_if(condition: bool, response: &mut Response<Body>) {
     }
 }
 
-impl hyper::service::Service<Request<RequestBody>> for Protocol {
+impl<B> hyper::service::Service<Request<B>> for Protocol
+where
+    B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
+    B::Error: Into<TransportError>,
+{
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
-    fn call(&self, request: Request<RequestBody>) -> Self::Future {
+    fn call(&self, request: Request<B>) -> Self::Future {
         let protocol = self.clone();
         Box::pin(async move { Ok(Self::call(&protocol, request).await) })
     }

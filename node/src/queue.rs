@@ -1,0 +1,241 @@
+//! Bounded queues to threads of their own: who is idle sleeps, and is woken once for what came.
+//!
+//! Channels made for throughput look again a few times, and yield, before they sleep. Here four log
+//! threads wait behind every small write, beside the threads that have work to do: what they look in
+//! vain is taken from the others. These sleep at once, and take all that waits under one lock.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+/// Makes a queue that holds `max` values.
+pub(crate) fn bounded<T>(max: usize) -> (Sender<T>, Receiver<T>) {
+    let state = State { waiting: VecDeque::new(), senders: 1, receivers: 1 };
+    let shared = Arc::new(Shared { max, state: Mutex::new(state), came: Condvar::new() });
+    (Sender { shared: Arc::clone(&shared) }, Receiver { shared })
+}
+
+/// A value was not taken; it comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused<T> {
+    /// Too many wait.
+    Full(T),
+    /// Nobody takes any more.
+    Closed(T),
+}
+
+/// Where values come from. Clones are the same.
+pub(crate) struct Sender<T> {
+    shared: Arc<Shared<T>>,
+}
+
+/// Where values go; of several receivers each value reaches one. When the last goes, so does what
+/// waits.
+pub(crate) struct Receiver<T> {
+    shared: Arc<Shared<T>>,
+}
+
+/// No value came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nothing {
+    /// In time.
+    Timeout,
+    /// And none will: all senders are gone.
+    Closed,
+}
+
+struct Shared<T> {
+    max: usize,
+    state: Mutex<State<T>>,
+    came: Condvar,
+}
+
+struct State<T> {
+    waiting: VecDeque<T>,
+    senders: usize,
+    receivers: usize,
+}
+
+impl<T> Sender<T> {
+    /// Adds a value, unless too many wait.
+    pub(crate) fn try_send(&self, value: T) -> Result<(), Refused<T>> {
+        self.send_within(self.shared.max, value)
+    }
+
+    /// Adds a value however many wait: for the last word to a thread.
+    pub(crate) fn send_over(&self, value: T) -> Result<(), Refused<T>> {
+        self.send_within(usize::MAX, value)
+    }
+
+    fn send_within(&self, max: usize, value: T) -> Result<(), Refused<T>> {
+        let mut state = self.shared.state.lock();
+        if state.receivers == 0 {
+            return Err(Refused::Closed(value));
+        }
+        if state.waiting.len() >= max {
+            return Err(Refused::Full(value));
+        }
+        state.waiting.push_back(value);
+        drop(state);
+        self.shared.came.notify_one();
+        Ok(())
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.shared.state.lock().waiting.len()
+    }
+}
+
+impl<T> Receiver<T> {
+    /// Moves up to `max` of what waits behind `taken`, without waiting. Whether more can come.
+    pub(crate) fn take(&self, max: usize, taken: &mut VecDeque<T>) -> Result<(), Nothing> {
+        let mut state = self.shared.state.lock();
+        if state.waiting.is_empty() && state.senders == 0 {
+            return Err(Nothing::Closed);
+        }
+        let count = state.waiting.len().min(max);
+        taken.extend(state.waiting.drain(..count));
+        Ok(())
+    }
+
+    /// Waits for the next value, at most `patience` (anew where another receiver took what came);
+    /// forever without.
+    pub(crate) fn next(&self, patience: Option<Duration>) -> Result<T, Nothing> {
+        let mut state = self.shared.state.lock();
+        loop {
+            if let Some(value) = state.waiting.pop_front() {
+                return Ok(value);
+            }
+            if state.senders == 0 {
+                return Err(Nothing::Closed);
+            }
+            match patience {
+                None => self.shared.came.wait(&mut state),
+                Some(patience) => {
+                    let late = self.shared.came.wait_for(&mut state, patience).timed_out();
+                    if late && state.waiting.is_empty() {
+                        return Err(Nothing::Timeout);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        self.shared.state.lock().senders += 1;
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<T> Clone for Receiver<T> {
+    fn clone(&self) -> Self {
+        self.shared.state.lock().receivers += 1;
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        let mut state = self.shared.state.lock();
+        state.senders -= 1;
+        let last = state.senders == 0;
+        drop(state);
+        if last {
+            self.shared.came.notify_all();
+        }
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        let mut state = self.shared.state.lock();
+        state.receivers -= 1;
+        let left = if state.receivers == 0 { std::mem::take(&mut state.waiting) } else { VecDeque::new() };
+        drop(state);
+        // Not under the lock: what is dropped may answer somebody.
+        drop(left);
+    }
+}
+
+impl<T> std::fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sender").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl<T> std::fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Receiver")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_in_their_order_and_no_more_than_fit() {
+        let (sender, receiver) = bounded(2);
+        assert_eq!((sender.try_send(1), sender.try_send(2)), (Ok(()), Ok(())));
+        assert_eq!(sender.try_send(3), Err(Refused::Full(3)));
+        assert_eq!(sender.send_over(4), Ok(()));
+        assert_eq!(sender.len(), 3);
+        assert_eq!(receiver.next(None), Ok(1));
+        let mut taken = VecDeque::new();
+        assert_eq!(receiver.take(1, &mut taken), Ok(()));
+        assert_eq!(receiver.take(9, &mut taken), Ok(()));
+        assert_eq!(taken, [2, 4]);
+        assert_eq!(receiver.next(Some(Duration::ZERO)), Err(Nothing::Timeout));
+    }
+
+    #[test]
+    fn what_waits_outlives_the_senders() {
+        let (sender, receiver) = bounded(2);
+        drop(sender.clone());
+        assert_eq!(sender.try_send(1), Ok(()));
+        drop(sender);
+        assert_eq!(receiver.next(None), Ok(1));
+        assert_eq!(receiver.next(None), Err(Nothing::Closed));
+        assert_eq!(receiver.take(1, &mut VecDeque::new()), Err(Nothing::Closed));
+    }
+
+    #[test]
+    fn what_waits_goes_with_the_last_receiver() {
+        let (sender, receiver) = bounded(2);
+        let value = Arc::new(());
+        assert!(sender.try_send(Arc::clone(&value)).is_ok());
+        drop(receiver.clone());
+        assert_eq!(Arc::strong_count(&value), 2);
+        drop(receiver);
+        assert_eq!(Arc::strong_count(&value), 1);
+        assert!(matches!(sender.try_send(value), Err(Refused::Closed(_))));
+    }
+
+    #[test]
+    fn every_value_reaches_one_of_several_sleepers() {
+        let (sender, receiver) = bounded(1000);
+        let threads: Vec<_> = (0..3)
+            .map(|_| {
+                let receiver = receiver.clone();
+                std::thread::spawn(move || {
+                    let mut sum = 0;
+                    while let Ok(value) = receiver.next(None) {
+                        sum += value;
+                    }
+                    sum
+                })
+            })
+            .collect();
+        for value in 1..=1000_u64 {
+            assert_eq!(sender.try_send(value), Ok(()));
+        }
+        drop(sender);
+        let sum: u64 = threads.into_iter().map(|thread| thread.join().expect("no panic")).sum();
+        assert_eq!(sum, 500_500);
+    }
+}
