@@ -11,20 +11,19 @@ use futures::future::BoxFuture;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
-use hyper::body::Incoming;
 
 use sherd_core::env::{Clock, Rng};
 use sherd_core::topology::Wish;
 use sherd_volume::options::Options;
 
 use crate::config::Config;
-use crate::config::settings::Durability;
+use crate::config::settings::{Durability, EtagForm};
 use crate::health::ReportSource;
 use crate::metrics::Metrics;
 use crate::s3::Gateway;
 use crate::s3::auth::{Secret, StaticCredentials};
 use crate::s3::protocol::{self, Protocol};
-use crate::server::Refusal;
+use crate::server::{Refusal, RequestBody};
 use crate::store::{Store, StoreConfig};
 use crate::stripe::Thresholds;
 use crate::system::{SystemClock, SystemRng};
@@ -57,7 +56,7 @@ pub async fn open(
     metrics: &Arc<Metrics>,
 ) -> Result<
     Opened<
-        impl Fn(Request<Incoming>) -> BoxFuture<'static, Response<s3s::Body>> + Clone + Send + Sync + 'static,
+        impl Fn(Request<RequestBody>) -> BoxFuture<'static, Response<s3s::Body>> + Clone + Send + Sync + 'static,
     >,
     OpenError,
 > {
@@ -97,6 +96,7 @@ pub fn store_config(config: &Config) -> StoreConfig {
             inline_bytes_max: config.inline_bytes_max,
             pack_bytes_max: config.pack_bytes_max,
         },
+        fast_etags: config.etag == EtagForm::Fast,
         buffer_bytes_max: usize::try_from(config.buffer_bytes_max).unwrap_or(usize::MAX),
         index_cache_bytes: config.index_cache_bytes,
         upkeep: Settings {

@@ -52,6 +52,8 @@ pub struct StoreConfig {
     pub options: Options,
     /// Where bodies go by their size.
     pub thresholds: Thresholds,
+    /// Whether a body whose client sent another checksum goes without its MD5.
+    pub fast_etags: bool,
     /// Bytes of the buffer pool.
     pub buffer_bytes_max: usize,
     /// Bytes of the cache that all indexes share.
@@ -96,8 +98,8 @@ impl Store {
         rng: Arc<dyn Rng>,
         metrics: &Arc<Metrics>,
     ) -> Result<Self, OpenError> {
-        let StoreConfig { volumes, wish, options, thresholds, buffer_bytes_max, index_cache_bytes, upkeep } =
-            config;
+        let StoreConfig { volumes, wish, options, thresholds, fast_etags, .. } = config;
+        let StoreConfig { buffer_bytes_max, index_cache_bytes, upkeep, .. } = config;
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
         let forming = FormationConfig { disk: Arc::clone(&disk), directories: volumes, zone: None, wish };
         let formation = formation::form_or_find(&forming, rng.as_ref())?;
@@ -124,13 +126,13 @@ impl Store {
             tracing::warn!("some volumes are still opening; the node serves without them");
         }
         Ok(Self::assemble(
-            Parts { volumes, topology: formation.topology, clock, rng, pool, thresholds, upkeep },
+            Parts { volumes, topology: formation.topology, clock, rng, pool, thresholds, fast_etags, upkeep },
             metrics,
         ))
     }
 
     fn assemble(parts: Parts, metrics: &Arc<Metrics>) -> Self {
-        let Parts { volumes, topology, clock, rng, pool, thresholds, upkeep } = parts;
+        let Parts { volumes, topology, clock, rng, pool, thresholds, fast_etags, upkeep } = parts;
         let local: Arc<dyn Peer> = Arc::new(LocalPeer::new(volumes.clone()));
         let cluster = Arc::new(Cluster::new(topology, |_| Arc::clone(&local)));
         let wall = Arc::clone(&clock);
@@ -179,6 +181,7 @@ impl Store {
             clock,
             rng,
             damage,
+            fast_etags,
         });
         let upkeep = Arc::new(upkeep);
         let store =
@@ -297,6 +300,7 @@ struct Parts {
     rng: Arc<dyn Rng>,
     pool: BufferPool,
     thresholds: Thresholds,
+    fast_etags: bool,
     upkeep: Settings,
 }
 

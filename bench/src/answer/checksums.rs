@@ -92,7 +92,7 @@ impl Running {
     fn finish(self) -> Vec<u8> {
         match self {
             Self::S3(hasher) => hasher.finish().into(),
-            Self::Md5(digests) => digests.finish().md5.into(),
+            Self::Md5(digests) => digests.finish().md5.expect("not left out").into(),
             Self::Blake3(hasher) => hasher.finish().concat(),
         }
     }

@@ -67,6 +67,7 @@ pub(super) fn config(folder: &Path, options: Options, thresholds: Thresholds) ->
         wish: Wish { set_volumes: None, parity_shards: None },
         options,
         thresholds,
+        fast_etags: false,
         buffer_bytes_max: BUFFER_BYTES,
         index_cache_bytes: INDEX_BYTES,
         upkeep: Settings::default(),

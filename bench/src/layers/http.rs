@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use sherd_node::metrics::Metrics;
+use sherd_node::server::RequestBody;
 
 use super::clients::threads;
 use super::error::Error;
@@ -51,7 +51,7 @@ pub(super) fn run(session: &mut Session, bytes: u64) -> Result<(), Error> {
     Ok(())
 }
 
-async fn constant(mut request: Request<Incoming>, arena: Arena, bytes: u64) -> Response<Pieces> {
+async fn constant(mut request: Request<RequestBody>, arena: Arena, bytes: u64) -> Response<Pieces> {
     if request.method() == Method::GET {
         return Response::new(Pieces(arena.body(NUMBER, bytes)));
     }

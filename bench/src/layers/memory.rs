@@ -191,7 +191,7 @@ impl MemoryClient {
 fn md5<'a>(data: impl Iterator<Item = &'a [u8]>) -> [u8; 16] {
     let mut digests = Digests::new([]);
     data.for_each(|bytes| digests.update(bytes));
-    digests.finish().md5
+    digests.finish().md5.expect("not left out")
 }
 
 fn put(stripes: &Stripes, parity: &mut [Vec<u8>; PARITY_SHARDS], piece: usize) -> Outcome {
@@ -212,7 +212,7 @@ fn put(stripes: &Stripes, parity: &mut [Vec<u8>; PARITY_SHARDS], piece: usize) -
             shard.chunks(piece).for_each(|bytes| hasher.update(bytes));
         }
     }
-    Outcome { md5: Some(digests.finish().md5), crc: None, hashes: hashers.map(BlockHasher::finish) }
+    Outcome { md5: digests.finish().md5, crc: None, hashes: hashers.map(BlockHasher::finish) }
 }
 
 fn get(stripes: &Stripes) -> Result<(), Failure> {

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
-use hyper::body::Incoming;
 use sherd_node::config::Config;
 use sherd_node::metrics::Metrics;
 use sherd_node::open::refuse;
-use sherd_node::server::{Admission, Allowed, Life, Listener, guard, serve};
+use sherd_node::server::{Admission, Allowed, Life, Listener, RequestBody, guard, serve};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
@@ -32,7 +31,7 @@ impl Served {
         service: S,
     ) -> Result<Self, Error>
     where
-        S: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+        S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Response<B>> + Send + 'static,
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,

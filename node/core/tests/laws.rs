@@ -250,7 +250,7 @@ proptest! {
     ) {
         let data =
             DataRef { id: data_id(size), size, data_shards, parity_shards: 2, stripe_unit, home: Home::File };
-        let part = PartRef { number: 1, md5: [0; 16], checksum: None, data: Some(data) };
+        let part = PartRef { number: 1, tag: [0; 16], checksum: None, data: Some(data) };
         let change = ChangeId { made: Timestamp::from_u64(1), proposer: ProposerId(2) };
         let value = Value {
             changes: Changes::default().after(change),

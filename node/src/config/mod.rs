@@ -24,7 +24,7 @@ use sherd_core::topology::{Shape, Wish};
 use self::credentials::Credentials;
 use self::error::{ConfigError, InvalidValue};
 use self::quantity::{ByteSize, Period};
-use self::settings::{Durability, LimitSettings, LogFormat, LogSettings, Settings, UpkeepSettings};
+use self::settings::{Durability, EtagForm, LimitSettings, LogFormat, LogSettings, Settings, UpkeepSettings};
 use self::source::Sources;
 
 /// The port of the S3 listener where none is given.
@@ -57,6 +57,8 @@ pub struct Config {
     pub credentials: Credentials,
     /// When a write is answered.
     pub durability: Durability,
+    /// What the `ETag` of an object is.
+    pub etag: EtagForm,
     /// Bytes of the largest object kept in its row, to be divided by the volumes of its set.
     pub inline_bytes_max: u32,
     /// Bytes of the largest shard packed in the log.
@@ -132,6 +134,7 @@ impl Config {
             domains,
             credentials_file,
             durability,
+            etag,
             inline_max,
             pack_max,
             buffer_cap,
@@ -172,6 +175,7 @@ impl Config {
             domains,
             credentials,
             durability: durability.unwrap_or(Durability::Fsync),
+            etag: etag.unwrap_or(EtagForm::Md5),
             inline_bytes_max: judge.bytes_32("inline_max", inline_max, INLINE_BYTES_MAX)?,
             pack_bytes_max: judge.bytes_32("pack_max", pack_max, PACK_BYTES_MAX)?,
             buffer_bytes_max: judge.bytes("buffer_cap", buffer_cap, mib(128), mib(32), mib(1 << 20))?,

@@ -52,7 +52,7 @@ fn volumes_and_credentials_are_enough() {
     assert_eq!(config.listen.to_string(), "127.0.0.1:9000");
     assert_eq!(config.admin_listen.to_string(), "127.0.0.1:9200");
     assert_eq!(config.region, "us-east-1");
-    assert_eq!(config.durability, Durability::Fsync);
+    assert_eq!((config.durability, config.etag), (Durability::Fsync, EtagForm::Md5));
     assert_eq!(config.inline_bytes_max, 32 << 10);
     assert_eq!(config.pack_bytes_max, 128 << 10);
     assert_eq!(config.upkeep.release_grace, Duration::from_mins(10));
@@ -67,6 +67,7 @@ fn every_key_can_be_written() {
         region = "eu-central-1"
         domains = ["s3.example.com"]
         durability = "none"
+        etag = "fast"
         inline_max = "16KiB"
         pack_max = 65536
         buffer_cap = "1GiB"
@@ -90,7 +91,7 @@ fn every_key_can_be_written() {
     assert_eq!(shards(&config), (3, 1));
     assert_eq!(config.admin_listen.to_string(), "[::]:9200");
     assert_eq!(config.domains, ["s3.example.com"]);
-    assert_eq!(config.durability, Durability::None);
+    assert_eq!((config.durability, config.etag), (Durability::None, EtagForm::Fast));
     assert_eq!((config.inline_bytes_max, config.pack_bytes_max), (16 << 10, 64 << 10));
     assert_eq!((config.buffer_bytes_max, config.index_cache_bytes), (1 << 30, 8 << 20));
     assert_eq!(config.shutdown_timeout, Duration::from_secs(5));

@@ -30,7 +30,7 @@ impl Objects {
         let (digests, stored) = received.durable().await?;
         let content = NewContent {
             size: info.size,
-            etag: hex::encode(digests.md5),
+            etag: stored.etag(digests.md5),
             attributes: attributes.unwrap_or(info.attributes),
             checksums: digests.checksums,
             upload: None,

@@ -15,7 +15,7 @@ use sherd_core::record::{Checksum, ChecksumAlgorithm};
 /// Digests in the making.
 #[derive(Debug)]
 pub struct Digests {
-    md5: Md5,
+    md5: Option<Md5>,
     checksums: Vec<(ChecksumAlgorithm, Hasher)>,
 }
 
@@ -38,8 +38,8 @@ impl std::fmt::Debug for Hasher {
 /// The digests of a whole body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestValues {
-    /// Its MD5.
-    pub md5: [u8; 16],
+    /// Its MD5, unless it was left out.
+    pub md5: Option<[u8; 16]>,
     /// The checksums asked for.
     pub checksums: Vec<Checksum>,
 }
@@ -48,12 +48,20 @@ impl Digests {
     /// Begins MD5 and the checksums asked for.
     pub fn new(algorithms: impl IntoIterator<Item = ChecksumAlgorithm>) -> Self {
         let checksums = algorithms.into_iter().map(|algorithm| (algorithm, Hasher::new(algorithm))).collect();
-        Self { md5: Md5::new(), checksums }
+        Self { md5: Some(Md5::new()), checksums }
+    }
+
+    /// Leaves MD5 out.
+    #[must_use]
+    pub fn without_md5(self) -> Self {
+        Self { md5: None, ..self }
     }
 
     /// Takes the next bytes of the body.
     pub fn update(&mut self, bytes: &[u8]) {
-        self.md5.update(bytes);
+        if let Some(md5) = &mut self.md5 {
+            md5.update(bytes);
+        }
         for (_, hasher) in &mut self.checksums {
             hasher.update(bytes);
         }
@@ -66,7 +74,7 @@ impl Digests {
             .into_iter()
             .map(|(algorithm, hasher)| Checksum { algorithm, composite_of: None, value: hasher.finish() })
             .collect();
-        DigestValues { md5: self.md5.finish(), checksums }
+        DigestValues { md5: self.md5.map(Md5::finish), checksums }
     }
 }
 
@@ -211,7 +219,7 @@ mod tests {
             }
             list.update(left);
             prop_assert_eq!(&list.finish(), &whole);
-            prop_assert_eq!(whole.md5, Md5::digest(&body));
+            prop_assert_eq!(whole.md5, Some(Md5::digest(&body)));
             for computed in whole.checksums {
                 prop_assert_eq!(&computed.value, &checksum(computed.algorithm, &body));
             }

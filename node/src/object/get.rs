@@ -229,7 +229,7 @@ mod tests {
             stripe_unit: 1,
             home: record::Home::File,
         };
-        PartRef { number, md5: [0; 16], checksum: None, data: Some(data) }
+        PartRef { number, tag: [0; 16], checksum: None, data: Some(data) }
     }
 
     #[test]

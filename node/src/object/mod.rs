@@ -58,6 +58,7 @@ struct Inner {
     rng: Arc<dyn Rng>,
     buckets: BucketCache,
     damage: Damage,
+    fast_etags: bool,
 }
 
 /// What the store is built from.
@@ -69,14 +70,17 @@ pub(crate) struct ObjectsConfig {
     pub(crate) clock: Arc<HybridClock>,
     pub(crate) rng: Arc<dyn Rng>,
     pub(crate) damage: Damage,
+    /// Whether a body whose client sent another checksum goes without its MD5.
+    pub(crate) fast_etags: bool,
 }
 
 impl Objects {
     /// Builds the store.
     pub(crate) fn new(config: ObjectsConfig) -> Self {
-        let ObjectsConfig { cluster, registers, stripes, clock, rng, damage } = config;
+        let ObjectsConfig { cluster, registers, stripes, clock, rng, damage, fast_etags } = config;
         let buckets = BucketCache::default();
-        Self { inner: Arc::new(Inner { cluster, registers, stripes, clock, rng, buckets, damage }) }
+        let inner = Inner { cluster, registers, stripes, clock, rng, buckets, damage, fast_etags };
+        Self { inner: Arc::new(inner) }
     }
 
     fn now_ms(&self) -> u64 {

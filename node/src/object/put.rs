@@ -25,7 +25,7 @@ impl Objects {
         let begun = self.inner.registers.begin(&key);
         let (digests, stored) = received.durable().await?;
         let DigestValues { md5, checksums } = digests;
-        let content = NewContent { size, etag: hex::encode(md5), attributes, checksums, upload: None };
+        let content = NewContent { size, etag: stored.etag(md5), attributes, checksums, upload: None };
         self.store_version(&name.bucket, key, begun, content, stored, &conditions).await
     }
 

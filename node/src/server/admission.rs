@@ -13,9 +13,9 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use http::{Request, Response};
 use http_body_util::{Either, Full};
-use hyper::body::Incoming;
 use tokio::sync::Semaphore;
 
+use super::RequestBody;
 use crate::metrics::{ApiName, S3Metrics};
 
 /// How long a request waits for a place: below the read timeout of every SDK, so that the client
@@ -90,9 +90,9 @@ pub fn guard<S, F, B>(
     service: S,
     admission: Arc<Admission>,
     refuse: fn(Refusal) -> Response<Full<Bytes>>,
-) -> impl Fn(Request<Incoming>) -> GuardedFuture<B> + Clone + Send + Sync + 'static
+) -> impl Fn(Request<RequestBody>) -> GuardedFuture<B> + Clone + Send + Sync + 'static
 where
-    S: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
     B: Send + 'static,
 {

@@ -9,6 +9,7 @@
 mod admission;
 mod life;
 mod patient;
+mod request_body;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -32,6 +33,8 @@ use tokio_util::task::TaskTracker;
 pub use self::admission::{Admission, GuardedFuture, Refusal, guard};
 pub use self::life::{Life, on_signals};
 use self::patient::Patient;
+pub use self::request_body::RequestBody;
+use self::request_body::Unread;
 
 /// Bytes that hyper keeps per connection at most: a quarter of a stripe, so that a large body
 /// arrives in few pieces, and 4096 idle connections still cost next to nothing (it grows on demand).
@@ -114,7 +117,7 @@ type BodyError = Box<dyn std::error::Error + Send + Sync>;
 /// that closes.
 pub async fn serve<S, F, B>(listener: Listener, allowed: Allowed, life: Life, traffic: Traffic, service: S)
 where
-    S: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BodyError>,
@@ -186,7 +189,7 @@ async fn connection<S, F, B>(
     traffic: Traffic,
     service: S,
 ) where
-    S: Fn(Request<Incoming>) -> F,
+    S: Fn(Request<RequestBody>) -> F,
     F: Future<Output = Response<B>>,
     B: Body<Data = Bytes> + 'static,
     B::Error: Into<BodyError>,
@@ -195,9 +198,11 @@ async fn connection<S, F, B>(
         // The socket is gone already; the first read says so.
         tracing::debug!(%client, %error, "set TCP_NODELAY");
     }
-    let io = TokioIo::new(Patient::new(stream, allowed.stall_timeout, traffic));
+    let unread = Unread::default();
+    let io = TokioIo::new(Patient::new(stream, allowed.stall_timeout, traffic, unread.clone()));
     let answer = service_fn(|mut request: Request<Incoming>| {
         request.extensions_mut().insert(ClientAddress(client));
+        let request = request.map(|body| RequestBody::new(body, unread.clone()));
         let answer = service(request);
         async move { Ok::<_, Infallible>(answer.await) }
     });

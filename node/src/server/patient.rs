@@ -1,19 +1,30 @@
-//! A socket whose peer must go on reading.
+//! A socket whose peer must go on reading, and is heard out.
 //!
 //! A client that asks for a gigabyte and reads none of it would hold the buffers of the response.
 //! A write that makes no progress for the stall timeout fails the connection. Reads have no
 //! deadline here: an idle connection is the header timeout's business, a request body its own.
+//!
+//! Where an answer went out before the request was read, the rest of the request is read and dropped
+//! before the socket is closed: for as long as the client goes on sending, within limits.
 
 use std::future::Future as _;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 use super::Traffic;
+use super::request_body::Unread;
+
+/// How long a client is heard out after an early answer; then it may lose it.
+const LINGER_MAX: Duration = Duration::from_secs(30);
+/// How long it may be silent meanwhile.
+const LINGER_IDLE: Duration = Duration::from_secs(5);
+/// Bytes that are dropped at a time.
+const LINGER_BYTES: usize = 16 << 10;
 
 /// A stream with a deadline on writes, and counted.
 #[derive(Debug)]
@@ -23,11 +34,51 @@ pub(super) struct Patient<T> {
     timeout: Duration,
     deadline: Option<Pin<Box<Sleep>>>,
     waiting: bool,
+    unread: Unread,
+    linger: Option<Linger>,
+}
+
+/// Our side is shut; the client's rest is on its way.
+#[derive(Debug)]
+struct Linger {
+    /// Until when it is heard out.
+    ends: Instant,
+    /// The end of its silence.
+    silent: Pin<Box<Sleep>>,
+    dropped: Box<[u8]>,
+}
+
+impl Linger {
+    fn begin() -> Self {
+        Self {
+            ends: Instant::now() + LINGER_MAX,
+            silent: Box::pin(tokio::time::sleep(LINGER_IDLE)),
+            dropped: vec![0; LINGER_BYTES].into(),
+        }
+    }
+
+    /// Ready when the client ended its side, or there was enough of it.
+    fn poll<T: AsyncRead + Unpin>(&mut self, stream: &mut T, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let mut buffer = ReadBuf::new(&mut self.dropped);
+            match Pin::new(&mut *stream).poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
+                    let now = Instant::now();
+                    if now >= self.ends {
+                        return Poll::Ready(());
+                    }
+                    self.silent.as_mut().reset(self.ends.min(now + LINGER_IDLE));
+                }
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => return self.silent.as_mut().poll(cx),
+            }
+        }
+    }
 }
 
 impl<T> Patient<T> {
-    pub(super) fn new(stream: T, timeout: Duration, traffic: Traffic) -> Self {
-        Self { stream, traffic, timeout, deadline: None, waiting: false }
+    pub(super) fn new(stream: T, timeout: Duration, traffic: Traffic, unread: Unread) -> Self {
+        Self { stream, traffic, timeout, deadline: None, waiting: false, unread, linger: None }
     }
 
     /// Passes progress on, and turns too long a lack of it into an error.
@@ -60,7 +111,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Patient<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Patient<T> {
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let progress = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.judge(cx, progress)
@@ -84,7 +135,14 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Patient<T> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        let Self { stream, unread, linger, .. } = &mut *self;
+        if linger.is_none() {
+            ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
+            if !unread.is_some() {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        linger.get_or_insert_with(Linger::begin).poll(stream, cx).map(Ok)
     }
 }
 
@@ -103,7 +161,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_never_reads_fails_the_write() {
         let (near, _far) = tokio::io::duplex(4);
-        let mut near = Patient::new(near, Duration::from_mins(1), traffic());
+        let mut near = Patient::new(near, Duration::from_mins(1), traffic(), Unread::default());
         let error = near.write_all(b"more than four bytes").await.expect_err("nobody reads");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
@@ -111,7 +169,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_peer_that_goes_on_reading_is_served() {
         let (near, mut far) = tokio::io::duplex(1);
-        let mut near = Patient::new(near, Duration::from_mins(1), traffic());
+        let mut near = Patient::new(near, Duration::from_mins(1), traffic(), Unread::default());
         let reader = async {
             let mut text = Vec::new();
             for _ in 0..5 {

@@ -25,7 +25,7 @@ struct Served {
 impl Served {
     async fn start<S, F>(allowed: Allowed, service: S) -> Self
     where
-        S: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+        S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
         let listener =
@@ -196,11 +196,25 @@ async fn a_head_over_the_limit_is_refused_and_not_collected() {
 }
 
 #[tokio::test]
+async fn an_answer_that_does_not_wait_for_the_body_reaches_a_client_that_sends_all_of_it() {
+    let served = Served::start(PATIENT, |_| async { text("early") }).await;
+    let mut stream = served.connect().await;
+    let body = vec![0; 16 << 20];
+    let head = format!("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", body.len());
+    stream.write_all(head.as_bytes()).await.expect("the server reads");
+    stream.write_all(&body).await.expect("the server goes on reading behind its answer");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("the server closes in order");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("early"), "{answer}");
+    assert_eq!(served.end().await, 0);
+}
+
+#[tokio::test]
 async fn a_panic_stays_in_its_request_and_both_are_counted() {
     let metrics = Metrics::new(Durability::Fsync);
     let admission = Admission::new(4, 4, metrics.s3.clone());
     let guarded = guard(
-        |request: Request<Incoming>| {
+        |request: Request<RequestBody>| {
             assert!(request.uri().path() != "/panic", "as asked");
             async {
                 let mut response = text("fine");

@@ -11,6 +11,7 @@ mod checksum;
 mod conditional;
 mod copy;
 mod delete;
+mod etag;
 mod keys;
 mod listing;
 mod metrics;

@@ -106,7 +106,7 @@ fn check_attributes(attributes: &Attributes) -> Result<(), OverLimit> {
 }
 
 fn check_part(part: &PartRef) -> Result<(), OverLimit> {
-    let PartRef { number, md5: _, checksum, data } = part;
+    let PartRef { number, tag: _, checksum, data } = part;
     require(PART_NUMBERS.contains(number), "part number")?;
     checksum.as_ref().map_or(Ok(()), check_checksum)?;
     data.as_ref().map_or(Ok(()), DataRef::check)

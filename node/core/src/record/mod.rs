@@ -214,6 +214,22 @@ pub struct DataRef {
 }
 
 impl DataRef {
+    /// Sixteen bytes that tell this data from all other, where nobody computed an MD5: of the data's id,
+    /// which no second write ever has. That they are the MD5 of anything stored is as likely as a collision
+    /// of MD5s.
+    pub fn fast_tag(&self) -> [u8; 16] {
+        let mut tag = [0; 16];
+        let mut hasher = blake3::Hasher::new_derive_key("sherd 2026 fast entity tag");
+        hasher.update(&self.id.to_bytes()).finalize_xof().fill(&mut tag);
+        tag
+    }
+
+    /// The tag as S3 shows it, without quotes: with the end of a multipart object's, which clients take
+    /// for no MD5.
+    pub fn fast_etag(&self) -> String {
+        format!("{}-1", hex::encode(self.fast_tag()))
+    }
+
     /// How the bytes lie on the shards.
     ///
     /// # Errors
@@ -241,8 +257,8 @@ pub enum Home {
 pub struct PartRef {
     /// Its S3 part number, 1 to 10,000; ascending in a manifest.
     pub number: u16,
-    /// The MD5 of its bytes.
-    pub md5: [u8; 16],
+    /// What its entity tag shows: the MD5 of its bytes, or their [`DataRef::fast_tag`].
+    pub tag: [u8; 16],
     /// Its checksum, when the upload has an algorithm.
     pub checksum: Option<Checksum>,
     /// Its bytes; `None` for an empty part.
@@ -253,6 +269,14 @@ impl PartRef {
     /// Bytes of the part.
     pub fn size(&self) -> u64 {
         self.data.map_or(0, |data| data.size)
+    }
+
+    /// Its entity tag, without quotes: an MD5 in hexadecimal digits, or a tag that says it is none.
+    pub fn etag(&self) -> String {
+        match &self.data {
+            Some(data) if data.fast_tag() == self.tag => data.fast_etag(),
+            Some(_) | None => hex::encode(self.tag),
+        }
     }
 }
 

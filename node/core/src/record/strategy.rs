@@ -127,7 +127,7 @@ fn body() -> impl Strategy<Value = Body> {
 
 fn part_ref() -> impl Strategy<Value = PartRef> {
     (part_number(), uniform16(any::<u8>()), option::of(checksum()), option::of(data_ref()))
-        .prop_map(|(number, md5, checksum, data)| PartRef { number, md5, checksum, data })
+        .prop_map(|(number, tag, checksum, data)| PartRef { number, tag, checksum, data })
 }
 
 fn part_number() -> impl Strategy<Value = u16> {

@@ -171,7 +171,7 @@ fn completed(object: Option<&Object>, upload: UploadId) -> Option<Written> {
 }
 
 fn is_listed(part: &PartRef, listed: &ListedPart) -> bool {
-    let same_etag = hex::encode(part.md5) == listed.etag;
+    let same_etag = part.etag() == listed.etag;
     let same_checksum = listed.checksum.as_ref().is_none_or(|listed| part.checksum.as_ref() == Some(listed));
     same_etag && same_checksum
 }
@@ -180,7 +180,7 @@ fn total_size(parts: &[PartRef], announced: Option<u64>) -> Result<u64> {
     let but_last = parts.split_last().map(|(_, rest)| rest).unwrap_or_default();
     if let Some(small) = but_last.iter().find(|part| part.size() < limits::PART_BYTES_MIN) {
         let (number, size) = (small.number, small.size());
-        return Err(Invalid::PartTooSmall { number, size, etag: hex::encode(small.md5) }.into());
+        return Err(Invalid::PartTooSmall { number, size, etag: small.etag() }.into());
     }
     let total = parts.iter().map(PartRef::size).sum();
     if total > limits::OBJECT_BYTES_MAX {
@@ -199,7 +199,7 @@ fn total_size(parts: &[PartRef], announced: Option<u64>) -> Result<u64> {
 fn multipart_etag(parts: &[PartRef]) -> String {
     let mut md5 = Md5::new();
     for part in parts {
-        md5.update(&part.md5);
+        md5.update(&part.tag);
     }
     format!("{}-{}", hex::encode(md5.finish()), parts.len())
 }
@@ -253,7 +253,7 @@ mod tests {
             stripe_unit: 1,
             home: record::Home::File,
         };
-        PartRef { number, md5: [byte; 16], checksum: None, data: Some(data) }
+        PartRef { number, tag: [byte; 16], checksum: None, data: Some(data) }
     }
 
     #[test]

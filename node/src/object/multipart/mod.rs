@@ -89,6 +89,7 @@ impl Objects {
         let (digests, stored) = received.durable().await?;
         let modified_ms = self.now_ms();
         let part = part_of(number, &digests, wanted, &stored);
+        let etag = part.etag();
         let missing = stored.missing();
         let heal = missing.then(|| sherd_core::heal::HealEntry {
             key: key.clone(),
@@ -106,7 +107,7 @@ impl Objects {
             })
         })
         .await?;
-        Ok(Written { etag: hex::encode(digests.md5), modified_ms, checksums: digests.checksums })
+        Ok(Written { etag, modified_ms, checksums: digests.checksums })
     }
 
     /// Gives an upload up.
@@ -157,5 +158,5 @@ fn part_of(
     stored: &Stored,
 ) -> PartRef {
     let checksum = digests.checksums.iter().find(|checksum| Some(checksum.algorithm) == wanted).cloned();
-    PartRef { number, md5: digests.md5, checksum, data: stored.data() }
+    PartRef { number, tag: stored.tag(digests.md5), checksum, data: stored.data() }
 }

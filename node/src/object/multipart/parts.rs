@@ -13,7 +13,7 @@ pub(super) fn info(part: Part) -> PartInfo {
     PartInfo {
         number: part.part.number,
         size: part.part.size(),
-        etag: hex::encode(part.part.md5),
+        etag: part.part.etag(),
         modified_ms: part.modified_ms,
         checksum: part.part.checksum,
     }

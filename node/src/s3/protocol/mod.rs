@@ -44,6 +44,7 @@ use tracing::Instrument as _;
 use crate::metrics::ApiName;
 use crate::s3::auth::Credentials;
 use crate::s3::auth::verifier::Verifier;
+use crate::server::RequestBody;
 
 use body::{Patience, TransportError};
 use context::RequestId;
@@ -290,12 +291,12 @@ fn close_if(condition: bool, response: &mut Response<Body>) {
     }
 }
 
-impl hyper::service::Service<Request<hyper::body::Incoming>> for Protocol {
+impl hyper::service::Service<Request<RequestBody>> for Protocol {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
-    fn call(&self, request: Request<hyper::body::Incoming>) -> Self::Future {
+    fn call(&self, request: Request<RequestBody>) -> Self::Future {
         let protocol = self.clone();
         Box::pin(async move { Ok(Self::call(&protocol, request).await) })
     }

@@ -174,6 +174,7 @@ fn build(
         damage: damage.clone(),
     });
     let objects = Objects::new(ObjectsConfig {
+        fast_etags: false,
         cluster: Arc::clone(&cluster),
         registers: registers.clone(),
         stripes: stripes.clone(),

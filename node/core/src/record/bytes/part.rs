@@ -3,7 +3,7 @@
 //! ```text
 //! manifest := version u8 = 1, n u32 (1 to 10,000), n x part ref
 //! part     := modified u64, part ref
-//! part ref := number u16, md5 16, has checksum u8, (checksum), has data u8, (data ref)
+//! part ref := number u16, tag 16, has checksum u8, (checksum), has data u8, (data ref)
 //! checksum := algorithm u8, parts u16 (0 unless composite), as many bytes as the algorithm says
 //! ```
 //!
@@ -85,8 +85,8 @@ pub(super) fn take_parts(reader: &mut Reader, count_max: usize) -> Result<Vec<Pa
 }
 
 fn put_part_ref(writer: &mut Writer, part: &PartRef) {
-    let PartRef { number, md5, checksum, data } = part;
-    writer.u16(*number).raw(md5).u8(u8::from(checksum.is_some()));
+    let PartRef { number, tag, checksum, data } = part;
+    writer.u16(*number).raw(tag).u8(u8::from(checksum.is_some()));
     if let Some(checksum) = checksum {
         put_checksum(writer, checksum);
     }
@@ -99,7 +99,7 @@ fn put_part_ref(writer: &mut Writer, part: &PartRef) {
 fn take_part_ref(reader: &mut Reader) -> Result<PartRef, DecodeError> {
     Ok(PartRef {
         number: reader.u16("part number")?,
-        md5: reader.array("part md5")?,
+        tag: reader.array("part tag")?,
         checksum: take_optional(reader, "part checksum", take_checksum)?,
         data: take_optional(reader, "part data", take_data_ref)?,
     })

@@ -45,7 +45,7 @@ fn data(birth: u64) -> DataRef {
 fn part(number: u16) -> PartRef {
     PartRef {
         number,
-        md5: [0x0d; 16],
+        tag: [0x0d; 16],
         checksum: Some(Checksum {
             algorithm: ChecksumAlgorithm::Crc32c,
             composite_of: None,
