@@ -18,6 +18,7 @@ use crate::load::payload::Payloads;
 use crate::load::run::{self, Outcome, Plan, Target};
 use crate::load::schedule::Limit;
 use crate::load::sizes::{Size, Sizes};
+use crate::load::tally::Fault;
 use crate::load::work::Op;
 use crate::load::{bucket, prepare, report};
 use crate::result::Row;
@@ -117,6 +118,14 @@ impl Ledger {
     /// Counts what went wrong in a row of the load generator.
     pub(super) fn count(&mut self, outcome: &Outcome) {
         self.faults += outcome.tally.errors();
+    }
+
+    /// The same where a client must expect to be asked to come again later: those are in the row's
+    /// `errors` and flags alone.
+    pub(super) fn count_all_but_503(&mut self, outcome: &Outcome) {
+        let is_503 = |fault: &Fault| matches!(fault, Fault::SlowDown | Fault::Status(503, _));
+        let faults = outcome.tally.faults.iter();
+        self.faults += faults.filter(|(fault, _)| !is_503(fault)).map(|(_, times)| times).sum::<u64>();
     }
 
     /// Takes faults that are no operation's.

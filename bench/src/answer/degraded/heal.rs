@@ -206,7 +206,7 @@ impl<'a> Foreground<'a> {
             let plan = Plan { rate: Some(self.rate), ..Plan::new(op, FOREGROUND_CLIENTS, limit) };
             let keys = if op == Op::Get { &mut *self.small } else { &mut self.written };
             let outcome = self.node.run(&plan, keys)?;
-            ledger.count(&outcome);
+            ledger.count_all_but_503(&outcome);
             match self.seen.iter_mut().find(|(seen, _)| seen.op == op) {
                 Some((_, sum)) => sum.then(outcome),
                 None => self.seen.push((plan, outcome)),

@@ -23,7 +23,8 @@ const STATES: [(Option<usize>, &str); 3] = [(None, "healthy"), (Some(4), "1-gone
 const READ_ONLY: &str = "2-gone";
 /// Bytes that one measurement of PUTs writes, where time would write too many.
 const PUT_BYTES: u64 = 768 << 20;
-/// PUTs that must be refused, for every client.
+/// PUTs of every client that must be refused, each on a connection of its own: an answer that comes
+/// before the body was read may end the connection.
 const REFUSED_OF_CLIENT: u64 = 4;
 const WARM_UP: Duration = Duration::from_millis(500);
 
@@ -138,9 +139,11 @@ impl Asked<'_> {
 
     /// PUTs that no quorum can take: each must be answered 503, and none may succeed.
     fn refused_put(&self, keys: &mut Keys, ledger: &mut Ledger) -> Result<Row, Error> {
-        let count = REFUSED_OF_CLIENT * self.load.clients as u64;
-        let plan = Plan::new(Op::Put, self.load.clients, Limit::Count(count));
-        let outcome = self.node.run(&plan, keys)?;
+        let plan = Plan::new(Op::Put, self.load.clients, Limit::Count(self.load.clients as u64));
+        let mut outcome = self.node.run(&plan, keys)?;
+        for _ in 1..REFUSED_OF_CLIENT {
+            outcome.then(self.node.run(&plan, keys)?);
+        }
         let refused = outcome.tally.faults.get(&Fault::SlowDown).copied().unwrap_or(0);
         if outcome.tally.ops > 0 {
             ledger.fault("a PUT was acknowledged though no quorum of volumes is there");
