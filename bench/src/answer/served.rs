@@ -268,18 +268,23 @@ impl Node {
     }
 
     /// Waits until the node does next to nothing, so that what follows is not measured beside what was
-    /// before; gives up after `patience`.
-    pub(super) fn until_idle(&self, patience: Duration) {
+    /// before; says how long that took, or nothing when it is still busy after `patience`.
+    pub(super) fn until_idle(&self, patience: Duration) -> Option<Duration> {
         const LOOK: Duration = Duration::from_millis(500);
-        let Some(process) = self.subject.process().filter(|_| !self.moment) else { return };
         let begin = Instant::now();
-        while begin.elapsed() < patience {
+        let process = self.subject.process().filter(|_| !self.moment);
+        while let Some(process) = process {
             let before = process.cpu().unwrap_or_default();
+            let since = begin.elapsed();
+            if since >= patience {
+                return None;
+            }
             thread::sleep(LOOK);
             if process.cpu().unwrap_or_default().saturating_sub(before) < LOOK / 20 {
-                return;
+                return Some(since);
             }
         }
+        Some(Duration::ZERO)
     }
 }
 

@@ -1,12 +1,14 @@
 //! A lost volume that comes back empty: how long until it is whole, and what the clients see meanwhile.
 //!
 //! ```text
-//! fill -> lose 4, heal, nobody else         at no limit of bandwidth
+//! fill -> clients on the whole node, for what they see before
+//!      -> lose 4, heal, nobody else         at no limit of bandwidth
 //!      -> lose 3, heal beside clients       at no limit
 //!      -> lose 2, heal beside clients       at the default limit
 //!      -> lose 1 and 2: the healed ones alone must give everything back
 //! ```
-//! A heal lasts from the moment the empty folder is there until the volume's state is `online` and nothing
+//! Between two heals the node comes to rest, which takes `rest_seconds`: it compares the volume that came
+//! back with the others. A heal lasts from the moment the empty folder is there until the volume's state is `online` and nothing
 //! waits in the MRF queue. Its MiB/s count what the volume has to hold again, bodies alone: small objects
 //! whole in their rows, of larger ones a shard.
 
@@ -37,9 +39,10 @@ const WINDOW: Duration = Duration::from_secs(1);
 const MOMENT_WINDOW: Duration = Duration::from_millis(200);
 /// Windows of each operation before a heal.
 const WINDOWS_BEFORE: u32 = 5;
-/// The longest heal that is waited for, and the longest rest before one.
+/// The longest heal that is waited for.
 const HEAL_TIMEOUT: Duration = Duration::from_mins(30);
-const REST: Duration = Duration::from_mins(2);
+/// How long the node may take to come to rest behind the fill.
+const REST: Duration = Duration::from_mins(1);
 /// Bandwidth that is none: the largest that the node takes.
 const UNLIMITED: [&str; 2] = ["--upkeep-heal-bandwidth", "1TiB"];
 /// Data shards, and volumes, of the node.
@@ -78,12 +81,13 @@ pub(super) fn measure(
     let mut stored = store(arguments, &node)?;
     ledger.set("small_objects", &stored.small.count());
     ledger.set("large_objects", &stored.large.count());
-    ledger.set("foreground_rate_s", &arguments.rate);
+    ledger.set("foreground_ops_s", &arguments.rate);
     let speed = device.get("write_mib_s").copied();
     if let Some(speed) = speed {
         let labels = [("part", "heal"), ("bandwidth", "device"), ("foreground", "none")];
         ledger.add(Row::new(labels.map(|(name, value)| (name, value.to_owned()))).with("mib_s", speed));
     }
+    before(arguments, &node, &mut stored.small, ledger)?;
     let measured = [(4, "unlimited", false), (3, "unlimited", true), (2, "default", true)];
     for (number, bandwidth, has_clients) in measured {
         if bandwidth == "default" {
@@ -91,9 +95,14 @@ pub(super) fn measure(
         }
         let setting = Setting { bandwidth, has_clients };
         let seconds = heal(arguments, &node, number, setting, &mut stored.small, ledger)?.as_secs_f64();
+        let rest = node.until_idle(Duration::from_secs(arguments.rest));
         let held = stored.held_bytes as f64 / f64::from(1 << 20);
         let mut row = setting.row("heal").with("seconds", seconds).with("mib_s", held / seconds);
         row = row.with("held_mib", held);
+        match rest {
+            Some(rest) => row = row.with("rest_seconds", rest.as_secs_f64()),
+            None => row.flags.push(format!("the node is still busy {} s later", arguments.rest)),
+        }
         if let Some(speed) = speed.filter(|speed| *speed > 0.0) {
             row = row.with("of_device_share", held / seconds / speed);
         }
@@ -127,6 +136,21 @@ fn held(bytes: u64) -> u64 {
     if bytes <= u64::from(INLINE_BYTES_MAX) / VOLUMES { bytes } else { bytes.div_ceil(DATA_SHARDS) }
 }
 
+/// What the clients see while all volumes are there and the node is at rest, as a row for each bandwidth:
+/// there is no heal for it to limit.
+fn before(arguments: &Arguments, node: &Node, small: &mut Keys, ledger: &mut Ledger) -> Result<(), Error> {
+    node.until_idle(REST);
+    let mut foreground = Foreground::new(arguments, node, "before", small);
+    let windows = if arguments.served.common.moment { 1 } else { WINDOWS_BEFORE };
+    for _ in 0..windows {
+        foreground.turn(ledger)?;
+    }
+    for bandwidth in ["unlimited", "default"] {
+        foreground.tell(bandwidth, "before", ledger);
+    }
+    Ok(())
+}
+
 /// Loses a volume, gives it back, and says how long it took to heal.
 fn heal(
     arguments: &Arguments,
@@ -138,17 +162,8 @@ fn heal(
 ) -> Result<Duration, Error> {
     let admin = node.admin()?;
     let volume = node.volume(number);
-    node.until_idle(REST);
-    let mut foreground = Foreground::new(arguments, node, setting, small);
-    if setting.has_clients {
-        let windows = if arguments.served.common.moment { 1 } else { WINDOWS_BEFORE };
-        for _ in 0..windows {
-            foreground.turn(ledger)?;
-        }
-        foreground.tell("before", ledger);
-    }
+    let mut foreground = Foreground::new(arguments, node, setting.bandwidth, small);
     node.lose(number)?;
-    node.until_idle(REST);
     let is_healed = AtomicBool::new(false);
     let took = thread::scope(|scope| {
         let begin = node.give_back(number)?;
@@ -167,7 +182,7 @@ fn heal(
         Ok::<_, Error>(end.saturating_duration_since(begin))
     })?;
     if setting.has_clients {
-        foreground.tell("healing", ledger);
+        foreground.tell(setting.bandwidth, "healing", ledger);
     }
     Ok(took)
 }
@@ -175,7 +190,6 @@ fn heal(
 /// The clients beside a heal: GETs of small objects and PUTs of new ones, in turns.
 struct Foreground<'a> {
     node: &'a Node,
-    setting: Setting,
     bytes: u64,
     window: Duration,
     rate: f64,
@@ -185,16 +199,15 @@ struct Foreground<'a> {
 }
 
 impl<'a> Foreground<'a> {
-    fn new(arguments: &Arguments, node: &'a Node, setting: Setting, small: &'a mut Keys) -> Self {
+    fn new(arguments: &Arguments, node: &'a Node, name: &str, small: &'a mut Keys) -> Self {
         let bytes = arguments.small_size.0;
         Self {
             node,
-            setting,
             bytes,
             window: if arguments.served.common.moment { MOMENT_WINDOW } else { WINDOW },
             rate: arguments.rate,
             small,
-            written: served::keys(&format!("foreground-{}", setting.bandwidth), bytes),
+            written: served::keys(&format!("foreground-{name}"), bytes),
             seen: Vec::new(),
         }
     }
@@ -215,15 +228,15 @@ impl<'a> Foreground<'a> {
         Ok(())
     }
 
-    /// Adds a row for each operation, and begins anew.
-    fn tell(&mut self, phase: &str, ledger: &mut Ledger) {
-        for (plan, outcome) in self.seen.drain(..) {
+    /// Adds a row for each operation.
+    fn tell(&self, bandwidth: &str, phase: &str, ledger: &mut Ledger) {
+        for (plan, outcome) in &self.seen {
             let labels = [
                 ("part", "foreground".to_owned()),
-                ("bandwidth", self.setting.bandwidth.to_owned()),
+                ("bandwidth", bandwidth.to_owned()),
                 ("phase", phase.to_owned()),
             ];
-            ledger.add(served::row(labels, self.bytes, &plan, &outcome));
+            ledger.add(served::row(labels, self.bytes, plan, outcome));
         }
     }
 }
@@ -239,7 +252,6 @@ impl Setting {
 /// Takes away the volume that was healed last and the one that never was: two healed ones are left, and
 /// must give everything back, byte by byte.
 fn check(node: &Node, stored: &mut Stored, ledger: &mut Ledger) -> Result<(), Error> {
-    node.until_idle(REST);
     node.settle("check")?;
     for number in [1, 2] {
         node.lose(number)?;

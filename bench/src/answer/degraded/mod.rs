@@ -44,6 +44,9 @@ pub struct Arguments {
     /// ended or not
     #[arg(long, default_value_t = 200.0, value_name = "PER_SECOND")]
     rate: f64,
+    /// Seconds that the node may take to come to rest behind a heal, before the next one
+    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    rest: u64,
 }
 
 /// The tables.

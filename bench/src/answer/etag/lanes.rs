@@ -1,7 +1,7 @@
 //! MD5 of several streams at a time: what a core hashes when it puts them side by side, against one
 //! after the other with the `md-5` crate.
 //!
-//! One thread. `mib_s` is all streams together, `us_stream` the processor's time for each of them from
+//! One thread. `mib_s` is all streams together, `stream_us` the processor's time for each of them from
 //! its first byte to its digest. Digests are compared before time is taken.
 
 use std::time::Duration;
@@ -70,7 +70,7 @@ pub(super) fn rows(window: Duration) -> Result<Vec<Row>, Error> {
                 let streams = f64::from(u32::try_from(count).expect("a few streams"));
                 Row::new(labels)
                     .with("mib_s", streams * mib(bytes) / own.seconds())
-                    .with("us_stream", 1e6 * own.seconds() / streams)
+                    .with("stream_us", 1e6 * own.seconds() / streams)
                     .with("ratio", own.speed_over(&times[0]))
             }));
         }
@@ -105,6 +105,6 @@ mod tests {
         let rows = rows(Duration::from_millis(3)).expect("the digests are right");
         let ways = 1 + Lanes::all().count();
         assert_eq!(rows.len(), SIZES.len() * STREAMS.len() * ways);
-        assert!(rows.iter().all(|row| row.figure("us_stream").is_some_and(|time| time > 0.0)));
+        assert!(rows.iter().all(|row| row.figure("stream_us").is_some_and(|time| time > 0.0)));
     }
 }
