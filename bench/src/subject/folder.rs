@@ -2,7 +2,7 @@
 //! with all that is in them, by whoever comes next if that process could not.
 
 use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::{fs, io, thread};
 
 use super::tool::{self, Tool};
 use crate::host::proc;
@@ -16,6 +16,15 @@ pub(super) struct Folder(pub(super) PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
+        let disks: Vec<PathBuf> =
+            fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+        // A store may leave a million files: the disks' folders go side by side.
+        thread::scope(|scope| {
+            for disk in disks.iter().filter(|path| path.is_dir()) {
+                // What is left of it is tried again, and told, below.
+                scope.spawn(move || drop(fs::remove_dir_all(disk)));
+            }
+        });
         if let Err(error) = fs::remove_dir_all(&self.0) {
             eprintln!("sherd-bench: remove {}: {error}", self.0.display());
         }
