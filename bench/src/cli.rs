@@ -120,6 +120,7 @@ mod tests {
             ("--rate 0", "rate"),
             ("--count 0", "keys"),
             ("--part-size 1MiB", "part-size"),
+            ("--op multipart --checksum crc32c", "checksum"),
         ] {
             match load(words).plans() {
                 Err(error @ load::Error::Flag { .. }) => {

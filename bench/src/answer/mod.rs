@@ -5,7 +5,8 @@
 //! read compared with what was written. `--moment` runs the same code on almost nothing.
 //!
 //! `crowd` is the clients, `bed` one volume with its own threads, `whole` a whole node's store in this
-//! process, `pattern` the bytes, `rounds` what becomes of many measurements of one thing; `interleaved` is for what is computed.
+//! process, `pattern` the bytes, `rounds` what becomes of many measurements of one thing; `interleaved` is
+//! for what is computed, `served` for what is asked of the node's own program.
 
 #![expect(clippy::cast_precision_loss, reason = "figures are for people: three digits of them count")]
 
@@ -14,11 +15,14 @@ mod crowd;
 mod interleaved;
 mod pattern;
 mod rounds;
+mod served;
 mod whole;
 
 pub mod checksums;
+pub mod degraded;
 pub mod erasure;
-pub mod md5_lanes;
+pub mod etag;
+pub mod growth;
 pub mod read_path;
 pub mod small_objects;
 pub mod write_path;
@@ -66,6 +70,12 @@ enum Question {
         #[arg(long, default_value = "bench/results", value_name = "FOLDER")]
         out: PathBuf,
     },
+    /// ETags: MD5 one stream at a time or side by side, and PUTs with and without it
+    Etag(etag::Arguments),
+    /// Volumes lost: what requests cost meanwhile, and how fast a volume is healed
+    Degraded(degraded::Arguments),
+    /// Many keys: PUT, LIST, memory, disk and start as a bucket grows
+    Growth(growth::Arguments),
 }
 
 /// What every question takes.
@@ -114,6 +124,24 @@ pub enum Error {
     /// This build must not be measured with.
     #[error(transparent)]
     Refused(#[from] host::Refusal),
+    /// The device would run full.
+    #[error("{} has {} MiB free, {} MiB are needed", folder.display(), free >> 20, needed >> 20)]
+    Full {
+        /// The folder on the device.
+        folder: PathBuf,
+        /// Bytes that are free there,
+        free: u64,
+        /// and bytes that may be needed.
+        needed: u64,
+    },
+    /// The results are there, and not to be believed without a look.
+    #[error("{}: {count} operations went wrong", path.display())]
+    Faults {
+        /// How many.
+        count: u64,
+        /// The results, whose flags say what.
+        path: PathBuf,
+    },
 }
 
 impl Error {
@@ -138,6 +166,9 @@ fn answer(question: Question) -> Result<PathBuf, Error> {
         Question::SmallObjects(arguments) => small_objects::run(&arguments),
         Question::ReadPath(arguments) => read_path::run(&arguments),
         Question::WritePath(arguments) => write_path::run(&arguments),
+        Question::Etag(arguments) => etag::run(&arguments),
+        Question::Degraded(arguments) => degraded::run(&arguments),
+        Question::Growth(arguments) => growth::run(&arguments),
         Question::Erasure { arguments, out } => {
             let mut results = erasure::run(&arguments).map_err(Error::at("compare the kernels"))?;
             results.settings.extend(host::settings(Path::new(".")));
@@ -185,9 +216,33 @@ impl Common {
             .map_err(Error::at("make a folder to measure in"))
     }
 
+    /// The device's own figures, unless they are not wanted.
+    fn device(&self) -> Result<BTreeMap<String, f64>, Error> {
+        if self.no_device {
+            return Ok(BTreeMap::new());
+        }
+        device::measure(&self.dir, device::Effort::of(self.moment)).map_err(Error::at("measure the device"))
+    }
+
     /// Writes the answer, beside what the machine and the device are.
     fn write(&self, suite: &str, started: SystemTime, rows: Vec<Row>) -> Result<PathBuf, Error> {
+        self.write_beside(suite, started, rows, self.device()?, BTreeMap::new())
+    }
+
+    /// Writes the answer, beside what the machine is and what is known of the device and else.
+    fn write_beside(
+        &self,
+        suite: &str,
+        started: SystemTime,
+        rows: Vec<Row>,
+        device: BTreeMap<String, f64>,
+        more: BTreeMap<String, String>,
+    ) -> Result<PathBuf, Error> {
         let mut settings = host::settings(&self.dir);
+        settings.extend(more);
+        if self.moment {
+            settings.insert("moment".to_owned(), "true".to_owned());
+        }
         settings.extend(
             [
                 ("durability", "fsync".to_owned()),
@@ -196,12 +251,6 @@ impl Common {
             ]
             .map(|(name, value)| (name.to_owned(), value)),
         );
-        let device = if self.no_device {
-            BTreeMap::new()
-        } else {
-            let measured = device::measure(&self.dir, device::Effort::of(self.moment));
-            measured.map_err(Error::at("measure the device"))?
-        };
         let started = started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let results = Results { schema: SCHEMA, suite: suite.to_owned(), started, settings, device, rows };
         Ok(results.write(&self.out)?)

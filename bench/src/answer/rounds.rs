@@ -1,6 +1,6 @@
 //! Many measurements of the same things: what is kept of each is the median of every figure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::result::Row;
 
@@ -15,24 +15,29 @@ pub(super) struct Rounds {
 struct Thing {
     labels: BTreeMap<String, String>,
     found: Vec<BTreeMap<String, f64>>,
+    flags: BTreeSet<String>,
 }
 
 impl Rounds {
     /// Takes one measurement.
     pub(super) fn add(&mut self, row: Row) {
-        let Row { labels, figures, flags: _ } = row;
+        let Row { labels, figures, flags } = row;
+        let flags = flags.into_iter();
         match self.things.iter_mut().find(|thing| thing.labels == labels) {
-            Some(thing) => thing.found.push(figures),
-            None => self.things.push(Thing { labels, found: vec![figures] }),
+            Some(thing) => {
+                thing.found.push(figures);
+                thing.flags.extend(flags);
+            }
+            None => self.things.push(Thing { labels, found: vec![figures], flags: flags.collect() }),
         }
     }
 
-    /// The medians. `spread_share` says how far the rounds lie apart: from the slowest to the fastest,
+    /// The medians, with every flag that a round had. `spread_share` says how far the rounds lie apart: from the slowest to the fastest,
     /// in parts of the median.
     pub(super) fn rows(self) -> Vec<Row> {
         self.things
             .into_iter()
-            .map(|Thing { labels, found }| {
+            .map(|Thing { labels, found, flags }| {
                 let mut by_name: BTreeMap<String, Vec<f64>> = BTreeMap::new();
                 for (name, value) in found.into_iter().flatten() {
                     by_name.entry(name).or_default().push(value);
@@ -41,7 +46,7 @@ impl Rounds {
                 let mut figures: BTreeMap<String, f64> =
                     by_name.into_iter().map(|(name, values)| (name, median(values))).collect();
                 figures.extend(spread.map(|spread| ("spread_share".to_owned(), spread)));
-                Row { labels, figures, flags: Vec::new() }
+                Row { labels, figures, flags: flags.into_iter().collect() }
             })
             .collect()
     }
@@ -77,7 +82,7 @@ mod tests {
     fn each_thing_measured_becomes_one_row_of_medians() {
         let mut rounds = Rounds::default();
         for (one, other) in [(10.0, 1.0), (30.0, 3.0), (20.0, 100.0)] {
-            rounds.add(row("one", one));
+            rounds.add(Row { flags: vec!["busy".to_owned()], ..row("one", one) });
             rounds.add(row("other", other));
         }
         let rows = rounds.rows();
@@ -85,6 +90,7 @@ mod tests {
         assert!(rows[0].is(&[("variant", "one")]));
         assert_eq!((rows[0].figure("ops_s"), rows[0].figure("spread_share")), (Some(20.0), Some(1.0)));
         assert_eq!(rows[1].figure("ops_s"), Some(3.0));
+        assert_eq!((&rows[0].flags[..], &rows[1].flags[..]), (&["busy".to_owned()][..], &[][..]), "once");
     }
 
     #[test]

@@ -237,17 +237,17 @@ impl Work {
             ..Plan::new(op, *clients, Limit::Time(length))
         };
         let keys = u64::try_from(*keys).unwrap_or(u64::MAX);
-        let wanted = match op {
-            Op::Put | Op::Multipart => 0,
-            _ if moment => keys.min(MOMENT_KEYS),
-            Op::Get | Op::Head | Op::List | Op::Delete | Op::DeleteObjects | Op::Mixed => keys,
+        let wanted = match op.needs_objects() {
+            false => 0,
+            true if moment => keys.min(MOMENT_KEYS),
+            true => keys,
         };
         Ok(Self { plan, wanted, sizes, payloads: Payloads::new(1) })
     }
 
     /// Whether a run leaves the objects as they are.
     fn reads_only(&self) -> bool {
-        matches!(self.plan.op, Op::Get | Op::Head | Op::List)
+        matches!(self.plan.op, Op::Get | Op::Head | Op::List | Op::ListFolders)
     }
 }
 
@@ -291,7 +291,9 @@ impl Store {
         }
         // Names of their own keep runs on an endpoint apart, also from those of another process.
         let prefix = format!("{}-{}/", std::process::id(), self.runs);
-        Ok(Open { subject, keys: Keys::new(&prefix, work.sizes.clone()), made })
+        let folder_digits = work.plan.op.folder_digits();
+        let keys = Keys { folder_digits, ..Keys::new(&prefix, work.sizes.clone()) };
+        Ok(Open { subject, keys, made })
     }
 
     /// Stops a started store, which removes it; deletes on an endpoint what was written there.

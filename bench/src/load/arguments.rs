@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Error;
+use super::checksum::Checksum;
 use super::run::Plan;
 use super::schedule::Limit;
 use super::sizes::{Size, Sizes};
@@ -74,6 +75,9 @@ pub struct Arguments {
     /// Size of a part of a multipart upload.
     #[arg(long, value_name = "SIZE", default_value = "8MiB")]
     pub part_size: Size,
+    /// Checksum that every PUT carries.
+    #[arg(long, value_enum)]
+    pub checksum: Option<Checksum>,
     /// Threads of the generator.
     #[arg(long, default_value = "1")]
     pub threads: usize,
@@ -133,6 +137,9 @@ impl Arguments {
         if self.keys == 0 || self.count == Some(0) {
             return flag("keys", "at least 1, like --count");
         }
+        if self.checksum.is_some() && self.op.contains(&Op::Multipart) {
+            return flag("checksum", "goes with put and mixed, not with multipart");
+        }
         if !(5 << 20..=5 << 30).contains(&self.part_size.0) {
             return flag("part-size", "from 5MiB to 5GiB");
         }
@@ -155,6 +162,7 @@ impl Arguments {
                     part_bytes: self.part_size.0,
                     overwrite: self.overwrite.then_some(self.keys),
                     seed: self.seed,
+                    checksum: self.checksum,
                     ..Plan::new(*op, *clients, limit)
                 });
             }
@@ -164,10 +172,10 @@ impl Arguments {
 
     /// How many objects `plan` needs before it.
     pub fn wanted(&self, plan: &Plan) -> u64 {
-        match plan.op {
-            Op::Put | Op::Multipart => 0,
-            _ if self.moment => self.keys.min(MOMENT_KEYS),
-            Op::Get | Op::Head | Op::List | Op::Delete | Op::DeleteObjects | Op::Mixed => self.keys,
+        match plan.op.needs_objects() {
+            false => 0,
+            true if self.moment => self.keys.min(MOMENT_KEYS),
+            true => self.keys,
         }
     }
 

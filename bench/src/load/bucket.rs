@@ -6,8 +6,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use super::payload::Payloads;
-use super::request::{Body, Outgoing, Requests};
-use super::response::{Decoder, Malformed, Progress};
+use super::request::{Body, Headers, Outgoing, Requests};
+use super::response::{Decoder, Head, Malformed, Progress};
 use crate::subject::Subject;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -39,7 +39,7 @@ pub enum Error {
 /// # Errors
 /// There is no answer, or not the right one.
 pub fn is_ready(subject: &Subject) -> Result<(), Error> {
-    let (status, text) = ask(subject, "", "GET", Body::None)?;
+    let (Head { status, .. }, text) = ask(subject, "", "", "GET", Body::None)?;
     if status == 200 { Ok(()) } else { Err(Error::Status { what: "list buckets", status, text }) }
 }
 
@@ -48,10 +48,10 @@ pub fn is_ready(subject: &Subject) -> Result<(), Error> {
 /// # Errors
 /// It cannot be made.
 pub fn make(subject: &Subject, bucket: &str) -> Result<bool, Error> {
-    match ask(subject, bucket, "PUT", Body::Text(b""))? {
-        (200, _) => Ok(true),
-        (409, text) if text.contains("BucketAlreadyOwnedByYou") => Ok(false),
-        (status, text) => Err(Error::Status { what: "make the bucket", status, text }),
+    match ask(subject, bucket, "", "PUT", Body::Text(b""))? {
+        (Head { status: 200, .. }, _) => Ok(true),
+        (Head { status: 409, .. }, text) if text.contains("BucketAlreadyOwnedByYou") => Ok(false),
+        (Head { status, .. }, text) => Err(Error::Status { what: "make the bucket", status, text }),
     }
 }
 
@@ -60,26 +60,44 @@ pub fn make(subject: &Subject, bucket: &str) -> Result<bool, Error> {
 /// # Errors
 /// It cannot be removed.
 pub fn remove(subject: &Subject, bucket: &str) -> Result<(), Error> {
-    match ask(subject, bucket, "DELETE", Body::None)? {
-        (204, _) => Ok(()),
-        (status, text) => Err(Error::Status { what: "remove the bucket", status, text }),
+    match ask(subject, bucket, "", "DELETE", Body::None)? {
+        (Head { status: 204, .. }, _) => Ok(()),
+        (Head { status, .. }, text) => Err(Error::Status { what: "remove the bucket", status, text }),
     }
 }
 
-fn ask(subject: &Subject, bucket: &str, method: &str, body: Body<'_>) -> Result<(u16, String), Error> {
+/// The ETag of object `name` in `bucket`, with its quotes.
+///
+/// # Errors
+/// There is no answer, or no such object.
+pub fn etag(subject: &Subject, bucket: &str, name: &str) -> Result<String, Error> {
+    let (Head { status, etag, .. }, text) = ask(subject, bucket, name, "HEAD", Body::None)?;
+    match etag {
+        Some(etag) if status == 200 => Ok(etag),
+        _ => Err(Error::Status { what: "ask for an object's ETag", status, text }),
+    }
+}
+
+fn ask(
+    subject: &Subject,
+    bucket: &str,
+    name: &str,
+    method: &str,
+    body: Body<'_>,
+) -> Result<(Head, String), Error> {
     let mut stream = TcpStream::connect_timeout(&subject.address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     let mut out = Outgoing::default();
     let mut requests = Requests::new(subject.credentials.clone(), &subject.host, bucket);
-    requests.build(method, |_| {}, "", "", body, &mut out);
+    requests.build(method, |path| path.push_str(name), "", Headers::NONE, body, &mut out);
     // Nothing of an object is sent, so that nothing of the pool is needed.
     let payloads = Payloads::with_pool(0, 0);
     while !out.is_sent() {
         out.send(&mut stream, &payloads)?;
     }
     let (mut decoder, mut text, mut scratch) = (Decoder::default(), Vec::new(), vec![0; 16 << 10]);
-    decoder.begin(false);
+    decoder.begin(method == "HEAD");
     loop {
         let length = stream.read(&mut scratch)?;
         if length == 0 {
@@ -94,6 +112,6 @@ fn ask(subject: &Subject, bucket: &str, method: &str, body: Body<'_>) -> Result<
             break;
         }
     }
-    let status = decoder.head().map(|head| head.status).unwrap_or_default();
-    Ok((status, String::from_utf8_lossy(&text).into_owned()))
+    let head = decoder.head().cloned().unwrap_or_default();
+    Ok((head, String::from_utf8_lossy(&text).into_owned()))
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::time::Timespec;
 
+use super::checksum::Checksum;
 use super::exchange::{Exchange, Verdict};
 use super::meter::Meter;
 use super::payload::Payloads;
@@ -75,6 +76,8 @@ pub struct Parts<'a> {
     pub clients: usize,
     /// Bytes of a multipart upload's parts.
     pub part_bytes: u64,
+    /// What PUTs send beside the bytes.
+    pub checksum: Option<Checksum>,
     /// Contents of the objects.
     pub payloads: &'a Payloads,
     /// Reads the processors' time at both ends of the window.
@@ -108,8 +111,18 @@ impl<'a> Engine<'a> {
     /// # Errors
     /// The system has no more epolls.
     pub fn new(parts: Parts<'a>) -> io::Result<Self> {
-        let Parts { address, stall, clients, part_bytes, payloads, meter, requests, source, schedule } =
-            parts;
+        let Parts {
+            address,
+            stall,
+            clients,
+            part_bytes,
+            checksum,
+            payloads,
+            meter,
+            requests,
+            source,
+            schedule,
+        } = parts;
         let connection = || Connection {
             stream: None,
             awaits_room: false,
@@ -118,7 +131,7 @@ impl<'a> Engine<'a> {
             moved: Duration::ZERO,
             out: Outgoing::default(),
             decoder: Decoder::default(),
-            exchange: Exchange::new(part_bytes),
+            exchange: Exchange::new(part_bytes, checksum),
         };
         Ok(Self {
             address,
@@ -233,7 +246,7 @@ impl<'a> Engine<'a> {
         let now = self.now();
         let connection = &mut self.connections[index];
         connection.moved = now;
-        connection.exchange.request(&self.source, &mut self.requests, &mut connection.out);
+        connection.exchange.request(&self.source, self.payloads, &mut self.requests, &mut connection.out);
         connection.decoder.begin(connection.exchange.is_bodiless());
         if connection.stream.is_none()
             && let Err(error) = connection.connect(self.address, &self.epoll, index)

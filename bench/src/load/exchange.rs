@@ -8,8 +8,9 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use md5::{Digest, Md5};
 
+use super::checksum::Checksum;
 use super::payload::Payloads;
-use super::request::{Body, Outgoing, Part, Requests};
+use super::request::{Body, Headers, Outgoing, Part, Requests};
 use super::response::Head;
 use super::tally::Fault;
 use super::work::{Source, Task};
@@ -43,6 +44,7 @@ pub struct Exchange {
     task: Task,
     step: Step,
     part_bytes: u64,
+    checksum: Option<Checksum>,
     /// Bytes of the object that the operation is about.
     size: u64,
     /// Bytes of the object that have come.
@@ -54,12 +56,13 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// No operation yet; multipart uploads in parts of `part_bytes`.
-    pub fn new(part_bytes: u64) -> Self {
+    /// No operation yet; multipart uploads in parts of `part_bytes`, PUTs with a `checksum`.
+    pub fn new(part_bytes: u64, checksum: Option<Checksum>) -> Self {
         Self {
             task: Task::Get { key: 0 },
             step: Step::Only,
             part_bytes,
+            checksum,
             size: 0,
             received: 0,
             wrong: false,
@@ -93,7 +96,13 @@ impl Exchange {
     }
 
     /// Writes the next request into `out`.
-    pub fn request(&mut self, source: &Source, requests: &mut Requests, out: &mut Outgoing) {
+    pub fn request(
+        &mut self,
+        source: &Source,
+        payloads: &Payloads,
+        requests: &mut Requests,
+        out: &mut Outgoing,
+    ) {
         self.received = 0;
         self.wrong = false;
         self.text.clear();
@@ -101,25 +110,31 @@ impl Exchange {
         match &self.task {
             Task::Put { key } => {
                 let body = Body::Object(Part { key: *key, at: 0, end: self.size });
-                requests.build("PUT", |path| keys.name(*key, path), "", "", body, out);
+                let value = self.checksum.map(|checksum| checksum.value(payloads, *key, self.size));
+                let checksum = self.checksum.zip(value.as_deref());
+                let headers = Headers { checksum, more: "" };
+                requests.build("PUT", |path| keys.name(*key, path), "", headers, body, out);
             }
-            Task::Get { key } => requests.build("GET", |path| keys.name(*key, path), "", "", Body::None, out),
+            Task::Get { key } => {
+                requests.build("GET", |path| keys.name(*key, path), "", Headers::NONE, Body::None, out);
+            }
             Task::Head { key } => {
-                requests.build("HEAD", |path| keys.name(*key, path), "", "", Body::None, out);
+                requests.build("HEAD", |path| keys.name(*key, path), "", Headers::NONE, Body::None, out);
             }
             Task::Delete { key } => {
-                requests.build("DELETE", |path| keys.name(*key, path), "", "", Body::None, out);
+                requests.build("DELETE", |path| keys.name(*key, path), "", Headers::NONE, Body::None, out);
             }
             Task::List { place } => {
                 let mut after = String::new();
-                source.order().name(place - 1, &mut after);
+                source.order().before(*place, &mut after);
+                let delimiter = if source.order().is_of_folders() { "delimiter=%2F&" } else { "" };
                 let query = format!(
-                    "list-type=2&max-keys={}&prefix={}&start-after={}",
+                    "{delimiter}list-type=2&max-keys={}&prefix={}&start-after={}",
                     source.page(),
                     in_query(&keys.prefix),
                     in_query(&after)
                 );
-                requests.build("GET", |_| {}, &query, "", Body::None, out);
+                requests.build("GET", |_| {}, &query, Headers::NONE, Body::None, out);
             }
             Task::DeleteObjects { keys: doomed } => {
                 let mut xml = "<Delete>".to_owned();
@@ -131,7 +146,8 @@ impl Exchange {
                 xml.push_str("</Delete>");
                 let md5 = base64::engine::general_purpose::STANDARD.encode(Md5::digest(&xml));
                 let headers = format!("content-md5: {md5}\r\ncontent-type: application/xml\r\n");
-                requests.build("POST", |_| {}, "delete=", &headers, Body::Text(xml.as_bytes()), out);
+                let headers = Headers { more: &headers, ..Headers::NONE };
+                requests.build("POST", |_| {}, "delete=", headers, Body::Text(xml.as_bytes()), out);
             }
             Task::Multipart { key } => self.multipart_request(*key, source, requests, out),
         }
@@ -140,12 +156,15 @@ impl Exchange {
     fn multipart_request(&self, key: u64, source: &Source, requests: &mut Requests, out: &mut Outgoing) {
         let name = |path: &mut String| source.keys().name(key, path);
         match self.step {
-            Step::Only | Step::Create => requests.build("POST", name, "uploads=", "", Body::Text(b""), out),
+            Step::Only | Step::Create => {
+                requests.build("POST", name, "uploads=", Headers::NONE, Body::Text(b""), out);
+            }
             Step::Part(index) => {
                 let at = u64::from(index) * self.part_bytes;
                 let end = self.size.min(at + self.part_bytes);
                 let query = format!("partNumber={}&uploadId={}", index + 1, in_query(&self.upload_id));
-                requests.build("PUT", name, &query, "", Body::Object(Part { key, at, end }), out);
+                let body = Body::Object(Part { key, at, end });
+                requests.build("PUT", name, &query, Headers::NONE, body, out);
             }
             Step::Complete => {
                 let mut xml = "<CompleteMultipartUpload>".to_owned();
@@ -156,7 +175,7 @@ impl Exchange {
                 }
                 xml.push_str("</CompleteMultipartUpload>");
                 let query = format!("uploadId={}", in_query(&self.upload_id));
-                let headers = "content-type: application/xml\r\n";
+                let headers = Headers { more: "content-type: application/xml\r\n", ..Headers::NONE };
                 requests.build("POST", name, &query, headers, Body::Text(xml.as_bytes()), out);
             }
         }
@@ -272,7 +291,7 @@ mod tests {
     }
 
     fn begun(task: Task) -> Exchange {
-        let mut exchange = Exchange::new(8);
+        let mut exchange = Exchange::new(8, None);
         exchange.begin(task, &source());
         exchange
     }

@@ -12,6 +12,10 @@ use super::sizes::Sizes;
 
 /// Digits of a name behind its prefix.
 const DIGITS: usize = 16;
+/// What ends the name of a folder, when names have any.
+pub const DELIMITER: char = '/';
+/// Sorts behind every digit, so that what is listed after it is another folder.
+const BEHIND_DIGITS: char = '~';
 
 /// The objects that a run reads and those that it writes.
 #[derive(Clone, Debug)]
@@ -20,6 +24,8 @@ pub struct Keys {
     pub prefix: String,
     /// The size of each.
     pub sizes: Sizes,
+    /// So many digits of a name, below 16, are a folder; 0 for no folders.
+    pub folder_digits: usize,
     /// Objects with numbers from `begin` up to `end` are there,
     pub begin: u64,
     /// the first number that was never written.
@@ -31,7 +37,7 @@ pub struct Keys {
 impl Keys {
     /// No objects yet.
     pub fn new(prefix: &str, sizes: Sizes) -> Self {
-        Self { prefix: prefix.to_owned(), sizes, begin: 0, end: 0, absent: BTreeSet::new() }
+        Self { prefix: prefix.to_owned(), sizes, folder_digits: 0, begin: 0, end: 0, absent: BTreeSet::new() }
     }
 
     /// How many objects are there.
@@ -42,27 +48,58 @@ impl Keys {
     /// Appends the name of object `key` to `out`.
     pub fn name(&self, key: u64, out: &mut String) {
         out.push_str(&self.prefix);
-        push_digits(mix(key), out);
+        push_name(mix(key), self.folder_digits, out);
     }
 
     /// The objects that are there in the order of a listing.
     pub fn order(&self) -> Order {
-        let present = (self.begin..self.end).filter(|key| !self.absent.contains(key));
-        let mut mixed: Vec<u64> = present.map(mix).collect();
+        let mut mixed: Vec<u64> = self.present().map(mix).collect();
         mixed.sort_unstable();
-        Order { prefix: self.prefix.clone(), mixed: Arc::from(mixed) }
+        let listed = Listed::Names { folder_digits: self.folder_digits };
+        Order { prefix: self.prefix.clone(), mixed: Arc::from(mixed), listed }
+    }
+
+    /// The folders of the objects that are there, in the order of a listing with a delimiter.
+    pub fn folders(&self) -> Order {
+        let digits = self.folder_digits.min(DIGITS);
+        let above = |mixed: u64| mixed.checked_shr(shift_of(digits)).unwrap_or(0);
+        let mut mixed: Vec<u64> = self.present().map(|key| above(mix(key))).collect();
+        mixed.sort_unstable();
+        mixed.dedup();
+        Order { prefix: self.prefix.clone(), mixed: Arc::from(mixed), listed: Listed::Folders { digits } }
+    }
+
+    fn present(&self) -> impl Iterator<Item = u64> {
+        (self.begin..self.end).filter(|key| !self.absent.contains(key))
     }
 }
 
+/// What a listing lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listed {
+    /// Objects, whose names begin with so many digits and a delimiter.
+    Names { folder_digits: usize },
+    /// Folders of so many digits.
+    Folders { digits: usize },
+}
+
 /// What a listing must say.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Order {
     prefix: String,
+    /// The digits of each name, or of each folder.
     mixed: Arc<[u64]>,
+    listed: Listed,
+}
+
+impl Default for Order {
+    fn default() -> Self {
+        Self { prefix: String::new(), mixed: Arc::default(), listed: Listed::Names { folder_digits: 0 } }
+    }
 }
 
 impl Order {
-    /// How many objects there are.
+    /// How many objects or folders there are.
     pub fn len(&self) -> usize {
         self.mixed.len()
     }
@@ -72,29 +109,59 @@ impl Order {
         self.mixed.is_empty()
     }
 
-    /// Appends the name of the object at `place` to `out`.
-    pub fn name(&self, place: usize, out: &mut String) {
-        out.push_str(&self.prefix);
-        push_digits(self.mixed[place], out);
+    /// Whether it is one of folders.
+    pub fn is_of_folders(&self) -> bool {
+        matches!(self.listed, Listed::Folders { .. })
     }
 
-    /// Whether the names in `listing`, the XML of a ListObjectsV2, are those of `count` objects from
-    /// `place` on and no others.
+    /// Appends the name of what is listed at `place` to `out`.
+    pub fn name(&self, place: usize, out: &mut String) {
+        out.push_str(&self.prefix);
+        self.push_rest(self.mixed[place], out);
+    }
+
+    /// Appends to `out` what a listing that begins at `place`, at least 1, is to start after.
+    pub fn before(&self, place: usize, out: &mut String) {
+        self.name(place - 1, out);
+        if self.is_of_folders() {
+            out.push(BEHIND_DIGITS);
+        }
+    }
+
+    fn push_rest(&self, mixed: u64, out: &mut String) {
+        match self.listed {
+            Listed::Names { folder_digits } => push_name(mixed, folder_digits, out),
+            Listed::Folders { digits } => {
+                push_digits(mixed, digits, out);
+                out.push(DELIMITER);
+            }
+        }
+    }
+
+    /// Whether the names in `listing`, the XML of a ListObjectsV2, are those of `count` objects or folders
+    /// from `place` on and no others.
     pub fn is_listed(&self, place: usize, count: usize, listing: &[u8]) -> bool {
         let mut expected = self.mixed.iter().skip(place).take(count);
+        let (begin, end, other): (&[u8], &[u8], &[u8]) = match self.listed {
+            Listed::Names { .. } => (b"<Key>", b"</Key>", b"<CommonPrefixes>"),
+            Listed::Folders { .. } => (b"<CommonPrefixes><Prefix>", b"</Prefix>", b"<Key>"),
+        };
+        if memchr::memmem::find(listing, other).is_some() {
+            return false;
+        }
         let mut rest = listing;
-        let mut digits = String::with_capacity(DIGITS);
-        while let Some(at) = memchr::memmem::find(rest, b"<Key>") {
-            rest = &rest[at + b"<Key>".len()..];
+        let mut digits = String::with_capacity(DIGITS + 1);
+        while let Some(at) = memchr::memmem::find(rest, begin) {
+            rest = &rest[at + begin.len()..];
             let Some(mixed) = expected.next() else {
                 return false;
             };
             digits.clear();
-            push_digits(*mixed, &mut digits);
+            self.push_rest(*mixed, &mut digits);
             let name = rest
                 .strip_prefix(self.prefix.as_bytes())
                 .and_then(|rest| rest.strip_prefix(digits.as_bytes()));
-            let Some(behind) = name.and_then(|rest| rest.strip_prefix(b"</Key>")) else {
+            let Some(behind) = name.and_then(|rest| rest.strip_prefix(end)) else {
                 return false;
             };
             rest = behind;
@@ -103,8 +170,23 @@ impl Order {
     }
 }
 
-fn push_digits(mixed: u64, out: &mut String) {
-    for shift in (0..DIGITS).rev() {
+/// How far a number is shifted to leave its first so many digits.
+fn shift_of(digits: usize) -> u32 {
+    u32::try_from((DIGITS - digits) * 4).expect("at most 64 bits")
+}
+
+/// All digits of a number, the first `folder_digits` as a folder if there are any.
+fn push_name(mixed: u64, folder_digits: usize, out: &mut String) {
+    let begin = out.len();
+    push_digits(mixed, DIGITS, out);
+    if folder_digits > 0 {
+        out.insert(begin + folder_digits, DELIMITER);
+    }
+}
+
+/// The last so many digits of a number.
+fn push_digits(mixed: u64, count: usize, out: &mut String) {
+    for shift in (0..count).rev() {
         let digit = u32::try_from(mixed >> (shift * 4) & 0xf).expect("four bits");
         out.push(char::from_digit(digit, 16).expect("below 16"));
     }
@@ -120,11 +202,16 @@ mod tests {
     }
 
     fn listing(order: &Order, places: std::ops::Range<usize>) -> String {
-        let mut xml = "<ListBucketResult><Name>b</Name>".to_owned();
+        let (begin, end) = if order.is_of_folders() {
+            ("<CommonPrefixes><Prefix>", "</Prefix></CommonPrefixes>")
+        } else {
+            ("<Contents><Key>", "</Key><Size>1</Size></Contents>")
+        };
+        let mut xml = "<ListBucketResult><Name>b</Name><Prefix>p/</Prefix>".to_owned();
         for place in places {
-            xml.push_str("<Contents><Key>");
+            xml.push_str(begin);
             order.name(place, &mut xml);
-            xml.push_str("</Key><Size>1</Size></Contents>");
+            xml.push_str(end);
         }
         xml + "</ListBucketResult>"
     }
@@ -157,7 +244,34 @@ mod tests {
         assert!(!order.is_listed(10, 9, whole.as_bytes()), "one too many");
         assert!(!order.is_listed(10, 11, whole.as_bytes()), "one missing");
         assert!(!order.is_listed(9, 10, whole.as_bytes()), "shifted");
-        assert!(!order.is_listed(10, 10, whole.replacen("p/", "q/", 1).as_bytes()), "another name");
+        assert!(!order.is_listed(10, 10, whole.replacen("<Key>p/", "<Key>q/", 1).as_bytes()), "another name");
         assert!(order.is_listed(40, 10, listing(&order, 40..44).as_bytes()), "the last page is shorter");
+    }
+
+    #[test]
+    fn folders_are_what_names_begin_with_each_once() {
+        let keys = Keys { end: 500, folder_digits: 2, ..Keys::new("p/", Sizes::Fixed(Size(1))) };
+        let (names, folders) = (keys.order(), keys.folders());
+        let text = |order: &Order, place| {
+            let mut name = String::new();
+            order.name(place, &mut name);
+            name
+        };
+        let mut expected: Vec<String> =
+            (0..names.len()).map(|place| text(&names, place)[..5].to_owned()).collect();
+        assert!(expected.iter().all(|folder| folder.starts_with("p/") && folder.ends_with('/')));
+        expected.dedup();
+        assert!(expected.len() < names.len(), "some share a folder");
+        assert_eq!((0..folders.len()).map(|place| text(&folders, place)).collect::<Vec<_>>(), expected);
+        let whole = listing(&folders, 5..15);
+        assert!(folders.is_listed(5, 10, whole.as_bytes()));
+        assert!(!folders.is_listed(5, 11, whole.as_bytes()), "one missing");
+        assert!(!folders.is_listed(5, 10, (whole + "<Key>p/x</Key>").as_bytes()), "an object beside them");
+        let mut before = String::new();
+        folders.before(5, &mut before);
+        assert!(before > text(&names, 0) && before < expected[5], "{before}");
+        let in_folder_before =
+            (0..names.len()).map(|place| text(&names, place)).rfind(|name| name.starts_with(&expected[4]));
+        assert!(in_folder_before.is_some_and(|last| last < before), "all of the folder before it is passed");
     }
 }

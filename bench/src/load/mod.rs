@@ -25,6 +25,7 @@ pub mod request;
 pub mod response;
 pub mod sign;
 pub mod payload;
+pub mod checksum;
 pub mod random;
 pub mod meter;
 pub mod progress;
@@ -104,6 +105,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let size = sizes.to_string();
     // A prefix of its own keeps runs on one bucket apart.
     let mut keys = Keys::new(&format!("{started}/"), sizes);
+    keys.folder_digits = arguments.op.iter().map(|op| op.folder_digits()).max().unwrap_or(0);
     let payloads = Payloads::new(arguments.seed);
     let target = Target { subject: &subject, bucket: &arguments.bucket, payloads: &payloads };
     let made = bucket::make(&subject, &arguments.bucket)?;

@@ -70,6 +70,19 @@ impl Payloads {
         &self.pool[begin..end]
     }
 
+    /// Hands the bytes of object `key`, which has `size` of them, to `take`, piece by piece.
+    pub fn pieces(&self, key: u64, size: u64, mut take: impl FnMut(&[u8])) {
+        let stamp = self.stamp(key);
+        let mut at = size.min(STAMP_BYTES as u64);
+        take(&stamp[..usize::try_from(at).expect("at most a stamp")]);
+        while at < size {
+            let window = self.window(key, at);
+            let length = usize::try_from(size - at).unwrap_or(usize::MAX).min(window.len());
+            take(&window[..length]);
+            at += length as u64;
+        }
+    }
+
     /// Compares `bytes`, which were read from object `key` at `at`, with what was written.
     ///
     /// # Errors
@@ -110,11 +123,9 @@ mod tests {
 
     /// The object's bytes the way a writer sends them.
     fn object(payloads: &Payloads, key: u64, size: usize) -> Vec<u8> {
-        let mut bytes = payloads.stamp(key).to_vec();
-        while bytes.len() < size {
-            bytes.extend_from_slice(payloads.window(key, bytes.len() as u64));
-        }
-        bytes.truncate(size);
+        let mut bytes = Vec::new();
+        payloads.pieces(key, size as u64, |piece| bytes.extend_from_slice(piece));
+        assert_eq!(bytes.len(), size);
         bytes
     }
 

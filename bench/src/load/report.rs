@@ -156,6 +156,7 @@ pub fn settings(plan: &Plan) -> BTreeMap<String, String> {
         overwrite,
         seed,
         stall: _,
+        checksum,
     } = plan;
     let mut settings = BTreeMap::from([
         ("generator_threads".to_owned(), threads.to_string()),
@@ -167,6 +168,9 @@ pub fn settings(plan: &Plan) -> BTreeMap<String, String> {
     ]);
     if let Some(count) = overwrite {
         settings.insert("overwritten_keys".to_owned(), count.to_string());
+    }
+    if let Some(checksum) = checksum {
+        settings.insert("checksum".to_owned(), checksum.to_string());
     }
     settings
 }

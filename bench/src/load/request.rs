@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::checksum::Checksum;
 use super::payload::{Payloads, STAMP_BYTES};
 use super::sign::{Canonical, Credentials, Signer, UNSIGNED_PAYLOAD};
 
@@ -100,6 +101,20 @@ pub enum Body<'a> {
     Object(Part),
 }
 
+/// Headers of a request beside those that every one has.
+#[derive(Clone, Copy, Debug)]
+pub struct Headers<'a> {
+    /// The body's checksum and its value, which is signed.
+    pub checksum: Option<(Checksum, &'a str)>,
+    /// Headers that are not signed, each with its line's end.
+    pub more: &'a str,
+}
+
+impl Headers<'_> {
+    /// None.
+    pub const NONE: Self = Self { checksum: None, more: "" };
+}
+
 impl Requests {
     /// Requests to `bucket` at `host`, as it stands in the `host` header.
     pub fn new(credentials: Credentials, host: &str, bucket: &str) -> Self {
@@ -108,13 +123,13 @@ impl Requests {
     }
 
     /// Writes a request for what `name` appends to the bucket's path into `out`. The query's names are
-    /// in order and percent-encoded; `headers` end in their line ends.
+    /// in order and percent-encoded.
     pub fn build(
         &mut self,
         method: &str,
         name: impl FnOnce(&mut String),
         query: &str,
-        headers: &str,
+        headers: Headers<'_>,
         body: Body<'_>,
         out: &mut Outgoing,
     ) {
@@ -135,10 +150,17 @@ impl Requests {
         for piece in [method, " ", &self.path, question, query, " HTTP/1.1\r\n"] {
             out.text.extend_from_slice(piece.as_bytes());
         }
-        let canonical =
-            Canonical { method, path: &self.path, query, host: &self.host, payload: UNSIGNED_PAYLOAD };
+        let Headers { checksum, more } = headers;
+        let canonical = Canonical {
+            method,
+            path: &self.path,
+            query,
+            host: &self.host,
+            checksum: checksum.map(|(checksum, value)| (checksum.header(), value)),
+            payload: UNSIGNED_PAYLOAD,
+        };
         self.signer.sign(&canonical, &mut out.text);
-        out.text.extend_from_slice(headers.as_bytes());
+        out.text.extend_from_slice(more.as_bytes());
         let length = match body {
             Body::None => None,
             Body::Text(text) => Some(text.len() as u64),
@@ -197,7 +219,7 @@ mod tests {
         for narrow in [333, 4096, 700_000, usize::MAX] {
             let mut out = Outgoing::default();
             let part = Part { key: 5, at: 0, end: size };
-            requests().build("PUT", |path| path.push('k'), "", "", Body::Object(part), &mut out);
+            requests().build("PUT", |path| path.push('k'), "", Headers::NONE, Body::Object(part), &mut out);
             let mut socket = Narrow(Vec::new(), narrow);
             while !out.is_sent() {
                 out.send(&mut socket, &payloads).unwrap();
@@ -221,7 +243,7 @@ mod tests {
                 "PUT",
                 |_| {},
                 "partNumber=1",
-                "",
+                Headers::NONE,
                 Body::Object(Part { key: 5, at, end }),
                 &mut out,
             );
@@ -238,9 +260,15 @@ mod tests {
     #[test]
     fn the_bucket_itself_has_no_slash_behind_it() {
         let mut out = Outgoing::default();
-        requests().build("GET", |_| {}, "list-type=2", "x: y\r\n", Body::None, &mut out);
+        let headers = Headers { checksum: Some((Checksum::Crc32c, "AAAA")), more: "x: y\r\n" };
+        requests().build("GET", |_| {}, "list-type=2", headers, Body::None, &mut out);
         let text = String::from_utf8(out.text).unwrap();
         assert!(text.starts_with("GET /bucket?list-type=2 HTTP/1.1\r\n"), "{text}");
+        assert!(text.contains("\r\nx-amz-checksum-crc32c: AAAA\r\n"), "{text}");
+        assert!(
+            text.contains("SignedHeaders=host;x-amz-checksum-crc32c;x-amz-content-sha256;x-amz-date,"),
+            "{text}"
+        );
         assert!(text.ends_with("\r\nx: y\r\n\r\n"), "{text}");
     }
 }

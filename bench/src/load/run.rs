@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::checksum::Checksum;
 use super::engine::{Engine, Parts};
 use super::keys::{Keys, Order};
 use super::meter::{Meter, Spent};
@@ -44,6 +45,8 @@ pub struct Plan {
     pub seed: u64,
     /// How long a connection may stand still.
     pub stall: Duration,
+    /// What PUTs send beside the bytes, for the store to verify.
+    pub checksum: Option<Checksum>,
 }
 
 impl Plan {
@@ -62,6 +65,7 @@ impl Plan {
             overwrite: None,
             seed: 1,
             stall: Duration::from_mins(1),
+            checksum: None,
         }
     }
 
@@ -129,7 +133,11 @@ pub fn run(target: &Target<'_>, plan: &Plan, keys: &mut Keys) -> io::Result<Outc
     let Target { subject, bucket, payloads } = *target;
     let shared = Arc::new(Shared::new(keys));
     let lists = plan.op == Op::List || plan.mix.as_ref().is_some_and(Mix::lists);
-    let order = if lists { keys.order() } else { Order::default() };
+    let order = match plan.op {
+        Op::ListFolders => keys.folders(),
+        _ if lists => keys.order(),
+        _ => Order::default(),
+    };
     let choice = Choice {
         op: plan.op,
         mix: plan.mix.clone(),
@@ -147,6 +155,7 @@ pub fn run(target: &Target<'_>, plan: &Plan, keys: &mut Keys) -> io::Result<Outc
             stall: plan.stall,
             clients,
             part_bytes: plan.part_bytes,
+            checksum: plan.checksum,
             payloads,
             meter: &meter,
             requests: Requests::new(subject.credentials.clone(), &subject.host, bucket),

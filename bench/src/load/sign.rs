@@ -11,7 +11,8 @@ use sha2::{Digest, Sha256};
 
 /// What stands for the hash of a body that is not hashed.
 pub const UNSIGNED_PAYLOAD: &str = "UNSIGNED-PAYLOAD";
-const SIGNED_HEADERS: &str = "host;x-amz-content-sha256;x-amz-date";
+/// Names of signed headers around that of a checksum, which stands between them in the alphabet.
+const SIGNED_HEADERS: [&str; 2] = ["host", "x-amz-content-sha256;x-amz-date"];
 
 /// Whose requests they are.
 #[derive(Clone)]
@@ -44,6 +45,8 @@ pub struct Canonical<'a> {
     pub query: &'a str,
     /// The `host` header.
     pub host: &'a str,
+    /// A header with a checksum of the body, `x-amz-checksum-...`, and its value.
+    pub checksum: Option<(&'a str, &'a str)>,
     /// Hash of the body in hex, or [`UNSIGNED_PAYLOAD`].
     pub payload: &'a str,
 }
@@ -85,15 +88,22 @@ impl Signer {
         }
     }
 
-    /// Appends the headers that authenticate `request` to `out`, each with its line's end: `host`,
-    /// `x-amz-date`, `x-amz-content-sha256` and `authorization`.
+    /// Appends the headers that authenticate `request` to `out`, each with its line's end: `host`, that of
+    /// the checksum, `x-amz-date`, `x-amz-content-sha256` and `authorization`.
     pub fn sign(&self, request: &Canonical<'_>, out: &mut Vec<u8>) {
-        let Canonical { method, path, query, host, payload } = *request;
+        let Canonical { method, path, query, host, checksum, payload } = *request;
+        let [first, last] = SIGNED_HEADERS;
         let mut hasher = Sha256::new();
-        for piece in [method, "\n", path, "\n", query, "\nhost:", host, "\nx-amz-content-sha256:", payload] {
+        for piece in [method, "\n", path, "\n", query, "\nhost:", host] {
             hasher.update(piece);
         }
-        for piece in ["\nx-amz-date:", &self.date, "\n\n", SIGNED_HEADERS, "\n", payload] {
+        for piece in checksum.iter().flat_map(|(name, value)| ["\n", name, ":", value]) {
+            hasher.update(piece);
+        }
+        for piece in ["\nx-amz-content-sha256:", payload, "\nx-amz-date:", &self.date, "\n\n", first, ";"] {
+            hasher.update(piece);
+        }
+        for piece in checksum.iter().flat_map(|(name, _)| [name, ";"]).chain([last, "\n", payload]) {
             hasher.update(piece);
         }
         let mut hash = [0; 64];
@@ -106,16 +116,18 @@ impl Signer {
         let mut signature = [0; 64];
         hex::encode_to_slice(mac.finalize().into_bytes(), &mut signature).expect("a MAC is 64 digits");
         let head = ["host: ", host, "\r\nx-amz-date: ", &self.date, "\r\nx-amz-content-sha256: ", payload];
+        let sum = checksum.iter().flat_map(|(name, value)| ["\r\n", name, ": ", value]);
         let authorization = [
             "\r\nauthorization: AWS4-HMAC-SHA256 Credential=",
             &self.credentials.access_key,
             "/",
             &self.scope,
             ",SignedHeaders=",
-            SIGNED_HEADERS,
-            ",Signature=",
+            first,
+            ";",
         ];
-        for piece in head.into_iter().chain(authorization) {
+        let names = checksum.iter().flat_map(|(name, _)| [*name, ";"]).chain([last, ",Signature="]);
+        for piece in head.into_iter().chain(sum).chain(authorization).chain(names) {
             out.extend_from_slice(piece.as_bytes());
         }
         out.extend_from_slice(&signature);
@@ -178,7 +190,8 @@ mod tests {
         signer.set_time(PUBLISHED_DAY);
         let host = "examplebucket.s3.amazonaws.com";
         let mut out = Vec::new();
-        signer.sign(&Canonical { method: "GET", path: "/", query, host, payload: EMPTY }, &mut out);
+        let request = Canonical { method: "GET", path: "/", query, host, checksum: None, payload: EMPTY };
+        signer.sign(&request, &mut out);
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("x-amz-date: 20130524T000000Z\r\n"), "{text}");
         assert!(
@@ -218,7 +231,8 @@ mod tests {
     fn the_key_follows_the_day() {
         let credentials =
             Credentials { access_key: "a".into(), secret_key: "secret".into(), region: "r".into() };
-        let request = Canonical { method: "GET", path: "/", query: "", host: "h", payload: EMPTY };
+        let request =
+            Canonical { method: "GET", path: "/", query: "", host: "h", checksum: None, payload: EMPTY };
         let mut moved = Signer::new(credentials.clone());
         moved.set_time(PUBLISHED_DAY);
         moved.set_time(PUBLISHED_DAY + 86_400);

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::host::{self, Refusal, device};
@@ -187,16 +188,8 @@ fn measure_group(
         let keys = || Keys::new(&prefix, Sizes::Fixed(Size(bytes)));
         let mut sides: Vec<(&Subject, Keys)> = subjects.iter().map(|subject| (subject, keys())).collect();
         if group.objects == Objects::Listed {
-            for (subject, keys) in &mut sides {
-                let target = Target { subject, bucket: BUCKET, payloads };
-                let count = if arguments.moment { MOMENT_OBJECTS } else { arguments.objects };
-                let plan = Plan::new(Op::Put, WRITERS, Limit::Count(count));
-                if let Some(outcome) = prepare::write_as(&target, &plan, count, keys)? {
-                    let row = report::row(&subject.name, &Size(bytes).to_string(), &plan, &outcome);
-                    println!("{}", report::line(&row));
-                    rows.push(row);
-                }
-            }
+            let count = if arguments.moment { MOMENT_OBJECTS } else { arguments.objects };
+            fill(&mut sides, count, payloads)?;
         }
         for step in group.steps {
             let of_step = measure_step(arguments, group, step, *clients, payloads, &mut sides)?;
@@ -208,6 +201,29 @@ fn measure_group(
             }
             rows.extend(of_step);
         }
+    }
+    Ok(())
+}
+
+/// Writes the objects of listings to all stores at the same time: that takes the longest of all, and is
+/// not measured.
+fn fill(sides: &mut [(&Subject, Keys)], count: u64, payloads: &Payloads) -> Result<(), Error> {
+    let plan = Plan::new(Op::Put, WRITERS, Limit::Count(count));
+    let written: Vec<Result<_, load::Error>> = thread::scope(|scope| {
+        let fillers: Vec<_> = sides
+            .iter_mut()
+            .map(|(subject, keys)| {
+                let (target, plan) = (Target { subject, bucket: BUCKET, payloads }, &plan);
+                scope.spawn(move || prepare::write_as(&target, plan, count, keys))
+            })
+            .collect();
+        fillers
+            .into_iter()
+            .map(|filler| filler.join().expect("whoever writes objects does not panic"))
+            .collect()
+    });
+    for outcome in written {
+        outcome?;
     }
     Ok(())
 }

@@ -5,6 +5,8 @@
 
 pub mod process;
 pub mod tool;
+pub mod admin;
+mod folder;
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -19,18 +21,17 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 pub use process::Process;
 pub use tool::{Tool, refuse_unequal_durability};
 
-use crate::host::proc;
 use crate::load::bucket;
 use crate::load::sign::Credentials;
+use folder::{Folder, make_folders, remove_left_over};
 use tool::Places;
 
 /// How long a store may take until it answers.
 const READY_TIMEOUT: Duration = Duration::from_mins(1);
-const READY_POLL: Duration = Duration::from_millis(20);
+/// Short beside what a start may take, which is measured with it.
+const READY_POLL: Duration = Duration::from_millis(2);
 /// Last bytes of a store's output that an error shows.
 const OUTPUT_SHOWN_BYTES: usize = 2000;
-/// What the names of a store's folders begin with, so that nothing else is ever taken for one.
-const FOLDER_PREFIX: &str = "sherd-bench-";
 const REGION: &str = "us-east-1";
 
 /// A store that can be measured.
@@ -57,12 +58,18 @@ pub struct Subject {
 #[derive(Debug)]
 struct Started {
     process: Process,
+    places: Places,
     folder: Folder,
 }
 
-/// A folder that is removed with all that is in it.
-#[derive(Debug)]
-struct Folder(PathBuf);
+/// How a store's process ends before it is started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It is asked to stop, and may close what it has open.
+    Asked,
+    /// It is killed, as by a crash.
+    Killed,
+}
 
 /// Why there is nothing to measure.
 #[derive(Debug, thiserror::Error)]
@@ -147,6 +154,12 @@ pub enum Error {
         /// Its last words.
         output: String,
     },
+    /// What was not started here cannot be started again.
+    #[error("{name} was not started by this program")]
+    Foreign {
+        /// The endpoint.
+        name: String,
+    },
     /// The process does not answer.
     #[error("{name} does not answer after {} s ({reason}): {output}", READY_TIMEOUT.as_secs())]
     Silent {
@@ -194,8 +207,7 @@ impl Subject {
             secret_key: format!("bench-{}-{port}-secret", std::process::id()),
             folder: folder.0.clone(),
         };
-        let output_path = folder.0.join("output");
-        let child = spawn(tool, &places, &output_path)?;
+        let child = spawn(tool, &places)?;
         let version = version(tool, &places);
         let credentials = Credentials {
             access_key: places.access_key.clone(),
@@ -210,10 +222,29 @@ impl Subject {
             durability: tool.durability.clone(),
             version,
             fingerprint: tool::fingerprint(&binary).map_err(start)?,
-            started: Some(Started { process: Process::watch(child), folder }),
+            started: Some(Started { process: Process::watch(child), places, folder }),
         };
-        subject.wait_until_ready(&output_path)?;
+        subject.wait_until_ready()?;
         Ok(subject)
+    }
+
+    /// Ends the store's process and starts it again as `tool` says, on the same folders and the same
+    /// port; says how long it took from the start until it answered.
+    ///
+    /// # Errors
+    /// It was not started here, cannot be started, or does not answer.
+    pub fn restart(&mut self, tool: &Tool, end: End) -> Result<Duration, Error> {
+        let Some(started) = &mut self.started else {
+            return Err(Error::Foreign { name: self.name.clone() });
+        };
+        match end {
+            End::Asked => started.process.stop(),
+            End::Killed => started.process.kill(),
+        }
+        let begin = Instant::now();
+        started.process = Process::watch(spawn(tool, &started.places)?);
+        self.wait_until_ready()?;
+        Ok(begin.elapsed())
     }
 
     /// The endpoint at `url`, with credentials from `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and
@@ -276,7 +307,13 @@ impl Subject {
         self.started.as_ref().map(|started| started.folder.0.as_path())
     }
 
-    fn wait_until_ready(&mut self, output: &Path) -> Result<(), Error> {
+    /// What a started store has written to its output.
+    fn output(&self) -> String {
+        let path = self.folder().map(output_path).unwrap_or_default();
+        String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), Error> {
         let begin = Instant::now();
         loop {
             let reason = match bucket::is_ready(self) {
@@ -285,20 +322,12 @@ impl Subject {
             };
             let name = self.name.clone();
             if let Some(status) = self.started.as_mut().and_then(|started| started.process.ended()) {
-                return Err(Error::Ended { name, status, output: last_words(output) });
+                return Err(Error::Ended { name, status, output: last_words(&self.output()) });
             }
             if begin.elapsed() > READY_TIMEOUT {
-                return Err(Error::Silent { name, reason, output: last_words(output) });
+                return Err(Error::Silent { name, reason, output: last_words(&self.output()) });
             }
             thread::park_timeout(READY_POLL);
-        }
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.0) {
-            eprintln!("sherd-bench: remove {}: {error}", self.0.display());
         }
     }
 }
@@ -307,46 +336,16 @@ fn has_port(host: &str) -> bool {
     host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok())
 }
 
-/// Makes a folder that carries this process's id, with a folder per disk in it.
-fn make_folders(tool: &Tool, parent: &Path) -> io::Result<PathBuf> {
-    fs::create_dir_all(parent)?;
-    let parent = fs::canonicalize(parent)?;
-    for number in 0_u32.. {
-        let folder = parent.join(format!("{FOLDER_PREFIX}{}-{}-{number}", tool.name, std::process::id()));
-        match fs::create_dir(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-            other => other?,
-        }
-        for number in 1..=tool::FOLDERS {
-            fs::create_dir(folder.join(number.to_string()))?;
-        }
-        return Ok(folder);
-    }
-    unreachable!("numbers do not end")
+/// Where a store's output goes.
+fn output_path(folder: &Path) -> PathBuf {
+    folder.join("output")
 }
 
-/// Removes the folders of runs that were killed: those whose process is gone.
-fn remove_left_over(parent: &Path) {
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let mut parts = name.strip_prefix(FOLDER_PREFIX).unwrap_or_default().rsplit('-');
-        let (Some(Ok(_)), Some(Ok(pid))) =
-            (parts.next().map(str::parse::<u32>), parts.next().map(str::parse::<u32>))
-        else {
-            continue;
-        };
-        if !proc::is_alive(pid) {
-            // Whoever looks for room on the disk will find what could not be removed.
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
-fn spawn(tool: &Tool, places: &Places, output: &Path) -> Result<std::process::Child, Error> {
+fn spawn(tool: &Tool, places: &Places) -> Result<std::process::Child, Error> {
     let start = |source| Error::Start { name: tool.name.clone(), source };
     let words = tool.fill(&tool.command, places)?;
     let (program, arguments) = words.split_first().expect("a filled command has a word");
-    let output = fs::File::create(output).map_err(start)?;
+    let output = fs::File::create(output_path(&places.folder)).map_err(start)?;
     let mut command = Command::new(program);
     // What the caller's shell has set must not change what is measured.
     command.args(arguments).env_clear().stdin(Stdio::null());
@@ -382,10 +381,10 @@ fn version(tool: &Tool, places: &Places) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-fn last_words(output: &Path) -> String {
-    let text = fs::read(output).unwrap_or_default();
-    let begin = text.len().saturating_sub(OUTPUT_SHOWN_BYTES);
-    String::from_utf8_lossy(text.get(begin..).unwrap_or_default()).trim().to_owned()
+fn last_words(output: &str) -> String {
+    let begin = output.len().saturating_sub(OUTPUT_SHOWN_BYTES);
+    let begin = (begin..output.len()).find(|at| output.is_char_boundary(*at)).unwrap_or(begin);
+    output.get(begin..).unwrap_or_default().trim().to_owned()
 }
 
 #[cfg(test)]
@@ -404,20 +403,6 @@ mod tests {
         let text = error.to_string();
         assert!(text.contains("exit status: 3") && text.contains("no such disk"), "{text}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn only_folders_of_ended_runs_are_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let ended = format!("{FOLDER_PREFIX}x-{}-0", u32::MAX);
-        let running = format!("{FOLDER_PREFIX}x-{}-0", std::process::id());
-        let foreign = format!("backup-{}-0", u32::MAX);
-        for name in [&ended, &running, &foreign] {
-            fs::create_dir(folder.path().join(name)).unwrap();
-        }
-        remove_left_over(folder.path());
-        let left = |name: &str| folder.path().join(name).exists();
-        assert!(!left(&ended) && left(&running) && left(&foreign));
     }
 
     #[test]

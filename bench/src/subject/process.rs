@@ -80,11 +80,16 @@ impl Process {
             }
             if self.ended().is_none() {
                 eprintln!("sherd-bench: process {} did not stop when asked and is killed", self.pid);
-                // Both fail only for a process that has ended already.
-                let _ = self.child.kill();
-                let _ = self.child.wait();
             }
         }
+        self.kill();
+    }
+
+    /// Kills the process, if it still runs, as a crash would.
+    pub fn kill(&mut self) {
+        // Both fail only for a process that has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
         self.stopping.store(true, Ordering::Relaxed);
         if let Some(sampler) = self.sampler.take() {
             sampler.thread().unpark();
@@ -114,5 +119,13 @@ mod tests {
         process.stop();
         assert!(process.ended().is_some_and(|status| !status.success()), "ended by the signal");
         assert_eq!(proc::rss_anon(process.id()), None);
+    }
+
+    #[test]
+    fn a_process_that_does_not_listen_is_killed() {
+        let mut process =
+            Process::watch(Command::new("sh").args(["-c", "trap '' TERM; sleep 600"]).spawn().unwrap());
+        process.kill();
+        assert!(process.ended().is_some_and(|status| !status.success()));
     }
 }

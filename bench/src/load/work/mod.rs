@@ -20,6 +20,8 @@ pub enum Op {
     Head,
     /// ListObjectsV2 of a page from a random place, every name verified.
     List,
+    /// The same with a delimiter: a page of folders, every one verified.
+    ListFolders,
     /// DeleteObject, each key once.
     Delete,
     /// DeleteObjects of a page, each key once.
@@ -37,11 +39,27 @@ impl fmt::Display for Op {
             Self::Get => "get",
             Self::Head => "head",
             Self::List => "list",
+            Self::ListFolders => "list-folders",
             Self::Delete => "delete",
             Self::DeleteObjects => "delete-objects",
             Self::Mixed => "mixed",
             Self::Multipart => "multipart",
         })
+    }
+}
+
+/// Digits of objects' names that are a folder, where folders are listed: more of them than a page holds.
+const FOLDER_DIGITS: usize = 3;
+
+impl Op {
+    /// Whether there must be objects before it.
+    pub const fn needs_objects(self) -> bool {
+        !matches!(self, Self::Put | Self::Multipart)
+    }
+
+    /// Digits of the objects' names that are to be a folder.
+    pub const fn folder_digits(self) -> usize {
+        if matches!(self, Self::ListFolders) { FOLDER_DIGITS } else { 0 }
     }
 }
 
@@ -275,7 +293,7 @@ impl Source {
             Op::Multipart => Task::Multipart { key: self.new_key() },
             Op::Get => Task::Get { key: self.present()? },
             Op::Head => Task::Head { key: self.present()? },
-            Op::List => self.listing()?,
+            Op::List | Op::ListFolders => self.listing()?,
             Op::Delete => Task::Delete { key: self.next_deleted()? },
             Op::DeleteObjects => {
                 let keys: Vec<u64> = (0..self.page).map_while(|_| self.next_deleted()).collect();
@@ -346,7 +364,7 @@ impl Source {
 
     /// A random object that is there.
     fn present(&mut self) -> Option<u64> {
-        let Keys { prefix: _, sizes: _, begin, end, absent } = &self.keys;
+        let Keys { prefix: _, sizes: _, folder_digits: _, begin, end, absent } = &self.keys;
         if self.keys.count() == 0 {
             return None;
         }

@@ -1,16 +1,16 @@
 //! MD5 of several streams at a time: what a core hashes when it puts them side by side, against one
 //! after the other with the `md-5` crate.
 //!
-//! One thread. `mib_s` is all streams together, `us_stream` the processor's time for each of them from
+//! One thread. `mib_s` is all streams together, `stream_us` the processor's time for each of them from
 //! its first byte to its digest. Digests are compared before time is taken.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use md5::{Digest as _, Md5 as Reference};
 use sherd_core::md5::{Lanes, Md5, Stream};
 
-use super::interleaved::{Way, measure, mib, results};
-use crate::result::{Results, Row};
+use crate::answer::interleaved::{Way, measure, mib};
+use crate::result::Row;
 
 /// Streams at a time.
 const STREAMS: [usize; 7] = [1, 2, 3, 4, 8, 16, 32];
@@ -21,20 +21,9 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// What the crate is called in the rows.
 const REFERENCE: &str = "md-5";
 
-/// For how long is measured.
-#[derive(Debug, Clone, clap::Args)]
-pub struct Arguments {
-    /// Seconds for each row.
-    #[arg(long, default_value_t = 0.3)]
-    seconds: f64,
-    /// Only to see that it runs.
-    #[arg(long)]
-    moment: bool,
-}
-
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(super) enum Error {
     /// Lanes give other digests than the crate.
     #[error("{lanes}: {streams} streams of {size} give other digests than the reference")]
     Differs {
@@ -47,13 +36,12 @@ pub enum Error {
     },
 }
 
-/// Measures all lanes of this processor.
+/// Measures all lanes of this processor, each row for a third of `window`: there are many.
 ///
 /// # Errors
 /// [`Error::Differs`] when some are wrong.
-pub fn run(arguments: &Arguments) -> Result<Results, Error> {
-    let started = SystemTime::now();
-    let budget = Duration::from_secs_f64(if arguments.moment { 0.001 } else { arguments.seconds });
+pub(super) fn rows(window: Duration) -> Result<Vec<Row>, Error> {
+    let budget = window / 3;
     let mut random = blake3::Hasher::new().finalize_xof();
     let mut rows = Vec::new();
     for (size, bytes) in SIZES {
@@ -74,6 +62,7 @@ pub fn run(arguments: &Arguments) -> Result<Results, Error> {
             let times = measure(&mut ways, budget);
             rows.extend(times.iter().map(|own| {
                 let labels = [
+                    ("part", "lanes".to_owned()),
                     ("lanes", own.name.to_owned()),
                     ("streams", count.to_string()),
                     ("size", size.to_owned()),
@@ -81,13 +70,12 @@ pub fn run(arguments: &Arguments) -> Result<Results, Error> {
                 let streams = f64::from(u32::try_from(count).expect("a few streams"));
                 Row::new(labels)
                     .with("mib_s", streams * mib(bytes) / own.seconds())
-                    .with("us_stream", 1e6 * own.seconds() / streams)
+                    .with("stream_us", 1e6 * own.seconds() / streams)
                     .with("ratio", own.speed_over(&times[0]))
             }));
         }
     }
-    let settings = [("threads", "1".to_owned()), ("buffer_bytes", BUFFER_BYTES.to_string())];
-    Ok(results("md5-lanes", started, settings, rows))
+    Ok(rows)
 }
 
 fn by_the_crate(streams: &[Vec<u8>]) -> Vec<[u8; 16]> {
@@ -114,9 +102,9 @@ mod tests {
 
     #[test]
     fn all_lanes_have_a_row_for_each_size_and_count() {
-        let results = run(&Arguments { seconds: 0.0, moment: true }).expect("the digests are right");
+        let rows = rows(Duration::from_millis(3)).expect("the digests are right");
         let ways = 1 + Lanes::all().count();
-        assert_eq!(results.rows.len(), SIZES.len() * STREAMS.len() * ways);
-        assert!(results.rows.iter().all(|row| row.figure("us_stream").is_some_and(|time| time > 0.0)));
+        assert_eq!(rows.len(), SIZES.len() * STREAMS.len() * ways);
+        assert!(rows.iter().all(|row| row.figure("stream_us").is_some_and(|time| time > 0.0)));
     }
 }

@@ -1,0 +1,279 @@
+//! A lost volume that comes back empty: how long until it is whole, and what the clients see meanwhile.
+//!
+//! ```text
+//! fill -> clients on the whole node, for what they see before
+//!      -> lose 4, heal, nobody else         at no limit of bandwidth
+//!      -> lose 3, heal beside clients       at no limit
+//!      -> lose 2, heal beside clients       at the default limit
+//!      -> lose 1 and 2: the healed ones alone must give everything back
+//! ```
+//! Between two heals the node comes to rest, which takes `rest_seconds`: it compares the volume that came
+//! back with the others. A heal lasts from the moment the empty folder is there until the volume's state is `online` and nothing
+//! waits in the MRF queue. Its MiB/s count what the volume has to hold again, bodies alone: small objects
+//! whole in their rows, of larger ones a shard.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sherd_core::limits::INLINE_BYTES_MAX;
+
+use super::Arguments;
+use crate::answer::Error;
+use crate::answer::served::{self, Ledger, Node};
+use crate::load::keys::Keys;
+use crate::load::run::{Outcome, Plan};
+use crate::load::schedule::Limit;
+use crate::load::work::Op;
+use crate::result::Row;
+use crate::subject::End;
+
+/// Clients that write what the volume holds.
+const SMALL_WRITERS: usize = 128;
+const LARGE_WRITERS: usize = 4;
+/// Clients beside a heal: more than are ever busy at a rate that leaves the machine room.
+const FOREGROUND_CLIENTS: usize = 32;
+/// One window of one operation beside a heal; the two take turns.
+const WINDOW: Duration = Duration::from_secs(1);
+const MOMENT_WINDOW: Duration = Duration::from_millis(200);
+/// Windows of each operation before a heal.
+const WINDOWS_BEFORE: u32 = 5;
+/// The longest heal that is waited for.
+const HEAL_TIMEOUT: Duration = Duration::from_mins(30);
+/// How long the node may take to come to rest behind the fill.
+const REST: Duration = Duration::from_mins(1);
+/// Bandwidth that is none: the largest that the node takes.
+const UNLIMITED: [&str; 2] = ["--upkeep-heal-bandwidth", "1TiB"];
+/// Data shards, and volumes, of the node.
+const DATA_SHARDS: u64 = 2;
+const VOLUMES: u64 = 4;
+/// Small and large objects for a moment.
+const MOMENT_OBJECTS: (u64, u64) = (200, 4);
+const MOMENT_LARGE_BYTES: u64 = 2 << 20;
+/// Small objects that are read from the healed volumes alone; the large ones are read all.
+const CHECKED: u64 = 2000;
+
+/// How heals are limited, and who works beside them.
+#[derive(Debug, Clone, Copy)]
+struct Setting {
+    bandwidth: &'static str,
+    has_clients: bool,
+}
+
+/// Which objects there are.
+struct Stored {
+    small: Keys,
+    large: Keys,
+    /// What each volume has to hold of them.
+    held_bytes: u64,
+}
+
+/// Measures all heals, on one node.
+pub(super) fn measure(
+    arguments: &Arguments,
+    device: &BTreeMap<String, f64>,
+    ledger: &mut Ledger,
+) -> Result<(), Error> {
+    let unlimited = served::tool(&UNLIMITED)?;
+    let mut node = arguments.served.start(&unlimited)?;
+    ledger.note(&node);
+    let mut stored = store(arguments, &node)?;
+    ledger.set("small_objects", &stored.small.count());
+    ledger.set("large_objects", &stored.large.count());
+    ledger.set("foreground_ops_s", &arguments.rate);
+    let speed = device.get("write_mib_s").copied();
+    if let Some(speed) = speed {
+        let labels = [("part", "heal"), ("bandwidth", "device"), ("foreground", "none")];
+        ledger.add(Row::new(labels.map(|(name, value)| (name, value.to_owned()))).with("mib_s", speed));
+    }
+    before(arguments, &node, &mut stored.small, ledger)?;
+    let measured = [(4, "unlimited", false), (3, "unlimited", true), (2, "default", true)];
+    for (number, bandwidth, has_clients) in measured {
+        if bandwidth == "default" {
+            node.restart(&served::tool(&[])?, End::Asked)?;
+        }
+        let setting = Setting { bandwidth, has_clients };
+        let seconds = heal(arguments, &node, number, setting, &mut stored.small, ledger)?.as_secs_f64();
+        let rest = node.until_idle(Duration::from_secs(arguments.rest));
+        let held = stored.held_bytes as f64 / f64::from(1 << 20);
+        let mut row = setting.row("heal").with("seconds", seconds).with("mib_s", held / seconds);
+        row = row.with("held_mib", held);
+        match rest {
+            Some(rest) => row = row.with("rest_seconds", rest.as_secs_f64()),
+            None => row.flags.push(format!("the node is still busy {} s later", arguments.rest)),
+        }
+        if let Some(speed) = speed.filter(|speed| *speed > 0.0) {
+            row = row.with("of_device_share", held / seconds / speed);
+        }
+        ledger.add(row);
+    }
+    check(&node, &mut stored, ledger)
+}
+
+/// Writes the objects.
+fn store(arguments: &Arguments, node: &Node) -> Result<Stored, Error> {
+    let Arguments { small, small_size, large, large_size, .. } = arguments;
+    let (mut small_count, mut large_count, mut large_bytes) = (*small, *large, large_size.0);
+    if arguments.served.common.moment {
+        (small_count, large_count) = MOMENT_OBJECTS;
+        large_bytes = MOMENT_LARGE_BYTES;
+    }
+    let mut stored = Stored {
+        small: served::keys("small", small_size.0),
+        large: served::keys("large", large_bytes),
+        held_bytes: small_count * held(small_size.0) + large_count * held(large_bytes),
+    };
+    let plan = |clients, count| Plan::new(Op::Put, clients, Limit::Count(count));
+    node.fill_as(&plan(LARGE_WRITERS, large_count), large_count, &mut stored.large)?;
+    node.fill_as(&plan(SMALL_WRITERS, small_count), small_count, &mut stored.small)?;
+    node.settle("fill")?;
+    Ok(stored)
+}
+
+/// What each volume holds of an object's body.
+fn held(bytes: u64) -> u64 {
+    if bytes <= u64::from(INLINE_BYTES_MAX) / VOLUMES { bytes } else { bytes.div_ceil(DATA_SHARDS) }
+}
+
+/// What the clients see while all volumes are there and the node is at rest, as a row for each bandwidth:
+/// there is no heal for it to limit.
+fn before(arguments: &Arguments, node: &Node, small: &mut Keys, ledger: &mut Ledger) -> Result<(), Error> {
+    node.until_idle(REST);
+    let mut foreground = Foreground::new(arguments, node, "before", small);
+    let windows = if arguments.served.common.moment { 1 } else { WINDOWS_BEFORE };
+    for _ in 0..windows {
+        foreground.turn(ledger)?;
+    }
+    for bandwidth in ["unlimited", "default"] {
+        foreground.tell(bandwidth, "before", ledger);
+    }
+    Ok(())
+}
+
+/// Loses a volume, gives it back, and says how long it took to heal.
+fn heal(
+    arguments: &Arguments,
+    node: &Node,
+    number: usize,
+    setting: Setting,
+    small: &mut Keys,
+    ledger: &mut Ledger,
+) -> Result<Duration, Error> {
+    let admin = node.admin()?;
+    let volume = node.volume(number);
+    let mut foreground = Foreground::new(arguments, node, setting.bandwidth, small);
+    node.lose(number)?;
+    let is_healed = AtomicBool::new(false);
+    let took = thread::scope(|scope| {
+        let begin = node.give_back(number)?;
+        let watcher = scope.spawn(|| -> Result<Instant, Error> {
+            let healed = served::until(admin, HEAL_TIMEOUT, "a volume is healed", |metrics| {
+                metrics.volume_state(&volume) == Some("online") && metrics.heal_queue_len() == Some(0.0)
+            });
+            is_healed.store(true, Ordering::Relaxed);
+            healed
+        });
+        // A turn of clients is whole before anybody looks whether to begin another one.
+        while setting.has_clients && !is_healed.load(Ordering::Relaxed) {
+            foreground.turn(ledger)?;
+        }
+        let end = watcher.join().expect("whoever reads metrics does not panic")?;
+        Ok::<_, Error>(end.saturating_duration_since(begin))
+    })?;
+    if setting.has_clients {
+        foreground.tell(setting.bandwidth, "healing", ledger);
+    }
+    Ok(took)
+}
+
+/// The clients beside a heal: GETs of small objects and PUTs of new ones, in turns.
+struct Foreground<'a> {
+    node: &'a Node,
+    bytes: u64,
+    window: Duration,
+    rate: f64,
+    small: &'a mut Keys,
+    written: Keys,
+    seen: Vec<(Plan, Outcome)>,
+}
+
+impl<'a> Foreground<'a> {
+    fn new(arguments: &Arguments, node: &'a Node, name: &str, small: &'a mut Keys) -> Self {
+        let bytes = arguments.small_size.0;
+        Self {
+            node,
+            bytes,
+            window: if arguments.served.common.moment { MOMENT_WINDOW } else { WINDOW },
+            rate: arguments.rate,
+            small,
+            written: served::keys(&format!("foreground-{name}"), bytes),
+            seen: Vec::new(),
+        }
+    }
+
+    /// A window of GETs and one of PUTs.
+    fn turn(&mut self, ledger: &mut Ledger) -> Result<(), Error> {
+        for op in [Op::Get, Op::Put] {
+            let limit = Limit::Time(self.window);
+            let plan = Plan { rate: Some(self.rate), ..Plan::new(op, FOREGROUND_CLIENTS, limit) };
+            let keys = if op == Op::Get { &mut *self.small } else { &mut self.written };
+            let outcome = self.node.run(&plan, keys)?;
+            ledger.count_all_but_503(&outcome);
+            match self.seen.iter_mut().find(|(seen, _)| seen.op == op) {
+                Some((_, sum)) => sum.then(outcome),
+                None => self.seen.push((plan, outcome)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a row for each operation.
+    fn tell(&self, bandwidth: &str, phase: &str, ledger: &mut Ledger) {
+        for (plan, outcome) in &self.seen {
+            let labels = [
+                ("part", "foreground".to_owned()),
+                ("bandwidth", bandwidth.to_owned()),
+                ("phase", phase.to_owned()),
+            ];
+            ledger.add(served::row(labels, self.bytes, plan, outcome));
+        }
+    }
+}
+
+impl Setting {
+    fn row(self, part: &str) -> Row {
+        let foreground = if self.has_clients { "clients" } else { "none" };
+        let labels = [("part", part), ("bandwidth", self.bandwidth), ("foreground", foreground)];
+        Row::new(labels.map(|(name, value)| (name, value.to_owned())))
+    }
+}
+
+/// Takes away the volume that was healed last and the one that never was: two healed ones are left, and
+/// must give everything back, byte by byte.
+fn check(node: &Node, stored: &mut Stored, ledger: &mut Ledger) -> Result<(), Error> {
+    node.settle("check")?;
+    for number in [1, 2] {
+        node.lose(number)?;
+    }
+    let Stored { small, large, .. } = stored;
+    for (keys, clients, count) in [(small, FOREGROUND_CLIENTS, CHECKED), (large, LARGE_WRITERS, u64::MAX)] {
+        let count = count.min(keys.count());
+        let outcome = node.run(&Plan::new(Op::Get, clients, Limit::Count(count)), keys)?;
+        ledger.count(&outcome);
+        if outcome.tally.ops < count {
+            ledger.fault("the healed volumes do not give everything back");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_holds_small_objects_whole_and_half_of_larger_ones() {
+        assert_eq!([1, 4096, 8192, 8193, 16 << 20].map(held), [1, 4096, 8192, 4097, 8 << 20]);
+    }
+}

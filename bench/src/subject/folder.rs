@@ -1,0 +1,86 @@
+//! The folders of a started store: made for it, named after the process that made them, and removed
+//! with all that is in them, by whoever comes next if that process could not.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io, thread};
+
+use super::tool::{self, Tool};
+use crate::host::proc;
+
+/// What the names of a store's folders begin with, so that nothing else is ever taken for one.
+const FOLDER_PREFIX: &str = "sherd-bench-";
+
+/// A folder that is removed with all that is in it.
+#[derive(Debug)]
+pub(super) struct Folder(pub(super) PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let disks: Vec<PathBuf> =
+            fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+        // A store may leave a million files: the disks' folders go side by side.
+        thread::scope(|scope| {
+            for disk in disks.iter().filter(|path| path.is_dir()) {
+                // What is left of it is tried again, and told, below.
+                scope.spawn(move || drop(fs::remove_dir_all(disk)));
+            }
+        });
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            eprintln!("sherd-bench: remove {}: {error}", self.0.display());
+        }
+    }
+}
+
+/// Makes a folder that carries this process's id, with a folder per disk in it.
+pub(super) fn make_folders(tool: &Tool, parent: &Path) -> io::Result<PathBuf> {
+    fs::create_dir_all(parent)?;
+    let parent = fs::canonicalize(parent)?;
+    for number in 0_u32.. {
+        let folder = parent.join(format!("{FOLDER_PREFIX}{}-{}-{number}", tool.name, std::process::id()));
+        match fs::create_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            other => other?,
+        }
+        for number in 1..=tool::FOLDERS {
+            fs::create_dir(folder.join(number.to_string()))?;
+        }
+        return Ok(folder);
+    }
+    unreachable!("numbers do not end")
+}
+
+/// Removes the folders of runs that were killed: those whose process is gone.
+pub(super) fn remove_left_over(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let mut parts = name.strip_prefix(FOLDER_PREFIX).unwrap_or_default().rsplit('-');
+        let (Some(Ok(_)), Some(Ok(pid))) =
+            (parts.next().map(str::parse::<u32>), parts.next().map(str::parse::<u32>))
+        else {
+            continue;
+        };
+        if !proc::is_alive(pid) {
+            // Whoever looks for room on the disk will find what could not be removed.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_folders_of_ended_runs_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let ended = format!("{FOLDER_PREFIX}x-{}-0", u32::MAX);
+        let running = format!("{FOLDER_PREFIX}x-{}-0", std::process::id());
+        let foreign = format!("backup-{}-0", u32::MAX);
+        for name in [&ended, &running, &foreign] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        remove_left_over(folder.path());
+        let left = |name: &str| folder.path().join(name).exists();
+        assert!(!left(&ended) && left(&running) && left(&foreign));
+    }
+}
