@@ -17,11 +17,15 @@ use sherd_core::register::{Refusal, RowHead};
 use crate::request::Target;
 use crate::state::Small;
 
+/// Promises that a row replaced, kept in the order until it is looked through.
+const ORDER_SLACK: usize = 1024;
+
 /// What was promised since the restart.
 #[derive(Debug)]
 pub(crate) struct Promises {
     limit: usize,
     table: BTreeMap<Bytes, Ballot>,
+    /// The oldest first, among what rows have replaced since: as much again, and a little.
     order: VecDeque<(Bytes, Ballot)>,
     /// Keys with a row that is judged and not yet visible.
     busy: BTreeMap<Bytes, u32>,
@@ -67,7 +71,7 @@ impl Promises {
                 self.restart_bound = after_forgetting(self.restart_bound, ballot);
             }
         }
-        if self.order.len() > 4 * self.limit {
+        if self.order.len() > 2 * self.table.len() + ORDER_SLACK {
             let table = &self.table;
             self.order.retain(|(key, ballot)| table.get(key) == Some(ballot));
         }
@@ -122,4 +126,28 @@ pub(crate) fn judge_bucket(small: &Small, bucket: sherd_core::id::BucketId) -> R
         return Err(Refusal::Recovering);
     }
     if small.seals_of(bucket).is_sealed() { Err(Refusal::Sealed) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use sherd_core::id::ProposerId;
+
+    use super::*;
+
+    fn ballot(count: u64) -> Ballot {
+        Ballot { time: Timestamp::from_ms(count), proposer: ProposerId(1) }
+    }
+
+    #[test]
+    fn promises_that_rows_replaced_take_no_memory() {
+        let mut promises = Promises::new(100_000, Ballot::ZERO);
+        for count in 1..=100_000 {
+            let key = Bytes::from(count.to_string());
+            promises.note(&key, ballot(count));
+            promises.kept_by_row(&key, ballot(count));
+        }
+        assert_eq!(promises.len(), 0);
+        assert!(promises.order.len() <= ORDER_SLACK + 1, "{}", promises.order.len());
+        assert_eq!(promises.restart_bound, Ballot::ZERO, "nothing was forgotten");
+    }
 }
