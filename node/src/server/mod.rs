@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::{CONNECTION, HeaderValue};
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -204,7 +205,15 @@ async fn connection<S, F, B>(
         request.extensions_mut().insert(ClientAddress(client));
         let request = request.map(|body| RequestBody::new(body, unread.clone()));
         let answer = service(request);
-        async move { Ok::<_, Infallible>(answer.await) }
+        let unread = &unread;
+        async move {
+            let mut response = answer.await;
+            if unread.is_some() {
+                // Nothing can follow on this connection, and a client that waits its turn must know.
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(response)
+        }
     });
     let mut builder = http1::Builder::new();
     builder

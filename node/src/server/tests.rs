@@ -206,6 +206,7 @@ async fn an_answer_that_does_not_wait_for_the_body_reaches_a_client_that_sends_a
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.expect("the server closes in order");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("early"), "{answer}");
+    assert!(answer.contains("connection: close\r\n"), "{answer}");
     assert_eq!(served.end().await, 0);
 }
 
