@@ -25,7 +25,7 @@ use crate::metrics::Metrics;
 use crate::object::{Objects, ObjectsConfig};
 use crate::peer::{LocalPeer, Peer};
 use crate::register::{RegisterPatience, Registers, RegistersConfig};
-use crate::stripe::{Patience, Stripes, StripesConfig, Thresholds};
+use crate::stripe::{Lookout, Patience, Stripes, StripesConfig, Thresholds};
 use crate::upkeep::{Damage, Pins, Settings, Upkeep, UpkeepConfig};
 use crate::volumes::{Pace, VolumeState, VolumeStatus, Volumes, VolumesConfig, lsm_indexes};
 
@@ -125,14 +125,25 @@ impl Store {
         if !volumes.settled(OPEN_PATIENCE).await {
             tracing::warn!("some volumes are still opening; the node serves without them");
         }
+        let lookout = Lookout::start()?;
         Ok(Self::assemble(
-            Parts { volumes, topology: formation.topology, clock, rng, pool, thresholds, fast_etags, upkeep },
+            Parts {
+                volumes,
+                lookout,
+                topology: formation.topology,
+                clock,
+                rng,
+                pool,
+                thresholds,
+                fast_etags,
+                upkeep,
+            },
             metrics,
         ))
     }
 
     fn assemble(parts: Parts, metrics: &Arc<Metrics>) -> Self {
-        let Parts { volumes, topology, clock, rng, pool, thresholds, fast_etags, upkeep } = parts;
+        let Parts { volumes, lookout, topology, clock, rng, pool, thresholds, fast_etags, upkeep } = parts;
         let local: Arc<dyn Peer> = Arc::new(LocalPeer::new(volumes.clone()));
         let cluster = Arc::new(Cluster::new(topology, |_| Arc::clone(&local)));
         let wall = Arc::clone(&clock);
@@ -150,6 +161,7 @@ impl Store {
             patience: Patience::default(),
             damage: damage.clone(),
             pins: pins.clone(),
+            lookout,
         });
         let registers = Registers::new(RegistersConfig {
             cluster: Arc::clone(&cluster),
@@ -295,6 +307,7 @@ impl Store {
 /// What the layers are assembled from.
 struct Parts {
     volumes: Volumes,
+    lookout: Lookout,
     topology: Arc<Topology>,
     clock: Arc<dyn Clock>,
     rng: Arc<dyn Rng>,

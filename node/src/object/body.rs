@@ -1,23 +1,27 @@
 //! A body on its way in: counted, digested, cut and written in one pass.
 //!
 //! ```text
-//! stream --> length --> digests --> inline bytes | stripes
+//! stream --> length --> digests --> inline bytes | packed stripes
+//!                  \--> stripes in files --> digests, on another core
 //! ```
 //!
 //! `receive` returns when the last byte has arrived and was judged against what the client
 //! announced; the last syncs are then still under way, beside the register's prepare.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
+use parking_lot::Mutex;
 
 use sherd_core::id::RegisterKey;
 use sherd_core::limits;
-use sherd_core::record::{Body, ChecksumAlgorithm, DataRef};
+use sherd_core::record::{Body, ChecksumAlgorithm, DataRef, Home};
 
 use super::digest::{DigestValues, Digests};
 use super::{BodyError, BodyStream, Error, ExpectedChecksum, Invalid, Objects, Result, Upload};
 use crate::register::Inline;
-use crate::stripe::{Placement, Staged, StripeWriter, Syncing};
+use crate::stripe::{Onlooker, Placement, Staged, StripeWriter, Syncing};
 
 /// A body whose bytes have all arrived and are what the client announced.
 #[derive(Debug)]
@@ -107,10 +111,61 @@ impl Received {
     }
 }
 
-/// Where bytes go while they arrive.
+/// Where bytes go while they arrive, with their digests.
 enum Sink {
-    Inline(BytesMut),
-    Coded(Box<StripeWriter>),
+    Inline(BytesMut, Digests),
+    Packed(Box<StripeWriter>, Digests),
+    Files(Box<StripeWriter>, Arc<Beside>),
+}
+
+/// Digests that are computed on another core.
+struct Beside(Mutex<Option<Digests>>);
+
+impl Onlooker for Beside {
+    fn see(&self, bytes: &[u8]) {
+        if let Some(digests) = &mut *self.0.lock() {
+            digests.update(bytes);
+        }
+    }
+}
+
+impl Sink {
+    async fn push(&mut self, bytes: Bytes) -> Result<()> {
+        match self {
+            Self::Inline(inline, digests) => {
+                digests.update(&bytes);
+                inline.extend_from_slice(&bytes);
+            }
+            Self::Packed(writer, digests) => {
+                digests.update(&bytes);
+                writer.push(bytes).await?;
+            }
+            Self::Files(writer, _) => writer.push(bytes).await?,
+        }
+        Ok(())
+    }
+
+    /// Ends the body. Where `judge` finds it wrong nothing of it stays.
+    async fn end(self, judge: impl FnOnce(&DigestValues) -> Result<()>) -> Result<Received> {
+        match self {
+            Self::Inline(inline, digests) => {
+                let digests = digests.finish();
+                judge(&digests)?;
+                Ok(Received { digests, bytes: Arrived::Inline(inline.freeze()) })
+            }
+            Self::Packed(writer, digests) => {
+                let digests = digests.finish();
+                judge(&digests)?;
+                Ok(Received { digests, bytes: Arrived::Coded(Box::new(writer.seal().await?)) })
+            }
+            Self::Files(writer, beside) => {
+                let syncing = Box::new(writer.seal().await?);
+                let digests = beside.0.lock().take().expect("taken once").finish();
+                judge(&digests)?;
+                Ok(Received { digests, bytes: Arrived::Coded(syncing) })
+            }
+        }
+    }
 }
 
 impl Objects {
@@ -134,38 +189,31 @@ impl Objects {
         if self.inner.fast_etags && is_coded && announced.is_some() && md5.is_none() {
             digests = digests.without_md5();
         }
-        let mut sink = match placement {
-            _ if size == 0 => Sink::Inline(BytesMut::new()),
-            Placement::Inline if key.part.is_none() => Sink::Inline(BytesMut::with_capacity(capacity(size))),
-            Placement::Inline => {
-                Sink::Coded(Box::new(self.inner.stripes.write(key, size, small_home()).await?))
+        let sink = match placement {
+            _ if size == 0 => Sink::Inline(BytesMut::new(), digests),
+            Placement::Inline if key.part.is_none() => {
+                Sink::Inline(BytesMut::with_capacity(capacity(size)), digests)
             }
-            Placement::Coded(home) => Sink::Coded(Box::new(self.inner.stripes.write(key, size, home).await?)),
+            Placement::Inline | Placement::Coded(Home::Packed) => {
+                let writer = self.inner.stripes.write(key, size, Home::Packed).await?;
+                Sink::Packed(Box::new(writer), digests)
+            }
+            Placement::Coded(Home::File) => {
+                let beside = Arc::new(Beside(Mutex::new(Some(digests))));
+                let writer = self.inner.stripes.write(key, size, Home::File).await?;
+                Sink::Files(Box::new(writer.watched(Arc::clone(&beside) as Arc<_>)), beside)
+            }
         };
-        let got = fill(&mut sink, body, size, &mut digests).await?;
-        if got != size {
-            return Err(BodyError::Length { expected: size, got }.into());
-        }
-        let digests = digests.finish();
-        judge(&digests, md5, checksum)?;
-        let bytes = match sink {
-            Sink::Inline(bytes) => Arrived::Inline(bytes.freeze()),
-            Sink::Coded(writer) => Arrived::Coded(Box::new(writer.seal().await?)),
-        };
-        Ok(Received { digests, bytes })
+        fill(sink, body, size).await?.end(|digests| judge(digests, md5, checksum)).await
     }
-}
-
-const fn small_home() -> sherd_core::record::Home {
-    sherd_core::record::Home::Packed
 }
 
 fn capacity(size: u64) -> usize {
     usize::try_from(size).expect("an inline object fits memory")
 }
 
-/// Moves the body into the sink; more bytes than announced are an error at once.
-async fn fill(sink: &mut Sink, mut body: BodyStream, size: u64, digests: &mut Digests) -> Result<u64> {
+/// Moves the body into the sink; more bytes than announced are an error at once, fewer at the end.
+async fn fill(mut sink: Sink, mut body: BodyStream, size: u64) -> Result<Sink> {
     let mut got = 0_u64;
     while let Some(bytes) = body.next().await {
         let bytes = bytes.map_err(BodyError::Stream)?;
@@ -173,13 +221,9 @@ async fn fill(sink: &mut Sink, mut body: BodyStream, size: u64, digests: &mut Di
         if got > size {
             return Err(BodyError::Length { expected: size, got }.into());
         }
-        digests.update(&bytes);
-        match sink {
-            Sink::Inline(inline) => inline.extend_from_slice(&bytes),
-            Sink::Coded(writer) => writer.push(bytes).await?,
-        }
+        sink.push(bytes).await?;
     }
-    Ok(got)
+    if got == size { Ok(sink) } else { Err(BodyError::Length { expected: size, got }.into()) }
 }
 
 /// Compares what arrived with what was announced.

@@ -5,6 +5,7 @@
 
 mod budget;
 mod encode;
+mod onlooker;
 mod read;
 mod write;
 
@@ -28,6 +29,7 @@ use crate::cluster::Cluster;
 use crate::upkeep::{Damage, Pinned, Pins};
 
 pub(crate) use budget::{Budget, Exhausted};
+pub(crate) use onlooker::{Lookout, Onlooker};
 pub(crate) use read::{ReadError, read};
 pub(crate) use write::{Staged, StripeWriter, Syncing, WriteError};
 
@@ -88,6 +90,7 @@ struct Inner {
     patience: Patience,
     damage: Damage,
     pins: Pins,
+    lookout: Lookout,
     /// Notified when a buffer came back that somebody was refused.
     released: Arc<Notify>,
 }
@@ -122,6 +125,7 @@ pub(crate) struct StripesConfig {
     pub(crate) patience: Patience,
     pub(crate) damage: Damage,
     pub(crate) pins: Pins,
+    pub(crate) lookout: Lookout,
 }
 
 /// Where a body of known size goes.
@@ -137,7 +141,8 @@ impl Stripes {
     /// Builds the data path. Uploads and downloads share the pool's cap half and half, so neither
     /// can starve the other.
     pub(crate) fn new(config: StripesConfig) -> Self {
-        let StripesConfig { cluster, clock, proposer, pool, thresholds, patience, damage, pins } = config;
+        let StripesConfig { cluster, clock, proposer, pool, thresholds, patience, damage, pins, lookout } =
+            config;
         let half = pool.usage().cap_bytes / 2;
         let uploads = Budget::new(half, patience.budget);
         let downloads = Budget::new(half, patience.budget);
@@ -155,6 +160,7 @@ impl Stripes {
             patience,
             damage,
             pins,
+            lookout,
             released,
         };
         Self { inner: Arc::new(inner) }

@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use super::budget::Share;
 use super::encode::{BufferList, cut_stripe, encode};
+use super::onlooker::{Onlooker, Seen};
 use super::{Exhausted, Stripes, code_of};
 use crate::cluster::SetView;
 use crate::peer::{self, Gather, ShardSink};
@@ -80,7 +81,6 @@ impl Drop for Unnamed {
 }
 
 /// A body on its way in.
-#[derive(Debug)]
 pub(crate) struct StripeWriter {
     stripes: Stripes,
     key: RegisterKey,
@@ -88,11 +88,20 @@ pub(crate) struct StripeWriter {
     layout: Layout,
     stripe: u64,
     gathered: Gathered,
+    onlooker: Option<Arc<dyn Onlooker>>,
+    /// The stripe that is being looked at: the one whose appends are under way.
+    seen: Option<Seen>,
     sinks: Vec<Option<Box<dyn ShardSink>>>,
     appending: Gather<()>,
     appending_share: Option<Share>,
     gathering_share: Option<Share>,
     failures: Failures,
+}
+
+impl std::fmt::Debug for StripeWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StripeWriter").field("data", &self.unnamed.data).finish_non_exhaustive()
+    }
 }
 
 /// Which shards failed, and why most of them did.
@@ -156,6 +165,8 @@ impl Stripes {
             layout,
             stripe: 0,
             gathered,
+            onlooker: None,
+            seen: None,
             sinks,
             appending: Gather::new([]),
             appending_share: None,
@@ -252,6 +263,13 @@ fn open_sinks(unnamed: &Unnamed, layout: &Layout, key: &RegisterKey) -> Vec<Opti
 }
 
 impl StripeWriter {
+    /// Shows the bytes to somebody beside, from the first to the last before [`Self::seal`] returns: only
+    /// where they go to files.
+    pub(crate) fn watched(self, onlooker: Arc<dyn Onlooker>) -> Self {
+        debug_assert_eq!(self.unnamed.data.home, Home::File, "packed bytes are no buffers of the pool");
+        Self { onlooker: Some(onlooker), ..self }
+    }
+
     /// Takes the next bytes; waits while the stripe before the last is being written.
     pub(crate) async fn push(&mut self, bytes: Bytes) -> Result<(), WriteError> {
         let mut bytes = bytes;
@@ -310,8 +328,13 @@ impl StripeWriter {
 
     /// Writes the gathered stripe, once the one before it is written.
     async fn flush(&mut self) -> Result<(), WriteError> {
+        let length = self.gathered.len();
         let shards = self.encode_stripe()?;
         self.settle().await?;
+        if let Some(onlooker) = &self.onlooker {
+            let data = shards[..usize::from(self.unnamed.data.data_shards)].concat();
+            self.seen = Some(self.stripes.inner.lookout.show(onlooker, &data, length));
+        }
         for (index, bytes) in shards.into_iter().enumerate() {
             if let Some(sink) = &mut self.sinks[index] {
                 self.appending.push(index, sink.append(bytes));
@@ -365,6 +388,9 @@ impl StripeWriter {
                 self.sinks[index] = None;
                 self.failures.add(index, &error);
             }
+        }
+        if let Some(seen) = self.seen.take() {
+            seen.wait().await;
         }
         self.appending_share = None;
         let set = &self.unnamed.set;

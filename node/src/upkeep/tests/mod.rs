@@ -164,6 +164,7 @@ fn build(
     });
     let pins = Pins::default();
     let stripes = Stripes::new(StripesConfig {
+        lookout: crate::stripe::Lookout::start().expect("threads start"),
         pins: pins.clone(),
         cluster: Arc::clone(&cluster),
         clock: Arc::clone(&clock),
