@@ -94,6 +94,6 @@ impl Cluster {
     /// A register as the volumes of its set know it.
     pub fn target(&self, key: RegisterKey) -> Target {
         let slot = placement::slot(&key);
-        Target { key, slot, epoch: self.topology.epoch() }
+        Target::new(key, slot, self.topology.epoch())
     }
 }

@@ -330,12 +330,12 @@ impl DiskClient {
         };
         vote.result.map_err(Failure::of)?;
         let accept = Accept { ballot, value, introduces: Vec::new() };
-        let key = target.key.clone();
+        let committed = target.clone();
         let done = self.accepted.completion();
         self.submit(VolumeOp::Accept { target, accept, heal: None, done })?;
         self.accepted.wait()?.result.map_err(Failure::of)?;
         let took = begun.elapsed();
-        self.submit(VolumeOp::Commit { key, ballot })?;
+        self.submit(VolumeOp::Commit { target: committed, ballot })?;
         Ok(took)
     }
 
@@ -424,7 +424,7 @@ fn register(number: u64) -> RegisterKey {
 fn target(number: u64) -> Target {
     let key = register(number);
     let slot = placement::slot(&key);
-    Target { key, slot, epoch: Epoch(1) }
+    Target::new(key, slot, Epoch(1))
 }
 
 const fn shard(number: u64) -> ShardId {
@@ -446,7 +446,7 @@ fn value(inline: Bytes, modified_ms: u64) -> Encoded {
     let change = ChangeId { made: Timestamp::from_ms(modified_ms), proposer: PROPOSER };
     let changes = Changes { count: 1, recent: vec![change] };
     let state = State::Object(Object { versions: vec![version], uploads: Vec::new() });
-    Encoded { head: Value { changes, state }.encode(), inline }
+    Encoded::of(&Value { changes, state }, inline).expect("a small value")
 }
 
 impl BlockingClient for DiskClient {

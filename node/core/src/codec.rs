@@ -207,6 +207,27 @@ impl Writer {
         self.count(bytes.len()).raw(bytes)
     }
 
+    /// What was written.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What was written, to fill in what is known only after what stands behind it.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    /// Appends zeros.
+    pub fn zeros(&mut self, count: usize) -> &mut Self {
+        self.bytes.resize(self.bytes.len() + count, 0);
+        self
+    }
+
+    /// Starts again, in the room that is there.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
     /// How much was written.
     pub const fn len(&self) -> usize {
         self.bytes.len()

@@ -28,7 +28,7 @@ enum Source {
 struct Resolved {
     info: ObjectInfo,
     range: Range<u64>,
-    content: Content,
+    body: Body,
     parts: Option<Vec<PartRef>>,
 }
 
@@ -42,8 +42,8 @@ impl Objects {
         loop {
             let found = self.find(&request.name.bucket, &key).await?.ok_or(Missing::Key)?;
             let resolved = self.resolve(&key, &found, &request).await?;
-            let Resolved { info, range, content, parts } = resolved;
-            let source = match (content.body, parts) {
+            let Resolved { info, range, body, parts } = resolved;
+            let source = match (body, parts) {
                 (Body::Inline { .. }, _) if range.is_empty() => Source::Inline(Bytes::new()),
                 (Body::Inline { .. }, _) => match self.inner.registers.inline(&key, &found).await? {
                     Some(bytes) => Source::Inline(bytes),
@@ -80,7 +80,7 @@ impl Objects {
             let part = parts.iter().find(|part| part.number == number);
             info.checksums = part.and_then(|part| part.checksum.clone()).into_iter().collect();
         }
-        Ok(Resolved { info, range, content: content.clone(), parts })
+        Ok(Resolved { info, range, body: content.body.clone(), parts })
     }
 
     /// The parts of a multipart object; `None` for any other.

@@ -40,8 +40,9 @@ impl Objects {
         conditions: &WriteConditions,
     ) -> Result<Written> {
         let modified_ms = self.now_ms();
+        let written =
+            Written { etag: content.etag.clone(), modified_ms, checksums: content.checksums.clone() };
         let version = content.version(modified_ms, &stored);
-        let written = Written { etag: content.etag, modified_ms, checksums: content.checksums };
         let heal = stored.missing().then(|| HealEntry {
             key: key.clone(),
             data: stored.data(),
@@ -75,17 +76,17 @@ pub(super) struct NewContent {
 }
 
 impl NewContent {
-    fn version(&self, modified_ms: u64, stored: &Stored) -> Version {
+    fn version(self, modified_ms: u64, stored: &Stored) -> Version {
         let Self { size, etag, attributes, checksums, upload } = self;
         Version {
             id: VersionId::NULL,
             modified_ms,
             kind: VersionKind::Content(Content {
-                size: *size,
-                etag: etag.clone(),
-                attributes: attributes.clone(),
-                checksums: checksums.clone(),
-                upload: *upload,
+                size,
+                etag,
+                attributes,
+                checksums,
+                upload,
                 body: stored.body(),
             }),
         }

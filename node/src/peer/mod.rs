@@ -218,7 +218,7 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
     fn is_full(&self, volume: VolumeId) -> bool;
 
     /// Says that a value is committed. Lazy, and lost without harm.
-    fn commit(&self, volume: VolumeId, key: &RegisterKey, ballot: Ballot);
+    fn commit(&self, volume: VolumeId, target: &Target, ballot: Ballot);
 
     /// Reads a row.
     fn read(&self, volume: VolumeId, target: &Target, want_value: bool) -> Pending<Answer<Vote>>;

@@ -307,14 +307,14 @@ impl Change<'_> {
         if let Some(staged) = staged.take() {
             staged.named();
         }
-        let head = value.try_encode().map_err(|over| self.failed(Failure::OverLimit(over)))?;
-        let grows = brings_bytes || ready.found.as_ref().is_none_or(|found| head.len() >= found.head.len());
+        let encoded = Encoded::of(&value, inline).map_err(|over| self.failed(Failure::OverLimit(over)))?;
+        let replaced_bytes = ready.found.as_ref().map(|found| found.head.len());
+        let grows = brings_bytes || replaced_bytes.is_none_or(|replaced| encoded.head.len() >= replaced);
         // What names new data was admitted with its data.
         let needs_room = introduces.is_empty() && grows && !value.makes_way(before);
         if needs_room && ready.begun.lacks_room() {
             return Err(self.failed(Failure::Full));
         }
-        let encoded = Encoded { head, inline };
         let accept = Accept { ballot: ready.begun.ballot, value: encoded, introduces };
         let first = self.tries.is_none();
         self.note_try(ready.begun.ballot, value.changes.count);
@@ -344,10 +344,10 @@ impl Change<'_> {
             let Some(inline) = self.kept_inline(ready).await? else {
                 return Ok(Accepted::Conflict { above: ready.begun.ballot });
             };
-            Encoded { head: found.head.clone(), inline }
+            Encoded::new(found.head.clone(), inline)
         } else {
             let tombstone = Value { changes: Changes::default(), state: State::Tombstone };
-            Encoded { head: tombstone.encode(), inline: Bytes::new() }
+            Encoded::new(tombstone.encode(), Bytes::new())
         };
         let accept = Accept { ballot: ready.begun.ballot, value: encoded, introduces: Vec::new() };
         Ok(self.accept(&ready.begun, &accept, None).await)
@@ -383,7 +383,7 @@ impl Change<'_> {
         let decision = round.decide(registers, after_accept, waits).await;
         let failure = match decision.outcome {
             AcceptOutcome::Committed => {
-                registers.committed(round, &begun.target.key, accept.ballot);
+                registers.committed(round, &begun.target, accept.ballot);
                 return Accepted::Committed;
             }
             AcceptOutcome::Conflict { above } => return Accepted::Conflict { above },
@@ -431,9 +431,10 @@ impl Change<'_> {
 
 impl Registers {
     /// Tells every volume that the value is committed, and looks after those that did not answer.
-    fn committed(&self, round: Round<()>, key: &RegisterKey, ballot: Ballot) {
+    fn committed(&self, round: Round<()>, target: &Target, ballot: Ballot) {
+        let key = &target.key;
         for reach in &round.set.reach {
-            reach.peer.commit(reach.volume, key, ballot);
+            reach.peer.commit(reach.volume, target, ballot);
         }
         if !round.failed.is_empty() {
             self.inner.damage.row(key);

@@ -42,9 +42,10 @@ impl Registers {
         self.inner.metrics.register.read_rounds.inc();
         let target = self.inner.cluster.target(key.clone());
         let set = self.inner.cluster.set_of(key);
-        let start = usize::from(target.slot.0) % set.reach.len();
-        let order: Vec<usize> = (0..set.reach.len()).map(|n| (start + n) % set.reach.len()).collect();
-        let mut unasked = order.iter().copied();
+        let volumes = set.reach.len();
+        let start = usize::from(target.slot.0) % volumes;
+        let order = (0..volumes).map(move |n| (start + n) % volumes);
+        let mut unasked = order.clone();
         let mut round = Round::new(set, Instant::now() + self.inner.patience.round);
         for (n, place) in unasked.by_ref().take(round.set.quorums().prepare()).enumerate() {
             ask(&mut round, place, &target, n == 0);
@@ -81,8 +82,8 @@ impl Registers {
                 ReadDecision::AskAgain => {
                     tokio::time::sleep(pause).await;
                     pause *= 2;
-                    for place in &order {
-                        ask(&mut round, *place, &target, false);
+                    for place in order.clone() {
+                        ask(&mut round, place, &target, false);
                     }
                     while round.outstanding() > 0 {
                         round.next(self).await;

@@ -9,11 +9,15 @@ use sherd_volume::request::Answer;
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::{Failure, Registers};
 use crate::cluster::SetView;
 use crate::peer::{self, Gather, Pending};
+
+/// Volumes of a usual set.
+const SET_USUAL: usize = 8;
 
 /// The replies to one question so far.
 #[derive(Debug)]
@@ -25,14 +29,14 @@ pub(super) struct Round<R> {
     pub(super) failed: Vec<(usize, peer::Error)>,
     arrivals: u32,
     /// For each place, the arrivals counted when it was asked.
-    asked: Vec<u32>,
+    asked: SmallVec<[u32; SET_USUAL]>,
     deadline: Instant,
 }
 
 impl<R: Unpin> Round<R> {
     /// Begins a round without questions.
     pub(super) fn new(set: Arc<SetView>, deadline: Instant) -> Self {
-        let asked = vec![0; set.reach.len()];
+        let asked = SmallVec::from_elem(0, set.reach.len());
         Self {
             set,
             replies: Vec::new(),

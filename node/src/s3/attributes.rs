@@ -98,9 +98,9 @@ fn without_aws_chunked(encodings: &str) -> String {
 }
 
 /// The headers that come back with an object; a stored value that no header can carry is counted
-/// in `x-amz-missing-meta`, as on AWS.
-pub(super) fn to_headers(attributes: &Attributes) -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(attributes.pairs.len());
+/// in `x-amz-missing-meta`, as on AWS. There is room for `more` headers.
+pub(super) fn to_headers(attributes: &Attributes, more: usize) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(attributes.pairs.len() + more);
     let mut missing = 0_u32;
     for (name, value) in &attributes.pairs {
         let header = HeaderName::from_bytes(name.as_bytes()).ok().and_then(|name| {
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(stored.get("content-encoding"), Some("gzip"));
         assert_eq!(stored.get("x-amz-meta-colour"), Some("blue"));
         assert_eq!(stored.pairs.len(), 7);
-        let back = to_headers(&stored);
+        let back = to_headers(&stored, 0);
         assert_eq!(back.get("expires").unwrap(), "when I say so");
         assert_eq!(
             back.get("content-disposition").unwrap().as_bytes(),
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn metadata_beyond_ascii_comes_back_in_encoded_words() {
         let stored = of_request(&headers(&[("x-amz-meta-a", "ÄMÄ".as_bytes())])).unwrap();
-        assert_eq!(to_headers(&stored).get("x-amz-meta-a").unwrap(), "=?UTF-8?B?w4RNw4Q=?=");
+        assert_eq!(to_headers(&stored, 0).get("x-amz-meta-a").unwrap(), "=?UTF-8?B?w4RNw4Q=?=");
         let long = "\u{1F9F1}".repeat(40);
         let words = encoded(&long).unwrap();
         let mut decoded = Vec::new();
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn encoded_words_of_the_client_come_back_as_they_were() {
         let stored = of_request(&headers(&[("x-amz-meta-a", b"=?UTF-8?Q?k=C3=A4se?=")])).unwrap();
-        assert_eq!(to_headers(&stored).get("x-amz-meta-a").unwrap(), "=?UTF-8?Q?k=C3=A4se?=");
+        assert_eq!(to_headers(&stored, 0).get("x-amz-meta-a").unwrap(), "=?UTF-8?Q?k=C3=A4se?=");
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn a_value_that_no_header_can_carry_is_counted_as_missing() {
         let pairs = vec![("x-amz-meta-a".to_owned(), "line\nline".to_owned())];
-        let back = to_headers(&Attributes { pairs });
+        let back = to_headers(&Attributes { pairs }, 0);
         assert_eq!(back.get("x-amz-missing-meta").unwrap(), "1");
         assert_eq!(back.len(), 1);
     }

@@ -16,7 +16,7 @@ use s3s::{S3Result, StdError, s3_error};
 use sherd_core::limits::PUT_BYTES_MAX;
 
 use super::checksum::{self, Announced};
-use super::protocol::context::RequestContext;
+use super::protocol::context::{RequestContext, RequestId};
 use crate::object::{ByteStream, Error, ExpectedChecksum, Invalid, Upload};
 
 /// A body and what its headers say about it.
@@ -79,7 +79,7 @@ pub(super) fn etag(etag: &str) -> ETag {
 
 /// A body of `length` bytes on its way out. An error on the way ends the connection and is logged
 /// here, for nobody is left to be told.
-pub(super) fn download(body: ByteStream, length: u64, request_id: String) -> StreamingBlob {
+pub(super) fn download(body: ByteStream, length: u64, request_id: Option<RequestId>) -> StreamingBlob {
     StreamingBlob::new(Download { body: Mutex::new(body), remaining: length, request_id })
 }
 
@@ -87,7 +87,7 @@ pub(super) fn download(body: ByteStream, length: u64, request_id: String) -> Str
 struct Download {
     body: Mutex<ByteStream>,
     remaining: u64,
-    request_id: String,
+    request_id: Option<RequestId>,
 }
 
 impl Stream for Download {
@@ -114,7 +114,7 @@ impl Stream for Download {
 
 impl Download {
     fn failed(&self, error: Error) -> StdError {
-        tracing::warn!(request_id = self.request_id, %error, "read ended early");
+        tracing::warn!(request_id = self.request_id.map(tracing::field::display), %error, "read ended early");
         Box::new(error)
     }
 }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     async fn collected(parts: Vec<crate::object::Result<Bytes>>, length: u64) -> Result<Vec<u8>, StdError> {
-        let mut blob = download(futures::stream::iter(parts).boxed(), length, String::new());
+        let mut blob = download(futures::stream::iter(parts).boxed(), length, None);
         let mut all = Vec::new();
         while let Some(bytes) = blob.next().await {
             all.extend_from_slice(&bytes?);
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_body_on_its_way_out_knows_its_length() {
-        let blob = download(futures::stream::empty().boxed(), 7, String::new());
+        let blob = download(futures::stream::empty().boxed(), 7, None);
         assert_eq!(blob.remaining_length().exact(), Some(7));
     }
 }

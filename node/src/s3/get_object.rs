@@ -11,7 +11,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use super::error::{Outcome, request_id};
 use super::if_range::{self, Validator};
-use super::protocol::query::Query;
+use super::protocol::query::{Pair, Query};
 use super::{Gateway, attributes, body, checksum, conditions, names, range, timestamp};
 use crate::object::{ObjectInfo, ObjectRead, ReadRequest, Span};
 
@@ -107,10 +107,10 @@ impl Asked<'_> {
         let query = Query::parse(self.query).map_err(|_| bad("the query"))?;
         let mut headers = HeaderMap::new();
         for name in attributes::SYSTEM {
-            let parameter = format!("response-{name}");
-            let Some(pair) = query.get(&parameter) else { continue };
+            let is_it = |pair: &&Pair<'_>| pair.name.strip_prefix("response-") == Some(name.as_str());
+            let Some(pair) = query.pairs().iter().find(is_it) else { continue };
             let value = pair.value().ok().and_then(|value| HeaderValue::from_bytes(value.as_bytes()).ok());
-            headers.insert(name, value.ok_or_else(|| bad(&parameter))?);
+            headers.insert(name, value.ok_or_else(|| bad(&pair.name))?);
         }
         Ok(headers)
     }
@@ -128,6 +128,18 @@ pub(super) struct Described {
     pub(super) content_range: Option<String>,
 }
 
+/// Headers that an answer has beside what is stored with the object and what the protocol layer adds.
+const HEADERS_USUAL: usize = 8;
+
+/// An entity tag as a header has it.
+fn quoted(etag: &str) -> String {
+    let mut text = String::with_capacity(etag.len() + 2);
+    text.push('"');
+    text.push_str(etag);
+    text.push('"');
+    text
+}
+
 /// Describes an object, or the `range` of it that was read for `span`.
 fn describe(
     asked: &Asked<'_>,
@@ -136,13 +148,13 @@ fn describe(
     range: &Range<u64>,
     overrides: HeaderMap,
 ) -> Described {
-    let mut headers = attributes::to_headers(&info.attributes);
+    let mut headers = attributes::to_headers(&info.attributes, HEADERS_USUAL);
     headers.extend(overrides);
     let ranged = matches!(span, Span::From { .. } | Span::Suffix { .. });
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     headers.insert(CONTENT_LENGTH, HeaderValue::from(range.end - range.start));
     headers.insert(LAST_MODIFIED, timestamp::in_header(info.modified_ms));
-    if let Ok(etag) = HeaderValue::try_from(format!("\"{}\"", info.etag)) {
+    if let Ok(etag) = HeaderValue::try_from(quoted(&info.etag)) {
         headers.insert(ETAG, etag);
     }
     if asked.version.is_some() {

@@ -54,10 +54,9 @@ where
     F: Future<Output = Result<T>>,
 {
     let span = request.span;
+    let Some(validator) = validator else { return verb(request).await.map(|found| (span, found)) };
     let whole = ReadRequest { span: Span::Whole, ..request.clone() };
-    let found = verb(request).await;
-    let Some(validator) = validator else { return found.map(|found| (span, found)) };
-    match found {
+    match verb(request).await {
         Ok(found) if validator.names(info(&found)) => Ok((span, found)),
         Ok(_) => Ok((Span::Whole, verb(whole).await?)),
         Err(Error::Invalid(Invalid::Range { size })) => {

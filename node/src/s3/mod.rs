@@ -96,7 +96,9 @@ macro_rules! operations {
         impl S3 for Gateway {
             $(
                 async fn $name(&self, request: S3Request<$input>) -> S3Result<S3Response<$output>> {
-                    answer(request_id(&request), $verb(self, request)).await
+                    let request_id = request_id(&request);
+                    let outcome = $verb(self, request).await;
+                    outcome.map_err(|failure| answer(request_id, failure))
                 }
             )*
         }

@@ -1,26 +1,33 @@
 //! PutObject: headers and body -> a put -> the entity tag.
 
 use s3s::dto::{PutObjectInput, PutObjectOutput};
-use s3s::{S3Request, S3Response};
+use s3s::{S3Request, S3Response, S3Result};
 
 use super::error::Outcome;
 use super::{Gateway, attributes, body, checksum, conditions, names, raw_headers};
 use crate::object::{PutRequest, Written};
 
-pub(super) async fn put(
+/// What the request says is read at once: its input is large, and the future does without it.
+pub(super) fn put(
     gateway: &Gateway,
-    mut request: S3Request<PutObjectInput>,
-) -> Outcome<S3Response<PutObjectOutput>> {
+    request: S3Request<PutObjectInput>,
+) -> impl Future<Output = Outcome<S3Response<PutObjectOutput>>> + Send {
+    let asked = asked(request);
+    async move {
+        let written = gateway.objects.put(asked?).await?;
+        Ok(answer(&written))
+    }
+}
+
+fn asked(mut request: S3Request<PutObjectInput>) -> S3Result<PutRequest> {
     let stream = request.input.body.take();
     let headers = raw_headers::of(&request);
-    let put = PutRequest {
+    Ok(PutRequest {
         name: names::object(&request.input.bucket, &request.input.key)?,
         attributes: attributes::of_request(headers)?,
         conditions: conditions::of_write(headers)?,
         upload: body::upload(headers, &request.extensions, stream)?,
-    };
-    let written = gateway.objects.put(put).await?;
-    Ok(answer(&written))
+    })
 }
 
 fn answer(written: &Written) -> S3Response<PutObjectOutput> {

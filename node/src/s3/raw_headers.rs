@@ -3,7 +3,8 @@
 //! s3s refuses what S3 takes: a `Range` that is ignored, a list of entity tags, a date that is no
 //! condition, an `Expires` that is no date, a header of UTF-8 text, metadata sent in two lines; and
 //! by a content type it takes an upload for a form. So the protocol layer calls [`set_aside`] once a request is authenticated and before s3s parses it;
-//! the operations read [`of`] the request. A request that never passed there is read as s3s saw it.
+//! the operations read [`of`] the request. A request that never passed there, or has none of them, is
+//! read as s3s saw it.
 
 use http::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, EXPIRES, HeaderMap,
@@ -39,13 +40,19 @@ struct RawHeaders(HeaderMap);
 /// Keeps a request's headers whole in its extensions and takes from the request those that s3s
 /// would refuse where S3 does not.
 pub(super) fn set_aside(parts: &mut http::request::Parts) {
+    if !parts.headers.keys().any(is_taken) {
+        // Then s3s sees what came, and so does who asks [`of`] it.
+        return;
+    }
     let whole = parts.headers.clone();
-    for name in whole.keys() {
-        if TAKEN.contains(name) || TAKEN_PREFIXES.iter().any(|prefix| name.as_str().starts_with(prefix)) {
-            parts.headers.remove(name);
-        }
+    for name in whole.keys().filter(|name| is_taken(name)) {
+        parts.headers.remove(name);
     }
     parts.extensions.insert(RawHeaders(whole));
+}
+
+fn is_taken(name: &HeaderName) -> bool {
+    TAKEN.contains(name) || TAKEN_PREFIXES.iter().any(|prefix| name.as_str().starts_with(prefix))
 }
 
 /// The headers of a request, whole.
@@ -81,5 +88,14 @@ mod tests {
         let raw = &parts.extensions.get::<RawHeaders>().unwrap().0;
         assert_eq!(raw.get_all("x-amz-meta-a").iter().count(), 2);
         assert_eq!(raw.get("range").unwrap(), "nonsense");
+    }
+
+    #[test]
+    fn headers_that_s3s_takes_as_they_are_have_no_second_copy() {
+        let request = http::Request::get("/b/k").header("host", "h").header("x-amz-date", "d");
+        let mut parts = request.body(()).unwrap().into_parts().0;
+        set_aside(&mut parts);
+        assert_eq!(parts.headers.len(), 2);
+        assert!(parts.extensions.get::<RawHeaders>().is_none());
     }
 }

@@ -179,9 +179,10 @@ impl Context {
         if !rows.are_same() || rows.held.len() < set.quorums().accept() {
             return;
         }
+        let target = self.cluster.target(key.clone());
         for (volume, ballot, _) in rows.held.iter().filter(|(_, _, committed)| !committed) {
             if let Some(place) = set.place_of(*volume) {
-                set.reach[place].peer.commit(*volume, key, *ballot);
+                set.reach[place].peer.commit(*volume, &target, *ballot);
             }
         }
     }

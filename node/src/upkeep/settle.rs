@@ -71,7 +71,9 @@ impl Context {
         }
         // A read finishes what it finds; a row that it does not find is below a later one.
         match self.registers.read(key).await {
-            Ok(Some(found)) if found.ballot == ballot => peer.commit(volume, key, ballot),
+            Ok(Some(found)) if found.ballot == ballot => {
+                peer.commit(volume, &self.cluster.target(key.clone()), ballot);
+            }
             Ok(_) => match self.registers.settle(key).await {
                 Ok(_) | Err(Failure::Sealed) => {}
                 Err(failure) => tracing::debug!(?key, %failure, "row not settled yet"),

@@ -5,7 +5,7 @@
 //! every copy with a lower one. Applying a record twice changes nothing. Beside the entries it keeps
 //! count of the live bytes of every segment.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,10 +13,10 @@ use bytes::Bytes;
 use sherd_core::codec::{Reader, Writer};
 use sherd_core::id::Ballot;
 
-use crate::format::{Flags, Hint, Subject, decode_hints};
+use crate::format::{Flags, Subject, decode_hints};
 use crate::index::{Change, Index, IndexError};
-use crate::log::append::Placed;
-use crate::table::{self, Body, DERIVED, Entry, Origin, Payload, entry_of, key_of, row_key, unsettled_key};
+use crate::log::append::{Before, Known, Learnt, Placed};
+use crate::table::{self, Body, DERIVED, Entry, Origin, Payload, RowKeys, entry_of, key_of, unsettled_key};
 
 /// What a batch is applied to.
 pub(crate) trait Base {
@@ -38,14 +38,18 @@ pub(crate) struct Use {
     pub(crate) deletes: u64,
 }
 
-/// Counts of live bytes, by segment.
+/// What is made from the entries and kept beside them, in the index's derived table: live bytes by
+/// segment, and the highest ballot of any row ever applied.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Uses {
+pub(crate) struct Derived {
     map: BTreeMap<u64, Use>,
+    highest: Ballot,
+    /// Segments whose use is not yet as the index has it.
     dirty: BTreeSet<u64>,
+    is_higher: bool,
 }
 
-impl Uses {
+impl Derived {
     pub(crate) fn get(&self, segment: u64) -> Use {
         self.map.get(&segment).copied().unwrap_or_default()
     }
@@ -57,6 +61,37 @@ impl Uses {
     fn change(&mut self, segment: u64, change: impl FnOnce(&mut Use)) {
         change(self.map.entry(segment).or_default());
         self.dirty.insert(segment);
+    }
+
+    /// The highest ballot of any row ever applied.
+    pub(crate) const fn highest(&self) -> Ballot {
+        self.highest
+    }
+
+    fn raise(&mut self, ballot: Ballot) {
+        self.is_higher |= ballot > self.highest;
+        self.highest = self.highest.max(ballot);
+    }
+
+    /// What changed since this was last asked, as an index takes it.
+    pub(crate) fn take_changes(&mut self) -> Vec<Change> {
+        let mut changes = Vec::with_capacity(self.dirty.len() + usize::from(self.is_higher));
+        for segment in std::mem::take(&mut self.dirty) {
+            let key = use_key(segment);
+            changes.push(match self.map.get(&segment) {
+                Some(Use { live, deletes }) => {
+                    let mut writer = Writer::with_capacity(2 * 8);
+                    writer.u64(*live).u64(*deletes);
+                    Change::Put { key, value: writer.finish() }
+                }
+                None => Change::Remove { key },
+            });
+        }
+        if std::mem::take(&mut self.is_higher) {
+            let value = Bytes::copy_from_slice(&self.highest.to_bytes());
+            changes.push(Change::Put { key: Bytes::from_static(&HIGHEST_KEY), value });
+        }
+        changes
     }
 
     fn forget(&mut self, segment: u64) {
@@ -74,12 +109,13 @@ impl Uses {
             };
             map.insert(segment, one);
         }
-        Ok(Self { map, dirty: BTreeSet::new() })
+        let highest = highest_of(index)?;
+        Ok(Self { map, highest, ..Self::default() })
     }
 }
 
 fn use_key(segment: u64) -> Bytes {
-    let mut writer = Writer::new();
+    let mut writer = Writer::with_capacity(2 + 8);
     writer.u8(DERIVED).u8(1).raw(&segment.to_be_bytes());
     writer.finish()
 }
@@ -96,9 +132,8 @@ fn parse_use(value: Bytes) -> Option<Use> {
 /// The key under which an index keeps the highest ballot of any row.
 const HIGHEST_KEY: [u8; 2] = [DERIVED, 2];
 
-/// The highest ballot of any row ever applied.
-pub(crate) fn highest_of(base: &dyn Base) -> Result<Ballot, IndexError> {
-    let Some(bytes) = base.get(&HIGHEST_KEY)? else { return Ok(Ballot::ZERO) };
+fn highest_of(index: &dyn Index) -> Result<Ballot, IndexError> {
+    let Some(bytes) = index.get(&HIGHEST_KEY)? else { return Ok(Ballot::ZERO) };
     let bytes: [u8; 16] = bytes
         .as_ref()
         .try_into()
@@ -112,19 +147,24 @@ pub(crate) struct Written<'a> {
     pub(crate) flags: Flags,
     pub(crate) payload: Payload<'a>,
     pub(crate) placed: Placed,
+    pub(crate) known: &'a Known,
+    /// What a record of hints says, where that is at hand.
+    pub(crate) learnt: Option<&'a [Learnt]>,
 }
+
+/// Changes of entries by their keys: new, or gone.
+pub(crate) type Changes = HashMap<Bytes, Option<Bytes>>;
 
 /// Changes of entries, not yet visible to anybody.
 pub(crate) struct Batch<'a> {
     base: &'a dyn Base,
-    uses: &'a mut Uses,
-    changes: BTreeMap<Bytes, Option<Bytes>>,
-    highest: Option<Ballot>,
+    derived: &'a mut Derived,
+    changes: &'a mut Changes,
 }
 
 impl<'a> Batch<'a> {
-    pub(crate) fn new(base: &'a dyn Base, uses: &'a mut Uses) -> Self {
-        Self { base, uses, changes: BTreeMap::new(), highest: None }
+    pub(crate) fn new(base: &'a dyn Base, derived: &'a mut Derived, changes: &'a mut Changes) -> Self {
+        Self { base, derived, changes }
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Entry>, IndexError> {
@@ -140,28 +180,42 @@ impl<'a> Batch<'a> {
         match written.subject {
             Subject::Delete { key, .. } => self.delete(key, written.placed),
             Subject::Hints => {
+                if let Some(learnt) = written.learnt {
+                    return learnt.iter().try_for_each(|one| self.hint(&one.keys, one.hint.ballot));
+                }
                 let Some(bytes) = written.payload.all() else { return Ok(()) };
                 let hints = decode_hints(bytes)
                     .map_err(|error| IndexError::Damaged { what: format!("hints: {error}") })?;
-                hints.iter().try_for_each(|hint| self.hint(hint))
+                hints.iter().try_for_each(|hint| self.hint(&RowKeys::of(&hint.key), hint.ballot))
             }
             _ => self.put(written),
         }
     }
 
     fn put(&mut self, written: &Written<'_>) -> Result<(), IndexError> {
-        let Some(key) = key_of(written.subject) else { return Ok(()) };
+        let keys = match (written.subject, written.known) {
+            (_, Known::Row { keys, .. }) => Some(keys.clone()),
+            (Subject::Row { key, .. }, _) => Some(RowKeys::of(key)),
+            _ => None,
+        };
+        let key = match &keys {
+            Some(keys) => keys.row().clone(),
+            None => match key_of(written.subject) {
+                Some(key) => key,
+                None => return Ok(()),
+            },
+        };
         let Placed { sequence, placed, place } = written.placed;
-        let old = self.get(&key)?;
         let mut oldest = placed;
-        if let Some(old) = &old {
-            let newer = (old.origin.sequence, old.origin.placed) >= (sequence, placed);
+        if let Some(old) = self.origin_of(&key, written.known)? {
+            let newer = (old.sequence, old.placed) >= (sequence, placed);
             if newer {
                 return Ok(());
             }
-            oldest = old.origin.oldest;
-            let from = old.origin.place;
-            self.uses.change(from.segment, |one| one.live = one.live.saturating_sub(u64::from(from.bytes)));
+            oldest = old.oldest;
+            let from = old.place;
+            self.derived
+                .change(from.segment, |one| one.live = one.live.saturating_sub(u64::from(from.bytes)));
         }
         let origin = Origin { sequence, oldest, placed, place };
         let entry = entry_of(written.subject, written.flags, written.payload, origin);
@@ -169,69 +223,60 @@ impl<'a> Batch<'a> {
             self.changes.insert(key, None);
             return Ok(());
         };
-        self.uses.change(place.segment, |one| one.live += u64::from(place.bytes));
-        if let Body::Row(row) = &entry.body {
-            self.highest = self.highest.max(Some(row.head.ballot));
-            let unsettled =
-                (!row.head.committed).then(|| Bytes::copy_from_slice(&row.head.ballot.to_bytes()));
-            self.changes.insert(unsettled_key(&key), unsettled);
+        self.derived.change(place.segment, |one| one.live += u64::from(place.bytes));
+        let encoded = entry.encode();
+        if let (Body::Row(row), Some(keys)) = (&entry.body, keys) {
+            self.derived.raise(row.head.ballot);
+            // It is gone before the entry is, or soon after.
+            let unsettled = (!row.head.committed).then(|| table::ballot_in(&encoded));
+            self.changes.insert(keys.unsettled().clone(), unsettled);
         }
-        self.changes.insert(key, Some(entry.encode()));
+        self.changes.insert(key, Some(encoded));
         Ok(())
+    }
+
+    /// Where the entry under a key comes from, before a record is applied.
+    fn origin_of(&self, key: &[u8], known: &Known) -> Result<Option<Origin>, IndexError> {
+        match known {
+            // Nothing but this batch can have changed it since.
+            Known::Row { before: Before::Absent, .. } if !self.changes.contains_key(key) => Ok(None),
+            Known::Row { before: Before::At(origin), .. } if !self.changes.contains_key(key) => {
+                Ok(Some(*origin))
+            }
+            _ => Ok(self.get(key)?.map(|entry| entry.origin)),
+        }
     }
 
     fn delete(&mut self, key: &Bytes, placed: Placed) -> Result<(), IndexError> {
         let Placed { sequence, place, .. } = placed;
-        self.uses.change(place.segment, |one| one.deletes += u64::from(place.bytes));
+        self.derived.change(place.segment, |one| one.deletes += u64::from(place.bytes));
         let Some(old) = self.get(key)? else { return Ok(()) };
         if old.origin.sequence >= sequence {
             return Ok(());
         }
         let from = old.origin.place;
-        self.uses.change(from.segment, |one| one.live = one.live.saturating_sub(u64::from(from.bytes)));
+        self.derived.change(from.segment, |one| one.live = one.live.saturating_sub(u64::from(from.bytes)));
         match &old.body {
             Body::Row(_) => {
                 self.changes.insert(unsettled_key(key), None);
             }
-            Body::State(Subject::Segment { number, .. }) => self.uses.forget(*number),
+            Body::State(Subject::Segment { number, .. }) => self.derived.forget(*number),
             Body::State(_) | Body::Shard { .. } | Body::Heal { .. } => {}
         }
         self.changes.insert(key.clone(), None);
         Ok(())
     }
 
-    fn hint(&mut self, hint: &Hint) -> Result<(), IndexError> {
-        let key = row_key(&hint.key);
-        let Some(mut entry) = self.get(&key)? else { return Ok(()) };
+    fn hint(&mut self, keys: &RowKeys, ballot: Ballot) -> Result<(), IndexError> {
+        let Some(mut entry) = self.get(keys.row())? else { return Ok(()) };
         let Body::Row(row) = &mut entry.body else { return Ok(()) };
-        if row.head.ballot != hint.ballot || row.head.committed {
+        if row.head.ballot != ballot || row.head.committed {
             return Ok(());
         }
         row.head.committed = true;
-        self.changes.insert(unsettled_key(&key), None);
-        self.changes.insert(key, Some(entry.encode()));
+        self.changes.insert(keys.unsettled().clone(), None);
+        self.changes.insert(keys.row().clone(), Some(entry.encode()));
         Ok(())
-    }
-
-    /// The changes in key order, with the counts that they changed.
-    pub(crate) fn finish(self) -> Result<Vec<(Bytes, Option<Bytes>)>, IndexError> {
-        let Self { base, uses, changes, highest } = self;
-        let mut all: Vec<_> = changes.into_iter().collect();
-        for segment in std::mem::take(&mut uses.dirty) {
-            let value = uses.map.get(&segment).map(|one| {
-                let mut writer = Writer::new();
-                writer.u64(one.live).u64(one.deletes);
-                writer.finish()
-            });
-            all.push((use_key(segment), value));
-        }
-        if let Some(highest) = highest
-            && highest > highest_of(base)?
-        {
-            let key = Bytes::from_static(&HIGHEST_KEY);
-            all.push((key, Some(Bytes::copy_from_slice(&highest.to_bytes()))));
-        }
-        Ok(all)
     }
 }
 
@@ -253,13 +298,15 @@ pub(crate) fn decode_entry(key: &[u8], bytes: Bytes) -> Result<Entry, IndexError
     }
 }
 
-/// The same changes as an index takes them.
-pub(crate) fn as_index_changes(changes: &[(Bytes, Option<Bytes>)]) -> Vec<Change> {
-    let change = |(key, value): &(Bytes, Option<Bytes>)| match value {
-        Some(value) => Change::Put { key: key.clone(), value: value.clone() },
-        None => Change::Remove { key: key.clone() },
+/// Changes of entries as an index takes them, with what they change beside the entries.
+pub(crate) fn as_index_changes(changes: Changes, derived: &mut Derived) -> Vec<Change> {
+    let change = |(key, value)| match value {
+        Some(value) => Change::Put { key, value },
+        None => Change::Remove { key },
     };
-    changes.iter().map(change).collect()
+    let mut all: Vec<Change> = changes.into_iter().map(change).collect();
+    all.append(&mut derived.take_changes());
+    all
 }
 
 #[cfg(test)]
@@ -280,9 +327,9 @@ mod tests {
             Change::Put { key: Bytes::from_static(&HIGHEST_KEY), value: Bytes::from_static(&[3; 16]) },
         ];
         index.apply(changes, sherd_core::id::Sequence(1)).unwrap();
-        let found = Uses::load(&index).unwrap().get(9);
-        assert_eq!((found.live, found.deletes), (5, 6));
-        let base: std::sync::Arc<dyn Index> = std::sync::Arc::new(index);
-        assert_eq!(highest_of(&base).unwrap(), highest);
+        let mut derived = Derived::load(&index).unwrap();
+        assert_eq!((derived.get(9).live, derived.get(9).deletes), (5, 6));
+        assert_eq!(derived.highest(), highest);
+        assert_eq!(derived.take_changes(), [], "nothing changed since it was loaded");
     }
 }

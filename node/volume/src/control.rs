@@ -15,9 +15,9 @@ use sherd_core::register::seal::Seals;
 use crate::error::Error;
 use crate::format::{Hint, Phase, Subject};
 use crate::judge::Judged;
-use crate::log::append::NewRecord;
+use crate::log::append::{Learnt, NewRecord};
 use crate::plan::Plan;
-use crate::request::{Answer, Completion, Control, Op};
+use crate::request::{Answer, Completion, Control, Op, Target};
 use crate::state::Recovery;
 use crate::table::key_of;
 use crate::volume::Volume;
@@ -264,9 +264,10 @@ impl Volume {
     }
 
     /// Remembers a commit for the next frame.
-    pub(crate) fn lazy_hint(&mut self, hint: Hint) {
+    pub(crate) fn lazy_hint(&mut self, target: &Target, ballot: Ballot) {
         if self.lazy.hints.len() < HINTS_MAX {
-            self.lazy.hints.push(hint);
+            let hint = Hint { key: target.key.clone(), ballot };
+            self.lazy.hints.push(Learnt { hint, keys: target.rows().clone() });
             self.lazy_begins();
         }
     }

@@ -9,21 +9,21 @@ use bytes::Bytes;
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, RegisterKey, ShardId};
 use sherd_core::limits;
-use sherd_core::record::{State, Value};
+use sherd_core::record::Value;
 use sherd_core::register::acceptor::{
     AcceptVerdict, AcceptorState, judge_accept, judge_drop, judge_prepare, judge_read,
 };
 use sherd_core::register::recover::{Adoption, adopt};
-use sherd_core::register::{Accept, Encoded, Prepare, Refusal, Row, RowHead, Vote};
+use sherd_core::register::{Accept, Brief, Encoded, Prepare, Refusal, Row, RowHead, Vote};
 
 use crate::error::Error;
 use crate::format::{Flags, HEAL_ENTRY_BYTES_MAX, Hint, Subject, encode_hints};
-use crate::log::append::NewRecord;
+use crate::log::append::{Before, Known as KnownRow, Learnt, NewRecord};
 use crate::log::read::Source;
 use crate::plan::{PendingRow, Plan};
 use crate::registers::{asked, key_state};
 use crate::request::{AdoptedRow, Answer, Completion, Op, Target};
-use crate::table::{self, row_key, shard_key};
+use crate::table::{self, RowKeys, shard_key};
 use crate::view::Stored;
 use crate::volume::{Volume, hint_bytes};
 
@@ -44,7 +44,17 @@ struct Known {
     head: Option<RowHead>,
     value: Option<Bytes>,
     stored: Option<Stored>,
+    /// The entry in the index; not looked for where the batch has a newer row.
+    before: Before,
     is_pending: bool,
+}
+
+/// A row that is to be stored: its register, its keys, and where the entry comes from that it replaces
+/// (as [`Known::before`]).
+struct NewRow<'a> {
+    key: &'a RegisterKey,
+    keys: &'a RowKeys,
+    before: Before,
 }
 
 impl Known {
@@ -58,8 +68,8 @@ impl Known {
 /// some, which is an unknown outcome). There is room for the value that the row has already, at
 /// another ballot, which is a repair; for one that takes less than what it replaces; and for one that
 /// makes way, whatever it takes.
-fn needs_room(plan: &Plan, row: &Bytes, known: &Known, value: &Encoded, decoded: &Value) -> bool {
-    let repairs = known.head.is_some_and(|head| head.digest == Value::digest(&value.head));
+fn needs_room(plan: &Plan, row: &Bytes, known: &Known, value: &Encoded, brief: Brief) -> bool {
+    let repairs = known.head.is_some_and(|head| head.digest == brief.digest);
     let replaced = known
         .stored
         .as_ref()
@@ -70,7 +80,7 @@ fn needs_room(plan: &Plan, row: &Bytes, known: &Known, value: &Encoded, decoded:
     let pending = plan.rows.get(row).and_then(|pending| Some(pending.as_ref()?.value.clone()));
     let stored = || known.stored.as_ref().and_then(|stored| stored.row.value.clone());
     let before = pending.or_else(stored).and_then(|head| Value::decode(head).ok());
-    !decoded.makes_way(before.as_ref())
+    !Value::decode(value.head.clone()).is_ok_and(|value| value.makes_way(before.as_ref()))
 }
 
 /// Bytes that an operation may add to a batch.
@@ -103,7 +113,7 @@ impl Volume {
                 self.prepare(plan, &target, prepare, want_value, done);
             }
             Op::Accept { target, accept, heal, done } => self.accept(plan, &target, accept, heal, done),
-            Op::Commit { key, ballot } => self.lazy_hint(Hint { key, ballot }),
+            Op::Commit { target, ballot } => self.lazy_hint(&target, ballot),
             Op::Read { target, want_value, done } => self.read(plan, &target, want_value, done),
             Op::PutShard { shard, key, payload, done } => self.put_shard(plan, shard, key, payload, done),
             Op::DeleteShard { shard, done } => return self.delete_shard(plan, shard, done),
@@ -123,16 +133,17 @@ impl Volume {
                 Some(PendingRow { head, value }) => (Some(*head), want_value.then(|| value.clone())),
                 None => (None, None),
             };
-            return Ok(Known { head, value, stored: None, is_pending: true });
+            return Ok(Known { head, value, stored: None, before: Before::Unknown, is_pending: true });
         }
         let rows_after = self.working.rows_after();
         let entry = self.shared.entry(row)?;
+        let before = entry.as_ref().map_or(Before::Absent, |entry| Before::At(entry.origin));
         let Some(stored) = entry.and_then(|entry| crate::view::as_stored(entry, rows_after)) else {
-            return Ok(Known { head: None, value: None, stored: None, is_pending: false });
+            return Ok(Known { head: None, value: None, stored: None, before, is_pending: false });
         };
         let value =
             if want_value { Some(self.shared.value(key, &stored, Source::Disk)?.told()?) } else { None };
-        Ok(Known { head: Some(stored.head()), value, stored: Some(stored), is_pending: false })
+        Ok(Known { head: Some(stored.head()), value, stored: Some(stored), before, is_pending: false })
     }
 
     /// The acceptor's state: everything that is decided, but only the bound that is durable.
@@ -158,8 +169,8 @@ impl Volume {
         want_value: bool,
         done: Completion<Answer<Vote>>,
     ) {
-        let row = row_key(&target.key);
-        let known = match self.known(plan, &target.key, &row, want_value) {
+        let row = target.rows().row();
+        let known = match self.known(plan, &target.key, row, want_value) {
             Ok(known) => known,
             Err(error) => return done.complete(Err(error)),
         };
@@ -167,10 +178,10 @@ impl Volume {
         let judged = {
             let mut promises = self.shared.promises.lock();
             let state = self.acceptor(promises.restart_bound);
-            let key_state = key_state(&self.working, target, known.head.as_ref(), promises.of(&row));
+            let key_state = key_state(&self.working, target, known.head.as_ref(), promises.of(row));
             let judged = judge_prepare(&state, &key_state, asked, ballot);
             if judged.is_ok() {
-                promises.note(&row, ballot);
+                promises.note(row, ballot);
                 promises.is_active = true;
             }
             judged
@@ -193,8 +204,8 @@ impl Volume {
     }
 
     fn read(&mut self, plan: &mut Plan, target: &Target, want_value: bool, done: Completion<Answer<Vote>>) {
-        let row = row_key(&target.key);
-        let known = match self.known(plan, &target.key, &row, want_value) {
+        let row = target.rows().row();
+        let known = match self.known(plan, &target.key, row, want_value) {
             Ok(known) => known,
             Err(error) => return done.complete(Err(error)),
         };
@@ -217,20 +228,20 @@ impl Volume {
         heal: Option<(HealId, Bytes)>,
         done: Completion<Answer<()>>,
     ) {
-        let row = row_key(&target.key);
+        let row = target.rows().row();
         let Accept { ballot, value, introduces } = accept;
-        let judged = self.known(plan, &target.key, &row, false).and_then(|known| {
-            let decoded = self.check_value(&value)?;
-            Ok((known, decoded))
+        let judged = self.known(plan, &target.key, row, false).and_then(|known| {
+            let brief = self.check_value(&value)?;
+            Ok((known, brief))
         });
-        let (known, decoded) = match judged {
+        let (known, brief) = match judged {
             Ok(judged) => judged,
             Err(error) => return done.complete(Err(error)),
         };
         let asked = asked(target, self.shared.clock.as_ref());
         let verdict = {
             let promises = self.shared.promises.lock();
-            let key_state = key_state(&self.working, target, known.head.as_ref(), promises.of(&row));
+            let key_state = key_state(&self.working, target, known.head.as_ref(), promises.of(row));
             judge_accept(&self.acceptor(promises.restart_bound), &key_state, asked, ballot, &introduces)
         };
         let mut waits = known.is_pending || plan.changes_state;
@@ -238,14 +249,14 @@ impl Volume {
             Ok(AcceptVerdict::Store)
                 if self.shared.is_full()
                     && introduces.is_empty()
-                    && needs_room(plan, &row, &known, &value, &decoded) =>
+                    && needs_room(plan, row, &known, &value, brief) =>
             {
                 return done.complete(Err(Error::Full));
             }
             Ok(AcceptVerdict::Store) => {
                 self.see_epoch(plan, target);
-                let tombstone = decoded.state == State::Tombstone;
-                self.store(plan, &target.key, row, ballot, value, (tombstone, false));
+                let accepted = NewRow { key: &target.key, keys: target.rows(), before: known.before };
+                self.store(plan, &accepted, ballot, value, (brief, false));
                 waits = true;
                 Ok(())
             }
@@ -255,39 +266,44 @@ impl Volume {
         if let (Some((id, entry)), Ok(())) = (heal, &result)
             && entry.len() <= HEAL_ENTRY_BYTES_MAX
         {
-            plan.push(NewRecord::new(Subject::Heal { id }, Flags::default(), vec![entry]));
+            plan.push(NewRecord::new(Subject::Heal { id }, Flags::default(), [entry]));
             waits = true;
         }
-        self.answer(plan, waits, done, result);
+        if waits && !plan.is_empty() {
+            plan.answer_accept(done, result);
+        } else {
+            self.answer(plan, false, done, result);
+        }
     }
 
     /// Puts a row into the batch.
     fn store(
         &self,
         plan: &mut Plan,
-        key: &RegisterKey,
-        row: Bytes,
+        row: &NewRow<'_>,
         ballot: Ballot,
         value: Encoded,
-        (tombstone, committed): (bool, bool),
+        (brief, committed): (Brief, bool),
     ) {
+        let NewRow { key, keys, before } = *row;
         {
             let mut promises = self.shared.promises.lock();
-            promises.note(&row, ballot);
-            promises.begin(&row);
+            promises.note(keys.row(), ballot);
+            promises.begin(keys.row());
         }
-        let Encoded { head, inline } = value;
-        let digest = Value::digest(&head);
+        let Encoded { head, inline, .. } = value;
+        let Brief { digest, tombstone } = brief;
         let head_bytes = u32::try_from(head.len()).expect("values are checked against their limit");
         let flags = Flags::default().with(Flags::TOMBSTONE, tombstone).with(Flags::COMMITTED, committed);
         let subject = Subject::Row { key: key.clone(), ballot, digest, head_bytes };
         let pending = PendingRow { head: RowHead { ballot, digest, committed }, value: head.clone() };
-        plan.rows.insert(row, Some(pending));
-        plan.push(NewRecord::new(subject, flags, vec![head, inline]));
+        plan.rows.insert(keys.row().clone(), Some(pending));
+        let known = KnownRow::Row { keys: keys.clone(), before };
+        plan.push(NewRecord::new(subject, flags, [head, inline]).knowing(known));
     }
 
     /// Checks a value's limits, and says what it is.
-    fn check_value(&self, value: &Encoded) -> Result<Value, Error> {
+    fn check_value(&self, value: &Encoded) -> Result<Brief, Error> {
         let bytes = value.head.len() + value.inline.len();
         if value.head.len() > limits::VALUE_BYTES_MAX
             || value.inline.len() > limits::INLINE_BYTES_MAX as usize
@@ -295,7 +311,7 @@ impl Volume {
         {
             return Err(Error::Corrupt { what: "value over its limit".to_owned() });
         }
-        Value::decode(value.head.clone()).map_err(|error| Error::Corrupt { what: format!("value: {error}") })
+        value.brief().map_err(|error| Error::Corrupt { what: format!("value: {error}") })
     }
 
     fn put_shard(
@@ -339,7 +355,7 @@ impl Volume {
             return done.complete(Err(Error::Corrupt { what: "heal entry over its limit".to_owned() }));
         }
         self.lazy.healed.remove(&id);
-        plan.push(NewRecord::new(Subject::Heal { id }, Flags::default(), vec![entry]));
+        plan.push(NewRecord::new(Subject::Heal { id }, Flags::default(), [entry]));
         plan.confirm(done);
     }
 
@@ -350,7 +366,7 @@ impl Volume {
         ballot: Ballot,
         done: Completion<Answer<()>>,
     ) -> Judged {
-        let row = row_key(&key);
+        let row = table::row_key(&key);
         if plan.rows.contains_key(&row) || plan.changes_state {
             return Judged::Later(Op::Drop { key, ballot, done });
         }
@@ -390,10 +406,10 @@ impl Volume {
         let limit = self.log.batch_bytes_max();
         while let Some(row) = rows.next() {
             let bytes = row.value.head.len() + row.value.inline.len() + RECORD_OVERHEAD_BYTES;
-            let learnt_bytes: usize = learnt.iter().map(hint_bytes).sum();
+            let learnt_bytes: usize = learnt.iter().map(|one: &Learnt| hint_bytes(&one.hint)).sum();
             let is_first = plan.is_empty() && learnt.is_empty();
             if !is_first && plan.bytes + learnt_bytes + bytes > limit {
-                Self::push_hints(plan, &learnt);
+                Self::push_hints(plan, learnt);
                 let rest = std::iter::once(row).chain(rows).collect();
                 return Judged::Later(Op::Adopt { rows: rest, done: plan.answer_with_later(done) });
             }
@@ -402,7 +418,7 @@ impl Volume {
                 return Judged::Done;
             }
         }
-        Self::push_hints(plan, &learnt);
+        Self::push_hints(plan, learnt);
         let waits = !plan.is_empty();
         self.answer(plan, waits, done, Ok(()));
         Judged::Done
@@ -413,47 +429,55 @@ impl Volume {
         plan: &mut Plan,
         adopted: AdoptedRow,
         votes: bool,
-        learnt: &mut Vec<Hint>,
+        learnt: &mut Vec<Learnt>,
     ) -> Result<(), Error> {
         let AdoptedRow { key, head, value } = adopted;
-        let tombstone = self.check_value(&value)?.state == State::Tombstone;
-        if Value::digest(&value.head) != head.digest {
+        let brief = self.check_value(&value)?;
+        if brief.digest != head.digest {
             return Err(Error::Corrupt { what: "adopted value is not what its digest says".to_owned() });
         }
-        let row = row_key(&key);
-        let own = self.known(plan, &key, &row, false)?.head;
+        let keys = RowKeys::of(&key);
+        let row = keys.row();
+        let known = self.known(plan, &key, row, false)?;
+        let own = known.head;
         let ballot = head.ballot;
         match adopt(own.as_ref(), &head) {
             Adoption::Take => {
                 // A voter takes a row only as it would take its accept.
                 let may = !votes || {
                     let promises = self.shared.promises.lock();
-                    ballot > self.working.floor.max(promises.restart_bound) && ballot >= promises.of(&row)
+                    ballot > self.working.floor.max(promises.restart_bound) && ballot >= promises.of(row)
                 };
                 if may {
-                    self.store(plan, &key, row, ballot, value, (tombstone, head.committed));
+                    let adopted = NewRow { key: &key, keys: &keys, before: known.before };
+                    self.store(plan, &adopted, ballot, value, (brief, head.committed));
                 }
             }
-            Adoption::LearnCommitted => learnt.push(Hint { key, ballot }),
+            Adoption::LearnCommitted => learnt.push(Learnt { hint: Hint { key, ballot }, keys }),
             Adoption::Keep => {}
         }
         Ok(())
     }
 
     /// Puts commits learnt into the batch.
-    pub(crate) fn push_hints(plan: &mut Plan, hints: &[Hint]) {
-        if hints.is_empty() {
+    pub(crate) fn push_hints(plan: &mut Plan, learnt: impl IntoIterator<Item = Learnt>) {
+        let start = plan.learnt.len();
+        plan.learnt.extend(learnt);
+        let end = plan.learnt.len();
+        let learnt = &plan.learnt[start..];
+        if learnt.is_empty() {
             return;
         }
-        for hint in hints {
-            if let Some(Some(row)) = plan.rows.get_mut(&row_key(&hint.key))
+        for Learnt { hint, keys } in learnt {
+            if let Some(Some(row)) = plan.rows.get_mut(keys.row())
                 && row.head.ballot == hint.ballot
             {
                 row.head.committed = true;
             }
         }
-        let payload = vec![encode_hints(hints)];
-        plan.push(NewRecord::new(Subject::Hints, Flags::default(), payload));
+        let payload = encode_hints(learnt.iter().map(|one| &one.hint));
+        let record = NewRecord::new(Subject::Hints, Flags::default(), [payload]);
+        plan.push(record.knowing(KnownRow::Hints(start..end)));
     }
 
     /// Answers at once, or after the sync.

@@ -210,7 +210,7 @@ fn serve(
     is_new: bool,
     began_us: u64,
 ) -> Result<(Volume, OpenReport), OpenError> {
-    let Restored { small, uses, tail, mut report, lost, index: _ } = restored;
+    let Restored { small, derived, tail, mut report, lost, index: _ } = restored;
     let mut small = small;
     if let Some(reason) = &lost {
         sticky.note_loss(reason)?;
@@ -231,7 +231,7 @@ fn serve(
     shared.view.write().small = small.clone();
     // A filesystem that does not say how full it is counts as full: new data is refused.
     let _ = shared.measure_space();
-    shared.counters.live_bytes.store(uses.live_total(), Ordering::Relaxed);
+    shared.counters.live_bytes.store(derived.live_total(), Ordering::Relaxed);
     let sync = shared.options.durability == Durability::Fsync;
     let log = Log::new(
         identity.volume,
@@ -250,11 +250,12 @@ fn serve(
         reader,
         log,
         working: small,
-        uses,
+        derived,
         lazy: Lazy::default(),
         compaction: log::compact::Compaction::default(),
         sticky,
         queue: std::collections::VecDeque::new(),
+        room: crate::plan::Plan::default(),
         unprotected_since_us: None,
         unfolded_since_us: None,
         measured_us: 0,

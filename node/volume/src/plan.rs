@@ -1,7 +1,7 @@
 //! One batch while it is put together: records, rows that are judged and not yet durable, and who
 //! waits for the sync.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,9 +10,10 @@ use parking_lot::Mutex;
 use sherd_core::id::Ballot;
 use sherd_core::register::{Answerer, Refusal, RowHead};
 
+use crate::apply::Changes;
 use crate::error::Error;
 use crate::format::Subject;
-use crate::log::append::NewRecord;
+use crate::log::append::{Learnt, NewRecord};
 use crate::request::{Answer, Completion};
 use crate::state::Small;
 use crate::table::key_of;
@@ -23,7 +24,30 @@ pub(crate) struct Outcome<'a> {
     pub(crate) small: &'a Small,
 }
 
-type Waiter = Box<dyn FnOnce(Result<&Outcome<'_>, Error>) + Send>;
+/// Hears what came of a batch.
+type Tell = Box<dyn FnOnce(Result<&Outcome<'_>, Error>) + Send>;
+
+/// Who is told after the sync.
+enum Waiter {
+    /// An accept was judged so.
+    Accept(Completion<Answer<()>>, Result<(), Refusal>),
+    /// Something is durable.
+    Confirm(Completion<()>),
+    /// Anybody else.
+    Other(Tell),
+}
+
+impl Waiter {
+    fn tell(self, outcome: Result<&Outcome<'_>, Error>) {
+        match self {
+            Self::Accept(done, result) => {
+                done.complete(outcome.map(|outcome| Answer { from: outcome.from.clone(), result }));
+            }
+            Self::Confirm(done) => done.complete(outcome.map(|_| ())),
+            Self::Other(tell) => tell(outcome),
+        }
+    }
+}
 
 /// A row that this batch writes.
 #[derive(Debug, Clone)]
@@ -38,9 +62,13 @@ pub(crate) struct Plan {
     pub(crate) records: Vec<NewRecord>,
     pub(crate) bytes: usize,
     /// Rows written (or dropped) by this batch.
-    pub(crate) rows: BTreeMap<Bytes, Option<PendingRow>>,
-    /// All index keys written by this batch.
-    pub(crate) keys: BTreeSet<Bytes>,
+    pub(crate) rows: HashMap<Bytes, Option<PendingRow>>,
+    /// All other index keys written by this batch.
+    pub(crate) keys: HashSet<Bytes>,
+    /// The commits that its records of hints say.
+    pub(crate) learnt: Vec<Learnt>,
+    /// What its records change.
+    pub(crate) changes: Changes,
     /// The bound that this batch makes durable.
     pub(crate) bound: Option<Ballot>,
     /// Whether guarantees change: an answer that tells them waits for the sync.
@@ -50,11 +78,39 @@ pub(crate) struct Plan {
     waiters: Vec<Waiter>,
 }
 
+impl std::fmt::Debug for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plan").field("records", &self.records).finish_non_exhaustive()
+    }
+}
+
+/// Records and keys for which an emptied plan keeps its room.
+const ROOM_MAX: usize = 1024;
+
 impl Plan {
+    /// Nothing, in the room of a batch that is done.
+    pub(crate) fn emptied(mut self) -> Self {
+        let entries = self.records.capacity().max(self.changes.capacity()).max(self.keys.capacity());
+        if entries.max(self.rows.capacity()).max(self.waiters.capacity()).max(self.learnt.capacity())
+            > 2 * ROOM_MAX
+        {
+            return Self::default();
+        }
+        self.records.clear();
+        self.rows.clear();
+        self.keys.clear();
+        self.learnt.clear();
+        self.changes.clear();
+        self.waiters.clear();
+        let Self { records, rows, keys, learnt, changes, waiters, .. } = self;
+        Self { records, rows, keys, learnt, changes, waiters, ..Self::default() }
+    }
+
     /// Adds a record.
     pub(crate) fn push(&mut self, record: NewRecord) {
         self.bytes += record.bytes();
         match &record.subject {
+            Subject::Row { .. } => {}
             Subject::Delete { key, .. } => {
                 self.keys.insert(key.clone());
             }
@@ -76,8 +132,17 @@ impl Plan {
 
     /// Calls `done` after the sync.
     pub(crate) fn after(&mut self, waiter: impl FnOnce(Result<&Outcome<'_>, Error>) + Send + 'static) {
+        self.wait(Waiter::Other(Box::new(waiter)));
+    }
+
+    fn wait(&mut self, waiter: Waiter) {
         self.is_awaited = true;
-        self.waiters.push(Box::new(waiter));
+        self.waiters.push(waiter);
+    }
+
+    /// Answers an accept after the sync.
+    pub(crate) fn answer_accept(&mut self, done: Completion<Answer<()>>, result: Result<(), Refusal>) {
+        self.wait(Waiter::Accept(done, result));
     }
 
     /// Gives an answer after the sync.
@@ -112,12 +177,14 @@ impl Plan {
 
     /// Confirms after the sync.
     pub(crate) fn confirm(&mut self, done: Completion<()>) {
-        self.after(move |outcome| done.complete(outcome.map(|_| ())));
+        self.wait(Waiter::Confirm(done));
     }
 
-    /// Takes the waiters out.
-    pub(crate) fn take_waiters(&mut self) -> Vec<Waiter> {
-        std::mem::take(&mut self.waiters)
+    /// Tells everybody who waits what came of it.
+    pub(crate) fn tell(&mut self, outcome: Result<&Outcome<'_>, &Error>) {
+        for waiter in self.waiters.drain(..) {
+            waiter.tell(outcome.map_err(Error::clone));
+        }
     }
 
     /// Whether there is nothing to write.

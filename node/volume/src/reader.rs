@@ -90,12 +90,12 @@ impl Reader {
         want_value: bool,
         source: Source,
     ) -> Result<Lookup<Answer<Vote>>, Error> {
-        let key = row_key(&target.key);
+        let key = target.rows().row();
         for _ in 0..TRIES {
-            if self.shared.promises.lock().is_busy(&key) {
+            if self.shared.promises.lock().is_busy(key) {
                 return Ok(Lookup::Pending);
             }
-            let (version, row) = match self.current(target, &key, want_value, source)? {
+            let (version, row) = match self.current(target, key, want_value, source)? {
                 Current::Row(version, row) => (version, row),
                 Current::Moved => continue,
                 Current::OnDisk => return Ok(Lookup::Pending),
@@ -133,15 +133,15 @@ impl Reader {
         want_value: bool,
         source: Source,
     ) -> Result<Lookup<Answer<Vote>>, Error> {
-        let key = row_key(&target.key);
+        let key = target.rows().row();
         for _ in 0..TRIES {
-            let (version, row) = match self.current(target, &key, want_value, source)? {
+            let (version, row) = match self.current(target, key, want_value, source)? {
                 Current::Row(version, row) => (version, row),
                 Current::Moved => continue,
                 Current::OnDisk => return Ok(Lookup::Pending),
             };
             let mut promises = self.shared.promises.lock();
-            if promises.is_busy(&key) {
+            if promises.is_busy(key) {
                 return Ok(Lookup::Pending);
             }
             let view = self.shared.view.read();
@@ -154,12 +154,12 @@ impl Reader {
             }
             let head = row.as_ref().map(|row| row.head);
             let state = view.small.acceptor(promises.restart_bound);
-            let key_state = key_state(&view.small, target, head.as_ref(), promises.of(&key));
+            let key_state = key_state(&view.small, target, head.as_ref(), promises.of(key));
             let asked = asked(target, self.shared.clock.as_ref());
             let result = match judge_prepare(&state, &key_state, asked, prepare.ballot) {
                 Ok(promise) if promise.needs_bound.is_some() => return Ok(Lookup::Pending),
                 Ok(_) => {
-                    promises.note(&key, prepare.ballot);
+                    promises.note(key, prepare.ballot);
                     promises.is_active = true;
                     Ok(Vote { row, floor: view.small.floor })
                 }

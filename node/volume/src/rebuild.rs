@@ -10,12 +10,12 @@ use bytes::Bytes;
 
 use sherd_core::id::{Sequence, VolumeId};
 
-use crate::apply::{Batch, Uses, Written, as_index_changes, highest_of};
+use crate::apply::{Batch, Changes, Derived, Written, as_index_changes};
 use crate::disk::{Disk, OpenMode};
 use crate::error::OpenError;
 use crate::format::{FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, SegmentHeader, Subject};
 use crate::index::{Index, IndexError};
-use crate::log::append::Tail;
+use crate::log::append::{Known, Tail};
 use crate::log::replay::{Found, Headed, Replayed, replay};
 use crate::log::{FIRST_FRAME, Segment, Segments, parse_segment_name, segment_path};
 use crate::open::{IndexSource, OpenReport};
@@ -31,7 +31,7 @@ const ROTTEN_MAX: usize = 1000;
 pub(crate) struct Restored {
     pub(crate) index: Arc<dyn Index>,
     pub(crate) small: Small,
-    pub(crate) uses: Uses,
+    pub(crate) derived: Derived,
     pub(crate) tail: Tail,
     pub(crate) report: OpenReport,
     /// Acknowledged state is gone, and why.
@@ -54,7 +54,7 @@ impl From<IndexError> for Unfit {
 struct Try {
     replayed: Replayed,
     small: Small,
-    uses: Uses,
+    derived: Derived,
     rotten: Vec<Subject>,
     persisted: Option<Sequence>,
 }
@@ -94,7 +94,7 @@ pub(crate) fn restore(
             (index, done)
         }
     };
-    let Try { replayed, mut small, uses, rotten, persisted } = done;
+    let Try { replayed, mut small, derived, rotten, persisted } = done;
     for one in &headed {
         if let Some(header) = &one.header {
             small.bound = small.bound.max(header.bound);
@@ -124,7 +124,7 @@ pub(crate) fn restore(
     let next = replayed.next.max(Sequence(persisted.map_or(1, |persisted| persisted.0 + 1)));
     let is_whole = !replayed.torn && lost.is_none() && discarded.is_empty();
     let tail = tail_of(&headed, end, highest, next, is_whole);
-    Ok(Restored { index, small, uses, tail, report, lost })
+    Ok(Restored { index, small, derived, tail, report, lost })
 }
 
 /// Segments as a directory holds them.
@@ -188,11 +188,12 @@ fn attempt(index: &Arc<dyn Index>, headed: &[Headed], is_rebuild: bool) -> Resul
     if !is_rebuild && has_hole(needed, from) {
         return Err(Unfit::Behind);
     }
-    let mut uses = Uses::load(index.as_ref())?;
+    let mut derived = Derived::load(index.as_ref())?;
     let mut rotten = Vec::new();
     let mut pending: Vec<Found> = Vec::new();
     let mut flush = |pending: &mut Vec<Found>, last: Sequence| -> Result<(), IndexError> {
-        let mut batch = Batch::new(index, &mut uses);
+        let mut changes = Changes::new();
+        let mut batch = Batch::new(index, &mut derived, &mut changes);
         for found in pending.drain(..) {
             let buffers: Vec<Bytes> = found.payload.iter().cloned().collect();
             let intact = found.payload.is_some().then_some(buffers.as_slice());
@@ -204,9 +205,11 @@ fn attempt(index: &Arc<dyn Index>, headed: &[Headed], is_rebuild: bool) -> Resul
                 flags: found.flags,
                 payload: Payload { length: found.payload_bytes, intact },
                 placed: found.placed,
+                known: &Known::Nothing,
+                learnt: None,
             })?;
         }
-        index.apply(as_index_changes(&batch.finish()?), last)
+        index.apply(as_index_changes(changes, &mut derived), last)
     };
     let mut gathered = Vec::new();
     let mut waiting: Option<Sequence> = None;
@@ -232,8 +235,8 @@ fn attempt(index: &Arc<dyn Index>, headed: &[Headed], is_rebuild: bool) -> Resul
     if let Some(last) = waiting {
         flush(&mut gathered, last)?;
     }
-    let small = Small::load(index.as_ref(), highest_of(index)?)?;
-    Ok(Try { replayed, small, uses, rotten, persisted })
+    let small = Small::load(index.as_ref(), derived.highest())?;
+    Ok(Try { replayed, small, derived, rotten, persisted })
 }
 
 /// The first segment that holds records from a sequence on.

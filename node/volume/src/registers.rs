@@ -5,7 +5,7 @@
 //! promise that is put out raises the restart bound, which refuses for every key what the promise
 //! refused for its own.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use bytes::Bytes;
 
@@ -19,16 +19,18 @@ use crate::state::Small;
 
 /// Promises that a row replaced, kept in the order until it is looked through.
 const ORDER_SLACK: usize = 1024;
+/// Keys of a usual batch: for as many room is kept.
+const BUSY_ROOM: usize = 1024;
 
 /// What was promised since the restart.
 #[derive(Debug)]
 pub(crate) struct Promises {
     limit: usize,
-    table: BTreeMap<Bytes, Ballot>,
+    table: HashMap<Bytes, Ballot>,
     /// The oldest first, among what rows have replaced since: as much again, and a little.
     order: VecDeque<(Bytes, Ballot)>,
     /// Keys with a row that is judged and not yet visible.
-    busy: BTreeMap<Bytes, u32>,
+    busy: HashSet<Bytes>,
     /// Ballots at or below are refused for every key.
     pub(crate) restart_bound: Ballot,
     /// Whether a promise was given since the bound was last extended.
@@ -36,12 +38,12 @@ pub(crate) struct Promises {
 }
 
 impl Promises {
-    pub(crate) const fn new(limit: usize, restart_bound: Ballot) -> Self {
+    pub(crate) fn new(limit: usize, restart_bound: Ballot) -> Self {
         Self {
             limit,
-            table: BTreeMap::new(),
+            table: HashMap::new(),
             order: VecDeque::new(),
-            busy: BTreeMap::new(),
+            busy: HashSet::new(),
             restart_bound,
             is_active: false,
         }
@@ -86,17 +88,18 @@ impl Promises {
 
     /// A row of this key is judged, and not visible yet.
     pub(crate) fn begin(&mut self, key: &Bytes) {
-        *self.busy.entry(key.clone()).or_default() += 1;
+        self.busy.insert(key.clone());
     }
 
     /// Everything that was judged is visible, or will never be.
     pub(crate) fn end_all(&mut self) {
         self.busy.clear();
+        self.busy.shrink_to(BUSY_ROOM);
     }
 
     /// Whether a row of this key is not visible yet.
     pub(crate) fn is_busy(&self, key: &[u8]) -> bool {
-        self.busy.contains_key(key)
+        self.busy.contains(key)
     }
 }
 

@@ -15,6 +15,7 @@ pub use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Accept, Answerer, Encoded, Prepare, Refusal, RowHead, Vote};
 
 use crate::error::Error;
+use crate::table::RowKeys;
 
 /// Where an answer goes; called exactly once, after what it says is durable.
 ///
@@ -57,6 +58,20 @@ pub struct Target {
     pub slot: Slot,
     /// The topology's epoch for that slot.
     pub epoch: Epoch,
+    rows: RowKeys,
+}
+
+impl Target {
+    /// Names a register for all volumes of its set.
+    pub fn new(key: RegisterKey, slot: Slot, epoch: Epoch) -> Self {
+        let rows = RowKeys::of(&key);
+        Self { key, slot, epoch, rows }
+    }
+
+    /// The keys of its row.
+    pub const fn rows(&self) -> &RowKeys {
+        &self.rows
+    }
 }
 
 /// An operation on the log, in the order in which the volume applies them.
@@ -87,7 +102,7 @@ pub enum Op {
     /// Note that a value is committed. Rides with the next frame, syncs nothing, answers nobody.
     Commit {
         /// The register.
-        key: RegisterKey,
+        target: Target,
         /// The ballot at which it committed; ignored when the row has another.
         ballot: Ballot,
     },

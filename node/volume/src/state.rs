@@ -63,19 +63,19 @@ impl Small {
         let mut small = Self { highest, ..Self::default() };
         for pair in index.scan(&[STATE], Some(&[STATE + 1])) {
             let (key, value) = pair?;
-            small.change(&key, Some(value))?;
+            small.change(&key, Some(&value))?;
         }
         Ok(small)
     }
 
     /// Follows a change of the state table; other tables are ignored.
-    pub(crate) fn change(&mut self, key: &[u8], value: Option<Bytes>) -> Result<(), IndexError> {
+    pub(crate) fn change(&mut self, key: &[u8], value: Option<&Bytes>) -> Result<(), IndexError> {
         if key.first() != Some(&STATE) {
             return Ok(());
         }
         match value {
             Some(value) => {
-                if let Body::State(subject) = decode_entry(key, value)?.body {
+                if let Body::State(subject) = decode_entry(key, value.clone())?.body {
                     self.learn(&subject);
                 }
             }

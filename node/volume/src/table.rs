@@ -17,7 +17,7 @@ use sherd_core::heal::HealId;
 use sherd_core::id::{
     Ballot, BucketId, DataId, ObjectKey, PartKey, RegisterKey, Sequence, ShardId, UploadId,
 };
-use sherd_core::record::{put_register_key, take_register_key};
+use sherd_core::record::{put_register_key, register_key_bytes, take_register_key};
 use sherd_core::register::{Digest, RowHead};
 
 use crate::format::{Flags, Kind, Subject};
@@ -36,6 +36,12 @@ pub const HEAL: u8 = 5;
 pub const STATE: u8 = 6;
 /// What can be computed from the other tables.
 pub const DERIVED: u8 = 7;
+
+/// Bytes of a stored origin.
+const ORIGIN_BYTES: usize = 3 * 8 + 8 + 4 + 4;
+
+/// Where the ballot stands in a row's stored entry: behind its kind and flags.
+const BALLOT_AT: usize = ORIGIN_BYTES + 1 + 1;
 
 /// Bytes of an encoded value that an index row keeps; a larger one is read from the log.
 pub const HEAD_IN_INDEX_MAX: usize = 4096;
@@ -116,7 +122,7 @@ impl Entry {
     pub fn encode(&self) -> Bytes {
         let Self { origin: Origin { sequence, oldest, placed, place }, body } = self;
         let Place { segment, offset, bytes } = place;
-        let mut writer = Writer::new();
+        let mut writer = Writer::with_capacity(self.encoded_bytes());
         writer.u64(sequence.0).u64(oldest.0).u64(placed.0).u64(*segment).u32(*offset).u32(*bytes);
         match body {
             Body::Row(row) => {
@@ -139,10 +145,23 @@ impl Entry {
                 writer.u8(3).raw(entry);
             }
             Body::State(subject) => {
-                writer.u8(4).u8(subject.kind() as u8).raw(&subject.encode());
+                subject.put(writer.u8(4).u8(subject.kind() as u8));
             }
         }
         writer.finish()
+    }
+
+    fn encoded_bytes(&self) -> usize {
+        let Self { origin: Origin { sequence: _, oldest: _, placed: _, place: _ }, body } = self;
+        let body_bytes = match body {
+            Body::Row(row) => {
+                1 + 16 + row.head.digest.len() + 4 + 4 + row.value.as_ref().map_or(0, Bytes::len)
+            }
+            Body::Shard { key, bytes: _ } => 4 + register_key_bytes(key),
+            Body::Heal { entry } => entry.len(),
+            Body::State(subject) => 1 + subject.encoded_bytes(),
+        };
+        ORIGIN_BYTES + 1 + body_bytes
     }
 
     /// From the stored form.
@@ -189,6 +208,13 @@ impl Entry {
     }
 }
 
+/// The ballot in the stored form of a row's entry, as it is stored for a row that waits to be settled.
+///
+/// Programmer error: another entry's stored form.
+pub(crate) fn ballot_in(row: &Bytes) -> Bytes {
+    row.slice(BALLOT_AT..BALLOT_AT + Ballot::ZERO.to_bytes().len())
+}
+
 /// Only the origin of an entry.
 ///
 /// # Errors
@@ -222,10 +248,47 @@ fn take_row(reader: &mut Reader) -> Result<RowBody, DecodeError> {
     })
 }
 
+/// The index keys of a row, cut from one buffer: made once for all that is done to the row.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RowKeys {
+    row: Bytes,
+    unsettled: Bytes,
+}
+
+impl RowKeys {
+    /// The keys of a register's row.
+    pub fn of(key: &RegisterKey) -> Self {
+        let mut writer = Writer::with_capacity(1 + row_key_bytes(key));
+        put_row_key(writer.u8(UNSETTLED), key);
+        let unsettled = writer.finish();
+        Self { row: unsettled.slice(1..), unsettled }
+    }
+
+    /// The key of the row.
+    pub const fn row(&self) -> &Bytes {
+        &self.row
+    }
+
+    /// The key under which the row waits to be settled.
+    pub const fn unsettled(&self) -> &Bytes {
+        &self.unsettled
+    }
+}
+
 /// The index key of a row.
 pub fn row_key(key: &RegisterKey) -> Bytes {
+    let mut writer = Writer::with_capacity(row_key_bytes(key));
+    put_row_key(&mut writer, key);
+    writer.finish()
+}
+
+fn row_key_bytes(key: &RegisterKey) -> usize {
+    let part_bytes = key.part.map_or(0, |PartKey { upload, number: _ }| upload.0.len() + size_of::<u16>());
+    1 + key.bucket.0.len() + part_bytes + key.key.as_bytes().len()
+}
+
+fn put_row_key(writer: &mut Writer, key: &RegisterKey) {
     let RegisterKey { bucket, key, part } = key;
-    let mut writer = Writer::new();
     match part {
         None => writer.u8(OBJECT).raw(&bucket.0),
         Some(PartKey { upload, number }) => {
@@ -233,7 +296,6 @@ pub fn row_key(key: &RegisterKey) -> Bytes {
         }
     };
     writer.raw(key.as_bytes());
-    writer.finish()
 }
 
 /// The register whose row has this index key.
@@ -264,7 +326,7 @@ pub fn unsettled_key(row_key: &[u8]) -> Bytes {
 
 /// The index key of a packed shard.
 pub fn shard_key(shard: ShardId) -> Bytes {
-    let mut writer = Writer::new();
+    let mut writer = Writer::with_capacity(1 + 16 + 1);
     writer.u8(SHARD).raw(&shard.data.to_bytes()).u8(shard.index);
     writer.finish()
 }
@@ -278,7 +340,7 @@ pub fn parse_shard_key(bytes: &[u8]) -> Option<ShardId> {
 
 /// The index key of an MRF entry.
 pub fn heal_key(id: HealId) -> Bytes {
-    let mut writer = Writer::new();
+    let mut writer = Writer::with_capacity(1 + id.0.len());
     writer.u8(HEAL).raw(&id.0);
     writer.finish()
 }
@@ -291,14 +353,24 @@ pub fn parse_heal_key(bytes: &[u8]) -> Option<HealId> {
 
 /// The index key of what a record is about; `None` for deletes and hints, which are about others.
 pub fn key_of(subject: &Subject) -> Option<Bytes> {
-    let mut writer = Writer::new();
-    writer.u8(STATE).u8(subject.kind() as u8);
-    match subject {
+    let mut writer = match subject {
         Subject::Row { key, .. } => return Some(row_key(key)),
         Subject::Shard { shard, .. } => return Some(shard_key(*shard)),
         Subject::Heal { id } => return Some(heal_key(*id)),
         Subject::Delete { .. } | Subject::Hints => return None,
-        Subject::Bound(_) | Subject::Floor(_) | Subject::DataFloor(_) | Subject::Phase { .. } => {}
+        state => Writer::with_capacity(2 + state.encoded_bytes()),
+    };
+    writer.u8(STATE).u8(subject.kind() as u8);
+    match subject {
+        Subject::Row { .. }
+        | Subject::Shard { .. }
+        | Subject::Heal { .. }
+        | Subject::Delete { .. }
+        | Subject::Hints
+        | Subject::Bound(_)
+        | Subject::Floor(_)
+        | Subject::DataFloor(_)
+        | Subject::Phase { .. } => {}
         Subject::Epoch { slot, .. } => {
             writer.raw(&slot.0.to_be_bytes());
         }
@@ -318,7 +390,7 @@ pub fn key_of(subject: &Subject) -> Option<Bytes> {
 
 /// The index key of a kept segment.
 pub fn segment_key(number: u64) -> Bytes {
-    let mut writer = Writer::new();
+    let mut writer = Writer::with_capacity(2 + 8);
     writer.u8(STATE).u8(Kind::Segment as u8).raw(&number.to_be_bytes());
     writer.finish()
 }
@@ -333,10 +405,16 @@ pub struct Payload<'a> {
 }
 
 impl Payload<'_> {
-    /// The first bytes, copied so that they keep no larger buffer alive.
+    /// The first bytes. What a single buffer holds is a part of it, and keeps it alive.
     pub fn first(&self, length: usize) -> Option<Bytes> {
+        let buffers = self.intact?;
+        if let Some(first) = buffers.first()
+            && length <= first.len()
+        {
+            return Some(first.slice(..length));
+        }
         let mut taken = Vec::with_capacity(length);
-        for buffer in self.intact? {
+        for buffer in buffers {
             let wanted = buffer.len().min(length - taken.len());
             taken.extend_from_slice(buffer.get(..wanted)?);
         }

@@ -17,7 +17,7 @@ use sherd_core::env::Clock;
 use sherd_core::id::{Ballot, RegisterKey, Sequence};
 use sherd_core::register::{Answerer, RowHead};
 
-use crate::apply::{Base, decode_entry};
+use crate::apply::{Base, Changes, decode_entry};
 use crate::buffer::BufferPool;
 use crate::disk::Disk;
 use crate::durable::Spares;
@@ -205,13 +205,13 @@ impl Shared {
     }
 
     /// Makes a batch visible. The changes were taken by the writer's own copy of the state before.
-    pub(crate) fn publish(&self, changes: &[(Bytes, Option<Bytes>)], highest: Ballot, durable: Sequence) {
+    pub(crate) fn publish(&self, changes: &mut Changes, highest: Ballot, durable: Sequence) {
         let mut view = self.view.write();
-        for (key, value) in changes {
-            if view.small.change(key, value.clone()).is_err() {
+        for (key, value) in changes.drain() {
+            if view.small.change(&key, value.as_ref()).is_err() {
                 debug_assert!(false, "the writer's copy took the same change");
             }
-            view.overlay.insert(key.clone(), value.clone());
+            view.overlay.insert(key, value);
         }
         view.small.highest = highest;
         view.small.settle();
@@ -219,12 +219,14 @@ impl Shared {
         view.version += 1;
     }
 
-    /// Applies the overlay to the index, as of the durable sequence, and empties it. Only the volume's
-    /// thread does this, so nothing is published meanwhile.
-    pub(crate) fn fold(&self, durable: Sequence) -> Result<(), IndexError> {
+    /// Applies the overlay and what it changed beside the entries to the index, as of the durable
+    /// sequence, and empties the overlay. Only the volume's thread does this, so nothing is published
+    /// meanwhile.
+    pub(crate) fn fold(&self, derived: Vec<Change>, durable: Sequence) -> Result<(), IndexError> {
         let changes: Vec<_> =
             self.view.read().overlay.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
-        let mut applied = Vec::with_capacity(changes.len());
+        let mut applied = derived;
+        applied.reserve_exact(changes.len());
         for (key, value) in &changes {
             match value {
                 Some(value) => applied.push(Change::Put { key: key.clone(), value: value.clone() }),

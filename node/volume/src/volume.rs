@@ -12,18 +12,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
-
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, Incarnation, Sequence, Timestamp, VolumeId};
 use sherd_core::limits;
 use sherd_core::register::acceptor::extend_bound;
 
-use crate::apply::{Batch, Uses, Written};
+use crate::apply::{Batch, Derived, Written};
 use crate::error::Error;
 use crate::format::{Flags, Hint, Subject, encode_hints};
 use crate::judge::{Judged, op_bytes};
-use crate::log::append::{AppendError, Log, NewRecord, Placed};
+use crate::log::append::{AppendError, Known, Learnt, Log, NewRecord, Placed};
 use crate::log::compact::Compaction;
 use crate::plan::{Outcome, Plan};
 use crate::reader::Reader;
@@ -62,7 +60,7 @@ pub struct Step {
 /// What rides with the next frame.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lazy {
-    pub(crate) hints: Vec<Hint>,
+    pub(crate) hints: Vec<Learnt>,
     pub(crate) healed: BTreeSet<HealId>,
     pub(crate) seen: BTreeMap<VolumeId, (Incarnation, Sequence)>,
     since_us: Option<u64>,
@@ -82,11 +80,13 @@ pub struct Volume {
     pub(crate) log: Log,
     pub(crate) working: Small,
     pub(crate) durable_bound: Ballot,
-    pub(crate) uses: Uses,
+    pub(crate) derived: Derived,
     pub(crate) lazy: Lazy,
     pub(crate) compaction: Compaction,
     pub(crate) sticky: Arc<Sticky>,
     pub(crate) queue: VecDeque<Op>,
+    /// The room of the batch before.
+    pub(crate) room: Plan,
     pub(crate) unprotected_since_us: Option<u64>,
     /// Since when batches are durable and not in the index.
     pub(crate) unfolded_since_us: Option<u64>,
@@ -123,15 +123,17 @@ impl Volume {
         if self.unfolded_since_us.is_some_and(|since| now_us >= since + FOLD_US) && self.fold().is_err() {
             return Step::default();
         }
-        let mut plan = Plan::default();
+        let mut plan = std::mem::take(&mut self.room);
         self.drain(&mut plan);
         let is_due = self.is_due(now_us);
         if !plan.is_empty() || is_due {
             self.ride_along(&mut plan);
             if plan.is_empty() {
-                plan.push(NewRecord::new(Subject::Hints, Flags::default(), vec![encode_hints(&[])]));
+                plan.push(NewRecord::new(Subject::Hints, Flags::default(), [encode_hints([])]));
             }
             self.commit(plan, now_us);
+        } else {
+            self.room = plan.emptied();
         }
         self.shared.counters.queue_len.store(self.queue.len(), Ordering::Relaxed);
         self.next_step()
@@ -173,15 +175,14 @@ impl Volume {
             self.shared.promises.lock().is_active = false;
         }
         let mut room = self.log.frame_bytes_max().saturating_sub(plan.bytes + ROOM_BYTES);
-        let fitting = self.lazy.hints.iter().take(HINTS_IN_RECORD).take_while(|hint| {
-            let bytes = hint_bytes(hint);
+        let fitting = self.lazy.hints.iter().take(HINTS_IN_RECORD).take_while(|learnt| {
+            let bytes = hint_bytes(&learnt.hint);
             let fits = bytes <= room;
             room = room.saturating_sub(bytes);
             fits
         });
         let count = fitting.count();
-        let hints: Vec<Hint> = self.lazy.hints.drain(..count).collect();
-        Self::push_hints(plan, &hints);
+        Self::push_hints(plan, self.lazy.hints.drain(..count));
         let mut healed = std::mem::take(&mut self.lazy.healed);
         while room > LAZY_RECORD_BYTES
             && let Some(id) = healed.pop_first()
@@ -217,9 +218,7 @@ impl Volume {
 
     /// Writes a batch, makes it visible, and answers; the index follows when much has gathered.
     pub(crate) fn commit(&mut self, mut plan: Plan, now_us: u64) -> bool {
-        let mut records = std::mem::take(&mut plan.records);
-        let bytes = plan.bytes;
-        let placed = match self.log.append(&mut records, self.working.promised()) {
+        let placed = match self.log.append(&mut plan.records, self.working.promised()) {
             Ok(placed) => placed,
             Err(AppendError::Full) => {
                 self.give_up(plan, &Error::Full);
@@ -231,26 +230,22 @@ impl Volume {
                 return false;
             }
         };
-        self.shared.counters.written(self.log.sync_us(), records.len(), bytes);
+        self.shared.counters.written(self.log.sync_us(), plan.records.len(), plan.bytes);
         let durable = Sequence(self.log.next().0.saturating_sub(1));
-        let changes = match self.effects(&records, &placed) {
-            Ok(changes) => changes,
-            Err(error) => {
-                let error = self.shared.index_failed(&error);
-                self.give_up(plan, &error);
-                return false;
-            }
-        };
-        self.publish(&plan, &changes, durable);
+        if let Err(error) = self.effects(&mut plan, &placed) {
+            let error = self.shared.index_failed(&error);
+            self.give_up(plan, &error);
+            return false;
+        }
+        self.publish(&mut plan, durable);
         if let Err(error) = self.finish_recovery() {
             self.give_up(plan, &error);
             return false;
         }
         self.unprotected_since_us = plan.is_awaited.then_some(now_us);
         let outcome = Outcome { from: self.working.answerer(durable), small: &self.working };
-        for waiter in plan.take_waiters() {
-            waiter(Ok(&outcome));
-        }
+        plan.tell(Ok(&outcome));
+        self.room = plan.emptied();
         self.unfolded_since_us.get_or_insert_with(|| self.shared.clock.monotonic_us());
         let is_much = self.shared.view.read().overlay.len() >= self.shared.options.fold_entries;
         !is_much || self.fold().is_ok()
@@ -265,7 +260,8 @@ impl Volume {
         let since = &self.shared.counters.pending_since_us;
         let _ = since.compare_exchange(0, now_us.max(1), Ordering::Relaxed, Ordering::Relaxed);
         let durable = Sequence(self.log.next().0.saturating_sub(1));
-        self.shared.fold(durable).map_err(|error| self.shared.index_failed(&error))
+        let derived = self.derived.take_changes();
+        self.shared.fold(derived, durable).map_err(|error| self.shared.index_failed(&error))
     }
 
     /// Makes the index whole: an open from here replays nothing.
@@ -274,32 +270,32 @@ impl Volume {
         self.shared.index.flush().map_err(|error| self.shared.index_failed(&error))
     }
 
-    fn effects(
-        &mut self,
-        records: &[NewRecord],
-        placed: &[Placed],
-    ) -> Result<Vec<(Bytes, Option<Bytes>)>, crate::index::IndexError> {
-        let mut batch = Batch::new(self.shared.as_ref(), &mut self.uses);
+    fn effects(&mut self, plan: &mut Plan, placed: &[Placed]) -> Result<(), crate::index::IndexError> {
+        let Plan { records, learnt, changes, .. } = plan;
+        let mut batch = Batch::new(self.shared.as_ref(), &mut self.derived, changes);
         for (record, placed) in records.iter().zip(placed) {
             let payload = Payload { length: record.payload_bytes(), intact: Some(&record.payload) };
-            let (subject, flags) = (&record.subject, record.flags);
-            batch.record(&Written { subject, flags, payload, placed: *placed })?;
+            let (subject, flags, known) = (&record.subject, record.flags, &record.known);
+            let learnt = match known {
+                Known::Hints(range) => learnt.get(range.clone()),
+                Known::Nothing | Known::Row { .. } => None,
+            };
+            batch.record(&Written { subject, flags, payload, placed: *placed, known, learnt })?;
             if let Subject::Row { ballot, .. } = subject {
                 self.working.highest = self.working.highest.max(*ballot);
             }
         }
-        let changes = batch.finish()?;
-        for (key, value) in &changes {
-            self.working.change(key, value.clone())?;
+        for (key, value) in changes {
+            self.working.change(key, value.as_ref())?;
         }
-        Ok(changes)
+        Ok(())
     }
 
-    fn publish(&mut self, plan: &Plan, changes: &[(Bytes, Option<Bytes>)], durable: Sequence) {
+    fn publish(&mut self, plan: &mut Plan, durable: Sequence) {
         self.working.settle();
-        self.shared.publish(changes, self.working.highest, durable);
+        self.shared.publish(&mut plan.changes, self.working.highest, durable);
         self.durable_bound = self.working.bound;
-        self.shared.counters.live_bytes.store(self.uses.live_total(), Ordering::Relaxed);
+        self.shared.counters.live_bytes.store(self.derived.live_total(), Ordering::Relaxed);
         let mut promises = self.shared.promises.lock();
         promises.end_all();
         for (key, row) in &plan.rows {
@@ -328,9 +324,7 @@ impl Volume {
     fn give_up(&mut self, mut plan: Plan, error: &Error) {
         self.working = self.shared.view.read().small.clone();
         self.shared.promises.lock().end_all();
-        for waiter in plan.take_waiters() {
-            waiter(Err(error.clone()));
-        }
+        plan.tell(Err(error));
     }
 
     fn next_step(&self) -> Step {
@@ -430,7 +424,7 @@ impl Volume {
     /// Writes a frame with nothing in it: it protects the one before, and begins a log.
     pub(crate) fn write_empty_frame(&mut self) -> Result<(), Error> {
         let mut plan = Plan::default();
-        plan.push(NewRecord::new(Subject::Hints, Flags::default(), vec![encode_hints(&[])]));
+        plan.push(NewRecord::new(Subject::Hints, Flags::default(), [encode_hints([])]));
         let now_us = self.shared.clock.monotonic_us();
         let written = self.commit(plan, now_us);
         self.shared.check()?;

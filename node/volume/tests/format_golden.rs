@@ -141,7 +141,8 @@ fn subjects_and_their_index_keys_keep_their_bytes() {
         .collect();
     let expected: Vec<String> = golden().iter().map(|(name, rest)| format!("{name} {rest}")).collect();
     assert_eq!(found, expected, "{found:#?}");
-    for (subject, _) in subjects() {
+    for (subject, name) in subjects() {
+        assert_eq!(subject.encoded_bytes(), subject.encode().len(), "{name}");
         assert_eq!(Subject::decode(subject.kind(), subject.encode()), Ok(subject));
     }
 }

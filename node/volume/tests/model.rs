@@ -170,15 +170,10 @@ fn check(volume: &mut Driver, model: &Model) {
         let found = row.map(|row| ModelRow {
             ballot: row.head.ballot,
             committed: row.head.committed,
-            value: Encoded {
-                head: row.value.unwrap(),
-                inline: volume
-                    .reader
-                    .inline(&key(number), row.head.ballot, Source::Disk)
-                    .unwrap()
-                    .told()
-                    .unwrap(),
-            },
+            value: Encoded::new(
+                row.value.unwrap(),
+                volume.reader.inline(&key(number), row.head.ballot, Source::Disk).unwrap().told().unwrap(),
+            ),
         });
         assert_eq!(found.as_ref(), model.rows.get(&number), "row {number}");
     }

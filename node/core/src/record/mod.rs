@@ -12,7 +12,8 @@ mod check;
 pub(crate) mod strategy;
 
 pub use bytes::{
-    decode_manifest, encode_manifest, put_data_ref, put_register_key, take_data_ref, take_register_key,
+    decode_manifest, encode_manifest, put_data_ref, put_register_key, register_key_bytes, take_data_ref,
+    take_register_key,
 };
 pub use check::OverLimit;
 

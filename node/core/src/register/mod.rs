@@ -30,7 +30,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::codec::DecodeError;
 use crate::id::{Ballot, DataId, Incarnation, Sequence, Timestamp, VolumeId};
+use crate::record::{OverLimit, State, Value};
 
 /// A blake3 hash.
 pub type Digest = [u8; 32];
@@ -47,13 +49,61 @@ pub struct RowHead {
 }
 
 /// A register's value as it is stored and sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Encoded {
     /// The encoded [`crate::record::Value`], which names the length and hash of its inline bytes.
     pub head: Bytes,
     /// The bytes of an inline object; empty for every other home.
     pub inline: Bytes,
+    brief: Option<Brief>,
 }
+
+/// What an acceptor asks of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Brief {
+    /// The hash of its head.
+    pub digest: Digest,
+    /// Whether it says that nothing is there.
+    pub tombstone: bool,
+}
+
+impl Encoded {
+    /// A value as it came from elsewhere: it is decoded before anything is believed of it.
+    pub const fn new(head: Bytes, inline: Bytes) -> Self {
+        Self { head, inline, brief: None }
+    }
+
+    /// A value of this process, encoded and looked at once for all volumes that get it.
+    ///
+    /// # Errors
+    /// [`OverLimit`] names the field that has grown too large.
+    pub fn of(value: &Value, inline: Bytes) -> Result<Self, OverLimit> {
+        let head = value.try_encode()?;
+        let brief = Brief { digest: Value::digest(&head), tombstone: value.state == State::Tombstone };
+        Ok(Self { head, inline, brief: Some(brief) })
+    }
+
+    /// What an acceptor asks of it.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the head is no value.
+    pub fn brief(&self) -> Result<Brief, DecodeError> {
+        if let Some(brief) = self.brief {
+            return Ok(brief);
+        }
+        let value = Value::decode(self.head.clone())?;
+        Ok(Brief { digest: Value::digest(&self.head), tombstone: value.state == State::Tombstone })
+    }
+}
+
+impl PartialEq for Encoded {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { head, inline, brief: _ } = self;
+        *head == other.head && *inline == other.inline
+    }
+}
+
+impl Eq for Encoded {}
 
 /// A row as an acceptor hands it out. The inline bytes are asked for on their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,4 +191,27 @@ pub enum Refusal {
     /// The volume lost its state and does not vote yet.
     #[error("recovering")]
     Recovering,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::record::strategy;
+
+    proptest! {
+        #[test]
+        fn a_value_from_elsewhere_is_judged_as_our_own(value in strategy::value()) {
+            let own = Encoded::of(&value, Bytes::new()).expect("within its limits");
+            let foreign = Encoded::new(own.head.clone(), Bytes::new());
+            prop_assert_eq!(own.brief(), foreign.brief());
+            prop_assert_eq!(own, foreign);
+        }
+    }
+
+    #[test]
+    fn bytes_from_elsewhere_that_are_no_value_are_refused() {
+        assert!(Encoded::new(Bytes::from_static(b"x"), Bytes::new()).brief().is_err());
+    }
 }

@@ -210,8 +210,8 @@ impl Peer for LocalPeer {
         self.serving(volume).is_ok_and(|serving| serving.reader.is_full())
     }
 
-    fn commit(&self, volume: VolumeId, key: &RegisterKey, ballot: Ballot) {
-        self.tell_log(volume, Op::Commit { key: key.clone(), ballot });
+    fn commit(&self, volume: VolumeId, target: &Target, ballot: Ballot) {
+        self.tell_log(volume, Op::Commit { target: target.clone(), ballot });
     }
 
     fn read(&self, volume: VolumeId, target: &Target, want_value: bool) -> Pending<Answer<Vote>> {

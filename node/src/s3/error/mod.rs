@@ -5,16 +5,15 @@
 //! travels in one private header, [`DETAILS`], which the protocol layer turns into elements.
 
 use std::fmt::Write as _;
-use std::future::Future;
 
 use http::StatusCode;
 use http::header::{CONTENT_RANGE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, RETRY_AFTER};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use s3s::{S3Error, S3ErrorCode, S3Request, S3Result};
+use s3s::{S3Error, S3ErrorCode, S3Request};
 
 use super::{checksum, names, timestamp};
 use crate::object::{BodyError, Error, Invalid, Missing, Unavailable};
-use crate::s3::protocol::context::RequestContext;
+use crate::s3::protocol::context::{RequestContext, RequestId};
 
 /// Carries details of an error to the protocol layer, which takes it off the answer: pairs
 /// `Name=value`, values percent-encoded, joined by `&`.
@@ -56,26 +55,27 @@ impl From<S3Error> for Failure {
 /// What operations return.
 pub(super) type Outcome<T> = Result<T, Failure>;
 
-/// The id of a request, for the log; empty when the request never passed the protocol layer.
-pub(super) fn request_id<T>(request: &S3Request<T>) -> String {
-    RequestContext::of(&request.extensions).map(|context| context.request_id.to_string()).unwrap_or_default()
+/// The id of a request, for the log; `None` when the request never passed the protocol layer.
+pub(super) fn request_id<T>(request: &S3Request<T>) -> Option<RequestId> {
+    RequestContext::of(&request.extensions).map(|context| context.request_id)
 }
 
-/// Runs an operation and answers its failure as S3 does.
-pub(super) async fn answer<T>(
-    request_id: String,
-    operation: impl Future<Output = Outcome<T>> + Send,
-) -> S3Result<T> {
-    operation.await.map_err(|failure| match failure {
+/// An operation's failure as S3 answers it.
+pub(super) fn answer(request_id: Option<RequestId>, failure: Failure) -> S3Error {
+    match failure {
         Failure::Request(error) => error,
-        Failure::Store(error) => logged(&request_id, error),
-    })
+        Failure::Store(error) => logged(request_id, error),
+    }
 }
 
 /// The store's error as S3 says it; what broke inside goes to the log.
-pub(super) fn logged(request_id: &str, error: Error) -> S3Error {
+pub(super) fn logged(request_id: Option<RequestId>, error: Error) -> S3Error {
     if let Error::Internal { what } = &error {
-        tracing::error!(request_id, what, "request failed by an internal error");
+        tracing::error!(
+            request_id = request_id.map(tracing::field::display),
+            what,
+            "request failed by an internal error"
+        );
     }
     to_s3(error)
 }

@@ -222,7 +222,7 @@ impl Context {
 
 impl Chosen {
     fn adopted(&self, head: Bytes, inline: Bytes) -> AdoptedRow {
-        AdoptedRow { key: self.key.clone(), head: self.head, value: Encoded { head, inline } }
+        AdoptedRow { key: self.key.clone(), head: self.head, value: Encoded::new(head, inline) }
     }
 }
 

@@ -231,7 +231,7 @@ async fn a_row_that_one_volume_never_got_is_brought_to_it_when_it_is_settled() {
     let target = node.context.cluster.target(register.clone());
     let ballot = Ballot { time: node.context.clock.tick(), proposer: ProposerId(5) };
     let value = Value { changes: Changes::default(), state: State::Tombstone };
-    let encoded = Encoded { head: value.encode(), inline: bytes::Bytes::new() };
+    let encoded = Encoded::new(value.encode(), bytes::Bytes::new());
     let reach = node.context.cluster.set_of(&register).reach.clone();
     // Accepted by a quorum, and then the writer is killed.
     for one in &reach[1..] {

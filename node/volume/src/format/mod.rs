@@ -16,10 +16,10 @@ mod record;
 
 pub use record::{
     Flags, Hint, Kind, Phase, RecordHeader, Subject, block_count, block_hashes, decode_hints, encode_hints,
-    verify_block,
+    hash_blocks, verify_block,
 };
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes};
 
 use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::id::{Ballot, Sequence, Timestamp, VolumeId};
@@ -102,7 +102,7 @@ impl SegmentHeader {
     /// The stored form, [`SEGMENT_HEADER_BYTES`] long.
     pub fn encode(&self) -> Bytes {
         let Self { volume, number, first, previous, previous_end, bound, floor, data_floor } = self;
-        let mut writer = Writer::new();
+        let mut writer = Writer::with_capacity(SEGMENT_HEADER_BYTES);
         writer.raw(&SEGMENT_MAGIC).u32(VERSION).raw(&volume.0).u64(*number).u64(first.0);
         writer.u64(*previous).u64(*previous_end);
         writer.raw(&bound.to_bytes()).raw(&floor.to_bytes()).u64(data_floor.as_u64());
@@ -172,14 +172,19 @@ impl FrameHeader {
     /// The stored form.
     pub fn encode(&self, seed: Seed, offset: u64) -> [u8; FRAME_HEADER_BYTES] {
         let Self { first, last, durable, used, records } = self;
-        let mut writer = Writer::new();
-        writer.raw(&FRAME_MAGIC).u64(first.0).u64(last.0).u64(durable.0).u32(*used).u32(*records);
-        writer.u32(0);
-        let fields = writer.finish();
-        let crc = seed.at(offset).checksum(&[&fields]);
         let mut bytes = [0; FRAME_HEADER_BYTES];
-        bytes[..FRAME_FIELDS_BYTES].copy_from_slice(&fields);
-        bytes[FRAME_FIELDS_BYTES..].copy_from_slice(&crc.to_le_bytes());
+        let (fields, checksum) = bytes.split_at_mut(FRAME_FIELDS_BYTES);
+        let mut rest = &mut *fields;
+        rest.put_slice(&FRAME_MAGIC);
+        rest.put_u64_le(first.0);
+        rest.put_u64_le(last.0);
+        rest.put_u64_le(durable.0);
+        rest.put_u32_le(*used);
+        rest.put_u32_le(*records);
+        rest.put_u32_le(0);
+        assert!(rest.is_empty(), "the fields have fixed widths");
+        let crc = seed.at(offset).checksum(&[fields]);
+        checksum.copy_from_slice(&crc.to_le_bytes());
         bytes
     }
 

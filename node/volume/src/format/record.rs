@@ -11,7 +11,7 @@
 //! never hides what the record is about. A record that compaction wrote again carries
 //! [`Flags::MOVED`] and its original sequence; every other has the sequence of its place.
 
-use bytes::Bytes;
+use bytes::{Buf, BufMut, Bytes};
 
 use sherd_core::checksum::BlockHasher;
 use sherd_core::codec::{DecodeError, Reader, Writer};
@@ -21,10 +21,13 @@ use sherd_core::id::{
     VolumeId,
 };
 use sherd_core::limits;
-use sherd_core::record::{put_register_key, take_register_key};
+use sherd_core::record::{put_register_key, register_key_bytes, take_register_key};
 use sherd_core::register::Digest;
 
 use super::{RECORD_HEADER_BYTES, SUBJECT_BYTES_MAX, Seed};
+
+/// Bytes of a stored ballot.
+const BALLOT_BYTES: usize = 16;
 
 /// What a record is. The numbers are stored and never used again for another kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -227,17 +230,43 @@ impl Subject {
         }
     }
 
+    /// Bytes of the stored form.
+    pub fn encoded_bytes(&self) -> usize {
+        match self {
+            Self::Row { key, ballot: _, digest, head_bytes: _ } => {
+                register_key_bytes(key) + BALLOT_BYTES + digest.len() + 4
+            }
+            Self::Shard { shard: _, key } => 16 + 1 + register_key_bytes(key),
+            Self::Delete { key, oldest: _, newest: _ } => 8 + 8 + key.len(),
+            Self::Hints => 0,
+            Self::Bound(_) | Self::Floor(_) => BALLOT_BYTES,
+            Self::Epoch { .. } => 2 + 8,
+            Self::Seal { bucket: _, deletion } => 16 + 1 + deletion.map_or(0, |_| 16),
+            Self::Peer { .. } => 16 + 4 + 8,
+            Self::Heal { id } => id.0.len(),
+            Self::Segment { .. } => 4 * 8,
+            Self::Phase { .. } => 4 + 1 + 8 + 8,
+            Self::DataFloor(_) => 8,
+        }
+    }
+
     /// The stored form.
     pub fn encode(&self) -> Bytes {
-        let mut writer = Writer::new();
+        let mut writer = Writer::with_capacity(self.encoded_bytes());
+        self.put(&mut writer);
+        writer.finish()
+    }
+
+    /// Appends the stored form.
+    pub fn put(&self, writer: &mut Writer) {
         match self {
             Self::Row { key, ballot, digest, head_bytes } => {
-                put_register_key(&mut writer, key);
+                put_register_key(writer, key);
                 writer.raw(&ballot.to_bytes()).raw(digest).u32(*head_bytes);
             }
             Self::Shard { shard: ShardId { data, index }, key } => {
                 writer.raw(&data.to_bytes()).u8(*index);
-                put_register_key(&mut writer, key);
+                put_register_key(writer, key);
             }
             Self::Delete { key, oldest, newest } => {
                 writer.u64(oldest.0).u64(newest.0).raw(key);
@@ -271,7 +300,6 @@ impl Subject {
                 writer.u64(floor.as_u64());
             }
         }
-        writer.finish()
     }
 
     /// From the stored form of a kind.
@@ -377,14 +405,17 @@ impl RecordHeader {
 
     /// The stored form; the checksum is computed over it, the subject and the hashes.
     pub fn encode(&self, seed: Seed, subject: &[u8], hashes: &[u8]) -> [u8; RECORD_HEADER_BYTES] {
-        let mut writer = Writer::new();
-        writer.u8(self.kind as u8).u8(self.flags.0).u16(self.subject_bytes);
-        writer.u32(self.payload_bytes).u64(self.sequence.0);
-        let fields = writer.finish();
-        let crc = seed.checksum(&[&fields, subject, hashes]);
         let mut bytes = [0; RECORD_HEADER_BYTES];
-        bytes[..RECORD_HEADER_BYTES - 4].copy_from_slice(&fields);
-        bytes[RECORD_HEADER_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+        let (fields, checksum) = bytes.split_at_mut(RECORD_HEADER_BYTES - 4);
+        let mut rest = &mut *fields;
+        rest.put_u8(self.kind as u8);
+        rest.put_u8(self.flags.0);
+        rest.put_u16_le(self.subject_bytes);
+        rest.put_u32_le(self.payload_bytes);
+        rest.put_u64_le(self.sequence.0);
+        assert!(rest.is_empty(), "the fields have fixed widths");
+        let crc = seed.checksum(&[fields, subject, hashes]);
+        checksum.copy_from_slice(&crc.to_le_bytes());
         bytes
     }
 
@@ -394,17 +425,18 @@ impl RecordHeader {
     /// [`DecodeError`] when the bytes are no record header.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let field = "record header";
-        let stored = bytes.get(..RECORD_HEADER_BYTES).ok_or(DecodeError::Short { field })?;
-        let mut reader = Reader::new(Bytes::copy_from_slice(stored));
-        let kind = Kind::from_u8(reader.u8(field)?).ok_or(DecodeError::Invalid { field })?;
-        let flags = Flags(reader.u8(field)?);
+        // Long enough for all that is taken from it.
+        let mut fields: &[u8] =
+            bytes.first_chunk::<RECORD_HEADER_BYTES>().ok_or(DecodeError::Short { field })?;
+        let kind = Kind::from_u8(fields.get_u8()).ok_or(DecodeError::Invalid { field })?;
+        let flags = Flags(fields.get_u8());
         let header = Self {
             kind,
             flags,
-            subject_bytes: reader.u16(field)?,
-            payload_bytes: reader.u32(field)?,
-            sequence: Sequence(reader.u64(field)?),
-            crc: reader.u32(field)?,
+            subject_bytes: fields.get_u16_le(),
+            payload_bytes: fields.get_u32_le(),
+            sequence: Sequence(fields.get_u64_le()),
+            crc: fields.get_u32_le(),
         };
         let sane = flags.0 & !Flags::ALL == 0
             && usize::from(header.subject_bytes) <= SUBJECT_BYTES_MAX
@@ -444,6 +476,15 @@ pub const fn block_count(payload_bytes: u32) -> usize {
     (payload_bytes as usize).div_ceil(limits::HASH_BLOCK_BYTES)
 }
 
+/// Writes the hashes of a payload in one piece, one for every 64 KiB, into their [`block_count`]
+/// places of 32 bytes.
+pub fn hash_blocks(payload: &[u8], hashes: &mut [u8]) {
+    let blocks = payload.chunks(limits::HASH_BLOCK_BYTES);
+    for (block, hash) in blocks.zip(hashes.chunks_exact_mut(size_of::<Digest>())) {
+        hash.copy_from_slice(blake3::hash(block).as_bytes());
+    }
+}
+
 /// The hashes of a payload given as a list of buffers, one for every 64 KiB.
 pub fn block_hashes(payload: &[Bytes]) -> Vec<u8> {
     let total: usize = payload.iter().map(Bytes::len).sum();
@@ -470,8 +511,12 @@ pub struct Hint {
 }
 
 /// The payload of a hints record.
-pub fn encode_hints(hints: &[Hint]) -> Bytes {
-    let mut writer = Writer::new();
+pub fn encode_hints<'a>(
+    hints: impl IntoIterator<Item = &'a Hint, IntoIter: ExactSizeIterator + Clone>,
+) -> Bytes {
+    let hints = hints.into_iter();
+    let hint_bytes = |hint: &Hint| register_key_bytes(&hint.key) + BALLOT_BYTES;
+    let mut writer = Writer::with_capacity(4 + hints.clone().map(hint_bytes).sum::<usize>());
     writer.count(hints.len());
     for Hint { key, ballot } in hints {
         put_register_key(&mut writer, key);

@@ -6,24 +6,74 @@
 //! that the old one must be there.
 
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
+use sherd_core::codec::Writer;
 use sherd_core::env::Clock;
 use sherd_core::id::{Ballot, Sequence, Timestamp, VolumeId};
 use sherd_core::limits;
+use sherd_core::register::Digest;
 
 use crate::durable::Spares;
 use crate::format::{
-    FRAME_HEADER_BYTES, Flags, FrameHeader, RECORD_HEADER_BYTES, RecordHeader, SegmentHeader, Subject,
-    block_hashes,
+    FRAME_HEADER_BYTES, Flags, FrameHeader, Hint, RECORD_HEADER_BYTES, RecordHeader, Seed, SegmentHeader,
+    Subject, block_count, block_hashes, hash_blocks,
 };
 use crate::log::{FIRST_FRAME, Segment, Segments};
-use crate::table::Place;
+use crate::table::{Origin, Place, RowKeys};
 
-/// Payloads below this are copied beside the headers; larger ones are written from where they are.
+/// A payload up to this is copied behind its header, and hashed there in one piece.
+const COPY_MAX: usize = 16 << 10;
+/// Of a larger payload the buffers below this are copied; the others are written from where they are.
 const COPY_BELOW: usize = 4096;
+
+/// A record's payload. Two buffers are usual: a value and its inline bytes.
+pub type Buffers = SmallVec<[Bytes; 2]>;
+
+/// What is known of the entry that a row replaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// Nothing: look for it.
+    Unknown,
+    /// There is none.
+    Absent,
+    /// Where it comes from.
+    At(Origin),
+}
+
+/// What is known about the rows of a record, so that they need not be found out from its bytes.
+#[derive(Debug)]
+pub(crate) enum Known {
+    /// Nothing.
+    Nothing,
+    /// Of a row's record.
+    Row {
+        /// The keys of the row.
+        keys: RowKeys,
+        /// Its entry, as of before the batch.
+        before: Before,
+    },
+    /// Of a record of hints: which of those that the batch learnt.
+    Hints(Range<usize>),
+}
+
+/// A commit learnt, with the keys of its row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Learnt {
+    pub(crate) hint: Hint,
+    pub(crate) keys: RowKeys,
+}
+
+impl From<Hint> for Learnt {
+    fn from(hint: Hint) -> Self {
+        let keys = RowKeys::of(&hint.key);
+        Self { hint, keys }
+    }
+}
 
 /// A record that is to be written.
 #[derive(Debug)]
@@ -35,25 +85,26 @@ pub struct NewRecord {
     /// The original sequence of a record that is written again.
     pub moved: Option<Sequence>,
     /// Its payload.
-    pub payload: Vec<Bytes>,
-    encoded: Bytes,
-    hashes: Vec<u8>,
+    pub payload: Buffers,
+    /// What whoever made it has at hand.
+    pub(crate) known: Known,
+    subject_bytes: usize,
     payload_bytes: u32,
 }
 
 impl NewRecord {
-    /// Prepares a record: its payload is hashed here.
-    pub fn new(subject: Subject, flags: Flags, payload: Vec<Bytes>) -> Self {
+    /// Prepares a record.
+    pub fn new(subject: Subject, flags: Flags, payload: impl IntoIterator<Item = Bytes>) -> Self {
+        let payload: Buffers = payload.into_iter().collect();
         let length: usize = payload.iter().map(Bytes::len).sum();
         let payload_bytes = u32::try_from(length).expect("payloads are checked against the frame's limit");
-        let encoded = subject.encode();
-        let hashes = block_hashes(&payload);
-        Self { subject, flags, moved: None, payload, encoded, hashes, payload_bytes }
+        let subject_bytes = subject.encoded_bytes();
+        Self { subject, flags, moved: None, payload, known: Known::Nothing, subject_bytes, payload_bytes }
     }
 
     /// A record without payload.
     pub fn bare(subject: Subject) -> Self {
-        Self::new(subject, Flags::default(), Vec::new())
+        Self::new(subject, Flags::default(), [])
     }
 
     /// The same record, as compaction writes it again.
@@ -64,16 +115,71 @@ impl NewRecord {
         self
     }
 
+    /// The same record, with what is known about its rows.
+    #[must_use]
+    pub(crate) fn knowing(mut self, known: Known) -> Self {
+        self.known = known;
+        self
+    }
+
     /// Bytes that it takes in a frame.
     pub fn bytes(&self) -> usize {
-        RECORD_HEADER_BYTES + self.encoded.len() + self.hashes.len() + self.payload_bytes as usize
+        RECORD_HEADER_BYTES + self.subject_bytes + self.hash_bytes() + self.payload_bytes as usize
+    }
+
+    fn hash_bytes(&self) -> usize {
+        block_count(self.payload_bytes) * size_of::<Digest>()
     }
 
     /// Bytes of its payload.
     pub const fn payload_bytes(&self) -> u32 {
         self.payload_bytes
     }
+
+    /// Appends the record to a frame. What of its payload is to be written from its own place joins
+    /// `direct`, with where in the frame it belongs.
+    fn put<'a>(
+        &'a self,
+        frame: &mut Writer,
+        seed: Seed,
+        sequence: Sequence,
+        direct: &mut Vec<(usize, &'a Bytes)>,
+    ) {
+        let start = frame.len();
+        self.subject.put(frame.zeros(RECORD_HEADER_BYTES));
+        let subject_end = start + RECORD_HEADER_BYTES + self.subject_bytes;
+        assert!(frame.len() == subject_end, "a subject is as long as it said");
+        let payload_start = frame.zeros(self.hash_bytes()).len();
+        let is_copied = self.payload_bytes as usize <= COPY_MAX;
+        for buffer in &self.payload {
+            if is_copied || buffer.len() < COPY_BELOW {
+                frame.raw(buffer);
+            } else {
+                direct.push((frame.len(), buffer));
+            }
+        }
+        let (before, payload) = frame.as_mut_slice().split_at_mut(payload_start);
+        let (before, hashes) = before.split_at_mut(subject_end);
+        if is_copied {
+            hash_blocks(payload, hashes);
+        } else {
+            hashes.copy_from_slice(&block_hashes(&self.payload));
+        }
+        let header = RecordHeader {
+            kind: self.subject.kind(),
+            flags: self.flags,
+            subject_bytes: u16::try_from(self.subject_bytes).expect("subjects fit a u16"),
+            payload_bytes: self.payload_bytes,
+            sequence: self.moved.unwrap_or(sequence),
+            crc: 0,
+        };
+        let (header_bytes, subject) = before[start..].split_at_mut(RECORD_HEADER_BYTES);
+        header_bytes.copy_from_slice(&header.encode(seed, subject, hashes));
+    }
 }
+
+/// Where the records of a frame were written, in their order.
+pub type Places = SmallVec<[Placed; 4]>;
 
 /// Where a record was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +227,8 @@ pub struct Log {
     offset: u64,
     next: Sequence,
     sync_us: u64,
-    scratch: Vec<u8>,
+    /// The last frame: its room is used again. A frame's limit is its own.
+    scratch: Writer,
 }
 
 /// Where the log's writing end stands when it is made.
@@ -163,7 +270,7 @@ impl Log {
             offset: tail.end,
             next: tail.next,
             sync_us: 0,
-            scratch: Vec::new(),
+            scratch: Writer::new(),
         }
     }
 
@@ -212,7 +319,7 @@ impl Log {
         &mut self,
         records: &mut Vec<NewRecord>,
         promised: Promised,
-    ) -> Result<Vec<Placed>, AppendError> {
+    ) -> Result<Places, AppendError> {
         assert!(!records.is_empty(), "a frame has records");
         if records.iter().map(NewRecord::bytes).sum::<usize>() > self.frame_bytes_max() {
             // Replay would refuse such a frame: nobody may be told that it is durable.
@@ -278,54 +385,32 @@ impl Log {
         Ok(())
     }
 
-    fn write(
-        &mut self,
-        tail: &Segment,
-        frame: &FrameHeader,
-        records: &[NewRecord],
-    ) -> io::Result<Vec<Placed>> {
+    fn write(&mut self, tail: &Segment, frame: &FrameHeader, records: &[NewRecord]) -> io::Result<Places> {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
-        scratch.extend_from_slice(&frame.encode(tail.seed, self.offset));
+        scratch.raw(&frame.encode(tail.seed, self.offset));
         // Where, in the scratch, a payload goes that is written from its own place.
         let mut direct: Vec<(usize, &Bytes)> = Vec::new();
-        let mut placed = Vec::with_capacity(records.len());
+        let mut placed = Places::with_capacity(records.len());
         let mut at = self.offset + FRAME_HEADER_BYTES as u64;
         for (sequence, record) in (frame.first.0..).map(Sequence).zip(records) {
-            let header = RecordHeader {
-                kind: record.subject.kind(),
-                flags: record.flags,
-                subject_bytes: u16::try_from(record.encoded.len()).expect("subjects fit a u16"),
-                payload_bytes: record.payload_bytes,
-                sequence: record.moved.unwrap_or(sequence),
-                crc: 0,
-            };
-            scratch.extend_from_slice(&header.encode(tail.seed, &record.encoded, &record.hashes));
-            scratch.extend_from_slice(&record.encoded);
-            scratch.extend_from_slice(&record.hashes);
-            for buffer in &record.payload {
-                if buffer.len() < COPY_BELOW {
-                    scratch.extend_from_slice(buffer);
-                } else {
-                    direct.push((scratch.len(), buffer));
-                }
-            }
+            record.put(&mut scratch, tail.seed, sequence, &mut direct);
             let offset = u32::try_from(at).expect("a segment's offsets fit a u32");
             let bytes = u32::try_from(record.bytes()).expect("a record fits a frame");
             let place = Place { segment: tail.number, offset, bytes };
-            placed.push(Placed { sequence: header.sequence, placed: sequence, place });
+            placed.push(Placed { sequence: record.moved.unwrap_or(sequence), placed: sequence, place });
             at += u64::from(bytes);
         }
         let padding = usize::try_from(frame.padded()).expect("a frame is at most a few megabytes")
             - frame.used as usize;
-        scratch.resize(scratch.len() + padding, 0);
-        let result = self.write_slices(tail, &scratch, &direct);
+        scratch.zeros(padding);
+        let result = self.write_slices(tail, scratch.as_slice(), &direct);
         self.scratch = scratch;
         result.map(|()| placed)
     }
 
     fn write_slices(&mut self, tail: &Segment, scratch: &[u8], direct: &[(usize, &Bytes)]) -> io::Result<()> {
-        let mut slices = Vec::with_capacity(direct.len() * 2 + 1);
+        let mut slices: SmallVec<[IoSlice<'_>; 3]> = SmallVec::with_capacity(direct.len() * 2 + 1);
         let mut done = 0;
         for (until, buffer) in direct {
             slices.push(IoSlice::new(&scratch[done..*until]));

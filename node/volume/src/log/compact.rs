@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::format::{
     FRAME_HEADER_BYTES, Flags, FrameHeader, Hint, RECORD_HEADER_BYTES, RecordHeader, Subject, decode_hints,
 };
-use crate::log::append::NewRecord;
+use crate::log::append::{Learnt, NewRecord};
 use crate::log::read::{self, Opened, ReadError, Source};
 use crate::log::{FIRST_FRAME, Segment};
 use crate::plan::Plan;
@@ -106,7 +106,7 @@ impl Volume {
                 Err(Walked::Failed(error)) => return Err(error),
             }
         }
-        Self::push_hints(&mut plan, &hints);
+        Self::push_hints(&mut plan, hints.into_iter().map(Learnt::from));
         let moved_bytes = plan.bytes as u64;
         if !plan.is_empty() {
             self.commit_or_full(plan)?;
@@ -134,7 +134,7 @@ impl Volume {
         let mut best: Option<(u64, u64)> = None;
         for (number, sealed) in &self.working.segments {
             let since = *self.compaction.seen_at.entry(*number).or_insert(reclaimed);
-            let uses = self.uses.get(*number);
+            let uses = self.derived.get(*number);
             let deletes = if reclaimed - since >= again { 0 } else { uses.deletes };
             let needed = uses.live + deletes;
             let eligible = sealed.last <= persisted

@@ -91,7 +91,7 @@ impl Ledger {
                     assert!(told, "{story}: nobody said that {name} is committed");
                 }
                 let head = row.value.expect("asked for");
-                (row.head.ballot, Encoded { head, inline })
+                (row.head.ballot, Encoded::new(head, inline))
             });
             assert!(found.as_ref().is_none_or(|(ballot, _)| guarantees.highest >= *ballot));
             fate.check(found, &format!("{story}: {name}"));

@@ -197,7 +197,7 @@ impl Script {
         Self::prepare(volume, ledger, notes, &key, ballot);
         self.accept(volume, ledger, notes, &key, (ballot, value));
         if self.below(3) > 0 {
-            volume.volume.submit(Op::Commit { key, ballot });
+            volume.volume.submit(Op::Commit { target: target(&key), ballot });
         }
     }
 
@@ -282,7 +282,7 @@ impl Script {
         let (key, (count, ballot)) = (self.key(), self.ballot(volume));
         Self::prepare(volume, ledger, notes, &key, ballot);
         self.accept(volume, ledger, notes, &key, (ballot, tombstone(count)));
-        volume.volume.submit(Op::Commit { key: key.clone(), ballot });
+        volume.volume.submit(Op::Commit { target: target(&key), ballot });
         if self.below(2) == 0 {
             return;
         }

@@ -236,7 +236,7 @@ impl Driver {
     }
 
     pub(crate) fn commit(&mut self, key: &RegisterKey, ballot: Ballot) {
-        self.volume.submit(Op::Commit { key: key.clone(), ballot });
+        self.volume.submit(Op::Commit { target: target(key), ballot });
         self.run();
     }
 
@@ -295,7 +295,7 @@ impl Driver {
 }
 
 pub(crate) fn target(key: &RegisterKey) -> Target {
-    Target { key: key.clone(), slot: Slot(7), epoch: Epoch(1) }
+    Target::new(key.clone(), Slot(7), Epoch(1))
 }
 
 pub(crate) fn object(name: &str) -> RegisterKey {
@@ -326,7 +326,7 @@ pub(crate) fn shard(number: u64, index: u8) -> ShardId {
 pub(crate) fn value(number: u64, inline_bytes: usize) -> Encoded {
     let changes = Changes { count: number, recent: vec![change(number)] };
     let head = Value { changes, state: State::Object(Object::default()) }.encode();
-    Encoded { head, inline: bytes(number, inline_bytes) }
+    Encoded::new(head, bytes(number, inline_bytes))
 }
 
 /// A value whose head is too large for an index row.
@@ -341,19 +341,19 @@ pub(crate) fn large_value(number: u64) -> Encoded {
     let changes = Changes { count: number, recent: vec![change(number)] };
     let head = Value { changes, state: State::Object(object) }.encode();
     assert!(head.len() > 4096);
-    Encoded { head, inline: Bytes::new() }
+    Encoded::new(head, Bytes::new())
 }
 
 pub(crate) fn tombstone(number: u64) -> Encoded {
     let changes = Changes { count: number, recent: vec![change(number)] };
-    Encoded { head: Value { changes, state: State::Tombstone }.encode(), inline: Bytes::new() }
+    Encoded::new(Value { changes, state: State::Tombstone }.encode(), Bytes::new())
 }
 
 /// A bucket in a phase.
 pub(crate) fn bucket(number: u64, id: u8, phase: BucketPhase) -> Encoded {
     let changes = Changes { count: number, recent: vec![change(number)] };
     let bucket = Bucket { id: BucketId([id; 16]), created_ms: 1, location: String::new(), phase };
-    Encoded { head: Value { changes, state: State::Bucket(bucket) }.encode(), inline: Bytes::new() }
+    Encoded::new(Value { changes, state: State::Bucket(bucket) }.encode(), Bytes::new())
 }
 
 /// Bytes that depend on a number.

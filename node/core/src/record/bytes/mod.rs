@@ -174,6 +174,13 @@ fn take_bucket(reader: &mut Reader) -> Result<Bucket, DecodeError> {
     })
 }
 
+/// Bytes that [`put_register_key`] appends.
+pub fn register_key_bytes(key: &RegisterKey) -> usize {
+    let RegisterKey { bucket, key, part } = key;
+    let part_bytes = part.map_or(0, |PartKey { upload, number: _ }| upload.0.len() + size_of::<u16>());
+    bucket.0.len() + size_of::<u32>() + key.as_bytes().len() + 1 + part_bytes
+}
+
 /// Appends a register key: bucket 16, key (`u32` length), part flag u8, (upload 16, number u16).
 pub fn put_register_key(writer: &mut Writer, key: &RegisterKey) {
     let RegisterKey { bucket, key, part } = key;
