@@ -242,6 +242,11 @@ pub struct ShardId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Sequence(pub u64);
 
+impl Sequence {
+    /// Behind every other.
+    pub const MAX: Self = Self(u64::MAX);
+}
+
 /// An object's key: 1 to 1,024 bytes of UTF-8. Also the name of a bucket, in
 /// [`BucketId::SYSTEM`]. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

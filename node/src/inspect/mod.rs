@@ -239,7 +239,7 @@ fn describe(
     let (mut rows, mut tombstones) = (0, 0);
     let mut after = None;
     loop {
-        let scan = RowScan { limit: PAGE, want_value: false, since: Sequence(0) };
+        let scan = RowScan { limit: PAGE, want_value: false, since: Sequence(0), until: Sequence::MAX };
         let page = reader.rows(after.as_ref(), scan)?;
         rows += page.rows.len() as u64;
         tombstones += page.rows.iter().filter(|row| row.tombstone).count() as u64;

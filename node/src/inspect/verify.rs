@@ -136,7 +136,7 @@ fn next_page(
         let mut from = after.cloned();
         // A page may be empty and not the last one.
         let page = loop {
-            let scan = RowScan { limit: PAGE, want_value: true, since: Sequence(0) };
+            let scan = RowScan { limit: PAGE, want_value: true, since: Sequence(0), until: Sequence::MAX };
             let page =
                 volume.reader.rows(from.as_ref(), scan).map_err(|source| read_error(&volume.path, source))?;
             match (&page.next, page.rows.is_empty()) {

@@ -147,6 +147,8 @@ pub struct RowScan {
     pub after: Option<RegisterKey>,
     /// Only rows whose record has a later sequence in that volume's log.
     pub since: Sequence,
+    /// Only rows whose record has this sequence there or an earlier one.
+    pub until: Sequence,
     /// At most so many.
     pub limit: usize,
     /// Whether the rows carry their values.

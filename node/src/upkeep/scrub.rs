@@ -256,8 +256,13 @@ impl Context {
     ) -> Result<(Option<Place>, u64), String> {
         match place {
             Place::Rows { after } => {
-                let request =
-                    RowScan { after: after.clone(), since: Sequence(0), limit: PAGE, want_value: true };
+                let request = RowScan {
+                    after: after.clone(),
+                    since: Sequence(0),
+                    until: Sequence::MAX,
+                    limit: PAGE,
+                    want_value: true,
+                };
                 let answer = ask(own.peer.rows(own.volume, &request), PATIENCE).await;
                 let page = answer.map_err(text)?.result.map_err(text)?;
                 let cost = ROW_COST_BYTES.saturating_mul(page.rows.len() as u64);

@@ -229,7 +229,13 @@ impl Context {
         for reach in set.reach.iter().filter(|reach| self.volumes.get(reach.volume).is_some()) {
             let mut after = None;
             loop {
-                let request = RowScan { after, since: Sequence(0), limit: PAGE, want_value: false };
+                let request = RowScan {
+                    after,
+                    since: Sequence(0),
+                    until: Sequence::MAX,
+                    limit: PAGE,
+                    want_value: false,
+                };
                 let Ok(answer) = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await else { return };
                 let Ok(page) = answer.result else { return };
                 let before = self.wall_ms().saturating_sub(TOMBSTONE_AGE_MS);
@@ -355,7 +361,13 @@ impl Context {
             for reach in &set.reach {
                 let mut after = None;
                 'volume: loop {
-                    let request = RowScan { after, since: Sequence(0), limit: PAGE, want_value: true };
+                    let request = RowScan {
+                        after,
+                        since: Sequence(0),
+                        until: Sequence::MAX,
+                        limit: PAGE,
+                        want_value: true,
+                    };
                     let Ok(answer) = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await else {
                         break;
                     };

@@ -104,6 +104,8 @@ pub struct RowScan {
     pub want_value: bool,
     /// Only rows whose record has a later sequence on this volume.
     pub since: Sequence,
+    /// Only rows whose record has this sequence here or an earlier one.
+    pub until: Sequence,
 }
 
 impl Reader {
@@ -239,7 +241,7 @@ impl Reader {
             looked_at += 1;
             last = parse_row_key(&key);
             let Some((register, stored)) = self.shared.scanned(&key, value, rows_after)? else { continue };
-            if stored.origin.sequence > scan.since {
+            if stored.origin.sequence > scan.since && stored.origin.sequence <= scan.until {
                 page.rows.push(self.shared.scanned_row(register, &stored, scan.want_value));
             }
         }

@@ -95,7 +95,7 @@ fn only_tombstones_known_to_be_committed_are_skipped() {
     volume.commit(&object("b/1"), ballot(100));
     volume.settle();
     assert_eq!(shown(&list(&volume, &scan("", Some("/"))))[1], "b/ (b/2)");
-    let scan = RowScan { limit: 100, want_value: true, since: Sequence(0) };
+    let scan = RowScan { limit: 100, want_value: true, since: Sequence(0), until: Sequence::MAX };
     let rows = volume.reader.rows(None, scan).unwrap().rows;
     assert!(rows.iter().any(|row| row.key == object("b/1") && row.tombstone), "a scan of all rows has it");
 }
@@ -167,7 +167,7 @@ fn a_scan_of_rows_goes_on_behind_its_cursor_and_knows_what_changed() {
     let mut names = Vec::new();
     let mut after = None;
     loop {
-        let scan = RowScan { limit: 2, want_value: false, since: Sequence(0) };
+        let scan = RowScan { limit: 2, want_value: false, since: Sequence(0), until: Sequence::MAX };
         let page = volume.reader.rows(after.as_ref(), scan).unwrap();
         names.extend(page.rows.iter().map(|row| row.key.clone()));
         after = page.next;
@@ -177,6 +177,14 @@ fn a_scan_of_rows_goes_on_behind_its_cursor_and_knows_what_changed() {
     }
     assert_eq!(names.len(), 9);
     assert_eq!(names[8], part("a", 1, 1), "parts come behind objects");
-    let changed = volume.reader.rows(None, RowScan { limit: 100, want_value: false, since }).unwrap();
+    let changed = volume
+        .reader
+        .rows(None, RowScan { limit: 100, want_value: false, since, until: Sequence::MAX })
+        .unwrap();
+    let older = volume
+        .reader
+        .rows(None, RowScan { limit: 100, want_value: false, since: Sequence(0), until: since })
+        .unwrap();
+    assert_eq!(older.rows.len(), 8, "what came later is left out");
     assert_eq!(changed.rows.iter().map(|row| row.key.clone()).collect::<Vec<_>>(), [object("d")]);
 }

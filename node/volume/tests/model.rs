@@ -190,7 +190,7 @@ fn check(volume: &mut Driver, model: &Model) {
     assert_eq!(heals, model.heals.values().cloned().collect::<Vec<_>>());
     let unsettled = volume.reader.unsettled(None, 100).unwrap().len();
     assert_eq!(unsettled, model.rows.values().filter(|row| !row.committed).count());
-    let scan = RowScan { limit: 100, want_value: true, since: Sequence(0) };
+    let scan = RowScan { limit: 100, want_value: true, since: Sequence(0), until: Sequence::MAX };
     assert_eq!(volume.reader.rows(None, scan).unwrap().rows.len(), model.rows.len());
 }
 

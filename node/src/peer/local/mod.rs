@@ -327,9 +327,9 @@ impl Peer for LocalPeer {
     }
 
     fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>> {
-        let RowScan { after, since, limit, want_value } = request.clone();
+        let RowScan { after, since, until, limit, want_value } = request.clone();
         self.on_readers(volume, move |reader| {
-            let scan = sherd_volume::list::RowScan { limit, want_value, since };
+            let scan = sherd_volume::list::RowScan { limit, want_value, since, until };
             let page = reader.rows(after.as_ref(), scan)?;
             Ok(Answer { from: reader.answerer(), result: Ok(page) })
         })

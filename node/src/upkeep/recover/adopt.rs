@@ -70,8 +70,13 @@ impl Scan {
         if self.is_done || !self.rows.is_empty() {
             return Ok(());
         }
-        let request =
-            RowScan { after: self.after.clone(), since: Sequence(0), limit: PAGE, want_value: true };
+        let request = RowScan {
+            after: self.after.clone(),
+            since: Sequence(0),
+            until: Sequence::MAX,
+            limit: PAGE,
+            want_value: true,
+        };
         let answer = ask(self.reach.peer.rows(self.reach.volume, &request), PATIENCE).await;
         let answer = answer.map_err(|error| self.failed(error))?;
         let page = answer.result.map_err(|refusal| self.failed(refusal))?;

@@ -1,8 +1,8 @@
 //! A volume that was merely away: asks its peers what changed since it left, and heals that.
 //!
-//! Every volume's log holds how far it saw each peer's log become durable. From there on a peer's
-//! younger rows are compared with the volume's own. Shards
-//! are looked for with them.
+//! Every volume's log holds how far it saw each peer's log become durable. A peer's rows from there on,
+//! up to where its log is when the volume takes writes again, are compared with the volume's own: what
+//! is written later reaches both. Shards are looked for with them.
 
 use std::time::Duration;
 
@@ -78,12 +78,7 @@ impl Context {
             // One that was never noted is compared as a whole: the volume is young then.
             let (life, durable) =
                 seen.map_or((None, Sequence(0)), |(_, life, durable)| (Some(*life), *durable));
-            let result = if local.opened_count() == 1 && self.has_rested(reach, life, durable).await {
-                Ok(())
-            } else {
-                self.catch_up_with(reach, life, durable).await
-            };
-            match result {
+            match self.catch_up_with(reach, life, durable, local.opened_count() == 1).await {
                 Ok(()) => compared += 1,
                 Err(reason) => failure = Some(reason),
             }
@@ -91,23 +86,26 @@ impl Context {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Whether a peer's log has hardly grown since it was noted: the node was stopped in order, and
-    /// its volumes left together. What a last write could not bring here is in the MRF queue.
-    async fn has_rested(&self, reach: &Reach, life: Option<Incarnation>, durable: Sequence) -> bool {
-        let Ok(answer) = ask(reach.peer.guarantees(reach.volume), PATIENCE).await else { return false };
-        life == Some(answer.from.incarnation)
-            && answer.from.durable.0 < durable.0.saturating_add(2 * NOTE_RECORDS)
-    }
-
     async fn catch_up_with(
         &self,
         reach: &Reach,
         life: Option<Incarnation>,
         durable: Sequence,
+        is_first_opening: bool,
     ) -> Result<(), String> {
+        let now = ask(reach.peer.guarantees(reach.volume), PATIENCE).await;
+        let now = now.map_err(|error| error.to_string())?.from;
+        // Its log has hardly grown since it was noted: the node was stopped in order, and its volumes left
+        // together. What a last write could not bring here is in the MRF queue.
+        let has_rested =
+            life == Some(now.incarnation) && now.durable.0 < durable.0.saturating_add(2 * NOTE_RECORDS);
+        if is_first_opening && has_rested {
+            return Ok(());
+        }
         let mut after = None;
         loop {
-            let request = RowScan { after, since: durable, limit: PAGE, want_value: false };
+            let (since, until) = (durable, now.durable);
+            let request = RowScan { after, since, until, limit: PAGE, want_value: false };
             let answer = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await;
             let answer = answer.map_err(|error| error.to_string())?;
             // The sequence is of another life: it says nothing about this one.

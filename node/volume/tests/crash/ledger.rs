@@ -148,6 +148,7 @@ impl Ledger {
             limit: 100_000,
             want_value: true,
             since: sherd_core::id::Sequence(0),
+            until: sherd_core::id::Sequence::MAX,
         };
         let rows = volume.reader.rows(None, scan).expect("readable").rows;
         let found: BTreeMap<Name, Ballot> =

@@ -160,7 +160,7 @@ fn a_log_behind_its_index_is_lost_state() {
     bench.index.crash();
     let (volume, report) = bench.open().unwrap();
     assert!(report.lost_state.is_some());
-    let scan = RowScan { limit: 10, want_value: false, since: Sequence(0) };
+    let scan = RowScan { limit: 10, want_value: false, since: Sequence(0), until: Sequence::MAX };
     assert!(volume.reader.rows(None, scan).is_ok());
 }
 
