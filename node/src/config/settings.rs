@@ -103,7 +103,8 @@ pub struct UpkeepSettings {
     /// Time in which every stored byte is verified once [default: 30days]
     #[arg(long = "upkeep-scrub-period", env = "SHERD_UPKEEP_SCRUB_PERIOD", value_name = "TIME")]
     pub scrub_period: Option<Period>,
-    /// Bytes per second that healing may write to each volume [default: 64MiB]
+    /// Bytes per second that healing and scrubbing may move, reads and writes of all volumes
+    /// together [default: 64MiB]
     #[arg(long = "upkeep-heal-bandwidth", env = "SHERD_UPKEEP_HEAL_BANDWIDTH", value_name = "SIZE")]
     pub heal_bandwidth: Option<ByteSize>,
 }
