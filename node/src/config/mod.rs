@@ -179,7 +179,7 @@ impl Config {
             inline_bytes_max: judge.bytes_32("inline_max", inline_max, INLINE_BYTES_MAX)?,
             pack_bytes_max: judge.bytes_32("pack_max", pack_max, PACK_BYTES_MAX)?,
             buffer_bytes_max: judge.bytes("buffer_cap", buffer_cap, mib(128), mib(32), mib(1 << 20))?,
-            index_cache_bytes: judge.bytes("index_cache", index_cache, mib(64), mib(4), mib(1 << 20))?,
+            index_cache_bytes: judge.bytes("index_cache", index_cache, mib(32), mib(4), mib(1 << 20))?,
             limits: judge.limits(&limits)?,
             upkeep: judge.upkeep(&upkeep)?,
             log: judge.log(log)?,

@@ -55,7 +55,7 @@ pub struct Settings {
     /// Memory for object data under way; beyond it requests wait [default: 128MiB]
     #[arg(long, env = "SHERD_BUFFER_CAP", value_name = "SIZE")]
     pub buffer_cap: Option<ByteSize>,
-    /// Memory for the indexes of all volumes together [default: 64MiB]
+    /// Memory for the indexes of all volumes together [default: 32MiB]
     #[arg(long, env = "SHERD_INDEX_CACHE", value_name = "SIZE")]
     pub index_cache: Option<ByteSize>,
     /// How long requests under way may take to end once the process is told to stop [default: 30s]

@@ -46,7 +46,7 @@ impl Default for Options {
             spare_segments: 2,
             ballast_bytes: limits::SEGMENT_BYTES,
             reserve_bytes: 2 * limits::SEGMENT_BYTES,
-            flush_bytes: 8 << 20,
+            flush_bytes: 4 << 20,
             flush_after_us: 60_000_000,
             fold_entries: 1024,
             recent_bytes: 8 << 20,
