@@ -6,9 +6,12 @@ use std::path::Path;
 use sherd_volume::disk::{Disk, OpenMode};
 use sherd_volume::error::OpenError;
 use sherd_volume::identity::{FILE_NAME, FORMAT, Identity, LOCK_NAME, NotAnIdentity};
+use sherd_volume::log;
 
 /// What an empty filesystem, or a format that a crash interrupted before its first file, may hold.
 const HARMLESS: [&str; 3] = ["lost+found", LOCK_NAME, "volume.json.new"];
+/// What a volume has in its directory beside its identity.
+const OF_A_VOLUME: [&str; 4] = ["log", "shards", "index", "ballast"];
 /// Bytes of the longest volume.json that is read.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
@@ -21,6 +24,9 @@ pub enum Directory {
     Vacant,
     /// The directory is not there.
     Missing,
+    /// What a removal left of a volume that was still being written: no identity, not one segment of
+    /// a log, and nothing that is not a volume's. Whatever shards are left vouch for themselves.
+    Remains,
     /// Something, and no volume: it is somebody else's.
     Strange {
         /// One thing in it.
@@ -41,8 +47,24 @@ pub fn look_at(disk: &dyn Disk, path: &Path) -> io::Result<Directory> {
     if entries.iter().any(|entry| entry.name == FILE_NAME) {
         return Ok(Directory::Volume);
     }
-    let strange = entries.into_iter().find(|entry| !HARMLESS.contains(&entry.name.as_str()));
-    Ok(strange.map_or(Directory::Vacant, |entry| Directory::Strange { name: entry.name }))
+    let mut left = entries.into_iter().filter(|entry| !HARMLESS.contains(&entry.name.as_str())).peekable();
+    if left.peek().is_none() {
+        return Ok(Directory::Vacant);
+    }
+    match left.find(|entry| !OF_A_VOLUME.contains(&entry.name.as_str())) {
+        Some(strange) => Ok(Directory::Strange { name: strange.name }),
+        None if has_segments(disk, path)? => Ok(Directory::Strange { name: "log".to_owned() }),
+        None => Ok(Directory::Remains),
+    }
+}
+
+/// Whether a log is there that says something.
+fn has_segments(disk: &dyn Disk, path: &Path) -> io::Result<bool> {
+    match disk.list(&log::directory(path)) {
+        Ok(entries) => Ok(entries.iter().any(|entry| log::parse_segment_name(&entry.name).is_some())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads the identity in a directory that has one, also that of a failed volume.

@@ -160,6 +160,9 @@ pub fn form_or_find(config: &FormationConfig, rng: &dyn Rng) -> Result<Formation
         Directory::Strange { name } => {
             Some(FormationError::NotEmpty { path: seen.path.clone(), name: name.clone() })
         }
+        Directory::Remains => {
+            Some(FormationError::NotEmpty { path: seen.path.clone(), name: "remains of a volume".to_owned() })
+        }
         Directory::Volume | Directory::Vacant | Directory::Missing => None,
     }) {
         return Err(strange);
@@ -207,7 +210,7 @@ fn see(disk: &dyn Disk, path: &Path) -> Result<Seen, FormationError> {
                 None
             }
         },
-        Directory::Vacant | Directory::Missing | Directory::Strange { .. } => None,
+        Directory::Vacant | Directory::Remains | Directory::Missing | Directory::Strange { .. } => None,
     };
     Ok(Seen { path: path.to_owned(), identity, directory })
 }

@@ -164,3 +164,17 @@ fn an_unknown_version_is_refused_and_other_files_are_left_alone() {
         "nothing was made"
     );
 }
+
+#[test]
+fn what_a_removal_left_is_told_from_a_log_that_lost_its_identity() {
+    let disk = disk();
+    let volume = Path::new("/data/v0");
+    disk.create_dir(&volume.join("shards")).expect("made");
+    disk.create_dir(&volume.join("log")).expect("made");
+    put(&disk, "/data/v0/log/00000000000000000003.spare");
+    assert_eq!(look_at(&disk, volume).expect("looked"), Directory::Remains);
+    put(&disk, "/data/v0/log/00000000000000000001.seg");
+    assert_eq!(look_at(&disk, volume).expect("looked"), Directory::Strange { name: "log".to_owned() });
+    let said = start(&disk, paths()).expect_err("refused").to_string();
+    assert!(said.contains("/data/v0") && said.contains("log"), "{said}");
+}

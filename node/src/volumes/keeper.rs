@@ -7,7 +7,8 @@
 //!   +-----------------------+-------------------------------------+
 //! ```
 //! It runs on a thread of its own, because everything it does may block on a dead disk. An empty
-//! directory is never formatted by itself: it waits until somebody who asked the set orders it.
+//! directory is never formatted by itself: it waits until somebody who asked the set orders it. So does
+//! one that a removal could not empty while this node wrote into it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -118,7 +119,9 @@ impl Keeper {
     fn look(&mut self) {
         let shown = match look_at(&*self.config.disk, self.volume.path()) {
             Ok(Directory::Volume) => return self.open(),
-            Ok(Directory::Vacant) => VolumeState::Vacant { reason: self.vacancy.clone() },
+            Ok(Directory::Vacant | Directory::Remains) => {
+                VolumeState::Vacant { reason: self.vacancy.clone() }
+            }
             Ok(Directory::Missing) => offline("the directory is missing"),
             Ok(Directory::Strange { name }) => {
                 offline(&format!("the directory holds {name} and no volume.json: it is left alone"))
@@ -261,6 +264,10 @@ impl Keeper {
         let failed = |error: &dyn std::fmt::Display| AdoptError::Failed { reason: error.to_string() };
         match look_at(&*self.config.disk, self.volume.path()) {
             Ok(Directory::Vacant) if self.serving.is_none() => {}
+            Ok(Directory::Remains) if self.serving.is_none() => {
+                // What it knew was in its log; an index of it would be believed.
+                (self.config.index)(self.volume.path()).reset().map_err(|error| failed(&error))?;
+            }
             Ok(_) => return Err(AdoptError::NotVacant { state: self.volume.state().name() }),
             Err(error) => return Err(failed(&error)),
         }

@@ -46,6 +46,18 @@ pub(crate) fn remove(volume: &Path) {
     }
 }
 
+/// Removes what a removal comes to that is kept from ending by shards that arrive.
+pub(crate) fn remove_all_but_shards(volume: &Path) {
+    for entry in fs::read_dir(volume).expect("the folder is there") {
+        let path = entry.expect("readable").path();
+        if path.is_dir() && !path.ends_with("shards") {
+            remove(&path);
+        } else if path.is_file() {
+            fs::remove_file(&path).expect("the file is ours");
+        }
+    }
+}
+
 /// Removes what is in a volume's folder, and keeps the folder.
 pub(crate) fn wipe(volume: &Path) {
     remove(volume);

@@ -69,6 +69,39 @@ async fn volumes_go_and_come_back_under_load() {
     load.recorder.check();
 }
 
+/// `rm -rf` under load: shards that arrive meanwhile keep it from emptying the directory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_that_was_removed_in_part_is_taken_up_again() {
+    let mut dice = Dice::of_this_run("removed in part");
+    let load = Load::new("part/");
+    let node = empty().start().await;
+    let s3 = node.with_bucket().await;
+    let keys: Vec<_> = (0..24).map(|key| load.key(key)).collect();
+    for (key, home) in keys.iter().zip(Home::ALL.into_iter().cycle()) {
+        load.step(&s3, &mut dice, key, Step::Put(home)).await.expect("a healthy node");
+    }
+    node.until_whole().await;
+    let volume = node.volume(2);
+    volumes::remove_all_but_shards(&volume);
+    eventually("the remains become a volume", LATER, async || {
+        if volume.join("volume.json").exists() { Ok(()) } else { Err("no identity yet".to_owned()) }
+    })
+    .await;
+    node.until_whole().await;
+    let stopped = settled(node).await;
+    stopped.is_clean();
+
+    let node = stopped.start().await;
+    node.until_ready().await;
+    for number in [1, 3] {
+        volumes::remove(&node.volume(number));
+    }
+    node.until_state(1, "offline").await;
+    node.until_state(3, "offline").await;
+    load.read_all(&node.s3(), &keys).await;
+    load.recorder.check();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rebuild_that_is_killed_again_and_again_ends() {
     let mut dice = Dice::of_this_run("killed rebuild");
