@@ -58,15 +58,8 @@ async fn volumes_go_and_come_back_under_load() {
     let stopped = node.stop().await;
     stopped.is_clean();
 
-    // What was rebuilt carries everything: the volumes that were never away may go as well.
-    let node = stopped.start().await;
-    node.until_ready().await;
-    volumes::remove(&node.volume(1));
-    volumes::remove(&node.volume(2));
-    node.until_state(1, "offline").await;
-    node.until_state(2, "offline").await;
-    load.read_all(&node.s3(), &keys).await;
-    load.recorder.check();
+    // The volumes that were never away may go as well.
+    everything_is_read_without([1, 2], stopped, &load, &keys).await;
 }
 
 /// `rm -rf` under load: shards that arrive meanwhile keep it from emptying the directory.
@@ -91,15 +84,7 @@ async fn a_volume_that_was_removed_in_part_is_taken_up_again() {
     let stopped = settled(node).await;
     stopped.is_clean();
 
-    let node = stopped.start().await;
-    node.until_ready().await;
-    for number in [1, 3] {
-        volumes::remove(&node.volume(number));
-    }
-    node.until_state(1, "offline").await;
-    node.until_state(3, "offline").await;
-    load.read_all(&node.s3(), &keys).await;
-    load.recorder.check();
+    everything_is_read_without([1, 3], stopped, &load, &keys).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -133,14 +118,18 @@ async fn a_rebuild_that_is_killed_again_and_again_ends() {
     let stopped = settled(node).await;
     stopped.is_clean();
 
+    everything_is_read_without([2, 3], stopped, &load, &keys).await;
+}
+
+/// What was rebuilt carries everything: a node whose other volumes go has all of it.
+async fn everything_is_read_without(gone: [usize; 2], stopped: Stopped, load: &Load, keys: &[String]) {
     let node = stopped.start().await;
     node.until_ready().await;
-    for number in [2, 3] {
+    for number in gone {
         volumes::remove(&node.volume(number));
+        node.until_state(number, "offline").await;
     }
-    node.until_state(2, "offline").await;
-    node.until_state(3, "offline").await;
-    load.read_all(&node.s3(), &keys).await;
+    load.read_all(&node.s3(), keys).await;
     load.recorder.check();
 }
 
