@@ -17,6 +17,7 @@ use sherd_core::placement;
 use sherd_core::record::DataRef;
 
 use super::refs::RefsError;
+use super::sweep::is_open;
 use super::{Context, ask};
 use crate::register::Failure;
 
@@ -128,6 +129,11 @@ impl Context {
     }
 
     async fn release_one(&self, superseded: Superseded) {
+        if self.may_be_carried(&superseded.key).await {
+            let due_ms = self.now_ms().saturating_add(AGAIN_MS);
+            self.release.push(Superseded { due_ms, tries: superseded.tries.max(1), ..superseded });
+            return;
+        }
         let mut left = Vec::new();
         let mut pages_left = Vec::new();
         for data in &superseded.data {
@@ -148,8 +154,24 @@ impl Context {
         }
     }
 
+    /// Whether a Complete under way may carry what a part's register does not name any more: while the
+    /// upload is open. Where that cannot be told, too.
+    pub(super) async fn may_be_carried(&self, key: &RegisterKey) -> bool {
+        let Some(part) = key.part else { return false };
+        let object = RegisterKey::object(key.bucket, key.key.clone());
+        match self.registers.read(&object).await {
+            Ok(found) => found.is_some_and(|found| is_open(&found, part.upload)),
+            // The bucket is being deleted, or is gone: no Complete comes to an end in it.
+            Err(Failure::Sealed) => false,
+            Err(_) => true,
+        }
+    }
+
     /// Releases one data id, and for a page first what it lists. `false` when it must be tried again.
     pub(super) async fn release_data_id(&self, key: &RegisterKey, data: DataRef, is_page: bool) -> bool {
+        if key.part.is_some() && self.is_carried(key, data).await {
+            return true;
+        }
         if self.pins.is_held(data.id) || !self.is_unnamed(key, data).await {
             return false;
         }
@@ -165,6 +187,12 @@ impl Context {
             }
         }
         self.delete_data(key, data).await
+    }
+
+    /// Whether a Complete made a replaced part the object's: then it goes when the object does.
+    async fn is_carried(&self, key: &RegisterKey, data: DataRef) -> bool {
+        let object = RegisterKey::object(key.bucket, key.key.clone());
+        matches!(self.reference(&object, data.id).await, Ok(Some(_)))
     }
 
     /// Whether no committed value names it any more. A sealed bucket's register cannot be read, and

@@ -445,7 +445,7 @@ fn data_floor(reply: Reply<Guarantees>) -> Reply<Timestamp> {
 }
 
 /// Whether an upload is open in an object's register.
-fn is_open(found: &Found, upload: UploadId) -> bool {
+pub(super) fn is_open(found: &Found, upload: UploadId) -> bool {
     found.object().is_some_and(|object| object.uploads.iter().any(|open| open.id == upload))
 }
 

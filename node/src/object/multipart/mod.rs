@@ -97,16 +97,18 @@ impl Objects {
             since_ms: modified_ms,
         });
         let (_, staged) = stored.split();
-        // What it replaces may be named by a Complete under way: it goes when the upload is closed.
-        self.change(&name.bucket, &key, begun, staged, |_| {
-            Ok(Proposal {
-                state: State::Part(Part { modified_ms, part: part.clone() }),
-                inline: Inline::Nothing,
-                carried: Vec::new(),
-                heal: heal.clone(),
+        let changed = self
+            .change(&name.bucket, &key, begun, staged, |_| {
+                Ok(Proposal {
+                    state: State::Part(Part { modified_ms, part: part.clone() }),
+                    inline: Inline::Nothing,
+                    carried: Vec::new(),
+                    heal: heal.clone(),
+                })
             })
-        })
-        .await?;
+            .await?;
+        // A Complete under way may still carry what this replaced; whoever releases it looks.
+        self.release_replaced(&key, &changed);
         Ok(Written { etag, modified_ms, checksums: digests.checksums })
     }
 

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use sherd_core::id::{Ballot, ChangeId, PartKey, ProposerId, RegisterKey, Timestamp};
-use sherd_core::record::{Attributes, Bucket, BucketPhase, Changes, State, Value};
+use sherd_core::record::{Attributes, Bucket, BucketPhase, Changes, DataRef, State, Value};
 use sherd_core::register::{Accept, Encoded, Prepare};
 
-use super::super::damage::Report;
+use super::super::damage::{Report, Reports};
 use super::super::rebuild::Subject;
 use super::{Directories, Node, body, key_of};
-use crate::object::{CreateUpload, ObjectName, PartName, WriteConditions};
+use crate::object::{CompleteUpload, CreateUpload, ListedPart, ObjectName, PartName, WriteConditions};
 use crate::register::{Found, Inline, Proposal};
 use crate::volumes::VolumeState;
 
 const HOUR_MS: u64 = 3_600_000;
 
 /// An object that was overwritten without releasing what it replaced, three days ago.
-async fn with_an_orphan(directories: &Directories) -> (Node, RegisterKey, sherd_core::record::DataRef) {
+async fn with_an_orphan(directories: &Directories) -> (Node, RegisterKey, DataRef) {
     let node = directories.start().await;
     node.create_bucket().await;
     node.put("a", &body(1, 100_000)).await;
@@ -159,6 +159,65 @@ async fn superseded_data_goes_when_its_last_reader_let_go() {
     let named = node.data("a").await;
     assert!(!node.context.release_data_id(&key, named, false).await);
     assert_eq!(node.get("a").await, Some(body(2, 100_000)));
+    node.close().await;
+}
+
+/// The next report of superseded data.
+fn superseded(reports: &mut Reports) -> (RegisterKey, Vec<DataRef>) {
+    loop {
+        match reports.reports.try_recv().expect("a report") {
+            Report::Superseded { key, data, .. } => return (key, data),
+            Report::Heal(_) => {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replaced_part_is_released_when_its_upload_is_closed() {
+    let directories = Directories::new(4);
+    let mut node = directories.start().await;
+    node.create_bucket().await;
+    let mut reports = node.reports.take().expect("taken once");
+    let name = ObjectName { bucket: key_of("bucket"), key: key_of("a") };
+    let create = CreateUpload { name: name.clone(), attributes: Attributes::default(), checksum: None };
+    let upload = node.objects.create_upload(create).await.expect("an upload is begun");
+    for seed in [1, 2] {
+        let name = PartName { name: name.clone(), upload, number: 1 };
+        node.objects.put_part(name, super::upload(&body(seed, 100_000))).await.expect("a part is stored");
+    }
+    let (key, data) = superseded(&mut reports);
+    let [replaced] = data[..] else { panic!("one part was replaced") };
+    assert!(node.context.may_be_carried(&key).await, "a Complete may have read it");
+    node.objects.abort_upload(name, upload).await.expect("it is given up");
+    assert!(!node.context.may_be_carried(&key).await);
+    assert!(node.context.release_data_id(&key, replaced, false).await);
+    let subject = Subject::new(&node.context, &key, replaced).expect("fits its set");
+    assert_eq!(subject.look(false).await.broken.len(), 4);
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replaced_part_that_a_complete_carried_stays() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let name = ObjectName { bucket: key_of("bucket"), key: key_of("a") };
+    let create = CreateUpload { name: name.clone(), attributes: Attributes::default(), checksum: None };
+    let upload = node.objects.create_upload(create).await.expect("an upload is begun");
+    let part = PartName { name: name.clone(), upload, number: 1 };
+    let stored =
+        node.objects.put_part(part, super::upload(&body(1, 100_000))).await.expect("a part is stored");
+    let parts = vec![ListedPart { number: 1, etag: stored.etag, checksum: None }];
+    let conditions = WriteConditions::default();
+    let complete = CompleteUpload { name, upload, parts, checksum: None, size: None, conditions };
+    node.objects.complete_upload(complete).await.expect("an object");
+    let key = RegisterKey { part: Some(PartKey { upload, number: 1 }), ..node.register("a").await };
+    let carried = node.context.registers.read(&node.register("a").await).await.expect("readable");
+    let [carried] = carried.expect("there").value.data_refs()[..] else { panic!("one part") };
+    // As after a Complete that had read the part before another replaced it.
+    assert!(!node.context.may_be_carried(&key).await, "the upload is closed");
+    assert!(node.context.release_data_id(&key, carried, false).await, "nothing is left to do");
+    assert_eq!(node.get("a").await, Some(body(1, 100_000)));
     node.close().await;
 }
 
