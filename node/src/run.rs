@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::open::{OpenError, open, refuse};
-use crate::server::{Admission, Allowed, Life, ListenError, Listener, guard, on_signals, serve};
+use crate::server::{Admission, Life, ListenError, Listener, guard, on_signals, serve};
 
 /// Threads for blocking calls at most: a few per volume that reads from its disk.
 const BLOCKING_THREADS_MAX: usize = 64;
@@ -144,14 +144,9 @@ async fn serve_s3(
     announce();
 
     let limits = config.limits;
-    let allowed = Allowed {
-        connections_max: limits.connections_max,
-        idle_timeout: limits.idle_timeout,
-        stall_timeout: limits.stall_timeout,
-    };
     let admission = Admission::new(limits.requests_max, limits.queue_max, metrics.s3.clone());
     let service = guard(store.service, admission, refuse);
-    let served = serve(listener, allowed, life.clone(), metrics.s3.traffic.clone(), service);
+    let served = serve(listener, limits.into(), life.clone(), metrics.s3.traffic.clone(), service);
     let patience = async {
         life.stopped().await;
         health.stop();

@@ -9,7 +9,7 @@ use http_body::Body;
 use sherd_node::config::Config;
 use sherd_node::metrics::Metrics;
 use sherd_node::open::refuse;
-use sherd_node::server::{Admission, Allowed, Life, Listener, RequestBody, guard, serve};
+use sherd_node::server::{Admission, Life, Listener, RequestBody, guard, serve};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
@@ -40,15 +40,10 @@ impl Served {
         let listener = listener.map_err(Error::setup("listen"))?;
         let (address, life) = (listener.address(), Life::new());
         let limits = config.limits;
-        let allowed = Allowed {
-            connections_max: limits.connections_max,
-            idle_timeout: limits.idle_timeout,
-            stall_timeout: limits.stall_timeout,
-        };
         let admission = Admission::new(limits.requests_max, limits.queue_max, metrics.s3.clone());
         let service = guard(service, admission, refuse);
         let traffic = metrics.s3.traffic.clone();
-        let serving = runtime.spawn(serve(listener, allowed, life.clone(), traffic, service));
+        let serving = runtime.spawn(serve(listener, limits.into(), life.clone(), traffic, service));
         Ok(Self { address, life, serving })
     }
 

@@ -7,11 +7,14 @@ use sherd_volume::disk::{Disk, OpenMode};
 use sherd_volume::error::OpenError;
 use sherd_volume::identity::{FILE_NAME, FORMAT, Identity, LOCK_NAME, NotAnIdentity};
 use sherd_volume::log;
+use sherd_volume::open::{BALLAST, SHARDS};
+
+use crate::volumes::INDEX;
 
 /// What an empty filesystem, or a format that a crash interrupted before its first file, may hold.
 const HARMLESS: [&str; 3] = ["lost+found", LOCK_NAME, "volume.json.new"];
 /// What a volume has in its directory beside its identity.
-const OF_A_VOLUME: [&str; 4] = ["log", "shards", "index", "ballast"];
+const OF_A_VOLUME: [&str; 4] = [log::NAME, SHARDS, INDEX, BALLAST];
 /// Bytes of the longest volume.json that is read.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
@@ -53,7 +56,7 @@ pub fn look_at(disk: &dyn Disk, path: &Path) -> io::Result<Directory> {
     }
     match left.find(|entry| !OF_A_VOLUME.contains(&entry.name.as_str())) {
         Some(strange) => Ok(Directory::Strange { name: strange.name }),
-        None if has_segments(disk, path)? => Ok(Directory::Strange { name: "log".to_owned() }),
+        None if has_segments(disk, path)? => Ok(Directory::Strange { name: log::NAME.to_owned() }),
         None => Ok(Directory::Remains),
     }
 }

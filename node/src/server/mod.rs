@@ -36,6 +36,7 @@ pub use self::life::{Life, on_signals};
 use self::patient::Patient;
 pub use self::request_body::RequestBody;
 use self::request_body::Unread;
+use crate::config::Limits;
 
 /// Bytes that hyper keeps per connection at most: a quarter of a stripe, so that a large body
 /// arrives in few pieces, and 4096 idle connections still cost next to nothing (it grows on demand).
@@ -92,6 +93,13 @@ pub struct Allowed {
     pub idle_timeout: Duration,
     /// Between two moves of a response.
     pub stall_timeout: Duration,
+}
+
+impl From<Limits> for Allowed {
+    fn from(limits: Limits) -> Self {
+        let Limits { connections_max, requests_max: _, queue_max: _, idle_timeout, stall_timeout } = limits;
+        Self { connections_max, idle_timeout, stall_timeout }
+    }
 }
 
 /// What a listener counts.

@@ -10,7 +10,7 @@ use sherd_volume::open::IndexSource;
 use super::IndexFactory;
 
 /// The index's directory below the volume's.
-const DIRECTORY: &str = "index";
+pub(crate) const DIRECTORY: &str = "index";
 
 /// Opens LSM trees that share one cache.
 pub fn lsm_indexes(cache: IndexCache) -> IndexFactory {

@@ -35,6 +35,7 @@ use sherd_volume::options::Options;
 
 use crate::queue::{self, Nothing, Sender};
 
+pub(crate) use index::DIRECTORY as INDEX;
 pub use index::lsm_indexes;
 pub use local::{AdoptError, LocalVolume};
 pub use status::{VolumeState, VolumeStatus};

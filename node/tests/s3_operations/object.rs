@@ -5,6 +5,9 @@ use std::collections::HashMap;
 use aws_sdk_s3::types::{ObjectCannedAcl, ServerSideEncryption, StorageClass};
 
 use super::*;
+use crate::harness::VOLUMES;
+use crate::harness::volumes::shard_files;
+use crate::harness::wait::{SOON, eventually};
 
 #[tokio::test]
 async fn an_object_comes_back_as_it_was_put() {
@@ -147,6 +150,21 @@ async fn a_digest_is_checked() {
     assert_eq!(code(put("1B2M2Y8AsgTpgAmY7PhCfg==").await), is(400, "BadDigest"));
     assert_eq!(code(client.head_object().bucket(BUCKET).key("k").send().await), is(404, "NotFound"));
     put("XUFAKrxLKna5cZ2REBfFkg==").await.unwrap();
+}
+
+/// Its digest is known when its last stripe is written already.
+#[tokio::test]
+async fn a_large_body_with_a_wrong_digest_leaves_nothing() {
+    let (node, client) = a_bucket().await;
+    let put = client.put_object().bucket(BUCKET).key("k").content_md5("1B2M2Y8AsgTpgAmY7PhCfg==");
+    let refused = put.body(ByteStream::from(some_bytes(5 << 20))).send().await;
+    assert_eq!(code(refused), is(400, "BadDigest"));
+    assert_eq!(code(client.head_object().bucket(BUCKET).key("k").send().await), is(404, "NotFound"));
+    eventually("its shards are removed", SOON, async || {
+        let left: Vec<_> = (1..=VOLUMES).flat_map(|number| shard_files(&node.volume(number))).collect();
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -41,9 +41,9 @@ use crate::volume::{Lazy, Volume};
 /// What volume.json says while a first format is under way.
 const UNFINISHED: &str = "format not finished";
 /// The directory of shard files.
-const SHARDS: &str = "shards";
+pub const SHARDS: &str = "shards";
 /// Space that is given up when the disk is full.
-const BALLAST: &str = "ballast";
+pub const BALLAST: &str = "ballast";
 
 /// Opens a volume's index, and wipes it when it has to be rebuilt.
 pub trait IndexSource: Send {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sherd_core::id::{Ballot, ChangeId, PartKey, ProposerId, RegisterKey, Timestamp};
+use sherd_core::id::{Ballot, ChangeId, PartKey, ProposerId, RegisterKey, Timestamp, UploadId};
 use sherd_core::record::{Attributes, Bucket, BucketPhase, Changes, DataRef, State, Value};
 use sherd_core::register::{Accept, Encoded, Prepare};
 
@@ -162,6 +162,14 @@ async fn superseded_data_goes_when_its_last_reader_let_go() {
     node.close().await;
 }
 
+/// An upload that is begun under `a`.
+async fn begun_upload(node: &Node) -> (ObjectName, UploadId) {
+    let name = ObjectName { bucket: key_of("bucket"), key: key_of("a") };
+    let create = CreateUpload { name: name.clone(), attributes: Attributes::default(), checksum: None };
+    let upload = node.objects.create_upload(create).await.expect("an upload is begun");
+    (name, upload)
+}
+
 /// The next report of superseded data.
 fn superseded(reports: &mut Reports) -> (RegisterKey, Vec<DataRef>) {
     loop {
@@ -178,9 +186,7 @@ async fn a_replaced_part_is_released_when_its_upload_is_closed() {
     let mut node = directories.start().await;
     node.create_bucket().await;
     let mut reports = node.reports.take().expect("taken once");
-    let name = ObjectName { bucket: key_of("bucket"), key: key_of("a") };
-    let create = CreateUpload { name: name.clone(), attributes: Attributes::default(), checksum: None };
-    let upload = node.objects.create_upload(create).await.expect("an upload is begun");
+    let (name, upload) = begun_upload(&node).await;
     for seed in [1, 2] {
         let name = PartName { name: name.clone(), upload, number: 1 };
         node.objects.put_part(name, super::upload(&body(seed, 100_000))).await.expect("a part is stored");
@@ -201,9 +207,7 @@ async fn a_replaced_part_that_a_complete_carried_stays() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     node.create_bucket().await;
-    let name = ObjectName { bucket: key_of("bucket"), key: key_of("a") };
-    let create = CreateUpload { name: name.clone(), attributes: Attributes::default(), checksum: None };
-    let upload = node.objects.create_upload(create).await.expect("an upload is begun");
+    let (name, upload) = begun_upload(&node).await;
     let part = PartName { name: name.clone(), upload, number: 1 };
     let stored =
         node.objects.put_part(part, super::upload(&body(1, 100_000))).await.expect("a part is stored");
@@ -247,9 +251,7 @@ async fn a_replaced_part_stays_while_its_upload_is_open() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     node.create_bucket().await;
-    let name = ObjectName { bucket: key_of("bucket"), key: key_of("a") };
-    let create = CreateUpload { name: name.clone(), attributes: Attributes::default(), checksum: None };
-    let upload = node.objects.create_upload(create).await.expect("an upload is begun");
+    let (name, upload) = begun_upload(&node).await;
     let part = RegisterKey { part: Some(PartKey { upload, number: 1 }), ..node.register("a").await };
     let mut data = Vec::new();
     for seed in [1, 2] {

@@ -96,9 +96,12 @@ impl Segments {
     }
 }
 
+/// The name of a log's directory.
+pub const NAME: &str = "log";
+
 /// The directory of the log of a volume.
 pub fn directory(volume: &Path) -> PathBuf {
-    volume.join("log")
+    volume.join(NAME)
 }
 
 /// The path of a segment. Twenty digits hold every `u64`, so names sort as numbers do.
