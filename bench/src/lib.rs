@@ -9,6 +9,7 @@ pub mod result;
 pub mod figure;
 pub mod host;
 pub mod subject;
+mod blocking;
 pub mod load;
 pub mod quick;
 pub mod alloc;

@@ -1,7 +1,7 @@
 //! The smallest client of HTTP: a socket that blocks, one request after the other, and no
 //! allocation once its buffers have grown. What it costs is two system calls and a signature.
 
-use std::io::{self, IoSlice, Read as _, Write as _};
+use std::io::{self, IoSlice, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use super::payload::Body;
 use super::sign::{PAYLOAD, Signer};
 use super::store::BUCKET;
 use super::work::{Op, Work};
+use crate::blocking::{read_some, write_some};
 
 /// Bytes read at one time.
 const INPUT_BYTES: usize = 256 << 10;
@@ -144,7 +145,8 @@ impl WireClient {
     /// Sends the head and the body, the first bytes of both in one call.
     fn send(&mut self, mut body: Body) -> io::Result<()> {
         let first = body.next_piece().unwrap_or_default();
-        let sent = self.stream.write_vectored(&[IoSlice::new(&self.output), IoSlice::new(&first)])?;
+        let slices = [IoSlice::new(&self.output), IoSlice::new(&first)];
+        let sent = write_some(&mut self.stream, &slices)?;
         self.stream.write_all(self.output.get(sent..).unwrap_or_default())?;
         self.stream.write_all(first.get(sent.saturating_sub(self.output.len())..).unwrap_or_default())?;
         body.try_for_each(|piece| self.stream.write_all(&piece))
@@ -153,7 +155,7 @@ impl WireClient {
     /// Reads behind what is there; how much is there then.
     fn read(&mut self, there: usize) -> io::Result<usize> {
         let room = self.input.get_mut(there..).filter(|room| !room.is_empty());
-        let read = self.stream.read(room.ok_or(io::ErrorKind::InvalidData)?)?;
+        let read = read_some(&mut self.stream, room.ok_or(io::ErrorKind::InvalidData)?)?;
         if read == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(there + read) }
     }
 

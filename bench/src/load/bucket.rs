@@ -1,13 +1,14 @@
 //! The few requests around a run: is the store there, make the bucket, remove it. One at a time, on a
 //! blocking connection.
 
-use std::io::{self, Read};
+use std::io;
 use std::net::TcpStream;
 use std::time::Duration;
 
 use super::payload::Payloads;
 use super::request::{Body, Headers, Outgoing, Requests};
 use super::response::{Decoder, Head, Malformed, Progress};
+use crate::blocking::read_some;
 use crate::subject::Subject;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -99,7 +100,7 @@ fn ask(
     let (mut decoder, mut text, mut scratch) = (Decoder::default(), Vec::new(), vec![0; 16 << 10]);
     decoder.begin(method == "HEAD");
     loop {
-        let length = stream.read(&mut scratch)?;
+        let length = read_some(&mut stream, &mut scratch)?;
         if length == 0 {
             decoder.close()?;
             break;

@@ -5,7 +5,7 @@
 //! go out in one system call and come back in another. A connection that failed is made anew when it
 //! is used next.
 
-use std::io::{self, Read};
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -22,6 +22,7 @@ use super::response::{Decoder, Progress};
 use super::schedule::{Next, Schedule};
 use super::tally::{Fault, Tally};
 use super::work::Source;
+use crate::blocking::read_some;
 
 /// Bytes of one read.
 const READ_BYTES: usize = 256 << 10;
@@ -276,7 +277,6 @@ impl<'a> Engine<'a> {
                         continue;
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => true,
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                     // The server may have answered and closed before it had read everything: its answer
                     // says more than the broken pipe does.
                     Err(error) => return self.receive_last(index, &error),
@@ -318,10 +318,9 @@ impl<'a> Engine<'a> {
             let Some(stream) = &mut connection.stream else {
                 return;
             };
-            let length = match stream.read(&mut self.scratch) {
+            let length = match read_some(stream, &mut self.scratch) {
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return self.fail(index, connection_fault(&error)),
             };
             if !connection.busy {

@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::checksum::Checksum;
 use super::payload::{Payloads, STAMP_BYTES};
 use super::sign::{Canonical, Credentials, Signer, UNSIGNED_PAYLOAD};
+use crate::blocking::write_some;
 
 /// Pieces of a body that one system call takes, besides the head and the stamp.
 const WINDOWS_PER_WRITE: usize = 2;
@@ -61,7 +62,7 @@ impl Outgoing {
                 }
             }
         }
-        let written = socket.write_vectored(&slices)?;
+        let written = write_some(socket, &slices)?;
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
