@@ -23,7 +23,7 @@ use sherd_core::erasure::{Code, Geometry};
 use sherd_core::id::{DataId, ProposerId, RegisterKey};
 use sherd_core::limits;
 use sherd_core::record::{DataRef, Home};
-use sherd_volume::buffer::BufferPool;
+use sherd_volume::buffer::{Buffer, BufferPool};
 
 use crate::cluster::Cluster;
 use crate::upkeep::{Damage, Pinned, Pins};
@@ -181,6 +181,12 @@ impl Stripes {
     /// Keeps data that a reader is going to read from being released under it.
     pub(crate) fn pin(&self, data: impl IntoIterator<Item = DataId>) -> Pinned {
         self.inner.pins.hold(data)
+    }
+
+    /// Room for so many bytes outside the budgets of requests; `None` where there is none left.
+    pub(crate) fn buffer(&self, bytes: usize) -> Option<Buffer> {
+        let pool = &self.inner.pool;
+        (bytes <= pool.largest()).then(|| pool.try_take(bytes)).flatten()
     }
 
     /// Names new data of `size` bytes for `key`.

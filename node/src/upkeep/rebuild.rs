@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::join_all;
+use futures::future::{join, join_all};
 
 use sherd_core::erasure::{Code, Geometry};
 use sherd_core::id::{RegisterKey, ShardId};
@@ -194,15 +194,33 @@ impl Subject {
                     shard_bytes: self.shard_bytes(),
                 };
                 let mut sink = reach.peer.create_shard(reach.volume, header, true);
-                let mut offset = 0;
-                while offset < self.shard_bytes() {
-                    let length = WINDOW_BYTES.min(self.shard_bytes() - offset);
-                    let bytes = self.window(context, index, sources, offset, length).await?;
-                    ask(sink.append(vec![bytes]), WINDOW_PATIENCE).await.map_err(target)?;
-                    offset += length;
+                let mut next = self.window_at(context, index, sources, 0).await?;
+                let mut end = 0;
+                while let Some(bytes) = next {
+                    end += bytes.len() as u64;
+                    // The sources are read on while the target writes.
+                    let written = ask(sink.append(vec![bytes]), WINDOW_PATIENCE);
+                    let read = self.window_at(context, index, sources, end);
+                    let (written, read) = join(written, read).await;
+                    written.map_err(target)?;
+                    next = read?;
                 }
                 ask(sink.finish(), WINDOW_PATIENCE).await.map_err(target)
             }
+        }
+    }
+
+    /// The next window of a shard's file; `None` at its end.
+    async fn window_at(
+        &self,
+        context: &Context,
+        index: u8,
+        sources: &[u8],
+        offset: u64,
+    ) -> Result<Option<Bytes>, (Option<u8>, RebuildError)> {
+        match self.shard_bytes() - offset {
+            0 => Ok(None),
+            left => self.window(context, index, sources, offset, left.min(WINDOW_BYTES)).await.map(Some),
         }
     }
 
@@ -229,12 +247,18 @@ impl Subject {
         }
         let present: Vec<(u8, &[u8])> = columns.iter().map(|(source, bytes)| (*source, &bytes[..])).collect();
         let bytes = usize::try_from(length).map_err(|_| (None, RebuildError::Geometry))?;
-        // A heal has one window in hand at a time, within the throttle: it stays out of the pool,
-        // which belongs to requests.
+        let reconstruct = |out: &mut [u8]| {
+            let result = self.code.reconstruct(&present, &mut [(index, out)]);
+            result.map_err(|_| (None, RebuildError::Geometry))
+        };
+        // Pages of the pool go past the page cache. A crowd of requests may have taken them all;
+        // a heal has two windows in hand, within the throttle, and does not wait.
+        if let Some(mut out) = context.stripes.buffer(bytes) {
+            reconstruct(&mut out)?;
+            return Ok(out.freeze(bytes));
+        }
         let mut out = vec![0; bytes];
-        self.code
-            .reconstruct(&present, &mut [(index, &mut out)])
-            .map_err(|_| (None, RebuildError::Geometry))?;
+        reconstruct(&mut out)?;
         Ok(out.into())
     }
 }

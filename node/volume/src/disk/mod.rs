@@ -21,13 +21,16 @@ pub enum OpenMode {
     Write,
     /// A file that must not exist yet, for reading and writing.
     CreateNew,
-    /// An existing file, for writing past the page cache: positions, lengths and the memory of
-    /// every buffer are multiples of [`DIRECT_ALIGN`]. What was written this way is durable after
-    /// [`DiskFile::sync_data`], like everything else.
-    Direct,
+    /// An existing file, for reading past the page cache: positions, lengths and the memory of every
+    /// buffer are multiples of [`DIRECT_ALIGN`]. What is read comes from the device.
+    ReadDirect,
+    /// An existing file, for writing past the page cache, aligned the same. What was written this
+    /// way is durable after [`DiskFile::sync_data`], like everything else.
+    WriteDirect,
 }
 
-/// What [`OpenMode::Direct`] aligns everything to: what Linux asks for at most.
+/// What [`OpenMode::ReadDirect`] and [`OpenMode::WriteDirect`] align everything to: what Linux asks
+/// for at most.
 pub const DIRECT_ALIGN: usize = 4096;
 
 /// An entry of a directory.
@@ -63,7 +66,7 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// As the system says; `AlreadyExists` for [`OpenMode::CreateNew`] on a taken name; any error for
-    /// [`OpenMode::Direct`] on a filesystem without it.
+    /// [`OpenMode::ReadDirect`] and [`OpenMode::WriteDirect`] on a filesystem without them.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>>;
 
     /// Makes a directory and its parents; succeeds when it is there.

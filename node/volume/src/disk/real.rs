@@ -46,7 +46,8 @@ impl Disk for RealDisk {
             OpenMode::Read => OFlags::RDONLY,
             OpenMode::Write => OFlags::RDWR,
             OpenMode::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
-            OpenMode::Direct => OFlags::WRONLY | OFlags::DIRECT,
+            OpenMode::ReadDirect => OFlags::RDONLY | OFlags::DIRECT,
+            OpenMode::WriteDirect => OFlags::WRONLY | OFlags::DIRECT,
         };
         let owner_only = Mode::RUSR | Mode::WUSR;
         let fd = retry_on_intr(|| rustix::fs::open(path, flags | OFlags::CLOEXEC, owner_only));

@@ -2,11 +2,16 @@
 //!
 //! Header and table are read and checked once per open file; a small bounded cache keeps the files
 //! open. A range is read in whole hash blocks, so that only blocks it touches are read and hashed.
+//!
+//! What waits for the device goes past the page cache where the shard is large, until so much of it
+//! was read that it is worth its place there: to fill the cache costs many times the read itself,
+//! and pushes out what is small and asked for often (docs/performance.md).
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -19,7 +24,7 @@ use super::format::{
 };
 use super::{Named, ShardFiles, Shared, is_out_of_files};
 use crate::buffer::Buffer;
-use crate::disk::{DiskFile, OpenMode};
+use crate::disk::{DIRECT_ALIGN, DiskFile, OpenMode};
 use crate::error::Error;
 use crate::request::ShardFileHeader;
 
@@ -30,13 +35,27 @@ const TABLE_BYTES_MAX: u64 = 8 << 20;
 /// Bytes of one read: whole blocks, and a size class of the pool.
 const READ_BYTES: u64 = 1 << 20;
 const BLOCK_BYTES: u64 = HASH_BLOCK_BYTES as u64;
+/// Bytes of a shard from which on it is read past the page cache at first: those below are soon
+/// read, and often asked for again.
+const DIRECT_BYTES_MIN: u64 = 4 << 20;
+/// How often a shard is read past the cache while it is open; then it is one that clients share.
+const DIRECT_READS: u64 = 8;
 
-const _: () = assert!(READ_BYTES.is_multiple_of(BLOCK_BYTES), "a read is whole blocks");
+const _: () = {
+    assert!(READ_BYTES.is_multiple_of(BLOCK_BYTES), "a read is whole blocks");
+    assert!(HEADER_BYTES.is_multiple_of(DIRECT_ALIGN), "blocks lie on pages");
+    assert!(HASH_BLOCK_BYTES.is_multiple_of(DIRECT_ALIGN), "blocks are whole pages");
+};
 
 /// A shard file that is open, with what vouches for its bytes.
 #[derive(Debug)]
 pub(super) struct OpenShard {
     file: Arc<dyn DiskFile>,
+    /// The same file past the page cache, once it was needed; none where the filesystem has no such
+    /// thing.
+    direct: OnceLock<Option<Arc<dyn DiskFile>>>,
+    /// Bytes that were asked for past the page cache.
+    direct_bytes: AtomicU64,
     header: ShardFileHeader,
     layout: Layout,
     /// A hash for each block.
@@ -144,8 +163,25 @@ impl Shared {
         let end_bytes = end_bytes.map_err(|_| corrupt(shard, &"too long"))?;
         let end = read_plain(&*file, layout.table_at, end_bytes).map_err(|error| corrupt(shard, &error))?;
         let table = decode_table(&end, layout.blocks).map_err(|error| corrupt(shard, &error))?;
-        Ok(OpenShard { file, header, layout, table })
+        let (direct, direct_bytes) = (OnceLock::new(), AtomicU64::new(0));
+        Ok(OpenShard { file, direct, direct_bytes, header, layout, table })
     }
+
+    /// The file of an open shard past the page cache.
+    fn direct<'a>(&self, open: &'a OpenShard) -> Option<&'a dyn DiskFile> {
+        // A heal may have renamed another file over this one: it holds the same bytes.
+        let opened = || self.disk.open(&self.path(open.header.shard), OpenMode::ReadDirect).ok();
+        open.direct.get_or_init(opened).as_deref()
+    }
+}
+
+/// Reads what fills the buffer, in whole pages past the page cache.
+fn read_direct(file: &dyn DiskFile, buffer: &mut Buffer, offset: u64) -> io::Result<usize> {
+    let bytes = buffer.len();
+    buffer.set_len(bytes.next_multiple_of(DIRECT_ALIGN));
+    let read = file.read_at(buffer, offset)?;
+    buffer.set_len(bytes);
+    Ok(read.min(bytes))
 }
 
 /// Reads exactly so many bytes into memory of their own.
@@ -160,6 +196,16 @@ fn read_plain(file: &dyn DiskFile, offset: u64, bytes: usize) -> io::Result<Byte
 impl OpenShard {
     pub(super) const fn header(&self) -> &ShardFileHeader {
         &self.header
+    }
+
+    /// Whether a read of a range that is not in memory leaves the page cache as it is.
+    fn is_read_directly(&self, range: &Range<u64>) -> bool {
+        let shard_bytes = self.header.shard_bytes;
+        shard_bytes >= DIRECT_BYTES_MIN && {
+            let bytes = range.end.saturating_sub(range.start).min(shard_bytes);
+            let before = self.direct_bytes.fetch_add(bytes, Ordering::Relaxed);
+            before < shard_bytes.saturating_mul(DIRECT_READS)
+        }
     }
 
     /// Checks the blocks that `bytes` are, from block `first` on.
@@ -226,7 +272,11 @@ impl ShardFiles {
     /// written, or is not there; [`Error::Busy`] when the pool has no buffer or the process no descriptor.
     pub fn read(&self, shard: ShardId, range: Range<u64>) -> Result<Vec<Bytes>, Error> {
         let open = self.shared.open(shard)?;
-        let found = open.read_range(&self.shared.pool, &range, |buffer, at| open.file.read_at(buffer, at));
+        let direct = open.is_read_directly(&range).then(|| self.shared.direct(&open)).flatten();
+        let found = open.read_range(&self.shared.pool, &range, |buffer, at| match direct {
+            Some(direct) => read_direct(direct, buffer, at),
+            None => open.file.read_at(buffer, at),
+        });
         self.settle(shard, found)?.ok_or_else(|| corrupt(shard, &"a plain read would block"))
     }
 
@@ -298,14 +348,20 @@ impl ShardCheck {
         let until = (self.next + blocks).min(self.open.header.shard_bytes);
         while self.next < until {
             let end = (self.next + READ_BYTES).min(until);
-            let read = |buffer: &mut Buffer, at| self.open.file.read_at(buffer, at);
+            // What is read only to be checked shall not push out what is read to be served.
+            let direct = self.files.shared.direct(&self.open);
+            let read = |buffer: &mut Buffer, at| match direct {
+                Some(direct) => read_direct(direct, buffer, at),
+                None => self.open.file.read_at(buffer, at),
+            };
             match self.open.read_range(&self.files.shared.pool, &(self.next..end), read) {
                 Ok(_) => {}
                 Err(ReadFailure::Error(error)) => return Err(error),
                 Err(ReadFailure::WouldBlock) => return Err(Error::Busy),
             }
-            // What was read only to be checked shall not push out what is read to be served.
-            self.open.file.evict(HEADER_BYTES as u64 + self.next, end - self.next);
+            if direct.is_none() {
+                self.open.file.evict(HEADER_BYTES as u64 + self.next, end - self.next);
+            }
             self.next = end;
         }
         if self.next < self.open.header.shard_bytes {

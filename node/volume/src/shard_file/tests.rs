@@ -170,6 +170,38 @@ fn cached_reads_never_wait() {
 }
 
 #[test]
+fn a_large_shard_gets_a_place_in_the_page_cache_when_it_was_read_often() {
+    let disk = disk();
+    let files = files(&disk);
+    // Neither whole pages nor whole blocks.
+    let payload = payload((4 << 20) + 5000);
+    write(&files, 1, &payload).unwrap();
+    let file = disk.open(&path(1), OpenMode::Read).unwrap();
+    file.evict(0, file.length().unwrap());
+    let whole = 0..payload.len() as u64;
+    for reads in 0..8 {
+        assert!(files.read_cached(shard_id(1), whole.clone()).unwrap().is_none(), "after {reads} reads");
+        assert_eq!(joined(&files.read(shard_id(1), whole.clone()).unwrap()), payload);
+    }
+    assert_eq!(joined(&files.read(shard_id(1), 5..70_000).unwrap()), payload[5..70_000]);
+    assert_eq!(joined(&files.read(shard_id(1), whole.clone()).unwrap()), payload);
+    let found = files.read_cached(shard_id(1), whole).unwrap().expect("a place in the cache");
+    assert_eq!(joined(&found), payload);
+}
+
+#[test]
+fn a_large_shard_is_read_where_nothing_goes_past_the_page_cache() {
+    let disk = disk();
+    let files = files(&disk);
+    let payload = payload(5 << 20);
+    write(&files, 1, &payload).unwrap();
+    files.header(shard_id(1)).unwrap();
+    let refused = Fault { call: Call::Open, under: path(1), skip: 0, times: 1, failure: Failure::Io };
+    disk.inject(refused);
+    assert_eq!(joined(&files.read(shard_id(1), 0..5 << 20).unwrap()), payload);
+}
+
+#[test]
 fn the_bytes_of_version_1_never_change() {
     let disk = disk();
     let files = files(&disk);

@@ -93,7 +93,7 @@ impl ShardFiles {
         }
         let file = file.map_err(failed)?;
         let has_pages = header.shard_bytes >= PAGE_BYTES;
-        let direct = has_pages.then(|| shared.disk.open(&path, OpenMode::Direct).ok()).flatten();
+        let direct = has_pages.then(|| shared.disk.open(&path, OpenMode::WriteDirect).ok()).flatten();
         let writer = ShardWriter {
             shared: Arc::clone(shared),
             shard: id,

@@ -122,13 +122,20 @@ impl FileNode {
 
     /// Reads what a process sees; `None` where the device cannot give the range.
     pub(super) fn read(&mut self, buffer: &mut [u8], offset: u64) -> Option<usize> {
-        let end = offset.saturating_add(buffer.len() as u64);
-        if self.unreadable.iter().any(|bad| bad.start < end && offset < bad.end) {
-            return None;
-        }
-        let length = self.live.read(buffer, offset);
+        let length = self.is_readable(offset, buffer.len()).then(|| self.live.read(buffer, offset))?;
         self.cached.extend(pieces(offset, length, PAGE).map(|(page, ..)| page));
         Some(length)
+    }
+
+    /// Reads what the device has, and keeps none of it in memory.
+    pub(super) fn read_direct(&mut self, buffer: &mut [u8], offset: u64) -> Option<usize> {
+        self.evict(offset, buffer.len() as u64);
+        self.is_readable(offset, buffer.len()).then(|| self.live.read(buffer, offset))
+    }
+
+    fn is_readable(&self, offset: u64, length: usize) -> bool {
+        let end = offset.saturating_add(length as u64);
+        !self.unreadable.iter().any(|bad| bad.start < end && offset < bad.end)
     }
 
     /// Whether every byte of a range is in memory.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Disk, DiskFile, Entry, FileId, OpenMode, Space};
+use super::{DIRECT_ALIGN, Disk, DiskFile, Entry, FileId, OpenMode, Space};
 use names::{NodeId, Tree};
 
 /// What a power cut leaves of what was not durable.
@@ -240,20 +240,14 @@ impl FaultyDisk {
         Ok(())
     }
 
-    fn open_file(
-        &self,
-        state: &mut State,
-        path: &Path,
-        node: NodeId,
-        is_writable: bool,
-    ) -> Arc<dyn DiskFile> {
+    fn open_file(&self, state: &mut State, path: &Path, node: NodeId, mode: OpenMode) -> Arc<dyn DiskFile> {
         state.tree.hold(node);
         Arc::new(FaultyFile {
             disk: self.clone(),
             path: path.to_path_buf(),
             node,
             process: state.process,
-            is_writable,
+            mode,
         })
     }
 }
@@ -314,7 +308,7 @@ impl Disk for FaultyDisk {
         if mode != OpenMode::CreateNew {
             state.call(Call::Open, path)?;
             let node = state.tree.find_file(path)?;
-            return Ok(self.open_file(state, path, node, mode != OpenMode::Read));
+            return Ok(self.open_file(state, path, node, mode));
         }
         state.call(Call::Create, path)?;
         let (dir, name) = state.tree.parent(path)?;
@@ -323,7 +317,7 @@ impl Disk for FaultyDisk {
         }
         let node = state.tree.new_file();
         state.tree.change(vec![(dir, name, Some(node))]);
-        Ok(self.open_file(state, path, node, true))
+        Ok(self.open_file(state, path, node, mode))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
@@ -415,7 +409,7 @@ struct FaultyFile {
     path: PathBuf,
     node: NodeId,
     process: u64,
-    is_writable: bool,
+    mode: OpenMode,
 }
 
 impl FaultyFile {
@@ -426,17 +420,33 @@ impl FaultyFile {
             return Err(io::Error::other("opened before a restart"));
         }
         state.call(call, &self.path)?;
-        if matches!(call, Call::Write | Call::Resize) && !self.is_writable {
+        let is_writable = !matches!(self.mode, OpenMode::Read | OpenMode::ReadDirect);
+        if matches!(call, Call::Write | Call::Resize) && !is_writable {
             return Err(rustix::io::Errno::BADF.into());
         }
         act(&mut state)
+    }
+
+    /// Refuses, as Linux does, what does not go past the page cache in whole pages.
+    fn check_aligned(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
+        let is_direct = matches!(self.mode, OpenMode::ReadDirect | OpenMode::WriteDirect);
+        let is_aligned =
+            [buffer.as_ptr().addr(), buffer.len()].iter().all(|at| at.is_multiple_of(DIRECT_ALIGN))
+                && offset.is_multiple_of(DIRECT_ALIGN as u64);
+        if is_direct && !is_aligned { Err(rustix::io::Errno::INVAL.into()) } else { Ok(()) }
     }
 }
 
 impl DiskFile for FaultyFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.check_aligned(buffer, offset)?;
         self.call(Call::Read, |state| {
-            state.tree.file(self.node)?.read(buffer, offset).ok_or(rustix::io::Errno::IO.into())
+            let file = state.tree.file(self.node)?;
+            let read = match self.mode {
+                OpenMode::ReadDirect => file.read_direct(buffer, offset),
+                _ => file.read(buffer, offset),
+            };
+            read.ok_or(rustix::io::Errno::IO.into())
         })
     }
 
@@ -453,6 +463,7 @@ impl DiskFile for FaultyFile {
     fn write_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
         let mut bytes = Vec::with_capacity(buffers.iter().map(|buffer| buffer.len()).sum());
         for buffer in buffers {
+            self.check_aligned(buffer, offset)?;
             bytes.extend_from_slice(buffer);
         }
         self.call(Call::Write, |state| {
