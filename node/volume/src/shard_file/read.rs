@@ -3,9 +3,9 @@
 //! Header and table are read and checked once per open file; a small bounded cache keeps the files
 //! open. A range is read in whole hash blocks, so that only blocks it touches are read and hashed.
 //!
-//! What waits for the device goes past the page cache where the shard is large, until so much of it
-//! was read that it is worth its place there: to fill the cache costs many times the read itself,
-//! and pushes out what is small and asked for often (docs/performance.md).
+//! A large shard goes past the page cache the first time, and gets its place there when it is read
+//! again while it is open: to fill the cache costs more than the read itself, and what is read once
+//! would push out what is small and asked for often.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -35,11 +35,9 @@ const TABLE_BYTES_MAX: u64 = 8 << 20;
 /// Bytes of one read: whole blocks, and a size class of the pool.
 const READ_BYTES: u64 = 1 << 20;
 const BLOCK_BYTES: u64 = HASH_BLOCK_BYTES as u64;
-/// Bytes of a shard from which on it is read past the page cache at first: those below are soon
-/// read, and often asked for again.
-const DIRECT_BYTES_MIN: u64 = 4 << 20;
-/// How often a shard is read past the cache while it is open; then it is one that clients share.
-const DIRECT_READS: u64 = 8;
+/// Bytes of a shard from which on it is large: it is read in many pieces, one of them while others
+/// are sent, and those below are soon read, and often asked for again.
+const LARGE_BYTES: u64 = 4 << 20;
 
 const _: () = {
     assert!(READ_BYTES.is_multiple_of(BLOCK_BYTES), "a read is whole blocks");
@@ -198,14 +196,17 @@ impl OpenShard {
         &self.header
     }
 
-    /// Whether a read of a range that is not in memory leaves the page cache as it is.
-    fn is_read_directly(&self, range: &Range<u64>) -> bool {
+    /// Whether the next read leaves the page cache as it is: not so much was read as the shard has.
+    fn is_read_directly(&self) -> bool {
         let shard_bytes = self.header.shard_bytes;
-        shard_bytes >= DIRECT_BYTES_MIN && {
-            let bytes = range.end.saturating_sub(range.start).min(shard_bytes);
-            let before = self.direct_bytes.fetch_add(bytes, Ordering::Relaxed);
-            before < shard_bytes.saturating_mul(DIRECT_READS)
-        }
+        let read_bytes = self.direct_bytes.load(Ordering::Relaxed);
+        shard_bytes >= LARGE_BYTES && read_bytes < shard_bytes
+    }
+
+    /// Counts a direct read.
+    fn was_read_directly(&self, range: &Range<u64>) {
+        let bytes = range.end.saturating_sub(range.start).min(self.header.shard_bytes);
+        self.direct_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Checks the blocks that `bytes` are, from block `first` on.
@@ -272,7 +273,10 @@ impl ShardFiles {
     /// written, or is not there; [`Error::Busy`] when the pool has no buffer or the process no descriptor.
     pub fn read(&self, shard: ShardId, range: Range<u64>) -> Result<Vec<Bytes>, Error> {
         let open = self.shared.open(shard)?;
-        let direct = open.is_read_directly(&range).then(|| self.shared.direct(&open)).flatten();
+        let direct = open.is_read_directly().then(|| self.shared.direct(&open)).flatten();
+        if direct.is_some() {
+            open.was_read_directly(&range);
+        }
         let found = open.read_range(&self.shared.pool, &range, |buffer, at| match direct {
             Some(direct) => read_direct(direct, buffer, at),
             None => open.file.read_at(buffer, at),
@@ -281,12 +285,15 @@ impl ShardFiles {
     }
 
     /// As [`ShardFiles::read`], but only from memory: `None` when it would have to wait for the
-    /// device, or the file is not open yet. For threads that must not wait.
+    /// device, the file is not open yet, or it is large. For threads that must not wait.
     ///
     /// # Errors
     /// As [`ShardFiles::read`].
     pub fn read_cached(&self, shard: ShardId, range: Range<u64>) -> Result<Option<Vec<Bytes>>, Error> {
         let Some(open) = self.shared.open.get(shard) else { return Ok(None) };
+        if open.header.shard_bytes >= LARGE_BYTES {
+            return Ok(None);
+        }
         let found =
             open.read_range(&self.shared.pool, &range, |buffer, at| open.file.read_cached_at(buffer, at));
         self.settle(shard, found)
