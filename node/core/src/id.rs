@@ -221,6 +221,12 @@ pub struct Incarnation(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Epoch(pub u64);
 
+impl Epoch {
+    /// The epoch of the topology that a cluster is formed with. None is lower, so a volume has seen it
+    /// without a record.
+    pub const FIRST: Self = Self(1);
+}
+
 /// One of the 16384 parts of the key space.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Slot(pub u16);

@@ -172,14 +172,14 @@ impl Small {
         }
     }
 
-    /// The highest epoch recorded for a slot.
+    /// The highest epoch seen for a slot.
     pub(crate) fn epoch_of(&self, slot: Slot) -> Epoch {
-        self.epochs.get(&slot.0).copied().unwrap_or_default()
+        self.epochs.get(&slot.0).copied().unwrap_or(Epoch::FIRST)
     }
 
-    /// The highest epoch recorded for any slot.
+    /// The highest epoch seen for any slot.
     pub(crate) fn epoch_max(&self) -> Epoch {
-        self.epoch_max
+        self.epoch_max.max(Epoch::FIRST)
     }
 
     /// What the acceptor's rules ask for.

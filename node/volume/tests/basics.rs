@@ -5,8 +5,10 @@
 
 mod support;
 
-use sherd_core::register::Refusal;
+use sherd_core::id::{Epoch, Slot};
+use sherd_core::register::{Prepare, Refusal};
 use sherd_volume::reader::{Lookup, Source};
+use sherd_volume::request::{Answer, Target};
 use support::*;
 
 #[test]
@@ -197,12 +199,24 @@ fn a_commit_that_only_a_hint_knows_outlives_the_hints_segment() {
 }
 
 #[test]
+fn a_prepare_under_the_first_epoch_is_answered_from_memory() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    // The first promise extends the bound, through the log.
+    volume.write(&object("a"), ballot(1), &value(1, 0));
+    let elsewhere = Target::new(object("b"), Slot(9), Epoch::FIRST);
+    let prepare = Prepare { ballot: ballot(2) };
+    let answer = volume.reader.prepare(&elsewhere, &prepare, false, Source::Disk).unwrap();
+    assert!(matches!(answer, Lookup::Immediate(Answer { result: Ok(_), .. })));
+}
+
+#[test]
 fn a_read_under_a_new_epoch_goes_through_the_log_and_leaves_it_recorded() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
     volume.write(&object("a"), ballot(1), &value(1, 0));
     let mut newer = target(&object("a"));
-    newer.epoch = sherd_core::id::Epoch(2);
+    newer.epoch = Epoch(2);
     assert_eq!(volume.reader.row(&newer, false, Source::Disk).unwrap(), Lookup::Pending);
     let (answer, done) = slot();
     volume.volume.submit(sherd_volume::request::Op::Read { target: newer.clone(), want_value: false, done });

@@ -206,7 +206,7 @@ impl Topology {
         let nodes = pool.iter().map(|node| Node { id: node.id, zone: node.zone.clone() }).collect();
         let volumes = pool.iter().flat_map(volumes_of).collect();
         let slots = spread_slots(plans.len());
-        let topology = Self::new(cluster, Epoch(1), nodes, volumes, plans, slots)?;
+        let topology = Self::new(cluster, Epoch::FIRST, nodes, volumes, plans, slots)?;
         Ok(Formed { topology, warnings: shape.warnings(pool.len()) })
     }
 }
