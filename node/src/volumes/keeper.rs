@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use sherd_core::id::Incarnation;
+use sherd_core::id::{Ballot, Incarnation};
 use sherd_core::limits::VOLUME_QUEUE_MAX;
 use sherd_volume::error::OpenError;
 use sherd_volume::identity::{Expected, IdentityFile, Phase, lock};
@@ -184,8 +184,10 @@ impl Keeper {
         let (queue, commands) = queue::bounded(VOLUME_QUEUE_MAX);
         let seen = Arc::new(Seen::default());
         let reader = volume.reader();
+        let has_promised = reader.guarantees().bound > Ballot::ZERO;
         let serving = Arc::new(Serving {
             reader,
+            has_promised,
             reads: Workers::start("volume-read", WORKERS, READ_QUEUE_MAX)?,
             writes: Workers::start("volume-write", WORKERS, WRITE_QUEUE_MAX)?,
             queue,

@@ -58,6 +58,9 @@ pub(crate) struct Serving {
     pub(super) queue: Sender<Command>,
     pub(super) seen: Arc<Seen>,
     pub(crate) faults: Arc<Faults>,
+    /// Whether it may have promised ballots before it was opened: it refuses all up to these, which
+    /// may be ahead of the clock.
+    pub(crate) has_promised: bool,
 }
 
 impl Serving {

@@ -4,22 +4,23 @@
 //! up to where its log is when the volume takes writes again, are compared with the volume's own: what
 //! is written later reaches both. Shards are looked for with them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use sherd_core::id::{Incarnation, RegisterKey, Sequence, VolumeId};
+use sherd_core::id::{Ballot, Incarnation, RegisterKey, Sequence, VolumeId};
 use sherd_core::limits::{BOUND_AHEAD_MS, SET_VOLUMES_MAX};
 use sherd_volume::request::Op;
 
 use super::super::{Context, ask};
 use crate::peer::{Reach, RowScan};
-use crate::volumes::LocalVolume;
+use crate::volumes::{LocalVolume, Serving};
 
 /// Keys of one page.
 const PAGE: usize = 500;
 /// How long a page may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A volume that was just opened refuses ballots up to what it may have promised before, which is
-/// this far ahead of the clock: rows written anew would pass it by.
+/// this far ahead of the clock: rows written anew would pass it by. A new one refuses none.
 const AFTER_OPENING: Duration = Duration::from_millis(BOUND_AHEAD_MS + 500);
 /// By how many records a peer's log grows before that is noted: more than the notes of a whole set.
 const NOTE_RECORDS: u64 = 4 * SET_VOLUMES_MAX as u64;
@@ -34,7 +35,12 @@ impl Context {
             tracing::warn!(%volume, reason, "the volume's shards are not rebuilt yet");
             return false;
         }
-        tokio::time::sleep(AFTER_OPENING).await;
+        let serving = self.volumes.get(volume).and_then(|volume| volume.serving().ok());
+        let refuses =
+            |serving: Arc<Serving>| serving.has_promised || serving.reader.guarantees().floor > Ballot::ZERO;
+        if serving.is_none_or(refuses) {
+            tokio::time::sleep(AFTER_OPENING).await;
+        }
         // A peer that is away now heals what it kept for others when it comes back itself.
         if let Err(reason) = self.catch_up(volume).await {
             tracing::info!(%volume, reason, "the volume was not compared with all of its peers");
