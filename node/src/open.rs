@@ -19,7 +19,7 @@ use sherd_volume::options::Options;
 use crate::config::Config;
 use crate::config::settings::{Durability, EtagForm};
 use crate::health::ReportSource;
-use crate::metrics::Metrics;
+use crate::metrics::{ApiName, Metrics};
 use crate::s3::Gateway;
 use crate::s3::auth::{Secret, StaticCredentials};
 use crate::s3::protocol::{self, Protocol};
@@ -56,7 +56,11 @@ pub async fn open(
     metrics: &Arc<Metrics>,
 ) -> Result<
     Opened<
-        impl Fn(Request<RequestBody>) -> BoxFuture<'static, Response<s3s::Body>> + Clone + Send + Sync + 'static,
+        impl Fn(Request<RequestBody>) -> BoxFuture<'static, (ApiName, Response<s3s::Body>)>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
     >,
     OpenError,
 > {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
-use sherd_node::metrics::Metrics;
+use sherd_node::metrics::{ApiName, Metrics};
 use sherd_node::server::RequestBody;
 
 use super::clients::threads;
@@ -34,7 +34,10 @@ pub(super) fn run(session: &mut Session, bytes: u64) -> Result<(), Error> {
     let runtime = runtime()?;
     let metrics = Metrics::shared(config.durability);
     let arena = session.arena().clone();
-    let service = move |request| constant(request, arena.clone(), bytes);
+    let service = move |request| {
+        let answer = constant(request, arena.clone(), bytes);
+        async move { (ApiName::default(), answer.await) }
+    };
     let served = Served::start(&runtime, &config, &metrics, service)?;
     for (op, clients) in session.cells(Layer::Http, bytes) {
         let signer = Arc::new(Signer::new(&config.credentials, served.address.to_string()));

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use sherd_node::config::Config;
-use sherd_node::metrics::Metrics;
+use sherd_node::metrics::{ApiName, Metrics};
 use sherd_node::open::refuse;
 use sherd_node::server::{Admission, Life, Listener, RequestBody, guard, serve};
 use tokio::runtime::Runtime;
@@ -32,7 +32,7 @@ impl Served {
     ) -> Result<Self, Error>
     where
         S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
-        F: Future<Output = Response<B>> + Send + 'static,
+        F: Future<Output = (ApiName, Response<B>)> + Send + 'static,
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {

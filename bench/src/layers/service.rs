@@ -83,7 +83,7 @@ impl ServiceClient {
     /// Sends a request and takes the whole answer, whose body must be `expected`.
     async fn exchange(&self, request: Request<Pieces>, mut expected: Body) -> Result<Duration, Failure> {
         let begun = Instant::now();
-        let mut response = self.protocol.call(request).await;
+        let (_, mut response) = self.protocol.call(request).await;
         let status = response.status().as_u16();
         if status != 200 {
             return Err(refused(status, response.into_body()).await);

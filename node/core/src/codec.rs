@@ -6,6 +6,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use bytes::{Buf, Bytes};
+use smallvec::SmallVec;
 
 /// Why bytes are not a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -151,21 +152,24 @@ impl Reader {
     }
 }
 
+/// Bytes that a writer holds without memory of its own: most keys and rows.
+const SMALL_BYTES: usize = 512;
+
 /// Appends little-endian fields.
 #[derive(Debug, Default)]
 pub struct Writer {
-    bytes: Vec<u8>,
+    bytes: SmallVec<[u8; SMALL_BYTES]>,
 }
 
 impl Writer {
     /// Starts empty.
-    pub const fn new() -> Self {
-        Self { bytes: Vec::new() }
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Starts empty, with room for `capacity` bytes.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { bytes: Vec::with_capacity(capacity) }
+        Self { bytes: SmallVec::with_capacity(capacity) }
     }
 
     /// Appends raw bytes.
@@ -229,18 +233,53 @@ impl Writer {
     }
 
     /// How much was written.
-    pub const fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
     /// Whether nothing was written.
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
     /// Ends and hands the bytes out.
     pub fn finish(self) -> Bytes {
-        self.bytes.into()
+        if self.bytes.spilled() { self.bytes.into_vec().into() } else { small(&self.bytes) }
+    }
+}
+
+/// Copies a few bytes into one piece of memory with the count of their owners. A vector would take a
+/// second piece for the count when it is first cloned, and what is written here mostly is.
+fn small(bytes: &[u8]) -> Bytes {
+    match bytes.len() {
+        0 => Bytes::new(),
+        1..=32 => Small::<32>::share(bytes),
+        33..=64 => Small::<64>::share(bytes),
+        65..=128 => Small::<128>::share(bytes),
+        129..=192 => Small::<192>::share(bytes),
+        193..=256 => Small::<256>::share(bytes),
+        257..=384 => Small::<384>::share(bytes),
+        _ => Small::<SMALL_BYTES>::share(bytes),
+    }
+}
+
+/// At most `N` bytes.
+struct Small<const N: usize> {
+    length: usize,
+    bytes: [u8; N],
+}
+
+impl<const N: usize> Small<N> {
+    fn share(from: &[u8]) -> Bytes {
+        let mut bytes = [0; N];
+        bytes[..from.len()].copy_from_slice(from);
+        Bytes::from_owner(Self { length: from.len(), bytes })
+    }
+}
+
+impl<const N: usize> AsRef<[u8]> for Small<N> {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..self.length]
     }
 }
 
@@ -252,6 +291,16 @@ mod tests {
     fn a_lying_count_is_refused() {
         let mut reader = Reader::new(Bytes::from_static(&[0xff, 0xff, 0xff, 0x7f, 1, 2]));
         assert_eq!(reader.count(16, "list"), Err(DecodeError::Short { field: "list" }));
+    }
+
+    #[test]
+    fn written_bytes_come_back_at_every_length() {
+        let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(2 * SMALL_BYTES).collect();
+        for length in 0..bytes.len() {
+            let mut writer = Writer::with_capacity(length / 2);
+            writer.raw(&bytes[..length]);
+            assert_eq!(writer.finish(), bytes[..length]);
+        }
     }
 
     #[test]

@@ -56,8 +56,8 @@ impl std::fmt::Debug for Metrics {
     }
 }
 
-/// Which operation a response answers, among its extensions: `PutObject`, or `Unknown` where the
-/// request was refused before anybody could tell.
+/// Which operation a response answers: `PutObject`, or `Unknown` where the request was refused
+/// before anybody could tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ApiName(pub &'static str);
 

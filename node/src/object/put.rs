@@ -2,7 +2,7 @@
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{RegisterKey, VersionId};
-use sherd_core::record::{Attributes, Checksum, Content, Object, State, Version, VersionKind};
+use sherd_core::record::{Attributes, Body, Checksum, Content, Object, State, Version, VersionKind};
 
 use super::body::{Stored, new_inline};
 use super::condition::judge_write;
@@ -40,9 +40,7 @@ impl Objects {
         conditions: &WriteConditions,
     ) -> Result<Written> {
         let modified_ms = self.now_ms();
-        let written =
-            Written { etag: content.etag.clone(), modified_ms, checksums: content.checksums.clone() };
-        let version = content.version(modified_ms, &stored);
+        let body = stored.body();
         let heal = stored.missing().then(|| HealEntry {
             key: key.clone(),
             data: stored.data(),
@@ -53,7 +51,7 @@ impl Objects {
             let object = found.and_then(Found::object);
             judge_write(conditions, object)?;
             Ok(Proposal {
-                state: State::Object(with_version(object, version.clone())),
+                state: State::Object(with_version(object, content.version(modified_ms, body.clone()))),
                 inline: new_inline(&inline),
                 carried: Vec::new(),
                 heal: heal.clone(),
@@ -61,7 +59,8 @@ impl Objects {
         };
         let changed = self.change(bucket, &key, begun, staged, decide).await?;
         self.release_replaced(&key, &changed);
-        Ok(written)
+        let NewContent { etag, checksums, .. } = content;
+        Ok(Written { etag, modified_ms, checksums })
     }
 }
 
@@ -76,18 +75,18 @@ pub(super) struct NewContent {
 }
 
 impl NewContent {
-    fn version(self, modified_ms: u64, stored: &Stored) -> Version {
+    fn version(&self, modified_ms: u64, body: Body) -> Version {
         let Self { size, etag, attributes, checksums, upload } = self;
         Version {
             id: VersionId::NULL,
             modified_ms,
             kind: VersionKind::Content(Content {
-                size,
-                etag,
-                attributes,
-                checksums,
-                upload,
-                body: stored.body(),
+                size: *size,
+                etag: etag.clone(),
+                attributes: attributes.clone(),
+                checksums: checksums.clone(),
+                upload: *upload,
+                body,
             }),
         }
     }

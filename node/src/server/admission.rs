@@ -85,7 +85,7 @@ impl Drop for Counted<'_> {
 }
 
 /// Puts `service` behind `admission`; `refuse` answers for it where it was not asked or panicked.
-/// Counts every answer, under the [`ApiName`] among the extensions of the response.
+/// Counts every answer, under the [`ApiName`] beside it.
 pub fn guard<S, F, B>(
     service: S,
     admission: Arc<Admission>,
@@ -93,7 +93,7 @@ pub fn guard<S, F, B>(
 ) -> impl Fn(Request<RequestBody>) -> GuardedFuture<B> + Clone + Send + Sync + 'static
 where
     S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
-    F: Future<Output = Response<B>> + Send + 'static,
+    F: Future<Output = (ApiName, Response<B>)> + Send + 'static,
     B: Send + 'static,
 {
     move |request| {
@@ -102,12 +102,12 @@ where
             // The call itself is inside: a panic before the first await is caught too.
             let work = AssertUnwindSafe(async { service(request).await }).catch_unwind();
             let begun = tokio::time::Instant::now();
-            let response = match admission.run(work).await {
-                Ok(Ok(response)) => response.map(Either::Left),
-                Ok(Err(_)) => refuse(Refusal::Panicked).map(Either::Right),
-                Err(refusal) => refuse(refusal).map(Either::Right),
+            let refused = |refusal| (ApiName::default(), refuse(refusal).map(Either::Right));
+            let (ApiName(api), response) = match admission.run(work).await {
+                Ok(Ok((api, response))) => (api, response.map(Either::Left)),
+                Ok(Err(_)) => refused(Refusal::Panicked),
+                Err(refusal) => refused(refusal),
             };
-            let ApiName(api) = response.extensions().get().copied().unwrap_or_default();
             admission.metrics.answered(api, response.status().as_u16(), begun.elapsed().as_secs_f64());
             response
         })

@@ -217,11 +217,7 @@ async fn a_panic_stays_in_its_request_and_both_are_counted() {
     let guarded = guard(
         |request: Request<RequestBody>| {
             assert!(request.uri().path() != "/panic", "as asked");
-            async {
-                let mut response = text("fine");
-                response.extensions_mut().insert(ApiName("GetObject"));
-                response
-            }
+            async { (ApiName("GetObject"), text("fine")) }
         },
         admission,
         |refusal| if refusal == Refusal::Panicked { text("caught") } else { text("refused") },

@@ -113,7 +113,7 @@ pub fn request(input: &[u8]) -> Option<StatusCode> {
     let request = parsed(input)?;
     let is_head = request.method() == Method::HEAD;
     let (status, document) = RUNTIME.block_on(async {
-        let response = PROTOCOL.call(request).await;
+        let (_, response) = PROTOCOL.call(request).await;
         let (head, body) = response.into_parts();
         (
             head.status,

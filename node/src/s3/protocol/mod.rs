@@ -171,8 +171,8 @@ impl Protocol {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Answers a request.
-    pub async fn call<B>(&self, request: Request<B>) -> Response<Body>
+    /// Answers a request, and says which operation it was.
+    pub async fn call<B>(&self, request: Request<B>) -> (ApiName, Response<Body>)
     where
         B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
         B::Error: Into<TransportError>,
@@ -199,7 +199,7 @@ impl Inner {
         RequestId::from_u64(number ^ (number >> 31))
     }
 
-    async fn answer<B>(&self, request: Request<B>, request_id: RequestId) -> Response<Body>
+    async fn answer<B>(&self, request: Request<B>, request_id: RequestId) -> (ApiName, Response<Body>)
     where
         B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
         B::Error: Into<TransportError>,
@@ -214,23 +214,17 @@ impl Inner {
                 tracing::debug!(code = refusal.code.name(), "refused");
                 let mut response = asked.refuse(&refusal);
                 close_if(expects != Expects::Nothing, &mut response);
-                return response;
+                return (ApiName::default(), response);
             }
         };
+        let api = ApiName(admitted.operation.name());
         let mut response = self.perform(admitted, &asked).await;
         close_if(expects == Expects::ContinueForNothing, &mut response);
-        response
+        (api, response)
     }
 
     /// Runs the operation of an admitted request.
     async fn perform(&self, admitted: intake::Admitted, asked: &Asked<'_>) -> Response<Body> {
-        let operation = admitted.operation;
-        let mut response = self.perform_unnamed(admitted, asked).await;
-        response.extensions_mut().insert(ApiName(operation.name()));
-        response
-    }
-
-    async fn perform_unnamed(&self, admitted: intake::Admitted, asked: &Asked<'_>) -> Response<Body> {
         let answer = self.service.call(admitted.request).await;
         // What is wrong with the body is the client's to know, whatever the operation made of it.
         if let Some(fault) = admitted.outcome.as_ref().and_then(|outcome| outcome.fault()) {
@@ -301,6 +295,6 @@ where
 
     fn call(&self, request: Request<B>) -> Self::Future {
         let protocol = self.clone();
-        Box::pin(async move { Ok(Self::call(&protocol, request).await) })
+        Box::pin(async move { Ok(Self::call(&protocol, request).await.1) })
     }
 }
