@@ -284,11 +284,27 @@ fn cpu() -> Duration {
     Duration::try_from(spent).unwrap_or_default()
 }
 
-/// Bytes that this process has given to block devices to write, page cache included.
-fn disk_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("write_bytes: "));
-    line.and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0)
+impl Common {
+    /// Bytes that the device below the folder has written; `None` where the system does not count them,
+    /// as for a file system in memory. What the process gave to the page cache would be the wrong figure:
+    /// a write of 4 KiB may dirty a folio many times as large.
+    fn disk_bytes(&self) -> Option<u64> {
+        let device = rustix::fs::stat(&self.dir).ok()?.st_dev;
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let stat = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?;
+        // Reads, merges, sectors, ticks; writes, merges, sectors: of 512 bytes, whatever the device has.
+        let sectors: u64 = stat.split_whitespace().nth(6)?.parse().ok()?;
+        Some(sectors * 512)
+    }
+
+    /// A row with what the device wrote for each operation since `before`.
+    fn with_disk_bytes(&self, row: Row, before: Option<u64>, ops: u64) -> Row {
+        let written = before.zip(self.disk_bytes()).map(|(before, now)| now.saturating_sub(before));
+        match written {
+            Some(written) => row.with("disk_bytes_op", written as f64 / ops.max(1) as f64),
+            None => row,
+        }
+    }
 }
 
 #[cfg(test)]

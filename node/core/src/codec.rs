@@ -298,8 +298,9 @@ mod tests {
         let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(2 * SMALL_BYTES).collect();
         for length in 0..bytes.len() {
             let mut writer = Writer::with_capacity(length / 2);
-            writer.raw(&bytes[..length]);
-            assert_eq!(writer.finish(), bytes[..length]);
+            let expected = bytes.get(..length).unwrap();
+            assert_eq!(writer.raw(expected).len(), length);
+            assert_eq!(writer.finish(), expected);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::answer::crowd::Crowd;
 use crate::answer::pattern::Pattern;
 use crate::answer::rounds::Rounds;
 use crate::answer::whole::{self, Body, Whole};
-use crate::answer::{Error, disk_bytes, size_name};
+use crate::answer::{Error, size_name};
 use crate::result::Row;
 
 const SIZES: [u64; 11] =
@@ -98,16 +98,15 @@ impl Cell<'_> {
             self.crowd(self.arguments.common.window(), self.arguments.ops_max(self.bytes, self.clients));
         let (store, pattern, bytes) = (self.store.clone(), self.pattern.clone(), self.bytes);
         let prefix = self.key(0).trim_end_matches('0').to_owned();
-        let before = disk_bytes();
+        let before = self.arguments.common.disk_bytes();
         let outcome = crowd.run(move |number| {
             let (store, key) = (store.clone(), format!("{prefix}{number:08}"));
             let body = Body::of(&pattern.bytes(number, bytes));
             async move { store.put(&key, body).await.map(drop) }
         });
         let outcome = outcome.await?;
-        let written = disk_bytes().saturating_sub(before);
         let row = outcome.fill(self.row("put"), self.bytes);
-        rounds.add(row.with("disk_bytes_op", written as f64 / outcome.ops as f64));
+        rounds.add(self.arguments.common.with_disk_bytes(row, before, outcome.ops));
         Ok(outcome.ops)
     }
 

@@ -14,7 +14,7 @@ use crate::answer::bed::{self, Bed};
 use crate::answer::crowd::{Crowd, Outcome, UNTIL_DONE};
 use crate::answer::pattern::Pattern;
 use crate::answer::rounds::Rounds;
-use crate::answer::{Error, disk_bytes, size_name};
+use crate::answer::{Error, size_name};
 use crate::result::Row;
 
 /// Sizes of shards, and of two of them in a moment.
@@ -106,15 +106,14 @@ impl Cell {
         let shards: Arc<[ShardId]> = self.names(arguments.ops_max(self.bytes, clients));
         let crowd =
             Crowd { clients, window: arguments.common.window(), ops_max: shards.len() as u64, first: 0 };
-        let before = disk_bytes();
+        let before = arguments.common.disk_bytes();
         let outcome = self.write(crowd, variant, &shards).await?;
         self.bed.settle().await?;
-        let written = disk_bytes().saturating_sub(before);
         for number in (0..outcome.ops).rev().take(usize::try_from(CHECKED).unwrap_or(usize::MAX)) {
             self.check(variant, &shards, number).await?;
         }
         let row = outcome.fill(row(variant, "put", self.bytes, clients, "hot"), self.bytes);
-        Ok(row.with("disk_bytes_op", written as f64 / outcome.ops as f64))
+        Ok(arguments.common.with_disk_bytes(row, before, outcome.ops))
     }
 
     fn names(&self, count: u64) -> Arc<[ShardId]> {
