@@ -17,7 +17,7 @@ use sherd_core::record::Attributes;
 use super::raw_headers::USER_METADATA;
 
 /// The content type of an object that was stored without one.
-const CONTENT_TYPE_DEFAULT: &str = "binary/octet-stream";
+pub(super) const CONTENT_TYPE_DEFAULT: &str = "binary/octet-stream";
 
 /// The system headers that are stored, in the order in which they are.
 pub(super) const SYSTEM: [HeaderName; 6] =
@@ -97,8 +97,7 @@ fn without_aws_chunked(encodings: &str) -> String {
 /// The headers that come back with an object; a stored value that no header can carry is counted
 /// in `x-amz-missing-meta`, as on AWS. There is room for `more` headers.
 pub(super) fn to_headers(attributes: &Attributes, more: usize) -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(1 + attributes.pairs.len() + more);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE_DEFAULT));
+    let mut headers = HeaderMap::with_capacity(attributes.pairs.len() + more);
     let mut missing = 0_u32;
     for (name, value) in &attributes.pairs {
         let header = HeaderName::from_bytes(name.as_bytes()).ok().and_then(|name| {
@@ -176,12 +175,10 @@ mod tests {
     }
 
     #[test]
-    fn an_object_without_a_content_type_gets_the_default() {
+    fn nothing_is_stored_of_an_empty_content_type() {
         for request in [headers(&[]), headers(&[("content-type", b""), ("content-encoding", b"aws-chunked")])]
         {
-            let stored = of_request(&request).unwrap();
-            assert_eq!(stored.pairs, []);
-            assert_eq!(to_headers(&stored, 0).get(CONTENT_TYPE).unwrap(), "binary/octet-stream");
+            assert_eq!(of_request(&request).unwrap().pairs, []);
         }
     }
 

@@ -5,7 +5,9 @@
 
 use std::ops::Range;
 
-use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED};
+use http::header::{
+    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED,
+};
 use s3s::dto::{GetObjectInput, GetObjectOutput};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
@@ -149,6 +151,7 @@ fn describe(
     overrides: HeaderMap,
 ) -> Described {
     let mut headers = attributes::to_headers(&info.attributes, HEADERS_USUAL);
+    headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static(attributes::CONTENT_TYPE_DEFAULT));
     headers.extend(overrides);
     let ranged = matches!(span, Span::From { .. } | Span::Suffix { .. });
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
