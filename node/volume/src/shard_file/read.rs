@@ -3,15 +3,13 @@
 //! Header and table are read and checked once per open file; a small bounded cache keeps the files
 //! open. A range is read in whole hash blocks, so that only blocks it touches are read and hashed.
 //!
-//! A large shard goes past the page cache the first time, and gets its place there when it is read
-//! again while it is open: to fill the cache costs more than the read itself, and what is read once
-//! would push out what is small and asked for often.
+//! What is read to be served goes through the page cache, whose own lists let what is read once go
+//! first; what is read only to be verified goes past it.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -49,11 +47,6 @@ const _: () = {
 #[derive(Debug)]
 pub(super) struct OpenShard {
     file: Arc<dyn DiskFile>,
-    /// The same file past the page cache, once it was needed; none where the filesystem has no such
-    /// thing.
-    direct: OnceLock<Option<Arc<dyn DiskFile>>>,
-    /// Bytes that were asked for past the page cache.
-    direct_bytes: AtomicU64,
     header: ShardFileHeader,
     layout: Layout,
     /// A hash for each block.
@@ -161,15 +154,7 @@ impl Shared {
         let end_bytes = end_bytes.map_err(|_| corrupt(shard, &"too long"))?;
         let end = read_plain(&*file, layout.table_at, end_bytes).map_err(|error| corrupt(shard, &error))?;
         let table = decode_table(&end, layout.blocks).map_err(|error| corrupt(shard, &error))?;
-        let (direct, direct_bytes) = (OnceLock::new(), AtomicU64::new(0));
-        Ok(OpenShard { file, direct, direct_bytes, header, layout, table })
-    }
-
-    /// The file of an open shard past the page cache.
-    fn direct<'a>(&self, open: &'a OpenShard) -> Option<&'a dyn DiskFile> {
-        // A heal may have renamed another file over this one: it holds the same bytes.
-        let opened = || self.disk.open(&self.path(open.header.shard), OpenMode::ReadDirect).ok();
-        open.direct.get_or_init(opened).as_deref()
+        Ok(OpenShard { file, header, layout, table })
     }
 }
 
@@ -194,19 +179,6 @@ fn read_plain(file: &dyn DiskFile, offset: u64, bytes: usize) -> io::Result<Byte
 impl OpenShard {
     pub(super) const fn header(&self) -> &ShardFileHeader {
         &self.header
-    }
-
-    /// Whether the next read leaves the page cache as it is: not so much was read as the shard has.
-    fn is_read_directly(&self) -> bool {
-        let shard_bytes = self.header.shard_bytes;
-        let read_bytes = self.direct_bytes.load(Ordering::Relaxed);
-        shard_bytes >= LARGE_BYTES && read_bytes < shard_bytes
-    }
-
-    /// Counts a direct read.
-    fn was_read_directly(&self, range: &Range<u64>) {
-        let bytes = range.end.saturating_sub(range.start).min(self.header.shard_bytes);
-        self.direct_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Checks the blocks that `bytes` are, from block `first` on.
@@ -273,14 +245,7 @@ impl ShardFiles {
     /// written, or is not there; [`Error::Busy`] when the pool has no buffer or the process no descriptor.
     pub fn read(&self, shard: ShardId, range: Range<u64>) -> Result<Vec<Bytes>, Error> {
         let open = self.shared.open(shard)?;
-        let direct = open.is_read_directly().then(|| self.shared.direct(&open)).flatten();
-        if direct.is_some() {
-            open.was_read_directly(&range);
-        }
-        let found = open.read_range(&self.shared.pool, &range, |buffer, at| match direct {
-            Some(direct) => read_direct(direct, buffer, at),
-            None => open.file.read_at(buffer, at),
-        });
+        let found = open.read_range(&self.shared.pool, &range, |buffer, at| open.file.read_at(buffer, at));
         self.settle(shard, found)?.ok_or_else(|| corrupt(shard, &"a plain read would block"))
     }
 
@@ -291,6 +256,7 @@ impl ShardFiles {
     /// As [`ShardFiles::read`].
     pub fn read_cached(&self, shard: ShardId, range: Range<u64>) -> Result<Option<Vec<Bytes>>, Error> {
         let Some(open) = self.shared.open.get(shard) else { return Ok(None) };
+        // A read that finds nothing does not wait, and yet begins to fill the cache.
         if open.header.shard_bytes >= LARGE_BYTES {
             return Ok(None);
         }
@@ -327,7 +293,8 @@ impl ShardFiles {
             file.evict(0, file.length().unwrap_or(0));
         }
         let open = self.shared.open_anew(shard)?;
-        Ok(ShardCheck { files: self.clone(), open, next: 0 })
+        let direct = self.shared.disk.open(&self.shared.path(shard), OpenMode::ReadDirect).ok();
+        Ok(ShardCheck { files: self.clone(), open, direct, next: 0 })
     }
 }
 
@@ -336,6 +303,8 @@ impl ShardFiles {
 pub struct ShardCheck {
     files: ShardFiles,
     open: OpenShard,
+    /// The same file past the page cache; none where the filesystem has no such thing.
+    direct: Option<Arc<dyn DiskFile>>,
     next: u64,
 }
 
@@ -356,9 +325,8 @@ impl ShardCheck {
         while self.next < until {
             let end = (self.next + READ_BYTES).min(until);
             // What is read only to be checked shall not push out what is read to be served.
-            let direct = self.files.shared.direct(&self.open);
-            let read = |buffer: &mut Buffer, at| match direct {
-                Some(direct) => read_direct(direct, buffer, at),
+            let read = |buffer: &mut Buffer, at| match &self.direct {
+                Some(direct) => read_direct(&**direct, buffer, at),
                 None => self.open.file.read_at(buffer, at),
             };
             match self.open.read_range(&self.files.shared.pool, &(self.next..end), read) {
@@ -366,7 +334,7 @@ impl ShardCheck {
                 Err(ReadFailure::Error(error)) => return Err(error),
                 Err(ReadFailure::WouldBlock) => return Err(Error::Busy),
             }
-            if direct.is_none() {
+            if self.direct.is_none() {
                 self.open.file.evict(HEADER_BYTES as u64 + self.next, end - self.next);
             }
             self.next = end;
