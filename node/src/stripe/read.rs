@@ -1,6 +1,6 @@
 //! Reads a range of a body: the data shards where they are whole, any k shards where they are not.
 //!
-//! The range is walked in windows. While the caller sends one window, the next are being read. A
+//! The range is walked in windows. While the caller sends one window, the next is being read. A
 //! piece that is missing, rotten or late is computed from the same columns of k other shards, so a
 //! range read stays a range read; what was found damaged is reported for healing.
 
@@ -30,9 +30,6 @@ use crate::upkeep::Pinned;
 
 /// Bytes of a body that are read at one time, at least one stripe unit.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// Windows that are read while one is sent: so many that a lone reader keeps a device, and the threads
-/// of all of its volumes, busy.
-const AHEAD_MAX: usize = 3;
 /// Before a volume is asked again that had no place in its queue; one that had no buffer is asked when
 /// one came back.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
@@ -80,7 +77,7 @@ struct Reading {
     layout: Layout,
     set: Arc<SetView>,
     left: Range<u64>,
-    ahead: VecDeque<Window>,
+    window: Option<Window>,
     ready: VecDeque<Bytes>,
     _pinned: Pinned,
     /// Shards that failed once: not asked first again.
@@ -105,7 +102,7 @@ impl Reading {
             layout,
             set,
             left: range,
-            ahead: VecDeque::new(),
+            window: None,
             ready: VecDeque::new(),
             _pinned: stripes.pin([data.id]),
             avoid: 0,
@@ -117,7 +114,7 @@ impl Reading {
             if let Some(bytes) = self.ready.pop_front() {
                 return Ok(Some(bytes));
             }
-            let window = match self.ahead.pop_front() {
+            let window = match self.window.take() {
                 Some(window) => window,
                 None if self.left.is_empty() => return Ok(None),
                 None => {
@@ -126,10 +123,9 @@ impl Reading {
                 }
             };
             // Ahead only where there is room: nobody waits for a share while its window holds one.
-            while !self.left.is_empty() && self.ahead.len() < AHEAD_MAX {
-                let Some(share) = self.stripes.inner.downloads.try_take(self.next_cost()) else { break };
-                let next = self.begin_window(share);
-                self.ahead.push_back(next);
+            if !self.left.is_empty() {
+                let share = self.stripes.inner.downloads.try_take(self.next_cost());
+                self.window = share.map(|share| self.begin_window(share));
             }
             self.collect(window).await?;
         }
