@@ -58,26 +58,34 @@ END {
 }
 AWK
 
-"$node" dev --dir "$work/data" --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 >"$work/node.log" 2>&1 &
-pid=$!
-until grep -q 'http://127.0.0.1:[0-9]' "$work/node.log"; do
-  kill -0 "$pid" 2>/dev/null || { cat "$work/node.log" >&2; exit 1; }
-  sleep 0.1
-done
-endpoint="$(grep -o 'http://127.0.0.1:[0-9]*' "$work/node.log" | head -1)"
-# shellcheck source=/dev/null
-. "$work/data/credentials.env"
-export AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
+start_node() { # a new one for each load: what was deleted keeps its space for a while
+  rm -rf "$work/data"
+  "$node" dev --dir "$work/data" --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 >"$work/node.log" 2>&1 &
+  pid=$!
+  until grep -q 'http://127.0.0.1:[0-9]' "$work/node.log"; do
+    kill -0 "$pid" 2>/dev/null || { cat "$work/node.log" >&2; exit 1; }
+    sleep 0.1
+  done
+  endpoint="$(grep -o 'http://127.0.0.1:[0-9]*' "$work/node.log" | head -1)"
+  # shellcheck source=/dev/null
+  . "$work/data/credentials.env"
+  export AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
+}
 
 profile() { # name, operation, size, clients, keys that are written first, seconds until they are
   printf 'profile: %s\n' "$1" >&2
+  start_node
   "$bench" load --endpoint "$endpoint" --op "$2" --size "$3" --clients "$4" --keys "$5" \
     --seconds "$((seconds + 4))" --warm-up 1 >"$work/load.log" 2>&1 &
   local load=$!
   sleep "$(($6 + 2))"
-  perf record --quiet -F 999 -g -p "$pid" -o "$work/perf.data" -- sleep "$seconds"
+  perf record -F 999 -g -p "$pid" -o "$work/perf.data" -- sleep "$seconds" >"$work/perf.log" 2>&1 \
+    || { cat "$work/perf.log" "$work/load.log" "$work/node.log" >&2; exit 1; }
   perf script --no-inline -i "$work/perf.data" -F comm,ip,sym 2>/dev/null | awk -v load="$1" -f "$work/sort.awk" >>"$work/rows"
   wait "$load" || { cat "$work/load.log" >&2; exit 1; }
+  kill -INT "$pid"
+  wait "$pid" || true
+  pid=
 }
 
 profile '4 KiB PUT, 1 client' put 4KiB 1 1 0

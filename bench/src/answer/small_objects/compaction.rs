@@ -149,7 +149,14 @@ impl Filled {
             Err(Error::OtherBytes { what: "a shard".to_owned() })
         };
         let reading = judge.clone();
-        let reading = crowd(READERS).run(move |number| std::future::ready(reading(number)));
+        let reading = crowd(READERS).run(move |number| {
+            let reading = reading.clone();
+            async move {
+                // A read from memory never waits, and the writers are woken on the same threads.
+                tokio::task::yield_now().await;
+                reading(number)
+            }
+        });
         owned.pace.bytes_per_second.store(bytes_per_second, Ordering::Relaxed);
         let begun = Instant::now();
         let (put, get) = runtime.block_on(async { futures::future::join(writing, reading).await });
