@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Where the node's processor time goes, in shares of its samples: starts `sherd-node dev`, puts it under
-# each kind of load for a few seconds, and sorts what perf saw by the part of the work that it belongs
+# Where the node's processor time goes, in shares of its samples: starts `sherd-node dev` for each kind
+# of load, puts it under that for a few seconds, and sorts what perf saw by the part of the work that it belongs
 # to. Writes <results>/profile.json, which `sherd-bench report` shows.
 #
 #   scripts/profile.sh <sherd-node> <sherd-bench> [results]
 #
-# Needs perf with leave to look at another process and the kernel (kernel.perf_event_paranoid, or root),
-# and curl. SHERD_PROFILE_SECONDS is how long each load lasts (5).
+# Needs perf with leave to look at another process and the kernel (kernel.perf_event_paranoid, or root).
+# SHERD_PROFILE_SECONDS is how long each load lasts (5).
 set -euo pipefail
 
 [ $# -ge 2 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 125; }
 node="$1" bench="$2" results="${3:-bench/results}"
 seconds="${SHERD_PROFILE_SECONDS:-5}"
-for tool in perf curl awk; do
+for tool in perf awk; do
   command -v "$tool" >/dev/null || { echo "profile: $tool is missing" >&2; exit 125; }
 done
 
@@ -24,8 +24,8 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# What one sample belongs to: the rule that fits the frame nearest to its leaf. The thread is the first
-# field of a sample, frames follow from leaf to root.
+# What one sample belongs to: the rule that fits the frame nearest to its leaf. A sample begins with its
+# thread; its frames follow, from leaf to root.
 cat >"$work/sort.awk" <<'AWK'
 function part(frame) {
   if (frame ~ /malloc|_int_free|[^a-z]free$|cfree|calloc|realloc|unlink_chunk/) return "allocation"

@@ -126,9 +126,9 @@ mod tests {
              at /rustc/x/library/alloc/src/vec/mod.rs:10:5
    4: with_capacity
              at ./node/core/src/codec.rs:168:9
-   4: append
+   5: append
              at ./node/volume/src/log/append.rs:77:9
-   5: sherd_node::volumes::log_thread::LogThread::step
+   6: sherd_node::volumes::log_thread::LogThread::step
              at /home/a/node/src/volumes/log_thread.rs:5:1
 ";
         assert_eq!(place(trace), "node/volume/src/log/append.rs:77 append");

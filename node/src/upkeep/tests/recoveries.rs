@@ -20,8 +20,10 @@ async fn a_volume_that_is_moved_away_is_offline_and_is_opened_again_when_it_is_b
     let directories = Directories::new(4);
     let node = directories.start().await;
     node.create_bucket().await;
-    node.put("before", &body(1, 100_000)).await;
     let volume = Arc::clone(&node.volumes.all()[1]);
+    let has_promised = || volume.serving().expect("it serves").has_promised;
+    assert!(!has_promised(), "it is new, and refuses no ballot");
+    node.put("before", &body(1, 100_000)).await;
     let away = volume.path().with_extension("away");
     std::fs::rename(volume.path(), &away).expect("moved away");
     node.wait_for(volume.id(), |state| matches!(state, VolumeState::Offline { .. })).await;
@@ -31,6 +33,7 @@ async fn a_volume_that_is_moved_away_is_offline_and_is_opened_again_when_it_is_b
     std::fs::rename(&away, volume.path()).expect("moved back");
     node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
     assert_eq!(volume.opened_count(), 2);
+    assert!(has_promised(), "ballots of the first life are refused for a while");
     assert_eq!(node.get("while").await, Some(body(2, 100_000)));
     node.close().await;
 }

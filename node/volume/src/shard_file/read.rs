@@ -162,9 +162,9 @@ impl Shared {
 fn read_direct(file: &dyn DiskFile, buffer: &mut Buffer, offset: u64) -> io::Result<usize> {
     let bytes = buffer.len();
     buffer.set_len(bytes.next_multiple_of(DIRECT_ALIGN));
-    let read = file.read_at(buffer, offset)?;
+    let read = file.read_at(buffer, offset);
     buffer.set_len(bytes);
-    Ok(read.min(bytes))
+    read.map(|read| read.min(bytes))
 }
 
 /// Reads exactly so many bytes into memory of their own.
@@ -314,6 +314,17 @@ impl ShardCheck {
         self.open.header()
     }
 
+    /// Reads from the device, where the filesystem takes our alignment: that it does not is no damage.
+    fn read(&self, buffer: &mut Buffer, at: u64) -> io::Result<usize> {
+        if let Some(direct) = &self.direct {
+            match read_direct(&**direct, buffer, at) {
+                Err(error) if error.kind() == ErrorKind::InvalidInput => {}
+                result => return result,
+            }
+        }
+        self.open.file.read_at(buffer, at)
+    }
+
     /// Verifies about so many bytes more, at least one block. Returns whether all is verified.
     ///
     /// # Errors
@@ -324,19 +335,14 @@ impl ShardCheck {
         let until = (self.next + blocks).min(self.open.header.shard_bytes);
         while self.next < until {
             let end = (self.next + READ_BYTES).min(until);
-            // What is read only to be checked shall not push out what is read to be served.
-            let read = |buffer: &mut Buffer, at| match &self.direct {
-                Some(direct) => read_direct(&**direct, buffer, at),
-                None => self.open.file.read_at(buffer, at),
-            };
+            let read = |buffer: &mut Buffer, at| self.read(buffer, at);
             match self.open.read_range(&self.files.shared.pool, &(self.next..end), read) {
                 Ok(_) => {}
                 Err(ReadFailure::Error(error)) => return Err(error),
                 Err(ReadFailure::WouldBlock) => return Err(Error::Busy),
             }
-            if self.direct.is_none() {
-                self.open.file.evict(HEADER_BYTES as u64 + self.next, end - self.next);
-            }
+            // What was read only to be checked shall not push out what is read to be served.
+            self.open.file.evict(HEADER_BYTES as u64 + self.next, end - self.next);
             self.next = end;
         }
         if self.next < self.open.header.shard_bytes {
