@@ -35,9 +35,10 @@ use sherd_volume::disk::real::RealDisk;
 use sherd_volume::error::Error as VolumeError;
 use sherd_volume::identity::{Expected, Phase};
 use sherd_volume::index::lsm::IndexCache;
+use sherd_volume::lookup::Lookup;
 use sherd_volume::open::{NewVolume, Setup, create, open};
 use sherd_volume::options::Options;
-use sherd_volume::reader::{Lookup, Source};
+use sherd_volume::reader::Source;
 use sherd_volume::request::{Completion, Op as VolumeOp, ShardFileHeader, Target};
 use sherd_volume::{Reader, Volume};
 

@@ -13,7 +13,8 @@ use sherd_core::stripe::Layout;
 use sherd_core::topology::Topology;
 use sherd_volume::error::Error;
 use sherd_volume::list::RowScan;
-use sherd_volume::reader::{Lookup, Source};
+use sherd_volume::lookup::Lookup;
+use sherd_volume::reader::Source;
 
 use super::{InspectError, Opened, PAGE, Report, read_error};
 use crate::upkeep::manifest_pages;

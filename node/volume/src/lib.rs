@@ -43,6 +43,7 @@ pub mod identity;
 pub mod index;
 pub mod list;
 pub mod log;
+pub mod lookup;
 pub mod open;
 pub mod options;
 pub mod reader;

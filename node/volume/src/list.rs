@@ -13,7 +13,8 @@ use sherd_core::register::seal::Seals;
 use sherd_core::register::{Refusal, Row};
 
 use crate::error::Error;
-use crate::reader::{Lookup, Reader, Source, behind};
+use crate::lookup::Lookup;
+use crate::reader::{Reader, Source, behind};
 use crate::request::Answer;
 use crate::scan::{Walk, behind_prefix};
 use crate::table::{OBJECT, PART, UNSETTLED, parse_row_key, row_key, unsettled_key};

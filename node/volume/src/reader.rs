@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::format::Subject;
 pub use crate::log::read::Source;
 use crate::log::read::{self, ReadError};
+use crate::lookup::Lookup;
 use crate::registers::{asked, key_state};
 use crate::request::{Answer, SeenShard, Target};
 use crate::scan::Walk;
@@ -29,37 +30,6 @@ use crate::view::{Shared, Stored, describe};
 
 /// How often a lookup that met a new batch is tried again before it goes through the log's order.
 const TRIES: usize = 4;
-
-/// What a lookup came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Lookup<T> {
-    /// The answer.
-    Immediate(T),
-    /// It depends on what is not durable yet, or would block: submit the operation instead, or read
-    /// on a thread that may block.
-    Pending,
-}
-
-impl<T> Lookup<T> {
-    /// The answer of a lookup that was allowed to ask the disk.
-    ///
-    /// # Errors
-    /// [`Error::Busy`] when there is none.
-    pub fn told(self) -> Result<T, Error> {
-        match self {
-            Self::Immediate(answer) => Ok(answer),
-            Self::Pending => Err(Error::Busy),
-        }
-    }
-
-    /// The same with another answer.
-    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Lookup<U> {
-        match self {
-            Self::Immediate(answer) => Lookup::Immediate(change(answer)),
-            Self::Pending => Lookup::Pending,
-        }
-    }
-}
 
 /// A row as it is now, where that can be told.
 enum Current {

@@ -26,8 +26,8 @@ use crate::histogram::Histogram;
 use crate::index::{Change, Index, IndexError};
 use crate::log::Segments;
 use crate::log::read::Source;
+use crate::lookup::Lookup;
 use crate::options::Options;
-use crate::reader::Lookup;
 use crate::recent::Recent;
 use crate::registers::Promises;
 use crate::state::Small;
@@ -184,8 +184,12 @@ impl Shared {
             return self.entry(key).map(Lookup::Immediate);
         }
         let overlaid = self.view.read().overlay.get(key).cloned();
-        let Some(found) = overlaid.or_else(|| self.recent.get(key).map(Some)) else {
-            return Ok(Lookup::Pending);
+        let found = match overlaid.or_else(|| self.recent.get(key).map(Some)) {
+            Some(found) => found,
+            None => match self.index.get_cached(key).map_err(|error| self.index_failed(&error))? {
+                Lookup::Immediate(found) => found,
+                Lookup::Pending => return Ok(Lookup::Pending),
+            },
         };
         let decoded = found.map(|bytes| decode_entry(key, bytes)).transpose();
         decoded.map(Lookup::Immediate).map_err(|error| self.index_failed(&error))

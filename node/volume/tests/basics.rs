@@ -7,7 +7,8 @@ mod support;
 
 use sherd_core::id::{Epoch, Slot};
 use sherd_core::register::{Prepare, Refusal};
-use sherd_volume::reader::{Lookup, Source};
+use sherd_volume::lookup::Lookup;
+use sherd_volume::reader::Source;
 use sherd_volume::request::{Answer, Target};
 use support::*;
 

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use sherd_core::id::{BucketId, Epoch, Sequence, UploadId};
 use sherd_core::register::Refusal;
 use sherd_volume::list::{ListPage, ListScan, Listed, RowScan, after_key, past_prefix};
-use sherd_volume::reader::{Lookup, Source};
+use sherd_volume::lookup::Lookup;
+use sherd_volume::reader::Source;
 use sherd_volume::request::{Control, Op};
 use support::*;
 

@@ -14,7 +14,8 @@ use sherd_core::id::{Ballot, Incarnation, RegisterKey, Sequence, ShardId, Volume
 use sherd_core::record::Home;
 use sherd_core::register::{Accept, Prepare, Vote};
 use sherd_volume::list::{ListPage, ListScan, RowPage, ScannedRow};
-use sherd_volume::reader::{Lookup, Reader, Source};
+use sherd_volume::lookup::Lookup;
+use sherd_volume::reader::{Reader, Source};
 use sherd_volume::request::{
     AdoptedRow, Answer, Completion, Control, Guarantees, Op, SeenShard, ShardFileHeader, Target,
 };

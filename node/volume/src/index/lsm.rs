@@ -26,12 +26,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
+use lsm_tree::table::filter::{block::FilterBlock, standard_bloom::Builder as FilterBuilder};
 use lsm_tree::{
-    AbstractTree, AnyTree, Cache, Config, DescriptorTable, Guard, IterGuardImpl, SeqNo, SequenceNumberCounter,
+    AbstractTree, AnyTree, Cache, Config, DescriptorTable, GlobalTableId, Guard, IterGuardImpl, SeqNo,
+    SequenceNumberCounter, Table, TreeId,
 };
 use parking_lot::{Mutex, RwLock};
 
 use sherd_core::id::Sequence;
+
+use crate::lookup::Lookup;
 
 use super::{Change, Index, IndexError, Pair, Progress, RESERVED, check_keys, entry_bytes};
 
@@ -165,6 +169,15 @@ impl LsmIndex {
         result
     }
 
+    /// Whether no table has the key, as far as the filters in memory tell.
+    fn tables_rule_out(&self, key: &[u8]) -> lsm_tree::Result<bool> {
+        let (version, tree) = (self.tree.current_version(), self.tree.id());
+        let hash = FilterBuilder::get_hash(key);
+        let mut tables =
+            version.iter_levels().flat_map(|level| level.iter()).filter_map(|run| run.get_for_key(key));
+        tables.try_fold(true, |so_far, table| Ok(so_far && rules_out(table, tree, hash)?))
+    }
+
     /// Seals what was applied, with the mark behind it. Returns its last sequence and how many
     /// bytes are sealed; `None` when a flush would bring nothing.
     fn seal(&self) -> Result<Option<(Sequence, u64)>, IndexError> {
@@ -181,6 +194,18 @@ impl LsmIndex {
         })?;
         Ok(Some((sequence, self.pending_bytes.load(Ordering::Acquire))))
     }
+}
+
+/// Whether a table's filter is in memory and rules out keys of a hash.
+fn rules_out(table: &Table, tree: TreeId, hash: u64) -> lsm_tree::Result<bool> {
+    if let Some(filter) = &table.pinned_filter_block {
+        return filter.maybe_contains_hash(hash).map(|maybe| !maybe);
+    }
+    // Deep levels cut their filters up: finding the piece may ask the disk.
+    let whole = table.regions.filter.filter(|_| table.regions.filter_tli.is_none());
+    let cached = whole
+        .and_then(|place| table.cache.get_block(GlobalTableId::from((tree, table.id())), place.offset()));
+    cached.map_or(Ok(false), |block| FilterBlock::new(block).maybe_contains_hash(hash).map(|maybe| !maybe))
 }
 
 /// Turns the tree's panics and errors into ours.
@@ -233,6 +258,23 @@ impl Index for LsmIndex {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
         // The newest entry is right under every flush and compaction, whatever they drop.
         Ok(self.call(|| self.tree.get(key, SeqNo::MAX))?.map(Bytes::from))
+    }
+
+    fn get_cached(&self, key: &[u8]) -> Result<Lookup<Option<Bytes>>, IndexError> {
+        // While this is held nothing is sealed. Nothing sealed is waiting for its flush either: so what
+        // is newest is in the active memtable, or else in the tables.
+        let Some(_no_sealing) = self.sealing.try_read() else { return Ok(Lookup::Pending) };
+        self.call(|| {
+            if self.tree.sealed_memtable_count() > 0 {
+                return Ok(Lookup::Pending);
+            }
+            if let Some(entry) = self.tree.active_memtable().get(key, SeqNo::MAX) {
+                let value = (!entry.is_tombstone()).then(|| Bytes::from(entry.value));
+                return Ok(Lookup::Immediate(value));
+            }
+            let is_absent = self.tables_rule_out(key)?;
+            Ok(if is_absent { Lookup::Immediate(None) } else { Lookup::Pending })
+        })
     }
 
     fn scan<'a>(

@@ -12,6 +12,8 @@ use parking_lot::Mutex;
 
 use sherd_core::id::Sequence;
 
+use crate::lookup::Lookup;
+
 use super::{Change, Index, IndexError, Pair, Progress, check_keys, entry_bytes};
 
 type Map = BTreeMap<Bytes, Bytes>;
@@ -64,6 +66,10 @@ fn change(map: &mut Map, change: Change) {
 impl Index for MemoryIndex {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
         Ok(self.state.lock().live.get(key).cloned())
+    }
+
+    fn get_cached(&self, key: &[u8]) -> Result<Lookup<Option<Bytes>>, IndexError> {
+        self.get(key).map(Lookup::Immediate)
     }
 
     fn scan<'a>(

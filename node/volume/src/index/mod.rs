@@ -11,6 +11,8 @@ use bytes::Bytes;
 
 use sherd_core::id::Sequence;
 
+use crate::lookup::Lookup;
+
 /// An operation on the index failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum IndexError {
@@ -67,6 +69,12 @@ pub trait Index: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`IndexError::Damaged`].
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError>;
+
+    /// As [`Index::get`], but waits for nothing: neither for the disk nor for a flush.
+    ///
+    /// # Errors
+    /// As [`Index::get`].
+    fn get_cached(&self, key: &[u8]) -> Result<Lookup<Option<Bytes>>, IndexError>;
 
     /// Walks `from..to` (`to` excluded; `None` is the end) in byte order, over a snapshot.
     fn scan<'a>(

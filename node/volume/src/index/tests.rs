@@ -18,8 +18,13 @@ fn remove(key: &str) -> Change {
     Change::Remove { key: Bytes::copy_from_slice(key.as_bytes()) }
 }
 
+/// What is read; what memory tells of it is the same.
 fn get(index: &dyn Index, key: &str) -> Option<String> {
-    index.get(key.as_bytes()).unwrap().map(|value| String::from_utf8(value.into()).unwrap())
+    let found = index.get(key.as_bytes()).unwrap();
+    if let Lookup::Immediate(told) = index.get_cached(key.as_bytes()).unwrap() {
+        assert_eq!(told, found);
+    }
+    found.map(|value| String::from_utf8(value.into()).unwrap())
 }
 
 fn text((key, value): Pair) -> (String, String) {
@@ -62,6 +67,9 @@ struct Shared(Arc<MemoryIndex>);
 impl Index for Shared {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
         self.0.get(key)
+    }
+    fn get_cached(&self, key: &[u8]) -> Result<Lookup<Option<Bytes>>, IndexError> {
+        self.0.get_cached(key)
     }
     fn scan<'a>(
         &'a self,
@@ -113,6 +121,26 @@ fn the_last_change_of_a_key_in_a_batch_wins() {
         let index = crash(index);
         assert_eq!(scan(&*index, "", None), pairs(&[("a", "3"), ("b", "2")]));
     });
+}
+
+#[test]
+fn memory_tells_what_is_not_written_out_and_what_filters_rule_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let index = open(directory.path());
+    let told = |key: &str| index.get_cached(key.as_bytes()).unwrap();
+    index.apply((0..1000).map(|n| put(&format!("{n:04}"), "1")).collect(), Sequence(1)).unwrap();
+    index.flush().unwrap();
+    index.compact().unwrap();
+    index.apply(vec![put("0001", "2"), remove("0002")], Sequence(2)).unwrap();
+    assert_eq!(told("0001"), Lookup::Immediate(Some(Bytes::from_static(b"2"))));
+    assert_eq!(told("0002"), Lookup::Immediate(None));
+    // The first of these may find that a filter is still on the disk.
+    assert_eq!(get(&index, "0003x"), None);
+    let absent: Vec<_> = (0..1000).map(|n| format!("{n:04}x")).collect();
+    let ruled_out = absent.iter().filter(|key| told(key) == Lookup::Immediate(None)).count();
+    assert!(ruled_out > 900, "{ruled_out} of 1000: a filter is wrong about one in a hundred");
+    let present = (3..1000).filter(|n| told(&format!("{n:04}")) == Lookup::Pending).count();
+    assert_eq!(present, 997, "what a table may hold is not in memory");
 }
 
 #[test]

@@ -8,7 +8,8 @@ use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, ChangeId, ProposerId, RegisterKey, ShardId, Timestamp};
 use sherd_core::register::{Encoded, Refusal};
 use sherd_volume::error::Error;
-use sherd_volume::reader::{Lookup, Source};
+use sherd_volume::lookup::Lookup;
+use sherd_volume::reader::Source;
 
 use crate::support::{BUCKET, Driver, value};
 
