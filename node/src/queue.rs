@@ -12,7 +12,7 @@ use parking_lot::{Condvar, Mutex};
 
 /// Makes a queue that holds `max` values.
 pub(crate) fn bounded<T>(max: usize) -> (Sender<T>, Receiver<T>) {
-    let state = State { waiting: VecDeque::new(), senders: 1, receivers: 1 };
+    let state = State { waiting: VecDeque::new(), sleeps_for: None, senders: 1, receivers: 1 };
     let shared = Arc::new(Shared { max, state: Mutex::new(state), came: Condvar::new() });
     (Sender { shared: Arc::clone(&shared) }, Receiver { shared })
 }
@@ -54,6 +54,8 @@ struct Shared<T> {
 
 struct State<T> {
     waiting: VecDeque<T>,
+    /// How long the receiver that sleeps does so at most.
+    sleeps_for: Option<Duration>,
     senders: usize,
     receivers: usize,
 }
@@ -61,15 +63,21 @@ struct State<T> {
 impl<T> Sender<T> {
     /// Adds a value, unless too many wait.
     pub(crate) fn try_send(&self, value: T) -> Result<(), Refused<T>> {
-        self.send_within(self.shared.max, value)
+        self.send(value, self.shared.max, None)
+    }
+
+    /// As [`Self::try_send`], for a value that may wait for `patience`: who sleeps and wakes by itself
+    /// within it is not woken for this.
+    pub(crate) fn try_send_idly(&self, value: T, patience: Duration) -> Result<(), Refused<T>> {
+        self.send(value, self.shared.max, Some(patience))
     }
 
     /// Adds a value however many wait: for the last word to a thread.
     pub(crate) fn send_over(&self, value: T) -> Result<(), Refused<T>> {
-        self.send_within(usize::MAX, value)
+        self.send(value, usize::MAX, None)
     }
 
-    fn send_within(&self, max: usize, value: T) -> Result<(), Refused<T>> {
+    fn send(&self, value: T, max: usize, patience: Option<Duration>) -> Result<(), Refused<T>> {
         let mut state = self.shared.state.lock();
         if state.receivers == 0 {
             return Err(Refused::Closed(value));
@@ -78,8 +86,13 @@ impl<T> Sender<T> {
             return Err(Refused::Full(value));
         }
         state.waiting.push_back(value);
+        // Of several receivers another one may be woken for another value, and take this one instead.
+        let sleeps_for = state.sleeps_for.filter(|_| state.receivers == 1);
         drop(state);
-        self.shared.came.notify_one();
+        let in_time = |patience| sleeps_for.is_some_and(|most| most <= patience);
+        if !patience.is_some_and(in_time) {
+            self.shared.came.notify_one();
+        }
         Ok(())
     }
 
@@ -115,7 +128,9 @@ impl<T> Receiver<T> {
             match patience {
                 None => self.shared.came.wait(&mut state),
                 Some(patience) => {
+                    state.sleeps_for = Some(patience);
                     let late = self.shared.came.wait_for(&mut state, patience).timed_out();
+                    state.sleeps_for = None;
                     if late && state.waiting.is_empty() {
                         return Err(Nothing::Timeout);
                     }
@@ -214,6 +229,30 @@ mod tests {
         drop(receiver);
         assert_eq!(Arc::strong_count(&value), 1);
         assert!(matches!(sender.try_send(value), Err(Refused::Closed(_))));
+    }
+
+    #[test]
+    fn what_may_wait_is_there_when_the_sleeper_wakes_by_itself() {
+        let (sender, receiver) = bounded(2);
+        let sleeper = std::thread::spawn(move || receiver.next(Some(Duration::from_millis(50))));
+        while sender.shared.state.lock().sleeps_for.is_none() {
+            std::thread::yield_now();
+        }
+        assert_eq!(sender.try_send_idly(1, Duration::from_secs(1)), Ok(()));
+        assert_eq!(sleeper.join().expect("no panic"), Ok(1));
+    }
+
+    #[test]
+    fn who_sleeps_too_long_is_woken_for_what_may_wait() {
+        for patience in [None, Some(Duration::from_hours(1))] {
+            let (sender, receiver) = bounded(2);
+            let sleeper = std::thread::spawn(move || receiver.next(patience));
+            while patience.is_some() && sender.shared.state.lock().sleeps_for.is_none() {
+                std::thread::yield_now();
+            }
+            assert_eq!(sender.try_send_idly(1, Duration::from_secs(1)), Ok(()));
+            assert_eq!(sleeper.join().expect("no panic"), Ok(1));
+        }
     }
 
     #[test]

@@ -24,6 +24,10 @@ use crate::peer;
 use crate::queue::{self, Refused, Sender};
 use crate::workers::Workers;
 
+/// How long the log thread may sleep on what rides with a frame to come. Behind a frame that somebody
+/// waited for it sleeps a tenth of a second.
+const LAZY_PATIENCE: Duration = Duration::from_millis(200);
+
 /// A volume of this node.
 #[derive(Debug)]
 pub struct LocalVolume {
@@ -72,11 +76,24 @@ impl Serving {
         self.command(Command::Op(op))
     }
 
+    /// Queues an operation that rides with a frame to come: the log thread is not woken for it when it
+    /// wakes soon.
+    ///
+    /// # Errors
+    /// As [`Self::submit`].
+    pub(crate) fn submit_lazily(&self, op: Op) -> Result<(), peer::Error> {
+        self.queue.try_send_idly(Command::Op(op), LAZY_PATIENCE).map_err(|error| refused(&error))
+    }
+
     fn command(&self, command: Command) -> Result<(), peer::Error> {
-        self.queue.try_send(command).map_err(|error| match error {
-            Refused::Full(_) => peer::Error::Busy,
-            Refused::Closed(_) => unreachable_because("the volume is closing"),
-        })
+        self.queue.try_send(command).map_err(|error| refused(&error))
+    }
+}
+
+fn refused(error: &Refused<Command>) -> peer::Error {
+    match error {
+        Refused::Full(_) => peer::Error::Busy,
+        Refused::Closed(_) => unreachable_because("the volume is closing"),
     }
 }
 

@@ -103,11 +103,11 @@ impl LocalPeer {
         }
     }
 
-    /// Queues an operation that answers nobody.
+    /// Queues an operation that answers nobody, and rides with a frame to come.
     fn tell_log(&self, volume: VolumeId, op: Op) {
         if let Ok(serving) = self.serving(volume) {
             // Lazy by contract: what is lost here is learnt again.
-            drop(serving.submit(op));
+            drop(serving.submit_lazily(op));
         }
     }
 }
