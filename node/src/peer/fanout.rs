@@ -3,9 +3,13 @@
 //! A [`Gather`] owns the answers under way of one round. The caller takes them one by one until it
 //! knows enough; what is left can be dropped or waited for by somebody else.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::task::Poll;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use parking_lot::Mutex;
 
 use super::{Pending, Result};
 
@@ -41,32 +45,148 @@ impl<R: Unpin> Gather<R> {
         self.waiting.iter().map(|(place, _)| *place)
     }
 
+    /// Waits until `enough` of the answers are there to be taken: all, where fewer are under way.
+    /// Cancel-safe.
+    pub async fn gathered(&mut self, enough: usize) {
+        let enough = enough.min(self.waiting.len());
+        let mut counting: Option<(Arc<Enough>, Waker)> = None;
+        poll_fn(|context| {
+            let (count, waker) = counting.get_or_insert_with(|| {
+                let count = Arc::new(Enough {
+                    task: Mutex::new(context.waker().clone()),
+                    came: AtomicUsize::new(0),
+                    wanted: AtomicUsize::new(usize::MAX),
+                });
+                (Arc::clone(&count), count.into())
+            });
+            count.task.lock().clone_from(context.waker());
+            let mut counted = Context::from_waker(waker);
+            let mut there = || {
+                let pending = self.waiting.iter_mut().map(|(_, pending)| pending);
+                pending.filter_map(|pending| pending.is_there(&mut counted).then_some(())).count()
+            };
+            let found = there();
+            if found >= enough {
+                return Poll::Ready(());
+            }
+            // What was found before anybody was counted will not be counted.
+            let first_look = count.wanted.load(Ordering::SeqCst) == usize::MAX;
+            if first_look {
+                count.wanted.store(enough - found, Ordering::SeqCst);
+            }
+            if first_look && count.is_reached() && there() >= enough {
+                return Poll::Ready(());
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
     /// Waits for the next answer; `None` when all have answered. Cancel-safe: an answer is taken
     /// only when it is returned.
     pub async fn next(&mut self) -> Option<(usize, Result<R>)> {
         if self.waiting.is_empty() {
             return None;
         }
-        poll_fn(|context| {
-            for index in 0..self.waiting.len() {
-                let (place, pending) = &mut self.waiting[index];
-                let place = *place;
-                if let Poll::Ready(result) = Pin::new(pending).poll(context) {
-                    self.waiting.swap_remove(index);
-                    return Poll::Ready(Some((place, result)));
-                }
+        poll_fn(|context| self.take(context).map_or(Poll::Pending, |taken| Poll::Ready(Some(taken)))).await
+    }
+
+    /// Takes an answer that is there, without waiting.
+    pub fn take_now(&mut self) -> Option<(usize, Result<R>)> {
+        self.take(&mut Context::from_waker(Waker::noop()))
+    }
+
+    fn take(&mut self, context: &mut Context<'_>) -> Option<(usize, Result<R>)> {
+        for index in 0..self.waiting.len() {
+            let (place, pending) = &mut self.waiting[index];
+            let place = *place;
+            if let Poll::Ready(result) = Pin::new(pending).poll(context) {
+                self.waiting.swap_remove(index);
+                return Some((place, result));
             }
-            Poll::Pending
-        })
-        .await
+        }
+        None
     }
 }
 
-use std::future::Future;
+/// Wakes a task once enough of what it waits for has come: it could do nothing with the first.
+#[derive(Debug)]
+struct Enough {
+    task: Mutex<Waker>,
+    came: AtomicUsize,
+    wanted: AtomicUsize,
+}
+
+impl Enough {
+    fn is_reached(&self) -> bool {
+        self.came.load(Ordering::SeqCst) >= self.wanted.load(Ordering::SeqCst)
+    }
+}
+
+impl Wake for Enough {
+    fn wake(self: Arc<Self>) {
+        self.came.fetch_add(1, Ordering::SeqCst);
+        if self.is_reached() {
+            self.task.lock().wake_by_ref();
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[tokio::test]
+    async fn enough_answers_wake_once_and_can_all_be_taken() {
+        let (mut answering, waiting): (Vec<_>, Vec<_>) = (0..4).map(|_| Pending::waiting()).unzip();
+        let mut gather = Gather::new(waiting.into_iter().enumerate());
+        gather.push(4, Pending::ready(Ok(4)));
+        let counted = Arc::new(Wakes::default());
+        let waker = Arc::clone(&counted).into();
+        let mut context = Context::from_waker(&waker);
+        let mut gathered = Box::pin(gather.gathered(3));
+        assert!(gathered.as_mut().poll(&mut context).is_pending());
+        answering.remove(2).answer(Ok(2));
+        assert_eq!(counted.0.load(Ordering::SeqCst), 0);
+        drop(answering.remove(0));
+        assert_eq!(counted.0.load(Ordering::SeqCst), 1);
+        assert!(gathered.as_mut().poll(&mut context).is_ready());
+        drop(gathered);
+        let mut taken = Vec::new();
+        for _ in 0..3 {
+            taken.push(gather.next().await.expect("gathered").0);
+        }
+        taken.sort_unstable();
+        assert_eq!(taken, [0, 2, 4]);
+        assert_eq!(gather.len(), 2);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn answers_given_while_they_are_counted_are_not_missed() {
+        for _ in 0..2_000 {
+            let (answering, waiting): (Vec<_>, Vec<_>) = (0..4).map(|_| Pending::waiting()).unzip();
+            let mut gather = Gather::new(waiting.into_iter().enumerate());
+            let thread = tokio::task::spawn_blocking(|| {
+                for (place, answering) in answering.into_iter().enumerate() {
+                    answering.answer(Ok(place));
+                }
+            });
+            gather.gathered(3).await;
+            for _ in 0..3 {
+                assert!(gather.next().await.is_some());
+            }
+            thread.await.expect("no panic");
+        }
+    }
 
     #[tokio::test]
     async fn answers_come_in_the_order_in_which_they_are_given() {

@@ -100,17 +100,26 @@ impl<R> Pending<R> {
     }
 }
 
+impl<R> Pending<R> {
+    /// Whether the answer is there; if not, the context's task is woken when it is.
+    fn is_there(&mut self, context: &mut Context<'_>) -> bool {
+        let State::Waiting(receiver) = &mut self.0 else { return true };
+        let Poll::Ready(answer) = Pin::new(receiver).poll(context) else { return false };
+        let gone = |_| Err(Error::Unreachable { reason: "the volume went away".to_owned() });
+        self.0 = State::Ready(Some(answer.unwrap_or_else(gone)));
+        true
+    }
+}
+
 impl<R: Unpin> Future for Pending<R> {
     type Output = Result<R>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.0 {
-            State::Ready(result) => Poll::Ready(result.take().expect("polled once after it is ready")),
-            State::Waiting(receiver) => Pin::new(receiver).poll(context).map(|received| {
-                received
-                    .unwrap_or_else(|_| Err(Error::Unreachable { reason: "the volume went away".to_owned() }))
-            }),
+        if !self.is_there(context) {
+            return Poll::Pending;
         }
+        let State::Ready(result) = &mut self.0 else { return Poll::Pending };
+        Poll::Ready(result.take().expect("polled once after it is ready"))
     }
 }
 

@@ -66,24 +66,44 @@ impl<R: Unpin> Round<R> {
 
     /// Waits for the next answer. At the deadline whoever has not answered has failed.
     pub(super) async fn next(&mut self, registers: &Registers) {
-        match tokio::time::timeout_at(self.deadline, self.gather.next()).await {
-            Ok(Some((place, Ok(answer)))) => {
-                self.arrivals += 1;
-                let volume = self.set.reach[place].volume;
-                registers.learn(volume, &answer.from);
-                let order = Order { asked: self.asked[place], arrived: self.arrivals };
-                self.replies.retain(|reply| reply.volume != volume);
-                self.replies.push(Reply { volume, from: answer.from, order, result: answer.result });
+        self.next_after(registers, 1).await;
+    }
+
+    /// Takes the next answer once `enough` of them are there.
+    async fn next_after(&mut self, registers: &Registers, enough: usize) {
+        let gather = &mut self.gather;
+        let next = async {
+            if enough > 1 {
+                gather.gathered(enough).await;
             }
-            Ok(Some((place, Err(error)))) => self.fail(place, error),
+            gather.next().await
+        };
+        match tokio::time::timeout_at(self.deadline, next).await {
+            Ok(Some((place, result))) => self.hear(registers, place, result),
             Ok(None) => {}
             Err(_elapsed) => {
+                while let Some((place, result)) = self.gather.take_now() {
+                    self.hear(registers, place, result);
+                }
                 let late = std::mem::replace(&mut self.gather, Gather::new([]));
                 for place in late.places() {
                     self.fail(place, peer::Error::Unreachable { reason: "no answer in time".to_owned() });
                 }
             }
         }
+    }
+
+    fn hear(&mut self, registers: &Registers, place: usize, result: peer::Result<Answer<R>>) {
+        let answer = match result {
+            Ok(answer) => answer,
+            Err(error) => return self.fail(place, error),
+        };
+        self.arrivals += 1;
+        let volume = self.set.reach[place].volume;
+        registers.learn(volume, &answer.from);
+        let order = Order { asked: self.asked[place], arrived: self.arrivals };
+        self.replies.retain(|reply| reply.volume != volume);
+        self.replies.push(Reply { volume, from: answer.from, order, result: answer.result });
     }
 
     fn fail(&mut self, place: usize, error: peer::Error) {
@@ -99,6 +119,8 @@ impl<R: Unpin> Round<R> {
         decide: impl Fn(&[Reply<R>], Asking<'_>) -> Decision<T>,
         waits: impl Fn(&T) -> bool,
     ) -> Decision<T> {
+        // Fewer votes decide nothing but a retry: the task sleeps until so many are there.
+        let quorum = self.set.quorums().accept();
         loop {
             let lives = registers.known_lives();
             let decision = decide(&self.replies, self.asking(registers.now(), &lives));
@@ -108,7 +130,7 @@ impl<R: Unpin> Round<R> {
                 }
                 return decision;
             }
-            self.next(registers).await;
+            self.next_after(registers, quorum.saturating_sub(self.replies.len())).await;
         }
     }
 
