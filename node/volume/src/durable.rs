@@ -15,8 +15,12 @@ use crate::disk::{Disk, DiskFile, OpenMode};
 use crate::format::SegmentHeader;
 use crate::log::{Segment, segment_path};
 
-/// Bytes written at a time when a spare is filled with zeros.
-const FILL_BYTES: usize = 1 << 20;
+/// What a spare is filled with, so many bytes at a time.
+static ZEROS: Zeros = Zeros([0; 1 << 18]);
+
+/// Zeros that can be written past the page cache.
+#[repr(align(4096))]
+struct Zeros([u8; 1 << 18]);
 
 /// Files that are ready to become segments: written once, so that a sync of what is written into
 /// them writes no file metadata, and so that a full disk still has room for deletes and repairs.
@@ -106,13 +110,14 @@ impl Spares {
     fn fill(&self, path: &Path) -> io::Result<()> {
         let file = self.disk.open(path, OpenMode::CreateNew)?;
         file.allocate(self.segment_bytes)?;
-        let zeros = vec![0; FILL_BYTES.min(usize::try_from(self.segment_bytes).unwrap_or(FILL_BYTES))];
+        // Past the page cache: nobody reads these zeros, and copying them cost more than the records
+        // that replace them (docs/performance.md).
+        let direct = self.disk.open(path, OpenMode::WriteDirect).unwrap_or_else(|_| Arc::clone(&file));
         let mut offset = 0;
         while offset < self.segment_bytes {
-            let now = (self.segment_bytes - offset).min(zeros.len() as u64);
-            let slice = zeros.get(..usize::try_from(now).unwrap_or(0)).unwrap_or(&[]);
-            file.write_at(&[IoSlice::new(slice)], offset)?;
-            file.write_back(offset, now);
+            let now = (self.segment_bytes - offset).min(ZEROS.0.len() as u64);
+            let slice = ZEROS.0.get(..usize::try_from(now).unwrap_or(0)).unwrap_or(&[]);
+            direct.write_at(&[IoSlice::new(slice)], offset)?;
             offset += now;
         }
         file.sync_data()
