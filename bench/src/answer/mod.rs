@@ -38,6 +38,13 @@ use crate::alloc;
 use crate::host::{self, device};
 use crate::result::{self, Results, Row, SCHEMA};
 
+/// Between two looks at what the device writes.
+const QUIET_LOOK: Duration = Duration::from_millis(100);
+/// Looks at most.
+const QUIET_LOOKS_MAX: u32 = 50;
+/// Bytes between two looks that are next to nothing.
+const QUIET_BYTES: u64 = 256 << 10;
+
 /// `answer <question>`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -295,6 +302,20 @@ impl Common {
         // Reads, merges, sectors, ticks; writes, merges, sectors: of 512 bytes, whatever the device has.
         let sectors: u64 = stat.split_whitespace().nth(6)?.parse().ok()?;
         Some(sectors * 512)
+    }
+
+    /// Waits until the device writes next to nothing: what the measurement before set off (segments made
+    /// ready, flushes, merges) is not the next one's. Not for long, for others may use the device.
+    async fn until_quiet(&self) {
+        let mut written = self.disk_bytes();
+        for _ in 0..if self.moment { 0 } else { QUIET_LOOKS_MAX } {
+            tokio::time::sleep(QUIET_LOOK).await;
+            let before = std::mem::replace(&mut written, self.disk_bytes());
+            let calm = |(before, now): (u64, u64)| now.saturating_sub(before) < QUIET_BYTES;
+            if before.zip(written).is_none_or(calm) {
+                return;
+            }
+        }
     }
 
     /// A row with what the device wrote for each operation since `before`.

@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_process_that_does_not_listen_is_killed() {
         let mut process =
-            Process::watch(Command::new("sh").args(["-c", "trap '' TERM; sleep 600"]).spawn().unwrap());
+            Process::watch(Command::new("sh").args(["-c", "trap '' TERM; exec sleep 600"]).spawn().unwrap());
         process.kill();
         assert!(process.ended().is_some_and(|status| !status.success()));
     }

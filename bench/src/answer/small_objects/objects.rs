@@ -98,6 +98,7 @@ impl Cell<'_> {
             self.crowd(self.arguments.common.window(), self.arguments.ops_max(self.bytes, self.clients));
         let (store, pattern, bytes) = (self.store.clone(), self.pattern.clone(), self.bytes);
         let prefix = self.key(0).trim_end_matches('0').to_owned();
+        self.arguments.common.until_quiet().await;
         let before = self.arguments.common.disk_bytes();
         let outcome = crowd.run(move |number| {
             let (store, key) = (store.clone(), format!("{prefix}{number:08}"));
