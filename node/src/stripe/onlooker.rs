@@ -2,17 +2,21 @@
 //!
 //! A digest that no vector helps (MD5) takes longer over a stripe than everything else together. So a
 //! stripe that goes to files is looked at on another core, out of the buffers that it is written from,
-//! while it is written and the next one is received. It costs no memory of its own, and the stripe's
-//! share of the budget is held until it was seen.
+//! while it is written and others are received. The stripes of one body form a line, and are seen in their
+//! order, one at a time; those of several bodies side by side. A stripe's share of the budget is held
+//! until it was seen.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use super::budget::Share;
 use crate::workers::Workers;
 
-/// Stripes that may wait to be seen: each upload has at most one.
+/// Lines that may wait for a thread: each upload has one.
 const QUEUE_MAX: usize = 1024;
 
 /// Sees the bytes of a body, in order.
@@ -22,8 +26,8 @@ pub(crate) trait Onlooker: Send + Sync {
 }
 
 /// The threads that look, one for each core.
-#[derive(Debug)]
-pub(crate) struct Lookout(Workers);
+#[derive(Debug, Clone)]
+pub(crate) struct Lookout(Arc<Workers>);
 
 impl Lookout {
     /// Starts them.
@@ -32,40 +36,96 @@ impl Lookout {
     /// As the system says.
     pub(crate) fn start() -> std::io::Result<Self> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Workers::start("digest", cores, QUEUE_MAX).map(Self)
+        Ok(Self(Arc::new(Workers::start("digest", cores, QUEUE_MAX)?)))
     }
 
-    /// Shows the first `length` bytes of some buffers to an onlooker; the answer comes when it has seen
-    /// them. Where too many wait it looks here and now.
-    pub(super) fn show(&self, onlooker: &Arc<dyn Onlooker>, buffers: &[Bytes], length: usize) -> Seen {
-        let (done, seen) = oneshot::channel();
-        let (looking, shown) = (Arc::clone(onlooker), buffers.to_vec());
-        let job = move || {
-            look(&*looking, &shown, length);
-            // The buffers go before whoever waits for them to be free.
-            drop(shown);
-            let _ = done.send(());
-        };
-        if self.0.run(job).is_err() {
-            look(&**onlooker, buffers, length);
-            return Seen(None);
+    /// Looks at the first stripe of a line that has some, and comes back for the next: lines take turns.
+    /// Where too many wait the caller looks here and now.
+    fn look(&self, line: &Arc<Line>) {
+        loop {
+            let (lookout, next) = (self.clone(), Arc::clone(line));
+            let job = move || {
+                if next.look_once() {
+                    lookout.look(&next);
+                }
+            };
+            if self.0.run(job).is_ok() || !line.look_once() {
+                return;
+            }
         }
-        Seen(Some(seen))
     }
 }
 
-fn look(onlooker: &dyn Onlooker, buffers: &[Bytes], length: usize) {
-    let mut left = length;
-    for buffer in buffers {
-        let now = left.min(buffer.len());
-        onlooker.see(&buffer[..now]);
-        left -= now;
+/// The stripes of one body that are still to be seen.
+pub(super) struct Line {
+    onlooker: Arc<dyn Onlooker>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Stripe>,
+    /// Whether somebody looks, or is about to.
+    is_looked_at: bool,
+}
+
+/// Bytes to be seen, and what is held for them.
+struct Stripe {
+    buffers: Vec<Bytes>,
+    length: usize,
+    share: Arc<Share>,
+    done: oneshot::Sender<()>,
+}
+
+impl Line {
+    /// A line before an onlooker.
+    pub(super) fn before(onlooker: Arc<dyn Onlooker>) -> Arc<Self> {
+        Arc::new(Self { onlooker, state: Mutex::default() })
+    }
+
+    /// Shows the first `length` bytes of some buffers behind those that were shown before.
+    pub(super) fn show(
+        self: &Arc<Self>,
+        lookout: &Lookout,
+        buffers: Vec<Bytes>,
+        length: usize,
+        share: Arc<Share>,
+    ) -> Seen {
+        let (done, seen) = oneshot::channel();
+        let was_looked_at = {
+            let mut state = self.state.lock();
+            state.waiting.push_back(Stripe { buffers, length, share, done });
+            std::mem::replace(&mut state.is_looked_at, true)
+        };
+        if !was_looked_at {
+            lookout.look(self);
+        }
+        Seen(seen)
+    }
+
+    /// Looks at the first stripe. Whether there are more.
+    fn look_once(&self) -> bool {
+        let first = self.state.lock().waiting.pop_front();
+        if let Some(Stripe { buffers, length, share, done }) = first {
+            let mut left = length;
+            for buffer in &buffers {
+                let now = left.min(buffer.len());
+                self.onlooker.see(&buffer[..now]);
+                left -= now;
+            }
+            // What they hold goes before whoever waits for it to be free.
+            drop((buffers, share));
+            let _ = done.send(());
+        }
+        let mut state = self.state.lock();
+        state.is_looked_at = !state.waiting.is_empty();
+        state.is_looked_at
     }
 }
 
 /// Bytes that are being looked at.
 #[derive(Debug)]
-pub(super) struct Seen(Option<oneshot::Receiver<()>>);
+pub(super) struct Seen(oneshot::Receiver<()>);
 
 impl Seen {
     /// Waits until they were seen.
@@ -73,8 +133,46 @@ impl Seen {
     /// # Panics
     /// When the onlooker did.
     pub(super) async fn wait(self) {
-        if let Some(seen) = self.0 {
-            seen.await.expect("whoever looks does not panic");
+        self.0.await.expect("whoever looks does not panic");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stripe::budget::Budget;
+    use std::time::Duration;
+
+    struct Log(Mutex<Vec<u8>>);
+
+    impl Onlooker for Log {
+        fn see(&self, bytes: &[u8]) {
+            // Whoever looks beside us finds the lock taken.
+            let mut seen = self.0.try_lock().expect("one stripe at a time");
+            std::thread::yield_now();
+            seen.extend_from_slice(bytes);
         }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn stripes_of_a_body_are_seen_in_order_and_their_shares_come_back() {
+        let lookout = Lookout::start().expect("threads start");
+        let budget = Budget::new(1 << 20, Duration::ZERO);
+        let logs: Vec<_> = (0..3).map(|_| Arc::new(Log(Mutex::default()))).collect();
+        let lines: Vec<_> = logs.iter().map(|log| Line::before(Arc::clone(log) as Arc<_>)).collect();
+        let mut seen = Vec::new();
+        for number in 0..50_u8 {
+            for line in &lines {
+                let share = Arc::new(budget.take(4096).await.expect("there is room for all"));
+                let buffers = vec![Bytes::from(vec![number; 3]), Bytes::from(vec![number; 3])];
+                seen.push(line.show(&lookout, buffers, 4, share));
+            }
+        }
+        for seen in seen {
+            seen.wait().await;
+        }
+        let expected: Vec<u8> = (0..50).flat_map(|number| [number; 4]).collect();
+        assert!(logs.iter().all(|log| *log.0.lock() == expected));
+        assert_eq!(budget.free_bytes(), 1 << 20);
     }
 }

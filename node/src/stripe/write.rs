@@ -5,8 +5,8 @@
 //! StripeWriter --push--> ... --seal--> Syncing --durable--> Staged --named--> (a register names it)
 //! ```
 //!
-//! While one stripe is being written the next is gathered; never more. What goes to files of its own
-//! is gathered into buffers of the pool, a shard's unit each: written past the page cache from there,
+//! While one stripe is being written the next is gathered, and its digests may lag some stripes behind
+//! as far as the budget has room; never more. What goes to files of its own is gathered into buffers of the pool, a shard's unit each: written past the page cache from there,
 //! and whatever the network left half empty is given back at once. Until `named`, dropping any
 //! of them removes what was written: no accept was sent, so nobody else can know of it.
 
@@ -19,14 +19,18 @@ use sherd_core::stripe::Layout;
 use sherd_volume::buffer::{Buffer, BufferPool};
 use sherd_volume::request::ShardFileHeader;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::budget::Share;
 use super::encode::{BufferList, cut_stripe, encode};
-use super::onlooker::{Onlooker, Seen};
+use super::onlooker::{Line, Onlooker, Seen};
 use super::{Exhausted, Stripes, code_of};
 use crate::cluster::SetView;
 use crate::peer::{self, Gather, ShardSink};
+
+/// Stripes of a body that may be unseen by its onlooker at one time, the one that is being written included.
+const UNSEEN_MAX: usize = 3;
 
 /// Data could not be made durable; what was written of it is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -88,12 +92,12 @@ pub(crate) struct StripeWriter {
     layout: Layout,
     stripe: u64,
     gathered: Gathered,
-    onlooker: Option<Arc<dyn Onlooker>>,
-    /// The stripe that is being looked at: the one whose appends are under way.
-    seen: Option<Seen>,
+    line: Option<Arc<Line>>,
+    /// The stripes that are still to be seen, in their order.
+    unseen: VecDeque<Seen>,
     sinks: Vec<Option<Box<dyn ShardSink>>>,
     appending: Gather<()>,
-    appending_share: Option<Share>,
+    appending_share: Option<Arc<Share>>,
     gathering_share: Option<Share>,
     failures: Failures,
 }
@@ -165,8 +169,8 @@ impl Stripes {
             layout,
             stripe: 0,
             gathered,
-            onlooker: None,
-            seen: None,
+            line: None,
+            unseen: VecDeque::new(),
             sinks,
             appending: Gather::new([]),
             appending_share: None,
@@ -267,7 +271,7 @@ impl StripeWriter {
     /// where they go to files.
     pub(crate) fn watched(self, onlooker: Arc<dyn Onlooker>) -> Self {
         debug_assert_eq!(self.unnamed.data.home, Home::File, "packed bytes are no buffers of the pool");
-        Self { onlooker: Some(onlooker), ..self }
+        Self { line: Some(Line::before(onlooker)), ..self }
     }
 
     /// Takes the next bytes; waits while the stripe before the last is being written.
@@ -304,6 +308,7 @@ impl StripeWriter {
             Home::File => {
                 self.flush().await?;
                 self.settle().await?;
+                self.seen_up_to(0).await;
                 let sinks = self.sinks.iter_mut().enumerate();
                 Gather::new(sinks.filter_map(|(index, sink)| Some((index, sink.take()?.finish()))))
             }
@@ -314,7 +319,7 @@ impl StripeWriter {
             unnamed: self.unnamed,
             gather,
             failures: self.failures,
-            _shares: [self.appending_share, self.gathering_share],
+            _share: self.gathering_share,
         })
     }
 
@@ -331,10 +336,14 @@ impl StripeWriter {
         let length = self.gathered.len();
         let shards = self.encode_stripe()?;
         self.settle().await?;
-        if let Some(onlooker) = &self.onlooker {
+        self.seen_up_to(UNSEEN_MAX - 1).await;
+        let share = self.gathering_share.take().map(Arc::new);
+        if let (Some(line), Some(share)) = (&self.line, &share) {
             let data = shards[..usize::from(self.unnamed.data.data_shards)].concat();
-            self.seen = Some(self.stripes.inner.lookout.show(onlooker, &data, length));
+            let lookout = &self.stripes.inner.lookout;
+            self.unseen.push_back(line.show(lookout, data, length, Arc::clone(share)));
         }
+        self.appending_share = share;
         for (index, bytes) in shards.into_iter().enumerate() {
             if let Some(sink) = &mut self.sinks[index] {
                 self.appending.push(index, sink.append(bytes));
@@ -343,15 +352,23 @@ impl StripeWriter {
         self.stripe += 1;
         if self.stripe < self.layout.stripes() {
             let cost = self.stripes.stripe_cost(&self.layout, self.stripe, self.unnamed.set.reach.len());
-            let free = self.stripes.inner.uploads.try_take(cost);
-            self.appending_share = std::mem::replace(&mut self.gathering_share, free);
+            self.gathering_share = self.stripes.inner.uploads.try_take(cost);
             if self.gathering_share.is_none() {
                 // Nobody waits for a share while it holds one: what is being written comes first.
                 self.settle().await?;
+                self.seen_up_to(0).await;
                 self.gathering_share = Some(self.stripes.inner.uploads.take(cost).await?);
             }
         }
         Ok(())
+    }
+
+    /// Waits until at most so many stripes are to be seen.
+    async fn seen_up_to(&mut self, unseen_max: usize) {
+        while self.unseen.len() > unseen_max {
+            let Some(first) = self.unseen.pop_front() else { break };
+            first.wait().await;
+        }
     }
 
     /// Cuts the gathered stripe into data shards and adds their parity.
@@ -374,23 +391,16 @@ impl StripeWriter {
 
     /// Waits for the appends under way. A shard that fails is left behind while enough others go on.
     async fn settle(&mut self) -> Result<(), WriteError> {
-        while !self.appending.is_empty() {
-            let next = tokio::time::timeout(self.stripes.inner.patience.shard, self.appending.next()).await;
-            let failed: Vec<(usize, peer::Error)> = match next {
-                Ok(Some((_, Ok(()))) | None) => continue,
-                Ok(Some((index, Err(error)))) => vec![(index, error)],
-                Err(_elapsed) => {
-                    let late = std::mem::replace(&mut self.appending, Gather::new([]));
-                    late.places().map(|index| (index, too_slow())).collect()
-                }
-            };
-            for (index, error) in failed {
-                self.sinks[index] = None;
-                self.failures.add(index, &error);
+        let all = self.appending.len();
+        let _in_time =
+            tokio::time::timeout(self.stripes.inner.patience.shard, self.appending.gathered(all)).await;
+        while let Some((index, appended)) = self.appending.take_now() {
+            if let Err(error) = appended {
+                self.leave_behind(index, &error);
             }
         }
-        if let Some(seen) = self.seen.take() {
-            seen.wait().await;
+        for index in std::mem::replace(&mut self.appending, Gather::new([])).places() {
+            self.leave_behind(index, &too_slow());
         }
         self.appending_share = None;
         let set = &self.unnamed.set;
@@ -398,6 +408,11 @@ impl StripeWriter {
             return Err(self.failures.verdict());
         }
         Ok(())
+    }
+
+    fn leave_behind(&mut self, index: usize, error: &peer::Error) {
+        self.sinks[index] = None;
+        self.failures.add(index, error);
     }
 }
 
@@ -413,7 +428,8 @@ pub(crate) struct Syncing {
     unnamed: Unnamed,
     gather: Gather<()>,
     failures: Failures,
-    _shares: [Option<Share>; 2],
+    /// What packed bytes cost until they are durable.
+    _share: Option<Share>,
 }
 
 impl Syncing {
@@ -422,11 +438,19 @@ impl Syncing {
         let enough = self.unnamed.set.durable_enough();
         let mut durable = 0;
         while !self.gather.is_empty() {
-            let patience = if durable >= enough { self.patience.straggler } else { self.patience.shard };
-            match tokio::time::timeout(patience, self.gather.next()).await {
-                Ok(Some((_, Ok(())))) => durable += 1,
-                Ok(Some((index, Err(error)))) => self.failures.add(index, &error),
-                Ok(None) | Err(_) => break,
+            let (wanted, patience) = match enough.checked_sub(durable) {
+                None | Some(0) => (self.gather.len(), self.patience.straggler),
+                Some(missing) => (missing, self.patience.shard),
+            };
+            let in_time = tokio::time::timeout(patience, self.gather.gathered(wanted)).await.is_ok();
+            while let Some((index, finished)) = self.gather.take_now() {
+                match finished {
+                    Ok(()) => durable += 1,
+                    Err(error) => self.failures.add(index, &error),
+                }
+            }
+            if !in_time {
+                break;
             }
         }
         if durable < enough {
