@@ -59,7 +59,7 @@ pub const STRIPE_UNIT_BYTES_MAX: u32 = 4 << 20;
 /// Bytes hashed by one blake3 hash: what a range read has to verify at least.
 pub const HASH_BLOCK_BYTES: usize = 64 << 10;
 /// Bytes of the largest shard that is packed in the log.
-pub const PACK_BYTES_MAX: u32 = 128 << 10;
+pub const PACK_BYTES_MAX: u32 = 256 << 10;
 /// Bytes of the largest object whose bytes stay in its row, shared by the volumes of the set:
 /// an object is inline up to this divided by the number of volumes.
 pub const INLINE_BYTES_MAX: u32 = 32 << 10;

@@ -49,7 +49,7 @@ pub struct Settings {
     /// Largest object kept in its row, divided by the volumes of its set [default: 32KiB]
     #[arg(long, env = "SHERD_INLINE_MAX", value_name = "SIZE")]
     pub inline_max: Option<ByteSize>,
-    /// Largest shard packed in the log instead of a file of its own [default: 128KiB]
+    /// Largest shard packed in the log instead of a file of its own [default: 256KiB]
     #[arg(long, env = "SHERD_PACK_MAX", value_name = "SIZE")]
     pub pack_max: Option<ByteSize>,
     /// Memory for object data under way; beyond it requests wait [default: 128MiB]

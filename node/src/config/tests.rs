@@ -54,7 +54,7 @@ fn volumes_and_credentials_are_enough() {
     assert_eq!(config.region, "us-east-1");
     assert_eq!((config.durability, config.etag), (Durability::Fsync, EtagForm::Md5));
     assert_eq!(config.inline_bytes_max, 32 << 10);
-    assert_eq!(config.pack_bytes_max, 128 << 10);
+    assert_eq!(config.pack_bytes_max, 256 << 10);
     assert_eq!(config.upkeep.release_grace, Duration::from_mins(10));
 }
 

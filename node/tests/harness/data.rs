@@ -92,7 +92,7 @@ impl Home {
     pub(crate) const fn sizes(self) -> RangeInclusive<u64> {
         match self {
             Self::Inline => 1 << 10..=8 << 10,
-            Self::Packed => (8 << 10) + 1..=256 << 10,
+            Self::Packed => (8 << 10) + 1..=512 << 10,
             Self::File => 1 << 20..=4 << 20,
         }
     }
