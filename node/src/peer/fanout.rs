@@ -170,6 +170,29 @@ mod tests {
         assert_eq!(gather.len(), 2);
     }
 
+    #[tokio::test]
+    async fn a_task_that_has_run_for_long_is_woken_all_the_same() {
+        let (answering, waiting): (Vec<_>, Vec<_>) = (0..4).map(|_| Pending::waiting()).unzip();
+        let mut gather = Gather::new(waiting.into_iter().enumerate());
+        let counted = Arc::new(Wakes::default());
+        let waker = Arc::clone(&counted).into();
+        let mut context = Context::from_waker(&waker);
+        // The runtime makes such a task yield: whatever it polls then is not ready, whatever it is.
+        while tokio::task::coop::has_budget_remaining() {
+            let (sender, receiver) = tokio::sync::oneshot::channel();
+            sender.send(()).expect("it is waited for");
+            receiver.await.expect("it was sent");
+        }
+        let mut gathered = Box::pin(gather.gathered(3));
+        assert!(gathered.as_mut().poll(&mut context).is_pending());
+        let before = counted.0.load(Ordering::SeqCst);
+        for answering in answering {
+            answering.answer(Ok(()));
+        }
+        assert!(counted.0.load(Ordering::SeqCst) > before);
+        assert!(gathered.as_mut().poll(&mut context).is_ready());
+    }
+
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn answers_given_while_they_are_counted_are_not_missed() {
         for _ in 0..2_000 {

@@ -104,7 +104,10 @@ impl<R> Pending<R> {
     /// Whether the answer is there; if not, the context's task is woken when it is.
     fn is_there(&mut self, context: &mut Context<'_>) -> bool {
         let State::Waiting(receiver) = &mut self.0 else { return true };
-        let Poll::Ready(answer) = Pin::new(receiver).poll(context) else { return false };
+        // Outside the task's budget: to make a task yield the runtime wakes it and shows it nothing, which
+        // who counts wakes would take for the answer.
+        let mut receiver = tokio::task::unconstrained(receiver);
+        let Poll::Ready(answer) = Pin::new(&mut receiver).poll(context) else { return false };
         let gone = |_| Err(Error::Unreachable { reason: "the volume went away".to_owned() });
         self.0 = State::Ready(Some(answer.unwrap_or_else(gone)));
         true
