@@ -4,7 +4,7 @@
 //! Files in `log/`: `N.seg` holds records, `K.spare` is ready to become a segment, `K.making` is
 //! half of a spare. Nothing here ever leaves a name that opening cannot tell apart.
 
-use std::io::{self, IoSlice};
+use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -112,13 +112,21 @@ impl Spares {
         file.allocate(self.segment_bytes)?;
         // Past the page cache: nobody reads these zeros, and copying them cost more than the records
         // that replace them (docs/performance.md).
-        let direct = self.disk.open(path, OpenMode::WriteDirect).unwrap_or_else(|_| Arc::clone(&file));
+        let mut writer = self.disk.open(path, OpenMode::WriteDirect).unwrap_or_else(|_| Arc::clone(&file));
         let mut offset = 0;
         while offset < self.segment_bytes {
             let now = (self.segment_bytes - offset).min(ZEROS.0.len() as u64);
             let slice = ZEROS.0.get(..usize::try_from(now).unwrap_or(0)).unwrap_or(&[]);
-            direct.write_at(&[IoSlice::new(slice)], offset)?;
-            offset += now;
+            match writer.write_at(&[IoSlice::new(slice)], offset) {
+                // The filesystem aligns otherwise.
+                Err(error) if error.kind() == ErrorKind::InvalidInput && !Arc::ptr_eq(&writer, &file) => {
+                    writer = Arc::clone(&file);
+                }
+                written => {
+                    written?;
+                    offset += now;
+                }
+            }
         }
         file.sync_data()
     }
@@ -180,6 +188,31 @@ impl Spares {
                 self.disk.remove(path)?;
                 Err(error)
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::faulty::FaultyDisk;
+
+    #[test]
+    fn a_spare_is_made_however_the_filesystem_aligns() {
+        for align in [4096, 1 << 20] {
+            let disk = FaultyDisk::new(1);
+            disk.set_direct_align(align);
+            let log = Path::new("/log");
+            disk.create_dir(log).unwrap();
+            let bytes = 1 << 19;
+            let spares = Spares::adopt(Arc::new(disk.clone()), log, &[], bytes, 1).unwrap();
+            spares.make_one().unwrap();
+            assert_eq!((spares.count(), spares.missing()), (1, 0));
+            let [entry] = &disk.list(log).unwrap()[..] else { panic!("one file") };
+            let file = disk.open(&log.join(&entry.name), OpenMode::Read).unwrap();
+            let mut read = vec![1; usize::try_from(bytes).unwrap()];
+            assert_eq!(file.read_at(&mut read, 0).unwrap(), read.len());
+            assert!(read.iter().all(|byte| *byte == 0));
         }
     }
 }

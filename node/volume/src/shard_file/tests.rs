@@ -112,6 +112,21 @@ fn what_was_written_is_read_back_over_every_kind_of_range() {
 }
 
 #[test]
+fn a_filesystem_that_aligns_otherwise_is_written_and_verified_through_the_cache() {
+    let disk = disk();
+    disk.set_direct_align(1 << 20);
+    let files = files(&disk);
+    let (pages, payload) = (3 * HASH_BLOCK_BYTES, payload(3 * HASH_BLOCK_BYTES + 5000));
+    let mut buffer = pool().try_take(pages).unwrap();
+    buffer[..pages].copy_from_slice(&payload[..pages]);
+    let mut writer = files.create(&header(1, payload.len())).unwrap();
+    writer.append(&[buffer.freeze(pages), payload.slice(pages..)]).unwrap();
+    writer.finish().unwrap();
+    assert_eq!(joined(&files.read(shard_id(1), 0..payload.len() as u64).unwrap()), payload);
+    check(&files, 1).unwrap();
+}
+
+#[test]
 fn a_range_reads_only_the_blocks_it_touches() {
     let disk = disk();
     let files = files(&disk);

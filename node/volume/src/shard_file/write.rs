@@ -173,26 +173,36 @@ impl ShardWriter {
     /// Writes buffers behind what is written: directly as long as they are whole pages on pages.
     fn write(&mut self, slices: &[IoSlice<'_>]) -> Result<(), Error> {
         let mut offset = HEADER_BYTES as u64 + self.written;
-        let failed = |error: io::Error| self.shared.write_error(self.shard, &error);
-        let direct = self.direct.as_ref().filter(|_| offset.is_multiple_of(PAGE_BYTES));
-        let Some(direct) = direct else { return self.file.write_at(slices, offset).map_err(failed) };
+        if self.direct.is_none() || !offset.is_multiple_of(PAGE_BYTES) {
+            return self.write_cached(slices, offset);
+        }
         let whole = slices.iter().take_while(|slice| pages_of(slice) == slice.len()).count();
         let (pages, rest) = slices.split_at(whole);
-        if !pages.is_empty() {
-            direct.write_at(pages, offset).map_err(failed)?;
-            offset += pages.iter().map(|slice| slice.len() as u64).sum::<u64>();
-        }
+        self.write_pages(pages, offset)?;
+        offset += pages.iter().map(|slice| slice.len() as u64).sum::<u64>();
         match rest {
-            [] => Ok(()),
             [last] => {
                 let (pages, odd) = last.split_at(pages_of(last));
-                if !pages.is_empty() {
-                    direct.write_at(&[IoSlice::new(pages)], offset).map_err(failed)?;
-                }
-                self.file.write_at(&[IoSlice::new(odd)], offset + pages.len() as u64).map_err(failed)
+                self.write_pages(&[IoSlice::new(pages)], offset)?;
+                self.write_cached(&[IoSlice::new(odd)], offset + pages.len() as u64)
             }
-            _ => self.file.write_at(rest, offset).map_err(failed),
+            several => self.write_cached(several, offset),
         }
+    }
+
+    /// Writes whole pages on pages: through the cache from here on, where the filesystem aligns otherwise.
+    fn write_pages(&mut self, pages: &[IoSlice<'_>], offset: u64) -> Result<(), Error> {
+        if let Some(direct) = &self.direct {
+            match write_all(&**direct, pages, offset) {
+                Err(error) if error.kind() == ErrorKind::InvalidInput => self.direct = None,
+                result => return result.map_err(|error| self.shared.write_error(self.shard, &error)),
+            }
+        }
+        self.write_cached(pages, offset)
+    }
+
+    fn write_cached(&self, slices: &[IoSlice<'_>], offset: u64) -> Result<(), Error> {
+        write_all(&*self.file, slices, offset).map_err(|error| self.shared.write_error(self.shard, &error))
     }
 
     /// Completes the file and makes it durable: when this returns, the shard survives a crash.
@@ -241,6 +251,11 @@ impl ShardWriter {
         let Self { shard, shard_bytes, .. } = self;
         Error::Corrupt { what: format!("{}: {came} bytes came, not {shard_bytes}", Named(*shard)) }
     }
+}
+
+/// Writes buffers, unless there is nothing in them.
+fn write_all(file: &dyn DiskFile, slices: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
+    if slices.iter().all(|slice| slice.is_empty()) { Ok(()) } else { file.write_at(slices, offset) }
 }
 
 /// How many bytes of a buffer, from its start, can go past the page cache.

@@ -111,6 +111,7 @@ struct State {
     faults: Vec<Fault>,
     capacity: u64,
     is_lying: bool,
+    direct_align: usize,
     rng: SplitMix,
 }
 
@@ -128,6 +129,7 @@ impl FaultyDisk {
                 faults: Vec::new(),
                 capacity: 1 << 40,
                 is_lying: false,
+                direct_align: DIRECT_ALIGN,
                 rng: SplitMix::new(seed),
             })),
         }
@@ -203,6 +205,11 @@ impl FaultyDisk {
     /// Lets every sync, of files and of directories, answer well and make nothing durable.
     pub fn set_lying(&self, is_lying: bool) {
         self.state.lock().is_lying = is_lying;
+    }
+
+    /// Sets what reads and writes past the page cache are to be aligned to.
+    pub fn set_direct_align(&self, bytes: usize) {
+        self.state.lock().direct_align = bytes;
     }
 
     /// Flips bits in every byte of a range of a file, on the device and in memory.
@@ -427,13 +434,15 @@ impl FaultyFile {
         act(&mut state)
     }
 
-    /// Refuses, as Linux does, what does not go past the page cache in whole pages.
+    /// Refuses, as Linux does, what does not go past the page cache aligned.
     fn check_aligned(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
-        let is_direct = matches!(self.mode, OpenMode::ReadDirect | OpenMode::WriteDirect);
-        let is_aligned =
-            [buffer.as_ptr().addr(), buffer.len()].iter().all(|at| at.is_multiple_of(DIRECT_ALIGN))
-                && offset.is_multiple_of(DIRECT_ALIGN as u64);
-        if is_direct && !is_aligned { Err(rustix::io::Errno::INVAL.into()) } else { Ok(()) }
+        if !matches!(self.mode, OpenMode::ReadDirect | OpenMode::WriteDirect) {
+            return Ok(());
+        }
+        let align = self.disk.state.lock().direct_align;
+        let is_aligned = [buffer.as_ptr().addr(), buffer.len()].iter().all(|at| at.is_multiple_of(align))
+            && offset.is_multiple_of(align as u64);
+        if is_aligned { Ok(()) } else { Err(rustix::io::Errno::INVAL.into()) }
     }
 }
 
