@@ -83,6 +83,7 @@ const VARIANTS: [(&str, &str); 5] = [
 pub(super) async fn round(arguments: &Arguments, rounds: &mut Rounds) -> Result<(), Error> {
     let folder = arguments.common.folder()?;
     let parties = Parties::make(folder.path(), arguments.common.options()).await?;
+    arguments.common.until_quiet().await;
     let mut seen: Vec<Latencies> = VARIANTS.iter().map(|_| new_latencies()).collect();
     let turns = if arguments.common.moment { MOMENT_TURNS } else { TURNS };
     for turn in 0..turns {
@@ -103,7 +104,7 @@ pub(super) async fn round(arguments: &Arguments, rounds: &mut Rounds) -> Result<
             }
         }
     }
-    let device_us = seen[0].value_at_quantile(0.5) as f64 / 1_000.0;
+    let [one_us, four_us] = [0, 1].map(|syncs: usize| seen[syncs].value_at_quantile(0.5) as f64 / 1_000.0);
     for ((variant, op), latencies) in VARIANTS.iter().zip(&seen) {
         let row = Row::new([
             ("part", "lone".to_owned()),
@@ -114,7 +115,8 @@ pub(super) async fn round(arguments: &Arguments, rounds: &mut Rounds) -> Result<
         ]);
         let row = with_latencies(row, latencies);
         let p50_us = row.figure("p50_us").unwrap_or(f64::NAN);
-        rounds.add(row.with("of_two_syncs", p50_us / (2.0 * device_us)));
+        let row = row.with("of_two_syncs", p50_us / (2.0 * one_us));
+        rounds.add(row.with("of_four_at_once", p50_us / four_us));
     }
     parties.close().await
 }
