@@ -307,8 +307,9 @@ impl Common {
     /// Waits until the device writes next to nothing: what the measurement before set off (segments made
     /// ready, flushes, merges) is not the next one's. Not for long, for others may use the device.
     async fn until_quiet(&self) {
+        let looks = if self.moment { 0 } else { QUIET_LOOKS_MAX };
         let mut written = self.disk_bytes();
-        for _ in 0..if self.moment { 0 } else { QUIET_LOOKS_MAX } {
+        for _ in 0..looks {
             tokio::time::sleep(QUIET_LOOK).await;
             let before = std::mem::replace(&mut written, self.disk_bytes());
             let calm = |(before, now): (u64, u64)| now.saturating_sub(before) < QUIET_BYTES;

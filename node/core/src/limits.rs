@@ -51,7 +51,8 @@ pub const VOLUMES_MAX: usize = 16_384;
 /// Bytes of a zone's name (Kubernetes, the length of a label's value).
 pub const ZONE_BYTES_MAX: usize = 63;
 /// Bytes of one stripe unit: the part of a shard that one stripe fills. A 2+2 stripe is 1 MiB on
-/// the way in, so 32 uploads with two stripes in flight stay far below the buffer cap.
+/// the way in, so 32 uploads with two stripes in flight stay far below the buffer cap; further ones are
+/// held only where it has room.
 pub const STRIPE_UNIT_BYTES: u32 = 256 << 10;
 /// Bytes of the largest stripe unit that is read: bounds what one stripe takes in memory to 32 of
 /// them, whatever a record says.

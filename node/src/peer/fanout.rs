@@ -49,6 +49,9 @@ impl<R: Unpin> Gather<R> {
     /// Cancel-safe.
     pub async fn gathered(&mut self, enough: usize) {
         let enough = enough.min(self.waiting.len());
+        if self.waiting.iter().filter(|(_, pending)| pending.is_ready()).count() >= enough {
+            return;
+        }
         let mut counting: Option<(Arc<Enough>, Waker)> = None;
         poll_fn(|context| {
             let (count, waker) = counting.get_or_insert_with(|| {
@@ -61,9 +64,8 @@ impl<R: Unpin> Gather<R> {
             });
             count.task.lock().clone_from(context.waker());
             let mut counted = Context::from_waker(waker);
-            let mut there = || {
-                let pending = self.waiting.iter_mut().map(|(_, pending)| pending);
-                pending.filter_map(|pending| pending.is_there(&mut counted).then_some(())).count()
+            let mut there = || -> usize {
+                self.waiting.iter_mut().map(|(_, pending)| usize::from(pending.is_there(&mut counted))).sum()
             };
             let found = there();
             if found >= enough {

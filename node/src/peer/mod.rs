@@ -101,6 +101,11 @@ impl<R> Pending<R> {
 }
 
 impl<R> Pending<R> {
+    /// Whether the answer is known to be there, without a look.
+    const fn is_ready(&self) -> bool {
+        matches!(self.0, State::Ready(_))
+    }
+
     /// Whether the answer is there; if not, the context's task is woken when it is.
     fn is_there(&mut self, context: &mut Context<'_>) -> bool {
         let State::Waiting(receiver) = &mut self.0 else { return true };

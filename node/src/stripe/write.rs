@@ -337,13 +337,13 @@ impl StripeWriter {
         let shards = self.encode_stripe()?;
         self.settle().await?;
         self.seen_up_to(UNSEEN_MAX - 1).await;
-        let share = self.gathering_share.take().map(Arc::new);
-        if let (Some(line), Some(share)) = (&self.line, &share) {
+        let share = Arc::new(self.gathering_share.take().expect("a stripe is gathered under its share"));
+        if let Some(line) = &self.line {
             let data = shards[..usize::from(self.unnamed.data.data_shards)].concat();
             let lookout = &self.stripes.inner.lookout;
-            self.unseen.push_back(line.show(lookout, data, length, Arc::clone(share)));
+            self.unseen.push_back(line.show(lookout, data, length, Arc::clone(&share)));
         }
-        self.appending_share = share;
+        self.appending_share = Some(share);
         for (index, bytes) in shards.into_iter().enumerate() {
             if let Some(sink) = &mut self.sinks[index] {
                 self.appending.push(index, sink.append(bytes));

@@ -4,14 +4,14 @@
 //! Files in `log/`: `N.seg` holds records, `K.spare` is ready to become a segment, `K.making` is
 //! half of a spare. Nothing here ever leaves a name that opening cannot tell apart.
 
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::disk::{Disk, DiskFile, OpenMode};
+use crate::disk::{Disk, DiskFile, OpenMode, write_past_cache};
 use crate::format::SegmentHeader;
 use crate::log::{Segment, segment_path};
 
@@ -112,21 +112,13 @@ impl Spares {
         file.allocate(self.segment_bytes)?;
         // Past the page cache: nobody reads these zeros, and copying them cost more than the records
         // that replace them (docs/performance.md).
-        let mut writer = self.disk.open(path, OpenMode::WriteDirect).unwrap_or_else(|_| Arc::clone(&file));
+        let mut direct = self.disk.open(path, OpenMode::WriteDirect).ok();
         let mut offset = 0;
         while offset < self.segment_bytes {
             let now = (self.segment_bytes - offset).min(ZEROS.0.len() as u64);
             let slice = ZEROS.0.get(..usize::try_from(now).unwrap_or(0)).unwrap_or(&[]);
-            match writer.write_at(&[IoSlice::new(slice)], offset) {
-                // The filesystem aligns otherwise.
-                Err(error) if error.kind() == ErrorKind::InvalidInput && !Arc::ptr_eq(&writer, &file) => {
-                    writer = Arc::clone(&file);
-                }
-                written => {
-                    written?;
-                    offset += now;
-                }
-            }
+            write_past_cache(&mut direct, &*file, &[IoSlice::new(slice)], offset)?;
+            offset += now;
         }
         file.sync_data()
     }

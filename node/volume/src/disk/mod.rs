@@ -60,6 +60,29 @@ pub struct Space {
     pub free: u64,
 }
 
+/// Writes past the page cache as long as the filesystem takes our alignment, and through it from then on:
+/// that it aligns otherwise is no failure. Empty lists are no call.
+///
+/// # Errors
+/// As [`DiskFile::write_at`].
+pub(crate) fn write_past_cache(
+    direct: &mut Option<Arc<dyn DiskFile>>,
+    cached: &dyn DiskFile,
+    buffers: &[IoSlice<'_>],
+    offset: u64,
+) -> io::Result<()> {
+    if buffers.iter().all(|buffer| buffer.is_empty()) {
+        return Ok(());
+    }
+    if let Some(file) = direct {
+        match file.write_at(buffers, offset) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => *direct = None,
+            written => return written,
+        }
+    }
+    cached.write_at(buffers, offset)
+}
+
 /// Directories and names.
 pub trait Disk: Send + Sync + std::fmt::Debug {
     /// Opens or creates a file. A created name is durable after [`Disk::sync_dir`].

@@ -173,9 +173,13 @@ impl LsmIndex {
     fn tables_rule_out(&self, key: &[u8]) -> lsm_tree::Result<bool> {
         let (version, tree) = (self.tree.current_version(), self.tree.id());
         let hash = FilterBuilder::get_hash(key);
-        let mut tables =
-            version.iter_levels().flat_map(|level| level.iter()).filter_map(|run| run.get_for_key(key));
-        tables.try_fold(true, |so_far, table| Ok(so_far && rules_out(table, tree, hash)?))
+        let runs = version.iter_levels().flat_map(|level| level.iter());
+        for table in runs.filter_map(|run| run.get_for_key(key)) {
+            if !rules_out(table, tree, hash)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Seals what was applied, with the mark behind it. Returns its last sequence and how many

@@ -17,7 +17,7 @@ use sherd_core::id::ShardId;
 use super::directories::Directories;
 use super::format::{HEADER_BYTES, Layout, PAGE_BYTES, StoredHeader, encode_header, encode_table};
 use super::{Named, ShardFiles, Shared, is_out_of_files};
-use crate::disk::{DIRECT_ALIGN, DiskFile, OpenMode};
+use crate::disk::{DIRECT_ALIGN, DiskFile, OpenMode, write_past_cache};
 use crate::error::Error;
 use crate::request::ShardFileHeader;
 
@@ -181,6 +181,7 @@ impl ShardWriter {
         self.write_pages(pages, offset)?;
         offset += pages.iter().map(|slice| slice.len() as u64).sum::<u64>();
         match rest {
+            [] => Ok(()),
             [last] => {
                 let (pages, odd) = last.split_at(pages_of(last));
                 self.write_pages(&[IoSlice::new(pages)], offset)?;
@@ -190,19 +191,14 @@ impl ShardWriter {
         }
     }
 
-    /// Writes whole pages on pages: through the cache from here on, where the filesystem aligns otherwise.
+    /// Writes whole pages on pages.
     fn write_pages(&mut self, pages: &[IoSlice<'_>], offset: u64) -> Result<(), Error> {
-        if let Some(direct) = &self.direct {
-            match write_all(&**direct, pages, offset) {
-                Err(error) if error.kind() == ErrorKind::InvalidInput => self.direct = None,
-                result => return result.map_err(|error| self.shared.write_error(self.shard, &error)),
-            }
-        }
-        self.write_cached(pages, offset)
+        write_past_cache(&mut self.direct, &*self.file, pages, offset)
+            .map_err(|error| self.shared.write_error(self.shard, &error))
     }
 
     fn write_cached(&self, slices: &[IoSlice<'_>], offset: u64) -> Result<(), Error> {
-        write_all(&*self.file, slices, offset).map_err(|error| self.shared.write_error(self.shard, &error))
+        self.file.write_at(slices, offset).map_err(|error| self.shared.write_error(self.shard, &error))
     }
 
     /// Completes the file and makes it durable: when this returns, the shard survives a crash.
@@ -251,11 +247,6 @@ impl ShardWriter {
         let Self { shard, shard_bytes, .. } = self;
         Error::Corrupt { what: format!("{}: {came} bytes came, not {shard_bytes}", Named(*shard)) }
     }
-}
-
-/// Writes buffers, unless there is nothing in them.
-fn write_all(file: &dyn DiskFile, slices: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
-    if slices.iter().all(|slice| slice.is_empty()) { Ok(()) } else { file.write_at(slices, offset) }
 }
 
 /// How many bytes of a buffer, from its start, can go past the page cache.
