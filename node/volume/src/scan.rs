@@ -14,12 +14,19 @@ use crate::view::Shared;
 
 type IndexScan<'a> = Box<dyn Iterator<Item = Result<Pair, IndexError>> + 'a>;
 
+/// Entries that a jump ahead passes at most before it seeks, which costs as much as about ten of them.
+const PASSED_MAX: usize = 8;
+/// Of jumps that pass entries in vain, one of so many tries it again.
+const RETRY: u32 = 32;
+
 /// A walk in key order that can jump ahead.
 pub(crate) struct Walk<'a> {
     shared: &'a Shared,
     overlay: Peekable<vec::IntoIter<(Bytes, Option<Bytes>)>>,
     index: Peekable<IndexScan<'a>>,
     to: Option<Bytes>,
+    /// Jumps since the last one that ended among the next entries.
+    far_jumps: u32,
 }
 
 impl<'a> Walk<'a> {
@@ -35,12 +42,23 @@ impl<'a> Walk<'a> {
             .collect();
         drop(view);
         let index = shared.index.scan(from, to.as_deref()).peekable();
-        Self { shared, overlay: overlay.into_iter().peekable(), index, to }
+        Self { shared, overlay: overlay.into_iter().peekable(), index, to, far_jumps: 0 }
     }
 
     /// Goes on at `from`, which lies ahead.
     pub(crate) fn seek(&mut self, from: &[u8]) {
         while self.overlay.next_if(|(key, _)| key.as_ref() < from).is_some() {}
+        let lies_before = |pair: &Result<Pair, IndexError>| pair.as_ref().is_ok_and(|(key, _)| key < from);
+        if self.far_jumps.is_multiple_of(RETRY) {
+            for _ in 0..PASSED_MAX {
+                self.index.next_if(lies_before);
+            }
+        }
+        if !self.index.peek().is_some_and(lies_before) {
+            self.far_jumps = 0;
+            return;
+        }
+        self.far_jumps += 1;
         self.index = self.shared.index.scan(from, self.to.as_deref()).peekable();
     }
 

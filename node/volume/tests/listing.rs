@@ -65,6 +65,29 @@ fn a_delimiter_rolls_keys_up_by_seeking_and_names_a_witness() {
 }
 
 #[test]
+fn folders_of_few_and_of_many_keys_are_passed_alike() {
+    let mut volume = Bench::new(1).reopen();
+    let mut shown_all = Vec::new();
+    let mut count = 0;
+    for folder in 0..90 {
+        // Runs of small folders and of large ones, around as many entries as a walk passes singly.
+        let size = if folder % 45 < 35 { 7 + folder % 5 } else { 1 + folder % 3 };
+        for key in 0..size {
+            count += 1;
+            volume.write(&object(&format!("{folder:02}/{key:02}")), ballot(count), &value(count, 10));
+        }
+        shown_all.push(format!("{folder:02}/ ({folder:02}/00)"));
+        count += 1;
+        volume.write(&object(&format!("{folder:02}x")), ballot(count), &value(count, 10));
+        shown_all.push(format!("{folder:02}x"));
+        if folder % 4 == 0 {
+            volume.settle();
+        }
+    }
+    assert_eq!(shown(&list(&volume, &ListScan { limit: 1000, ..scan("", Some("/")) })), shown_all);
+}
+
+#[test]
 fn pages_follow_each_other_without_gap_or_repetition() {
     let volume = filled();
     for limit in 1..4 {
