@@ -33,8 +33,8 @@ const TURNS: u32 = 2;
 const WARM_UP: Duration = Duration::from_millis(500);
 /// Clients that write the objects of listings.
 const WRITERS: usize = 128;
-/// What a group may need on the disk: a gigabyte a second, and parity, of both stores.
-const FREE_BYTES: u64 = 16 << 30;
+/// What a group may need on the disk: four objects of a gigabyte, and parity, of both stores, and some more.
+const FREE_BYTES: u64 = 18 << 30;
 const MOMENT_FREE_BYTES: u64 = 1 << 30;
 /// Objects that are listed in a moment: more than a page.
 const MOMENT_OBJECTS: u64 = 1100;

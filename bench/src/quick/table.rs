@@ -99,7 +99,7 @@ pub const GROUPS: [Group; 6] = [
     Group {
         bytes: GIB,
         clients: &[1],
-        steps: &[Step::new(Op::Put, 1.2, 2.0).of_count(1), Step::new(Op::Get, 1.3, 2.0).of_count(2)],
+        steps: &[Step::new(Op::Put, 1.2, 2.0).of_count(2), Step::new(Op::Get, 1.3, 2.0).of_count(4)],
         objects: Objects::None,
     },
     Group {
