@@ -1,6 +1,6 @@
 //! Reads a range of a body: the data shards where they are whole, any k shards where they are not.
 //!
-//! The range is walked in windows. While the caller sends one window, the next is being read. A
+//! The range is walked in windows. While the caller sends one window, the next ones are being read. A
 //! piece that is missing, rotten or late is computed from the same columns of k other shards, so a
 //! range read stays a range read; what was found damaged is reported for healing.
 
@@ -30,6 +30,8 @@ use crate::upkeep::Pinned;
 
 /// Bytes of a body that are read at one time, at least one stripe unit.
 const WINDOW_BYTES: u64 = 1 << 20;
+/// Windows that are being read while one is sent: enough that no volume waits for the sending.
+const WINDOWS_AHEAD: usize = 2;
 /// Before a volume is asked again that had no place in its queue; one that had no buffer is asked when
 /// one came back.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
@@ -77,7 +79,8 @@ struct Reading {
     layout: Layout,
     set: Arc<SetView>,
     left: Range<u64>,
-    window: Option<Window>,
+    /// Being read, in order.
+    windows: VecDeque<Window>,
     ready: VecDeque<Bytes>,
     _pinned: Pinned,
     /// Shards that failed once: not asked first again.
@@ -102,7 +105,7 @@ impl Reading {
             layout,
             set,
             left: range,
-            window: None,
+            windows: VecDeque::new(),
             ready: VecDeque::new(),
             _pinned: stripes.pin([data.id]),
             avoid: 0,
@@ -114,7 +117,7 @@ impl Reading {
             if let Some(bytes) = self.ready.pop_front() {
                 return Ok(Some(bytes));
             }
-            let window = match self.window.take() {
+            let window = match self.windows.pop_front() {
                 Some(window) => window,
                 None if self.left.is_empty() => return Ok(None),
                 None => {
@@ -123,9 +126,10 @@ impl Reading {
                 }
             };
             // Ahead only where there is room: nobody waits for a share while its window holds one.
-            if !self.left.is_empty() {
-                let share = self.stripes.inner.downloads.try_take(self.next_cost());
-                self.window = share.map(|share| self.begin_window(share));
+            while self.windows.len() < WINDOWS_AHEAD && !self.left.is_empty() {
+                let Some(share) = self.stripes.inner.downloads.try_take(self.next_cost()) else { break };
+                let window = self.begin_window(share);
+                self.windows.push_back(window);
             }
             self.collect(window).await?;
         }
