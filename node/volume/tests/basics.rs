@@ -124,6 +124,28 @@ fn compaction_frees_segments_and_keeps_what_lives_even_for_a_lost_index() {
 }
 
 #[test]
+fn compaction_takes_nothing_of_the_pool() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    for count in 1..=200 {
+        volume.write(&object(&format!("{count}")), ballot(count), &value(count, 100));
+        volume.put_shard(shard(count, 0), &bytes(count, 10_000)).unwrap();
+        volume.delete_shard(shard(count, 0)).unwrap();
+    }
+    volume.settle();
+    volume.reader.flush().unwrap();
+    let whole = bench.buffers.largest();
+    let held: Vec<_> = std::iter::from_fn(|| bench.buffers.try_take(whole)).collect();
+    assert!(bench.buffers.try_take(1).is_none(), "requests hold all of it");
+    assert!(volume.compact() > 0);
+    drop(held);
+    for count in 1..=200 {
+        let found = volume.reader.inline(&object(&format!("{count}")), ballot(count), Source::Disk);
+        assert_eq!(found.unwrap().told().unwrap(), value(count, 100).inline);
+    }
+}
+
+#[test]
 fn a_delete_outlives_its_segment_while_what_it_killed_is_still_in_the_log() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();

@@ -11,8 +11,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use sherd_core::id::Sequence;
 
 use crate::error::Error;
@@ -184,8 +182,8 @@ impl Volume {
                 return Ok(());
             }
             Subject::Hints => {
-                let payload = self.payload(pass, opened)?;
-                let learnt = decode_hints(read::joined(payload)).map_err(|_| Walked::Damaged(Damaged))?;
+                let payload = opened.whole(&pass.segment).map_err(damaged)?;
+                let learnt = decode_hints(payload).map_err(|_| Walked::Damaged(Damaged))?;
                 for hint in learnt {
                     if self.only_hinted(&hint)? {
                         hints.push(hint);
@@ -211,18 +209,10 @@ impl Volume {
             }
             flags = flags.with(Flags::COMMITTED, row.head.committed);
         }
-        let payload = self.payload(pass, opened)?;
+        let payload = opened.whole(&pass.segment).map_err(damaged)?;
+        let payload = (!payload.is_empty()).then_some(payload);
         plan.push(NewRecord::new(opened.subject.clone(), flags, payload).moved_from(opened.sequence));
         Ok(())
-    }
-
-    fn payload(&self, pass: &Pass, opened: &Opened) -> Result<Vec<Bytes>, Walked> {
-        let range = 0..u64::from(opened.payload_bytes());
-        let read = opened.payload(&pass.segment, range, &self.shared.buffers, Source::Disk);
-        read.map_err(|error| match error {
-            ReadError::Busy | ReadError::WouldBlock => Walked::Failed(Error::Busy),
-            error => damaged(error),
-        })
     }
 
     /// Whether a copy written between two sequences may stand in a segment other than this one.

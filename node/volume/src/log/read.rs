@@ -123,6 +123,22 @@ impl Opened {
         }
         Ok(taken)
     }
+
+    /// Reads its whole payload into memory of its own, verified: for whoever holds thousands of small
+    /// records at a time, each of which would take a page of the pool or more.
+    ///
+    /// # Errors
+    /// [`ReadError`], but never `Busy`.
+    pub fn whole(&self, segment: &Segment) -> Result<Bytes, ReadError> {
+        let mut bytes = vec![0; self.payload_bytes as usize];
+        read_exact(segment, &mut bytes, self.payload_at, Source::Disk)?;
+        let mut blocks = bytes.chunks(HASH_BLOCK_BYTES).enumerate();
+        if blocks.all(|(index, block)| verify_block(&self.hashes, index, block)) {
+            Ok(bytes.into())
+        } else {
+            Err(ReadError::Corrupt)
+        }
+    }
 }
 
 fn read_exact(segment: &Segment, buffer: &mut [u8], offset: u64, source: Source) -> Result<(), ReadError> {

@@ -93,6 +93,7 @@ pub(crate) struct Bench {
     pub(crate) clock: Arc<TestClock>,
     pub(crate) index: MemorySource,
     pub(crate) options: Options,
+    pub(crate) buffers: BufferPool,
 }
 
 pub(crate) fn small_options() -> Options {
@@ -119,6 +120,7 @@ impl Bench {
             clock: Arc::new(TestClock::new()),
             index: MemorySource::default(),
             options: small_options(),
+            buffers: pool(),
         };
         bench.create(1, None).unwrap();
         bench
@@ -142,7 +144,7 @@ impl Bench {
             path: self.path.clone(),
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             index: Box::new(self.index.clone()),
-            buffers: pool(),
+            buffers: self.buffers.clone(),
             expected: Expected { cluster: Some(CLUSTER), volume: Some(VOLUME) },
             options: self.options,
         };
