@@ -249,6 +249,7 @@ impl Store {
             if let Some(open) = &volume.open {
                 gauges.bytes.set(gauge(open.total_bytes));
                 gauges.free_bytes.set(gauge(open.free_bytes));
+                gauges.index_pending_bytes.set(gauge(open.index_pending_bytes));
                 gauges.sync_duration.show(open.sync_us.clone());
                 gauges.batch_records.show(open.frame_records.clone());
             }

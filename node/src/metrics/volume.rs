@@ -43,6 +43,7 @@ impl VolumeFault {
 pub(super) struct VolumeFamilies {
     bytes: IntGaugeVec,
     free_bytes: IntGaugeVec,
+    index_pending_bytes: IntGaugeVec,
     state: IntGaugeVec,
     sync_duration: Mirror,
     batch_records: Mirror,
@@ -56,6 +57,11 @@ impl VolumeFamilies {
             free_bytes: declare.gauges(
                 "sherd_volume_free_bytes",
                 "Free space of the volume's filesystem.",
+                &["volume"],
+            ),
+            index_pending_bytes: declare.gauges(
+                "sherd_volume_index_pending_bytes",
+                "Memory that changes of the index take until they are written out.",
                 &["volume"],
             ),
             state: declare.gauges(
@@ -87,6 +93,7 @@ impl VolumeFamilies {
         VolumeMetrics {
             bytes: self.bytes.with_label_values(&[name]),
             free_bytes: self.free_bytes.with_label_values(&[name]),
+            index_pending_bytes: self.index_pending_bytes.with_label_values(&[name]),
             states: VolumeState::ALL
                 .map(|state| (state, self.state.with_label_values(&[name, state.as_str()]))),
             sync_duration: self.sync_duration.of(name),
@@ -104,6 +111,8 @@ pub struct VolumeMetrics {
     pub bytes: IntGauge,
     /// Free space of its filesystem.
     pub free_bytes: IntGauge,
+    /// Memory that changes of its index take until they are written out.
+    pub index_pending_bytes: IntGauge,
     states: [(VolumeState, IntGauge); VolumeState::ALL.len()],
     /// How long each sync took, in microseconds.
     pub sync_duration: Mirrored,
