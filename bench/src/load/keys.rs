@@ -45,6 +45,18 @@ impl Keys {
         (self.end - self.begin).saturating_sub(self.absent.len() as u64)
     }
 
+    /// The first `count` of the objects that are there, or all when there are fewer.
+    #[must_use]
+    pub fn first(&self, count: u64) -> Self {
+        let mut end = self.begin.saturating_add(count);
+        for absent in &self.absent {
+            end += u64::from(*absent < end);
+        }
+        let end = end.min(self.end);
+        let absent = self.absent.range(..end).copied().collect();
+        Self { prefix: self.prefix.clone(), end, absent, sizes: self.sizes.clone(), ..*self }
+    }
+
     /// Appends the name of object `key` to `out`.
     pub fn name(&self, key: u64, out: &mut String) {
         out.push_str(&self.prefix);
@@ -214,6 +226,17 @@ mod tests {
             xml.push_str(end);
         }
         xml + "</ListBucketResult>"
+    }
+
+    #[test]
+    fn the_first_objects_are_counted_without_the_absent() {
+        let keys = keys();
+        for count in [0, 1, 2, 3, 43, 44] {
+            assert_eq!(keys.first(count).count(), count);
+        }
+        let three = keys.first(3);
+        assert_eq!((three.begin, three.end), (5, 9), "5, 6 and 8");
+        assert_eq!(keys.first(100).count(), 44);
     }
 
     #[test]
