@@ -290,15 +290,15 @@ impl Index for LsmIndex {
         if from >= to {
             return Box::new(std::iter::empty());
         }
-        // The tree looks an upper bound up in each block that it opens: comparing keys here costs less.
-        let range = (Bound::Included(from), Bound::Unbounded);
+        // Without the bound the tree would pass all that was removed behind it, in search of a next entry.
+        let range = (Bound::Included(from), Bound::Excluded(to));
         let entries = {
             let _no_sealing = self.sealing.read();
             let snapshot = self.progress.lock().last_applied().map_or(SEQUENCE_BASE, |last| number(last) + 1);
             self.call(|| Ok(self.tree.range::<&[u8], _>(range, snapshot, None)))
         };
         match entries {
-            Ok(entries) => Box::new(Scan { index: self, entries: Some(entries), to: to.to_vec() }),
+            Ok(entries) => Box::new(Scan { index: self, entries: Some(entries) }),
             Err(error) => Box::new(std::iter::once(Err(error))),
         }
     }
@@ -367,8 +367,6 @@ impl Index for LsmIndex {
 struct Scan<'a> {
     index: &'a LsmIndex,
     entries: Option<Box<dyn DoubleEndedIterator<Item = IterGuardImpl> + Send + 'static>>,
-    /// Behind the last key.
-    to: Vec<u8>,
 }
 
 impl Iterator for Scan<'_> {
@@ -377,7 +375,6 @@ impl Iterator for Scan<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let entries = self.entries.as_mut()?;
         let next = self.index.call(|| entries.next().map(Guard::into_inner).transpose());
-        let next = next.map(|pair| pair.filter(|(key, _)| **key < *self.to));
         if !matches!(next, Ok(Some(_))) {
             self.entries = None;
         }
