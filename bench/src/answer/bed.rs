@@ -15,7 +15,7 @@ use sherd_core::limits::STRIPE_UNIT_BYTES;
 use sherd_core::record::Home;
 use sherd_core::topology::Wish;
 use sherd_node::formation::{FormationConfig, form_or_find};
-use sherd_node::peer::{LocalPeer, Peer, ShardRange};
+use sherd_node::peer::{LocalPeer, Peer, ShardRange, Wanted};
 use sherd_node::system::{SystemClock, SystemRng};
 use sherd_node::volumes::{Pace, Volumes, VolumesConfig, lsm_indexes};
 use sherd_volume::buffer::{BufferPool, PoolLimits};
@@ -129,7 +129,7 @@ impl Bed {
 
     /// Reads a whole shard.
     pub(super) async fn get(&self, shard: ShardId, home: Home, length: u64) -> Result<Vec<Bytes>, Error> {
-        let range = ShardRange { shard, home, offset: 0, length };
+        let range = ShardRange { shard, home, offset: 0, length, wanted: Wanted::ByClient };
         self.peer.read_shard(self.volume, range).await.map_err(Error::at("read a shard"))
     }
 

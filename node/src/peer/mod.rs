@@ -131,6 +131,15 @@ impl<R: Unpin> Future for Pending<R> {
     }
 }
 
+/// Who wants bytes of a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// A client: they may be asked for again.
+    ByClient,
+    /// Upkeep, once: they take no place in the page cache.
+    ByUpkeep,
+}
+
 /// Which bytes of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardRange {
@@ -142,6 +151,8 @@ pub struct ShardRange {
     pub offset: u64,
     /// How many bytes.
     pub length: u64,
+    /// Who wants them.
+    pub wanted: Wanted,
 }
 
 /// Which parts of which upload.

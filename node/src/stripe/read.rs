@@ -25,7 +25,7 @@ use std::time::Duration;
 use super::budget::{Share, with_share};
 use super::{Exhausted, Released, Stripes, code_of};
 use crate::cluster::SetView;
-use crate::peer::{self, Gather, Pending, ShardRange};
+use crate::peer::{self, Gather, Pending, ShardRange, Wanted};
 use crate::upkeep::Pinned;
 
 /// Bytes of a body that are read at one time, at least one stripe unit.
@@ -165,7 +165,8 @@ impl Reading {
         let reach = &self.set.reach[placement::home(self.data.id, index, self.set.reach.len())];
         let shard = ShardId { data: self.data.id, index };
         let Piece { offset, length, .. } = *piece;
-        reach.peer.read_shard(reach.volume, ShardRange { shard, home: self.data.home, offset, length })
+        let range = ShardRange { shard, home: self.data.home, offset, length, wanted: Wanted::ByClient };
+        reach.peer.read_shard(reach.volume, range)
     }
 
     async fn collect(&mut self, window: Window) -> Result<(), ReadError> {

@@ -18,7 +18,7 @@ use sherd_volume::request::ShardFileHeader;
 
 use super::{Context, ask};
 use crate::cluster::SetView;
-use crate::peer::{self, Reach, ShardRange};
+use crate::peer::{self, Reach, ShardRange, Wanted};
 
 /// Bytes of a shard that are rebuilt at one time: with k columns of it, a few mebibytes.
 const WINDOW_BYTES: u64 = 512 << 10;
@@ -237,7 +237,8 @@ impl Subject {
         context.throttle.take(columns_read).await;
         let reads = sources.iter().map(|source| async move {
             let reach = self.reach(*source);
-            let range = ShardRange { shard: self.shard(*source), home: self.data.home, offset, length };
+            let (shard, home) = (self.shard(*source), self.data.home);
+            let range = ShardRange { shard, home, offset, length, wanted: Wanted::ByUpkeep };
             (*source, ask(reach.peer.read_shard(reach.volume, range), WINDOW_PATIENCE).await)
         });
         let mut columns: Vec<(u8, Bytes)> = Vec::with_capacity(sources.len());

@@ -23,6 +23,7 @@ use sherd_volume::shard_file::ShardWriter;
 
 use super::{
     Answering, Error, PartsScan, Peer, Pending, Result, RowScan, ShardPage, ShardRange, ShardScan, ShardSink,
+    Wanted,
 };
 use crate::volumes::{Serving, Volumes, unreachable_because};
 use crate::workers::Workers;
@@ -260,10 +261,11 @@ impl Peer for LocalPeer {
             Ok(serving) => serving,
             Err(error) => return Pending::ready(Err(error)),
         };
-        let ShardRange { shard, home, offset, length } = range;
+        let ShardRange { shard, home, offset, length, wanted } = range;
         let bytes = offset..offset.saturating_add(length);
         let cached = match home {
             Home::Packed => serving.reader.packed_cached(shard, bytes.clone()),
+            Home::File if wanted == Wanted::ByUpkeep => Ok(Lookup::Pending),
             Home::File => serving
                 .reader
                 .shard_files()
@@ -275,6 +277,9 @@ impl Peer for LocalPeer {
             Ok(Lookup::Pending) => run_on(&serving.reads, &serving, move |serving, answering| {
                 let read = match home {
                     Home::Packed => serving.reader.packed(shard, bytes),
+                    Home::File if wanted == Wanted::ByUpkeep => {
+                        serving.reader.shard_files().read_aside(shard, bytes)
+                    }
                     Home::File => serving.reader.shard_files().read(shard, bytes),
                 };
                 finish(serving, answering, read.map_err(Error::from));

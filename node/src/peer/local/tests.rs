@@ -9,7 +9,7 @@ use sherd_core::record::Home;
 use sherd_volume::request::ShardFileHeader;
 
 use super::LocalPeer;
-use crate::peer::{Error, Peer, ShardRange, ShardScan};
+use crate::peer::{Error, Peer, ShardRange, ShardScan, Wanted};
 use crate::upkeep::tests::{Directories, body};
 use crate::volumes::{VolumeState, Volumes};
 
@@ -35,7 +35,13 @@ fn header(n: u64) -> ShardFileHeader {
 }
 
 fn whole(n: u64) -> ShardRange {
-    ShardRange { shard: shard(n), home: Home::File, offset: 0, length: BYTES as u64 }
+    ShardRange {
+        shard: shard(n),
+        home: Home::File,
+        offset: 0,
+        length: BYTES as u64,
+        wanted: Wanted::ByClient,
+    }
 }
 
 async fn a_volume(directories: &Directories) -> (Volumes, LocalPeer, VolumeId) {

@@ -4,7 +4,7 @@
 //! open. A range is read in whole hash blocks, so that only blocks it touches are read and hashed.
 //!
 //! What is read to be served goes through the page cache, whose own lists let what is read once go
-//! first; what is read only to be verified goes past it.
+//! first; what is read to be verified, or to rebuild another shard, goes past it.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -129,6 +129,11 @@ impl Shared {
         Ok(open)
     }
 
+    /// The same file past the page cache; none where the filesystem has no such thing.
+    fn open_direct(&self, shard: ShardId) -> Option<Arc<dyn DiskFile>> {
+        self.disk.open(&self.path(shard), OpenMode::ReadDirect).ok()
+    }
+
     fn open_anew(&self, shard: ShardId) -> Result<OpenShard, Error> {
         let file = self.disk.open(&self.path(shard), OpenMode::Read).map_err(|error| match error.kind() {
             ErrorKind::NotFound => Error::NotFound,
@@ -165,6 +170,20 @@ fn read_direct(file: &dyn DiskFile, buffer: &mut Buffer, offset: u64) -> io::Res
     let read = file.read_at(buffer, offset);
     buffer.set_len(bytes);
     read.map(|read| read.min(bytes))
+}
+
+/// Reads from the device, where the filesystem takes our alignment: that it does not is no damage.
+fn read_past_cache(
+    direct: Option<&dyn DiskFile>,
+    cached: &dyn DiskFile,
+    buffer: &mut Buffer,
+    offset: u64,
+) -> io::Result<usize> {
+    match direct.map(|direct| read_direct(direct, buffer, offset)) {
+        None => cached.read_at(buffer, offset),
+        Some(Err(error)) if error.kind() == ErrorKind::InvalidInput => cached.read_at(buffer, offset),
+        Some(result) => result,
+    }
 }
 
 /// Reads exactly so many bytes into memory of their own.
@@ -249,6 +268,20 @@ impl ShardFiles {
         self.settle(shard, found)?.ok_or_else(|| corrupt(shard, &"a plain read would block"))
     }
 
+    /// As [`ShardFiles::read`], but from the device and past the page cache, where the filesystem can: for
+    /// bytes that nobody asked for, which shall not push out those that somebody did.
+    ///
+    /// # Errors
+    /// As [`ShardFiles::read`].
+    pub fn read_aside(&self, shard: ShardId, range: Range<u64>) -> Result<Vec<Bytes>, Error> {
+        let open = self.shared.open(shard)?;
+        let direct = self.shared.open_direct(shard);
+        let found = open.read_range(&self.shared.pool, &range, |buffer, at| {
+            read_past_cache(direct.as_deref(), &*open.file, buffer, at)
+        });
+        self.settle(shard, found)?.ok_or_else(|| corrupt(shard, &"a plain read would block"))
+    }
+
     /// As [`ShardFiles::read`], but only from memory: `None` when it would have to wait for the
     /// device, the file is not open yet, or it is large. For threads that must not wait.
     ///
@@ -293,7 +326,7 @@ impl ShardFiles {
             file.evict(0, file.length().unwrap_or(0));
         }
         let open = self.shared.open_anew(shard)?;
-        let direct = self.shared.disk.open(&self.shared.path(shard), OpenMode::ReadDirect).ok();
+        let direct = self.shared.open_direct(shard);
         Ok(ShardCheck { files: self.clone(), open, direct, next: 0 })
     }
 }
@@ -314,17 +347,6 @@ impl ShardCheck {
         self.open.header()
     }
 
-    /// Reads from the device, where the filesystem takes our alignment: that it does not is no damage.
-    fn read(&self, buffer: &mut Buffer, at: u64) -> io::Result<usize> {
-        if let Some(direct) = &self.direct {
-            match read_direct(&**direct, buffer, at) {
-                Err(error) if error.kind() == ErrorKind::InvalidInput => {}
-                result => return result,
-            }
-        }
-        self.open.file.read_at(buffer, at)
-    }
-
     /// Verifies about so many bytes more, at least one block. Returns whether all is verified.
     ///
     /// # Errors
@@ -335,7 +357,9 @@ impl ShardCheck {
         let until = (self.next + blocks).min(self.open.header.shard_bytes);
         while self.next < until {
             let end = (self.next + READ_BYTES).min(until);
-            let read = |buffer: &mut Buffer, at| self.read(buffer, at);
+            let read = |buffer: &mut Buffer, at| {
+                read_past_cache(self.direct.as_deref(), &*self.open.file, buffer, at)
+            };
             match self.open.read_range(&self.files.shared.pool, &(self.next..end), read) {
                 Ok(_) => {}
                 Err(ReadFailure::Error(error)) => return Err(error),

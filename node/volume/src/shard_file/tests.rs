@@ -207,6 +207,24 @@ fn what_is_verified_takes_no_place_in_the_page_cache() {
 }
 
 #[test]
+fn what_is_read_aside_takes_no_place_in_the_page_cache() {
+    let disk = disk();
+    let files = files(&disk);
+    let payload = payload(3 * HASH_BLOCK_BYTES + 5000);
+    write(&files, 1, &payload).unwrap();
+    let length = payload.len() as u64;
+    for range in [0..length, 70_000..70_001, length - 1..length] {
+        let read = joined(&files.read_aside(shard_id(1), range.clone()).unwrap());
+        assert_eq!(read, payload[range.start as usize..range.end as usize]);
+    }
+    assert!(files.read_cached(shard_id(1), 0..length).unwrap().is_none(), "not in memory");
+    disk.set_direct_align(1 << 20);
+    assert_eq!(joined(&files.read_aside(shard_id(1), 0..length).unwrap()), payload, "through the cache then");
+    disk.rot(&path(1), 4096..4097).unwrap();
+    assert!(is_corrupt(&files.read_aside(shard_id(1), 0..10)));
+}
+
+#[test]
 fn a_file_is_verified_where_nothing_goes_past_the_page_cache() {
     let disk = disk();
     let files = files(&disk);
