@@ -27,6 +27,7 @@ use sherd_volume::request::ShardFileHeader;
 use sherd_volume::shard_file::ShardFiles;
 
 use super::Error;
+use super::cold::Cold;
 
 /// Memory for bytes that are being read: more than any measurement here needs at one time.
 const POOL_BYTES: usize = 2 << 30;
@@ -134,8 +135,8 @@ impl Bed {
     }
 
     /// Takes the volume's files out of the page cache.
-    pub(super) fn evict(&self) -> Result<(), Error> {
-        evict(&self.path).map_err(Error::at("empty the page cache"))
+    pub(super) fn cold(&self) -> Result<Cold, Error> {
+        Cold::begin(&self.path)
     }
 
     /// Waits until the spare segments that the log took are replaced: what one measurement used up is
@@ -185,19 +186,4 @@ pub(super) fn put_file(files: &ShardFiles, shard: ShardId, bytes: Bytes) -> Resu
         files.create(&header(shard, bytes.len() as u64)).map_err(Error::at("make a shard file"))?;
     writer.append(&[bytes]).map_err(Error::at("write a shard file"))?;
     writer.finish().map_err(Error::at("finish a shard file"))
-}
-
-/// Takes every file below a folder out of the page cache, what is not written yet first written.
-pub(super) fn evict(folder: &Path) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            evict(&entry.path())?;
-        } else {
-            let file = std::fs::File::open(entry.path())?;
-            file.sync_all()?;
-            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
-        }
-    }
-    Ok(())
 }

@@ -19,6 +19,7 @@ mod served;
 mod whole;
 
 pub mod checksums;
+mod cold;
 pub mod degraded;
 pub mod erasure;
 pub mod etag;

@@ -34,7 +34,8 @@ use sherd_volume::buffer::{Buffer, BufferPool};
 use sherd_volume::disk::real::RealDisk;
 use sherd_volume::disk::{Disk, DiskFile, OpenMode};
 
-use super::bed::{evict, pool};
+use super::bed::pool;
+use super::cold::Cold;
 use super::crowd::{Crowd, UNTIL_DONE};
 use super::rounds::Rounds;
 use super::{Common, Error, cpu, size_name};
@@ -126,14 +127,13 @@ pub fn run(arguments: &Arguments) -> Result<PathBuf, Error> {
 #[derive(Debug)]
 struct Bench {
     folder: PathBuf,
+    path: PathBuf,
     bytes: u64,
     /// Of each 4 KiB, and of each hash block.
     page_hashes: Vec<Digest>,
     block_hashes: Vec<Digest>,
     plain: Arc<dyn DiskFile>,
     direct: File,
-    random: MappedFile,
-    sequential: MappedFile,
     pool: BufferPool,
     workers: Workers,
 }
@@ -161,11 +161,15 @@ impl Bench {
             block_hashes: hashes(&content, HASH_BLOCK_BYTES),
             plain: RealDisk.open(&path, OpenMode::Read).map_err(Error::at("open the file"))?,
             direct: direct.map_err(Error::at("open the file with O_DIRECT"))?,
-            random: MappedFile::open(&path, Advice::Random).map_err(Error::at("map the file"))?,
-            sequential: MappedFile::open(&path, Advice::Sequential).map_err(Error::at("map the file"))?,
             pool: pool(),
             workers: Workers::start("read", WORKERS, QUEUE_MAX).map_err(Error::at("start threads"))?,
+            path,
         })
+    }
+
+    /// Maps the file for one measurement: the page cache keeps what is mapped, and the next one may be cold.
+    fn map(&self, advice: Advice) -> Result<MappedFile, Error> {
+        MappedFile::open(&self.path, advice).map_err(Error::at("map the file"))
     }
 
     fn ranges(
@@ -178,13 +182,13 @@ impl Bench {
         cache: &str,
     ) -> Result<Row, Error> {
         let count = self.bytes / size;
-        let (window, ops_max) = self.prepare(common, cache, count)?;
-        let bench = Arc::clone(self);
+        let Prepared { cold, window, ops_max } = self.prepare(common, cache, count)?;
+        let (bench, map) = (Arc::clone(self), Arc::new(self.map(Advice::Random)?));
         let one = move |number: u64| {
-            let bench = Arc::clone(&bench);
+            let (bench, map) = (Arc::clone(&bench), Arc::clone(&map));
             // Odd, so that every range of a power of two of them is visited, and far from the last one.
             let at = number.wrapping_mul(0x9e37_79b1) % count * size;
-            async move { bench.one(way, at, size).await }
+            async move { bench.one(way, &map, at, size).await }
         };
         let crowd = Crowd { clients, window, ops_max, first: 0 };
         let row = Row::new([
@@ -194,24 +198,24 @@ impl Bench {
             ("clients", clients.to_string()),
             ("cache", cache.to_owned()),
         ]);
-        Ok(runtime.block_on(crowd.run(one))?.fill(row, size))
+        let outcome = runtime.block_on(crowd.run(one))?;
+        Cold::end(cold, outcome.fill(row, size), outcome.ops * size)
     }
 
     /// Fills or empties the page cache; says how long to measure and how many operations.
-    fn prepare(&self, common: &Common, cache: &str, count: u64) -> Result<(Duration, u64), Error> {
+    fn prepare(&self, common: &Common, cache: &str, count: u64) -> Result<Prepared, Error> {
         if cache == "cold" {
-            evict(&self.folder).map_err(Error::at("empty the page cache"))?;
             let window = if common.moment { UNTIL_DONE } else { common.window() };
-            return Ok((window, count));
+            return Ok(Prepared { cold: Some(Cold::begin(&self.folder)?), window, ops_max: count });
         }
         for at in (0..self.bytes).step_by(length(SCAN_BYTES)) {
             let mut buffer = self.buffer(SCAN_BYTES)?;
             self.plain.read_at(&mut buffer, at).map_err(Error::at("read the file"))?;
         }
-        Ok((common.window() / HOT_PART, u64::MAX))
+        Ok(Prepared { cold: None, window: common.window() / HOT_PART, ops_max: u64::MAX })
     }
 
-    async fn one(self: &Arc<Self>, way: Way, at: u64, size: u64) -> Result<(), Error> {
+    async fn one(self: &Arc<Self>, way: Way, map: &MappedFile, at: u64, size: u64) -> Result<(), Error> {
         match way {
             Way::Hop => self.hop(at, size).await,
             Way::Nowait => {
@@ -226,7 +230,7 @@ impl Bench {
                     Err(error) => Err(Error::at("read the file")(error)),
                 }
             }
-            Way::Pread | Way::Direct | Way::MapCopy | Way::MapHash => self.here(way, &self.random, at, size),
+            Way::Pread | Way::Direct | Way::MapCopy | Way::MapHash => self.here(way, map, at, size),
         }
     }
 
@@ -234,25 +238,36 @@ impl Bench {
     async fn hop(self: &Arc<Self>, at: u64, size: u64) -> Result<(), Error> {
         let (answer, wait) = oneshot::channel();
         let bench = Arc::clone(self);
-        let job = move || drop(answer.send(bench.here(Way::Pread, &bench.random, at, size)));
+        let job = move || drop(answer.send(bench.pread(at, size)));
         self.workers.run(job).map_err(Error::at("queue a read"))?;
         wait.await.map_err(Error::at("wait for a read"))?
     }
 
     /// Reads on this thread.
     fn here(&self, way: Way, map: &MappedFile, at: u64, size: u64) -> Result<(), Error> {
-        if way == Way::MapHash {
-            return self.judge_in_place(map, at, size);
+        match way {
+            Way::Pread | Way::Hop | Way::Nowait => self.pread(at, size),
+            Way::Direct => self.filled(at, size, |buffer| self.direct.read_at(buffer, at)),
+            Way::MapCopy => self.filled(at, size, |buffer| {
+                map.copy(length(at), buffer).map(|()| length(size)).map_err(io::Error::other)
+            }),
+            Way::MapHash => self.judge_in_place(map, at, size),
         }
+    }
+
+    fn pread(&self, at: u64, size: u64) -> Result<(), Error> {
+        self.filled(at, size, |buffer| self.plain.read_at(buffer, at))
+    }
+
+    /// Judges a buffer that is filled in some way.
+    fn filled(
+        &self,
+        at: u64,
+        size: u64,
+        fill: impl FnOnce(&mut [u8]) -> io::Result<usize>,
+    ) -> Result<(), Error> {
         let mut buffer = self.buffer(size)?;
-        let read = match way {
-            Way::Direct => self.direct.read_at(&mut buffer, at),
-            Way::MapCopy => {
-                map.copy(length(at), &mut buffer).map(|()| length(size)).map_err(io::Error::other)
-            }
-            _ => self.plain.read_at(&mut buffer, at),
-        };
-        match read.map_err(Error::at("read the file"))? {
+        match fill(&mut buffer).map_err(Error::at("read the file"))? {
             read if read == buffer.len() => self.judge(at, buffer.freeze(read)),
             _ => Err(other_bytes()),
         }
@@ -293,10 +308,11 @@ impl Bench {
 
     /// Reads everything on this thread.
     fn scan(&self, common: &Common, way: Way, cache: &str) -> Result<Row, Error> {
-        self.prepare(common, cache, 1)?;
+        let Prepared { cold, .. } = self.prepare(common, cache, 1)?;
+        let map = self.map(Advice::Sequential)?;
         let (begun, before) = (Instant::now(), cpu());
         for at in (0..self.bytes).step_by(length(SCAN_BYTES)) {
-            self.here(way, &self.sequential, at, SCAN_BYTES)?;
+            self.here(way, &map, at, SCAN_BYTES)?;
         }
         let (took, used) = (begun.elapsed(), cpu().saturating_sub(before));
         let mib = self.bytes as f64 / f64::from(1 << 20);
@@ -308,8 +324,15 @@ impl Bench {
             ("cache", cache.to_owned()),
         ]);
         let row = row.with("mib_s", mib / took.as_secs_f64()).with("ops_s", mib / took.as_secs_f64());
-        Ok(row.with("cpu_us_op", used.as_secs_f64() * 1e6 / mib))
+        Cold::end(cold, row.with("cpu_us_op", used.as_secs_f64() * 1e6 / mib), self.bytes)
     }
+}
+
+/// How a measurement begins, and when it ends.
+struct Prepared {
+    cold: Option<Cold>,
+    window: Duration,
+    ops_max: u64,
 }
 
 fn hashes_of(bytes: &[u8]) -> impl Iterator<Item = Digest> + '_ {
@@ -323,6 +346,7 @@ fn other_bytes() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answer::cold::tests::has_device;
     use crate::answer::tests::a_moment;
     use crate::result::Results;
 
@@ -337,6 +361,8 @@ mod tests {
                 let rows: Vec<_> = results.rows.iter().filter(|row| row.is(&labels)).collect();
                 assert_eq!(rows.len(), CLIENTS.len(), "{labels:?}");
                 assert!(rows.iter().all(|row| row.figure("ops_s").is_some_and(|rate| rate > 0.0)));
+                let is_as_said = |row: &&Row| row.flags.is_empty() || !has_device(folder.path());
+                assert!(rows.iter().all(is_as_said), "{labels:?} {:?}", rows[0].flags);
             }
         }
         assert_eq!(results.rows.iter().filter(|row| row.is(&[("op", "scan")])).count(), 8);
@@ -350,10 +376,11 @@ mod tests {
         let mut byte = [0];
         bench.plain.read_at(&mut byte, 70_000).unwrap();
         file.write_all_at(&[byte[0] ^ 1], 70_000).unwrap();
+        let map = bench.map(Advice::Random).unwrap();
         for way in Way::SCANNING {
-            let read = bench.here(way, &bench.random, 65_536, 65_536);
+            let read = bench.here(way, &map, 65_536, 65_536);
             assert!(matches!(read, Err(Error::OtherBytes { .. })), "{way:?}");
-            bench.here(way, &bench.random, 0, 65_536).unwrap();
+            bench.here(way, &map, 0, 65_536).unwrap();
         }
     }
 }

@@ -11,6 +11,7 @@ use sherd_core::record::Home;
 
 use super::Arguments;
 use crate::answer::bed::{self, Bed};
+use crate::answer::cold::Cold;
 use crate::answer::crowd::{Crowd, Outcome, UNTIL_DONE};
 use crate::answer::pattern::Pattern;
 use crate::answer::rounds::Rounds;
@@ -168,12 +169,11 @@ impl Cell {
         cache: &str,
     ) -> Result<Row, Error> {
         let (bytes, count) = (self.bytes, shards.len() as u64);
-        let (window, ops_max) = if cache == "cold" {
-            self.bed.evict()?;
+        let (cold, window, ops_max) = if cache == "cold" {
             // Each shard once: the second time it would be in the cache.
-            (UNTIL_DONE, count)
+            (Some(self.bed.cold()?), UNTIL_DONE, count)
         } else {
-            (arguments.common.window() / 4, u64::MAX)
+            (None, arguments.common.window() / 4, u64::MAX)
         };
         let (bed, pattern, shards) = (Arc::clone(&self.bed), self.pattern.clone(), Arc::clone(shards));
         let crowd = Crowd { clients, window, ops_max, first: 0 };
@@ -186,7 +186,9 @@ impl Cell {
                 if pattern.is(number, bytes, &found) { Ok(()) } else { Err(other_bytes()) }
             }
         });
-        Ok(outcome.await?.fill(row(variant, "get", bytes, clients, cache), bytes))
+        let outcome = outcome.await?;
+        let row = outcome.fill(row(variant, "get", bytes, clients, cache), bytes);
+        Cold::end(cold, row, outcome.ops * bytes)
     }
 }
 

@@ -17,7 +17,8 @@ use sherd_volume::disk::real::RealDisk;
 use sherd_volume::shard_file::ShardFiles;
 
 use super::Arguments;
-use crate::answer::bed::{evict, pool, put_file};
+use crate::answer::bed::{pool, put_file};
+use crate::answer::cold::Cold;
 use crate::answer::crowd::{Crowd, UNTIL_DONE};
 use crate::answer::pattern::Pattern;
 use crate::answer::rounds::Rounds;
@@ -46,8 +47,8 @@ pub(super) async fn round(arguments: &Arguments, rounds: &mut Rounds) -> Result<
                 Workers::start("threads", threads, QUEUE_MAX).map_err(Error::at("start threads"))?;
             let cell = Arc::new(Cell { files, workers, pattern: Pattern::new(bytes), bytes });
             let shards = cell.put(arguments, threads, rounds).await?;
-            evict(folder.path()).map_err(Error::at("empty the page cache"))?;
-            cell.get(threads, shards, rounds).await?;
+            let cold = Some(Cold::begin(folder.path())?);
+            rounds.add(Cold::end(cold, cell.get(threads, &shards).await?, shards.len() as u64 * bytes)?);
         }
     }
     Ok(())
@@ -109,17 +110,12 @@ impl Cell {
         Ok(shards.iter().copied().take(index(outcome.ops)).collect())
     }
 
-    async fn get(
-        self: &Arc<Self>,
-        threads: usize,
-        shards: Arc<[ShardId]>,
-        rounds: &mut Rounds,
-    ) -> Result<(), Error> {
+    async fn get(self: &Arc<Self>, threads: usize, shards: &Arc<[ShardId]>) -> Result<Row, Error> {
         let unit = u64::from(STRIPE_UNIT_BYTES).min(self.bytes);
         let units = self.bytes / unit;
         let ops_max = shards.len() as u64 * units;
         let crowd = Crowd { clients: CLIENTS, window: UNTIL_DONE, ops_max, first: 0 };
-        let cell = Arc::clone(self);
+        let (cell, shards) = (Arc::clone(self), Arc::clone(shards));
         let outcome = crowd.run(move |number| {
             let (cell, shards) = (Arc::clone(&cell), Arc::clone(&shards));
             async move {
@@ -129,8 +125,7 @@ impl Cell {
                 cell.on_threads(read).await
             }
         });
-        rounds.add(outcome.await?.fill(self.row(threads, "get", "cold"), unit));
-        Ok(())
+        Ok(outcome.await?.fill(self.row(threads, "get", "cold"), unit))
     }
 
     fn read(&self, number: u64, shard: ShardId, at: u64, length: u64) -> Result<(), Error> {
