@@ -213,9 +213,9 @@ fn what_is_read_aside_takes_no_place_in_the_page_cache() {
     let payload = payload(3 * HASH_BLOCK_BYTES + 5000);
     write(&files, 1, &payload).unwrap();
     let length = payload.len() as u64;
-    for range in [0..length, 70_000..70_001, length - 1..length] {
-        let read = joined(&files.read_aside(shard_id(1), range.clone()).unwrap());
-        assert_eq!(read, payload[range.start as usize..range.end as usize]);
+    for range in [0..payload.len(), 70_000..70_001, payload.len() - 1..payload.len()] {
+        let bytes = range.start as u64..range.end as u64;
+        assert_eq!(joined(&files.read_aside(shard_id(1), bytes).unwrap()), payload[range]);
     }
     assert!(files.read_cached(shard_id(1), 0..length).unwrap().is_none(), "not in memory");
     disk.set_direct_align(1 << 20);
