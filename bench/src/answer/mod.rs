@@ -5,12 +5,13 @@
 //! read compared with what was written. `--moment` runs the same code on almost nothing.
 //!
 //! `crowd` is the clients, `bed` one volume with its own threads, `whole` a whole node's store in this
-//! process, `pattern` the bytes, `rounds` what becomes of many measurements of one thing; `interleaved` is
-//! for what is computed, `served` for what is asked of the node's own program.
+//! process, `pattern` the bytes, `cold` reads without the page cache, `rounds` what becomes of many measurements
+//! of one thing; `interleaved` is for what is computed, `served` for what is asked of the node's own program.
 
 #![expect(clippy::cast_precision_loss, reason = "figures are for people: three digits of them count")]
 
 mod bed;
+mod cold;
 mod crowd;
 mod interleaved;
 mod pattern;
@@ -19,7 +20,6 @@ mod served;
 mod whole;
 
 pub mod checksums;
-mod cold;
 pub mod degraded;
 pub mod erasure;
 pub mod etag;

@@ -188,7 +188,7 @@ impl Cell {
         });
         let outcome = outcome.await?;
         let row = outcome.fill(row(variant, "get", bytes, clients, cache), bytes);
-        Cold::end(cold, row, outcome.ops * bytes)
+        Ok(Cold::end(cold, row, outcome.ops * bytes))
     }
 }
 

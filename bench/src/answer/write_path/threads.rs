@@ -48,7 +48,7 @@ pub(super) async fn round(arguments: &Arguments, rounds: &mut Rounds) -> Result<
             let cell = Arc::new(Cell { files, workers, pattern: Pattern::new(bytes), bytes });
             let shards = cell.put(arguments, threads, rounds).await?;
             let cold = Some(Cold::begin(folder.path())?);
-            rounds.add(Cold::end(cold, cell.get(threads, &shards).await?, shards.len() as u64 * bytes)?);
+            rounds.add(Cold::end(cold, cell.get(threads, &shards).await?, shards.len() as u64 * bytes));
         }
     }
     Ok(())
