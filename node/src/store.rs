@@ -26,7 +26,7 @@ use crate::object::{Objects, ObjectsConfig};
 use crate::peer::{LocalPeer, Peer};
 use crate::register::{RegisterPatience, Registers, RegistersConfig};
 use crate::stripe::{Lookout, Patience, Stripes, StripesConfig, Thresholds};
-use crate::upkeep::{Damage, Pins, Settings, Upkeep, UpkeepConfig};
+use crate::upkeep::{Damage, Pins, Settings, Standing, Upkeep, UpkeepConfig};
 use crate::volumes::{Pace, VolumeState, VolumeStatus, Volumes, VolumesConfig, lsm_indexes};
 
 /// Bytes of buffers that an idle node keeps committed.
@@ -210,7 +210,6 @@ impl Store {
     /// What is whole and what is not, at this moment.
     pub fn health(&self) -> HealthReport {
         let status = self.volumes.status();
-        let recovering = self.recovering();
         let votes = |id: VolumeId| status.iter().any(|volume| volume.id == id && volume.state.votes());
         let sets = self
             .cluster
@@ -226,26 +225,46 @@ impl Store {
             .collect();
         let volumes = status
             .iter()
-            .map(|volume| VolumeHealth {
-                name: volume.path.display().to_string(),
-                state: shown(volume, &recovering),
-                reason: volume.state.reason().unwrap_or_default().to_owned(),
+            .map(|volume| {
+                let (state, reason) = self.shown(volume);
+                VolumeHealth { name: volume.path.display().to_string(), state, reason }
             })
             .collect();
         HealthReport { sets, volumes }
     }
 
-    /// The volumes whose rows or shards are being brought back.
-    fn recovering(&self) -> Vec<VolumeId> {
-        self.upkeep.status().recovery.iter().map(|recovery| recovery.volume).collect()
+    /// A volume's state as health and metrics name it, and why it is not online. A volume votes again
+    /// before it is known what it lacks, and before its shards are rebuilt; until then it is shown as
+    /// what it is to an operator: on its way back, so that the next one is not taken away.
+    fn shown(&self, volume: &VolumeStatus) -> (health::VolumeState, String) {
+        use health::VolumeState as Shown;
+        let standing = self.upkeep.standing(volume.id, volume.opened_count);
+        let shown = match (&volume.state, standing) {
+            (
+                VolumeState::Online | VolumeState::Suspect { .. } | VolumeState::Recovering,
+                Standing::Recovering(recovery),
+            ) => return (Shown::Recovering, recovery.to_string()),
+            (VolumeState::Online, Standing::Unknown) => {
+                return (Shown::Opening, "what it lacks is not known yet".to_owned());
+            }
+            (VolumeState::Online, _) if volume.open.as_ref().is_some_and(|open| open.full) => Shown::Full,
+            (VolumeState::Online, _) => Shown::Online,
+            (VolumeState::Opening, _) => Shown::Opening,
+            (VolumeState::Suspect { .. }, _) => Shown::Suspect,
+            (VolumeState::Recovering, _) => Shown::Recovering,
+            (VolumeState::Failed { .. }, _) => Shown::Failed,
+            (VolumeState::Vacant { .. } | VolumeState::Offline { .. } | VolumeState::Closed, _) => {
+                Shown::Offline
+            }
+        };
+        (shown, volume.state.reason().unwrap_or_default().to_owned())
     }
 
     /// Sets the gauges that mirror the store's state.
     pub fn observe(&self, metrics: &Metrics) {
-        let recovering = self.recovering();
         for volume in self.volumes.status() {
             let gauges = metrics.volume(&volume.path.display().to_string());
-            gauges.set_state(shown(&volume, &recovering));
+            gauges.set_state(self.shown(&volume).0);
             if let Some(open) = &volume.open {
                 gauges.bytes.set(gauge(open.total_bytes));
                 gauges.free_bytes.set(gauge(open.free_bytes));
@@ -318,24 +337,6 @@ struct Parts {
     upkeep: Settings,
 }
 
-/// A volume's state as health and metrics name it. A volume votes again before its shards are
-/// rebuilt; until they are, it is shown as what it is to an operator: on its way back.
-fn shown(volume: &VolumeStatus, recovering: &[VolumeId]) -> health::VolumeState {
-    use health::VolumeState as Shown;
-    match &volume.state {
-        VolumeState::Opening => Shown::Opening,
-        VolumeState::Online | VolumeState::Suspect { .. } if recovering.contains(&volume.id) => {
-            Shown::Recovering
-        }
-        VolumeState::Online if volume.open.as_ref().is_some_and(|open| open.full) => Shown::Full,
-        VolumeState::Online => Shown::Online,
-        VolumeState::Suspect { .. } => Shown::Suspect,
-        VolumeState::Recovering => Shown::Recovering,
-        VolumeState::Failed { .. } => Shown::Failed,
-        VolumeState::Vacant { .. } | VolumeState::Offline { .. } | VolumeState::Closed => Shown::Offline,
-    }
-}
-
 /// Brings a counter up to a count that is kept elsewhere.
 fn catch_up(counter: &IntCounter, count: u64) {
     counter.inc_by(count.saturating_sub(counter.get()));
@@ -343,4 +344,51 @@ fn catch_up(counter: &IntCounter, count: u64) {
 
 fn gauge(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::settings::Durability;
+    use crate::system::{SystemClock, SystemRng};
+
+    async fn open(folder: &std::path::Path) -> Store {
+        let volumes: Vec<PathBuf> = (1..=4).map(|number| folder.join(format!("v{number}"))).collect();
+        for volume in &volumes {
+            std::fs::create_dir_all(volume).expect("the folder is writable");
+        }
+        let config = StoreConfig {
+            volumes,
+            wish: Wish::default(),
+            options: Options { ballast_bytes: 0, reserve_bytes: 0, ..Options::default() },
+            thresholds: Thresholds::default(),
+            fast_etags: false,
+            buffer_bytes_max: 64 << 20,
+            index_cache_bytes: 4 << 20,
+            upkeep: Settings::default(),
+        };
+        let metrics = Arc::new(Metrics::new(Durability::Fsync));
+        let opened = Store::open(config, Arc::new(SystemClock::new()), Arc::new(SystemRng), &metrics);
+        opened.await.expect("four empty folders make a node")
+    }
+
+    fn states(store: &Store) -> Vec<health::VolumeState> {
+        store.health().volumes.iter().map(|volume| volume.state).collect()
+    }
+
+    /// One thread: what the store started in the background has not run when it is looked at.
+    #[tokio::test]
+    async fn a_volume_is_not_shown_online_before_it_is_known_what_it_lacks() {
+        let folder = tempfile::TempDir::new().expect("a folder for the test");
+        let store = open(folder.path()).await;
+        assert_eq!(states(&store), [health::VolumeState::Opening; 4]);
+        assert!(store.health().sets.iter().all(|set| set.voting == 4), "they serve all the same");
+        let known = async {
+            while states(&store) != [health::VolumeState::Online; 4] {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(OPEN_PATIENCE, known).await.expect("upkeep looks at them");
+        store.close().await;
+    }
 }

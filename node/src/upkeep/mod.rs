@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{HybridClock, Rng};
-use sherd_core::id::{BucketId, ChangeId, Timestamp};
+use sherd_core::id::{BucketId, ChangeId, Timestamp, VolumeId};
 use sherd_core::limits;
 
 use crate::cluster::Cluster;
@@ -41,7 +41,7 @@ use crate::volumes::Volumes;
 pub use damage::{Damage, Report, Reports};
 pub use mrf::MrfStatus;
 pub use pins::{Pinned, Pins};
-pub use recover::RecoveryStatus;
+pub use recover::{RecoveryStatus, Standing};
 pub(crate) use refs::pages as manifest_pages;
 pub use release::ReleaseStatus;
 pub use scrub::ScrubStatus;
@@ -176,8 +176,6 @@ pub struct UpkeepStatus {
     pub mrf: MrfStatus,
     /// Superseded data on its way out.
     pub release: ReleaseStatus,
-    /// Volumes being recovered.
-    pub recovery: Vec<RecoveryStatus>,
     /// The scrubber.
     pub scrub: ScrubStatus,
     /// The sweeper.
@@ -240,6 +238,11 @@ impl Upkeep {
         self.context.throttle.pause(paused);
     }
 
+    /// How far a volume is since it was opened for the `opened_count`th time.
+    pub fn standing(&self, volume: VolumeId, opened_count: u32) -> Standing {
+        self.context.recovery.standing(volume, opened_count, self.context.wall_ms())
+    }
+
     /// What it is doing.
     pub fn status(&self) -> UpkeepStatus {
         let context = &self.context;
@@ -247,7 +250,6 @@ impl Upkeep {
             is_paused: context.throttle.is_paused(),
             mrf: context.mrf.status(),
             release: context.release.status(),
-            recovery: context.recovery.status(context.wall_ms()),
             scrub: context.scrubbed.status(),
             sweep: context.swept.status(),
         }

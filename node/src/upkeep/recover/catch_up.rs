@@ -26,11 +26,9 @@ const AFTER_OPENING: Duration = Duration::from_millis(BOUND_AHEAD_MS + 500);
 const NOTE_RECORDS: u64 = 4 * SET_VOLUMES_MAX as u64;
 
 impl Context {
-    /// A volume is online again: what waited for it is healed, and what it missed. `false` when its
-    /// own shards could not be looked through, and it has to be tried again.
+    /// A volume is online again: its shards are rebuilt, and what it missed is queued. `false` when
+    /// its own shards could not be looked through, and it has to be tried again.
     pub(in crate::upkeep) async fn came_back(&self, volume: VolumeId) -> bool {
-        self.load_heals().await;
-        self.mrf.wake_all();
         if let Err(reason) = self.rebuild_shards(volume).await {
             tracing::warn!(%volume, reason, "the volume's shards are not rebuilt yet");
             return false;

@@ -16,6 +16,7 @@ mod shards;
 pub(crate) use progress::ScrubProgress;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,11 +68,20 @@ pub(crate) enum Stalled {
     NoSet,
 }
 
-/// A volume on its way back, for metrics and health.
+/// How far a volume is since it was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// It was not looked at yet: neither the queue nor [`Self::Recovering`] speaks of what it lacks.
+    Unknown,
+    /// Its rows or its shards are being brought back.
+    Recovering(RecoveryStatus),
+    /// What it lacks is in the queue.
+    Known,
+}
+
+/// A volume on its way back, for health.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveryStatus {
-    /// Which.
-    pub volume: VolumeId,
     /// What is being done: `registers` or `shards`.
     pub step: &'static str,
     /// Why it does not go on, if it does not.
@@ -86,6 +96,22 @@ pub struct RecoveryStatus {
     pub eta_ms: Option<u64>,
 }
 
+impl fmt::Display for RecoveryStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(why) = &self.stalled {
+            return write!(f, "waits: {why}");
+        }
+        if self.step != "shards" {
+            return write!(f, "gets its rows: {} so far", self.rows_count);
+        }
+        if self.shard_bytes_left == 0 {
+            return f.write_str("looks for the shards that it lacks");
+        }
+        write!(f, "gets its shards: {} MiB left", self.shard_bytes_left.div_ceil(1 << 20))?;
+        self.eta_ms.map_or(Ok(()), |eta_ms| write!(f, ", about {} s", eta_ms / 1000))
+    }
+}
+
 /// What is known of one recovery.
 #[derive(Debug, Clone, Default)]
 struct Running {
@@ -97,10 +123,27 @@ struct Running {
     shards_since_ms: u64,
 }
 
+impl Running {
+    fn status(&self, now_ms: u64) -> RecoveryStatus {
+        let passed_ms = now_ms.saturating_sub(self.shards_since_ms);
+        RecoveryStatus {
+            step: self.step,
+            stalled: self.stalled.clone(),
+            rows_count: self.rows_count,
+            shard_bytes_done: self.bytes_done,
+            shard_bytes_left: self.bytes_left,
+            eta_ms: (self.bytes_done > 0)
+                .then(|| passed_ms.saturating_mul(self.bytes_left) / self.bytes_done),
+        }
+    }
+}
+
 /// All recoveries under way.
 #[derive(Debug, Default)]
 pub(crate) struct Recoveries {
     running: Mutex<BTreeMap<VolumeId, Running>>,
+    /// In which opening it was last known of each volume what it lacks.
+    known: Mutex<BTreeMap<VolumeId, u32>>,
     /// In which opening each volume was last brought up to date.
     caught_up: Mutex<BTreeMap<VolumeId, u32>>,
 }
@@ -135,25 +178,16 @@ impl Recoveries {
         self.running.lock().remove(&volume);
     }
 
-    pub(super) fn status(&self, now_ms: u64) -> Vec<RecoveryStatus> {
-        let eta = |running: &Running| {
-            let passed_ms = now_ms.saturating_sub(running.shards_since_ms);
-            (running.bytes_done > 0)
-                .then(|| passed_ms.saturating_mul(running.bytes_left) / running.bytes_done)
-        };
-        let running = self.running.lock();
-        running
-            .iter()
-            .map(|(volume, running)| RecoveryStatus {
-                volume: *volume,
-                step: running.step,
-                stalled: running.stalled.clone(),
-                rows_count: running.rows_count,
-                shard_bytes_done: running.bytes_done,
-                shard_bytes_left: running.bytes_left,
-                eta_ms: eta(running),
-            })
-            .collect()
+    /// What an opening of a volume has come to. What is recovered is listed before it is known to be
+    /// all, and what is not recovered is queued before it is no longer listed: so the list is asked
+    /// last, and the queue after it.
+    pub(super) fn standing(&self, volume: VolumeId, opening: u32, now_ms: u64) -> Standing {
+        let is_known = self.known.lock().get(&volume) == Some(&opening);
+        match self.running.lock().get(&volume) {
+            Some(running) => Standing::Recovering(running.status(now_ms)),
+            None if is_known => Standing::Known,
+            None => Standing::Unknown,
+        }
     }
 }
 
@@ -170,7 +204,6 @@ impl Context {
     /// Follows every volume of this node until told to stop: recovers those that lost their state,
     /// and brings those that were away up to date.
     pub(super) async fn follow_volumes(&self) {
-        self.load_heals().await;
         let following = self.volumes.all().iter().map(|volume| self.follow(volume));
         futures::future::join_all(following).await;
     }
@@ -188,11 +221,9 @@ impl Context {
                     Err(stalled) => self.stalled(volume, &stalled),
                 },
                 VolumeState::Online | VolumeState::Suspect { .. } => {
-                    if caught_up != Some(opening) {
-                        self.show_pending_shards(volume.id()).await;
-                    }
                     if caught_up != Some(opening)
                         && !self.was_rolled_back(volume).await
+                        && self.take_stock(volume.id(), opening).await
                         && self.came_back(volume.id()).await
                     {
                         caught_up = Some(opening);
@@ -213,11 +244,24 @@ impl Context {
         }
     }
 
-    /// A volume whose shards were being rebuilt when the process ended is still on its way back.
-    async fn show_pending_shards(&self, volume: VolumeId) {
-        if self.progress(volume).await.is_ok_and(|progress| progress.wants_shards) {
-            self.recovery.change(volume, |running| running.step = "shards");
+    /// Learns what a volume lacks since it was opened: shards whose rebuild was cut short, and what
+    /// the logs hold for it. Until then nobody may take it for whole, and the next volume away.
+    pub(in crate::upkeep) async fn take_stock(&self, volume: VolumeId, opening: u32) -> bool {
+        let Some(set) = self.set_with(volume) else { return false };
+        match self.progress(volume).await {
+            Ok(progress) if progress.wants_shards => {
+                self.recovery.change(volume, |running| running.step = "shards");
+            }
+            Ok(_) => {}
+            Err(reason) => {
+                tracing::warn!(%volume, reason, "what the volume lacks is not known yet");
+                return false;
+            }
         }
+        self.load_heals_of(&set).await;
+        self.mrf.wake_all();
+        self.recovery.known.lock().insert(volume, opening);
+        true
     }
 
     fn stalled(&self, volume: &LocalVolume, stalled: &Stalled) {

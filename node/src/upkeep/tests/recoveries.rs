@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use sherd_core::heal::HealEntry;
+
 use super::{DEADLINE, Directories, body};
 use crate::upkeep::rebuild::Subject;
 use crate::upkeep::recover::Stalled;
-use crate::upkeep::{Context, Upkeep};
+use crate::upkeep::{Context, Standing, Upkeep};
 use crate::volumes::VolumeState;
 
 /// Follows the volumes in the background until the test ends.
@@ -213,6 +215,34 @@ fn copy(from: &std::path::Path, to: &std::path::Path) {
             std::fs::copy(entry.path(), target).expect("copied");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rebuild_that_a_restart_cut_short_is_known_before_the_volume_passes_for_whole() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("file", &body(1, 2_000_000)).await;
+    let volume = Arc::clone(&node.volumes.all()[0]);
+    node.context.remember(volume.id(), |progress| progress.wants_shards = true).await.expect("written");
+    let (register, data) = (node.register("file").await, node.data("file").await);
+    let damage = HealEntry { key: register, data: Some(data), since_ms: 1 };
+    let other = node.volumes.all()[2].id();
+    node.context.peer_of(other).expect("in a set").heal_put(other, &damage).await.expect("noted");
+    node.close().await;
+
+    let node = directories.start().await;
+    let volume = &node.volumes.all()[0];
+    let upkeep = Upkeep::over(Arc::clone(&node.context));
+    let standing = || upkeep.standing(volume.id(), volume.opened_count());
+    assert_eq!((standing(), upkeep.status().mrf.len), (Standing::Unknown, 0));
+    assert!(node.context.take_stock(volume.id(), volume.opened_count()).await);
+    assert!(matches!(standing(), Standing::Recovering(_)), "{:?}", standing());
+    assert_eq!(upkeep.status().mrf.len, 1, "what the logs hold counts from here on");
+    node.context.rebuild_shards(volume.id()).await.expect("rebuilt");
+    assert_eq!(standing(), Standing::Known);
+    assert_eq!(upkeep.standing(volume.id(), volume.opened_count() + 1), Standing::Unknown, "a later opening");
+    node.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
