@@ -16,7 +16,6 @@ use super::mrf::Spare;
 use super::rebuild::{RebuildError, Subject};
 use super::refs::RefsError;
 use super::{Context, ask};
-use crate::cluster::SetView;
 use crate::peer::{self, Reach};
 use crate::register::Failure;
 
@@ -308,38 +307,35 @@ impl Context {
         self.mrf.add(entry, spare);
     }
 
-    /// Loads what the logs of all volumes hold.
+    /// Loads what the logs of all volumes hold. One that does not answer is asked when it comes back.
     pub(crate) async fn load_heals(&self) {
-        for set in self.cluster.sets() {
-            self.load_heals_of(set).await;
+        for reach in self.cluster.sets().iter().flat_map(|set| &set.reach) {
+            self.load_heals_of(reach).await;
         }
     }
 
-    /// Loads what the logs of a set's volumes hold. A volume that does not answer is left out: it is
-    /// asked when it comes back.
-    pub(super) async fn load_heals_of(&self, set: &SetView) {
-        for reach in &set.reach {
-            let mut after = None;
-            loop {
-                let page = reach.peer.heals(reach.volume, after, PAGE);
-                let Ok(page) = ask(page, PAGE_PATIENCE).await else { break };
-                let full = page.len() >= PAGE;
-                after = page.last().map(|(id, _)| *id);
-                for (id, stored) in page {
-                    match HealEntry::decode(stored) {
-                        Ok(entry) => {
-                            let spare = entry.data.map_or(1, |data| data.parity_shards.saturating_sub(1));
-                            self.mrf.add(entry, Spare(spare));
-                        }
-                        Err(error) => {
-                            tracing::warn!(?error, "a heal entry does not decode and is dropped");
-                            reach.peer.heal_done(reach.volume, id);
-                        }
+    /// Loads what a volume's log holds; `false` when it could not be read to its end.
+    pub(super) async fn load_heals_of(&self, reach: &Reach) -> bool {
+        let mut after = None;
+        loop {
+            let page = reach.peer.heals(reach.volume, after, PAGE);
+            let Ok(page) = ask(page, PAGE_PATIENCE).await else { return false };
+            let full = page.len() >= PAGE;
+            after = page.last().map(|(id, _)| *id);
+            for (id, stored) in page {
+                match HealEntry::decode(stored) {
+                    Ok(entry) => {
+                        let spare = entry.data.map_or(1, |data| data.parity_shards.saturating_sub(1));
+                        self.mrf.add(entry, Spare(spare));
+                    }
+                    Err(error) => {
+                        tracing::warn!(?error, "a heal entry does not decode and is dropped");
+                        reach.peer.heal_done(reach.volume, id);
                     }
                 }
-                if !full {
-                    break;
-                }
+            }
+            if !full {
+                return true;
             }
         }
     }

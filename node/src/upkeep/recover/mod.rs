@@ -258,7 +258,12 @@ impl Context {
                 return false;
             }
         }
-        self.load_heals_of(&set).await;
+        for reach in &set.reach {
+            // What another volume's log holds counts against that volume, until it is read.
+            if !self.load_heals_of(reach).await && reach.volume == volume {
+                return false;
+            }
+        }
         self.mrf.wake_all();
         self.recovery.known.lock().insert(volume, opening);
         true
