@@ -120,20 +120,21 @@ struct Running {
     rows_count: u64,
     bytes_done: u64,
     bytes_left: u64,
-    shards_since_ms: u64,
+    /// Since when the missing shards are counted and rebuilt.
+    shards_since_ms: Option<u64>,
 }
 
 impl Running {
     fn status(&self, now_ms: u64) -> RecoveryStatus {
-        let passed_ms = now_ms.saturating_sub(self.shards_since_ms);
+        let passed_ms = self.shards_since_ms.map(|since_ms| now_ms.saturating_sub(since_ms));
         RecoveryStatus {
             step: self.step,
             stalled: self.stalled.clone(),
             rows_count: self.rows_count,
             shard_bytes_done: self.bytes_done,
             shard_bytes_left: self.bytes_left,
-            eta_ms: (self.bytes_done > 0)
-                .then(|| passed_ms.saturating_mul(self.bytes_left) / self.bytes_done),
+            eta_ms: passed_ms
+                .and_then(|passed_ms| passed_ms.saturating_mul(self.bytes_left).checked_div(self.bytes_done)),
         }
     }
 }
@@ -160,8 +161,8 @@ impl Recoveries {
     /// Shards begin, or another pass over them does: so many bytes are missing.
     pub(super) fn shards_left(&self, volume: VolumeId, bytes_left: u64, now_ms: u64) {
         self.change(volume, |running| {
-            if running.step != "shards" {
-                *running = Running { step: "shards", shards_since_ms: now_ms, ..Running::default() };
+            if running.step != "shards" || running.shards_since_ms.is_none() {
+                *running = Running { step: "shards", shards_since_ms: Some(now_ms), ..Running::default() };
             }
             running.bytes_left = bytes_left;
         });
@@ -425,5 +426,34 @@ impl Try {
     /// The count of events so far: a question that is sent now was sent after all of them.
     pub(super) const fn now(&self) -> u32 {
         self.arrivals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_that_is_left_is_counted_from_where_shards_began() {
+        let recoveries = Recoveries::default();
+        let volume = VolumeId([1; 16]);
+        let said = |now_ms| match recoveries.standing(volume, 1, now_ms) {
+            Standing::Recovering(status) => status.to_string(),
+            standing => panic!("{standing:?}"),
+        };
+        let began_ms = 1_795_000_000_000;
+        recoveries.adopted(volume, 12);
+        assert_eq!(said(began_ms), "gets its rows: 12 so far");
+        // What a restart finds before the shards are counted.
+        recoveries.change(volume, |running| running.step = "shards");
+        assert_eq!(said(began_ms), "looks for the shards that it lacks");
+        recoveries.shards_left(volume, 100 << 20, began_ms);
+        assert_eq!(said(began_ms), "gets its shards: 100 MiB left");
+        recoveries.shard_done(volume, 20 << 20);
+        assert_eq!(said(began_ms + 5_000), "gets its shards: 80 MiB left, about 20 s");
+        recoveries.change(volume, |running| running.stalled = Some("no voters".to_owned()));
+        assert_eq!(said(began_ms), "waits: no voters");
+        recoveries.end(volume);
+        assert_eq!(recoveries.standing(volume, 1, began_ms), Standing::Unknown);
     }
 }
