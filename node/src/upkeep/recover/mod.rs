@@ -88,8 +88,6 @@ pub struct RecoveryStatus {
     pub stalled: Option<String>,
     /// Rows adopted in this try.
     pub rows_count: u64,
-    /// Bytes of shards rebuilt.
-    pub shard_bytes_done: u64,
     /// Bytes of shards that are still missing, as far as they were counted.
     pub shard_bytes_left: u64,
     /// Milliseconds until all shards are there, at the pace so far.
@@ -131,7 +129,6 @@ impl Running {
             step: self.step,
             stalled: self.stalled.clone(),
             rows_count: self.rows_count,
-            shard_bytes_done: self.bytes_done,
             shard_bytes_left: self.bytes_left,
             eta_ms: passed_ms
                 .and_then(|passed_ms| passed_ms.saturating_mul(self.bytes_left).checked_div(self.bytes_done)),
