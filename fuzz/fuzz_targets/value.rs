@@ -1,4 +1,4 @@
-//! Any bytes decode to a value or are refused; a value has one stored form.
+//! Any bytes decode to a value or are refused; a value has one stored form in the version it is written in.
 #![no_main]
 
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use sherd_core::record::Value;
 fuzz_target!(|data: &[u8]| {
     let bytes = Bytes::copy_from_slice(data);
     if let Ok(value) = Value::decode(bytes.clone()) {
-        assert_eq!(value.encode(), bytes);
+        assert!(bytes.first() == Some(&1) || value.encode() == bytes);
         assert_eq!(Value::decode(value.encode()), Ok(value.clone()));
         for named in value.data_refs() {
             let layout = named.layout().expect("a decoded reference can be laid out");

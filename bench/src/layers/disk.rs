@@ -24,7 +24,7 @@ use sherd_core::id::{
 use sherd_core::limits::{INLINE_BYTES_MAX, PACK_BYTES_MAX, STRIPE_UNIT_BYTES};
 use sherd_core::placement;
 use sherd_core::record::{
-    Attributes, Body as Placed, Changes, Content, Object, State, Value, Version, VersionKind,
+    Attributes, Body as Placed, ChangeTry, Changes, Content, Object, State, Value, Version, VersionKind,
 };
 use sherd_core::register::{Accept, Encoded, Prepare};
 use sherd_node::system::SystemClock;
@@ -445,7 +445,7 @@ fn value(inline: Bytes, modified_ms: u64) -> Encoded {
     };
     let version = Version { id: VersionId::NULL, modified_ms, kind: VersionKind::Content(content) };
     let change = ChangeId { made: Timestamp::from_ms(modified_ms), proposer: PROPOSER };
-    let changes = Changes { count: 1, recent: vec![change] };
+    let changes = Changes { count: 1, recent: vec![ChangeTry { change, number: 1 }] };
     let state = State::Object(Object { versions: vec![version], uploads: Vec::new() });
     Encoded::of(&Value { changes, state }, inline).expect("a small value")
 }

@@ -35,8 +35,9 @@ pub const OLDER_VERSIONS_BYTES_MAX: usize = 16 << 10;
 /// Parts that a version names itself; a longer manifest is a page of its own with a data id. 64
 /// references are about 8 KiB, the size of a large row.
 pub const PARTS_IN_RECORD_MAX: usize = 64;
-/// Ids of its last changes that a value keeps.
-pub const CHANGE_IDS: usize = 4;
+/// Ids of its last changes that a value keeps: as many gateways may come between a writer's accept
+/// and its next prepare before its outcome is unknown.
+pub const CHANGE_IDS: usize = 16;
 /// Bytes of one encoded register value: open uploads at their limit, each with metadata of its own, fit.
 pub const VALUE_BYTES_MAX: usize = 4 << 20;
 

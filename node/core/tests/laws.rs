@@ -13,7 +13,7 @@ use sherd_core::id::{
     BucketId, ChangeId, ClusterId, DataId, NodeId, ObjectKey, PartKey, ProposerId, RegisterKey, SetId, Slot,
     Timestamp, UploadId, VolumeId,
 };
-use sherd_core::record::{Changes, DataRef, Home, Part, PartRef, State, Value};
+use sherd_core::record::{ChangeTry, Changes, DataRef, Home, Part, PartRef, State, Value};
 use sherd_core::stripe::{Layout, Piece};
 use sherd_core::topology::{PoolNode, Topology, Wish};
 use sherd_core::{limits, placement};
@@ -252,6 +252,7 @@ proptest! {
             DataRef { id: data_id(size), size, data_shards, parity_shards: 2, stripe_unit, home: Home::File };
         let part = PartRef { number: 1, tag: [0; 16], checksum: None, data: Some(data) };
         let change = ChangeId { made: Timestamp::from_u64(1), proposer: ProposerId(2) };
+        let change = ChangeTry { change, number: 1 };
         let value = Value {
             changes: Changes::default().after(change),
             state: State::Part(Part { modified_ms: 3, part }),

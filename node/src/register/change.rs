@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, ChangeId, DataId, RegisterKey};
-use sherd_core::record::{Changes, State, Value};
+use sherd_core::record::{ChangeTry, Changes, State, Value};
 use sherd_core::register::proposer::{
     AcceptOutcome, AfterConflict, Found as FoundHead, PrepareOutcome, Tries, after_accept, after_conflict,
     after_prepare,
@@ -107,6 +107,8 @@ struct Change<'a> {
     highest_floor: Ballot,
     /// Set when the first accept was sent: from there on the outcome may be unknown.
     tries: Option<Tries>,
+    /// Proposals of its own that were sent: each has a number.
+    tries_count: u16,
 }
 
 /// A prepared ballot and what it found.
@@ -224,6 +226,7 @@ impl Registers {
             pause: FIRST_PAUSE,
             highest_floor: Ballot::ZERO,
             tries: None,
+            tries_count: 0,
         }
     }
 }
@@ -286,7 +289,8 @@ impl Change<'_> {
     ) -> Result<(Value, Accepted), Failure> {
         let Proposal { state, inline, carried, heal } = proposal;
         let before = ready.found.as_ref().map(|found| &found.value);
-        let changes = before.map_or_else(Changes::default, |value| value.changes.clone()).after(self.id);
+        let own = ChangeTry { change: self.id, number: self.tries_count.saturating_add(1) };
+        let changes = before.map_or_else(Changes::default, |value| value.changes.clone()).after(own);
         let value = Value { changes, state };
         let brings_bytes = matches!(&inline, Inline::New(bytes) if !bytes.is_empty());
         let inline = match inline {
@@ -329,6 +333,7 @@ impl Change<'_> {
     }
 
     fn note_try(&mut self, ballot: Ballot, count: u64) {
+        self.tries_count = self.tries_count.saturating_add(1);
         let tries = self.tries.get_or_insert(Tries {
             change: self.id,
             first_accept: ballot,

@@ -38,23 +38,33 @@ pub struct Value {
 pub struct Changes {
     /// Changes since the register was made (or dropped and made again).
     pub count: u64,
-    /// At most [`crate::limits::CHANGE_IDS`] ids, oldest first.
-    pub recent: Vec<ChangeId>,
+    /// At most [`crate::limits::CHANGE_IDS`], oldest first.
+    pub recent: Vec<ChangeTry>,
+}
+
+/// One proposal of a change: the change has an id over all its tries, and each of them a number.
+/// Found in a history it says which of its proposals went into it, and so how that was judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ChangeTry {
+    /// The change.
+    pub change: ChangeId,
+    /// Which proposal of it, from 1; 0 in values stored before tries were numbered.
+    pub number: u16,
 }
 
 impl Changes {
     /// The history after one more change; the oldest id makes room.
     #[must_use]
-    pub fn after(&self, change: ChangeId) -> Self {
+    pub fn after(&self, own: ChangeTry) -> Self {
         let keep = self.recent.len().saturating_sub(crate::limits::CHANGE_IDS - 1);
-        let mut recent: Vec<ChangeId> = self.recent.iter().skip(keep).copied().collect();
-        recent.push(change);
+        let mut recent: Vec<ChangeTry> = self.recent.iter().skip(keep).copied().collect();
+        recent.push(own);
         Self { count: self.count.saturating_add(1), recent }
     }
 
-    /// Whether a change is among the last ones.
-    pub fn contains(&self, change: ChangeId) -> bool {
-        self.recent.contains(&change)
+    /// Which try of a change is among the last changes.
+    pub fn number_of(&self, change: ChangeId) -> Option<u16> {
+        self.recent.iter().find(|made| made.change == change).map(|made| made.number)
     }
 }
 

@@ -63,8 +63,12 @@ pub(crate) fn data_id() -> impl Strategy<Value = DataId> {
 }
 
 fn changes() -> impl Strategy<Value = Changes> {
-    (any::<u64>(), vec(change_id(), 0..=limits::CHANGE_IDS))
+    (any::<u64>(), vec(change_try(), 0..=limits::CHANGE_IDS))
         .prop_map(|(count, recent)| Changes { count, recent })
+}
+
+fn change_try() -> impl Strategy<Value = ChangeTry> {
+    (change_id(), any::<u16>()).prop_map(|(change, number)| ChangeTry { change, number })
 }
 
 fn change_id() -> impl Strategy<Value = ChangeId> {

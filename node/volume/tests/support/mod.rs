@@ -16,7 +16,7 @@ use sherd_core::id::{
     Ballot, BucketId, ChangeId, ClusterId, DataId, Epoch, Incarnation, ObjectKey, PartKey, ProposerId,
     RegisterKey, ShardId, Slot, Timestamp, UploadId, VolumeId,
 };
-use sherd_core::record::{Attributes, Bucket, BucketPhase, Changes, Object, State, Upload, Value};
+use sherd_core::record::{Attributes, Bucket, BucketPhase, ChangeTry, Changes, Object, State, Upload, Value};
 use sherd_core::register::{Accept, Encoded, Prepare, Refusal, Vote};
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::Disk;
@@ -326,7 +326,7 @@ pub(crate) fn shard(number: u64, index: u8) -> ShardId {
 
 /// A value that differs from every other number's, with inline bytes.
 pub(crate) fn value(number: u64, inline_bytes: usize) -> Encoded {
-    let changes = Changes { count: number, recent: vec![change(number)] };
+    let changes = Changes { count: number, recent: vec![ChangeTry { change: change(number), number: 1 }] };
     let head = Value { changes, state: State::Object(Object::default()) }.encode();
     Encoded::new(head, bytes(number, inline_bytes))
 }
@@ -340,20 +340,20 @@ pub(crate) fn large_value(number: u64) -> Encoded {
         checksum: None,
     };
     let object = Object { versions: Vec::new(), uploads: (0..60).map(upload).collect() };
-    let changes = Changes { count: number, recent: vec![change(number)] };
+    let changes = Changes { count: number, recent: vec![ChangeTry { change: change(number), number: 1 }] };
     let head = Value { changes, state: State::Object(object) }.encode();
     assert!(head.len() > 4096);
     Encoded::new(head, Bytes::new())
 }
 
 pub(crate) fn tombstone(number: u64) -> Encoded {
-    let changes = Changes { count: number, recent: vec![change(number)] };
+    let changes = Changes { count: number, recent: vec![ChangeTry { change: change(number), number: 1 }] };
     Encoded::new(Value { changes, state: State::Tombstone }.encode(), Bytes::new())
 }
 
 /// A bucket in a phase.
 pub(crate) fn bucket(number: u64, id: u8, phase: BucketPhase) -> Encoded {
-    let changes = Changes { count: number, recent: vec![change(number)] };
+    let changes = Changes { count: number, recent: vec![ChangeTry { change: change(number), number: 1 }] };
     let bucket = Bucket { id: BucketId([id; 16]), created_ms: 1, location: String::new(), phase };
     Encoded::new(Value { changes, state: State::Bucket(bucket) }.encode(), Bytes::new())
 }

@@ -1,8 +1,8 @@
-//! The stored form of a [`Value`] and of a manifest page, version 1.
+//! The stored form of a [`Value`], version 2, and of a manifest page, version 1.
 //!
 //! ```text
-//! value    := version u8 = 1, changes, state u8, (0 nothing | 1 object | 2 part | 3 bucket)
-//! changes  := count u64, n u8 (at most 4), n x change id 16
+//! value    := version u8 = 2, changes, state u8, (0 nothing | 1 object | 2 part | 3 bucket)
+//! changes  := count u64, n u8 (at most 16), n x (change id 16, try u16)
 //! bucket   := id 16, created u64, location text, phase u8, (0 active | 1 deletion 16 | 2 deleted)
 //! data ref := id 16, size u64, k u8, m u8, stripe unit u32, home u8
 //! key      := bucket 16, key blob, part u8, (0 nothing | 1 upload 16, number u16)
@@ -10,8 +10,9 @@
 //!
 //! `object` is drawn in `object.rs`, `part` and `manifest` in `part.rs`. All numbers are little
 //! endian; ids are as [`crate::id`] stores them; lists, blobs and texts (UTF-8) carry a `u32` count
-//! in front; times are milliseconds since the Unix epoch. A value has one stored form only, so
-//! equal values have equal digests. What a value must keep is said once, in `check.rs`, and asked
+//! in front; times are milliseconds since the Unix epoch. A value has one stored form in each version,
+//! so bytes that are passed on unchanged keep their digest. Version 1 of a value, which is still read,
+//! has no try behind its change ids: that is try 0. What a value must keep is said once, in `check.rs`, and asked
 //! on both ways.
 
 #![deny(clippy::indexing_slicing)]
@@ -30,11 +31,17 @@ use bytes::Bytes;
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::id::{BucketId, ChangeId, DataId, ObjectKey, PartKey, RegisterKey, UploadId};
 use crate::limits;
-use crate::record::{Bucket, BucketPhase, Changes, DataRef, Home, OverLimit, State, Value};
+use crate::record::{Bucket, BucketPhase, ChangeTry, Changes, DataRef, Home, OverLimit, State, Value};
 use crate::register::Digest;
 
-/// The only version of the format.
-const VERSION: u8 = 1;
+/// The version in which values are stored.
+const VERSION: u8 = 2;
+/// Values whose changes have no numbered tries: still read.
+const VERSION_UNNUMBERED: u8 = 1;
+/// Change ids that such a value has at most.
+const UNNUMBERED_CHANGE_IDS: usize = 4;
+/// The only version of a manifest page.
+const MANIFEST_VERSION: u8 = 1;
 /// Bytes that most values fit in, so that their encoding allocates once.
 const USUAL_BYTES: usize = 512;
 
@@ -81,8 +88,12 @@ impl Value {
             return Err(DecodeError::Invalid { field: "value" });
         }
         let mut reader = Reader::new(head);
-        take_version(&mut reader, "value")?;
-        let changes = take_changes(&mut reader)?;
+        let numbered = match reader.u8("value")? {
+            VERSION => true,
+            VERSION_UNNUMBERED => false,
+            version => return Err(DecodeError::Version { field: "value", version }),
+        };
+        let changes = take_changes(&mut reader, numbered)?;
         let state = match reader.u8("state")? {
             0 => State::Tombstone,
             1 => State::Object(object::take_object(&mut reader)?),
@@ -108,13 +119,6 @@ impl From<OverLimit> for DecodeError {
     }
 }
 
-fn take_version(reader: &mut Reader, field: &'static str) -> Result<(), DecodeError> {
-    match reader.u8(field)? {
-        VERSION => Ok(()),
-        version => Err(DecodeError::Version { field, version }),
-    }
-}
-
 /// Takes a byte that says whether something follows, and what follows.
 fn take_optional<T>(
     reader: &mut Reader,
@@ -132,20 +136,22 @@ fn put_changes(writer: &mut Writer, changes: &Changes) {
     let Changes { count, recent } = changes;
     let length = u8::try_from(recent.len()).expect("checked: at most CHANGE_IDS");
     writer.u64(*count).u8(length);
-    for change in recent {
-        writer.raw(&change.to_bytes());
+    for ChangeTry { change, number } in recent {
+        writer.raw(&change.to_bytes()).u16(*number);
     }
 }
 
-fn take_changes(reader: &mut Reader) -> Result<Changes, DecodeError> {
+fn take_changes(reader: &mut Reader, numbered: bool) -> Result<Changes, DecodeError> {
     let count = reader.u64("changes")?;
     let length = usize::from(reader.u8("change ids")?);
-    if length > limits::CHANGE_IDS {
+    if length > if numbered { limits::CHANGE_IDS } else { UNNUMBERED_CHANGE_IDS } {
         return Err(DecodeError::Invalid { field: "change ids" });
     }
     let mut recent = Vec::with_capacity(length);
     for _ in 0..length {
-        recent.push(ChangeId::from_bytes(reader.array("change id")?));
+        let change = ChangeId::from_bytes(reader.array("change id")?);
+        let number = if numbered { reader.u16("change try")? } else { 0 };
+        recent.push(ChangeTry { change, number });
     }
     Ok(Changes { count, recent })
 }

@@ -11,7 +11,7 @@
 
 use bytes::Bytes;
 
-use super::{VERSION, put_data_ref, take_data_ref, take_optional, take_version};
+use super::{MANIFEST_VERSION, put_data_ref, take_data_ref, take_optional};
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::limits;
 use crate::record::check::check_parts;
@@ -36,7 +36,7 @@ const _: () = assert!(MANIFEST_BYTES_MAX < 1 << 20, "a manifest page is read who
 pub fn encode_manifest(parts: &[PartRef]) -> Bytes {
     check_parts(parts, usize::from(limits::PARTS_MAX)).expect("whoever completed the upload kept its limits");
     let mut writer = Writer::with_capacity(5 + parts.len() * PART_REF_BYTES_MAX);
-    put_parts(writer.u8(VERSION), parts);
+    put_parts(writer.u8(MANIFEST_VERSION), parts);
     writer.finish()
 }
 
@@ -49,7 +49,10 @@ pub fn decode_manifest(page: Bytes) -> Result<Vec<PartRef>, DecodeError> {
         return Err(DecodeError::Invalid { field: "manifest" });
     }
     let mut reader = Reader::new(page);
-    take_version(&mut reader, "manifest")?;
+    match reader.u8("manifest")? {
+        MANIFEST_VERSION => {}
+        version => return Err(DecodeError::Version { field: "manifest", version }),
+    }
     let parts = take_parts(&mut reader, usize::from(limits::PARTS_MAX))?;
     reader.finish("manifest")?;
     check_parts(&parts, usize::from(limits::PARTS_MAX))?;

@@ -1,4 +1,4 @@
-//! Golden bytes pin version 1; properties hold for values of every shape; no bytes make a decoder
+//! Golden bytes pin versions 1 and 2; properties hold for values of every shape; no bytes make a decoder
 //! panic.
 
 use bytes::Bytes;
@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::id::{ProposerId, Timestamp, VersionId};
 use crate::record::{
-    Attributes, Body, Checksum, ChecksumAlgorithm, ChecksumKind, Content, Object, Part, PartRef, Upload,
-    Version, VersionKind, strategy,
+    Attributes, Body, ChangeTry, Checksum, ChecksumAlgorithm, ChecksumKind, Content, Object, Part, PartRef,
+    Upload, Version, VersionKind, strategy,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -29,6 +29,10 @@ fn unhex(text: &str) -> Bytes {
 
 fn change(made: u64) -> ChangeId {
     ChangeId { made: Timestamp::from_u64(made), proposer: ProposerId(0xbeef) }
+}
+
+fn numbered(made: u64, number: u16) -> ChangeTry {
+    ChangeTry { change: change(made), number }
 }
 
 fn data(birth: u64) -> DataRef {
@@ -79,7 +83,7 @@ fn version(id: u8, kind: VersionKind) -> Version {
 }
 
 fn of(state: State) -> Value {
-    Value { changes: Changes { count: 3, recent: vec![change(1), change(2)] }, state }
+    Value { changes: Changes { count: 3, recent: vec![numbered(1, 1), numbered(2, 0x0203)] }, state }
 }
 
 fn tombstone() -> Value {
@@ -125,7 +129,10 @@ fn object() -> Value {
     }))
 }
 
-const CHANGES: &str = "0300000000000000 02 0000000000000001000000000000beef 0000000000000002000000000000beef";
+const CHANGES: &str = "0300000000000000 02 0000000000000001000000000000beef 0100
+     0000000000000002000000000000beef 0302";
+const UNNUMBERED: &str =
+    "0300000000000000 02 0000000000000001000000000000beef 0000000000000002000000000000beef";
 
 const DATA_REF_TAIL: &str = "0000000000000007 0403020100000000 05 03 00000400 02";
 
@@ -147,7 +154,7 @@ fn golden_version(id: &str, rest: &str) -> String {
 
 fn golden_object() -> String {
     [
-        format!("01 {CHANGES} 01 05000000"),
+        format!("02 {CHANGES} 01 05000000"),
         golden_version("01", &format!("01 {}", golden_content(&format!("01 {}", "44".repeat(32))))),
         golden_version("02", "00"),
         golden_version(
@@ -173,24 +180,48 @@ fn golden_object() -> String {
 
 fn goldens() -> Vec<(Value, Bytes)> {
     vec![
-        (tombstone(), unhex("01 0000000000000000 00 00")),
+        (tombstone(), unhex("02 0000000000000000 00 00")),
         (
             bucket(),
             unhex(&format!(
-                "01 {CHANGES} 03 {id} 0500000000000000 02000000 6575 01 0000000000000006000000000000beef",
+                "02 {CHANGES} 03 {id} 0500000000000000 02000000 6575 01 0000000000000006000000000000beef",
                 id = "bb".repeat(16)
             )),
         ),
-        (uploaded_part(), unhex(&format!("01 {CHANGES} 02 4d00000000000000 {}", golden_part("1027")))),
+        (uploaded_part(), unhex(&format!("02 {CHANGES} 02 4d00000000000000 {}", golden_part("1027")))),
         (object(), unhex(&golden_object())),
     ]
 }
 
 #[test]
-fn version_1_is_these_bytes() {
+fn version_2_is_these_bytes() {
     for (value, golden) in goldens() {
         assert_eq!(hex(&value.encode()), hex(&golden));
         assert_eq!(Value::decode(golden), Ok(value));
+    }
+}
+
+/// Version 2 but for the version itself and the tries of its changes.
+fn version_1(golden: &Bytes) -> Bytes {
+    unhex(&hex(golden).replacen("02", "01", 1).replacen(&hex(&unhex(CHANGES)), &hex(&unhex(UNNUMBERED)), 1))
+}
+
+#[test]
+fn version_1_is_still_read() {
+    for (value, golden) in goldens() {
+        let recent = value.changes.recent.iter().map(|made| ChangeTry { number: 0, ..*made }).collect();
+        let unnumbered = Value { changes: Changes { recent, ..value.changes }, ..value };
+        let golden = version_1(&golden);
+        assert_eq!(golden.first(), Some(&1));
+        assert_eq!(Value::decode(golden.clone()), Ok(unnumbered.clone()));
+        assert_ne!(unnumbered.encode(), golden, "it is stored as version 2");
+        assert_eq!(Value::decode(unnumbered.encode()), Ok(unnumbered));
+    }
+    let five = format!("01 0000000000000000 05 {} 00", "00".repeat(80));
+    assert_eq!(Value::decode(unhex(&five)), Err(DecodeError::Invalid { field: "change ids" }));
+    let unknown = |version: u8| Value::decode(unhex(&format!("{version:02x} 0000000000000000 00 00")));
+    for version in [0, 3, 255] {
+        assert_eq!(unknown(version), Err(DecodeError::Version { field: "value", version }));
     }
 }
 
@@ -233,7 +264,7 @@ fn a_register_key_is_these_bytes() {
 #[test]
 fn the_digest_is_blake3_of_the_head() {
     let head = tombstone().encode();
-    assert_eq!(Value::digest(&head), *blake3::hash(&[1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).as_bytes());
+    assert_eq!(Value::digest(&head), *blake3::hash(&[2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).as_bytes());
 }
 
 #[test]
@@ -252,6 +283,10 @@ fn every_corruption_of_one_byte_is_refused_or_is_another_value() {
             for flip in 1..=255_u8 {
                 let mut bytes = golden.to_vec();
                 bytes[at] ^= flip;
+                if bytes[0] == VERSION_UNNUMBERED {
+                    // A value without changes says the same in both versions.
+                    continue;
+                }
                 let bytes = Bytes::from(bytes);
                 if let Ok(other) = Value::decode(bytes.clone()) {
                     assert_ne!(other, value);
@@ -280,9 +315,9 @@ fn every_damage_of_a_manifest_page_is_refused_or_is_another_page() {
 
 #[test]
 fn unknown_versions_are_refused() {
-    let unknown = |field| DecodeError::Version { field, version: 2 };
-    assert_eq!(Value::decode(unhex("02 0000000000000000 00 00")), Err(unknown("value")));
-    assert_eq!(decode_manifest(unhex("02 00000000")), Err(unknown("manifest")));
+    let unknown = |field, version| DecodeError::Version { field, version };
+    assert_eq!(Value::decode(unhex("03 0000000000000000 00 00")), Err(unknown("value", 3)));
+    assert_eq!(decode_manifest(unhex("02 00000000")), Err(unknown("manifest", 2)));
 }
 
 #[test]
@@ -406,19 +441,19 @@ fn a_register_past_its_limits_is_refused_before_it_is_stored() {
     let markers = |count| broken(|object| object.versions = vec![marker.clone(); count]);
     assert!(markers(1 + (16 << 10) / 25).is_ok());
     assert_eq!(markers(2 + (16 << 10) / 25), over("older versions"));
-    let five = Value { changes: Changes { count: 5, recent: vec![change(1); 5] }, ..tombstone() };
-    assert_eq!(five.try_encode(), over("change ids"));
+    let changes = Changes { count: 17, recent: vec![numbered(1, 1); 17] };
+    assert_eq!(Value { changes, ..tombstone() }.try_encode(), over("change ids"));
 }
 
 #[test]
 fn lists_past_their_limits_are_refused_without_being_read() {
     let markers = 2 + (16 << 10) / 25;
     let mut writer = Writer::new();
-    writer.raw(&unhex("01 0000000000000000 00 01")).count(markers).raw(&vec![0; markers * 25]).count(0);
+    writer.raw(&unhex("02 0000000000000000 00 01")).count(markers).raw(&vec![0; markers * 25]).count(0);
     assert_eq!(Value::decode(writer.finish()), Err(DecodeError::Invalid { field: "older versions" }));
 
     let mut writer = Writer::new();
-    writer.raw(&unhex("01 0000000000000000 00 01")).count(0).count(1001).raw(&vec![0; 1001 * 29]);
+    writer.raw(&unhex("02 0000000000000000 00 01")).count(0).count(1001).raw(&vec![0; 1001 * 29]);
     assert_eq!(Value::decode(writer.finish()), Err(DecodeError::Invalid { field: "uploads" }));
 
     let mut writer = Writer::new();
@@ -464,12 +499,14 @@ proptest! {
 
     #[test]
     fn any_bytes_decode_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let mut behind_a_header = vec![1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+        let mut behind_a_header = vec![VERSION, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
         behind_a_header.extend_from_slice(&bytes);
         for bytes in [bytes, behind_a_header] {
             let bytes = Bytes::from(bytes);
             if let Ok(value) = Value::decode(bytes.clone()) {
-                prop_assert_eq!(value.encode(), bytes);
+                let same = Value::decode(value.encode());
+                prop_assert_eq!(same, Ok(value.clone()));
+                prop_assert!(bytes[0] == VERSION_UNNUMBERED || value.encode() == bytes);
             }
         }
     }

@@ -6,8 +6,8 @@
 //!      |              v                                                     Conflict |  Committed
 //!      +---- a higher ballot <---- TryAgain ---- after_conflict <---- prepare <------+
 //! ```
-//! A change has one id over all ballots that it takes, and a value carries the ids of its last four
-//! changes: that is how a writer whose accept met a conflict learns whether somebody finished it.
+//! A change has one id over all ballots that it takes, and a value carries the ids of its last
+//! sixteen: that is how a writer whose accept met a conflict learns whether somebody finished it.
 //! Guards I-4, I-5, I-6 and I-16.
 
 use crate::id::{Ballot, ChangeId, Epoch, Timestamp, VolumeId};
@@ -197,13 +197,13 @@ pub fn after_accept(replies: &[Reply<()>], asking: Asking<'_>) -> Decision<Accep
 ///
 /// - Its id is there: it has succeeded, at the latest when the found value is committed. Without
 ///   this rule a change that somebody else finished is made twice.
-/// - Four or more changes since the lowest count proposed: the id may have been pushed out of the
+/// - Sixteen or more changes since the lowest count proposed: the id may have been pushed out of the
 ///   ring, so its absence says nothing.
 /// - A floor at or above the first accept: the change may have been committed, deleted and the
 ///   tombstone dropped, and count and ids began anew.
 pub fn after_conflict(found: &Changes, found_committed: bool, tries: &Tries) -> AfterConflict {
     let ring = u64::try_from(CHANGE_IDS).expect("a handful");
-    if found.contains(tries.change) {
+    if found.number_of(tries.change).is_some() {
         return if found_committed { AfterConflict::Committed } else { AfterConflict::Settle };
     }
     let pushed_out = found.count >= tries.lowest_count.saturating_add(ring);

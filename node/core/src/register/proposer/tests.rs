@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::id::{Incarnation, ProposerId, Sequence};
+use crate::record::ChangeTry;
 use crate::register::quorum::Order;
 use crate::register::{Answerer, Row, RowHead};
 
@@ -141,20 +142,23 @@ fn id(number: u64) -> ChangeId {
     ChangeId { made: Timestamp::from_ms(number), proposer: ProposerId(1) }
 }
 
+fn made_by(number: u64) -> ChangeTry {
+    ChangeTry { change: id(number), number: 1 }
+}
+
 #[test]
 fn a_writer_finds_its_change_or_learns_that_it_cannot_know() {
     let tries = Tries { change: id(1), first_accept: ballot(10), lowest_count: 5, highest_floor: ballot(9) };
-    let found =
-        |count, ids: &[u64]| Changes { count, recent: ids.iter().map(|number| id(*number)).collect() };
-    assert_eq!(after_conflict(&found(6, &[9, 1]), true, &tries), AfterConflict::Committed);
-    assert_eq!(after_conflict(&found(6, &[9, 1]), false, &tries), AfterConflict::Settle);
-    assert_eq!(after_conflict(&found(8, &[6, 7, 8, 9]), true, &tries), AfterConflict::TryAgain);
-    assert_eq!(after_conflict(&found(9, &[6, 7, 8, 9]), true, &tries), AfterConflict::Unknown);
+    let found = |count, ids: Vec<u64>| Changes { count, recent: ids.into_iter().map(made_by).collect() };
+    assert_eq!(after_conflict(&found(6, vec![9, 1]), true, &tries), AfterConflict::Committed);
+    assert_eq!(after_conflict(&found(6, vec![9, 1]), false, &tries), AfterConflict::Settle);
+    assert_eq!(after_conflict(&found(20, (5..21).collect()), true, &tries), AfterConflict::TryAgain);
+    assert_eq!(after_conflict(&found(21, (6..22).collect()), true, &tries), AfterConflict::Unknown);
     assert_eq!(after_conflict(&Changes::default(), false, &tries), AfterConflict::TryAgain);
     let dropped = Tries { highest_floor: ballot(10), ..tries };
     assert_eq!(after_conflict(&Changes::default(), false, &dropped), AfterConflict::Unknown);
     assert_eq!(
-        after_conflict(&found(9, &[1]), true, &dropped),
+        after_conflict(&found(21, vec![1]), true, &dropped),
         AfterConflict::Committed,
         "what is found is found"
     );

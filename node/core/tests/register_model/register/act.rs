@@ -10,7 +10,8 @@ use sherd_core::register::release::{CommittedValue, Releaser, may_release};
 use sherd_core::register::sweep::introduced;
 
 use super::check::history_of;
-use super::wire::{ASKED, asking, at as position, ballot, change, changes, head, key, number, ring};
+use super::wire;
+use super::wire::{ASKED, asking, at as position, ballot, change, changes, count_of, head, key, number};
 use super::{Kind, Phase, Program, Register, Slot, State, Step, Value};
 use crate::rules::Without;
 
@@ -164,9 +165,9 @@ impl Register {
             first_accept: ballot(me.first_accept),
             lowest_count: match self.without {
                 Without::RingOverflow => u64::MAX,
-                Without::LowestNotLatest => u64::from(latest),
-                Without::LowestNotFirst => u64::from(first),
-                _ => u64::from(lowest),
+                Without::LowestNotLatest => count_of(latest),
+                Without::LowestNotFirst => count_of(first),
+                _ => count_of(lowest),
             },
             highest_floor: ballot(if self.without == Without::FloorsMakeUnknown { 0 } else { me.floors }),
         };
@@ -207,8 +208,7 @@ impl Register {
         let found = Value { history, ..after.values[usize::from(me.found)] };
         let deletes = self.deletes(actor, me.op);
         let ids = if deletes && self.without == Without::TombstoneHistory { Value::default() } else { found };
-        let next = changes(&ids).after(change(own));
-        let count = u8::try_from(next.count).expect("few changes");
+        let (count, ring) = wire::after(&changes(&ids), own, me.tries);
         let data = if deletes { 0 } else { own + 1 };
         let named: Vec<_> = (data > 0).then(|| self.data_id(own)).into_iter().collect();
         let found_named: Vec<_> =
@@ -217,7 +217,7 @@ impl Register {
             kind: if deletes { Kind::Tombstone } else { Kind::Object },
             history: found.history | 1 << own,
             count,
-            ring: ring(&next),
+            ring,
             data,
             introduces: !introduced(&named, &found_named).is_empty(),
             twice: found.history & 1 << own != 0,

@@ -254,7 +254,7 @@ pub(crate) struct Value {
     /// The ghost: every change that went into it.
     pub(crate) history: u8,
     pub(crate) count: u8,
-    /// Ids of the last changes plus one, oldest first, zeros before.
+    /// The last changes, oldest first, zeros before: the id plus one, and above its four bits the try.
     pub(crate) ring: [u8; 4],
     /// The data that it names, as the change's number plus one; 0 for none.
     pub(crate) data: u8,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use sherd_core::id::{Ballot, ChangeId, DataId, Incarnation, ProposerId, Sequence, Timestamp, VolumeId};
-use sherd_core::record::Changes;
+use sherd_core::limits::CHANGE_IDS;
+use sherd_core::record::{ChangeTry, Changes};
 use sherd_core::register::acceptor::{AcceptorState, Asked, KeyState, Standing as Stands};
 use sherd_core::register::proposer::Asking;
 use sherd_core::register::quorum::{Lives, Order, Quorums, Reply};
@@ -54,18 +55,42 @@ pub(super) fn head(row: Row) -> Option<RowHead> {
     })
 }
 
-pub(super) fn changes(value: &Value) -> Changes {
-    Changes {
-        count: u64::from(value.count),
-        recent: value.ring.iter().filter(|id| **id > 0).map(|id| change(*id - 1)).collect(),
-    }
+/// Ids that a value of the model keeps.
+const RING: usize = 4;
+/// Each change of the model stands for this many of production's, made by the same writer one after
+/// the other: so four of the model's fill the ring that sixteen of production's fill.
+const CHANGES_EACH: usize = CHANGE_IDS / RING;
+/// A change of somebody who never asks what became of it.
+const OTHER: ChangeTry =
+    ChangeTry { change: ChangeId { made: Timestamp::ZERO, proposer: ProposerId(1) }, number: 1 };
+
+/// Production's count of changes for the model's.
+pub(super) fn count_of(changes: u8) -> u64 {
+    u64::from(changes) * CHANGES_EACH as u64
 }
 
-pub(super) fn ring(changes: &Changes) -> [u8; 4] {
-    let mut ring = [0; 4];
-    let ids = changes.recent.iter().map(|id| u8::try_from(id.made.as_ms() + 1).expect("few changes"));
-    ring.iter_mut().rev().zip(ids.rev()).for_each(|(place, id)| *place = id);
-    ring
+pub(super) fn changes(value: &Value) -> Changes {
+    let group = |id: &u8| {
+        let own = ChangeTry { change: change((*id & 0xf) - 1), number: u16::from(*id >> 4) };
+        std::iter::once(own).chain(std::iter::repeat_n(OTHER, CHANGES_EACH - 1))
+    };
+    let recent = value.ring.iter().filter(|id| **id > 0).flat_map(group).collect();
+    Changes { count: count_of(value.count), recent }
+}
+
+/// Count and ring after one more change of the model.
+pub(super) fn after(before: &Changes, own: u8, number: u8) -> (u8, [u8; RING]) {
+    let own = ChangeTry { change: change(own), number: u16::from(number) };
+    let next = (1..CHANGES_EACH).fold(before.after(own), |next, _| next.after(OTHER));
+    let count = u8::try_from(next.count / CHANGES_EACH as u64).expect("few changes");
+    let id = |made: &ChangeTry| {
+        let change = u8::try_from(made.change.made.as_ms() + 1).expect("few changes");
+        change | u8::try_from(made.number).expect("few tries") << 4
+    };
+    let ids: Vec<u8> = next.recent.iter().filter(|made| **made != OTHER).map(id).collect();
+    let mut ring = [0; RING];
+    ring.iter_mut().rev().zip(ids.into_iter().rev()).for_each(|(place, id)| *place = id);
+    (count, ring)
 }
 
 impl Register {
