@@ -92,6 +92,17 @@ impl Objects {
         Ok(RegisterKey::object(self.bucket_id(&name.bucket).await?, name.key.clone()))
     }
 
+    /// Does work in a task of its own, which comes to its end though the request that waits for it is
+    /// dropped meanwhile: what follows a first accept is nobody's else to do. Shutdown waits for it.
+    async fn to_the_end<R: Send + 'static>(
+        &self,
+        what: &'static str,
+        work: impl Future<Output = Result<R>> + Send + 'static,
+    ) -> Result<R> {
+        let task = self.inner.registers.tasks().spawn(work);
+        task.await.map_err(|error| Error::Internal { what: format!("{what}: {error}") })?
+    }
+
     /// Reads a register under a bucket; a seal sends it back to the bucket's register.
     async fn find(&self, bucket: &ObjectKey, key: &RegisterKey) -> Result<Option<Found>> {
         for _ in 0..SEALED_TRIES {

@@ -42,7 +42,7 @@ pub use damage::{Damage, Report, Reports};
 pub use mrf::MrfStatus;
 pub use pins::{Pinned, Pins};
 pub use recover::{RecoveryStatus, Standing};
-pub(crate) use refs::pages as manifest_pages;
+pub(crate) use refs::{kept_by, pages as manifest_pages};
 pub use release::ReleaseStatus;
 pub use scrub::ScrubStatus;
 pub use sweep::SweepStatus;

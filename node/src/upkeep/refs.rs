@@ -8,7 +8,7 @@ use sherd_core::record::{Body, DataRef, State, Value, VersionKind, decode_manife
 
 use super::Context;
 use crate::register::Failure;
-use crate::stripe;
+use crate::stripe::{self, Stripes};
 
 /// What is kept alive cannot be told, so nothing may be concluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +39,28 @@ pub(crate) fn pages(value: &Value) -> Vec<DataRef> {
         .collect()
 }
 
+/// What a manifest page lists.
+async fn listed_on(stripes: &Stripes, key: &RegisterKey, page: DataRef) -> Result<Vec<DataRef>, RefsError> {
+    let unreadable = RefsError::Page { size: page.size };
+    let read = stripe::read(stripes, key, page, 0..page.size);
+    let pieces: Vec<bytes::Bytes> = read.try_collect().await.map_err(|_| unreadable)?;
+    let parts = decode_manifest(pieces.concat().into()).map_err(|_| unreadable)?;
+    Ok(parts.into_iter().filter_map(|part| part.data).collect())
+}
+
+/// Everything that a value keeps alive.
+pub(crate) async fn kept_by(
+    stripes: &Stripes,
+    key: &RegisterKey,
+    value: &Value,
+) -> Result<Vec<DataRef>, RefsError> {
+    let mut kept = value.data_refs();
+    for page in pages(value) {
+        kept.extend(listed_on(stripes, key, page).await?);
+    }
+    Ok(kept)
+}
+
 impl Context {
     /// What a manifest page lists.
     pub(crate) async fn listed_on(
@@ -46,20 +68,12 @@ impl Context {
         key: &RegisterKey,
         page: DataRef,
     ) -> Result<Vec<DataRef>, RefsError> {
-        let unreadable = RefsError::Page { size: page.size };
-        let read = stripe::read(&self.stripes, key, page, 0..page.size);
-        let pieces: Vec<bytes::Bytes> = read.try_collect().await.map_err(|_| unreadable)?;
-        let parts = decode_manifest(pieces.concat().into()).map_err(|_| unreadable)?;
-        Ok(parts.into_iter().filter_map(|part| part.data).collect())
+        listed_on(&self.stripes, key, page).await
     }
 
     /// Everything that a value keeps alive.
     pub(crate) async fn kept_by(&self, key: &RegisterKey, value: &Value) -> Result<Vec<DataRef>, RefsError> {
-        let mut kept = value.data_refs();
-        for page in pages(value) {
-            kept.extend(self.listed_on(key, page).await?);
-        }
-        Ok(kept)
+        kept_by(&self.stripes, key, value).await
     }
 
     /// The reference under which data is kept alive, by its own register or, for a part, by its

@@ -161,8 +161,8 @@ impl Context {
         let object = RegisterKey::object(key.bucket, key.key.clone());
         match self.registers.read(&object).await {
             Ok(found) => found.is_some_and(|found| is_open(&found, part.upload)),
-            // The bucket is being deleted, or is gone: no Complete comes to an end in it.
-            Err(Failure::Sealed) => false,
+            // No Complete comes to an end in a bucket that is gone; a deletion under way may be undone.
+            Err(Failure::Sealed) => !self.is_gone_for_ever(&object),
             Err(_) => true,
         }
     }
@@ -195,11 +195,13 @@ impl Context {
         matches!(self.reference(&object, data.id).await, Ok(Some(_)))
     }
 
-    /// Whether no committed value names it any more. A sealed bucket's register cannot be read, and
-    /// the report itself is proof.
+    /// Whether no committed value names it any more. A sealed bucket's registers cannot be read: only
+    /// a final seal says that none of them ever names anything again. One of a deletion under way may
+    /// be taken back.
     async fn is_unnamed(&self, key: &RegisterKey, data: DataRef) -> bool {
         match self.reference(key, data.id).await {
-            Ok(None) | Err(RefsError::Register(Failure::Sealed)) => true,
+            Ok(None) => true,
+            Err(RefsError::Register(Failure::Sealed)) => self.is_gone_for_ever(key),
             Ok(Some(_)) => {
                 tracing::error!(?key, data = %data.id, "data reported as superseded is still named, and stays");
                 false

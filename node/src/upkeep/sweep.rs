@@ -301,9 +301,16 @@ impl Context {
         // Read after the part was: an upload that is closed then never opens again.
         let object = RegisterKey::object(key.bucket, key.key.clone());
         let Ok(found) = self.registers.read(&object).await else { return };
-        if found.is_some_and(|found| is_open(&found, part_key.upload)) {
+        if found.as_ref().is_some_and(|found| is_open(found, part_key.upload)) {
             return;
         }
+        // What a Complete made the object's goes when the object does. Only an open upload gives a part
+        // to its object, so a later value names no part that this one does not.
+        let kept = match &found {
+            Some(found) => self.kept_by(&object, &found.value).await,
+            None => Ok(Vec::new()),
+        };
+        let Ok(kept) = kept else { return };
         let gone = |found: Option<&Found>| match found {
             Some(found) if matches!(found.value.state, State::Part(_)) => Ok(tombstone()),
             _ => Err(()),
@@ -311,8 +318,11 @@ impl Context {
         let begun = self.registers.begin(key);
         if let Ok(changed) = self.registers.change(begun, &mut None, gone).await {
             self.swept.parts.fetch_add(1, Ordering::Relaxed);
-            let data = changed.replaced.map(|found| found.value.data_refs()).unwrap_or_default();
-            self.release.add(object, data, Vec::new(), self.now_ms());
+            let mut data = changed.replaced.map(|found| found.value.data_refs()).unwrap_or_default();
+            data.retain(|data| !kept.contains(data));
+            if !data.is_empty() {
+                self.release.add(key.clone(), data, Vec::new(), self.now_ms());
+            }
         }
     }
 

@@ -42,8 +42,7 @@ impl Objects {
     pub async fn delete_bucket(&self, name: ObjectKey) -> Result<()> {
         let objects = self.clone();
         let deletion = async move { objects.delete_to_the_end(&RegisterKey::bucket(name)).await };
-        let task = self.inner.registers.tasks().spawn(deletion);
-        task.await.map_err(|error| Error::Internal { what: format!("bucket deletion: {error}") })?
+        self.to_the_end("bucket deletion", deletion).await
     }
 
     async fn delete_to_the_end(&self, key: &RegisterKey) -> Result<()> {

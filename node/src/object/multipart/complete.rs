@@ -44,7 +44,12 @@ impl Objects {
         let object = found.as_ref().and_then(Found::object);
         let opened = match open_upload(object, upload) {
             Ok(opened) => opened.clone(),
-            Err(missing) => return completed(object, upload).ok_or(missing),
+            Err(missing) => {
+                let written = completed(object, upload).ok_or(missing)?;
+                // Whoever made it may have gone before it closed the parts.
+                self.close_upload(name.bucket, key, upload);
+                return Ok(written);
+            }
         };
         let stored = self.listed_parts(&name.bucket, &key, upload, &parts).await?;
         let total = total_size(&stored, size)?;
@@ -64,10 +69,14 @@ impl Objects {
             body: Body::Parts(Vec::new()),
         };
         let (body, staged) = self.name_parts(&key, stored).await?;
-        let completion = Completion { upload, content: Content { body, ..content }, kept: kept.clone() };
-        let written = self.close_with(&name.bucket, &key, completion, staged, &conditions).await?;
-        self.close_upload(name.bucket, key, upload, kept);
-        Ok(written)
+        let completion = Completion { upload, content: Content { body, ..content }, kept };
+        let objects = self.clone();
+        let close = async move {
+            let written = objects.close_with(&name.bucket, &key, completion, staged, &conditions).await?;
+            objects.close_upload(name.bucket, key, upload);
+            Ok(written)
+        };
+        self.to_the_end("upload completed", close).await
     }
 
     async fn close_with(

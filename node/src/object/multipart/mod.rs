@@ -4,7 +4,7 @@
 mod complete;
 mod parts;
 
-use sherd_core::id::{PartKey, RegisterKey, UploadId};
+use sherd_core::id::{ObjectKey, PartKey, RegisterKey, UploadId};
 use sherd_core::limits;
 use sherd_core::record::{ChecksumAlgorithm, Object, Part, PartRef, State, Upload as OpenUpload};
 
@@ -118,15 +118,21 @@ impl Objects {
     /// [`Missing::Upload`] when it is not open; any of [`Error`].
     pub async fn abort_upload(&self, name: ObjectName, id: UploadId) -> Result<()> {
         let key = self.object_key(&name).await?;
+        let objects = self.clone();
+        let abort = async move { objects.abort_to_the_end(name.bucket, key, id).await };
+        self.to_the_end("upload given up", abort).await
+    }
+
+    async fn abort_to_the_end(&self, bucket: ObjectKey, key: RegisterKey, id: UploadId) -> Result<()> {
         let begun = self.inner.registers.begin(&key);
-        self.change(&name.bucket, &key, begun, None, |found: Option<&Found>| {
+        self.change(&bucket, &key, begun, None, |found: Option<&Found>| {
             let object = found.and_then(Found::object);
             open_upload(object, id)?;
             let object = object.map(|object| without_upload(object, id)).unwrap_or_default();
             Ok(Proposal { state: state_of(object), inline: Inline::Kept, carried: Vec::new(), heal: None })
         })
         .await?;
-        self.close_upload(name.bucket, key, id, Vec::new());
+        self.close_upload(bucket, key, id);
         Ok(())
     }
 

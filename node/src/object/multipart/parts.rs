@@ -1,12 +1,18 @@
 //! The parts of an upload: found by ordered scans, tombstoned when the upload is closed.
 
+use std::collections::HashSet;
+
 use sherd_core::id::{DataId, ObjectKey, PartKey, RegisterKey, UploadId};
 use sherd_core::limits;
-use sherd_core::record::{Part, State, Value};
+use sherd_core::record::{DataRef, Part, State, Value};
 
-use crate::object::{Objects, PartInfo, Result, Unavailable};
+use crate::object::{Error, Objects, PartInfo, Result, Unavailable};
 use crate::peer::PartsScan;
 use crate::register::{Found, Inline, Proposal};
+use crate::upkeep::kept_by;
+
+/// Parts that are looked at, and then tombstoned, at one time.
+const PAGE: usize = 100;
 
 /// What S3 shows of a part.
 pub(super) fn info(part: Part) -> PartInfo {
@@ -93,18 +99,12 @@ impl Objects {
     }
 
     /// Tombstones the parts of a closed upload, in the background; data that the object does not
-    /// name is released. What a crash leaves of this, the sweeper finds.
-    pub(super) fn close_upload(
-        &self,
-        bucket: ObjectKey,
-        object: RegisterKey,
-        upload: UploadId,
-        kept: Vec<DataId>,
-    ) {
+    /// name is released. What a crash leaves of this, the scrubber finds.
+    pub(super) fn close_upload(&self, bucket: ObjectKey, object: RegisterKey, upload: UploadId) {
         let objects = self.clone();
         self.inner.registers.tasks().spawn(async move {
-            if let Err(error) = objects.tombstone_parts(&bucket, &object, upload, &kept).await {
-                tracing::warn!(%upload, %error, "the parts of a closed upload are left to the sweeper");
+            if let Err(error) = objects.tombstone_parts(&bucket, &object, upload).await {
+                tracing::warn!(%upload, %error, "the parts of a closed upload are left to the scrubber");
             }
         });
     }
@@ -114,13 +114,20 @@ impl Objects {
         bucket: &ObjectKey,
         object: &RegisterKey,
         upload: UploadId,
-        kept: &[DataId],
     ) -> Result<()> {
-        let mut after = None;
-        loop {
-            let parts = self.parts_behind(bucket, object, upload, after, 100).await?;
-            let Some(last) = parts.last() else { return Ok(()) };
-            after = Some(last.part.number);
+        let mut parts = self.parts_behind(bucket, object, upload, None, PAGE).await?;
+        if parts.is_empty() {
+            return Ok(());
+        }
+        // The upload is closed: what the object does not name by now, it never gets from a part.
+        let kept: Vec<DataRef> = match self.find(bucket, object).await? {
+            Some(found) => kept_by(&self.inner.stripes, object, &found.value)
+                .await
+                .map_err(|error| Error::Internal { what: format!("what an object keeps: {error}") })?,
+            None => Vec::new(),
+        };
+        let kept: HashSet<DataId> = kept.into_iter().map(|data| data.id).collect();
+        while let Some(last) = parts.last().map(|part| part.part.number) {
             for part in parts {
                 let key = part_key(object, upload, part.part.number);
                 let begun = self.inner.registers.begin(&key);
@@ -133,17 +140,15 @@ impl Objects {
                     })
                 });
                 let replaced = gone.await?.replaced;
-                let data: Vec<_> = replaced
-                    .map(|found| found.value.data_refs())
-                    .unwrap_or_default()
-                    .into_iter()
-                    .filter(|data| !kept.contains(&data.id))
-                    .collect();
+                let mut data = replaced.map(|found| found.value.data_refs()).unwrap_or_default();
+                data.retain(|data| !kept.contains(&data.id));
                 if !data.is_empty() {
                     self.inner.damage.superseded(&key, data, Vec::new());
                 }
             }
+            parts = self.parts_behind(bucket, object, upload, Some(last), PAGE).await?;
         }
+        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sherd_core::id::{Ballot, ChangeId, PartKey, ProposerId, RegisterKey, Timestamp, UploadId};
 use sherd_core::record::{Attributes, Bucket, BucketPhase, Changes, DataRef, State, Value};
 use sherd_core::register::{Accept, Encoded, Prepare};
+use sherd_volume::request::Control;
 
 use super::super::damage::{Report, Reports};
 use super::super::rebuild::Subject;
@@ -113,11 +114,7 @@ async fn a_deletion_that_lost_its_gateway_is_undone_with_its_seals() {
     let register = node.register("kept").await;
     let begun = node.context.registers.begin(&key);
     node.context.registers.change(begun, &mut None, deleting).await.expect("changed");
-    let seal = sherd_volume::request::Control::Seal {
-        bucket: register.bucket,
-        deletion,
-        epoch: node.context.cluster.epoch(),
-    };
+    let seal = Control::Seal { bucket: register.bucket, deletion, epoch: node.context.cluster.epoch() };
     for volume in node.volumes.all() {
         let peer = node.context.peer_of(volume.id()).expect("a peer");
         peer.control(volume.id(), seal.clone()).await.expect("answered").result.expect("sealed");
@@ -128,6 +125,45 @@ async fn a_deletion_that_lost_its_gateway_is_undone_with_its_seals() {
     node.clock.advance(HOUR_MS);
     node.context.sweep().await;
     assert_eq!(node.get("kept").await, Some(body(1, 1_000)));
+    node.close().await;
+}
+
+/// Seals the bucket on volumes of the node, as a deletion does.
+async fn seal(node: &Node, volumes: std::ops::Range<usize>) -> ChangeId {
+    let made = Timestamp::from_ms(node.context.wall_ms());
+    let deletion = ChangeId { made, proposer: ProposerId(1) };
+    let bucket = node.register("any").await.bucket;
+    let seal = Control::Seal { bucket, deletion, epoch: node.context.cluster.epoch() };
+    tell(node, volumes, &seal).await;
+    deletion
+}
+
+async fn tell(node: &Node, volumes: std::ops::Range<usize>, control: &Control) {
+    for volume in &node.volumes.all()[volumes] {
+        let peer = node.context.peer_of(volume.id()).expect("a peer");
+        let told = peer.control(volume.id(), control.clone()).await;
+        told.expect("answered").result.expect("done");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_seal_that_may_be_taken_back_is_no_proof_that_data_may_go() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 100_000)).await;
+    let (register, data) = (node.register("a").await, node.data("a").await);
+    let deletion = seal(&node, 0..4).await;
+    assert!(!node.context.release_data_id(&register, data, false).await, "the deletion may be undone");
+    let part = PartKey { upload: UploadId([1; 16]), number: 1 };
+    let part = RegisterKey { part: Some(part), ..register.clone() };
+    assert!(node.context.may_be_carried(&part).await, "a Complete may come to an end after that");
+    tell(&node, 0..4, &Control::Unseal { bucket: register.bucket, deletion }).await;
+    assert_eq!(node.get("a").await, Some(body(1, 100_000)));
+    node.put("a", &body(2, 100_000)).await;
+    tell(&node, 0..4, &Control::SealForEver { bucket: register.bucket }).await;
+    assert!(!node.context.may_be_carried(&part).await);
+    assert!(node.context.release_data_id(&register, data, false).await, "the bucket is gone for ever");
     node.close().await;
 }
 
@@ -221,6 +257,97 @@ async fn a_replaced_part_that_a_complete_carried_stays() {
     // As after a Complete that had read the part before another replaced it.
     assert!(!node.context.may_be_carried(&key).await, "the upload is closed");
     assert!(node.context.release_data_id(&key, carried, false).await, "nothing is left to do");
+    assert_eq!(node.get("a").await, Some(body(1, 100_000)));
+    node.close().await;
+}
+
+/// A part of an upload, and the Complete that makes it an object.
+async fn uploaded(node: &Node) -> (RegisterKey, CompleteUpload) {
+    let (name, upload) = begun_upload(node).await;
+    let part = PartName { name: name.clone(), upload, number: 1 };
+    let stored = node.objects.put_part(part, super::upload(&body(1, 100_000))).await;
+    let etag = stored.expect("a part is stored").etag;
+    let parts = vec![ListedPart { number: 1, etag, checksum: None }];
+    let conditions = WriteConditions::default();
+    let complete = CompleteUpload { name, upload, parts, checksum: None, size: None, conditions };
+    let part = PartKey { upload, number: 1 };
+    (RegisterKey { part: Some(part), ..node.register("a").await }, complete)
+}
+
+/// Waits until a register holds a tombstone.
+async fn until_closed(node: &Node, key: &RegisterKey) {
+    let closed = async {
+        loop {
+            let found = node.context.registers.read(key).await.expect("readable").expect("a row");
+            if found.value.state == State::Tombstone {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(super::DEADLINE, closed).await.expect("the part is closed in time");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_complete_whose_client_went_away_closes_its_parts() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let (part, complete) = uploaded(&node).await;
+    {
+        // Between two looks at the register nobody but this loop moves the request on: it is dropped
+        // after its accept took effect, and before it heard so.
+        let mut request = Box::pin(node.objects.complete_upload(complete));
+        while node.get("a").await.is_none() {
+            assert!(futures::poll!(&mut request).is_pending(), "the object shows before the answer");
+        }
+    }
+    until_closed(&node, &part).await;
+    assert_eq!(node.get("a").await, Some(body(1, 100_000)));
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_complete_that_is_repeated_closes_the_parts_that_the_first_one_left() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let (part, complete) = uploaded(&node).await;
+    let stored = node.context.registers.read(&part).await.expect("readable").expect("there").value.state;
+    node.objects.complete_upload(complete.clone()).await.expect("an object");
+    until_closed(&node, &part).await;
+    put_back(&node, &part, stored).await;
+    node.objects.complete_upload(complete).await.expect("the same object");
+    until_closed(&node, &part).await;
+    node.close().await;
+}
+
+/// Puts a part's register back as it was: as a Complete leaves it whose node was killed.
+async fn put_back(node: &Node, part: &RegisterKey, stored: State) {
+    let State::Part(stored) = stored else { panic!("not a part: {stored:?}") };
+    let carried = stored.part.data.iter().map(|data| data.id).collect::<Vec<_>>();
+    let again = |_: Option<&Found>| {
+        let state = State::Part(stored.clone());
+        Ok::<_, ()>(Proposal { state, inline: Inline::Nothing, carried: carried.clone(), heal: None })
+    };
+    let begun = node.context.registers.begin(part);
+    node.context.registers.change(begun, &mut None, again).await.expect("changed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_that_is_closed_late_reports_nothing_that_its_object_names() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let (part, complete) = uploaded(&node).await;
+    let stored = node.context.registers.read(&part).await.expect("readable").expect("there").value.state;
+    node.objects.complete_upload(complete).await.expect("an object");
+    until_closed(&node, &part).await;
+    put_back(&node, &part, stored).await;
+    node.clock.advance(30 * HOUR_MS);
+    node.context.close_part(&part).await;
+    until_closed(&node, &part).await;
+    assert_eq!(node.context.release.status().len, 0, "the object names what the part named");
     assert_eq!(node.get("a").await, Some(body(1, 100_000)));
     node.close().await;
 }
