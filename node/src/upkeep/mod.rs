@@ -5,10 +5,11 @@
 //!
 //! ```text
 //! reports --> mrf --> heal            volumes come back --> recover, catch_up
-//! walks:  settle (seconds)   scrub (30 days)   sweep (hours)   release (10 minutes)
+//! walks:  settle (seconds)   buckets (10 s)   scrub (30 days)   sweep (hours)   release (10 minutes)
 //! ```
 //! Every task belongs to [`Upkeep`], which stops them and waits for them in one order.
 
+mod buckets;
 mod damage;
 mod heal;
 mod mrf;
@@ -65,8 +66,12 @@ pub struct Settings {
     pub settle_every: Duration,
     /// What a full pass of the scrubber is to take.
     pub scrub_pass: Duration,
-    /// Between two sweeps of tombstones, orphans and seals.
+    /// Between two sweeps of tombstones and orphans.
     pub sweep_every: Duration,
+    /// Between two looks for deletions of buckets and seals that were left behind.
+    pub buckets_every: Duration,
+    /// How long a deletion of a bucket is seen under way before its gateway counts as gone.
+    pub deletion_after: Duration,
     /// Between two tries to recover a volume.
     pub recover_every: Duration,
 }
@@ -81,6 +86,8 @@ impl Default for Settings {
             settle_every: Duration::from_secs(2),
             scrub_pass: Duration::from_hours(30 * 24),
             sweep_every: Duration::from_hours(6),
+            buckets_every: Duration::from_secs(10),
+            deletion_after: Duration::from_secs(30),
             recover_every: Duration::from_secs(2),
         }
     }
@@ -116,6 +123,7 @@ pub(crate) struct Context {
     pub(crate) recovery: recover::Recoveries,
     pub(crate) scrubbed: scrub::Scrubbed,
     pub(crate) swept: sweep::Swept,
+    pub(crate) bucket_watch: buckets::BucketWatch,
 }
 
 impl Context {
@@ -136,6 +144,7 @@ impl Context {
             recovery: recover::Recoveries::default(),
             scrubbed: scrub::Scrubbed::default(),
             swept: sweep::Swept::default(),
+            bucket_watch: buckets::BucketWatch::default(),
         }
     }
 
@@ -209,6 +218,7 @@ impl Upkeep {
         self.run(|context| async move { context.release_data().await });
         self.run(|context| async move { context.scrub_volumes().await });
         self.run(|context| async move { context.sweep_sets().await });
+        self.run(|context| async move { context.watch_buckets().await });
     }
 
     /// Upkeep without a task yet.

@@ -1,11 +1,10 @@
-//! What nobody needs any more: orphaned shards, old tombstones, seals and deletions left behind,
-//! parts of closed uploads.
+//! What nobody needs any more: orphaned shards, old tombstones, parts of closed uploads.
 //!
 //! Nothing is deleted on suspicion. A suspect goes only when all N volumes of its set vote, refuse
 //! accepts that introduce data as old, and a value committed after that does not name it
 //! (`core::register::sweep`); a tombstone only when all N hold it or nothing (`core::register::drop`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,23 +12,20 @@ use std::time::Duration;
 use futures::future::join_all;
 use parking_lot::Mutex;
 
-use sherd_core::id::{
-    Ballot, BucketId, ChangeId, DataId, RegisterKey, Sequence, ShardId, Timestamp, UploadId,
-};
+use sherd_core::id::{Ballot, DataId, RegisterKey, Sequence, ShardId, Timestamp, UploadId};
 use sherd_core::limits::TOMBSTONE_AGE_MS;
-use sherd_core::record::{Bucket, BucketPhase, Home, State, Value};
+use sherd_core::record::{Home, State};
 use sherd_core::register::Vote;
 use sherd_core::register::drop::may_drop;
 use sherd_core::register::quorum::{Lives, Order, Reply};
 use sherd_core::register::recover::Guarantees;
-use sherd_core::register::seal::{SealFate, Seals, seal_fate};
 use sherd_core::register::sweep::{horizon, is_orphan, may_sweep};
 use sherd_volume::request::{Answer, Control};
 
 use super::{Context, ask};
 use crate::cluster::SetView;
 use crate::peer::{Pending, Reach, RowScan};
-use crate::register::{ChangeError, Failure, Found, Inline, Proposal};
+use crate::register::{Failure, Found, Inline, Proposal};
 
 /// How long a volume may take to make a change durable.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -37,8 +33,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const SUSPECTS_MAX: usize = 10_000;
 /// Rows of one page, and tombstones of one batch.
 const PAGE: usize = 256;
-/// A deletion this old has lost its gateway: requests end long before.
-const DELETION_AGE_MS: u64 = 10 * 60 * 1000;
 /// A part this old that belongs to no open upload came after its upload was closed.
 const PART_AGE_MS: u64 = 24 * 3600 * 1000;
 
@@ -62,8 +56,6 @@ pub struct SweepStatus {
     pub orphans_count: u64,
     /// Tombstones dropped.
     pub tombstones_count: u64,
-    /// Seals removed or made final, and deletions undone.
-    pub seals_count: u64,
     /// Parts of closed uploads removed.
     pub parts_count: u64,
 }
@@ -74,7 +66,6 @@ pub(crate) struct Swept {
     suspects: Mutex<BTreeMap<DataId, Suspect>>,
     orphans: AtomicU64,
     tombstones: AtomicU64,
-    seals: AtomicU64,
     parts: AtomicU64,
 }
 
@@ -91,7 +82,6 @@ impl Swept {
             suspects_len: self.suspects.lock().len(),
             orphans_count: self.orphans.load(Ordering::Relaxed),
             tombstones_count: self.tombstones.load(Ordering::Relaxed),
-            seals_count: self.seals.load(Ordering::Relaxed),
             parts_count: self.parts.load(Ordering::Relaxed),
         }
     }
@@ -140,7 +130,6 @@ impl Context {
                 self.drop_tombstones(set).await;
             }
         }
-        self.sweep_buckets().await;
     }
 
     /// Whether every volume of the set is there and votes.
@@ -322,128 +311,6 @@ impl Context {
             data.retain(|data| !kept.contains(data));
             if !data.is_empty() {
                 self.release.add(key.clone(), data, Vec::new(), self.now_ms());
-            }
-        }
-    }
-
-    /// Looks after buckets whose deletion was left behind, and after seals.
-    async fn sweep_buckets(&self) {
-        let held = self.held_seals().await;
-        let Some(buckets) = self.buckets().await else { return };
-        let mut seen = BTreeSet::new();
-        for (name, bucket) in buckets {
-            let key = RegisterKey::bucket(name);
-            if let BucketPhase::Deleting { deletion } = bucket.phase
-                && deletion.made.as_ms().saturating_add(DELETION_AGE_MS) < self.wall_ms()
-            {
-                self.undo_deletion(&key, bucket.id, deletion).await;
-            }
-            for (id, deletions) in held.iter().filter(|(id, _)| **id == bucket.id) {
-                if seen.insert(*id) {
-                    self.judge_seals(&key, *id, deletions).await;
-                }
-            }
-        }
-    }
-
-    /// The seals that any volume holds and that are not final, by bucket.
-    async fn held_seals(&self) -> BTreeMap<BucketId, BTreeSet<ChangeId>> {
-        let mut held: BTreeMap<BucketId, BTreeSet<ChangeId>> = BTreeMap::new();
-        for set in self.cluster.sets() {
-            let replies: Vec<Reply<Guarantees>> =
-                ask_all(set, 0, |reach| reach.peer.guarantees(reach.volume)).await;
-            for guarantees in replies.into_iter().filter_map(|reply| reply.result.ok()) {
-                for (bucket, deletions) in guarantees.seals {
-                    if let Seals::Held(deletions) = Seals::from_stored(&deletions) {
-                        held.entry(bucket).or_default().extend(deletions);
-                    }
-                }
-            }
-        }
-        held
-    }
-
-    /// Every bucket that a volume of this node, or a peer of its sets, knows; `None` when one cannot
-    /// be asked. A hint only: what follows is decided by register reads.
-    async fn buckets(&self) -> Option<Vec<(sherd_core::id::ObjectKey, Bucket)>> {
-        let mut buckets = BTreeMap::new();
-        for set in self.cluster.sets() {
-            for reach in &set.reach {
-                let mut after = None;
-                'volume: loop {
-                    let request = RowScan {
-                        after,
-                        since: Sequence(0),
-                        until: Sequence::MAX,
-                        limit: PAGE,
-                        want_value: true,
-                    };
-                    let Ok(answer) = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await else {
-                        break;
-                    };
-                    let page = answer.result.ok()?;
-                    for row in page.rows {
-                        // The system's own namespace comes first.
-                        if row.key.bucket != BucketId::SYSTEM || row.key.part.is_some() {
-                            break 'volume;
-                        }
-                        let value = row.row.value.and_then(|head| Value::decode(head).ok());
-                        if let Some(State::Bucket(bucket)) = value.map(|value| value.state) {
-                            buckets.insert((row.key.key, bucket.id), bucket);
-                        }
-                    }
-                    match page.next {
-                        Some(next) => after = Some(next),
-                        None => break,
-                    }
-                }
-            }
-        }
-        Some(buckets.into_iter().map(|((name, _), bucket)| (name, bucket)).collect())
-    }
-
-    /// Takes a bucket whose deletion lost its gateway back to active. Its seals go after that.
-    async fn undo_deletion(&self, key: &RegisterKey, id: BucketId, deletion: ChangeId) {
-        let active = |found: Option<&Found>| match found.map(|found| &found.value.state) {
-            Some(State::Bucket(bucket))
-                if bucket.id == id && bucket.phase == BucketPhase::Deleting { deletion } =>
-            {
-                Ok(Proposal {
-                    state: State::Bucket(Bucket { phase: BucketPhase::Active, ..bucket.clone() }),
-                    inline: Inline::Nothing,
-                    carried: Vec::new(),
-                    heal: None,
-                })
-            }
-            _ => Err(()),
-        };
-        let begun = self.registers.begin(key);
-        match self.registers.change(begun, &mut None, active).await {
-            Ok(_) => {
-                self.swept.seals.fetch_add(1, Ordering::Relaxed);
-                tracing::info!(?key, "bucket deletion left behind was undone");
-            }
-            Err(ChangeError::Refused(()) | ChangeError::Failed(_)) => {}
-        }
-    }
-
-    /// Removes or makes final what the bucket's own register says of its seals.
-    async fn judge_seals(&self, key: &RegisterKey, bucket: BucketId, deletions: &BTreeSet<ChangeId>) {
-        let Ok(found) = self.registers.read(key).await else { return };
-        let named = found.and_then(|found| match found.value.state {
-            State::Bucket(bucket) => Some((bucket.id, bucket.phase)),
-            State::Tombstone | State::Object(_) | State::Part(_) => None,
-        });
-        for deletion in deletions {
-            // The read began after the seals were collected.
-            let control = match seal_fate(bucket, *deletion, named, true) {
-                SealFate::Keep => continue,
-                SealFate::Remove => Control::Unseal { bucket, deletion: *deletion },
-                SealFate::MakeFinal => Control::SealForEver { bucket },
-            };
-            self.swept.seals.fetch_add(1, Ordering::Relaxed);
-            for set in self.cluster.sets() {
-                ask_all(set, 0, |reach| reach.peer.control(reach.volume, control.clone())).await;
             }
         }
     }

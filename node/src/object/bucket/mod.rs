@@ -158,6 +158,8 @@ impl Objects {
             Some(bucket) if bucket.id == id && bucket.phase == from => {
                 Ok(proposal(Bucket { phase: to, ..bucket.clone() }))
             }
+            // Another deletion, or upkeep took this one for left behind: the bucket is there.
+            Some(bucket) if bucket.id == id => Err(Unavailable::Overloaded.into()),
             Some(_) | None => Err(Missing::Bucket.into()),
         })
         .await

@@ -7,8 +7,10 @@
 //!         volume 7      c           \  one decision per set and name    /
 //! ```
 //!
-//! Every set is scanned on P of its volumes, page by page; a volume that fails is replaced by
-//! another. What one name came to in one set is `sherd_core::register::listing`'s decision.
+//! Every set is scanned on P of its volumes, page by page; a volume that fails, or still holds a seal
+//! of a deletion that was undone, is replaced by another. A deletion that may end the bucket has sealed
+//! A of them, which leaves fewer than P. What one name came to in one set is
+//! `sherd_core::register::listing`'s decision.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -87,6 +89,8 @@ struct SetScan {
     epoch: sherd_core::id::Epoch,
     volumes: Vec<VolumeScan>,
     spare: VecDeque<usize>,
+    /// Whether a volume answered that the bucket is sealed.
+    met_seal: bool,
 }
 
 /// The scan of one volume.
@@ -230,6 +234,7 @@ impl SetScan {
             epoch,
             volumes: volumes.collect(),
             spare: (voters..set.reach.len()).collect(),
+            met_seal: false,
         }
     }
 
@@ -270,7 +275,10 @@ impl SetScan {
                             scan.complete = page.next.is_none();
                             scan.from = page.next.unwrap_or_default();
                         }
-                        Err(Refusal::Sealed) => return Err(Failure::Sealed),
+                        Err(Refusal::Sealed) => {
+                            self.met_seal = true;
+                            self.replace(index)?;
+                        }
                         Ok(_) | Err(_) => self.replace(index)?,
                     },
                     Err(_) => self.replace(index)?,
@@ -280,9 +288,11 @@ impl SetScan {
         Ok(())
     }
 
-    /// Scans another volume from where this one stopped.
+    /// Scans another volume from where this one stopped. Where none is left, what becomes of a seal
+    /// that was met is known to the bucket's register.
     fn replace(&mut self, index: usize) -> Result<(), Failure> {
-        self.volumes[index].place = self.spare.pop_front().ok_or(Failure::Unavailable)?;
+        let none_left = if self.met_seal { Failure::Sealed } else { Failure::Unavailable };
+        self.volumes[index].place = self.spare.pop_front().ok_or(none_left)?;
         Ok(())
     }
 

@@ -188,6 +188,7 @@ fn build(
         settle_every: Duration::from_millis(50),
         recover_every: Duration::from_millis(50),
         scrub_pass: Duration::ZERO,
+        deletion_after: Duration::ZERO,
         ..Settings::default()
     };
     let context = Context::new(UpkeepConfig {

@@ -10,7 +10,10 @@ use sherd_volume::request::Control;
 use super::super::damage::{Report, Reports};
 use super::super::rebuild::Subject;
 use super::{Directories, Node, body, key_of};
-use crate::object::{CompleteUpload, CreateUpload, ListedPart, ObjectName, PartName, WriteConditions};
+use crate::object::{
+    CompleteUpload, CreateUpload, Error, ListRequest, ListedPart, Missing, ObjectName, PartName,
+    WriteConditions,
+};
 use crate::register::{Found, Inline, Proposal};
 use crate::volumes::VolumeState;
 
@@ -94,37 +97,77 @@ async fn an_old_tombstone_is_dropped_everywhere_and_a_young_one_stays() {
     node.close().await;
 }
 
+/// Moves the bucket's register from one phase to another.
+async fn move_bucket(node: &Node, to: BucketPhase) {
+    let moved = |found: Option<&Found>| match found.map(|found| &found.value.state) {
+        Some(State::Bucket(bucket)) => {
+            let state = State::Bucket(Bucket { phase: to, ..bucket.clone() });
+            Ok(Proposal { state, inline: Inline::Nothing, carried: Vec::new(), heal: None })
+        }
+        _ => Err(()),
+    };
+    let begun = node.context.registers.begin(&RegisterKey::bucket(key_of("bucket")));
+    node.context.registers.change(begun, &mut None, moved).await.expect("changed");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deletion_that_lost_its_gateway_is_undone_with_its_seals() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     node.create_bucket().await;
     node.put("kept", &body(1, 1_000)).await;
-    let key = RegisterKey::bucket(key_of("bucket"));
-    let made = Timestamp::from_ms(node.context.wall_ms());
-    let deletion = ChangeId { made, proposer: ProposerId(1) };
-    let deleting = |found: Option<&Found>| match found.map(|found| &found.value.state) {
-        Some(State::Bucket(bucket)) => {
-            let phase = BucketPhase::Deleting { deletion };
-            let state = State::Bucket(Bucket { phase, ..bucket.clone() });
-            Ok(Proposal { state, inline: Inline::Nothing, carried: Vec::new(), heal: None })
-        }
-        _ => Err(()),
-    };
     let register = node.register("kept").await;
-    let begun = node.context.registers.begin(&key);
-    node.context.registers.change(begun, &mut None, deleting).await.expect("changed");
-    let seal = Control::Seal { bucket: register.bucket, deletion, epoch: node.context.cluster.epoch() };
-    for volume in node.volumes.all() {
-        let peer = node.context.peer_of(volume.id()).expect("a peer");
-        peer.control(volume.id(), seal.clone()).await.expect("answered").result.expect("sealed");
-    }
+    let deletion = seal(&node, 0..4).await;
+    move_bucket(&node, BucketPhase::Deleting { deletion }).await;
     assert!(node.context.registers.read(&register).await.is_err(), "sealed");
-    node.context.sweep().await;
-    assert!(node.context.registers.read(&register).await.is_err(), "the deletion may still be going on");
-    node.clock.advance(HOUR_MS);
-    node.context.sweep().await;
+    node.context.look_after_buckets().await;
     assert_eq!(node.get("kept").await, Some(body(1, 1_000)));
+    assert_eq!(node.context.local_seals(), []);
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_seals_of_a_bucket_that_is_deleted_become_final() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let register = node.register("a").await;
+    let deletion = seal(&node, 0..3).await;
+    move_bucket(&node, BucketPhase::Deleting { deletion }).await;
+    move_bucket(&node, BucketPhase::Deleted).await;
+    assert!(!node.context.is_gone_for_ever(&register), "its gateway was killed before it said so");
+    node.context.look_after_buckets().await;
+    assert!(node.context.is_gone_for_ever(&register));
+    assert!(node.context.local_seals().iter().all(|(_, deletions)| deletions.is_empty()));
+    assert_eq!(node.context.local_seals().len(), 4, "on every volume");
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listing_passes_a_volume_with_a_stale_seal() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 1_000)).await;
+    seal(&node, 0..1).await;
+    let list = async || {
+        let request = ListRequest {
+            bucket: key_of("bucket"),
+            prefix: String::new(),
+            delimiter: None,
+            after: None,
+            max_keys: 10,
+        };
+        node.objects.list(request).await.map(|page| page.entries.len())
+    };
+    assert_eq!(list().await.expect("the other volumes show it"), 1);
+    node.context.look_after_buckets().await;
+    assert_eq!(node.context.local_seals(), [], "the register names no such deletion");
+    // With a seal on so many that a deletion may have ended, the bucket's register decides.
+    let deletion = seal(&node, 0..3).await;
+    move_bucket(&node, BucketPhase::Deleting { deletion }).await;
+    move_bucket(&node, BucketPhase::Deleted).await;
+    assert!(matches!(list().await, Err(Error::Missing(Missing::Bucket))));
     node.close().await;
 }
 

@@ -1,0 +1,208 @@
+//! Deletions of buckets that lost their gateway, and the seals that they left.
+//!
+//! ```text
+//! every 10 s   deleting for 30 s as seen from here  -> active, by CAS
+//!              a seal that its register denies      -> removed; of a deleted bucket: final
+//! ```
+//! A bucket with a seal on A volumes answers nobody, so this does not wait for a sweep. What is seen
+//! here is a hint only: the CAS and a register read decide (`core::register::seal`). Guards I-15.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::future::join_all;
+use parking_lot::Mutex;
+
+use sherd_core::id::{BucketId, ChangeId, ObjectKey, RegisterKey, Sequence};
+use sherd_core::record::{Bucket, BucketPhase, State, Value};
+use sherd_core::register::seal::{SealFate, Seals, seal_fate};
+use sherd_volume::request::Control;
+
+use super::{Context, ask};
+use crate::peer::{Reach, RowScan};
+use crate::register::{ChangeError, Found, Inline, Proposal};
+
+/// How long a volume may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Rows of one page.
+const PAGE: usize = 256;
+/// A look at very many buckets is followed by a pause this many times as long.
+const PAUSE_FACTOR: u32 = 100;
+
+/// Deletions that were seen under way, each with when it was seen first, in monotonic milliseconds: no
+/// clock but this node's own says how old one is.
+#[derive(Debug, Default)]
+struct DeletionAges(BTreeMap<ChangeId, u64>);
+
+impl DeletionAges {
+    /// Takes note of the deletions under way now. Gives those that are seen for `after_ms`.
+    fn left_behind(&mut self, seen: &BTreeSet<ChangeId>, now_ms: u64, after_ms: u64) -> BTreeSet<ChangeId> {
+        self.0.retain(|deletion, _| seen.contains(deletion));
+        let is_old = |deletion: &&ChangeId| {
+            let since_ms = *self.0.entry(**deletion).or_insert(now_ms);
+            now_ms.saturating_sub(since_ms) >= after_ms
+        };
+        seen.iter().filter(is_old).copied().collect()
+    }
+}
+
+/// What is remembered between two looks.
+#[derive(Debug, Default)]
+pub(crate) struct BucketWatch {
+    ages: Mutex<DeletionAges>,
+}
+
+impl Context {
+    /// Looks after buckets until told to stop.
+    pub(super) async fn watch_buckets(&self) {
+        loop {
+            let began_ms = self.now_ms();
+            self.look_after_buckets().await;
+            let took = Duration::from_millis(self.now_ms().saturating_sub(began_ms));
+            tokio::time::sleep(self.settings.buckets_every.max(took.saturating_mul(PAUSE_FACTOR))).await;
+        }
+    }
+
+    /// Undoes the deletions that lost their gateway, and judges the seals of this node's volumes.
+    pub(crate) async fn look_after_buckets(&self) {
+        let held = self.held_seals();
+        let reaches = || self.cluster.sets().iter().flat_map(|set| &set.reach);
+        let is_local = |reach: &&Reach| self.volumes.get(reach.volume).is_some();
+        let mut buckets = BTreeMap::new();
+        for reach in reaches().filter(is_local) {
+            self.buckets_on(reach, &mut buckets).await;
+        }
+        if held.keys().any(|id| !buckets.contains_key(id)) {
+            for reach in reaches().filter(|reach| !is_local(reach)) {
+                self.buckets_on(reach, &mut buckets).await;
+            }
+        }
+        self.undo_deletions(&buckets).await;
+        for (id, deletions) in &held {
+            if let Some((name, _)) = buckets.get(id) {
+                self.judge_seals(&RegisterKey::bucket(name.clone()), *id, deletions).await;
+            }
+        }
+    }
+
+    /// The seals on volumes of this node that are not final.
+    fn held_seals(&self) -> BTreeMap<BucketId, BTreeSet<ChangeId>> {
+        let mut held: BTreeMap<BucketId, BTreeSet<ChangeId>> = BTreeMap::new();
+        for (bucket, stored) in self.local_seals() {
+            if let Seals::Held(deletions) = Seals::from_stored(&stored) {
+                held.entry(bucket).or_default().extend(deletions);
+            }
+        }
+        held
+    }
+
+    /// Adds the buckets that a volume knows; one that cannot be read through is left where it stops.
+    /// A bucket that any volume knows to be deleting counts as that.
+    async fn buckets_on(&self, reach: &Reach, buckets: &mut BTreeMap<BucketId, (ObjectKey, BucketPhase)>) {
+        let mut after = None;
+        loop {
+            let request =
+                RowScan { after, since: Sequence(0), until: Sequence::MAX, limit: PAGE, want_value: true };
+            let Ok(answer) = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await else { return };
+            let Ok(page) = answer.result else { return };
+            for row in page.rows {
+                // The system's own namespace comes first.
+                if row.key.bucket != BucketId::SYSTEM || row.key.part.is_some() {
+                    return;
+                }
+                let value = row.row.value.and_then(|head| Value::decode(head).ok());
+                if let Some(State::Bucket(Bucket { id, phase, .. })) = value.map(|value| value.state) {
+                    let is_deleting = matches!(phase, BucketPhase::Deleting { .. });
+                    if is_deleting || !buckets.contains_key(&id) {
+                        buckets.insert(id, (row.key.key, phase));
+                    }
+                }
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return,
+            }
+        }
+    }
+
+    async fn undo_deletions(&self, buckets: &BTreeMap<BucketId, (ObjectKey, BucketPhase)>) {
+        let under_way: Vec<(BucketId, &ObjectKey, ChangeId)> = buckets
+            .iter()
+            .filter_map(|(id, (name, phase))| match phase {
+                BucketPhase::Deleting { deletion } => Some((*id, name, *deletion)),
+                BucketPhase::Active | BucketPhase::Deleted => None,
+            })
+            .collect();
+        let seen = under_way.iter().map(|(_, _, deletion)| *deletion).collect();
+        let after_ms = u64::try_from(self.settings.deletion_after.as_millis()).unwrap_or(u64::MAX);
+        let old = self.bucket_watch.ages.lock().left_behind(&seen, self.now_ms(), after_ms);
+        for (id, name, deletion) in under_way {
+            if old.contains(&deletion) {
+                self.undo_deletion(&RegisterKey::bucket(name.clone()), id, deletion).await;
+            }
+        }
+    }
+
+    /// Takes a bucket whose deletion lost its gateway back to active. Its seals go after that. A
+    /// gateway that is only slow cannot end the deletion any more.
+    async fn undo_deletion(&self, key: &RegisterKey, id: BucketId, deletion: ChangeId) {
+        let active = |found: Option<&Found>| match found.map(|found| &found.value.state) {
+            Some(State::Bucket(bucket))
+                if bucket.id == id && bucket.phase == BucketPhase::Deleting { deletion } =>
+            {
+                Ok(Proposal {
+                    state: State::Bucket(Bucket { phase: BucketPhase::Active, ..bucket.clone() }),
+                    inline: Inline::Nothing,
+                    carried: Vec::new(),
+                    heal: None,
+                })
+            }
+            _ => Err(()),
+        };
+        let begun = self.registers.begin(key);
+        match self.registers.change(begun, &mut None, active).await {
+            Ok(_) => {
+                tracing::info!(?key, "bucket deletion left behind was undone");
+            }
+            Err(ChangeError::Refused(()) | ChangeError::Failed(_)) => {}
+        }
+    }
+
+    /// Removes or makes final what the bucket's own register says of its seals.
+    async fn judge_seals(&self, key: &RegisterKey, bucket: BucketId, deletions: &BTreeSet<ChangeId>) {
+        let Ok(found) = self.registers.read(key).await else { return };
+        let named = found.and_then(|found| match found.value.state {
+            State::Bucket(bucket) => Some((bucket.id, bucket.phase)),
+            State::Tombstone | State::Object(_) | State::Part(_) => None,
+        });
+        for deletion in deletions {
+            // The read began after the seals were collected.
+            let control = match seal_fate(bucket, *deletion, named, true) {
+                SealFate::Keep => continue,
+                SealFate::Remove => Control::Unseal { bucket, deletion: *deletion },
+                SealFate::MakeFinal => Control::SealForEver { bucket },
+            };
+            let reaches = self.cluster.sets().iter().flat_map(|set| &set.reach);
+            let told = reaches.map(|reach| ask(reach.peer.control(reach.volume, control.clone()), PATIENCE));
+            join_all(told).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sherd_core::id::{ProposerId, Timestamp};
+
+    #[test]
+    fn a_deletion_is_left_behind_when_it_was_seen_long_enough() {
+        let deletion = |n| ChangeId { made: Timestamp::from_ms(n), proposer: ProposerId(1) };
+        let mut ages = DeletionAges::default();
+        let (one, two) = (BTreeSet::from([deletion(1)]), BTreeSet::from([deletion(1), deletion(2)]));
+        assert_eq!(ages.left_behind(&one, 1_000, 30_000), BTreeSet::new());
+        assert_eq!(ages.left_behind(&two, 20_000, 30_000), BTreeSet::new());
+        assert_eq!(ages.left_behind(&two, 31_000, 30_000), one);
+        assert_eq!(ages.left_behind(&BTreeSet::new(), 32_000, 30_000), BTreeSet::new());
+        assert_eq!(ages.left_behind(&one, 90_000, 30_000), BTreeSet::new(), "seen anew");
+    }
+}
