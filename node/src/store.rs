@@ -293,6 +293,7 @@ impl Store {
         metrics.scrub.last_pass_timestamp_seconds.set(ended.as_secs_f64());
         catch_up(&metrics.scrub.damaged, upkeep.scrub.findings_count);
         catch_up(&metrics.scrub.passes, upkeep.scrub.passes_count);
+        catch_up(&metrics.upkeep.panics, upkeep.panics_count);
     }
 
     /// Gives idle buffers back to the system, every second.

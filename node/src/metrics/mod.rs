@@ -46,6 +46,8 @@ pub struct Metrics {
     pub mrf: MrfMetrics,
     /// The scrubber.
     pub scrub: ScrubMetrics,
+    /// Background work as a whole.
+    pub upkeep: UpkeepMetrics,
     /// The buffer pool.
     pub buffer: BufferMetrics,
 }
@@ -145,6 +147,13 @@ pub struct ScrubMetrics {
     pub last_pass_timestamp_seconds: Gauge,
 }
 
+/// Background work as a whole.
+#[derive(Debug, Clone)]
+pub struct UpkeepMetrics {
+    /// Times that a task or a piece of its work panicked, and was begun again.
+    pub panics: IntCounter,
+}
+
 /// The buffer pool.
 #[derive(Debug, Clone)]
 pub struct BufferMetrics {
@@ -166,8 +175,9 @@ impl Metrics {
         let volumes = VolumeFamilies::new(&declare);
         let admin = admin(&declare);
         let (s3, register) = (s3(&declare), register(&declare));
-        let (mrf, scrub, buffer) = (mrf(&declare), scrub(&declare), buffer(&declare));
-        Self { registry, hooks: RwLock::default(), process, volumes, admin, s3, register, mrf, scrub, buffer }
+        let (mrf, scrub, upkeep) = (mrf(&declare), scrub(&declare), upkeep(&declare));
+        let (buffer, hooks) = (buffer(&declare), RwLock::default());
+        Self { registry, hooks, process, volumes, admin, s3, register, mrf, scrub, upkeep, buffer }
     }
 
     /// The handles of one volume. `name` is its directory; asked twice, they count together.
@@ -302,6 +312,13 @@ fn scrub(declare: &Declare<'_>) -> ScrubMetrics {
             "sherd_scrub_last_pass_timestamp_seconds",
             "When the last scrub pass ended, since the Unix epoch; 0 for never.",
         ),
+    }
+}
+
+fn upkeep(declare: &Declare<'_>) -> UpkeepMetrics {
+    UpkeepMetrics {
+        panics: declare
+            .counter("sherd_upkeep_panics_total", "Panics of background work, which was begun again."),
     }
 }
 

@@ -72,7 +72,7 @@ impl Damage {
 
 impl Context {
     /// Takes reports until nobody can make any.
-    pub(super) async fn take_reports(&self, mut reports: Reports) {
+    pub(super) async fn take_reports(&self, reports: &mut Reports) {
         while let Some(report) = reports.reports.recv().await {
             match report {
                 Report::Heal(entry) => {

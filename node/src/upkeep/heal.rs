@@ -275,7 +275,9 @@ impl Context {
 
     async fn heal_queued(&self, entry: &HealEntry) {
         let id = entry.id();
-        match self.heal(entry).await {
+        // An entry that makes its heal panic must not stay in hand for ever, nor stop the others.
+        let healed = self.panics.contain("heal", self.heal(entry)).await;
+        match healed.unwrap_or_else(|| Healed::later(0, "healing it panicked")) {
             Healed::Whole | Healed::Unnamed => {
                 if self.mrf.healed(id) {
                     for reach in &self.cluster.set_of(&entry.key).reach {

@@ -7,7 +7,8 @@
 //! reports --> mrf --> heal            volumes come back --> recover, catch_up
 //! walks:  settle (seconds)   buckets (10 s)   scrub (30 days)   sweep (hours)   release (10 minutes)
 //! ```
-//! Every task belongs to [`Upkeep`], which stops them and waits for them in one order.
+//! Every task belongs to [`Upkeep`], which stops them and waits for them in one order, and begins again
+//! what panicked.
 
 mod buckets;
 mod damage;
@@ -21,6 +22,7 @@ mod release;
 mod scrub;
 mod settle;
 mod sweep;
+mod tasks;
 mod throttle;
 
 use std::sync::Arc;
@@ -66,8 +68,12 @@ pub struct Settings {
     pub settle_every: Duration,
     /// What a full pass of the scrubber is to take.
     pub scrub_pass: Duration,
-    /// Between two sweeps of tombstones and orphans.
+    /// Between two walks of a volume's tombstones.
     pub sweep_every: Duration,
+    /// Between two looks for what is to be swept: suspects, and walks that are due.
+    pub sweep_look_every: Duration,
+    /// Between two notes of where the scrubber's walk stands.
+    pub note_every: Duration,
     /// Between two looks for deletions of buckets and seals that were left behind.
     pub buckets_every: Duration,
     /// How long a deletion of a bucket is seen under way before its gateway counts as gone.
@@ -86,6 +92,8 @@ impl Default for Settings {
             settle_every: Duration::from_secs(2),
             scrub_pass: Duration::from_hours(30 * 24),
             sweep_every: Duration::from_hours(6),
+            sweep_look_every: Duration::from_mins(1),
+            note_every: Duration::from_mins(1),
             buckets_every: Duration::from_secs(10),
             deletion_after: Duration::from_secs(30),
             recover_every: Duration::from_secs(2),
@@ -124,6 +132,7 @@ pub(crate) struct Context {
     pub(crate) scrubbed: scrub::Scrubbed,
     pub(crate) swept: sweep::Swept,
     pub(crate) bucket_watch: buckets::BucketWatch,
+    pub(crate) panics: tasks::Panics,
 }
 
 impl Context {
@@ -145,6 +154,7 @@ impl Context {
             scrubbed: scrub::Scrubbed::default(),
             swept: sweep::Swept::default(),
             bucket_watch: buckets::BucketWatch::default(),
+            panics: tasks::Panics::default(),
         }
     }
 
@@ -189,6 +199,8 @@ pub struct UpkeepStatus {
     pub scrub: ScrubStatus,
     /// The sweeper.
     pub sweep: SweepStatus,
+    /// Panics of background work since the start.
+    pub panics_count: u64,
 }
 
 /// The background work of a node, under way.
@@ -208,17 +220,21 @@ impl Upkeep {
     }
 
     fn run_all(&self, reports: Reports) {
-        self.run(move |context| async move { context.take_reports(reports).await });
-        self.run(|context| async move { context.follow_volumes().await });
+        let reports = Arc::new(tokio::sync::Mutex::new(reports));
+        self.run("reports", move |context| {
+            let reports = Arc::clone(&reports);
+            async move { context.take_reports(&mut *reports.lock().await).await }
+        });
+        self.run("volumes", |context| async move { context.follow_volumes().await });
         for _ in 0..self.context.settings.heal_tasks.max(1) {
-            self.run(|context| async move { context.heal_queue().await });
+            self.run("heal", |context| async move { context.heal_queue().await });
         }
-        self.run(|context| async move { context.reload_heals().await });
-        self.run(|context| async move { context.settle_rows().await });
-        self.run(|context| async move { context.release_data().await });
-        self.run(|context| async move { context.scrub_volumes().await });
-        self.run(|context| async move { context.sweep_sets().await });
-        self.run(|context| async move { context.watch_buckets().await });
+        self.run("heal entries", |context| async move { context.reload_heals().await });
+        self.run("settle", |context| async move { context.settle_rows().await });
+        self.run("release", |context| async move { context.release_data().await });
+        self.run("scrub", |context| async move { context.scrub_volumes().await });
+        self.run("sweep", |context| async move { context.sweep_sets().await });
+        self.run("buckets", |context| async move { context.watch_buckets().await });
     }
 
     /// Upkeep without a task yet.
@@ -228,12 +244,13 @@ impl Upkeep {
 
     /// Runs a task until it ends or upkeep stops. All of them may be dropped wherever they wait:
     /// what they do is done in steps that can be done again.
-    fn run<F>(&self, task: impl FnOnce(Arc<Context>) -> F)
+    fn run<F>(&self, name: &'static str, task: impl Fn(Arc<Context>) -> F + Send + Sync + 'static)
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let (stop, work) = (self.stop.clone(), task(Arc::clone(&self.context)));
+        let (stop, context) = (self.stop.clone(), Arc::clone(&self.context));
         self.tasks.spawn(async move {
+            let work = context.panics.outlive(name, || task(Arc::clone(&context)));
             // Cancel-safe: see above.
             tokio::select! {
                 biased;
@@ -262,6 +279,7 @@ impl Upkeep {
             release: context.release.status(),
             scrub: context.scrubbed.status(),
             sweep: context.swept.status(),
+            panics_count: context.panics.count(),
         }
     }
 

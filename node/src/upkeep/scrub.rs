@@ -6,7 +6,8 @@
 //! files   the same for shard files
 //! ```
 //! What is wrong becomes an MRF entry, what nobody names a suspect for the sweeper. The place of the
-//! walk is remembered on the volume, so a restart goes on where it was.
+//! walk is remembered on the volume, so a restart goes on where it was; while suspects wait to be judged
+//! the remembered place stays before them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,8 +48,6 @@ const UNSETTLED_MS: u64 = 60_000;
 const YOUNG_MS: u64 = 10_000;
 /// Young rows that a pass comes back to at its end; more are left to the next pass.
 const POSTPONED_MAX: usize = 10_000;
-/// Between two notes of the walk's place.
-const NOTE_EVERY_MS: u64 = 60_000;
 /// How long a volume that is not online is not looked at again.
 const AWAY: Duration = Duration::from_secs(30);
 
@@ -201,14 +200,30 @@ impl Context {
     async fn scrub_for_ever(&self, volume: &Arc<LocalVolume>) {
         loop {
             let pause = match self.scrub_pass(volume).await {
-                Ok(began_ms) => {
-                    let passed = Duration::from_millis(self.wall_ms().saturating_sub(began_ms));
-                    self.settings.scrub_pass.saturating_sub(passed).max(AWAY)
-                }
+                Ok(began_ms) => match self.end_pass(volume, began_ms).await {
+                    Ok(()) => self.until_next_pass(began_ms).max(AWAY),
+                    Err(_away) => AWAY,
+                },
                 Err(_away) => AWAY,
             };
             tokio::time::sleep(pause).await;
         }
+    }
+
+    /// How long after a pass began the next one does.
+    fn until_next_pass(&self, began_ms: u64) -> Duration {
+        let passed = Duration::from_millis(self.wall_ms().saturating_sub(began_ms));
+        self.settings.scrub_pass.saturating_sub(passed)
+    }
+
+    /// Forgets the place of a pass that ended, once what it suspected is judged; the next pass finds
+    /// again what cannot be judged for so long.
+    async fn end_pass(&self, volume: &LocalVolume, began_ms: u64) -> Result<(), String> {
+        let set = self.set_with(volume.id()).ok_or("the volume is in no set")?;
+        while self.has_suspects(&set) && self.until_next_pass(began_ms) > Duration::ZERO {
+            tokio::time::sleep(AWAY).await;
+        }
+        self.remember(volume.id(), |progress| progress.scrub = None).await
     }
 
     /// One pass, or the rest of it. Gives when it began.
@@ -223,6 +238,7 @@ impl Context {
         let mut place = stored.map_or(Place::Rows { after: None }, |stored| Place::decode(&stored));
         let set = self.set_with(id).ok_or("the volume is in no set")?;
         let own = set.reach.iter().find(|reach| reach.volume == id).ok_or("the volume is in no set")?;
+        let note_every_ms = u64::try_from(self.settings.note_every.as_millis()).unwrap_or(u64::MAX);
         let mut noted_ms = self.now_ms();
         let mut postponed = Vec::new();
         loop {
@@ -233,7 +249,8 @@ impl Context {
                 Some(next) => place = next,
                 None => break,
             }
-            if self.now_ms().saturating_sub(noted_ms) >= NOTE_EVERY_MS {
+            let is_time = self.now_ms().saturating_sub(noted_ms) >= note_every_ms;
+            if is_time && !self.has_suspects(&set) {
                 noted_ms = self.now_ms();
                 let scrub = ScrubProgress { began_ms, place: Some(place.encode()) };
                 self.remember(id, |progress| progress.scrub = Some(scrub)).await?;
@@ -243,7 +260,9 @@ impl Context {
         self.scrubbed.passes.fetch_add(1, Ordering::Relaxed);
         self.scrubbed.ended_ms.store(self.wall_ms(), Ordering::Relaxed);
         self.scrubbed.running.lock().remove(&id);
-        self.remember(id, |progress| progress.scrub = None).await?;
+        if !self.has_suspects(&set) {
+            self.remember(id, |progress| progress.scrub = None).await?;
+        }
         Ok(began_ms)
     }
 

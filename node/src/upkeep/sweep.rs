@@ -1,5 +1,7 @@
 //! What nobody needs any more: orphaned shards, old tombstones, parts of closed uploads.
 //!
+//! Orphans are judged soon after the scrubber found them; until then its durable place stays before
+//! them, so that a restart finds them again. The walk of a volume's tombstones has a place of its own.
 //! Nothing is deleted on suspicion. A suspect goes only when all N volumes of its set vote, refuse
 //! accepts that introduce data as old, and a value committed after that does not name it
 //! (`core::register::sweep`); a tombstone only when all N hold it or nothing (`core::register::drop`).
@@ -12,16 +14,17 @@ use std::time::Duration;
 use futures::future::join_all;
 use parking_lot::Mutex;
 
-use sherd_core::id::{Ballot, DataId, RegisterKey, Sequence, ShardId, Timestamp, UploadId};
-use sherd_core::limits::TOMBSTONE_AGE_MS;
-use sherd_core::record::{Home, State};
+use sherd_core::codec::{Reader, Writer};
+use sherd_core::id::{Ballot, DataId, RegisterKey, Sequence, ShardId, Timestamp, UploadId, VolumeId};
+use sherd_core::record::{Home, State, put_register_key, take_register_key};
 use sherd_core::register::Vote;
-use sherd_core::register::drop::may_drop;
+use sherd_core::register::drop::{is_old_enough, may_drop};
 use sherd_core::register::quorum::{Lives, Order, Reply};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::sweep::{horizon, is_orphan, may_sweep};
 use sherd_volume::request::{Answer, Control};
 
+use super::recover::SweepProgress;
 use super::{Context, ask};
 use crate::cluster::SetView;
 use crate::peer::{Pending, Reach, RowScan};
@@ -33,6 +36,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const SUSPECTS_MAX: usize = 10_000;
 /// Rows of one page, and tombstones of one batch.
 const PAGE: usize = 256;
+/// Times that a suspect is judged in vain, a minute apart, before it is left to the scrubber's next pass.
+const TRIES_MAX: u32 = 10;
+/// Between two notes of a walk's place.
+const NOTE_EVERY_MS: u64 = 60_000;
 /// A part this old that belongs to no open upload came after its upload was closed.
 const PART_AGE_MS: u64 = 24 * 3600 * 1000;
 
@@ -63,7 +70,8 @@ pub struct SweepStatus {
 /// The sweeper's own things.
 #[derive(Debug, Default)]
 pub(crate) struct Swept {
-    suspects: Mutex<BTreeMap<DataId, Suspect>>,
+    /// With how often each was judged in vain.
+    suspects: Mutex<BTreeMap<DataId, (Suspect, u32)>>,
     orphans: AtomicU64,
     tombstones: AtomicU64,
     parts: AtomicU64,
@@ -73,7 +81,17 @@ impl Swept {
     pub(super) fn suspect(&self, suspect: Suspect) {
         let mut suspects = self.suspects.lock();
         if suspects.len() < SUSPECTS_MAX {
-            suspects.insert(suspect.data, suspect);
+            suspects.entry(suspect.data).or_insert((suspect, 0));
+        }
+    }
+
+    /// A suspect was judged, and is held no more; or it could not be, and comes again.
+    fn judged(&self, data: DataId, is_settled: bool) {
+        let mut suspects = self.suspects.lock();
+        let Some((_, tries)) = suspects.get_mut(&data) else { return };
+        *tries += 1;
+        if is_settled || *tries >= TRIES_MAX {
+            suspects.remove(&data);
         }
     }
 
@@ -116,20 +134,44 @@ impl Context {
     /// Sweeps until it is told to stop; never at once after the start.
     pub(super) async fn sweep_sets(&self) {
         loop {
-            tokio::time::sleep(self.settings.sweep_every).await;
+            tokio::time::sleep(self.settings.sweep_look_every).await;
             self.sweep().await;
         }
     }
 
-    /// One sweep of every set that has a volume here.
+    /// Sweeps what is due in every set that has a volume here.
     pub(crate) async fn sweep(&self) {
         for set in self.cluster.sets() {
-            let local = set.reach.iter().any(|reach| self.volumes.get(reach.volume).is_some());
-            if local && self.all_vote(set).await {
-                self.sweep_orphans(set).await;
-                self.drop_tombstones(set).await;
+            let due = self.tombstone_walks_due(set).await;
+            if (due.is_empty() && !self.has_suspects(set)) || !self.all_vote(set).await {
+                continue;
+            }
+            self.sweep_orphans(set).await;
+            for reach in due {
+                if let Err(reason) = self.drop_tombstones(set, reach).await {
+                    tracing::debug!(volume = %reach.volume, reason, "a sweep of tombstones goes on later");
+                }
             }
         }
+    }
+
+    /// Volumes of this node whose tombstones were not walked for long, or not to the end.
+    async fn tombstone_walks_due<'a>(&self, set: &'a SetView) -> Vec<&'a Reach> {
+        let mut due = Vec::new();
+        for reach in set.reach.iter().filter(|reach| self.volumes.get(reach.volume).is_some()) {
+            if let Ok(progress) = self.progress(reach.volume).await
+                && is_walk_due(progress.sweep.as_ref(), self.wall_ms(), self.settings.sweep_every)
+            {
+                due.push(reach);
+            }
+        }
+        due
+    }
+
+    /// Whether data of a set waits to be judged.
+    pub(super) fn has_suspects(&self, set: &SetView) -> bool {
+        let suspects = self.swept.suspects.lock();
+        suspects.values().any(|(suspect, _)| self.cluster.set_of(&suspect.key).id == set.id)
     }
 
     /// Whether every volume of the set is there and votes.
@@ -145,13 +187,11 @@ impl Context {
     }
 
     async fn sweep_orphans(&self, set: &Arc<SetView>) {
+        // They stay held until they are judged: the scrubber's place waits for that.
         let suspects: Vec<Suspect> = {
-            let mut held = self.swept.suspects.lock();
-            let of_set = |suspect: &Suspect| self.cluster.set_of(&suspect.key).id == set.id;
-            let (ours, others) = std::mem::take(&mut *held).into_iter().partition(|(_, s)| of_set(s));
-            *held = others;
-            let ours: BTreeMap<DataId, Suspect> = ours;
-            ours.into_values().collect()
+            let held = self.swept.suspects.lock();
+            let of_set = |suspect: &&Suspect| self.cluster.set_of(&suspect.key).id == set.id;
+            held.values().map(|(suspect, _)| suspect).filter(of_set).cloned().collect()
         };
         if suspects.is_empty() {
             return;
@@ -166,17 +206,21 @@ impl Context {
         }
         for suspect in suspects {
             self.throttle.take(0).await;
-            if self.is_orphan(&suspect, horizon).await {
-                self.remove_orphan(set, &suspect).await;
-            }
+            let is_settled = match self.is_orphan(&suspect, horizon).await {
+                Some(true) => self.remove_orphan(set, &suspect).await,
+                Some(false) => true,
+                None => false,
+            };
+            self.swept.judged(suspect.data, is_settled);
         }
     }
 
-    /// Settles every register that could name the suspect, and judges it by what was committed.
-    async fn is_orphan(&self, suspect: &Suspect, horizon: Timestamp) -> bool {
+    /// Settles every register that could name the suspect, and judges it by what was committed;
+    /// `None` where that cannot be told now.
+    async fn is_orphan(&self, suspect: &Suspect, horizon: Timestamp) -> Option<bool> {
         let Suspect { key, data, .. } = suspect;
         if self.pins.is_held(*data) {
-            return false;
+            return None;
         }
         let mut keys = vec![key.clone()];
         if key.part.is_some() {
@@ -189,61 +233,76 @@ impl Context {
                 Ok(Some(found)) => found,
                 Ok(None) => continue,
                 Err(Failure::Sealed) if self.is_gone_for_ever(key) => continue,
-                Err(_) => return false,
+                Err(_) => return None,
             };
-            let Ok(kept) = self.kept_by(key, &found.value).await else { return false };
+            let kept = self.kept_by(key, &found.value).await.ok()?;
             named |= kept.iter().any(|kept| kept.id == *data);
             // A Complete under way may carry a part that was replaced since: what was written for an
             // upload counts as named while the upload is open.
             named |= suspect.key.part.is_some_and(|part| is_open(&found, part.upload));
         }
-        is_orphan(*data, horizon, named)
+        Some(is_orphan(*data, horizon, named))
     }
 
-    async fn remove_orphan(&self, set: &SetView, suspect: &Suspect) {
+    /// Removes every shard of an orphan; `false` when some volume did not.
+    async fn remove_orphan(&self, set: &SetView, suspect: &Suspect) -> bool {
         let Suspect { key, data, home } = suspect;
         let volumes = set.reach.len();
         let deletes = set.reach.iter().enumerate().map(|(place, reach)| {
             let index = sherd_core::placement::shard_at(*data, place, volumes);
             ask(reach.peer.delete_shard(reach.volume, ShardId { data: *data, index }, *home), PATIENCE)
         });
-        if join_all(deletes).await.iter().all(Result::is_ok) {
+        let is_removed = join_all(deletes).await.iter().all(Result::is_ok);
+        if is_removed {
             self.swept.orphans.fetch_add(1, Ordering::Relaxed);
             tracing::info!(?key, %data, "orphaned data removed");
         }
+        is_removed
     }
 
-    /// Drops tombstones older than a day that the local volumes of a set hold.
-    async fn drop_tombstones(&self, set: &Arc<SetView>) {
-        for reach in set.reach.iter().filter(|reach| self.volumes.get(reach.volume).is_some()) {
-            let mut after = None;
-            loop {
-                let request = RowScan {
-                    after,
-                    since: Sequence(0),
-                    until: Sequence::MAX,
-                    limit: PAGE,
-                    want_value: false,
-                };
-                let Ok(answer) = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await else { return };
-                let Ok(page) = answer.result else { return };
-                let before = self.wall_ms().saturating_sub(TOMBSTONE_AGE_MS);
-                let old: Vec<(RegisterKey, Ballot)> = page
-                    .rows
-                    .iter()
-                    .filter(|row| row.tombstone && row.row.head.committed)
-                    .filter(|row| row.row.head.ballot.time.as_ms() < before)
-                    .map(|row| (row.key.clone(), row.row.head.ballot))
-                    .collect();
-                if !old.is_empty() && !self.drop_batch(set, &old).await {
-                    return;
-                }
-                match page.next {
-                    Some(next) => after = Some(next),
-                    None => break,
-                }
+    /// Drops the old tombstones that a volume of this node holds, from where the last walk was cut short.
+    async fn drop_tombstones(&self, set: &Arc<SetView>, reach: &Reach) -> Result<(), String> {
+        let remembered = self.progress(reach.volume).await?.sweep.filter(|sweep| sweep.place.is_some());
+        let began_ms = remembered.as_ref().map_or_else(|| self.wall_ms(), |sweep| sweep.began_ms);
+        let mut after = remembered.and_then(|sweep| sweep.place).and_then(|place| decode_place(&place));
+        let mut noted_ms = self.now_ms();
+        while let Some(next) = self.drop_page(set, reach, after).await? {
+            if self.now_ms().saturating_sub(noted_ms) >= NOTE_EVERY_MS {
+                noted_ms = self.now_ms();
+                self.note_sweep(reach.volume, began_ms, Some(encode_place(&next))).await?;
             }
+            after = Some(next);
         }
+        self.note_sweep(reach.volume, began_ms, None).await
+    }
+
+    async fn note_sweep(&self, volume: VolumeId, began_ms: u64, place: Option<String>) -> Result<(), String> {
+        let sweep = SweepProgress { began_ms, place };
+        self.remember(volume, |progress| progress.sweep = Some(sweep)).await
+    }
+
+    /// Drops the old tombstones of one page. Gives where the walk goes on.
+    async fn drop_page(
+        &self,
+        set: &Arc<SetView>,
+        reach: &Reach,
+        after: Option<RegisterKey>,
+    ) -> Result<Option<RegisterKey>, String> {
+        let request =
+            RowScan { after, since: Sequence(0), until: Sequence::MAX, limit: PAGE, want_value: false };
+        let answer = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await;
+        let page = answer.map_err(|error| error.to_string())?.result.map_err(|error| error.to_string())?;
+        let old: Vec<(RegisterKey, Ballot)> = page
+            .rows
+            .iter()
+            .filter(|row| row.tombstone && row.row.head.committed)
+            .filter(|row| is_old_enough(row.row.head.ballot, self.now()))
+            .map(|row| (row.key.clone(), row.row.head.ballot))
+            .collect();
+        if !old.is_empty() && !self.drop_batch(set, &old).await {
+            return Err("a volume of the set does not answer".to_owned());
+        }
+        Ok(page.next)
     }
 
     /// Drops a batch of tombstones; `false` when some volume does not answer any more.
@@ -321,6 +380,26 @@ fn data_floor(reply: Reply<Guarantees>) -> Reply<Timestamp> {
     Reply { volume, from, order, result: result.map(|guarantees| guarantees.data_floor) }
 }
 
+/// Whether a walk of a volume's tombstones begins or goes on now.
+fn is_walk_due(last: Option<&SweepProgress>, now_ms: u64, every: Duration) -> bool {
+    let Some(SweepProgress { began_ms, place }) = last else { return true };
+    // One that is said to begin later was noted by a clock that was ahead.
+    let passed = now_ms.checked_sub(*began_ms).map(Duration::from_millis);
+    place.is_some() || passed.is_none_or(|passed| passed >= every)
+}
+
+/// The stored form of a walk's place: a register key, as hex.
+pub(super) fn encode_place(after: &RegisterKey) -> String {
+    let mut writer = Writer::new();
+    put_register_key(&mut writer, after);
+    hex::encode(writer.finish())
+}
+
+/// From the stored form; the beginning for anything else.
+fn decode_place(stored: &str) -> Option<RegisterKey> {
+    take_register_key(&mut Reader::new(hex::decode(stored).ok()?.into())).ok()
+}
+
 /// Whether an upload is open in an object's register.
 pub(super) fn is_open(found: &Found, upload: UploadId) -> bool {
     found.object().is_some_and(|object| object.uploads.iter().any(|open| open.id == upload))
@@ -355,6 +434,32 @@ mod tests {
         });
         let result = Ok(Vote { row, floor: Ballot::ZERO });
         Reply { volume: VolumeId([n; 16]), from, order: Order::default(), result }
+    }
+
+    #[test]
+    fn a_walk_is_due_after_its_period_or_when_it_was_cut_short() {
+        let every = Duration::from_secs(10);
+        let due = |last: Option<(u64, Option<&str>)>, now_ms| {
+            let last = last.map(|(began_ms, place)| {
+                let place = place.map(str::to_owned);
+                SweepProgress { began_ms, place }
+            });
+            is_walk_due(last.as_ref(), now_ms, every)
+        };
+        assert!(due(None, 5));
+        assert!(!due(Some((1_000, None)), 10_999));
+        assert!(due(Some((1_000, None)), 11_000));
+        assert!(due(Some((1_000, Some("ab"))), 1_001));
+        assert!(due(Some((5_000, None)), 4_999), "a clock was set back");
+    }
+
+    #[test]
+    fn the_place_of_a_walk_comes_back() {
+        let name = sherd_core::id::ObjectKey::new("k").expect("a key");
+        let key = RegisterKey::object(sherd_core::id::BucketId([1; 16]), name);
+        assert_eq!(encode_place(&key), format!("{}010000006b00", "01".repeat(16)));
+        assert_eq!(decode_place(&encode_place(&key)), Some(key));
+        assert_eq!(decode_place("nonsense"), None);
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod catch_up;
 mod progress;
 mod shards;
 
-pub(crate) use progress::ScrubProgress;
+pub(crate) use progress::{ScrubProgress, SweepProgress};
 
 use std::collections::BTreeMap;
 use std::fmt;

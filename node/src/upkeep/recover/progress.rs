@@ -18,8 +18,8 @@ use super::super::Context;
 const FILE_NAME: &str = "upkeep.json";
 /// What it is written as until it is whole.
 const NEW_NAME: &str = "upkeep.json.new";
-/// The version written, and the only one read.
-const FORMAT: u32 = 1;
+/// The version written. Version 1, which is read too, has no sweep.
+const FORMAT: u32 = 2;
 /// Bytes of the longest file that is read.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
@@ -31,6 +31,9 @@ pub(crate) struct Progress {
     pub(crate) wants_shards: bool,
     /// The scrubber's walk, when it is under way.
     pub(crate) scrub: Option<ScrubProgress>,
+    /// The last walk of tombstones.
+    #[serde(default)]
+    pub(crate) sweep: Option<SweepProgress>,
 }
 
 /// How far a pass of the scrubber is.
@@ -40,6 +43,16 @@ pub(crate) struct ScrubProgress {
     /// When the pass began, in milliseconds since the Unix epoch.
     pub(crate) began_ms: u64,
     /// Where the walk stands, in the scrubber's own form.
+    pub(crate) place: Option<String>,
+}
+
+/// How far a walk of tombstones is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SweepProgress {
+    /// When the walk began, in milliseconds since the Unix epoch.
+    pub(crate) began_ms: u64,
+    /// Where it stands, in the sweeper's own form; absent once it ended.
     pub(crate) place: Option<String>,
 }
 
@@ -61,7 +74,7 @@ impl Progress {
     fn decode(bytes: &[u8]) -> Option<Self> {
         let outer: Outer = serde_json::from_slice(bytes).ok()?;
         let checksum = blake3::hash(outer.body.get().as_bytes()).to_hex();
-        if outer.format != FORMAT || checksum.as_str() != outer.checksum {
+        if !(1..=FORMAT).contains(&outer.format) || checksum.as_str() != outer.checksum {
             return None;
         }
         serde_json::from_str(outer.body.get()).ok()
@@ -140,7 +153,8 @@ mod tests {
 
     fn progress() -> Progress {
         let scrub = ScrubProgress { began_ms: 7, place: Some("ab".to_owned()) };
-        Progress { wants_shards: true, scrub: Some(scrub) }
+        let sweep = SweepProgress { began_ms: 9, place: Some("cd".to_owned()) };
+        Progress { wants_shards: true, scrub: Some(scrub), sweep: Some(sweep) }
     }
 
     #[test]
@@ -148,14 +162,26 @@ mod tests {
         assert_eq!(Progress::decode(&progress().encode()), Some(progress()));
     }
 
-    #[test]
-    fn the_bytes_of_format_1_never_change() {
-        let body = r#"{"wants_shards":true,"scrub":{"began_ms":7,"place":"ab"}}"#;
+    fn outer(format: u32, body: &str) -> String {
         let checksum = blake3::hash(body.as_bytes()).to_hex();
-        let wanted = format!(r#"{{"format":1,"checksum":"{checksum}","body":{body}}}"#);
+        format!(r#"{{"format":{format},"checksum":"{checksum}","body":{body}}}"#)
+    }
+
+    #[test]
+    fn the_bytes_of_format_2_never_change() {
+        let scrub = r#"{"began_ms":7,"place":"ab"}"#;
+        let body =
+            format!(r#"{{"wants_shards":true,"scrub":{scrub},"sweep":{{"began_ms":9,"place":"cd"}}}}"#);
+        let wanted = outer(2, &body);
         assert_eq!(String::from_utf8(progress().encode()).expect("JSON is text"), wanted);
-        let wanted = wanted.replacen(r#""format":1"#, r#""format":2"#, 1);
-        assert_eq!(Progress::decode(wanted.as_bytes()), None, "another version is not read");
+        assert_eq!(Progress::decode(outer(3, &body).as_bytes()), None, "another version is not read");
+    }
+
+    #[test]
+    fn what_format_1_remembers_is_read() {
+        let body = r#"{"wants_shards":true,"scrub":{"began_ms":7,"place":"ab"}}"#;
+        let wanted = Progress { sweep: None, ..progress() };
+        assert_eq!(Progress::decode(outer(1, body).as_bytes()), Some(wanted));
     }
 
     #[test]

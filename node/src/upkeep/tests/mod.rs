@@ -5,6 +5,7 @@
 
 mod heals;
 mod recoveries;
+mod releases;
 mod sweeps;
 
 use std::path::PathBuf;
@@ -188,6 +189,8 @@ fn build(
         settle_every: Duration::from_millis(50),
         recover_every: Duration::from_millis(50),
         scrub_pass: Duration::ZERO,
+        sweep_look_every: Duration::from_millis(50),
+        note_every: Duration::ZERO,
         deletion_after: Duration::ZERO,
         ..Settings::default()
     };

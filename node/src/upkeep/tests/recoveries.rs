@@ -13,7 +13,7 @@ use crate::volumes::VolumeState;
 /// Follows the volumes in the background until the test ends.
 fn follow(context: &Arc<Context>) -> Upkeep {
     let upkeep = Upkeep::over(Arc::clone(context));
-    upkeep.run(|context| async move { context.follow_volumes().await });
+    upkeep.run("volumes", |context| async move { context.follow_volumes().await });
     upkeep
 }
 

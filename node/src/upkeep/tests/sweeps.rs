@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use sherd_core::id::{Ballot, ChangeId, PartKey, ProposerId, RegisterKey, Timestamp, UploadId};
-use sherd_core::record::{Attributes, Bucket, BucketPhase, Changes, DataRef, State, Value};
+use sherd_core::id::{Ballot, ChangeId, PartKey, ProposerId, RegisterKey, Timestamp};
+use sherd_core::record::{Bucket, BucketPhase, Changes, DataRef, State, Value};
 use sherd_core::register::{Accept, Encoded, Prepare};
 use sherd_volume::request::Control;
 
-use super::super::damage::{Report, Reports};
+use super::super::Upkeep;
 use super::super::rebuild::Subject;
+use super::super::recover::SweepProgress;
+use super::super::sweep::encode_place;
+use super::releases::begun_upload;
 use super::{Directories, Node, body, key_of};
-use crate::object::{
-    CompleteUpload, CreateUpload, Error, ListRequest, ListedPart, Missing, ObjectName, PartName,
-    WriteConditions,
-};
+use crate::object::{Error, ListRequest, Missing, ObjectName, PartName, WriteConditions};
 use crate::register::{Found, Inline, Proposal};
 use crate::volumes::VolumeState;
 
-const HOUR_MS: u64 = 3_600_000;
+pub(super) const HOUR_MS: u64 = 3_600_000;
 
 /// An object that was overwritten without releasing what it replaced, three days ago.
 async fn with_an_orphan(directories: &Directories) -> (Node, RegisterKey, DataRef) {
@@ -49,6 +49,96 @@ async fn an_orphan_is_swept_and_named_data_stays() {
     assert_eq!(subject.look(false).await.broken.len(), 4, "every shard of the orphan is gone");
     assert_eq!(node.get("a").await, Some(body(2, 100_000)));
     assert_eq!(node.get("young").await, Some(body(3, 100_000)));
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_finds_again_what_waited_to_be_judged() {
+    let directories = Directories::new(4);
+    let (node, register, orphan) = with_an_orphan(&directories).await;
+    // On the volume of the first shard the walk goes over it to its end, and is cut short there.
+    let first = node.home(&register, &orphan, 0);
+    node.context.scrub_pass(node.local(first)).await.expect("the pass ends");
+    assert_eq!(node.context.swept.status().suspects_len, 1);
+    assert!(node.context.progress(first).await.expect("readable").scrub.is_some(), "its place stays before");
+    node.close().await;
+    let node = directories.start().await;
+    node.clock.advance(73 * HOUR_MS);
+    node.context.scrub_pass(node.local(first)).await.expect("the rest of it");
+    node.context.sweep().await;
+    assert_eq!(node.context.swept.status().orphans_count, 1);
+    assert_eq!(node.context.swept.status().suspects_len, 0);
+    node.context.scrub_pass(node.local(first)).await.expect("nothing waits any more");
+    assert!(node.context.progress(first).await.expect("readable").scrub.is_none());
+    assert_eq!(node.get("a").await, Some(body(2, 100_000)));
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspect_that_cannot_be_judged_now_is_judged_later() {
+    let directories = Directories::new(4);
+    let (node, _, orphan) = with_an_orphan(&directories).await;
+    scrub_all(&node).await;
+    let pinned = node.context.pins.hold([orphan.id]);
+    node.context.sweep().await;
+    assert_eq!((node.context.swept.status().orphans_count, node.context.swept.status().suspects_len), (0, 1));
+    drop(pinned);
+    node.context.sweep().await;
+    assert_eq!((node.context.swept.status().orphans_count, node.context.swept.status().suspects_len), (1, 0));
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sweeper_does_not_begin_its_period_anew_with_each_start() {
+    let directories = Directories::new(4);
+    let (node, register, orphan) = with_an_orphan(&directories).await;
+    scrub_all(&node).await;
+    let upkeep = Upkeep::over(Arc::clone(&node.context));
+    upkeep.run("sweep", |context| async move { context.sweep_sets().await });
+    let swept = async {
+        while node.context.swept.status().orphans_count == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(super::DEADLINE, swept).await.expect("swept long before the period is over");
+    upkeep.stop().await;
+    let subject = Subject::new(&node.context, &register, orphan).expect("fits its set");
+    assert_eq!(subject.look(false).await.broken.len(), 4);
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_walk_of_tombstones_goes_on_where_it_was_cut_short() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let mut registers = Vec::new();
+    for key in ["before", "place", "stands"] {
+        node.put(key, &body(1, 1_000)).await;
+        let name = ObjectName { bucket: key_of("bucket"), key: key_of(key) };
+        node.objects.delete(name, WriteConditions::default()).await.expect("deleted");
+        registers.push(node.register(key).await);
+        node.context.heal_row(&registers[registers.len() - 1]).await;
+    }
+    node.clock.advance(30 * HOUR_MS);
+    // That they are committed rides with the frames that these writes make.
+    for _ in 0..3 {
+        node.put("other", &body(2, 1_000)).await;
+    }
+    let held = async |key: &RegisterKey| node.context.rows_of(key).await.held.len();
+    for volume in node.volumes.all() {
+        let place = Some(encode_place(&registers[1]));
+        let sweep = SweepProgress { began_ms: node.context.wall_ms(), place };
+        let noted = node.context.remember(volume.id(), |progress| progress.sweep = Some(sweep)).await;
+        noted.expect("the place is noted");
+    }
+    node.context.sweep().await;
+    assert_eq!((held(&registers[0]).await, held(&registers[2]).await), (4, 0));
+    node.context.sweep().await;
+    assert_eq!(held(&registers[0]).await, 4, "the walk ended a moment ago");
+    node.clock.advance(7 * HOUR_MS);
+    node.context.sweep().await;
+    assert_eq!(held(&registers[0]).await, 0, "the next walk is due");
     node.close().await;
 }
 
@@ -172,7 +262,7 @@ async fn a_listing_passes_a_volume_with_a_stale_seal() {
 }
 
 /// Seals the bucket on volumes of the node, as a deletion does.
-async fn seal(node: &Node, volumes: std::ops::Range<usize>) -> ChangeId {
+pub(super) async fn seal(node: &Node, volumes: std::ops::Range<usize>) -> ChangeId {
     let made = Timestamp::from_ms(node.context.wall_ms());
     let deletion = ChangeId { made, proposer: ProposerId(1) };
     let bucket = node.register("any").await.bucket;
@@ -181,218 +271,12 @@ async fn seal(node: &Node, volumes: std::ops::Range<usize>) -> ChangeId {
     deletion
 }
 
-async fn tell(node: &Node, volumes: std::ops::Range<usize>, control: &Control) {
+pub(super) async fn tell(node: &Node, volumes: std::ops::Range<usize>, control: &Control) {
     for volume in &node.volumes.all()[volumes] {
         let peer = node.context.peer_of(volume.id()).expect("a peer");
         let told = peer.control(volume.id(), control.clone()).await;
         told.expect("answered").result.expect("done");
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_seal_that_may_be_taken_back_is_no_proof_that_data_may_go() {
-    let directories = Directories::new(4);
-    let node = directories.start().await;
-    node.create_bucket().await;
-    node.put("a", &body(1, 100_000)).await;
-    let (register, data) = (node.register("a").await, node.data("a").await);
-    let deletion = seal(&node, 0..4).await;
-    assert!(!node.context.release_data_id(&register, data, false).await, "the deletion may be undone");
-    let part = PartKey { upload: UploadId([1; 16]), number: 1 };
-    let part = RegisterKey { part: Some(part), ..register.clone() };
-    assert!(node.context.may_be_carried(&part).await, "a Complete may come to an end after that");
-    tell(&node, 0..4, &Control::Unseal { bucket: register.bucket, deletion }).await;
-    assert_eq!(node.get("a").await, Some(body(1, 100_000)));
-    node.put("a", &body(2, 100_000)).await;
-    tell(&node, 0..4, &Control::SealForEver { bucket: register.bucket }).await;
-    assert!(!node.context.may_be_carried(&part).await);
-    assert!(node.context.release_data_id(&register, data, false).await, "the bucket is gone for ever");
-    node.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn superseded_data_goes_when_its_last_reader_let_go() {
-    let directories = Directories::new(4);
-    let mut node = directories.start().await;
-    node.create_bucket().await;
-    node.put("a", &body(1, 100_000)).await;
-    let old = node.data("a").await;
-    node.put("a", &body(2, 100_000)).await;
-    let mut reports = node.reports.take().expect("taken once");
-    let report = loop {
-        match reports.reports.try_recv().expect("a report") {
-            report @ Report::Superseded { .. } => break report,
-            Report::Heal(_) => {}
-        }
-    };
-    let Report::Superseded { key, data, pages } = report else { panic!("just matched") };
-    assert_eq!((data, pages), (vec![old], vec![]));
-    let pinned = node.context.pins.hold([old.id]);
-    assert!(!node.context.release_data_id(&key, old, false).await);
-    let subject = Subject::new(&node.context, &key, old).expect("fits its set");
-    assert_eq!(subject.look(false).await.intact.len(), 4);
-    drop(pinned);
-    assert!(node.context.release_data_id(&key, old, false).await);
-    assert_eq!(subject.look(false).await.broken.len(), 4);
-    // What is named is never released, whatever is reported.
-    let named = node.data("a").await;
-    assert!(!node.context.release_data_id(&key, named, false).await);
-    assert_eq!(node.get("a").await, Some(body(2, 100_000)));
-    node.close().await;
-}
-
-/// An upload that is begun under `a`.
-async fn begun_upload(node: &Node) -> (ObjectName, UploadId) {
-    let name = ObjectName { bucket: key_of("bucket"), key: key_of("a") };
-    let create = CreateUpload { name: name.clone(), attributes: Attributes::default(), checksum: None };
-    let upload = node.objects.create_upload(create).await.expect("an upload is begun");
-    (name, upload)
-}
-
-/// The next report of superseded data.
-fn superseded(reports: &mut Reports) -> (RegisterKey, Vec<DataRef>) {
-    loop {
-        match reports.reports.try_recv().expect("a report") {
-            Report::Superseded { key, data, .. } => return (key, data),
-            Report::Heal(_) => {}
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replaced_part_is_released_when_its_upload_is_closed() {
-    let directories = Directories::new(4);
-    let mut node = directories.start().await;
-    node.create_bucket().await;
-    let mut reports = node.reports.take().expect("taken once");
-    let (name, upload) = begun_upload(&node).await;
-    for seed in [1, 2] {
-        let name = PartName { name: name.clone(), upload, number: 1 };
-        node.objects.put_part(name, super::upload(&body(seed, 100_000))).await.expect("a part is stored");
-    }
-    let (key, data) = superseded(&mut reports);
-    let [replaced] = data[..] else { panic!("one part was replaced") };
-    assert!(node.context.may_be_carried(&key).await, "a Complete may have read it");
-    node.objects.abort_upload(name, upload).await.expect("it is given up");
-    assert!(!node.context.may_be_carried(&key).await);
-    assert!(node.context.release_data_id(&key, replaced, false).await);
-    let subject = Subject::new(&node.context, &key, replaced).expect("fits its set");
-    assert_eq!(subject.look(false).await.broken.len(), 4);
-    node.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replaced_part_that_a_complete_carried_stays() {
-    let directories = Directories::new(4);
-    let node = directories.start().await;
-    node.create_bucket().await;
-    let (name, upload) = begun_upload(&node).await;
-    let part = PartName { name: name.clone(), upload, number: 1 };
-    let stored =
-        node.objects.put_part(part, super::upload(&body(1, 100_000))).await.expect("a part is stored");
-    let parts = vec![ListedPart { number: 1, etag: stored.etag, checksum: None }];
-    let conditions = WriteConditions::default();
-    let complete = CompleteUpload { name, upload, parts, checksum: None, size: None, conditions };
-    node.objects.complete_upload(complete).await.expect("an object");
-    let key = RegisterKey { part: Some(PartKey { upload, number: 1 }), ..node.register("a").await };
-    let carried = node.context.registers.read(&node.register("a").await).await.expect("readable");
-    let [carried] = carried.expect("there").value.data_refs()[..] else { panic!("one part") };
-    // As after a Complete that had read the part before another replaced it.
-    assert!(!node.context.may_be_carried(&key).await, "the upload is closed");
-    assert!(node.context.release_data_id(&key, carried, false).await, "nothing is left to do");
-    assert_eq!(node.get("a").await, Some(body(1, 100_000)));
-    node.close().await;
-}
-
-/// A part of an upload, and the Complete that makes it an object.
-async fn uploaded(node: &Node) -> (RegisterKey, CompleteUpload) {
-    let (name, upload) = begun_upload(node).await;
-    let part = PartName { name: name.clone(), upload, number: 1 };
-    let stored = node.objects.put_part(part, super::upload(&body(1, 100_000))).await;
-    let etag = stored.expect("a part is stored").etag;
-    let parts = vec![ListedPart { number: 1, etag, checksum: None }];
-    let conditions = WriteConditions::default();
-    let complete = CompleteUpload { name, upload, parts, checksum: None, size: None, conditions };
-    let part = PartKey { upload, number: 1 };
-    (RegisterKey { part: Some(part), ..node.register("a").await }, complete)
-}
-
-/// Waits until a register holds a tombstone.
-async fn until_closed(node: &Node, key: &RegisterKey) {
-    let closed = async {
-        loop {
-            let found = node.context.registers.read(key).await.expect("readable").expect("a row");
-            if found.value.state == State::Tombstone {
-                return;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(super::DEADLINE, closed).await.expect("the part is closed in time");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_complete_whose_client_went_away_closes_its_parts() {
-    let directories = Directories::new(4);
-    let node = directories.start().await;
-    node.create_bucket().await;
-    let (part, complete) = uploaded(&node).await;
-    {
-        // Between two looks at the register nobody but this loop moves the request on: it is dropped
-        // after its accept took effect, and before it heard so.
-        let mut request = Box::pin(node.objects.complete_upload(complete));
-        while node.get("a").await.is_none() {
-            assert!(futures::poll!(&mut request).is_pending(), "the object shows before the answer");
-        }
-    }
-    until_closed(&node, &part).await;
-    assert_eq!(node.get("a").await, Some(body(1, 100_000)));
-    node.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_complete_that_is_repeated_closes_the_parts_that_the_first_one_left() {
-    let directories = Directories::new(4);
-    let node = directories.start().await;
-    node.create_bucket().await;
-    let (part, complete) = uploaded(&node).await;
-    let stored = node.context.registers.read(&part).await.expect("readable").expect("there").value.state;
-    node.objects.complete_upload(complete.clone()).await.expect("an object");
-    until_closed(&node, &part).await;
-    put_back(&node, &part, stored).await;
-    node.objects.complete_upload(complete).await.expect("the same object");
-    until_closed(&node, &part).await;
-    node.close().await;
-}
-
-/// Puts a part's register back as it was: as a Complete leaves it whose node was killed.
-async fn put_back(node: &Node, part: &RegisterKey, stored: State) {
-    let State::Part(stored) = stored else { panic!("not a part: {stored:?}") };
-    let carried = stored.part.data.iter().map(|data| data.id).collect::<Vec<_>>();
-    let again = |_: Option<&Found>| {
-        let state = State::Part(stored.clone());
-        Ok::<_, ()>(Proposal { state, inline: Inline::Nothing, carried: carried.clone(), heal: None })
-    };
-    let begun = node.context.registers.begin(part);
-    node.context.registers.change(begun, &mut None, again).await.expect("changed");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_part_that_is_closed_late_reports_nothing_that_its_object_names() {
-    let directories = Directories::new(4);
-    let node = directories.start().await;
-    node.create_bucket().await;
-    let (part, complete) = uploaded(&node).await;
-    let stored = node.context.registers.read(&part).await.expect("readable").expect("there").value.state;
-    node.objects.complete_upload(complete).await.expect("an object");
-    until_closed(&node, &part).await;
-    put_back(&node, &part, stored).await;
-    node.clock.advance(30 * HOUR_MS);
-    node.context.close_part(&part).await;
-    until_closed(&node, &part).await;
-    assert_eq!(node.context.release.status().len, 0, "the object names what the part named");
-    assert_eq!(node.get("a").await, Some(body(1, 100_000)));
-    node.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

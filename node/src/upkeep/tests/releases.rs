@@ -1,0 +1,218 @@
+//! Replaced data goes after its grace, when nothing names it, and not before.
+
+use sherd_core::id::{PartKey, RegisterKey, UploadId};
+use sherd_core::record::{Attributes, DataRef, State};
+use sherd_volume::request::Control;
+
+use super::super::damage::{Report, Reports};
+use super::super::rebuild::Subject;
+use super::sweeps::{HOUR_MS, seal, tell};
+use super::{Directories, Node, body, key_of};
+use crate::object::{CompleteUpload, CreateUpload, ListedPart, ObjectName, PartName, WriteConditions};
+use crate::register::{Found, Inline, Proposal};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_seal_that_may_be_taken_back_is_no_proof_that_data_may_go() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 100_000)).await;
+    let (register, data) = (node.register("a").await, node.data("a").await);
+    let deletion = seal(&node, 0..4).await;
+    assert!(!node.context.release_data_id(&register, data, false).await, "the deletion may be undone");
+    let part = PartKey { upload: UploadId([1; 16]), number: 1 };
+    let part = RegisterKey { part: Some(part), ..register.clone() };
+    assert!(node.context.may_be_carried(&part).await, "a Complete may come to an end after that");
+    tell(&node, 0..4, &Control::Unseal { bucket: register.bucket, deletion }).await;
+    assert_eq!(node.get("a").await, Some(body(1, 100_000)));
+    node.put("a", &body(2, 100_000)).await;
+    tell(&node, 0..4, &Control::SealForEver { bucket: register.bucket }).await;
+    assert!(!node.context.may_be_carried(&part).await);
+    assert!(node.context.release_data_id(&register, data, false).await, "the bucket is gone for ever");
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn superseded_data_goes_when_its_last_reader_let_go() {
+    let directories = Directories::new(4);
+    let mut node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 100_000)).await;
+    let old = node.data("a").await;
+    node.put("a", &body(2, 100_000)).await;
+    let mut reports = node.reports.take().expect("taken once");
+    let report = loop {
+        match reports.reports.try_recv().expect("a report") {
+            report @ Report::Superseded { .. } => break report,
+            Report::Heal(_) => {}
+        }
+    };
+    let Report::Superseded { key, data, pages } = report else { panic!("just matched") };
+    assert_eq!((data, pages), (vec![old], vec![]));
+    let pinned = node.context.pins.hold([old.id]);
+    assert!(!node.context.release_data_id(&key, old, false).await);
+    let subject = Subject::new(&node.context, &key, old).expect("fits its set");
+    assert_eq!(subject.look(false).await.intact.len(), 4);
+    drop(pinned);
+    assert!(node.context.release_data_id(&key, old, false).await);
+    assert_eq!(subject.look(false).await.broken.len(), 4);
+    // What is named is never released, whatever is reported.
+    let named = node.data("a").await;
+    assert!(!node.context.release_data_id(&key, named, false).await);
+    assert_eq!(node.get("a").await, Some(body(2, 100_000)));
+    node.close().await;
+}
+
+/// An upload that is begun under `a`.
+pub(super) async fn begun_upload(node: &Node) -> (ObjectName, UploadId) {
+    let name = ObjectName { bucket: key_of("bucket"), key: key_of("a") };
+    let create = CreateUpload { name: name.clone(), attributes: Attributes::default(), checksum: None };
+    let upload = node.objects.create_upload(create).await.expect("an upload is begun");
+    (name, upload)
+}
+
+/// The next report of superseded data.
+fn superseded(reports: &mut Reports) -> (RegisterKey, Vec<DataRef>) {
+    loop {
+        match reports.reports.try_recv().expect("a report") {
+            Report::Superseded { key, data, .. } => return (key, data),
+            Report::Heal(_) => {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replaced_part_is_released_when_its_upload_is_closed() {
+    let directories = Directories::new(4);
+    let mut node = directories.start().await;
+    node.create_bucket().await;
+    let mut reports = node.reports.take().expect("taken once");
+    let (name, upload) = begun_upload(&node).await;
+    for seed in [1, 2] {
+        let name = PartName { name: name.clone(), upload, number: 1 };
+        node.objects.put_part(name, super::upload(&body(seed, 100_000))).await.expect("a part is stored");
+    }
+    let (key, data) = superseded(&mut reports);
+    let [replaced] = data[..] else { panic!("one part was replaced") };
+    assert!(node.context.may_be_carried(&key).await, "a Complete may have read it");
+    node.objects.abort_upload(name, upload).await.expect("it is given up");
+    assert!(!node.context.may_be_carried(&key).await);
+    assert!(node.context.release_data_id(&key, replaced, false).await);
+    let subject = Subject::new(&node.context, &key, replaced).expect("fits its set");
+    assert_eq!(subject.look(false).await.broken.len(), 4);
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replaced_part_that_a_complete_carried_stays() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let (name, upload) = begun_upload(&node).await;
+    let part = PartName { name: name.clone(), upload, number: 1 };
+    let stored =
+        node.objects.put_part(part, super::upload(&body(1, 100_000))).await.expect("a part is stored");
+    let parts = vec![ListedPart { number: 1, etag: stored.etag, checksum: None }];
+    let conditions = WriteConditions::default();
+    let complete = CompleteUpload { name, upload, parts, checksum: None, size: None, conditions };
+    node.objects.complete_upload(complete).await.expect("an object");
+    let key = RegisterKey { part: Some(PartKey { upload, number: 1 }), ..node.register("a").await };
+    let carried = node.context.registers.read(&node.register("a").await).await.expect("readable");
+    let [carried] = carried.expect("there").value.data_refs()[..] else { panic!("one part") };
+    // As after a Complete that had read the part before another replaced it.
+    assert!(!node.context.may_be_carried(&key).await, "the upload is closed");
+    assert!(node.context.release_data_id(&key, carried, false).await, "nothing is left to do");
+    assert_eq!(node.get("a").await, Some(body(1, 100_000)));
+    node.close().await;
+}
+
+/// A part of an upload, and the Complete that makes it an object.
+async fn uploaded(node: &Node) -> (RegisterKey, CompleteUpload) {
+    let (name, upload) = begun_upload(node).await;
+    let part = PartName { name: name.clone(), upload, number: 1 };
+    let stored = node.objects.put_part(part, super::upload(&body(1, 100_000))).await;
+    let etag = stored.expect("a part is stored").etag;
+    let parts = vec![ListedPart { number: 1, etag, checksum: None }];
+    let conditions = WriteConditions::default();
+    let complete = CompleteUpload { name, upload, parts, checksum: None, size: None, conditions };
+    let part = PartKey { upload, number: 1 };
+    (RegisterKey { part: Some(part), ..node.register("a").await }, complete)
+}
+
+/// Waits until a register holds a tombstone.
+async fn until_closed(node: &Node, key: &RegisterKey) {
+    let closed = async {
+        loop {
+            let found = node.context.registers.read(key).await.expect("readable").expect("a row");
+            if found.value.state == State::Tombstone {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(super::DEADLINE, closed).await.expect("the part is closed in time");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_complete_whose_client_went_away_closes_its_parts() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let (part, complete) = uploaded(&node).await;
+    {
+        // Between two looks at the register nobody but this loop moves the request on: it is dropped
+        // after its accept took effect, and before it heard so.
+        let mut request = Box::pin(node.objects.complete_upload(complete));
+        while node.get("a").await.is_none() {
+            assert!(futures::poll!(&mut request).is_pending(), "the object shows before the answer");
+        }
+    }
+    until_closed(&node, &part).await;
+    assert_eq!(node.get("a").await, Some(body(1, 100_000)));
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_complete_that_is_repeated_closes_the_parts_that_the_first_one_left() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let (part, complete) = uploaded(&node).await;
+    let stored = node.context.registers.read(&part).await.expect("readable").expect("there").value.state;
+    node.objects.complete_upload(complete.clone()).await.expect("an object");
+    until_closed(&node, &part).await;
+    put_back(&node, &part, stored).await;
+    node.objects.complete_upload(complete).await.expect("the same object");
+    until_closed(&node, &part).await;
+    node.close().await;
+}
+
+/// Puts a part's register back as it was: as a Complete leaves it whose node was killed.
+async fn put_back(node: &Node, part: &RegisterKey, stored: State) {
+    let State::Part(stored) = stored else { panic!("not a part: {stored:?}") };
+    let carried = stored.part.data.iter().map(|data| data.id).collect::<Vec<_>>();
+    let again = |_: Option<&Found>| {
+        let state = State::Part(stored.clone());
+        Ok::<_, ()>(Proposal { state, inline: Inline::Nothing, carried: carried.clone(), heal: None })
+    };
+    let begun = node.context.registers.begin(part);
+    node.context.registers.change(begun, &mut None, again).await.expect("changed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_that_is_closed_late_reports_nothing_that_its_object_names() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let (part, complete) = uploaded(&node).await;
+    let stored = node.context.registers.read(&part).await.expect("readable").expect("there").value.state;
+    node.objects.complete_upload(complete).await.expect("an object");
+    until_closed(&node, &part).await;
+    put_back(&node, &part, stored).await;
+    node.clock.advance(30 * HOUR_MS);
+    node.context.close_part(&part).await;
+    until_closed(&node, &part).await;
+    assert_eq!(node.context.release.status().len, 0, "the object names what the part named");
+    assert_eq!(node.get("a").await, Some(body(1, 100_000)));
+    node.close().await;
+}
