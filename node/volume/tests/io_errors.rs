@@ -7,14 +7,14 @@ mod support;
 
 use sherd_core::record::BucketPhase;
 use sherd_core::register::{Accept, Prepare};
-use sherd_volume::disk::faulty::{Call, Failure, Fault, Keep};
+use sherd_volume::disk::faulty::{Call, Failure, Fault, InjectedFault, Keep};
 use sherd_volume::error::{Error, OpenError};
 use sherd_volume::request::{Control, Op};
 use sherd_volume::scrub::{Finding, ScrubCursor};
 use support::*;
 
-fn fault(bench: &Bench, below: &str, call: Call, failure: Failure) {
-    bench.disk.inject(Fault { under: bench.path.join(below), call, skip: 0, times: 1, failure });
+fn fault(bench: &Bench, below: &str, call: Call, failure: Failure) -> InjectedFault {
+    bench.disk.inject(Fault { under: bench.path.join(below), call, skip: 0, times: 1, failure })
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn a_failed_sync_fails_the_volume_for_good_and_everybody_who_waits() {
         let bench = Bench::new(1);
         let mut volume = bench.reopen();
         volume.put_shard(shard(1, 0), &bytes(1, 100)).unwrap();
-        fault(&bench, "log", call, Failure::Io);
+        let _fault = fault(&bench, "log", call, Failure::Io);
         let (first, done) = slot();
         volume.volume.submit(Op::PutShard {
             shard: shard(2, 0),
@@ -50,7 +50,7 @@ fn an_answer_that_depends_on_a_row_in_the_batch_is_not_given_before_its_sync() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
     volume.write(&object("a"), ballot(1), &value(1, 10));
-    fault(&bench, "log", Call::Sync, Failure::Io);
+    let _fault = fault(&bench, "log", Call::Sync, Failure::Io);
     let key = target(&object("a"));
     let accept = || Accept { ballot: ballot(2), value: value(2, 10), introduces: Vec::new() };
     let (stored, done) = slot();

@@ -175,15 +175,15 @@ fn rows_that_need_several_batches_are_adopted_all_or_the_asker_is_told() {
                 AdoptedRow { key: object(&format!("row-{count}")), head, value }
             })
             .collect();
-        if fails {
+        let _fault = fails.then(|| {
             bench.disk.inject(sherd_volume::disk::faulty::Fault {
                 under: bench.path.join("log"),
                 call: sherd_volume::disk::faulty::Call::Sync,
                 skip: 1,
                 times: 1,
                 failure: sherd_volume::disk::faulty::Failure::Io,
-            });
-        }
+            })
+        });
         let (slot, done) = slot();
         volume.volume.submit(Op::Adopt { rows, done });
         let before = volume.reader.status().frame_records.count();

@@ -188,7 +188,7 @@ fn an_update_that_fails_changes_nothing_here_and_can_be_tried_again() {
     let disk = disk();
     let file = create(&disk, identity()).unwrap();
     let under = PathBuf::from(DIRECTORY);
-    disk.inject(Fault { under, call: Call::Sync, skip: 0, times: 1, failure: Failure::Io });
+    let _fault = disk.inject(Fault { under, call: Call::Sync, skip: 0, times: 1, failure: Failure::Io });
     assert!(matches!(file.fail("x"), Err(OpenError::Io { .. })));
     assert_eq!(file.identity(), identity());
     assert!(file.still_here().is_ok());

@@ -230,7 +230,8 @@ fn a_file_is_verified_where_nothing_goes_past_the_page_cache() {
     let files = files(&disk);
     write(&files, 1, &payload(1 << 20)).unwrap();
     // Opened to be evicted, and to be read, with its length asked for and pages evicted; then directly.
-    disk.inject(Fault { call: Call::Open, under: path(1), skip: 5, times: 1, failure: Failure::Io });
+    let _fault =
+        disk.inject(Fault { call: Call::Open, under: path(1), skip: 5, times: 1, failure: Failure::Io });
     check(&files, 1).unwrap();
 }
 
@@ -527,7 +528,7 @@ fn a_failed_write_or_sync_fails_every_later_write() {
         let under = PathBuf::from(ROOT).join("50");
         let mut begun = files.create(&header(3, 10)).unwrap();
         begun.append(&[payload(10)]).unwrap();
-        disk.inject(Fault { under, call, skip: 0, times: 1, failure: Failure::Io });
+        let _fault = disk.inject(Fault { under, call, skip: 0, times: 1, failure: Failure::Io });
         assert!(matches!(write(&files, 2, &payload(1000)), Err(Error::Failed { .. })));
         assert!(files.failure().is_some());
         assert!(matches!(begun.finish(), Err(Error::Failed { .. })));

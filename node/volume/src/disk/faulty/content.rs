@@ -200,6 +200,10 @@ impl FileNode {
         self.unreadable.push(range);
     }
 
+    pub(super) fn make_readable(&mut self) {
+        self.unreadable.clear();
+    }
+
     /// Loses power: what is left becomes the only content.
     pub(super) fn crash(&mut self, keep: Keep, rng: &mut SplitMix) {
         match keep {

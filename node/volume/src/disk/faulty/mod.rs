@@ -16,6 +16,7 @@ use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -67,6 +68,21 @@ pub enum Failure {
     Io,
     /// ENOSPC.
     Full,
+    /// EMFILE.
+    NoDescriptor,
+    /// ENOMEM.
+    NoMemory,
+}
+
+impl Failure {
+    fn error(self) -> io::Error {
+        match self {
+            Self::Io => rustix::io::Errno::IO.into(),
+            Self::Full => rustix::io::Errno::NOSPC.into(),
+            Self::NoDescriptor => rustix::io::Errno::MFILE.into(),
+            Self::NoMemory => rustix::io::Errno::NOMEM.into(),
+        }
+    }
 }
 
 /// A failure to come.
@@ -82,6 +98,39 @@ pub struct Fault {
     pub times: u64,
     /// How.
     pub failure: Failure,
+}
+
+/// A failure that was asked for. It ends when this is dropped; and a test for which it never happened
+/// fails there, for it tested nothing.
+#[derive(Debug)]
+#[must_use = "the failure ends when this is dropped"]
+pub struct InjectedFault {
+    disk: FaultyDisk,
+    fault: Fault,
+    fired: Arc<AtomicU64>,
+}
+
+impl InjectedFault {
+    /// How many calls failed by it.
+    pub fn fired(&self) -> u64 {
+        self.fired.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for InjectedFault {
+    fn drop(&mut self) {
+        self.disk.state.lock().faults.retain(|armed| !Arc::ptr_eq(&armed.fired, &self.fired));
+        if !std::thread::panicking() {
+            assert!(self.fired() > 0, "an injected failure never happened: {:?}", self.fault);
+        }
+    }
+}
+
+/// A failure to come, and how often it came.
+#[derive(Debug, Clone)]
+struct ArmedFault {
+    fault: Fault,
+    fired: Arc<AtomicU64>,
 }
 
 /// One counted operation, as [`FaultyDisk::history`] tells it.
@@ -108,7 +157,7 @@ struct State {
     /// Which process the disk serves; files and locks of earlier ones are dead.
     process: u64,
     locks: Vec<NodeId>,
-    faults: Vec<Fault>,
+    faults: Vec<ArmedFault>,
     capacity: u64,
     is_lying: bool,
     direct_align: usize,
@@ -187,14 +236,11 @@ impl FaultyDisk {
         self.state.lock().end_process();
     }
 
-    /// Makes calls fail.
-    pub fn inject(&self, fault: Fault) {
-        self.state.lock().faults.push(fault);
-    }
-
-    /// Ends all injected failures.
-    pub fn clear_faults(&self) {
-        self.state.lock().faults.clear();
+    /// Makes calls fail, as long as what this gives is held.
+    pub fn inject(&self, fault: Fault) -> InjectedFault {
+        let fired = Arc::new(AtomicU64::new(0));
+        self.state.lock().faults.push(ArmedFault { fault: fault.clone(), fired: Arc::clone(&fired) });
+        InjectedFault { disk: self.clone(), fault, fired }
     }
 
     /// Sets the size of the disk in bytes; what is there stays even when it is more.
@@ -231,6 +277,17 @@ impl FaultyDisk {
         let state = &mut *self.state.lock();
         let node = state.tree.find_file(path)?;
         state.tree.file(node)?.make_unreadable(range);
+        Ok(())
+    }
+
+    /// Lets what could not be read of a file be read again.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such file.
+    pub fn make_readable(&self, path: &Path) -> io::Result<()> {
+        let state = &mut *self.state.lock();
+        let node = state.tree.find_file(path)?;
+        state.tree.file(node)?.make_readable();
         Ok(())
     }
 
@@ -280,7 +337,7 @@ impl State {
         if self.is_off {
             return Err(io::Error::other("no power"));
         }
-        for fault in &mut self.faults {
+        for ArmedFault { fault, fired } in &mut self.faults {
             if fault.call != call || !path.starts_with(&fault.under) {
                 continue;
             }
@@ -288,10 +345,8 @@ impl State {
                 fault.skip -= 1;
             } else if fault.times > 0 {
                 fault.times -= 1;
-                return Err(match fault.failure {
-                    Failure::Io => rustix::io::Errno::IO.into(),
-                    Failure::Full => io::ErrorKind::StorageFull.into(),
-                });
+                fired.fetch_add(1, Ordering::Relaxed);
+                return Err(fault.failure.error());
             }
         }
         Ok(())
@@ -427,11 +482,14 @@ impl FaultyFile {
             return Err(io::Error::other("opened before a restart"));
         }
         state.call(call, &self.path)?;
-        let is_writable = !matches!(self.mode, OpenMode::Read | OpenMode::ReadDirect);
-        if matches!(call, Call::Write | Call::Resize) && !is_writable {
+        if matches!(call, Call::Write | Call::Resize) && !self.is_writable() {
             return Err(rustix::io::Errno::BADF.into());
         }
         act(&mut state)
+    }
+
+    const fn is_writable(&self) -> bool {
+        !matches!(self.mode, OpenMode::Read | OpenMode::ReadDirect)
     }
 
     /// Refuses, as Linux does, what does not go past the page cache aligned.
@@ -475,13 +533,22 @@ impl DiskFile for FaultyFile {
             self.check_aligned(buffer, offset)?;
             bytes.extend_from_slice(buffer);
         }
-        self.call(Call::Write, |state| {
+        let result = self.call(Call::Write, |state| {
             state.reserve(self.node, offset.saturating_add(bytes.len() as u64))?;
             if !bytes.is_empty() {
-                state.tree.file(self.node)?.write(offset, bytes);
+                state.tree.file(self.node)?.write(offset, bytes.clone());
             }
             Ok(())
-        })
+        });
+        let state = &mut *self.disk.state.lock();
+        if result.is_err() && !state.is_off && state.process == self.process && self.is_writable() {
+            // Whoever is told that a write failed is not told how much of it was written before that.
+            let written = state.rng.index(bytes.len() + 1);
+            if written > 0 && state.reserve(self.node, offset.saturating_add(written as u64)).is_ok() {
+                state.tree.file(self.node)?.write(offset, bytes[..written].to_vec());
+            }
+        }
+        result
     }
 
     fn sync_data(&self) -> io::Result<()> {

@@ -154,7 +154,7 @@ fn history_names_the_operation_that_was_cut() {
 #[test]
 fn injected_failures_come_when_and_where_they_were_asked_for() {
     let (disk, file) = disk_with_file(b"x");
-    disk.inject(Fault {
+    let fault = disk.inject(Fault {
         under: PathBuf::from("dir"),
         call: Call::Write,
         skip: 1,
@@ -166,6 +166,30 @@ fn injected_failures_come_when_and_where_they_were_asked_for() {
     assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error()));
     write(&*file, b"3", 0);
     assert_eq!(contents(&disk, FILE), b"3");
+    assert_eq!(fault.fired(), 1);
+}
+
+#[test]
+#[should_panic(expected = "an injected failure never happened")]
+fn a_failure_that_never_happens_fails_its_test() {
+    let disk = FaultyDisk::new(1);
+    let under = PathBuf::from("dir");
+    drop(disk.inject(Fault { under, call: Call::Write, skip: 0, times: 1, failure: Failure::Io }));
+}
+
+#[test]
+fn a_failed_write_may_have_written_a_part() {
+    let mut written = 0;
+    for seed in 0..20 {
+        let disk = FaultyDisk::new(seed);
+        let file = disk.open(Path::new("f"), OpenMode::CreateNew).unwrap();
+        let under = PathBuf::from("f");
+        let _fault =
+            disk.inject(Fault { under, call: Call::Write, skip: 0, times: 1, failure: Failure::Full });
+        assert!(file.write_at(&[IoSlice::new(&[7; 512])], 0).is_err());
+        written += file.length().unwrap();
+    }
+    assert!((1..20 * 512).contains(&written));
 }
 
 #[test]
@@ -177,7 +201,7 @@ fn a_sync_after_a_failed_sync_makes_nothing_durable() {
         disk.sync_dir(Path::new("/")).unwrap();
         write(&*file, &[7; 512], 0);
         let under = PathBuf::from("f");
-        disk.inject(Fault { under, call: Call::Sync, skip: 0, times: 1, failure: Failure::Io });
+        let _fault = disk.inject(Fault { under, call: Call::Sync, skip: 0, times: 1, failure: Failure::Io });
         assert!(file.sync_data().is_err());
         file.sync_data().unwrap();
         assert_eq!(contents(&disk, "f"), [7; 512], "the page cache still has it");
@@ -197,7 +221,7 @@ fn what_a_failed_sync_lost_is_gone_once_the_page_cache_forgets_it() {
         file.sync_data().unwrap();
         write(&*file, &[2; 512], 0);
         let under = PathBuf::from("f");
-        disk.inject(Fault { under, call: Call::Sync, skip: 0, times: 1, failure: Failure::Io });
+        let _fault = disk.inject(Fault { under, call: Call::Sync, skip: 0, times: 1, failure: Failure::Io });
         assert!(file.sync_data().is_err());
         assert_eq!(contents(&disk, "f"), [2; 512]);
         file.evict(0, 512);
