@@ -22,6 +22,7 @@ use sherd_core::limits::VOLUME_QUEUE_MAX;
 use sherd_volume::error::OpenError;
 use sherd_volume::identity::{Expected, IdentityFile, Phase, lock};
 use sherd_volume::open::{NewVolume, Setup};
+use sherd_volume::options::{Options, UnreadablePolicy};
 use sherd_volume::volume::Volume;
 
 use super::compaction::Compaction;
@@ -71,6 +72,8 @@ pub(super) struct Keeper {
     rot: (u64, u64),
     /// Why the volume is to be opened as one that lost its state.
     lost: Option<String>,
+    /// Since when, in monotonic microseconds, each try to open it met a log that cannot be read.
+    unreadable_since_us: Option<u64>,
 }
 
 impl Keeper {
@@ -81,8 +84,17 @@ impl Keeper {
         taken: Receiver<Order>,
     ) -> std::io::Result<()> {
         let vacancy = "its set was not asked yet".to_owned();
-        let mut keeper =
-            Self { volume, config, orders, taken, serving: None, vacancy, rot: (0, 0), lost: None };
+        let mut keeper = Self {
+            volume,
+            config,
+            orders,
+            taken,
+            serving: None,
+            vacancy,
+            rot: (0, 0),
+            lost: None,
+            unreadable_since_us: None,
+        };
         // The thread ends with the order to close; one that hangs in a dead disk is left behind.
         std::thread::Builder::new().name("volume-keeper".to_owned()).spawn(move || keeper.run()).map(drop)
     }
@@ -140,8 +152,18 @@ impl Keeper {
             index: index(self.volume.path()),
             buffers: buffers.clone(),
             expected: Expected { cluster: Some(*cluster), volume: Some(self.volume.id()) },
-            options: *options,
+            options: Options { unreadable: self.unreadable_policy(), ..*options },
         }
+    }
+
+    /// A read that fails may succeed with the next try. What stays unreadable is lost, and the set has it.
+    fn unreadable_policy(&self) -> UnreadablePolicy {
+        let Some(since_us) = self.unreadable_since_us else { return UnreadablePolicy::Refuse };
+        let passed_us = self.config.clock.monotonic_us().saturating_sub(since_us);
+        if Duration::from_micros(passed_us) < self.config.pace.unreadable_after {
+            return UnreadablePolicy::Refuse;
+        }
+        UnreadablePolicy::Lose
     }
 
     /// Notes in volume.json that the state was lost, once the volume's last life let go of its lock.
@@ -166,7 +188,11 @@ impl Keeper {
         if !matches!(self.volume.state(), VolumeState::Offline { .. } | VolumeState::Failed { .. }) {
             self.volume.show(VolumeState::Opening, None);
         }
-        match sherd_volume::open::open(self.setup()) {
+        let opened = sherd_volume::open::open(self.setup());
+        let is_unreadable = matches!(opened, Err(OpenError::Unreadable { .. }));
+        let now_us = self.config.clock.monotonic_us();
+        self.unreadable_since_us = is_unreadable.then(|| self.unreadable_since_us.unwrap_or(now_us));
+        match opened {
             Ok((volume, report)) => {
                 tracing::info!(volume = %self.volume.id(), ?report, "volume opened");
                 if let Err(error) = self.serve(volume) {

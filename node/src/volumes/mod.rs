@@ -83,6 +83,8 @@ pub struct Pace {
     pub suspect_after: Duration,
     /// A log step that takes this long takes the volume offline until it ends.
     pub stuck_after: Duration,
+    /// How long a log that the disk cannot read is tried again before what it cannot read counts as lost.
+    pub unreadable_after: Duration,
     /// Rotten records and shards within a minute that make the volume suspect.
     pub corrupt_per_minute_max: u32,
     /// Bytes per second that compaction may read and write on one volume.
@@ -95,6 +97,8 @@ impl Default for Pace {
             look_every: Duration::from_secs(1),
             suspect_after: Duration::from_secs(5),
             stuck_after: Duration::from_secs(30),
+            // Longer than a controller takes to come back: a recovery costs more than a minute does.
+            unreadable_after: Duration::from_mins(2),
             corrupt_per_minute_max: 16,
             compaction_bytes_per_second: 32 << 20,
         }

@@ -34,6 +34,10 @@ impl IndexSource for Forgetful {
 }
 
 async fn start(disk: &FaultyDisk, look_every: Duration) -> (Volumes, LocalPeer) {
+    start_at(disk, Pace { look_every, ..Pace::default() }).await
+}
+
+async fn start_at(disk: &FaultyDisk, pace: Pace) -> (Volumes, LocalPeer) {
     let forming = FormationConfig {
         disk: Arc::new(disk.clone()),
         directories: ["/data/a", "/data/b"].map(PathBuf::from).to_vec(),
@@ -57,7 +61,7 @@ async fn start(disk: &FaultyDisk, look_every: Duration) -> (Volumes, LocalPeer) 
         cluster: formation.cluster,
         topology: formation.topology,
         volumes: formation.volumes,
-        pace: Pace { look_every, ..Pace::default() },
+        pace,
     };
     let volumes = Volumes::start(&config).expect("threads start");
     assert!(volumes.settled(DEADLINE).await);
@@ -95,17 +99,52 @@ async fn a_failed_sync_fails_its_volume_for_good_and_no_other() {
     let [failing, healthy] = [0, 1].map(|n| Arc::clone(&volumes.all()[n]));
     put(&peer, failing.id(), 1).await.expect("durable");
     let under = failing.path().join("log");
-    disk.inject(Fault { under, call: Call::Sync, skip: 0, times: u64::MAX, failure: Failure::Io });
+    let fault =
+        disk.inject(Fault { under, call: Call::Sync, skip: 0, times: u64::MAX, failure: Failure::Io });
     let refused = put(&peer, failing.id(), 2).await;
     assert!(matches!(refused, Err(peer::Error::Unreachable { .. })), "{refused:?}");
     wait_for(&volumes, &failing, |state| matches!(state, VolumeState::Failed { .. })).await;
     put(&peer, healthy.id(), 3).await.expect("the other volume serves");
-    disk.clear_faults();
+    drop(fault);
     assert_eq!(volumes.close(DEADLINE).await, Vec::new());
 
     let (volumes, _) = start(&disk, Duration::from_millis(20)).await;
     assert!(matches!(volumes.all()[0].state(), VolumeState::Failed { .. }), "it survives a restart");
     assert_eq!(volumes.all()[1].state(), VolumeState::Online);
+    assert_eq!(volumes.close(DEADLINE).await, Vec::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_whose_log_cannot_be_read_is_offline_until_it_can() {
+    let disk = new_disk();
+    let look_every = Duration::from_millis(20);
+    let (volumes, peer) = start(&disk, look_every).await;
+    let (id, path) = (volumes.all()[0].id(), volumes.all()[0].path().to_owned());
+    put(&peer, id, 1).await.expect("durable");
+    assert_eq!(volumes.close(DEADLINE).await, Vec::new());
+    let segment = path.join("log").join(format!("{:020}.seg", 1));
+    disk.make_unreadable(&segment, 8192..8193).expect("there");
+
+    let (volumes, peer) = start(&disk, look_every).await;
+    let volume = Arc::clone(&volumes.all()[0]);
+    let named = segment.display().to_string();
+    assert!(
+        matches!(volume.state(), VolumeState::Offline { reason } if reason.contains(&named)),
+        "{:?}",
+        volume.state()
+    );
+    disk.make_readable(&segment).expect("there");
+    wait_for(&volumes, &volume, |state| *state == VolumeState::Online).await;
+    let data = DataId { birth: Timestamp::from_ms(1), proposer: ProposerId(1) };
+    assert_eq!(peer.shard_bytes(id, ShardId { data, index: 0 }, Home::Packed).await, Ok(7));
+    assert_eq!(volumes.close(DEADLINE).await, Vec::new());
+
+    // What stays so is lost, and the volume comes back without it.
+    disk.make_unreadable(&segment, 8192..8193).expect("there");
+    let pace = Pace { look_every, unreadable_after: Duration::ZERO, ..Pace::default() };
+    let (volumes, _) = start_at(&disk, pace).await;
+    let volume = Arc::clone(&volumes.all()[0]);
+    wait_for(&volumes, &volume, |state| *state == VolumeState::Recovering).await;
     assert_eq!(volumes.close(DEADLINE).await, Vec::new());
 }
 

@@ -1,6 +1,58 @@
 //! What went wrong on a volume, by what the node must do about it.
 
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
+
+use rustix::io::Errno;
+
+/// What a refused call of the disk means for the volume: the one place where that is decided.
+///
+/// A failed sync is not judged here: the kernel may have dropped what was to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FaultClass {
+    /// There is no room. Nothing is broken, and room may come.
+    Full,
+    /// The process or the system lacks something for the moment. The same call may succeed later.
+    Busy,
+    /// The disk is not what it should be.
+    Fatal,
+}
+
+impl FaultClass {
+    /// Judges a call that did not sync: nothing that was durable is in doubt by it.
+    pub fn of(error: &io::Error) -> Self {
+        let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+        match (error.kind(), errno) {
+            // A file that may not grow any further (its size limit, the filesystem's largest file) is as
+            // full as a filesystem.
+            (ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge, _)
+            | (_, Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Self::Full,
+            (
+                ErrorKind::OutOfMemory
+                | ErrorKind::WouldBlock
+                | ErrorKind::Interrupted
+                | ErrorKind::TimedOut
+                | ErrorKind::ResourceBusy,
+                _,
+            )
+            | (
+                _,
+                Some(
+                    Errno::MFILE
+                    | Errno::NFILE
+                    | Errno::NOMEM
+                    | Errno::NOBUFS
+                    | Errno::AGAIN
+                    | Errno::INTR
+                    | Errno::BUSY
+                    | Errno::TIMEDOUT
+                    | Errno::NOLCK,
+                ),
+            ) => Self::Busy,
+            _ => Self::Fatal,
+        }
+    }
+}
 
 /// An operation on a volume failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -65,6 +117,17 @@ pub enum OpenError {
         /// How.
         what: String,
     },
+    /// The disk cannot read a part of the log, and nobody knows what stands there. Nothing is lost by
+    /// trying again.
+    #[error("read {path} at {offset}: {source}")]
+    Unreadable {
+        /// The segment's file.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// Why not.
+        source: io::Error,
+    },
     /// The volume failed before, and stays so until it is replaced.
     #[error("{path} failed earlier: {reason}")]
     Failed {
@@ -81,6 +144,26 @@ pub enum OpenError {
         /// On what.
         path: PathBuf,
         /// Why not.
-        source: std::io::Error,
+        source: io::Error,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_retry_can_mend_is_fatal() {
+        let class = |errno: Errno| FaultClass::of(&errno.into());
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN, Errno::INTR, Errno::TIMEDOUT] {
+            assert_eq!(class(errno), FaultClass::Busy, "{errno:?}");
+        }
+        for errno in [Errno::NOSPC, Errno::DQUOT, Errno::FBIG] {
+            assert_eq!(class(errno), FaultClass::Full, "{errno:?}");
+        }
+        assert_eq!(FaultClass::of(&ErrorKind::StorageFull.into()), FaultClass::Full);
+        for errno in [Errno::IO, Errno::ROFS, Errno::NXIO, Errno::STALE, Errno::NOENT, Errno::BADF] {
+            assert_eq!(class(errno), FaultClass::Fatal, "{errno:?}");
+        }
+    }
 }

@@ -16,8 +16,9 @@ use crate::disk::faulty::FaultyDisk;
 use crate::durable::Spares;
 use crate::format::{Flags, SEGMENT_HEADER_BYTES, SegmentHeader, Subject};
 use crate::log::append::{Log, NewRecord, Promised, Tail};
-use crate::log::replay::{Found, Headed, replay};
+use crate::log::replay::{Found, Headed, Unreadable, replay};
 use crate::log::{Segment, Segments};
+use crate::options::UnreadablePolicy;
 use bytes::Bytes;
 use sherd_core::env::Clock;
 use sherd_core::heal::HealId;
@@ -72,9 +73,10 @@ pub fn damaged_log(input: &[u8]) {
     let mut found: Vec<Found> = Vec::new();
     let mut visit = |one| {
         found.push(one);
-        Ok::<(), ()>(())
+        Ok::<(), Unreadable>(())
     };
-    let result = replay(&headed, Sequence(1), &mut visit, &mut |_| Ok(())).expect("the visitor fails never");
+    let result = replay(&headed, Sequence(1), UnreadablePolicy::Refuse, &mut visit, &mut |_| Ok(()));
+    let result = result.expect("the disk reads, and the visitor fails never");
     for one in &found {
         let original = written.iter().find(|written| written.sequence == one.placed.placed);
         let original = original.expect("nothing is made up");

@@ -30,7 +30,7 @@ use crate::log::append::Log;
 use crate::log::{self, Segments};
 use crate::options::{Durability, Options};
 use crate::reader::Reader;
-use crate::rebuild::{Restored, restore};
+use crate::rebuild::{LogFiles, Restored, restore};
 use crate::recent::Recent;
 use crate::registers::Promises;
 use crate::shard_file::ShardFiles;
@@ -174,8 +174,15 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
     }
     let segments = Arc::new(Segments::default());
     // A life that begins without its state begins without a log, too.
-    let needs_log = identity.lost.is_none();
-    let restored = restore(&disk, &log_path, &names, identity.volume, &segments, index.as_mut(), needs_log)?;
+    let files = LogFiles {
+        disk: &disk,
+        path: &log_path,
+        names: &names,
+        volume: identity.volume,
+        is_needed: identity.lost.is_none(),
+        policy: options.unreadable,
+    };
+    let restored = restore(&files, &segments, index.as_mut())?;
     make_ballast(disk.as_ref(), &path, options.ballast_bytes);
     let shared = Shared {
         disk: Arc::clone(&disk),

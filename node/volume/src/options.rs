@@ -13,6 +13,16 @@ pub enum Durability {
     None,
 }
 
+/// What opening does where the disk cannot read the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnreadablePolicy {
+    /// It fails: the next try may read it.
+    #[default]
+    Refuse,
+    /// It counts as rotten: the volume opens with the rest, as one that lost state.
+    Lose,
+}
+
 /// How a volume is run. Everything may change between two runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
@@ -36,6 +46,8 @@ pub struct Options {
     pub recent_bytes: u64,
     /// Promises remembered; beyond it old ones are forgotten the safe way.
     pub promises_max: usize,
+    /// What opening does where the disk cannot read the log.
+    pub unreadable: UnreadablePolicy,
 }
 
 impl Default for Options {
@@ -51,6 +63,7 @@ impl Default for Options {
             fold_entries: 1024,
             recent_bytes: 8 << 20,
             promises_max: 65_536,
+            unreadable: UnreadablePolicy::Refuse,
         }
     }
 }

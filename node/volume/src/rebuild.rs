@@ -16,9 +16,10 @@ use crate::error::OpenError;
 use crate::format::{FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, SegmentHeader, Subject};
 use crate::index::{Index, IndexError};
 use crate::log::append::{Known, Tail};
-use crate::log::replay::{Found, Headed, Replayed, replay};
+use crate::log::replay::{Found, Headed, Replayed, Unreadable, replay};
 use crate::log::{FIRST_FRAME, Segment, Segments, parse_segment_name, segment_path};
 use crate::open::{IndexSource, OpenReport};
+use crate::options::UnreadablePolicy;
 use crate::state::Small;
 use crate::table::Payload;
 
@@ -38,10 +39,23 @@ pub(crate) struct Restored {
     pub(crate) lost: Option<String>,
 }
 
-/// Why the index does not do.
+/// Why the index does not do, or why nobody can tell.
 enum Unfit {
     Index(IndexError),
     Behind,
+    Log(Unreadable),
+}
+
+impl From<Unreadable> for Unfit {
+    fn from(unreadable: Unreadable) -> Self {
+        Self::Log(unreadable)
+    }
+}
+
+impl From<Unreadable> for OpenError {
+    fn from(Unreadable { path, offset, source }: Unreadable) -> Self {
+        Self::Unreadable { path, offset, source }
+    }
 }
 
 impl From<IndexError> for Unfit {
@@ -59,22 +73,33 @@ struct Try {
     persisted: Option<Sequence>,
 }
 
+/// The log as a directory holds it, and how it is to be read.
+pub(crate) struct LogFiles<'a> {
+    pub(crate) disk: &'a Arc<dyn Disk>,
+    /// Its directory.
+    pub(crate) path: &'a Path,
+    /// The names in it.
+    pub(crate) names: &'a [String],
+    /// Whose it is.
+    pub(crate) volume: VolumeId,
+    /// Whether its absence is a loss.
+    pub(crate) is_needed: bool,
+    pub(crate) policy: UnreadablePolicy,
+}
+
 /// Restores a volume. `segments` gets every segment that is kept.
 pub(crate) fn restore(
-    disk: &Arc<dyn Disk>,
-    log: &Path,
-    names: &[String],
-    volume: VolumeId,
+    files: &LogFiles<'_>,
     segments: &Segments,
     source: &mut dyn IndexSource,
-    needs_log: bool,
 ) -> Result<Restored, OpenError> {
-    let found = find_segments(disk, log, names, volume)?;
+    let LogFiles { disk, path: log, names: _, volume: _, is_needed: needs_log, policy } = *files;
+    let found = find_segments(files)?;
     let Located { mut headed, mut discarded, highest } = found;
     let mut rebuilt = None;
     let opened = source.open();
     let first_try = match opened {
-        Ok(index) => attempt(&index, &headed, false).map(|done| (index, done)),
+        Ok(index) => attempt(&index, &headed, policy, false).map(|done| (index, done)),
         Err(error) => Err(Unfit::Index(error)),
     };
     let (index, done) = match first_try {
@@ -82,13 +107,15 @@ pub(crate) fn restore(
         Err(unfit) => {
             rebuilt = Some(match unfit {
                 Unfit::Index(error) => error.to_string(),
+                Unfit::Log(unreadable) => return Err(unreadable.into()),
                 Unfit::Behind => "it lacks what the log has let go".to_owned(),
             });
             let damaged =
                 |error: IndexError| OpenError::Damaged { path: log.to_owned(), what: error.to_string() };
             let index = source.reset().map_err(damaged)?;
-            let done = attempt(&index, &headed, true).map_err(|unfit| match unfit {
+            let done = attempt(&index, &headed, policy, true).map_err(|unfit| match unfit {
                 Unfit::Index(error) => damaged(error),
+                Unfit::Log(unreadable) => unreadable.into(),
                 Unfit::Behind => unreachable!("an empty index lacks everything and is fed the whole log"),
             })?;
             (index, done)
@@ -135,12 +162,8 @@ struct Located {
     highest: u64,
 }
 
-fn find_segments(
-    disk: &Arc<dyn Disk>,
-    log: &Path,
-    names: &[String],
-    volume: VolumeId,
-) -> Result<Located, OpenError> {
+fn find_segments(files: &LogFiles<'_>) -> Result<Located, OpenError> {
+    let LogFiles { disk, path: log, names, volume, policy, is_needed: _ } = *files;
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| parse_segment_name(name)).collect();
     numbers.sort_unstable();
     let highest = numbers.last().copied().unwrap_or(0);
@@ -154,33 +177,54 @@ fn find_segments(
             source,
         })?;
         file.evict(0, SEGMENT_HEADER_BYTES as u64);
-        let mut bytes = vec![0; SEGMENT_HEADER_BYTES];
-        // A header that cannot be read is as gone as one that is rotten.
-        let read = file.read_at(&mut bytes, 0).unwrap_or(0);
-        bytes.truncate(read);
-        let decoded = SegmentHeader::decode(&bytes)
-            .ok()
+        let mut segment = Segment::new(volume, number, Sequence(0), file, path);
+        let page = read_at(&segment, 0, SEGMENT_HEADER_BYTES, policy)?;
+        let decoded = page
+            .as_deref()
+            .and_then(|page| SegmentHeader::decode(page).ok())
             .filter(|found| found.volume == volume && found.number == number);
-        let first = decoded.as_ref().map_or(Sequence(0), |found| found.first);
-        let segment = Arc::new(Segment::new(volume, number, first, file, path));
-        if decoded.is_none() && number == highest && !has_frames(&segment) {
+        segment.first = decoded.as_ref().map_or(Sequence(0), |found| found.first);
+        // What cannot be read may have been in use.
+        let may_be_unused = decoded.is_none() && page.is_some() && number == highest;
+        if may_be_unused && !has_frames(&segment, policy)? {
             discarded.push(number);
             continue;
         }
-        headed.push(Headed { segment, header: decoded });
+        headed.push(Headed { segment: Arc::new(segment), header: decoded });
     }
     Ok(Located { headed, discarded, highest })
 }
 
-/// Whether a first frame is there: then the segment was in use, whatever became of its header.
-fn has_frames(segment: &Segment) -> bool {
-    let mut bytes = [0; FRAME_HEADER_BYTES];
-    let read = segment.file.read_at(&mut bytes, FIRST_FRAME);
-    let seed: Seed = segment.seed;
-    matches!(read, Ok(FRAME_HEADER_BYTES)) && FrameHeader::decode(&bytes, seed, FIRST_FRAME).is_ok()
+/// Bytes of a segment, as many as there are; `None` where they cannot be read and that counts as rot.
+fn read_at(
+    segment: &Segment,
+    offset: u64,
+    length: usize,
+    policy: UnreadablePolicy,
+) -> Result<Option<Vec<u8>>, Unreadable> {
+    let mut bytes = vec![0; length];
+    match segment.file.read_at(&mut bytes, offset) {
+        Ok(read) => {
+            bytes.truncate(read);
+            Ok(Some(bytes))
+        }
+        Err(error) => Unreadable::new(segment, offset, error).judge(policy).map(|()| None),
+    }
 }
 
-fn attempt(index: &Arc<dyn Index>, headed: &[Headed], is_rebuild: bool) -> Result<Try, Unfit> {
+/// Whether a first frame is there, or may be: then the segment was in use, whatever became of its header.
+fn has_frames(segment: &Segment, policy: UnreadablePolicy) -> Result<bool, Unreadable> {
+    let page = read_at(segment, FIRST_FRAME, FRAME_HEADER_BYTES, policy)?;
+    let seed: Seed = segment.seed;
+    Ok(page.is_none_or(|page| FrameHeader::decode(&page, seed, FIRST_FRAME).is_ok()))
+}
+
+fn attempt(
+    index: &Arc<dyn Index>,
+    headed: &[Headed],
+    policy: UnreadablePolicy,
+    is_rebuild: bool,
+) -> Result<Try, Unfit> {
     let persisted = index.persisted();
     let from = Sequence(persisted.map_or(1, |persisted| persisted.0 + 1));
     let start = first_needed(headed, from);
@@ -217,6 +261,7 @@ fn attempt(index: &Arc<dyn Index>, headed: &[Headed], is_rebuild: bool) -> Resul
     let replayed = replay(
         needed,
         from,
+        policy,
         &mut |found| {
             pending_cell.borrow_mut().push(found);
             Ok(())
@@ -229,7 +274,7 @@ fn attempt(index: &Arc<dyn Index>, headed: &[Headed], is_rebuild: bool) -> Resul
                 waiting = None;
                 flush(&mut gathered, last)?;
             }
-            Ok::<(), IndexError>(())
+            Ok::<(), Unfit>(())
         },
     )?;
     if let Some(last) = waiting {

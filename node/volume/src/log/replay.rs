@@ -4,9 +4,14 @@
 //! durable-before reaches it: then nobody was ever told that it exists, and the log ends before it.
 //! Anything else is *rot*: something that was acknowledged is gone. Replay goes on behind it, hands
 //! out everything that is readable, and reports what is missing; it never ends the log early.
+//! What the disk cannot read is neither: replay refuses, for the same bytes may be readable later; or,
+//! where the caller gave up on them, it counts as rot wherever it lies.
 //! A record whose header is whole and whose payload is not is that record's fault alone, unless it
 //! lies in a frame that may be torn.
 
+use std::cell::Cell;
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -14,12 +19,14 @@ use bytes::Bytes;
 use sherd_core::id::Sequence;
 use sherd_core::limits;
 
+use crate::error::FaultClass;
 use crate::format::{
     FRAME_HEADER_BYTES, Flags, FrameHeader, RECORD_HEADER_BYTES, RecordHeader, SegmentHeader, Subject,
     verify_block,
 };
 use crate::log::append::Placed;
 use crate::log::{FIRST_FRAME, Segment};
+use crate::options::UnreadablePolicy;
 use crate::table::Place;
 
 const PAGE: u64 = limits::FRAME_ALIGN as u64;
@@ -60,6 +67,38 @@ pub struct Lost {
     pub from: Sequence,
 }
 
+/// The disk could not read a part of the log: what stands there is not known.
+#[derive(Debug, thiserror::Error)]
+#[error("read {} at {offset}: {source}", path.display())]
+pub struct Unreadable {
+    /// The segment's file.
+    pub path: PathBuf,
+    /// Where in it.
+    pub offset: u64,
+    /// Why not.
+    pub source: io::Error,
+}
+
+impl Unreadable {
+    /// Names what could not be read of a segment.
+    pub fn new(segment: &Segment, offset: u64, source: io::Error) -> Self {
+        Self { path: segment.path.clone(), offset, source }
+    }
+
+    /// Whether to go on as if it were rotten. What a retry may read is never given up.
+    ///
+    /// # Errors
+    /// Itself, when not.
+    pub fn judge(self, policy: UnreadablePolicy) -> Result<(), Self> {
+        match (policy, FaultClass::of(&self.source)) {
+            (UnreadablePolicy::Lose, FaultClass::Fatal) => Ok(()),
+            (UnreadablePolicy::Lose, FaultClass::Busy | FaultClass::Full) | (UnreadablePolicy::Refuse, _) => {
+                Err(self)
+            }
+        }
+    }
+}
+
 /// What replay came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replayed {
@@ -81,10 +120,11 @@ pub struct Replayed {
 /// last sequence of each frame.
 ///
 /// # Errors
-/// Whatever the visitor returns.
-pub fn replay<E>(
+/// [`Unreadable`] where the policy refuses it, and whatever the visitor returns.
+pub fn replay<E: From<Unreadable>>(
     segments: &[Headed],
     from: Sequence,
+    policy: UnreadablePolicy,
     visit: &mut dyn FnMut(Found) -> Result<(), E>,
     frame_done: &mut dyn FnMut(Sequence) -> Result<(), E>,
 ) -> Result<Replayed, E> {
@@ -111,7 +151,7 @@ pub fn replay<E>(
             let lost = Lost { segment: headed.segment.number, offset: 0, from: result.next };
             result.lost.push(lost);
         }
-        Walk::new(headed, ends, from).run(&mut result, visit, frame_done)?;
+        Walk::new(headed, ends, from, policy)?.run(&mut result, visit, frame_done)?;
     }
     Ok(result)
 }
@@ -134,6 +174,9 @@ struct Walk<'a> {
     ends: Ends,
     from: Sequence,
     expected: Option<Sequence>,
+    policy: UnreadablePolicy,
+    /// Whether something could not be read.
+    is_unreadable: Cell<bool>,
 }
 
 /// A frame whose header is good.
@@ -143,19 +186,25 @@ struct Frame {
 }
 
 impl<'a> Walk<'a> {
-    fn new(headed: &'a Headed, ends: Ends, from: Sequence) -> Self {
+    fn new(
+        headed: &'a Headed,
+        ends: Ends,
+        from: Sequence,
+        policy: UnreadablePolicy,
+    ) -> Result<Self, Unreadable> {
         let segment = headed.segment.as_ref();
-        let length = segment.file.length().unwrap_or(0);
+        let length = segment.file.length().map_err(|error| Unreadable::new(segment, 0, error))?;
         let limit = match ends {
             Ends::At(end) => end.min(length),
             Ends::Last | Ends::Unknown => length,
         };
         segment.file.evict(0, length);
         let expected = headed.header.as_ref().map(|header| header.first);
-        Self { segment, window: Window::new(segment), limit, ends, from, expected }
+        let window = Window::new(segment);
+        Ok(Self { segment, window, limit, ends, from, expected, policy, is_unreadable: Cell::new(false) })
     }
 
-    fn run<E>(
+    fn run<E: From<Unreadable>>(
         mut self,
         result: &mut Replayed,
         visit: &mut dyn FnMut(Found) -> Result<(), E>,
@@ -163,7 +212,7 @@ impl<'a> Walk<'a> {
     ) -> Result<(), E> {
         let mut offset = FIRST_FRAME;
         while offset < self.limit {
-            let records = self.good_frame(offset);
+            let records = self.good_frame(offset)?;
             if let Some((frame, records)) = records {
                 for found in records {
                     result.records += 1;
@@ -178,8 +227,8 @@ impl<'a> Walk<'a> {
                 continue;
             }
             let expected = self.expected.unwrap_or(result.next);
-            let later = self.next_header(offset, expected);
-            if !self.goes_on(offset, expected, later.as_ref(), result) {
+            let later = self.next_header(offset, expected)?;
+            if !self.goes_on(offset, expected, later.as_ref(), result)? {
                 break;
             }
             let Some(frame) = later else { break };
@@ -198,24 +247,32 @@ impl<'a> Walk<'a> {
     }
 
     /// Judges what cannot be used at `offset`, and says whether the walk goes on behind it.
-    fn goes_on(&self, offset: u64, expected: Sequence, later: Option<&Frame>, result: &mut Replayed) -> bool {
+    fn goes_on(
+        &self,
+        offset: u64,
+        expected: Sequence,
+        later: Option<&Frame>,
+        result: &mut Replayed,
+    ) -> Result<bool, Unreadable> {
         let lost = Lost { segment: self.segment.number, offset, from: expected };
         let Some(frame) = later else {
             match self.ends {
                 Ends::At(_) => result.lost.push(lost),
+                // What cannot be read may be what was acknowledged.
+                Ends::Last | Ends::Unknown if self.is_unreadable.get() => result.lost.push(lost),
                 Ends::Unknown => result.open_ends.push(lost),
                 Ends::Last => {}
             }
-            return false;
+            return Ok(false);
         };
         let bad_itself = frame.offset == offset && frame.header.first == expected;
         let missing_end = if bad_itself { frame.header.last.0 + 1 } else { frame.header.first.0 };
         let proven = match self.ends {
             Ends::At(_) => true,
-            Ends::Last | Ends::Unknown if bad_itself => self.reached(frame, expected),
+            Ends::Last | Ends::Unknown if bad_itself => self.reached(frame, expected)?,
             Ends::Last | Ends::Unknown => frame.header.durable >= expected,
         };
-        if !proven {
+        if !proven && !self.is_unreadable.get() {
             // Behind the end of a segment that is not the last, this is what a crash left long ago,
             // or rot of its last frame: its `segment` record will tell.
             if self.ends == Ends::Unknown {
@@ -223,65 +280,80 @@ impl<'a> Walk<'a> {
             } else {
                 result.torn = true;
             }
-            return false;
+            return Ok(false);
         }
         if missing_end > self.from.0.max(expected.0) {
             result.lost.push(lost);
         }
-        true
+        Ok(true)
     }
 
     /// Whether a frame behind this one knew that `expected` was durable.
-    fn reached(&self, frame: &Frame, expected: Sequence) -> bool {
+    fn reached(&self, frame: &Frame, expected: Sequence) -> Result<bool, Unreadable> {
         let mut offset = frame.offset + PAGE;
         while offset < self.limit {
-            let Some(later) = self.header_from(offset, self.limit, frame.header.last) else { return false };
+            let Some(later) = self.header_from(offset, self.limit, frame.header.last)? else {
+                return Ok(false);
+            };
             if later.header.durable >= expected && later.header.first > frame.header.last {
-                return true;
+                return Ok(true);
             }
             offset = later.offset + PAGE;
         }
-        false
+        Ok(false)
     }
 
     /// The next frame at or behind `offset`. At the end of the log this looks through the rest of the
     /// segment, so that no stretch of rot, however long, passes for its end.
-    fn next_header(&self, offset: u64, expected: Sequence) -> Option<Frame> {
+    fn next_header(&self, offset: u64, expected: Sequence) -> Result<Option<Frame>, Unreadable> {
         self.header_from(offset, self.limit, expected)
     }
 
-    fn header_from(&self, mut offset: u64, limit: u64, least: Sequence) -> Option<Frame> {
+    fn header_from(&self, mut offset: u64, limit: u64, least: Sequence) -> Result<Option<Frame>, Unreadable> {
         let mut window = Window::new(self.segment);
         while offset < limit {
-            let bytes = window.get(offset, FRAME_HEADER_BYTES).unwrap_or_default();
+            let bytes = self.told(window.get(offset, FRAME_HEADER_BYTES))?.unwrap_or_default();
             if let Ok(header) = FrameHeader::decode(&bytes, self.segment.seed, offset)
                 && header.first >= least
             {
-                return Some(Frame { header, offset });
+                return Ok(Some(Frame { header, offset }));
             }
             offset += PAGE;
         }
-        None
+        Ok(None)
+    }
+
+    /// What a window gave; where it could not be read and the policy bears that, nothing, and the walk
+    /// remembers it.
+    fn told(&self, read: Result<Option<Bytes>, Unreadable>) -> Result<Option<Bytes>, Unreadable> {
+        read.or_else(|unreadable| {
+            unreadable.judge(self.policy)?;
+            self.is_unreadable.set(true);
+            Ok(None)
+        })
     }
 
     /// The frame at `offset` with its records from `from` on, when all of it is what was written;
     /// rotten payloads pass where a later frame proves that this one was acknowledged.
-    fn good_frame(&mut self, offset: u64) -> Option<(Frame, Vec<Found>)> {
-        let bytes = self.window.get(offset, FRAME_HEADER_BYTES)?;
-        let header = FrameHeader::decode(&bytes, self.segment.seed, offset).ok()?;
+    fn good_frame(&mut self, offset: u64) -> Result<Option<(Frame, Vec<Found>)>, Unreadable> {
+        let read = self.window.get(offset, FRAME_HEADER_BYTES);
+        let Some(bytes) = self.told(read)? else { return Ok(None) };
+        let Ok(header) = FrameHeader::decode(&bytes, self.segment.seed, offset) else { return Ok(None) };
         if self.expected.is_some_and(|expected| expected != header.first)
             || header.padded() > self.limit - offset
         {
-            return None;
+            return Ok(None);
         }
         let frame = Frame { header, offset };
         if frame.header.last < self.from {
-            return Some((frame, Vec::new()));
+            return Ok(Some((frame, Vec::new())));
         }
-        let bytes = self.window.get(offset, frame.header.used as usize)?;
-        let (records, intact) = self.records(&frame, &bytes)?;
-        let settled = intact || matches!(self.ends, Ends::At(_)) || self.reached(&frame, frame.header.first);
-        settled.then_some((frame, records))
+        let read = self.window.get(offset, frame.header.used as usize);
+        let Some(bytes) = self.told(read)? else { return Ok(None) };
+        let Some((records, intact)) = self.records(&frame, &bytes) else { return Ok(None) };
+        let settled =
+            intact || matches!(self.ends, Ends::At(_)) || self.reached(&frame, frame.header.first)?;
+        Ok(settled.then_some((frame, records)))
     }
 
     fn records(&self, frame: &Frame, bytes: &Bytes) -> Option<(Vec<Found>, bool)> {
@@ -332,7 +404,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Bytes of a segment, read ahead. A range that cannot be read is absent, as rot is.
+/// Bytes of a segment, read ahead.
 struct Window<'a> {
     segment: &'a Segment,
     start: u64,
@@ -344,20 +416,28 @@ impl<'a> Window<'a> {
         Self { segment, start: 0, bytes: Bytes::new() }
     }
 
-    fn get(&mut self, offset: u64, length: usize) -> Option<Bytes> {
+    /// A range; `None` behind the end of the file.
+    fn get(&mut self, offset: u64, length: usize) -> Result<Option<Bytes>, Unreadable> {
         if let Some(bytes) = self.held(offset, length) {
-            return Some(bytes);
+            return Ok(Some(bytes));
         }
-        for wanted in [length.max(WINDOW_BYTES), length] {
-            let mut buffer = vec![0; wanted];
-            if let Ok(read) = self.segment.file.read_at(&mut buffer, offset) {
-                buffer.truncate(read);
-                self.start = offset;
-                self.bytes = buffer.into();
-                return self.held(offset, length);
+        // Where the range is readable, what cannot be read behind it is not its fault.
+        let bytes = match self.read(offset, length.max(WINDOW_BYTES)) {
+            Err(_) => {
+                self.read(offset, length).map_err(|error| Unreadable::new(self.segment, offset, error))?
             }
-        }
-        None
+            Ok(bytes) => bytes,
+        };
+        self.start = offset;
+        self.bytes = bytes;
+        Ok(self.held(offset, length))
+    }
+
+    fn read(&self, offset: u64, length: usize) -> io::Result<Bytes> {
+        let mut buffer = vec![0; length];
+        let read = self.segment.file.read_at(&mut buffer, offset)?;
+        buffer.truncate(read);
+        Ok(buffer.into())
     }
 
     fn held(&self, offset: u64, length: usize) -> Option<Bytes> {

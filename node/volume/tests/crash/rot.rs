@@ -2,8 +2,10 @@
 
 use sherd_core::id::Sequence;
 use sherd_core::register::Refusal;
-use sherd_volume::error::Error;
+use sherd_volume::disk::faulty::{Call, Failure, Fault};
+use sherd_volume::error::{Error, OpenError};
 use sherd_volume::list::RowScan;
+use sherd_volume::options::UnreadablePolicy;
 use sherd_volume::upkeep::State;
 
 use crate::support::{Bench, ballot, bytes, object, shard, value};
@@ -50,6 +52,67 @@ fn a_rotten_frame_in_the_middle_is_lost_state_and_the_rest_is_readable() {
         let refused = volume.read(&object("a")).unwrap().result;
         assert_eq!(refused, Err(Refusal::Recovering));
     }
+}
+
+/// The pages of the first segment that hold something: its header and every frame, the last of which
+/// protects the one before.
+const USED_PAGES: u64 = FIRST / 4096 + 11;
+
+#[test]
+fn what_cannot_be_read_is_no_torn_tail_and_nothing_is_lost_by_trying_again() {
+    for page in 0..USED_PAGES + 2 {
+        let bench = Bench::new(page);
+        ten_shards(&bench);
+        let path = segment(&bench, 1);
+        bench.disk.make_unreadable(&path, page * 4096..page * 4096 + 10).unwrap();
+        let refused = bench.open().map(|(_, report)| report);
+        match refused {
+            Err(OpenError::Unreadable { path: named, offset, .. }) => {
+                assert_eq!((named, offset), (path.clone(), page * 4096), "page {page}");
+            }
+            other => panic!("page {page}: {other:?}"),
+        }
+        bench.disk.make_readable(&path).unwrap();
+        bench.kill();
+        let volume = bench.reopen();
+        for count in 1..=10 {
+            assert_eq!(volume.packed(shard(count, 0)).unwrap(), bytes(count, 3_000), "page {page}");
+        }
+    }
+}
+
+#[test]
+fn what_stays_unreadable_is_lost_state_wherever_it_lies() {
+    for page in 0..USED_PAGES + 2 {
+        let mut bench = Bench::new(page);
+        ten_shards(&bench);
+        bench.options.unreadable = UnreadablePolicy::Lose;
+        let path = segment(&bench, 1);
+        bench.disk.make_unreadable(&path, page * 4096..page * 4096 + 10).unwrap();
+        let (volume, report) = bench.open().unwrap();
+        assert!(report.lost_state.is_some(), "page {page}: {report:?}");
+        let lost = (page + 1).checked_sub(FIRST / 4096).filter(|count| (1..=10).contains(count));
+        for count in 1..=10 {
+            let is_there = volume.packed(shard(count, 0)).is_ok();
+            assert_eq!(is_there, lost != Some(count), "page {page}, shard {count}");
+        }
+    }
+}
+
+#[test]
+fn a_read_that_lacks_memory_loses_nothing_whatever_the_policy() {
+    let mut bench = Bench::new(1);
+    ten_shards(&bench);
+    bench.options.unreadable = UnreadablePolicy::Lose;
+    for skip in 0..2 {
+        let under = segment(&bench, 1);
+        let failure = Failure::NoMemory;
+        let fault = bench.disk.inject(Fault { under, call: Call::Read, skip, times: u64::MAX, failure });
+        assert!(matches!(bench.open(), Err(OpenError::Unreadable { .. })), "after {skip} reads");
+        drop(fault);
+        bench.kill();
+    }
+    assert!(bench.reopen().packed(shard(10, 0)).is_ok());
 }
 
 #[test]
