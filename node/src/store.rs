@@ -147,6 +147,7 @@ impl Store {
         let local: Arc<dyn Peer> = Arc::new(LocalPeer::new(volumes.clone()));
         let cluster = Arc::new(Cluster::new(topology, |_| Arc::clone(&local)));
         let wall = Arc::clone(&clock);
+        let births = Arc::new(HybridClock::new(Arc::clone(&clock)));
         let clock = Arc::new(HybridClock::new(clock));
         let proposer = ProposerId(rng.next_u64());
         let (damage, reports) = Damage::channel();
@@ -154,7 +155,7 @@ impl Store {
         let tasks = TaskTracker::new();
         let stripes = Stripes::new(StripesConfig {
             cluster: Arc::clone(&cluster),
-            clock: Arc::clone(&clock),
+            births: Arc::clone(&births),
             proposer,
             pool: pool.clone(),
             thresholds,
@@ -168,6 +169,7 @@ impl Store {
             clock: Arc::clone(&clock),
             rng: Arc::clone(&rng),
             proposer,
+            births: Arc::clone(&births),
             patience: RegisterPatience::default(),
             damage: damage.clone(),
             metrics: Arc::clone(metrics),

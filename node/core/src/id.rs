@@ -142,7 +142,8 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// The random number of one run of one process. Two runs never share it.
+/// The random number of one proposer: a run of a process, or what goes on in it under another number after
+/// its clock was set back. Two never share it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ProposerId(pub u64);
 

@@ -80,21 +80,36 @@ pub const BALLOT_AHEAD_MS_MAX: u64 = 5 * 60 * 1000;
 /// How far past its own clock a proposer follows a bound: 4 minutes, so that what it then proposes
 /// is still accepted by volumes whose clocks are right.
 pub const FOLLOW_BOUND_MS_MAX: u64 = 4 * 60 * 1000;
+/// By how much the clocks of all nodes may be set back while writes go on: a day.
+pub const CLOCK_STEP_MS_MAX: u64 = 24 * 3600 * 1000;
+/// How far past its own clock a proposer follows bounds when fewer than A volumes can promise nearer
+/// ones: the clocks of all were that far ahead, a ballot by five minutes more, and two nodes' clocks differ.
+pub const FOLLOW_STEP_MS_MAX: u64 = CLOCK_STEP_MS_MAX + 2 * BALLOT_AHEAD_MS_MAX;
 /// How far ahead of the clock a promise bound is made durable: 2 s.
 pub const BOUND_AHEAD_MS: u64 = 2_000;
+/// How far past a ballot that is ahead of the clock a promise bound is made durable: 100 ms, which is
+/// more than six million ballots of a proposer whose clock was set back. A restart loses no more than that.
+pub const BOUND_PAST_BALLOT_MS: u64 = 100;
 /// How long superseded data stays after it was replaced: 10 minutes.
 pub const RELEASE_GRACE_MS: u64 = 10 * 60 * 1000;
 /// Age at which an unnamed data id may be swept: 48 hours.
 pub const ORPHAN_AGE_MS: u64 = 48 * 3600 * 1000;
 /// How long one upload of one body may take: 12 hours.
 pub const BODY_MS_MAX: u64 = 12 * 3600 * 1000;
+/// How far behind a volume's clock a data floor must lie: 24 hours, twice what one upload may take.
+pub const DATA_FLOOR_BEHIND_MS_MIN: u64 = 2 * BODY_MS_MAX;
 /// Age at which a tombstone may be dropped: a day.
 pub const TOMBSTONE_AGE_MS: u64 = 24 * 3600 * 1000;
 
 const _: () = {
     assert!(FOLLOW_BOUND_MS_MAX < BALLOT_AHEAD_MS_MAX, "a followed bound must still be accepted");
     assert!(BOUND_AHEAD_MS < FOLLOW_BOUND_MS_MAX, "a proposer must be able to follow a fresh restart");
+    assert!(BOUND_PAST_BALLOT_MS <= BOUND_AHEAD_MS, "a ballot ahead of the clock moves the bound less");
     assert!(BODY_MS_MAX * 2 < ORPHAN_AGE_MS, "a body still arriving must never look like an orphan");
+    assert!(
+        DATA_FLOOR_BEHIND_MS_MIN + CLOCK_STEP_MS_MAX <= ORPHAN_AGE_MS,
+        "a sweep's horizon is no refused floor"
+    );
     assert!(FRAME_BYTES_MAX as u64 * 4 <= SEGMENT_BYTES, "a segment holds several frames");
     assert!(FRAME_BYTES_MAX.is_multiple_of(FRAME_ALIGN), "a frame is padded");
     assert!(VALUE_BYTES_MAX <= FRAME_BYTES_MAX, "the largest value fits one frame's payload");

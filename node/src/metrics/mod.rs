@@ -113,6 +113,8 @@ pub struct RegisterMetrics {
     pub read_rounds: IntCounter,
     /// Rounds refused because another writer was ahead.
     pub conflicts: IntCounter,
+    /// Answers of volumes whose clocks are far from this node's.
+    pub skewed: IntCounter,
     /// Writes of somebody else that a reader had to finish.
     pub repairs: IntCounter,
 }
@@ -280,6 +282,10 @@ fn register(declare: &Declare<'_>) -> RegisterMetrics {
         read_rounds: rounds.with_label_values(&["read"]),
         conflicts: declare
             .counter("sherd_register_conflicts_total", "Rounds refused because another writer was ahead."),
+        skewed: declare.counter(
+            "sherd_register_skewed_total",
+            "Answers of volumes whose clocks are far from this node's; they count as unanswered.",
+        ),
         repairs: declare
             .counter("sherd_register_repairs_total", "Interrupted writes that a reader finished."),
     }

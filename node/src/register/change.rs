@@ -105,6 +105,8 @@ struct Change<'a> {
     deadline: Instant,
     pause: Duration,
     highest_floor: Ballot,
+    /// Whether its ballots began at the clock again: once is enough.
+    began_anew: bool,
     /// Set when the first accept was sent: from there on the outcome may be unknown.
     tries: Option<Tries>,
     /// Proposals of its own that were sent: each has a number.
@@ -137,7 +139,7 @@ impl Registers {
     }
 
     fn begin_above(&self, target: Target, above: Ballot) -> Begun {
-        let ballot = self.ballot_above(above);
+        let ballot = self.inner.ballots.above(above);
         let set = self.inner.cluster.set_of(&target.key);
         let start = usize::from(target.slot.0) % set.reach.len();
         let mut round = Round::new(set, Instant::now() + self.inner.patience.round);
@@ -225,6 +227,7 @@ impl Registers {
             deadline: Instant::now() + self.inner.patience.operation,
             pause: FIRST_PAUSE,
             highest_floor: Ballot::ZERO,
+            began_anew: false,
             tries: None,
             tries_count: 0,
         }
@@ -254,8 +257,17 @@ impl Change<'_> {
                     }
                 }
                 PrepareOutcome::Retry { above } => above,
+                PrepareOutcome::TooFarAhead
+                    if !self.began_anew && self.registers.inner.ballots.begin_anew(begun.ballot) =>
+                {
+                    self.began_anew = true;
+                    Ballot::ZERO
+                }
                 PrepareOutcome::Sealed => return Err(self.failed(Failure::Sealed)),
-                PrepareOutcome::Wait | PrepareOutcome::StaleEpoch { .. } | PrepareOutcome::Unavailable => {
+                PrepareOutcome::Wait
+                | PrepareOutcome::TooFarAhead
+                | PrepareOutcome::StaleEpoch { .. }
+                | PrepareOutcome::Unavailable => {
                     return Err(self.failed(begun.round.failure()));
                 }
             };
@@ -441,7 +453,7 @@ impl Registers {
         for reach in &round.set.reach {
             reach.peer.commit(reach.volume, target, ballot);
         }
-        if !round.failed.is_empty() {
+        if round.was_missed(self.now()) {
             self.inner.damage.row(key);
         } else if round.outstanding() > 0 {
             let registers = self.clone();
@@ -451,7 +463,7 @@ impl Registers {
                 while round.outstanding() > 0 {
                     round.next(&registers).await;
                 }
-                if !round.failed.is_empty() {
+                if round.was_missed(registers.now()) {
                     registers.inner.damage.row(&key);
                 }
             });

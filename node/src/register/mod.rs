@@ -5,15 +5,18 @@
 //! and does what they say. `read` returns committed values only. `change` makes a new value from
 //! the one it finds, as one compare-and-set.
 
+mod ballots;
 mod change;
 mod read;
 mod round;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{HybridClock, Rng};
@@ -27,6 +30,9 @@ use crate::metrics::Metrics;
 use crate::upkeep::Damage;
 
 pub(crate) use change::{Begun, ChangeError, Changed, Inline, Proposal};
+
+/// A volume whose clock is far from this node's is named so often in the log.
+const SKEW_TOLD_EVERY: Duration = Duration::from_mins(1);
 
 /// A register could not be read or changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -123,8 +129,12 @@ struct Inner {
     clock: Arc<HybridClock>,
     rng: Arc<dyn Rng>,
     proposer: ProposerId,
+    ballots: ballots::Ballots,
+    births: Arc<HybridClock>,
     patience: RegisterPatience,
     lives: RwLock<Arc<Lives>>,
+    /// When each volume was last named as skewed.
+    skew_told: Mutex<HashMap<VolumeId, Instant>>,
     damage: Damage,
     metrics: Arc<Metrics>,
     tasks: TaskTracker,
@@ -137,6 +147,8 @@ pub(crate) struct RegistersConfig {
     pub(crate) clock: Arc<HybridClock>,
     pub(crate) rng: Arc<dyn Rng>,
     pub(crate) proposer: ProposerId,
+    /// The clock that data ids are born by.
+    pub(crate) births: Arc<HybridClock>,
     pub(crate) patience: RegisterPatience,
     pub(crate) damage: Damage,
     pub(crate) metrics: Arc<Metrics>,
@@ -147,11 +159,23 @@ pub(crate) struct RegistersConfig {
 impl Registers {
     /// Builds the proposer.
     pub(crate) fn new(config: RegistersConfig) -> Self {
-        let RegistersConfig { cluster, clock, rng, proposer, patience, damage, metrics, tasks } = config;
-        let lives = RwLock::new(Arc::new(Lives::default()));
-        Self {
-            inner: Arc::new(Inner { cluster, clock, rng, proposer, patience, lives, damage, metrics, tasks }),
-        }
+        let RegistersConfig { cluster, clock, rng, proposer, births, patience, damage, metrics, tasks } =
+            config;
+        let inner = Inner {
+            ballots: ballots::Ballots::new(Arc::clone(clock.wall()), Arc::clone(&rng), proposer),
+            lives: RwLock::new(Arc::new(Lives::default())),
+            skew_told: Mutex::new(HashMap::new()),
+            cluster,
+            clock,
+            rng,
+            proposer,
+            births,
+            patience,
+            damage,
+            metrics,
+            tasks,
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     /// The id of this process among all proposers.
@@ -164,11 +188,6 @@ impl Registers {
         &self.inner.tasks
     }
 
-    /// A ballot above every one of ours, and above `seen`.
-    fn ballot_above(&self, seen: Ballot) -> Ballot {
-        Ballot { time: self.inner.clock.tick_above(seen.time), proposer: self.inner.proposer }
-    }
-
     fn now(&self) -> Timestamp {
         Timestamp::from_ms(self.inner.clock.wall().wall_ms())
     }
@@ -176,6 +195,24 @@ impl Registers {
     /// What is known about the volumes' lives.
     pub(crate) fn known_lives(&self) -> Arc<Lives> {
         Arc::clone(&self.inner.lives.read())
+    }
+
+    /// Reports volumes whose clocks are far from this node's.
+    fn note_skew(&self, volumes: &[VolumeId]) {
+        for volume in volumes {
+            self.inner.metrics.register.skewed.inc();
+            let now = Instant::now();
+            let mut told = self.inner.skew_told.lock();
+            if told.get(volume).is_none_or(|last| now.duration_since(*last) >= SKEW_TOLD_EVERY) {
+                told.insert(*volume, now);
+                tracing::warn!(%volume, "the volume's clock is far from this node's; it counts as unanswered");
+            }
+        }
+    }
+
+    /// Data that is born from here on lies above a data floor.
+    pub(crate) fn note_data_floor(&self, floor: Timestamp) {
+        self.inner.births.tick_above(floor);
     }
 
     /// Learns from an answer about the lives of volumes; copies only when there is news.

@@ -3,7 +3,8 @@
 //! A volume that does not answer, or cannot read its row, has no reply; it is only counted down.
 
 use sherd_core::id::Timestamp;
-use sherd_core::register::proposer::{Asking, Decision};
+use sherd_core::register::Refusal;
+use sherd_core::register::proposer::{Asking, Decision, is_skewed};
 use sherd_core::register::quorum::{Lives, Order, Reply};
 use sherd_volume::request::Answer;
 
@@ -101,6 +102,9 @@ impl<R: Unpin> Round<R> {
         self.arrivals += 1;
         let volume = self.set.reach[place].volume;
         registers.learn(volume, &answer.from);
+        if let Err(Refusal::DataTooOld { floor }) = &answer.result {
+            registers.note_data_floor(*floor);
+        }
         let order = Order { asked: self.asked[place], arrived: self.arrivals };
         self.replies.retain(|reply| reply.volume != volume);
         self.replies.push(Reply { volume, from: answer.from, order, result: answer.result });
@@ -125,9 +129,7 @@ impl<R: Unpin> Round<R> {
             let lives = registers.known_lives();
             let decision = decide(&self.replies, self.asking(registers.now(), &lives));
             if !waits(&decision.outcome) || self.outstanding() == 0 {
-                for volume in &decision.skewed {
-                    tracing::warn!(%volume, "the volume's clock is far from this node's; it counts as unanswered");
-                }
+                registers.note_skew(&decision.skewed);
                 return decision;
             }
             self.next_after(registers, quorum.saturating_sub(self.replies.len())).await;
@@ -136,6 +138,16 @@ impl<R: Unpin> Round<R> {
 
     fn asking<'a>(&self, now: Timestamp, lives: &'a Lives) -> Asking<'a> {
         Asking { quorums: self.set.quorums(), outstanding: self.outstanding(), now, lives }
+    }
+
+    /// Whether some volume does not have what the others accepted: it did not answer, its clock is far
+    /// from theirs, or it takes no data as old. From somebody who was faster it would have got more.
+    pub(super) fn was_missed(&self, now: Timestamp) -> bool {
+        let is_missed = |reply: &Reply<R>| match &reply.result {
+            Ok(_) => false,
+            Err(refusal) => is_skewed(*refusal, now) || matches!(refusal, Refusal::DataTooOld { .. }),
+        };
+        !self.failed.is_empty() || self.replies.iter().any(is_missed)
     }
 
     /// Why a round without a quorum failed, as the volumes that failed say it.

@@ -81,7 +81,7 @@ pub(crate) struct Stripes {
 #[derive(Debug)]
 struct Inner {
     cluster: Arc<Cluster>,
-    clock: Arc<HybridClock>,
+    births: Arc<HybridClock>,
     proposer: ProposerId,
     pool: BufferPool,
     uploads: Budget,
@@ -118,7 +118,9 @@ impl Released {
 #[derive(Debug)]
 pub(crate) struct StripesConfig {
     pub(crate) cluster: Arc<Cluster>,
-    pub(crate) clock: Arc<HybridClock>,
+    /// The clock that data ids are born by. Not the one of ballots: above a data floor that is far
+    /// ahead, ballots would be refused.
+    pub(crate) births: Arc<HybridClock>,
     pub(crate) proposer: ProposerId,
     pub(crate) pool: BufferPool,
     pub(crate) thresholds: Thresholds,
@@ -141,7 +143,7 @@ impl Stripes {
     /// Builds the data path. Uploads and downloads share the pool's cap half and half, so neither
     /// can starve the other.
     pub(crate) fn new(config: StripesConfig) -> Self {
-        let StripesConfig { cluster, clock, proposer, pool, thresholds, patience, damage, pins, lookout } =
+        let StripesConfig { cluster, births, proposer, pool, thresholds, patience, damage, pins, lookout } =
             config;
         let half = pool.usage().cap_bytes / 2;
         let uploads = Budget::new(half, patience.budget);
@@ -151,7 +153,7 @@ impl Stripes {
         pool.set_release_hook(move || notified.notify_waiters());
         let inner = Inner {
             cluster,
-            clock,
+            births,
             proposer,
             pool,
             uploads,
@@ -193,7 +195,7 @@ impl Stripes {
     fn new_data(&self, key: &RegisterKey, size: u64, home: Home) -> DataRef {
         let geometry = self.inner.cluster.set_of(key).geometry;
         DataRef {
-            id: DataId { birth: self.inner.clock.tick(), proposer: self.inner.proposer },
+            id: DataId { birth: self.inner.births.tick(), proposer: self.inner.proposer },
             size,
             data_shards: shards(geometry.data_shards()),
             parity_shards: shards(geometry.parity_shards()),

@@ -201,6 +201,9 @@ impl Context {
         let raised = ask_all(set, 0, |reach| reach.peer.control(reach.volume, raise.clone())).await;
         let lives = lives_of(&raised);
         let floors: Vec<Reply<Timestamp>> = raised.into_iter().map(data_floor).collect();
+        for floor in floors.iter().filter_map(|reply| reply.result.as_ref().ok()) {
+            self.registers.note_data_floor(*floor);
+        }
         if !may_sweep(horizon, &floors, set.quorums(), &lives) {
             return;
         }

@@ -5,10 +5,14 @@
 //! after that. Guards I: what others rely on (a floor, a seal, a recorded life) is told to nobody
 //! before it is durable, and never falls.
 
+use std::sync::Arc;
+
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, Incarnation, Sequence, VolumeId};
 use sherd_core::register::Refusal;
-use sherd_core::register::acceptor::{Standing, judge_raise, raise_data_floor, raise_floor};
+use sherd_core::register::acceptor::{
+    Standing, judge_data_floor, judge_raise, raise_data_floor, raise_floor,
+};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::seal::Seals;
 
@@ -75,10 +79,10 @@ impl Volume {
     fn change(&mut self, plan: &mut Plan, control: &Control) -> Result<Result<(), Refusal>, Error> {
         let standing = self.working.standing();
         let judged = match control {
-            Control::RecordIncarnation { .. }
-            | Control::RaiseFloor { .. }
-            | Control::RaiseDataFloor { .. }
-            | Control::RecordEpoch { .. } => judge_raise(standing),
+            Control::RecordIncarnation { .. } | Control::RaiseFloor { .. } | Control::RecordEpoch { .. } => {
+                judge_raise(standing)
+            }
+            Control::RaiseDataFloor { floor } => judge_data_floor(standing, *floor, self.now()),
             Control::Seal { epoch, .. } => judge_raise(standing).and_then(|()| self.judge_epoch(*epoch)),
             Control::TakeGuarantees(_) | Control::FinishRecovery | Control::ForceRecovery
                 if standing.votes() =>
@@ -136,12 +140,16 @@ impl Volume {
     fn report(&self, plan: &mut Plan, done: Completion<Answer<Guarantees>>) {
         if plan.is_empty() {
             let from = self.shared.answerer();
-            return done.complete(Ok(Answer { from, result: Ok(self.working.guarantees()) }));
+            let promised = self.shared.promises.lock().highest();
+            return done.complete(Ok(Answer { from, result: Ok(self.working.guarantees(promised)) }));
         }
+        let shared = Arc::clone(&self.shared);
         plan.after(move |outcome| {
-            done.complete(outcome.map(|outcome| Answer {
-                from: outcome.from.clone(),
-                result: Ok(outcome.small.guarantees()),
+            done.complete(outcome.map(|outcome| {
+                // Read after the batch became visible: what was promised before that was promised under
+                // what it changed, and is here; what comes later is promised under the new state.
+                let promised = shared.promises.lock().highest();
+                Answer { from: outcome.from.clone(), result: Ok(outcome.small.guarantees(promised)) }
             }));
         });
     }

@@ -146,9 +146,11 @@ impl Volume {
         Ok(Known { head: Some(stored.head()), value, stored: Some(stored), before, is_pending: false })
     }
 
-    /// The acceptor's state: everything that is decided, but only the bound that is durable.
+    /// The acceptor's state: everything that is decided, but only the bound and the reading of the clock
+    /// that are durable.
     fn acceptor(&self, restart_bound: Ballot) -> AcceptorState {
-        AcceptorState { durable_bound: self.durable_bound, ..self.working.acceptor(restart_bound) }
+        let (durable_bound, clock_reading) = (self.durable_bound, self.durable_reading);
+        AcceptorState { durable_bound, clock_reading, ..self.working.acceptor(restart_bound) }
     }
 
     /// Records an epoch that was not seen before.
@@ -192,7 +194,7 @@ impl Volume {
                 waits |= self.see_epoch(plan, target);
                 if let Some(bound) = promise.needs_bound {
                     if plan.bound.is_none_or(|planned| planned < ballot) {
-                        plan.push_state(Subject::Bound(bound), &mut self.working);
+                        self.push_bound(plan, bound, asked.now);
                     }
                     waits = true;
                 }

@@ -253,6 +253,7 @@ fn serve(
     let reader = Arc::new(Reader { shared: Arc::clone(&shared), shard_files, sticky: Arc::clone(&sticky) });
     let mut volume = Volume {
         durable_bound: small.bound,
+        durable_reading: small.clock_reading,
         shared,
         reader,
         log,

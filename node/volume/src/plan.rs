@@ -119,13 +119,14 @@ impl Plan {
         self.records.push(record);
     }
 
-    /// Adds a piece of state, and tells the working copy.
+    /// Adds a piece of state, and tells the working copy. Bounds and readings of the clock are told to
+    /// nobody, so no answer waits for them but the promise that needs one.
     pub(crate) fn push_state(&mut self, subject: Subject, working: &mut Small) {
         working.learn(&subject);
-        if let Subject::Bound(bound) = &subject {
-            self.bound = Some(*bound);
-        } else {
-            self.changes_state = true;
+        match &subject {
+            Subject::Bound(bound) => self.bound = Some(*bound),
+            Subject::ClockReading(_) => {}
+            _ => self.changes_state = true,
         }
         self.push(NewRecord::bare(subject));
     }

@@ -318,7 +318,8 @@ impl Reader {
 
     /// What the volume guarantees durably.
     pub fn guarantees(&self) -> Guarantees {
-        self.shared.view.read().small.guarantees()
+        let promised = self.shared.promises.lock().highest();
+        self.shared.view.read().small.guarantees(promised)
     }
 
     /// Peers as the log knows them: life, and highest durable sequence seen in it.

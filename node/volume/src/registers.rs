@@ -33,6 +33,8 @@ pub(crate) struct Promises {
     busy: HashSet<Bytes>,
     /// Ballots at or below are refused for every key.
     pub(crate) restart_bound: Ballot,
+    /// The highest ballot promised since the restart.
+    highest: Ballot,
     /// Whether a promise was given since the bound was last extended.
     pub(crate) is_active: bool,
 }
@@ -45,6 +47,7 @@ impl Promises {
             order: VecDeque::new(),
             busy: HashSet::new(),
             restart_bound,
+            highest: Ballot::ZERO,
             is_active: false,
         }
     }
@@ -52,6 +55,11 @@ impl Promises {
     /// The highest ballot promised for a key.
     pub(crate) fn of(&self, key: &[u8]) -> Ballot {
         self.table.get(key).copied().unwrap_or(Ballot::ZERO)
+    }
+
+    /// The highest ballot that may have been promised: since the restart, or before it.
+    pub(crate) fn highest(&self) -> Ballot {
+        self.highest.max(self.restart_bound)
     }
 
     /// How many promises are remembered.
@@ -64,6 +72,7 @@ impl Promises {
         if ballot <= self.of(key) {
             return;
         }
+        self.highest = self.highest.max(ballot);
         self.table.insert(key.clone(), ballot);
         self.order.push_back((key.clone(), ballot));
         while self.table.len() > self.limit {

@@ -46,6 +46,7 @@ pub(crate) struct Small {
     pub(crate) bound: Ballot,
     pub(crate) floor: Ballot,
     pub(crate) data_floor: Timestamp,
+    pub(crate) clock_reading: Timestamp,
     pub(crate) highest: Ballot,
     pub(crate) epochs: BTreeMap<u16, Epoch>,
     /// The highest of them: each listing asks.
@@ -90,6 +91,7 @@ impl Small {
             Subject::Bound(bound) => self.bound = self.bound.max(*bound),
             Subject::Floor(floor) => self.floor = self.floor.max(*floor),
             Subject::DataFloor(floor) => self.data_floor = self.data_floor.max(*floor),
+            Subject::ClockReading(time) => self.clock_reading = self.clock_reading.max(*time),
             Subject::Epoch { slot, epoch } => {
                 self.epochs.insert(slot.0, *epoch);
                 self.epoch_max = self.epoch_max.max(*epoch);
@@ -188,6 +190,7 @@ impl Small {
             floor: self.floor,
             restart_bound,
             durable_bound: self.bound,
+            clock_reading: self.clock_reading,
             data_floor: self.data_floor,
             standing: self.standing(),
         }
@@ -198,14 +201,14 @@ impl Small {
         Promised { bound: self.bound, floor: self.floor, data_floor: self.data_floor }
     }
 
-    /// What the volume guarantees.
-    pub(crate) fn guarantees(&self) -> Guarantees {
+    /// What the volume guarantees, given the highest ballot that it may have promised.
+    pub(crate) fn guarantees(&self, promised: Ballot) -> Guarantees {
         let seals = self
             .seals
             .keys()
             .filter_map(|bucket| self.seals_of(*bucket).to_stored().map(|deletions| (*bucket, deletions)));
         Guarantees {
-            bound: self.bound,
+            bound: promised,
             floor: self.floor,
             highest: self.highest,
             data_floor: self.data_floor,

@@ -370,6 +370,7 @@ pub fn key_of(subject: &Subject) -> Option<Bytes> {
         | Subject::Bound(_)
         | Subject::Floor(_)
         | Subject::DataFloor(_)
+        | Subject::ClockReading(_)
         | Subject::Phase { .. } => {}
         Subject::Epoch { slot, .. } => {
             writer.raw(&slot.0.to_be_bytes());

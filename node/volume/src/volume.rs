@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, Incarnation, Sequence, Timestamp, VolumeId};
 use sherd_core::limits;
-use sherd_core::register::acceptor::extend_bound;
+use sherd_core::register::acceptor::{extend_bound, next_reading};
 
 use crate::apply::{Batch, Derived, Written};
 use crate::error::Error;
@@ -80,6 +80,7 @@ pub struct Volume {
     pub(crate) log: Log,
     pub(crate) working: Small,
     pub(crate) durable_bound: Ballot,
+    pub(crate) durable_reading: Timestamp,
     pub(crate) derived: Derived,
     pub(crate) lazy: Lazy,
     pub(crate) compaction: Compaction,
@@ -163,7 +164,21 @@ impl Volume {
         if !self.shared.promises.lock().is_active {
             return None;
         }
-        extend_bound(self.durable_bound, Timestamp::from_ms(self.shared.clock.wall_ms()))
+        extend_bound(self.durable_bound, self.now())
+    }
+
+    /// The volume's clock.
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::from_ms(self.shared.clock.wall_ms())
+    }
+
+    /// Puts a bound into the batch, and with it the clock that it was made by: should that be set back,
+    /// ballots up to here are still taken.
+    pub(crate) fn push_bound(&mut self, plan: &mut Plan, bound: Ballot, now: Timestamp) {
+        plan.push_state(Subject::Bound(bound), &mut self.working);
+        if let Some(reading) = next_reading(self.working.clock_reading, now) {
+            plan.push_state(Subject::ClockReading(reading), &mut self.working);
+        }
     }
 
     /// Adds what waits for a frame.
@@ -171,7 +186,7 @@ impl Volume {
         if plan.bound.is_none()
             && let Some(bound) = self.bound_to_extend()
         {
-            plan.push_state(Subject::Bound(bound), &mut self.working);
+            self.push_bound(plan, bound, self.now());
             self.shared.promises.lock().is_active = false;
         }
         let mut room = self.log.frame_bytes_max().saturating_sub(plan.bytes + ROOM_BYTES);
@@ -295,6 +310,7 @@ impl Volume {
         self.working.settle();
         self.shared.publish(&mut plan.changes, self.working.highest, durable);
         self.durable_bound = self.working.bound;
+        self.durable_reading = self.working.clock_reading;
         self.shared.counters.live_bytes.store(self.derived.live_total(), Ordering::Relaxed);
         let mut promises = self.shared.promises.lock();
         promises.end_all();

@@ -66,6 +66,7 @@ fn subjects() -> Vec<(Subject, &'static str)> {
         (Subject::Bound(ballot()), "bound"),
         (Subject::Floor(ballot()), "floor"),
         (Subject::DataFloor(Timestamp::from_u64(0x77)), "data-floor"),
+        (Subject::ClockReading(Timestamp::from_u64(0x78)), "clock-reading"),
         (Subject::Epoch { slot: Slot(0x0102), epoch: Epoch(3) }, "epoch"),
         (Subject::Seal { bucket: BucketId([0xb0; 16]), deletion: Some(change) }, "seal"),
         (Subject::Seal { bucket: BucketId([0xb0; 16]), deletion: None }, "final-seal"),
@@ -111,6 +112,7 @@ fn golden() -> Vec<(&'static str, &'static str)> {
         ("bound", "05 01020304050607081112131415161718 0605"),
         ("floor", "06 01020304050607081112131415161718 0606"),
         ("data-floor", "0d 7700000000000000 060d"),
+        ("clock-reading", "0e 7800000000000000 060e"),
         ("epoch", "07 02010300000000000000 06070102"),
         (
             "seal",

@@ -167,8 +167,9 @@ pub enum Refusal {
         /// The highest ballot that the acceptor may have promised.
         bound: Ballot,
     },
-    /// The ballot's time is implausibly far ahead; `latest` is the highest that is accepted.
-    #[error("ballot too far ahead")]
+    /// The time of a ballot, or of a data floor to raise, is implausibly far ahead; `latest` is the
+    /// highest that is accepted.
+    #[error("time too far ahead")]
     TooFarAhead {
         /// The latest time that the acceptor takes.
         latest: Timestamp,

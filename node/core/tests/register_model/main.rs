@@ -1,4 +1,4 @@
-//! Exhaustive models of the register, the listing and the bucket's deletion.
+//! Exhaustive models of the register, its clocks, the listing and the bucket's deletion.
 //!
 //! Each test searches every state of a small cluster and asserts that nothing goes wrong; then each
 //! rule that the design marks as needed is taken out once, and the test asserts that the search
@@ -9,6 +9,8 @@
 
 mod bucket;
 mod bucket_rules;
+mod clock_rules;
+mod clocks;
 mod listing;
 mod listing_rules;
 mod register;

@@ -80,4 +80,28 @@ pub(crate) enum Without {
     AdoptLives,
     /// The recovering volume does not adopt data floors.
     AdoptDataFloors,
+    /// A ballot is refused that is too far ahead of the clock or the key's row.
+    RowsDoNotCount,
+    /// A ballot is refused that is too far ahead of the clock or the durable bound.
+    BoundsDoNotCount,
+    /// No ballot is refused as too far ahead.
+    FarAheadIsRefused,
+    /// A volume forgets what its clock said before it was set back.
+    OwnReadingCounts,
+    /// No bound more than four minutes ahead is followed.
+    StepsAreFollowed,
+    /// Of bounds more than four minutes ahead the highest is followed.
+    LowestFirst,
+    /// The highest bound is followed, whoever named it.
+    FollowFourMinutes,
+    /// A gateway goes on above its last ballot when that is refused as too far ahead.
+    BeginAnew,
+    /// Voters report the bound that their clock extends.
+    PromisesNotBound,
+    /// Voters of a recovery may be as far ahead as they are.
+    FarAheadIsNoVoter,
+    /// A data floor is raised as far as it is asked to be.
+    DataFloorsAreJudged,
+    /// Data is born at the gateway's clock.
+    BirthsAboveFloors,
 }

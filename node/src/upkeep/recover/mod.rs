@@ -23,7 +23,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use sherd_core::id::{Incarnation, VolumeId};
+use sherd_core::id::{Incarnation, Timestamp, VolumeId};
 use sherd_core::register::quorum::{Lives, Order, Quorums, Reply};
 use sherd_core::register::recover::{Barrier, Guarantees, barrier, may_scan, may_vote, next_life};
 use sherd_volume::request::{Answer, Control};
@@ -48,6 +48,13 @@ pub(crate) enum Stalled {
         voters: usize,
         /// P.
         needed: usize,
+    },
+    /// A volume guarantees what lies more than a day ahead of this node's clock: as a voter it would
+    /// close its set to every write.
+    #[error("volume {volume} is more than a day ahead, and its set lacks voters without it")]
+    FarAhead {
+        /// Which voter.
+        volume: VolumeId,
     },
     /// A voter changed its life, or did not confirm, in between.
     #[error("the voters of its set changed meanwhile")]
@@ -301,7 +308,7 @@ impl Context {
             Try { volume: id, others, quorums: set.quorums(), lives: Lives::default(), arrivals: 0 };
         self.recovery.change(id, |running| running.step = "registers");
         let life = attempt.begin_life(volume).await?;
-        let barrier = attempt.raise_barrier(life).await?;
+        let barrier = attempt.raise_barrier(life, self.now()).await?;
         let took = own.peer.control(id, Control::TakeGuarantees(barrier.guarantees.clone()));
         own_did(ask(took, CONTROL_PATIENCE).await)?;
         let confirmations = attempt.raise_floors(&barrier).await?;
@@ -395,15 +402,21 @@ impl Try {
     }
 
     /// Step 1: P voters durably record the life, and then report.
-    async fn raise_barrier(&mut self, life: Incarnation) -> Result<Barrier, Stalled> {
+    async fn raise_barrier(&mut self, life: Incarnation, now: Timestamp) -> Result<Barrier, Stalled> {
         let lost = self.volume;
         self.lives.learn(lost, life);
         let record = Control::RecordIncarnation { volume: lost, incarnation: life };
         let mut reports = self.ask_others(|peer, volume| peer.control(volume, record.clone())).await;
-        // P are enough, and each more would have to be scanned.
         reports.retain(|reply| reply.from.votes && reply.result.is_ok());
+        let is_far = |reply: &Reply<Guarantees>| {
+            reply.result.as_ref().is_ok_and(|guarantees| guarantees.is_far_ahead(now))
+        };
+        let far = reports.iter().find(|reply| is_far(reply)).map(|reply| reply.volume);
+        reports.retain(|reply| !is_far(reply));
+        // P are enough, and each more would have to be scanned.
         reports.truncate(self.quorums.prepare());
-        barrier(lost, life, &reports, self.quorums, &self.lives).ok_or_else(|| self.too_few(&reports))
+        barrier(lost, life, &reports, self.quorums, &self.lives, now)
+            .ok_or_else(|| far.map_or_else(|| self.too_few(&reports), |volume| Stalled::FarAhead { volume }))
     }
 
     /// Step 2: F is the durable floor of each of them.

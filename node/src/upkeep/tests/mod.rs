@@ -3,6 +3,7 @@
 //! Most tests call one piece of upkeep and look at what it did; the background tasks run only where
 //! the story is about them. Nothing sleeps: states are watched, with a deadline.
 
+mod clocks;
 mod heals;
 mod recoveries;
 mod releases;
@@ -60,8 +61,17 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
+    fn new(ahead_ms: u64) -> Arc<Self> {
+        Arc::new(Self { machine: SystemClock::new(), ahead_ms: AtomicU64::new(ahead_ms) })
+    }
+
     fn advance(&self, ms: u64) {
         self.ahead_ms.fetch_add(ms, Ordering::Relaxed);
+    }
+
+    /// Sets it so far ahead, or back.
+    fn set(&self, ahead_ms: u64) {
+        self.ahead_ms.store(ahead_ms, Ordering::Relaxed);
     }
 }
 
@@ -78,6 +88,7 @@ impl Clock for Ahead {
 /// A node over them.
 pub(crate) struct Node {
     clock: Arc<Ahead>,
+    topology: Arc<sherd_core::topology::Topology>,
     volumes: Volumes,
     objects: Objects,
     context: Arc<Context>,
@@ -99,12 +110,21 @@ impl Directories {
 
     /// Starts with a buffer pool of so many bytes.
     pub(crate) async fn start_with_pool(&self, cap_bytes: usize) -> Node {
-        let node = self.start_unsettled(cap_bytes);
+        self.start_at(cap_bytes, 0).await
+    }
+
+    /// Starts with the clock ahead.
+    async fn start_ahead(&self, ahead_ms: u64) -> Node {
+        self.start_at(64 << 20, ahead_ms).await
+    }
+
+    async fn start_at(&self, cap_bytes: usize, ahead_ms: u64) -> Node {
+        let node = self.start_unsettled(cap_bytes, ahead_ms);
         assert!(node.volumes.settled(DEADLINE).await, "volumes open in time");
         node
     }
 
-    fn start_unsettled(&self, cap_bytes: usize) -> Node {
+    fn start_unsettled(&self, cap_bytes: usize, ahead_ms: u64) -> Node {
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
         let config = FormationConfig {
             disk: Arc::clone(&disk),
@@ -113,7 +133,7 @@ impl Directories {
             wish: Wish::default(),
         };
         let formation = form_or_find(&config, &SystemRng).expect("the directories make a node");
-        let ahead = Arc::new(Ahead { machine: SystemClock::new(), ahead_ms: AtomicU64::new(0) });
+        let ahead = Ahead::new(ahead_ms);
         let wall: Arc<dyn Clock> = Arc::<Ahead>::clone(&ahead);
         let limits = PoolLimits { cap_bytes, stripe_bytes: 1 << 20, idle_bytes: 1 << 20 };
         let pool = BufferPool::new(limits);
@@ -149,6 +169,7 @@ fn build(
     let wall: Arc<dyn Clock> = Arc::<Ahead>::clone(&ahead);
     let peer: Arc<dyn Peer> = Arc::new(LocalPeer::new(volumes.clone()));
     let cluster = Arc::new(Cluster::new(Arc::clone(topology), |_| Arc::clone(&peer)));
+    let births = Arc::new(HybridClock::new(Arc::clone(&wall)));
     let clock = Arc::new(HybridClock::new(wall));
     let rng: Arc<dyn Rng> = Arc::new(SystemRng);
     let proposer = ProposerId(rng.next_u64());
@@ -158,6 +179,7 @@ fn build(
         clock: Arc::clone(&clock),
         rng: Arc::clone(&rng),
         proposer,
+        births: Arc::clone(&births),
         patience: RegisterPatience::default(),
         damage: damage.clone(),
         metrics: Arc::new(Metrics::new(crate::config::settings::Durability::Fsync)),
@@ -168,7 +190,7 @@ fn build(
         lookout: crate::stripe::Lookout::start().expect("threads start"),
         pins: pins.clone(),
         cluster: Arc::clone(&cluster),
-        clock: Arc::clone(&clock),
+        births: Arc::clone(&births),
         proposer,
         pool,
         thresholds: Thresholds::default(),
@@ -204,7 +226,14 @@ fn build(
         pins,
         settings,
     });
-    Node { clock: ahead, volumes, objects, context: Arc::new(context), reports: Some(reports) }
+    Node {
+        clock: ahead,
+        topology: Arc::clone(topology),
+        volumes,
+        objects,
+        context: Arc::new(context),
+        reports: Some(reports),
+    }
 }
 
 fn name(key: &str) -> ObjectName {
@@ -237,13 +266,23 @@ impl Node {
     }
 
     pub(crate) async fn put(&self, key: &str, bytes: &Bytes) {
+        self.try_put(key, bytes).await.expect("the object is stored");
+    }
+
+    async fn try_put(&self, key: &str, bytes: &Bytes) -> Result<(), String> {
         let request = PutRequest {
             name: name(key),
             attributes: Attributes::default(),
             conditions: WriteConditions::default(),
             upload: upload(bytes),
         };
-        self.objects.put(request).await.expect("the object is stored");
+        self.objects.put(request).await.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Another gateway to the same volumes, with a clock of its own.
+    fn another_gateway(&self, ahead_ms: u64) -> Self {
+        let limits = PoolLimits { cap_bytes: 64 << 20, stripe_bytes: 1 << 20, idle_bytes: 1 << 20 };
+        build(self.volumes.clone(), &self.topology, Ahead::new(ahead_ms), BufferPool::new(limits))
     }
 
     pub(crate) async fn get(&self, key: &str) -> Option<Bytes> {

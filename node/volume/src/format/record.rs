@@ -59,6 +59,8 @@ pub enum Kind {
     Phase = 12,
     /// The data floor.
     DataFloor = 13,
+    /// The highest reading of the volume's own clock.
+    ClockReading = 14,
 }
 
 impl Kind {
@@ -78,6 +80,7 @@ impl Kind {
             11 => Self::Segment,
             12 => Self::Phase,
             13 => Self::DataFloor,
+            14 => Self::ClockReading,
             _ => return None,
         })
     }
@@ -208,6 +211,8 @@ pub enum Subject {
     },
     /// Accepts that introduce older data are refused.
     DataFloor(Timestamp),
+    /// The highest reading of the volume's own clock, as of a bound that was written with it.
+    ClockReading(Timestamp),
 }
 
 impl Subject {
@@ -227,6 +232,7 @@ impl Subject {
             Self::Segment { .. } => Kind::Segment,
             Self::Phase { .. } => Kind::Phase,
             Self::DataFloor(_) => Kind::DataFloor,
+            Self::ClockReading(_) => Kind::ClockReading,
         }
     }
 
@@ -246,7 +252,7 @@ impl Subject {
             Self::Heal { id } => id.0.len(),
             Self::Segment { .. } => 4 * 8,
             Self::Phase { .. } => 4 + 1 + 8 + 8,
-            Self::DataFloor(_) => 8,
+            Self::DataFloor(_) | Self::ClockReading(_) => 8,
         }
     }
 
@@ -296,8 +302,8 @@ impl Subject {
             Self::Phase { incarnation, phase, rows_after, kept_after } => {
                 writer.u32(incarnation.0).u8(*phase as u8).u64(rows_after.0).u64(kept_after.0);
             }
-            Self::DataFloor(floor) => {
-                writer.u64(floor.as_u64());
+            Self::DataFloor(time) | Self::ClockReading(time) => {
+                writer.u64(time.as_u64());
             }
         }
     }
@@ -359,6 +365,7 @@ impl Subject {
                 kept_after: Sequence(reader.u64("phase kept")?),
             },
             Kind::DataFloor => Self::DataFloor(Timestamp::from_u64(reader.u64("data floor")?)),
+            Kind::ClockReading => Self::ClockReading(Timestamp::from_u64(reader.u64("clock reading")?)),
         };
         reader.finish("subject")?;
         Ok(subject)

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use sherd_core::env::Clock;
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, RegisterKey, Timestamp};
+use sherd_core::limits::DATA_FLOOR_BEHIND_MS_MIN;
 use sherd_core::register::{Accept, Encoded, Prepare};
 use sherd_volume::error::Error;
 use sherd_volume::request::{Answer, Completion, Control, Op};
@@ -242,7 +243,7 @@ impl Script {
     }
 
     fn raise(&mut self, volume: &mut Driver, notes: &mut Vec<(Heard, Note)>) {
-        let floor = Timestamp::from_ms(START_MS - 1_000 + self.next() % 1_000);
+        let floor = Timestamp::from_ms(START_MS - DATA_FLOOR_BEHIND_MS_MIN - self.next() % 1_000);
         let (heard, done) = heard(|answer: &Answer<_>| answer.result.is_ok());
         volume.volume.submit(Op::Control { control: Control::RaiseDataFloor { floor }, done });
         notes.push((

@@ -36,24 +36,33 @@ pub(crate) const BUCKET: BucketId = BucketId([3; 16]);
 pub(crate) const START_MS: u64 = 1_700_000_000_000;
 
 #[derive(Debug)]
-pub(crate) struct TestClock(AtomicU64);
+pub(crate) struct TestClock {
+    now_ms: AtomicU64,
+    ahead_ms: AtomicU64,
+}
 
 impl TestClock {
     pub(crate) fn new() -> Self {
-        Self(AtomicU64::new(START_MS))
+        Self { now_ms: AtomicU64::new(START_MS), ahead_ms: AtomicU64::new(0) }
     }
 
+    /// Time passes.
     pub(crate) fn advance_ms(&self, ms: u64) {
-        self.0.fetch_add(ms, Ordering::Relaxed);
+        self.now_ms.fetch_add(ms, Ordering::Relaxed);
+    }
+
+    /// Sets the wall clock so far ahead of the time, or back to it.
+    pub(crate) fn set_ahead_ms(&self, ms: u64) {
+        self.ahead_ms.store(ms, Ordering::Relaxed);
     }
 }
 
 impl Clock for TestClock {
     fn wall_ms(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.now_ms.load(Ordering::Relaxed) + self.ahead_ms.load(Ordering::Relaxed)
     }
     fn monotonic_us(&self) -> u64 {
-        (self.0.load(Ordering::Relaxed) - START_MS) * 1000 + 1
+        (self.now_ms.load(Ordering::Relaxed) - START_MS) * 1000 + 1
     }
 }
 

@@ -2,10 +2,12 @@
 //!
 //! Plain functions over small values that the volume fills in. They decide; the volume makes
 //! durable what they decided before it answers. Guards that a promise is never broken (I-3): not by
-//! a restart (the bound), not by a drop (the floor), not by a lost disk (recovery). Guards I-16.
+//! a restart (the bound), not by a drop (the floor), not by a lost disk (recovery). Guards I-16 and I-17.
 
 use crate::id::{Ballot, DataId, Epoch, ProposerId, Timestamp};
-use crate::limits::{BALLOT_AHEAD_MS_MAX, BOUND_AHEAD_MS};
+use crate::limits::{
+    BALLOT_AHEAD_MS_MAX, BOUND_AHEAD_MS, BOUND_PAST_BALLOT_MS, CLOCK_STEP_MS_MAX, DATA_FLOOR_BEHIND_MS_MIN,
+};
 use crate::register::{Refusal, RowHead};
 
 /// Whether a volume has the state that its votes speak for.
@@ -40,6 +42,8 @@ pub struct AcceptorState {
     /// The durable upper bound on what may have been promised: no promise above it is answered
     /// before it was raised, durably. The next run's [`Self::restart_bound`].
     pub durable_bound: Ballot,
+    /// The highest durable reading of the volume's own clock. Never falls.
+    pub clock_reading: Timestamp,
     /// Accepts that introduce data born before are refused. Durable; never falls.
     pub data_floor: Timestamp,
     /// Whether it votes.
@@ -114,7 +118,7 @@ pub fn judge_prepare(
     if ballot <= closed || ballot < key.promised {
         return Err(Refusal::Below { bound: closed.max(key.promised) });
     }
-    judge_ahead(state, key, asked, ballot)?;
+    judge_ahead(state, asked, ballot)?;
     let needs_bound = (ballot > state.durable_bound).then(|| next_bound(ballot, asked.now));
     Ok(Promise { needs_bound })
 }
@@ -144,7 +148,7 @@ pub fn judge_accept(
     if ballot <= closed || ballot < open {
         return Err(Refusal::Below { bound: closed.max(open) });
     }
-    judge_ahead(state, key, asked, ballot)?;
+    judge_ahead(state, asked, ballot)?;
     if introduces.iter().any(|data| data.birth < state.data_floor) {
         return Err(Refusal::DataTooOld { floor: state.data_floor });
     }
@@ -184,7 +188,7 @@ pub fn raise_data_floor(current: Timestamp, asked: Timestamp) -> Timestamp {
     current.max(asked)
 }
 
-/// Judges whether the volume may raise floor or data floor for somebody who relies on all N
+/// Judges whether the volume may raise its floor for somebody who relies on all N
 /// volumes. A recovering one may not: what it will adopt could lie below.
 ///
 /// # Errors
@@ -193,11 +197,31 @@ pub fn judge_raise(standing: Standing) -> Result<(), Refusal> {
     if standing.votes() { Ok(()) } else { Err(Refusal::Recovering) }
 }
 
-/// The bound to make durable for a promise of `ballot`: that ballot, or all of the next 2 s, so that
-/// the promises of a busy volume cost one write each 2 s and a restarted one is closed for 2 s.
+/// Judges whether the volume may raise its data floor. The horizon of a sweeper whose clock is far
+/// ahead would refuse bodies that are still arriving, and after those every new one.
+///
+/// # Errors
+/// [`Refusal::Recovering`]; [`Refusal::TooFarAhead`] for one nearer to the volume's own clock than 24 hours.
+pub fn judge_data_floor(standing: Standing, floor: Timestamp, now: Timestamp) -> Result<(), Refusal> {
+    judge_raise(standing)?;
+    let latest = now.minus_ms(DATA_FLOOR_BEHIND_MS_MIN);
+    if floor > latest { Err(Refusal::TooFarAhead { latest }) } else { Ok(()) }
+}
+
+/// The bound to make durable for a promise of `ballot`: all of the next 2 s, so that the promises of
+/// a busy volume cost one write each 2 s and a restarted one is closed for 2 s; or a little past the
+/// ballot, where that is more: the ballots of proposers whose clocks were set back count upwards from
+/// where they were, each of them above the one before.
 #[must_use]
 pub fn next_bound(ballot: Ballot, now: Timestamp) -> Ballot {
-    ballot.max(Ballot { time: now.plus_ms(BOUND_AHEAD_MS), proposer: ProposerId(u64::MAX) })
+    let time = now.plus_ms(BOUND_AHEAD_MS).max(ballot.time.plus_ms(BOUND_PAST_BALLOT_MS));
+    Ballot { time, proposer: ProposerId(u64::MAX) }
+}
+
+/// The reading of its clock that a volume makes durable together with a bound, when it is a new highest.
+#[must_use]
+pub fn next_reading(durable: Timestamp, now: Timestamp) -> Option<Timestamp> {
+    (now > durable).then_some(now)
 }
 
 /// The bound to make durable in the background, when less than half of the time ahead is left; so
@@ -240,13 +264,13 @@ fn judge_place(key: &KeyState<'_>, asked: Asked) -> Result<(), Refusal> {
 }
 
 /// One ballot from a clock that is years ahead would close the key to everybody else for years.
-fn judge_ahead(
-    state: &AcceptorState,
-    key: &KeyState<'_>,
-    asked: Asked,
-    ballot: Ballot,
-) -> Result<(), Refusal> {
-    let known = asked.now.max(state.floor.time).max(key.row_ballot().time);
+///
+/// What counts is what the volume's own clock said: now, or up to a day ahead of that before it was
+/// set back. A row or a promise does not: one proposer would pull them up, each five minutes above
+/// the last.
+fn judge_ahead(state: &AcceptorState, asked: Asked, ballot: Ballot) -> Result<(), Refusal> {
+    let before_a_step = state.clock_reading.min(asked.now.plus_ms(CLOCK_STEP_MS_MAX));
+    let known = asked.now.max(before_a_step).max(state.floor.time);
     let latest = known.plus_ms(BALLOT_AHEAD_MS_MAX);
     if ballot.time > latest { Err(Refusal::TooFarAhead { latest }) } else { Ok(()) }
 }

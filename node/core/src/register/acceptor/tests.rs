@@ -67,8 +67,6 @@ fn an_accept_is_taken_at_its_promise_and_again_but_not_below() {
 
 #[test]
 fn a_ballot_from_a_clock_far_ahead_is_refused() {
-    let held = row(100);
-    let key = KeyState { row: Some(&held), ..KeyState::default() };
     let none = KeyState::default();
     let latest = Timestamp::from_ms(320_000);
     assert!(judge_prepare(&voting(), &none, at(20), ballot(320)).is_ok(), "five minutes ahead of the clock");
@@ -77,9 +75,39 @@ fn a_ballot_from_a_clock_far_ahead_is_refused() {
         judge_accept(&voting(), &none, at(20), ballot(321), &[]),
         Err(Refusal::TooFarAhead { latest })
     );
-    assert!(judge_prepare(&voting(), &key, at(20), ballot(400)).is_ok(), "five minutes ahead of the row");
     let floored = AcceptorState { floor: ballot(200), ..voting() };
     assert!(judge_prepare(&floored, &none, at(20), ballot(500)).is_ok(), "five minutes ahead of the floor");
+}
+
+#[test]
+fn what_one_proposer_wrote_takes_no_other_ballot_further() {
+    let held = row(300);
+    let key = KeyState { row: Some(&held), promised: ballot(310), ..KeyState::default() };
+    let bound = AcceptorState { durable_bound: ballot(320), restart_bound: ballot(290), ..voting() };
+    let refusal = Refusal::TooFarAhead { latest: Timestamp::from_ms(320_000) };
+    assert_eq!(judge_prepare(&bound, &key, at(20), ballot(321)), Err(refusal));
+    assert_eq!(judge_accept(&bound, &key, at(20), ballot(321), &[]), Err(refusal));
+    assert!(judge_prepare(&bound, &key, at(20), ballot(320)).is_ok());
+}
+
+#[test]
+fn what_the_own_clock_said_before_it_was_set_back_counts_up_to_a_day() {
+    let none = KeyState::default();
+    let read = |seconds| AcceptorState { clock_reading: Timestamp::from_ms(seconds * 1_000), ..voting() };
+    let takes = |state: &AcceptorState, seconds| judge_prepare(state, &none, at(20), ballot(seconds)).is_ok();
+    assert!(takes(&read(3_620), 3_920) && !takes(&read(3_620), 3_921), "five minutes past an hour ahead");
+    let day = 20 + 24 * 3_600;
+    assert!(takes(&read(10 * day), day + 300) && !takes(&read(10 * day), day + 301), "no more than a day");
+    assert!(takes(&read(5), 320) && !takes(&read(5), 321), "a clock that goes on leaves its readings behind");
+}
+
+#[test]
+fn a_data_floor_stays_a_day_behind_the_own_clock() {
+    let hours = |count: u64| Timestamp::from_ms(count * 3_600_000);
+    assert_eq!(judge_data_floor(Standing::Voting, hours(76), hours(100)), Ok(()));
+    let refusal = Refusal::TooFarAhead { latest: hours(76) };
+    assert_eq!(judge_data_floor(Standing::Voting, hours(77), hours(100)), Err(refusal));
+    assert_eq!(judge_data_floor(Standing::Refilling, hours(1), hours(100)), Err(Refusal::Recovering));
 }
 
 #[test]
@@ -131,7 +159,8 @@ fn a_promise_above_the_durable_bound_waits_for_a_higher_one() {
     assert_eq!(bound(10, 9), Ok(None));
     let ahead = Ballot { time: Timestamp::from_ms(13_000), proposer: ProposerId(u64::MAX) };
     assert_eq!(bound(11, 11), Ok(Some(ahead)), "two seconds ahead of the clock");
-    assert_eq!(bound(60, 11), Ok(Some(ballot(60))), "or the ballot itself");
+    let past = Ballot { time: Timestamp::from_ms(60_100), proposer: ProposerId(u64::MAX) };
+    assert_eq!(bound(60, 11), Ok(Some(past)), "or a little past the ballot");
 }
 
 #[test]
@@ -141,7 +170,10 @@ fn the_bound_is_extended_before_it_is_used_up() {
     assert_eq!(extend_bound(ballot(101), now), None);
     let extended = extend_bound(ballot(100), now).expect("less than a second is left");
     assert_eq!(extended.time, Timestamp::from_ms(102_000));
-    assert!(next_bound(ballot(200), now) == ballot(200));
+    let past = next_bound(ballot(200), now);
+    let next = Ballot { time: Timestamp::from_u64(ballot(200).time.as_u64() + 1_000_000), ..ballot(200) };
+    assert!(past > next, "a million ballots of a clock that was set back need no other");
+    assert_eq!(past.time, Timestamp::from_ms(200_100));
 }
 
 #[test]

@@ -8,10 +8,10 @@
 //! ```
 //! A change has one id over all ballots that it takes, and a value carries the ids of its last
 //! sixteen: that is how a writer whose accept met a conflict learns whether somebody finished it.
-//! Guards I-4, I-5, I-6 and I-16.
+//! Guards I-4, I-5, I-6, I-16 and I-17.
 
 use crate::id::{Ballot, ChangeId, Epoch, Timestamp, VolumeId};
-use crate::limits::{CHANGE_IDS, FOLLOW_BOUND_MS_MAX};
+use crate::limits::{CHANGE_IDS, FOLLOW_BOUND_MS_MAX, FOLLOW_STEP_MS_MAX};
 use crate::record::Changes;
 use crate::register::quorum::{Lives, Quorums, Reply, is_current, voters};
 use crate::register::{Digest, Refusal, Vote};
@@ -53,6 +53,8 @@ pub enum PrepareOutcome {
         /// The highest bound worth following.
         above: Ballot,
     },
+    /// Too many refuse the ballot as too far ahead: prepare anew at one of the clock's, if that is lower.
+    TooFarAhead,
     /// Too many hold a seal: read the bucket's register.
     Sealed,
     /// Too many know a newer topology: fetch it.
@@ -163,6 +165,8 @@ pub fn after_prepare(replies: &[Reply<Vote>], asking: Asking<'_>) -> Decision<Pr
         PrepareOutcome::StaleEpoch { epoch }
     } else if let Some(above) = refusals.followable(promises + asking.outstanding, needed) {
         PrepareOutcome::Retry { above }
+    } else if refusals.are_too_far_ahead(promises + asking.outstanding, needed) {
+        PrepareOutcome::TooFarAhead
     } else {
         PrepareOutcome::Unavailable
     };
@@ -211,6 +215,17 @@ pub fn after_conflict(found: &Changes, found_committed: bool, tries: &Tries) -> 
     if pushed_out || dropped { AfterConflict::Unknown } else { AfterConflict::TryAgain }
 }
 
+/// Whether a refusal says that the volume's clock is far from ours: it counts as unanswered.
+pub fn is_skewed(refusal: Refusal, now: Timestamp) -> bool {
+    match refusal {
+        Refusal::Below { bound } => bound.time > now.plus_ms(FOLLOW_BOUND_MS_MAX),
+        Refusal::TooFarAhead { .. } => true,
+        Refusal::StaleEpoch { .. } | Refusal::Sealed | Refusal::DataTooOld { .. } | Refusal::Recovering => {
+            false
+        }
+    }
+}
+
 /// The highest row among votes.
 pub(super) fn highest<'a>(votes: impl Iterator<Item = (VolumeId, &'a Vote)> + Clone) -> Option<Found> {
     let rows = votes.filter_map(|(volume, vote)| vote.row.as_ref().map(|row| (volume, row.head)));
@@ -226,9 +241,13 @@ pub(super) fn highest<'a>(votes: impl Iterator<Item = (VolumeId, &'a Vote)> + Cl
 
 /// What a round's refusals say together.
 struct Refusals {
-    /// The highest bound worth following, and how many volumes named one.
-    bound: Option<Ballot>,
-    bound_count: usize,
+    /// The highest bound up to four minutes past our clock, and how many voters named one.
+    near: Option<Ballot>,
+    near_count: usize,
+    /// The bounds of voters that are farther ahead, up to where a step of all clocks may have been.
+    far: Vec<Ballot>,
+    /// How many voters refuse the ballot as too far ahead.
+    too_far_ahead_count: usize,
     sealed: bool,
     epoch: Option<Epoch>,
     data_too_old: bool,
@@ -238,36 +257,58 @@ struct Refusals {
 impl Refusals {
     fn of<T>(replies: &[Reply<T>], asking: Asking<'_>) -> Self {
         let mut all = Self {
-            bound: None,
-            bound_count: 0,
+            near: None,
+            near_count: 0,
+            far: Vec::new(),
+            too_far_ahead_count: 0,
             sealed: false,
             epoch: None,
             data_too_old: false,
             skewed: Vec::new(),
         };
-        let follow_to = asking.now.plus_ms(FOLLOW_BOUND_MS_MAX);
+        let far_to = asking.now.plus_ms(FOLLOW_STEP_MS_MAX);
         for reply in replies.iter().filter(|reply| is_current(reply, replies, asking.lives)) {
-            match reply.result {
-                Ok(_) | Err(Refusal::Recovering) => {}
+            let votes = reply.from.votes;
+            let Err(refusal) = reply.result else { continue };
+            let is_skewed = is_skewed(refusal, asking.now);
+            all.skewed.extend(is_skewed.then_some(reply.volume));
+            match refusal {
+                Refusal::Recovering => {}
                 // Followed, a bound from a clock that is far ahead would drag every proposer's
                 // ballots along, until the volumes with good clocks refuse them all.
-                Err(Refusal::Below { bound }) if bound.time > follow_to => all.skewed.push(reply.volume),
-                Err(Refusal::Below { bound }) => {
-                    all.bound = all.bound.max(Some(bound));
-                    all.bound_count += usize::from(reply.from.votes);
+                Refusal::Below { bound } if is_skewed => {
+                    all.far.extend((votes && bound.time <= far_to).then_some(bound));
                 }
-                Err(Refusal::TooFarAhead { .. }) => all.skewed.push(reply.volume),
-                Err(Refusal::StaleEpoch { epoch }) => all.epoch = all.epoch.max(Some(epoch)),
-                Err(Refusal::Sealed) => all.sealed = true,
-                Err(Refusal::DataTooOld { .. }) => all.data_too_old = true,
+                Refusal::Below { bound } => {
+                    all.near = all.near.max(Some(bound));
+                    all.near_count += usize::from(votes);
+                }
+                Refusal::TooFarAhead { .. } => all.too_far_ahead_count += usize::from(votes),
+                Refusal::StaleEpoch { epoch } => all.epoch = all.epoch.max(Some(epoch)),
+                Refusal::Sealed => all.sealed = true,
+                Refusal::DataTooOld { .. } => all.data_too_old = true,
             }
         }
+        all.far.sort_unstable();
         all
     }
 
     /// The ballot above which to try again, where that can reach `needed` voters at all.
+    ///
+    /// Where fewer than A can promise within four minutes, it was the clocks of all, and they were set
+    /// back. Then it is the lowest bound that reaches enough voters: a higher one may be of a clock that
+    /// is wrong by itself.
     fn followable(&self, reachable: usize, needed: usize) -> Option<Ballot> {
-        self.bound.filter(|_| reachable + self.bound_count >= needed)
+        let reachable = reachable + self.near_count;
+        match needed.checked_sub(reachable + 1) {
+            None => self.near,
+            Some(further) => self.far.get(further).copied(),
+        }
+    }
+
+    /// Whether those that refuse the ballot as too far ahead are why it is not promised.
+    fn are_too_far_ahead(&self, reachable: usize, needed: usize) -> bool {
+        reachable + self.near_count + self.too_far_ahead_count >= needed
     }
 }
 

@@ -89,9 +89,35 @@ fn a_bound_more_than_four_minutes_ahead_is_not_followed() {
     let beyond = prepared_in(3, &[refused(1, 1_241), refused(2, 1_050), promise(3, None, 0)], 0);
     assert_eq!(beyond.outcome, PrepareOutcome::Retry { above: ballot(1_050) });
     assert_eq!(beyond.skewed, [VolumeId([1; 16])]);
-    let both = prepared_in(3, &[refused(1, 1_241), refused(2, 9_000), promise(3, None, 0)], 0);
-    assert_eq!(both.outcome, PrepareOutcome::Unavailable);
     let one = prepared_in(3, &[refused(1, 1_241), promise(2, None, 0), promise(3, None, 0)], 0);
+    assert!(matches!(one.outcome, PrepareOutcome::Prepared(_)), "one bad clock costs one volume");
+    assert_eq!(one.skewed, [VolumeId([1; 16])]);
+}
+
+#[test]
+fn bounds_that_leave_no_quorum_within_four_minutes_are_followed_the_lowest_first() {
+    const DAY: u64 = 86_400;
+    let two = [refused(1, 90_000), refused(2, 4_600), promise(3, None, 0)];
+    assert_eq!(prepared(&two, 0), PrepareOutcome::Retry { above: ballot(4_600) });
+    let all = [refused(1, 90_000), refused(2, 4_600), refused(3, 4_800)];
+    assert_eq!(prepared(&all, 0), PrepareOutcome::Retry { above: ballot(4_800) }, "two of them are needed");
+    let near = [refused(1, 90_000), refused(2, 4_600), refused(3, 1_100)];
+    assert_eq!(prepared(&near, 0), PrepareOutcome::Retry { above: ballot(4_600) });
+    let edge = |seconds| prepared(&[refused(1, seconds), refused(2, seconds), promise(3, None, 0)], 0);
+    assert_eq!(edge(1_600 + DAY), PrepareOutcome::Retry { above: ballot(1_600 + DAY) });
+    assert_eq!(edge(1_601 + DAY), PrepareOutcome::Unavailable, "a day and ten minutes at most");
+    let one = [refused(1, 4_600), promise(2, None, 0)];
+    assert_eq!(prepared(&one, 1), PrepareOutcome::Wait, "somebody may still promise");
+    let conflict = accepted(&[refused(1, 4_600), refused(2, 4_700)], 0).outcome;
+    assert_eq!(conflict, AcceptOutcome::Conflict { above: ballot(4_700) });
+}
+
+#[test]
+fn a_ballot_that_is_too_far_ahead_for_a_quorum_is_told_apart() {
+    let ahead = |volume| reply(volume, Err(Refusal::TooFarAhead { latest: NOW }));
+    assert_eq!(prepared(&[ahead(1), ahead(2), promise(3, None, 0)], 0), PrepareOutcome::TooFarAhead);
+    assert_eq!(prepared(&[ahead(1), refused(2, 4_600)], 0), PrepareOutcome::Unavailable, "one is silent");
+    let one = prepared_in(3, &[ahead(1), promise(2, None, 0), promise(3, None, 0)], 0);
     assert!(matches!(one.outcome, PrepareOutcome::Prepared(_)), "one bad clock costs one volume");
     assert_eq!(one.skewed, [VolumeId([1; 16])]);
 }

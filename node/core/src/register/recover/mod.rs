@@ -16,6 +16,7 @@
 //! Guards I-11 and I-12.
 
 use crate::id::{Ballot, BucketId, ChangeId, Incarnation, Timestamp, VolumeId};
+use crate::limits::CLOCK_STEP_MS_MAX;
 use crate::register::RowHead;
 use crate::register::quorum::{Lives, Quorums, Reply, voters};
 use crate::register::seal::Seals;
@@ -23,7 +24,9 @@ use crate::register::seal::Seals;
 /// What a volume guarantees durably, as it reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Guarantees {
-    /// The highest ballot that it may have promised.
+    /// The highest ballot that it may have promised: what it did promise since its start, or the
+    /// bound at that start. Not the bound that its clock keeps extending: reported to a recovery, the
+    /// clock of one volume would become the floor of a whole set.
     pub bound: Ballot,
     /// Ballots at or below are refused.
     pub floor: Ballot,
@@ -38,6 +41,12 @@ pub struct Guarantees {
 }
 
 impl Guarantees {
+    /// Whether what it guarantees lies more than a day ahead: as a voter of a recovery it would close
+    /// the others to every proposer, for none follows so far.
+    pub fn is_far_ahead(&self, now: Timestamp) -> bool {
+        self.bound.max(self.floor).max(self.highest).time > now.plus_ms(CLOCK_STEP_MS_MAX)
+    }
+
     /// The life in which it knows a volume to be; the first when it never heard of a loss.
     pub fn life_of(&self, volume: VolumeId) -> Incarnation {
         let known = self.incarnations.iter().filter(|(peer, _)| *peer == volume).map(|(_, life)| *life);
@@ -91,7 +100,8 @@ pub fn next_life(
 }
 
 /// Step 1, for one set: what its voters guarantee together, from reports that each made after it
-/// had durably recorded `life`. `None` while fewer than P such reports are there.
+/// had durably recorded `life`. `None` while fewer than P such reports are there; one more than a day
+/// ahead of `now`, the clock of who asks, does not count while it is so.
 ///
 /// A report made before the recording may be overtaken by an acceptance that still counts the lost
 /// volume's old reply; the scan would miss it.
@@ -101,10 +111,11 @@ pub fn barrier(
     reports: &[Reply<Guarantees>],
     quorums: Quorums,
     lives: &Lives,
+    now: Timestamp,
 ) -> Option<Barrier> {
     let recorded = || {
-        voters(reports, lives)
-            .filter(|(reply, report)| reply.volume != volume && report.life_of(volume) == life)
+        let others = voters(reports, lives).filter(|(reply, _)| reply.volume != volume);
+        others.filter(|(_, report)| report.life_of(volume) == life && !report.is_far_ahead(now))
     };
     if recorded().count() < quorums.prepare() {
         return None;

@@ -31,9 +31,10 @@ fn report(number: u8, life: u32, bound: u64, floor: u64, highest: u64) -> Reply<
 }
 
 const SET: Quorums = Quorums::of(3);
+const NOW: Timestamp = Timestamp::from_ms(1_000);
 
 fn of(reports: &[Reply<Guarantees>]) -> Option<Barrier> {
-    barrier(volume(9), Incarnation(2), reports, SET, &Lives::default())
+    barrier(volume(9), Incarnation(2), reports, SET, &Lives::default(), NOW)
 }
 
 #[test]
@@ -90,6 +91,17 @@ fn a_voters_own_life_is_among_the_lives_that_are_adopted() {
     second_life.from.incarnation = Incarnation(3);
     let found = of(&[second_life, report(2, 2, 0, 0, 0)]).expect("two reports");
     assert_eq!(found.guarantees.life_of(volume(1)), Incarnation(3));
+}
+
+#[test]
+fn who_is_more_than_a_day_ahead_is_no_voter() {
+    let day = 1_000 + CLOCK_STEP_MS_MAX;
+    let near = report(1, 2, 7, 1, 3);
+    for far in [report(2, 2, day + 1, 0, 0), report(2, 2, 0, day + 1, 0), report(2, 2, 0, 0, day + 1)] {
+        assert_eq!(of(&[near.clone(), far.clone()]), None);
+        assert!(of(&[near.clone(), far, report(3, 2, 1, 1, 1)]).is_some(), "the others are enough");
+    }
+    assert_eq!(of(&[near, report(2, 2, day, 0, 0)]).map(|found| found.floor), Some(ballot(day)));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use sherd_core::register::quorum::{Lives, Reply};
 use sherd_core::register::recover::{Adoption, Guarantees, adopt, barrier, may_scan, may_vote, next_life};
 
 use super::act::{clear, small};
-use super::wire::{head, number, volume};
+use super::wire::{ASKED, head, number, volume};
 use super::{Column, Phase, Program, Register, Row, Slot, Standing, State, Step, VICTIMS};
 use crate::rules::Without;
 
@@ -110,8 +110,8 @@ impl Register {
             let slots = self.columns().filter(|at| mask & 1 << at != 0);
             let reports: Vec<_> = slots.map(|at| self.report(at, &state.columns[at].slots[actor])).collect();
             // Where replies of old lives count, a report says nothing of lives, and the step is forced.
-            let Some(found) = barrier(volume(victim), life, &reports, self.quorums(), &Lives::default())
-            else {
+            let (set, lives) = (self.quorums(), Lives::default());
+            let Some(found) = barrier(volume(victim), life, &reports, set, &lives, ASKED.now) else {
                 continue;
             };
             let mut after = *state;
@@ -212,8 +212,10 @@ impl Register {
     }
 }
 
-/// A slot that remembers a report: bound, floor and highest ballot as one maximum.
+/// A slot that remembers a report: what was or may have been promised, floor and highest ballot as one
+/// maximum.
 fn reported(slot: &Slot, column: &Column) -> Slot {
-    let highest = column.durable_bound.max(column.floor).max(column.row.ballot);
+    let promised = column.promised.max(column.restart_bound);
+    let highest = promised.max(column.floor).max(column.row.ballot);
     Slot { floor: highest, row: Row::default(), ..*slot }
 }

@@ -112,6 +112,7 @@ impl Register {
             floor: ballot(column.floor),
             restart_bound: ballot(column.restart_bound),
             durable_bound: ballot(column.durable_bound),
+            clock_reading: Timestamp::ZERO,
             data_floor: data_floor(column.data_floor),
             standing: match column.standing {
                 Standing::Refilling if self.without == Without::RefillingDoesNotVote => Stands::Voting,
