@@ -286,7 +286,7 @@ impl Context {
                 let page = answer.map_err(text)?.result.map_err(text)?;
                 let cost = ROW_COST_BYTES.saturating_mul(page.rows.len() as u64);
                 for row in &page.rows {
-                    self.scrub_row(own, row, postponed).await;
+                    self.scrub_row(own, row, Some(postponed)).await;
                 }
                 Ok((page.next.map(|after| Place::Rows { after: Some(after) }), cost))
             }
@@ -316,11 +316,14 @@ impl Context {
         }
     }
 
-    async fn scrub_row(&self, own: &Reach, scanned: &ScannedRow, postponed: &mut Vec<ScannedRow>) {
+    /// Looks at one row; while it is young it is `postponed`, or looked at all the same where that is over.
+    async fn scrub_row(&self, own: &Reach, scanned: &ScannedRow, postponed: Option<&mut Vec<ScannedRow>>) {
         self.scrubbed.rows.fetch_add(1, Ordering::Relaxed);
         let ScannedRow { key, row, tombstone } = scanned;
         let age_ms = self.wall_ms().saturating_sub(row.head.ballot.time.as_ms());
-        if age_ms < if row.head.committed { YOUNG_MS } else { UNSETTLED_MS } {
+        if let Some(postponed) = postponed
+            && age_ms < if row.head.committed { YOUNG_MS } else { UNSETTLED_MS }
+        {
             if row.head.committed && postponed.len() < POSTPONED_MAX {
                 postponed.push(scanned.clone());
             }
@@ -348,7 +351,8 @@ impl Context {
         }
     }
 
-    /// Comes back to the rows that were young when the pass met them.
+    /// Comes back to the rows that were young when the pass met them. They are not any more, whatever
+    /// their ballots say: those of a clock that was set back stay ahead.
     async fn scrub_postponed(&self, own: &Reach, postponed: Vec<ScannedRow>) {
         let youngest = postponed.iter().map(|scanned| scanned.row.head.ballot.time.as_ms()).max();
         let Some(youngest) = youngest else { return };
@@ -356,7 +360,7 @@ impl Context {
         tokio::time::sleep(Duration::from_millis(wait_ms)).await;
         for scanned in &postponed {
             self.throttle.take(ROW_COST_BYTES).await;
-            self.scrub_row(own, scanned, &mut Vec::new()).await;
+            self.scrub_row(own, scanned, None).await;
         }
     }
 

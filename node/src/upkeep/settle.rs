@@ -1,6 +1,7 @@
 //! Unsettled rows: what a volume does not know to be committed, settled soon, so that few keys ever
 //! depend on more than P volumes.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use sherd_core::id::{Ballot, RegisterKey, VolumeId};
@@ -12,16 +13,39 @@ use crate::register::Failure;
 
 /// Rows of one page.
 const PAGE: usize = 256;
+/// Rows ahead of the clock that are remembered of one volume; of more, the others are settled first.
+const ROWS_AHEAD_MAX: usize = 16_384;
 /// How long a page may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The unsettled rows of one volume whose ballots are ahead of the clock, and since when they are known,
+/// by a clock that never steps. The clock that made such a ballot was set back, or is wrong: the row's
+/// age cannot be read off it.
+#[derive(Debug, Default)]
+pub(super) struct RowsAhead {
+    since_ms: HashMap<(RegisterKey, Ballot), u64>,
+}
+
+impl RowsAhead {
+    /// How long a row is known, by what the look before this one knew.
+    fn age_ms(&mut self, known: &Self, (key, ballot): (&RegisterKey, Ballot), now_ms: u64) -> u64 {
+        let row = (key.clone(), ballot);
+        let since_ms = known.since_ms.get(&row).copied().unwrap_or(now_ms);
+        if self.since_ms.len() < ROWS_AHEAD_MAX {
+            self.since_ms.insert(row, since_ms);
+        }
+        now_ms.saturating_sub(since_ms)
+    }
+}
 
 impl Context {
     /// Settles rows until it is told to stop.
     pub(super) async fn settle_rows(&self) {
+        let mut ahead: HashMap<VolumeId, RowsAhead> = HashMap::new();
         loop {
             for volume in self.volumes.all() {
                 if volume.state().votes() {
-                    self.settle_volume(volume.id()).await;
+                    self.settle_volume(volume.id(), ahead.entry(volume.id()).or_default()).await;
                 }
             }
             tokio::time::sleep(self.settings.settle_every).await;
@@ -29,8 +53,9 @@ impl Context {
     }
 
     /// Settles what one volume of this node does not know to be committed.
-    async fn settle_volume(&self, volume: VolumeId) {
+    pub(super) async fn settle_volume(&self, volume: VolumeId, ahead: &mut RowsAhead) {
         let Some(peer) = self.peer_of(volume) else { return };
+        let known = std::mem::take(ahead);
         let mut after: Option<RegisterKey> = None;
         loop {
             let page = peer.unsettled(volume, after.as_ref(), PAGE);
@@ -38,7 +63,12 @@ impl Context {
             let full = page.len() >= PAGE;
             after = page.last().map(|(key, _)| key.clone());
             for (key, ballot) in page {
-                if self.is_ripe(ballot) {
+                let age_ms = match self.wall_ms().checked_sub(ballot.time.as_ms()) {
+                    Some(age_ms) => age_ms,
+                    None => ahead.age_ms(&known, (&key, ballot), self.now_ms()),
+                };
+                // Its writer has either finished or gone.
+                if Duration::from_millis(age_ms) >= self.settings.settle_after {
                     self.settle_row(volume, &*peer, &key, ballot).await;
                 }
             }
@@ -46,12 +76,6 @@ impl Context {
                 return;
             }
         }
-    }
-
-    /// Whether a row is old enough that its writer has either finished or gone.
-    fn is_ripe(&self, ballot: Ballot) -> bool {
-        let age_ms = self.wall_ms().saturating_sub(ballot.time.as_ms());
-        Duration::from_millis(age_ms) >= self.settings.settle_after
     }
 
     pub(super) async fn settle_row(
@@ -87,5 +111,24 @@ impl Context {
     pub(super) fn peer_of(&self, volume: VolumeId) -> Option<std::sync::Arc<dyn Peer>> {
         let mut reaches = self.cluster.sets().iter().flat_map(|set| set.reach.iter());
         reaches.find(|reach| reach.volume == volume).map(|reach| std::sync::Arc::clone(&reach.peer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sherd_core::id::{BucketId, ObjectKey, ProposerId, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn a_row_ahead_of_the_clock_ages_from_when_it_was_first_seen() {
+        let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("a".to_owned()).expect("a key"));
+        let ballot = |time| Ballot { time: Timestamp::from_ms(time), proposer: ProposerId(1) };
+        let (mut first, mut second, mut third) =
+            (RowsAhead::default(), RowsAhead::default(), RowsAhead::default());
+        assert_eq!(first.age_ms(&RowsAhead::default(), (&key, ballot(9_000)), 1_000), 0);
+        assert_eq!(second.age_ms(&first, (&key, ballot(9_000)), 3_000), 2_000);
+        assert_eq!(third.age_ms(&second, (&key, ballot(9_000)), 5_000), 4_000);
+        assert_eq!(third.age_ms(&second, (&key, ballot(9_001)), 5_000), 0, "another write");
     }
 }

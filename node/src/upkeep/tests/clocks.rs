@@ -20,9 +20,14 @@ async fn ahead_ms(node: &Node, key: &str) -> u64 {
     found.ballot.time.as_ms().saturating_sub(node.context.wall_ms())
 }
 
-/// One volume promises as if its clock, and that of a gateway, were so far ahead.
-async fn promises_ahead(node: &Node, volume: usize, ahead_ms: u64) {
-    node.clock.set(ahead_ms);
+/// A node with an object, and a volume that promised as if its clock, and that of a gateway, were so far
+/// ahead: the others promise nothing meanwhile, and so do not write down what the clock said.
+async fn with_promise_ahead(directories: &Directories, volume: usize, ahead_ms: u64) -> Node {
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 1_000)).await;
+    node.close().await;
+    let node = directories.start_ahead(ahead_ms).await;
     let register = node.register("a").await;
     let ballot = Ballot { time: Timestamp::from_ms(node.context.wall_ms()), proposer: ProposerId(9) };
     let set = node.context.cluster.set_of(&register);
@@ -32,6 +37,7 @@ async fn promises_ahead(node: &Node, volume: usize, ahead_ms: u64) {
     let promised = reach.peer.prepare(reach.volume, &target, Prepare { ballot }, false);
     assert!(ask(promised, DEADLINE).await.expect("it answers").result.is_ok(), "its own clock allows it");
     node.clock.set(0);
+    node
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -86,10 +92,7 @@ async fn a_gateway_whose_clock_alone_is_ahead_costs_nobody_elses_writes() {
 async fn a_volume_whose_clock_alone_was_ahead_costs_that_volume_only() {
     for hours in [1, 23, 1_000] {
         let directories = Directories::new(4);
-        let node = directories.start().await;
-        node.create_bucket().await;
-        node.put("a", &body(1, 1_000)).await;
-        promises_ahead(&node, 0, hours * HOUR_MS).await;
+        let node = with_promise_ahead(&directories, 0, hours * HOUR_MS).await;
         node.put("a", &body(2, 1_000)).await;
         assert!(ahead_ms(&node, "a").await < FOLLOW_BOUND_MS_MAX, "three others are enough");
         node.close().await;
@@ -119,11 +122,7 @@ async fn a_volume_whose_clock_alone_was_ahead_costs_that_volume_only() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_set_that_recovers_beside_a_volume_from_tomorrow_takes_writes() {
     let directories = Directories::new(4);
-    let node = directories.start().await;
-    node.create_bucket().await;
-    node.put("a", &body(1, 1_000)).await;
-    promises_ahead(&node, 0, 48 * HOUR_MS).await;
-    node.close().await;
+    with_promise_ahead(&directories, 0, 48 * HOUR_MS).await.close().await;
     let wiped = directories.paths()[3].clone();
     std::fs::remove_dir_all(&wiped).expect("wiped");
     std::fs::create_dir(&wiped).expect("an empty directory");
