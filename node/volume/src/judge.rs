@@ -240,25 +240,26 @@ impl Volume {
             Ok(judged) => judged,
             Err(error) => return done.complete(Err(error)),
         };
+        let lacks_room =
+            self.shared.is_full() && introduces.is_empty() && needs_room(plan, row, &known, &value, brief);
         let asked = asked(target, self.shared.clock.as_ref());
         let verdict = {
-            let promises = self.shared.promises.lock();
+            let mut promises = self.shared.promises.lock();
             let key_state = key_state(&self.working, target, known.head.as_ref(), promises.of(row));
-            judge_accept(&self.acceptor(promises.restart_bound), &key_state, asked, ballot, &introduces)
+            let state = self.acceptor(promises.restart_bound);
+            let verdict = judge_accept(&state, &key_state, asked, ballot, &introduces);
+            if verdict == Ok(AcceptVerdict::Store) && !lacks_room {
+                promises.begin(row, ballot);
+            }
+            verdict
         };
         let mut waits = known.is_pending || plan.changes_state;
         let result = match verdict {
-            Ok(AcceptVerdict::Store)
-                if self.shared.is_full()
-                    && introduces.is_empty()
-                    && needs_room(plan, row, &known, &value, brief) =>
-            {
-                return done.complete(Err(Error::Full));
-            }
+            Ok(AcceptVerdict::Store) if lacks_room => return done.complete(Err(Error::Full)),
             Ok(AcceptVerdict::Store) => {
                 self.see_epoch(plan, target);
                 let accepted = NewRow { key: &target.key, keys: target.rows(), before: known.before };
-                self.store(plan, &accepted, ballot, value, (brief, false));
+                Self::store(plan, &accepted, ballot, value, (brief, false));
                 waits = true;
                 Ok(())
             }
@@ -278,9 +279,9 @@ impl Volume {
         }
     }
 
-    /// Puts a row into the batch.
+    /// Puts a row into the batch; [`Promises::begin`](crate::registers::Promises::begin) said so under
+    /// the lock that judged it.
     fn store(
-        &self,
         plan: &mut Plan,
         row: &NewRow<'_>,
         ballot: Ballot,
@@ -288,11 +289,6 @@ impl Volume {
         (brief, committed): (Brief, bool),
     ) {
         let NewRow { key, keys, before } = *row;
-        {
-            let mut promises = self.shared.promises.lock();
-            promises.note(keys.row(), ballot);
-            promises.begin(keys.row());
-        }
         let Encoded { head, inline, .. } = value;
         let Brief { digest, tombstone } = brief;
         let head_bytes = u32::try_from(head.len()).expect("values are checked against their limit");
@@ -386,7 +382,7 @@ impl Volume {
         let goes = judge_drop(known.head.as_ref(), ballot, self.working.floor);
         match known.stored {
             Some(stored) if goes && stored.row.tombstone => {
-                self.shared.promises.lock().begin(&row);
+                self.shared.promises.lock().begin_drop(&row);
                 plan.rows.insert(row.clone(), None);
                 let (oldest, newest) = (stored.origin.oldest, stored.origin.placed);
                 plan.push(NewRecord::bare(Subject::Delete { key: row, oldest, newest }));
@@ -446,13 +442,18 @@ impl Volume {
         match adopt(own.as_ref(), &head) {
             Adoption::Take => {
                 // A voter takes a row only as it would take its accept.
-                let may = !votes || {
-                    let promises = self.shared.promises.lock();
-                    ballot > self.working.floor.max(promises.restart_bound) && ballot >= promises.of(row)
+                let may = {
+                    let mut promises = self.shared.promises.lock();
+                    let closed = self.working.floor.max(promises.restart_bound);
+                    let may = !votes || (ballot > closed && ballot >= promises.of(row));
+                    if may {
+                        promises.begin(row, ballot);
+                    }
+                    may
                 };
                 if may {
                     let adopted = NewRow { key: &key, keys: &keys, before: known.before };
-                    self.store(plan, &adopted, ballot, value, (brief, head.committed));
+                    Self::store(plan, &adopted, ballot, value, (brief, head.committed));
                 }
             }
             Adoption::LearnCommitted => learnt.push(Learnt { hint: Hint { key, ballot }, keys }),

@@ -25,12 +25,15 @@ mod durable;
 mod histogram;
 mod judge;
 mod plan;
+#[cfg(test)]
+mod races;
 mod rebuild;
 mod recent;
 mod registers;
 mod scan;
 mod state;
 mod sticky;
+mod sync;
 mod view;
 
 pub mod buffer;
@@ -53,6 +56,12 @@ pub mod shard_file;
 pub mod table;
 pub mod upkeep;
 pub mod volume;
+
+#[cfg(test)]
+extern crate self as sherd_volume;
+#[cfg(test)]
+#[path = "../tests/support/mod.rs"]
+mod support;
 
 pub use histogram::Distribution;
 pub use reader::Reader;

@@ -13,8 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use parking_lot::{Mutex, RwLock};
-
 use sherd_core::env::Clock;
 use sherd_core::id::{Ballot, ClusterId, Incarnation, Sequence, VolumeId};
 use sherd_core::register::acceptor::after_restart;
@@ -35,6 +33,7 @@ use crate::recent::Recent;
 use crate::registers::Promises;
 use crate::shard_file::ShardFiles;
 use crate::sticky::Sticky;
+use crate::sync::{Mutex, RwLock};
 use crate::view::{Counters, Shared, View};
 use crate::volume::{Lazy, Volume};
 

@@ -95,8 +95,15 @@ impl Promises {
         }
     }
 
-    /// A row of this key is judged, and not visible yet.
-    pub(crate) fn begin(&mut self, key: &Bytes) {
+    /// A row of this ballot is judged, and not visible yet. Said under the lock that judged it: a
+    /// promise given in between would show the row before, and the row would break it.
+    pub(crate) fn begin(&mut self, key: &Bytes, ballot: Ballot) {
+        self.note(key, ballot);
+        self.busy.insert(key.clone());
+    }
+
+    /// The row of this key goes, and is visible still.
+    pub(crate) fn begin_drop(&mut self, key: &Bytes) {
         self.busy.insert(key.clone());
     }
 

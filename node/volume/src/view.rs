@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use parking_lot::{Mutex, RwLock};
 
 use sherd_core::env::Clock;
 use sherd_core::id::{Ballot, RegisterKey, Sequence};
@@ -31,6 +30,7 @@ use crate::options::Options;
 use crate::recent::Recent;
 use crate::registers::Promises;
 use crate::state::Small;
+use crate::sync::{Mutex, RwLock};
 use crate::table::{Body, Entry, Origin, RowBody};
 
 /// What the volume's thread publishes.

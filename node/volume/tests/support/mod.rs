@@ -78,6 +78,11 @@ impl MemorySource {
         *held = Arc::new(left);
     }
 
+    /// An index of its own with what this one has flushed.
+    pub(crate) fn fork(&self) -> Self {
+        Self(Arc::new(Mutex::new(Arc::new(self.0.lock().crash()))))
+    }
+
     /// Nothing at all, as after `rm -r index`.
     pub(crate) fn wipe(&self) {
         *self.0.lock() = Arc::new(MemoryIndex::new());
