@@ -34,7 +34,7 @@ use tempfile::TempDir;
 /// How long a node may take until it listens, or until it has ended. Generous: the machine may be
 /// busy.
 const DEADLINE: Duration = Duration::from_mins(1);
-/// Volumes of every node here.
+/// Volumes of a node that is not asked for another number.
 pub(crate) const VOLUMES: usize = 4;
 /// Bytes of its log that a failed test shows.
 const LOG_SHOWN: usize = 8 << 10;
@@ -56,7 +56,11 @@ pub(crate) async fn node() -> Node {
 
 /// A node that never ran, in `dev` mode.
 pub(crate) fn empty() -> Stopped {
-    Stopped { dir: Arc::new(TempDir::new().expect("a temporary folder")), how: How::Dev }
+    Stopped {
+        dir: Arc::new(TempDir::new().expect("a temporary folder")),
+        how: How::Dev,
+        volume_count: VOLUMES,
+    }
 }
 
 /// How the binary is called.
@@ -88,6 +92,7 @@ pub(crate) struct Node {
 pub(crate) struct Stopped {
     dir: Arc<TempDir>,
     how: How,
+    volume_count: usize,
 }
 
 /// A node that would not start.
@@ -100,6 +105,11 @@ pub(crate) struct Refused {
 }
 
 impl Stopped {
+    /// With this number of volumes, from its first start on.
+    pub(crate) fn of_volumes(self, volume_count: usize) -> Self {
+        Self { volume_count, ..self }
+    }
+
     /// Makes the volumes' folders and a key pair where they are missing, and has `serve` run on them
     /// from the next start on, with more lines of TOML.
     pub(crate) fn serve(mut self, lines: &str) -> Self {
@@ -147,7 +157,7 @@ impl Stopped {
 
     /// The folders of all its volumes.
     pub(crate) fn volumes(&self) -> Vec<PathBuf> {
-        (1..=VOLUMES).map(|number| self.volume(number)).collect()
+        (1..=self.volume_count).map(|number| self.volume(number)).collect()
     }
 
     fn data(&self) -> PathBuf {
@@ -171,7 +181,7 @@ impl Stopped {
         match &self.how {
             How::Dev => {
                 command.args(["dev", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--dir"]);
-                command.arg(self.data());
+                command.arg(self.data()).args(["--volumes", &self.volume_count.to_string()]);
             }
             How::Serve(lines) => {
                 let file = self.dir.path().join("sherd.toml");

@@ -12,6 +12,7 @@ mod history;
 
 mod load;
 
+mod chain;
 mod crash;
 mod degraded;
 mod disconnects;
