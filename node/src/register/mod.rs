@@ -216,7 +216,7 @@ impl Registers {
     }
 
     /// Learns from an answer about the lives of volumes; copies only when there is news.
-    fn learn(&self, volume: VolumeId, from: &Answerer) {
+    pub(crate) fn learn(&self, volume: VolumeId, from: &Answerer) {
         let news = {
             let known = self.inner.lives.read();
             let newer = |id, life| known.of(id).is_none_or(|known| known < life);

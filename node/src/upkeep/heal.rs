@@ -212,11 +212,18 @@ impl Context {
                 (reach.volume, answer)
             }
         });
+        let answers = futures::future::join_all(asked).await;
+        for (volume, answer) in &answers {
+            if let Ok(answer) = answer {
+                self.registers.learn(*volume, &answer.from);
+            }
+        }
+        let lives = self.registers.known_lives();
         let mut rows = Rows::default();
-        for (volume, answer) in futures::future::join_all(asked).await {
+        for (volume, answer) in answers {
             match answer {
                 Ok(answer) => match answer.result {
-                    Ok(vote) if answer.from.votes => match vote.row {
+                    Ok(vote) if lives.counts(volume, &answer.from) => match vote.row {
                         Some(row) => rows.held.push((volume, row.head.ballot, row.head.committed)),
                         None => rows.without.push(volume),
                     },

@@ -98,6 +98,12 @@ impl Lives {
         self.known.get(&volume).copied()
     }
 
+    /// Whether an answer counts, as far as this process has heard: its volume votes, in its current
+    /// life. Several answers together may say more: learn from all of them first.
+    pub fn counts(&self, volume: VolumeId, from: &Answerer) -> bool {
+        from.votes && !self.is_over(volume, from.incarnation)
+    }
+
     /// Whether an answer comes from a life that is over.
     pub fn is_over(&self, volume: VolumeId, incarnation: Incarnation) -> bool {
         self.of(volume).is_some_and(|known| known > incarnation)
@@ -123,7 +129,7 @@ pub fn voters<'a, T>(
         "one reply per volume"
     );
     replies.iter().filter_map(move |reply| {
-        let counts = reply.from.votes && is_current(reply, replies, lives);
+        let counts = lives.counts(reply.volume, &reply.from) && is_current(reply, replies, lives);
         reply.result.as_ref().ok().filter(|_| counts).map(|vote| (reply, vote))
     })
 }

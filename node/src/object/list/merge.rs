@@ -7,26 +7,26 @@
 //!         volume 7      c           \  one decision per set and name    /
 //! ```
 //!
-//! Every set is scanned on P of its volumes, page by page; a volume that fails, or still holds a seal
-//! of a deletion that was undone, is replaced by another. A deletion that may end the bucket has sealed
-//! A of them, which leaves fewer than P. What one name came to in one set is
-//! `sherd_core::register::listing`'s decision.
+//! Every set is scanned on P of its volumes, page by page; a volume that fails, that began a new life
+//! since it answered, or that still holds a seal of a deletion that was undone, is replaced by another
+//! from where the listing is. A deletion that may end the bucket has sealed A of them, which leaves fewer
+//! than P. What one name came to in one set is `sherd_core::register::listing`'s decision.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use sherd_core::id::{BucketId, ObjectKey};
+use sherd_core::id::{BucketId, Incarnation, ObjectKey};
 use sherd_core::record::{State, Value};
 use sherd_core::register::Refusal;
 use sherd_core::register::listing::{
     KeyDecision, Listed as Judged, PrefixDecision, decide_key, decide_prefix,
 };
-use sherd_volume::list::{ListScan, Listed, ScannedRow, after_key};
+use sherd_volume::list::{ListPage, ListScan, Listed, ScannedRow, after_key};
 
 use crate::cluster::{Cluster, SetView};
-use crate::register::Failure;
+use crate::register::{Failure, Registers};
 
 /// Rows asked of one volume at one time.
 const SCAN_ROWS: usize = 256;
@@ -85,12 +85,15 @@ pub(super) enum Name {
 #[derive(Debug)]
 struct SetScan {
     set: Arc<SetView>,
+    registers: Registers,
     query: Query,
     epoch: sherd_core::id::Epoch,
     volumes: Vec<VolumeScan>,
     spare: VecDeque<usize>,
     /// Whether a volume answered that the bucket is sealed.
     met_seal: bool,
+    /// The last name that was left behind: what comes up to it is known.
+    passed: Option<Bytes>,
 }
 
 /// The scan of one volume.
@@ -102,9 +105,15 @@ struct VolumeScan {
     from: Bytes,
     /// Whether there is no next page.
     complete: bool,
+    /// In which life the volume answered.
+    life: Option<Incarnation>,
 }
 
 impl VolumeScan {
+    const fn new(place: usize, from: Bytes) -> Self {
+        Self { place, rows: VecDeque::new(), from, complete: false, life: None }
+    }
+
     /// Whether a page has to be fetched before its next name is known.
     fn is_dry(&self) -> bool {
         self.rows.is_empty() && !self.complete
@@ -120,8 +129,8 @@ fn name_of(listed: &Listed) -> &[u8] {
 
 impl Merge {
     /// Begins the scans.
-    pub(super) fn new(cluster: &Cluster, query: &Query) -> Self {
-        let sets = cluster.sets().iter().map(|set| SetScan::new(set, cluster.epoch(), query));
+    pub(super) fn new(cluster: &Cluster, registers: &Registers, query: &Query) -> Self {
+        let sets = cluster.sets().iter().map(|set| SetScan::new(set, registers, cluster.epoch(), query));
         Self { sets: sets.collect(), hidden_left: query.hidden_max }
     }
 
@@ -191,7 +200,7 @@ impl Merge {
     }
 
     /// Leaves a name behind in every set.
-    pub(super) fn pass(&mut self, name: &[u8]) {
+    pub(super) fn pass(&mut self, name: &Bytes) {
         for set in &mut self.sets {
             set.pass(name);
         }
@@ -220,21 +229,18 @@ enum SetVerdict {
 }
 
 impl SetScan {
-    fn new(set: &Arc<SetView>, epoch: sherd_core::id::Epoch, query: &Query) -> Self {
+    fn new(set: &Arc<SetView>, registers: &Registers, epoch: sherd_core::id::Epoch, query: &Query) -> Self {
         let voters = set.quorums().prepare();
-        let volumes = (0..voters).map(|place| VolumeScan {
-            place,
-            rows: VecDeque::new(),
-            from: query.from.clone(),
-            complete: false,
-        });
+        let volumes = (0..voters).map(|place| VolumeScan::new(place, query.from.clone()));
         Self {
             set: Arc::clone(set),
+            registers: registers.clone(),
             query: query.clone(),
             epoch,
             volumes: volumes.collect(),
             spare: (voters..set.reach.len()).collect(),
             met_seal: false,
+            passed: None,
         }
     }
 
@@ -249,7 +255,11 @@ impl SetScan {
 
     /// Fetches a page for every volume that ran dry.
     async fn fill(&mut self) -> Result<(), Failure> {
-        while self.reseeking() {
+        loop {
+            self.leave_former_lives()?;
+            if !self.reseeking() {
+                return Ok(());
+            }
             let dry = self.volumes.iter().enumerate().filter(|(_, scan)| scan.is_dry());
             let asked: Vec<_> = dry
                 .map(|(index, scan)| {
@@ -267,36 +277,61 @@ impl SetScan {
                 })
                 .collect();
             for (index, pending) in asked {
-                match pending.await {
-                    Ok(answer) => match answer.result {
-                        Ok(page) if answer.from.votes => {
-                            let scan = &mut self.volumes[index];
-                            scan.rows = page.entries.into();
-                            scan.complete = page.next.is_none();
-                            scan.from = page.next.unwrap_or_default();
-                        }
-                        Err(Refusal::Sealed) => {
-                            self.met_seal = true;
-                            self.replace(index)?;
-                        }
-                        Ok(_) | Err(_) => self.replace(index)?,
-                    },
-                    Err(_) => self.replace(index)?,
+                let Ok(answer) = pending.await else {
+                    self.replace(index)?;
+                    continue;
+                };
+                self.registers.learn(self.set.reach[self.volumes[index].place].volume, &answer.from);
+                match answer.result {
+                    Ok(page) if answer.from.votes => self.take(index, answer.from.incarnation, page),
+                    Err(Refusal::Sealed) => {
+                        self.met_seal = true;
+                        self.replace(index)?;
+                    }
+                    Ok(_) | Err(_) => self.replace(index)?,
                 }
+            }
+        }
+    }
+
+    /// Takes a page, but for the names that the listing has passed: a volume that replaced another
+    /// begins with the last of them.
+    fn take(&mut self, index: usize, life: Incarnation, page: ListPage) {
+        let passed =
+            |listed: &Listed| self.passed.as_ref().is_some_and(|passed| name_of(listed) <= &passed[..]);
+        let rows = page.entries.into_iter().skip_while(passed).collect();
+        let scan = &mut self.volumes[index];
+        (scan.rows, scan.life) = (rows, Some(life));
+        scan.complete = page.next.is_none();
+        scan.from = page.next.unwrap_or_default();
+    }
+
+    /// What a volume said in a life that is over counts no more, also where the next name was to
+    /// come from it (I-2).
+    fn leave_former_lives(&mut self) -> Result<(), Failure> {
+        let lives = self.registers.known_lives();
+        for index in 0..self.volumes.len() {
+            let VolumeScan { place, life, .. } = self.volumes[index];
+            let volume = self.set.reach[place].volume;
+            if life.is_some_and(|life| lives.is_over(volume, life)) {
+                self.replace(index)?;
             }
         }
         Ok(())
     }
 
-    /// Scans another volume from where this one stopped. Where none is left, what becomes of a seal
-    /// that was met is known to the bucket's register.
+    /// Scans another volume from where the listing is. Where none is left, what becomes of a seal that
+    /// was met is known to the bucket's register.
     fn replace(&mut self, index: usize) -> Result<(), Failure> {
         let none_left = if self.met_seal { Failure::Sealed } else { Failure::Unavailable };
-        self.volumes[index].place = self.spare.pop_front().ok_or(none_left)?;
+        let place = self.spare.pop_front().ok_or(none_left)?;
+        let from = self.passed.clone().unwrap_or_else(|| self.query.from.clone());
+        self.volumes[index] = VolumeScan::new(place, from);
         Ok(())
     }
 
-    fn pass(&mut self, name: &[u8]) {
+    fn pass(&mut self, name: &Bytes) {
+        self.passed = Some(name.clone());
         for volume in &mut self.volumes {
             if volume.rows.front().is_some_and(|listed| name_of(listed) == name) {
                 volume.rows.pop_front();
@@ -400,4 +435,53 @@ pub(super) fn shows_bucket(value: &Value) -> bool {
 /// Values that show as keys with open uploads.
 pub(super) fn shows_uploads(value: &Value) -> bool {
     matches!(&value.state, State::Object(object) if !object.uploads.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upkeep::tests::{Directories, body, key_of};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_volume_in_a_life_that_is_over_is_replaced_where_the_listing_is() {
+        let directories = Directories::new(4);
+        let node = directories.start().await;
+        node.create_bucket().await;
+        for key in ["a", "b", "b/c", "d"] {
+            node.put(key, &body(1, 100)).await;
+        }
+        let inner = &node.objects().inner;
+        let bucket = node.objects().bucket_id(&key_of("bucket")).await.expect("it was created");
+        let query = Query {
+            bucket,
+            prefix: Bytes::new(),
+            delimiter: Some(Bytes::from_static(b"/")),
+            from: Bytes::new(),
+            shows: shows_object,
+            wanted: 1,
+            hidden_max: 10,
+        };
+        let mut merge = Merge::new(&inner.cluster, &inner.registers, &query);
+        let mut names = Vec::new();
+        let volumes: Vec<_> = merge.sets[0].set.reach.iter().map(|reach| reach.volume).collect();
+        while let Some(name) = merge.next().await.expect("enough volumes vote") {
+            names.push(match name {
+                Name::Key { key, .. } => key.as_str().to_owned(),
+                Name::Prefix(prefix) => String::from_utf8(prefix.to_vec()).expect("UTF-8"),
+                other => panic!("every row is committed: {other:?}"),
+            });
+            if names.len() == 2 {
+                node.outlive(volumes[0]).await;
+            }
+        }
+        assert_eq!(names, ["a", "b", "b/", "d"]);
+        assert!(merge.sets[0].volumes.iter().all(|scan| scan.place != 0), "the first was left");
+
+        // With a former life and one more volume there are too few.
+        node.take_away(volumes[2]).await;
+        node.take_away(volumes[3]).await;
+        let mut merge = Merge::new(&inner.cluster, &inner.registers, &query);
+        assert_eq!(merge.next().await.expect_err("one volume votes"), Failure::Unavailable);
+        node.close().await;
+    }
 }

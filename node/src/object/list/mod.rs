@@ -170,7 +170,7 @@ impl Objects {
     }
 
     async fn names(&self, query: Query) -> std::result::Result<Walk, Failure> {
-        let mut merge = Merge::new(&self.inner.cluster, &query);
+        let mut merge = Merge::new(&self.inner.cluster, &self.inner.registers, &query);
         let mut shown = Vec::new();
         let mut stopped = None;
         while shown.len() < query.wanted {

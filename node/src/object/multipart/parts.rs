@@ -1,10 +1,12 @@
 //! The parts of an upload: found by ordered scans, tombstoned when the upload is closed.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use sherd_core::id::{DataId, ObjectKey, PartKey, RegisterKey, UploadId};
 use sherd_core::limits;
 use sherd_core::record::{DataRef, Part, State, Value};
+use sherd_volume::list::ScannedRow;
+use sherd_volume::request::Answer;
 
 use crate::object::{Error, Objects, PartInfo, Result, Unavailable};
 use crate::peer::PartsScan;
@@ -72,27 +74,20 @@ impl Objects {
         upload: UploadId,
         after: Option<u16>,
     ) -> Result<Vec<u16>> {
-        const PAGE: usize = 1000;
+        const SCAN_ROWS: usize = 1000;
         let set = self.inner.cluster.set_of(object);
-        let mut answered = 0;
-        let mut horizon = limits::PARTS_MAX;
-        let mut numbers = std::collections::BTreeSet::new();
+        let mut scans = Vec::new();
         for reach in &set.reach {
-            let scan = PartsScan { bucket: object.bucket, upload, after, limit: PAGE };
+            let scan = PartsScan { bucket: object.bucket, upload, after, limit: SCAN_ROWS };
             let answer = reach.peer.parts(reach.volume, &scan).await;
-            let Ok(answer) = answer else { continue };
-            let Ok(rows) = answer.result else { continue };
-            if !answer.from.votes {
-                continue;
-            }
-            let named: Vec<u16> = rows.iter().filter_map(|row| Some(row.key.part?.number)).collect();
-            if let (true, Some(last)) = (rows.len() >= PAGE, named.last()) {
-                horizon = horizon.min(*last);
-            }
-            numbers.extend(named);
-            answered += 1;
-            if answered == set.quorums().prepare() {
-                return Ok(numbers.into_iter().take_while(|number| *number <= horizon).collect());
+            let Ok(Answer { from, result: Ok(rows) }) = answer else { continue };
+            self.inner.registers.learn(reach.volume, &from);
+            scans.push((reach.volume, from, rows));
+            // A later answer may say that an earlier one is of a life that is over.
+            let lives = self.inner.registers.known_lives();
+            scans.retain(|(volume, from, _)| lives.counts(*volume, from));
+            if scans.len() == set.quorums().prepare() {
+                return Ok(numbers_in(scans.iter().map(|(_, _, rows)| rows.as_slice()), SCAN_ROWS));
             }
         }
         Err(Unavailable::Quorum.into())
@@ -152,7 +147,54 @@ impl Objects {
     }
 }
 
+/// The part numbers of several scans in order, up to where the shortest full page ends.
+fn numbers_in<'a>(scans: impl Iterator<Item = &'a [ScannedRow]>, page: usize) -> Vec<u16> {
+    let mut horizon = limits::PARTS_MAX;
+    let mut numbers = BTreeSet::new();
+    for rows in scans {
+        let named = rows.iter().filter_map(|row| Some(row.key.part?.number));
+        if let (true, Some(last)) = (rows.len() >= page, named.clone().last()) {
+            horizon = horizon.min(last);
+        }
+        numbers.extend(named);
+    }
+    numbers.into_iter().take_while(|number| *number <= horizon).collect()
+}
+
 /// The register of one part.
 pub(super) fn part_key(object: &RegisterKey, upload: UploadId, number: u16) -> RegisterKey {
     RegisterKey::part(object.bucket, object.key.clone(), PartKey { upload, number })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Error;
+    use crate::object::request::{CreateUpload, ObjectName, PartName};
+    use crate::upkeep::tests::{Directories, body, key_of, upload};
+    use sherd_core::record::Attributes;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn parts_are_not_taken_from_a_life_that_is_over() {
+        let directories = Directories::new(4);
+        let node = directories.start().await;
+        node.create_bucket().await;
+        let objects = node.objects();
+        let name = ObjectName { bucket: key_of("bucket"), key: key_of("a") };
+        let create = CreateUpload { name: name.clone(), attributes: Attributes::default(), checksum: None };
+        let id = objects.create_upload(create).await.expect("an upload");
+        let part = PartName { name: name.clone(), upload: id, number: 3 };
+        objects.put_part(part, upload(&body(1, 1_000))).await.expect("a part");
+        let key = objects.object_key(&name).await.expect("the bucket is there");
+        assert_eq!(objects.part_numbers(&key, id, None).await.expect("all vote"), [3]);
+
+        let set = objects.inner.cluster.set_of(&key);
+        node.outlive(set.reach[0].volume).await;
+        for away in [2, 3] {
+            node.take_away(set.reach[away].volume).await;
+        }
+        let numbers = objects.part_numbers(&key, id, None).await;
+        assert!(matches!(numbers, Err(Error::Unavailable(Unavailable::Quorum))), "one volume votes");
+        node.close().await;
+    }
 }

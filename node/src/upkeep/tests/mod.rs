@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{Clock, HybridClock, Rng};
-use sherd_core::id::{ObjectKey, ProposerId, RegisterKey, ShardId, VolumeId};
+use sherd_core::id::{Incarnation, ObjectKey, ProposerId, RegisterKey, ShardId, VolumeId};
 use sherd_core::placement;
 use sherd_core::record::{Attributes, Body, DataRef, State, VersionKind};
 use sherd_core::topology::Wish;
@@ -29,6 +29,7 @@ use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
 use sherd_volume::index::lsm::IndexCache;
 use sherd_volume::options::Options;
+use sherd_volume::request::Control;
 
 use super::{Context, Damage, Pins, Reports, Settings, UpkeepConfig};
 use crate::cluster::Cluster;
@@ -346,6 +347,25 @@ impl Node {
         let directories = std::fs::read_dir(volume.path().join("shards")).into_iter().flatten();
         let mut paths = directories.flatten().map(|entry| entry.path().join(&wanted));
         paths.find(|path| path.exists()).unwrap_or_else(|| volume.path().join("no such shard"))
+    }
+
+    /// The other volumes learn that this one is in a later life than the one in which it answers: it
+    /// is back after it was replaced.
+    pub(crate) async fn outlive(&self, volume: VolumeId) {
+        let set = self.context.set_with(volume).expect("it is in a set");
+        let life = self.local(volume).serving().expect("it serves").reader.answerer().incarnation;
+        let record = Control::RecordIncarnation { volume, incarnation: Incarnation(life.0 + 1) };
+        for reach in set.reach.iter().filter(|reach| reach.volume != volume) {
+            let recorded = reach.peer.control(reach.volume, record.clone()).await.expect("it serves");
+            assert!(recorded.result.is_ok());
+        }
+    }
+
+    /// Moves a volume's directory away.
+    pub(crate) async fn take_away(&self, volume: VolumeId) {
+        let path = self.local(volume).path();
+        std::fs::rename(path, path.with_extension("away")).expect("moved away");
+        self.wait_for(volume, |state| matches!(state, VolumeState::Offline { .. })).await;
     }
 
     /// Waits until a volume is in the state that `is` names.

@@ -280,3 +280,18 @@ async fn background_work_heals_and_recovers_by_itself() {
     upkeep.stop().await;
     node.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_heal_takes_nobodys_word_of_a_life_that_is_over() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 1_000)).await;
+    let register = node.register("a").await;
+    let former = node.volumes.all()[0].id();
+    assert_eq!(node.context.rows_of(&register).await.held.len(), 4);
+    node.outlive(former).await;
+    let rows = node.context.rows_of(&register).await;
+    assert_eq!((rows.held.len(), rows.silent), (3, vec![former]));
+    node.close().await;
+}
