@@ -181,11 +181,14 @@ impl Objects {
                 Name::Unsure(key) => {
                     let found =
                         self.inner.registers.read(&RegisterKey::object(query.bucket, key.clone())).await?;
-                    shown.extend(
-                        found
-                            .filter(|found| (query.shows)(&found.value))
-                            .map(|found| Shown::Key(key, found.value)),
-                    );
+                    match found.filter(|found| (query.shows)(&found.value)) {
+                        Some(found) => shown.push(Shown::Key(key, found.value)),
+                        None if merge.hide() => {
+                            stopped = Some(key.as_str().to_owned());
+                            break;
+                        }
+                        None => {}
+                    }
                 }
                 Name::UnsurePrefix { prefix, witness, set } => {
                     let found = self
@@ -316,6 +319,26 @@ mod tests {
             assert_eq!(found, wanted);
             assert!(pages > 2, "{pages} pages of 8 keys for 40 of them");
         }
+        node.close().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_key_that_only_its_register_can_tell_of_counts_towards_a_page_too() {
+        let directories = Directories::new(4);
+        let node = directories.start().await;
+        node.create_bucket().await;
+        // Just written: no volume has been told yet that its row is committed.
+        node.put("new", &body(1, 10)).await;
+        let request = ListUploads {
+            bucket: key_of("bucket"),
+            prefix: String::new(),
+            delimiter: None,
+            after: None,
+            max_uploads: 10,
+        };
+        let page = node.objects().list_uploads_among(request, 1).await.expect("a page");
+        assert!(page.entries.is_empty());
+        assert!(page.next.is_some(), "one key was looked at, and that was enough");
         node.close().await;
     }
 
