@@ -10,8 +10,11 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use sherd_core::env::{Clock, HybridClock};
-use sherd_core::id::{BucketId, ClusterId, DataId, ObjectKey, ProposerId, RegisterKey, ShardId, VolumeId};
+use sherd_core::id::{
+    BucketId, ClusterId, DataId, Epoch, ObjectKey, ProposerId, RegisterKey, ShardId, VolumeId,
+};
 use sherd_core::limits::STRIPE_UNIT_BYTES;
+use sherd_core::placement;
 use sherd_core::record::Home;
 use sherd_core::topology::Wish;
 use sherd_node::formation::{FormationConfig, form_or_find};
@@ -23,7 +26,7 @@ use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
 use sherd_volume::index::lsm::IndexCache;
 use sherd_volume::options::Options;
-use sherd_volume::request::ShardFileHeader;
+use sherd_volume::request::{ShardFileHeader, Target};
 use sherd_volume::shard_file::ShardFiles;
 
 use super::Error;
@@ -55,8 +58,15 @@ pub(super) fn pool() -> BufferPool {
     BufferPool::new(PoolLimits { cap_bytes: POOL_BYTES, stripe_bytes: 1 << 20, idle_bytes: 64 << 20 })
 }
 
+/// That register, as its volumes know it.
+pub(super) fn target() -> Target {
+    let key = register();
+    let slot = placement::slot(&key);
+    Target::new(key, slot, Epoch::FIRST)
+}
+
 /// The register that shards of measurements are named by.
-pub(super) fn register() -> RegisterKey {
+fn register() -> RegisterKey {
     let key = ObjectKey::new("measured/object".to_owned()).expect("a valid key");
     RegisterKey::object(BucketId([7; 16]), key)
 }
@@ -110,10 +120,10 @@ impl Bed {
     /// Writes a shard into the log or into a file, through the volume's queues.
     pub(super) async fn put(&self, shard: ShardId, home: Home, bytes: Bytes) -> Result<(), Error> {
         let written = match home {
-            Home::Packed => self.peer.put_shard(self.volume, shard, &register(), vec![bytes]).await,
+            Home::Packed => self.peer.put_shard(self.volume, shard, &target(), vec![bytes]).await,
             Home::File => {
                 let header = header(shard, bytes.len() as u64);
-                let mut sink = self.peer.create_shard(self.volume, header, false);
+                let mut sink = self.peer.create_shard(self.volume, &target(), header, false);
                 match sink.append(vec![bytes]).await {
                     Ok(()) => sink.finish().await,
                     Err(error) => Err(error),

@@ -354,7 +354,7 @@ impl DiskClient {
         let row = answer.result.map_err(Failure::of)?.row.ok_or(Failure::OtherBytes)?;
         let inline = self
             .reader
-            .inline(&target.key, row.head.ballot, Source::Disk)
+            .inline(&target, row.head.ballot, Source::Disk)
             .and_then(Lookup::told)
             .map_err(Failure::of)?;
         let took = begun.elapsed();
@@ -362,10 +362,10 @@ impl DiskClient {
     }
 
     fn write_packed(&self, number: u64) -> Result<Duration, Failure> {
-        let (key, payload) = uncounted(|| (register(number), self.work.body(number).collect()));
+        let (target, payload) = uncounted(|| (target(number), self.work.body(number).collect()));
         let begun = Instant::now();
         let done = self.durable.completion();
-        self.submit(VolumeOp::PutShard { shard: shard(number), key, payload, done })?;
+        self.submit(VolumeOp::PutShard { shard: shard(number), target, payload, done })?;
         self.durable.wait()?;
         Ok(begun.elapsed())
     }

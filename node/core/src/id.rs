@@ -226,6 +226,8 @@ impl Epoch {
     /// The epoch of the topology that a cluster is formed with. None is lower, so a volume has seen it
     /// without a record.
     pub const FIRST: Self = Self(1);
+    /// At or above every one: of those who ask for what is there, whatever the topology.
+    pub const MAX: Self = Self(u64::MAX);
 }
 
 /// One of the 16384 parts of the key space.

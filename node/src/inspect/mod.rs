@@ -17,7 +17,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use sherd_core::env::Clock;
-use sherd_core::id::{DataId, Sequence, VolumeId};
+use sherd_core::id::{DataId, Epoch, Sequence, VolumeId};
 use sherd_core::topology::Topology;
 use sherd_volume::Reader;
 use sherd_volume::buffer::{BufferPool, PoolLimits};
@@ -239,7 +239,13 @@ fn describe(
     let (mut rows, mut tombstones) = (0, 0);
     let mut after = None;
     loop {
-        let scan = RowScan { limit: PAGE, want_value: false, since: Sequence(0), until: Sequence::MAX };
+        let scan = RowScan {
+            epoch: Epoch::MAX,
+            limit: PAGE,
+            want_value: false,
+            since: Sequence(0),
+            until: Sequence::MAX,
+        };
         let page = reader.rows(after.as_ref(), scan)?;
         rows += page.rows.len() as u64;
         tombstones += page.rows.iter().filter(|row| row.tombstone).count() as u64;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use sherd_core::erasure::{Code, Geometry};
-use sherd_core::id::{Ballot, RegisterKey, Sequence, ShardId};
+use sherd_core::id::{Ballot, Epoch, RegisterKey, Sequence, ShardId};
 use sherd_core::placement;
 use sherd_core::record::{Body, DataRef, Home, State, Value, VersionKind, decode_manifest};
 use sherd_core::register::quorum::Quorums;
@@ -15,6 +15,7 @@ use sherd_volume::error::Error;
 use sherd_volume::list::RowScan;
 use sherd_volume::lookup::Lookup;
 use sherd_volume::reader::Source;
+use sherd_volume::request::Target;
 
 use super::{InspectError, Opened, PAGE, Report, read_error};
 use crate::upkeep::manifest_pages;
@@ -137,7 +138,13 @@ fn next_page(
         let mut from = after.cloned();
         // A page may be empty and not the last one.
         let page = loop {
-            let scan = RowScan { limit: PAGE, want_value: true, since: Sequence(0), until: Sequence::MAX };
+            let scan = RowScan {
+                epoch: Epoch::MAX,
+                limit: PAGE,
+                want_value: true,
+                since: Sequence(0),
+                until: Sequence::MAX,
+            };
             let page =
                 volume.reader.rows(from.as_ref(), scan).map_err(|source| read_error(&volume.path, source))?;
             match (&page.next, page.rows.is_empty()) {
@@ -224,9 +231,11 @@ fn verify_value(
     report: &mut Report,
 ) {
     if has_inline(value) {
+        let target = Target::new(key.clone(), placement::slot(key), Epoch::MAX);
         for one in held {
             let volume = &volumes[one.volume];
-            if let Err(error) = volume.reader.inline(key, one.ballot, Source::Disk).and_then(Lookup::told) {
+            if let Err(error) = volume.reader.inline(&target, one.ballot, Source::Disk).and_then(Lookup::told)
+            {
                 report.problem(format!("{}: inline bytes of {key:?}: {error}", volume.path.display()));
             }
         }

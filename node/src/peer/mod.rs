@@ -13,10 +13,10 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use sherd_core::heal::{HealEntry, HealId};
-use sherd_core::id::{Ballot, BucketId, Incarnation, RegisterKey, Sequence, ShardId, UploadId, VolumeId};
+use sherd_core::id::{Ballot, Epoch, Incarnation, RegisterKey, Sequence, ShardId, VolumeId};
 use sherd_core::record::Home;
-use sherd_core::register::{Accept, Prepare, Vote};
-use sherd_volume::list::{ListPage, ListScan, RowPage, ScannedRow};
+use sherd_core::register::{Accept, Prepare, Refusal, Vote};
+use sherd_volume::list::{ListPage, ListScan, PartsScan, RowPage, ScannedRow};
 use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, SeenShard, ShardFileHeader, Target};
 
 mod fanout;
@@ -43,6 +43,9 @@ pub enum Error {
     /// The volume's queue is full.
     #[error("volume busy")]
     Busy,
+    /// The volume works and its rules forbid it: this node's topology is out of date.
+    #[error("refused: {0}")]
+    Refused(Refusal),
     /// The volume is offline, or its node does not answer.
     #[error("unreachable: {reason}")]
     Unreachable {
@@ -58,6 +61,7 @@ impl From<sherd_volume::error::Error> for Error {
             sherd_volume::error::Error::Corrupt { what } => Self::Corrupt { what },
             sherd_volume::error::Error::Full => Self::Full,
             sherd_volume::error::Error::Busy => Self::Busy,
+            sherd_volume::error::Error::Refused(refusal) => Self::Refused(refusal),
             sherd_volume::error::Error::Failed { reason } => Self::Unreachable { reason },
         }
     }
@@ -155,22 +159,11 @@ pub struct ShardRange {
     pub wanted: Wanted,
 }
 
-/// Which parts of which upload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PartsScan {
-    /// The bucket of the upload's key.
-    pub bucket: BucketId,
-    /// The upload.
-    pub upload: UploadId,
-    /// Only parts above this number.
-    pub after: Option<u16>,
-    /// At most so many.
-    pub limit: usize,
-}
-
 /// Which rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowScan {
+    /// By which topology the volume was found: of every slot that it has rows of.
+    pub epoch: Epoch,
     /// Only rows behind this key, in the order of the scan.
     pub after: Option<RegisterKey>,
     /// Only rows whose record has a later sequence in that volume's log.
@@ -254,19 +247,26 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
     fn read(&self, volume: VolumeId, target: &Target, want_value: bool) -> Pending<Answer<Vote>>;
 
     /// Reads the inline bytes of the row accepted at `ballot`, verified.
-    fn inline(&self, volume: VolumeId, key: &RegisterKey, ballot: Ballot) -> Pending<Bytes>;
+    fn inline(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Bytes>;
 
     /// Writes a packed shard, durably.
     fn put_shard(
         &self,
         volume: VolumeId,
         shard: ShardId,
-        key: &RegisterKey,
+        target: &Target,
         payload: Vec<Bytes>,
     ) -> Pending<()>;
 
-    /// Begins a shard file; `replace` for a heal, which puts it over a bad one when it is finished.
-    fn create_shard(&self, volume: VolumeId, header: ShardFileHeader, replace: bool) -> Box<dyn ShardSink>;
+    /// Begins a shard file of a register's; `replace` for a heal, which puts it over a bad one when it is
+    /// finished.
+    fn create_shard(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        header: ShardFileHeader,
+        replace: bool,
+    ) -> Box<dyn ShardSink>;
 
     /// Reads verified bytes of a shard.
     fn read_shard(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>>;
@@ -316,7 +316,7 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
     fn adopt(&self, volume: VolumeId, rows: Vec<AdoptedRow>) -> Pending<Answer<()>>;
 
     /// Drops a tombstone.
-    fn drop_row(&self, volume: VolumeId, key: &RegisterKey, ballot: Ballot) -> Pending<Answer<()>>;
+    fn drop_row(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Answer<()>>;
 
     /// Queues a heal on the volume's log.
     fn heal_put(&self, volume: VolumeId, entry: &HealEntry) -> Pending<()>;

@@ -235,10 +235,11 @@ impl Registers {
     /// `Ok(None)` says that the row moved on: read the register again.
     pub(crate) async fn inline(&self, key: &RegisterKey, found: &Found) -> Result<Option<Bytes>, Failure> {
         let set = self.inner.cluster.set_of(key);
+        let target = self.inner.cluster.target(key.clone());
         let mut gone = 0;
         for place in holders_first(&set, &found.holders) {
             let reach = &set.reach[place];
-            let pending = reach.peer.inline(reach.volume, key, found.ballot);
+            let pending = reach.peer.inline(reach.volume, &target, found.ballot);
             match tokio::time::timeout(self.inner.patience.round, pending).await {
                 Ok(Ok(bytes)) => return Ok(Some(bytes)),
                 Ok(Err(crate::peer::Error::NotFound)) => gone += 1,

@@ -219,7 +219,10 @@ impl Reading {
             peer::Error::NotFound | peer::Error::Corrupt { .. } => {
                 self.stripes.inner.damage.data(&self.key, self.data);
             }
-            peer::Error::Full | peer::Error::Busy | peer::Error::Unreachable { .. } => {}
+            peer::Error::Full
+            | peer::Error::Busy
+            | peer::Error::Refused(_)
+            | peer::Error::Unreachable { .. } => {}
         }
     }
 

@@ -17,7 +17,7 @@ use sherd_core::placement;
 use sherd_core::record::{DataRef, Home};
 use sherd_core::stripe::Layout;
 use sherd_volume::buffer::{Buffer, BufferPool};
-use sherd_volume::request::ShardFileHeader;
+use sherd_volume::request::{ShardFileHeader, Target};
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl Drop for Unnamed {
 /// A body on its way in.
 pub(crate) struct StripeWriter {
     stripes: Stripes,
-    key: RegisterKey,
+    target: Target,
     unnamed: Unnamed,
     layout: Layout,
     stripe: u64,
@@ -152,11 +152,12 @@ impl Stripes {
         let data = self.new_data(key, size, home);
         let layout = Layout::new(size, set.geometry, data.stripe_unit)
             .expect("the size is at least 1 and the topology's geometry is valid");
+        let target = self.inner.cluster.target(key.clone());
         let gathering_share = self.inner.uploads.take(self.stripe_cost(&layout, 0, set.reach.len())).await?;
         let unnamed = Unnamed { set, data, armed: true };
         let sinks = match home {
             Home::Packed => Vec::new(),
-            Home::File => open_sinks(&unnamed, &layout, key),
+            Home::File => open_sinks(&unnamed, &layout, &target),
         };
         let gathered = match home {
             Home::Packed => Gathered::List(BufferList::default()),
@@ -164,7 +165,7 @@ impl Stripes {
         };
         Ok(StripeWriter {
             stripes: self.clone(),
-            key: key.clone(),
+            target,
             unnamed,
             layout,
             stripe: 0,
@@ -249,19 +250,19 @@ impl Units {
     }
 }
 
-fn open_sinks(unnamed: &Unnamed, layout: &Layout, key: &RegisterKey) -> Vec<Option<Box<dyn ShardSink>>> {
+fn open_sinks(unnamed: &Unnamed, layout: &Layout, target: &Target) -> Vec<Option<Box<dyn ShardSink>>> {
     (0..unnamed.set.reach.len())
         .map(|index| {
             let header = ShardFileHeader {
                 shard: unnamed.shard(index),
-                key: key.clone(),
+                key: target.key.clone(),
                 data_shards: unnamed.data.data_shards,
                 parity_shards: unnamed.data.parity_shards,
                 stripe_unit: unnamed.data.stripe_unit,
                 shard_bytes: layout.shard_bytes(),
             };
             let reach = unnamed.reach(index);
-            Some(reach.peer.create_shard(reach.volume, header, false))
+            Some(reach.peer.create_shard(reach.volume, target, header, false))
         })
         .collect()
 }
@@ -302,7 +303,7 @@ impl StripeWriter {
                 Gather::new(shards.into_iter().enumerate().map(|(index, payload)| {
                     let reach = self.unnamed.reach(index);
                     let shard = self.unnamed.shard(index);
-                    (index, reach.peer.put_shard(reach.volume, shard, &self.key, payload))
+                    (index, reach.peer.put_shard(reach.volume, shard, &self.target, payload))
                 }))
             }
             Home::File => {

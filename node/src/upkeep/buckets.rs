@@ -101,8 +101,14 @@ impl Context {
     async fn buckets_on(&self, reach: &Reach, buckets: &mut BTreeMap<BucketId, (ObjectKey, BucketPhase)>) {
         let mut after = None;
         loop {
-            let request =
-                RowScan { after, since: Sequence(0), until: Sequence::MAX, limit: PAGE, want_value: true };
+            let request = RowScan {
+                epoch: self.cluster.epoch(),
+                after,
+                since: Sequence(0),
+                until: Sequence::MAX,
+                limit: PAGE,
+                want_value: true,
+            };
             let Ok(answer) = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await else { return };
             let Ok(page) = answer.result else { return };
             for row in page.rows {

@@ -206,7 +206,7 @@ impl Context {
             async move {
                 let answer = ask(reach.peer.read(reach.volume, target, whole), ROW_PATIENCE).await;
                 let answer = match answer {
-                    Ok(answer) if whole => verify_inline(reach, key, answer).await,
+                    Ok(answer) if whole => verify_inline(reach, target, answer).await,
                     answer => answer,
                 };
                 (reach.volume, answer)
@@ -353,7 +353,7 @@ impl Context {
 /// Reads the inline bytes behind a row, where it has any: an error when they are rotten.
 async fn verify_inline(
     reach: &Reach,
-    key: &RegisterKey,
+    target: &Target,
     answer: Answer<Vote>,
 ) -> Result<Answer<Vote>, peer::Error> {
     let row = answer.result.as_ref().ok().and_then(|vote| vote.row.as_ref());
@@ -361,7 +361,7 @@ async fn verify_inline(
     if let Some((ballot, value)) = value
         && has_inline(&value)
         && let Err(error @ peer::Error::Corrupt { .. }) =
-            ask(reach.peer.inline(reach.volume, key, ballot), ROW_PATIENCE).await
+            ask(reach.peer.inline(reach.volume, target, ballot), ROW_PATIENCE).await
     {
         return Err(error);
     }

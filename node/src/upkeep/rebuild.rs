@@ -121,7 +121,12 @@ impl Subject {
             match answer {
                 Ok(bytes) if bytes == self.shard_bytes() => shards.intact.push(index),
                 Ok(_) | Err(peer::Error::NotFound | peer::Error::Corrupt { .. }) => shards.broken.push(index),
-                Err(peer::Error::Full | peer::Error::Busy | peer::Error::Unreachable { .. }) => {
+                Err(
+                    peer::Error::Full
+                    | peer::Error::Busy
+                    | peer::Error::Refused(_)
+                    | peer::Error::Unreachable { .. },
+                ) => {
                     shards.unknown.push(index);
                 }
             }
@@ -178,10 +183,11 @@ impl Subject {
     ) -> Result<(), (Option<u8>, RebuildError)> {
         let (reach, shard) = (self.reach(index), self.shard(index));
         let target = |error| (None, RebuildError::Target(error));
+        let register = context.cluster.target(self.key.clone());
         match self.data.home {
             Home::Packed => {
                 let bytes = self.window(context, index, sources, 0, self.shard_bytes()).await?;
-                let put = reach.peer.put_shard(reach.volume, shard, &self.key, vec![bytes]);
+                let put = reach.peer.put_shard(reach.volume, shard, &register, vec![bytes]);
                 ask(put, WINDOW_PATIENCE).await.map_err(target)
             }
             Home::File => {
@@ -193,7 +199,7 @@ impl Subject {
                     stripe_unit: self.data.stripe_unit,
                     shard_bytes: self.shard_bytes(),
                 };
-                let mut sink = reach.peer.create_shard(reach.volume, header, true);
+                let mut sink = reach.peer.create_shard(reach.volume, &register, header, true);
                 let mut next = self.window_at(context, index, sources, 0).await?;
                 let mut end = 0;
                 while let Some(bytes) = next {

@@ -276,6 +276,7 @@ impl Context {
         match place {
             Place::Rows { after } => {
                 let request = RowScan {
+                    epoch: self.cluster.epoch(),
                     after: after.clone(),
                     since: Sequence(0),
                     until: Sequence::MAX,
@@ -332,9 +333,10 @@ impl Context {
         let Some(value) = row.value.clone().and_then(|head| Value::decode(head).ok()) else {
             return self.found_row(key).await;
         };
+        let target = self.cluster.target(key.clone());
         if has_inline(&value)
             && let Err(peer::Error::Corrupt { .. }) =
-                ask(own.peer.inline(own.volume, key, row.head.ballot), PATIENCE).await
+                ask(own.peer.inline(own.volume, &target, row.head.ballot), PATIENCE).await
         {
             return self.found_row(key).await;
         }

@@ -291,8 +291,14 @@ impl Context {
         reach: &Reach,
         after: Option<RegisterKey>,
     ) -> Result<Option<RegisterKey>, String> {
-        let request =
-            RowScan { after, since: Sequence(0), until: Sequence::MAX, limit: PAGE, want_value: false };
+        let request = RowScan {
+            epoch: self.cluster.epoch(),
+            after,
+            since: Sequence(0),
+            until: Sequence::MAX,
+            limit: PAGE,
+            want_value: false,
+        };
         let answer = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await;
         let page = answer.map_err(|error| error.to_string())?.result.map_err(|error| error.to_string())?;
         let old: Vec<(RegisterKey, Ballot)> = page
@@ -326,10 +332,11 @@ impl Context {
                 lives.learn_from(vote.volume, &vote.from);
             }
             if may_drop(*ballot, &votes, set.quorums(), &lives) {
+                let target = self.cluster.target(key.clone());
                 let drops = set
                     .reach
                     .iter()
-                    .map(|reach| ask(reach.peer.drop_row(reach.volume, key, *ballot), PATIENCE));
+                    .map(|reach| ask(reach.peer.drop_row(reach.volume, &target, *ballot), PATIENCE));
                 join_all(drops).await;
                 self.swept.tombstones.fetch_add(1, Ordering::Relaxed);
             } else if votes.len() == set.reach.len() && is_behind(&votes, *ballot) {

@@ -32,7 +32,10 @@ impl Faults {
         match error {
             peer::Error::Corrupt { .. } => self.count(VolumeFault::Corrupt),
             peer::Error::Full => self.count(VolumeFault::Full),
-            peer::Error::NotFound | peer::Error::Busy | peer::Error::Unreachable { .. } => {}
+            peer::Error::NotFound
+            | peer::Error::Busy
+            | peer::Error::Refused(_)
+            | peer::Error::Unreachable { .. } => {}
         }
     }
 }

@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use sherd_core::id::{BucketId, DataId, ObjectKey, ProposerId, RegisterKey, ShardId, Timestamp};
+use sherd_core::id::{BucketId, DataId, Epoch, ObjectKey, ProposerId, RegisterKey, ShardId, Slot, Timestamp};
 use sherd_core::record::Home;
 use sherd_core::topology::Wish;
 use sherd_volume::buffer::PoolLimits;
 use sherd_volume::disk::faulty::{Call, Failure, Fault, FaultyDisk};
 use sherd_volume::index::memory::MemoryIndex;
 use sherd_volume::index::{Index, IndexError};
+use sherd_volume::request::Target;
 
 use super::*;
 use crate::formation::{FormationConfig, form_or_find};
@@ -78,7 +79,8 @@ async fn put(peer: &LocalPeer, volume: VolumeId, n: u64) -> peer::Result<()> {
     let data = DataId { birth: Timestamp::from_ms(n), proposer: ProposerId(1) };
     let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("k").expect("a key"));
     let payload = vec![Bytes::from_static(b"payload")];
-    peer.put_shard(volume, ShardId { data, index: 0 }, &key, payload).await
+    let target = Target::new(key, Slot(0), Epoch::FIRST);
+    peer.put_shard(volume, ShardId { data, index: 0 }, &target, payload).await
 }
 
 async fn wait_for(volumes: &Volumes, volume: &LocalVolume, is: impl Fn(&VolumeState) -> bool) {

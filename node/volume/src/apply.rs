@@ -12,6 +12,7 @@ use bytes::Bytes;
 
 use sherd_core::codec::{Reader, Writer};
 use sherd_core::id::Ballot;
+use sherd_core::register::acceptor::judge_commit;
 
 use crate::format::{Flags, Subject, decode_hints};
 use crate::index::{Change, Index, IndexError};
@@ -270,7 +271,7 @@ impl<'a> Batch<'a> {
     fn hint(&mut self, keys: &RowKeys, ballot: Ballot) -> Result<(), IndexError> {
         let Some(mut entry) = self.get(keys.row())? else { return Ok(()) };
         let Body::Row(row) = &mut entry.body else { return Ok(()) };
-        if row.head.ballot != ballot || row.head.committed {
+        if !judge_commit(Some(&row.head), ballot) || row.head.committed {
             return Ok(());
         }
         row.head.committed = true;

@@ -8,10 +8,10 @@
 use std::sync::Arc;
 
 use sherd_core::heal::HealId;
-use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, Incarnation, Sequence, VolumeId};
+use sherd_core::id::{Ballot, BucketId, ChangeId, Incarnation, Sequence, VolumeId};
 use sherd_core::register::Refusal;
 use sherd_core::register::acceptor::{
-    Standing, judge_data_floor, judge_raise, raise_data_floor, raise_floor,
+    Standing, judge_data_floor, judge_epoch, judge_raise, raise_data_floor, raise_floor,
 };
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::seal::Seals;
@@ -83,7 +83,10 @@ impl Volume {
                 judge_raise(standing)
             }
             Control::RaiseDataFloor { floor } => judge_data_floor(standing, *floor, self.now()),
-            Control::Seal { epoch, .. } => judge_raise(standing).and_then(|()| self.judge_epoch(*epoch)),
+            Control::Seal { epoch, .. } => {
+                // One that has seen a later topology for any slot does not seal for an older.
+                judge_raise(standing).and_then(|()| judge_epoch(*epoch, self.working.epoch_max()))
+            }
             Control::TakeGuarantees(_) | Control::FinishRecovery | Control::ForceRecovery
                 if standing.votes() =>
             {
@@ -129,12 +132,6 @@ impl Volume {
             }
         }
         Ok(Ok(()))
-    }
-
-    /// A volume that has seen a later topology for any slot neither seals nor lists for an older.
-    fn judge_epoch(&self, asked: Epoch) -> Result<(), Refusal> {
-        let seen = self.working.epoch_max();
-        if asked < seen { Err(Refusal::StaleEpoch { epoch: seen }) } else { Ok(()) }
     }
 
     fn report(&self, plan: &mut Plan, done: Completion<Answer<Guarantees>>) {

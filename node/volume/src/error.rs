@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 use rustix::io::Errno;
+use sherd_core::register::Refusal;
 
 /// What a refused call of the disk means for the volume: the one place where that is decided.
 ///
@@ -72,6 +73,9 @@ pub enum Error {
     /// The queue is full: back off.
     #[error("volume busy")]
     Busy,
+    /// The volume works and its rules forbid it: the asker's topology is out of date.
+    #[error("refused: {0}")]
+    Refused(Refusal),
     /// The volume is gone until it is opened anew: failed, removed, or closed.
     #[error("volume failed: {reason}")]
     Failed {

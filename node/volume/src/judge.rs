@@ -11,7 +11,8 @@ use sherd_core::id::{Ballot, RegisterKey, ShardId};
 use sherd_core::limits;
 use sherd_core::record::Value;
 use sherd_core::register::acceptor::{
-    AcceptVerdict, AcceptorState, judge_accept, judge_drop, judge_prepare, judge_read,
+    AcceptVerdict, AcceptorState, judge_accept, judge_commit, judge_drop, judge_epoch, judge_prepare,
+    judge_raise, judge_read,
 };
 use sherd_core::register::recover::{Adoption, adopt};
 use sherd_core::register::{Accept, Brief, Encoded, Prepare, Refusal, Row, RowHead, Vote};
@@ -115,14 +116,16 @@ impl Volume {
             Op::Accept { target, accept, heal, done } => self.accept(plan, &target, accept, heal, done),
             Op::Commit { target, ballot } => self.lazy_hint(&target, ballot),
             Op::Read { target, want_value, done } => self.read(plan, &target, want_value, done),
-            Op::PutShard { shard, key, payload, done } => self.put_shard(plan, shard, key, payload, done),
+            Op::PutShard { shard, target, payload, done } => {
+                self.put_shard(plan, shard, &target, payload, done);
+            }
             Op::DeleteShard { shard, done } => return self.delete_shard(plan, shard, done),
             Op::HealPut { id, entry, done } => self.heal_put(plan, id, entry, done),
             Op::HealDone { id } => self.lazy_healed(id),
             Op::PeerSeen { volume, incarnation, durable } => self.lazy_seen(volume, incarnation, durable),
             Op::Control { control, done } => return self.control(plan, control, done),
             Op::Adopt { rows, done } => return self.adopt(plan, rows, done),
-            Op::Drop { key, ballot, done } => return self.drop_row(plan, key, ballot, done),
+            Op::Drop { target, ballot, done } => return self.drop_row(plan, target, ballot, done),
         }
         Judged::Done
     }
@@ -316,10 +319,13 @@ impl Volume {
         &mut self,
         plan: &mut Plan,
         shard: ShardId,
-        key: RegisterKey,
+        target: &Target,
         payload: Vec<Bytes>,
         done: Completion<()>,
     ) {
+        if let Err(refusal) = judge_epoch(target.epoch, self.working.epoch_of(target.slot)) {
+            return done.complete(Err(Error::Refused(refusal)));
+        }
         let bytes: usize = payload.iter().map(Bytes::len).sum();
         if bytes > self.log.record_payload_max() {
             return done.complete(Err(Error::Corrupt { what: "shard over its limit".to_owned() }));
@@ -327,7 +333,9 @@ impl Volume {
         if self.shared.is_full() {
             return done.complete(Err(Error::Full));
         }
-        plan.push(NewRecord::new(Subject::Shard { shard, key }, Flags::default(), payload));
+        self.see_epoch(plan, target);
+        let subject = Subject::Shard { shard, key: target.key.clone() };
+        plan.push(NewRecord::new(subject, Flags::default(), payload));
         plan.confirm(done);
     }
 
@@ -360,19 +368,21 @@ impl Volume {
     fn drop_row(
         &mut self,
         plan: &mut Plan,
-        key: RegisterKey,
+        target: Target,
         ballot: Ballot,
         done: Completion<Answer<()>>,
     ) -> Judged {
-        let row = table::row_key(&key);
+        let row = target.rows().row().clone();
         if plan.rows.contains_key(&row) || plan.changes_state {
-            return Judged::Later(Op::Drop { key, ballot, done });
+            return Judged::Later(Op::Drop { target, ballot, done });
         }
-        if !self.working.standing().votes() {
-            self.answer(plan, false, done, Err(Refusal::Recovering));
+        let judged = judge_raise(self.working.standing())
+            .and_then(|()| judge_epoch(target.epoch, self.working.epoch_of(target.slot)));
+        if judged.is_err() {
+            self.answer(plan, false, done, judged);
             return Judged::Done;
         }
-        let known = match self.known(plan, &key, &row, false) {
+        let known = match self.known(plan, &target.key, &row, false) {
             Ok(known) => known,
             Err(error) => {
                 done.complete(Err(error));
@@ -473,7 +483,7 @@ impl Volume {
         }
         for Learnt { hint, keys } in learnt {
             if let Some(Some(row)) = plan.rows.get_mut(keys.row())
-                && row.head.ballot == hint.ballot
+                && judge_commit(Some(&row.head), hint.ballot)
             {
                 row.head.committed = true;
             }

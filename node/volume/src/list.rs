@@ -6,8 +6,8 @@
 
 use bytes::Bytes;
 
-use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, ObjectKey, RegisterKey, Sequence, UploadId};
-use sherd_core::register::acceptor::Standing;
+use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, ObjectKey, RegisterKey, Sequence, Slot, UploadId};
+use sherd_core::register::acceptor::{Standing, judge_epoch};
 use sherd_core::register::listing::is_listed;
 use sherd_core::register::seal::Seals;
 use sherd_core::register::{Refusal, Row};
@@ -15,6 +15,7 @@ use sherd_core::register::{Refusal, Row};
 use crate::error::Error;
 use crate::lookup::Lookup;
 use crate::reader::{Reader, Source, behind};
+use crate::registers::judge_bucket;
 use crate::request::Answer;
 use crate::scan::{Walk, behind_prefix};
 use crate::table::{OBJECT, PART, UNSETTLED, parse_row_key, row_key, unsettled_key};
@@ -99,6 +100,8 @@ pub struct RowPage {
 /// What a scan of rows wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowScan {
+    /// By which topology the volume was found; refused where any slot is known to be in a later one.
+    pub epoch: Epoch,
     /// Rows at most.
     pub limit: usize,
     /// Whether values come along.
@@ -107,6 +110,23 @@ pub struct RowScan {
     pub since: Sequence,
     /// Only rows whose record has this sequence here or an earlier one.
     pub until: Sequence,
+}
+
+/// Which parts of which upload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartsScan {
+    /// The bucket of the upload's key.
+    pub bucket: BucketId,
+    /// The upload.
+    pub upload: UploadId,
+    /// The slot of the upload's key.
+    pub slot: Slot,
+    /// The topology's epoch for that slot.
+    pub epoch: Epoch,
+    /// Only parts above this number.
+    pub after: Option<u16>,
+    /// Rows at most.
+    pub limit: usize,
 }
 
 impl Reader {
@@ -129,10 +149,7 @@ impl Reader {
         if !view.small.standing().votes() {
             return Err(Refusal::Recovering);
         }
-        let seen = view.small.epoch_max();
-        if scan.epoch < seen {
-            return Err(Refusal::StaleEpoch { epoch: seen });
-        }
+        judge_epoch(scan.epoch, view.small.epoch_max())?;
         match (view.small.seals_of(scan.bucket), scan.deletion) {
             (Seals::Open, None) => Ok(()),
             (Seals::Held(held), Some(deletion)) if held.contains(&deletion) => Ok(()),
@@ -188,15 +205,13 @@ impl Reader {
     ///
     /// # Errors
     /// [`Error::Failed`].
-    pub fn parts(
-        &self,
-        bucket: BucketId,
-        upload: UploadId,
-        after: Option<u16>,
-        limit: usize,
-    ) -> Result<Answer<Vec<ScannedRow>>, Error> {
+    pub fn parts(&self, scan: &PartsScan) -> Result<Answer<Vec<ScannedRow>>, Error> {
+        let PartsScan { bucket, upload, slot, epoch, after, limit } = *scan;
         self.shared.check()?;
-        let judged = crate::registers::judge_bucket(&self.shared.view.read().small, bucket);
+        let judged = {
+            let small = &self.shared.view.read().small;
+            judge_epoch(epoch, small.epoch_of(slot)).and_then(|()| judge_bucket(small, bucket))
+        };
         if let Err(refusal) = judged {
             return Ok(Answer { from: self.answerer(), result: Err(refusal) });
         }
@@ -222,9 +237,10 @@ impl Reader {
     /// that does not vote these are the rows of the life before as well: what can still be saved.
     ///
     /// # Errors
-    /// [`Error::Failed`].
+    /// [`Error::Refused`] by a volume that has seen a later topology, [`Error::Failed`].
     pub fn rows(&self, after: Option<&RegisterKey>, scan: RowScan) -> Result<RowPage, Error> {
         self.shared.check()?;
+        judge_epoch(scan.epoch, self.shared.view.read().small.epoch_max()).map_err(Error::Refused)?;
         let from = after.map_or_else(|| Bytes::from_static(&[OBJECT]), |key| behind(&row_key(key)));
         let rows_after = {
             let small = &self.shared.view.read().small;

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, BucketId, ChangeId, Incarnation, RegisterKey, Sequence, ShardId, VolumeId};
-use sherd_core::register::acceptor::{judge_prepare, judge_read};
+use sherd_core::register::acceptor::{judge_epoch, judge_prepare, judge_read};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Answerer, Prepare, Row, Vote};
 
@@ -25,7 +25,7 @@ use crate::request::{Answer, SeenShard, Target};
 use crate::scan::Walk;
 use crate::shard_file::ShardFiles;
 use crate::sticky::Sticky;
-use crate::table::{self, Body, Origin, row_key, shard_key};
+use crate::table::{self, Body, Origin, shard_key};
 use crate::view::{Shared, Stored, describe};
 
 /// How often a lookup that met a new batch is tried again before it goes through the log's order.
@@ -172,15 +172,27 @@ impl Reader {
         self.shared.is_full()
     }
 
+    /// Refuses what a topology out of force asks.
+    ///
+    /// # Errors
+    /// [`Error::Refused`].
+    pub fn judge_epoch(&self, target: &Target) -> Result<(), Error> {
+        let seen = self.shared.view.read().small.epoch_of(target.slot);
+        judge_epoch(target.epoch, seen).map_err(Error::Refused)
+    }
+
     /// The inline bytes of a row at a ballot, verified; with [`Source::Cache`] it never waits for the
     /// disk.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the row has another ballot by now, [`Error::Corrupt`].
-    pub fn inline(&self, key: &RegisterKey, ballot: Ballot, source: Source) -> Result<Lookup<Bytes>, Error> {
+    /// [`Error::NotFound`] when the row has another ballot by now, [`Error::Corrupt`],
+    /// [`Error::Refused`].
+    pub fn inline(&self, target: &Target, ballot: Ballot, source: Source) -> Result<Lookup<Bytes>, Error> {
         self.shared.check()?;
+        self.judge_epoch(target)?;
+        let key = &target.key;
         for _ in 0..TRIES {
-            let stored = match self.shared.stored(&row_key(key), source)? {
+            let stored = match self.shared.stored(target.rows().row(), source)? {
                 Lookup::Immediate(stored) => stored,
                 Lookup::Pending => return Ok(Lookup::Pending),
             };

@@ -120,7 +120,7 @@ pub enum Op {
         /// Which shard.
         shard: ShardId,
         /// The register that will name it.
-        key: RegisterKey,
+        target: Target,
         /// Its bytes, as they came.
         payload: Vec<Bytes>,
         /// Called when it is durable.
@@ -174,7 +174,7 @@ pub enum Op {
     /// Drop a committed tombstone, if the row is still that one.
     Drop {
         /// The register.
-        key: RegisterKey,
+        target: Target,
         /// The tombstone's ballot; the floor must already be at or above it.
         ballot: Ballot,
         /// Called when it is durable.

@@ -26,7 +26,7 @@ fn an_acknowledged_row_is_read_back_after_a_restart() {
     assert_eq!(row.value, Some(value(1, 500).head));
     assert!(row.head.committed);
     assert_eq!(
-        volume.reader.inline(&object("a"), ballot(1), Source::Disk).unwrap().told().unwrap(),
+        volume.reader.inline(&target(&object("a")), ballot(1), Source::Disk).unwrap().told().unwrap(),
         value(1, 500).inline
     );
     let row = volume.read(&object("large")).unwrap().result.unwrap().row.unwrap();
@@ -113,7 +113,7 @@ fn compaction_frees_segments_and_keeps_what_lives_even_for_a_lost_index() {
         let row = again.read(&object("old")).unwrap().result.unwrap().row.unwrap();
         assert!(row.head.committed);
         assert_eq!(
-            again.reader.inline(&object("old"), ballot(1), Source::Disk).unwrap().told().unwrap(),
+            again.reader.inline(&target(&object("old")), ballot(1), Source::Disk).unwrap().told().unwrap(),
             value(7, 300).inline
         );
         for round in 0..60 {
@@ -140,7 +140,7 @@ fn compaction_takes_nothing_of_the_pool() {
     assert!(volume.compact() > 0);
     drop(held);
     for count in 1..=200 {
-        let found = volume.reader.inline(&object(&format!("{count}")), ballot(count), Source::Disk);
+        let found = volume.reader.inline(&target(&object(&format!("{count}"))), ballot(count), Source::Disk);
         assert_eq!(found.unwrap().told().unwrap(), value(count, 100).inline);
     }
 }

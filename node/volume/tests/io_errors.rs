@@ -27,7 +27,7 @@ fn a_failed_sync_fails_the_volume_for_good_and_everybody_who_waits() {
         let (first, done) = slot();
         volume.volume.submit(Op::PutShard {
             shard: shard(2, 0),
-            key: object("a"),
+            target: target(&object("a")),
             payload: vec![bytes(2, 100)],
             done,
         });

@@ -8,10 +8,10 @@ use bytes::Bytes;
 
 use sherd_core::id::{BucketId, Epoch, Sequence, UploadId};
 use sherd_core::register::Refusal;
-use sherd_volume::list::{ListPage, ListScan, Listed, RowScan, after_key, past_prefix};
+use sherd_volume::list::{ListPage, ListScan, Listed, PartsScan, RowScan, after_key, past_prefix};
 use sherd_volume::lookup::Lookup;
 use sherd_volume::reader::Source;
-use sherd_volume::request::{Control, Op};
+use sherd_volume::request::{Control, Op, Target};
 use support::*;
 
 fn scan(prefix: &str, delimiter: Option<&str>) -> ListScan {
@@ -119,7 +119,13 @@ fn only_tombstones_known_to_be_committed_are_skipped() {
     volume.commit(&object("b/1"), ballot(100));
     volume.settle();
     assert_eq!(shown(&list(&volume, &scan("", Some("/"))))[1], "b/ (b/2)");
-    let scan = RowScan { limit: 100, want_value: true, since: Sequence(0), until: Sequence::MAX };
+    let scan = RowScan {
+        epoch: Epoch::FIRST,
+        limit: 100,
+        want_value: true,
+        since: Sequence(0),
+        until: Sequence::MAX,
+    };
     let rows = volume.reader.rows(None, scan).unwrap().rows;
     assert!(rows.iter().any(|row| row.key == object("b/1") && row.tombstone), "a scan of all rows has it");
 }
@@ -171,14 +177,18 @@ fn parts_come_in_the_order_of_their_numbers() {
         volume.write(&part("a", 1, number), ballot(count), &value(count, 0));
     }
     volume.write(&part("a", 2, 1), ballot(60), &value(60, 0));
+    let upload = UploadId([1; 16]);
+    let Target { slot, epoch, .. } = target(&object("a"));
+    let scan = PartsScan { bucket: BUCKET, upload, slot, epoch, after: None, limit: 10 };
     let parts = |after, limit| {
-        let rows = volume.reader.parts(BUCKET, UploadId([1; 16]), after, limit).unwrap().result.unwrap();
+        let scan = PartsScan { after, limit, ..scan };
+        let rows = volume.reader.parts(&scan).unwrap().result.unwrap();
         rows.iter().map(|row| row.key.part.unwrap().number).collect::<Vec<_>>()
     };
     assert_eq!(parts(None, 10), [2, 300, 10_000]);
     assert_eq!(parts(Some(2), 1), [300]);
     assert!(parts(Some(10_000), 10).is_empty());
-    let other = volume.reader.parts(BucketId([4; 16]), UploadId([1; 16]), None, 10).unwrap();
+    let other = volume.reader.parts(&PartsScan { bucket: BucketId([4; 16]), ..scan }).unwrap();
     assert_eq!(other.result, Ok(Vec::new()));
 }
 
@@ -191,7 +201,13 @@ fn a_scan_of_rows_goes_on_behind_its_cursor_and_knows_what_changed() {
     let mut names = Vec::new();
     let mut after = None;
     loop {
-        let scan = RowScan { limit: 2, want_value: false, since: Sequence(0), until: Sequence::MAX };
+        let scan = RowScan {
+            epoch: Epoch::FIRST,
+            limit: 2,
+            want_value: false,
+            since: Sequence(0),
+            until: Sequence::MAX,
+        };
         let page = volume.reader.rows(after.as_ref(), scan).unwrap();
         names.extend(page.rows.iter().map(|row| row.key.clone()));
         after = page.next;
@@ -203,11 +219,17 @@ fn a_scan_of_rows_goes_on_behind_its_cursor_and_knows_what_changed() {
     assert_eq!(names[8], part("a", 1, 1), "parts come behind objects");
     let changed = volume
         .reader
-        .rows(None, RowScan { limit: 100, want_value: false, since, until: Sequence::MAX })
+        .rows(
+            None,
+            RowScan { epoch: Epoch::FIRST, limit: 100, want_value: false, since, until: Sequence::MAX },
+        )
         .unwrap();
     let older = volume
         .reader
-        .rows(None, RowScan { limit: 100, want_value: false, since: Sequence(0), until: since })
+        .rows(
+            None,
+            RowScan { epoch: Epoch::FIRST, limit: 100, want_value: false, since: Sequence(0), until: since },
+        )
         .unwrap();
     assert_eq!(older.rows.len(), 8, "what came later is left out");
     assert_eq!(changed.rows.iter().map(|row| row.key.clone()).collect::<Vec<_>>(), [object("d")]);

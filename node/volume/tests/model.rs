@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use sherd_core::env::Clock;
 use sherd_core::heal::HealId;
-use sherd_core::id::{Ballot, RegisterKey, Sequence};
+use sherd_core::id::{Ballot, Epoch, RegisterKey, Sequence};
 use sherd_core::register::{Encoded, Refusal};
 use sherd_volume::error::Error;
 use sherd_volume::list::RowScan;
@@ -172,7 +172,12 @@ fn check(volume: &mut Driver, model: &Model) {
             committed: row.head.committed,
             value: Encoded::new(
                 row.value.unwrap(),
-                volume.reader.inline(&key(number), row.head.ballot, Source::Disk).unwrap().told().unwrap(),
+                volume
+                    .reader
+                    .inline(&target(&key(number)), row.head.ballot, Source::Disk)
+                    .unwrap()
+                    .told()
+                    .unwrap(),
             ),
         });
         assert_eq!(found.as_ref(), model.rows.get(&number), "row {number}");
@@ -190,7 +195,13 @@ fn check(volume: &mut Driver, model: &Model) {
     assert_eq!(heals, model.heals.values().cloned().collect::<Vec<_>>());
     let unsettled = volume.reader.unsettled(None, 100).unwrap().len();
     assert_eq!(unsettled, model.rows.values().filter(|row| !row.committed).count());
-    let scan = RowScan { limit: 100, want_value: true, since: Sequence(0), until: Sequence::MAX };
+    let scan = RowScan {
+        epoch: Epoch::FIRST,
+        limit: 100,
+        want_value: true,
+        since: Sequence(0),
+        until: Sequence::MAX,
+    };
     assert_eq!(volume.reader.rows(None, scan).unwrap().rows.len(), model.rows.len());
 }
 

@@ -86,7 +86,7 @@ fn check(volume: &mut Driver, rounds: u64) {
         assert_eq!(
             volume
                 .reader
-                .inline(&key, at(rounds - 1, count), sherd_volume::reader::Source::Disk)
+                .inline(&target(&key), at(rounds - 1, count), sherd_volume::reader::Source::Disk)
                 .unwrap()
                 .told()
                 .unwrap(),

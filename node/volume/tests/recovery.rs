@@ -202,7 +202,7 @@ fn rows_that_need_several_batches_are_adopted_all_or_the_asker_is_told() {
             let key = object(&format!("row-{count}"));
             assert!(volume.read(&key).unwrap().result.unwrap().row.is_some());
             assert_eq!(
-                volume.reader.inline(&key, ballot(count), Source::Disk).unwrap().told().unwrap(),
+                volume.reader.inline(&target(&key), ballot(count), Source::Disk).unwrap().told().unwrap(),
                 bytes(count, 8_000)
             );
         }

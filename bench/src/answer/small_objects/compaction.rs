@@ -29,7 +29,7 @@ use sherd_volume::request::{Completion, Op};
 use sherd_volume::{Reader, Volume};
 
 use super::Arguments;
-use crate::answer::bed::{pool, register};
+use crate::answer::bed::{pool, target};
 use crate::answer::crowd::Crowd;
 use crate::answer::pattern::Pattern;
 use crate::answer::rounds::Rounds;
@@ -102,7 +102,7 @@ impl Filled {
                 runtime,
                 few.iter().map(|(number, shard)| {
                     let (shard, payload) = (*shard, vec![pattern.bytes(*number, bytes)]);
-                    move |done| Op::PutShard { shard, key: register(), payload, done }
+                    move |done| Op::PutShard { shard, target: target(), payload, done }
                 }),
             )?;
         }
@@ -137,7 +137,7 @@ impl Filled {
             let data = DataId { birth: clock.tick(), proposer: ProposerId(2) };
             let (queue, payload) = (queue.clone(), vec![payloads.bytes(number, BYTES)]);
             let shard = ShardId { data, index: 0 };
-            async move { ask(&queue, |done| Op::PutShard { shard, key: register(), payload, done }).await }
+            async move { ask(&queue, |done| Op::PutShard { shard, target: target(), payload, done }).await }
         });
         let (reader, judged) = (Arc::clone(&owned.reader), Arc::clone(&left));
         let judge = move |number: u64| {

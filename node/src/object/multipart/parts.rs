@@ -5,11 +5,10 @@ use std::collections::{BTreeSet, HashSet};
 use sherd_core::id::{DataId, ObjectKey, PartKey, RegisterKey, UploadId};
 use sherd_core::limits;
 use sherd_core::record::{DataRef, Part, State, Value};
-use sherd_volume::list::ScannedRow;
-use sherd_volume::request::Answer;
+use sherd_volume::list::{PartsScan, ScannedRow};
+use sherd_volume::request::{Answer, Target};
 
 use crate::object::{Error, Objects, PartInfo, Result, Unavailable};
-use crate::peer::PartsScan;
 use crate::register::{Found, Inline, Proposal};
 use crate::upkeep::kept_by;
 
@@ -76,9 +75,10 @@ impl Objects {
     ) -> Result<Vec<u16>> {
         const SCAN_ROWS: usize = 1000;
         let set = self.inner.cluster.set_of(object);
+        let Target { slot, epoch, .. } = self.inner.cluster.target(object.clone());
+        let scan = PartsScan { bucket: object.bucket, upload, slot, epoch, after, limit: SCAN_ROWS };
         let mut scans = Vec::new();
         for reach in &set.reach {
-            let scan = PartsScan { bucket: object.bucket, upload, after, limit: SCAN_ROWS };
             let answer = reach.peer.parts(reach.volume, &scan).await;
             let Ok(Answer { from, result: Ok(rows) }) = answer else { continue };
             self.inner.registers.learn(reach.volume, &from);

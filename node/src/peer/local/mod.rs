@@ -228,32 +228,39 @@ impl Peer for LocalPeer {
         })
     }
 
-    fn inline(&self, volume: VolumeId, key: &RegisterKey, ballot: Ballot) -> Pending<Bytes> {
+    fn inline(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Bytes> {
         if let Some(bytes) =
-            self.answer_at_once(volume, |serving| serving.reader.inline(key, ballot, Source::Cache))
+            self.answer_at_once(volume, |serving| serving.reader.inline(target, ballot, Source::Cache))
         {
             return Pending::ready(Ok(bytes));
         }
-        let key = key.clone();
-        self.on_readers(volume, move |reader| reader.inline(&key, ballot, Source::Disk)?.told())
+        let target = target.clone();
+        self.on_readers(volume, move |reader| reader.inline(&target, ballot, Source::Disk)?.told())
     }
 
     fn put_shard(
         &self,
         volume: VolumeId,
         shard: ShardId,
-        key: &RegisterKey,
+        target: &Target,
         payload: Vec<Bytes>,
     ) -> Pending<()> {
-        let key = key.clone();
-        self.on_log(volume, |done| Op::PutShard { shard, key, payload, done })
+        let target = target.clone();
+        self.on_log(volume, |done| Op::PutShard { shard, target, payload, done })
     }
 
-    fn create_shard(&self, volume: VolumeId, header: ShardFileHeader, replace: bool) -> Box<dyn ShardSink> {
-        Box::new(LocalSink {
-            serving: self.serving(volume),
-            file: Some(Arc::new(Mutex::new(File::New { header, replace }))),
-        })
+    fn create_shard(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        header: ShardFileHeader,
+        replace: bool,
+    ) -> Box<dyn ShardSink> {
+        let serving = self.serving(volume).and_then(|serving| {
+            serving.reader.judge_epoch(target)?;
+            Ok(serving)
+        });
+        Box::new(LocalSink { serving, file: Some(Arc::new(Mutex::new(File::New { header, replace }))) })
     }
 
     fn read_shard(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>> {
@@ -328,16 +335,20 @@ impl Peer for LocalPeer {
     }
 
     fn parts(&self, volume: VolumeId, request: &PartsScan) -> Pending<Answer<Vec<ScannedRow>>> {
-        let PartsScan { bucket, upload, after, limit } = *request;
-        self.on_readers(volume, move |reader| reader.parts(bucket, upload, after, limit))
+        let request = *request;
+        self.on_readers(volume, move |reader| reader.parts(&request))
     }
 
     fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>> {
-        let RowScan { after, since, until, limit, want_value } = request.clone();
+        let RowScan { epoch, after, since, until, limit, want_value } = request.clone();
         self.on_readers(volume, move |reader| {
-            let scan = sherd_volume::list::RowScan { limit, want_value, since, until };
-            let page = reader.rows(after.as_ref(), scan)?;
-            Ok(Answer { from: reader.answerer(), result: Ok(page) })
+            let scan = sherd_volume::list::RowScan { epoch, limit, want_value, since, until };
+            let result = match reader.rows(after.as_ref(), scan) {
+                Ok(page) => Ok(page),
+                Err(sherd_volume::error::Error::Refused(refusal)) => Err(refusal),
+                Err(error) => return Err(error),
+            };
+            Ok(Answer { from: reader.answerer(), result })
         })
     }
 
@@ -388,9 +399,9 @@ impl Peer for LocalPeer {
         self.on_log(volume, |done| Op::Adopt { rows, done })
     }
 
-    fn drop_row(&self, volume: VolumeId, key: &RegisterKey, ballot: Ballot) -> Pending<Answer<()>> {
-        let key = key.clone();
-        self.on_log(volume, |done| Op::Drop { key, ballot, done })
+    fn drop_row(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Answer<()>> {
+        let target = target.clone();
+        self.on_log(volume, |done| Op::Drop { target, ballot, done })
     }
 
     fn heal_put(&self, volume: VolumeId, entry: &HealEntry) -> Pending<()> {

@@ -4,12 +4,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use sherd_core::id::{BucketId, DataId, ObjectKey, ProposerId, RegisterKey, ShardId, Timestamp, VolumeId};
+use sherd_core::id::{
+    Ballot, BucketId, DataId, Epoch, ObjectKey, ProposerId, RegisterKey, Sequence, ShardId, Slot, Timestamp,
+    UploadId, VolumeId,
+};
 use sherd_core::record::Home;
-use sherd_volume::request::ShardFileHeader;
+use sherd_core::register::Refusal;
+use sherd_volume::list::PartsScan;
+use sherd_volume::request::{Control, ShardFileHeader, Target};
 
 use super::LocalPeer;
-use crate::peer::{Error, Peer, ShardRange, ShardScan, Wanted};
+use crate::peer::{Error, Peer, RowScan, ShardRange, ShardScan, Wanted};
 use crate::upkeep::tests::{Directories, body};
 use crate::volumes::{VolumeState, Volumes};
 
@@ -17,6 +22,10 @@ const BYTES: usize = 300_000;
 
 fn shard(n: u64) -> ShardId {
     ShardId { data: DataId { birth: Timestamp::from_ms(n), proposer: ProposerId(1) }, index: 0 }
+}
+
+fn target() -> Target {
+    Target::new(key(), Slot(7), Epoch::FIRST)
 }
 
 fn key() -> RegisterKey {
@@ -55,7 +64,7 @@ async fn what_is_appended_in_order_is_read_back_in_order() {
     let directories = Directories::new(1);
     let (_volumes, peer, volume) = a_volume(&directories).await;
     let bytes = body(1, BYTES);
-    let mut sink = peer.create_shard(volume, header(1), false);
+    let mut sink = peer.create_shard(volume, &target(), header(1), false);
     for piece in bytes.chunks(70_000) {
         sink.append(vec![Bytes::copy_from_slice(piece)]).await.expect("appended");
     }
@@ -76,7 +85,7 @@ async fn what_is_appended_in_order_is_read_back_in_order() {
 async fn a_file_that_is_not_finished_is_removed() {
     let directories = Directories::new(1);
     let (_volumes, peer, volume) = a_volume(&directories).await;
-    let mut sink = peer.create_shard(volume, header(2), false);
+    let mut sink = peer.create_shard(volume, &target(), header(2), false);
     sink.append(vec![body(2, 70_000)]).await.expect("appended");
     drop(sink);
     let gone = async {
@@ -92,12 +101,12 @@ async fn a_heal_puts_the_whole_file_over_the_old_one() {
     let directories = Directories::new(1);
     let (_volumes, peer, volume) = a_volume(&directories).await;
     for (seed, replace) in [(3, false), (4, true)] {
-        let mut sink = peer.create_shard(volume, header(3), replace);
+        let mut sink = peer.create_shard(volume, &target(), header(3), replace);
         sink.append(vec![body(seed, BYTES)]).await.expect("appended");
         sink.finish().await.expect("durable");
         assert_eq!(peer.read_shard(volume, whole(3)).await.expect("read").concat(), body(seed, BYTES));
     }
-    let again = peer.create_shard(volume, header(3), false).append(vec![body(5, BYTES)]).await;
+    let again = peer.create_shard(volume, &target(), header(3), false).append(vec![body(5, BYTES)]).await;
     assert!(again.is_err(), "a data id is written once");
 }
 
@@ -111,6 +120,40 @@ async fn an_absent_volume_is_unreachable_at_once_and_says_why() {
     let local = Arc::clone(&volumes.all()[0]);
     assert_eq!(volumes.close(crate::upkeep::tests::DEADLINE).await, Vec::new());
     assert_eq!(local.state(), VolumeState::Closed);
-    let closed = peer.put_shard(volume, shard(1), &key(), vec![body(1, 10)]).await;
+    let closed = peer.put_shard(volume, shard(1), &target(), vec![body(1, 10)]).await;
     assert!(matches!(closed, Err(Error::Unreachable { reason }) if reason.contains("closed")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_topology_out_of_force_asks_is_refused() {
+    let directories = Directories::new(1);
+    let (_volumes, peer, volume) = a_volume(&directories).await;
+    let epoch = Epoch(2);
+    let record = Control::RecordEpoch { slot: target().slot, epoch };
+    assert!(peer.control(volume, record).await.expect("it serves").result.is_ok());
+    let stale = Refusal::StaleEpoch { epoch };
+    let refused = Error::Refused(stale);
+
+    let put = |target: Target| peer.put_shard(volume, shard(1), &target, vec![body(1, 10)]);
+    assert_eq!(put(target()).await, Err(refused.clone()));
+    assert_eq!(peer.shard_bytes(volume, shard(1), Home::Packed).await, Err(Error::NotFound));
+    let mut sink = peer.create_shard(volume, &target(), header(2), false);
+    assert_eq!(sink.append(vec![body(1, 10)]).await, Err(refused.clone()));
+    assert_eq!(peer.inline(volume, &target(), Ballot::ZERO).await, Err(refused));
+    let dropped = peer.drop_row(volume, &target(), Ballot::ZERO).await.expect("it answers");
+    assert_eq!(dropped.result, Err(stale));
+    let (slot, upload) = (target().slot, UploadId([1; 16]));
+    let parts = |epoch| PartsScan { bucket: BucketId([1; 16]), upload, slot, epoch, after: None, limit: 10 };
+    assert_eq!(peer.parts(volume, &parts(Epoch::FIRST)).await.expect("it answers").result, Err(stale));
+    let rows = |epoch| {
+        let (since, until) = (Sequence(0), Sequence::MAX);
+        RowScan { epoch, after: None, since, until, limit: 10, want_value: false }
+    };
+    assert_eq!(peer.rows(volume, &rows(Epoch::FIRST)).await.expect("it answers").result, Err(stale));
+
+    // The topology in force is served, and another slot's requests are none of this one's.
+    assert_eq!(put(Target::new(key(), slot, epoch)).await, Ok(()));
+    assert_eq!(put(Target::new(key(), Slot(8), Epoch::FIRST)).await, Ok(()));
+    assert!(peer.parts(volume, &parts(epoch)).await.expect("it answers").result.is_ok());
+    assert!(peer.rows(volume, &rows(epoch)).await.expect("it answers").result.is_ok());
 }

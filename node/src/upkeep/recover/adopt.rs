@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::join_all;
 
-use sherd_core::id::{RegisterKey, Sequence};
+use sherd_core::id::{Epoch, RegisterKey, Sequence};
 use sherd_core::record::{Body, State, Value, VersionKind};
 use sherd_core::register::quorum::{Order, Reply};
 use sherd_core::register::recover::Barrier;
@@ -33,6 +33,7 @@ const TRIES: usize = 5;
 /// The scan of one voter.
 struct Scan {
     reach: Reach,
+    epoch: Epoch,
     rows: VecDeque<ScannedRow>,
     after: Option<RegisterKey>,
     is_done: bool,
@@ -57,8 +58,8 @@ fn scan_order(key: &RegisterKey) -> (bool, [u8; 16], [u8; 16], u16, &[u8]) {
 }
 
 impl Scan {
-    fn new(reach: Reach, asked: u32) -> Self {
-        Self { reach, rows: VecDeque::new(), after: None, is_done: false, from: None, asked }
+    fn new(reach: Reach, epoch: Epoch, asked: u32) -> Self {
+        Self { reach, epoch, rows: VecDeque::new(), after: None, is_done: false, from: None, asked }
     }
 
     fn failed(&self, reason: impl std::fmt::Display) -> Stalled {
@@ -71,6 +72,7 @@ impl Scan {
             return Ok(());
         }
         let request = RowScan {
+            epoch: self.epoch,
             after: self.after.clone(),
             since: Sequence(0),
             until: Sequence::MAX,
@@ -127,9 +129,9 @@ impl Context {
         attempt: &Try,
         barrier: &Barrier,
     ) -> Result<Vec<Reply<()>>, Stalled> {
-        let asked = attempt.now();
+        let (epoch, asked) = (self.cluster.epoch(), attempt.now());
         let mut scans: Vec<Scan> =
-            attempt.sources().iter().map(|reach| Scan::new(reach.clone(), asked)).collect();
+            attempt.sources().iter().map(|reach| Scan::new(reach.clone(), epoch, asked)).collect();
         debug_assert_eq!(scans.len(), barrier.voters.len(), "every voter of the barrier is scanned");
         let mut batch = Vec::new();
         let mut batch_bytes = 0;
@@ -188,12 +190,13 @@ impl Context {
     async fn with_inline(&self, mut chosen: Chosen) -> Result<Option<AdoptedRow>, Stalled> {
         let holder = chosen.holder.clone();
         let failed = |reason: String| Stalled::Scan { volume: holder.volume, reason };
+        let target = self.cluster.target(chosen.key.clone());
         for _ in 0..TRIES {
             if let Some(value) = &chosen.value {
                 if !has_inline(value).map_err(failed)? {
                     return Ok(Some(chosen.adopted(value.clone(), Bytes::new())));
                 }
-                let inline = holder.peer.inline(holder.volume, &chosen.key, chosen.head.ballot);
+                let inline = holder.peer.inline(holder.volume, &target, chosen.head.ballot);
                 match ask(inline, PATIENCE).await {
                     Ok(inline) => return Ok(Some(chosen.adopted(value.clone(), inline))),
                     Err(peer::Error::NotFound) => {}
@@ -204,7 +207,6 @@ impl Context {
                 self.write_anew(&chosen.key).await.map_err(failed)?;
             }
             // The row moved on; what stands there now is above it.
-            let target = self.cluster.target(chosen.key.clone());
             let answer = ask(holder.peer.read(holder.volume, &target, true), PATIENCE).await;
             match answer {
                 Ok(answer) => {

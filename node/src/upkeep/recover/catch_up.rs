@@ -109,7 +109,8 @@ impl Context {
         let mut after = None;
         loop {
             let (since, until) = (durable, now.durable);
-            let request = RowScan { after, since, until, limit: PAGE, want_value: false };
+            let epoch = self.cluster.epoch();
+            let request = RowScan { epoch, after, since, until, limit: PAGE, want_value: false };
             let answer = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await;
             let answer = answer.map_err(|error| error.to_string())?;
             // The sequence is of another life: it says nothing about this one.

@@ -116,8 +116,14 @@ impl Context {
         let mut pass = Pass::default();
         let mut after = None;
         loop {
-            let request =
-                RowScan { after, since: Sequence(0), until: Sequence::MAX, limit: PAGE, want_value: true };
+            let request = RowScan {
+                epoch: self.cluster.epoch(),
+                after,
+                since: Sequence(0),
+                until: Sequence::MAX,
+                limit: PAGE,
+                want_value: true,
+            };
             let page = ask(own.peer.rows(own.volume, &request), PATIENCE).await;
             let page = page.map_err(|error| error.to_string())?.result.map_err(|error| error.to_string())?;
             for scanned in page.rows {

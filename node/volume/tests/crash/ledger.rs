@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use sherd_core::heal::HealId;
-use sherd_core::id::{Ballot, ChangeId, ProposerId, RegisterKey, ShardId, Timestamp};
+use sherd_core::id::{Ballot, ChangeId, Epoch, ProposerId, RegisterKey, ShardId, Timestamp};
 use sherd_core::register::{Encoded, Refusal};
 use sherd_volume::error::Error;
 use sherd_volume::lookup::Lookup;
 use sherd_volume::reader::Source;
 
-use crate::support::{BUCKET, Driver, value};
+use crate::support::{BUCKET, Driver, target, value};
 
 /// A thing with one acknowledged state, and those that nobody heard about.
 #[derive(Debug, Clone)]
@@ -84,7 +84,7 @@ impl Ledger {
             let found = row.map(|row| {
                 let inline = volume
                     .reader
-                    .inline(key, row.head.ballot, Source::Disk)
+                    .inline(&target(key), row.head.ballot, Source::Disk)
                     .and_then(Lookup::told)
                     .unwrap_or_else(|error| panic!("{story}: {error}"));
                 if row.head.committed {
@@ -146,6 +146,7 @@ impl Ledger {
     /// A scan of all rows shows what reads show.
     fn check_scan(&self, volume: &Driver, story: &str) {
         let scan = sherd_volume::list::RowScan {
+            epoch: Epoch::FIRST,
             limit: 100_000,
             want_value: true,
             since: sherd_core::id::Sequence(0),

@@ -1,6 +1,6 @@
 //! Rot of what was acknowledged: never taken for a torn tail.
 
-use sherd_core::id::Sequence;
+use sherd_core::id::{Epoch, Sequence};
 use sherd_core::register::Refusal;
 use sherd_volume::disk::faulty::{Call, Failure, Fault};
 use sherd_volume::error::{Error, OpenError};
@@ -223,7 +223,13 @@ fn a_log_behind_its_index_is_lost_state() {
     bench.index.crash();
     let (volume, report) = bench.open().unwrap();
     assert!(report.lost_state.is_some());
-    let scan = RowScan { limit: 10, want_value: false, since: Sequence(0), until: Sequence::MAX };
+    let scan = RowScan {
+        epoch: Epoch::FIRST,
+        limit: 10,
+        want_value: false,
+        since: Sequence(0),
+        until: Sequence::MAX,
+    };
     assert!(volume.reader.rows(None, scan).is_ok());
 }
 

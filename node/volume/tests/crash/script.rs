@@ -208,7 +208,7 @@ impl Script {
         let payload = bytes(self.next(), length);
         let (heard, done) = heard(|(): &()| true);
         let pieces = vec![payload.slice(..length / 2), payload.slice(length / 2..)];
-        volume.volume.submit(Op::PutShard { shard, key: object("owner"), payload: pieces, done });
+        volume.volume.submit(Op::PutShard { shard, target: target(&object("owner")), payload: pieces, done });
         notes.push((
             heard,
             Box::new(move |ledger, yes| {
@@ -299,7 +299,7 @@ impl Script {
         ));
         let name = ledger.name(&key);
         let (dropped, done) = heard(|answer: &Answer<()>| answer.result.is_ok());
-        volume.volume.submit(Op::Drop { key, ballot, done });
+        volume.volume.submit(Op::Drop { target: target(&key), ballot, done });
         notes.push((
             dropped,
             Box::new(move |ledger, yes| {

@@ -263,7 +263,7 @@ impl Driver {
 
     pub(crate) fn put_shard(&mut self, shard: ShardId, bytes: &Bytes) -> Result<(), Error> {
         let payload = vec![bytes.clone()];
-        self.ask(|done| Op::PutShard { shard, key: object("shards"), payload, done })
+        self.ask(|done| Op::PutShard { shard, target: target(&object("shards")), payload, done })
     }
 
     pub(crate) fn delete_shard(&mut self, shard: ShardId) -> Result<(), Error> {
@@ -280,8 +280,8 @@ impl Driver {
     }
 
     pub(crate) fn drop_row(&mut self, key: &RegisterKey, ballot: Ballot) -> Result<Answer<()>, Error> {
-        let key = key.clone();
-        self.ask(|done| Op::Drop { key, ballot, done })
+        let target = target(key);
+        self.ask(|done| Op::Drop { target, ballot, done })
     }
 
     pub(crate) fn close(self) {

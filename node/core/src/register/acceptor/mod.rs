@@ -253,10 +253,17 @@ fn judge_vote(state: &AcceptorState, key: &KeyState<'_>, asked: Asked) -> Result
     judge_place(key, asked)
 }
 
+/// Judges whether a request was sent by a topology that is still in force for what it is about, as
+/// far as this volume has seen: its slot, or every slot of a scan.
+///
+/// # Errors
+/// [`Refusal::StaleEpoch`].
+pub fn judge_epoch(asked: Epoch, seen: Epoch) -> Result<(), Refusal> {
+    if asked < seen { Err(Refusal::StaleEpoch { epoch: seen }) } else { Ok(()) }
+}
+
 fn judge_place(key: &KeyState<'_>, asked: Asked) -> Result<(), Refusal> {
-    if asked.epoch < key.epoch_seen {
-        return Err(Refusal::StaleEpoch { epoch: key.epoch_seen });
-    }
+    judge_epoch(asked.epoch, key.epoch_seen)?;
     if key.sealed {
         return Err(Refusal::Sealed);
     }

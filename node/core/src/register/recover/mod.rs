@@ -132,16 +132,6 @@ pub fn barrier(
     })
 }
 
-/// The barriers of a volume that is in several sets, made one: F and everything else is the strongest
-/// of all of them, since a volume has one floor for all its keys.
-pub fn across_sets(barriers: &mut [Barrier]) {
-    let all = merge(barriers.iter().map(|barrier| &barrier.guarantees));
-    for barrier in barriers {
-        barrier.floor = all.floor;
-        barrier.guarantees = all.clone();
-    }
-}
-
 /// What several voters guarantee together. Its floor is F: the maximum of every bound, floor and
 /// highest ballot.
 pub fn merge<'a>(reports: impl Iterator<Item = &'a Guarantees>) -> Guarantees {

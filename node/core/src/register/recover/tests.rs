@@ -139,12 +139,3 @@ fn the_highest_row_is_adopted_with_its_flag() {
     assert_eq!(adopt(Some(&row(5, true)), &row(5, false)), Adoption::Keep);
     assert_eq!(adopt(Some(&row(6, false)), &row(5, true)), Adoption::Keep, "stored while it was recovering");
 }
-
-#[test]
-fn a_volume_of_several_sets_takes_the_highest_f() {
-    let mut sets = [(3, 4), (8, 1)].map(|(first, second)| {
-        of(&[report(1, 2, first, 0, 0), report(2, 2, second, 0, 0)]).expect("two reports")
-    });
-    across_sets(&mut sets);
-    assert!(sets.iter().all(|set| set.floor == ballot(8) && set.guarantees.floor == ballot(8)));
-}
