@@ -296,6 +296,8 @@ impl Store {
         catch_up(&metrics.scrub.damaged, upkeep.scrub.findings_count);
         catch_up(&metrics.scrub.passes, upkeep.scrub.passes_count);
         catch_up(&metrics.upkeep.panics, upkeep.panics_count);
+        metrics.upkeep.release_queue_length.set(gauge(upkeep.release.len as u64));
+        catch_up(&metrics.upkeep.released, upkeep.release.released_count);
     }
 
     /// Gives idle buffers back to the system, every second.

@@ -21,5 +21,6 @@ pub mod placement;
 pub mod stripe;
 pub mod erasure;
 pub mod record;
+pub mod release;
 pub mod heal;
 pub mod register;

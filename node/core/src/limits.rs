@@ -90,6 +90,10 @@ pub const BOUND_AHEAD_MS: u64 = 2_000;
 /// How far past a ballot that is ahead of the clock a promise bound is made durable: 100 ms, which is
 /// more than six million ballots of a proposer whose clock was set back. A restart loses no more than that.
 pub const BOUND_PAST_BALLOT_MS: u64 = 100;
+/// Data ids in one note of replaced data: what a value names itself. With the longest key, 3.2 KiB.
+pub const RELEASE_DATA_MAX: usize = PARTS_IN_RECORD_MAX;
+/// Notes of replaced data held in memory, about 400 bytes each; the others wait in the logs.
+pub const RELEASES_MAX: usize = 100_000;
 /// How long superseded data stays after it was replaced: 10 minutes.
 pub const RELEASE_GRACE_MS: u64 = 10 * 60 * 1000;
 /// Age at which an unnamed data id may be swept: 48 hours.
@@ -113,6 +117,7 @@ const _: () = {
     assert!(FRAME_BYTES_MAX as u64 * 4 <= SEGMENT_BYTES, "a segment holds several frames");
     assert!(FRAME_BYTES_MAX.is_multiple_of(FRAME_ALIGN), "a frame is padded");
     assert!(VALUE_BYTES_MAX <= FRAME_BYTES_MAX, "the largest value fits one frame's payload");
+    assert!(RELEASE_DATA_MAX <= u8::MAX as usize, "a note counts its data in a byte");
     assert!(VOLUMES_MAX <= SLOTS as usize, "every set can own a slot");
     assert!(STRIPE_UNIT_BYTES <= STRIPE_UNIT_BYTES_MAX, "what is written can be read");
     assert!(METADATA_BYTES_MAX <= ATTRIBUTES_BYTES_MAX, "user metadata is among the attributes");

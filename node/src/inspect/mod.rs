@@ -100,6 +100,8 @@ pub struct VolumeReport {
     pub shard_files: u64,
     /// MRF entries.
     pub heals: u64,
+    /// Notes of replaced data.
+    pub releases: u64,
 }
 
 /// What was found in all of them.
@@ -273,6 +275,7 @@ fn describe(
         packed_shards: count(|after| reader.shards(after.copied(), PAGE), |seen| seen.shard)?,
         shard_files,
         heals: count(|after| reader.heals(after.copied(), PAGE), |(id, _)| *id)?,
+        releases: count(|after| reader.releases(after.copied(), PAGE), |(id, _)| *id)?,
     })
 }
 
@@ -306,13 +309,14 @@ fn write_report(report: &Report, wanted: Wanted, out: &mut dyn Write) -> std::io
         writeln!(out, "  log {} segments, {} live bytes", volume.segments, volume.live_bytes)?;
         writeln!(
             out,
-            "  rows {} (tombstones {}, unsettled {}), packed shards {}, shard files {}, heals {}",
+            "  rows {} (tombstones {}, unsettled {}), packed shards {}, shard files {}, heals {}, releases {}",
             volume.rows,
             volume.tombstones,
             volume.unsettled,
             volume.packed_shards,
             volume.shard_files,
-            volume.heals
+            volume.heals,
+            volume.releases
         )?;
     }
     if wanted.verify {

@@ -154,6 +154,10 @@ pub struct ScrubMetrics {
 pub struct UpkeepMetrics {
     /// Times that a task or a piece of its work panicked, and was begun again.
     pub panics: IntCounter,
+    /// Entries of replaced data that wait in memory.
+    pub release_queue_length: IntGauge,
+    /// Data ids of replaced data removed.
+    pub released: IntCounter,
 }
 
 /// The buffer pool.
@@ -325,6 +329,11 @@ fn upkeep(declare: &Declare<'_>) -> UpkeepMetrics {
     UpkeepMetrics {
         panics: declare
             .counter("sherd_upkeep_panics_total", "Panics of background work, which was begun again."),
+        release_queue_length: declare.gauge(
+            "sherd_release_queue_length",
+            "Entries of replaced data in memory that wait for their grace.",
+        ),
+        released: declare.counter("sherd_release_removed_total", "Data ids of replaced data removed."),
     }
 }
 

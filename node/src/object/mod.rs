@@ -21,7 +21,6 @@ use std::sync::Arc;
 
 use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{ObjectKey, RegisterKey};
-use sherd_core::record::DataRef;
 
 use crate::cluster::Cluster;
 use crate::register::{Begun, ChangeError, Changed, Failure, Found, Proposal, Registers};
@@ -153,14 +152,14 @@ impl Objects {
 
     /// Hands over what a committed change no longer names.
     fn release_replaced(&self, key: &RegisterKey, changed: &Changed) {
-        let Some(replaced) = &changed.replaced else { return };
-        let kept = changed.value.data_refs();
-        let gone =
-            |named: Vec<DataRef>| named.into_iter().filter(|data| !kept.contains(data)).collect::<Vec<_>>();
-        let data = gone(replaced.value.data_refs());
-        if !data.is_empty() {
-            self.inner.damage.superseded(key, data, gone(manifest_pages(&replaced.value)));
+        let data = changed.released();
+        if data.is_empty() {
+            return;
         }
+        let mut pages =
+            changed.replaced.as_ref().map(|found| manifest_pages(&found.value)).unwrap_or_default();
+        pages.retain(|page| data.contains(page));
+        self.inner.damage.superseded(key, data, pages);
     }
 }
 

@@ -16,6 +16,7 @@ use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::id::{Ballot, Epoch, Incarnation, RegisterKey, Sequence, ShardId, VolumeId};
 use sherd_core::record::Home;
 use sherd_core::register::{Accept, Prepare, Refusal, Vote};
+use sherd_core::release::{ReleaseEntry, ReleaseId};
 use sherd_volume::list::{ListPage, ListScan, PartsScan, RowPage, ScannedRow};
 use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, SeenShard, ShardFileHeader, Target};
 
@@ -323,6 +324,20 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
 
     /// Notes that a heal is done. Lazy.
     fn heal_done(&self, volume: VolumeId, id: HealId);
+
+    /// One page of the notes of replaced data in the volume's log, oldest first.
+    fn releases(
+        &self,
+        volume: VolumeId,
+        after: Option<ReleaseId>,
+        limit: usize,
+    ) -> Pending<Vec<(ReleaseId, Bytes)>>;
+
+    /// Notes replaced data on the volume's log. Lazy.
+    fn release_put(&self, volume: VolumeId, entry: &ReleaseEntry);
+
+    /// Notes that replaced data is gone. Lazy.
+    fn release_done(&self, volume: VolumeId, id: ReleaseId);
 }
 
 /// A peer and one of its volumes.

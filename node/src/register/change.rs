@@ -14,11 +14,13 @@ use tokio::time::Instant;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, ChangeId, DataId, RegisterKey};
-use sherd_core::record::{ChangeTry, Changes, State, Value};
+use sherd_core::record::{ChangeTry, Changes, DataRef, State, Value};
 use sherd_core::register::proposer::{
     AcceptOutcome, AfterConflict, Found as FoundHead, PrepareOutcome, Tries, after_accept, after_conflict,
     after_prepare,
 };
+use sherd_core::register::release::{CommittedValue, Releaser, may_release};
+use sherd_core::register::sweep::{SettleWith, introduced, settle_with};
 use sherd_core::register::{Accept, Encoded, Prepare, Vote};
 use sherd_volume::request::Target;
 
@@ -64,6 +66,22 @@ pub(crate) struct Changed {
     pub(crate) replaced: Option<Found>,
     /// The value that it made.
     pub(crate) value: Value,
+    /// The ballot at which that is committed.
+    pub(crate) ballot: Ballot,
+}
+
+impl Changed {
+    /// The data that this change replaced and its maker therefore releases, with grace.
+    pub(crate) fn released(&self) -> Vec<DataRef> {
+        let kept = self.value.data_refs();
+        let may_go = |data: &DataRef| {
+            let committed = CommittedValue { ballot: self.ballot, names: kept.contains(data) };
+            // What is asked about stands in the value that was found.
+            may_release(Releaser::Replacer { found_names: true }, Some(committed))
+        };
+        let found = self.replaced.as_ref().map(|found| found.value.data_refs());
+        found.unwrap_or_default().into_iter().filter(may_go).collect()
+    }
 }
 
 /// A change that was not made.
@@ -188,7 +206,9 @@ impl Registers {
             };
             let (value, accepted) = change.propose(&ready, proposal, staged).await?;
             match accepted {
-                Accepted::Committed => return Ok(Changed { replaced: ready.found, value }),
+                Accepted::Committed => {
+                    return Ok(Changed { replaced: ready.found, value, ballot: ready.begun.ballot });
+                }
                 other => begun = change.again(ready.begun.target, other).await?,
             }
         }
@@ -238,7 +258,7 @@ impl Registers {
 /// replaced, cannot be told: what it replaced is left to the sweeper.
 fn own(found: Option<Found>) -> Changed {
     let found = found.expect("a change in a value's history has a value");
-    Changed { replaced: None, value: found.value }
+    Changed { replaced: None, value: found.value, ballot: found.ballot }
 }
 
 impl Change<'_> {
@@ -313,13 +333,8 @@ impl Change<'_> {
                 None => return Ok((value, Accepted::Conflict { above: ready.begun.ballot })),
             },
         };
-        let known = before.map(Value::data_refs).unwrap_or_default();
-        let introduces: Vec<_> = value
-            .data_refs()
-            .iter()
-            .map(|data| data.id)
-            .filter(|id| !carried.contains(id) && !known.iter().any(|data| data.id == *id))
-            .collect();
+        let ids = |value: &Value| value.data_refs().into_iter().map(|data| data.id).collect::<Vec<_>>();
+        let introduces = introduced(ids(&value), &before.map(ids).unwrap_or_default(), &carried);
         if let Some(staged) = staged.take() {
             staged.named();
         }
@@ -357,14 +372,17 @@ impl Change<'_> {
 
     /// Proposes what was found, unchanged; a tombstone where nothing was.
     async fn repropose(&mut self, ready: &Ready) -> Result<Accepted, Failure> {
-        let encoded = if let Some(found) = &ready.found {
-            let Some(inline) = self.kept_inline(ready).await? else {
-                return Ok(Accepted::Conflict { above: ready.begun.ballot });
-            };
-            Encoded::new(found.head.clone(), inline)
-        } else {
-            let tombstone = Value { changes: Changes::default(), state: State::Tombstone };
-            Encoded::new(tombstone.encode(), Bytes::new())
+        let encoded = match settle_with(ready.found.as_ref()) {
+            SettleWith::Found(found) => {
+                let Some(inline) = self.kept_inline(ready).await? else {
+                    return Ok(Accepted::Conflict { above: ready.begun.ballot });
+                };
+                Encoded::new(found.head.clone(), inline)
+            }
+            SettleWith::Tombstone => {
+                let tombstone = Value { changes: Changes::default(), state: State::Tombstone };
+                Encoded::new(tombstone.encode(), Bytes::new())
+            }
         };
         let accept = Accept { ballot: ready.begun.ballot, value: encoded, introduces: Vec::new() };
         Ok(self.accept(&ready.begun, &accept, None).await)

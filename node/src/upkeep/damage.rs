@@ -79,7 +79,7 @@ impl Context {
                     let spare = entry.data.map_or(1, |data| data.parity_shards.saturating_sub(1));
                     self.queue_heal(entry, Spare(spare)).await;
                 }
-                Report::Superseded { key, data, pages } => self.release.add(key, data, pages, self.now_ms()),
+                Report::Superseded { key, data, pages } => self.queue_release(&key, &data, &pages),
             }
         }
     }

@@ -1,157 +1,337 @@
 //! Superseded data: gone after its grace and its last reader's pin.
 //!
-//! Whoever replaced a value reports what the new, committed one no longer names; that is proof
-//! enough, and is looked at once more here. What is lost of this queue (a restart, too many at one
-//! time, a volume that stays away) is an orphan, which the sweeper finds.
+//! ```text
+//! a commit without it --> report --> note in two logs, and here --> grace --> read --> deleted, note too
+//!                                       a start, or room here ------^
+//! ```
+//! Whoever replaced a value reports what the new, committed one no longer names: that is proof enough
+//! (`core::register::release`), and is looked at once more here. The logs are the truth: a start reads
+//! the notes again, and so is read again what did not fit into memory. What is lost of it (what no volume
+//! noted, a volume that stays away) is an orphan, which the sweeper finds. Guards I-8.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::join_all;
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
-use sherd_core::id::{RegisterKey, ShardId};
+use sherd_core::id::{RegisterKey, ShardId, VolumeId};
+use sherd_core::limits::RELEASES_MAX;
 use sherd_core::placement;
 use sherd_core::record::DataRef;
+use sherd_core::register::release::grace_left_ms;
+use sherd_core::release::{ReleaseEntry, ReleaseId, ReplacedData};
 
 use super::refs::RefsError;
 use super::sweep::is_open;
 use super::{Context, ask};
+use crate::peer::Reach;
 use crate::register::Failure;
 
-/// Releases held in memory: about 300 bytes each.
-const RELEASES_MAX: usize = 100_000;
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long pinned data, or data that cannot be judged or removed now, waits for the next try.
+/// How long pinned data, or data that cannot be judged or removed now, waits for the next try; twice as
+/// long after each further one.
 const AGAIN_MS: u64 = 60_000;
-/// Tries before the sweeper is left to find it.
+/// The longest such pause: an hour.
+const AGAIN_MS_MAX: u64 = 3_600_000;
+/// Tries before an entry leaves memory. Its note stays, and is read again when a volume comes back.
 const TRIES_MAX: u32 = 10;
 /// Released at one time.
 const CONCURRENT: usize = 32;
 /// How long a volume may take to remove a shard.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Volumes that note an entry: one may be lost together with the process.
+const NOTED_ON: usize = 2;
+/// Notes of one page of a volume's log.
+const PAGE: usize = 500;
+/// How long a page may take.
+const PAGE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// One report of superseded data.
+/// Which volumes noted an entry.
+type Holders = SmallVec<[VolumeId; NOTED_ON]>;
+
+/// An entry that waits.
 #[derive(Debug, Clone)]
-struct Superseded {
-    key: RegisterKey,
-    data: Vec<DataRef>,
-    pages: Vec<DataRef>,
-    due_ms: u64,
+struct WaitingRelease {
+    /// What is left of it.
+    entry: ReleaseEntry,
+    holders: Holders,
     tries: u32,
 }
 
+/// What waits to be released, in memory. Time is handed in, in monotonic milliseconds.
+#[derive(Debug)]
+struct ReleaseQueue {
+    /// In the order in which they become due.
+    waiting: BTreeMap<(u64, ReleaseId), WaitingRelease>,
+    /// What waits, with when it is due, and what is in hand.
+    held: HashMap<ReleaseId, u64>,
+    capacity: usize,
+    overflowed: bool,
+}
+
+impl ReleaseQueue {
+    fn new(capacity: usize) -> Self {
+        Self { waiting: BTreeMap::new(), held: HashMap::new(), capacity, overflowed: false }
+    }
+
+    /// Takes an entry in, or only another volume that noted it; `false` when there is no room.
+    fn add(&mut self, id: ReleaseId, release: WaitingRelease, due_ms: u64) -> bool {
+        if let Some(due_ms) = self.held.get(&id) {
+            if let Some(known) = self.waiting.get_mut(&(*due_ms, id)) {
+                let is_news = |volume: &VolumeId| !known.holders.contains(volume);
+                let news: Holders = release.holders.into_iter().filter(is_news).collect();
+                known.holders.extend(news);
+            }
+            return true;
+        }
+        if self.held.len() >= self.capacity {
+            self.overflowed = true;
+            return false;
+        }
+        self.held.insert(id, due_ms);
+        self.waiting.insert((due_ms, id), release);
+        true
+    }
+
+    /// Hands out what is due, at most [`CONCURRENT`] entries.
+    fn due(&mut self, now_ms: u64) -> Vec<(ReleaseId, WaitingRelease)> {
+        let mut due = Vec::new();
+        while due.len() < CONCURRENT
+            && let Some(first) = self.waiting.first_entry()
+            && first.key().0 <= now_ms
+        {
+            let ((_, id), release) = first.remove_entry();
+            due.push((id, release));
+        }
+        due
+    }
+
+    /// An entry that was handed out is done with.
+    fn done(&mut self, id: ReleaseId) {
+        self.held.remove(&id);
+    }
+
+    /// An entry that was handed out comes again.
+    fn again(&mut self, id: ReleaseId, release: WaitingRelease, due_ms: u64) {
+        self.held.insert(id, due_ms);
+        self.waiting.insert((due_ms, id), release);
+    }
+
+    /// Whether entries were turned away since this last said so, and there is room by now.
+    fn may_reload(&mut self) -> bool {
+        let reload = self.overflowed && self.held.len() < self.capacity / 2;
+        self.overflowed &= !reload;
+        reload
+    }
+}
+
 /// What waits to be released.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Releases {
-    /// In the order in which they become due, but for the few that are tried again.
-    waiting: Mutex<VecDeque<Superseded>>,
-    grace_ms: AtomicU64,
+    queue: Mutex<ReleaseQueue>,
+    /// How often each volume of this node was opened when its notes were read.
+    read_at: Mutex<HashMap<VolumeId, u32>>,
     released_count: AtomicU64,
     dropped_count: AtomicU64,
+}
+
+impl Default for Releases {
+    fn default() -> Self {
+        Self {
+            queue: Mutex::new(ReleaseQueue::new(RELEASES_MAX)),
+            read_at: Mutex::default(),
+            released_count: AtomicU64::new(0),
+            dropped_count: AtomicU64::new(0),
+        }
+    }
 }
 
 /// Superseded data on its way out, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReleaseStatus {
-    /// Reports that wait.
+    /// Entries that wait in memory.
     pub len: usize,
     /// Data ids released since the start.
     pub released_count: u64,
-    /// Reports that were left to the sweeper.
+    /// Reports that no volume noted and memory had no room for, which are left to the sweeper.
     pub dropped_count: u64,
 }
 
 impl Releases {
-    pub(super) fn add(&self, key: RegisterKey, data: Vec<DataRef>, pages: Vec<DataRef>, now_ms: u64) {
-        let due_ms = now_ms.saturating_add(self.grace_ms.load(Ordering::Relaxed));
-        self.push(Superseded { key, data, pages, due_ms, tries: 0 });
-    }
-
-    fn push(&self, superseded: Superseded) {
-        let mut waiting = self.waiting.lock();
-        if waiting.len() >= RELEASES_MAX || superseded.tries > TRIES_MAX {
-            self.dropped_count.fetch_add(1, Ordering::Relaxed);
-        } else {
-            waiting.push_back(superseded);
-        }
-    }
-
-    /// Takes out what is due, at most [`CONCURRENT`] reports.
-    fn due(&self, now_ms: u64) -> Vec<Superseded> {
-        let mut waiting = self.waiting.lock();
-        let mut due = Vec::new();
-        // Those tried again stand behind younger ones; one turn of the queue is enough to pass them.
-        for _ in 0..waiting.len().min(4 * CONCURRENT) {
-            if due.len() >= CONCURRENT {
-                break;
-            }
-            match waiting.pop_front() {
-                Some(superseded) if superseded.due_ms <= now_ms => due.push(superseded),
-                Some(superseded) if superseded.tries > 0 => waiting.push_back(superseded),
-                Some(superseded) => {
-                    waiting.push_front(superseded);
-                    break;
-                }
-                None => break,
-            }
-        }
-        due
-    }
-
     pub(super) fn status(&self) -> ReleaseStatus {
         ReleaseStatus {
-            len: self.waiting.lock().len(),
+            len: self.queue.lock().waiting.len(),
             released_count: self.released_count.load(Ordering::Relaxed),
             dropped_count: self.dropped_count.load(Ordering::Relaxed),
         }
     }
 }
 
+/// What became of data that was to be released.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReleaseOutcome {
+    /// It is gone, or belongs to an object that goes later: nothing is left to do.
+    Done,
+    /// A committed value names it: it stays.
+    Named,
+    /// Somebody reads it, or a volume does not answer: not now.
+    Later,
+}
+
 impl Context {
-    /// Releases what is due until it is told to stop.
-    pub(super) async fn release_data(&self) {
-        let grace_ms = u64::try_from(self.settings.release_grace.as_millis()).unwrap_or(u64::MAX);
-        self.release.grace_ms.store(grace_ms, Ordering::Relaxed);
-        loop {
-            let due = self.release.due(self.now_ms());
-            if due.is_empty() {
-                tokio::time::sleep(LOOK_EVERY).await;
-                continue;
+    /// Notes what a committed value of `key` no longer names, and queues it; `pages` says which of it
+    /// are manifest pages.
+    pub(super) fn queue_release(&self, key: &RegisterKey, data: &[DataRef], pages: &[DataRef]) {
+        let replaced = |data: &DataRef| ReplacedData { data: *data, is_page: pages.contains(data) };
+        let replaced: Vec<ReplacedData> = data.iter().map(replaced).collect();
+        let due_ms = self.now_ms().saturating_add(self.grace_ms());
+        for entry in ReleaseEntry::of(key, &replaced, self.wall_ms()) {
+            let id = entry.id();
+            let holders = self.note_release(&entry, id);
+            let is_noted = !holders.is_empty();
+            let release = WaitingRelease { entry, holders, tries: 0 };
+            if !self.release.queue.lock().add(id, release, due_ms) && !is_noted {
+                self.release.dropped_count.fetch_add(1, Ordering::Relaxed);
             }
-            self.throttle.take(0).await;
-            let releasing = due.into_iter().map(|superseded| self.release_one(superseded));
-            futures::stream::iter(releasing).buffer_unordered(CONCURRENT).for_each(|()| async {}).await;
         }
     }
 
-    async fn release_one(&self, superseded: Superseded) {
-        if self.may_be_carried(&superseded.key).await {
-            let due_ms = self.now_ms().saturating_add(AGAIN_MS);
-            self.release.push(Superseded { due_ms, tries: superseded.tries.max(1), ..superseded });
-            return;
-        }
-        let mut left = Vec::new();
-        let mut pages_left = Vec::new();
-        for data in &superseded.data {
-            let is_page = superseded.pages.contains(data);
-            if !self.release_data_id(&superseded.key, *data, is_page).await {
-                left.push(*data);
-                pages_left.extend(is_page.then_some(*data));
+    fn grace_ms(&self) -> u64 {
+        u64::try_from(self.settings.release_grace.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Notes an entry in the logs of volumes that serve: each time of the same ones first, spread by its id.
+    fn note_release(&self, entry: &ReleaseEntry, id: ReleaseId) -> Holders {
+        let set = self.cluster.set_of(&entry.key);
+        let [.., spread] = id.0;
+        let start = usize::from(spread) % set.reach.len();
+        let serves =
+            |reach: &&Reach| self.volumes.get(reach.volume).is_none_or(|local| local.state().votes());
+        let (before, from) = set.reach.split_at(start);
+        let chosen = from.iter().chain(before).filter(serves).take(NOTED_ON);
+        let note = |reach: &Reach| {
+            reach.peer.release_put(reach.volume, entry);
+            reach.volume
+        };
+        chosen.map(note).collect()
+    }
+
+    /// Releases what is due until it is told to stop.
+    pub(super) async fn release_data(&self) {
+        loop {
+            self.read_notes().await;
+            if !self.release_what_is_due().await {
+                tokio::time::sleep(LOOK_EVERY).await;
             }
         }
-        if !left.is_empty() {
-            self.release.push(Superseded {
-                data: left,
-                pages: pages_left,
-                due_ms: self.now_ms().saturating_add(AGAIN_MS),
-                tries: superseded.tries + 1,
-                ..superseded
-            });
+    }
+
+    /// Releases some of what is due; `false` when nothing is.
+    pub(super) async fn release_what_is_due(&self) -> bool {
+        let due = self.release.queue.lock().due(self.now_ms());
+        if due.is_empty() {
+            return false;
         }
+        self.throttle.take(0).await;
+        let releasing = due.into_iter().map(|(id, release)| self.release_one(id, release));
+        futures::stream::iter(releasing).buffer_unordered(CONCURRENT).for_each(|()| async {}).await;
+        true
+    }
+
+    /// Reads the notes of this node's volumes, when one of them was opened, or when entries did not fit
+    /// into memory and others have left it.
+    pub(super) async fn read_notes(&self) {
+        let voting = || self.volumes.all().iter().filter(|volume| volume.state().votes());
+        let opened: HashMap<VolumeId, u32> =
+            voting().map(|volume| (volume.id(), volume.opened_count())).collect();
+        // A volume that comes back can remove what the others could not: all notes are looked at.
+        let is_news = {
+            let known = self.release.read_at.lock();
+            opened.iter().any(|(volume, count)| known.get(volume) != Some(count))
+        };
+        if !is_news && !self.release.queue.lock().may_reload() {
+            return;
+        }
+        let mut are_read = true;
+        for volume in opened.keys() {
+            are_read &= self.read_notes_of(*volume).await;
+        }
+        if are_read {
+            *self.release.read_at.lock() = opened;
+        }
+    }
+
+    /// Reads a volume's notes as far as there is room; `false` when it does not answer.
+    async fn read_notes_of(&self, volume: VolumeId) -> bool {
+        let Some(peer) = self.peer_of(volume) else { return true };
+        let mut after = None;
+        loop {
+            let Ok(page) = ask(peer.releases(volume, after, PAGE), PAGE_PATIENCE).await else { return false };
+            let is_last = page.len() < PAGE;
+            after = page.last().map(|(id, _)| *id);
+            for (id, stored) in page {
+                let entry = match ReleaseEntry::decode(stored) {
+                    Ok(entry) => entry,
+                    Err(error) => {
+                        tracing::warn!(?error, "a note of replaced data does not decode and is dropped");
+                        peer.release_done(volume, id);
+                        continue;
+                    }
+                };
+                let left_ms = grace_left_ms(entry.since_ms, self.wall_ms(), self.grace_ms());
+                let holders = std::iter::once(volume).collect();
+                let release = WaitingRelease { entry, holders, tries: 0 };
+                if !self.release.queue.lock().add(id, release, self.now_ms().saturating_add(left_ms)) {
+                    return true;
+                }
+            }
+            if is_last {
+                return true;
+            }
+        }
+    }
+
+    async fn release_one(&self, id: ReleaseId, mut release: WaitingRelease) {
+        let key = release.entry.key.clone();
+        let work = async {
+            let waits = self.may_be_carried(&key).await;
+            (!waits && self.release_entry(&mut release.entry).await, waits)
+        };
+        match self.panics.contain("release", work).await {
+            Some((true, _)) => {
+                self.release.queue.lock().done(id);
+                let set = self.cluster.set_of(&key);
+                for reach in set.reach.iter().filter(|reach| release.holders.contains(&reach.volume)) {
+                    reach.peer.release_done(reach.volume, id);
+                }
+                return;
+            }
+            // For as long as the upload is open.
+            Some((false, true)) => {}
+            Some((false, false)) | None => release.tries += 1,
+        }
+        if release.tries >= TRIES_MAX {
+            return self.release.queue.lock().done(id);
+        }
+        let pause_ms = (AGAIN_MS << release.tries.saturating_sub(1)).min(AGAIN_MS_MAX);
+        self.release.queue.lock().again(id, release, self.now_ms().saturating_add(pause_ms));
+    }
+
+    /// Releases what can be released of an entry, and leaves the rest in it. Whether nothing is left.
+    async fn release_entry(&self, entry: &mut ReleaseEntry) -> bool {
+        let mut later = HashSet::new();
+        for ReplacedData { data, is_page } in &entry.data {
+            if self.release_data_id(&entry.key, *data, *is_page).await == ReleaseOutcome::Later {
+                later.insert(data.id);
+            }
+        }
+        entry.data.retain(|replaced| later.contains(&replaced.data.id));
+        entry.data.is_empty()
     }
 
     /// Whether a Complete under way may carry what a part's register does not name any more: while the
@@ -167,26 +347,41 @@ impl Context {
         }
     }
 
-    /// Releases one data id, and for a page first what it lists. `false` when it must be tried again.
-    pub(super) async fn release_data_id(&self, key: &RegisterKey, data: DataRef, is_page: bool) -> bool {
+    /// Releases one data id, and for a page first what it lists.
+    pub(super) async fn release_data_id(
+        &self,
+        key: &RegisterKey,
+        data: DataRef,
+        is_page: bool,
+    ) -> ReleaseOutcome {
         if key.part.is_some() && self.is_carried(key, data).await {
+            return ReleaseOutcome::Done;
+        }
+        let released = match self.judge_release(key, data).await {
+            ReleaseOutcome::Done => self.release_listed(key, data, is_page).await,
+            kept => return kept,
+        };
+        if released && self.delete_data(key, data).await {
+            ReleaseOutcome::Done
+        } else {
+            ReleaseOutcome::Later
+        }
+    }
+
+    /// Releases what a page lists, unless it is kept; whether nothing of it is left.
+    async fn release_listed(&self, key: &RegisterKey, page: DataRef, is_page: bool) -> bool {
+        if !is_page {
             return true;
         }
-        if self.pins.is_held(data.id) || !self.is_unnamed(key, data).await {
-            return false;
-        }
-        if is_page {
-            let Ok(listed) = self.listed_on(key, data).await else { return false };
-            for part in listed {
-                if self.pins.is_held(part.id) || !self.is_unnamed(key, part).await {
-                    return false;
-                }
-                if !self.delete_data(key, part).await {
-                    return false;
-                }
+        let Ok(listed) = self.listed_on(key, page).await else { return false };
+        for part in listed {
+            match self.judge_release(key, part).await {
+                ReleaseOutcome::Done if self.delete_data(key, part).await => {}
+                ReleaseOutcome::Named => {}
+                ReleaseOutcome::Done | ReleaseOutcome::Later => return false,
             }
         }
-        self.delete_data(key, data).await
+        true
     }
 
     /// Whether a Complete made a replaced part the object's: then it goes when the object does.
@@ -195,18 +390,21 @@ impl Context {
         matches!(self.reference(&object, data.id).await, Ok(Some(_)))
     }
 
-    /// Whether no committed value names it any more. A sealed bucket's registers cannot be read: only
-    /// a final seal says that none of them ever names anything again. One of a deletion under way may
-    /// be taken back.
-    async fn is_unnamed(&self, key: &RegisterKey, data: DataRef) -> bool {
+    /// Whether nobody reads data and no committed value names it any more: [`ReleaseOutcome::Done`] then.
+    /// A sealed bucket's registers cannot be read: only a final seal says that none of them ever names
+    /// anything again. One of a deletion under way may be taken back.
+    async fn judge_release(&self, key: &RegisterKey, data: DataRef) -> ReleaseOutcome {
+        if self.pins.is_held(data.id) {
+            return ReleaseOutcome::Later;
+        }
         match self.reference(key, data.id).await {
-            Ok(None) => true,
-            Err(RefsError::Register(Failure::Sealed)) => self.is_gone_for_ever(key),
+            Ok(None) => ReleaseOutcome::Done,
             Ok(Some(_)) => {
                 tracing::error!(?key, data = %data.id, "data reported as superseded is still named, and stays");
-                false
+                ReleaseOutcome::Named
             }
-            Err(_) => false,
+            Err(RefsError::Register(Failure::Sealed)) if self.is_gone_for_ever(key) => ReleaseOutcome::Done,
+            Err(_) => ReleaseOutcome::Later,
         }
     }
 
@@ -235,32 +433,69 @@ mod tests {
     use super::*;
     use sherd_core::id::{BucketId, ObjectKey};
 
-    fn key(name: &str) -> RegisterKey {
-        RegisterKey::object(BucketId([1; 16]), ObjectKey::new(name.to_owned()).expect("a key"))
+    fn release(name: &str, since_ms: u64, holder: u8) -> (ReleaseId, WaitingRelease) {
+        let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new(name.to_owned()).expect("a key"));
+        let entry = ReleaseEntry { key, data: Vec::new(), since_ms };
+        let holders = std::iter::once(VolumeId([holder; 16])).collect();
+        (entry.id(), WaitingRelease { entry, holders, tries: 0 })
+    }
+
+    fn names(due: Vec<(ReleaseId, WaitingRelease)>) -> Vec<String> {
+        due.into_iter().map(|(_, release)| release.entry.key.key.as_str().to_owned()).collect()
     }
 
     #[test]
     fn nothing_is_released_before_its_grace_is_over() {
-        let releases = Releases::default();
-        releases.grace_ms.store(100, Ordering::Relaxed);
-        releases.add(key("a"), Vec::new(), Vec::new(), 1_000);
-        assert!(releases.due(1_099).is_empty());
-        assert_eq!(releases.due(1_100).len(), 1);
-        assert!(releases.due(1_100).is_empty());
+        let mut queue = ReleaseQueue::new(10);
+        for (name, due_ms) in [("late", 1_100), ("early", 1_050)] {
+            let (id, release) = release(name, 1, 1);
+            assert!(queue.add(id, release, due_ms));
+        }
+        assert_eq!(names(queue.due(1_049)), [""; 0]);
+        assert_eq!(names(queue.due(1_099)), ["early"]);
+        assert_eq!(names(queue.due(1_100)), ["late"]);
+    }
+
+    #[test]
+    fn what_two_volumes_noted_is_held_once_and_forgotten_by_both() {
+        let mut queue = ReleaseQueue::new(10);
+        let (id, first) = release("a", 1, 1);
+        let (_, second) = release("a", 1, 2);
+        assert!(queue.add(id, first, 5) && queue.add(id, second.clone(), 9));
+        let due = queue.due(5);
+        assert_eq!(due.len(), 1);
+        assert_eq!(due[0].1.holders.as_slice(), [VolumeId([1; 16]), VolumeId([2; 16])]);
+        assert!(queue.add(id, second, 9) && queue.due(9).is_empty(), "in hand it is held, too");
+        queue.done(id);
+        assert!(queue.held.is_empty());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_read_again_when_there_is_room() {
+        let mut queue = ReleaseQueue::new(2);
+        for (name, fits) in [("a", true), ("b", true), ("c", false)] {
+            let (id, release) = release(name, 1, 1);
+            assert_eq!(queue.add(id, release, 5), fits);
+        }
+        assert!(!queue.may_reload(), "still full");
+        for (id, _) in queue.due(5) {
+            queue.done(id);
+        }
+        assert!(queue.may_reload());
+        assert!(!queue.may_reload(), "once");
     }
 
     #[test]
     fn one_that_is_tried_again_holds_up_nobody() {
-        let releases = Releases::default();
-        let again =
-            Superseded { key: key("again"), data: Vec::new(), pages: Vec::new(), due_ms: 9_000, tries: 1 };
-        releases.push(again.clone());
-        releases.add(key("b"), Vec::new(), Vec::new(), 0);
-        let due = releases.due(10);
-        assert_eq!(due.len(), 1);
-        assert_eq!(due[0].key, key("b"));
-        releases.push(Superseded { tries: TRIES_MAX + 1, ..again });
-        assert_eq!(releases.status().dropped_count, 1);
-        assert_eq!(releases.status().len, 1);
+        let mut queue = ReleaseQueue::new(10);
+        let (again, release_again) = release("again", 1, 1);
+        queue.add(again, release_again, 1);
+        let mut due = queue.due(1);
+        let (id, in_hand) = due.remove(0);
+        queue.again(id, in_hand, 60_000);
+        let (other, release_other) = release("other", 2, 1);
+        queue.add(other, release_other, 2);
+        assert_eq!(names(queue.due(2)), ["other"]);
+        assert_eq!(names(queue.due(60_000)), ["again"]);
     }
 }

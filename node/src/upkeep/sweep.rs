@@ -376,10 +376,10 @@ impl Context {
         let begun = self.registers.begin(key);
         if let Ok(changed) = self.registers.change(begun, &mut None, gone).await {
             self.swept.parts.fetch_add(1, Ordering::Relaxed);
-            let mut data = changed.replaced.map(|found| found.value.data_refs()).unwrap_or_default();
+            let mut data = changed.released();
             data.retain(|data| !kept.contains(data));
             if !data.is_empty() {
-                self.release.add(key.clone(), data, Vec::new(), self.now_ms());
+                self.queue_release(key, &data, &[]);
             }
         }
     }

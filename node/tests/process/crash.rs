@@ -3,10 +3,12 @@
 //! Writers put objects of every home, overwrite, delete and complete uploads; the node is killed
 //! with SIGKILL while they are at it, and started again, ten times. Afterwards every acknowledged
 //! object is there with its exact bytes (I-8), and every write that was cut is absent or whole. What
-//! the volumes hold at the end verifies.
+//! the volumes hold at the end verifies. What was replaced before a kill goes after its grace.
 
-use crate::harness::data::{Dice, Home};
-use crate::harness::{empty, wait};
+use std::time::Duration;
+
+use crate::harness::data::{Body, Dice, Home};
+use crate::harness::{Node, empty, volumes, wait};
 use crate::load::{Load, Plan, Step};
 
 /// Kills.
@@ -48,6 +50,43 @@ async fn what_was_acknowledged_outlives_ten_kills() {
     load.recorder.check();
     eprintln!("crash: {} operations on {} keys over {ROUNDS} kills", load.recorder.len(), keys.len());
     node.until_whole().await;
+    node.stop().await.is_clean();
+}
+
+/// For the grace of two minutes (the shortest there is), and what comes after it.
+const AFTER_GRACE: Duration = Duration::from_mins(6);
+/// Large objects, each of which is replaced.
+const REPLACED: u64 = 12;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_replaced_before_a_kill_goes_after_its_grace() {
+    let node = empty().serve("upkeep.release_grace = \"2m\"").start().await;
+    let s3 = node.with_bucket().await;
+    for id in 0..2 * REPLACED {
+        let key = format!("large/{}", id % REPLACED);
+        s3.put(&key, Body { id, len: 2 << 20 }).await.expect("a healthy node");
+    }
+    // What is noted lazily rides with the frames of these.
+    for id in 0..REPLACED {
+        s3.put(&format!("small/{id}"), Body { id, len: 100 }).await.expect("a healthy node");
+    }
+    let files = |node: &Node| -> usize {
+        node.volumes().iter().map(|volume| volumes::shard_files(volume).len()).sum()
+    };
+    let (before, wanted) = (files(&node), files(&node) / 2);
+    assert_eq!(before, usize::try_from(2 * REPLACED).expect("few") * node.volumes().len());
+    let node = node.kill().await.start().await;
+    node.until_ready().await;
+    wait::eventually("the space of what was replaced is given back", AFTER_GRACE, async || {
+        let left = files(&node);
+        if left == wanted { Ok(()) } else { Err(format!("{left} shard files, {wanted} are named")) }
+    })
+    .await;
+    let s3 = node.s3();
+    for id in REPLACED..2 * REPLACED {
+        let key = format!("large/{}", id % REPLACED);
+        assert_eq!(s3.get(&key).await, Ok(Some(Body { id, len: 2 << 20 })));
+    }
     node.stop().await.is_clean();
 }
 

@@ -262,7 +262,7 @@ impl<'a> Batch<'a> {
                 self.changes.insert(unsettled_key(key), None);
             }
             Body::State(Subject::Segment { number, .. }) => self.derived.forget(*number),
-            Body::State(_) | Body::Shard { .. } | Body::Heal { .. } => {}
+            Body::State(_) | Body::Shard { .. } | Body::Heal { .. } | Body::Release { .. } => {}
         }
         self.changes.insert(key.clone(), None);
         Ok(())
@@ -288,7 +288,8 @@ pub(crate) fn decode_entry(key: &[u8], bytes: Bytes) -> Result<Entry, IndexError
     let right = match (&entry.body, key.first()) {
         (Body::Row(_), Some(&(table::OBJECT | table::PART)))
         | (Body::Shard { .. }, Some(&table::SHARD))
-        | (Body::Heal { .. }, Some(&table::HEAL)) => true,
+        | (Body::Heal { .. }, Some(&table::HEAL))
+        | (Body::Release { .. }, Some(&table::RELEASE)) => true,
         (Body::State(subject), Some(&table::STATE)) => key_of(subject).is_some_and(|own| own == *key),
         _ => false,
     };

@@ -7,6 +7,8 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, BucketId, ChangeId, Incarnation, Sequence, VolumeId};
 use sherd_core::register::Refusal;
@@ -15,9 +17,10 @@ use sherd_core::register::acceptor::{
 };
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::seal::Seals;
+use sherd_core::release::ReleaseId;
 
 use crate::error::Error;
-use crate::format::{Hint, Phase, Subject};
+use crate::format::{Hint, Phase, RELEASE_ENTRY_BYTES_MAX, Subject};
 use crate::judge::Judged;
 use crate::log::append::{Learnt, NewRecord};
 use crate::plan::Plan;
@@ -28,6 +31,9 @@ use crate::volume::Volume;
 
 /// Hints remembered at most; beyond it they are dropped, and upkeep settles those rows.
 const HINTS_MAX: usize = 65_536;
+/// Notes of replaced data that may wait for a frame; beyond it they are dropped, and their data is left to
+/// the sweep. Under load a frame takes them along every few milliseconds.
+const RELEASES_WAITING_MAX: usize = 4096;
 /// Bytes of a small record, about.
 const SMALL_RECORD_BYTES: usize = 128;
 
@@ -281,6 +287,24 @@ impl Volume {
     pub(crate) fn lazy_healed(&mut self, id: HealId) {
         if self.lazy.healed.len() < HINTS_MAX {
             self.lazy.healed.insert(id);
+            self.lazy_begins();
+        }
+    }
+
+    /// Remembers a note of replaced data for the next frame.
+    pub(crate) fn lazy_release(&mut self, id: ReleaseId, entry: Bytes) {
+        if entry.len() <= RELEASE_ENTRY_BYTES_MAX && self.lazy.releases.len() < RELEASES_WAITING_MAX {
+            self.lazy.released.remove(&id);
+            self.lazy.releases.insert(id, entry);
+            self.lazy_begins();
+        }
+    }
+
+    /// Remembers that a note of replaced data is done for the next frame.
+    pub(crate) fn lazy_released(&mut self, id: ReleaseId) {
+        self.lazy.releases.remove(&id);
+        if self.lazy.released.len() < HINTS_MAX {
+            self.lazy.released.insert(id);
             self.lazy_begins();
         }
     }

@@ -24,7 +24,7 @@ use crate::log::read::Source;
 use crate::plan::{PendingRow, Plan};
 use crate::registers::{asked, key_state};
 use crate::request::{AdoptedRow, Answer, Completion, Op, Target};
-use crate::table::{self, RowKeys, shard_key};
+use crate::table::{RowKeys, shard_key};
 use crate::view::Stored;
 use crate::volume::{Volume, hint_bytes};
 
@@ -100,6 +100,8 @@ pub(crate) fn op_bytes(op: &Op) -> usize {
         | Op::Read { .. }
         | Op::DeleteShard { .. }
         | Op::HealDone { .. }
+        | Op::ReleasePut { .. }
+        | Op::ReleaseDone { .. }
         | Op::PeerSeen { .. }
         | Op::Drop { .. } => 0,
     };
@@ -122,6 +124,8 @@ impl Volume {
             Op::DeleteShard { shard, done } => return self.delete_shard(plan, shard, done),
             Op::HealPut { id, entry, done } => self.heal_put(plan, id, entry, done),
             Op::HealDone { id } => self.lazy_healed(id),
+            Op::ReleasePut { id, entry } => self.lazy_release(id, entry),
+            Op::ReleaseDone { id } => self.lazy_released(id),
             Op::PeerSeen { volume, incarnation, durable } => self.lazy_seen(volume, incarnation, durable),
             Op::Control { control, done } => return self.control(plan, control, done),
             Op::Adopt { rows, done } => return self.adopt(plan, rows, done),
@@ -508,9 +512,8 @@ impl Volume {
         }
     }
 
-    /// The index key of an MRF entry with what kills it, if the entry is there.
-    pub(crate) fn heal_delete(&self, id: HealId) -> Result<Option<Subject>, Error> {
-        let key = table::heal_key(id);
+    /// What kills the entry under an index key, if there is one.
+    pub(crate) fn delete_of(&self, key: Bytes) -> Result<Option<Subject>, Error> {
         Ok(self.shared.entry(&key)?.map(|entry| Subject::Delete {
             key,
             oldest: entry.origin.oldest,

@@ -14,6 +14,7 @@ use sherd_core::id::{Ballot, BucketId, ChangeId, Incarnation, RegisterKey, Seque
 use sherd_core::register::acceptor::{judge_epoch, judge_prepare, judge_read};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Answerer, Prepare, Row, Vote};
+use sherd_core::release::ReleaseId;
 
 use crate::error::Error;
 use crate::format::Subject;
@@ -263,7 +264,7 @@ impl Reader {
         };
         match entry.body {
             Body::Shard { bytes, .. } => Ok(Lookup::Immediate((entry.origin, bytes))),
-            Body::Row(_) | Body::Heal { .. } | Body::State(_) => Err(Error::NotFound),
+            Body::Row(_) | Body::Heal { .. } | Body::State(_) | Body::Release { .. } => Err(Error::NotFound),
         }
     }
 
@@ -286,7 +287,20 @@ impl Reader {
             after.map_or_else(|| Bytes::from_static(&[table::HEAL]), |id| behind(&table::heal_key(id)));
         self.collect(&from, table::HEAL, limit, |key, body| match body {
             Body::Heal { entry } => table::parse_heal_key(key).map(|id| (id, entry)),
-            Body::Row(_) | Body::Shard { .. } | Body::State(_) => None,
+            Body::Row(_) | Body::Shard { .. } | Body::State(_) | Body::Release { .. } => None,
+        })
+    }
+
+    /// Notes of replaced data in the order of their ids (oldest first), behind `after`.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    pub fn releases(&self, after: Option<ReleaseId>, limit: usize) -> Result<Vec<(ReleaseId, Bytes)>, Error> {
+        let from =
+            after.map_or_else(|| Bytes::from_static(&[table::RELEASE]), |id| behind(&table::release_key(id)));
+        self.collect(&from, table::RELEASE, limit, |key, body| match body {
+            Body::Release { entry } => table::parse_release_key(key).map(|id| (id, entry)),
+            Body::Row(_) | Body::Shard { .. } | Body::State(_) | Body::Heal { .. } => None,
         })
     }
 
@@ -300,7 +314,7 @@ impl Reader {
             Body::Shard { key: register, .. } => {
                 table::parse_shard_key(key).map(|shard| SeenShard { shard, key: register })
             }
-            Body::Row(_) | Body::Heal { .. } | Body::State(_) => None,
+            Body::Row(_) | Body::Heal { .. } | Body::State(_) | Body::Release { .. } => None,
         })
     }
 

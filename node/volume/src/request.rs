@@ -13,6 +13,7 @@ use sherd_core::id::{
 };
 pub use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Accept, Answerer, Encoded, Prepare, Refusal, RowHead, Vote};
+use sherd_core::release::ReleaseId;
 
 use crate::error::Error;
 use crate::table::RowKeys;
@@ -146,6 +147,19 @@ pub enum Op {
     HealDone {
         /// Its id.
         id: HealId,
+    },
+    /// Put a note of replaced data. Rides with the next frame; what a crash loses of the last moment is
+    /// left to the sweep, as the data of writes is that it cut short.
+    ReleasePut {
+        /// Its id.
+        id: ReleaseId,
+        /// Its stored form.
+        entry: Bytes,
+    },
+    /// Remove a note of replaced data. Rides with the next frame.
+    ReleaseDone {
+        /// Its id.
+        id: ReleaseId,
     },
     /// Note a peer's life and how far its log was durable when it answered. Rides with the next
     /// frame; older news is ignored.

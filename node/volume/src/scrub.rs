@@ -117,7 +117,7 @@ impl Reader {
         let payload_bytes = match &entry.body {
             Body::Row(row) => row.head_bytes.saturating_add(row.inline_bytes),
             Body::Shard { bytes, .. } => *bytes,
-            Body::Heal { .. } | Body::State(_) => return Ok(true),
+            Body::Heal { .. } | Body::State(_) | Body::Release { .. } => return Ok(true),
         };
         let verified = match self.shared.segments.get(place.segment) {
             None => false,

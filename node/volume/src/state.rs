@@ -118,7 +118,8 @@ impl Small {
             | Subject::Shard { .. }
             | Subject::Delete { .. }
             | Subject::Hints
-            | Subject::Heal { .. } => {}
+            | Subject::Heal { .. }
+            | Subject::Release { .. } => {}
         }
     }
 

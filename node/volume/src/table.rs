@@ -19,6 +19,7 @@ use sherd_core::id::{
 };
 use sherd_core::record::{put_register_key, register_key_bytes, take_register_key};
 use sherd_core::register::{Digest, RowHead};
+use sherd_core::release::ReleaseId;
 
 use crate::format::{Flags, Kind, Subject};
 
@@ -36,6 +37,8 @@ pub const HEAL: u8 = 5;
 pub const STATE: u8 = 6;
 /// What can be computed from the other tables.
 pub const DERIVED: u8 = 7;
+/// Notes of replaced data.
+pub const RELEASE: u8 = 8;
 
 /// Bytes of a stored origin.
 const ORIGIN_BYTES: usize = 3 * 8 + 8 + 4 + 4;
@@ -98,6 +101,11 @@ pub enum Body {
     },
     /// A piece of small state.
     State(Subject),
+    /// A note of replaced data.
+    Release {
+        /// Its stored form.
+        entry: Bytes,
+    },
 }
 
 /// The body of a row's entry.
@@ -147,6 +155,9 @@ impl Entry {
             Body::State(subject) => {
                 subject.put(writer.u8(4).u8(subject.kind() as u8));
             }
+            Body::Release { entry } => {
+                writer.u8(5).raw(entry);
+            }
         }
         writer.finish()
     }
@@ -158,7 +169,7 @@ impl Entry {
                 1 + 16 + row.head.digest.len() + 4 + 4 + row.value.as_ref().map_or(0, Bytes::len)
             }
             Body::Shard { key, bytes: _ } => 4 + register_key_bytes(key),
-            Body::Heal { entry } => entry.len(),
+            Body::Heal { entry } | Body::Release { entry } => entry.len(),
             Body::State(subject) => 1 + subject.encoded_bytes(),
         };
         ORIGIN_BYTES + 1 + body_bytes
@@ -186,6 +197,10 @@ impl Entry {
                 let kind = Kind::from_u8(reader.u8(field)?).ok_or(DecodeError::Invalid { field })?;
                 let length = reader.remaining();
                 Body::State(Subject::decode(kind, reader.bytes(length, "state")?)?)
+            }
+            5 => {
+                let length = reader.remaining();
+                Body::Release { entry: reader.bytes(length, "release entry")? }
             }
             _ => return Err(DecodeError::Invalid { field: "entry" }),
         };
@@ -351,12 +366,26 @@ pub fn parse_heal_key(bytes: &[u8]) -> Option<HealId> {
     rest.try_into().ok().map(HealId)
 }
 
+/// The index key of a note of replaced data.
+pub fn release_key(id: ReleaseId) -> Bytes {
+    let mut writer = Writer::with_capacity(1 + id.0.len());
+    writer.u8(RELEASE).raw(&id.0);
+    writer.finish()
+}
+
+/// The note of replaced data under an index key.
+pub fn parse_release_key(bytes: &[u8]) -> Option<ReleaseId> {
+    let (&[RELEASE], rest) = bytes.split_first_chunk::<1>()? else { return None };
+    rest.try_into().ok().map(ReleaseId)
+}
+
 /// The index key of what a record is about; `None` for deletes and hints, which are about others.
 pub fn key_of(subject: &Subject) -> Option<Bytes> {
     let mut writer = match subject {
         Subject::Row { key, .. } => return Some(row_key(key)),
         Subject::Shard { shard, .. } => return Some(shard_key(*shard)),
         Subject::Heal { id } => return Some(heal_key(*id)),
+        Subject::Release { id } => return Some(release_key(*id)),
         Subject::Delete { .. } | Subject::Hints => return None,
         state => Writer::with_capacity(2 + state.encoded_bytes()),
     };
@@ -365,6 +394,7 @@ pub fn key_of(subject: &Subject) -> Option<Bytes> {
         Subject::Row { .. }
         | Subject::Shard { .. }
         | Subject::Heal { .. }
+        | Subject::Release { .. }
         | Subject::Delete { .. }
         | Subject::Hints
         | Subject::Bound(_)
@@ -429,7 +459,7 @@ impl Payload<'_> {
 }
 
 /// The entry of a record; `None` when there is nothing to keep: for deletes and hints, and for an
-/// MRF entry whose bytes are lost. A row or shard whose bytes are lost keeps its entry, so that it
+/// MRF entry or a note of replaced data whose bytes are lost. A row or shard whose bytes are lost keeps its entry, so that it
 /// is an error when it is asked for, and never "nothing".
 pub fn entry_of(subject: &Subject, flags: Flags, payload: Payload<'_>, origin: Origin) -> Option<Entry> {
     let body = match subject {
@@ -449,6 +479,7 @@ pub fn entry_of(subject: &Subject, flags: Flags, payload: Payload<'_>, origin: O
         }
         Subject::Shard { key, .. } => Body::Shard { key: key.clone(), bytes: payload.length },
         Subject::Heal { .. } => Body::Heal { entry: payload.all()? },
+        Subject::Release { .. } => Body::Release { entry: payload.all()? },
         Subject::Delete { .. } | Subject::Hints => return None,
         state => Body::State(state.clone()),
     };

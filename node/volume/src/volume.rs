@@ -12,10 +12,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
+
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, Incarnation, Sequence, Timestamp, VolumeId};
 use sherd_core::limits;
 use sherd_core::register::acceptor::{extend_bound, next_reading};
+use sherd_core::release::ReleaseId;
 
 use crate::apply::{Batch, Derived, Written};
 use crate::error::Error;
@@ -62,13 +65,16 @@ pub struct Step {
 pub(crate) struct Lazy {
     pub(crate) hints: Vec<Learnt>,
     pub(crate) healed: BTreeSet<HealId>,
+    pub(crate) releases: BTreeMap<ReleaseId, Bytes>,
+    pub(crate) released: BTreeSet<ReleaseId>,
     pub(crate) seen: BTreeMap<VolumeId, (Incarnation, Sequence)>,
     since_us: Option<u64>,
 }
 
 impl Lazy {
     fn is_empty(&self) -> bool {
-        self.hints.is_empty() && self.healed.is_empty() && self.seen.is_empty()
+        let Self { hints, healed, releases, released, seen, since_us: _ } = self;
+        hints.is_empty() && healed.is_empty() && releases.is_empty() && released.is_empty() && seen.is_empty()
     }
 }
 
@@ -204,14 +210,16 @@ impl Volume {
         {
             room -= LAZY_RECORD_BYTES;
             // An entry put again by this batch is not the one that was healed.
-            if plan.keys.contains(&crate::table::heal_key(id)) {
+            let key = crate::table::heal_key(id);
+            if plan.keys.contains(&key) {
                 continue;
             }
-            if let Ok(Some(subject)) = self.heal_delete(id) {
+            if let Ok(Some(subject)) = self.delete_of(key) {
                 plan.push(NewRecord::bare(subject));
             }
         }
         self.lazy.healed = healed;
+        room = self.releases_ride_along(plan, room);
         let mut seen = std::mem::take(&mut self.lazy.seen);
         while room > LAZY_RECORD_BYTES
             && let Some((volume, (incarnation, durable))) = seen.pop_first()
@@ -223,6 +231,28 @@ impl Volume {
         }
         self.lazy.seen = seen;
         self.lazy.since_us = self.lazy.since_us.filter(|_| !self.lazy.is_empty());
+    }
+
+    /// Adds notes of replaced data, and first the ends of older ones. Gives the room that is left.
+    fn releases_ride_along(&mut self, plan: &mut Plan, mut room: usize) -> usize {
+        let mut released = std::mem::take(&mut self.lazy.released);
+        while room > LAZY_RECORD_BYTES
+            && let Some(id) = released.pop_first()
+        {
+            room -= LAZY_RECORD_BYTES;
+            if let Ok(Some(subject)) = self.delete_of(crate::table::release_key(id)) {
+                plan.push(NewRecord::bare(subject));
+            }
+        }
+        self.lazy.released = released;
+        while let Some(first) = self.lazy.releases.first_entry()
+            && let Some(left) = room.checked_sub(LAZY_RECORD_BYTES + first.get().len())
+        {
+            room = left;
+            let (id, entry) = first.remove_entry();
+            plan.push(NewRecord::new(Subject::Release { id }, Flags::default(), [entry]));
+        }
+        room
     }
 
     /// Notes since when something waits for a frame.
@@ -483,6 +513,10 @@ fn refuse(op: Op, error: &Error) {
             done.complete(Err(error.clone()));
         }
         Op::Control { done, .. } => done.complete(Err(error.clone())),
-        Op::Commit { .. } | Op::HealDone { .. } | Op::PeerSeen { .. } => {}
+        Op::Commit { .. }
+        | Op::HealDone { .. }
+        | Op::ReleasePut { .. }
+        | Op::ReleaseDone { .. }
+        | Op::PeerSeen { .. } => {}
     }
 }

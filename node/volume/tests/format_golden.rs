@@ -13,6 +13,7 @@ use sherd_core::id::{
     Sequence, ShardId, Slot, Timestamp, UploadId, VolumeId,
 };
 use sherd_core::register::RowHead;
+use sherd_core::release::ReleaseId;
 use sherd_volume::format::{
     Flags, FrameHeader, Hint, Kind, Phase, RecordHeader, Seed, SegmentHeader, Subject, block_hashes,
     decode_hints, encode_hints,
@@ -79,6 +80,7 @@ fn subjects() -> Vec<(Subject, &'static str)> {
             "peer",
         ),
         (Subject::Heal { id: HealId([0xe0; 16]) }, "heal"),
+        (Subject::Release { id: ReleaseId([0xf0; 16]) }, "release"),
         (Subject::Segment { number: 7, end: 0x2000, first: Sequence(5), last: Sequence(6) }, "segment"),
         (
             Subject::Phase {
@@ -124,6 +126,7 @@ fn golden() -> Vec<(&'static str, &'static str)> {
             "09 a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0020000000c00000000000000 0609a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0",
         ),
         ("heal", "0a e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0 05e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0"),
+        ("release", "0f f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0 08f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0"),
         (
             "segment",
             "0b 0700000000000000002000000000000005000000000000000600000000000000 060b0000000000000007",
@@ -228,6 +231,7 @@ fn entries_keep_their_bytes() {
         Body::Shard { key: object(), bytes: 0x0102 },
         Body::Heal { entry: Bytes::from_static(&[8, 9]) },
         Body::State(Subject::Epoch { slot: Slot(0x0102), epoch: Epoch(3) }),
+        Body::Release { entry: Bytes::from_static(&[8, 9]) },
     ];
     let begin = "0500000000000000030000000000000009000000000000000700000000000000 0010000002010000";
     let head = format!("01020304050607081112131415161718{}030000000a000000", "d0".repeat(32));
@@ -237,6 +241,7 @@ fn entries_keep_their_bytes() {
         "02 02010000 b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b003000000612f6200".to_owned(),
         "03 0809".to_owned(),
         "04 07 02010300000000000000".to_owned(),
+        "05 0809".to_owned(),
     ];
     for (body, golden) in bodies.into_iter().zip(golden) {
         let entry = Entry { origin, body };
@@ -300,15 +305,16 @@ proptest! {
             assert_eq!(entry.encode(), whole);
         }
         let _ = (table::parse_row_key(&whole), table::parse_shard_key(&whole), table::parse_heal_key(&whole));
+        let _ = table::parse_release_key(&whole);
     }
 
     #[test]
     fn any_kind_byte_before_any_subject_is_decoded_or_refused(
         bytes in proptest::collection::vec(any::<u8>(), 0..80),
-        kind in 1..14_u8,
+        kind in 1..16_u8,
     ) {
         let origin = [0; 40];
-        for body in 1..5_u8 {
+        for body in 1..6_u8 {
             let entry = Bytes::from([&origin[..], &[body, kind], &bytes].concat());
             if let Ok(decoded) = Entry::decode(entry.clone()) {
                 assert_eq!(decoded.encode(), entry);

@@ -13,6 +13,7 @@ use sherd_core::env::Clock;
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, Epoch, RegisterKey, Sequence};
 use sherd_core::register::{Encoded, Refusal};
+use sherd_core::release::ReleaseId;
 use sherd_volume::error::Error;
 use sherd_volume::list::RowScan;
 use sherd_volume::reader::Source;
@@ -29,6 +30,8 @@ enum Action {
     Forget { shard: u8 },
     Heal { id: u8 },
     Healed { id: u8 },
+    Note { id: u8 },
+    Forgotten { id: u8 },
     Settle,
     Flush,
     Compact,
@@ -47,6 +50,8 @@ fn action() -> impl Strategy<Value = Action> {
         4 => (0..10_u8).prop_map(|shard| Action::Forget { shard }),
         1 => (0..4_u8).prop_map(|id| Action::Heal { id }),
         1 => (0..4_u8).prop_map(|id| Action::Healed { id }),
+        2 => (0..4_u8).prop_map(|id| Action::Note { id }),
+        1 => (0..4_u8).prop_map(|id| Action::Forgotten { id }),
         2 => Just(Action::Settle),
         1 => Just(Action::Flush),
         3 => Just(Action::Compact),
@@ -68,6 +73,7 @@ struct Model {
     rows: BTreeMap<u8, ModelRow>,
     shards: BTreeMap<u8, Bytes>,
     heals: BTreeMap<u8, Bytes>,
+    releases: BTreeMap<u8, Bytes>,
     time: u64,
 }
 
@@ -142,6 +148,19 @@ fn act(action: &Action, bench: &Bench, volume: &mut Driver, model: &mut Model) {
             volume.settle();
             model.heals.remove(id);
         }
+        // Neither is answered, and any frame takes them along: here one that comes of itself.
+        Action::Note { id } => {
+            model.time += 1;
+            let entry = bytes(model.time, 90);
+            volume.volume.submit(Op::ReleasePut { id: ReleaseId([*id; 16]), entry: entry.clone() });
+            volume.settle();
+            model.releases.insert(*id, entry);
+        }
+        Action::Forgotten { id } => {
+            volume.volume.submit(Op::ReleaseDone { id: ReleaseId([*id; 16]) });
+            volume.settle();
+            model.releases.remove(id);
+        }
         Action::Settle => volume.settle(),
         Action::Flush => volume.reader.flush().unwrap(),
         Action::Compact => {
@@ -193,6 +212,9 @@ fn check(volume: &mut Driver, model: &Model) {
     let heals: Vec<Bytes> =
         volume.reader.heals(None, 100).unwrap().into_iter().map(|(_, entry)| entry).collect();
     assert_eq!(heals, model.heals.values().cloned().collect::<Vec<_>>());
+    let releases: Vec<Bytes> =
+        volume.reader.releases(None, 100).unwrap().into_iter().map(|(_, entry)| entry).collect();
+    assert_eq!(releases, model.releases.values().cloned().collect::<Vec<_>>());
     let unsettled = volume.reader.unsettled(None, 100).unwrap().len();
     assert_eq!(unsettled, model.rows.values().filter(|row| !row.committed).count());
     let scan = RowScan {

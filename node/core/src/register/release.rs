@@ -4,8 +4,7 @@
 //! committed value excludes it. So "my write failed" is no reason to delete its bytes. There are two
 //! good ones, and each names who may act on it; everything else is an orphan (`sweep`). Guards I-8.
 
-use crate::id::{Ballot, Timestamp};
-use crate::limits::RELEASE_GRACE_MS;
+use crate::id::Ballot;
 
 /// Who wants to delete data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,8 +34,8 @@ pub struct CommittedValue {
     pub names: bool,
 }
 
-/// Whether the data may be released, given a committed value that the releaser knows of; grace and
-/// pins still have to pass ([`release_at`]).
+/// Whether the data may be released, given a committed value that the releaser knows of; its grace still
+/// has to pass ([`grace_left_ms`]), and nobody may have pinned it.
 pub fn may_release(releaser: Releaser, committed: Option<CommittedValue>) -> bool {
     let lacking = committed.filter(|value| !value.names);
     match releaser {
@@ -49,17 +48,16 @@ pub fn may_release(releaser: Releaser, committed: Option<CommittedValue>) -> boo
     }
 }
 
-/// The earliest time at which released data is deleted: 10 minutes after the value that lacks it was
-/// committed, and not while a reader's pin (renewed each minute) reaches further.
-pub fn release_at(committed_at: Timestamp, pinned_until: Option<Timestamp>) -> Timestamp {
-    let grace_over = committed_at.plus_ms(RELEASE_GRACE_MS);
-    pinned_until.map_or(grace_over, |until| until.max(grace_over))
+/// How long replaced data still waits for its readers, in milliseconds: its grace, from when it was
+/// replaced. A clock that was set back since makes that no longer than the grace.
+pub fn grace_left_ms(replaced_ms: u64, now_ms: u64, grace_ms: u64) -> u64 {
+    replaced_ms.saturating_add(grace_ms).saturating_sub(now_ms).min(grace_ms)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::ProposerId;
+    use crate::id::{ProposerId, Timestamp};
 
     fn value(time: u64, names: bool) -> CommittedValue {
         CommittedValue { ballot: ballot(time), names }
@@ -94,10 +92,10 @@ mod tests {
     }
 
     #[test]
-    fn grace_and_pins_hold_data_back() {
-        let at = Timestamp::from_ms(1_000);
-        assert_eq!(release_at(at, None), at.plus_ms(600_000));
-        assert_eq!(release_at(at, Some(at)), at.plus_ms(600_000));
-        assert_eq!(release_at(at, Some(at.plus_ms(700_000))), at.plus_ms(700_000));
+    fn a_grace_begins_with_the_replacement_and_not_with_a_restart() {
+        assert_eq!(grace_left_ms(1_000, 1_000, 600), 600);
+        assert_eq!(grace_left_ms(1_000, 1_400, 600), 200);
+        assert_eq!(grace_left_ms(1_000, 9_000, 600), 0);
+        assert_eq!(grace_left_ms(1_000, 10, 600), 600, "a clock was set back");
     }
 }

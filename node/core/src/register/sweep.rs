@@ -13,11 +13,11 @@ use crate::id::{DataId, Timestamp};
 use crate::limits::ORPHAN_AGE_MS;
 use crate::register::quorum::{Lives, Quorums, Reply, voters};
 
-/// What a sweep's identity write proposes.
+/// What an identity write proposes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum SettleWith {
+pub enum SettleWith<T> {
     /// What the prepare found, unchanged.
-    Found,
+    Found(T),
     /// A tombstone: "nothing" excludes no accept that is under way, a row does.
     Tombstone,
 }
@@ -39,9 +39,10 @@ pub fn may_sweep(
     voters(data_floors, lives).filter(|(_, floor)| **floor >= horizon).count() >= quorums.volumes
 }
 
-/// What to propose at the fresh ballot, prepared after [`may_sweep`] said yes.
-pub const fn settle_with(found_a_value: bool) -> SettleWith {
-    if found_a_value { SettleWith::Found } else { SettleWith::Tombstone }
+/// What an identity write at a fresh ballot proposes, by what its prepare found: in a sweep, one that was
+/// begun after [`may_sweep`] said yes.
+pub fn settle_with<T>(found: Option<T>) -> SettleWith<T> {
+    found.map_or(SettleWith::Tombstone, SettleWith::Found)
 }
 
 /// Whether data is an orphan, given whether the value that the identity write committed names it.
@@ -50,9 +51,13 @@ pub fn is_orphan(data: DataId, horizon: Timestamp, committed_names: bool) -> boo
 }
 
 /// The data ids that an accept introduces: named by its value, not by the value that its proposer's
-/// prepare found.
-pub fn introduced(named: &[DataId], found_named: &[DataId]) -> Vec<DataId> {
-    named.iter().filter(|data| !found_named.contains(data)).copied().collect()
+/// prepare found, nor by the parts of the upload that it completes.
+pub fn introduced(
+    named: impl IntoIterator<Item = DataId>,
+    found_named: &[DataId],
+    carried: &[DataId],
+) -> Vec<DataId> {
+    named.into_iter().filter(|data| !found_named.contains(data) && !carried.contains(data)).collect()
 }
 
 #[cfg(test)]
@@ -102,8 +107,10 @@ mod tests {
     #[test]
     fn an_identity_write_introduces_nothing() {
         let data = |n| DataId { birth: Timestamp::from_ms(n), proposer: ProposerId(1) };
-        assert_eq!(introduced(&[data(1), data(2)], &[data(1), data(2)]), []);
-        assert_eq!(introduced(&[data(1), data(2)], &[data(1)]), [data(2)]);
-        assert_eq!(settle_with(false), SettleWith::Tombstone);
+        assert_eq!(introduced([data(1), data(2)], &[data(1), data(2)], &[]), []);
+        assert_eq!(introduced([data(1), data(2)], &[data(1)], &[]), [data(2)]);
+        assert_eq!(introduced([data(1), data(2)], &[data(1)], &[data(2)]), []);
+        assert_eq!(settle_with(Some(1)), SettleWith::Found(1));
+        assert_eq!(settle_with::<u8>(None), SettleWith::Tombstone);
     }
 }

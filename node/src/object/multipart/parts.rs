@@ -134,8 +134,7 @@ impl Objects {
                         heal: None,
                     })
                 });
-                let replaced = gone.await?.replaced;
-                let mut data = replaced.map(|found| found.value.data_refs()).unwrap_or_default();
+                let mut data = gone.await?.released();
                 data.retain(|data| !kept.contains(&data.id));
                 if !data.is_empty() {
                     self.inner.damage.superseded(&key, data, Vec::new());

@@ -13,6 +13,7 @@ use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::id::{Ballot, Incarnation, RegisterKey, Sequence, ShardId, VolumeId};
 use sherd_core::record::Home;
 use sherd_core::register::{Accept, Prepare, Vote};
+use sherd_core::release::{ReleaseEntry, ReleaseId};
 use sherd_volume::list::{ListPage, ListScan, RowPage, ScannedRow};
 use sherd_volume::lookup::Lookup;
 use sherd_volume::reader::{Reader, Source};
@@ -411,6 +412,23 @@ impl Peer for LocalPeer {
 
     fn heal_done(&self, volume: VolumeId, id: HealId) {
         self.tell_log(volume, Op::HealDone { id });
+    }
+
+    fn releases(
+        &self,
+        volume: VolumeId,
+        after: Option<ReleaseId>,
+        limit: usize,
+    ) -> Pending<Vec<(ReleaseId, Bytes)>> {
+        self.on_readers(volume, move |reader| reader.releases(after, limit))
+    }
+
+    fn release_put(&self, volume: VolumeId, entry: &ReleaseEntry) {
+        self.tell_log(volume, Op::ReleasePut { id: entry.id(), entry: entry.encode() });
+    }
+
+    fn release_done(&self, volume: VolumeId, id: ReleaseId) {
+        self.tell_log(volume, Op::ReleaseDone { id });
     }
 }
 

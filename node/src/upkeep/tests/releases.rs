@@ -1,11 +1,13 @@
 //! Replaced data goes after its grace, when nothing names it, and not before.
 
 use sherd_core::id::{PartKey, RegisterKey, UploadId};
+use sherd_core::limits;
 use sherd_core::record::{Attributes, DataRef, State};
 use sherd_volume::request::Control;
 
 use super::super::damage::{Report, Reports};
 use super::super::rebuild::Subject;
+use super::super::release::ReleaseOutcome;
 use super::sweeps::{HOUR_MS, seal, tell};
 use super::{Directories, Node, body, key_of};
 use crate::object::{CompleteUpload, CreateUpload, ListedPart, ObjectName, PartName, WriteConditions};
@@ -19,7 +21,8 @@ async fn a_seal_that_may_be_taken_back_is_no_proof_that_data_may_go() {
     node.put("a", &body(1, 100_000)).await;
     let (register, data) = (node.register("a").await, node.data("a").await);
     let deletion = seal(&node, 0..4).await;
-    assert!(!node.context.release_data_id(&register, data, false).await, "the deletion may be undone");
+    let released = node.context.release_data_id(&register, data, false).await;
+    assert_eq!(released, ReleaseOutcome::Later, "the deletion may be undone");
     let part = PartKey { upload: UploadId([1; 16]), number: 1 };
     let part = RegisterKey { part: Some(part), ..register.clone() };
     assert!(node.context.may_be_carried(&part).await, "a Complete may come to an end after that");
@@ -28,7 +31,8 @@ async fn a_seal_that_may_be_taken_back_is_no_proof_that_data_may_go() {
     node.put("a", &body(2, 100_000)).await;
     tell(&node, 0..4, &Control::SealForEver { bucket: register.bucket }).await;
     assert!(!node.context.may_be_carried(&part).await);
-    assert!(node.context.release_data_id(&register, data, false).await, "the bucket is gone for ever");
+    let released = node.context.release_data_id(&register, data, false).await;
+    assert_eq!(released, ReleaseOutcome::Done, "the bucket is gone for ever");
     node.close().await;
 }
 
@@ -50,17 +54,64 @@ async fn superseded_data_goes_when_its_last_reader_let_go() {
     let Report::Superseded { key, data, pages } = report else { panic!("just matched") };
     assert_eq!((data, pages), (vec![old], vec![]));
     let pinned = node.context.pins.hold([old.id]);
-    assert!(!node.context.release_data_id(&key, old, false).await);
+    assert_eq!(node.context.release_data_id(&key, old, false).await, ReleaseOutcome::Later);
     let subject = Subject::new(&node.context, &key, old).expect("fits its set");
     assert_eq!(subject.look(false).await.intact.len(), 4);
     drop(pinned);
-    assert!(node.context.release_data_id(&key, old, false).await);
+    assert_eq!(node.context.release_data_id(&key, old, false).await, ReleaseOutcome::Done);
     assert_eq!(subject.look(false).await.broken.len(), 4);
     // What is named is never released, whatever is reported.
     let named = node.data("a").await;
-    assert!(!node.context.release_data_id(&key, named, false).await);
+    assert_eq!(node.context.release_data_id(&key, named, false).await, ReleaseOutcome::Named);
     assert_eq!(node.get("a").await, Some(body(2, 100_000)));
     node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_finds_again_what_was_replaced() {
+    let directories = Directories::new(4);
+    let mut node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 100_000)).await;
+    let (register, old) = (node.register("a").await, node.data("a").await);
+    node.put("a", &body(2, 100_000)).await;
+    let (key, data) = superseded(&mut node.reports.take().expect("taken once"));
+    node.context.queue_release(&key, &data, &[]);
+    node.close().await;
+    let node = directories.start().await;
+    assert_eq!(notes(&node).await, 2, "two volumes noted it");
+    node.clock.advance(limits::RELEASE_GRACE_MS / 2);
+    node.context.read_notes().await;
+    assert_eq!(node.context.release.status().len, 1, "held once");
+    assert!(!node.context.release_what_is_due().await, "readers of it may still be there");
+    let node = {
+        node.close().await;
+        directories.start().await
+    };
+    node.clock.advance(limits::RELEASE_GRACE_MS + 1_000);
+    node.context.read_notes().await;
+    assert!(node.context.release_what_is_due().await);
+    let subject = Subject::new(&node.context, &register, old).expect("fits its set");
+    assert_eq!(subject.look(false).await.broken.len(), 4);
+    // That it is done rides with the frames of this.
+    node.put("a", &body(3, 1_000)).await;
+    let forgotten = async {
+        while notes(&node).await > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(super::DEADLINE, forgotten).await.expect("the notes go, too");
+    node.close().await;
+}
+
+/// Notes of replaced data on all volumes.
+async fn notes(node: &Node) -> usize {
+    let mut count = 0;
+    for volume in node.volumes.all() {
+        let peer = node.context.peer_of(volume.id()).expect("a peer");
+        count += peer.releases(volume.id(), None, 100).await.expect("readable").len();
+    }
+    count
 }
 
 /// An upload that is begun under `a`.
@@ -97,7 +148,7 @@ async fn a_replaced_part_is_released_when_its_upload_is_closed() {
     assert!(node.context.may_be_carried(&key).await, "a Complete may have read it");
     node.objects.abort_upload(name, upload).await.expect("it is given up");
     assert!(!node.context.may_be_carried(&key).await);
-    assert!(node.context.release_data_id(&key, replaced, false).await);
+    assert_eq!(node.context.release_data_id(&key, replaced, false).await, ReleaseOutcome::Done);
     let subject = Subject::new(&node.context, &key, replaced).expect("fits its set");
     assert_eq!(subject.look(false).await.broken.len(), 4);
     node.close().await;
@@ -121,7 +172,8 @@ async fn a_replaced_part_that_a_complete_carried_stays() {
     let [carried] = carried.expect("there").value.data_refs()[..] else { panic!("one part") };
     // As after a Complete that had read the part before another replaced it.
     assert!(!node.context.may_be_carried(&key).await, "the upload is closed");
-    assert!(node.context.release_data_id(&key, carried, false).await, "nothing is left to do");
+    let released = node.context.release_data_id(&key, carried, false).await;
+    assert_eq!(released, ReleaseOutcome::Done, "nothing is left to do");
     assert_eq!(node.get("a").await, Some(body(1, 100_000)));
     node.close().await;
 }

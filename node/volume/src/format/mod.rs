@@ -39,6 +39,9 @@ pub const SUBJECT_BYTES_MAX: usize = 2048;
 /// Bytes of an MRF entry at most: the longest key, a data reference, and room.
 pub const HEAL_ENTRY_BYTES_MAX: usize = 4096;
 
+/// Bytes of a note of replaced data at most: the longest key, its data references, and room.
+pub const RELEASE_ENTRY_BYTES_MAX: usize = 4096;
+
 const SEGMENT_MAGIC: [u8; 8] = *b"SHERDSEG";
 const FRAME_MAGIC: [u8; 8] = *b"SHERDFRM";
 /// Bytes of a segment header in use, before its checksum.
@@ -50,6 +53,10 @@ const _: () = {
     assert!(SEGMENT_HEADER_BYTES.is_multiple_of(limits::FRAME_ALIGN), "the first frame is aligned");
     assert!(SUBJECT_BYTES_MAX <= u16::MAX as usize, "a subject's length is a u16");
     assert!(limits::KEY_BYTES_MAX + 512 < SUBJECT_BYTES_MAX, "the longest key's row has a subject");
+    assert!(
+        limits::KEY_BYTES_MAX + 512 + limits::RELEASE_DATA_MAX * 32 <= RELEASE_ENTRY_BYTES_MAX,
+        "the longest key's note has room for all its data"
+    );
 };
 
 /// What checksums of one segment start from.

@@ -23,6 +23,7 @@ use sherd_core::id::{
 use sherd_core::limits;
 use sherd_core::record::{put_register_key, register_key_bytes, take_register_key};
 use sherd_core::register::Digest;
+use sherd_core::release::ReleaseId;
 
 use super::{RECORD_HEADER_BYTES, SUBJECT_BYTES_MAX, Seed};
 
@@ -61,6 +62,8 @@ pub enum Kind {
     DataFloor = 13,
     /// The highest reading of the volume's own clock.
     ClockReading = 14,
+    /// A note of replaced data.
+    Release = 15,
 }
 
 impl Kind {
@@ -81,6 +84,7 @@ impl Kind {
             12 => Self::Phase,
             13 => Self::DataFloor,
             14 => Self::ClockReading,
+            15 => Self::Release,
             _ => return None,
         })
     }
@@ -213,6 +217,11 @@ pub enum Subject {
     DataFloor(Timestamp),
     /// The highest reading of the volume's own clock, as of a bound that was written with it.
     ClockReading(Timestamp),
+    /// Payload: the entry.
+    Release {
+        /// Its id.
+        id: ReleaseId,
+    },
 }
 
 impl Subject {
@@ -233,6 +242,7 @@ impl Subject {
             Self::Phase { .. } => Kind::Phase,
             Self::DataFloor(_) => Kind::DataFloor,
             Self::ClockReading(_) => Kind::ClockReading,
+            Self::Release { .. } => Kind::Release,
         }
     }
 
@@ -250,6 +260,7 @@ impl Subject {
             Self::Seal { bucket: _, deletion } => 16 + 1 + deletion.map_or(0, |_| 16),
             Self::Peer { .. } => 16 + 4 + 8,
             Self::Heal { id } => id.0.len(),
+            Self::Release { id } => id.0.len(),
             Self::Segment { .. } => 4 * 8,
             Self::Phase { .. } => 4 + 1 + 8 + 8,
             Self::DataFloor(_) | Self::ClockReading(_) => 8,
@@ -304,6 +315,9 @@ impl Subject {
             }
             Self::DataFloor(time) | Self::ClockReading(time) => {
                 writer.u64(time.as_u64());
+            }
+            Self::Release { id } => {
+                writer.raw(&id.0);
             }
         }
     }
@@ -366,6 +380,7 @@ impl Subject {
             },
             Kind::DataFloor => Self::DataFloor(Timestamp::from_u64(reader.u64("data floor")?)),
             Kind::ClockReading => Self::ClockReading(Timestamp::from_u64(reader.u64("clock reading")?)),
+            Kind::Release => Self::Release { id: ReleaseId(reader.array("release id")?) },
         };
         reader.finish("subject")?;
         Ok(subject)

@@ -228,7 +228,7 @@ impl Volume {
         let entry = self.shared.entry(&row_key(&hint.key))?;
         Ok(entry.is_some_and(|entry| match entry.body {
             Body::Row(row) => row.head.ballot == hint.ballot && row.head.committed && !row.flag_logged,
-            Body::Shard { .. } | Body::Heal { .. } | Body::State(_) => false,
+            Body::Shard { .. } | Body::Heal { .. } | Body::State(_) | Body::Release { .. } => false,
         }))
     }
 

@@ -210,7 +210,7 @@ impl Register {
         let ids = if deletes && self.without == Without::TombstoneHistory { Value::default() } else { found };
         let (count, ring) = wire::after(&changes(&ids), own, me.tries);
         let data = if deletes { 0 } else { own + 1 };
-        let named: Vec<_> = (data > 0).then(|| self.data_id(own)).into_iter().collect();
+        let named = (data > 0).then(|| self.data_id(own));
         let found_named: Vec<_> =
             (found.data > 0).then(|| self.data_id(found.data - 1)).into_iter().collect();
         after.values[usize::from(me.ballot)] = Value {
@@ -219,7 +219,7 @@ impl Register {
             count,
             ring,
             data,
-            introduces: !introduced(&named, &found_named).is_empty(),
+            introduces: !introduced(named, &found_named, &[]).is_empty(),
             twice: found.history & 1 << own != 0,
         };
         if me.first_accept == 0 {
