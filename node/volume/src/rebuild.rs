@@ -8,12 +8,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use sherd_core::codec::DecodeError;
 use sherd_core::id::{Sequence, VolumeId};
 
 use crate::apply::{Batch, Changes, Derived, Written, as_index_changes};
 use crate::disk::{Disk, OpenMode};
 use crate::error::OpenError;
-use crate::format::{FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, SegmentHeader, Subject};
+use crate::format::{
+    FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, SegmentHeader, Subject, VERSION,
+};
 use crate::index::{Index, IndexError};
 use crate::log::append::{Known, Tail};
 use crate::log::replay::{Found, Headed, Replayed, Unreadable, replay};
@@ -179,10 +182,15 @@ fn find_segments(files: &LogFiles<'_>) -> Result<Located, OpenError> {
         file.evict(0, SEGMENT_HEADER_BYTES as u64);
         let mut segment = Segment::new(volume, number, Sequence(0), file, path);
         let page = read_at(&segment, 0, SEGMENT_HEADER_BYTES, policy)?;
-        let decoded = page
-            .as_deref()
-            .and_then(|page| SegmentHeader::decode(page).ok())
-            .filter(|found| found.volume == volume && found.number == number);
+        let decoded = match page.as_deref().map(SegmentHeader::decode) {
+            // Its checksum is right: a later version wrote it, and nothing of it is rotten.
+            Some(Err(DecodeError::Version { version, .. })) => {
+                let (path, version) = (segment.path, u32::from(version));
+                return Err(OpenError::Version { path, version, supported: VERSION });
+            }
+            Some(Ok(found)) if found.volume == volume && found.number == number => Some(found),
+            Some(_) | None => None,
+        };
         segment.first = decoded.as_ref().map_or(Sequence(0), |found| found.first);
         // What cannot be read may have been in use.
         let may_be_unused = decoded.is_none() && page.is_some() && number == highest;

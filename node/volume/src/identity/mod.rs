@@ -11,7 +11,7 @@
 //!  "lost":null}}
 //! ```
 
-use std::io::{ErrorKind, IoSlice};
+use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -214,8 +214,17 @@ pub fn lock(disk: &dyn Disk, directory: &Path) -> Result<VolumeLock, OpenError> 
 pub struct IdentityFile {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
-    /// What the file says, and which file it is: both change together.
-    state: Mutex<(Identity, FileId)>,
+    state: Mutex<IdentityOnDisk>,
+}
+
+/// What the file says, and which file it is: both change together.
+#[derive(Debug)]
+struct IdentityOnDisk {
+    identity: Identity,
+    id: FileId,
+    /// Held, not read: a filesystem gives the inode of a removed file to the next one it makes, unless the
+    /// removed one is open.
+    _file: Arc<dyn DiskFile>,
 }
 
 impl IdentityFile {
@@ -265,7 +274,7 @@ impl IdentityFile {
         if let Some(reason) = identity.failed {
             return Err(OpenError::Failed { path: directory.to_path_buf(), reason });
         }
-        let state = Mutex::new((identity, id));
+        let state = Mutex::new(IdentityOnDisk { identity, id, _file: file });
         Ok(Some(Self { disk, directory: directory.to_path_buf(), state }))
     }
 
@@ -279,26 +288,26 @@ impl IdentityFile {
         if disk.file_id(&path).is_ok() {
             return Err(OpenError::Damaged { path, what: "it is there already".to_owned() });
         }
-        let id = write(&*disk, directory, &identity)?;
-        Ok(Self { disk, directory: directory.to_path_buf(), state: Mutex::new((identity, id)) })
+        let state = Mutex::new(write(&*disk, directory, identity, None)?);
+        Ok(Self { disk, directory: directory.to_path_buf(), state })
     }
 
     /// What the file says.
     pub fn identity(&self) -> Identity {
-        self.state.lock().0.clone()
+        self.state.lock().identity.clone()
     }
 
-    /// Changes the identity, durably.
+    /// Changes the identity, durably. What stands there in place of this file is left alone.
     ///
     /// # Errors
-    /// [`OpenError::Io`]; the file then says the old or the new.
+    /// [`OpenError::Io`]; the file then says the old or the new. `NotFound` where it is another file, or
+    /// none.
     pub fn update(&self, change: impl FnOnce(&mut Identity)) -> Result<(), OpenError> {
         let mut state = self.state.lock();
-        let mut identity = state.0.clone();
+        let mut identity = state.identity.clone();
         change(&mut identity);
-        if identity != state.0 {
-            let id = write(&*self.disk, &self.directory, &identity)?;
-            *state = (identity, id);
+        if identity != state.identity {
+            *state = write(&*self.disk, &self.directory, identity, Some(state.id))?;
         }
         Ok(())
     }
@@ -321,32 +330,48 @@ impl IdentityFile {
         let path = self.directory.join(FILE_NAME);
         let state = self.state.lock();
         match self.disk.file_id(&path) {
-            Ok(id) if id == state.1 => Ok(()),
+            Ok(id) if id == state.id => Ok(()),
             Ok(_) => Err(Gone { reason: format!("{} was replaced", path.display()) }),
             Err(error) => Err(Gone { reason: format!("{}: {error}", path.display()) }),
         }
     }
 }
 
-/// Writes a new file and puts it in the place of the old one.
-fn write(disk: &dyn Disk, directory: &Path, identity: &Identity) -> Result<FileId, OpenError> {
+/// Writes a new file and puts it in the place of the old one, which must be the one that is replaced.
+fn write(
+    disk: &dyn Disk,
+    directory: &Path,
+    identity: Identity,
+    replaces: Option<FileId>,
+) -> Result<IdentityOnDisk, OpenError> {
     let path = directory.join(FILE_NAME);
     let new = directory.join(NEW_NAME);
-    let io = |op| {
+    let refused = |op| {
         let path = new.clone();
         move |source| OpenError::Io { op, path, source }
     };
+    // A directory that was removed and made anew holds somebody else's volume, or none: what became of this
+    // one is none of its business.
+    let is_still_here = || match replaces {
+        Some(old) if disk.file_id(&path)? != old => {
+            Err(io::Error::new(ErrorKind::NotFound, "another file is in its place"))
+        }
+        _ => Ok(()),
+    };
+    is_still_here().map_err(refused("find"))?;
     match disk.remove(&new) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(io("remove")(error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(refused("remove")(error)),
         _ => {}
     }
-    let file: Arc<dyn DiskFile> = disk.open(&new, OpenMode::CreateNew).map_err(io("create"))?;
-    file.write_at(&[IoSlice::new(&identity.encode())], 0).map_err(io("write"))?;
+    let file: Arc<dyn DiskFile> = disk.open(&new, OpenMode::CreateNew).map_err(refused("create"))?;
+    file.write_at(&[IoSlice::new(&identity.encode())], 0).map_err(refused("write"))?;
     // A crash before the rename is durable leaves the old file; the new one was whole before.
-    file.sync_data().map_err(io("sync"))?;
-    disk.rename(&new, &path).map_err(io("rename"))?;
-    disk.sync_dir(directory).map_err(io("sync directory of"))?;
-    disk.file_id(&path).map_err(io("stat"))
+    file.sync_data().map_err(refused("sync"))?;
+    is_still_here().map_err(refused("find"))?;
+    disk.rename(&new, &path).map_err(refused("rename"))?;
+    disk.sync_dir(directory).map_err(refused("sync directory of"))?;
+    let id = disk.file_id(&path).map_err(refused("stat"))?;
+    Ok(IdentityOnDisk { identity, id, _file: file })
 }
 
 #[cfg(test)]

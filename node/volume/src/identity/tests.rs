@@ -211,6 +211,26 @@ fn a_removed_or_replaced_directory_is_noticed_and_an_update_is_not() {
 }
 
 #[test]
+fn a_failure_is_not_written_into_the_directory_that_came_after() {
+    for is_taken in [false, true] {
+        let disk = disk();
+        let file = create(&disk, identity()).unwrap();
+        disk.vanish(Path::new(DIRECTORY)).unwrap();
+        disk.create_dir(Path::new(DIRECTORY)).unwrap();
+        if is_taken {
+            create(&disk, identity()).unwrap();
+        }
+        let refused = file.fail("a sync failed").unwrap_err();
+        assert!(
+            matches!(&refused, OpenError::Io { source, .. } if source.kind() == ErrorKind::NotFound),
+            "{refused}"
+        );
+        let found = open(&disk).unwrap();
+        assert_eq!(found.map(|file| file.identity()), is_taken.then(identity), "taken: {is_taken}");
+    }
+}
+
+#[test]
 fn a_directory_has_one_owner() {
     let disk = disk();
     let held = lock(&disk, Path::new(DIRECTORY)).unwrap();
