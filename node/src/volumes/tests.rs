@@ -76,11 +76,14 @@ fn new_disk() -> FaultyDisk {
 }
 
 async fn put(peer: &LocalPeer, volume: VolumeId, n: u64) -> peer::Result<()> {
+    put_bytes(peer, volume, n, Bytes::from_static(b"payload")).await
+}
+
+async fn put_bytes(peer: &LocalPeer, volume: VolumeId, n: u64, payload: Bytes) -> peer::Result<()> {
     let data = DataId { birth: Timestamp::from_ms(n), proposer: ProposerId(1) };
     let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("k").expect("a key"));
-    let payload = vec![Bytes::from_static(b"payload")];
     let target = Target::new(key, Slot(0), Epoch::FIRST);
-    peer.put_shard(volume, ShardId { data, index: 0 }, &target, payload).await
+    peer.put_shard(volume, ShardId { data, index: 0 }, &target, vec![payload]).await
 }
 
 async fn wait_for(volumes: &Volumes, volume: &LocalVolume, is: impl Fn(&VolumeState) -> bool) {
@@ -113,6 +116,26 @@ async fn a_failed_sync_fails_its_volume_for_good_and_no_other() {
     let (volumes, _) = start(&disk, Duration::from_millis(20)).await;
     assert!(matches!(volumes.all()[0].state(), VolumeState::Failed { .. }), "it survives a restart");
     assert_eq!(volumes.all()[1].state(), VolumeState::Online);
+    assert_eq!(volumes.close(DEADLINE).await, Vec::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lack_of_descriptors_makes_a_volume_busy_and_nothing_else() {
+    let disk = new_disk();
+    let (volumes, peer) = start(&disk, Duration::from_millis(20)).await;
+    let volume = Arc::clone(&volumes.all()[0]);
+    let large = Bytes::from(vec![7; 100_000]);
+    let under = volume.path().join("log");
+    let failure = Failure::NoDescriptor;
+    let fault = disk.inject(Fault { under, call: Call::Create, skip: 0, times: u64::MAX, failure });
+    let mut refused = Ok(());
+    for n in 0..20 {
+        refused = refused.and(put_bytes(&peer, volume.id(), n, large.clone()).await);
+    }
+    assert_eq!(refused, Err(peer::Error::Busy), "the next segment cannot be begun");
+    drop(fault);
+    put_bytes(&peer, volume.id(), 30, large).await.expect("durable");
+    assert_eq!((volume.state(), volume.opened_count()), (VolumeState::Online, 1));
     assert_eq!(volumes.close(DEADLINE).await, Vec::new());
 }
 

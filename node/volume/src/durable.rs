@@ -2,7 +2,8 @@
 //! between two calls leaves behind.
 //!
 //! Files in `log/`: `N.seg` holds records, `K.spare` is ready to become a segment, `K.making` is
-//! half of a spare. Nothing here ever leaves a name that opening cannot tell apart.
+//! half of a spare or of a segment. Nothing here ever leaves a name that opening cannot tell apart, and
+//! nothing that is refused half way leaves one that is in the way of the next try.
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::disk::{Disk, DiskFile, OpenMode, write_past_cache};
+use crate::error::{FaultClass, SyncFailure};
 use crate::format::SegmentHeader;
 use crate::log::{Segment, segment_path};
 
@@ -21,6 +23,15 @@ static ZEROS: Zeros = Zeros([0; 1 << 18]);
 /// Zeros that can be written past the page cache.
 #[repr(align(4096))]
 struct Zeros([u8; 1 << 18]);
+
+/// Where the file of a segment went that is not needed any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PutAway {
+    /// It has no name any more.
+    Removed,
+    /// It has this name.
+    Spare(PathBuf),
+}
 
 /// Files that are ready to become segments: written once, so that a sync of what is written into
 /// them writes no file metadata, and so that a full disk still has room for deletes and repairs.
@@ -93,18 +104,33 @@ impl Spares {
     /// # Errors
     /// When the disk is full or fails; no spare is left behind then.
     pub fn make_one(&self) -> io::Result<()> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let making = self.log.join(format!("{number:020}.making"));
+        let number = self.next_number();
+        let making = self.making_path(number);
         let filled = self.fill(&making);
         if let Err(error) = filled {
             // The first error is the one to report; a half that stays is removed at the next open.
             let _ = self.disk.remove(&making);
             return Err(error);
         }
-        let spare = self.log.join(format!("{number:020}.spare"));
-        self.disk.rename(&making, &spare)?;
+        let spare = self.spare_path(number);
+        if let Err(error) = self.disk.rename(&making, &spare) {
+            let _ = self.disk.remove(&making);
+            return Err(error);
+        }
         self.ready.lock().push(spare);
         Ok(())
+    }
+
+    fn next_number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn spare_path(&self, number: u64) -> PathBuf {
+        self.log.join(format!("{number:020}.spare"))
+    }
+
+    fn making_path(&self, number: u64) -> PathBuf {
+        self.log.join(format!("{number:020}.making"))
     }
 
     fn fill(&self, path: &Path) -> io::Result<()> {
@@ -123,65 +149,110 @@ impl Spares {
         file.sync_data()
     }
 
-    /// Makes a sealed segment's file a spare, or removes it when it is pinned by a reader or no
-    /// spare is wanted. On return no crash brings the segment back.
+    /// Makes the file of a segment that nobody finds any more a spare, or removes it when a reader still
+    /// holds it, no spare is wanted, or it was cut. Not durable before [`Spares::settle`].
     ///
     /// # Errors
-    /// When the disk fails.
-    pub fn retire(&self, segment: Arc<Segment>) -> io::Result<()> {
-        let path = segment.path.clone();
-        let pinned = Arc::try_unwrap(segment).is_err();
-        if pinned || !self.is_short() {
-            self.disk.remove(&path)?;
-        } else {
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let spare = self.log.join(format!("{number:020}.spare"));
-            self.disk.rename(&path, &spare)?;
-            self.ready.lock().push(spare);
+    /// When the disk refuses; then nothing has changed.
+    pub fn put_away(&self, segment: &mut Arc<Segment>) -> io::Result<PutAway> {
+        let is_read = Arc::get_mut(segment).is_none();
+        let is_whole = !is_read && self.is_short() && segment.file()?.length()? == self.segment_bytes;
+        if is_whole {
+            let spare = self.spare_path(self.next_number());
+            self.disk.rename(&segment.path, &spare)?;
+            return Ok(PutAway::Spare(spare));
         }
+        match self.disk.remove(&segment.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(PutAway::Removed),
+        }
+    }
+
+    /// Makes it durable that a segment was put away: on return no crash brings it back.
+    ///
+    /// # Errors
+    /// When the disk refuses or fails.
+    pub fn settle(&self, put_away: &PutAway) -> io::Result<()> {
         // Crash before this: the segment is back, with nothing in it that is needed. Its old copies
         // must not outlive the deletes that kill them, so it counts as kept until here.
-        self.disk.sync_dir(&self.log)
+        self.disk.sync_dir(&self.log)?;
+        // Used again before this, a crash would bring it back with another one's header.
+        if let PutAway::Spare(spare) = put_away {
+            self.ready.lock().push(spare.clone());
+        }
+        Ok(())
     }
 
     /// Begins a segment: its header is durable under its name on return, and nothing else.
     ///
     /// # Errors
-    /// `StorageFull` when there is neither a spare nor space; then nothing has changed. Any other
-    /// error fails the volume.
+    /// When the disk refuses: nothing has changed then, and the next try may begin it. When a sync failed.
     pub fn begin(&self, header: &SegmentHeader, sync: bool) -> io::Result<(Arc<dyn DiskFile>, PathBuf)> {
         let path = segment_path(&self.log, header.number);
-        let spare = self.ready.lock().pop();
-        let file = match &spare {
-            Some(spare) => self.disk.open(spare, OpenMode::Write)?,
-            None => self.create(&path)?,
-        };
-        // Crash from here on: a segment without a frame, or a spare with a header. Opening discards
-        // the one and never looks into the other.
-        file.write_at(&[IoSlice::new(&header.encode())], 0)?;
-        // A frame under a header that was lost with the power would pass for rot of the header.
-        if sync {
-            file.sync_data()?;
-        }
-        if let Some(spare) = &spare {
-            self.disk.rename(spare, &path)?;
-        }
-        if sync {
-            self.disk.sync_dir(&self.log)?;
-        }
-        Ok((file, path))
-    }
-
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        let file = self.disk.open(path, OpenMode::CreateNew)?;
-        match file.allocate(self.segment_bytes) {
-            Ok(()) => Ok(file),
+        let (half, file) = self.take()?;
+        match self.name(&half, &*file, &path, header, sync) {
+            Ok(()) => Ok((file, path)),
             Err(error) => {
-                self.disk.remove(path)?;
+                // Where room is short, the room of a spare with half a header is worth more. What cannot
+                // be removed is a segment without a frame, or a half: opening removes it, and the next
+                // try takes the name over.
+                for left in [&half, &path] {
+                    let _ = self.disk.remove(left);
+                }
                 Err(error)
             }
         }
     }
+
+    /// A file to begin a segment in, under a name that opening looks into never.
+    fn take(&self) -> io::Result<(PathBuf, Arc<dyn DiskFile>)> {
+        let spare = self.ready.lock().pop();
+        if let Some(spare) = spare {
+            let opened = self.disk.open(&spare, OpenMode::Write);
+            if opened.as_ref().is_err_and(|error| FaultClass::of(error) != FaultClass::Fatal) {
+                self.ready.lock().push(spare.clone());
+            }
+            return opened.map(|file| (spare, file));
+        }
+        let making = self.making_path(self.next_number());
+        let file = self.disk.open(&making, OpenMode::CreateNew)?;
+        match file.allocate(self.segment_bytes) {
+            Ok(()) => Ok((making, file)),
+            Err(error) => {
+                let _ = self.disk.remove(&making);
+                Err(error)
+            }
+        }
+    }
+
+    fn name(
+        &self,
+        half: &Path,
+        file: &dyn DiskFile,
+        path: &Path,
+        header: &SegmentHeader,
+        sync: bool,
+    ) -> io::Result<()> {
+        // Crash from here on: a half, a spare with a header, or a segment without a frame. Opening
+        // removes the first, never looks into the second, and discards the third.
+        file.write_at(&[IoSlice::new(&header.encode())], 0)?;
+        // A frame under a header that was lost with the power would pass for rot of the header.
+        if sync {
+            file.sync_data().map_err(room_first)?;
+        }
+        self.disk.rename(half, path)?;
+        if sync {
+            self.disk.sync_dir(&self.log)?;
+        }
+        Ok(())
+    }
+}
+
+/// A sync of a file that holds nothing yet and is removed: that there was no room for it is no failure of
+/// what was synced before.
+fn room_first(error: io::Error) -> io::Error {
+    let is_full = SyncFailure::within(&error).is_some_and(SyncFailure::is_full);
+    if is_full { io::ErrorKind::StorageFull.into() } else { error }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use sherd_core::register::Refusal;
 
 /// What a refused call of the disk means for the volume: the one place where that is decided.
 ///
-/// A failed sync is not judged here: the kernel may have dropped what was to be written.
+/// A sync that failed is fatal whatever the system called it: see [`SyncFailure`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultClass {
     /// There is no room. Nothing is broken, and room may come.
@@ -22,6 +22,9 @@ pub enum FaultClass {
 impl FaultClass {
     /// Judges a call that did not sync: nothing that was durable is in doubt by it.
     pub fn of(error: &io::Error) -> Self {
+        if SyncFailure::within(error).is_some() {
+            return Self::Fatal;
+        }
         let errno = error.raw_os_error().map(Errno::from_raw_os_error);
         match (error.kind(), errno) {
             // A file that may not grow any further (its size limit, the filesystem's largest file) is as
@@ -52,6 +55,33 @@ impl FaultClass {
             ) => Self::Busy,
             _ => Self::Fatal,
         }
+    }
+}
+
+/// A sync was begun and failed: the kernel may have dropped what was to be written, and a second sync
+/// would answer well. Disks wrap their errors in it, so that no class of errors makes it one to retry.
+#[derive(Debug, thiserror::Error)]
+#[error("sync: {source}")]
+pub struct SyncFailure {
+    /// What the system said.
+    pub source: io::Error,
+}
+
+impl SyncFailure {
+    /// An error of a sync, as the calls of a disk give it.
+    pub fn wrap(source: io::Error) -> io::Error {
+        io::Error::other(Self { source })
+    }
+
+    /// The failed sync in an error, if it is one.
+    pub fn within(error: &io::Error) -> Option<&Self> {
+        error.get_ref().and_then(|inner| inner.downcast_ref())
+    }
+
+    /// Whether a filesystem that allocates late found no room for what was written: whatever was not
+    /// synced before is lost, and what was is not in doubt.
+    pub fn is_full(&self) -> bool {
+        FaultClass::of(&self.source) == FaultClass::Full
     }
 }
 
@@ -168,6 +198,12 @@ mod tests {
         assert_eq!(FaultClass::of(&ErrorKind::StorageFull.into()), FaultClass::Full);
         for errno in [Errno::IO, Errno::ROFS, Errno::NXIO, Errno::STALE, Errno::NOENT, Errno::BADF] {
             assert_eq!(class(errno), FaultClass::Fatal, "{errno:?}");
+        }
+        for errno in [Errno::IO, Errno::NOSPC, Errno::NOMEM, Errno::AGAIN] {
+            let failed = SyncFailure::wrap(errno.into());
+            assert_eq!(FaultClass::of(&failed), FaultClass::Fatal, "a failed sync, {errno:?}");
+            let is_full = SyncFailure::within(&failed).is_some_and(SyncFailure::is_full);
+            assert_eq!(is_full, errno == Errno::NOSPC);
         }
     }
 }

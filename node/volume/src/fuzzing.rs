@@ -11,8 +11,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::disk::Disk;
 use crate::disk::faulty::FaultyDisk;
+use crate::disk::{Disk, OpenMode};
 use crate::durable::Spares;
 use crate::format::{Flags, SEGMENT_HEADER_BYTES, SegmentHeader, Subject};
 use crate::log::append::{Log, NewRecord, Promised, Tail};
@@ -60,14 +60,14 @@ pub fn damaged_log(input: &[u8]) {
     let disk = FaultyDisk::new(1);
     let folder = Path::new("/log");
     disk.create_dir(folder).expect("a new disk");
-    let segments = Arc::new(Segments::default());
+    let segments = Arc::new(Segments::new(Arc::new(disk.clone())));
     let written = write(&disk, folder, &segments, records);
     let Some(last) = segments.all().pop() else { return };
     let mut is_damaged = false;
     for edit in damage.chunks_exact(4) {
         let [a, b, c, byte] = edit.try_into().expect("cut to it");
         let offset = u64::from(u32::from_le_bytes([a, b, c, 0]));
-        is_damaged |= put(&last, offset, byte);
+        is_damaged |= put(&disk, &last, offset, byte);
     }
     let headed: Vec<Headed> = segments.all().into_iter().map(headed).collect();
     let mut found: Vec<Found> = Vec::new();
@@ -149,19 +149,20 @@ fn subject(kind: u8, bytes: usize) -> (Subject, Bytes) {
 }
 
 /// Puts a byte into a segment's file; whether it is another than before.
-fn put(segment: &Segment, offset: u64, byte: u8) -> bool {
+fn put(disk: &FaultyDisk, segment: &Segment, offset: u64, byte: u8) -> bool {
+    let file = disk.open(&segment.path, OpenMode::Write).expect("a healthy disk");
     let mut before = [0];
-    match segment.file.read_at(&mut before, offset) {
+    match file.read_at(&mut before, offset) {
         Ok(1) if before != [byte] => {}
         _ => return false,
     }
-    segment.file.write_at(&[std::io::IoSlice::new(&[byte])], offset).expect("a healthy disk");
+    file.write_at(&[std::io::IoSlice::new(&[byte])], offset).expect("a healthy disk");
     true
 }
 
 fn headed(segment: Arc<Segment>) -> Headed {
     let mut page = [0; SEGMENT_HEADER_BYTES];
-    let read = segment.file.read_at(&mut page, 0).unwrap_or(0);
+    let read = segment.file().and_then(|file| file.read_at(&mut page, 0)).unwrap_or(0);
     let header = SegmentHeader::decode(&page[..read]).ok();
     let header = header.filter(|header| header.volume == VOLUME && header.number == segment.number);
     Headed { segment, header }

@@ -22,6 +22,7 @@
 mod apply;
 mod control;
 mod durable;
+mod failure;
 mod histogram;
 mod judge;
 mod plan;
@@ -32,7 +33,6 @@ mod recent;
 mod registers;
 mod scan;
 mod state;
-mod sticky;
 mod sync;
 mod view;
 

@@ -21,6 +21,7 @@ use crate::buffer::BufferPool;
 use crate::disk::{Disk, OpenMode};
 use crate::durable::Spares;
 use crate::error::{Error, OpenError};
+use crate::failure::{FailureLatch, Sticky};
 use crate::format::Subject;
 use crate::identity::{self, Expected, Identity, IdentityFile};
 use crate::index::{Index, IndexError};
@@ -32,7 +33,6 @@ use crate::rebuild::{LogFiles, Restored, restore};
 use crate::recent::Recent;
 use crate::registers::Promises;
 use crate::shard_file::ShardFiles;
-use crate::sticky::Sticky;
 use crate::sync::{Mutex, RwLock};
 use crate::view::{Counters, Shared, View};
 use crate::volume::{Lazy, Volume};
@@ -148,6 +148,7 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
         what: "it is empty, and no volume yet".to_owned(),
     })?;
     let sticky = Arc::new(Sticky { file, _lock: lock });
+    let failure = Arc::new(FailureLatch::new(Arc::clone(&sticky)));
     let log_path = log::directory(&path);
     let shards_path = path.join(SHARDS);
     for directory in [&log_path, &shards_path] {
@@ -171,7 +172,7 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
         // room it does without: a full disk says so when the segment is begun.
         let _ = spares.make_one();
     }
-    let segments = Arc::new(Segments::default());
+    let segments = Arc::new(Segments::new(Arc::clone(&disk)));
     // A life that begins without its state begins without a log, too.
     let files = LogFiles {
         disk: &disk,
@@ -198,12 +199,12 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
             version: 0,
             small: restored.small.clone(),
             durable: Sequence(restored.tail.next.0.saturating_sub(1)),
-            failed: None,
         }),
         promises: Mutex::new(Promises::new(options.promises_max, Ballot::ZERO)),
         counters: Counters::default(),
+        failure: Arc::clone(&failure),
     };
-    let shard_files = ShardFiles::new(disk, shards_path, identity.cluster, buffers);
+    let shard_files = ShardFiles::of_volume(disk, shards_path, identity.cluster, buffers, failure);
     serve(Arc::new(shared), shard_files, sticky, restored, is_new, began_us)
 }
 
@@ -266,9 +267,18 @@ fn serve(
         unprotected_since_us: None,
         unfolded_since_us: None,
         measured_us: 0,
+        blocked_until_us: 0,
     };
     let path = volume.shared.path.clone();
-    let failed = |error: Error| OpenError::Failed { path, reason: error.to_string() };
+    let failed = |error: Error| {
+        let source = match error {
+            Error::Full => io::ErrorKind::StorageFull.into(),
+            Error::Busy => io::ErrorKind::ResourceBusy.into(),
+            Error::Failed { reason } => return OpenError::Failed { path, reason },
+            other => return OpenError::Damaged { path, what: other.to_string() },
+        };
+        OpenError::Io { op: "write the log of", path, source }
+    };
     if is_new {
         // From here on there is a log, and its absence is a loss.
         volume.write_empty_frame().map_err(failed)?;

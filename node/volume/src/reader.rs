@@ -17,6 +17,7 @@ use sherd_core::register::{Answerer, Prepare, Row, Vote};
 use sherd_core::release::ReleaseId;
 
 use crate::error::Error;
+use crate::failure::Sticky;
 use crate::format::Subject;
 pub use crate::log::read::Source;
 use crate::log::read::{self, ReadError};
@@ -25,7 +26,6 @@ use crate::registers::{asked, key_state};
 use crate::request::{Answer, SeenShard, Target};
 use crate::scan::Walk;
 use crate::shard_file::ShardFiles;
-use crate::sticky::Sticky;
 use crate::table::{self, Body, Origin, shard_key};
 use crate::view::{Shared, Stored, describe};
 
@@ -250,6 +250,8 @@ impl Reader {
                 Ok(bytes) => Ok(Lookup::Immediate(bytes)),
                 Err(ReadError::WouldBlock) => Ok(Lookup::Pending),
                 Err(ReadError::Busy) => Err(Error::Busy),
+                // Compaction was faster: its entry names another segment by now.
+                Err(ReadError::Gone) => continue,
                 Err(ReadError::Corrupt | ReadError::Io(_)) => Err(corrupt()),
             };
         }
@@ -409,6 +411,7 @@ impl Shared {
             Ok(buffers) => Ok(Lookup::Immediate(read::joined(buffers))),
             Err(ReadError::WouldBlock) => Ok(Lookup::Pending),
             Err(ReadError::Busy) => Err(Error::Busy),
+            Err(ReadError::Gone) => Err(Error::NotFound),
             Err(ReadError::Corrupt | ReadError::Io(_)) => Err(self.corrupt(describe(key, row.head.ballot))),
         }
     }

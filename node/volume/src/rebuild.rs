@@ -18,7 +18,7 @@ use crate::format::{
     FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, SegmentHeader, Subject, VERSION,
 };
 use crate::index::{Index, IndexError};
-use crate::log::append::{Known, Tail};
+use crate::log::append::{Known, Tail, TailSegment};
 use crate::log::replay::{Found, Headed, Replayed, Unreadable, replay};
 use crate::log::{FIRST_FRAME, Segment, Segments, parse_segment_name, segment_path};
 use crate::open::{IndexSource, OpenReport};
@@ -97,7 +97,7 @@ pub(crate) fn restore(
     source: &mut dyn IndexSource,
 ) -> Result<Restored, OpenError> {
     let LogFiles { disk, path: log, names: _, volume: _, is_needed: needs_log, policy } = *files;
-    let found = find_segments(files)?;
+    let found = find_segments(files, segments)?;
     let Located { mut headed, mut discarded, highest } = found;
     let mut rebuilt = None;
     let opened = source.open();
@@ -144,16 +144,13 @@ pub(crate) fn restore(
     report.torn_tail |= !discarded.is_empty();
     tidy(disk, log, &mut headed, &discarded, &small, lost.is_some())?;
     for one in &headed {
-        one.segment.file.sync_data().map_err(|source| OpenError::Io {
-            op: "sync",
-            path: one.segment.path.clone(),
-            source,
-        })?;
+        let synced = one.segment.file().and_then(|file| file.sync_data());
+        synced.map_err(|source| OpenError::Io { op: "sync", path: one.segment.path.clone(), source })?;
         segments.insert(Arc::clone(&one.segment));
     }
     let next = replayed.next.max(Sequence(persisted.map_or(1, |persisted| persisted.0 + 1)));
     let is_whole = !replayed.torn && lost.is_none() && discarded.is_empty();
-    let tail = tail_of(&headed, end, highest, next, is_whole);
+    let tail = tail_of(disk.as_ref(), &headed, end, highest, next, is_whole)?;
     Ok(Restored { index, small, derived, tail, report, lost })
 }
 
@@ -165,8 +162,8 @@ struct Located {
     highest: u64,
 }
 
-fn find_segments(files: &LogFiles<'_>) -> Result<Located, OpenError> {
-    let LogFiles { disk, path: log, names, volume, policy, is_needed: _ } = *files;
+fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result<Located, OpenError> {
+    let LogFiles { disk: _, path: log, names, volume, policy, is_needed: _ } = *files;
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| parse_segment_name(name)).collect();
     numbers.sort_unstable();
     let highest = numbers.last().copied().unwrap_or(0);
@@ -174,13 +171,10 @@ fn find_segments(files: &LogFiles<'_>) -> Result<Located, OpenError> {
     let mut discarded = Vec::new();
     for number in numbers {
         let path = segment_path(log, number);
-        let file = disk.open(&path, OpenMode::Write).map_err(|source| OpenError::Io {
-            op: "open",
-            path: path.clone(),
-            source,
-        })?;
+        let mut segment =
+            Segment::new(volume, number, Sequence(0), path.clone(), Arc::clone(segments.files()));
+        let file = segment.file().map_err(|source| OpenError::Io { op: "open", path, source })?;
         file.evict(0, SEGMENT_HEADER_BYTES as u64);
-        let mut segment = Segment::new(volume, number, Sequence(0), file, path);
         let page = read_at(&segment, 0, SEGMENT_HEADER_BYTES, policy)?;
         let decoded = match page.as_deref().map(SegmentHeader::decode) {
             // Its checksum is right: a later version wrote it, and nothing of it is rotten.
@@ -211,7 +205,7 @@ fn read_at(
     policy: UnreadablePolicy,
 ) -> Result<Option<Vec<u8>>, Unreadable> {
     let mut bytes = vec![0; length];
-    match segment.file.read_at(&mut bytes, offset) {
+    match segment.file().and_then(|file| file.read_at(&mut bytes, offset)) {
         Ok(read) => {
             bytes.truncate(read);
             Ok(Some(bytes))
@@ -392,14 +386,28 @@ fn cut_empty(headed: &mut Vec<Headed>, discarded: &mut Vec<u64>, replayed: &Repl
 }
 
 /// Where writing goes on: behind the last frame, or in a new segment when anything else lies there.
-fn tail_of(headed: &[Headed], end: u64, highest: u64, next: Sequence, is_whole: bool) -> Tail {
+fn tail_of(
+    disk: &dyn Disk,
+    headed: &[Headed],
+    end: u64,
+    highest: u64,
+    next: Sequence,
+    is_whole: bool,
+) -> Result<Tail, OpenError> {
     let last = headed.last();
     let goes_on = last.filter(|one| one.header.is_some() && is_whole);
-    Tail {
-        segment: goes_on.map(|one| Arc::clone(&one.segment)),
+    let open = |one: &Headed| {
+        let segment = Arc::clone(&one.segment);
+        match disk.open(&segment.path, OpenMode::Write) {
+            Ok(file) => Ok(TailSegment { segment, file }),
+            Err(source) => Err(OpenError::Io { op: "open", path: segment.path.clone(), source }),
+        }
+    };
+    Ok(Tail {
+        segment: goes_on.map(open).transpose()?,
         number: highest,
         previous: last.map_or(0, |one| one.segment.number),
         end: if last.is_some() { end } else { 0 },
         next,
-    }
+    })
 }

@@ -122,7 +122,9 @@ impl Reader {
         let verified = match self.shared.segments.get(place.segment) {
             None => false,
             Some(segment) => {
-                segment.file.evict(u64::from(place.offset), u64::from(place.bytes));
+                if let Ok(file) = segment.file() {
+                    file.evict(u64::from(place.offset), u64::from(place.bytes));
+                }
                 let opened = read::open(&segment, place, payload_bytes, Source::Disk);
                 let read = opened.and_then(|opened| {
                     let range = 0..u64::from(payload_bytes);

@@ -7,6 +7,7 @@ use sherd_core::id::Incarnation;
 use sherd_core::register::acceptor::Standing;
 
 use crate::error::Error;
+use crate::failure::FailureSpan;
 use crate::histogram::Distribution;
 use crate::index::{Index, IndexError};
 use crate::open::{drop_ballast, make_ballast};
@@ -74,8 +75,8 @@ impl Reader {
         let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let (state, incarnation) = {
             let view = shared.view.read();
-            let state = match (&view.failed, view.small.standing()) {
-                (Some(reason), _) => State::Failed { reason: reason.clone() },
+            let state = match (shared.failure.reason(), view.small.standing()) {
+                (Some(reason), _) => State::Failed { reason: reason.to_owned() },
                 (None, Standing::Voting) => State::Serving,
                 (None, Standing::Lost) => State::Recovering { may_write: false },
                 (None, Standing::Refilling) => State::Recovering { may_write: true },
@@ -133,10 +134,6 @@ impl Reader {
     pub fn upkeep(&self) -> Result<(), Error> {
         self.shared.check()?;
         let shared = &self.shared;
-        if let Some(reason) = self.shard_files.failure() {
-            self.sticky.note_failure(&reason);
-            return Err(shared.fail(&reason));
-        }
         if self.wants_flush() {
             self.flush()?;
         }
@@ -184,6 +181,6 @@ impl Reader {
     /// [`Error::Failed`]; the volume serves no more. It can be opened again.
     pub fn check_directory(&self) -> Result<(), Error> {
         self.shared.check()?;
-        self.sticky.file.still_here().map_err(|gone| self.shared.fail(&gone.reason))
+        self.sticky.file.still_here().map_err(|gone| self.shared.failure.fail(FailureSpan::Run, &gone.reason))
     }
 }

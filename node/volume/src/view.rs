@@ -21,6 +21,7 @@ use crate::buffer::BufferPool;
 use crate::disk::Disk;
 use crate::durable::Spares;
 use crate::error::Error;
+use crate::failure::{FailureLatch, FailureSpan};
 use crate::histogram::Histogram;
 use crate::index::{Change, Index, IndexError};
 use crate::log::Segments;
@@ -41,7 +42,6 @@ pub(crate) struct View {
     pub(crate) version: u64,
     pub(crate) small: Small,
     pub(crate) durable: Sequence,
-    pub(crate) failed: Option<String>,
 }
 
 /// Bounds of how long a sync takes, in microseconds: NVMe with a capacitor syncs in 20, a disk in
@@ -66,6 +66,8 @@ pub(crate) struct Counters {
     pub(crate) frame_bytes: AtomicU64,
     pub(crate) corrupt_reads: AtomicU64,
     pub(crate) pending_since_us: AtomicU64,
+    /// Until when the volume counts as full whatever the filesystem says: it refused a write.
+    pub(crate) full_until_us: AtomicU64,
 }
 
 impl Default for Counters {
@@ -81,6 +83,7 @@ impl Default for Counters {
             frame_bytes: AtomicU64::new(0),
             corrupt_reads: AtomicU64::new(0),
             pending_since_us: AtomicU64::new(0),
+            full_until_us: AtomicU64::new(0),
         }
     }
 }
@@ -112,6 +115,7 @@ pub(crate) struct Shared {
     pub(crate) view: RwLock<View>,
     pub(crate) promises: Mutex<Promises>,
     pub(crate) counters: Counters,
+    pub(crate) failure: Arc<FailureLatch>,
 }
 
 /// A row as it is known without reading the log.
@@ -154,22 +158,18 @@ impl Base for Shared {
 impl Shared {
     /// The reason why the volume serves no more.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        match &self.view.read().failed {
-            Some(reason) => Err(Error::Failed { reason: reason.clone() }),
-            None => Ok(()),
-        }
+        self.failure.check()
     }
 
-    /// Fails the volume for everybody. The first reason stays.
-    pub(crate) fn fail(&self, reason: &str) -> Error {
-        let mut view = self.view.write();
-        let reason = view.failed.get_or_insert_with(|| reason.to_owned()).clone();
-        Error::Failed { reason }
-    }
-
-    /// An index that cannot be read ends this run; the next open rebuilds it from the log.
+    /// What a refusal of the index means: one that is damaged ends this run, and the next open rebuilds it
+    /// from the log.
     pub(crate) fn index_failed(&self, error: &IndexError) -> Error {
-        self.fail(&error.to_string())
+        match error {
+            IndexError::Full => Error::Full,
+            IndexError::Damaged { .. } | IndexError::Misused { .. } => {
+                self.failure.fail(FailureSpan::Run, &error.to_string())
+            }
+        }
     }
 
     /// The entry under a key.
@@ -263,8 +263,12 @@ impl Shared {
     }
 
     /// Whether new data is refused: what is free must cover the reserve, and the spare segments that
-    /// deletes and repairs live on when it does not.
+    /// deletes and repairs live on when it does not. Where a write was just refused, what is said to be free
+    /// is not.
     pub(crate) fn is_full(&self) -> bool {
+        if self.clock.monotonic_us() < self.counters.full_until_us.load(Ordering::Relaxed) {
+            return true;
+        }
         let missing = self.spares.missing() as u64;
         let needed = self.options.reserve_bytes + missing * self.options.segment_bytes;
         self.counters.free_bytes.load(Ordering::Relaxed) < needed

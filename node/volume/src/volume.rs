@@ -22,6 +22,7 @@ use sherd_core::release::ReleaseId;
 
 use crate::apply::{Batch, Derived, Written};
 use crate::error::Error;
+use crate::failure::{FailureSpan, Sticky};
 use crate::format::{Flags, Hint, Subject, encode_hints};
 use crate::judge::{Judged, op_bytes};
 use crate::log::append::{AppendError, Known, Learnt, Log, NewRecord, Placed};
@@ -30,7 +31,6 @@ use crate::plan::{Outcome, Plan};
 use crate::reader::Reader;
 use crate::request::Op;
 use crate::state::Small;
-use crate::sticky::Sticky;
 use crate::table::Payload;
 use crate::view::Shared;
 
@@ -98,6 +98,8 @@ pub struct Volume {
     /// Since when batches are durable and not in the index.
     pub(crate) unfolded_since_us: Option<u64>,
     pub(crate) measured_us: u64,
+    /// Until when no frame is written that nobody waits for: the last one was refused.
+    pub(crate) blocked_until_us: u64,
 }
 
 impl Volume {
@@ -138,7 +140,8 @@ impl Volume {
             if plan.is_empty() {
                 plan.push(NewRecord::new(Subject::Hints, Flags::default(), [encode_hints([])]));
             }
-            self.commit(plan, now_us);
+            // Whoever waits was told; whoever does not asks again.
+            let _ = self.commit(plan, now_us);
         } else {
             self.room = plan.emptied();
         }
@@ -160,6 +163,9 @@ impl Volume {
 
     /// Whether a frame is to be written though nobody waits for one.
     fn is_due(&self, now_us: u64) -> bool {
+        if now_us < self.blocked_until_us {
+            return false;
+        }
         let passed = |since: Option<u64>, after: u64| since.is_some_and(|since| now_us >= since + after);
         passed(self.unprotected_since_us, TRAIL_US)
             || (!self.lazy.is_empty() && passed(self.lazy.since_us, LAZY_US))
@@ -262,30 +268,32 @@ impl Volume {
     }
 
     /// Writes a batch, makes it visible, and answers; the index follows when much has gathered.
-    pub(crate) fn commit(&mut self, mut plan: Plan, now_us: u64) -> bool {
+    ///
+    /// # Errors
+    /// As whoever waits for the batch is told.
+    pub(crate) fn commit(&mut self, mut plan: Plan, now_us: u64) -> Result<(), Error> {
         let placed = match self.log.append(&mut plan.records, self.working.promised()) {
             Ok(placed) => placed,
-            Err(AppendError::Full) => {
-                self.give_up(plan, &Error::Full);
-                return false;
-            }
-            Err(AppendError::Io(error)) => {
-                let error = self.fail_for_good(&format!("write log: {error}"));
+            Err(refused) => {
+                let error = self.append_refused(refused);
+                // Whatever asks for a frame without anybody waiting for it asks again a little later.
+                self.blocked_until_us = now_us.saturating_add(TRAIL_US);
                 self.give_up(plan, &error);
-                return false;
+                return Err(error);
             }
         };
         self.shared.counters.written(self.log.sync_us(), plan.records.len(), plan.bytes);
         let durable = Sequence(self.log.next().0.saturating_sub(1));
         if let Err(error) = self.effects(&mut plan, &placed) {
-            let error = self.shared.index_failed(&error);
+            // The log has the batch, and half of what it changes is counted: only a replay can end it.
+            let error = self.shared.failure.fail(FailureSpan::Run, &error.to_string());
             self.give_up(plan, &error);
-            return false;
+            return Err(error);
         }
         self.publish(&mut plan, durable);
         if let Err(error) = self.finish_recovery() {
             self.give_up(plan, &error);
-            return false;
+            return Err(error);
         }
         self.unprotected_since_us = plan.is_awaited.then_some(now_us);
         let outcome = Outcome { from: self.working.answerer(durable), small: &self.working };
@@ -293,7 +301,23 @@ impl Volume {
         self.room = plan.emptied();
         self.unfolded_since_us.get_or_insert_with(|| self.shared.clock.monotonic_us());
         let is_much = self.shared.view.read().overlay.len() >= self.shared.options.fold_entries;
-        !is_much || self.fold().is_ok()
+        if is_much { self.fold() } else { Ok(()) }
+    }
+
+    fn append_refused(&self, refused: AppendError) -> Error {
+        let failure = &self.shared.failure;
+        match refused {
+            AppendError::Full => {
+                let until_us = self.shared.clock.monotonic_us().saturating_add(SPACE_US);
+                self.shared.counters.full_until_us.store(until_us, Ordering::Relaxed);
+                Error::Full
+            }
+            AppendError::Busy => Error::Busy,
+            AppendError::Undecided(error) => {
+                failure.fail(FailureSpan::Run, &format!("take a frame back: {error}"))
+            }
+            AppendError::Fatal(error) => failure.judge("write log", &error),
+        }
     }
 
     /// Applies what is visible to the index.
@@ -306,7 +330,9 @@ impl Volume {
         let _ = since.compare_exchange(0, now_us.max(1), Ordering::Relaxed, Ordering::Relaxed);
         let durable = Sequence(self.log.next().0.saturating_sub(1));
         let derived = self.derived.take_changes();
-        self.shared.fold(derived, durable).map_err(|error| self.shared.index_failed(&error))
+        // What was taken from the counts is not given back.
+        let failure = &self.shared.failure;
+        self.shared.fold(derived, durable).map_err(|error| failure.fail(FailureSpan::Run, &error.to_string()))
     }
 
     /// Makes the index whole: an open from here replays nothing.
@@ -357,9 +383,12 @@ impl Volume {
         if !self.working.is_recovering || !self.working.standing().votes() {
             return Ok(());
         }
-        self.sticky
-            .note_whole()
-            .map_err(|error| self.fail_for_good(&format!("write volume.json: {error}")))?;
+        if let Err(error) = self.sticky.note_whole() {
+            let failure = &self.shared.failure;
+            failure.judge_identity(&error);
+            // The log says that it votes, and nobody may hear of it yet: the next open makes up for it.
+            return Err(failure.fail(FailureSpan::Run, &error.to_string()));
+        }
         self.working.is_recovering = false;
         self.shared.view.write().small.is_recovering = false;
         Ok(())
@@ -389,7 +418,8 @@ impl Volume {
             let wait_ms = (left_ms + 1).saturating_sub(limits::BOUND_AHEAD_MS / 2);
             sooner(Some(self.shared.clock.monotonic_us() + wait_ms * 1000));
         }
-        sooner(self.reader.flush_due_us());
+        let wake_at_us = wake_at_us.map(|at| at.max(self.blocked_until_us));
+        let wake_at_us = [wake_at_us, self.reader.flush_due_us()].into_iter().flatten().min();
         Step { more: !self.queue.is_empty(), wake_at_us, upkeep: self.reader.wants_upkeep() }
     }
 
@@ -401,15 +431,9 @@ impl Volume {
         }
     }
 
-    /// Fails the volume until it is replaced: volume.json says so where it can still be written.
-    pub(crate) fn fail_for_good(&self, reason: &str) -> Error {
-        self.sticky.note_failure(reason);
-        self.shared.fail(reason)
-    }
-
     /// Fails the volume until it is replaced, for a reason that its owner knows.
     pub fn fail(&mut self, reason: &str) {
-        let error = self.fail_for_good(reason);
+        let error = self.shared.failure.fail(FailureSpan::Life, reason);
         self.refuse_all(&error);
     }
 
@@ -424,15 +448,13 @@ impl Volume {
     ///
     /// # Errors
     /// [`Error::Corrupt`] when the volume is not recovering or the life is not a higher one,
-    /// [`Error::Failed`].
+    /// [`Error::Full`], [`Error::Busy`], [`Error::Failed`].
     pub fn begin_life(&mut self, incarnation: Incarnation) -> Result<(), Error> {
         self.shared.check()?;
         if self.working.standing().votes() || incarnation.0 <= self.working.incarnation {
             return Err(Error::Corrupt { what: "a new life is higher, and of a lost volume".to_owned() });
         }
-        self.sticky
-            .begin_life(incarnation)
-            .map_err(|error| self.fail_for_good(&format!("write volume.json: {error}")))?;
+        self.sticky.begin_life(incarnation).map_err(|error| self.shared.failure.judge_identity(&error))?;
         self.working.incarnation = incarnation.0;
         self.shared.view.write().small.incarnation = incarnation.0;
         self.settle_phase()
@@ -444,7 +466,7 @@ impl Volume {
         self.begin_recovery(&mut plan);
         if !plan.is_empty() {
             let now_us = self.shared.clock.monotonic_us();
-            self.commit(plan, now_us);
+            self.commit(plan, now_us)?;
         }
         self.shared.check()
     }
@@ -462,7 +484,7 @@ impl Volume {
                 plan.push(NewRecord::bare(Subject::Delete { key, oldest, newest }));
             }
         }
-        self.commit(plan, 0);
+        self.commit(plan, 0)?;
         self.write_empty_frame()?;
         self.checkpoint()
     }
@@ -472,9 +494,7 @@ impl Volume {
         let mut plan = Plan::default();
         plan.push(NewRecord::new(Subject::Hints, Flags::default(), [encode_hints([])]));
         let now_us = self.shared.clock.monotonic_us();
-        let written = self.commit(plan, now_us);
-        self.shared.check()?;
-        if written { Ok(()) } else { Err(Error::Full) }
+        self.commit(plan, now_us)
     }
 
     /// Writes what waits, and makes the index whole: the next open replays nothing.
@@ -489,7 +509,7 @@ impl Volume {
             if plan.is_empty() {
                 self.write_empty_frame()?;
             } else {
-                self.commit(plan, 0);
+                self.commit(plan, 0)?;
             }
         }
         self.shared.check()?;

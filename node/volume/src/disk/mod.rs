@@ -119,7 +119,8 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     /// Makes the names in a directory durable.
     ///
     /// # Errors
-    /// As the system says. After an error the state of the names is unknown: never retried.
+    /// [`SyncFailure`](crate::error::SyncFailure): the state of the names is unknown, never retried. Any
+    /// other error came before anything was synced, and changed nothing.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 
     /// Which file has this name.
@@ -164,7 +165,8 @@ pub trait DiskFile: Send + Sync + std::fmt::Debug {
     /// Makes what was written, and the length needed to read it, durable.
     ///
     /// # Errors
-    /// As the system says. After an error the pages may be gone: the volume is failed, never retried.
+    /// [`SyncFailure`](crate::error::SyncFailure): the pages may be gone, never retried. Any other error
+    /// came before anything was synced.
     fn sync_data(&self) -> io::Result<()>;
 
     /// Reserves space, so that a later write cannot run out of it, and extends the file.

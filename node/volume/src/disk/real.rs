@@ -1,7 +1,7 @@
 //! Files of Linux, by descriptors and positions: no buffer of its own, no state but the descriptor.
 //!
 //! Interrupted and partial calls are finished here; every other error goes up as the system said
-//! it. Quotas that are used up count as a full disk. The hints ([`DiskFile::write_back`],
+//! it, a failed sync marked as one. The hints ([`DiskFile::write_back`],
 //! [`DiskFile::evict`]) are best effort by contract, so their errors end here.
 
 #![expect(clippy::disallowed_methods, reason = "this file is the seam to the real disk")]
@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
+
+use crate::error::SyncFailure;
 
 use super::{Disk, DiskFile, Entry, FileId, OpenMode, Space};
 
@@ -35,11 +37,6 @@ impl RealDisk {
     }
 }
 
-/// Turns a system error into one of the standard library, with one kind for "no space".
-fn io_error(errno: Errno) -> io::Error {
-    if errno == Errno::DQUOT { io::ErrorKind::StorageFull.into() } else { errno.into() }
-}
-
 impl Disk for RealDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
         let flags = match mode {
@@ -51,7 +48,7 @@ impl Disk for RealDisk {
         };
         let owner_only = Mode::RUSR | Mode::WUSR;
         let fd = retry_on_intr(|| rustix::fs::open(path, flags | OFlags::CLOEXEC, owner_only));
-        Ok(Arc::new(RealFile { fd: fd.map_err(io_error)? }))
+        Ok(Arc::new(RealFile { fd: fd.map_err(io::Error::from)? }))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
@@ -77,8 +74,8 @@ impl Disk for RealDisk {
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty())).map_err(io_error)?;
-        retry_on_intr(|| rustix::fs::fsync(&fd)).map_err(io_error)
+        let fd = retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty())).map_err(io::Error::from)?;
+        retry_on_intr(|| rustix::fs::fsync(&fd)).map_err(|errno| SyncFailure::wrap(errno.into()))
     }
 
     fn file_id(&self, path: &Path) -> io::Result<FileId> {
@@ -89,14 +86,14 @@ impl Disk for RealDisk {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
         let fd = retry_on_intr(|| rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR));
-        let fd = fd.map_err(io_error)?;
+        let fd = fd.map_err(io::Error::from)?;
         retry_on_intr(|| rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive))
-            .map_err(io_error)?;
+            .map_err(io::Error::from)?;
         Ok(Box::new(fd))
     }
 
     fn space(&self, path: &Path) -> io::Result<Space> {
-        let all = retry_on_intr(|| rustix::fs::statvfs(path)).map_err(io_error)?;
+        let all = retry_on_intr(|| rustix::fs::statvfs(path)).map_err(io::Error::from)?;
         Ok(Space {
             total: all.f_blocks.saturating_mul(all.f_frsize),
             free: all.f_bavail.saturating_mul(all.f_frsize),
@@ -122,7 +119,7 @@ impl RealFile {
                 Ok(0) => break,
                 Ok(read) => done += read,
                 Err(Errno::INTR) => {}
-                Err(errno) => return Err(io_error(errno)),
+                Err(errno) => return Err(errno.into()),
             }
         }
         Ok(done)
@@ -166,7 +163,7 @@ impl DiskFile for RealFile {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => written,
                 Err(Errno::INTR) => continue,
-                Err(errno) => return Err(io_error(errno)),
+                Err(errno) => return Err(errno.into()),
             };
             at += written as u64;
             while written > 0 {
@@ -183,7 +180,7 @@ impl DiskFile for RealFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        retry_on_intr(|| rustix::fs::fdatasync(&self.fd)).map_err(io_error)
+        retry_on_intr(|| rustix::fs::fdatasync(&self.fd)).map_err(|errno| SyncFailure::wrap(errno.into()))
     }
 
     fn allocate(&self, length: u64) -> io::Result<()> {
@@ -195,16 +192,16 @@ impl DiskFile for RealFile {
             // find the disk full.
             Err(Errno::OPNOTSUPP) if self.length()? < length => self.truncate(length),
             Err(Errno::OPNOTSUPP) => Ok(()),
-            result => result.map_err(io_error),
+            result => result.map_err(io::Error::from),
         }
     }
 
     fn truncate(&self, length: u64) -> io::Result<()> {
-        retry_on_intr(|| rustix::fs::ftruncate(&self.fd, length)).map_err(io_error)
+        retry_on_intr(|| rustix::fs::ftruncate(&self.fd, length)).map_err(io::Error::from)
     }
 
     fn length(&self) -> io::Result<u64> {
-        let stat = rustix::fs::fstat(&self.fd).map_err(io_error)?;
+        let stat = rustix::fs::fstat(&self.fd).map_err(io::Error::from)?;
         u64::try_from(stat.st_size).map_err(|_| io::ErrorKind::InvalidData.into())
     }
 

@@ -18,7 +18,9 @@ use sherd_core::id::{Ballot, Sequence, Timestamp, VolumeId};
 use sherd_core::limits;
 use sherd_core::register::Digest;
 
+use crate::disk::DiskFile;
 use crate::durable::Spares;
+use crate::error::{FaultClass, SyncFailure};
 use crate::format::{
     FRAME_HEADER_BYTES, Flags, FrameHeader, Hint, RECORD_HEADER_BYTES, RecordHeader, Seed, SegmentHeader,
     Subject, block_count, block_hashes, hash_blocks,
@@ -195,10 +197,34 @@ pub struct Placed {
 /// Why a batch was not written.
 #[derive(Debug)]
 pub enum AppendError {
-    /// No room for another segment; nothing was written.
+    /// There is no room. No crash brings the batch back.
     Full,
+    /// The disk refuses for the moment. No crash brings the batch back.
+    Busy,
+    /// It was refused, and could not be taken back: a crash may find it whole.
+    Undecided(io::Error),
     /// The disk failed; what is on it is unknown.
-    Io(io::Error),
+    Fatal(io::Error),
+}
+
+impl AppendError {
+    /// Of a call that left nothing behind.
+    fn of(error: io::Error) -> Self {
+        match FaultClass::of(&error) {
+            FaultClass::Full => Self::Full,
+            FaultClass::Busy => Self::Busy,
+            FaultClass::Fatal => Self::Fatal(error),
+        }
+    }
+}
+
+/// The segment that is written to.
+#[derive(Debug, Clone)]
+pub struct TailSegment {
+    /// The segment.
+    pub segment: Arc<Segment>,
+    /// Its file, for writing.
+    pub file: Arc<dyn DiskFile>,
 }
 
 /// What a new segment's header says besides its place in the chain.
@@ -221,10 +247,13 @@ pub struct Log {
     clock: Arc<dyn Clock>,
     segments: Arc<Segments>,
     spares: Arc<Spares>,
-    tail: Option<Arc<Segment>>,
+    tail: Option<TailSegment>,
     highest: u64,
     previous: u64,
+    /// Where the frames of the tail end; where there is none, those of the segment before.
     offset: u64,
+    /// What the tail's first frame has to say of the segment before.
+    unsaid: Option<Subject>,
     next: Sequence,
     sync_us: u64,
     /// The last frame: its room is used again. A frame's limit is its own.
@@ -235,7 +264,7 @@ pub struct Log {
 #[derive(Debug)]
 pub struct Tail {
     /// The segment that goes on; `None` begins a new one.
-    pub segment: Option<Arc<Segment>>,
+    pub segment: Option<TailSegment>,
     /// The highest segment number ever seen.
     pub number: u64,
     /// The segment before the one that begins, and its end; or where the one that goes on ends.
@@ -264,10 +293,11 @@ impl Log {
             clock,
             segments,
             spares,
-            tail: tail.segment.as_ref().map(Arc::clone),
+            tail: tail.segment.clone(),
             highest: tail.number,
             previous: tail.previous,
             offset: tail.end,
+            unsaid: None,
             next: tail.next,
             sync_us: 0,
             scratch: Writer::new(),
@@ -280,8 +310,15 @@ impl Log {
     }
 
     /// The number of the segment that is written to.
-    pub fn tail_number(&self) -> Option<u64> {
-        self.tail.as_ref().map(|tail| tail.number)
+    fn tail_number(&self) -> Option<u64> {
+        self.tail.as_ref().map(|tail| tail.segment.number)
+    }
+
+    /// The segments whose end no durable record names yet: the one that is written to, and the one before as
+    /// long as no frame of the next one is written.
+    pub fn unsealed(&self) -> impl Iterator<Item = u64> {
+        let before = (self.tail.is_none() || self.unsaid.is_some()).then_some(self.previous);
+        self.tail_number().into_iter().chain(before)
     }
 
     /// How long the last sync took; `None` when frames are not synced.
@@ -327,9 +364,12 @@ impl Log {
         }
         let durable = Sequence(self.next.0.saturating_sub(1));
         if self.tail.is_none() || self.offset + padded(records) > self.segment_bytes {
-            self.roll(records, promised)?;
+            self.roll(promised).map_err(AppendError::of)?;
         }
-        let tail = Arc::clone(self.tail.as_ref().expect("rolled where there was none"));
+        if let Some(subject) = &self.unsaid {
+            records.insert(0, NewRecord::bare(subject.clone()));
+        }
+        let tail = self.tail.clone().expect("rolled where there was none");
         let used = FRAME_HEADER_BYTES + records.iter().map(NewRecord::bytes).sum::<usize>();
         let count = u32::try_from(records.len()).expect("a frame's bytes bound its records");
         let header = FrameHeader {
@@ -340,64 +380,87 @@ impl Log {
             records: count,
         };
         assert!(self.offset + header.padded() <= self.segment_bytes, "a frame never spans segments");
-        let placed = self.write(&tail, &header, records).map_err(AppendError::Io)?;
+        let placed = self.write(&tail, &header, records).map_err(|error| self.take_back(&tail, error))?;
         self.offset += header.padded();
         self.next = Sequence(header.last.0 + 1);
+        self.unsaid = None;
         Ok(placed)
     }
 
-    fn roll(&mut self, records: &mut Vec<NewRecord>, promised: Promised) -> Result<(), AppendError> {
-        let number = self.highest + 1;
-        self.begin(number, promised)?;
-        self.highest = number;
-        let (previous, end) = (self.previous, self.offset);
-        self.offset = FIRST_FRAME;
-        if let Some(old) = self.segments.get(previous) {
-            let last = Sequence(self.next.0.saturating_sub(1));
-            let subject = Subject::Segment { number: previous, end, first: old.first, last };
-            records.insert(0, NewRecord::bare(subject));
+    /// Takes back what may have been written of a frame, so that no crash finds it: nobody was told of it,
+    /// and what is told from here on may contradict it. The frames before it were synced, and stay.
+    fn take_back(&mut self, tail: &TailSegment, error: io::Error) -> AppendError {
+        if is_fatal(&error) {
+            return AppendError::Fatal(error);
         }
-        Ok(())
+        let refused = match SyncFailure::within(&error) {
+            Some(_) => AppendError::Full,
+            None => AppendError::of(error),
+        };
+        let cut = tail.file.truncate(self.offset);
+        match cut.and_then(|()| if self.sync { tail.file.sync_data() } else { Ok(()) }) {
+            Ok(()) => {}
+            Err(error) if is_fatal(&error) => return AppendError::Fatal(error),
+            Err(error) => return AppendError::Undecided(error),
+        }
+        // A segment with frames ends here: the next one's header says so. One without goes on, or each
+        // refusal would cost a segment.
+        if self.offset > FIRST_FRAME {
+            self.previous = tail.segment.number;
+            self.tail = None;
+        }
+        refused
     }
 
-    fn begin(&mut self, number: u64, promised: Promised) -> Result<(), AppendError> {
-        if let Some(tail) = &self.tail {
-            self.previous = tail.number;
-        }
+    /// Begins a new segment; nothing changes when it cannot be begun.
+    fn roll(&mut self, promised: Promised) -> io::Result<()> {
+        let number = self.highest + 1;
+        let (previous, end) = (self.tail_number().unwrap_or(self.previous), self.offset);
         let Promised { bound, floor, data_floor } = promised;
         let header = SegmentHeader {
             volume: self.volume,
             number,
             first: self.next,
-            previous: self.previous,
-            previous_end: self.offset,
+            previous,
+            previous_end: end,
             bound,
             floor,
             data_floor,
         };
-        let (file, path) = self.spares.begin(&header, self.sync).map_err(|error| match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => AppendError::Full,
-            _ => AppendError::Io(error),
-        })?;
-        let segment = Arc::new(Segment::new(self.volume, number, self.next, file, path));
+        let (file, path) = self.spares.begin(&header, self.sync)?;
+        let files = Arc::clone(self.segments.files());
+        let segment = Arc::new(Segment::new(self.volume, number, self.next, path, files));
         self.segments.insert(Arc::clone(&segment));
-        self.tail = Some(segment);
+        self.unsaid = self.segments.get(previous).map(|old| {
+            let last = Sequence(self.next.0.saturating_sub(1));
+            Subject::Segment { number: previous, end, first: old.first, last }
+        });
+        self.tail = Some(TailSegment { segment, file });
+        self.highest = number;
+        self.previous = previous;
+        self.offset = FIRST_FRAME;
         Ok(())
     }
 
-    fn write(&mut self, tail: &Segment, frame: &FrameHeader, records: &[NewRecord]) -> io::Result<Places> {
+    fn write(
+        &mut self,
+        tail: &TailSegment,
+        frame: &FrameHeader,
+        records: &[NewRecord],
+    ) -> io::Result<Places> {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
-        scratch.raw(&frame.encode(tail.seed, self.offset));
+        let Segment { seed, number, .. } = *tail.segment;
+        scratch.raw(&frame.encode(seed, self.offset));
         // Where, in the scratch, a payload goes that is written from its own place.
         let mut direct: Vec<(usize, &Bytes)> = Vec::new();
         let mut placed = Places::with_capacity(records.len());
         let mut at = self.offset + FRAME_HEADER_BYTES as u64;
         for (sequence, record) in (frame.first.0..).map(Sequence).zip(records) {
-            record.put(&mut scratch, tail.seed, sequence, &mut direct);
+            record.put(&mut scratch, seed, sequence, &mut direct);
             let offset = u32::try_from(at).expect("a segment's offsets fit a u32");
             let bytes = u32::try_from(record.bytes()).expect("a record fits a frame");
-            let place = Place { segment: tail.number, offset, bytes };
+            let place = Place { segment: number, offset, bytes };
             placed.push(Placed { sequence: record.moved.unwrap_or(sequence), placed: sequence, place });
             at += u64::from(bytes);
         }
@@ -409,7 +472,12 @@ impl Log {
         result.map(|()| placed)
     }
 
-    fn write_slices(&mut self, tail: &Segment, scratch: &[u8], direct: &[(usize, &Bytes)]) -> io::Result<()> {
+    fn write_slices(
+        &mut self,
+        tail: &TailSegment,
+        scratch: &[u8],
+        direct: &[(usize, &Bytes)],
+    ) -> io::Result<()> {
         let mut slices: SmallVec<[IoSlice<'_>; 3]> = SmallVec::with_capacity(direct.len() * 2 + 1);
         let mut done = 0;
         for (until, buffer) in direct {
@@ -426,6 +494,13 @@ impl Log {
         }
         Ok(())
     }
+}
+
+/// Whether the disk is not to be trusted any more. A sync that found no room is not that: a filesystem that
+/// allocates late dropped what was written since the sync before, and says so.
+fn is_fatal(error: &io::Error) -> bool {
+    let is_late = SyncFailure::within(error).is_some_and(SyncFailure::is_full);
+    !is_late && FaultClass::of(error) == FaultClass::Fatal
 }
 
 /// Bytes of a frame with these records.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use sherd_core::id::Sequence;
 
+use crate::durable::PutAway;
 use crate::error::Error;
 use crate::format::{
     FRAME_HEADER_BYTES, Flags, FrameHeader, Hint, RECORD_HEADER_BYTES, RecordHeader, Subject, decode_hints,
@@ -52,9 +53,22 @@ pub(crate) struct Compaction {
     pass: Option<Pass>,
     /// Segments with a living record that cannot be read: kept until it is superseded.
     damaged: BTreeSet<u64>,
+    /// A segment that is on its way out: nothing else is compacted before it is gone.
+    retiring: Option<Retiring>,
     /// How many segments were reclaimed when a segment was sealed or first seen.
     seen_at: BTreeMap<u64, u64>,
     reclaimed: u64,
+}
+
+/// A segment whose record is deleted. Its file may hold what deletes in other segments kill, so it must be
+/// gone before these are judged again.
+#[derive(Debug)]
+struct Retiring {
+    segment: Arc<Segment>,
+    /// Whether a frame stands behind the delete.
+    is_protected: bool,
+    /// Where its file went.
+    put_away: Option<PutAway>,
 }
 
 #[derive(Debug)]
@@ -81,9 +95,12 @@ impl Volume {
     /// again. The owner calls it between steps, as often as it can afford.
     ///
     /// # Errors
-    /// [`Error::Failed`]; [`Error::Full`] when there is no segment to write to.
+    /// [`Error::Failed`]; [`Error::Full`] when there is no segment to write to; [`Error::Busy`].
     pub fn compact_step(&mut self, budget_bytes: u64) -> Result<Compacted, Error> {
         self.shared.check()?;
+        if let Some(retiring) = self.compaction.retiring.take() {
+            return self.retire(retiring);
+        }
         if self.compaction.pass.is_none() {
             self.compaction.pass = self.candidate();
         }
@@ -101,13 +118,14 @@ impl Volume {
                     self.compaction.damaged.insert(pass.segment.number);
                     return Ok(Compacted::Idle);
                 }
+                // Walked anew: what was moved is found dead.
                 Err(Walked::Failed(error)) => return Err(error),
             }
         }
         Self::push_hints(&mut plan, hints.into_iter().map(Learnt::from));
         let moved_bytes = plan.bytes as u64;
         if !plan.is_empty() {
-            self.commit_or_full(plan)?;
+            self.commit_moved(plan)?;
         }
         if pass.frame.is_none() && pass.offset >= pass.end {
             return self.reclaim(pass);
@@ -116,13 +134,12 @@ impl Volume {
         Ok(Compacted::Progress { walked_bytes, moved_bytes })
     }
 
-    fn commit_or_full(&mut self, plan: Plan) -> Result<(), Error> {
+    fn commit_moved(&mut self, plan: Plan) -> Result<(), Error> {
         let now_us = self.shared.clock.monotonic_us();
-        let written = self.commit(plan, now_us);
-        self.shared.check()?;
+        self.commit(plan, now_us)?;
         // What was moved is protected by a frame behind it like everything else.
         self.unprotected_since_us.get_or_insert(now_us);
-        if written { Ok(()) } else { Err(Error::Full) }
+        Ok(())
     }
 
     fn candidate(&mut self) -> Option<Pass> {
@@ -152,7 +169,7 @@ impl Volume {
     fn walk_one(&mut self, pass: &mut Pass, plan: &mut Plan, hints: &mut Vec<Hint>) -> Result<u64, Walked> {
         let Some(mut frame) = pass.enter()? else { return Ok(0) };
         let (header, place) = pass.peek(&frame)?;
-        let opened = read::open(&pass.segment, place, header.payload_bytes, Source::Disk).map_err(damaged)?;
+        let opened = read::open(&pass.segment, place, header.payload_bytes, Source::Disk)?;
         self.keep(pass, plan, hints, &opened, (frame.sequence, place))?;
         frame.next += u64::from(place.bytes);
         if frame.sequence == frame.last {
@@ -182,7 +199,7 @@ impl Volume {
                 return Ok(());
             }
             Subject::Hints => {
-                let payload = opened.whole(&pass.segment).map_err(damaged)?;
+                let payload = opened.whole(&pass.segment)?;
                 let learnt = decode_hints(payload).map_err(|_| Walked::Damaged(Damaged))?;
                 for hint in learnt {
                     if self.only_hinted(&hint)? {
@@ -209,7 +226,7 @@ impl Volume {
             }
             flags = flags.with(Flags::COMMITTED, row.head.committed);
         }
-        let payload = opened.whole(&pass.segment).map_err(damaged)?;
+        let payload = opened.whole(&pass.segment)?;
         let payload = (!payload.is_empty()).then_some(payload);
         plan.push(NewRecord::new(opened.subject.clone(), flags, payload).moved_from(opened.sequence));
         Ok(())
@@ -219,8 +236,9 @@ impl Volume {
     fn may_hold(&self, number: u64, oldest: Sequence, newest: Sequence) -> bool {
         let sealed = self.working.segments.iter().filter(|(other, _)| **other != number);
         let in_sealed = sealed.into_iter().any(|(_, one)| one.first <= newest && oldest <= one.last);
-        let tail = self.log.tail_number().and_then(|tail| self.shared.segments.get(tail));
-        in_sealed || tail.is_some_and(|tail| tail.number != number && newest >= tail.first)
+        let unsealed = self.log.unsealed().filter(|other| *other != number);
+        let mut unsealed = unsealed.filter_map(|other| self.shared.segments.get(other));
+        in_sealed || unsealed.any(|one| newest >= one.first)
     }
 
     /// Whether no record but a hint says that this row is committed.
@@ -242,18 +260,41 @@ impl Volume {
             let (oldest, newest) = (entry.origin.oldest, entry.origin.placed);
             let mut plan = Plan::default();
             plan.push(NewRecord::bare(Subject::Delete { key, oldest, newest }));
-            self.commit_or_full(plan)?;
+            self.commit_moved(plan)?;
         }
-        // Crash here: the next open finds a segment without a record, and removes it. With a frame
-        // behind the delete, rot of that frame is rot, and never a torn tail that brings the
-        // record back without its segment.
-        self.write_empty_frame()?;
-        self.shared.segments.remove(number);
-        let retired = self.shared.spares.retire(segment);
-        retired.map_err(|error| self.fail_for_good(&format!("retire segment: {error}")))?;
+        self.retire(Retiring { segment, is_protected: false, put_away: None })
+    }
+
+    /// Puts away a segment that has no record any more. Where the disk refuses, the next step goes on with
+    /// it.
+    fn retire(&mut self, mut retiring: Retiring) -> Result<Compacted, Error> {
+        let number = retiring.segment.number;
+        if let Err(error) = self.try_retire(&mut retiring) {
+            self.compaction.retiring = Some(retiring);
+            return Err(error);
+        }
+        self.shared.segments.files().forget(number);
         self.compaction.reclaimed += 1;
         self.compaction.seen_at.remove(&number);
         Ok(Compacted::Reclaimed { segment: number })
+    }
+
+    fn try_retire(&mut self, retiring: &mut Retiring) -> Result<(), Error> {
+        // Crash here: the next open finds a segment without a record, and removes it. With a frame
+        // behind the delete, rot of that frame is rot, and never a torn tail that brings the
+        // record back without its segment.
+        if !retiring.is_protected {
+            self.write_empty_frame()?;
+            retiring.is_protected = true;
+        }
+        self.shared.segments.remove(retiring.segment.number);
+        let shared = &self.shared;
+        let refused = |error| shared.failure.judge("put a segment away", &error);
+        let put_away = match &retiring.put_away {
+            Some(put_away) => put_away,
+            None => retiring.put_away.insert(shared.spares.put_away(&mut retiring.segment).map_err(refused)?),
+        };
+        shared.spares.settle(put_away).map_err(refused)
     }
 }
 
@@ -269,8 +310,15 @@ impl From<Error> for Walked {
     }
 }
 
-fn damaged(_: ReadError) -> Walked {
-    Walked::Damaged(Damaged)
+impl From<ReadError> for Walked {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Busy => Self::Failed(Error::Busy),
+            ReadError::WouldBlock | ReadError::Gone | ReadError::Corrupt | ReadError::Io(_) => {
+                Self::Damaged(Damaged)
+            }
+        }
+    }
 }
 
 impl Pass {
@@ -289,11 +337,9 @@ impl Pass {
             return Ok(None);
         }
         let mut bytes = [0; FRAME_HEADER_BYTES];
-        let read = self.segment.file.read_at(&mut bytes, self.offset);
-        let header = read
-            .ok()
-            .and_then(|_| FrameHeader::decode(&bytes, self.segment.seed, self.offset).ok())
-            .ok_or(Walked::Damaged(Damaged))?;
+        self.read(&mut bytes, self.offset)?;
+        let header = FrameHeader::decode(&bytes, self.segment.seed, self.offset)
+            .map_err(|_| Walked::Damaged(Damaged))?;
         let frame = InFrame {
             next: self.offset + FRAME_HEADER_BYTES as u64,
             sequence: header.first,
@@ -304,11 +350,14 @@ impl Pass {
         Ok(Some(frame))
     }
 
+    fn read(&self, bytes: &mut [u8], offset: u64) -> Result<(), Walked> {
+        Ok(read::read_exact(&self.segment, bytes, offset, Source::Disk)?)
+    }
+
     fn peek(&self, frame: &InFrame) -> Result<(RecordHeader, Place), Walked> {
         let mut bytes = [0; RECORD_HEADER_BYTES];
-        let read = self.segment.file.read_at(&mut bytes, frame.next);
-        let header =
-            read.ok().and_then(|_| RecordHeader::decode(&bytes).ok()).ok_or(Walked::Damaged(Damaged))?;
+        self.read(&mut bytes, frame.next)?;
+        let header = RecordHeader::decode(&bytes).map_err(|_| Walked::Damaged(Damaged))?;
         let place = (u32::try_from(frame.next), u32::try_from(header.record_bytes()));
         let (Ok(offset), Ok(bytes)) = place else { return Err(Walked::Damaged(Damaged)) };
         if u64::from(offset) + u64::from(bytes) > frame.end {

@@ -9,25 +9,90 @@
 //! One thread appends (`append`), every thread reads (`read`), open replays (`replay`), and
 //! `compact` copies the living out of old segments. Guards that a reader never loses the file under
 //! its hands: who reads holds the segment's `Arc`, and a segment's file is used again only when
-//! nobody does.
+//! nobody does. Few of the files are open at one time, however many segments there are.
 
 pub mod append;
 pub mod compact;
 pub mod read;
 pub mod replay;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use sherd_core::id::{Sequence, VolumeId};
+use sherd_core::limits;
 
-use crate::disk::DiskFile;
+use crate::disk::{Disk, DiskFile, OpenMode};
 use crate::format::{SEGMENT_HEADER_BYTES, Seed};
 
-/// One segment, open.
+/// The files of segments that are open, the least recently used go first.
+#[derive(Debug)]
+pub struct SegmentFiles {
+    disk: Arc<dyn Disk>,
+    open: Mutex<OpenFiles>,
+}
+
+#[derive(Debug, Default)]
+struct OpenFiles {
+    files: HashMap<u64, (Arc<dyn DiskFile>, u64)>,
+    uses: u64,
+}
+
+impl SegmentFiles {
+    /// Opens files on a disk.
+    pub fn new(disk: Arc<dyn Disk>) -> Self {
+        Self { disk, open: Mutex::default() }
+    }
+
+    fn get(&self, number: u64, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        if let Some(file) = self.open.lock().used(number) {
+            return Ok(file);
+        }
+        let file = self.disk.open(path, OpenMode::Read)?;
+        self.open.lock().keep(number, &file);
+        Ok(file)
+    }
+
+    /// Closes the file of a segment that is not read any more.
+    pub(crate) fn forget(&self, number: u64) {
+        self.open.lock().files.remove(&number);
+    }
+
+    /// How many are open.
+    pub fn len(&self) -> usize {
+        self.open.lock().files.len()
+    }
+
+    /// Whether none is open.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl OpenFiles {
+    fn used(&mut self, number: u64) -> Option<Arc<dyn DiskFile>> {
+        self.uses += 1;
+        let (file, used) = self.files.get_mut(&number)?;
+        *used = self.uses;
+        Some(Arc::clone(file))
+    }
+
+    fn keep(&mut self, number: u64, file: &Arc<dyn DiskFile>) {
+        self.uses += 1;
+        self.files.insert(number, (Arc::clone(file), self.uses));
+        while self.files.len() > limits::SEGMENT_FILES_MAX {
+            let oldest = self.files.iter().min_by_key(|(_, (_, used))| *used);
+            let Some(oldest) = oldest.map(|(number, _)| *number) else { return };
+            self.files.remove(&oldest);
+        }
+    }
+}
+
+/// One segment.
 #[derive(Debug)]
 pub struct Segment {
     /// Its number.
@@ -36,10 +101,9 @@ pub struct Segment {
     pub first: Sequence,
     /// What its checksums start from.
     pub seed: Seed,
-    /// Its file.
-    pub file: Arc<dyn DiskFile>,
-    /// The file's path.
+    /// Its file's path.
     pub path: PathBuf,
+    files: Arc<SegmentFiles>,
 }
 
 /// The offset of a segment's first frame.
@@ -51,20 +115,39 @@ impl Segment {
         volume: VolumeId,
         number: u64,
         first: Sequence,
-        file: Arc<dyn DiskFile>,
         path: PathBuf,
+        files: Arc<SegmentFiles>,
     ) -> Self {
-        Self { number, first, seed: Seed::of(volume, number), file, path }
+        Self { number, first, seed: Seed::of(volume, number), path, files }
+    }
+
+    /// Its file, for reading. Who reads holds the segment meanwhile.
+    ///
+    /// # Errors
+    /// As the system says; `NotFound` also when the segment was let go.
+    pub fn file(&self) -> io::Result<Arc<dyn DiskFile>> {
+        self.files.get(self.number, &self.path)
     }
 }
 
 /// The segments that hold records, by number.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Segments {
     map: RwLock<BTreeMap<u64, Arc<Segment>>>,
+    files: Arc<SegmentFiles>,
 }
 
 impl Segments {
+    /// Has none yet.
+    pub fn new(disk: Arc<dyn Disk>) -> Self {
+        Self { map: RwLock::default(), files: Arc::new(SegmentFiles::new(disk)) }
+    }
+
+    /// Their files.
+    pub const fn files(&self) -> &Arc<SegmentFiles> {
+        &self.files
+    }
+
     /// Looks a segment up.
     pub fn get(&self, number: u64) -> Option<Arc<Segment>> {
         self.map.read().get(&number).map(Arc::clone)
@@ -77,7 +160,9 @@ impl Segments {
 
     /// Takes a segment out: no new reader finds it.
     pub fn remove(&self, number: u64) -> Option<Arc<Segment>> {
-        self.map.write().remove(&number)
+        let segment = self.map.write().remove(&number);
+        self.files.forget(number);
+        segment
     }
 
     /// All segments, oldest first.

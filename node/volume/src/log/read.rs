@@ -12,6 +12,7 @@ use sherd_core::id::Sequence;
 use sherd_core::limits::HASH_BLOCK_BYTES;
 
 use crate::buffer::BufferPool;
+use crate::error::FaultClass;
 use crate::format::{Flags, RecordHeader, Subject, verify_block};
 use crate::log::Segment;
 use crate::table::Place;
@@ -21,8 +22,10 @@ use crate::table::Place;
 pub enum ReadError {
     /// It is not in memory, and only memory was asked.
     WouldBlock,
-    /// The pool has no buffer to spare.
+    /// The pool has no buffer to spare, or the system no descriptor or memory.
     Busy,
+    /// Its segment was let go: whatever is living of it is elsewhere.
+    Gone,
     /// It is not what was written.
     Corrupt,
     /// The disk cannot read it.
@@ -141,15 +144,29 @@ impl Opened {
     }
 }
 
-fn read_exact(segment: &Segment, buffer: &mut [u8], offset: u64, source: Source) -> Result<(), ReadError> {
+/// Fills a buffer from a segment.
+pub(crate) fn read_exact(
+    segment: &Segment,
+    buffer: &mut [u8],
+    offset: u64,
+    source: Source,
+) -> Result<(), ReadError> {
+    let file = segment.file().map_err(|error| match (error.kind(), FaultClass::of(&error)) {
+        (io::ErrorKind::NotFound, _) => ReadError::Gone,
+        (_, FaultClass::Busy) => ReadError::Busy,
+        (_, FaultClass::Full | FaultClass::Fatal) => ReadError::Io(error),
+    })?;
     let read = match source {
-        Source::Disk => segment.file.read_at(buffer, offset),
-        Source::Cache => segment.file.read_cached_at(buffer, offset),
+        Source::Disk => file.read_at(buffer, offset),
+        Source::Cache => file.read_cached_at(buffer, offset),
     };
     match read {
         Ok(read) if read == buffer.len() => Ok(()),
         Ok(_) => Err(ReadError::Corrupt),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(ReadError::WouldBlock),
+        Err(error) if source == Source::Cache && error.kind() == io::ErrorKind::WouldBlock => {
+            Err(ReadError::WouldBlock)
+        }
+        Err(error) if FaultClass::of(&error) == FaultClass::Busy => Err(ReadError::Busy),
         Err(error) => Err(ReadError::Io(error)),
     }
 }

@@ -193,12 +193,14 @@ impl<'a> Walk<'a> {
         policy: UnreadablePolicy,
     ) -> Result<Self, Unreadable> {
         let segment = headed.segment.as_ref();
-        let length = segment.file.length().map_err(|error| Unreadable::new(segment, 0, error))?;
+        let unreadable = |error| Unreadable::new(segment, 0, error);
+        let file = segment.file().map_err(unreadable)?;
+        let length = file.length().map_err(unreadable)?;
         let limit = match ends {
             Ends::At(end) => end.min(length),
             Ends::Last | Ends::Unknown => length,
         };
-        segment.file.evict(0, length);
+        file.evict(0, length);
         let expected = headed.header.as_ref().map(|header| header.first);
         let window = Window::new(segment);
         Ok(Self { segment, window, limit, ends, from, expected, policy, is_unreadable: Cell::new(false) })
@@ -435,7 +437,7 @@ impl<'a> Window<'a> {
 
     fn read(&self, offset: u64, length: usize) -> io::Result<Bytes> {
         let mut buffer = vec![0; length];
-        let read = self.segment.file.read_at(&mut buffer, offset)?;
+        let read = self.segment.file()?.read_at(&mut buffer, offset)?;
         buffer.truncate(read);
         Ok(buffer.into())
     }

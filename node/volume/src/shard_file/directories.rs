@@ -4,7 +4,7 @@
 //! comes while a sync runs waits for the next one, and one of those who wait runs it for all.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
@@ -12,6 +12,7 @@ use parking_lot::{Condvar, Mutex};
 use sherd_core::id::DataId;
 
 use crate::disk::Disk;
+use crate::error::SyncFailure;
 
 /// How many directories there are.
 const COUNT: usize = 256;
@@ -35,7 +36,7 @@ struct Sync {
 struct SyncState {
     is_running: bool,
     begun: u64,
-    /// The last sync that ended; all up to it succeeded, unless one failed.
+    /// The last sync that ended well; all up to it did, unless one failed.
     ended: u64,
     has_failed: bool,
     waiting: u64,
@@ -58,10 +59,6 @@ impl Directories {
         self.root.join(format!("{directory:02x}"))
     }
 
-    pub(super) fn root(&self) -> &Path {
-        &self.root
-    }
-
     /// Makes a directory durably, once in the life of this value: one that is found may have been
     /// made by a process that died before it synced the name.
     pub(super) fn make(&self, directory: u8) -> io::Result<()> {
@@ -77,7 +74,8 @@ impl Directories {
         Ok(())
     }
 
-    /// Makes the names in a directory durable. After an error no sync of it succeeds any more.
+    /// Makes the names in a directory durable. After a sync that failed none of it succeeds any more; one
+    /// that could not begin is whoever waits for it to try again.
     pub(super) fn sync(&self, directory: u8) -> io::Result<()> {
         let sync = &self.syncs[usize::from(directory)];
         let mut state = sync.state.lock();
@@ -89,7 +87,7 @@ impl Directories {
             state.waiting -= 1;
         }
         if state.has_failed {
-            return Err(io::Error::other("an earlier directory sync failed"));
+            return Err(SyncFailure::wrap(io::Error::other("an earlier sync of the directory failed")));
         }
         if state.ended >= wanted {
             return Ok(());
@@ -101,8 +99,10 @@ impl Directories {
         let result = self.disk.sync_dir(&self.path(directory));
         let mut state = sync.state.lock();
         state.is_running = false;
-        state.ended = number;
-        state.has_failed |= result.is_err();
+        match &result {
+            Ok(()) => state.ended = number,
+            Err(error) => state.has_failed |= SyncFailure::within(error).is_some(),
+        }
         drop(state);
         sync.ended.notify_all();
         result
@@ -114,6 +114,7 @@ mod tests {
     use super::*;
     use crate::disk::faulty::FaultyDisk;
     use crate::disk::{DiskFile, Entry, FileId, OpenMode, Space};
+    use std::path::Path;
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -22,13 +22,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rustix::io::Errno;
 
 use sherd_core::id::{ClusterId, DataId, ShardId};
 
 use crate::buffer::BufferPool;
 use crate::disk::Disk;
 use crate::error::Error;
+use crate::failure::FailureLatch;
 use crate::request::ShardFileHeader;
 use directories::Directories;
 use read::OpenFiles;
@@ -54,13 +54,24 @@ struct Shared {
     open: OpenFiles,
     /// Heals that are being written, so that the listing does not clear them away.
     heals: Mutex<HashSet<ShardId>>,
-    /// Why the volume failed here; a failed sync is never tried again.
-    failure: Mutex<Option<String>>,
+    /// Of the whole volume: where it failed here, it failed.
+    failure: Arc<FailureLatch>,
 }
 
 impl ShardFiles {
-    /// Names the shard files below a volume's `shards` directory, which is there and durable.
+    /// Names shard files below a directory, which is there and durable, without a volume around them.
     pub fn new(disk: Arc<dyn Disk>, root: PathBuf, cluster: ClusterId, pool: BufferPool) -> Self {
+        Self::of_volume(disk, root, cluster, pool, Arc::default())
+    }
+
+    /// Names the shard files of a volume; what fails here fails the volume.
+    pub(crate) fn of_volume(
+        disk: Arc<dyn Disk>,
+        root: PathBuf,
+        cluster: ClusterId,
+        pool: BufferPool,
+        failure: Arc<FailureLatch>,
+    ) -> Self {
         let directories = Directories::new(Arc::clone(&disk), root);
         let shared = Shared {
             disk,
@@ -69,14 +80,9 @@ impl ShardFiles {
             directories,
             open: OpenFiles::default(),
             heals: Mutex::default(),
-            failure: Mutex::default(),
+            failure,
         };
         Self { shared: Arc::new(shared) }
-    }
-
-    /// Why the volume failed here, if it did. Writes fail from then on.
-    pub fn failure(&self) -> Option<String> {
-        self.shared.failure.lock().clone()
     }
 
     /// What the header of a shard says of it.
@@ -91,13 +97,13 @@ impl ShardFiles {
     /// Removes a shard; succeeds when it is not there. A crash may bring it back: it is an orphan then.
     ///
     /// # Errors
-    /// [`Error::Failed`] when the system refuses.
+    /// [`Error::Busy`]; [`Error::Failed`] when the system refuses.
     pub fn delete(&self, shard: ShardId) -> Result<(), Error> {
         let result = self.shared.disk.remove(&self.shared.path(shard));
         self.shared.open.forget(shard);
         match result {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(self.shared.fail(format!("remove shard file {}: {error}", Named(shard))))
+                Err(self.shared.failure.judge(&format!("remove shard file {}", Named(shard)), &error))
             }
             _ => Ok(()),
         }
@@ -107,13 +113,13 @@ impl ShardFiles {
     /// interrupted heal left is cleared away.
     ///
     /// # Errors
-    /// [`Error::Failed`] when the directory cannot be listed.
+    /// [`Error::Busy`]; [`Error::Failed`] when the directory cannot be listed.
     pub fn list(&self, directory: u8) -> Result<Vec<ShardId>, Error> {
         let path = self.shared.directories.path(directory);
         let entries = match self.shared.disk.list(&path) {
             Ok(entries) => entries,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(self.shared.fail(format!("list {}: {error}", path.display()))),
+            Err(error) => return Err(self.shared.failure.judge(&format!("list {}", path.display()), &error)),
         };
         let mut shards = Vec::new();
         for entry in entries.iter().filter(|entry| !entry.is_dir) {
@@ -141,24 +147,6 @@ impl Shared {
         let name = format!("{}{HEAL_SUFFIX}", Named(shard));
         self.directories.path(Directories::of(shard.data)).join(name)
     }
-
-    /// Notes that the volume failed: what was written may be gone, and no later sync can say.
-    fn fail(&self, reason: String) -> Error {
-        self.failure.lock().get_or_insert_with(|| reason.clone());
-        Error::Failed { reason }
-    }
-
-    fn check_not_failed(&self) -> Result<(), Error> {
-        match &*self.failure.lock() {
-            Some(reason) => Err(Error::Failed { reason: reason.clone() }),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Whether the process, not the volume, is at fault: it has too many files open.
-fn is_out_of_files(error: &std::io::Error) -> bool {
-    [Errno::MFILE, Errno::NFILE].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 /// A shard as its file is named.

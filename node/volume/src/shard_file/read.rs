@@ -20,10 +20,10 @@ use sherd_core::limits::HASH_BLOCK_BYTES;
 use super::format::{
     FOOTER_BYTES, HASH_BYTES, HEADER_BYTES, Layout, SHARD_BYTES_MAX, decode_header, decode_table,
 };
-use super::{Named, ShardFiles, Shared, is_out_of_files};
+use super::{Named, ShardFiles, Shared};
 use crate::buffer::Buffer;
 use crate::disk::{DIRECT_ALIGN, DiskFile, OpenMode};
-use crate::error::Error;
+use crate::error::{Error, FaultClass};
 use crate::request::ShardFileHeader;
 
 /// Files kept open.
@@ -117,6 +117,14 @@ fn corrupt(shard: ShardId, why: &dyn std::fmt::Display) -> Error {
     Error::Corrupt { what: format!("shard file {}: {why}", Named(shard)) }
 }
 
+/// A read that was refused for want of something says nothing of the file.
+fn read_error(shard: ShardId, error: &io::Error) -> Error {
+    match FaultClass::of(error) {
+        FaultClass::Busy => Error::Busy,
+        FaultClass::Full | FaultClass::Fatal => corrupt(shard, error),
+    }
+}
+
 impl Shared {
     /// Gives an open and checked file, from the cache or from disk.
     pub(super) fn open(&self, shard: ShardId) -> Result<Arc<OpenShard>, Error> {
@@ -137,10 +145,9 @@ impl Shared {
     fn open_anew(&self, shard: ShardId) -> Result<OpenShard, Error> {
         let file = self.disk.open(&self.path(shard), OpenMode::Read).map_err(|error| match error.kind() {
             ErrorKind::NotFound => Error::NotFound,
-            _ if is_out_of_files(&error) => Error::Busy,
-            _ => corrupt(shard, &error),
+            _ => read_error(shard, &error),
         })?;
-        let page = read_plain(&*file, 0, HEADER_BYTES).map_err(|error| corrupt(shard, &error))?;
+        let page = read_plain(&*file, 0, HEADER_BYTES).map_err(|error| read_error(shard, &error))?;
         let stored = decode_header(&page).map_err(|error| corrupt(shard, &error))?;
         if stored.cluster != self.cluster {
             return Err(corrupt(shard, &format_args!("of cluster {}", stored.cluster)));
@@ -150,14 +157,15 @@ impl Shared {
             return Err(corrupt(shard, &format_args!("the header says {}", Named(header.shard))));
         }
         let layout = Layout::of(header.shard_bytes).ok_or_else(|| corrupt(shard, &"too long"))?;
-        let length = file.length().map_err(|error| corrupt(shard, &error))?;
+        let length = file.length().map_err(|error| read_error(shard, &error))?;
         if length != layout.file_bytes {
             return Err(corrupt(shard, &format_args!("{length} bytes, not {}", layout.file_bytes)));
         }
         // Read only after the length of the file has confirmed what the header says.
         let end_bytes = usize::try_from(layout.table_bytes() + FOOTER_BYTES as u64);
         let end_bytes = end_bytes.map_err(|_| corrupt(shard, &"too long"))?;
-        let end = read_plain(&*file, layout.table_at, end_bytes).map_err(|error| corrupt(shard, &error))?;
+        let end =
+            read_plain(&*file, layout.table_at, end_bytes).map_err(|error| read_error(shard, &error))?;
         let table = decode_table(&end, layout.blocks).map_err(|error| corrupt(shard, &error))?;
         Ok(OpenShard { file, header, layout, table })
     }
@@ -237,7 +245,7 @@ impl OpenShard {
                 Ok(read) if read == bytes => {}
                 Ok(_) => return Err(ReadFailure::Error(corrupt(shard, &"the file is cut short"))),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(ReadFailure::WouldBlock),
-                Err(error) => return Err(ReadFailure::Error(corrupt(shard, &error))),
+                Err(error) => return Err(ReadFailure::Error(read_error(shard, &error))),
             }
             self.check(at / BLOCK_BYTES, &buffer).map_err(ReadFailure::Error)?;
             let block = buffer.freeze(bytes);
@@ -376,7 +384,7 @@ impl ShardCheck {
         let padding_bytes = usize::try_from(padding_bytes).expect("below a page");
         let shard = self.open.header.shard;
         let padding = read_plain(&*self.open.file, table_at - padding_bytes as u64, padding_bytes);
-        let padding = padding.map_err(|error| corrupt(shard, &error))?;
+        let padding = padding.map_err(|error| read_error(shard, &error))?;
         if padding.iter().any(|byte| *byte != 0) {
             return Err(corrupt(shard, &"the padding is not zeros"));
         }

@@ -494,7 +494,7 @@ fn a_taken_name_is_refused() {
     let files = files(&disk());
     write(&files, 1, &payload(10)).unwrap();
     assert!(is_corrupt(&files.create(&header(1, 10))));
-    assert_eq!(files.failure(), None);
+    assert_eq!(files.shared.failure.reason(), None);
     assert_eq!(joined(&files.read(shard_id(1), 0..10).unwrap()), payload(10));
 }
 
@@ -505,7 +505,7 @@ fn a_full_disk_is_told_at_the_start_and_leaves_nothing() {
     disk.set_capacity(64 << 10);
     assert!(matches!(files.create(&header(1, 1 << 20)), Err(Error::Full)));
     assert_eq!(files.list(Directories::of(shard_id(1).data)).unwrap(), []);
-    assert_eq!(files.failure(), None);
+    assert_eq!(files.shared.failure.reason(), None);
     write(&files, 1, &payload(1000)).unwrap();
 }
 
@@ -516,7 +516,7 @@ fn nothing_is_made_where_the_volume_was_taken_away() {
     disk.vanish(Path::new(ROOT)).unwrap();
     assert!(matches!(files.create(&header(1, 10)), Err(Error::Failed { .. })));
     assert!(disk.list(Path::new(ROOT)).is_err());
-    assert!(files.failure().is_some());
+    assert!(files.shared.failure.reason().is_some());
 }
 
 #[test]
@@ -530,7 +530,7 @@ fn a_failed_write_or_sync_fails_every_later_write() {
         begun.append(&[payload(10)]).unwrap();
         let _fault = disk.inject(Fault { under, call, skip: 0, times: 1, failure: Failure::Io });
         assert!(matches!(write(&files, 2, &payload(1000)), Err(Error::Failed { .. })));
-        assert!(files.failure().is_some());
+        assert!(files.shared.failure.reason().is_some());
         assert!(matches!(begun.finish(), Err(Error::Failed { .. })));
         assert!(matches!(write(&files, 4, &payload(1000)), Err(Error::Failed { .. })));
         assert_eq!(joined(&files.read(shard_id(1), 0..1000).unwrap()), payload(1000), "reads go on");

@@ -16,9 +16,9 @@ use sherd_core::id::ShardId;
 
 use super::directories::Directories;
 use super::format::{HEADER_BYTES, Layout, PAGE_BYTES, StoredHeader, encode_header, encode_table};
-use super::{Named, ShardFiles, Shared, is_out_of_files};
+use super::{Named, ShardFiles, Shared};
 use crate::disk::{DIRECT_ALIGN, DiskFile, OpenMode, write_past_cache};
-use crate::error::Error;
+use crate::error::{Error, SyncFailure};
 use crate::request::ShardFileHeader;
 
 /// Bytes after which written pages are sent to the device: early, so that the sync at the end finds
@@ -74,16 +74,16 @@ impl ShardFiles {
 
     fn begin(&self, header: &ShardFileHeader, is_heal: bool) -> Result<ShardWriter, Error> {
         let shared = &self.shared;
-        shared.check_not_failed()?;
+        shared.failure.check()?;
         let id = header.shard;
         let failed = |error: io::Error| shared.write_error(id, &error);
         let layout = Layout::of(header.shard_bytes);
         let layout = layout.ok_or_else(|| Error::Corrupt { what: format!("{} is too long", Named(id)) })?;
         let directory = Directories::of(id.data);
-        shared.directories.make(directory).map_err(|error| match error.kind() {
-            ErrorKind::StorageFull => Error::Full,
-            _ => shared.fail(format!("make {}: {error}", shared.directories.root().display())),
-        })?;
+        shared
+            .directories
+            .make(directory)
+            .map_err(|error| shared.failure.judge("make a directory of shard files", &error))?;
         let path = if is_heal { shared.heal_path(id) } else { shared.path(id) };
         let mut file = shared.disk.open(&path, OpenMode::CreateNew);
         if is_heal && matches!(&file, Err(error) if error.kind() == ErrorKind::AlreadyExists) {
@@ -121,13 +121,11 @@ impl Shared {
     fn write_error(&self, shard: ShardId, error: &io::Error) -> Error {
         let named = Named(shard);
         match error.kind() {
-            ErrorKind::StorageFull => Error::Full,
             // The same request came twice.
             ErrorKind::AlreadyExists => {
                 Error::Corrupt { what: format!("shard file {named}: is there already") }
             }
-            _ if is_out_of_files(error) => Error::Busy,
-            _ => self.fail(format!("write shard file {named}: {error}")),
+            _ => self.failure.judge(&format!("write shard file {named}"), error),
         }
     }
 }
@@ -210,7 +208,7 @@ impl ShardWriter {
         if self.written != self.shard_bytes {
             return Err(self.wrong_length(self.written));
         }
-        self.shared.check_not_failed()?;
+        self.shared.failure.check()?;
         let hashes = std::mem::take(&mut self.hasher).finish();
         let padding = usize::try_from(self.layout.padding_bytes).expect("below a page");
         let table = encode_table(&hashes);
@@ -219,9 +217,11 @@ impl ShardWriter {
         self.file.write_at(&end, end_at).map_err(|error| self.shared.write_error(self.shard, &error))?;
         // A crash before this sync leaves a file without a footer, or nothing.
         let named = Named(self.shard);
-        self.file
-            .sync_data()
-            .map_err(|error| self.shared.fail(format!("sync shard file {named}: {error}")))?;
+        self.file.sync_data().map_err(|error| match SyncFailure::within(&error) {
+            // A filesystem that allocates late: only this file's pages are lost, and nothing names it.
+            Some(failure) if failure.is_full() => Error::Full,
+            _ => self.shared.failure.judge(&format!("sync shard file {named}"), &error),
+        })?;
         if self.is_heal {
             // A crash before the directory's sync leaves the bad file or the whole one.
             let path = self.shared.path(self.shard);
@@ -231,11 +231,12 @@ impl ShardWriter {
                 .map_err(|error| self.shared.write_error(self.shard, &error))?;
             self.shared.open.forget(self.shard);
         }
+        let directory = Directories::of(self.shard.data);
+        self.shared.directories.sync(directory).map_err(|error| {
+            self.shared.failure.judge(&format!("sync directory of shard file {named}"), &error)
+        })?;
         self.is_finished = true;
-        self.shared
-            .directories
-            .sync(Directories::of(self.shard.data))
-            .map_err(|error| self.shared.fail(format!("sync directory of shard file {named}: {error}")))
+        Ok(())
     }
 
     /// Gives up and removes what was written. Dropping the writer does the same.

@@ -196,6 +196,22 @@ impl FileNode {
         }
     }
 
+    /// Damages bytes on the device. What is not in memory is read from there.
+    pub(super) fn rot_device(&mut self, range: Range<u64>, rng: &mut SplitMix) {
+        for at in range.clone() {
+            let flip = u8::try_from(rng.below(255) + 1).expect("1 to 255");
+            let mut byte = [0];
+            if self.durable.read(&mut byte, at) == 1 {
+                self.durable.write(at, &[byte[0] ^ flip]);
+            }
+        }
+        for page in range.start / PAGE as u64..range.end.div_ceil(PAGE as u64) {
+            if !self.cached.contains(&page) {
+                self.live.take_page(page, &self.durable);
+            }
+        }
+    }
+
     pub(super) fn make_unreadable(&mut self, range: Range<u64>) {
         self.unreadable.push(range);
     }

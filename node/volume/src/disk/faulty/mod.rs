@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::{DIRECT_ALIGN, Disk, DiskFile, Entry, FileId, OpenMode, Space};
+use crate::error::SyncFailure;
 use names::{NodeId, Tree};
 
 /// What a power cut leaves of what was not durable.
@@ -75,12 +76,18 @@ pub enum Failure {
 }
 
 impl Failure {
-    fn error(self) -> io::Error {
-        match self {
+    /// What a call answers. A directory without a descriptor is not synced; any other sync fails.
+    fn error(self, call: Call) -> io::Error {
+        let error = match self {
             Self::Io => rustix::io::Errno::IO.into(),
             Self::Full => rustix::io::Errno::NOSPC.into(),
             Self::NoDescriptor => rustix::io::Errno::MFILE.into(),
             Self::NoMemory => rustix::io::Errno::NOMEM.into(),
+        };
+        match (call, self) {
+            (Call::SyncDir, Self::NoDescriptor) => error,
+            (Call::Sync | Call::SyncDir, _) => SyncFailure::wrap(error),
+            _ => error,
         }
     }
 }
@@ -108,9 +115,16 @@ pub struct InjectedFault {
     disk: FaultyDisk,
     fault: Fault,
     fired: Arc<AtomicU64>,
+    may_be_idle: bool,
 }
 
 impl InjectedFault {
+    /// Ends the failure, whether it happened or not; how many calls failed by it.
+    pub fn end(mut self) -> u64 {
+        self.may_be_idle = true;
+        self.fired()
+    }
+
     /// How many calls failed by it.
     pub fn fired(&self) -> u64 {
         self.fired.load(Ordering::Relaxed)
@@ -120,7 +134,7 @@ impl InjectedFault {
 impl Drop for InjectedFault {
     fn drop(&mut self) {
         self.disk.state.lock().faults.retain(|armed| !Arc::ptr_eq(&armed.fired, &self.fired));
-        if !std::thread::panicking() {
+        if !self.may_be_idle && !std::thread::panicking() {
             assert!(self.fired() > 0, "an injected failure never happened: {:?}", self.fault);
         }
     }
@@ -240,7 +254,12 @@ impl FaultyDisk {
     pub fn inject(&self, fault: Fault) -> InjectedFault {
         let fired = Arc::new(AtomicU64::new(0));
         self.state.lock().faults.push(ArmedFault { fault: fault.clone(), fired: Arc::clone(&fired) });
-        InjectedFault { disk: self.clone(), fault, fired }
+        InjectedFault { disk: self.clone(), fault, fired, may_be_idle: false }
+    }
+
+    /// How many files are open.
+    pub fn open_files(&self) -> u64 {
+        self.state.lock().tree.open_files()
     }
 
     /// Sets the size of the disk in bytes; what is there stays even when it is more.
@@ -266,6 +285,18 @@ impl FaultyDisk {
         let state = &mut *self.state.lock();
         let node = state.tree.find_file(path)?;
         state.tree.file(node)?.rot(range, &mut state.rng);
+        Ok(())
+    }
+
+    /// Flips bits in every byte of a range of a file on the device alone: pages that are in memory hide it
+    /// until they are evicted.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such file.
+    pub fn rot_device(&self, path: &Path, range: Range<u64>) -> io::Result<()> {
+        let state = &mut *self.state.lock();
+        let node = state.tree.find_file(path)?;
+        state.tree.file(node)?.rot_device(range, &mut state.rng);
         Ok(())
     }
 
@@ -346,7 +377,7 @@ impl State {
             } else if fault.times > 0 {
                 fault.times -= 1;
                 fired.fetch_add(1, Ordering::Relaxed);
-                return Err(fault.failure.error());
+                return Err(fault.failure.error(call));
             }
         }
         Ok(())

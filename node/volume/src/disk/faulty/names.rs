@@ -125,6 +125,14 @@ impl Tree {
         }
     }
 
+    pub(super) fn open_files(&self) -> u64 {
+        let handles = self.nodes.values().map(|node| match node {
+            Node::File { handles, .. } => *handles,
+            Node::Dir { .. } => 0,
+        });
+        handles.sum()
+    }
+
     pub(super) fn release_all(&mut self) {
         for node in self.nodes.values_mut() {
             if let Node::File { handles, .. } = node {

@@ -1,0 +1,122 @@
+//! The one way in which a volume fails: who meets a refusal that no retry mends tells the latch, and from
+//! there on everybody is refused.
+//!
+//! ```text
+//! refused call -> FaultClass -> full, busy: an answer, and the volume goes on
+//!                            -> fatal:      the latch; volume.json, where the disk is no good any more
+//! ```
+//! Called by the log's thread, by readers, and by writers of shard files. What must survive even a log that
+//! cannot be written stands in volume.json: that the volume failed, and that it lost its state.
+
+use std::io::{self, ErrorKind};
+use std::sync::{Arc, OnceLock};
+
+use rustix::io::Errno;
+
+use sherd_core::id::Incarnation;
+
+use crate::error::{Error, FaultClass, OpenError};
+use crate::identity::{IdentityFile, VolumeLock};
+
+/// How long a failure lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FailureSpan {
+    /// Until the volume is opened again: its disk may be well.
+    Run,
+    /// Until it is replaced: its disk may have lost what it was given.
+    Life,
+}
+
+/// Whether the volume failed, and why.
+#[derive(Debug, Default)]
+pub(crate) struct FailureLatch {
+    reason: OnceLock<String>,
+    /// Where a failure for life is noted; none for shard files without a volume.
+    sticky: Option<Arc<Sticky>>,
+}
+
+impl FailureLatch {
+    pub(crate) fn new(sticky: Arc<Sticky>) -> Self {
+        Self { reason: OnceLock::new(), sticky: Some(sticky) }
+    }
+
+    /// Why the volume serves no more.
+    pub(crate) fn reason(&self) -> Option<&str> {
+        self.reason.get().map(String::as_str)
+    }
+
+    /// Refuses what is asked of a failed volume.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self.reason() {
+            Some(reason) => Err(Error::Failed { reason: reason.to_owned() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Fails the volume for everybody. The first reason stays.
+    pub(crate) fn fail(&self, span: FailureSpan, reason: &str) -> Error {
+        let reason = self.reason.get_or_init(|| reason.to_owned()).clone();
+        if let (FailureSpan::Life, Some(sticky)) = (span, &self.sticky) {
+            sticky.note_failure(&reason);
+        }
+        Error::Failed { reason }
+    }
+
+    /// What a refused call of the disk means.
+    pub(crate) fn judge(&self, op: &str, error: &io::Error) -> Error {
+        match FaultClass::of(error) {
+            FaultClass::Full => Error::Full,
+            FaultClass::Busy => Error::Busy,
+            FaultClass::Fatal => self.fail(span_of(error), &format!("{op}: {error}")),
+        }
+    }
+
+    /// What a refused change of volume.json means.
+    pub(crate) fn judge_identity(&self, error: &OpenError) -> Error {
+        match error {
+            OpenError::Io { op, path, source } => self.judge(&format!("{op} {}", path.display()), source),
+            other => self.fail(FailureSpan::Run, &other.to_string()),
+        }
+    }
+}
+
+/// How long a fatal refusal lasts. Where the directory is not there any more, nothing is known of the disk:
+/// it may be mounted again.
+fn span_of(error: &io::Error) -> FailureSpan {
+    let is_away = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+        || error.raw_os_error() == Some(Errno::STALE.raw_os_error());
+    if is_away { FailureSpan::Run } else { FailureSpan::Life }
+}
+
+/// volume.json of an open volume, and the lock on its directory.
+#[derive(Debug)]
+pub(crate) struct Sticky {
+    pub(crate) file: IdentityFile,
+    pub(crate) _lock: VolumeLock,
+}
+
+impl Sticky {
+    /// Notes why the volume failed. Where even this cannot be written, the next open tries the disk
+    /// anew and fails by itself.
+    pub(crate) fn note_failure(&self, reason: &str) {
+        let _ = self.file.fail(reason);
+    }
+
+    /// Begins a life that has to recover.
+    pub(crate) fn begin_life(&self, incarnation: Incarnation) -> Result<(), OpenError> {
+        self.file.update(|identity| identity.incarnation = incarnation)
+    }
+
+    /// Notes that the state was lost, and begins the next life.
+    pub(crate) fn note_loss(&self, reason: &str) -> Result<(), OpenError> {
+        self.file.update(|identity| {
+            identity.incarnation = Incarnation(identity.incarnation.0.saturating_add(1));
+            identity.lost = Some(reason.to_owned());
+        })
+    }
+
+    /// Notes that this life has its state.
+    pub(crate) fn note_whole(&self) -> Result<(), OpenError> {
+        self.file.update(|identity| identity.lost = None)
+    }
+}
