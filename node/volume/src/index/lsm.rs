@@ -397,4 +397,18 @@ mod tests {
         assert_eq!(mark.as_deref(), Some(&[2, 1, 0, 0, 0, 0, 0, 0][..]));
         assert_eq!(index.tree.get_highest_persisted_seqno(), Some((1 << 32) + 0x0102));
     }
+
+    #[test]
+    fn what_is_sealed_and_not_flushed_is_not_absent() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = LsmIndex::open(folder.path(), &IndexCache::new(1 << 20, 16)).unwrap();
+        let key = Bytes::from_static(b"key");
+        let change = Change::Put { key: key.clone(), value: Bytes::from_static(b"value") };
+        index.apply(vec![change], Sequence(1)).unwrap();
+        index.seal().unwrap().unwrap();
+        assert_eq!(index.get_cached(&key).unwrap(), Lookup::Pending, "only the sealed memtable has it");
+        // A newer removal is known without it.
+        index.apply(vec![Change::Remove { key: key.clone() }], Sequence(2)).unwrap();
+        assert_ne!(index.get_cached(&key).unwrap(), Lookup::Immediate(Some(Bytes::from_static(b"value"))));
+    }
 }

@@ -1,0 +1,253 @@
+//! Guards that only show when something else goes wrong: each of these tests is for one of them, and fails
+//! without it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use sherd_core::env::Clock;
+use sherd_core::id::Sequence;
+use sherd_volume::disk::faulty::Keep;
+use sherd_volume::disk::{Disk, OpenMode};
+use sherd_volume::error::OpenError;
+use sherd_volume::format::{FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, VERSION};
+use sherd_volume::index::memory::MemoryIndex;
+use sherd_volume::index::{Change, Index, IndexError, Pair};
+use sherd_volume::log::{parse_segment_name, segment_path};
+use sherd_volume::lookup::Lookup;
+use sherd_volume::open::{IndexSource, Setup, open};
+use sherd_volume::reader::Source;
+use support::*;
+
+/// What happens between a lookup in the index and its answer.
+type Interruption = Box<dyn FnOnce() + Send>;
+
+/// An index whose next lookup is interrupted when it has found what it answers.
+#[derive(Clone, Default)]
+struct InterruptedIndex {
+    entries: Arc<MemoryIndex>,
+    interruption: Arc<Mutex<Option<Interruption>>>,
+}
+
+impl std::fmt::Debug for InterruptedIndex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("InterruptedIndex")
+    }
+}
+
+impl Index for InterruptedIndex {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
+        let found = self.entries.get(key);
+        let interruption = self.interruption.lock().take();
+        if let Some(interruption) = interruption {
+            interruption();
+        }
+        found
+    }
+    fn get_cached(&self, _: &[u8]) -> Result<Lookup<Option<Bytes>>, IndexError> {
+        Ok(Lookup::Pending)
+    }
+    fn scan<'a>(
+        &'a self,
+        from: &[u8],
+        to: Option<&[u8]>,
+    ) -> Box<dyn Iterator<Item = Result<Pair, IndexError>> + 'a> {
+        self.entries.scan(from, to)
+    }
+    fn apply(&self, changes: Vec<Change>, sequence: Sequence) -> Result<(), IndexError> {
+        self.entries.apply(changes, sequence)
+    }
+    fn persisted(&self) -> Option<Sequence> {
+        self.entries.persisted()
+    }
+    fn pending_bytes(&self) -> u64 {
+        self.entries.pending_bytes()
+    }
+    fn flush(&self) -> Result<(), IndexError> {
+        self.entries.flush()
+    }
+    fn compact(&self) -> Result<(), IndexError> {
+        self.entries.compact()
+    }
+}
+
+impl IndexSource for InterruptedIndex {
+    fn open(&mut self) -> Result<Arc<dyn Index>, IndexError> {
+        Ok(Arc::new(self.clone()))
+    }
+    fn reset(&mut self) -> Result<Arc<dyn Index>, IndexError> {
+        self.open()
+    }
+}
+
+#[test]
+fn what_a_lookup_found_before_a_write_is_not_remembered_after_it() {
+    let bench = Bench::new(1);
+    let index = InterruptedIndex::default();
+    let setup = Setup {
+        disk: Arc::new(bench.disk.clone()),
+        path: bench.path.clone(),
+        clock: Arc::clone(&bench.clock) as Arc<dyn Clock>,
+        index: Box::new(index.clone()),
+        buffers: pool(),
+        expected: sherd_volume::identity::Expected::default(),
+        options: bench.options,
+    };
+    let (volume, _) = open(setup).unwrap();
+    let mut driver = Driver::new(volume, Arc::clone(&bench.clock));
+    let reader = Arc::clone(&driver.reader);
+    let key = object("a");
+    let fold = |driver: &mut Driver| {
+        driver.clock.advance_ms(3_000);
+        driver.run();
+    };
+    driver.write(&key, ballot(1), &value(1, 10));
+    fold(&mut driver);
+    let clock = Arc::clone(&bench.clock);
+    let driver = Arc::new(Mutex::new(driver));
+    let inside = Arc::clone(&driver);
+    let written = key.clone();
+    *index.interruption.lock() = Some(Box::new(move || {
+        let driver = &mut *inside.lock();
+        let now = ballot((clock.wall_ms() - START_MS) << 16);
+        driver.write(&written, now, &value(2, 10));
+        fold(driver);
+    }));
+    // The old row or the new one: both were there while it was asked. Asked again, it is the new one.
+    reader.row(&target(&key), false, Source::Disk).unwrap();
+    assert!(index.interruption.lock().is_none(), "the lookup was interrupted");
+    let answer = reader.row(&target(&key), false, Source::Disk).unwrap().told().unwrap();
+    let row = answer.result.unwrap().row.unwrap();
+    assert!(row.head.ballot > ballot(1), "a replaced row came back from memory");
+    drop(driver);
+}
+
+#[test]
+fn what_replay_found_is_durable_before_it_is_served() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    // Written, and the process dies before it is synced.
+    bench.disk.set_lying(true);
+    volume.put_shard(shard(1, 0), &bytes(1, 100)).unwrap();
+    bench.disk.set_lying(false);
+    bench.kill();
+    let volume = bench.reopen();
+    assert_eq!(volume.packed(shard(1, 0)).unwrap(), bytes(1, 100), "served");
+    bench.disk.restart(1, Keep::Nothing);
+    bench.index.wipe();
+    let volume = bench.reopen();
+    assert_eq!(volume.packed(shard(1, 0)).unwrap(), bytes(1, 100), "what was served once stays");
+}
+
+#[test]
+fn replay_reads_the_device_and_not_what_memory_remembers_of_it() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    for count in 1..=4 {
+        volume.put_shard(shard(count, 0), &bytes(count, 3_000)).unwrap();
+    }
+    volume.settle();
+    bench.kill();
+    bench.index.wipe();
+    let segment = bench.path.join("log").join(format!("{:020}.seg", 1));
+    bench.disk.rot_device(&segment, 3 * 4096..3 * 4096 + 40).unwrap();
+    let (_, report) = bench.open().unwrap();
+    assert!(report.lost_state.is_some(), "the next start, with an empty cache, would find it: {report:?}");
+}
+
+/// Changes the version in a segment's header, with a checksum that is right.
+fn set_version(bench: &Bench, version: u32) {
+    const FIELDS_BYTES: usize = 100;
+    let path = bench.path.join("log").join(format!("{:020}.seg", 1));
+    let file = bench.disk.open(&path, OpenMode::Write).unwrap();
+    let mut page = vec![0; SEGMENT_HEADER_BYTES];
+    file.read_at(&mut page, 0).unwrap();
+    page[8..12].copy_from_slice(&version.to_le_bytes());
+    let crc = Seed::of(VOLUME, 1).checksum(&[&page[..FIELDS_BYTES]]);
+    page[FIELDS_BYTES..FIELDS_BYTES + 4].copy_from_slice(&crc.to_le_bytes());
+    file.write_at(&[IoSlice::new(&page)], 0).unwrap();
+}
+
+#[test]
+fn a_log_of_a_later_version_is_refused_and_never_taken_for_rot() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.put_shard(shard(1, 0), &bytes(1, 100)).unwrap();
+    volume.settle();
+    bench.kill();
+    set_version(&bench, VERSION + 1);
+    let refused = bench.open().map(|(_, report)| report);
+    assert!(
+        matches!(refused, Err(OpenError::Version { version, supported: VERSION, .. }) if version == VERSION + 1),
+        "{refused:?}"
+    );
+    set_version(&bench, VERSION);
+    bench.kill();
+    assert_eq!(bench.reopen().packed(shard(1, 0)).unwrap(), bytes(1, 100));
+}
+
+/// Shards that are deleted again, over some segments, and one that stays.
+fn leave_garbage(volume: &mut Driver, from: u64) {
+    for count in from..from + 30 {
+        volume.put_shard(shard(count, 0), &bytes(count, 30_000)).unwrap();
+        if count > from {
+            volume.delete_shard(shard(count, 0)).unwrap();
+        }
+    }
+    volume.settle();
+}
+
+/// Where the last frame of the log is.
+fn last_frame(bench: &Bench) -> (std::path::PathBuf, u64) {
+    let log = bench.path.join("log");
+    let names = bench.disk.list(&log).unwrap().into_iter().map(|entry| entry.name);
+    let number = names.filter_map(|name| parse_segment_name(&name)).max().unwrap();
+    let path = segment_path(&log, number);
+    let file = bench.disk.open(&path, OpenMode::Read).unwrap();
+    let is_frame = |offset: &u64| {
+        let mut header = [0; FRAME_HEADER_BYTES];
+        let read = file.read_at(&mut header, *offset).unwrap();
+        FrameHeader::decode(&header[..read], Seed::of(VOLUME, number), *offset).is_ok()
+    };
+    let last = (1..64).rev().map(|page| page * 4096).find(is_frame).unwrap();
+    (path, last)
+}
+
+#[test]
+fn the_last_frame_that_compaction_leaves_may_rot_and_no_segment_is_missed() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    leave_garbage(&mut volume, 0);
+    volume.reader.flush().unwrap();
+    assert!(volume.compact() > 0);
+    bench.kill();
+    bench.index.wipe();
+    let (path, offset) = last_frame(&bench);
+    bench.disk.rot(&path, offset..offset + 40).unwrap();
+    let volume = bench.reopen();
+    assert_eq!(volume.packed(shard(0, 0)).unwrap(), bytes(0, 30_000));
+}
+
+#[test]
+fn a_segment_that_the_index_has_not_behind_it_durably_is_kept() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.put_shard(shard(1_000, 0), &bytes(1_000, 100)).unwrap();
+    volume.settle();
+    volume.reader.flush().unwrap();
+    leave_garbage(&mut volume, 0);
+    assert_eq!(volume.compact(), 0, "the index knows nothing of it after a crash");
+    bench.kill();
+    let (mut volume, report) = bench.open().unwrap();
+    assert_eq!(report.index_rebuilt, None);
+    volume.settle();
+    volume.reader.flush().unwrap();
+    assert!(volume.compact() > 0);
+    assert_eq!(volume.packed(shard(0, 0)).unwrap(), bytes(0, 30_000));
+}
