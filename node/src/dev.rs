@@ -9,13 +9,15 @@ use std::fmt::Write as _;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sherd_core::env::Rng;
 
 use crate::cli::DevArgs;
 use crate::config::credentials::{Credentials, InvalidCredentials};
 use crate::config::error::ConfigError;
-use crate::config::settings::{Settings, Words};
+use crate::config::quantity::Period;
+use crate::config::settings::{Settings, UpkeepSettings, Words};
 use crate::config::source::Sources;
 use crate::config::{Config, REGION};
 
@@ -57,6 +59,8 @@ pub fn prepare(arguments: DevArgs, sources: &Sources, rng: &dyn Rng) -> Result<D
         volumes: Some(Words(paths)),
         listen: Some(listen),
         admin_listen: Some(admin_listen),
+        // Who tries things out removes a volume to see it come back.
+        upkeep: UpkeepSettings { adopt_after: Some(Period(Duration::ZERO)), ..UpkeepSettings::default() },
         log,
         ..Settings::default()
     };
@@ -138,6 +142,7 @@ mod tests {
         let data = dir.path().join("a/b");
         let first = start(&data, 4).expect("made");
         assert_eq!(first.config.volumes.len(), 4);
+        assert_eq!(first.config.upkeep.adopt_after, Duration::ZERO);
         assert!(first.config.volumes[3].ends_with("a/b/v4"));
         let second = start(&data, 4).expect("found");
         assert_eq!(first.config.credentials, second.config.credentials);

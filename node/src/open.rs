@@ -107,6 +107,7 @@ pub fn store_config(config: &Config) -> StoreConfig {
             heal_bytes_per_second: config.upkeep.heal_bytes_per_second,
             release_grace: config.upkeep.release_grace,
             scrub_pass: config.upkeep.scrub_period,
+            adopt_after: config.upkeep.adopt_after,
             ..Settings::default()
         },
     }

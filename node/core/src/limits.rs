@@ -99,6 +99,9 @@ pub const RELEASE_DATA_MAX: usize = PARTS_IN_RECORD_MAX;
 pub const RELEASES_MAX: usize = 100_000;
 /// How long superseded data stays after it was replaced: 10 minutes.
 pub const RELEASE_GRACE_MS: u64 = 10 * 60 * 1000;
+/// How long an empty directory stays empty where a volume was: 10 minutes, the time in which somebody
+/// mounts a disk again.
+pub const ADOPT_AFTER_MS: u64 = 10 * 60 * 1000;
 /// Age at which an unnamed data id may be swept: 48 hours.
 pub const ORPHAN_AGE_MS: u64 = 48 * 3600 * 1000;
 /// How long one upload of one body may take: 12 hours.

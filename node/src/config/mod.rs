@@ -18,7 +18,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sherd_core::limits::{INLINE_BYTES_MAX, PACK_BYTES_MAX, RELEASE_GRACE_MS};
+use sherd_core::limits::{ADOPT_AFTER_MS, INLINE_BYTES_MAX, PACK_BYTES_MAX, RELEASE_GRACE_MS};
 use sherd_core::topology::{Shape, Wish};
 
 use self::credentials::Credentials;
@@ -101,6 +101,8 @@ pub struct Upkeep {
     pub scrub_period: Duration,
     /// Bytes per second and volume.
     pub heal_bytes_per_second: u64,
+    /// How long an empty directory waits for its disk.
+    pub adopt_after: Duration,
 }
 
 /// What is logged, and how.
@@ -302,11 +304,12 @@ impl Judge<'_> {
     }
 
     fn upkeep(&self, upkeep: &UpkeepSettings) -> Result<Upkeep, ConfigError> {
-        let &UpkeepSettings { release_grace, scrub_period, heal_bandwidth } = upkeep;
+        let &UpkeepSettings { release_grace, scrub_period, heal_bandwidth, adopt_after } = upkeep;
         let (day, year) = (seconds(24 * 3600), seconds(365 * 24 * 3600));
         // Readers renew their pins each minute: half of that below would let data go under a reader.
         let grace_min = seconds(120);
         let grace = Period(Duration::from_millis(RELEASE_GRACE_MS));
+        let wait = Period(Duration::from_millis(ADOPT_AFTER_MS));
         Ok(Upkeep {
             release_grace: self.period("upkeep.release_grace", release_grace, grace, grace_min, day)?,
             scrub_period: self.period(
@@ -323,6 +326,7 @@ impl Judge<'_> {
                 mib(1),
                 mib(1 << 20),
             )?,
+            adopt_after: self.period("upkeep.adopt_after", adopt_after, wait, seconds(0), day)?,
         })
     }
 

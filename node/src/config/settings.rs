@@ -107,6 +107,10 @@ pub struct UpkeepSettings {
     /// together [default: 64MiB]
     #[arg(long = "upkeep-heal-bandwidth", env = "SHERD_UPKEEP_HEAL_BANDWIDTH", value_name = "SIZE")]
     pub heal_bandwidth: Option<ByteSize>,
+    /// How long an empty directory waits for its disk to come back before the volume is rebuilt in it
+    /// [default: 10m]
+    #[arg(long = "upkeep-adopt-after", env = "SHERD_UPKEEP_ADOPT_AFTER", value_name = "TIME")]
+    pub adopt_after: Option<Period>,
 }
 
 /// Table `[log]`: what goes to standard error.
@@ -220,6 +224,7 @@ impl Settings {
                 release_grace: self.upkeep.release_grace.or(lower.upkeep.release_grace),
                 scrub_period: self.upkeep.scrub_period.or(lower.upkeep.scrub_period),
                 heal_bandwidth: self.upkeep.heal_bandwidth.or(lower.upkeep.heal_bandwidth),
+                adopt_after: self.upkeep.adopt_after.or(lower.upkeep.adopt_after),
             },
             log: LogSettings {
                 format: self.log.format.or(lower.log.format),

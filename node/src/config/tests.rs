@@ -56,6 +56,7 @@ fn volumes_and_credentials_are_enough() {
     assert_eq!(config.inline_bytes_max, 32 << 10);
     assert_eq!(config.pack_bytes_max, 256 << 10);
     assert_eq!(config.upkeep.release_grace, Duration::from_mins(10));
+    assert_eq!(config.upkeep.adopt_after, Duration::from_mins(10));
 }
 
 #[test]
@@ -83,6 +84,7 @@ fn every_key_can_be_written() {
         release_grace = "3m"
         scrub_period = "7days"
         heal_bandwidth = "10MiB"
+        adopt_after = "30s"
         [log]
         format = "json"
         level = "warn,sherd_node=debug"
@@ -105,6 +107,7 @@ fn every_key_can_be_written() {
     assert_eq!(config.limits, limits);
     assert_eq!(config.upkeep.scrub_period, Duration::from_hours(168));
     assert_eq!(config.upkeep.heal_bytes_per_second, 10 << 20);
+    assert_eq!(config.upkeep.adopt_after, Duration::from_secs(30));
     assert_eq!(config.log, Log { format: LogFormat::Json, level: "warn,sherd_node=debug".into() });
 }
 

@@ -13,8 +13,9 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use sherd_core::heal::{HealEntry, HealId};
-use sherd_core::id::{Ballot, Epoch, Incarnation, RegisterKey, Sequence, ShardId, VolumeId};
+use sherd_core::id::{Ballot, Epoch, RegisterKey, Sequence, ShardId, VolumeId};
 use sherd_core::record::Home;
+use sherd_core::register::recover::confirm::Position;
 use sherd_core::register::{Accept, Prepare, Refusal, Vote};
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 use sherd_volume::list::{ListPage, ListScan, PartsScan, RowPage, ScannedRow};
@@ -308,7 +309,7 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
     fn guarantees(&self, volume: VolumeId) -> Pending<Answer<Guarantees>>;
 
     /// How far the volume saw its peers' logs become durable, and in which of their lives.
-    fn remembers(&self, volume: VolumeId) -> Pending<Vec<(VolumeId, Incarnation, Sequence)>>;
+    fn remembers(&self, volume: VolumeId) -> Pending<Vec<(VolumeId, Position)>>;
 
     /// Changes what the volume guarantees.
     fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>>;

@@ -80,6 +80,8 @@ pub struct Settings {
     pub deletion_after: Duration,
     /// Between two tries to recover a volume.
     pub recover_every: Duration,
+    /// How long a directory stays empty before a volume is rebuilt in it.
+    pub adopt_after: Duration,
 }
 
 impl Default for Settings {
@@ -97,6 +99,7 @@ impl Default for Settings {
             buckets_every: Duration::from_secs(10),
             deletion_after: Duration::from_secs(30),
             recover_every: Duration::from_secs(2),
+            adopt_after: Duration::from_millis(limits::ADOPT_AFTER_MS),
         }
     }
 }

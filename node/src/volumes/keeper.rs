@@ -53,8 +53,8 @@ pub(super) enum Order {
     Explain(String),
     /// Make a volume in the empty directory.
     Adopt { incarnation: Incarnation, done: oneshot::Sender<Result<(), AdoptError>> },
-    /// The volume's state was rolled back: it opens as one that lost its state.
-    Lost(String),
+    /// Peers remember a later state of the volume: it opens as one that lost its state.
+    Lost { reason: String, remembered: Incarnation },
     /// Close in order and end.
     Close(oneshot::Sender<Result<(), String>>),
 }
@@ -70,8 +70,8 @@ pub(super) struct Keeper {
     vacancy: String,
     /// Rot counted at the beginning of the current minute.
     rot: (u64, u64),
-    /// Why the volume is to be opened as one that lost its state.
-    lost: Option<String>,
+    /// Why the volume is to be opened as one that lost its state, and the life that peers remember.
+    lost: Option<(String, Incarnation)>,
     /// Since when, in monotonic microseconds, each try to open it met a log that cannot be read.
     unreadable_since_us: Option<u64>,
 }
@@ -111,10 +111,10 @@ impl Keeper {
                 Ok(Order::Look) | Err(Nothing::Timeout) => {}
                 Ok(Order::Explain(why)) => self.vacancy = why,
                 Ok(Order::Adopt { incarnation, done }) => drop(done.send(self.adopt(incarnation))),
-                Ok(Order::Lost(reason)) => {
+                Ok(Order::Lost { reason, remembered }) => {
                     if let Some(serving) = self.serving.clone() {
                         self.shut(&serving, &reason);
-                        self.lost = Some(reason);
+                        self.lost = Some((reason, remembered));
                     }
                 }
                 Ok(Order::Close(done)) => {
@@ -168,12 +168,13 @@ impl Keeper {
 
     /// Notes in volume.json that the state was lost, once the volume's last life let go of its lock.
     fn note_loss(&mut self) -> Result<(), OpenError> {
-        let Some(reason) = self.lost.clone() else { return Ok(()) };
+        let Some((reason, remembered)) = self.lost.clone() else { return Ok(()) };
         let disk = &self.config.disk;
         let _lock = lock(&**disk, self.volume.path())?;
         if let Some(file) = IdentityFile::open(Arc::clone(disk), self.volume.path(), Expected::default())? {
             file.update(|identity| {
-                identity.incarnation = Incarnation(identity.incarnation.0.saturating_add(1));
+                let highest = identity.incarnation.max(remembered);
+                identity.incarnation = Incarnation(highest.0.saturating_add(1));
                 identity.lost = Some(reason);
             })?;
         }

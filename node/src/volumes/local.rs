@@ -262,10 +262,10 @@ impl LocalVolume {
         self.show_for(VolumeFault::Timeout, VolumeState::Offline { reason: reason.to_owned() }, None);
     }
 
-    /// The peers remember more of this volume's log than it holds: its state was rolled back. It is
-    /// opened anew as one that lost its state.
-    pub(crate) fn declare_lost(&self, reason: &str) {
-        drop(self.orders.try_send(Order::Lost(reason.to_owned())));
+    /// The peers remember a later state of this volume than it holds. It is opened anew as one that
+    /// lost its state, in a life after the one that they remember.
+    pub(crate) fn declare_lost(&self, reason: &str, remembered: Incarnation) {
+        drop(self.orders.try_send(Order::Lost { reason: reason.to_owned(), remembered }));
     }
 
     /// Looks at the directory now instead of at the next second.

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use sherd_core::heal::HealId;
-use sherd_core::id::{Ballot, BucketId, ChangeId, Incarnation, RegisterKey, Sequence, ShardId, VolumeId};
+use sherd_core::id::{Ballot, BucketId, ChangeId, RegisterKey, ShardId, VolumeId};
 use sherd_core::register::acceptor::{judge_epoch, judge_prepare, judge_read};
 use sherd_core::register::recover::Guarantees;
+use sherd_core::register::recover::confirm::Position;
 use sherd_core::register::{Answerer, Prepare, Row, Vote};
 use sherd_core::release::ReleaseId;
 
@@ -351,9 +352,10 @@ impl Reader {
     }
 
     /// Peers as the log knows them: life, and highest durable sequence seen in it.
-    pub fn peers(&self) -> Vec<(VolumeId, Incarnation, Sequence)> {
+    pub fn peers(&self) -> Vec<(VolumeId, Position)> {
         let view = self.shared.view.read();
-        view.small.peers.iter().map(|(volume, (life, durable))| (*volume, *life, *durable)).collect()
+        let position = |(incarnation, durable)| Position { incarnation, durable };
+        view.small.peers.iter().map(|(volume, noted)| (*volume, position(*noted))).collect()
     }
 
     /// Who answers: life, whether it votes, and how far the log is durable.

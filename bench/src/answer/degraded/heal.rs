@@ -44,7 +44,9 @@ const HEAL_TIMEOUT: Duration = Duration::from_mins(30);
 /// How long the node may take to come to rest behind the fill.
 const REST: Duration = Duration::from_mins(1);
 /// Bandwidth that is none: the largest that the node takes.
-const UNLIMITED: [&str; 2] = ["--upkeep-heal-bandwidth", "1TiB"];
+const UNLIMITED: [&str; 4] = ["--upkeep-heal-bandwidth", "1TiB", AT_ONCE[0], AT_ONCE[1]];
+/// An empty folder is taken up as soon as it is there.
+const AT_ONCE: [&str; 2] = ["--upkeep-adopt-after", "0s"];
 /// Data shards, and volumes, of the node.
 const DATA_SHARDS: u64 = 2;
 const VOLUMES: u64 = 4;
@@ -91,7 +93,7 @@ pub(super) fn measure(
     let measured = [(4, "unlimited", false), (3, "unlimited", true), (2, "default", true)];
     for (number, bandwidth, has_clients) in measured {
         if bandwidth == "default" {
-            node.restart(&served::tool(&[])?, End::Asked)?;
+            node.restart(&served::tool(&AT_ONCE)?, End::Asked)?;
         }
         let setting = Setting { bandwidth, has_clients };
         let seconds = heal(arguments, &node, number, setting, &mut stored.small, ledger)?.as_secs_f64();

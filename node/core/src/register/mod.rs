@@ -33,6 +33,7 @@ use bytes::Bytes;
 use crate::codec::DecodeError;
 use crate::id::{Ballot, DataId, Incarnation, Sequence, Timestamp, VolumeId};
 use crate::record::{OverLimit, State, Value};
+use crate::register::recover::confirm::Position;
 
 /// A blake3 hash.
 pub type Digest = [u8; 32];
@@ -155,6 +156,13 @@ pub struct Answerer {
     pub peers: Arc<[(VolumeId, Incarnation)]>,
     /// The volume's highest durable sequence, which its peers log.
     pub durable: Sequence,
+}
+
+impl Answerer {
+    /// How far its log is durable, and in which life.
+    pub const fn position(&self) -> Position {
+        Position { incarnation: self.incarnation, durable: self.durable }
+    }
 }
 
 /// Why an acceptor does not vote.

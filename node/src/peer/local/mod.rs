@@ -10,8 +10,9 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use sherd_core::heal::{HealEntry, HealId};
-use sherd_core::id::{Ballot, Incarnation, RegisterKey, Sequence, ShardId, VolumeId};
+use sherd_core::id::{Ballot, RegisterKey, ShardId, VolumeId};
 use sherd_core::record::Home;
+use sherd_core::register::recover::confirm::Position;
 use sherd_core::register::{Accept, Prepare, Vote};
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 use sherd_volume::list::{ListPage, ListScan, RowPage, ScannedRow};
@@ -388,7 +389,7 @@ impl Peer for LocalPeer {
         }
     }
 
-    fn remembers(&self, volume: VolumeId) -> Pending<Vec<(VolumeId, Incarnation, Sequence)>> {
+    fn remembers(&self, volume: VolumeId) -> Pending<Vec<(VolumeId, Position)>> {
         Pending::ready(self.serving(volume).map(|serving| serving.reader.peers()))
     }
 

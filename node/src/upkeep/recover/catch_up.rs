@@ -7,8 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sherd_core::id::{Ballot, Incarnation, RegisterKey, Sequence, VolumeId};
+use sherd_core::id::{Ballot, RegisterKey, Sequence, VolumeId};
 use sherd_core::limits::{BOUND_AHEAD_MS, SET_VOLUMES_MAX};
+use sherd_core::register::recover::confirm::{Position, lost_state};
 use sherd_volume::request::Op;
 
 use super::super::{Context, ask};
@@ -47,23 +48,21 @@ impl Context {
         true
     }
 
-    /// Whether a peer remembers more of the volume's log, in its current life, than the volume holds:
-    /// a restored snapshot, or writes that a lying disk lost. Then it lost its state.
+    /// Whether a peer remembers a later life of the volume than its own, or more of its log than it
+    /// holds: a disk that comes back after its volume was rebuilt elsewhere, a restored snapshot, writes
+    /// that a lying disk lost. Then it lost its state.
     pub(in crate::upkeep) async fn was_rolled_back(&self, volume: &LocalVolume) -> bool {
         let Some(set) = self.set_with(volume.id()) else { return false };
         let Ok(serving) = volume.serving() else { return false };
-        let own = serving.reader.answerer();
         for reach in set.reach.iter().filter(|reach| reach.volume != volume.id()) {
             let Ok(remembered) = ask(reach.peer.remembers(reach.volume), PATIENCE).await else { continue };
-            let ahead = remembered.iter().any(|(peer, life, durable)| {
-                *peer == volume.id() && *life == own.incarnation && *durable > own.durable
-            });
-            if ahead {
-                let reason = format!("volume {} remembers more of its log than it holds", reach.volume);
-                tracing::error!(volume = %volume.id(), reason, "volume was rolled back");
-                volume.declare_lost(&reason);
-                return true;
-            }
+            // After the answer: what was written meanwhile may be remembered.
+            let own = serving.reader.answerer().position();
+            let Some(highest) = lost_state(volume.id(), own, remembered) else { continue };
+            let reason = format!("volume {} remembers it at {highest}, and it is at {own}", reach.volume);
+            tracing::error!(volume = %volume.id(), reason, "volume has lost state");
+            volume.declare_lost(&reason, highest.incarnation);
+            return true;
         }
         false
     }
@@ -78,11 +77,9 @@ impl Context {
             if compared >= set.quorums().prepare() {
                 return Ok(());
             }
-            let seen = known.iter().find(|(peer, _, _)| *peer == reach.volume);
+            let noted = known.iter().find(|(peer, _)| *peer == reach.volume).map(|(_, noted)| *noted);
             // One that was never noted is compared as a whole: the volume is young then.
-            let (life, durable) =
-                seen.map_or((None, Sequence(0)), |(_, life, durable)| (Some(*life), *durable));
-            match self.catch_up_with(reach, life, durable, local.opened_count() == 1).await {
+            match self.catch_up_with(reach, noted, local.opened_count() == 1).await {
                 Ok(()) => compared += 1,
                 Err(reason) => failure = Some(reason),
             }
@@ -93,28 +90,30 @@ impl Context {
     async fn catch_up_with(
         &self,
         reach: &Reach,
-        life: Option<Incarnation>,
-        durable: Sequence,
+        noted: Option<Position>,
         is_first_opening: bool,
     ) -> Result<(), String> {
         let now = ask(reach.peer.guarantees(reach.volume), PATIENCE).await;
         let now = now.map_err(|error| error.to_string())?.from;
         // Its log has hardly grown since it was noted: the node was stopped in order, and its volumes left
         // together. What a last write could not bring here is in the MRF queue.
-        let has_rested =
-            life == Some(now.incarnation) && now.durable.0 < durable.0.saturating_add(2 * NOTE_RECORDS);
+        let has_rested = noted.is_some_and(|noted| {
+            noted.incarnation == now.incarnation
+                && now.durable.0 < noted.durable.0.saturating_add(2 * NOTE_RECORDS)
+        });
         if is_first_opening && has_rested {
             return Ok(());
         }
         let mut after = None;
         loop {
-            let (since, until) = (durable, now.durable);
+            let (since, until) = (noted.map_or(Sequence(0), |noted| noted.durable), now.durable);
             let epoch = self.cluster.epoch();
             let request = RowScan { epoch, after, since, until, limit: PAGE, want_value: false };
             let answer = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await;
             let answer = answer.map_err(|error| error.to_string())?;
             // The sequence is of another life: it says nothing about this one.
-            if life.is_some_and(|life| answer.from.incarnation != life) || !answer.from.votes {
+            let is_another = noted.is_some_and(|noted| noted.incarnation != answer.from.incarnation);
+            if is_another || !answer.from.votes {
                 return Ok(());
             }
             let page = answer.result.map_err(|refusal| refusal.to_string())?;
@@ -140,11 +139,14 @@ impl Context {
         for reach in set.reach.iter().filter(|reach| reach.volume != volume.id()) {
             let Ok(answer) = ask(reach.peer.guarantees(reach.volume), PATIENCE).await else { continue };
             let Ok(serving) = volume.serving() else { return };
-            let (incarnation, durable) = (answer.from.incarnation, answer.from.durable);
+            let Position { incarnation, durable } = answer.from.position();
             let known = serving.reader.peers();
-            let known = known.iter().find(|(peer, life, _)| *peer == reach.volume && *life == incarnation);
+            let known = known.iter().find(|(peer, _)| *peer == reach.volume).map(|(_, known)| *known);
+            let is_old = |known: Position| {
+                known.incarnation == incarnation && durable.0 < known.durable.0.saturating_add(NOTE_RECORDS)
+            };
             // A note is a record itself: if every note made the peers take note, they never rested.
-            if known.is_some_and(|(_, _, known)| durable.0 < known.0.saturating_add(NOTE_RECORDS)) {
+            if known.is_some_and(is_old) {
                 continue;
             }
             // Rides with the next frame; what does not fit now is said again.

@@ -217,10 +217,17 @@ impl Context {
         let mut changes = self.volumes.changes();
         let mut caught_up = None;
         let mut note_at = Instant::now();
+        let mut vacant_since = None;
         loop {
             changes.borrow_and_update();
             let opening = volume.opened_count();
-            match volume.state() {
+            let state = volume.state();
+            let is_vacant = matches!(state, VolumeState::Vacant { .. });
+            vacant_since = is_vacant.then(|| vacant_since.unwrap_or_else(Instant::now));
+            match state {
+                VolumeState::Vacant { .. } if !self.may_adopt(vacant_since) => {
+                    volume.explain_vacancy(&self.waits_for_its_disk());
+                }
                 VolumeState::Vacant { .. } | VolumeState::Recovering => match self.recover(volume).await {
                     Ok(()) => continue,
                     Err(stalled) => self.stalled(volume, &stalled),
@@ -247,6 +254,19 @@ impl Context {
             // Cancel-safe: a change that comes meanwhile is seen by the next wait.
             drop(tokio::time::timeout(self.settings.recover_every, changes.changed()).await);
         }
+    }
+
+    /// Whether a directory was empty for so long that its disk is not coming back. A disk that does comes
+    /// back with all that it had; a rebuild takes hours, and in them the set can lose one volume less.
+    fn may_adopt(&self, vacant_since: Option<Instant>) -> bool {
+        vacant_since.is_some_and(|since| since.elapsed() >= self.settings.adopt_after)
+    }
+
+    fn waits_for_its_disk(&self) -> String {
+        let wait = humantime::format_duration(self.settings.adopt_after);
+        format!(
+            "its directory is empty; it is rebuilt there {wait} after that was seen, unless its disk comes back"
+        )
     }
 
     /// Learns what a volume lacks since it was opened: shards whose rebuild was cut short, and what

@@ -52,6 +52,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
 pub(crate) struct Directories {
     root: TempDir,
     count: usize,
+    adopt_after: Duration,
 }
 
 /// The machine's clock, which a test can set ahead.
@@ -98,7 +99,13 @@ pub(crate) struct Node {
 
 impl Directories {
     pub(crate) fn new(count: usize) -> Self {
-        Self { root: TempDir::new().expect("a directory for tests"), count }
+        Self { root: TempDir::new().expect("a directory for tests"), count, adopt_after: Duration::ZERO }
+    }
+
+    /// Nodes that have an empty directory wait for its disk.
+    fn with_patience_for_disks(mut self, adopt_after: Duration) -> Self {
+        self.adopt_after = adopt_after;
+        self
     }
 
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
@@ -157,7 +164,7 @@ impl Directories {
             pace: Pace { look_every: Duration::from_millis(50), ..Pace::default() },
         })
         .expect("threads start");
-        build(volumes, &formation.topology, ahead, pool)
+        build(volumes, &formation.topology, ahead, pool, self.adopt_after)
     }
 }
 
@@ -166,6 +173,7 @@ fn build(
     topology: &Arc<sherd_core::topology::Topology>,
     ahead: Arc<Ahead>,
     pool: BufferPool,
+    adopt_after: Duration,
 ) -> Node {
     let wall: Arc<dyn Clock> = Arc::<Ahead>::clone(&ahead);
     let peer: Arc<dyn Peer> = Arc::new(LocalPeer::new(volumes.clone()));
@@ -211,6 +219,7 @@ fn build(
         settle_after: Duration::ZERO,
         settle_every: Duration::from_millis(50),
         recover_every: Duration::from_millis(50),
+        adopt_after,
         scrub_pass: Duration::ZERO,
         sweep_look_every: Duration::from_millis(50),
         note_every: Duration::ZERO,
@@ -283,7 +292,8 @@ impl Node {
     /// Another gateway to the same volumes, with a clock of its own.
     fn another_gateway(&self, ahead_ms: u64) -> Self {
         let limits = PoolLimits { cap_bytes: 64 << 20, stripe_bytes: 1 << 20, idle_bytes: 1 << 20 };
-        build(self.volumes.clone(), &self.topology, Ahead::new(ahead_ms), BufferPool::new(limits))
+        let (ahead, pool) = (Ahead::new(ahead_ms), BufferPool::new(limits));
+        build(self.volumes.clone(), &self.topology, ahead, pool, Duration::ZERO)
     }
 
     pub(crate) async fn get(&self, key: &str) -> Option<Bytes> {

@@ -1,6 +1,7 @@
 //! Volumes that go away, come back, or come back with nothing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sherd_core::heal::HealEntry;
 
@@ -37,6 +38,54 @@ async fn a_volume_that_is_moved_away_is_offline_and_is_opened_again_when_it_is_b
     assert_eq!(volume.opened_count(), 2);
     assert!(has_promised(), "ballots of the first life are refused for a while");
     assert_eq!(node.get("while").await, Some(body(2, 100_000)));
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_empty_directory_waits_for_its_disk() {
+    let directories = Directories::new(4).with_patience_for_disks(Duration::from_hours(1));
+    let node = directories.start().await;
+    let upkeep = follow(&node.context);
+    let volume = Arc::clone(&node.volumes.all()[1]);
+    let away = volume.path().with_extension("away");
+    std::fs::rename(volume.path(), &away).expect("moved away");
+    std::fs::create_dir(volume.path()).expect("an empty mount point");
+    let waits = |state: &VolumeState| matches!(state, VolumeState::Vacant { reason } if reason.contains("1h after that was seen, unless its disk"));
+    node.wait_for(volume.id(), waits).await;
+    std::fs::remove_dir(volume.path()).expect("nothing was made in it");
+    std::fs::rename(&away, volume.path()).expect("moved back");
+    node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
+    assert_eq!(volume.serving().expect("online").reader.answerer().incarnation.0, 1);
+    upkeep.stop().await;
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_comes_back_after_its_volume_was_rebuilt_is_recovered() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let upkeep = follow(&node.context);
+    let volume = Arc::clone(&node.volumes.all()[1]);
+    let in_life = |life: u32| {
+        let volume = Arc::clone(&volume);
+        move |state: &VolumeState| {
+            *state == VolumeState::Online
+                && volume.serving().is_ok_and(|serving| serving.reader.answerer().incarnation.0 >= life)
+        }
+    };
+    let away = volume.path().with_extension("away");
+    std::fs::rename(volume.path(), &away).expect("moved away");
+    std::fs::create_dir(volume.path()).expect("an empty mount point");
+    node.wait_for(volume.id(), in_life(2)).await;
+    node.put("while", &body(1, 100_000)).await;
+
+    std::fs::rename(volume.path(), volume.path().with_extension("rebuilt")).expect("moved away");
+    std::fs::rename(&away, volume.path()).expect("moved back");
+    node.wait_for(volume.id(), in_life(3)).await;
+    upkeep.stop().await;
+    let rows = node.context.rows_of(&node.register("while").await).await;
+    assert!(rows.are_same() && rows.silent.is_empty(), "{rows:?}");
     node.close().await;
 }
 

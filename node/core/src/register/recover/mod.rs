@@ -15,6 +15,8 @@
 //! everything that it may have helped to commit; what comes later is above F and reaches it itself.
 //! Guards I-11 and I-12.
 
+pub mod confirm;
+
 use crate::id::{Ballot, BucketId, ChangeId, Incarnation, Timestamp, VolumeId};
 use crate::limits::CLOCK_STEP_MS_MAX;
 use crate::register::RowHead;
