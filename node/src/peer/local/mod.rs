@@ -21,7 +21,7 @@ use sherd_volume::reader::{Reader, Source};
 use sherd_volume::request::{
     AdoptedRow, Answer, Completion, Control, Guarantees, Op, SeenShard, ShardFileHeader, Target,
 };
-use sherd_volume::shard_file::ShardWriter;
+use sherd_volume::shard_file::{FilePage, ShardWriter};
 
 use super::{
     Answering, Error, PartsScan, Peer, Pending, Result, RowScan, ShardPage, ShardRange, ShardScan, ShardSink,
@@ -441,11 +441,8 @@ fn shard_files(
     limit: usize,
 ) -> std::result::Result<ShardPage, sherd_volume::error::Error> {
     let files = reader.shard_files();
-    let mut ids = files.list(directory)?;
-    ids.retain(|id| after.is_none_or(|after| *id > after));
-    ids.sort_unstable();
-    let next = ids.get(limit.saturating_sub(1)).copied().filter(|_| ids.len() > limit);
-    ids.truncate(limit);
+    let FilePage { shards: ids, has_more } = files.page(directory, after, limit)?;
+    let next = ids.last().copied().filter(|_| has_more);
     let mut shards = Vec::with_capacity(ids.len());
     for shard in ids {
         match files.header(shard) {

@@ -45,6 +45,23 @@ pub struct ShardFiles {
     shared: Arc<Shared>,
 }
 
+/// A page of the shards that have a file in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilePage {
+    /// In the order of their ids.
+    pub shards: Vec<ShardId>,
+    /// Whether there are more behind them.
+    pub has_more: bool,
+}
+
+/// What lay in a directory when its first page was asked for.
+#[derive(Debug)]
+struct Listing {
+    directory: u8,
+    /// In order.
+    shards: Vec<ShardId>,
+}
+
 #[derive(Debug)]
 struct Shared {
     disk: Arc<dyn Disk>,
@@ -56,6 +73,8 @@ struct Shared {
     heals: Mutex<HashSet<ShardId>>,
     /// Of the whole volume: where it failed here, it failed.
     failure: Arc<FailureLatch>,
+    /// The directory that is gone through page by page, until its last page.
+    listing: Mutex<Option<Listing>>,
 }
 
 impl ShardFiles {
@@ -81,6 +100,7 @@ impl ShardFiles {
             open: OpenFiles::default(),
             heals: Mutex::default(),
             failure,
+            listing: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -107,6 +127,32 @@ impl ShardFiles {
             }
             _ => Ok(()),
         }
+    }
+
+    /// A page of the shards that have a file in one of the 256 directories, in the order of their ids, behind
+    /// `after`. The directory is listed for the first page; the pages behind it are of what lay there then, so
+    /// whoever asks for one may find that its file is gone. One directory is kept so, and only until its end.
+    ///
+    /// # Errors
+    /// As [`ShardFiles::list`].
+    pub fn page(&self, directory: u8, after: Option<ShardId>, limit: usize) -> Result<FilePage, Error> {
+        let mut listing = self.shared.listing.lock();
+        let held = listing.take().filter(|held| held.directory == directory && after.is_some());
+        let held = if let Some(held) = held {
+            held
+        } else {
+            let mut shards = self.list(directory)?;
+            shards.sort_unstable();
+            Listing { directory, shards }
+        };
+        let start = held.shards.partition_point(|shard| after.is_some_and(|after| *shard <= after));
+        let rest = held.shards.get(start..).unwrap_or(&[]);
+        let shards: Vec<ShardId> = rest.iter().take(limit).copied().collect();
+        let has_more = shards.len() < rest.len();
+        if has_more {
+            *listing = Some(held);
+        }
+        Ok(FilePage { shards, has_more })
     }
 
     /// The shards that have a file in one of the 256 directories, whole or not, in no order. What an

@@ -466,6 +466,35 @@ fn a_healed_file_is_read_anew() {
 }
 
 #[test]
+fn a_directory_is_listed_once_for_all_its_pages() {
+    let disk = disk();
+    let files = files(&disk);
+    let directory = Directories::of(shard_id(0).data);
+    let numbers: Vec<u64> = (0..200).filter(|n| Directories::of(shard_id(*n).data) == directory).collect();
+    assert!(numbers.len() > 20);
+    for n in &numbers {
+        write(&files, *n, &payload(10)).unwrap();
+    }
+    let (new, old) = numbers.split_last().unwrap();
+    files.delete(shard_id(*new)).unwrap();
+    let mut page = files.page(directory, None, 7).unwrap();
+    let mut found = page.shards;
+    write(&files, *new, &payload(10)).unwrap();
+    while page.has_more {
+        page = files.page(directory, found.last().copied(), 7).unwrap();
+        found.extend(&page.shards);
+    }
+    assert_eq!(found, old.iter().map(|n| shard_id(*n)).collect::<Vec<_>>(), "what lay there at first");
+    // The next time it is listed anew, from its beginning or from where somebody left off.
+    files.delete(shard_id(numbers[0])).unwrap();
+    assert_eq!(files.page(directory, None, 1).unwrap().shards, [shard_id(numbers[1])]);
+    let rest = files.page(directory.wrapping_add(1), found.last().copied(), 1).unwrap();
+    assert_eq!(rest, FilePage { shards: Vec::new(), has_more: false });
+    let last = files.page(directory, found.get(found.len() - 2).copied(), 7).unwrap();
+    assert_eq!(last, FilePage { shards: vec![found[found.len() - 1], shard_id(*new)], has_more: false });
+}
+
+#[test]
 fn an_aborted_or_dropped_writer_leaves_nothing() {
     let disk = disk();
     let files = files(&disk);
