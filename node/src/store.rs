@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{Clock, HybridClock, Rng};
 use sherd_core::id::{ProposerId, VolumeId};
+use sherd_core::limits;
 use sherd_core::topology::{Topology, Wish};
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::Disk;
@@ -111,6 +112,8 @@ impl Store {
             stripe_bytes: 1 << 20,
             idle_bytes: IDLE_BUFFER_BYTES,
         });
+        let share = limits::REPLAY_BYTES_MAX / formation.volumes.len().max(1) as u64;
+        let options = Options { replay_bytes: share.max(limits::REPLAY_BYTES_MIN), ..options };
         let volumes = Volumes::start(&VolumesConfig {
             disk,
             clock: Arc::clone(&clock),

@@ -75,6 +75,12 @@ pub const SEGMENT_FILES_MAX: usize = 128;
 pub const FRAME_ALIGN: usize = 4096;
 /// Bytes of one batch: bounds the memory of a replay and the latency of the last in a batch.
 pub const FRAME_BYTES_MAX: usize = 8 << 20;
+/// Bytes of index entries that the volumes of a process hold together while they replay their logs: with
+/// what the tree adds to each, half of the 256 MiB that a process takes at most.
+pub const REPLAY_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of them that one volume holds at least: fewer make tables so small that merging them takes longer
+/// than the replay.
+pub const REPLAY_BYTES_MIN: u64 = 1 << 20;
 /// Operations waiting for one volume's log; beyond it the answer is 503 SlowDown.
 pub const VOLUME_QUEUE_MAX: usize = 4096;
 

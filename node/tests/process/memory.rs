@@ -1,4 +1,4 @@
-//! What a node takes of the machine's memory, idle and at work, measured from outside.
+//! What a node takes of the machine's memory, while it starts, idle and at work, measured from outside.
 //!
 //! RssAnon of /proc/PID/status is what the process allocated; the page cache is not its. The caps
 //! are promises of an optimised binary, so they are asserted for one alone; the figures are printed
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::harness::raw::Raw;
 use crate::harness::s3::S3;
 use crate::harness::wait::{LATER, bounded};
-use crate::harness::{Node, empty, is_optimised};
+use crate::harness::{Node, Stopped, empty, is_optimised};
 
 /// Bytes sent at once, again and again.
 const PIECE: usize = 1 << 20;
@@ -47,6 +47,55 @@ async fn memory_stays_under_its_cap() {
     within(&format!("{count} GETs of {size} MiB at once"), peak, LOADED_MAX_KIB);
 }
 
+/// Bytes of an object whose shards are packed in the log.
+const PACKED_BYTES: usize = 256 << 10;
+/// Writers of such objects at one time.
+const WRITERS: usize = 16;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_stays_under_the_cap_whatever_it_replays() {
+    let long = std::env::var("SHERD_LONG_TESTS").is_ok_and(|value| value == "1");
+    let each = if long { 150 } else { 10 };
+    let node = empty().start().await;
+    let s3 = node.with_bucket().await;
+    let writers = (0..WRITERS).map(|writer| {
+        let s3 = s3.clone();
+        async move {
+            for number in 0..each {
+                put_packed(&s3, &format!("start/{writer}/{number}")).await;
+            }
+        }
+    });
+    futures::future::join_all(writers).await;
+    let stopped = node.kill().await;
+    let node = peak_of_start("after a kill", stopped).await;
+    let stopped = node.kill().await;
+    for volume in stopped.volumes() {
+        std::fs::remove_dir_all(volume.join("index")).expect("an index");
+    }
+    let node = peak_of_start("with all indexes lost", stopped).await;
+    let s3 = node.s3();
+    let mut raw = Raw::get(&s3, &format!("start/{}/{}", WRITERS - 1, each - 1)).await;
+    let head = raw.head().await.expect("an answer");
+    assert_eq!((head.status, head.len()), (200, PACKED_BYTES));
+}
+
+/// Starts a node and watches its memory until it is ready.
+async fn peak_of_start(what: &str, stopped: Stopped) -> Node {
+    let node = Arc::new(stopped.start().await);
+    let ready = Arc::clone(&node);
+    let peak = peak_while(&node, Box::pin(async move { ready.until_ready().await })).await;
+    within(&format!("start {what}"), peak, LOADED_MAX_KIB);
+    Arc::into_inner(node).expect("nobody watches any more")
+}
+
+async fn put_packed(s3: &S3, key: &str) {
+    let mut raw = Raw::put(s3, key, PACKED_BYTES).await;
+    raw.body(&piece(0)[..PACKED_BYTES]).await.expect("the node takes bodies");
+    let head = bounded("a PUT", LATER, raw.head()).await;
+    assert_eq!(head.map(|head| head.status), Some(200), "{key}");
+}
+
 /// Prints a figure, and compares it where the binary is an optimised one.
 fn within(what: &str, kib: u64, max_kib: u64) {
     eprintln!("memory: {what}: {} MiB of at most {} MiB", kib >> 10, max_kib >> 10);
@@ -68,6 +117,8 @@ async fn peak_while<T>(node: &Arc<Node>, work: Pin<Box<impl Future<Output = T>>>
     };
     work.await;
     watch.abort();
+    // It holds the node until it has ended.
+    drop(watch.await);
     peak.load(Ordering::Relaxed)
 }
 

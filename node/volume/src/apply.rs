@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use sherd_core::codec::{Reader, Writer};
-use sherd_core::id::Ballot;
+use sherd_core::id::{Ballot, Sequence};
 use sherd_core::register::acceptor::judge_commit;
 
 use crate::format::{Flags, Subject, decode_hints};
@@ -40,14 +40,20 @@ pub(crate) struct Use {
 }
 
 /// What is made from the entries and kept beside them, in the index's derived table: live bytes by
-/// segment, and the highest ballot of any row ever applied.
+/// segment, the highest ballot of any row ever applied, and where a replay that has not ended began.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Derived {
     map: BTreeMap<u64, Use>,
+    /// Live bytes of all segments.
+    live_total: u64,
     highest: Ballot,
     /// Segments whose use is not yet as the index has it.
     dirty: BTreeSet<u64>,
     is_higher: bool,
+    /// The first sequence of a replay under way, and as the index has it.
+    replay_from: Option<Sequence>,
+    replay_noted: Option<Sequence>,
+    found_replay: bool,
 }
 
 impl Derived {
@@ -55,13 +61,37 @@ impl Derived {
         self.map.get(&segment).copied().unwrap_or_default()
     }
 
-    pub(crate) fn live_total(&self) -> u64 {
-        self.map.values().map(|one| one.live).sum()
+    pub(crate) const fn live_total(&self) -> u64 {
+        self.live_total
     }
 
     fn change(&mut self, segment: u64, change: impl FnOnce(&mut Use)) {
-        change(self.map.entry(segment).or_default());
+        let one = self.map.entry(segment).or_default();
+        let before = one.live;
+        change(one);
+        self.live_total = self.live_total - before + one.live;
         self.dirty.insert(segment);
+    }
+
+    /// Where the replay began that did not end before this one.
+    pub(crate) const fn replay_from(&self) -> Option<Sequence> {
+        self.replay_from
+    }
+
+    /// Whether the index on disk may still say that a replay has not ended.
+    pub(crate) const fn was_cut_short(&self) -> bool {
+        self.found_replay
+    }
+
+    /// A replay from a sequence on begins. Whatever of it becomes durable says so, until it ends: an open
+    /// that is cut short was not judged, and the next one judges the same part of the log.
+    pub(crate) const fn begin_replay(&mut self, from: Sequence) {
+        self.replay_from = Some(from);
+    }
+
+    /// The replay ended: what changes from here on is told with its whole outcome.
+    pub(crate) const fn end_replay(&mut self) {
+        self.replay_from = None;
     }
 
     /// The highest ballot of any row ever applied.
@@ -92,26 +122,41 @@ impl Derived {
             let value = Bytes::copy_from_slice(&self.highest.to_bytes());
             changes.push(Change::Put { key: Bytes::from_static(&HIGHEST_KEY), value });
         }
+        if self.replay_from != self.replay_noted {
+            let key = Bytes::from_static(&REPLAY_KEY);
+            changes.push(match self.replay_from {
+                Some(from) => Change::Put { key, value: Bytes::copy_from_slice(&from.0.to_le_bytes()) },
+                None => Change::Remove { key },
+            });
+            self.replay_noted = self.replay_from;
+        }
         changes
     }
 
     fn forget(&mut self, segment: u64) {
-        self.map.remove(&segment);
+        let gone = self.map.remove(&segment).unwrap_or_default();
+        self.live_total -= gone.live;
         self.dirty.insert(segment);
     }
 
     /// Reads what an index keeps.
     pub(crate) fn load(index: &dyn Index) -> Result<Self, IndexError> {
         let mut map = BTreeMap::new();
+        let mut live_total = 0_u64;
         for pair in index.scan(&[DERIVED, 1], Some(&[DERIVED, 2])) {
             let (key, value) = pair?;
+            let damaged = || IndexError::Damaged { what: "segment use is none".to_owned() };
             let (Some(segment), Some(one)) = (parse_use_key(&key), parse_use(value)) else {
-                return Err(IndexError::Damaged { what: "segment use is none".to_owned() });
+                return Err(damaged());
             };
+            live_total = live_total.checked_add(one.live).ok_or_else(damaged)?;
             map.insert(segment, one);
         }
         let highest = highest_of(index)?;
-        Ok(Self { map, highest, ..Self::default() })
+        let replay_from = replay_from_of(index)?;
+        let replay_noted = replay_from;
+        let found_replay = replay_from.is_some();
+        Ok(Self { map, live_total, highest, replay_from, replay_noted, found_replay, ..Self::default() })
     }
 }
 
@@ -140,6 +185,18 @@ fn highest_of(index: &dyn Index) -> Result<Ballot, IndexError> {
         .try_into()
         .map_err(|_| IndexError::Damaged { what: "highest ballot is none".to_owned() })?;
     Ok(Ballot::from_bytes(bytes))
+}
+
+/// The key under which an index keeps the first sequence of a replay that has not ended.
+const REPLAY_KEY: [u8; 2] = [DERIVED, 3];
+
+fn replay_from_of(index: &dyn Index) -> Result<Option<Sequence>, IndexError> {
+    let Some(bytes) = index.get(&REPLAY_KEY)? else { return Ok(None) };
+    let bytes: [u8; 8] = bytes
+        .as_ref()
+        .try_into()
+        .map_err(|_| IndexError::Damaged { what: "the beginning of a replay is none".to_owned() })?;
+    Ok(Some(Sequence(u64::from_le_bytes(bytes))))
 }
 
 /// A written record, as it is applied.
@@ -321,6 +378,7 @@ mod tests {
         assert_eq!(use_key(0x0102).as_ref(), [7, 1, 0, 0, 0, 0, 0, 0, 1, 2]);
         assert_eq!(parse_use_key(&use_key(0x0102)), Some(0x0102));
         assert_eq!(HIGHEST_KEY, [7, 2]);
+        assert_eq!(REPLAY_KEY, [7, 3]);
         let index = MemoryIndex::new();
         let value = Bytes::from_static(&[5, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0]);
         let highest = Ballot::from_bytes([3; 16]);
@@ -333,5 +391,32 @@ mod tests {
         assert_eq!((derived.get(9).live, derived.get(9).deletes), (5, 6));
         assert_eq!(derived.highest(), highest);
         assert_eq!(derived.take_changes(), [], "nothing changed since it was loaded");
+    }
+
+    #[test]
+    fn live_bytes_of_all_segments_are_their_sum() {
+        let mut derived = Derived::default();
+        derived.change(1, |one| one.live += 5);
+        derived.change(2, |one| one.live += 7);
+        derived.change(1, |one| one.live = one.live.saturating_sub(9));
+        derived.change(2, |one| one.deletes += 3);
+        assert_eq!((derived.live_total(), derived.get(2).live), (7, 7));
+        derived.forget(2);
+        derived.forget(3);
+        assert_eq!(derived.live_total(), 0);
+    }
+
+    #[test]
+    fn an_index_says_where_a_replay_began_until_it_ended() {
+        let index = MemoryIndex::new();
+        let mut derived = Derived::default();
+        derived.begin_replay(Sequence(0x0102));
+        index.apply(derived.take_changes(), Sequence(1)).unwrap();
+        assert_eq!(index.get(&REPLAY_KEY).unwrap().as_deref(), Some(&[2, 1, 0, 0, 0, 0, 0, 0][..]));
+        let mut derived = Derived::load(&index).unwrap();
+        assert_eq!(derived.replay_from(), Some(Sequence(0x0102)));
+        derived.end_replay();
+        index.apply(derived.take_changes(), Sequence(2)).unwrap();
+        assert_eq!(Derived::load(&index).unwrap().replay_from(), None);
     }
 }

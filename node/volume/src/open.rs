@@ -4,9 +4,10 @@
 //! volume.json -> segments' headers -> index's persisted sequence -> replay from there
 //!             -> is anything acknowledged gone? -> what replay found is synced -> serve
 //! ```
-//! The log is the truth. An index that cannot be read, or that lacks what compaction has let go
-//! since, is wiped and rebuilt from the log; only a loss in the log is lost state, and then the
-//! volume opens as recovering with everything that is readable.
+//! The log is the truth. An index that is damaged, or that lacks what compaction has let go since, is
+//! wiped and rebuilt from the log; one that only cannot be read at the moment is left alone, and the
+//! volume does not open. Only a loss in the log is lost state, and then the volume opens as recovering
+//! with everything that is readable.
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ use crate::log::append::Log;
 use crate::log::{self, Segments};
 use crate::options::{Durability, Options};
 use crate::reader::Reader;
-use crate::rebuild::{LogFiles, Restored, restore};
+use crate::rebuild::{LogFiles, Restored, index_error, restore};
 use crate::recent::Recent;
 use crate::registers::Promises;
 use crate::shard_file::ShardFiles;
@@ -49,7 +50,8 @@ pub trait IndexSource: Send {
     /// Opens the index, or makes an empty one.
     ///
     /// # Errors
-    /// [`IndexError`] when it is damaged: it is reset then.
+    /// [`IndexError::Damaged`]: it is reset then. [`IndexError::Unavailable`], [`IndexError::Full`]: it is
+    /// left alone, and the volume does not open.
     fn open(&mut self) -> Result<Arc<dyn Index>, IndexError>;
 
     /// Removes whatever is there and makes an empty index.
@@ -181,6 +183,7 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
         volume: identity.volume,
         is_needed: identity.lost.is_none(),
         policy: options.unreadable,
+        replay_bytes: options.replay_bytes,
     };
     let restored = restore(&files, &segments, index.as_mut())?;
     make_ballast(disk.as_ref(), &path, options.ballast_bytes);
@@ -217,10 +220,17 @@ fn serve(
     is_new: bool,
     began_us: u64,
 ) -> Result<(Volume, OpenReport), OpenError> {
-    let Restored { small, derived, tail, mut report, lost, index: _ } = restored;
+    let Restored { small, derived, tail, mut report, lost, is_flushed, index } = restored;
     let mut small = small;
     if let Some(reason) = &lost {
         sticky.note_loss(reason)?;
+    }
+    if is_flushed {
+        // From here on the end of the replay is durable, and its segments may be compacted.
+        match index.flush() {
+            Ok(()) | Err(IndexError::Full) => {}
+            Err(error) => return Err(index_error(error, &shared.path)),
+        }
     }
     let is_new = is_new && lost.is_none();
     let identity = sticky.file.identity();

@@ -38,6 +38,8 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// Bytes applied to the index before a flush is asked for.
     pub flush_bytes: u64,
+    /// Bytes of index entries that a replay holds before it flushes them.
+    pub replay_bytes: u64,
     /// Time after which what was applied to the index is flushed even when it is little.
     pub flush_after_us: u64,
     /// Changes of the index that are gathered in memory before they are applied together.
@@ -59,6 +61,7 @@ impl Default for Options {
             ballast_bytes: limits::SEGMENT_BYTES,
             reserve_bytes: 2 * limits::SEGMENT_BYTES,
             flush_bytes: 4 << 20,
+            replay_bytes: limits::REPLAY_BYTES_MAX / 4,
             flush_after_us: 60_000_000,
             fold_entries: 1024,
             recent_bytes: 8 << 20,

@@ -1,5 +1,12 @@
 //! Restores what a volume knew: the index as it was persisted, and the log from there; or, where the
 //! index is of no use, the whole log.
+//!
+//! ```text
+//! sync the segments -> replay: gather changes -> apply -> flush by bytes ... -> judge what is lost
+//! ```
+//! What is held in memory has a bound, so a long replay flushes the index on its way. Until its outcome
+//! is noted the index says where it began: an open that is cut short is judged anew from there by the
+//! next, and what it had put in the index is not applied twice.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,7 +20,7 @@ use sherd_core::id::{Sequence, VolumeId};
 
 use crate::apply::{Batch, Changes, Derived, Written, as_index_changes};
 use crate::disk::{Disk, OpenMode};
-use crate::error::OpenError;
+use crate::error::{FaultClass, OpenError};
 use crate::format::{
     FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, SegmentHeader, Subject, VERSION,
 };
@@ -26,8 +33,8 @@ use crate::options::UnreadablePolicy;
 use crate::state::Small;
 use crate::table::Payload;
 
-/// Changes gathered before they are applied to the index.
-const CHANGES_MAX: usize = 8192;
+/// Changes gathered before they are applied to the index: what a running volume gathers, too.
+const CHANGES_MAX: usize = 1024;
 /// Rotten records that a report names.
 const ROTTEN_MAX: usize = 1000;
 
@@ -40,18 +47,21 @@ pub(crate) struct Restored {
     pub(crate) report: OpenReport,
     /// Acknowledged state is gone, and why.
     pub(crate) lost: Option<String>,
+    /// The index has on disk a part of a replay whose end it does not know.
+    pub(crate) is_flushed: bool,
 }
 
 /// Why the index does not do, or why nobody can tell.
 enum Unfit {
     Index(IndexError),
     Behind,
-    Log(Unreadable),
+    /// The log cannot be read, or made durable.
+    Log(OpenError),
 }
 
 impl From<Unreadable> for Unfit {
     fn from(unreadable: Unreadable) -> Self {
-        Self::Log(unreadable)
+        Self::Log(unreadable.into())
     }
 }
 
@@ -88,6 +98,8 @@ pub(crate) struct LogFiles<'a> {
     /// Whether its absence is a loss.
     pub(crate) is_needed: bool,
     pub(crate) policy: UnreadablePolicy,
+    /// Bytes of entries in memory after which a replay flushes the index.
+    pub(crate) replay_bytes: u64,
 }
 
 /// Restores a volume. `segments` gets every segment that is kept.
@@ -96,29 +108,21 @@ pub(crate) fn restore(
     segments: &Segments,
     source: &mut dyn IndexSource,
 ) -> Result<Restored, OpenError> {
-    let LogFiles { disk, path: log, names: _, volume: _, is_needed: needs_log, policy } = *files;
-    let found = find_segments(files, segments)?;
-    let Located { mut headed, mut discarded, highest } = found;
+    let LogFiles { disk, path: log, is_needed: needs_log, .. } = *files;
+    let Located { mut headed, mut discarded, highest } = find_segments(files, segments)?;
     let mut rebuilt = None;
-    let opened = source.open();
-    let first_try = match opened {
-        Ok(index) => attempt(&index, &headed, policy, false).map(|done| (index, done)),
+    let first_try = match source.open() {
+        Ok(index) => attempt(&index, &headed, files, false).map(|done| (index, done)),
         Err(error) => Err(Unfit::Index(error)),
     };
     let (index, done) = match first_try {
         Ok(done) => done,
         Err(unfit) => {
-            rebuilt = Some(match unfit {
-                Unfit::Index(error) => error.to_string(),
-                Unfit::Log(unreadable) => return Err(unreadable.into()),
-                Unfit::Behind => "it lacks what the log has let go".to_owned(),
-            });
-            let damaged =
-                |error: IndexError| OpenError::Damaged { path: log.to_owned(), what: error.to_string() };
-            let index = source.reset().map_err(damaged)?;
-            let done = attempt(&index, &headed, policy, true).map_err(|unfit| match unfit {
-                Unfit::Index(error) => damaged(error),
-                Unfit::Log(unreadable) => unreadable.into(),
+            rebuilt = Some(reason_to_rebuild(unfit, files)?);
+            let index = source.reset().map_err(|error| index_error(error, log))?;
+            let done = attempt(&index, &headed, files, true).map_err(|unfit| match unfit {
+                Unfit::Index(error) => index_error(error, log),
+                Unfit::Log(error) => error,
                 Unfit::Behind => unreachable!("an empty index lacks everything and is fed the whole log"),
             })?;
             (index, done)
@@ -144,14 +148,46 @@ pub(crate) fn restore(
     report.torn_tail |= !discarded.is_empty();
     tidy(disk, log, &mut headed, &discarded, &small, lost.is_some())?;
     for one in &headed {
-        let synced = one.segment.file().and_then(|file| file.sync_data());
-        synced.map_err(|source| OpenError::Io { op: "sync", path: one.segment.path.clone(), source })?;
         segments.insert(Arc::clone(&one.segment));
     }
     let next = replayed.next.max(Sequence(persisted.map_or(1, |persisted| persisted.0 + 1)));
     let is_whole = !replayed.torn && lost.is_none() && discarded.is_empty();
     let tail = tail_of(disk.as_ref(), &headed, end, highest, next, is_whole)?;
-    Ok(Restored { index, small, derived, tail, report, lost })
+    let is_flushed = index.persisted() != persisted || derived.was_cut_short();
+    Ok(Restored { index, small, derived, tail, report, lost, is_flushed })
+}
+
+/// Why the index is wiped, where it is proven to be of no use, or where the device was given long enough to
+/// read it. Whatever a later try can mend keeps it.
+fn reason_to_rebuild(unfit: Unfit, files: &LogFiles<'_>) -> Result<String, OpenError> {
+    let error = match unfit {
+        Unfit::Behind => return Ok("it lacks what the log has let go".to_owned()),
+        Unfit::Log(error) => return Err(error),
+        Unfit::Index(error) => error,
+    };
+    match (&error, files.policy) {
+        (IndexError::Damaged { .. } | IndexError::Misused { .. }, _)
+        | (IndexError::Unavailable { class: FaultClass::Fatal, .. }, UnreadablePolicy::Lose) => {
+            Ok(error.to_string())
+        }
+        (IndexError::Unavailable { .. } | IndexError::Full, _) => Err(index_error(error, files.path)),
+    }
+}
+
+/// Why a volume does not open for its index.
+pub(crate) fn index_error(error: IndexError, path: &Path) -> OpenError {
+    let path = path.to_owned();
+    match &error {
+        IndexError::Damaged { .. } | IndexError::Misused { .. } => {
+            OpenError::Damaged { path, what: error.to_string() }
+        }
+        IndexError::Unavailable { class: FaultClass::Fatal, .. } => {
+            OpenError::Unreadable { path, offset: 0, source: io::Error::other(error) }
+        }
+        IndexError::Unavailable { .. } | IndexError::Full => {
+            OpenError::Io { op: "open the index of", path, source: io::Error::other(error) }
+        }
+    }
 }
 
 /// Segments as a directory holds them.
@@ -163,7 +199,7 @@ struct Located {
 }
 
 fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result<Located, OpenError> {
-    let LogFiles { disk: _, path: log, names, volume, policy, is_needed: _ } = *files;
+    let LogFiles { disk: _, path: log, names, volume, policy, is_needed: _, replay_bytes: _ } = *files;
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| parse_segment_name(name)).collect();
     numbers.sort_unstable();
     let highest = numbers.last().copied().unwrap_or(0);
@@ -224,66 +260,115 @@ fn has_frames(segment: &Segment, policy: UnreadablePolicy) -> Result<bool, Unrea
 fn attempt(
     index: &Arc<dyn Index>,
     headed: &[Headed],
-    policy: UnreadablePolicy,
+    files: &LogFiles<'_>,
     is_rebuild: bool,
 ) -> Result<Try, Unfit> {
     let persisted = index.persisted();
-    let from = Sequence(persisted.map_or(1, |persisted| persisted.0 + 1));
+    let mut derived = Derived::load(index.as_ref())?;
+    // What an open that was cut short had judged, it told nobody.
+    let began = derived.replay_from();
+    let from = began.unwrap_or(Sequence(persisted.map_or(1, |persisted| persisted.0 + 1)));
     let start = first_needed(headed, from);
     let needed = headed.get(start..).unwrap_or(&[]);
+    let is_rebuild = is_rebuild || began == Some(Sequence(1));
     if !is_rebuild && has_hole(needed, from) {
         return Err(Unfit::Behind);
     }
-    let mut derived = Derived::load(index.as_ref())?;
-    let mut rotten = Vec::new();
-    let mut pending: Vec<Found> = Vec::new();
-    let mut flush = |pending: &mut Vec<Found>, last: Sequence| -> Result<(), IndexError> {
-        let mut changes = Changes::new();
-        let mut batch = Batch::new(index, &mut derived, &mut changes);
-        for found in pending.drain(..) {
-            let buffers: Vec<Bytes> = found.payload.iter().cloned().collect();
-            let intact = found.payload.is_some().then_some(buffers.as_slice());
-            if intact.is_none() && rotten.len() < ROTTEN_MAX {
-                rotten.push(found.subject.clone());
-            }
+    for one in needed {
+        // Durable before anything of it is in an index that is flushed, and before anybody hears of it;
+        // and only what is clean leaves the page cache, so that replay reads it from the device.
+        one.segment.file().and_then(|file| file.sync_data()).map_err(|source| {
+            Unfit::Log(OpenError::Io { op: "sync", path: one.segment.path.clone(), source })
+        })?;
+    }
+    derived.begin_replay(from);
+    let mut feed = IndexFeed {
+        index,
+        derived,
+        changes: Changes::new(),
+        persisted,
+        gathered: None,
+        gathered_bytes: 0,
+        replay_bytes: files.replay_bytes,
+        rotten: Vec::new(),
+    };
+    let mut visit = |frame: Vec<Found>, last| feed.frame(&frame, last).map_err(Unfit::Index);
+    let replayed = replay(needed, from, files.policy, &mut visit)?;
+    let (derived, rotten) = feed.finish()?;
+    let small = Small::load(index.as_ref(), derived.highest())?;
+    Ok(Try { replayed, small, derived, rotten, persisted })
+}
+
+/// Feeds an index with what replay finds, a bounded number of changes at a time.
+struct IndexFeed<'a> {
+    index: &'a Arc<dyn Index>,
+    derived: Derived,
+    changes: Changes,
+    /// Up to here the index has everything.
+    persisted: Option<Sequence>,
+    /// The last sequence of what is gathered.
+    gathered: Option<Sequence>,
+    gathered_bytes: u64,
+    replay_bytes: u64,
+    rotten: Vec<Subject>,
+}
+
+impl IndexFeed<'_> {
+    fn frame(&mut self, records: &[Found], last: Sequence) -> Result<(), IndexError> {
+        if self.changes.len() >= CHANGES_MAX || self.gathered_bytes >= self.replay_bytes / 4 {
+            self.apply()?;
+            self.flush_by_bytes()?;
+        }
+        let rotten = records.iter().filter(|found| found.payload.is_none());
+        let room = ROTTEN_MAX - self.rotten.len();
+        self.rotten.extend(rotten.take(room).map(|found| found.subject.clone()));
+        let is_new = |sequence| self.persisted.is_none_or(|persisted| sequence > persisted);
+        let mut batch = Batch::new(self.index, &mut self.derived, &mut self.changes);
+        for found in records.iter().filter(|found| is_new(found.placed.placed)) {
+            let payload_bytes = found.payload.as_ref().map_or(0, Bytes::len);
+            self.gathered_bytes += (found.subject.encoded_bytes() + payload_bytes) as u64;
             batch.record(&Written {
                 subject: &found.subject,
                 flags: found.flags,
-                payload: Payload { length: found.payload_bytes, intact },
+                payload: Payload {
+                    length: found.payload_bytes,
+                    intact: found.payload.as_ref().map(std::slice::from_ref),
+                },
                 placed: found.placed,
                 known: &Known::Nothing,
                 learnt: None,
             })?;
         }
-        index.apply(as_index_changes(changes, &mut derived), last)
-    };
-    let mut gathered = Vec::new();
-    let mut waiting: Option<Sequence> = None;
-    let pending_cell = std::cell::RefCell::new(&mut pending);
-    let replayed = replay(
-        needed,
-        from,
-        policy,
-        &mut |found| {
-            pending_cell.borrow_mut().push(found);
-            Ok(())
-        },
-        &mut |last| {
-            let mut frame = pending_cell.borrow_mut();
-            gathered.append(&mut frame);
-            waiting = Some(last);
-            if gathered.len() >= CHANGES_MAX {
-                waiting = None;
-                flush(&mut gathered, last)?;
-            }
-            Ok::<(), Unfit>(())
-        },
-    )?;
-    if let Some(last) = waiting {
-        flush(&mut gathered, last)?;
+        if is_new(last) {
+            self.gathered = Some(last);
+        }
+        Ok(())
     }
-    let small = Small::load(index.as_ref(), derived.highest())?;
-    Ok(Try { replayed, small, derived, rotten, persisted })
+
+    fn apply(&mut self) -> Result<(), IndexError> {
+        let Some(last) = self.gathered.take() else { return Ok(()) };
+        self.gathered_bytes = 0;
+        let changes = std::mem::take(&mut self.changes);
+        self.index.apply(as_index_changes(changes, &mut self.derived), last)
+    }
+
+    /// A frame follows, so that the last one is never flushed before the end of the replay is noted.
+    fn flush_by_bytes(&self) -> Result<(), IndexError> {
+        if self.index.pending_bytes() < self.replay_bytes {
+            return Ok(());
+        }
+        match self.index.flush().and_then(|()| self.index.compact()) {
+            // The log has everything; it is flushed when there is space again.
+            Err(IndexError::Full) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn finish(mut self) -> Result<(Derived, Vec<Subject>), IndexError> {
+        self.derived.end_replay();
+        self.apply()?;
+        Ok((self.derived, self.rotten))
+    }
 }
 
 /// The first segment that holds records from a sequence on.

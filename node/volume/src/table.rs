@@ -458,6 +458,26 @@ impl Payload<'_> {
     }
 }
 
+/// Bytes at the beginning of a payload that [`entry_of`] is made from, or that say what a record changes.
+pub fn payload_bytes_needed(subject: &Subject, payload_bytes: u32) -> u32 {
+    match subject {
+        Subject::Row { head_bytes, .. } if *head_bytes as usize <= HEAD_IN_INDEX_MAX => *head_bytes,
+        Subject::Hints | Subject::Heal { .. } | Subject::Release { .. } => payload_bytes,
+        Subject::Row { .. }
+        | Subject::Shard { .. }
+        | Subject::Delete { .. }
+        | Subject::Bound(_)
+        | Subject::Floor(_)
+        | Subject::DataFloor(_)
+        | Subject::ClockReading(_)
+        | Subject::Epoch { .. }
+        | Subject::Seal { .. }
+        | Subject::Peer { .. }
+        | Subject::Segment { .. }
+        | Subject::Phase { .. } => 0,
+    }
+}
+
 /// The entry of a record; `None` when there is nothing to keep: for deletes and hints, and for an
 /// MRF entry or a note of replaced data whose bytes are lost. A row or shard whose bytes are lost keeps its entry, so that it
 /// is an error when it is asked for, and never "nothing".

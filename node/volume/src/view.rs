@@ -20,7 +20,7 @@ use crate::apply::{Base, Changes, decode_entry};
 use crate::buffer::BufferPool;
 use crate::disk::Disk;
 use crate::durable::Spares;
-use crate::error::Error;
+use crate::error::{Error, FaultClass};
 use crate::failure::{FailureLatch, FailureSpan};
 use crate::histogram::Histogram;
 use crate::index::{Change, Index, IndexError};
@@ -166,9 +166,12 @@ impl Shared {
     pub(crate) fn index_failed(&self, error: &IndexError) -> Error {
         match error {
             IndexError::Full => Error::Full,
-            IndexError::Damaged { .. } | IndexError::Misused { .. } => {
-                self.failure.fail(FailureSpan::Run, &error.to_string())
-            }
+            IndexError::Unavailable { class: FaultClass::Full, .. } => Error::Full,
+            // The same look may succeed later, and nothing was changed by this one.
+            IndexError::Unavailable { class: FaultClass::Busy, .. } => Error::Busy,
+            IndexError::Unavailable { class: FaultClass::Fatal, .. }
+            | IndexError::Damaged { .. }
+            | IndexError::Misused { .. } => self.failure.fail(FailureSpan::Run, &error.to_string()),
         }
     }
 

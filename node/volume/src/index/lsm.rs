@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
+use lsm_tree::config::PartitioningPolicy;
 use lsm_tree::table::filter::{block::FilterBlock, standard_bloom::Builder as FilterBuilder};
 use lsm_tree::{
     AbstractTree, AnyTree, Cache, Config, DescriptorTable, GlobalTableId, Guard, IterGuardImpl, SeqNo,
@@ -51,8 +52,15 @@ const SEQUENCE_BASE: SeqNo = 1 << 32;
 const SEQUENCE_MAX: SeqNo = (1 << 63) - 1 - SEQUENCE_BASE;
 /// Steps of one [`Index::compact`]: enough to empty all levels once, and an end in any case.
 const COMPACT_STEPS_MAX: u32 = 16;
-/// Bytes of one table on disk: small enough that one compaction step is short.
+/// Bytes of one table on disk: small enough that one compaction step is short, and that a filter (about 100
+/// KiB) is one block of the cache.
 const TABLE_BYTES: u64 = 16 << 20;
+
+/// On which levels filters are cut in pieces, the last of these and all deeper ones alike. Only the tree can
+/// find the right piece, so a key that is absent is not told from memory there. Levels 1 to 3 hold 7 GiB of
+/// index. Behind that the filters of a process are several times its cache, and a lookup that has to read one
+/// reads a piece of 4 KiB instead of the whole.
+const FILTER_IN_PIECES: [bool; 5] = [false, false, false, false, true];
 
 /// What all indexes of a process share: cached blocks and open files.
 #[derive(Clone)]
@@ -101,13 +109,13 @@ impl LsmIndex {
     /// Only one value may be open on a directory at a time; the volume's lock sees to it.
     ///
     /// # Errors
-    /// [`IndexError::Damaged`] when files are damaged or missing. Then [`LsmIndex::remove`] and a rebuild
-    /// from the log bring it back.
+    /// [`IndexError::Damaged`] when files are damaged or missing: then [`LsmIndex::remove`] and a rebuild
+    /// from the log bring it back. [`IndexError::Unavailable`] when they could not be read.
     pub fn open(directory: &Path, cache: &IndexCache) -> Result<Self, IndexError> {
         let is_new = match fs::read_dir(directory) {
             Ok(mut entries) => entries.next().is_none(),
             Err(error) if error.kind() == ErrorKind::NotFound => true,
-            Err(error) => return Err(unreadable("list", &error)),
+            Err(error) => return Err(IndexError::refused("list", &error)),
         };
         if !is_new {
             check_version(directory)?;
@@ -117,6 +125,7 @@ impl LsmIndex {
             Config::new(directory, versions.clone(), SequenceNumberCounter::default())
                 .use_cache(Arc::clone(&cache.blocks))
                 .use_descriptor_table(Some(Arc::clone(&cache.descriptors)))
+                .filter_block_partitioning_policy(PartitioningPolicy::new(FILTER_IN_PIECES))
                 .open()
         })?;
         let mark = guarded(|| tree.get(MARK, SeqNo::MAX))?;
@@ -144,10 +153,10 @@ impl LsmIndex {
     /// Removes the index in a directory with all its files, so that the next open makes a new one.
     ///
     /// # Errors
-    /// [`IndexError::Damaged`] when the files cannot be removed.
+    /// [`IndexError::Unavailable`] when the files cannot be removed.
     pub fn remove(directory: &Path) -> Result<(), IndexError> {
         match fs::remove_dir_all(directory) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(unreadable("remove", &error)),
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(IndexError::refused("remove", &error)),
             _ => Ok(()),
         }
     }
@@ -205,7 +214,7 @@ fn rules_out(table: &Table, tree: TreeId, hash: u64) -> lsm_tree::Result<bool> {
     if let Some(filter) = &table.pinned_filter_block {
         return filter.maybe_contains_hash(hash).map(|maybe| !maybe);
     }
-    // Deep levels cut their filters up: finding the piece may ask the disk.
+    // A table of an earlier version may have its filter in pieces, and only the tree can find the right one.
     let whole = table.regions.filter.filter(|_| table.regions.filter_tli.is_none());
     let cached = whole
         .and_then(|place| table.cache.get_block(GlobalTableId::from((tree, table.id())), place.offset()));
@@ -216,11 +225,7 @@ fn rules_out(table: &Table, tree: TreeId, hash: u64) -> lsm_tree::Result<bool> {
 fn guarded<R>(call: impl FnOnce() -> lsm_tree::Result<R>) -> Result<R, IndexError> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(lsm_tree::Error::Io(error)))
-            if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
-        {
-            Err(IndexError::Full)
-        }
+        Ok(Err(lsm_tree::Error::Io(error))) => Err(IndexError::refused("read or write", &error)),
         Ok(Err(error)) => Err(IndexError::Damaged { what: format!("{error:?}") }),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -234,10 +239,6 @@ fn damaged(what: &str) -> IndexError {
     IndexError::Damaged { what: what.to_owned() }
 }
 
-fn unreadable(what: &str, error: &std::io::Error) -> IndexError {
-    IndexError::Damaged { what: format!("{what}: {error}") }
-}
-
 /// The tree's number for a sequence.
 const fn number(sequence: Sequence) -> SeqNo {
     SEQUENCE_BASE + sequence.0
@@ -246,12 +247,12 @@ const fn number(sequence: Sequence) -> SeqNo {
 /// Verifies the file that lists the tree's tables against the checksum stored beside its name,
 /// which the tree itself writes and does not check: a flipped bit there would name other tables.
 fn check_version(directory: &Path) -> Result<(), IndexError> {
-    let current = fs::read(directory.join(CURRENT)).map_err(|error| unreadable(CURRENT, &error))?;
+    let current = fs::read(directory.join(CURRENT)).map_err(|error| IndexError::refused(CURRENT, &error))?;
     let wrong = || damaged("the current version is another than it was");
     let (id, rest) = current.split_first_chunk::<8>().ok_or_else(wrong)?;
     let (checksum, _kind) = rest.split_first_chunk::<16>().ok_or_else(wrong)?;
     let name = format!("v{}", u64::from_le_bytes(*id));
-    let version = fs::read(directory.join(&name)).map_err(|error| unreadable(&name, &error))?;
+    let version = fs::read(directory.join(&name)).map_err(|error| IndexError::refused(&name, &error))?;
     if xxhash_rust::xxh3::xxh3_128(&version) != u128::from_le_bytes(*checksum) {
         return Err(wrong());
     }
@@ -385,6 +386,34 @@ impl Iterator for Scan<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_absent_key_is_told_from_memory_on_the_third_level_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = LsmIndex::open(folder.path(), &IndexCache::new(1 << 20, 1024)).unwrap();
+        let key = |number: u64| Bytes::from(number.to_be_bytes().to_vec());
+        let put = |number| Change::Put { key: key(number), value: Bytes::from_static(&[7; 100]) };
+        // Levels of 16 KiB, 160 KiB, 1.6 MiB: a thousandth of what they are.
+        let leveled = lsm_tree::compaction::Leveled::default().with_table_target_size(TABLE_BYTES >> 12);
+        let leveled = Arc::new(leveled);
+        for round in 0..64 {
+            let changes = (0..256).map(|count| put(2 * (count * 64 + round))).collect();
+            index.apply(changes, Sequence(round + 1)).unwrap();
+            index.flush().unwrap();
+            for _ in 0..COMPACT_STEPS_MAX {
+                index.versions.set(0);
+                index.tree.compact(Arc::clone(&leveled) as Arc<_>, SeqNo::MAX).unwrap();
+            }
+        }
+        let version = index.tree.current_version();
+        let filled = version.iter_levels().skip(1).filter(|level| !level.is_empty());
+        assert!(filled.count() >= 3, "three levels are in use");
+        let absent = || (0..1000_u64).map(|number| key(2 * number * 16 + 1));
+        absent().for_each(|key| assert_eq!(index.get(&key).unwrap(), None));
+        let told = absent().filter(|key| index.get_cached(key).unwrap() == Lookup::Immediate(None));
+        // A filter of ten bits for each key is wrong about one key in a hundred, on each level.
+        assert!(told.count() > 950);
+    }
 
     #[test]
     fn the_mark_is_these_bytes() {

@@ -7,10 +7,13 @@
 pub mod lsm;
 pub mod memory;
 
+use std::io::ErrorKind;
+
 use bytes::Bytes;
 
 use sherd_core::id::Sequence;
 
+use crate::error::FaultClass;
 use crate::lookup::Lookup;
 
 /// An operation on the index failed.
@@ -22,6 +25,15 @@ pub enum IndexError {
         /// What was seen.
         what: String,
     },
+    /// The system refused, and nothing says that the files are bad: too many are open, a device does not
+    /// answer. It is tried again, and never removed for it.
+    #[error("index unavailable: {what}")]
+    Unavailable {
+        /// What was refused.
+        what: String,
+        /// Whether the device is at fault, or the process lacks something for the moment.
+        class: FaultClass,
+    },
     /// There is no space to write it. Nothing is lost: the next flush tries again.
     #[error("no space for the index")]
     Full,
@@ -31,6 +43,21 @@ pub enum IndexError {
         /// Which rule.
         what: &'static str,
     },
+}
+
+impl IndexError {
+    /// What a refusal of the system says of the index. A file that is missing or ends early is damage;
+    /// any other is none.
+    fn refused(op: &str, error: &std::io::Error) -> Self {
+        let what = format!("{op}: {error}");
+        match (FaultClass::of(error), error.kind()) {
+            (FaultClass::Full, _) => Self::Full,
+            (_, ErrorKind::NotFound | ErrorKind::UnexpectedEof | ErrorKind::InvalidData) => {
+                Self::Damaged { what }
+            }
+            (class, _) => Self::Unavailable { what, class },
+        }
+    }
 }
 
 /// One entry as a scan gives it: key and value.
@@ -67,7 +94,7 @@ pub trait Index: Send + Sync + std::fmt::Debug {
     /// Looks a key up.
     ///
     /// # Errors
-    /// [`IndexError::Damaged`].
+    /// [`IndexError::Damaged`]; [`IndexError::Unavailable`].
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError>;
 
     /// As [`Index::get`], but waits for nothing: neither for the disk nor for a flush.
@@ -89,7 +116,7 @@ pub trait Index: Send + Sync + std::fmt::Debug {
     /// Keys have 1 to 65,535 bytes, the first below 0xff.
     ///
     /// # Errors
-    /// [`IndexError::Damaged`]; [`IndexError::Misused`].
+    /// [`IndexError::Damaged`]; [`IndexError::Unavailable`]; [`IndexError::Misused`].
     fn apply(&self, changes: Vec<Change>, sequence: Sequence) -> Result<(), IndexError>;
 
     /// The sequence up to which everything applied survives a crash.
@@ -101,13 +128,15 @@ pub trait Index: Send + Sync + std::fmt::Debug {
     /// Makes everything applied before the call durable. Takes its time; other calls go on.
     ///
     /// # Errors
-    /// [`IndexError::Full`]; [`IndexError::Damaged`] when it could not be read or written.
+    /// [`IndexError::Full`]; [`IndexError::Damaged`] or [`IndexError::Unavailable`] when it could not be
+    /// read or written.
     fn flush(&self) -> Result<(), IndexError>;
 
     /// Merges files where that pays. Takes its time; other calls go on.
     ///
     /// # Errors
-    /// [`IndexError::Full`]; [`IndexError::Damaged`] when it could not be read or written.
+    /// [`IndexError::Full`]; [`IndexError::Damaged`] or [`IndexError::Unavailable`] when it could not be
+    /// read or written.
     fn compact(&self) -> Result<(), IndexError>;
 }
 

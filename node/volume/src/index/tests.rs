@@ -478,3 +478,26 @@ fn a_killed_process_leaves_whole_batches_up_to_its_checkpoint() {
         last = persisted;
     }
 }
+
+#[test]
+fn a_file_that_cannot_be_opened_is_no_damage_and_one_that_is_missing_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("index");
+    let index = open(&path);
+    index.apply(vec![put("a", "1")], Sequence(1)).unwrap();
+    index.flush().unwrap();
+    drop(index);
+    let table = std::fs::read_dir(path.join("tables")).unwrap().next().unwrap().unwrap().path();
+    let again = || LsmIndex::open(&path, &IndexCache::new(1 << 20, 16));
+    for file in [table, path.join("current")] {
+        let aside = directory.path().join("aside");
+        std::fs::rename(&file, &aside).unwrap();
+        // Whoever opens it is refused, as with too many open files.
+        std::os::unix::fs::symlink(&file, &file).unwrap();
+        assert!(matches!(again(), Err(IndexError::Unavailable { .. })), "{file:?}: {:?}", again());
+        std::fs::remove_file(&file).unwrap();
+        assert!(matches!(again(), Err(IndexError::Damaged { .. })), "{file:?}: {:?}", again());
+        std::fs::rename(&aside, &file).unwrap();
+        assert_eq!(get(&again().unwrap(), "a").as_deref(), Some("1"));
+    }
+}

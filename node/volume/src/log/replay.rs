@@ -8,10 +8,14 @@
 //! where the caller gave up on them, it counts as rot wherever it lies.
 //! A record whose header is whole and whose payload is not is that record's fault alone, unless it
 //! lies in a frame that may be torn.
+//!
+//! Payloads pass through a window of a fixed size, block by block: what replay holds in memory does not
+//! depend on what the records hold.
 
 use std::cell::Cell;
 use std::io;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -21,17 +25,26 @@ use sherd_core::limits;
 
 use crate::error::FaultClass;
 use crate::format::{
-    FRAME_HEADER_BYTES, Flags, FrameHeader, RECORD_HEADER_BYTES, RecordHeader, SegmentHeader, Subject,
-    verify_block,
+    FRAME_HEADER_BYTES, Flags, FrameHeader, RECORD_HEADER_BYTES, RecordHeader, SUBJECT_BYTES_MAX,
+    SegmentHeader, Subject, verify_block,
 };
 use crate::log::append::Placed;
 use crate::log::{FIRST_FRAME, Segment};
 use crate::options::UnreadablePolicy;
-use crate::table::Place;
+use crate::table::{Place, payload_bytes_needed};
 
 const PAGE: u64 = limits::FRAME_ALIGN as u64;
-/// Bytes read ahead.
+/// Bytes read ahead, and the most that is looked at in one piece.
 const WINDOW_BYTES: usize = 1 << 20;
+const _: () = assert!(WINDOW_BYTES >= limits::HASH_BLOCK_BYTES, "a block is hashed in one piece");
+const _: () = assert!(
+    WINDOW_BYTES
+        >= RECORD_HEADER_BYTES
+            + SUBJECT_BYTES_MAX
+            + limits::FRAME_BYTES_MAX.div_ceil(limits::HASH_BLOCK_BYTES) * 32,
+    "a record is decoded in one piece up to its payload"
+);
+
 /// A segment with what its header says.
 #[derive(Debug, Clone)]
 pub struct Headed {
@@ -52,7 +65,7 @@ pub struct Found {
     pub placed: Placed,
     /// Bytes of its payload.
     pub payload_bytes: u32,
-    /// Its payload; `None` when it is rotten.
+    /// The first bytes of its payload, as many as [`payload_bytes_needed`]; `None` when any of it is rotten.
     pub payload: Option<Bytes>,
 }
 
@@ -116,8 +129,7 @@ pub struct Replayed {
     pub open_ends: Vec<Lost>,
 }
 
-/// Hands out every record at or above `from`, segment by segment, and calls `frame_done` with the
-/// last sequence of each frame.
+/// Hands out every record at or above `from`, frame by frame, with the last sequence of the frame.
 ///
 /// # Errors
 /// [`Unreadable`] where the policy refuses it, and whatever the visitor returns.
@@ -125,8 +137,7 @@ pub fn replay<E: From<Unreadable>>(
     segments: &[Headed],
     from: Sequence,
     policy: UnreadablePolicy,
-    visit: &mut dyn FnMut(Found) -> Result<(), E>,
-    frame_done: &mut dyn FnMut(Sequence) -> Result<(), E>,
+    visit: &mut dyn FnMut(Vec<Found>, Sequence) -> Result<(), E>,
 ) -> Result<Replayed, E> {
     let mut result = Replayed {
         end: FIRST_FRAME,
@@ -151,7 +162,7 @@ pub fn replay<E: From<Unreadable>>(
             let lost = Lost { segment: headed.segment.number, offset: 0, from: result.next };
             result.lost.push(lost);
         }
-        Walk::new(headed, ends, from, policy)?.run(&mut result, visit, frame_done)?;
+        Walk::new(headed, ends, from, policy)?.run(&mut result, visit)?;
     }
     Ok(result)
 }
@@ -176,7 +187,7 @@ struct Walk<'a> {
     expected: Option<Sequence>,
     policy: UnreadablePolicy,
     /// Whether something could not be read.
-    is_unreadable: Cell<bool>,
+    is_unreadable: Rc<Cell<bool>>,
 }
 
 /// A frame whose header is good.
@@ -202,26 +213,23 @@ impl<'a> Walk<'a> {
         };
         file.evict(0, length);
         let expected = headed.header.as_ref().map(|header| header.first);
-        let window = Window::new(segment);
-        Ok(Self { segment, window, limit, ends, from, expected, policy, is_unreadable: Cell::new(false) })
+        let is_unreadable = Rc::new(Cell::new(false));
+        let window = Window::new(segment, policy, &is_unreadable);
+        Ok(Self { segment, window, limit, ends, from, expected, policy, is_unreadable })
     }
 
     fn run<E: From<Unreadable>>(
         mut self,
         result: &mut Replayed,
-        visit: &mut dyn FnMut(Found) -> Result<(), E>,
-        frame_done: &mut dyn FnMut(Sequence) -> Result<(), E>,
+        visit: &mut dyn FnMut(Vec<Found>, Sequence) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut offset = FIRST_FRAME;
         while offset < self.limit {
             let records = self.good_frame(offset)?;
             if let Some((frame, records)) = records {
-                for found in records {
-                    result.records += 1;
-                    visit(found)?;
-                }
                 if frame.header.last >= self.from {
-                    frame_done(frame.header.last)?;
+                    result.records += records.len() as u64;
+                    visit(records, frame.header.last)?;
                 }
                 result.next = result.next.max(Sequence(frame.header.last.0 + 1));
                 self.expected = Some(Sequence(frame.header.last.0 + 1));
@@ -312,10 +320,10 @@ impl<'a> Walk<'a> {
     }
 
     fn header_from(&self, mut offset: u64, limit: u64, least: Sequence) -> Result<Option<Frame>, Unreadable> {
-        let mut window = Window::new(self.segment);
+        let mut window = Window::new(self.segment, self.policy, &self.is_unreadable);
         while offset < limit {
-            let bytes = self.told(window.get(offset, FRAME_HEADER_BYTES))?.unwrap_or_default();
-            if let Ok(header) = FrameHeader::decode(&bytes, self.segment.seed, offset)
+            let bytes = window.get(offset, FRAME_HEADER_BYTES)?.unwrap_or_default();
+            if let Ok(header) = FrameHeader::decode(bytes, self.segment.seed, offset)
                 && header.first >= least
             {
                 return Ok(Some(Frame { header, offset }));
@@ -325,22 +333,11 @@ impl<'a> Walk<'a> {
         Ok(None)
     }
 
-    /// What a window gave; where it could not be read and the policy bears that, nothing, and the walk
-    /// remembers it.
-    fn told(&self, read: Result<Option<Bytes>, Unreadable>) -> Result<Option<Bytes>, Unreadable> {
-        read.or_else(|unreadable| {
-            unreadable.judge(self.policy)?;
-            self.is_unreadable.set(true);
-            Ok(None)
-        })
-    }
-
     /// The frame at `offset` with its records from `from` on, when all of it is what was written;
     /// rotten payloads pass where a later frame proves that this one was acknowledged.
     fn good_frame(&mut self, offset: u64) -> Result<Option<(Frame, Vec<Found>)>, Unreadable> {
-        let read = self.window.get(offset, FRAME_HEADER_BYTES);
-        let Some(bytes) = self.told(read)? else { return Ok(None) };
-        let Ok(header) = FrameHeader::decode(&bytes, self.segment.seed, offset) else { return Ok(None) };
+        let Some(header) = self.window.get(offset, FRAME_HEADER_BYTES)? else { return Ok(None) };
+        let Ok(header) = FrameHeader::decode(header, self.segment.seed, offset) else { return Ok(None) };
         if self.expected.is_some_and(|expected| expected != header.first)
             || header.padded() > self.limit - offset
         {
@@ -350,101 +347,123 @@ impl<'a> Walk<'a> {
         if frame.header.last < self.from {
             return Ok(Some((frame, Vec::new())));
         }
-        let read = self.window.get(offset, frame.header.used as usize);
-        let Some(bytes) = self.told(read)? else { return Ok(None) };
-        let Some((records, intact)) = self.records(&frame, &bytes) else { return Ok(None) };
+        let Some((records, intact)) = self.records(&frame)? else { return Ok(None) };
         let settled =
             intact || matches!(self.ends, Ends::At(_)) || self.reached(&frame, frame.header.first)?;
         Ok(settled.then_some((frame, records)))
     }
 
-    fn records(&self, frame: &Frame, bytes: &Bytes) -> Option<(Vec<Found>, bool)> {
+    fn records(&mut self, frame: &Frame) -> Result<Option<(Vec<Found>, bool)>, Unreadable> {
         let mut found = Vec::new();
-        let mut at = FRAME_HEADER_BYTES;
+        let mut at = frame.offset + FRAME_HEADER_BYTES as u64;
+        let end = frame.offset + u64::from(frame.header.used);
         let mut all_intact = true;
         for sequence in (frame.header.first.0..=frame.header.last.0).map(Sequence) {
-            let rest = bytes.slice(at..);
-            let offset = frame.offset.checked_add(at as u64)?;
-            let (record, length) = self.record(&rest, offset, sequence)?;
+            let Some(record) = self.record(at, end, sequence)? else { return Ok(None) };
             all_intact &= record.payload.is_some();
+            at += u64::from(record.placed.place.bytes);
             if sequence >= self.from {
                 found.push(record);
             }
-            at = at.checked_add(length)?;
         }
-        (at == bytes.len()).then_some((found, all_intact))
+        Ok((at == end).then_some((found, all_intact)))
     }
 
-    fn record(&self, bytes: &Bytes, offset: u64, sequence: Sequence) -> Option<(Found, usize)> {
-        let header = RecordHeader::decode(bytes).ok()?;
-        let length = header.record_bytes();
-        let record = bytes.get(..length).map(|_| bytes.slice(..length))?;
-        let (subject, hashes) = header.open(self.segment.seed, &record).ok()?;
+    fn record(&mut self, at: u64, end: u64, sequence: Sequence) -> Result<Option<Found>, Unreadable> {
+        let Some(fixed) = self.window.get(at, RECORD_HEADER_BYTES)? else { return Ok(None) };
+        let Ok(header) = RecordHeader::decode(fixed) else { return Ok(None) };
+        let place = (u32::try_from(at), u32::try_from(header.record_bytes()));
+        let (Ok(offset), Ok(bytes)) = place else { return Ok(None) };
+        if at + u64::from(bytes) > end {
+            return Ok(None);
+        }
+        let Some(before) = self.window.get(at, header.payload_offset())? else { return Ok(None) };
+        // A copy: what is kept of the record must not keep the window.
+        let before = Bytes::copy_from_slice(before);
+        let Ok((subject, hashes)) = header.open(self.segment.seed, &before) else { return Ok(None) };
         let in_order = if header.flags.has(Flags::MOVED) {
             header.sequence < sequence
         } else {
             header.sequence == sequence
         };
-        let payload = record.slice(header.payload_offset()..);
-        let intact = payload
-            .chunks(limits::HASH_BLOCK_BYTES)
-            .enumerate()
-            .all(|(index, block)| verify_block(&hashes, index, block));
-        let place = Place {
-            segment: self.segment.number,
-            offset: u32::try_from(offset).ok()?,
-            bytes: u32::try_from(length).ok()?,
-        };
+        let needed = payload_bytes_needed(&subject, header.payload_bytes);
+        let payload_at = at + before.len() as u64;
+        let read = self.payload(payload_at, header.payload_bytes, &hashes, needed)?;
+        let Some((is_intact, kept)) = read else { return Ok(None) };
+        let place = Place { segment: self.segment.number, offset, bytes };
         let found = Found {
             subject,
             flags: header.flags,
             placed: Placed { sequence: header.sequence, placed: sequence, place },
             payload_bytes: header.payload_bytes,
-            payload: intact.then_some(payload),
+            payload: is_intact.then_some(kept),
         };
-        in_order.then_some((found, RECORD_HEADER_BYTES.max(length)))
+        Ok(in_order.then_some(found))
+    }
+
+    /// Reads a payload: whether it is what was written, and the first bytes of it.
+    fn payload(
+        &mut self,
+        at: u64,
+        length: u32,
+        hashes: &[u8],
+        needed: u32,
+    ) -> Result<Option<(bool, Bytes)>, Unreadable> {
+        let mut kept = Vec::with_capacity(needed as usize);
+        let mut is_intact = true;
+        let mut left = length as usize;
+        for (index, offset) in (at..at + u64::from(length)).step_by(limits::HASH_BLOCK_BYTES).enumerate() {
+            let block = self.window.get(offset, left.min(limits::HASH_BLOCK_BYTES))?;
+            let Some(block) = block else { return Ok(None) };
+            is_intact &= verify_block(hashes, index, block);
+            left -= block.len();
+            let wanted = (needed as usize).saturating_sub(kept.len()).min(block.len());
+            kept.extend(block.iter().take(wanted));
+        }
+        Ok(Some((is_intact, kept.into())))
     }
 }
 
 /// Bytes of a segment, read ahead.
 struct Window<'a> {
     segment: &'a Segment,
+    policy: UnreadablePolicy,
+    /// Whether something could not be read, of all windows of a walk.
+    is_unreadable: Rc<Cell<bool>>,
     start: u64,
-    bytes: Bytes,
+    bytes: Vec<u8>,
 }
 
 impl<'a> Window<'a> {
-    const fn new(segment: &'a Segment) -> Self {
-        Self { segment, start: 0, bytes: Bytes::new() }
+    fn new(segment: &'a Segment, policy: UnreadablePolicy, is_unreadable: &Rc<Cell<bool>>) -> Self {
+        Self { segment, policy, is_unreadable: Rc::clone(is_unreadable), start: 0, bytes: Vec::new() }
     }
 
-    /// A range; `None` behind the end of the file.
-    fn get(&mut self, offset: u64, length: usize) -> Result<Option<Bytes>, Unreadable> {
-        if let Some(bytes) = self.held(offset, length) {
-            return Ok(Some(bytes));
-        }
-        // Where the range is readable, what cannot be read behind it is not its fault.
-        let bytes = match self.read(offset, length.max(WINDOW_BYTES)) {
-            Err(_) => {
-                self.read(offset, length).map_err(|error| Unreadable::new(self.segment, offset, error))?
+    /// A range; `None` behind the end of the file. Where it could not be read and the policy bears that,
+    /// nothing, and the walk remembers it.
+    fn get(&mut self, offset: u64, length: usize) -> Result<Option<&[u8]>, Unreadable> {
+        if self.held(offset, length).is_none() {
+            // Where the range is readable, what cannot be read behind it is not its fault.
+            let read = self.read(offset, length.max(WINDOW_BYTES)).or_else(|_| self.read(offset, length));
+            if let Err(error) = read {
+                Unreadable::new(self.segment, offset, error).judge(self.policy)?;
+                self.is_unreadable.set(true);
             }
-            Ok(bytes) => bytes,
-        };
-        self.start = offset;
-        self.bytes = bytes;
+        }
         Ok(self.held(offset, length))
     }
 
-    fn read(&self, offset: u64, length: usize) -> io::Result<Bytes> {
-        let mut buffer = vec![0; length];
-        let read = self.segment.file()?.read_at(&mut buffer, offset)?;
-        buffer.truncate(read);
-        Ok(buffer.into())
+    /// Holds what is read, and nothing when it cannot be read.
+    fn read(&mut self, offset: u64, wanted: usize) -> io::Result<()> {
+        self.start = offset;
+        self.bytes.resize(wanted, 0);
+        let read = self.segment.file().and_then(|file| file.read_at(&mut self.bytes, offset));
+        self.bytes.truncate(*read.as_ref().unwrap_or(&0));
+        read.map(drop)
     }
 
-    fn held(&self, offset: u64, length: usize) -> Option<Bytes> {
+    fn held(&self, offset: u64, length: usize) -> Option<&[u8]> {
         let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;
-        let end = start.checked_add(length)?;
-        self.bytes.get(start..end).map(|_| self.bytes.slice(start..end))
+        self.bytes.get(start..start.checked_add(length)?)
     }
 }

@@ -116,6 +116,7 @@ pub(crate) fn small_options() -> Options {
         ballast_bytes: 64 << 10,
         reserve_bytes: 512 << 10,
         flush_bytes: 1 << 20,
+        replay_bytes: 16 << 10,
         fold_entries: 24,
         ..Options::default()
     }
