@@ -224,7 +224,8 @@ impl Load {
                 self.recorder.answered(name, key, sent, Found::Is(None), None);
                 return Ok(());
             }
-            Err(Failure::Refused { .. }) => {}
+            // 503 and 507 promise that nothing changed; 500 does not.
+            Err(Failure::Refused { .. } | Failure::Unavailable { status: 503 | 507, .. }) => {}
             Err(Failure::Unavailable { .. } | Failure::Lost(_)) => {
                 self.recorder.unknown(name, key, sent, found, leaves);
             }

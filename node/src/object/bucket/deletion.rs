@@ -59,11 +59,11 @@ impl Objects {
             self.inner.buckets.forget(&key.key);
             let (decision, unsettled) = self.seal_and_list(id, deletion).await;
             if decision == DeletionDecision::End {
-                self.move_bucket(key, id, deleting, BucketPhase::Deleted).await?;
+                self.move_bucket(key, id, deleting, BucketPhase::Deleted).await.map_err(left_behind)?;
                 self.tell_all(&Control::SealForEver { bucket: id }).await;
                 return Ok(());
             }
-            self.move_bucket(key, id, deleting, BucketPhase::Active).await?;
+            self.move_bucket(key, id, deleting, BucketPhase::Active).await.map_err(left_behind)?;
             self.tell_all(&Control::Unseal { bucket: id, deletion }).await;
             match decision {
                 DeletionDecision::NotEmpty => return Err(Error::BucketNotEmpty),
@@ -111,6 +111,14 @@ impl Objects {
         let told =
             sets.flat_map(|set| &set.reach).map(|reach| reach.peer.control(reach.volume, control.clone()));
         join_all(told).await;
+    }
+}
+
+/// A deletion that goes no further stays in the bucket's register: upkeep ends it, one way or the other.
+fn left_behind(error: Error) -> Error {
+    match error {
+        Error::Unavailable(_) | Error::Full => Error::OutcomeUnknown,
+        other => other,
     }
 }
 

@@ -107,12 +107,11 @@ pub(super) fn to_s3(error: Error) -> S3Error {
             StatusCode::INSUFFICIENT_STORAGE,
             "There is no space left for new data. Objects can still be read and deleted.",
         ),
-        Error::OutcomeUnknown => Builder::new(
-            S3ErrorCode::ServiceUnavailable,
+        // Never 503, which promises that nothing changed. SDKs try again after either.
+        Error::OutcomeUnknown => S3Error::with_message(
+            S3ErrorCode::InternalError,
             "The result of this request is unknown: it may have taken effect or not. Read before you try again.",
-        )
-        .retry_later()
-        .build(),
+        ),
         Error::Internal { what: _ } => S3Error::with_message(S3ErrorCode::InternalError, internal),
     }
 }

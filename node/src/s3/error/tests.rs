@@ -68,7 +68,7 @@ fn table() -> Vec<(Error, &'static str, u16)> {
         (Unavailable::Data.into(), "ServiceUnavailable", 503),
         (Unavailable::Overloaded.into(), "SlowDown", 503),
         (Error::Full, "InsufficientStorage", 507),
-        (Error::OutcomeUnknown, "ServiceUnavailable", 503),
+        (Error::OutcomeUnknown, "InternalError", 500),
         (Error::Internal { what: "a secret place".to_owned() }, "InternalError", 500),
     ]
 }
@@ -118,16 +118,18 @@ fn not_modified_carries_what_a_cache_keeps() {
 
 #[test]
 fn whoever_may_try_again_is_told_when() {
-    for error in [
-        Unavailable::Overloaded.into(),
-        Unavailable::Quorum.into(),
-        Unavailable::Data.into(),
-        Error::OutcomeUnknown,
-    ] {
-        assert_eq!(headers(error).get(RETRY_AFTER).unwrap(), "1");
+    for unavailable in [Unavailable::Overloaded, Unavailable::Quorum, Unavailable::Data] {
+        assert_eq!(headers(unavailable.into()).get(RETRY_AFTER).unwrap(), "1");
     }
-    assert!(to_s3(Error::OutcomeUnknown).message().unwrap().contains("unknown"));
     assert!(!headers(Error::Full).contains_key(RETRY_AFTER));
+}
+
+#[test]
+fn an_unknown_outcome_is_never_called_unavailable() {
+    let answer = to_s3(Error::OutcomeUnknown);
+    assert_eq!(answer.status_code().map(|status| status.as_u16()), Some(500));
+    assert!(answer.message().unwrap().contains("unknown"));
+    assert!(!headers(Error::OutcomeUnknown).contains_key(RETRY_AFTER));
 }
 
 #[test]
