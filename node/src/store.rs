@@ -174,7 +174,7 @@ impl Store {
             proposer,
             births: Arc::clone(&births),
             patience: RegisterPatience::default(),
-            damage: damage.clone(),
+            damage,
             metrics: Arc::clone(metrics),
             tasks: tasks.clone(),
         });
@@ -197,7 +197,6 @@ impl Store {
             stripes,
             clock,
             rng,
-            damage,
             fast_etags,
         });
         let upkeep = Arc::new(upkeep);

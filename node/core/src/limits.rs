@@ -38,6 +38,13 @@ pub const PARTS_IN_RECORD_MAX: usize = 64;
 /// Ids of its last changes that a value keeps: as many gateways may come between a writer's accept
 /// and its next prepare before its outcome is unknown.
 pub const CHANGE_IDS: usize = 16;
+/// Writers of one key that one accept commits: deciding one takes microseconds, and all of them wait for the
+/// last.
+pub const BATCH_WRITERS_MAX: usize = 256;
+/// Writers of one key that wait for the batch under way; beyond it the answer is 503 `SlowDown`.
+pub const KEY_WRITERS_MAX: usize = 4 * BATCH_WRITERS_MAX;
+/// Bytes that they hold in memory meanwhile, inline bodies above all: 16 MiB.
+pub const KEY_WRITERS_BYTES_MAX: usize = 16 << 20;
 /// Bytes of one encoded register value: open uploads at their limit, each with metadata of its own, fit.
 pub const VALUE_BYTES_MAX: usize = 4 << 20;
 
@@ -130,6 +137,10 @@ const _: () = {
     assert!(FRAME_BYTES_MAX.is_multiple_of(FRAME_ALIGN), "a frame is padded");
     assert!(VALUE_BYTES_MAX <= FRAME_BYTES_MAX, "the largest value fits one frame's payload");
     assert!(RELEASE_DATA_MAX <= u8::MAX as usize, "a note counts its data in a byte");
+    assert!(
+        KEY_WRITERS_BYTES_MAX >= KEY_WRITERS_MAX << 10,
+        "writers without bytes of their own are bounded by their number"
+    );
     assert!(VOLUMES_MAX <= SLOTS as usize, "every set can own a slot");
     assert!(STRIPE_UNIT_BYTES <= STRIPE_UNIT_BYTES_MAX, "what is written can be read");
     assert!(METADATA_BYTES_MAX <= ATTRIBUTES_BYTES_MAX, "user metadata is among the attributes");

@@ -240,7 +240,7 @@ fn verify_value(
             }
         }
     }
-    let pages = manifest_pages(value);
+    let pages = manifest_pages(&value.state);
     for data in value.data_refs() {
         let Some(subject) = Subject::new(volumes, topology, key, data, report) else { continue };
         subject.verify(report);

@@ -117,6 +117,8 @@ pub struct RegisterMetrics {
     pub skewed: IntCounter,
     /// Writes of somebody else that a reader had to finish.
     pub repairs: IntCounter,
+    /// Changes of which nobody can say whether they were made.
+    pub outcomes_unknown: IntCounter,
 }
 
 /// The queue of most recent failures.
@@ -292,6 +294,10 @@ fn register(declare: &Declare<'_>) -> RegisterMetrics {
         ),
         repairs: declare
             .counter("sherd_register_repairs_total", "Interrupted writes that a reader finished."),
+        outcomes_unknown: declare.counter(
+            "sherd_register_outcomes_unknown_total",
+            "Writes answered 500 because nobody can say whether they took effect.",
+        ),
     }
 }
 

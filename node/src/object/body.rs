@@ -20,7 +20,6 @@ use sherd_core::record::{Body, ChecksumAlgorithm, DataRef, Home};
 
 use super::digest::{DigestValues, Digests};
 use super::{BodyError, BodyStream, Error, ExpectedChecksum, Invalid, Objects, Result, Upload};
-use crate::register::Inline;
 use crate::stripe::{Onlooker, Placement, Staged, StripeWriter, Syncing};
 
 /// A body whose bytes have all arrived and are what the client announced.
@@ -93,11 +92,6 @@ impl Stored {
             Self::Coded(staged) => (Bytes::new(), Some(staged)),
         }
     }
-}
-
-/// The inline bytes of a proposal, which may be made several times.
-pub(super) fn new_inline(bytes: &Bytes) -> Inline {
-    if bytes.is_empty() { Inline::Nothing } else { Inline::New(bytes.clone()) }
 }
 
 impl Received {

@@ -26,7 +26,7 @@ impl Objects {
         let kept = info.checksums.first().map(|checksum| checksum.algorithm);
         let upload = Upload { size: info.size, body: stream_on(body), md5: None, checksum: None };
         let received = self.receive(&key, upload, checksum.or(kept)).await?;
-        let begun = self.inner.registers.begin(&key);
+        let ticket = self.inner.registers.begin(&key);
         let (digests, stored) = received.durable().await?;
         let content = NewContent {
             size: info.size,
@@ -35,7 +35,7 @@ impl Objects {
             checksums: digests.checksums,
             upload: None,
         };
-        self.store_version(&target.bucket, key, begun, content, stored, &conditions).await
+        self.store_version(&target.bucket, key, ticket, content, stored, conditions).await
     }
 
     /// Copies bytes of an object into a part of an open upload.

@@ -8,12 +8,13 @@ use sherd_core::record::{Object, State};
 
 use super::condition::judge_write;
 use super::{DeleteOutcome, Error, Objects, Result, WriteConditions};
-use crate::register::{Found, Inline, Proposal};
+use crate::register::{Proposal, Writer};
 
 /// Keys of one DeleteObjects that are deleted at one time.
 const CONCURRENT_DELETES: usize = 64;
 
 /// Why a delete changes nothing.
+#[derive(Debug)]
 enum Unchanged {
     /// Nothing is there to delete.
     Nothing,
@@ -29,9 +30,9 @@ impl Objects {
     pub async fn delete(&self, name: super::ObjectName, conditions: WriteConditions) -> Result<()> {
         let bucket = self.bucket_id(&name.bucket).await?;
         let key = RegisterKey::object(bucket, name.key);
-        let begun = self.inner.registers.begin(&key);
-        let decide = |found: Option<&Found>| {
-            let object = found.and_then(Found::object);
+        let ticket = self.inner.registers.begin(&key);
+        let decide = move |state: Option<&State>| {
+            let object = state.and_then(State::object);
             judge_write(&conditions, object).map_err(Unchanged::Refused)?;
             let object = object.filter(|object| !object.versions.is_empty()).ok_or(Unchanged::Nothing)?;
             let state = if object.uploads.is_empty() {
@@ -39,14 +40,10 @@ impl Objects {
             } else {
                 State::Object(Object { versions: Vec::new(), uploads: object.uploads.clone() })
             };
-            Ok(Proposal { state, inline: Inline::Nothing, carried: Vec::new(), heal: None })
+            Ok(Proposal::of(state))
         };
-        match self.change_or(&name.bucket, &key, begun, None, decide).await? {
-            Ok(changed) => {
-                self.release_replaced(&key, &changed);
-                Ok(())
-            }
-            Err(Unchanged::Nothing) => Ok(()),
+        match self.change_or(&name.bucket, &key, ticket, Writer::new(decide)).await? {
+            Ok(()) | Err(Unchanged::Nothing) => Ok(()),
             Err(Unchanged::Refused(error)) => Err(error),
         }
     }

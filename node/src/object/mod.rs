@@ -23,9 +23,8 @@ use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{ObjectKey, RegisterKey};
 
 use crate::cluster::Cluster;
-use crate::register::{Begun, ChangeError, Changed, Failure, Found, Proposal, Registers};
-use crate::stripe::{Staged, Stripes, WriteError};
-use crate::upkeep::{Damage, manifest_pages};
+use crate::register::{ChangeError, Failure, Found, Registers, WriteTicket, Writer};
+use crate::stripe::{Stripes, WriteError};
 
 use bucket::BucketCache;
 
@@ -56,7 +55,6 @@ struct Inner {
     clock: Arc<HybridClock>,
     rng: Arc<dyn Rng>,
     buckets: BucketCache,
-    damage: Damage,
     fast_etags: bool,
 }
 
@@ -68,7 +66,6 @@ pub(crate) struct ObjectsConfig {
     pub(crate) stripes: Stripes,
     pub(crate) clock: Arc<HybridClock>,
     pub(crate) rng: Arc<dyn Rng>,
-    pub(crate) damage: Damage,
     /// Whether a body whose client sent another checksum goes without its MD5.
     pub(crate) fast_etags: bool,
 }
@@ -76,9 +73,9 @@ pub(crate) struct ObjectsConfig {
 impl Objects {
     /// Builds the store.
     pub(crate) fn new(config: ObjectsConfig) -> Self {
-        let ObjectsConfig { cluster, registers, stripes, clock, rng, damage, fast_etags } = config;
+        let ObjectsConfig { cluster, registers, stripes, clock, rng, fast_etags } = config;
         let buckets = BucketCache::default();
-        let inner = Inner { cluster, registers, stripes, clock, rng, buckets, damage, fast_etags };
+        let inner = Inner { cluster, registers, stripes, clock, rng, buckets, fast_etags };
         Self { inner: Arc::new(inner) }
     }
 
@@ -114,23 +111,23 @@ impl Objects {
     }
 
     /// Changes a register under a bucket; `Ok(Err(_))` is the caller's own refusal.
-    async fn change_or<E>(
+    async fn change_or<E: std::fmt::Debug + Send + 'static>(
         &self,
         bucket: &ObjectKey,
         key: &RegisterKey,
-        begun: Begun,
-        staged: Option<Staged>,
-        mut decide: impl FnMut(Option<&Found>) -> std::result::Result<Proposal, E>,
-    ) -> Result<std::result::Result<Changed, E>> {
-        let mut staged = staged;
-        let mut begun = begun;
+        ticket: WriteTicket,
+        writer: Writer<E>,
+    ) -> Result<std::result::Result<(), E>> {
+        let mut writer = writer;
+        let mut ticket = ticket;
         for _ in 0..SEALED_TRIES {
-            match self.inner.registers.change(begun, &mut staged, &mut decide).await {
-                Ok(changed) => return Ok(Ok(changed)),
+            match self.inner.registers.change(ticket, writer).await {
+                Ok(()) => return Ok(Ok(())),
                 Err(ChangeError::Refused(refusal)) => return Ok(Err(refusal)),
-                Err(ChangeError::Failed(Failure::Sealed)) => {
+                Err(ChangeError::Sealed(sealed)) => {
                     self.wait_unsealed(bucket, key.bucket).await?;
-                    begun = self.inner.registers.begin(key);
+                    writer = sealed;
+                    ticket = self.inner.registers.begin(key);
                 }
                 Err(ChangeError::Failed(failure)) => return Err(failure.into()),
             }
@@ -143,23 +140,10 @@ impl Objects {
         &self,
         bucket: &ObjectKey,
         key: &RegisterKey,
-        begun: Begun,
-        staged: Option<Staged>,
-        decide: impl FnMut(Option<&Found>) -> Result<Proposal>,
-    ) -> Result<Changed> {
-        self.change_or(bucket, key, begun, staged, decide).await?
-    }
-
-    /// Hands over what a committed change no longer names.
-    fn release_replaced(&self, key: &RegisterKey, changed: &Changed) {
-        let data = changed.released();
-        if data.is_empty() {
-            return;
-        }
-        let mut pages =
-            changed.replaced.as_ref().map(|found| manifest_pages(&found.value)).unwrap_or_default();
-        pages.retain(|page| data.contains(page));
-        self.inner.damage.superseded(key, data, pages);
+        ticket: WriteTicket,
+        writer: Writer<Error>,
+    ) -> Result<()> {
+        self.change_or(bucket, key, ticket, writer).await?
     }
 }
 

@@ -4,11 +4,11 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{RegisterKey, VersionId};
 use sherd_core::record::{Attributes, Body, Checksum, Content, Object, State, Version, VersionKind};
 
-use super::body::{Stored, new_inline};
+use super::body::Stored;
 use super::condition::judge_write;
 use super::digest::DigestValues;
 use super::{Objects, PutRequest, Result, WriteConditions, Written};
-use crate::register::{Found, Proposal};
+use crate::register::{Inline, Proposal, WriteTicket, Writer};
 
 impl Objects {
     /// Stores an object.
@@ -22,11 +22,11 @@ impl Objects {
         let key = RegisterKey::object(bucket, name.key);
         let received = self.receive(&key, upload, None).await?;
         // Prepare goes out beside the last syncs.
-        let begun = self.inner.registers.begin(&key);
+        let ticket = self.inner.registers.begin(&key);
         let (digests, stored) = received.durable().await?;
         let DigestValues { md5, checksums } = digests;
         let content = NewContent { size, etag: stored.etag(md5), attributes, checksums, upload: None };
-        self.store_version(&name.bucket, key, begun, content, stored, &conditions).await
+        self.store_version(&name.bucket, key, ticket, content, stored, conditions).await
     }
 
     /// Makes a new current version, as one compare-and-set with its conditions.
@@ -34,10 +34,10 @@ impl Objects {
         &self,
         bucket: &sherd_core::id::ObjectKey,
         key: RegisterKey,
-        begun: crate::register::Begun,
+        ticket: WriteTicket,
         content: NewContent,
         stored: Stored,
-        conditions: &WriteConditions,
+        conditions: WriteConditions,
     ) -> Result<Written> {
         let modified_ms = self.now_ms();
         let body = stored.body();
@@ -46,21 +46,19 @@ impl Objects {
             data: stored.data(),
             since_ms: modified_ms,
         });
-        let (inline, staged) = stored.split();
-        let decide = |found: Option<&Found>| {
-            let object = found.and_then(Found::object);
-            judge_write(conditions, object)?;
-            Ok(Proposal {
-                state: State::Object(with_version(object, content.version(modified_ms, body.clone()))),
-                inline: new_inline(&inline),
-                carried: Vec::new(),
-                heal: heal.clone(),
-            })
+        let (bytes, staged) = stored.split();
+        let inline = if bytes.is_empty() { Inline::Nothing } else { Inline::New };
+        let written =
+            Written { etag: content.etag.clone(), modified_ms, checksums: content.checksums.clone() };
+        let decide = move |state: Option<&State>| {
+            let object = state.and_then(State::object);
+            judge_write(&conditions, object)?;
+            let state = State::Object(with_version(object, content.version(modified_ms, body.clone())));
+            Ok(Proposal { inline, heal: heal.clone(), ..Proposal::of(state) })
         };
-        let changed = self.change(bucket, &key, begun, staged, decide).await?;
-        self.release_replaced(&key, &changed);
-        let NewContent { etag, checksums, .. } = content;
-        Ok(Written { etag, modified_ms, checksums })
+        let writer = Writer::new(decide).naming(staged).carrying(bytes);
+        self.change(bucket, &key, ticket, writer).await?;
+        Ok(written)
     }
 }
 

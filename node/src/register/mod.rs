@@ -2,9 +2,13 @@
 //! [`sherd_core::register`].
 //!
 //! Nothing here decides; it asks, collects what comes in time, hands that to the core's functions
-//! and does what they say. `read` returns committed values only. `change` makes a new value from
-//! the one it finds, as one compare-and-set.
+//! and does what they say. `read` returns committed values only. A change makes a new value from the one
+//! it finds, as one compare-and-set; writers of one key share it: `writers` has who waits, `writer` one
+//! of them, `batch` those who are at work, `change` their rounds.
 
+mod writers;
+mod writer;
+mod batch;
 mod ballots;
 mod change;
 mod read;
@@ -21,7 +25,7 @@ use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{Ballot, ProposerId, RegisterKey, Timestamp, VolumeId};
-use sherd_core::record::{Body, Object, OverLimit, State, Value, VersionKind};
+use sherd_core::record::{Body, Object, OverLimit, Value, VersionKind};
 use sherd_core::register::quorum::Lives;
 use sherd_core::register::{Answerer, Digest};
 
@@ -29,7 +33,10 @@ use crate::cluster::{Cluster, SetView};
 use crate::metrics::Metrics;
 use crate::upkeep::Damage;
 
-pub(crate) use change::{Begun, ChangeError, Changed, Inline, Proposal};
+pub(crate) use writer::{ChangeError, Inline, Proposal, Writer};
+pub(crate) use writers::WriteTicket;
+
+use writers::Writers;
 
 /// A volume whose clock is far from this node's is named so often in the log.
 const SKEW_TOLD_EVERY: Duration = Duration::from_mins(1);
@@ -101,10 +108,7 @@ pub(crate) struct Found {
 impl Found {
     /// The object, unless the key was deleted.
     pub(crate) fn object(&self) -> Option<&Object> {
-        match &self.value.state {
-            State::Object(object) => Some(object),
-            State::Tombstone | State::Part(_) | State::Bucket(_) => None,
-        }
+        self.value.state.object()
     }
 
     /// Whether some of its bytes are in the row itself.
@@ -135,6 +139,7 @@ struct Inner {
     lives: RwLock<Arc<Lives>>,
     /// When each volume was last named as skewed.
     skew_told: Mutex<HashMap<VolumeId, Instant>>,
+    writers: Writers,
     damage: Damage,
     metrics: Arc<Metrics>,
     tasks: TaskTracker,
@@ -164,6 +169,7 @@ impl Registers {
         let inner = Inner {
             ballots: ballots::Ballots::new(Arc::clone(clock.wall()), Arc::clone(&rng), proposer),
             lives: RwLock::new(Arc::new(Lives::default())),
+            writers: Writers::default(),
             skew_told: Mutex::new(HashMap::new()),
             cluster,
             clock,
@@ -257,3 +263,6 @@ fn holders_first(set: &SetView, holders: &[VolumeId]) -> Vec<usize> {
     places.sort_by_key(|place| !holders.contains(&set.reach[*place].volume));
     places
 }
+
+#[cfg(test)]
+mod tests;

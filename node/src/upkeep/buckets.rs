@@ -20,7 +20,7 @@ use sherd_volume::request::Control;
 
 use super::{Context, ask};
 use crate::peer::{Reach, RowScan};
-use crate::register::{ChangeError, Found, Inline, Proposal};
+use crate::register::{ChangeError, Proposal, Writer};
 
 /// How long a volume may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -152,25 +152,20 @@ impl Context {
     /// Takes a bucket whose deletion lost its gateway back to active. Its seals go after that. A
     /// gateway that is only slow cannot end the deletion any more.
     async fn undo_deletion(&self, key: &RegisterKey, id: BucketId, deletion: ChangeId) {
-        let active = |found: Option<&Found>| match found.map(|found| &found.value.state) {
+        let active = move |state: Option<&State>| match state {
             Some(State::Bucket(bucket))
                 if bucket.id == id && bucket.phase == BucketPhase::Deleting { deletion } =>
             {
-                Ok(Proposal {
-                    state: State::Bucket(Bucket { phase: BucketPhase::Active, ..bucket.clone() }),
-                    inline: Inline::Nothing,
-                    carried: Vec::new(),
-                    heal: None,
-                })
+                Ok(Proposal::of(State::Bucket(Bucket { phase: BucketPhase::Active, ..bucket.clone() })))
             }
             _ => Err(()),
         };
-        let begun = self.registers.begin(key);
-        match self.registers.change(begun, &mut None, active).await {
-            Ok(_) => {
+        let ticket = self.registers.begin(key);
+        match self.registers.change(ticket, Writer::new(active)).await {
+            Ok(()) => {
                 tracing::info!(?key, "bucket deletion left behind was undone");
             }
-            Err(ChangeError::Refused(()) | ChangeError::Failed(_)) => {}
+            Err(ChangeError::Refused(()) | ChangeError::Sealed(_) | ChangeError::Failed(_)) => {}
         }
     }
 

@@ -24,9 +24,9 @@ pub(crate) enum RefsError {
     },
 }
 
-/// The manifest pages that a value names.
-pub(crate) fn pages(value: &Value) -> Vec<DataRef> {
-    let State::Object(object) = &value.state else { return Vec::new() };
+/// The manifest pages that a state names.
+pub(crate) fn pages(state: &State) -> Vec<DataRef> {
+    let State::Object(object) = state else { return Vec::new() };
     let kinds = object.versions.iter().map(|version| &version.kind);
     kinds
         .filter_map(|kind| match kind {
@@ -55,7 +55,7 @@ pub(crate) async fn kept_by(
     value: &Value,
 ) -> Result<Vec<DataRef>, RefsError> {
     let mut kept = value.data_refs();
-    for page in pages(value) {
+    for page in pages(&value.state) {
         kept.extend(listed_on(stripes, key, page).await?);
     }
     Ok(kept)
@@ -93,7 +93,7 @@ impl Context {
             if let Some(named) = found.value.data_refs().into_iter().find(|named| named.id == data) {
                 return Ok(Some(named));
             }
-            for page in pages(&found.value) {
+            for page in pages(&found.value.state) {
                 let listed = self.listed_on(&key, page).await?;
                 if let Some(named) = listed.into_iter().find(|named| named.id == data) {
                     return Ok(Some(named));

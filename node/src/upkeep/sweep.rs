@@ -28,7 +28,7 @@ use super::recover::SweepProgress;
 use super::{Context, ask};
 use crate::cluster::SetView;
 use crate::peer::{Pending, Reach, RowScan};
-use crate::register::{Failure, Found, Inline, Proposal};
+use crate::register::{self, Failure, Found, Proposal};
 
 /// How long a volume may take to make a change durable.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -369,18 +369,18 @@ impl Context {
             None => Ok(Vec::new()),
         };
         let Ok(kept) = kept else { return };
-        let gone = |found: Option<&Found>| match found {
-            Some(found) if matches!(found.value.state, State::Part(_)) => Ok(tombstone()),
+        let gone = move |state: Option<&State>| match state {
+            Some(part @ State::Part(_)) => {
+                let held = part.data_refs();
+                let handed_over =
+                    held.iter().filter(|data| kept.contains(data)).map(|data| data.id).collect();
+                Ok(Proposal { handed_over, ..Proposal::of(State::Tombstone) })
+            }
             _ => Err(()),
         };
-        let begun = self.registers.begin(key);
-        if let Ok(changed) = self.registers.change(begun, &mut None, gone).await {
+        let ticket = self.registers.begin(key);
+        if self.registers.change(ticket, register::Writer::new(gone)).await.is_ok() {
             self.swept.parts.fetch_add(1, Ordering::Relaxed);
-            let mut data = changed.released();
-            data.retain(|data| !kept.contains(data));
-            if !data.is_empty() {
-                self.queue_release(key, &data, &[]);
-            }
         }
     }
 }
@@ -413,10 +413,6 @@ fn decode_place(stored: &str) -> Option<RegisterKey> {
 /// Whether an upload is open in an object's register.
 pub(super) fn is_open(found: &Found, upload: UploadId) -> bool {
     found.object().is_some_and(|object| object.uploads.iter().any(|open| open.id == upload))
-}
-
-fn tombstone() -> Proposal {
-    Proposal { state: State::Tombstone, inline: Inline::Nothing, carried: Vec::new(), heal: None }
 }
 
 /// Whether some volume holds an older row than the tombstone at `ballot`, and none a newer one.

@@ -44,6 +44,25 @@ async fn one_of_many_replaces_what_all_have_seen() {
     }
 }
 
+/// The last writer wins, and the others happened just before it: none is refused, and none is in doubt.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_writer_of_a_hot_key_is_refused() {
+    let mut dice = Dice::of_this_run("hot");
+    let load = Load::new("hot/");
+    let node = empty().start().await;
+    let s3 = node.with_bucket().await;
+    for writers in [2, 4, 8, 16, 32] {
+        let keys = vec![load.key(writers)];
+        let steps = vec![Step::Put(Home::Inline), Step::Put(Home::Inline), Step::Put(Home::Packed)];
+        let plan = Plan { keys: keys.clone(), steps, all_succeeds: true };
+        let clients = load.start(&s3, &mut dice, writers, &plan);
+        load.answers(8 * writers).await;
+        load.stop(clients).await;
+        load.read_all(&s3, &keys).await;
+    }
+    load.recorder.check();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_answer_fits_one_order_per_key() {
     let mut dice = Dice::of_this_run("order");

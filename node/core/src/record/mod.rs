@@ -376,10 +376,25 @@ impl Value {
     /// Every data id that the value names itself (parts listed on a manifest page are named by the
     /// page, and live and die with it).
     pub fn data_refs(&self) -> Vec<DataRef> {
-        match &self.state {
-            State::Tombstone | State::Bucket(_) => Vec::new(),
-            State::Part(part) => part.part.data.into_iter().collect(),
-            State::Object(object) => object.versions.iter().flat_map(version_data_refs).collect(),
+        self.state.data_refs()
+    }
+}
+
+impl State {
+    /// The object, unless it is something else or nothing.
+    pub const fn object(&self) -> Option<&Object> {
+        match self {
+            Self::Object(object) => Some(object),
+            Self::Tombstone | Self::Part(_) | Self::Bucket(_) => None,
+        }
+    }
+
+    /// As [`Value::data_refs`].
+    pub fn data_refs(&self) -> Vec<DataRef> {
+        match self {
+            Self::Tombstone | Self::Bucket(_) => Vec::new(),
+            Self::Part(part) => part.part.data.into_iter().collect(),
+            Self::Object(object) => object.versions.iter().flat_map(version_data_refs).collect(),
         }
     }
 }

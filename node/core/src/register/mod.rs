@@ -16,6 +16,7 @@
 //! ```
 
 pub mod acceptor;
+pub mod batch;
 pub mod drop;
 pub mod listing;
 pub mod proposer;

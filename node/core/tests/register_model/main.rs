@@ -13,6 +13,7 @@ mod clock_rules;
 mod clocks;
 mod listing;
 mod listing_rules;
+mod batch_rules;
 mod register;
 mod register_holds;
 mod register_rules;

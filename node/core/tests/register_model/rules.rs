@@ -20,6 +20,32 @@ pub(crate) enum Without {
     SettleFailed,
     /// An absent id counts as "not made", however many changes there were.
     RingOverflow,
+    /// Members of a batch are answered as its latest try judged them, whichever was found.
+    TryNumbers,
+    /// Writers join a batch after its first accept.
+    BatchClosed,
+    /// What a try decided is proposed again after a conflict.
+    DecidedAnew,
+    /// Refused members are answered when the accept is sent.
+    AnswerAfterCommit,
+    /// Data of refused and overwritten members is given back when the accept is sent.
+    GiveBackAfterCommit,
+    /// A member that leaves after an accept is told that nothing changed.
+    LeavingIsUnknown,
+    /// A member that left is decided and proposed all the same.
+    LeftIsLeftOut,
+    /// Data of a member that leaves is given back at once.
+    LeftDataWaits,
+    /// A batch whose outcome is unknown gives all its data back.
+    UnknownKeepsData,
+    /// A refusal is told at once although what failed it may not be committed.
+    RefusedOnCertain,
+    /// A refusal is told at once although an accept of the batch is under way.
+    RefusedWithoutAccept,
+    /// A refusal is told at once to who came after the prepare was sent.
+    RefusedCameBefore,
+    /// A refusal on nothing is told without writing a tombstone.
+    RefusedTombstone,
     /// The changes are counted from the latest accept's count.
     LowestNotLatest,
     /// The changes are counted from the first accept's count.

@@ -15,7 +15,7 @@ use sherd_core::id::{BucketId, ChangeId, ObjectKey, RegisterKey};
 use sherd_core::record::{Bucket, BucketPhase, State};
 
 use super::{BucketInfo, BucketPage, Error, Missing, Objects, Result, Unavailable};
-use crate::register::{Found, Inline, Proposal};
+use crate::register::{Found, Proposal, Writer};
 
 mod deletion;
 
@@ -55,7 +55,11 @@ impl BucketCache {
 
 /// The bucket that a register holds, unless it is deleted.
 pub(super) fn living(found: Option<&Found>) -> Option<&Bucket> {
-    match found.map(|found| &found.value.state) {
+    living_in(found.map(|found| &found.value.state))
+}
+
+fn living_in(state: Option<&State>) -> Option<&Bucket> {
+    match state {
         Some(State::Bucket(bucket)) if bucket.phase != BucketPhase::Deleted => Some(bucket),
         _ => None,
     }
@@ -70,7 +74,7 @@ impl Objects {
         let key = RegisterKey::bucket(name);
         let created_ms = self.now_ms();
         let id = BucketId(self.inner.rng.next_id());
-        let decide = |found: Option<&Found>| match living(found).map(|bucket| bucket.phase) {
+        let decide = move |state: Option<&State>| match living_in(state).map(|bucket| bucket.phase) {
             None => Ok(proposal(Bucket {
                 id,
                 created_ms,
@@ -139,11 +143,10 @@ impl Objects {
     async fn change_bucket(
         &self,
         key: &RegisterKey,
-        decide: impl FnMut(Option<&Found>) -> Result<Proposal>,
+        decide: impl FnMut(Option<&State>) -> Result<Proposal> + Send + 'static,
     ) -> Result<()> {
-        let begun = self.inner.registers.begin(key);
-        self.change(&key.key, key, begun, None, decide).await?;
-        Ok(())
+        let ticket = self.inner.registers.begin(key);
+        self.change(&key.key, key, ticket, Writer::new(decide)).await
     }
 
     /// Moves a bucket from one phase to another, when it is still that bucket in that phase.
@@ -154,7 +157,7 @@ impl Objects {
         from: BucketPhase,
         to: BucketPhase,
     ) -> Result<()> {
-        self.change_bucket(key, |found| match living(found) {
+        self.change_bucket(key, move |state| match living_in(state) {
             Some(bucket) if bucket.id == id && bucket.phase == from => {
                 Ok(proposal(Bucket { phase: to, ..bucket.clone() }))
             }
@@ -171,5 +174,5 @@ impl Objects {
 }
 
 fn proposal(bucket: Bucket) -> Proposal {
-    Proposal { state: State::Bucket(bucket), inline: Inline::Nothing, carried: Vec::new(), heal: None }
+    Proposal::of(State::Bucket(bucket))
 }

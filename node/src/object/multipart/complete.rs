@@ -18,13 +18,14 @@ use crate::object::digest::{self, join_checksums};
 use crate::object::{
     BodyError, CompleteUpload, Error, Invalid, ListedPart, Missing, Objects, Result, WriteConditions, Written,
 };
-use crate::register::{Found, Inline, Proposal};
+use crate::register::{Found, Proposal, Writer};
 use crate::stripe::{Placement, Staged};
 
 /// Part registers that are read at one time.
 const CONCURRENT_READS: usize = 32;
 
 /// What the compare-and-set came upon.
+#[derive(Debug)]
 enum Other {
     /// An earlier try of this Complete was the one that did it.
     Done(Written),
@@ -72,7 +73,7 @@ impl Objects {
         let completion = Completion { upload, content: Content { body, ..content }, kept };
         let objects = self.clone();
         let close = async move {
-            let written = objects.close_with(&name.bucket, &key, completion, staged, &conditions).await?;
+            let written = objects.close_with(&name.bucket, &key, completion, staged, conditions).await?;
             objects.close_upload(name.bucket, key, upload);
             Ok(written)
         };
@@ -85,34 +86,26 @@ impl Objects {
         key: &RegisterKey,
         completion: Completion,
         staged: Option<Staged>,
-        conditions: &WriteConditions,
+        conditions: WriteConditions,
     ) -> Result<Written> {
         let Completion { upload, content, kept } = completion;
         let modified_ms = self.now_ms();
         let written =
             Written { etag: content.etag.clone(), modified_ms, checksums: content.checksums.clone() };
         let version = Version { id: VersionId::NULL, modified_ms, kind: VersionKind::Content(content) };
-        let begun = self.inner.registers.begin(key);
-        let decide = |found: Option<&Found>| {
-            let object = found.and_then(Found::object);
+        let ticket = self.inner.registers.begin(key);
+        let decide = move |state: Option<&State>| {
+            let object = state.and_then(State::object);
             if let Err(missing) = open_upload(object, upload) {
                 return Err(completed(object, upload).map_or(Other::Refused(missing), Other::Done));
             }
-            judge_write(conditions, object).map_err(Other::Refused)?;
+            judge_write(&conditions, object).map_err(Other::Refused)?;
             let mut object = object.map(|object| without_upload(object, upload)).unwrap_or_default();
             object.versions = vec![version.clone()];
-            Ok(Proposal {
-                state: State::Object(object),
-                inline: Inline::Nothing,
-                carried: kept.clone(),
-                heal: None,
-            })
+            Ok(Proposal { carried: kept.clone(), ..Proposal::of(State::Object(object)) })
         };
-        match self.change_or(bucket, key, begun, staged, decide).await? {
-            Ok(changed) => {
-                self.release_replaced(key, &changed);
-                Ok(written)
-            }
+        match self.change_or(bucket, key, ticket, Writer::new(decide).naming(staged)).await? {
+            Ok(()) => Ok(written),
             Err(Other::Done(written)) => Ok(written),
             Err(Other::Refused(error)) => Err(error),
         }

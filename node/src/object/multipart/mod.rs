@@ -13,7 +13,7 @@ use super::digest::DigestValues;
 use super::{
     CreateUpload, Error, Invalid, Missing, ObjectName, Objects, PartName, PartPage, Result, Upload, Written,
 };
-use crate::register::{Found, Inline, Proposal};
+use crate::register::{Found, Inline, Proposal, Writer};
 
 /// The upload of that id, while it is open.
 fn open_upload(object: Option<&Object>, id: UploadId) -> Result<&OpenUpload> {
@@ -47,21 +47,16 @@ impl Objects {
         let key = self.object_key(&name).await?;
         let id = UploadId(self.inner.rng.next_id());
         let upload = OpenUpload { id, initiated_ms: self.now_ms(), attributes, checksum };
-        let begun = self.inner.registers.begin(&key);
-        self.change(&name.bucket, &key, begun, None, |found: Option<&Found>| {
-            let mut object = found.and_then(Found::object).cloned().unwrap_or_default();
+        let ticket = self.inner.registers.begin(&key);
+        let decide = move |state: Option<&State>| {
+            let mut object = state.and_then(State::object).cloned().unwrap_or_default();
             if object.uploads.len() >= limits::OPEN_UPLOADS_MAX {
                 return Err(Invalid::TooManyUploads.into());
             }
             object.uploads.push(upload.clone());
-            Ok(Proposal {
-                state: State::Object(object),
-                inline: Inline::Kept,
-                carried: Vec::new(),
-                heal: None,
-            })
-        })
-        .await?;
+            Ok(Proposal { inline: Inline::Kept, ..Proposal::of(State::Object(object)) })
+        };
+        self.change(&name.bucket, &key, ticket, Writer::new(decide)).await?;
         Ok(id)
     }
 
@@ -85,7 +80,7 @@ impl Objects {
         let part = PartKey { upload: id, number };
         let key = RegisterKey::part(object_key.bucket, object_key.key, part);
         let received = self.receive(&key, upload, wanted).await?;
-        let begun = self.inner.registers.begin(&key);
+        let ticket = self.inner.registers.begin(&key);
         let (digests, stored) = received.durable().await?;
         let modified_ms = self.now_ms();
         let part = part_of(number, &digests, wanted, &stored);
@@ -97,18 +92,12 @@ impl Objects {
             since_ms: modified_ms,
         });
         let (_, staged) = stored.split();
-        let changed = self
-            .change(&name.bucket, &key, begun, staged, |_| {
-                Ok(Proposal {
-                    state: State::Part(Part { modified_ms, part: part.clone() }),
-                    inline: Inline::Nothing,
-                    carried: Vec::new(),
-                    heal: heal.clone(),
-                })
-            })
-            .await?;
-        // A Complete under way may still carry what this replaced; whoever releases it looks.
-        self.release_replaced(&key, &changed);
+        // A Complete under way may still carry what this replaces; whoever releases it looks.
+        let decide = move |_: Option<&State>| {
+            let state = State::Part(Part { modified_ms, part: part.clone() });
+            Ok(Proposal { heal: heal.clone(), ..Proposal::of(state) })
+        };
+        self.change(&name.bucket, &key, ticket, Writer::new(decide).naming(staged)).await?;
         Ok(Written { etag, modified_ms, checksums: digests.checksums })
     }
 
@@ -124,14 +113,14 @@ impl Objects {
     }
 
     async fn abort_to_the_end(&self, bucket: ObjectKey, key: RegisterKey, id: UploadId) -> Result<()> {
-        let begun = self.inner.registers.begin(&key);
-        self.change(&bucket, &key, begun, None, |found: Option<&Found>| {
-            let object = found.and_then(Found::object);
+        let ticket = self.inner.registers.begin(&key);
+        let decide = move |state: Option<&State>| {
+            let object = state.and_then(State::object);
             open_upload(object, id)?;
             let object = object.map(|object| without_upload(object, id)).unwrap_or_default();
-            Ok(Proposal { state: state_of(object), inline: Inline::Kept, carried: Vec::new(), heal: None })
-        })
-        .await?;
+            Ok(Proposal { inline: Inline::Kept, ..Proposal::of(state_of(object)) })
+        };
+        self.change(&bucket, &key, ticket, Writer::new(decide)).await?;
         self.close_upload(bucket, key, id);
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The parts of an upload: found by ordered scans, tombstoned when the upload is closed.
 
 use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 
 use sherd_core::id::{DataId, ObjectKey, PartKey, RegisterKey, UploadId};
 use sherd_core::limits;
@@ -9,7 +10,7 @@ use sherd_volume::list::{PartsScan, ScannedRow};
 use sherd_volume::request::{Answer, Target};
 
 use crate::object::{Error, Objects, PartInfo, Result, Unavailable};
-use crate::register::{Found, Inline, Proposal};
+use crate::register::{Proposal, Writer};
 use crate::upkeep::kept_by;
 
 /// Parts that are looked at, and then tombstoned, at one time.
@@ -121,24 +122,19 @@ impl Objects {
                 .map_err(|error| Error::Internal { what: format!("what an object keeps: {error}") })?,
             None => Vec::new(),
         };
-        let kept: HashSet<DataId> = kept.into_iter().map(|data| data.id).collect();
+        let kept: Arc<HashSet<DataId>> = Arc::new(kept.into_iter().map(|data| data.id).collect());
         while let Some(last) = parts.last().map(|part| part.part.number) {
             for part in parts {
                 let key = part_key(object, upload, part.part.number);
-                let begun = self.inner.registers.begin(&key);
-                let gone = self.change(bucket, &key, begun, None, |_: Option<&Found>| {
-                    Ok(Proposal {
-                        state: State::Tombstone,
-                        inline: Inline::Nothing,
-                        carried: Vec::new(),
-                        heal: None,
-                    })
-                });
-                let mut data = gone.await?.released();
-                data.retain(|data| !kept.contains(&data.id));
-                if !data.is_empty() {
-                    self.inner.damage.superseded(&key, data, Vec::new());
-                }
+                let ticket = self.inner.registers.begin(&key);
+                let kept = Arc::clone(&kept);
+                let decide = move |state: Option<&State>| {
+                    let held = state.map(State::data_refs).unwrap_or_default();
+                    let handed_over =
+                        held.iter().map(|data| data.id).filter(|id| kept.contains(id)).collect();
+                    Ok(Proposal { handed_over, ..Proposal::of(State::Tombstone) })
+                };
+                self.change(bucket, &key, ticket, Writer::new(decide)).await?;
             }
             parts = self.parts_behind(bucket, object, upload, Some(last), PAGE).await?;
         }

@@ -204,7 +204,7 @@ fn build(
         pool,
         thresholds: Thresholds::default(),
         patience: Patience::default(),
-        damage: damage.clone(),
+        damage,
     });
     let objects = Objects::new(ObjectsConfig {
         fast_etags: false,
@@ -213,7 +213,6 @@ fn build(
         stripes: stripes.clone(),
         clock: Arc::clone(&clock),
         rng: Arc::clone(&rng),
-        damage,
     });
     let settings = Settings {
         settle_after: Duration::ZERO,
@@ -394,6 +393,11 @@ impl Node {
     /// The verbs.
     pub(crate) const fn objects(&self) -> &Objects {
         &self.objects
+    }
+
+    /// Its registers.
+    pub(crate) fn registers(&self) -> &Registers {
+        &self.context.registers
     }
 
     /// Its data path.

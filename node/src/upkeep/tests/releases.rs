@@ -11,7 +11,7 @@ use super::super::release::ReleaseOutcome;
 use super::sweeps::{HOUR_MS, seal, tell};
 use super::{Directories, Node, body, key_of};
 use crate::object::{CompleteUpload, CreateUpload, ListedPart, ObjectName, PartName, WriteConditions};
-use crate::register::{Found, Inline, Proposal};
+use crate::register::{Proposal, Writer};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_seal_that_may_be_taken_back_is_no_proof_that_data_may_go() {
@@ -243,18 +243,18 @@ async fn a_complete_that_is_repeated_closes_the_parts_that_the_first_one_left() 
 async fn put_back(node: &Node, part: &RegisterKey, stored: State) {
     let State::Part(stored) = stored else { panic!("not a part: {stored:?}") };
     let carried = stored.part.data.iter().map(|data| data.id).collect::<Vec<_>>();
-    let again = |_: Option<&Found>| {
+    let again = move |_: Option<&State>| {
         let state = State::Part(stored.clone());
-        Ok::<_, ()>(Proposal { state, inline: Inline::Nothing, carried: carried.clone(), heal: None })
+        Ok::<_, ()>(Proposal { carried: carried.clone(), ..Proposal::of(state) })
     };
-    let begun = node.context.registers.begin(part);
-    node.context.registers.change(begun, &mut None, again).await.expect("changed");
+    let ticket = node.context.registers.begin(part);
+    node.context.registers.change(ticket, Writer::new(again)).await.expect("changed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_that_is_closed_late_reports_nothing_that_its_object_names() {
     let directories = Directories::new(4);
-    let node = directories.start().await;
+    let mut node = directories.start().await;
     node.create_bucket().await;
     let (part, complete) = uploaded(&node).await;
     let stored = node.context.registers.read(&part).await.expect("readable").expect("there").value.state;
@@ -264,7 +264,10 @@ async fn a_part_that_is_closed_late_reports_nothing_that_its_object_names() {
     node.clock.advance(30 * HOUR_MS);
     node.context.close_part(&part).await;
     until_closed(&node, &part).await;
-    assert_eq!(node.context.release.status().len, 0, "the object names what the part named");
+    let mut reports = node.reports.take().expect("taken once");
+    while let Ok(report) = reports.reports.try_recv() {
+        assert!(matches!(report, Report::Heal(_)), "the object names what the part named: {report:?}");
+    }
     assert_eq!(node.get("a").await, Some(body(1, 100_000)));
     node.close().await;
 }

@@ -14,7 +14,7 @@ use super::super::sweep::encode_place;
 use super::releases::begun_upload;
 use super::{Directories, Node, body, key_of};
 use crate::object::{Error, ListRequest, Missing, ObjectName, PartName, WriteConditions};
-use crate::register::{Found, Inline, Proposal};
+use crate::register::{Proposal, Writer};
 use crate::volumes::VolumeState;
 
 pub(super) const HOUR_MS: u64 = 3_600_000;
@@ -189,15 +189,15 @@ async fn an_old_tombstone_is_dropped_everywhere_and_a_young_one_stays() {
 
 /// Moves the bucket's register from one phase to another.
 async fn move_bucket(node: &Node, to: BucketPhase) {
-    let moved = |found: Option<&Found>| match found.map(|found| &found.value.state) {
+    let moved = move |state: Option<&State>| match state {
         Some(State::Bucket(bucket)) => {
             let state = State::Bucket(Bucket { phase: to, ..bucket.clone() });
-            Ok(Proposal { state, inline: Inline::Nothing, carried: Vec::new(), heal: None })
+            Ok(Proposal::of(state))
         }
         _ => Err(()),
     };
-    let begun = node.context.registers.begin(&RegisterKey::bucket(key_of("bucket")));
-    node.context.registers.change(begun, &mut None, moved).await.expect("changed");
+    let ticket = node.context.registers.begin(&RegisterKey::bucket(key_of("bucket")));
+    node.context.registers.change(ticket, Writer::new(moved)).await.expect("changed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

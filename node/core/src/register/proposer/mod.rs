@@ -113,7 +113,7 @@ pub enum AcceptOutcome {
         /// The highest epoch seen.
         epoch: Epoch,
     },
-    /// Too few answered. The outcome is unknown: prepare anew as after a conflict, or answer 503.
+    /// Too few answered. The outcome is unknown: prepare anew as after a conflict.
     Undecided,
 }
 
@@ -135,14 +135,20 @@ pub struct Tries {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AfterConflict {
     /// The found value contains the change and is committed: it has succeeded.
-    Committed,
+    Committed {
+        /// Which of its tries went into the value.
+        number: u16,
+    },
     /// The found value contains the change, but may not be committed: propose it as it is at the
     /// prepared ballot; when that is committed the change has succeeded.
-    Settle,
+    Settle {
+        /// Which of its tries went into the value.
+        number: u16,
+    },
     /// The change is not in the found value's history and, once a value is committed at the
     /// prepared ballot, never will be by itself: judge its condition again and propose it anew.
     TryAgain,
-    /// The history that would tell is gone: 503, and its data may be released by nobody but who
+    /// The history that would tell is gone: the client is told so, and its data may be released by nobody but who
     /// replaces it.
     Unknown,
 }
@@ -207,8 +213,12 @@ pub fn after_accept(replies: &[Reply<()>], asking: Asking<'_>) -> Decision<Accep
 ///   tombstone dropped, and count and ids began anew.
 pub fn after_conflict(found: &Changes, found_committed: bool, tries: &Tries) -> AfterConflict {
     let ring = u64::try_from(CHANGE_IDS).expect("a handful");
-    if found.number_of(tries.change).is_some() {
-        return if found_committed { AfterConflict::Committed } else { AfterConflict::Settle };
+    if let Some(number) = found.number_of(tries.change) {
+        return if found_committed {
+            AfterConflict::Committed { number }
+        } else {
+            AfterConflict::Settle { number }
+        };
     }
     let pushed_out = found.count >= tries.lowest_count.saturating_add(ring);
     let dropped = tries.highest_floor >= tries.first_accept;

@@ -48,6 +48,7 @@ impl Register {
             }
             me.tries += 1;
             (me.phase, me.ballot, me.found, me.settling) = (Phase::Preparing, number, 0, false);
+            me.members.iter_mut().for_each(|member| member.late = false);
             out.push((Step::Start { actor: small(actor), ballot: number }, after));
         }
     }
@@ -147,6 +148,9 @@ impl Register {
         me.found = prepared.found.as_ref().map_or(0, |found| number(found.ballot));
         me.floors = me.floors.max(number(prepared.floor));
         match self.change_of(actor, me.op) {
+            None if matches!(self.actors[actor], Program::Batch(_)) => {
+                self.decide_batch(&mut after, actor, committed);
+            }
             None => self.propose_settled(&mut after, actor),
             Some(own) => self.decide_write(&mut after, actor, own, committed),
         }
@@ -172,15 +176,16 @@ impl Register {
             highest_floor: ballot(if self.without == Without::FloorsMakeUnknown { 0 } else { me.floors }),
         };
         let mut verdict = after_conflict(&changes(&found), committed, &tries);
-        let is_own = matches!(verdict, AfterConflict::Committed | AfterConflict::Settle);
-        match self.without {
-            Without::OwnIdIsSuccess if is_own => verdict = AfterConflict::TryAgain,
-            Without::SettleOwn if is_own => verdict = AfterConflict::Committed,
-            _ => {}
+        if let AfterConflict::Committed { number } | AfterConflict::Settle { number } = verdict {
+            match self.without {
+                Without::OwnIdIsSuccess => verdict = AfterConflict::TryAgain,
+                Without::SettleOwn => verdict = AfterConflict::Committed { number },
+                _ => {}
+            }
         }
         match verdict {
-            AfterConflict::Committed => self.finish(after, actor, me.found),
-            AfterConflict::Settle => self.propose_settled(after, actor),
+            AfterConflict::Committed { .. } => self.finish(after, actor, me.found),
+            AfterConflict::Settle { .. } => self.propose_settled(after, actor),
             AfterConflict::TryAgain => self.propose_if(after, actor, own, committed),
             AfterConflict::Unknown => {
                 (after.actors[actor].phase, after.actors[actor].stopped) = (Phase::Done, true);
@@ -221,6 +226,7 @@ impl Register {
             data,
             introduces: !introduced(named, &found_named, &[]).is_empty(),
             twice: found.history & 1 << own != 0,
+            overruled: false,
         };
         if me.first_accept == 0 {
             (me.first_accept, me.counts) = (me.ballot, [count; 3]);
@@ -245,7 +251,7 @@ impl Register {
             ..found_value(after, after.actors[actor].found)
         };
         let ballot = usize::from(after.actors[actor].ballot);
-        after.values[ballot] = Value { introduces: false, twice: false, ..found };
+        after.values[ballot] = Value { introduces: false, twice: false, overruled: false, ..found };
     }
 
     /// Accepts travel for ever: late, and twice.
@@ -279,6 +285,9 @@ impl Register {
                 if verdict == Ok(AcceptVerdict::Store) {
                     if value.twice {
                         after.wrong = Some("a change was made twice");
+                    }
+                    if value.overruled {
+                        after.wrong = Some("a change was made although its condition does not hold");
                     }
                     let changed = &mut after.columns[at];
                     (changed.row.ballot, changed.row.committed) = (proposed, false);

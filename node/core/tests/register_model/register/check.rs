@@ -13,6 +13,9 @@ impl Register {
         if is_latest && value.data > 0 && state.released & 1 << (value.data - 1) != 0 {
             state.wrong = Some("a committed value names released data");
         }
+        if let Program::Batch(_) = self.actors[actor] {
+            return self.batch_committed(state, actor, ballot);
+        }
         observe(state, actor, history_of(state, ballot));
         if let Program::Sweep(_) = self.actors[actor] {
             return self.judge_swept(state, actor, ballot);
@@ -50,6 +53,9 @@ impl Register {
         if let Some(wrong) = state.wrong {
             return Some(wrong.to_owned());
         }
+        if state.refused & state.acked != 0 {
+            return Some("a change took effect whose writer was told that it did not".to_owned());
+        }
         let voting =
             |at: &usize| state.columns[*at].standing == Standing::Voting && !state.columns[*at].rotten;
         let all: u8 = self.columns().filter(voting).map(|at| 1 << at).sum();
@@ -85,7 +91,7 @@ pub(super) fn history_of(state: &State, ballot: u8) -> u8 {
 }
 
 /// The register's history must be one line, and move on from what was seen before the operation.
-fn observe(state: &mut State, actor: usize, history: u8) {
+pub(super) fn observe(state: &mut State, actor: usize, history: u8) {
     if state.actors[actor].before & !history != 0 {
         state.wrong = Some("an operation missed one that had ended before it began");
     }

@@ -16,12 +16,15 @@
 //! Acceptors that are never lost are interchangeable, so their columns are kept sorted.
 
 mod act;
+pub(crate) mod batch;
 mod check;
 mod drop;
 mod faults;
 mod recover;
 mod sweep;
 mod wire;
+
+use batch::{MEMBERS, Member, Write};
 
 use crate::rules::Without;
 use crate::search::Model;
@@ -39,6 +42,8 @@ pub(crate) enum Program {
     Put(&'static [u8]),
     /// One PUT under the condition that nothing is there.
     PutIfAbsent(u8),
+    /// Writers of the key at one gateway, who come one after the other and share a change.
+    Batch(&'static [Write]),
     /// One DELETE.
     Delete(u8),
     /// PUT, DELETE: these changes in turn, one operation after the other, the last a DELETE.
@@ -115,6 +120,10 @@ pub(crate) enum Step {
     Judge { actor: u8, from: u8 },
     /// A commit hint arrives.
     Hint { at: u8 },
+    /// A writer comes to a batch.
+    Come { actor: u8, member: u8 },
+    /// A writer of a batch is cancelled, or past its deadline.
+    Leave { actor: u8, member: u8 },
     /// A writer gives up and proposes no more.
     GiveUp { actor: u8 },
     /// An actor releases the data of a change.
@@ -171,6 +180,7 @@ pub(crate) enum Phase {
 }
 
 /// An actor's own memory.
+#[expect(clippy::struct_excessive_bools, reason = "what an actor has done, each by itself")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Actor {
     pub(crate) phase: Phase,
@@ -192,8 +202,12 @@ pub(crate) struct Actor {
     /// It made its change known as committed; it gave up; it released its own data.
     pub(crate) acked: bool,
     pub(crate) stopped: bool,
-    /// A reader's round; a dropper's tombstone; F, for a recovery.
+    /// A reader's round; a dropper's tombstone; F, for a recovery; the try that a batch settles.
     pub(crate) aux: u8,
+    /// A batch: its own proposals, whether nobody may join any more, and its writers.
+    pub(crate) sent: u8,
+    pub(crate) closed: bool,
+    pub(crate) members: [Member; MEMBERS],
 }
 
 /// A row: ballot and committed flag. Ballot 0 is no row.
@@ -262,6 +276,8 @@ pub(crate) struct Value {
     pub(crate) introduces: bool,
     /// The ghost: its change had gone into what it was made from already.
     pub(crate) twice: bool,
+    /// The ghost: it was made although its condition does not hold on what it was made from.
+    pub(crate) overruled: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -287,6 +303,8 @@ pub(crate) struct State {
     /// Every change that was acknowledged or read, and released data (masks of changes).
     pub(crate) acked: u8,
     pub(crate) released: u8,
+    /// The ghost: changes whose writers were told that they were not made.
+    pub(crate) refused: u8,
     /// The ghost of the dropped tombstones: what "nothing" stands for.
     pub(crate) dropped: u8,
     /// Tombstones that somebody dropped: whoever still finds one finds nothing.
@@ -309,8 +327,8 @@ impl std::hash::Hash for State {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         let Self { columns, labels: _, actors, values, used, committed, acked, .. } = self;
         (columns, actors, values, used, committed, acked).hash(state);
-        (self.released, self.dropped, self.forgotten, self.restarts, self.losses, self.rot, self.wrong)
-            .hash(state);
+        (self.released, self.refused, self.dropped, self.forgotten).hash(state);
+        (self.restarts, self.losses, self.rot, self.wrong).hash(state);
     }
 }
 
@@ -350,6 +368,7 @@ impl Register {
                 | Program::Settle => {
                     self.writer_steps(state, actor, out);
                 }
+                Program::Batch(_) => self.batch_steps(state, actor, out),
                 Program::Read => self.reader_steps(state, actor, out),
                 Program::Drop => self.drop_steps(state, actor, out),
                 Program::Sweep(_) => self.sweep_steps(state, actor, out),

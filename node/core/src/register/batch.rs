@@ -1,0 +1,215 @@
+//! Writers of one key at one gateway share a change: who is in it, what each of them is told and when, and
+//! what of their data is given back.
+//!
+//! ```text
+//! come ... come | prepare | come | decide in order | accept (closed) | committed: answer all, give back
+//!                    ^                                  | conflict
+//!                    +------ decide those who stayed anew
+//! ```
+//! The members are decided one after the other on the value that one prepare found, each on what the ones
+//! before it made; one accept commits what came of it. A plain PUT that another member overwrites happened
+//! just before that one. The change has one id, and each try its number: finding it in a value's history, the
+//! members are answered as that try judged them, and not as a later one did. Guards I-6.
+
+use crate::id::{Ballot, ChangeId};
+use crate::record::{ChangeTry, Changes};
+use crate::register::proposer::{AfterConflict, Tries, after_conflict};
+use crate::register::release::{CommittedValue, Releaser, may_release};
+
+/// A batch as its own gateway knows it. A writer alone is a batch of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Batch {
+    /// The change that its members share.
+    pub change: ChangeId,
+    /// What is known of its accepts; `None` before the first that may be stored anywhere.
+    pub tries: Option<Tries>,
+    /// How many proposals of its own were sent.
+    pub tries_count: u16,
+    /// Whether nobody may join any more.
+    pub is_closed: bool,
+}
+
+/// When a member whose condition failed is told so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RefusedMember {
+    /// Whether what the prepare found is committed, or nothing was found.
+    pub found_is_certain: bool,
+    /// Whether the member came before the prepare was sent. One that came later may have seen a newer
+    /// value than the promises did.
+    pub came_before_prepare: bool,
+}
+
+/// What a member is told that leaves before its batch has ended: cancelled, or past its deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Leaving {
+    /// Nothing of it was proposed, and nothing will be.
+    NothingChanged,
+    /// An accept was sent: it may have taken effect, or still take effect.
+    Unknown,
+}
+
+/// What happens to the data of a member that is answered, or has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GiveBack {
+    /// A value may name it: whoever replaces that releases it, or a sweep.
+    Nothing,
+    /// It was never proposed: nobody else knows of it.
+    AtOnce,
+    /// It was proposed, and a committed value lacks it for good: after grace and pins.
+    AfterGrace,
+}
+
+/// What a batch decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decided<S> {
+    /// The state after the last member.
+    pub state: S,
+    /// How many members changed something.
+    pub made_count: usize,
+}
+
+/// Decides the members in their order, each on the state that the ones before it left; `judge` gives the
+/// state after a member, or `None` where its condition does not hold.
+pub fn decide_in_order<M, S>(
+    members: impl IntoIterator<Item = M>,
+    found: S,
+    mut judge: impl FnMut(M, &S) -> Option<S>,
+) -> Decided<S> {
+    let mut decided = Decided { state: found, made_count: 0 };
+    for member in members {
+        if let Some(state) = judge(member, &decided.state) {
+            decided = Decided { state, made_count: decided.made_count + 1 };
+        }
+    }
+    decided
+}
+
+impl Batch {
+    /// A batch that has sent nothing.
+    pub const fn new(change: ChangeId) -> Self {
+        Self { change, tries: None, tries_count: 0, is_closed: false }
+    }
+
+    /// How the next proposal of its own stands in a value's history; `None` when the numbers are used up.
+    pub fn next_try(&self) -> Option<ChangeTry> {
+        let number = self.tries_count.checked_add(1)?;
+        Some(ChangeTry { change: self.change, number })
+    }
+
+    /// Notes that an accept is about to be sent: nobody joins any more. `count` is what it proposes as the
+    /// count of changes where it is the batch's own, `None` for an identity write.
+    pub fn note_accept(&mut self, ballot: Ballot, count: Option<u64>) {
+        self.is_closed = true;
+        let Some(count) = count else { return };
+        self.tries_count = self.tries_count.saturating_add(1);
+        let tries = self.tries.get_or_insert(Tries {
+            change: self.change,
+            first_accept: ballot,
+            lowest_count: count,
+            highest_floor: Ballot::ZERO,
+        });
+        // Ballots begin at the clock again where that was set back.
+        tries.first_accept = tries.first_accept.min(ballot);
+        tries.lowest_count = tries.lowest_count.min(count);
+    }
+
+    /// What became of its earlier tries, by what a prepare found; `None` when there are none.
+    pub fn verdict(&self, found: &Changes, found_committed: bool, floor: Ballot) -> Option<AfterConflict> {
+        let tries = Tries { highest_floor: floor, ..self.tries? };
+        Some(after_conflict(found, found_committed, &tries))
+    }
+
+    /// Whether a failed condition may be answered without a write of what it was judged on: only then can
+    /// neither an accept under way nor an answered write change what the answer says.
+    pub const fn may_refuse_at_once(&self, member: RefusedMember) -> bool {
+        self.tries.is_none() && member.found_is_certain && member.came_before_prepare
+    }
+
+    /// What a member is told that leaves now.
+    pub const fn leaving(&self) -> Leaving {
+        if self.tries.is_some() { Leaving::Unknown } else { Leaving::NothingChanged }
+    }
+}
+
+/// What a member's data comes to, once the member proposes no more: `highest_accept` is the ballot of the
+/// last accept that named it, `committed` a value that is known to be committed.
+pub fn give_back(highest_accept: Option<Ballot>, committed: Option<CommittedValue>) -> GiveBack {
+    match highest_accept {
+        _ if !may_release(Releaser::Writer { highest_accept, done: true }, committed) => GiveBack::Nothing,
+        None => GiveBack::AtOnce,
+        Some(_) => GiveBack::AfterGrace,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{ProposerId, Timestamp};
+
+    fn ballot(time: u64) -> Ballot {
+        Ballot { time: Timestamp::from_ms(time), proposer: ProposerId(1) }
+    }
+
+    fn batch() -> Batch {
+        Batch::new(ChangeId { made: Timestamp::from_ms(1), proposer: ProposerId(1) })
+    }
+
+    #[test]
+    fn each_member_is_decided_on_what_the_ones_before_it_made() {
+        // Each adds its number to what it asks for, or is refused.
+        let members = [(0, 1), (0, 2), (1, 4), (9, 8)];
+        let decided =
+            decide_in_order(members, 0, |(asks, adds), state| (asks == *state).then(|| state + adds));
+        assert_eq!(decided, Decided { state: 5, made_count: 2 });
+        let none = decide_in_order([(1, 1)], 0, |(asks, adds), state| (asks == *state).then(|| state + adds));
+        assert_eq!(none, Decided { state: 0, made_count: 0 });
+    }
+
+    #[test]
+    fn a_batch_is_closed_by_its_first_accept_of_any_kind() {
+        let mut own = batch();
+        assert!(!own.is_closed);
+        own.note_accept(ballot(5), Some(7));
+        assert!(own.is_closed);
+        let mut identity = batch();
+        identity.note_accept(ballot(5), None);
+        assert!(identity.is_closed && identity.tries.is_none());
+        assert_eq!(identity.leaving(), Leaving::NothingChanged);
+    }
+
+    #[test]
+    fn tries_are_numbered_and_the_lowest_count_is_kept() {
+        let mut batch = batch();
+        assert_eq!(batch.next_try().map(|own| own.number), Some(1));
+        batch.note_accept(ballot(5), Some(7));
+        batch.note_accept(ballot(6), Some(3));
+        batch.note_accept(ballot(7), Some(9));
+        assert_eq!(batch.next_try().map(|own| own.number), Some(4));
+        let tries = batch.tries.expect("accepts were sent");
+        assert_eq!((tries.first_accept, tries.lowest_count), (ballot(5), 3));
+        assert_eq!(Batch { tries_count: u16::MAX, ..batch }.next_try(), None);
+    }
+
+    #[test]
+    fn a_failed_condition_is_told_at_once_under_three_conditions() {
+        let all = RefusedMember { found_is_certain: true, came_before_prepare: true };
+        assert!(batch().may_refuse_at_once(all));
+        assert!(!batch().may_refuse_at_once(RefusedMember { found_is_certain: false, ..all }));
+        assert!(!batch().may_refuse_at_once(RefusedMember { came_before_prepare: false, ..all }));
+        let mut tried = batch();
+        tried.note_accept(ballot(5), Some(7));
+        assert!(!tried.may_refuse_at_once(all));
+        assert_eq!(tried.leaving(), Leaving::Unknown);
+    }
+
+    #[test]
+    fn data_that_was_proposed_waits_for_a_committed_value_without_it() {
+        let committed = |time, names| Some(CommittedValue { ballot: ballot(time), names });
+        assert_eq!(give_back(None, None), GiveBack::AtOnce);
+        assert_eq!(give_back(None, committed(6, false)), GiveBack::AtOnce);
+        assert_eq!(give_back(Some(ballot(5)), None), GiveBack::Nothing);
+        assert_eq!(give_back(Some(ballot(5)), committed(5, true)), GiveBack::Nothing);
+        assert_eq!(give_back(Some(ballot(5)), committed(4, false)), GiveBack::Nothing);
+        assert_eq!(give_back(Some(ballot(5)), committed(6, false)), GiveBack::AfterGrace);
+    }
+}

@@ -1,0 +1,331 @@
+//! A gateway's batch: writers of the key that come while it is open, are decided together in their order, and
+//! may leave at any time.
+//!
+//! Beside the answers runs a ghost: a change whose writer was refused, or told that nothing changed, must
+//! never be seen; one whose writer was told that it was made must be in what was committed.
+
+use sherd_core::register::batch::{Batch, GiveBack, Leaving, RefusedMember, decide_in_order, give_back};
+use sherd_core::register::proposer::{AfterConflict, Tries};
+use sherd_core::register::release::CommittedValue;
+
+use super::act::{clear, found_value, small};
+use super::check::{history_of, observe};
+use super::wire::{after as after_change, ballot, change, changes, count_of};
+use super::{Kind, Phase, Program, Register, State, Step, Value};
+use crate::rules::Without;
+
+/// Most writers of one batch.
+pub(crate) const MEMBERS: usize = 2;
+
+/// What a writer of a batch wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Write {
+    Put(u8),
+    PutIfAbsent(u8),
+    PutIfPresent(u8),
+}
+
+impl Write {
+    const fn change(self) -> u8 {
+        match self {
+            Self::Put(change) | Self::PutIfAbsent(change) | Self::PutIfPresent(change) => change,
+        }
+    }
+
+    const fn admits(self, kind: Kind) -> bool {
+        match self {
+            Self::Put(_) => true,
+            Self::PutIfAbsent(_) => !matches!(kind, Kind::Object),
+            Self::PutIfPresent(_) => matches!(kind, Kind::Object),
+        }
+    }
+}
+
+/// Where a writer of a batch is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) enum Place {
+    #[default]
+    Away,
+    In,
+    Left,
+    Told,
+}
+
+/// A writer of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Member {
+    place: Place,
+    /// It came after the prepare under way was sent.
+    pub(super) late: bool,
+    /// Changes acknowledged before it came.
+    before: u8,
+    /// What was decided last, and by each of the batch's tries (a mask, the first lowest).
+    decided: bool,
+    made: u8,
+    /// The ballot of the last accept that named its data; 0 for none.
+    named: u8,
+}
+
+/// What the members have made so far, as they are decided one after the other.
+#[derive(Debug, Clone, Copy)]
+struct Made {
+    value: Value,
+    members: u8,
+}
+
+impl Register {
+    fn writes(&self, actor: usize) -> &'static [Write] {
+        match self.actors[actor] {
+            Program::Batch(writes) => writes,
+            _ => &[],
+        }
+    }
+
+    /// Production's view of a batch.
+    fn batch(&self, state: &State, actor: usize) -> Batch {
+        let me = &state.actors[actor];
+        let change = change(self.writes(actor)[0].change());
+        let tries = (me.first_accept > 0).then(|| Tries {
+            change,
+            first_accept: ballot(me.first_accept),
+            lowest_count: count_of(me.counts[0]),
+            highest_floor: ballot(0),
+        });
+        Batch { change, tries, tries_count: u16::from(me.sent), is_closed: me.closed }
+    }
+
+    pub(super) fn batch_steps(&self, state: &State, actor: usize, out: &mut Vec<(Step, State)>) {
+        let me = &state.actors[actor];
+        if me.phase == Phase::Done {
+            return;
+        }
+        if me.members.iter().any(|member| member.place == Place::In) {
+            self.start_steps(state, actor, out);
+        }
+        let is_open = !self.batch(state, actor).is_closed;
+        for (at, write) in self.writes(actor).iter().enumerate() {
+            let step_member = small(at);
+            let comes_next = at == 0 || me.members[at - 1].place != Place::Away;
+            match me.members[at].place {
+                Place::Away if comes_next && (is_open || self.without == Without::BatchClosed) => {
+                    let mut after = *state;
+                    let member = &mut after.actors[actor].members[at];
+                    (member.place, member.before, member.late) =
+                        (Place::In, state.acked, me.phase != Phase::Idle);
+                    // Who joins what was sent already is told what that comes to.
+                    member.made = if is_open { 0 } else { u8::MAX };
+                    out.push((Step::Come { actor: small(actor), member: step_member }, after));
+                }
+                Place::In => {
+                    let mut after = *state;
+                    self.leave(&mut after, actor, at, *write);
+                    out.push((Step::Leave { actor: small(actor), member: step_member }, after));
+                }
+                Place::Away | Place::Left | Place::Told => {}
+            }
+        }
+        self.proposer_steps(state, actor, out);
+    }
+
+    /// A writer is cancelled, or past its deadline.
+    fn leave(&self, after: &mut State, actor: usize, at: usize, write: Write) {
+        let leaving = match self.without {
+            Without::LeavingIsUnknown => Leaving::NothingChanged,
+            _ => self.batch(after, actor).leaving(),
+        };
+        let bit = 1 << write.change();
+        if leaving == Leaving::NothingChanged {
+            after.refused |= bit;
+        }
+        let member = &mut after.actors[actor].members[at];
+        member.place = Place::Left;
+        let named = (member.named > 0).then(|| ballot(member.named));
+        let at_once = give_back(named, None) == GiveBack::AtOnce || self.without == Without::LeftDataWaits;
+        if self.release && at_once {
+            after.released |= bit;
+        }
+        let me = &after.actors[actor];
+        if self.without != Without::LeftIsLeftOut && me.members.iter().all(|member| member.place != Place::In)
+        {
+            // Nobody is left to propose for.
+            if me.closed {
+                clear(after, actor);
+                after.actors[actor].phase = Phase::Done;
+            }
+        }
+    }
+
+    pub(super) fn decide_batch(&self, after: &mut State, actor: usize, committed: bool) {
+        let me = after.actors[actor];
+        let is_left_alone = me.members.iter().all(|member| member.place != Place::In);
+        if is_left_alone && self.without != Without::LeftIsLeftOut {
+            after.actors[actor].phase = Phase::Done;
+            return;
+        }
+        let found = found_value(after, me.found);
+        let batch = self.batch(after, actor);
+        match batch.verdict(&changes(&found), committed, ballot(me.floors)) {
+            Some(AfterConflict::Committed { number }) => {
+                self.end_batch(after, actor, small(usize::from(number)), me.found);
+            }
+            Some(AfterConflict::Settle { number }) => {
+                after.actors[actor].aux = small(usize::from(number));
+                propose_found(after, actor);
+            }
+            Some(AfterConflict::Unknown) => {
+                for (write, member) in self.writes(actor).iter().zip(me.members) {
+                    let named = (member.named > 0).then(|| ballot(member.named));
+                    let at_once = give_back(named, None) == GiveBack::AtOnce;
+                    if self.release && (at_once || self.without == Without::UnknownKeepsData) {
+                        after.released |= 1 << write.change();
+                    }
+                }
+                after.actors[actor].phase = Phase::Done;
+            }
+            None | Some(AfterConflict::TryAgain) => self.judge_members(after, actor, committed),
+        }
+    }
+
+    fn judge_members(&self, after: &mut State, actor: usize, committed: bool) {
+        let me = after.actors[actor];
+        let history = history_of(after, me.found);
+        let found = Value { history, twice: false, overruled: false, ..found_value(after, me.found) };
+        let again = self.without == Without::DecidedAnew && me.sent > 0;
+        let takes_part = |member: &super::batch::Member| match member.place {
+            Place::In => true,
+            Place::Left => self.without == Without::LeftIsLeftOut,
+            Place::Away | Place::Told => false,
+        };
+        let writes = self.writes(actor).iter().enumerate().filter(|(at, _)| takes_part(&me.members[*at]));
+        let decided = decide_in_order(writes, Made { value: found, members: 0 }, |(at, write), made| {
+            let holds = write.admits(made.value.kind);
+            let is_made = if again { me.members[at].decided } else { holds };
+            if !is_made {
+                return None;
+            }
+            let own = write.change();
+            let value = Value {
+                kind: Kind::Object,
+                history: made.value.history | 1 << own,
+                data: own + 1,
+                twice: made.value.twice || made.value.history & 1 << own != 0,
+                overruled: made.value.overruled || !holds,
+                ..made.value
+            };
+            Some(Made { value, members: made.members | 1 << at })
+        });
+        for (at, member) in after.actors[actor].members.iter_mut().enumerate() {
+            member.decided = decided.state.members & 1 << at != 0;
+        }
+        if decided.made_count == 0 {
+            self.refuse_members(after, actor, committed);
+        } else {
+            self.propose_members(after, actor, decided.state);
+        }
+    }
+
+    fn refuse_members(&self, after: &mut State, actor: usize, committed: bool) {
+        let me = after.actors[actor];
+        let mut batch = self.batch(after, actor);
+        if self.without == Without::RefusedWithoutAccept {
+            batch.tries = None;
+        }
+        let at_once = me.members.iter().filter(|member| member.place == Place::In).all(|member| {
+            batch.may_refuse_at_once(RefusedMember {
+                found_is_certain: committed || me.found == 0 || self.without == Without::RefusedOnCertain,
+                came_before_prepare: !member.late || self.without == Without::RefusedCameBefore,
+            })
+        });
+        if at_once || (me.found == 0 && self.without == Without::RefusedTombstone) {
+            self.end_batch(after, actor, 0, me.found);
+        } else {
+            after.actors[actor].aux = 0;
+            propose_found(after, actor);
+        }
+    }
+
+    fn propose_members(&self, after: &mut State, actor: usize, made: Made) {
+        let me = after.actors[actor];
+        let found = found_value(after, me.found);
+        let own = self.writes(actor)[0].change();
+        let number = me.sent + 1;
+        let (count, ring) = after_change(&changes(&found), own, number);
+        let value = Value { count, ring, introduces: made.value.data != found.data, ..made.value };
+        after.values[usize::from(me.ballot)] = value;
+        let early = |without| self.without == without;
+        for (at, write) in self.writes(actor).iter().enumerate() {
+            let member = &mut after.actors[actor].members[at];
+            let bit = 1 << write.change();
+            member.made |= u8::from(member.decided) << (number - 1);
+            if value.data == write.change() + 1 {
+                member.named = me.ballot;
+            } else if self.release && early(Without::GiveBackAfterCommit) && member.place == Place::In {
+                after.released |= bit;
+            }
+            let member = &mut after.actors[actor].members[at];
+            if early(Without::AnswerAfterCommit) && member.place == Place::In && !member.decided {
+                member.place = Place::Told;
+                after.refused |= bit;
+                after.acked |= value.history;
+            }
+        }
+        let me = &mut after.actors[actor];
+        if me.first_accept == 0 {
+            (me.first_accept, me.counts) = (me.ballot, [count; 3]);
+        }
+        me.counts = [me.counts[0].min(count), me.counts[1], count];
+        (me.sent, me.closed) = (number, true);
+        (me.phase, me.settling) = (Phase::Accepting, false);
+    }
+
+    /// Everybody is told, as the try of this number judged them (0: as was decided last), and what the value
+    /// of `committed` does not name is given back. 0 is no ballot: what was found is nothing.
+    pub(super) fn end_batch(&self, state: &mut State, actor: usize, number: u8, committed: u8) {
+        let me = state.actors[actor];
+        let history = history_of(state, committed);
+        let number = if self.without == Without::TryNumbers && number > 0 { me.sent } else { number };
+        for (write, member) in self.writes(actor).iter().zip(me.members) {
+            let bit = 1 << write.change();
+            if member.place == Place::In {
+                let made = if number == 0 { member.decided } else { member.made & 1 << (number - 1) != 0 };
+                if member.before & !history != 0 {
+                    state.wrong = Some("a writer was judged on a value from before it came");
+                }
+                if made && history & bit == 0 {
+                    state.wrong = Some("a writer was told that its change was made, and it was not");
+                }
+                state.refused |= if made { 0 } else { bit };
+            }
+            if self.release && member.place != Place::Away {
+                let names = found_value(state, committed).data == write.change() + 1;
+                let seen = (committed > 0).then(|| CommittedValue { ballot: ballot(committed), names });
+                let named = (member.named > 0).then(|| ballot(member.named));
+                if give_back(named, seen) != GiveBack::Nothing {
+                    state.released |= bit;
+                }
+            }
+        }
+        observe(state, actor, history);
+        clear(state, actor);
+        state.actors[actor] = super::Actor { phase: Phase::Done, ..super::Actor::default() };
+    }
+
+    /// What a batch's committed ballot says to its members.
+    pub(super) fn batch_committed(&self, state: &mut State, actor: usize, committed: u8) {
+        let me = state.actors[actor];
+        let number = if me.settling { me.aux } else { me.sent };
+        self.end_batch(state, actor, number, committed);
+    }
+}
+
+/// An identity write; a tombstone where nothing was found.
+fn propose_found(after: &mut State, actor: usize) {
+    let me = after.actors[actor];
+    let history = history_of(after, me.found);
+    let found = found_value(after, me.found);
+    let kind = if me.found == 0 { Kind::Tombstone } else { found.kind };
+    let value = Value { kind, history, introduces: false, twice: false, overruled: false, ..found };
+    after.values[usize::from(me.ballot)] = value;
+    let me = &mut after.actors[actor];
+    (me.phase, me.settling, me.closed) = (Phase::Accepting, true, true);
+}

@@ -1,0 +1,320 @@
+//! One batch from its first prepare to its end: who is in it, what they want together, what each is told.
+//!
+//! The decisions are `sherd_core::register::batch`'s. A batch is closed when its first accept is sent; until
+//! it is committed nobody is answered and nothing given back, but who has left or is past its deadline goes:
+//! with 503 while nothing was sent, with 500 afterwards.
+
+use tokio::time::Instant;
+
+use sherd_core::heal::HealEntry;
+use sherd_core::id::{Ballot, DataId};
+use sherd_core::record::{DataRef, State};
+use sherd_core::register::Accept;
+use sherd_core::register::batch::{Decided, GiveBack, Leaving, RefusedMember, decide_in_order, give_back};
+use sherd_core::register::proposer::AfterConflict;
+use sherd_core::register::release::{CommittedValue, Releaser, may_release};
+
+use super::change::{Accepted, Change, Draft, DraftInline, DraftValue, PreparedKey};
+use super::writer::{Answer, Inline, Member, Proposal};
+use super::writers::{OrderedPrepare, Turn};
+use super::{Failure, Registers};
+use crate::stripe::Staged;
+use crate::upkeep::manifest_pages;
+
+/// A batch at work.
+pub(super) struct BatchRun<'a> {
+    registers: &'a Registers,
+    turn: &'a Turn,
+    change: Change<'a>,
+    members: Vec<Member>,
+    /// Data of members that left after an accept had named it.
+    left: Vec<(DataRef, Ballot)>,
+    /// What each of its own tries replaces, by their numbers, from 1.
+    tried: Vec<Replaced>,
+}
+
+/// What a try takes out of the register.
+#[derive(Debug, Default)]
+struct Replaced {
+    /// Data that the found value names, or that members made and others overwrote.
+    data: Vec<DataRef>,
+    /// The manifest pages among it.
+    pages: Vec<DataRef>,
+    /// What another register names from now on.
+    handed_over: Vec<DataId>,
+    /// What is to be mended about the data that the new value names.
+    heals: Vec<HealEntry>,
+}
+
+/// A committed value, as far as its data is concerned.
+struct CommittedData {
+    ballot: Ballot,
+    named: Vec<DataRef>,
+}
+
+/// What a try came to.
+enum Step {
+    /// Everybody was told.
+    Ended,
+    /// Prepare above this ballot.
+    Again(Ballot),
+}
+
+impl<'a> BatchRun<'a> {
+    pub(super) fn new(registers: &'a Registers, turn: &'a Turn) -> Self {
+        let change = Change::new(registers, Instant::now() + registers.inner.patience.operation);
+        Self { registers, turn, change, members: Vec::new(), left: Vec::new(), tried: Vec::new() }
+    }
+
+    /// Runs it to its end. `ahead` is a prepare that was sent for the first of those who wait.
+    pub(super) async fn run(mut self, ahead: Option<OrderedPrepare>) {
+        self.admit();
+        let mut prepare = ahead.unwrap_or_else(|| self.turn.prepare_above(Ballot::ZERO));
+        loop {
+            match self.one_try(prepare).await {
+                Ok(Step::Ended) => return,
+                Ok(Step::Again(above)) => prepare = self.turn.prepare_above(above),
+                Err(failure) => {
+                    // It may be the deadline of some only.
+                    self.let_go();
+                    if self.members.is_empty() || Instant::now() < self.change.deadline {
+                        return self.fail(failure);
+                    }
+                    self.change.deadline = self.first_deadline();
+                    prepare = self.turn.prepare_above(Ballot::ZERO);
+                }
+            }
+            if self.members.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Takes in who waits, while it is open.
+    fn admit(&mut self) {
+        if !self.change.batch.is_closed {
+            self.members.extend(self.turn.take_waiting(self.members.len()));
+            self.change.deadline = self.first_deadline();
+        }
+    }
+
+    fn first_deadline(&self) -> Instant {
+        let deadlines = self.members.iter().map(|member| member.deadline);
+        deadlines.min().unwrap_or(self.change.deadline)
+    }
+
+    async fn one_try(&mut self, prepare: OrderedPrepare) -> Result<Step, Failure> {
+        let OrderedPrepare { round, order } = prepare;
+        let ready = self.change.prepared(round).await?;
+        self.admit();
+        self.let_go();
+        if self.members.is_empty() {
+            return Ok(Step::Ended);
+        }
+        match self.change.verdict(ready.found.as_ref()) {
+            None | Some(AfterConflict::TryAgain) => {}
+            Some(AfterConflict::Unknown) => return Err(Failure::OutcomeUnknown),
+            Some(AfterConflict::Committed { number }) => {
+                let found = ready.found.as_ref().expect("a change in a value's history has a value");
+                let committed = CommittedData { ballot: found.ballot, named: found.value.data_refs() };
+                return Ok(self.end(Answer::AsTried { number }, &committed));
+            }
+            Some(AfterConflict::Settle { number }) => {
+                return self.settle(&ready, Answer::AsTried { number }).await;
+            }
+        }
+        let mut decided = self.decide(&ready, false);
+        let mut value = self.change.value_of(&ready, &decided.state);
+        if matches!(value, Err(Failure::Full | Failure::OverLimit(_))) {
+            decided = self.decide(&ready, true);
+            value = self.change.value_of(&ready, &decided.state);
+        }
+        match value? {
+            Some(value) => self.propose(&ready, decided.state, value).await,
+            None => self.refuse(&ready, order).await,
+        }
+    }
+
+    /// Decides the members in order. Where the limits of a value or the room of the volumes would be
+    /// exceeded, `one_by_one` finds whose proposals do that.
+    fn decide(&mut self, ready: &PreparedKey, one_by_one: bool) -> Decided<Draft> {
+        let change = &self.change;
+        let found = ready.found.as_ref().map(|found| &found.value.state);
+        decide_in_order(&mut self.members, Draft::default(), |member, draft| {
+            let before = draft.state.as_ref().or(found);
+            let proposal = member.decide(before)?;
+            let next = draft.after(before, proposal, member);
+            if one_by_one && let Err(failure) = change.value_of(ready, &next) {
+                member.fail(failure);
+                return None;
+            }
+            Some(next)
+        })
+    }
+
+    /// Nobody changes anything: what that was judged on must be committed, and no accept under way.
+    async fn refuse(&mut self, ready: &PreparedKey, order: u64) -> Result<Step, Failure> {
+        let batch = self.change.batch;
+        let found_is_certain = ready.found.as_ref().is_none_or(|found| found.committed);
+        let at_once = |member: &Member| {
+            let refused = RefusedMember { found_is_certain, came_before_prepare: member.came < order };
+            batch.may_refuse_at_once(refused) || (member.has_failed() && batch.tries.is_none())
+        };
+        if self.members.iter().all(at_once) {
+            for member in self.members.drain(..) {
+                member.answer(Answer::AsDecided);
+            }
+            return Ok(Step::Ended);
+        }
+        self.settle(ready, Answer::AsDecided).await
+    }
+
+    /// Commits what was found, unchanged, and then answers.
+    async fn settle(&mut self, ready: &PreparedKey, answer: Answer) -> Result<Step, Failure> {
+        match self.change.repropose(ready).await? {
+            Accepted::Committed => {
+                let named = ready.found.as_ref().map(|found| found.value.data_refs()).unwrap_or_default();
+                Ok(self.end(answer, &CommittedData { ballot: ready.round.ballot, named }))
+            }
+            other => Ok(Step::Again(self.change.above(other).await?)),
+        }
+    }
+
+    /// Proposes what the members made together.
+    async fn propose(
+        &mut self,
+        ready: &PreparedKey,
+        draft: Draft,
+        value: DraftValue,
+    ) -> Result<Step, Failure> {
+        let ballot = ready.round.ballot;
+        let Some(inline) = self.change.inline_of(ready, &draft.inline).await? else {
+            return Ok(Step::Again(self.change.above(Accepted::Conflict { above: ballot }).await?));
+        };
+        let DraftValue { mut encoded, named, introduces, count } = value;
+        encoded.inline = inline;
+        self.members.iter_mut().for_each(|member| member.note_try(&named, ballot));
+        let replaced = draft.replaced(&named);
+        let heal = replaced.heals.first().cloned();
+        self.tried.push(replaced);
+        let committed = CommittedData { ballot, named };
+        let accept = Accept { ballot, value: encoded, introduces };
+        match self.change.propose(ready, &accept, count, heal.as_ref()).await {
+            Accepted::Committed => {
+                let number = self.change.batch.tries_count;
+                Ok(self.end(Answer::AsTried { number }, &committed))
+            }
+            other => Ok(Step::Again(self.change.above(other).await?)),
+        }
+    }
+
+    /// Gives back what the committed value does not name, and answers everybody.
+    fn end(&mut self, answer: Answer, committed: &CommittedData) -> Step {
+        let mut gone: Vec<DataRef> = Vec::new();
+        let mut pages = Vec::new();
+        if let Answer::AsTried { number } = answer
+            && let Some(replaced) = usize::from(number).checked_sub(1).and_then(|at| self.tried.get_mut(at))
+        {
+            let Replaced { data, pages: listed, handed_over, heals } = std::mem::take(replaced);
+            let replacer = Releaser::Replacer { found_names: true };
+            gone.extend(data.into_iter().filter(|data| {
+                !handed_over.contains(&data.id) && may_release(replacer, Some(committed.without(*data)))
+            }));
+            pages = listed;
+            for heal in heals {
+                self.registers.inner.damage.heal(heal);
+            }
+        }
+        for member in &mut self.members {
+            let Some(staged) = &member.staged else { continue };
+            let data = staged.data();
+            if pages.contains(&data) {
+                // What it lists goes with it, and so it must still be read.
+                member.staged.take().into_iter().for_each(Staged::named);
+            } else {
+                gone.retain(|gone| gone.id != data.id);
+            }
+        }
+        let named = self.members.iter().filter_map(|member| member.named).chain(self.left.drain(..));
+        for (data, ballot) in named {
+            let back = give_back(Some(ballot), Some(committed.without(data)));
+            if back == GiveBack::AfterGrace && !gone.contains(&data) {
+                gone.push(data);
+            }
+        }
+        if !gone.is_empty() {
+            pages.retain(|page| gone.contains(page));
+            self.registers.inner.damage.superseded(&self.turn.key, gone, pages);
+        }
+        for member in self.members.drain(..) {
+            member.answer(answer);
+        }
+        Step::Ended
+    }
+
+    /// Lets those go who have left or are past their deadline: they are left out of what is proposed from
+    /// here on.
+    fn let_go(&mut self) {
+        let now = Instant::now();
+        let failure = match self.change.batch.leaving() {
+            Leaving::NothingChanged => Failure::Unavailable,
+            Leaving::Unknown => Failure::OutcomeUnknown,
+        };
+        for member in self.members.extract_if(.., |member| member.has_left() || member.deadline <= now) {
+            self.left.extend(member.named);
+            member.answer(Answer::Failed(failure));
+        }
+    }
+
+    /// Ends without a committed value: data that an accept named stays where it is.
+    fn fail(&mut self, failure: Failure) {
+        for member in self.members.drain(..) {
+            member.answer(Answer::Failed(failure));
+        }
+    }
+}
+
+impl CommittedData {
+    /// The value, as far as one data id is concerned.
+    fn without(&self, data: DataRef) -> CommittedValue {
+        CommittedValue { ballot: self.ballot, names: self.named.iter().any(|named| named.id == data.id) }
+    }
+}
+
+impl Draft {
+    /// What a member makes of it.
+    fn after(&self, before: Option<&State>, proposal: Proposal, member: &Member) -> Self {
+        let Proposal { state, inline, carried, handed_over, heal } = proposal;
+        let inline = match inline {
+            Inline::Nothing => DraftInline::Nothing,
+            Inline::New => DraftInline::New(member.inline.clone()),
+            Inline::Kept => self.inline.clone(),
+        };
+        let (data, pages) = data_and_pages(before);
+        Self {
+            state: Some(state),
+            inline,
+            carried: self.carried.iter().copied().chain(carried).collect(),
+            handed_over: self.handed_over.iter().copied().chain(handed_over).collect(),
+            heals: heal.into_iter().chain(self.heals.iter().cloned()).collect(),
+            passed: self.passed.iter().copied().chain(data).collect(),
+            passed_pages: self.passed_pages.iter().copied().chain(pages).collect(),
+        }
+    }
+
+    /// What it takes out of the register, where it becomes the value that names `named`.
+    fn replaced(self, named: &[DataRef]) -> Replaced {
+        let Self { state: _, inline: _, carried: _, handed_over, heals, passed, passed_pages } = self;
+        let is_gone = |data: &DataRef| !named.contains(data);
+        let mut data: Vec<DataRef> = passed.into_iter().filter(is_gone).collect();
+        data.sort_unstable_by_key(|data| data.id);
+        data.dedup();
+        let heals =
+            heals.into_iter().filter(|heal| heal.data.is_some_and(|data| named.contains(&data))).collect();
+        Replaced { data, pages: passed_pages.into_iter().filter(is_gone).collect(), handed_over, heals }
+    }
+}
+
+fn data_and_pages(state: Option<&State>) -> (Vec<DataRef>, Vec<DataRef>) {
+    state.map(|state| (state.data_refs(), manifest_pages(state))).unwrap_or_default()
+}

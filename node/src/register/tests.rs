@@ -1,0 +1,222 @@
+//! Writers of one key at one gateway. One thread runs them all, so who waits together is known: every writer
+//! has come before the task of the first batch is asked to go on.
+
+use std::future::{Future, poll_fn};
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+
+use futures::future::join_all;
+
+use sherd_core::id::{BucketId, VersionId};
+use sherd_core::limits::KEY_WRITERS_MAX;
+use sherd_core::record::{Attributes, Content, DataRef, Home, State, Version};
+
+use super::*;
+use crate::stripe::Staged;
+use crate::upkeep::tests::{DEADLINE, Directories, Node, body, key_of};
+
+fn key() -> RegisterKey {
+    RegisterKey::object(BucketId([7; 16]), key_of("hot"))
+}
+
+/// A state that can be told from all others.
+fn numbered(number: u64) -> State {
+    versions(Version { id: VersionId::NULL, modified_ms: number, kind: VersionKind::DeleteMarker })
+}
+
+fn versions(version: Version) -> State {
+    State::Object(Object { versions: vec![version], uploads: Vec::new() })
+}
+
+fn number_of(state: Option<&State>) -> Option<u64> {
+    state.and_then(State::object).map(|object| object.versions[0].modified_ms)
+}
+
+/// Writes whatever is there.
+fn plain(number: u64) -> Writer<()> {
+    Writer::new(move |_| Ok(Proposal::of(numbered(number))))
+}
+
+/// Writes in the place of one number only; else says what is there.
+fn swap(from: Option<u64>, to: u64) -> Writer<Option<u64>> {
+    Writer::new(move |state| {
+        let found = number_of(state);
+        if found == from { Ok(Proposal::of(numbered(to))) } else { Err(found) }
+    })
+}
+
+async fn found(node: &Node) -> Value {
+    node.registers().read(&key()).await.expect("readable").expect("there").value
+}
+
+#[tokio::test]
+async fn writers_that_wait_together_share_one_change() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    let told = join_all((0..16).map(|number| registers.change(registers.begin(&key()), plain(number)))).await;
+    assert!(told.iter().all(Result::is_ok), "{told:?}");
+    let value = found(&node).await;
+    assert_eq!(number_of(Some(&value.state)), Some(15), "the last of them overwrote the others");
+    assert_eq!((value.changes.count, value.changes.recent.len()), (1, 1));
+    assert_eq!(value.changes.recent[0].number, 1);
+    assert_eq!(registers.inner.writers.keys_count(), 0, "nobody writes the key any more");
+    node.close().await;
+}
+
+#[tokio::test]
+async fn each_writer_is_judged_on_what_the_one_before_it_made() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    let swaps = [swap(None, 1), swap(None, 2), swap(Some(1), 3), swap(Some(9), 4), swap(Some(3), 5)];
+    let told = join_all(swaps.map(|writer| registers.change(registers.begin(&key()), writer))).await;
+    let refused: Vec<_> = told
+        .into_iter()
+        .map(|told| match told {
+            Ok(()) => None,
+            Err(ChangeError::Refused(found)) => found,
+            Err(other) => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(refused, [None, Some(1), None, Some(3), None]);
+    let value = found(&node).await;
+    assert_eq!((number_of(Some(&value.state)), value.changes.count), (Some(5), 1));
+    node.close().await;
+}
+
+#[tokio::test]
+async fn refused_writers_alone_change_nothing() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
+    let swaps = [swap(Some(2), 3), swap(None, 4)];
+    let told = join_all(swaps.map(|writer| registers.change(registers.begin(&key()), writer))).await;
+    assert!(told.iter().all(|told| matches!(told, Err(ChangeError::Refused(Some(1))))), "{told:?}");
+    assert_eq!(number_of(Some(&found(&node).await.state)), Some(1));
+    assert_eq!(registers.inner.writers.keys_count(), 0);
+    node.close().await;
+}
+
+#[tokio::test]
+async fn more_writers_than_may_wait_are_told_before_anything_is_sent() {
+    let directories = Directories::new(1);
+    let node = directories.start().await;
+    let registers = node.registers();
+    let mut waiting = Vec::new();
+    for number in 0..KEY_WRITERS_MAX as u64 {
+        let mut writer = Box::pin(registers.change(registers.begin(&key()), plain(number)));
+        assert!(is_pending(&mut writer).await);
+        waiting.push(writer);
+    }
+    let told = registers.change(registers.begin(&key()), plain(0)).await;
+    assert!(matches!(told, Err(ChangeError::Failed(Failure::Overloaded))), "{told:?}");
+    assert!(join_all(waiting).await.iter().all(Result::is_ok), "batch after batch");
+    assert_eq!(number_of(Some(&found(&node).await.state)), Some(KEY_WRITERS_MAX as u64 - 1));
+    assert_eq!(registers.inner.writers.keys_count(), 0);
+    node.close().await;
+}
+
+/// Polls once; says whether it goes on.
+async fn is_pending<F: Future>(future: &mut Pin<Box<F>>) -> bool {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
+}
+
+#[tokio::test]
+async fn a_writer_that_leaves_before_the_accept_is_not_proposed() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    let asked = Arc::new(AtomicBool::new(false));
+    let noted = Arc::clone(&asked);
+    let leaver: Writer<()> = Writer::new(move |_| {
+        noted.store(true, Ordering::Relaxed);
+        Ok(Proposal::of(numbered(2)))
+    });
+    let mut first = Box::pin(registers.change(registers.begin(&key()), plain(1)));
+    let mut second = Box::pin(registers.change(registers.begin(&key()), leaver));
+    assert!(is_pending(&mut first).await && is_pending(&mut second).await);
+    assert_eq!(registers.inner.writers.waiting_count(&key()), 2);
+    drop(second);
+    first.await.expect("a healthy node");
+    assert!(!asked.load(Ordering::Relaxed));
+    assert_eq!(number_of(Some(&found(&node).await.state)), Some(1));
+    node.close().await;
+}
+
+#[tokio::test]
+async fn a_ticket_that_is_given_up_leaves_no_trace() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    drop(registers.begin(&key()));
+    assert_eq!(registers.inner.writers.keys_count(), 0);
+    let slow = registers.begin(&key());
+    registers.change(registers.begin(&key()), plain(1)).await.expect("nobody waits for a slow body");
+    registers.change(slow, plain(2)).await.expect("its prepare was overtaken, and is sent anew");
+    assert_eq!(number_of(Some(&found(&node).await.state)), Some(2));
+    assert_eq!(registers.inner.metrics.register.conflicts.get(), 0);
+    assert_eq!(registers.inner.writers.keys_count(), 0);
+    node.close().await;
+}
+
+fn naming(data: DataRef, number: u64) -> State {
+    let content = Content {
+        size: data.size,
+        etag: number.to_string(),
+        attributes: Attributes::default(),
+        checksums: Vec::new(),
+        upload: None,
+        body: Body::Data(data),
+    };
+    versions(Version { id: VersionId::NULL, modified_ms: number, kind: VersionKind::Content(content) })
+}
+
+/// Shard files of data.
+fn files(directories: &Directories, data: DataRef) -> usize {
+    let shards = |volume: &Path| std::fs::read_dir(volume.join("shards")).into_iter().flatten().flatten();
+    let under = |folder: std::fs::DirEntry| std::fs::read_dir(folder.path()).into_iter().flatten().flatten();
+    let names = directories.paths().into_iter().flat_map(|volume| shards(&volume).collect::<Vec<_>>());
+    let wanted = format!("{}.", data.id);
+    names.flat_map(under).filter(|file| file.file_name().to_string_lossy().starts_with(&wanted)).count()
+}
+
+/// What was overwritten within a batch was named by no accept: it goes at once. What the batch committed stays.
+#[tokio::test]
+async fn data_that_is_overwritten_within_its_batch_goes_at_once() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    let bytes = body(1, 300_000);
+    let mut staged = Vec::new();
+    for _ in 0..3 {
+        let size = bytes.len() as u64;
+        let mut writer = node.stripes().write(&key(), size, Home::File).await.expect("there is room");
+        writer.push(bytes.clone()).await.expect("there is room");
+        staged.push(writer.seal().await.expect("written").durable().await.expect("durable"));
+    }
+    let data: Vec<DataRef> = staged.iter().map(Staged::data).collect();
+    assert!(data.iter().all(|data| files(&directories, *data) == 4));
+    let writers = staged.into_iter().zip(0..).map(|(staged, number)| {
+        let named = staged.data();
+        let writer: Writer<()> = Writer::new(move |state| {
+            if number == 1 && state.is_some() { Err(()) } else { Ok(Proposal::of(naming(named, number))) }
+        });
+        registers.change(registers.begin(&key()), writer.naming(Some(staged)))
+    });
+    let told = join_all(writers).await;
+    assert!(told[0].is_ok() && told[2].is_ok() && told[1].is_err(), "{told:?}");
+    let gone = async {
+        while files(&directories, data[0]) + files(&directories, data[1]) > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, gone).await.expect("removed in time");
+    assert_eq!(files(&directories, data[2]), 4);
+    assert_eq!(found(&node).await.data_refs(), [data[2]]);
+    node.close().await;
+}

@@ -1,0 +1,272 @@
+//! A writer as it waits among others of its key: what it wants, how each try judged it, and how it is told.
+//!
+//! A verb makes a [`Writer`] and hands it to `Registers::change`; from there on it is a [`Member`] of a batch,
+//! which runs to its end although the verb's client may be gone.
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use sherd_core::heal::HealEntry;
+use sherd_core::id::{Ballot, DataId};
+use sherd_core::record::{DataRef, State};
+
+use super::Failure;
+use crate::stripe::Staged;
+
+/// What a waiting writer costs beside its inline bytes: its conditions, attributes and place.
+const WRITER_BYTES: usize = 1 << 10;
+
+/// A value to propose, without its history: that is the register's own business.
+#[derive(Debug)]
+pub(crate) struct Proposal {
+    /// What the register shall be.
+    pub(crate) state: State,
+    /// The inline bytes that the state names.
+    pub(crate) inline: Inline,
+    /// Data ids that the state names and that another register of this key names already: the
+    /// parts of the upload being completed.
+    pub(crate) carried: Vec<DataId>,
+    /// Data ids that the state no longer names and that another register names from now on.
+    pub(crate) handed_over: Vec<DataId>,
+    /// What is still to be mended about the data, made durable together with the value.
+    pub(crate) heal: Option<HealEntry>,
+}
+
+impl Proposal {
+    /// A state that names no inline bytes and no data of other registers.
+    pub(crate) const fn of(state: State) -> Self {
+        Self { state, inline: Inline::Nothing, carried: Vec::new(), handed_over: Vec::new(), heal: None }
+    }
+}
+
+/// Where a proposal's inline bytes come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inline {
+    /// The state names none.
+    Nothing,
+    /// The writer's.
+    New,
+    /// Those of the value that it is made from.
+    Kept,
+}
+
+/// Turns what a register holds into what it shall be, or refuses.
+type Decide<E> = Box<dyn FnMut(Option<&State>) -> Result<Proposal, E> + Send>;
+
+/// A change that somebody wants to make, and the data that it names.
+pub(crate) struct Writer<E> {
+    staged: Option<Staged>,
+    inline: Bytes,
+    decide: Decide<E>,
+}
+
+impl<E> std::fmt::Debug for Writer<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer").field("staged", &self.staged).finish_non_exhaustive()
+    }
+}
+
+impl<E> Writer<E> {
+    /// A writer without data of its own. `decide` is asked once in each try: for a state that other writers
+    /// of the key may just have made.
+    pub(crate) fn new(decide: impl FnMut(Option<&State>) -> Result<Proposal, E> + Send + 'static) -> Self {
+        Self { staged: None, inline: Bytes::new(), decide: Box::new(decide) }
+    }
+
+    /// With data that its proposal will name.
+    pub(crate) fn naming(self, staged: Option<Staged>) -> Self {
+        Self { staged, ..self }
+    }
+
+    /// With bytes for [`Inline::New`].
+    pub(crate) fn carrying(self, inline: Bytes) -> Self {
+        Self { inline, ..self }
+    }
+}
+
+/// A change that was not made.
+#[derive(Debug)]
+pub(crate) enum ChangeError<E> {
+    /// The writer's own decision; what it judged is committed.
+    Refused(E),
+    /// The bucket is sealed: its register tells what became of it. Nothing was proposed, and the writer may
+    /// come again.
+    Sealed(Writer<E>),
+    /// The rounds failed.
+    Failed(Failure),
+}
+
+/// What the members of a batch are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// What was decided last: no accept of it was sent.
+    AsDecided,
+    /// What the try of this number decided: that one is committed.
+    AsTried {
+        number: u16,
+    },
+    Failed(Failure),
+}
+
+/// A writer in a batch.
+#[derive(Debug)]
+pub(super) struct Member {
+    /// When it came, in the order in which writers come and prepares are sent.
+    pub(super) came: u64,
+    pub(super) deadline: Instant,
+    pub(super) inline: Bytes,
+    /// Its data while no accept has named it.
+    pub(super) staged: Option<Staged>,
+    /// Its data, and the highest ballot of an accept that named it.
+    pub(super) named: Option<(DataRef, Ballot)>,
+    request: Box<dyn WriteRequest>,
+}
+
+/// A writer's wish, whatever its refusals look like.
+trait WriteRequest: Send + std::fmt::Debug {
+    fn has_left(&self) -> bool;
+    fn decide(&mut self, state: Option<&State>) -> Option<Proposal>;
+    fn fail(&mut self, failure: Failure);
+    fn has_failed(&self) -> bool;
+    fn note_try(&mut self);
+    fn answer(self: Box<Self>, answer: Answer, staged: Option<Staged>, inline: Bytes);
+}
+
+/// How a try judged a writer.
+#[derive(Debug)]
+enum Verdict<E> {
+    Made,
+    Refused(E),
+    /// Whatever the register holds, this cannot be made.
+    Failed(Failure),
+}
+
+struct PendingWrite<E> {
+    decide: Decide<E>,
+    decided: Verdict<E>,
+    /// By the numbers of the tries, from 1.
+    tried: Vec<Verdict<E>>,
+    reply: oneshot::Sender<Result<(), ChangeError<E>>>,
+}
+
+impl<E: std::fmt::Debug> std::fmt::Debug for PendingWrite<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { decide: _, decided, tried, reply: _ } = self;
+        f.debug_struct("PendingWrite").field("decided", decided).field("tried", tried).finish_non_exhaustive()
+    }
+}
+
+/// Where a writer hears what came of it.
+pub(super) type Reply<E> = oneshot::Receiver<Result<(), ChangeError<E>>>;
+
+impl Member {
+    pub(super) fn new<E: std::fmt::Debug + Send + 'static>(
+        writer: Writer<E>,
+        came: u64,
+        deadline: Instant,
+    ) -> (Self, Reply<E>) {
+        let Writer { staged, inline, decide } = writer;
+        let (reply, heard) = oneshot::channel();
+        let request = PendingWrite { decide, decided: Verdict::Made, tried: Vec::new(), reply };
+        (Self { came, deadline, inline, staged, named: None, request: Box::new(request) }, heard)
+    }
+
+    /// What it costs in memory while it waits.
+    pub(super) fn bytes(&self) -> usize {
+        WRITER_BYTES + self.inline.len()
+    }
+
+    /// Whether nobody waits for its answer any more.
+    pub(super) fn has_left(&self) -> bool {
+        self.request.has_left()
+    }
+
+    /// Judges it on a state; a refusal is remembered.
+    pub(super) fn decide(&mut self, state: Option<&State>) -> Option<Proposal> {
+        self.request.decide(state)
+    }
+
+    /// Overrules what was just decided.
+    pub(super) fn fail(&mut self, failure: Failure) {
+        self.request.fail(failure);
+    }
+
+    /// Whether what was decided last depends on no state.
+    pub(super) fn has_failed(&self) -> bool {
+        self.request.has_failed()
+    }
+
+    /// Keeps what was decided for the try that is about to be sent; `named` says which data it names, and
+    /// at which ballot.
+    pub(super) fn note_try(&mut self, named: &[DataRef], ballot: Ballot) {
+        self.request.note_try();
+        let data = self.staged.as_ref().map(Staged::data).or(self.named.map(|(data, _)| data));
+        if let Some(data) = data.filter(|data| named.contains(data)) {
+            if let Some(staged) = self.staged.take() {
+                staged.named();
+            }
+            let highest = self.named.map_or(ballot, |(_, before)| ballot.max(before));
+            self.named = Some((data, highest));
+        }
+    }
+
+    /// Tells it. Data that no accept named is removed with it, unless it may come again.
+    pub(super) fn answer(self, answer: Answer) {
+        let Self { came: _, deadline: _, inline, staged, named: _, request } = self;
+        request.answer(answer, staged, inline);
+    }
+}
+
+impl<E: std::fmt::Debug + Send> WriteRequest for PendingWrite<E> {
+    fn has_left(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    fn decide(&mut self, state: Option<&State>) -> Option<Proposal> {
+        let (verdict, proposal) = match (self.decide)(state) {
+            Ok(proposal) => (Verdict::Made, Some(proposal)),
+            Err(refusal) => (Verdict::Refused(refusal), None),
+        };
+        self.decided = verdict;
+        proposal
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.decided = Verdict::Failed(failure);
+    }
+
+    fn has_failed(&self) -> bool {
+        matches!(self.decided, Verdict::Failed(_))
+    }
+
+    fn note_try(&mut self) {
+        self.tried.push(std::mem::replace(&mut self.decided, Verdict::Made));
+    }
+
+    fn answer(self: Box<Self>, answer: Answer, staged: Option<Staged>, inline: Bytes) {
+        let Self { decide, decided, mut tried, reply } = *self;
+        let verdict = match answer {
+            Answer::AsDecided => decided,
+            Answer::AsTried { number } => {
+                // All members were in all tries, since a batch is closed before its first.
+                let index = usize::from(number).checked_sub(1).filter(|index| *index < tried.len());
+                index.map_or(Verdict::Failed(Failure::OutcomeUnknown), |index| tried.swap_remove(index))
+            }
+            Answer::Failed(Failure::Sealed) => {
+                // Who has left does not come again; its data goes with it.
+                let writer = Writer { staged, inline, decide };
+                return drop(reply.send(Err(ChangeError::Sealed(writer))));
+            }
+            Answer::Failed(failure) => Verdict::Failed(failure),
+        };
+        // What no accept named goes before anybody is told.
+        drop(staged);
+        let told = match verdict {
+            Verdict::Made => Ok(()),
+            Verdict::Refused(refusal) => Err(ChangeError::Refused(refusal)),
+            Verdict::Failed(failure) => Err(ChangeError::Failed(failure)),
+        };
+        drop(reply.send(told));
+    }
+}
