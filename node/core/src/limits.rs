@@ -73,6 +73,12 @@ pub const PACK_BYTES_MAX: u32 = 256 << 10;
 /// an object is inline up to this divided by the number of volumes.
 pub const INLINE_BYTES_MAX: u32 = 32 << 10;
 
+/// Names of features that are lacking and were asked for within a minute: more than all of AWS's headers
+/// and sub-resources together.
+pub const LACKING_NAMES_MAX: usize = 256;
+/// Bytes of such a name that are kept: AWS's longest header has 59.
+pub const LACKING_NAME_BYTES_MAX: usize = 128;
+
 /// Bytes of one log segment.
 pub const SEGMENT_BYTES: u64 = 64 << 20;
 /// Files of log segments that a volume keeps open: at 10 volumes a third of the 4096 descriptors that

@@ -10,8 +10,8 @@ use sherd_core::record::{self, Body, Content, DataRef, PartRef, Version};
 
 use super::condition::judge_read;
 use super::{
-    ByteStream, Error, Invalid, Missing, ObjectInfo, ObjectRead, Objects, ReadRequest, Result, Span,
-    Unavailable,
+    ByteStream, Error, Invalid, Missing, ObjectDescription, ObjectInfo, ObjectName, ObjectRead, Objects,
+    PartDescription, ReadConditions, ReadRequest, Result, Span, Unavailable,
 };
 use crate::register::Found;
 use crate::stripe;
@@ -67,6 +67,23 @@ impl Objects {
         let found = self.find(&request.name.bucket, &key).await?.ok_or(Missing::Key)?;
         let Resolved { info, range, .. } = self.resolve(&key, &found, &request).await?;
         Ok((info, range))
+    }
+
+    /// Reads what an object is, and what it is made of.
+    ///
+    /// # Errors
+    /// Any of [`super::Error`].
+    pub async fn describe(&self, name: ObjectName) -> Result<ObjectDescription> {
+        let key = self.object_key(&name).await?;
+        let found = self.find(&name.bucket, &key).await?.ok_or(Missing::Key)?;
+        let request = ReadRequest { name, span: Span::Whole, conditions: ReadConditions::default() };
+        let Resolved { info, parts, .. } = self.resolve(&key, &found, &request).await?;
+        let described = |part: PartRef| PartDescription {
+            number: part.number,
+            size: part.size(),
+            checksum: part.checksum,
+        };
+        Ok(ObjectDescription { info, parts: parts.map(|parts| parts.into_iter().map(described).collect()) })
     }
 
     async fn resolve(&self, key: &RegisterKey, found: &Found, request: &ReadRequest) -> Result<Resolved> {

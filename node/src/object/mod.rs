@@ -34,8 +34,8 @@ pub use error::{BodyError, Error, Invalid, Missing, Result, Unavailable};
 pub use request::{
     BodyStream, BucketInfo, BucketPage, ByteStream, CompleteUpload, CopyPart, CopyRequest, CreateUpload,
     DeleteOutcome, EtagMatch, ExpectedChecksum, ListEntry, ListPage, ListRequest, ListUploads, ListedPart,
-    ObjectInfo, ObjectName, ObjectRead, PartInfo, PartName, PartPage, PutRequest, ReadConditions,
-    ReadRequest, Span, Upload, UploadEntry, UploadPage, WriteConditions, Written,
+    ObjectDescription, ObjectInfo, ObjectName, ObjectRead, PartDescription, PartInfo, PartName, PartPage,
+    PutRequest, ReadConditions, ReadRequest, Span, Upload, UploadEntry, UploadPage, WriteConditions, Written,
 };
 
 /// Times that a request is tried again because its bucket was sealed and opened meanwhile.

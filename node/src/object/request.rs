@@ -178,6 +178,26 @@ pub struct ReadRequest {
     pub conditions: ReadConditions,
 }
 
+/// An object and what it is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectDescription {
+    /// What it is.
+    pub info: ObjectInfo,
+    /// The parts of a multipart object, by number; `None` for any other.
+    pub parts: Option<Vec<PartDescription>>,
+}
+
+/// A part of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartDescription {
+    /// Its number.
+    pub number: u16,
+    /// Its bytes.
+    pub size: u64,
+    /// Its checksum.
+    pub checksum: Option<Checksum>,
+}
+
 /// An object with (some of) its bytes.
 pub struct ObjectRead {
     /// What it is.

@@ -47,9 +47,6 @@ fn location_of(region: &str, constraint: Option<&str>) -> S3Result<String> {
     match constraint {
         None | Some("") => Ok(stored()),
         Some(constraint) if constraint == region => Ok(stored()),
-        Some(_) if region == REGION_DEFAULT => {
-            Err(s3_error!(InvalidLocationConstraint, "The specified location-constraint is not valid"))
-        }
         Some(constraint) => Err(s3_error!(
             IllegalLocationConstraintException,
             "The {constraint} location constraint is incompatible for the region specific endpoint this request was \
@@ -162,7 +159,10 @@ mod tests {
             |region, constraint| location_of(region, constraint).map_err(|error| error.code().clone());
         assert_eq!(location("us-east-1", None), Ok(String::new()));
         assert_eq!(location("us-east-1", Some("us-east-1")), Ok(String::new()));
-        assert_eq!(location("us-east-1", Some("eu-west-1")), Err(S3ErrorCode::InvalidLocationConstraint));
+        assert_eq!(
+            location("us-east-1", Some("eu-west-1")),
+            Err(S3ErrorCode::IllegalLocationConstraintException)
+        );
         assert_eq!(location("eu-west-1", None), Ok("eu-west-1".to_owned()));
         assert_eq!(location("eu-west-1", Some("eu-west-1")), Ok("eu-west-1".to_owned()));
         assert_eq!(

@@ -25,12 +25,14 @@ mod timestamp;
 mod token;
 
 mod bucket;
+mod configuration;
 mod copy_object;
 mod delete_object;
 mod get_object;
 mod head_object;
 mod list_objects;
 mod multipart;
+mod object_attributes;
 mod put_object;
 
 use std::sync::Arc;
@@ -39,12 +41,26 @@ use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, CompleteMultipartUploadInput,
     CompleteMultipartUploadOutput, CopyObjectInput, CopyObjectOutput, CreateBucketInput, CreateBucketOutput,
     CreateMultipartUploadInput, CreateMultipartUploadOutput, DeleteBucketInput, DeleteBucketOutput,
-    DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, GetBucketLocationInput,
-    GetBucketLocationOutput, GetObjectInput, GetObjectOutput, HeadBucketInput, HeadBucketOutput,
-    HeadObjectInput, HeadObjectOutput, ListBucketsInput, ListBucketsOutput, ListMultipartUploadsInput,
-    ListMultipartUploadsOutput, ListObjectsInput, ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output,
-    ListPartsInput, ListPartsOutput, PutObjectInput, PutObjectOutput, UploadPartCopyInput,
-    UploadPartCopyOutput, UploadPartInput, UploadPartOutput,
+    DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput,
+    GetBucketAccelerateConfigurationInput, GetBucketAccelerateConfigurationOutput, GetBucketAclInput,
+    GetBucketAclOutput, GetBucketCorsInput, GetBucketCorsOutput, GetBucketEncryptionInput,
+    GetBucketEncryptionOutput, GetBucketLifecycleConfigurationInput, GetBucketLifecycleConfigurationOutput,
+    GetBucketLocationInput, GetBucketLocationOutput, GetBucketLoggingInput, GetBucketLoggingOutput,
+    GetBucketNotificationConfigurationInput, GetBucketNotificationConfigurationOutput,
+    GetBucketOwnershipControlsInput, GetBucketOwnershipControlsOutput, GetBucketPolicyInput,
+    GetBucketPolicyOutput, GetBucketPolicyStatusInput, GetBucketPolicyStatusOutput,
+    GetBucketReplicationInput, GetBucketReplicationOutput, GetBucketRequestPaymentInput,
+    GetBucketRequestPaymentOutput, GetBucketTaggingInput, GetBucketTaggingOutput, GetBucketVersioningInput,
+    GetBucketVersioningOutput, GetBucketWebsiteInput, GetBucketWebsiteOutput, GetObjectAclInput,
+    GetObjectAclOutput, GetObjectAttributesInput, GetObjectAttributesOutput, GetObjectInput,
+    GetObjectLegalHoldInput, GetObjectLegalHoldOutput, GetObjectLockConfigurationInput,
+    GetObjectLockConfigurationOutput, GetObjectOutput, GetObjectRetentionInput, GetObjectRetentionOutput,
+    GetObjectTaggingInput, GetObjectTaggingOutput, GetPublicAccessBlockInput, GetPublicAccessBlockOutput,
+    HeadBucketInput, HeadBucketOutput, HeadObjectInput, HeadObjectOutput, ListBucketsInput,
+    ListBucketsOutput, ListMultipartUploadsInput, ListMultipartUploadsOutput, ListObjectsInput,
+    ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output, ListPartsInput, ListPartsOutput,
+    PutObjectInput, PutObjectOutput, UploadPartCopyInput, UploadPartCopyOutput, UploadPartInput,
+    UploadPartOutput,
 };
 use s3s::{S3, S3Request, S3Response, S3Result};
 use sherd_core::env::Clock;
@@ -126,4 +142,26 @@ operations! {
     abort_multipart_upload(AbortMultipartUploadInput) -> AbortMultipartUploadOutput = multipart::abort;
     list_parts(ListPartsInput) -> ListPartsOutput = multipart::list_parts;
     list_multipart_uploads(ListMultipartUploadsInput) -> ListMultipartUploadsOutput = multipart::list_uploads;
+    get_object_attributes(GetObjectAttributesInput) -> GetObjectAttributesOutput = object_attributes::get;
+    get_bucket_versioning(GetBucketVersioningInput) -> GetBucketVersioningOutput = configuration::versioning;
+    get_bucket_tagging(GetBucketTaggingInput) -> GetBucketTaggingOutput = configuration::tagging;
+    get_bucket_policy(GetBucketPolicyInput) -> GetBucketPolicyOutput = configuration::policy;
+    get_bucket_policy_status(GetBucketPolicyStatusInput) -> GetBucketPolicyStatusOutput = configuration::policy_status;
+    get_bucket_cors(GetBucketCorsInput) -> GetBucketCorsOutput = configuration::cors;
+    get_bucket_lifecycle_configuration(GetBucketLifecycleConfigurationInput) -> GetBucketLifecycleConfigurationOutput = configuration::lifecycle;
+    get_bucket_website(GetBucketWebsiteInput) -> GetBucketWebsiteOutput = configuration::website;
+    get_bucket_encryption(GetBucketEncryptionInput) -> GetBucketEncryptionOutput = configuration::encryption;
+    get_bucket_replication(GetBucketReplicationInput) -> GetBucketReplicationOutput = configuration::replication;
+    get_public_access_block(GetPublicAccessBlockInput) -> GetPublicAccessBlockOutput = configuration::public_access_block;
+    get_object_lock_configuration(GetObjectLockConfigurationInput) -> GetObjectLockConfigurationOutput = configuration::object_lock;
+    get_bucket_logging(GetBucketLoggingInput) -> GetBucketLoggingOutput = configuration::logging;
+    get_bucket_notification_configuration(GetBucketNotificationConfigurationInput) -> GetBucketNotificationConfigurationOutput = configuration::notification;
+    get_bucket_accelerate_configuration(GetBucketAccelerateConfigurationInput) -> GetBucketAccelerateConfigurationOutput = configuration::acceleration;
+    get_bucket_request_payment(GetBucketRequestPaymentInput) -> GetBucketRequestPaymentOutput = configuration::request_payment;
+    get_bucket_ownership_controls(GetBucketOwnershipControlsInput) -> GetBucketOwnershipControlsOutput = configuration::ownership_controls;
+    get_bucket_acl(GetBucketAclInput) -> GetBucketAclOutput = configuration::acl;
+    get_object_acl(GetObjectAclInput) -> GetObjectAclOutput = configuration::object_acl;
+    get_object_tagging(GetObjectTaggingInput) -> GetObjectTaggingOutput = configuration::object_tagging;
+    get_object_retention(GetObjectRetentionInput) -> GetObjectRetentionOutput = configuration::retention;
+    get_object_legal_hold(GetObjectLegalHoldInput) -> GetObjectLegalHoldOutput = configuration::legal_hold;
 }

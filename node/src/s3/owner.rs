@@ -1,6 +1,9 @@
-//! Who owns buckets, objects and uploads: one account, with an id that never changes.
+//! Who owns buckets, objects and uploads: one account, with ids that never change.
 
-use s3s::dto::{Initiator, Owner};
+use s3s::dto::{Grant, Grantee, Initiator, Owner, Permission, Type};
+
+/// The account's number, as `x-amz-expected-bucket-owner` names it: 12 digits, as AWS's are.
+pub(super) const ACCOUNT: &str = "000000000001";
 
 /// The account's canonical id: 64 hex digits, as AWS's are.
 const ID: &str = "7368657264000000000000000000000000000000000000000000000000000001";
@@ -15,4 +18,16 @@ pub(super) fn owner() -> Owner {
 /// Whoever begins uploads.
 pub(super) fn initiator() -> Initiator {
     Initiator { display_name: Some(NAME.to_owned()), id: Some(ID.to_owned()) }
+}
+
+/// What every access control list says where the owner's policies alone decide.
+pub(super) fn full_control() -> Grant {
+    let grantee = Grantee {
+        display_name: Some(NAME.to_owned()),
+        email_address: None,
+        id: Some(ID.to_owned()),
+        type_: Type::from_static(Type::CANONICAL_USER),
+        uri: None,
+    };
+    Grant { grantee: Some(grantee), permission: Some(Permission::from_static(Permission::FULL_CONTROL)) }
 }

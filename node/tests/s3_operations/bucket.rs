@@ -40,7 +40,7 @@ async fn a_bucket_is_in_this_region_only() {
     let elsewhere =
         CreateBucketConfiguration::builder().location_constraint(BucketLocationConstraint::EuWest1).build();
     let created = client.create_bucket().bucket(BUCKET).create_bucket_configuration(elsewhere).send().await;
-    assert_eq!(code(created), is(400, "InvalidLocationConstraint"));
+    assert_eq!(code(created), is(400, "IllegalLocationConstraintException"));
     client.create_bucket().bucket(BUCKET).send().await.unwrap();
     let location = client.get_bucket_location().bucket(BUCKET).send().await.unwrap();
     assert!(location.location_constraint().is_none_or(|region| region.as_str().is_empty()));

@@ -6,9 +6,11 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod attributes;
 mod bucket;
 mod checksum;
 mod conditional;
+mod configuration;
 mod copy;
 mod delete;
 mod etag;

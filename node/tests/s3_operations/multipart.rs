@@ -223,35 +223,67 @@ async fn a_part_is_copied_whole_or_in_a_range() {
     assert_eq!(get(&client, "k").await, b"234");
 }
 
+/// Sends two parts of an upload with a CRC32 of some kind; the upload is left open.
+pub(crate) async fn upload_parts_with_checksums(
+    client: &Client,
+    key: &str,
+    kind: &ChecksumType,
+) -> (String, Vec<CompletedPart>) {
+    let begun = client.create_multipart_upload().bucket(BUCKET).key(key);
+    let begun = begun.checksum_algorithm(ChecksumAlgorithm::Crc32).checksum_type(kind.clone()).send().await;
+    let begun = begun.expect("an upload");
+    assert_eq!(begun.checksum_algorithm(), Some(&ChecksumAlgorithm::Crc32));
+    assert_eq!(begun.checksum_type(), Some(kind));
+    let upload = begun.upload_id.expect("an upload has an id");
+    let mut parts = Vec::new();
+    for (number, body) in [(1, some_bytes(PART)), (2, b"123456789".to_vec())] {
+        let part = client.upload_part().bucket(BUCKET).key(key).upload_id(&upload).part_number(number);
+        let part =
+            part.checksum_algorithm(ChecksumAlgorithm::Crc32).body(body.into()).send().await.expect("a part");
+        let completed = CompletedPart::builder().part_number(number).set_e_tag(part.e_tag);
+        parts.push(completed.set_checksum_crc32(part.checksum_crc32).build());
+    }
+    (upload, parts)
+}
+
+/// Uploads two parts with a CRC32 of some kind; returns that of the whole, and the parts.
+pub(crate) async fn upload_with_checksums(
+    client: &Client,
+    key: &str,
+    kind: &ChecksumType,
+) -> (String, Vec<CompletedPart>) {
+    let (upload, parts) = upload_parts_with_checksums(client, key, kind).await;
+    let completed = complete(client, key, &upload, parts.clone()).send().await.expect("a completion");
+    assert_eq!(completed.checksum_type(), Some(kind));
+    (completed.checksum_crc32.expect("a checksum"), parts)
+}
+
 #[tokio::test]
 async fn an_upload_has_a_composite_or_a_full_checksum() {
     let (_node, client) = a_bucket().await;
     for (kind, suffix) in [(ChecksumType::Composite, "-2"), (ChecksumType::FullObject, "==")] {
-        let begun = client.create_multipart_upload().bucket(BUCKET).key("k");
-        let begun =
-            begun.checksum_algorithm(ChecksumAlgorithm::Crc32).checksum_type(kind.clone()).send().await;
-        let begun = begun.unwrap();
-        assert_eq!(begun.checksum_algorithm(), Some(&ChecksumAlgorithm::Crc32));
-        assert_eq!(begun.checksum_type(), Some(&kind));
-        let upload = begun.upload_id.unwrap();
-        let mut parts = Vec::new();
-        for (number, body) in [(1, some_bytes(PART)), (2, b"123456789".to_vec())] {
-            let part = client.upload_part().bucket(BUCKET).key("k").upload_id(&upload).part_number(number);
-            let part =
-                part.checksum_algorithm(ChecksumAlgorithm::Crc32).body(body.into()).send().await.unwrap();
-            let completed = CompletedPart::builder().part_number(number).set_e_tag(part.e_tag);
-            parts.push(completed.set_checksum_crc32(part.checksum_crc32).build());
-        }
-        let completed = complete(&client, "k", &upload, parts).send().await.unwrap();
-        assert_eq!(completed.checksum_type(), Some(&kind));
-        let value = completed.checksum_crc32().unwrap();
+        let (value, _) = upload_with_checksums(&client, "k", &kind).await;
         assert!(value.ends_with(suffix), "{value}");
         let head =
             client.head_object().bucket(BUCKET).key("k").checksum_mode(ChecksumMode::Enabled).send().await;
-        assert_eq!(head.unwrap().checksum_crc32(), Some(value));
+        assert_eq!(head.unwrap().checksum_crc32(), Some(value.as_str()));
         let part =
             client.head_object().bucket(BUCKET).key("k").part_number(2).checksum_mode(ChecksumMode::Enabled);
         assert_eq!(part.send().await.unwrap().checksum_crc32(), Some("y/Q5Jg=="));
+    }
+}
+
+#[tokio::test]
+async fn a_composite_checksum_is_announced_with_its_number_of_parts_or_without() {
+    let (_node, client) = a_bucket().await;
+    let (whole, _) = upload_with_checksums(&client, "k", &ChecksumType::Composite).await;
+    let bare = whole.strip_suffix("-2").expect("the number of parts");
+    for announced in [whole.as_str(), bare] {
+        let (upload, parts) = upload_parts_with_checksums(&client, "k", &ChecksumType::Composite).await;
+        let other = complete(&client, "k", &upload, parts.clone()).checksum_crc32("AAAAAA==").send().await;
+        assert_eq!(code(other), is(400, "BadDigest"));
+        let completed = complete(&client, "k", &upload, parts).checksum_crc32(announced).send().await;
+        assert_eq!(completed.unwrap().checksum_crc32(), Some(whole.as_str()), "{announced}");
     }
 }
 

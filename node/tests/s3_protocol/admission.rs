@@ -45,6 +45,32 @@ async fn every_operation_of_the_release_reaches_its_method() {
         ("CompleteMultipartUpload", Asking::new("POST", "/bucket/k?uploadId=u").body(complete)),
         ("AbortMultipartUpload", Asking::new("DELETE", "/bucket/k?uploadId=u")),
         ("DeleteObject", Asking::new("DELETE", "/bucket/k?versionId=null")),
+        ("GetBucketVersioning", Asking::new("GET", "/bucket?versioning")),
+        ("GetBucketTagging", Asking::new("GET", "/bucket?tagging")),
+        ("GetBucketPolicy", Asking::new("GET", "/bucket?policy")),
+        ("GetBucketPolicyStatus", Asking::new("GET", "/bucket?policyStatus")),
+        ("GetBucketCors", Asking::new("GET", "/bucket?cors")),
+        ("GetBucketLifecycleConfiguration", Asking::new("GET", "/bucket?lifecycle")),
+        ("GetBucketWebsite", Asking::new("GET", "/bucket?website")),
+        ("GetBucketEncryption", Asking::new("GET", "/bucket?encryption")),
+        ("GetBucketReplication", Asking::new("GET", "/bucket?replication")),
+        ("GetPublicAccessBlock", Asking::new("GET", "/bucket?publicAccessBlock")),
+        ("GetObjectLockConfiguration", Asking::new("GET", "/bucket?object-lock")),
+        ("GetBucketLogging", Asking::new("GET", "/bucket?logging")),
+        ("GetBucketNotificationConfiguration", Asking::new("GET", "/bucket?notification")),
+        ("GetBucketAccelerateConfiguration", Asking::new("GET", "/bucket?accelerate")),
+        ("GetBucketRequestPayment", Asking::new("GET", "/bucket?requestPayment")),
+        ("GetBucketOwnershipControls", Asking::new("GET", "/bucket?ownershipControls")),
+        ("GetBucketAcl", Asking::new("GET", "/bucket?acl")),
+        (
+            "GetObjectAttributes",
+            Asking::new("GET", "/bucket/k?attributes&versionId=null")
+                .header("x-amz-object-attributes", "ETag"),
+        ),
+        ("GetObjectAcl", Asking::new("GET", "/bucket/k?acl&versionId=null")),
+        ("GetObjectTagging", Asking::new("GET", "/bucket/k?tagging&versionId=null")),
+        ("GetObjectRetention", Asking::new("GET", "/bucket/k?retention&versionId=null")),
+        ("GetObjectLegalHold", Asking::new("GET", "/bucket/k?legal-hold&versionId=null")),
     ];
     let names: Vec<_> = requests.iter().map(|(name, _)| *name).collect();
     for (name, request) in requests {
@@ -63,20 +89,15 @@ async fn unknown_sub_resources_are_not_implemented() {
         ("PUT", "/bucket/k?renameObject"),
         ("PUT", "/bucket?abac"),
         ("PUT", "/bucket?acl"),
-        ("GET", "/bucket?acl"),
         ("GET", "/bucket?versions"),
-        ("GET", "/bucket?versioning"),
+        ("GET", "/bucket?analytics&id=1"),
+        ("GET", "/bucket?metadataTable"),
         ("PUT", "/bucket?versioning"),
-        ("GET", "/bucket?policy"),
         ("PUT", "/bucket?lifecycle"),
-        ("GET", "/bucket?cors"),
         ("DELETE", "/bucket?cors"),
         ("GET", "/bucket?session"),
         ("PUT", "/bucket?inventory&id=1"),
-        ("GET", "/bucket/k?tagging"),
         ("PUT", "/bucket/k?tagging"),
-        ("GET", "/bucket/k?acl"),
-        ("GET", "/bucket/k?attributes"),
         ("GET", "/bucket/k?torrent"),
         ("POST", "/bucket/k?restore"),
         ("POST", "/bucket/k?select&select-type=2"),
@@ -105,6 +126,11 @@ async fn form_uploads_are_not_implemented_and_not_read() {
     let request =
         Asking::new("POST", "/bucket").header("content-type", "multipart/form-data; boundary=x").body(form);
     assert_eq!(server.send(&request).await.refusal(), code(501, "NotImplemented"));
+    // A browser sends no header of its own: the signature is in the form.
+    let browser = Asking::new("POST", "/bucket").unsigned("content-type", "multipart/form-data; boundary=x");
+    let answer = server.exchange(&browser.body(form).bare(None)).await;
+    assert_eq!(answer.refusal(), code(501, "NotImplemented"));
+    assert_eq!(answer.element("Operation").as_deref(), Some("PostObject"));
 }
 
 #[tokio::test]
@@ -138,6 +164,47 @@ async fn headers_for_features_that_are_lacking_are_not_implemented() {
         assert_eq!(refused(&server, &hoisted.presigned(60)).await, code(501, "NotImplemented"), "{name}");
     }
     assert!(server.memory.calls().is_empty());
+}
+
+#[tokio::test]
+async fn what_is_not_implemented_is_named_in_the_answer_also_to_a_head() {
+    let server = Server::start().await;
+    let answer = server.send(&Asking::new("PUT", "/bucket?abac")).await;
+    assert_eq!(answer.element("QueryParameter").as_deref(), Some("abac"));
+    let head = |target| Asking::new("HEAD", target);
+    for (request, name) in [
+        (head("/bucket/k").header("x-amz-mfa", "1 2"), "Header x-amz-mfa"),
+        (head("/bucket/k?torrent"), "QueryParameter torrent"),
+        (head("/bucket/k?t%C3%B6rrent"), "QueryParameter t?rrent"),
+    ] {
+        let answer = server.send(&request).await;
+        assert_eq!((answer.status, answer.body.len()), (501, 0), "{name}");
+        assert_eq!(answer.headers["x-amz-error-code"], "NotImplemented");
+        let message = &answer.headers["x-amz-error-message"];
+        assert!(message.ends_with(name), "{message}");
+    }
+    assert!(!server.send(&head("/bucket/none")).await.headers.contains_key("x-amz-error-code"));
+}
+
+#[tokio::test]
+async fn headers_that_sdks_send_with_every_request_are_taken() {
+    let server = Server::start().await;
+    server.memory.keep("bucket", "k", "abc");
+    let get = Asking::new("GET", "/bucket/k").header("x-amz-api-version", "2006-03-01");
+    assert_eq!(server.send(&get).await.text(), "abc");
+}
+
+#[tokio::test]
+async fn a_bucket_is_served_to_who_expects_its_owner() {
+    let server = Server::start().await;
+    server.memory.keep("bucket", "k", "abc");
+    let get = |owner| Asking::new("GET", "/bucket/k").header("x-amz-expected-bucket-owner", owner);
+    assert_eq!(server.send(&get("000000000001")).await.text(), "abc");
+    assert_eq!(server.send(&get("111122223333")).await.refusal(), code(403, "AccessDenied"));
+    assert_eq!(server.send(&get("sherd")).await.refusal(), code(400, "InvalidBucketOwnerAWSAccountID"));
+    let copy = Asking::new("PUT", "/bucket/copy").header("x-amz-copy-source", "/bucket/k");
+    let copy = copy.header("x-amz-source-expected-bucket-owner", "111122223333");
+    assert_eq!(server.send(&copy).await.refusal(), code(403, "AccessDenied"));
 }
 
 #[tokio::test]

@@ -316,6 +316,19 @@ async fn documents_are_verified_before_they_are_read() {
 }
 
 #[tokio::test]
+async fn a_document_with_characters_that_xml_has_not_is_malformed() {
+    let server = Server::start().await;
+    for key in ["a\u{1}", "a&#x1;", "a&#1;", "a\u{FFFF}", "a&#xFFFF;"] {
+        let document = format!("<Delete><Object><Key>{key}</Key></Object></Delete>");
+        let crc = checksum::of(ChecksumAlgorithm::Crc32, document.as_bytes());
+        let post = Asking::new("POST", "/bucket?delete").body(document.as_bytes());
+        let answer = server.send(&post.header("x-amz-checksum-crc32", &crc)).await;
+        assert_eq!(answer.refusal(), code(400, "MalformedXML"), "{key:?}");
+    }
+    assert!(server.memory.calls().is_empty());
+}
+
+#[tokio::test]
 async fn checksum_headers_have_their_shape() {
     let server = Server::start().await;
     let with = |name, value| put().body(b"123456789").header(name, value);

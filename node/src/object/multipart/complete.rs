@@ -56,7 +56,7 @@ impl Objects {
         let total = total_size(&stored, size)?;
         let checksums = object_checksum(&stored, opened.checksum)?;
         if let Some(announced) = &checksum
-            && !checksums.iter().any(|computed| computed == announced)
+            && !checksums.iter().any(|computed| is_announced(computed, announced))
         {
             return Err(BodyError::ChecksumMismatch(announced.algorithm).into());
         }
@@ -178,6 +178,15 @@ fn is_listed(part: &PartRef, listed: &ListedPart) -> bool {
     same_etag && same_checksum
 }
 
+/// Whether a checksum of the whole is the one that was announced. The number of parts behind a composite
+/// one may be left out: AWS takes it both ways.
+fn is_announced(computed: &Checksum, announced: &Checksum) -> bool {
+    let Checksum { algorithm, composite_of, value } = announced;
+    computed.algorithm == *algorithm
+        && computed.value == *value
+        && (composite_of.is_none() || computed.composite_of == *composite_of)
+}
+
 fn total_size(parts: &[PartRef], announced: Option<u64>) -> Result<u64> {
     let but_last = parts.split_last().map(|(_, rest)| rest).unwrap_or_default();
     if let Some(small) = but_last.iter().find(|part| part.size() < limits::PART_BYTES_MIN) {
@@ -264,6 +273,21 @@ mod tests {
         let etag = multipart_etag(&[part(1, 1, 0), part(2, 1, 0xff)]);
         let both: Vec<u8> = [[0_u8; 16], [0xff; 16]].concat();
         assert_eq!(etag, format!("{}-2", hex::encode(Md5::digest(&both))));
+    }
+
+    #[test]
+    fn a_composite_checksum_is_announced_with_or_without_its_number_of_parts() {
+        let checksum = |composite_of, byte| Checksum {
+            algorithm: ChecksumAlgorithm::Crc32,
+            composite_of,
+            value: vec![byte; 4].into(),
+        };
+        let computed = checksum(Some(3), 7);
+        assert!(is_announced(&computed, &checksum(Some(3), 7)));
+        assert!(is_announced(&computed, &checksum(None, 7)));
+        assert!(!is_announced(&computed, &checksum(Some(2), 7)));
+        assert!(!is_announced(&computed, &checksum(None, 8)));
+        assert!(!is_announced(&checksum(None, 7), &checksum(Some(3), 7)), "a whole one has no parts");
     }
 
     #[test]

@@ -246,7 +246,27 @@ fn not_modified(etag: &str, modified_ms: u64) -> S3Error {
     builder.header(LAST_MODIFIED, timestamp::in_header(modified_ms)).build()
 }
 
-/// An error whose code s3s does not know.
+/// Says that a bucket has no configuration of some kind.
+pub(super) fn not_configured(
+    code: &'static str,
+    status: StatusCode,
+    message: &'static str,
+    bucket: &str,
+) -> S3Error {
+    Builder { error: custom(code, status, message), headers: HeaderMap::new(), details: String::new() }
+        .detail("BucketName", &bucket)
+        .build()
+}
+
+/// An argument that is none, with its name and what was sent.
+pub(super) fn bad_argument(message: &'static str, name: &'static str, value: &str) -> S3Error {
+    Builder::new(S3ErrorCode::InvalidArgument, message)
+        .detail("ArgumentName", &name)
+        .detail("ArgumentValue", &value)
+        .build()
+}
+
+/// An error whose code s3s does not know, or with another status.
 fn custom(code: &'static str, status: StatusCode, message: &'static str) -> S3Error {
     let code = S3ErrorCode::from_bytes(code.as_bytes()).expect("codes are UTF-8");
     let mut error = S3Error::with_message(code, message);

@@ -17,7 +17,7 @@ pub(in crate::s3) async fn list(
     let name = names::object(&input.bucket, &input.key)?;
     let upload = names::upload(&input.upload_id)?;
     let max_parts = page_size(input.max_parts, "max-parts", 0)?;
-    let marker = input.part_number_marker.map(after).transpose()?;
+    let marker = input.part_number_marker.map(part_marker).transpose()?;
     let page = gateway.objects.list_parts(name, upload, marker, max_parts).await?;
     let next = page.next.filter(|_| max_parts > 0);
     Ok(S3Response::new(ListPartsOutput {
@@ -41,7 +41,7 @@ pub(in crate::s3) async fn list(
 }
 
 /// The number behind which a page begins; 0 is before them all, and behind the last is nothing.
-fn after(marker: i32) -> S3Result<u16> {
+pub(in crate::s3) fn part_marker(marker: i32) -> S3Result<u16> {
     u32::try_from(marker)
         .map(|marker| u16::try_from(marker).map_or(PARTS_MAX, |marker| marker.min(PARTS_MAX)))
         .map_err(|_| {
@@ -72,9 +72,9 @@ mod tests {
 
     #[test]
     fn a_page_begins_behind_any_number() {
-        assert_eq!(after(0).unwrap(), 0);
-        assert_eq!(after(10_000).unwrap(), 10_000);
-        assert_eq!(after(70_000).unwrap(), 10_000);
-        assert_eq!(after(-1).unwrap_err().code(), &S3ErrorCode::InvalidArgument);
+        assert_eq!(part_marker(0).unwrap(), 0);
+        assert_eq!(part_marker(10_000).unwrap(), 10_000);
+        assert_eq!(part_marker(70_000).unwrap(), 10_000);
+        assert_eq!(part_marker(-1).unwrap_err().code(), &S3ErrorCode::InvalidArgument);
     }
 }

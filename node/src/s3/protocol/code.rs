@@ -68,6 +68,7 @@ codes! {
     InvalidAccessKeyId FORBIDDEN "The AWS Access Key Id you provided does not exist in our records.",
     InvalidArgument BAD_REQUEST "Invalid Argument",
     InvalidBucketName BAD_REQUEST "The specified bucket is not valid.",
+    InvalidBucketOwnerAWSAccountID BAD_REQUEST "The value of the expected bucket owner parameter must be an AWS Account ID...",
     InvalidChunkSizeError FORBIDDEN "Only the last chunk is allowed to have a size less than 8192 bytes",
     InvalidDigest BAD_REQUEST "The Content-MD5 you specified was invalid",
     InvalidPart BAD_REQUEST "One or more of the specified parts could not be found.  The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.",

@@ -1,8 +1,8 @@
 //! Headers that ask for something: what is known is checked, what is not is refused.
 //!
 //! AWS answers 501 to an `x-amz-*` header it does not know, and so do we: a header that is ignored
-//! is a wish that is denied with a 200. One pass over the headers does it all, and weighs the user
-//! metadata on the way.
+//! is a wish that is denied with a 200. One pass over the headers does it all, weighs the user
+//! metadata on the way, and compares the owner that a bucket is expected to have with the one there is.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sherd_core::limits::METADATA_BYTES_MAX;
@@ -12,6 +12,7 @@ use super::checksum;
 use super::code::Code;
 use super::operation::Operation;
 use super::refusal::Refusal;
+use crate::s3::owner;
 
 /// What the headers say about the body's checksum.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub fn check(headers: &HeaderMap, operation: Operation) -> Result<DeclaredChecks
             declared.trailer = Some(trailer(value)?);
         } else if rest == "sdk-checksum-algorithm" {
             asked = Some(value);
+        } else if matches!(rest, "expected-bucket-owner" | "source-expected-bucket-owner") {
+            check_owner(value)?;
         } else if !is_accepted(rest, value) {
             return Err(not_implemented(name.as_str()));
         }
@@ -140,6 +143,16 @@ fn check_asked(
     }
 }
 
+/// Refuses a request for the buckets of an account that owns none here.
+fn check_owner(expected: &HeaderValue) -> Result<(), Refusal> {
+    let expected = String::from_utf8_lossy(expected.as_bytes());
+    if expected.len() != owner::ACCOUNT.len() || !expected.bytes().all(|byte| byte.is_ascii_digit()) {
+        let message = format!("{} [{expected}]", Code::InvalidBucketOwnerAWSAccountID.message());
+        return Err(Refusal::says(Code::InvalidBucketOwnerAWSAccountID, message));
+    }
+    if expected == owner::ACCOUNT { Ok(()) } else { Err(Refusal::new(Code::AccessDenied)) }
+}
+
 /// Refuses copies from a version that cannot exist.
 fn check_copy_source(headers: &HeaderMap) -> Result<(), Refusal> {
     let Some(source) = headers.get("x-amz-copy-source") else { return Ok(()) };
@@ -156,6 +169,7 @@ fn is_accepted(rest: &str, value: &HeaderValue) -> bool {
     match rest {
         // Read by this layer or by s3s, or of no consequence.
         "date"
+        | "api-version"
         | "content-sha256"
         | "decoded-content-length"
         | "checksum-algorithm"
@@ -169,6 +183,9 @@ fn is_accepted(rest: &str, value: &HeaderValue) -> bool {
         | "copy-source-range"
         | "metadata-directive"
         | "mp-object-size"
+        | "object-attributes"
+        | "max-parts"
+        | "part-number-marker"
         | "optional-object-attributes"
         | "request-payer"
         | "user-agent" => true,
@@ -220,7 +237,6 @@ mod tests {
             ("x-amz-website-redirect-location", "/"),
             ("x-amz-storage-class", "GLACIER"),
             ("x-amz-mfa", "s 123456"),
-            ("x-amz-expected-bucket-owner", "111122223333"),
             ("x-amz-object-ownership", "ObjectWriter"),
             ("x-amz-write-offset-bytes", "1"),
             ("x-amz-checksum-sha512", "AA=="),
@@ -243,10 +259,24 @@ mod tests {
             ("x-amz-bucket-object-lock-enabled", "false"),
             ("x-amz-copy-source", "/b/k?versionId=null"),
             ("x-amz-user-agent", "aws-sdk-js/3"),
+            ("x-amz-api-version", "2006-03-01"),
+            ("x-amz-expected-bucket-owner", owner::ACCOUNT),
+            ("x-amz-source-expected-bucket-owner", owner::ACCOUNT),
             ("x-amzn-trace-id", "Root=1"),
             ("content-type", "x-amz"),
         ] {
             checked(Operation::PutObject, &[(name, value)]).unwrap_or_else(|refusal| panic!("{refusal:?}"));
+        }
+    }
+
+    #[test]
+    fn buckets_belong_to_one_account() {
+        for name in ["x-amz-expected-bucket-owner", "x-amz-source-expected-bucket-owner"] {
+            let code = |value| checked(Operation::GetObject, &[(name, value)]).expect_err(value).code;
+            assert_eq!(code("111122223333"), Code::AccessDenied);
+            for value in ["", "11112222333", "1111222233334", "sherd", "11112222333x"] {
+                assert_eq!(code(value), Code::InvalidBucketOwnerAWSAccountID, "{value}");
+            }
         }
     }
 

@@ -30,10 +30,10 @@ use super::checksum;
 use super::code::Code;
 use super::context::{Extras, RequestContext, RequestId, Trailers};
 use super::feature::{self, DeclaredChecksum};
-use super::operation::{BodyUse, NoOperation, Operation, classify};
+use super::operation::{BodyUse, Lacking, Level, NoOperation, Operation, classify};
 use super::query::{Pair, Query};
 use super::refusal::Refusal;
-use super::{Inner, Limits, cors};
+use super::{Inner, Limits, cors, xml};
 
 /// Bytes of a body that is taken and dropped where there should be none.
 const UNWANTED_BYTES_MAX: u64 = 64 << 10;
@@ -77,6 +77,10 @@ impl Inner {
         let level = address.level;
         if parts.method == Method::OPTIONS {
             return Err(cors::preflight(&parts.headers, level));
+        }
+        if is_form_upload(&parts, level, &query) {
+            // Its signature is a field of the form: by its head it would only be denied.
+            return Err(NoOperation::lacks_operation("PostObject").into());
         }
         let host_bucket = address.host_bucket.map(Cow::into_owned);
         let Verified { caller, payload, frames } = self.verifier.verify(&parts, &query)?;
@@ -324,6 +328,9 @@ fn check_document(
     if let Some(trailer) = &collected.trailer {
         check_checksum(trailer.algorithm, trailer.value.as_bytes(), &collected.bytes)?;
     }
+    if !xml::is_text(&collected.bytes) {
+        return Err(Refusal::new(Code::MalformedXML));
+    }
     let is_covered = declared_md5.is_some() || header.is_some() || collected.trailer.is_some();
     if head.operation == Operation::DeleteObjects && !is_covered {
         return Err(Refusal::says(
@@ -343,15 +350,22 @@ fn check_checksum(algorithm: ChecksumAlgorithm, declared: &[u8], bytes: &[u8]) -
     Err(Refusal::says(Code::BadDigest, message))
 }
 
+/// Whether a request uploads an object with a form, as browsers do: a POST to a bucket.
+fn is_form_upload(parts: &Parts, level: Level, query: &Query<'_>) -> bool {
+    level == Level::Bucket && is_form(parts) && !query.has("delete")
+}
+
+/// Whether a request is a POST of a form.
+fn is_form(parts: &Parts) -> bool {
+    const FORM: &[u8] = b"multipart/form-data";
+    let content_type = parts.headers.get(CONTENT_TYPE).map(|value| value.as_bytes().trim_ascii_start());
+    let start = content_type.and_then(|value| value.get(..FORM.len()));
+    parts.method == Method::POST && start.is_some_and(|start| start.eq_ignore_ascii_case(FORM))
+}
+
 /// Takes a content type off a POST that s3s would read as a form.
 fn take_form_type(parts: &mut Parts) -> Option<HeaderValue> {
-    const FORM: &[u8] = b"multipart/form-data";
-    if parts.method != Method::POST {
-        return None;
-    }
-    let value = parts.headers.get(CONTENT_TYPE)?.as_bytes().trim_ascii_start();
-    let start = value.get(..FORM.len())?;
-    if start.eq_ignore_ascii_case(FORM) { parts.headers.remove(CONTENT_TYPE) } else { None }
+    if is_form(parts) { parts.headers.remove(CONTENT_TYPE) } else { None }
 }
 
 impl From<BadAddress> for Refusal {
@@ -369,7 +383,15 @@ impl From<BadAddress> for Refusal {
 impl From<NoOperation> for Refusal {
     fn from(error: NoOperation) -> Self {
         match error {
-            NoOperation::NotImplemented => Self::new(Code::NotImplemented),
+            NoOperation::NotImplemented { lacking, name } => {
+                let message = match lacking {
+                    Lacking::Parameter => {
+                        "A query parameter you provided implies functionality that is not implemented"
+                    }
+                    Lacking::Operation => "The operation you asked for is not implemented",
+                };
+                Self::says(Code::NotImplemented, message).with(lacking.element(), name)
+            }
             NoOperation::MethodNotAllowed => Self::new(Code::MethodNotAllowed),
             NoOperation::InvalidParameter { name } => {
                 Self::says(Code::InvalidArgument, format!("Invalid query parameter: {name}"))

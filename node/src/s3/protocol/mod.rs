@@ -19,10 +19,12 @@ mod cors;
 pub mod feature;
 mod gate;
 mod intake;
+mod lacking;
 pub mod operation;
 pub mod query;
 pub mod refusal;
 mod respond;
+mod xml;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -33,7 +35,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT};
-use http::{HeaderValue, Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as HttpBody;
 use s3s::service::S3Service;
 use s3s::{Body, S3};
@@ -47,6 +49,7 @@ use crate::s3::auth::verifier::Verifier;
 
 use body::{Patience, TransportError};
 use context::RequestId;
+use lacking::LackingFeatures;
 use refusal::Refusal;
 use respond::Asked;
 
@@ -128,6 +131,7 @@ struct Inner {
     verifier: Verifier,
     service: S3Service,
     adapter: Adapter,
+    lacking: LackingFeatures,
     request_number: AtomicU64,
 }
 
@@ -162,6 +166,7 @@ impl Protocol {
             domains,
             host_id: HeaderValue::try_from(visible).expect("visible ASCII is a header value"),
             patience: Patience { idle: limits.body_idle, whole: limits.body_whole },
+            lacking: LackingFeatures::new(Arc::clone(&clock)),
             verifier: Verifier::new(&region, credentials, clock),
             service: gate::service(s3, &limits),
             adapter,
@@ -211,7 +216,11 @@ impl Inner {
         let admitted = match self.admit(request, request_id).await {
             Ok(admitted) => admitted,
             Err(refusal) => {
-                tracing::debug!(code = refusal.code.name(), "refused");
+                if let Some((kind, name)) = refusal.lacking() {
+                    self.lacking.asked(kind, name);
+                } else {
+                    tracing::debug!(code = refusal.code.name(), "refused");
+                }
                 let mut response = asked.refuse(&refusal);
                 close_if(expects != Expects::Nothing, &mut response);
                 return (ApiName::default(), response);
@@ -236,7 +245,10 @@ impl Inner {
                 let details = (self.adapter.error_details)(response.headers_mut());
                 let code = asked.complete(&mut response, admitted.operation, &details);
                 let status = response.status();
-                if status.is_server_error() {
+                if status == StatusCode::NOT_IMPLEMENTED {
+                    // The operation is here; some of what it was asked for is not.
+                    self.lacking.asked("Operation", admitted.operation.name());
+                } else if status.is_server_error() {
                     tracing::warn!(status = status.as_u16(), code = code.as_deref(), "request failed");
                 } else {
                     tracing::debug!(status = status.as_u16(), code = code.as_deref(), "answered");

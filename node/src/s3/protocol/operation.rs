@@ -85,14 +85,60 @@ operations! {
     CompleteMultipartUpload: Xml,
     AbortMultipartUpload: None,
     ListParts: None,
+    GetBucketVersioning: None,
+    GetBucketTagging: None,
+    GetBucketPolicy: None,
+    GetBucketPolicyStatus: None,
+    GetBucketCors: None,
+    GetBucketLifecycleConfiguration: None,
+    GetBucketWebsite: None,
+    GetBucketEncryption: None,
+    GetBucketReplication: None,
+    GetPublicAccessBlock: None,
+    GetObjectLockConfiguration: None,
+    GetBucketLogging: None,
+    GetBucketNotificationConfiguration: None,
+    GetBucketAccelerateConfiguration: None,
+    GetBucketRequestPayment: None,
+    GetBucketOwnershipControls: None,
+    GetBucketAcl: None,
+    GetObjectAttributes: None,
+    GetObjectAcl: None,
+    GetObjectTagging: None,
+    GetObjectRetention: None,
+    GetObjectLegalHold: None,
+}
+
+/// What a request asks for that is not here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lacking {
+    /// What a parameter of its query stands for.
+    Parameter,
+    /// An operation.
+    Operation,
+}
+
+impl Lacking {
+    /// The element of an error document that names it.
+    pub const fn element(self) -> &'static str {
+        match self {
+            Self::Parameter => "QueryParameter",
+            Self::Operation => "Operation",
+        }
+    }
 }
 
 /// Why a request has no operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoOperation {
     /// AWS has it or may have it; we have not.
-    #[error("not implemented")]
-    NotImplemented,
+    #[error("{lacking:?} {name} is not implemented")]
+    NotImplemented {
+        /// Whether a parameter or the operation is lacking.
+        lacking: Lacking,
+        /// Its name.
+        name: String,
+    },
     /// AWS has no such method there either.
     #[error("method not allowed")]
     MethodNotAllowed,
@@ -102,6 +148,18 @@ pub enum NoOperation {
         /// The parameter.
         name: &'static str,
     },
+}
+
+impl NoOperation {
+    /// AWS has an operation of that name.
+    pub fn lacks_operation(name: &str) -> Self {
+        Self::NotImplemented { lacking: Lacking::Operation, name: name.to_owned() }
+    }
+
+    /// AWS has, or may have, a parameter of that name.
+    fn lacks_parameter(name: &str) -> Self {
+        Self::NotImplemented { lacking: Lacking::Parameter, name: name.to_owned() }
+    }
 }
 
 struct Rule {
@@ -152,6 +210,24 @@ const RULES: &[Rule] = &[
         Operation::ListBuckets,
     ),
     rule(Method::GET, Level::Bucket, &["location"], &[], Operation::GetBucketLocation),
+    // Configuration that nobody can set yet: reads say that there is none.
+    rule(Method::GET, Level::Bucket, &["versioning"], &[], Operation::GetBucketVersioning),
+    rule(Method::GET, Level::Bucket, &["tagging"], &[], Operation::GetBucketTagging),
+    rule(Method::GET, Level::Bucket, &["policy"], &[], Operation::GetBucketPolicy),
+    rule(Method::GET, Level::Bucket, &["policyStatus"], &[], Operation::GetBucketPolicyStatus),
+    rule(Method::GET, Level::Bucket, &["cors"], &[], Operation::GetBucketCors),
+    rule(Method::GET, Level::Bucket, &["lifecycle"], &[], Operation::GetBucketLifecycleConfiguration),
+    rule(Method::GET, Level::Bucket, &["website"], &[], Operation::GetBucketWebsite),
+    rule(Method::GET, Level::Bucket, &["encryption"], &[], Operation::GetBucketEncryption),
+    rule(Method::GET, Level::Bucket, &["replication"], &[], Operation::GetBucketReplication),
+    rule(Method::GET, Level::Bucket, &["publicAccessBlock"], &[], Operation::GetPublicAccessBlock),
+    rule(Method::GET, Level::Bucket, &["object-lock"], &[], Operation::GetObjectLockConfiguration),
+    rule(Method::GET, Level::Bucket, &["logging"], &[], Operation::GetBucketLogging),
+    rule(Method::GET, Level::Bucket, &["notification"], &[], Operation::GetBucketNotificationConfiguration),
+    rule(Method::GET, Level::Bucket, &["accelerate"], &[], Operation::GetBucketAccelerateConfiguration),
+    rule(Method::GET, Level::Bucket, &["requestPayment"], &[], Operation::GetBucketRequestPayment),
+    rule(Method::GET, Level::Bucket, &["ownershipControls"], &[], Operation::GetBucketOwnershipControls),
+    rule(Method::GET, Level::Bucket, &["acl"], &[], Operation::GetBucketAcl),
     rule(Method::GET, Level::Bucket, &["uploads"], LIST_UPLOADS, Operation::ListMultipartUploads),
     rule(Method::GET, Level::Bucket, &["list-type"], LIST_V2, Operation::ListObjectsV2),
     rule(Method::GET, Level::Bucket, &[], LIST_V1, Operation::ListObjects),
@@ -166,6 +242,11 @@ const RULES: &[Rule] = &[
         &["max-parts", "part-number-marker"],
         Operation::ListParts,
     ),
+    rule(Method::GET, Level::Object, &["attributes"], &["versionId"], Operation::GetObjectAttributes),
+    rule(Method::GET, Level::Object, &["acl"], &["versionId"], Operation::GetObjectAcl),
+    rule(Method::GET, Level::Object, &["tagging"], &["versionId"], Operation::GetObjectTagging),
+    rule(Method::GET, Level::Object, &["retention"], &["versionId"], Operation::GetObjectRetention),
+    rule(Method::GET, Level::Object, &["legal-hold"], &["versionId"], Operation::GetObjectLegalHold),
     rule(Method::GET, Level::Object, &[], READ, Operation::GetObject),
     rule(Method::HEAD, Level::Object, &[], READ, Operation::HeadObject),
     Rule {
@@ -278,13 +359,17 @@ pub fn classify(
             }
         }
         if pair.raw_value.is_empty() || SUB_RESOURCES.binary_search(&name).is_ok() {
-            return Err(NoOperation::NotImplemented);
+            return Err(NoOperation::lacks_parameter(name));
         }
     }
     let Some(rule) = matching else {
         // A POST to a bucket is a form upload, which AWS has.
         let form = level == Level::Bucket && *method == Method::POST;
-        return Err(if form { NoOperation::NotImplemented } else { NoOperation::MethodNotAllowed });
+        return Err(if form {
+            NoOperation::lacks_operation("PostObject")
+        } else {
+            NoOperation::MethodNotAllowed
+        });
     };
     check_values(rule, level, query)?;
     Ok(if copies { rule.from_copy.unwrap_or(rule.operation) } else { rule.operation })
@@ -300,12 +385,12 @@ fn check_values(rule: &Rule, level: Level, query: &Query<'_>) -> Result<(), NoOp
         return Err(NoOperation::InvalidParameter { name: "list-type" });
     }
     if query.get("versionId").is_some_and(|pair| pair.raw_value != "null") {
-        return Err(NoOperation::NotImplemented);
+        return Err(NoOperation::lacks_parameter("versionId"));
     }
     let directory_buckets =
         query.get("x-id").is_some_and(|pair| pair.value().is_ok_and(|value| value == "ListDirectoryBuckets"));
     if level == Level::Service && directory_buckets {
-        return Err(NoOperation::NotImplemented);
+        return Err(NoOperation::lacks_operation("ListDirectoryBuckets"));
     }
     Ok(())
 }
@@ -317,6 +402,13 @@ mod tests {
     fn named(method: &str, level: Level, query: &str) -> Result<Operation, NoOperation> {
         let method = Method::from_bytes(method.as_bytes()).expect("a method");
         classify(&method, level, &Query::parse(Some(query)).expect("a query"), false)
+    }
+
+    fn lacks(method: &str, level: Level, query: &str) -> String {
+        match named(method, level, query) {
+            Err(NoOperation::NotImplemented { name, .. }) => name,
+            other => panic!("{method} {level:?} ?{query} is {other:?}"),
+        }
     }
 
     #[test]
@@ -344,11 +436,11 @@ mod tests {
 
     #[test]
     fn unknown_keys_are_features_without_a_value_and_marks_with_one() {
-        assert_eq!(named("PUT", Level::Object, "renameObject"), Err(NoOperation::NotImplemented));
-        assert_eq!(named("PUT", Level::Object, "somethingNew"), Err(NoOperation::NotImplemented));
-        assert_eq!(named("PUT", Level::Object, "some%54hing="), Err(NoOperation::NotImplemented));
-        assert_eq!(named("PUT", Level::Bucket, "abac"), Err(NoOperation::NotImplemented));
-        assert_eq!(named("PUT", Level::Object, "%61cl=x"), Err(NoOperation::NotImplemented));
+        assert_eq!(lacks("PUT", Level::Object, "renameObject"), "renameObject");
+        assert_eq!(lacks("PUT", Level::Object, "somethingNew"), "somethingNew");
+        assert_eq!(lacks("PUT", Level::Object, "some%54hing="), "someThing");
+        assert_eq!(lacks("PUT", Level::Bucket, "abac"), "abac");
+        assert_eq!(lacks("PUT", Level::Object, "%61cl=x"), "acl");
         assert_eq!(named("PUT", Level::Object, "trace=7"), Ok(Operation::PutObject));
         assert_eq!(named("PUT", Level::Object, "x-id=PutObject&X-Mine"), Ok(Operation::PutObject));
     }
@@ -368,12 +460,9 @@ mod tests {
     #[test]
     fn versions_other_than_null_are_not_implemented() {
         assert_eq!(named("GET", Level::Object, "versionId=null"), Ok(Operation::GetObject));
-        assert_eq!(
-            named("GET", Level::Object, "versionId=3sL4kqtJlcpXroDTDmJ"),
-            Err(NoOperation::NotImplemented)
-        );
-        assert_eq!(named("DELETE", Level::Object, "versionId="), Err(NoOperation::NotImplemented));
-        assert_eq!(named("GET", Level::Bucket, "versions"), Err(NoOperation::NotImplemented));
+        assert_eq!(lacks("GET", Level::Object, "versionId=3sL4kqtJlcpXroDTDmJ"), "versionId");
+        assert_eq!(lacks("DELETE", Level::Object, "versionId="), "versionId");
+        assert_eq!(lacks("GET", Level::Bucket, "versions"), "versions");
     }
 
     #[test]
@@ -388,11 +477,8 @@ mod tests {
         ] {
             assert_eq!(named(method, level, ""), Err(NoOperation::MethodNotAllowed), "{method} {level:?}");
         }
-        assert_eq!(named("POST", Level::Bucket, ""), Err(NoOperation::NotImplemented));
-        assert_eq!(
-            named("GET", Level::Service, "x-id=ListDirectoryBuckets"),
-            Err(NoOperation::NotImplemented)
-        );
+        assert_eq!(lacks("POST", Level::Bucket, ""), "PostObject");
+        assert_eq!(lacks("GET", Level::Service, "x-id=ListDirectoryBuckets"), "ListDirectoryBuckets");
         assert!(matches!(
             named("GET", Level::Bucket, "list-type=3"),
             Err(NoOperation::InvalidParameter { .. })

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::code::Code;
+use super::xml::needs_reference;
 
 /// A refusal: a code, a message, and the elements that belong to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +36,12 @@ impl Refusal {
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.details.push((name, value.into()));
         self
+    }
+
+    /// What was asked for that is not here, where that is the reason: its kind and its name.
+    pub(super) fn lacking(&self) -> Option<(&'static str, &str)> {
+        let (kind, name) = self.details.first().filter(|_| self.code == Code::NotImplemented)?;
+        Some((kind, name))
     }
 
     /// Writes the document up to, and without, Resource.
@@ -69,8 +76,7 @@ fn escape(xml: &mut String, text: &str) {
             '<' => xml.push_str("&lt;"),
             '>' => xml.push_str("&gt;"),
             '"' => xml.push_str("&quot;"),
-            '\t' | '\n' => xml.push(character),
-            '\0'..='\x1f' => {
+            _ if needs_reference(character) => {
                 write!(xml, "&#x{:X};", u32::from(character)).expect("a string takes everything");
             }
             _ => xml.push(character),

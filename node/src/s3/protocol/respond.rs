@@ -13,9 +13,12 @@ use super::code::{Code, message_of};
 use super::context::RequestId;
 use super::operation::Operation;
 use super::refusal::{Refusal, element};
+use super::xml;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
+const ERROR_CODE: HeaderName = HeaderName::from_static("x-amz-error-code");
+const ERROR_MESSAGE: HeaderName = HeaderName::from_static("x-amz-error-message");
 const APPLICATION_XML: HeaderValue = HeaderValue::from_static("application/xml");
 /// Seconds after which a client that met overload may come back.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
@@ -38,6 +41,9 @@ impl Asked<'_> {
         self.close(&mut xml);
         let mut response = Response::new(Body::from(xml));
         *response.status_mut() = refusal.code.status();
+        if let Some((kind, name)) = refusal.lacking().filter(|_| self.is_head) {
+            say_in_header(&mut response, refusal.code.name(), &format!("{}: {kind} {name}", refusal.message));
+        }
         if refusal.code == Code::RequestTimeout {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -75,9 +81,12 @@ impl Asked<'_> {
             }
         } else if operation != Operation::GetObject
             && response.headers().get(CONTENT_TYPE) == Some(&APPLICATION_XML)
-            && let Some(escaped) = document.as_deref().and_then(without_controls)
+            && let Some(mended) = document.as_deref().and_then(|document| match operation {
+                Operation::GetObjectAttributes => with_bare_etag(document),
+                _ => xml::with_references(document),
+            })
         {
-            *response.body_mut() = Body::from(escaped);
+            *response.body_mut() = Body::from(mended);
             response.headers_mut().remove(CONTENT_LENGTH);
         }
         self.finish(response);
@@ -125,22 +134,24 @@ impl Asked<'_> {
     }
 }
 
-/// An XML document whose control characters are written as references, when it has any: s3s writes
-/// them as they are, no parser takes most of them, and every parser makes a line feed of `\r`.
-fn without_controls(document: &[u8]) -> Option<Vec<u8>> {
-    let is_control = |byte: &u8| *byte < b' ' && !matches!(byte, b'\t' | b'\n');
-    let first = document.iter().position(is_control)?;
-    let (clean, rest) = document.split_at(first);
-    let mut escaped = Vec::with_capacity(document.len() + 64);
-    escaped.extend_from_slice(clean);
-    for byte in rest {
-        if is_control(byte) {
-            escaped.extend_from_slice(format!("&#x{byte:X};").as_bytes());
-        } else {
-            escaped.push(*byte);
-        }
+/// Says in headers what a HEAD's answer has no document for, in those that AWS uses for websites.
+fn say_in_header(response: &mut Response<Body>, code: &'static str, message: &str) {
+    let visible: String = message
+        .chars()
+        .map(|character| if matches!(character, ' '..='~') { character } else { '?' })
+        .collect();
+    response.headers_mut().insert(ERROR_CODE, HeaderValue::from_static(code));
+    if let Ok(message) = HeaderValue::try_from(visible) {
+        response.headers_mut().insert(ERROR_MESSAGE, message);
     }
-    Some(escaped)
+}
+
+/// s3s' document with the entity tag as AWS writes it in this one: without quotes.
+fn with_bare_etag(document: &[u8]) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(document).ok()?;
+    let (before, quoted) = text.split_once("<ETag>\"")?;
+    let (etag, after) = quoted.split_once("\"</ETag>")?;
+    Some([before, "<ETag>", etag, "</ETag>", after].concat().into_bytes())
 }
 
 /// An error document of s3s, up to its end.
@@ -280,6 +291,14 @@ mod tests {
         object.headers_mut().insert(CONTENT_TYPE, APPLICATION_XML);
         asked(false).complete(&mut object, Operation::GetObject, &[]);
         assert_eq!(text(&object), "a\rb", "an object's bytes are its own");
+    }
+
+    #[test]
+    fn the_entity_tag_among_attributes_has_no_quotes() {
+        let mut response = answer(200, "<A><ETag>\"0123-2\"</ETag><ObjectSize>7</ObjectSize></A>");
+        response.headers_mut().insert(CONTENT_TYPE, APPLICATION_XML);
+        asked(false).complete(&mut response, Operation::GetObjectAttributes, &[]);
+        assert_eq!(text(&response), "<A><ETag>0123-2</ETag><ObjectSize>7</ObjectSize></A>");
     }
 
     #[test]

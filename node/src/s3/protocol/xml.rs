@@ -1,0 +1,110 @@
+//! Which characters a document of XML 1.0 has, on its way in and on its way out.
+//!
+//! A key may have characters that XML has no way to write. As on AWS, a document that comes with one
+//! of them is malformed, in plain or as a reference: a key like that is deleted by DeleteObject, whose
+//! key is in the path. What goes out says them as references, which not every parser takes; who wants
+//! to read such keys lists them with `encoding-type=url`.
+
+use std::borrow::Cow;
+
+/// Whether XML 1.0 has a character (its `Char`).
+const fn is_character(character: char) -> bool {
+    matches!(character, '\t' | '\n' | '\r' | ' '..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
+}
+
+/// Whether a character in text is written as a reference: every parser makes a line feed of `\r`.
+pub(super) const fn needs_reference(character: char) -> bool {
+    character == '\r' || !is_character(character)
+}
+
+/// Whether a document that came is text and has only characters of XML 1.0.
+pub(super) fn is_text(document: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(document) else { return false };
+    if !text.chars().all(is_character) {
+        return false;
+    }
+    // Between the marks of a CDATA section nothing is a reference.
+    let mut rest = text;
+    while let Some((before, cdata)) = rest.split_once("<![CDATA[") {
+        if !has_good_references(before) {
+            return false;
+        }
+        rest = cdata.split_once("]]>").map_or("", |(_, after)| after);
+    }
+    has_good_references(rest)
+}
+
+/// Whether every numeric reference of a text is to a character of XML 1.0. What is no reference at all
+/// the parser refuses.
+fn has_good_references(text: &str) -> bool {
+    text.split("&#").skip(1).all(|behind| {
+        let Some((digits, _)) = behind.split_once(';') else { return true };
+        let number = match digits.strip_prefix('x') {
+            Some(digits) => u32::from_str_radix(digits, 16),
+            None => digits.parse(),
+        };
+        number.ok().and_then(char::from_u32).is_some_and(is_character)
+    })
+}
+
+/// A document of s3s with references where it has characters that need one.
+pub(super) fn with_references(document: &[u8]) -> Option<Vec<u8>> {
+    let may_need = |window: &[u8]| match window {
+        [byte, ..] if *byte < b' ' => !matches!(byte, b'\t' | b'\n'),
+        [0xEF, 0xBF, last, ..] => *last >= 0xBE,
+        _ => false,
+    };
+    let first = (0..document.len()).find(|at| document.get(*at..).is_some_and(may_need))?;
+    let (clean, rest) = document.split_at(first);
+    let mut escaped = Vec::with_capacity(document.len() + 64);
+    escaped.extend_from_slice(clean);
+    let rest: Cow<'_, str> = String::from_utf8_lossy(rest);
+    let mut buffer = [0; 4];
+    for character in rest.chars() {
+        if needs_reference(character) {
+            escaped.extend_from_slice(format!("&#x{:X};", u32::from(character)).as_bytes());
+        } else {
+            escaped.extend_from_slice(character.encode_utf8(&mut buffer).as_bytes());
+        }
+    }
+    Some(escaped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_has_the_characters_of_xml() {
+        for good in
+            ["<Key>a\t\n\r</Key>", "<Key>&#xD;&#13;&#x10FFFF;\u{FFFD}</Key>", "", "<![CDATA[&#1;]]>&#9;"]
+        {
+            assert!(is_text(good.as_bytes()), "{good}");
+        }
+        for bad in [
+            "<Key>\u{1}</Key>",
+            "<Key>\u{FFFF}</Key>",
+            "<Key>&#x1;</Key>",
+            "<Key>&#1;</Key>",
+            "<Key>&#xFFFE;</Key>",
+            "<Key>&#xD800;</Key>",
+            "<Key>&#0;</Key>",
+            "<Key>&#99999999999;</Key>",
+            "<![CDATA[a]]><Key>&#1;</Key>",
+        ] {
+            assert!(!is_text(bad.as_bytes()), "{bad}");
+        }
+        assert!(!is_text(b"<Key>\xff</Key>"));
+    }
+
+    #[test]
+    fn what_goes_out_has_references_for_what_xml_has_not() {
+        let escaped =
+            |text: &str| with_references(text.as_bytes()).map(|bytes| String::from_utf8(bytes).unwrap());
+        assert_eq!(escaped("<Key>\u{E4}\u{FFFD}\t\n</Key>"), None);
+        assert_eq!(
+            escaped("<Key>\u{FFFD}a\rb\u{1}\u{FFFF}\u{10FFFF}</Key>").as_deref(),
+            Some("<Key>\u{FFFD}a&#xD;b&#x1;&#xFFFF;\u{10FFFF}</Key>")
+        );
+    }
+}

@@ -1,0 +1,62 @@
+//! GetObjectAttributes.
+
+use aws_sdk_s3::types::{ChecksumAlgorithm, ChecksumType, ObjectAttributes, StorageClass};
+
+use super::multipart::{complete_upload, upload_with_checksums};
+use super::*;
+
+#[tokio::test]
+async fn an_object_says_the_attributes_that_are_asked_for() {
+    let (_node, client) = a_bucket().await;
+    let put = client.put_object().bucket(BUCKET).key("k").checksum_algorithm(ChecksumAlgorithm::Crc32);
+    let put = put.body(ByteStream::from_static(b"123456789")).send().await.unwrap();
+    let ask = || client.get_object_attributes().bucket(BUCKET).key("k");
+    let all = [
+        ObjectAttributes::Etag,
+        ObjectAttributes::Checksum,
+        ObjectAttributes::ObjectParts,
+        ObjectAttributes::StorageClass,
+        ObjectAttributes::ObjectSize,
+    ];
+    let said = ask().set_object_attributes(Some(all.into())).send().await.unwrap();
+    let etag = put.e_tag().expect("an entity tag").trim_matches('"');
+    assert_eq!(said.e_tag(), Some(etag), "without quotes here");
+    let checksum = said.checksum().expect("a checksum");
+    assert_eq!(checksum.checksum_crc32(), Some("y/Q5Jg=="));
+    assert_eq!(checksum.checksum_type(), Some(&ChecksumType::FullObject));
+    assert_eq!(said.object_size(), Some(9));
+    assert_eq!(said.storage_class(), Some(&StorageClass::Standard));
+    assert!(said.object_parts().is_none() && said.last_modified().is_some());
+
+    let size = ask().object_attributes(ObjectAttributes::ObjectSize).send().await.unwrap();
+    assert_eq!((size.object_size(), size.e_tag(), size.checksum()), (Some(9), None, None));
+    let unknown = ask().object_attributes(ObjectAttributes::from("Colour")).send().await;
+    assert_eq!(code(unknown), is(400, "InvalidArgument"));
+    let nothing = client.get_object_attributes().bucket(BUCKET).key("none");
+    let nothing = nothing.object_attributes(ObjectAttributes::Etag).send().await;
+    assert_eq!(code(nothing), is(404, "NoSuchKey"));
+}
+
+#[tokio::test]
+async fn parts_are_listed_where_the_checksum_is_made_of_theirs() {
+    let (_node, client) = a_bucket().await;
+    let ask = || {
+        let ask = client.get_object_attributes().bucket(BUCKET).key("k");
+        ask.object_attributes(ObjectAttributes::ObjectParts)
+    };
+    complete_upload(&client, "k", &[some_bytes(PART), b"tail".to_vec()]).await;
+    let counted = ask().send().await.unwrap();
+    let counted = counted.object_parts().expect("parts");
+    assert_eq!((counted.total_parts_count(), counted.parts().len()), (Some(2), 0));
+
+    let (_, parts) = upload_with_checksums(&client, "k", &ChecksumType::Composite).await;
+    let first = ask().max_parts(1).send().await.unwrap();
+    let first = first.object_parts().expect("parts");
+    assert_eq!((first.total_parts_count(), first.is_truncated()), (Some(2), Some(true)));
+    assert_eq!(first.parts()[0].size(), i64::try_from(PART).ok());
+    let marker = first.next_part_number_marker().expect("there are more");
+    let rest = ask().part_number_marker(marker).send().await.unwrap();
+    let rest = rest.object_parts().expect("parts");
+    assert_eq!((rest.parts().len(), rest.is_truncated()), (1, Some(false)));
+    assert_eq!(rest.parts()[0].checksum_crc32(), parts[1].checksum_crc32());
+}

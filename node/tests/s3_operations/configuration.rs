@@ -1,0 +1,79 @@
+//! What a bucket and an object are not configured with, as tools ask before they do anything else.
+
+use aws_sdk_s3::types::{ObjectOwnership, Payer, Permission};
+
+use super::*;
+
+/// Asks for a piece of configuration and returns how it is refused; twice, for the bucket there is and
+/// for one that is not there.
+macro_rules! none {
+    ($client:expr, $verb:ident) => {{
+        let nowhere = code($client.$verb().bucket("nowhere").send().await);
+        assert_eq!(nowhere, is(404, "NoSuchBucket"), stringify!($verb));
+        refused($client.$verb().bucket(BUCKET).send().await)
+    }};
+}
+
+#[tokio::test]
+async fn what_a_bucket_has_not_is_not_found() {
+    let (_node, client) = a_bucket().await;
+    let refusals = [
+        (none!(client, get_bucket_tagging), "NoSuchTagSet"),
+        (none!(client, get_bucket_policy), "NoSuchBucketPolicy"),
+        (none!(client, get_bucket_policy_status), "NoSuchBucketPolicy"),
+        (none!(client, get_bucket_cors), "NoSuchCORSConfiguration"),
+        (none!(client, get_bucket_lifecycle_configuration), "NoSuchLifecycleConfiguration"),
+        (none!(client, get_bucket_website), "NoSuchWebsiteConfiguration"),
+        (none!(client, get_bucket_encryption), "ServerSideEncryptionConfigurationNotFoundError"),
+        (none!(client, get_bucket_replication), "ReplicationConfigurationNotFoundError"),
+        (none!(client, get_public_access_block), "NoSuchPublicAccessBlockConfiguration"),
+        (none!(client, get_object_lock_configuration), "ObjectLockConfigurationNotFoundError"),
+    ];
+    for (refusal, expected) in refusals {
+        assert_eq!((refusal.status, refusal.code.as_str()), (404, expected));
+        let document = refusal.document();
+        assert!(document.contains(&format!("<BucketName>{BUCKET}</BucketName>")), "{document}");
+        assert!(!refusal.message.is_empty(), "{document}");
+    }
+}
+
+#[tokio::test]
+async fn what_every_bucket_has_is_answered() {
+    let (_node, client) = a_bucket().await;
+    let versioning = client.get_bucket_versioning().bucket(BUCKET).send().await.unwrap();
+    assert_eq!((versioning.status(), versioning.mfa_delete()), (None, None));
+    let logging = client.get_bucket_logging().bucket(BUCKET).send().await.unwrap();
+    assert_eq!(logging.logging_enabled(), None);
+    let notification = client.get_bucket_notification_configuration().bucket(BUCKET).send().await.unwrap();
+    assert!(notification.topic_configurations().is_empty());
+    let acceleration = client.get_bucket_accelerate_configuration().bucket(BUCKET).send().await.unwrap();
+    assert_eq!(acceleration.status(), None);
+    let payment = client.get_bucket_request_payment().bucket(BUCKET).send().await.unwrap();
+    assert_eq!(payment.payer(), Some(&Payer::BucketOwner));
+    let ownership = client.get_bucket_ownership_controls().bucket(BUCKET).send().await.unwrap();
+    let rules = ownership.ownership_controls().expect("rules").rules().to_vec();
+    assert_eq!(rules[0].object_ownership(), &ObjectOwnership::BucketOwnerEnforced);
+    let acl = client.get_bucket_acl().bucket(BUCKET).send().await.unwrap();
+    let grant = &acl.grants()[0];
+    assert_eq!(grant.permission(), Some(&Permission::FullControl));
+    assert_eq!(grant.grantee().and_then(|grantee| grantee.id()), acl.owner().and_then(|owner| owner.id()));
+    let nowhere = client.get_bucket_versioning().bucket("nowhere").send().await;
+    assert_eq!(code(nowhere), is(404, "NoSuchBucket"));
+}
+
+#[tokio::test]
+async fn an_object_has_no_tags_no_lock_and_its_owners_control() {
+    let (_node, client) = a_bucket().await;
+    put(&client, "k", "v").await;
+    let tags = client.get_object_tagging().bucket(BUCKET).key("k").send().await.unwrap();
+    assert!(tags.tag_set().is_empty());
+    let acl = client.get_object_acl().bucket(BUCKET).key("k").send().await.unwrap();
+    assert_eq!(acl.grants()[0].permission(), Some(&Permission::FullControl));
+    let lock = is(400, "InvalidRequest");
+    assert_eq!(code(client.get_object_retention().bucket(BUCKET).key("k").send().await), lock);
+    assert_eq!(code(client.get_object_legal_hold().bucket(BUCKET).key("k").send().await), lock);
+    let nothing = client.get_object_tagging().bucket(BUCKET).key("none").send().await;
+    assert_eq!(code(nothing), is(404, "NoSuchKey"));
+    let nothing = client.get_object_acl().bucket(BUCKET).key("none").send().await;
+    assert_eq!(code(nothing), is(404, "NoSuchKey"));
+}
