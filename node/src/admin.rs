@@ -14,6 +14,7 @@ use http_body_util::Full;
 
 use crate::health::Health;
 use crate::metrics::{self, Metrics};
+use crate::reclaim::Reclaim;
 use crate::server::{Allowed, Life, Listener, serve};
 
 /// Probes and a few scrapers: more connections than that are a mistake.
@@ -30,7 +31,7 @@ pub async fn serve_admin(listener: Listener, life: Life, metrics: Arc<Metrics>, 
         let response = answer(&request, &metrics, &health);
         async move { response }
     };
-    serve(listener, ALLOWED, life, traffic, service).await;
+    serve(listener, ALLOWED, life, traffic, Reclaim::default(), service).await;
 }
 
 /// Answers one request; the body of a HEAD's answer is dropped by the connection.

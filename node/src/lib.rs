@@ -20,6 +20,7 @@ pub mod peer;
 pub mod cluster;
 pub mod volumes;
 mod queue;
+pub mod reclaim;
 pub mod workers;
 pub mod formation;
 pub mod upkeep;

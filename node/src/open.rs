@@ -20,6 +20,7 @@ use crate::config::Config;
 use crate::config::settings::{Durability, EtagForm};
 use crate::health::ReportSource;
 use crate::metrics::{ApiName, Metrics};
+use crate::reclaim::Reclaim;
 use crate::s3::Gateway;
 use crate::s3::auth::{Secret, StaticCredentials};
 use crate::s3::protocol::{self, Protocol};
@@ -37,6 +38,8 @@ pub struct Opened<S> {
     pub service: S,
     /// Reports what is degraded.
     pub health: ReportSource,
+    /// How reads that wait ask slow connections for their buffers.
+    pub reclaim: Reclaim,
     /// Ends background work and syncs the logs; called after the last request ended.
     pub close: Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>,
 }
@@ -75,6 +78,7 @@ pub async fn open(
         }
     });
     let protocol = protocol(config, &store, clock, rng.as_ref());
+    let reclaim = store.reclaim().clone();
     let (reported, closed) = (store.clone(), store);
     Ok(Opened {
         service: move |request| -> BoxFuture<'static, _> {
@@ -82,6 +86,7 @@ pub async fn open(
             Box::pin(async move { protocol.call(request).await })
         },
         health: Arc::new(move || reported.health()),
+        reclaim,
         close: Box::new(move || Box::pin(async move { closed.close().await })),
     })
 }

@@ -146,7 +146,8 @@ async fn serve_s3(
     let limits = config.limits;
     let admission = Admission::new(limits.requests_max, limits.queue_max, metrics.s3.clone());
     let service = guard(store.service, admission, refuse);
-    let served = serve(listener, limits.into(), life.clone(), metrics.s3.traffic.clone(), service);
+    let (traffic, reclaim) = (metrics.s3.traffic.clone(), store.reclaim);
+    let served = serve(listener, limits.into(), life.clone(), traffic, reclaim, service);
     let patience = async {
         life.stopped().await;
         health.stop();

@@ -25,6 +25,7 @@ use crate::health::{self, HealthReport, SetHealth, VolumeHealth};
 use crate::metrics::Metrics;
 use crate::object::{Objects, ObjectsConfig};
 use crate::peer::{LocalPeer, Peer};
+use crate::reclaim::Reclaim;
 use crate::register::{RegisterPatience, Registers, RegistersConfig};
 use crate::stripe::{Lookout, Patience, Stripes, StripesConfig, Thresholds};
 use crate::upkeep::{Damage, Pins, Settings, Standing, Upkeep, UpkeepConfig};
@@ -82,6 +83,7 @@ pub struct Store {
     volumes: Volumes,
     upkeep: Arc<Upkeep>,
     pool: BufferPool,
+    reclaim: Reclaim,
     wall: Arc<dyn Clock>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -156,6 +158,7 @@ impl Store {
         let (damage, reports) = Damage::channel();
         let pins = Pins::default();
         let tasks = TaskTracker::new();
+        let reclaim = Reclaim::default();
         let stripes = Stripes::new(StripesConfig {
             cluster: Arc::clone(&cluster),
             births: Arc::clone(&births),
@@ -166,6 +169,7 @@ impl Store {
             damage: damage.clone(),
             pins: pins.clone(),
             lookout,
+            reclaim: reclaim.clone(),
         });
         let registers = Registers::new(RegistersConfig {
             cluster: Arc::clone(&cluster),
@@ -200,8 +204,8 @@ impl Store {
             fast_etags,
         });
         let upkeep = Arc::new(upkeep);
-        let store =
-            Self { objects, cluster, volumes, upkeep, pool, wall, tasks, stop: CancellationToken::new() };
+        let stop = CancellationToken::new();
+        let store = Self { objects, cluster, volumes, upkeep, pool, reclaim, wall, tasks, stop };
         store.trim_buffers();
         store
     }
@@ -213,6 +217,11 @@ impl Store {
 
     /// What is whole and what is not, at this moment.
     pub fn health(&self) -> HealthReport {
+    /// How reads that wait ask slow connections for their buffers.
+    pub const fn reclaim(&self) -> &Reclaim {
+        &self.reclaim
+    }
+
         let status = self.volumes.status();
         let votes = |id: VolumeId| status.iter().any(|volume| volume.id == id && volume.state.votes());
         let sets = self

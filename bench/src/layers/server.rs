@@ -9,6 +9,7 @@ use http_body::Body;
 use sherd_node::config::Config;
 use sherd_node::metrics::{ApiName, Metrics};
 use sherd_node::open::refuse;
+use sherd_node::reclaim::Reclaim;
 use sherd_node::server::{Admission, Life, Listener, RequestBody, guard, serve};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -43,7 +44,8 @@ impl Served {
         let admission = Admission::new(limits.requests_max, limits.queue_max, metrics.s3.clone());
         let service = guard(service, admission, refuse);
         let traffic = metrics.s3.traffic.clone();
-        let serving = runtime.spawn(serve(listener, limits.into(), life.clone(), traffic, service));
+        let reclaim = Reclaim::default();
+        let serving = runtime.spawn(serve(listener, limits.into(), life.clone(), traffic, reclaim, service));
         Ok(Self { address, life, serving })
     }
 

@@ -21,7 +21,7 @@ impl Objects {
             return Err(Invalid::CopyOntoItself.into());
         }
         let read = ReadRequest { name: source, span: Span::Whole, conditions: source_conditions };
-        let ObjectRead { info, body, .. } = self.get(read).await?;
+        let ObjectRead { info, body, .. } = self.open(read).await?;
         let key = RegisterKey::object(bucket, target.key);
         let kept = info.checksums.first().map(|checksum| checksum.algorithm);
         let upload = Upload { size: info.size, body: stream_on(body), md5: None, checksum: None };
@@ -45,7 +45,7 @@ impl Objects {
     pub async fn copy_part(&self, request: CopyPart) -> Result<Written> {
         let CopyPart { part, source, span, source_conditions } = request;
         let read = ReadRequest { name: source, span, conditions: source_conditions };
-        let ObjectRead { info, range, body } = self.get(read).await?;
+        let ObjectRead { info, range, body } = self.open(read).await?;
         if let Span::From { last: Some(last), .. } = span
             && last >= info.size
         {

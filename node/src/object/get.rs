@@ -33,11 +33,22 @@ struct Resolved {
 }
 
 impl Objects {
-    /// Reads an object, or a range of it.
+    /// Reads an object, or a range of it. The first bytes are there when it returns: until then a client
+    /// can be told that there are no buffers for it.
     ///
     /// # Errors
     /// Any of [`super::Error`]. Later errors come in the body.
     pub async fn get(&self, request: ReadRequest) -> Result<ObjectRead> {
+        let ObjectRead { info, range, body } = self.open(request).await?;
+        Ok(ObjectRead { info, range, body: begun(body).await? })
+    }
+
+    /// As [`Self::get`], but no byte is read before somebody asks for it: a copy must not hold what it
+    /// read while it waits for room to write it, for another may wait for what it holds.
+    ///
+    /// # Errors
+    /// Any of [`super::Error`]. Later errors come in the body.
+    pub(super) async fn open(&self, request: ReadRequest) -> Result<ObjectRead> {
         let key = self.object_key(&request.name).await?;
         loop {
             let found = self.find(&request.name.bucket, &key).await?.ok_or(Missing::Key)?;
@@ -158,6 +169,14 @@ impl Objects {
                     .boxed()
             }
         })
+    }
+}
+
+/// A body whose first bytes are at hand.
+async fn begun(mut body: ByteStream) -> Result<ByteStream> {
+    match body.next().await {
+        Some(first) => Ok(stream::iter([Ok(first?)]).chain(body).boxed()),
+        None => Ok(body),
     }
 }
 

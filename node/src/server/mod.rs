@@ -37,6 +37,7 @@ use self::patient::Patient;
 pub use self::request_body::RequestBody;
 use self::request_body::Unread;
 use crate::config::Limits;
+use crate::reclaim::Reclaim;
 
 /// Bytes that hyper keeps per connection at most: a quarter of a stripe, so that a large body
 /// arrives in few pieces, and 4096 idle connections still cost next to nothing (it grows on demand).
@@ -122,10 +123,16 @@ type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Serves until `life` ends; returns when the last connection is closed.
 ///
-/// `service` answers every request, errors included: what it has no answer for is a connection
+/// Connections whose clients read slowly give up when `reclaim` asks for their buffers. `service` answers every request, errors included: what it has no answer for is a connection
 /// that closes.
-pub async fn serve<S, F, B>(listener: Listener, allowed: Allowed, life: Life, traffic: Traffic, service: S)
-where
+pub async fn serve<S, F, B>(
+    listener: Listener,
+    allowed: Allowed,
+    life: Life,
+    traffic: Traffic,
+    reclaim: Reclaim,
+    service: S,
+) where
     S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes> + Send + 'static,
@@ -136,10 +143,11 @@ where
     let tasks = TaskTracker::new();
     while let Some((place, stream, client)) = next(name, &tcp, &places, &life).await {
         let (life, traffic, service) = (life.clone(), traffic.clone(), service.clone());
+        let reclaim = reclaim.clone();
         tasks.spawn(async move {
             let open = traffic.connections.clone();
             open.inc();
-            connection(stream, client, allowed, life, traffic, service).await;
+            connection(stream, client, allowed, life, traffic, reclaim, service).await;
             open.dec();
             drop(place);
         });
@@ -196,6 +204,7 @@ async fn connection<S, F, B>(
     allowed: Allowed,
     life: Life,
     traffic: Traffic,
+    reclaim: Reclaim,
     service: S,
 ) where
     S: Fn(Request<RequestBody>) -> F,
@@ -208,7 +217,8 @@ async fn connection<S, F, B>(
         tracing::debug!(%client, %error, "set TCP_NODELAY");
     }
     let unread = Unread::default();
-    let io = TokioIo::new(Patient::new(stream, allowed.stall_timeout, traffic, unread.clone()));
+    let patient = Patient::new(stream, allowed.stall_timeout, traffic, reclaim, unread.clone());
+    let io = TokioIo::new(patient);
     let answer = service_fn(|mut request: Request<Incoming>| {
         request.extensions_mut().insert(ClientAddress(client));
         let request = request.map(|body| RequestBody::new(body, unread.clone()));

@@ -1,7 +1,8 @@
 //! A socket whose peer must go on reading, and is heard out.
 //!
 //! A client that asks for a gigabyte and reads none of it would hold the buffers of the response.
-//! A write that makes no progress for the stall timeout fails the connection. Reads have no
+//! A write that makes no progress for the stall timeout fails the connection; so does one that makes
+//! little of it while others wait for the buffers that it holds. Reads have no
 //! deadline here: an idle connection is the header timeout's business, a request body its own.
 //!
 //! Where an answer went out before the request was read, the rest of the request is read and dropped
@@ -18,7 +19,15 @@ use tokio::time::{Instant, Sleep};
 
 use super::Traffic;
 use super::request_body::Unread;
+use crate::reclaim::Reclaim;
 
+/// Between two looks at a write that waits.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Over how long a client's pace is measured: a slow one takes what fills its window at once and then
+/// nothing for a second or two.
+const PACE_OVER: Duration = Duration::from_secs(3);
+/// Without a byte for so long, and then not waiting for the client: between two answers.
+const PAUSE_MIN: Duration = Duration::from_secs(2);
 /// How long a client is heard out after an early answer; then it may lose it.
 const LINGER_MAX: Duration = Duration::from_secs(30);
 /// How long it may be silent meanwhile.
@@ -32,10 +41,53 @@ pub(super) struct Patient<T> {
     stream: T,
     traffic: Traffic,
     timeout: Duration,
-    deadline: Option<Pin<Box<Sleep>>>,
-    waiting: bool,
+    reclaim: Reclaim,
+    pace: Pace,
+    /// The next look at a write that waits.
+    look: Option<Pin<Box<Sleep>>>,
+    /// Since when a write has made no progress.
+    waiting_since: Option<Instant>,
     unread: Unread,
     linger: Option<Linger>,
+}
+
+/// How fast the client reads what is written for it.
+#[derive(Debug)]
+struct Pace {
+    since: Instant,
+    bytes: u64,
+    last_progress: Instant,
+    /// Over the last whole [`PACE_OVER`].
+    bytes_per_second: Option<u64>,
+}
+
+impl Pace {
+    fn new(now: Instant) -> Self {
+        Self { since: now, bytes: 0, last_progress: now, bytes_per_second: None }
+    }
+
+    fn progress(&mut self, bytes: u64, now: Instant) {
+        self.bytes += bytes;
+        self.last_progress = now;
+    }
+
+    /// A write begins to wait. After a pause it is another answer's, of which nothing is known yet.
+    fn wait(&mut self, now: Instant) {
+        if now - self.last_progress > PAUSE_MIN {
+            *self = Self::new(now);
+        }
+    }
+
+    /// Bytes per second; nothing while it is too early to say.
+    fn bytes_per_second(&mut self, now: Instant) -> Option<u64> {
+        let passed = now - self.since;
+        if passed >= PACE_OVER {
+            let passed_ms = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX);
+            self.bytes_per_second = Some(self.bytes.saturating_mul(1000) / passed_ms);
+            (self.since, self.bytes) = (now, 0);
+        }
+        self.bytes_per_second
+    }
 }
 
 /// Our side is shut; the client's rest is on its way.
@@ -77,24 +129,47 @@ impl Linger {
 }
 
 impl<T> Patient<T> {
-    pub(super) fn new(stream: T, timeout: Duration, traffic: Traffic, unread: Unread) -> Self {
-        Self { stream, traffic, timeout, deadline: None, waiting: false, unread, linger: None }
+    pub(super) fn new(
+        stream: T,
+        timeout: Duration,
+        traffic: Traffic,
+        reclaim: Reclaim,
+        unread: Unread,
+    ) -> Self {
+        let pace = Pace::new(Instant::now());
+        let (look, waiting_since, linger) = (None, None, None);
+        Self { stream, traffic, timeout, reclaim, pace, look, waiting_since, unread, linger }
     }
 
-    /// Passes progress on, and turns too long a lack of it into an error.
+    /// Passes progress on, and turns too long a lack of it into an error, or too little of it while
+    /// others wait for buffers.
     fn judge(&mut self, cx: &mut Context<'_>, progress: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        let now = Instant::now();
         if let Poll::Ready(written) = &progress {
-            self.traffic.sent_bytes.inc_by(written.as_ref().map_or(0, |&bytes| bytes as u64));
-            self.waiting = false;
+            let bytes = written.as_ref().map_or(0, |&bytes| bytes as u64);
+            self.traffic.sent_bytes.inc_by(bytes);
+            self.pace.progress(bytes, now);
+            self.waiting_since = None;
             return progress;
         }
-        let timeout = self.timeout;
-        let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
-        if !self.waiting {
-            self.waiting = true;
-            deadline.as_mut().reset(Instant::now() + timeout);
+        let since = *self.waiting_since.get_or_insert_with(|| {
+            self.pace.wait(now);
+            now
+        });
+        let ends = since + self.timeout;
+        let look = self.look.get_or_insert_with(|| Box::pin(tokio::time::sleep(LOOK_EVERY)));
+        if since == now {
+            look.as_mut().reset(ends.min(now + LOOK_EVERY));
         }
-        deadline.as_mut().poll(cx).map(|()| Err(io::Error::from(io::ErrorKind::TimedOut)))
+        while look.as_mut().poll(cx).is_ready() {
+            let now = Instant::now();
+            let slow = self.pace.bytes_per_second(now).is_some_and(|pace| self.reclaim.takes(pace));
+            if slow || now >= ends {
+                return Poll::Ready(Err(io::Error::from(io::ErrorKind::TimedOut)));
+            }
+            look.as_mut().reset(ends.min(now + LOOK_EVERY));
+        }
+        Poll::Pending
     }
 }
 
@@ -161,7 +236,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_never_reads_fails_the_write() {
         let (near, _far) = tokio::io::duplex(4);
-        let mut near = Patient::new(near, Duration::from_mins(1), traffic(), Unread::default());
+        let mut near =
+            Patient::new(near, Duration::from_mins(1), traffic(), Reclaim::default(), Unread::default());
         let error = near.write_all(b"more than four bytes").await.expect_err("nobody reads");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
@@ -169,7 +245,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_peer_that_goes_on_reading_is_served() {
         let (near, mut far) = tokio::io::duplex(1);
-        let mut near = Patient::new(near, Duration::from_mins(1), traffic(), Unread::default());
+        let mut near =
+            Patient::new(near, Duration::from_mins(1), traffic(), Reclaim::default(), Unread::default());
         let reader = async {
             let mut text = Vec::new();
             for _ in 0..5 {
@@ -183,5 +260,28 @@ mod tests {
         written.expect("every byte was read in time");
         assert_eq!(read, b"bytes");
         assert_eq!(near.traffic.sent_bytes.get(), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_peer_gives_up_when_others_wait_for_its_buffers_and_a_fast_one_does_not() {
+        for (bytes_per_second, gives_up) in [(1, true), (100_000, false)] {
+            let reclaim = Reclaim::default();
+            let (near, mut far) = tokio::io::duplex(64);
+            let minute = Duration::from_mins(1);
+            let mut near = Patient::new(near, minute, traffic(), reclaim.clone(), Unread::default());
+            let reader = async {
+                let mut taken = vec![0; bytes_per_second];
+                for _ in 0..10 {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    reclaim.ask(Duration::from_secs(3));
+                    far.read_exact(&mut taken).await.expect("the other end is there");
+                }
+            };
+            let body = vec![7; 1_000_000];
+            let write = tokio::time::timeout(minute, near.write_all(&body));
+            let (written, _) = tokio::join!(write, tokio::time::timeout(minute, reader));
+            let outcome = written.expect("judged within the minute");
+            assert_eq!(outcome.is_err(), gives_up, "{bytes_per_second}: {outcome:?}");
+        }
     }
 }

@@ -32,7 +32,14 @@ impl Served {
             Listener::bind("test", "127.0.0.1:0".parse().expect("an address")).await.expect("a free port");
         let (address, life) = (listener.address(), Life::new());
         let traffic = Metrics::new(Durability::Fsync).s3.traffic;
-        let task = tokio::spawn(serve(listener, allowed, life.clone(), traffic.clone(), service));
+        let task = tokio::spawn(serve(
+            listener,
+            allowed,
+            life.clone(),
+            traffic.clone(),
+            Reclaim::default(),
+            service,
+        ));
         Self { address, life, task, traffic }
     }
 

@@ -2,13 +2,18 @@
 //!
 //! Uploads take their share before they read the next stripe from the network, downloads before
 //! they read the next window from the volumes. Whoever waits too long is told to slow down. Nobody
-//! waits for a share while it holds one that only it can give back: all of them could.
+//! waits for a share while it holds one that only it can give back: all of them could. Those who
+//! take part at one time share it evenly, and who waits asks slow connections for theirs.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use crate::reclaim::{ASK_EVERY, Reclaim};
 
 /// What one permit stands for.
 const PERMIT_BYTES: usize = 4 << 10;
@@ -19,6 +24,37 @@ pub(crate) struct Budget {
     permits: Arc<Semaphore>,
     permits_max: usize,
     wait_max: Duration,
+    reclaim: Reclaim,
+    waiting: Arc<AtomicUsize>,
+    takers: Arc<AtomicUsize>,
+}
+
+/// One of those who share a budget, for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Taker(Arc<AtomicUsize>);
+
+impl Drop for Taker {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Somebody who waits; the last one to go withdraws what was asked of slow connections.
+struct Waiting<'a>(&'a Budget);
+
+impl<'a> Waiting<'a> {
+    fn new(budget: &'a Budget) -> Self {
+        budget.waiting.fetch_add(1, Ordering::AcqRel);
+        Self(budget)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.0.waiting.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.reclaim.withdraw();
+        }
+    }
 }
 
 /// A share of the budget; goes back when dropped.
@@ -33,19 +69,51 @@ pub(crate) struct Share {
 pub(crate) struct Exhausted;
 
 impl Budget {
-    /// A budget of `bytes`; callers wait at most `wait_max`.
-    pub(crate) fn new(bytes: usize, wait_max: Duration) -> Self {
+    /// A budget of `bytes`; callers wait at most `wait_max`, and ask for buffers by `reclaim` meanwhile.
+    pub(crate) fn new(bytes: usize, wait_max: Duration, reclaim: Reclaim) -> Self {
         let permits_max = bytes.div_ceil(PERMIT_BYTES).max(1);
-        Self { permits: Arc::new(Semaphore::new(permits_max)), permits_max, wait_max }
+        let permits = Arc::new(Semaphore::new(permits_max));
+        let (waiting, takers) = (Arc::default(), Arc::default());
+        Self { permits, permits_max, wait_max, reclaim, waiting, takers }
+    }
+
+    /// Takes part in the budget.
+    pub(crate) fn join(&self) -> Taker {
+        self.takers.fetch_add(1, Ordering::AcqRel);
+        Taker(Arc::clone(&self.takers))
+    }
+
+    /// Bytes for each of those who take part.
+    pub(crate) fn fair_bytes(&self) -> usize {
+        self.permits_max * PERMIT_BYTES / self.takers.load(Ordering::Acquire).max(1)
     }
 
     /// Takes a share of `bytes`, or of everything where that is less: one huge request goes alone.
     pub(crate) async fn take(&self, bytes: usize) -> Result<Share, Exhausted> {
         let permits = self.permits(bytes)?;
         let acquire = Arc::clone(&self.permits).acquire_many_owned(permits);
-        match tokio::time::timeout(self.wait_max, acquire).await {
+        match tokio::time::timeout(self.wait_max, self.ask_until(acquire)).await {
             Ok(Ok(permit)) => Ok(Share { _permit: permit }),
             Ok(Err(_)) | Err(_) => Err(Exhausted),
+        }
+    }
+
+    /// Waits for permits, and asks slow connections for theirs from time to time.
+    async fn ask_until<T>(
+        &self,
+        acquire: impl Future<Output = Result<T, AcquireError>>,
+    ) -> Result<T, AcquireError> {
+        let mut acquire = std::pin::pin!(acquire);
+        if let std::task::Poll::Ready(permit) = futures::poll!(acquire.as_mut()) {
+            return permit;
+        }
+        let _waiting = Waiting::new(self);
+        let begun = Instant::now();
+        loop {
+            match tokio::time::timeout(ASK_EVERY, acquire.as_mut()).await {
+                Ok(permit) => return permit,
+                Err(_elapsed) => self.reclaim.ask(begun.elapsed()),
+            }
         }
     }
 
@@ -89,7 +157,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn beyond_the_budget_callers_wait_and_then_give_up() {
-        let budget = Budget::new(8 << 10, Duration::from_secs(5));
+        let budget = Budget::new(8 << 10, Duration::from_secs(5), Reclaim::default());
         let first = budget.take(8 << 10).await.expect("free");
         assert_eq!(budget.take(1).await.err(), Some(Exhausted));
         drop(first);
@@ -99,7 +167,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_share_comes_back_with_the_last_slice_of_its_bytes() {
-        let budget = Budget::new(8 << 10, Duration::ZERO);
+        let budget = Budget::new(8 << 10, Duration::ZERO, Reclaim::default());
         let share = Arc::new(budget.take(8 << 10).await.expect("free"));
         let [one, two] = [b"one", b"two"].map(|text| with_share(Bytes::from_static(text), &share));
         drop(share);
@@ -109,5 +177,33 @@ mod tests {
         assert!(budget.try_take(1).is_none());
         drop(slice);
         assert_eq!(budget.free_bytes(), 8 << 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_asks_for_buffers_and_withdraws_when_it_has_them() {
+        let reclaim = Reclaim::default();
+        let budget = Budget::new(8 << 10, Duration::from_secs(15), reclaim.clone());
+        let first = budget.take(8 << 10).await.expect("free");
+        assert!(!reclaim.takes(0), "nobody waited");
+        let mut second = Box::pin(budget.take(4 << 10));
+        assert!(futures::poll!(second.as_mut()).is_pending());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(futures::poll!(second.as_mut()).is_pending());
+        assert!(reclaim.takes(0), "a connection that does not move gives up");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(futures::poll!(second.as_mut()).is_pending());
+        drop(first);
+        second.await.expect("what was given up");
+        assert!(!reclaim.takes(0), "nobody waits any more");
+    }
+
+    #[test]
+    fn those_who_take_part_share_evenly() {
+        let budget = Budget::new(1 << 20, Duration::ZERO, Reclaim::default());
+        assert_eq!(budget.fair_bytes(), 1 << 20);
+        let takers = [budget.join(), budget.join(), budget.join(), budget.join()];
+        assert_eq!(budget.fair_bytes(), 1 << 18);
+        drop(takers);
+        assert_eq!(budget.fair_bytes(), 1 << 20);
     }
 }

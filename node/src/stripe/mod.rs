@@ -26,6 +26,7 @@ use sherd_core::record::{DataRef, Home};
 use sherd_volume::buffer::{Buffer, BufferPool};
 
 use crate::cluster::Cluster;
+use crate::reclaim::Reclaim;
 use crate::upkeep::{Damage, Pinned, Pins};
 
 pub(crate) use budget::{Budget, Exhausted};
@@ -128,6 +129,8 @@ pub(crate) struct StripesConfig {
     pub(crate) damage: Damage,
     pub(crate) pins: Pins,
     pub(crate) lookout: Lookout,
+    /// How downloads that wait ask slow connections for buffers.
+    pub(crate) reclaim: Reclaim,
 }
 
 /// Where a body of known size goes.
@@ -143,11 +146,12 @@ impl Stripes {
     /// Builds the data path. Uploads and downloads share the pool's cap half and half, so neither
     /// can starve the other.
     pub(crate) fn new(config: StripesConfig) -> Self {
-        let StripesConfig { cluster, births, proposer, pool, thresholds, patience, damage, pins, lookout } =
-            config;
+        let StripesConfig { cluster, births, proposer, pool, thresholds, .. } = config;
+        let StripesConfig { patience, damage, pins, lookout, reclaim, .. } = config;
         let half = pool.usage().cap_bytes / 2;
-        let uploads = Budget::new(half, patience.budget);
-        let downloads = Budget::new(half, patience.budget);
+        // An upload that waits gets nothing from who reads slowly: nobody looks at this one.
+        let uploads = Budget::new(half, patience.budget, Reclaim::default());
+        let downloads = Budget::new(half, patience.budget, reclaim);
         let released = Arc::new(Notify::new());
         let notified = Arc::clone(&released);
         pool.set_release_hook(move || notified.notify_waiters());

@@ -140,6 +140,7 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reclaim::Reclaim;
     use crate::stripe::budget::Budget;
     use std::time::Duration;
 
@@ -157,7 +158,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn stripes_of_a_body_are_seen_in_order_and_their_shares_come_back() {
         let lookout = Lookout::start().expect("threads start");
-        let budget = Budget::new(1 << 20, Duration::ZERO);
+        let budget = Budget::new(1 << 20, Duration::ZERO, Reclaim::default());
         let logs: Vec<_> = (0..3).map(|_| Arc::new(Log(Mutex::default()))).collect();
         let lines: Vec<_> = logs.iter().map(|log| Line::before(Arc::clone(log) as Arc<_>)).collect();
         let mut seen = Vec::new();

@@ -12,6 +12,7 @@ use futures::stream::{self, BoxStream};
 
 use sherd_core::erasure::Geometry;
 use sherd_core::id::{RegisterKey, ShardId};
+use sherd_core::limits::HASH_BLOCK_BYTES;
 use sherd_core::placement;
 use sherd_core::record::DataRef;
 use sherd_core::stripe::{Layout, Piece};
@@ -22,14 +23,16 @@ use tokio::time::Instant;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::budget::{Share, with_share};
+use super::budget::{Share, Taker, with_share};
 use super::{Exhausted, Released, Stripes, code_of};
 use crate::cluster::SetView;
 use crate::peer::{self, Gather, Pending, ShardRange, Wanted};
 use crate::upkeep::Pinned;
 
-/// Bytes of a body that are read at one time, at least one stripe unit.
+/// Bytes of a body that are read at one time, where there is room for all who read.
 const WINDOW_BYTES: u64 = 1 << 20;
+/// Bytes that are read at one time at least: one hash covers them.
+const WINDOW_BYTES_MIN: u64 = HASH_BLOCK_BYTES as u64;
 /// Windows that are being read while one is sent: enough that no volume waits for the sending.
 const WINDOWS_AHEAD: usize = 2;
 /// Before a volume is asked again that had no place in its queue; one that had no buffer is asked when
@@ -83,6 +86,8 @@ struct Reading {
     windows: VecDeque<Window>,
     ready: VecDeque<Bytes>,
     _pinned: Pinned,
+    /// Its part in the budget of downloads.
+    _taker: Taker,
     /// Shards that failed once: not asked first again.
     avoid: u32,
 }
@@ -108,6 +113,7 @@ impl Reading {
             windows: VecDeque::new(),
             ready: VecDeque::new(),
             _pinned: stripes.pin([data.id]),
+            _taker: stripes.inner.downloads.join(),
             avoid: 0,
         })
     }
@@ -121,32 +127,36 @@ impl Reading {
                 Some(window) => window,
                 None if self.left.is_empty() => return Ok(None),
                 None => {
-                    let share = self.stripes.inner.downloads.take(self.next_cost()).await?;
-                    self.begin_window(share)
+                    let end = self.next_end();
+                    let share = self.stripes.inner.downloads.take(self.cost_to(end)).await?;
+                    self.begin_window(end, share)
                 }
             };
             // Ahead only where there is room: nobody waits for a share while its window holds one.
             while self.windows.len() < WINDOWS_AHEAD && !self.left.is_empty() {
-                let Some(share) = self.stripes.inner.downloads.try_take(self.next_cost()) else { break };
-                let window = self.begin_window(share);
+                let end = self.next_end();
+                let Some(share) = self.stripes.inner.downloads.try_take(self.cost_to(end)) else { break };
+                let window = self.begin_window(end, share);
                 self.windows.push_back(window);
             }
             self.collect(window).await?;
         }
     }
 
+    /// Where the next window ends: the more read at one time, the less each of them holds.
     fn next_end(&self) -> u64 {
-        self.left.end.min(self.left.start.saturating_add(WINDOW_BYTES))
+        let window = window_bytes(self.stripes.inner.downloads.fair_bytes());
+        self.left.end.min(self.left.start.saturating_add(window))
     }
 
-    /// Bytes of the next window.
-    fn next_cost(&self) -> usize {
-        usize::try_from(self.next_end() - self.left.start).expect("a window fits memory")
+    /// Bytes of a window that ends at `end`.
+    fn cost_to(&self, end: u64) -> usize {
+        usize::try_from(end - self.left.start).expect("a window fits memory")
     }
 
-    /// Starts the reads of the next window.
-    fn begin_window(&mut self, share: Share) -> Window {
-        let range = self.left.start..self.next_end();
+    /// Starts the reads of the next window, which ends at `end`.
+    fn begin_window(&mut self, end: u64, share: Share) -> Window {
+        let range = self.left.start..end;
         self.left.start = range.end;
         let pieces = self.layout.pieces(range);
         let pieces = pieces
@@ -290,10 +300,30 @@ impl Reading {
     }
 }
 
+/// Bytes of a window where each reader may hold so many: a power of two, so that windows end where
+/// hashes do.
+fn window_bytes(fair_bytes: usize) -> u64 {
+    let fair = u64::try_from(fair_bytes).unwrap_or(u64::MAX).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES);
+    1 << fair.ilog2()
+}
+
 /// One contiguous piece out of a few: reads of one piece rarely come in more than one buffer.
 fn join(buffers: &Vec<Bytes>) -> Bytes {
     match buffers.as_slice() {
         [one] => one.clone(),
         many => many.concat().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_shrink_with_the_number_of_readers() {
+        assert_eq!(window_bytes(64 << 20), 1 << 20);
+        assert_eq!(window_bytes((1 << 20) - 1), 512 << 10);
+        assert_eq!(window_bytes((64 << 20) / 300), 128 << 10);
+        assert_eq!(window_bytes(0), 64 << 10);
     }
 }

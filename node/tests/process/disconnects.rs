@@ -135,6 +135,26 @@ async fn a_slow_client_that_moves_is_served() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_slow_readers_starve_nobody() {
+    let node = empty().serve("buffer_cap = \"32MiB\"\nlimits.stall_timeout = \"10m\"").start().await;
+    let s3 = node.with_bucket().await;
+    let (large, other) = (Body { id: 1, len: 16 << 20 }, Body { id: 2, len: 4 << 20 });
+    s3.put("large", large).await.expect("a healthy node");
+    s3.put("other", other).await.expect("a healthy node");
+    // Together they ask for sixty times what there is, and read nothing of it.
+    let mut slow = Vec::new();
+    for _ in 0..60 {
+        slow.push(Raw::get(&s3, "large").await);
+    }
+    for _ in 0..4 {
+        assert_eq!(s3.get("other").await, Ok(Some(other)), "it gets the buffers of a slow one");
+    }
+    drop(slow);
+    is_idle(&node).await;
+    works(&s3).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_is_told_to_slow_down() {
     let limits = "buffer_cap = \"32MiB\"\n[limits]\nrequests_max = 4\nqueue_max = 4";
     let node = empty().serve(limits).start().await;

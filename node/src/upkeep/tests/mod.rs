@@ -205,6 +205,7 @@ fn build(
         thresholds: Thresholds::default(),
         patience: Patience::default(),
         damage,
+        reclaim: crate::reclaim::Reclaim::default(),
     });
     let objects = Objects::new(ObjectsConfig {
         fast_etags: false,

@@ -1,0 +1,81 @@
+//! Buffers asked back from slow connections while others wait for some.
+//!
+//! ```text
+//! stripe::budget: a read waits for its share --ask(floor)--> Reclaim <--yields(rate)-- server::patient
+//! ```
+//! Whoever reads an answer slowly holds its buffers for as long as it likes. That is nobody's loss until
+//! another read finds none. It then asks for them, at first of connections that hardly move and the
+//! longer it waits of faster ones; the first connection below that floor gives up, one at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Below how many bytes a second a connection gives its buffers up to a read that waited so long. A
+/// window of a mebibyte takes the slowest of them four minutes, and the fastest four seconds.
+const FLOORS: [(Duration, u64); 4] = [
+    (Duration::from_millis(250), 4 << 10),
+    (Duration::from_secs(1), 16 << 10),
+    (Duration::from_secs(3), 64 << 10),
+    (Duration::from_secs(6), 256 << 10),
+];
+/// Between two requests of one read that waits.
+pub const ASK_EVERY: Duration = Duration::from_millis(250);
+
+/// The floor that is asked for at this moment. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Reclaim {
+    /// Bytes per second; 0 while nobody asks.
+    floor: Arc<AtomicU64>,
+}
+
+impl Reclaim {
+    /// Asks for the buffers of one connection, for a read that has waited so long.
+    pub fn ask(&self, waited: Duration) {
+        let due = FLOORS.iter().rev().find(|(after, _)| waited >= *after);
+        if let Some((_, floor)) = due {
+            self.floor.fetch_max(*floor, Ordering::AcqRel);
+        }
+    }
+
+    /// Nobody waits any more.
+    pub fn withdraw(&self) {
+        self.floor.store(0, Ordering::Release);
+    }
+
+    /// Whether a connection that moves so many bytes a second is the one to give up: true for one of
+    /// them for each time that somebody asks.
+    pub fn takes(&self, bytes_per_second: u64) -> bool {
+        let floor = self.floor.load(Ordering::Acquire);
+        bytes_per_second < floor
+            && self.floor.compare_exchange(floor, 0, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longer_a_read_waits_the_faster_a_connection_may_be_that_gives_up() {
+        let reclaim = Reclaim::default();
+        assert!(!reclaim.takes(0), "nobody asks");
+        reclaim.ask(Duration::from_millis(249));
+        assert!(!reclaim.takes(0), "not yet");
+        for (waited, floor) in FLOORS {
+            reclaim.ask(waited);
+            assert!(!reclaim.takes(floor));
+            assert!(reclaim.takes(floor - 1));
+            assert!(!reclaim.takes(0), "one for each time");
+        }
+    }
+
+    #[test]
+    fn a_request_that_is_withdrawn_takes_nothing() {
+        let reclaim = Reclaim::default();
+        reclaim.ask(Duration::from_secs(15));
+        reclaim.ask(Duration::from_secs(1));
+        reclaim.withdraw();
+        assert!(!reclaim.takes(0));
+    }
+}
