@@ -23,6 +23,7 @@ use sherd_volume::Reader;
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::Disk;
 use sherd_volume::error::{Error, OpenError};
+use sherd_volume::format::Subject;
 use sherd_volume::identity::{Expected, Identity};
 use sherd_volume::index::lsm::IndexCache;
 use sherd_volume::list::RowScan;
@@ -120,6 +121,9 @@ pub struct Report {
     /// Shards that are not whole and that no register names: what writes left that were cut short.
     /// The sweeper's, and no loss.
     pub unnamed_broken: u64,
+    /// Records that are rotten and that nothing needs any more: they were healed or replaced, and go with
+    /// compaction.
+    pub superseded_rotten: u64,
     /// What is wrong, the first ones.
     pub problems: Vec<String>,
     /// How much is wrong.
@@ -188,9 +192,8 @@ pub fn run(
             options: Options { spare_segments: 0, ballast_bytes: 0, ..Options::default() },
         };
         let (volume, opening) = open(setup)?;
-        for rotten in &opening.rotten {
-            report.problem(format!("{}: a record is rotten: {rotten:?}", path.display()));
-        }
+        judge_rotten(path, &volume.reader(), &opening.rotten, wanted, &mut report)
+            .map_err(|source| read_error(path, source))?;
         let volume =
             Opened { path: path.clone(), id: identity.volume, reader: volume.reader(), _volume: volume };
         let carried = carried(path, &identity, &mut report);
@@ -213,6 +216,29 @@ pub fn run(
     }
     write_report(&report, wanted, out)?;
     Ok(report)
+}
+
+/// Tells rotten records that the volume still answers from, from those that were healed or replaced.
+fn judge_rotten(
+    path: &Path,
+    reader: &Reader,
+    rotten: &[Subject],
+    wanted: Wanted,
+    report: &mut Report,
+) -> Result<(), Error> {
+    for subject in rotten {
+        let named_later = wanted.verify && matches!(subject, Subject::Shard { .. });
+        match reader.verify(subject) {
+            Ok(()) => report.superseded_rotten += 1,
+            // Whether a register names it, verification tells.
+            Err(Error::Corrupt { .. }) if named_later => {}
+            Err(Error::Corrupt { what }) => {
+                report.problem(format!("{}: a record is rotten: {what}", path.display()));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn read_error(path: &Path, source: Error) -> InspectError {
@@ -322,12 +348,20 @@ fn write_report(report: &Report, wanted: Wanted, out: &mut dyn Write) -> std::io
     if wanted.verify {
         writeln!(
             out,
-            "verified {} registers ({} rows behind) and {} data ids; {} shards belong on volumes that were not given; {} unfinished shards that nothing names",
+            "verified {} registers ({} rows behind) and {} data ids; {} shards belong on volumes that were not \
+             given; {} unfinished shards that nothing names",
             report.registers,
             report.rows_behind,
             report.data_ids,
             report.shards_elsewhere,
             report.unnamed_broken
+        )?;
+    }
+    if report.superseded_rotten > 0 {
+        writeln!(
+            out,
+            "{} rotten records that were healed or replaced; compaction removes them",
+            report.superseded_rotten
         )?;
     }
     for problem in &report.problems {

@@ -1,6 +1,6 @@
 //! A clean cluster is clean; what is broken in it is found and named.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sherd_volume::disk::Disk;
@@ -52,4 +52,45 @@ async fn broken_shards_are_named_and_a_healthy_cluster_is_clean() {
     assert_eq!(format!("{code:?}"), format!("{:?}", std::process::ExitCode::from(1)));
     let said = String::from_utf8(out).expect("text");
     assert!(said.contains("PROBLEM") && errors.is_empty(), "{said}");
+}
+
+/// Overwrites a byte of what a log holds, wherever it holds it; returns in how many places.
+fn rot_in_log(volume: &Path, bytes: &[u8]) -> usize {
+    let mut places = 0;
+    for file in std::fs::read_dir(volume.join("log")).expect("a log") {
+        let path = file.expect("a segment").path();
+        let mut log = std::fs::read(&path).expect("readable");
+        let found = log.windows(bytes.len()).position(|window| window == bytes);
+        if let Some(at) = found {
+            log[at] ^= 1;
+            std::fs::write(&path, log).expect("writable");
+            places += 1;
+        }
+    }
+    places
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rot_that_was_replaced_is_no_problem_and_rot_that_is_live_is() {
+    let directories = Directories::new(4);
+    let (old, new) = (body(1, 200), body(2, 200));
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("key", &old).await;
+    node.close().await;
+    let volume = directories.paths().swap_remove(0);
+    assert_eq!(rot_in_log(&volume, &old), 1, "every volume has the row with its bytes");
+    // Without its index the volume reads its log from the beginning.
+    std::fs::remove_dir_all(volume.join("index")).expect("an index");
+    let live = inspect(&directories.paths()).expect("readable");
+    assert!(!live.is_clean());
+    assert_eq!(live.superseded_rotten, 0);
+
+    let node = directories.start().await;
+    node.put("key", &new).await;
+    node.close().await;
+    std::fs::remove_dir_all(volume.join("index")).expect("an index");
+    let replaced = inspect(&directories.paths()).expect("readable");
+    assert_eq!(replaced.problems, Vec::<String>::new());
+    assert_eq!(replaced.superseded_rotten, 1);
 }

@@ -27,7 +27,7 @@ use crate::registers::{asked, key_state};
 use crate::request::{Answer, SeenShard, Target};
 use crate::scan::Walk;
 use crate::shard_file::ShardFiles;
-use crate::table::{self, Body, Origin, shard_key};
+use crate::table::{self, Body, Origin, row_key, shard_key};
 use crate::view::{Shared, Stored, describe};
 
 /// How often a lookup that met a new batch is tried again before it goes through the log's order.
@@ -279,6 +279,38 @@ impl Reader {
         self.shared.check()?;
         let (_, bytes) = self.shard_entry(shard, Source::Disk)?.told()?;
         Ok(u64::from(bytes))
+    }
+
+    /// Reads back, whole and verified, what the volume holds of a record's subject at this moment: the
+    /// record itself may have been replaced or deleted since, and then its bytes are nobody's.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when what is current is rotten, [`Error::Busy`], [`Error::Failed`].
+    pub fn verify(&self, subject: &Subject) -> Result<(), Error> {
+        let read = match subject {
+            Subject::Row { key, .. } => self.verify_row(key),
+            Subject::Shard { shard, .. } => {
+                self.packed_len(*shard).and_then(|bytes| self.packed(*shard, 0..bytes)).map(drop)
+            }
+            // Everything else is answered from the index and the state, not from a record's payload.
+            _ => Ok(()),
+        };
+        match read {
+            Err(Error::NotFound) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn verify_row(&self, key: &RegisterKey) -> Result<(), Error> {
+        for _ in 0..TRIES {
+            let stored = self.shared.stored(&row_key(key), Source::Disk)?.told()?.ok_or(Error::NotFound)?;
+            let bytes = u64::from(stored.row.head_bytes) + u64::from(stored.row.inline_bytes);
+            match self.shared.row_payload(key, &stored, 0..bytes, Source::Disk) {
+                Err(Error::NotFound) => {}
+                other => return other?.told().map(drop),
+            }
+        }
+        Err(self.shared.corrupt(format!("row of {key:?}")))
     }
 
     /// MRF entries in the order of their ids, behind `after`.
