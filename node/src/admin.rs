@@ -84,12 +84,20 @@ mod tests {
     fn health(voting: usize) -> Health {
         let health = Health::opening(Durability::None);
         health.serve(Arc::new(move || HealthReport {
-            sets: vec![SetHealth { set: 0, volumes: 4, voting, write_quorum: 3, read_quorum: 2 }],
+            sets: vec![SetHealth {
+                set: 0,
+                volumes: 4,
+                voting,
+                with_room: 4,
+                write_quorum: 3,
+                read_quorum: 2,
+            }],
             volumes: vec![VolumeHealth {
                 name: "/v1".into(),
                 state: VolumeState::Failed,
                 reason: "EIO".into(),
             }],
+            ..HealthReport::default()
         }));
         health
     }

@@ -42,6 +42,12 @@ impl SetView {
         Quorums::of(self.reach.len())
     }
 
+    /// Whether so many volumes are full that too few would accept what needs room.
+    pub fn lacks_room(&self) -> bool {
+        let with_room = self.reach.iter().filter(|reach| !reach.peer.is_full(reach.volume)).count();
+        with_room < self.quorums().accept()
+    }
+
     /// The place of a volume in the set.
     pub fn place_of(&self, volume: VolumeId) -> Option<usize> {
         self.reach.iter().position(|reach| reach.volume == volume)

@@ -1,15 +1,18 @@
 //! Live, ready, and the reasons for not.
 //!
 //! Live means that the process answers. Ready means that every erasure set has its write quorum
-//! and nobody asked the process to stop. The state itself is the node's: it gives a closure that
+//! and nobody asked the process to stop. A node whose volumes are full is ready, for reads and deletes
+//! work and only deletes make room; it says that it refuses writes. The state itself is the node's: it gives a closure that
 //! makes a [`HealthReport`], and this file only judges and prints it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 use parking_lot::RwLock;
 use serde::Serialize;
 
+use crate::config::quantity::Period;
 use crate::config::settings::Durability;
 
 /// What a volume can do at this moment.
@@ -78,6 +81,8 @@ pub struct SetHealth {
     pub volumes: usize,
     /// Volumes of it that vote.
     pub voting: usize,
+    /// Volumes of it that take new data.
+    pub with_room: usize,
     /// Votes that a write needs.
     pub write_quorum: usize,
     /// Votes that a read needs.
@@ -88,6 +93,10 @@ impl SetHealth {
     const fn writable(&self) -> bool {
         self.voting >= self.write_quorum
     }
+
+    const fn has_room(&self) -> bool {
+        self.with_room >= self.write_quorum
+    }
 }
 
 /// What the node knows of itself.
@@ -97,6 +106,24 @@ pub struct HealthReport {
     pub sets: Vec<SetHealth>,
     /// Every volume of this node.
     pub volumes: Vec<VolumeHealth>,
+    /// How long the space of deleted objects stays taken.
+    pub release_grace: Duration,
+}
+
+impl HealthReport {
+    /// Why writes are refused although there are votes for them; empty when they are not.
+    fn full(&self) -> String {
+        let full = self.sets.iter().filter(|set| set.writable() && !set.has_room());
+        let sets: Vec<String> = full.map(|set| set.set.to_string()).collect();
+        if sets.is_empty() {
+            return String::new();
+        }
+        let (sets, grace) = (sets.join(", "), Period(self.release_grace));
+        format!(
+            "the volumes of set {sets} are full: writes get 507, reads and deletes work; the space of deleted \
+             objects comes back {grace} after their deletion (upkeep.release_grace)"
+        )
+    }
 }
 
 /// Makes a report of this moment; called for every probe, so it must not wait.
@@ -119,6 +146,8 @@ pub enum Phase {
 pub struct Readiness {
     /// Whether requests should come here.
     pub ready: bool,
+    /// Why writes are refused for lack of space; empty when they are not.
+    pub writes_refused: String,
     /// Where the process is in its life.
     pub phase: Phase,
     /// `fsync`, or `none` when acknowledged objects may be lost with the power.
@@ -175,12 +204,15 @@ impl Health {
     /// Judges this moment.
     pub fn readiness(&self) -> Readiness {
         let source = self.source.read().as_ref().map(Arc::clone);
-        let HealthReport { sets, volumes } = source.map(|report| report()).unwrap_or_default();
+        let report = source.map(|report| report()).unwrap_or_default();
+        let writes_refused = report.full();
+        let HealthReport { sets, volumes, release_grace: _ } = report;
         let phase = self.phase();
         let any = !sets.is_empty();
         let degraded_sets: Vec<_> = sets.into_iter().filter(|set| !set.writable()).collect();
         Readiness {
             ready: phase == Phase::Serving && any && degraded_sets.is_empty(),
+            writes_refused,
             phase,
             durability: self.durability.as_str(),
             degraded_sets,
@@ -197,7 +229,11 @@ mod tests {
     use super::*;
 
     fn set(voting: usize) -> SetHealth {
-        SetHealth { set: 0, volumes: 4, voting, write_quorum: 3, read_quorum: 2 }
+        SetHealth { set: 0, volumes: 4, voting, with_room: 4, write_quorum: 3, read_quorum: 2 }
+    }
+
+    fn report(sets: Vec<SetHealth>, volumes: Vec<VolumeHealth>) -> HealthReport {
+        HealthReport { sets, volumes, release_grace: Duration::from_mins(10) }
     }
 
     fn serving(report: HealthReport) -> Health {
@@ -218,8 +254,7 @@ mod tests {
         let failed =
             VolumeHealth { name: "/v4".into(), state: VolumeState::Failed, reason: "fsync: EIO".into() };
         let fine = VolumeHealth { name: "/v1".into(), state: VolumeState::Online, reason: String::new() };
-        let readiness =
-            serving(HealthReport { sets: vec![set(3)], volumes: vec![fine, failed.clone()] }).readiness();
+        let readiness = serving(report(vec![set(3)], vec![fine, failed.clone()])).readiness();
         assert!(readiness.ready);
         assert_eq!(readiness.degraded_volumes, [failed]);
         assert!(readiness.degraded_sets.is_empty());
@@ -227,9 +262,23 @@ mod tests {
 
     #[test]
     fn one_set_below_its_write_quorum_is_not_ready() {
-        let readiness = serving(HealthReport { sets: vec![set(4), set(2)], volumes: vec![] }).readiness();
+        let readiness = serving(report(vec![set(4), set(2)], vec![])).readiness();
         assert!(!readiness.ready);
         assert_eq!(readiness.degraded_sets, [set(2)]);
+    }
+
+    #[test]
+    fn full_volumes_are_ready_and_say_that_writes_are_refused_and_until_when() {
+        let some_room = serving(report(vec![SetHealth { with_room: 3, ..set(4) }], vec![])).readiness();
+        assert_eq!((some_room.ready, some_room.writes_refused.as_str()), (true, ""));
+        let full = SetHealth { set: 7, with_room: 2, ..set(4) };
+        let readiness = serving(report(vec![set(4), full], vec![])).readiness();
+        assert!(readiness.ready, "deletes must come here to make room");
+        let why = readiness.writes_refused;
+        assert!(
+            why.contains("set 7 are full") && why.contains("10m") && why.contains("release_grace"),
+            "{why}"
+        );
     }
 
     #[test]
@@ -239,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_process_told_to_stop_is_not_ready_and_stays_so() {
-        let health = serving(HealthReport { sets: vec![set(4)], volumes: vec![] });
+        let health = serving(report(vec![set(4)], vec![]));
         assert!(health.readiness().ready);
         health.stop();
         health.serve(Arc::new(HealthReport::default));

@@ -182,6 +182,7 @@ impl Store {
             metrics: Arc::clone(metrics),
             tasks: tasks.clone(),
         });
+        let release_grace = upkeep.release_grace;
         let upkeep = Upkeep::start(
             UpkeepConfig {
                 cluster: Arc::clone(&cluster),
@@ -202,6 +203,7 @@ impl Store {
             clock,
             rng,
             fast_etags,
+            release_grace,
         });
         let upkeep = Arc::new(upkeep);
         let stop = CancellationToken::new();
@@ -215,13 +217,13 @@ impl Store {
         &self.objects
     }
 
-    /// What is whole and what is not, at this moment.
-    pub fn health(&self) -> HealthReport {
     /// How reads that wait ask slow connections for their buffers.
     pub const fn reclaim(&self) -> &Reclaim {
         &self.reclaim
     }
 
+    /// What is whole and what is not, at this moment.
+    pub fn health(&self) -> HealthReport {
         let status = self.volumes.status();
         let votes = |id: VolumeId| status.iter().any(|volume| volume.id == id && volume.state.votes());
         let sets = self
@@ -232,6 +234,7 @@ impl Store {
                 set: set.id.0,
                 volumes: set.reach.len(),
                 voting: set.reach.iter().filter(|reach| votes(reach.volume)).count(),
+                with_room: set.reach.iter().filter(|reach| !reach.peer.is_full(reach.volume)).count(),
                 write_quorum: set.quorums().accept(),
                 read_quorum: set.quorums().prepare(),
             })
@@ -243,7 +246,7 @@ impl Store {
                 VolumeHealth { name: volume.path.display().to_string(), state, reason }
             })
             .collect();
-        HealthReport { sets, volumes }
+        HealthReport { sets, volumes, release_grace: self.objects.release_grace() }
     }
 
     /// A volume's state as health and metrics name it, and why it is not online. A volume votes again

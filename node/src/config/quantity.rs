@@ -1,7 +1,7 @@
 //! Sizes and spans of time as people write them: `64MiB`, `10m`, `30days`.
 //!
-//! Both parse the same way from a flag, a variable and the file. A bare number is bytes for a
-//! size and refused for a span of time: `10` of what?
+//! Both parse the same way from a flag, a variable and the file, where a number may also stand without
+//! quotes. A bare number is bytes for a size and seconds for a span of time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -43,29 +43,31 @@ impl fmt::Display for ByteSize {
 
 impl<'de> Deserialize<'de> for ByteSize {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// A size in TOML: a number of bytes, or text with a unit.
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Bytes(u64),
-            Text(String),
-        }
-        match Written::deserialize(deserializer)
-            .map_err(|_| D::Error::custom("expected a size like \"64MiB\""))?
-        {
-            Written::Bytes(bytes) => Ok(Self(bytes)),
-            Written::Text(text) => text.parse().map_err(D::Error::custom),
-        }
+        written(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 
-/// A span of time: `500ms`, `30s`, `10m`, `12h`, `30days`, or several together.
+/// What the file has for a quantity, as one would write it in a flag: text, or a number without quotes.
+fn written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a whole number, or text like \"30s\" or \"64MiB\"")]
+    enum Written {
+        Whole(i64),
+        Text(String),
+    }
+    Ok(match Written::deserialize(deserializer)? {
+        Written::Whole(number) => number.to_string(),
+        Written::Text(text) => text,
+    })
+}
+
+/// A span of time: `30`, `500ms`, `30s`, `10m`, `12h`, `30days`, or several together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Period(pub Duration);
 
 /// The text is no span of time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a span of time: write a number with a unit, like 500ms, 30s, 10m or 30days")]
+#[error("{text:?} is not a span of time: write whole seconds or a unit, like 500ms, 30s, 10m or 30days")]
 pub struct InvalidPeriod {
     /// What was written.
     pub text: String,
@@ -75,7 +77,11 @@ impl FromStr for Period {
     type Err = InvalidPeriod;
 
     fn from_str(text: &str) -> Result<Self, InvalidPeriod> {
-        humantime::parse_duration(text).map(Self).map_err(|_| InvalidPeriod { text: text.to_owned() })
+        let period = match text.parse() {
+            Ok(seconds) => Ok(Duration::from_secs(seconds)),
+            Err(_) => humantime::parse_duration(text),
+        };
+        period.map(Self).map_err(|_| InvalidPeriod { text: text.to_owned() })
     }
 }
 
@@ -95,7 +101,7 @@ impl fmt::Display for Period {
 
 impl<'de> Deserialize<'de> for Period {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+        written(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 
@@ -130,13 +136,36 @@ mod tests {
     }
 
     #[test]
-    fn spans_of_time_need_a_unit() {
+    fn spans_of_time_take_units_and_bare_seconds() {
         assert_eq!("10m".parse(), Ok(Period(Duration::from_mins(10))));
         assert_eq!("30days".parse(), Ok(Period(Duration::from_hours(720))));
         assert_eq!("1h 30m".parse(), Ok(Period(Duration::from_mins(90))));
         assert_eq!(Period(Duration::from_hours(365 * 24)).to_string(), "365days");
         assert_eq!(Period(Duration::from_mins(90)).to_string(), "1h 30m");
-        assert!("10".parse::<Period>().is_err());
-        assert!("soon".parse::<Period>().is_err());
+        assert_eq!("10".parse(), Ok(Period(Duration::from_secs(10))));
+        for text in ["", "soon", "-5", "1.5", "10 parsecs"] {
+            assert_eq!(text.parse::<Period>(), Err(InvalidPeriod { text: text.to_owned() }));
+        }
+    }
+
+    #[test]
+    fn the_file_may_have_numbers_and_what_is_none_is_refused_with_the_units() {
+        #[derive(Debug, PartialEq, Eq, Deserialize)]
+        struct File {
+            size: Option<ByteSize>,
+            time: Option<Period>,
+        }
+        let read = |text: &str| toml::from_str::<File>(text).map_err(|error| error.message().to_owned());
+        let (size, time) = (Some(ByteSize(4096)), Some(Period(Duration::from_secs(30))));
+        assert_eq!(read("size = 4096\ntime = 30"), Ok(File { size, time }));
+        assert_eq!(read("size = \"4KiB\"\ntime = \"30s\""), Ok(File { size, time }));
+        for (text, unit) in
+            [("size = -1", "64KiB"), ("size = 1.5", "64MiB"), ("time = -1", "30s"), ("time = 1.5", "30s")]
+        {
+            let refusal = read(text).expect_err(text);
+            assert!(refusal.contains(unit), "{text}: {refusal}");
+        }
+        let refusal = read("time = true").expect_err("no time");
+        assert!(refusal.contains("30s") && refusal.contains("64MiB"), "{refusal}");
     }
 }

@@ -124,7 +124,7 @@ fn a_malformed_value_is_refused_with_its_line() {
     let text = Machine::new().refusal("buffer_cap = \"much\"\n");
     assert!(text.starts_with("DIR/sherd.toml:2: ") && text.contains("\"much\" is not a size"), "{text}");
     assert!(text.contains("buffer_cap"), "{text}");
-    let text = Machine::new().refusal("[limits]\nidle_timeout = \"10\"\n");
+    let text = Machine::new().refusal("[limits]\nidle_timeout = \"soon\"\n");
     assert!(text.contains("sherd.toml:3: ") && text.contains("not a span of time"), "{text}");
     let text = Machine::new().refusal("durability = \"maybe\"\n");
     assert!(text.contains("sherd.toml:2: ") && text.contains("`maybe`"), "{text}");

@@ -18,6 +18,7 @@ mod put;
 mod request;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{ObjectKey, RegisterKey};
@@ -56,6 +57,7 @@ struct Inner {
     rng: Arc<dyn Rng>,
     buckets: BucketCache,
     fast_etags: bool,
+    release_grace: Duration,
 }
 
 /// What the store is built from.
@@ -68,15 +70,22 @@ pub(crate) struct ObjectsConfig {
     pub(crate) rng: Arc<dyn Rng>,
     /// Whether a body whose client sent another checksum goes without its MD5.
     pub(crate) fast_etags: bool,
+    /// How long the space of deleted objects stays taken.
+    pub(crate) release_grace: Duration,
 }
 
 impl Objects {
     /// Builds the store.
     pub(crate) fn new(config: ObjectsConfig) -> Self {
-        let ObjectsConfig { cluster, registers, stripes, clock, rng, fast_etags } = config;
+        let ObjectsConfig { cluster, registers, stripes, clock, rng, fast_etags, release_grace } = config;
         let buckets = BucketCache::default();
-        let inner = Inner { cluster, registers, stripes, clock, rng, buckets, fast_etags };
+        let inner = Inner { cluster, registers, stripes, clock, rng, buckets, fast_etags, release_grace };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// How long the space of deleted objects stays taken, for readers that still use it.
+    pub fn release_grace(&self) -> Duration {
+        self.inner.release_grace
     }
 
     fn now_ms(&self) -> u64 {

@@ -83,9 +83,7 @@ pub(super) struct PrepareRound {
 impl PrepareRound {
     /// Whether so many volumes are full that too few would accept what needs room.
     fn lacks_room(&self) -> bool {
-        let set = &self.round.set;
-        let with_room = set.reach.iter().filter(|reach| !reach.peer.is_full(reach.volume)).count();
-        with_room < set.quorums().accept()
+        self.round.set.lacks_room()
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) fn upload(
 ) -> S3Result<Upload> {
     let size = size(headers)?;
     if size > PUT_BYTES_MAX {
-        return Err(super::error::to_s3(Invalid::TooLarge { size, max: PUT_BYTES_MAX }.into()));
+        return Err(super::error::of_invalid(Invalid::TooLarge { size, max: PUT_BYTES_MAX }));
     }
     let checksum = match checksum::announced(headers)? {
         None => None,

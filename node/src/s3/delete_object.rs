@@ -49,7 +49,11 @@ pub(super) async fn delete_many(
         match outcome.result {
             Ok(()) if quiet => {}
             Ok(()) => deleted.push(DeletedObject { key: Some(key), version_id, ..DeletedObject::default() }),
-            Err(error) => errors.push(said(key, version_id, &logged(request_id, error))),
+            Err(error) => errors.push(said(
+                key,
+                version_id,
+                &logged(gateway.objects.release_grace(), request_id, error),
+            )),
         }
     }
     let output = DeleteObjectsOutput {

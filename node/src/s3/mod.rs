@@ -114,7 +114,7 @@ macro_rules! operations {
                 async fn $name(&self, request: S3Request<$input>) -> S3Result<S3Response<$output>> {
                     let request_id = request_id(&request);
                     let outcome = $verb(self, request).await;
-                    outcome.map_err(|failure| answer(request_id, failure))
+                    outcome.map_err(|failure| answer(self.objects.release_grace(), request_id, failure))
                 }
             )*
         }

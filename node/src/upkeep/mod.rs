@@ -21,6 +21,7 @@ mod refs;
 mod release;
 mod scrub;
 mod settle;
+mod space;
 mod sweep;
 mod tasks;
 mod throttle;
@@ -234,6 +235,7 @@ impl Upkeep {
         }
         self.run("heal entries", |context| async move { context.reload_heals().await });
         self.run("settle", |context| async move { context.settle_rows().await });
+        self.run("space", |context| async move { context.follow_space().await });
         self.run("release", |context| async move { context.release_data().await });
         self.run("scrub", |context| async move { context.scrub_volumes().await });
         self.run("sweep", |context| async move { context.sweep_sets().await });

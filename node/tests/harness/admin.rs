@@ -86,6 +86,17 @@ impl Node {
         Metrics::parse(&text)
     }
 
+    /// What it says of its readiness.
+    pub(crate) async fn readiness(&self) -> serde_json::Value {
+        let (_, body) = self.ask("/health/ready").await.expect("a node that runs answers a probe");
+        serde_json::from_str(&body).expect("readiness is JSON")
+    }
+
+    /// How many lines of its log have a text.
+    pub(crate) fn log_lines(&self, text: &str) -> usize {
+        self.log().lines().filter(|line| line.contains(text)).count()
+    }
+
     /// The state of a volume, counted from 1.
     pub(crate) async fn state(&self, volume: usize) -> String {
         let name = self.volume(volume).canonicalize().unwrap_or_else(|_| self.volume(volume));

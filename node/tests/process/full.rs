@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::harness::data::{Body, Dice, Home};
 use crate::harness::s3::{BUCKET, Failure, outcome};
-use crate::harness::wait::eventually;
-use crate::harness::{VOLUMES, empty};
+use crate::harness::wait::{SOON, eventually};
+use crate::harness::{Node, VOLUMES, empty};
 
 /// Of one volume: its log, spare segments and the space held back for deletes take about half.
 const FILESYSTEM: &str = "size=640m";
@@ -46,6 +46,8 @@ async fn full_volumes_refuse_writes_and_recover_by_deletes() {
     let full = Failure::Unavailable { status: 507, code: "InsufficientStorage".to_owned() };
     assert_eq!(refusal, full, "after {} objects", objects.len());
     eprintln!("full: {} objects of 4 MiB fit", objects.len());
+
+    says_that_it_is_full(&node).await;
 
     // Smaller ones may still fit into the log; in the end nothing does, and nothing else is said.
     for home in [Home::File, Home::Packed, Home::Inline] {
@@ -85,6 +87,7 @@ async fn full_volumes_refuse_writes_and_recover_by_deletes() {
         if freed >= wanted { Ok(()) } else { Err(format!("{freed} of {wanted} bytes")) }
     })
     .await;
+    says_that_it_takes_writes(&node).await;
     for (number, (_, body)) in objects.iter().take(objects.len() / 2).enumerate() {
         s3.put(&format!("again/{number}"), *body).await.expect("there is space again");
     }
@@ -94,6 +97,24 @@ async fn full_volumes_refuse_writes_and_recover_by_deletes() {
     node.until_healed().await;
     node.stop().await.is_clean();
     drop(mounts);
+}
+
+/// Readiness says that writes are refused and until when, and the log has said so once.
+async fn says_that_it_is_full(node: &Node) {
+    let ready = node.readiness().await;
+    let why = ready["writes_refused"].as_str().unwrap_or_default();
+    assert!(ready["ready"] == true && why.contains("2m"), "{ready}");
+    assert_eq!(node.log_lines("writes are refused with 507"), 1, "said once");
+}
+
+/// Readiness says nothing of the kind any more, and the log has still said it once.
+async fn says_that_it_takes_writes(node: &Node) {
+    eventually("the node says that it takes writes", SOON, async || {
+        let why = node.readiness().await["writes_refused"].clone();
+        if why == "" { Ok(()) } else { Err(why.to_string()) }
+    })
+    .await;
+    assert_eq!(node.log_lines("writes are refused with 507"), 1, "said once");
 }
 
 /// Small filesystems, unmounted when dropped.

@@ -132,7 +132,7 @@ fn prepared() -> Bench {
     let bench = Bench::new(1);
     let mut driver = bench.reopen();
     driver.clock.advance_ms(10_000);
-    driver.write(&object("key"), late(0), &value(0, 16));
+    driver.write(&object("key"), ballot(0), &value(0, 16));
     driver.close();
     bench
 }

@@ -4,7 +4,9 @@
 //! InvalidRange, the condition behind PreconditionFailed) has no place in an s3s error, so it
 //! travels in one private header, [`DETAILS`], which the protocol layer turns into elements.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use http::StatusCode;
 use http::header::{CONTENT_RANGE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, RETRY_AFTER};
@@ -12,6 +14,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use s3s::{S3Error, S3ErrorCode, S3Request};
 
 use super::{checksum, names, timestamp};
+use crate::config::quantity::Period;
 use crate::object::{BodyError, Error, Invalid, Missing, Unavailable};
 use crate::s3::protocol::context::{RequestContext, RequestId};
 
@@ -61,15 +64,15 @@ pub(super) fn request_id<T>(request: &S3Request<T>) -> Option<RequestId> {
 }
 
 /// An operation's failure as S3 answers it.
-pub(super) fn answer(request_id: Option<RequestId>, failure: Failure) -> S3Error {
+pub(super) fn answer(release_grace: Duration, request_id: Option<RequestId>, failure: Failure) -> S3Error {
     match failure {
         Failure::Request(error) => error,
-        Failure::Store(error) => logged(request_id, error),
+        Failure::Store(error) => logged(release_grace, request_id, error),
     }
 }
 
 /// The store's error as S3 says it; what broke inside goes to the log.
-pub(super) fn logged(request_id: Option<RequestId>, error: Error) -> S3Error {
+pub(super) fn logged(release_grace: Duration, request_id: Option<RequestId>, error: Error) -> S3Error {
     if let Error::Internal { what } = &error {
         tracing::error!(
             request_id = request_id.map(tracing::field::display),
@@ -77,11 +80,11 @@ pub(super) fn logged(request_id: Option<RequestId>, error: Error) -> S3Error {
             "request failed by an internal error"
         );
     }
-    to_s3(error)
+    to_s3(error, release_grace)
 }
 
-/// The store's error as S3 says it.
-pub(super) fn to_s3(error: Error) -> S3Error {
+/// The store's error as S3 says it; `release_grace` is how long the space of deleted objects stays taken.
+fn to_s3(error: Error, release_grace: Duration) -> S3Error {
     let internal = "We encountered an internal error. Please try again.";
     match error {
         Error::Missing(missing) => of_missing(missing),
@@ -105,7 +108,11 @@ pub(super) fn to_s3(error: Error) -> S3Error {
         Error::Full => custom(
             "InsufficientStorage",
             StatusCode::INSUFFICIENT_STORAGE,
-            "There is no space left for new data. Objects can still be read and deleted.",
+            format!(
+                "There is no space left for new data. Objects can still be read and deleted; the space of deleted \
+                 objects comes back after {}.",
+                Period(release_grace)
+            ),
         ),
         // Never 503, which promises that nothing changed. SDKs try again after either.
         Error::OutcomeUnknown => S3Error::with_message(
@@ -129,7 +136,8 @@ fn of_missing(missing: Missing) -> S3Error {
     }
 }
 
-fn of_invalid(invalid: Invalid) -> S3Error {
+/// What is wrong with a request, as S3 says it.
+pub(super) fn of_invalid(invalid: Invalid) -> S3Error {
     match invalid {
         Invalid::Range { size } => {
             let range = HeaderValue::try_from(format!("bytes */{size}")).expect("digits are a header value");
@@ -267,7 +275,7 @@ pub(super) fn bad_argument(message: &'static str, name: &'static str, value: &st
 }
 
 /// An error whose code s3s does not know, or with another status.
-fn custom(code: &'static str, status: StatusCode, message: &'static str) -> S3Error {
+fn custom(code: &'static str, status: StatusCode, message: impl Into<Cow<'static, str>>) -> S3Error {
     let code = S3ErrorCode::from_bytes(code.as_bytes()).expect("codes are UTF-8");
     let mut error = S3Error::with_message(code, message);
     error.set_status_code(status);

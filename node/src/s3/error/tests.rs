@@ -4,6 +4,8 @@ use sherd_core::record::ChecksumAlgorithm;
 
 use super::*;
 
+const GRACE: Duration = Duration::from_mins(10);
+
 /// Fails to compile when a variant is added, so that the table below is looked at again.
 fn is_in_the_table(error: &Error) {
     match error {
@@ -78,7 +80,7 @@ fn every_error_has_its_code_and_status() {
     for (error, code, status) in table() {
         is_in_the_table(&error);
         let said = error.to_string();
-        let answer = to_s3(error);
+        let answer = to_s3(error, GRACE);
         assert_eq!(answer.code().as_str(), code, "{said}");
         assert_eq!(answer.status_code().map(|status| status.as_u16()), Some(status), "{said}");
         assert!(answer.message().is_some_and(|message| !message.is_empty()), "{said}");
@@ -86,7 +88,7 @@ fn every_error_has_its_code_and_status() {
 }
 
 fn headers(error: Error) -> HeaderMap {
-    to_s3(error).headers().cloned().unwrap_or_default()
+    to_s3(error, GRACE).headers().cloned().unwrap_or_default()
 }
 
 #[test]
@@ -135,27 +137,27 @@ fn an_unknown_outcome_is_never_called_unavailable() {
 #[test]
 fn an_answer_of_the_protocol_layer_passes_through() {
     let source = S3Error::new(S3ErrorCode::SignatureDoesNotMatch);
-    let answer = to_s3(BodyError::Stream(Box::new(source)).into());
+    let answer = to_s3(BodyError::Stream(Box::new(source)).into(), GRACE);
     assert_eq!(answer.code(), &S3ErrorCode::SignatureDoesNotMatch);
 }
 
 #[test]
 fn a_checksum_that_differs_is_named() {
-    let answer = to_s3(BodyError::ChecksumMismatch(ChecksumAlgorithm::Crc64Nvme).into());
+    let answer = to_s3(BodyError::ChecksumMismatch(ChecksumAlgorithm::Crc64Nvme).into(), GRACE);
     assert_eq!(answer.message(), Some("The CRC64NVME you specified did not match the calculated checksum."));
 }
 
 #[test]
 fn what_broke_inside_stays_inside() {
-    let answer = to_s3(Error::Internal { what: "a secret place".to_owned() });
+    let answer = to_s3(Error::Internal { what: "a secret place".to_owned() }, GRACE);
     assert!(!answer.message().unwrap().contains("secret"));
     assert!(answer.source().is_none());
 }
 
 #[test]
 fn an_operation_fails_with_its_own_answer_or_with_the_stores() {
-    let refused = answer(None, S3Error::new(S3ErrorCode::InvalidTag).into());
+    let refused = answer(GRACE, None, S3Error::new(S3ErrorCode::InvalidTag).into());
     assert_eq!(refused.code(), &S3ErrorCode::InvalidTag);
-    let failed = answer(None, Failure::Store(Error::Full));
+    let failed = answer(GRACE, None, Failure::Store(Error::Full));
     assert_eq!(failed.code().as_str(), "InsufficientStorage");
 }

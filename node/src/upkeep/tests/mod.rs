@@ -214,6 +214,7 @@ fn build(
         stripes: stripes.clone(),
         clock: Arc::clone(&clock),
         rng: Arc::clone(&rng),
+        release_grace: Duration::from_mins(10),
     });
     let settings = Settings {
         settle_after: Duration::ZERO,
