@@ -168,6 +168,21 @@ impl Directories {
     }
 }
 
+/// Upkeep that waits for nothing but what adopts an empty directory.
+fn at_once(adopt_after: Duration) -> Settings {
+    Settings {
+        settle_after: Duration::ZERO,
+        settle_every: Duration::from_millis(50),
+        recover_every: Duration::from_millis(50),
+        adopt_after,
+        scrub_pass: Duration::ZERO,
+        sweep_look_every: Duration::from_millis(50),
+        note_every: Duration::ZERO,
+        deletion_after: Duration::ZERO,
+        ..Settings::default()
+    }
+}
+
 fn build(
     volumes: Volumes,
     topology: &Arc<sherd_core::topology::Topology>,
@@ -216,17 +231,6 @@ fn build(
         rng: Arc::clone(&rng),
         release_grace: Duration::from_mins(10),
     });
-    let settings = Settings {
-        settle_after: Duration::ZERO,
-        settle_every: Duration::from_millis(50),
-        recover_every: Duration::from_millis(50),
-        adopt_after,
-        scrub_pass: Duration::ZERO,
-        sweep_look_every: Duration::from_millis(50),
-        note_every: Duration::ZERO,
-        deletion_after: Duration::ZERO,
-        ..Settings::default()
-    };
     let context = Context::new(UpkeepConfig {
         cluster,
         volumes: volumes.clone(),
@@ -235,7 +239,7 @@ fn build(
         clock,
         rng,
         pins,
-        settings,
+        settings: at_once(adopt_after),
     });
     Node {
         clock: ahead,
