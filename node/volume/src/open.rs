@@ -280,15 +280,7 @@ fn serve(
         blocked_until_us: 0,
     };
     let path = volume.shared.path.clone();
-    let failed = |error: Error| {
-        let source = match error {
-            Error::Full => io::ErrorKind::StorageFull.into(),
-            Error::Busy => io::ErrorKind::ResourceBusy.into(),
-            Error::Failed { reason } => return OpenError::Failed { path, reason },
-            other => return OpenError::Damaged { path, what: other.to_string() },
-        };
-        OpenError::Io { op: "write the log of", path, source }
-    };
+    let failed = |error| first_write_failed(path, error);
     if is_new {
         // From here on there is a log, and its absence is a loss.
         volume.write_empty_frame().map_err(failed)?;
@@ -299,6 +291,17 @@ fn serve(
         volume.settle_phase().map_err(failed)?;
     }
     Ok((volume, report))
+}
+
+/// Why a volume does not open for its first frame.
+fn first_write_failed(path: PathBuf, error: Error) -> OpenError {
+    let source = match error {
+        Error::Full => io::ErrorKind::StorageFull.into(),
+        Error::Busy => io::ErrorKind::ResourceBusy.into(),
+        Error::Failed { reason } => return OpenError::Failed { path, reason },
+        other => return OpenError::Damaged { path, what: other.to_string() },
+    };
+    OpenError::Io { op: "write the log of", path, source }
 }
 
 /// Reserves the space that index flushes get when the disk is full. Without it the volume serves as

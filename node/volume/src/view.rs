@@ -165,8 +165,7 @@ impl Shared {
     /// from the log.
     pub(crate) fn index_failed(&self, error: &IndexError) -> Error {
         match error {
-            IndexError::Full => Error::Full,
-            IndexError::Unavailable { class: FaultClass::Full, .. } => Error::Full,
+            IndexError::Full | IndexError::Unavailable { class: FaultClass::Full, .. } => Error::Full,
             // The same look may succeed later, and nothing was changed by this one.
             IndexError::Unavailable { class: FaultClass::Busy, .. } => Error::Busy,
             IndexError::Unavailable { class: FaultClass::Fatal, .. }

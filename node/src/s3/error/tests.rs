@@ -128,7 +128,7 @@ fn whoever_may_try_again_is_told_when() {
 
 #[test]
 fn an_unknown_outcome_is_never_called_unavailable() {
-    let answer = to_s3(Error::OutcomeUnknown);
+    let answer = to_s3(Error::OutcomeUnknown, GRACE);
     assert_eq!(answer.status_code().map(|status| status.as_u16()), Some(500));
     assert!(answer.message().unwrap().contains("unknown"));
     assert!(!headers(Error::OutcomeUnknown).contains_key(RETRY_AFTER));
