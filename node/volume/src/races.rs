@@ -82,8 +82,8 @@ impl Meeting {
         }
     }
 
-    /// Drives the volume until everybody who asks it has ended.
-    fn drive(&self, driver: &mut Driver) {
+    /// Runs the volume until everybody who asks it has ended.
+    fn serve(&self, driver: &mut Driver) {
         loop {
             let queued: Vec<Op> = self.queue.lock().drain(..).collect();
             let is_idle = queued.is_empty();
@@ -167,7 +167,7 @@ fn explore<const THREADS: usize>(threads: [fn(&Meeting, &Reader); THREADS], chec
                 meeting.end();
             })
         });
-        meeting.drive(&mut driver);
+        meeting.serve(&mut driver);
         for thread in threads {
             thread.join().expect("no thread panics");
         }
