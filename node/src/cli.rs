@@ -64,6 +64,11 @@ pub struct ServeArgs {
     /// Configuration in TOML; every key is in docs/configuration.md
     #[arg(long, env = "SHERD_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// For this one start, let volumes vote that too few of their peers confirm: an opened volume asks what
+    /// its peers remember of it, and where they are gone for good somebody must say that it lost nothing. If
+    /// it did, acknowledged writes are lost
+    #[arg(long)]
+    pub vouch: bool,
     /// What is set beside the file.
     #[command(flatten)]
     pub settings: Settings,
@@ -130,7 +135,8 @@ mod tests {
         let serve = command.find_subcommand("serve").expect("declared above");
         for argument in serve
             .get_arguments()
-            .filter(|argument| argument.get_id() != "help" && argument.get_id() != "version")
+            // What is said for one start has no variable that would say it for all.
+            .filter(|argument| !["help", "version", "vouch"].contains(&argument.get_id().as_str()))
         {
             let flag = argument.get_long().expect("every setting is a flag");
             let variable = argument.get_env().expect("every setting is a variable").to_str().expect("ASCII");

@@ -64,7 +64,7 @@ pub fn prepare(arguments: DevArgs, sources: &Sources, rng: &dyn Rng) -> Result<D
         log,
         ..Settings::default()
     };
-    let config = Config::resolve(settings, Some(credentials), sources)?;
+    let config = Config { vouch: true, ..Config::resolve(settings, Some(credentials), sources)? };
     Ok(Dev { config, credentials_file })
 }
 

@@ -19,7 +19,8 @@ use crate::config::settings::Durability;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VolumeState {
-    /// Replaying its log or rebuilding its index; or it votes, and what it lacks is not known yet.
+    /// Replaying its log or rebuilding its index; or it waits for its peers to say that it may vote; or it
+    /// votes, and what it lacks is not known yet.
     Opening,
     /// Votes, reads and writes.
     Online,

@@ -48,13 +48,14 @@ fn main() -> ExitCode {
 
 /// Flags and variables, then the file, then the defaults.
 fn configure(arguments: ServeArgs, mut sources: Sources) -> Result<Config, ConfigError> {
-    let ServeArgs { config, settings } = arguments;
+    let ServeArgs { config, vouch, settings } = arguments;
     let settings = match config {
         Some(path) => settings.or(sources.read_file(&path)?),
         None => settings,
     };
     let credentials = Credentials::from_variables(&|name| std::env::var(name).ok())?;
-    Config::resolve(settings, credentials, &sources)
+    let config = Config::resolve(settings, credentials, &sources)?;
+    Ok(Config { vouch, ..config })
 }
 
 fn start(config: Config, announce: impl FnOnce(Addresses)) -> ExitCode {

@@ -5,6 +5,7 @@
 //! close the store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -13,6 +14,7 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
 
 use sherd_core::env::{Clock, Rng};
+use sherd_core::limits::VOUCH_AFTER_MS;
 use sherd_core::topology::Wish;
 use sherd_volume::options::Options;
 
@@ -113,6 +115,7 @@ pub fn store_config(config: &Config) -> StoreConfig {
             release_grace: config.upkeep.release_grace,
             scrub_pass: config.upkeep.scrub_period,
             adopt_after: config.upkeep.adopt_after,
+            vouch_after: config.vouch.then_some(Duration::from_millis(VOUCH_AFTER_MS)),
             ..Settings::default()
         },
     }

@@ -28,7 +28,7 @@ use crate::peer::{LocalPeer, Peer};
 use crate::reclaim::Reclaim;
 use crate::register::{RegisterPatience, Registers, RegistersConfig};
 use crate::stripe::{Lookout, Patience, Stripes, StripesConfig, Thresholds};
-use crate::upkeep::{Damage, Pins, Settings, Standing, Upkeep, UpkeepConfig};
+use crate::upkeep::{Damage, Pins, Reports, Settings, Standing, Upkeep, UpkeepConfig};
 use crate::volumes::{Pace, VolumeState, VolumeStatus, Volumes, VolumesConfig, lsm_indexes};
 
 /// Bytes of buffers that an idle node keeps committed.
@@ -131,7 +131,7 @@ impl Store {
             tracing::warn!("some volumes are still opening; the node serves without them");
         }
         let lookout = Lookout::start()?;
-        Ok(Self::assemble(
+        let (store, reports) = Self::assemble(
             Parts {
                 volumes,
                 lookout,
@@ -144,10 +144,15 @@ impl Store {
                 upkeep,
             },
             metrics,
-        ))
+        );
+        store.upkeep.confirm_volumes().await;
+        store.upkeep.run_all(reports);
+        store.trim_buffers();
+        Ok(store)
     }
 
-    fn assemble(parts: Parts, metrics: &Arc<Metrics>) -> Self {
+    /// Puts the layers together; nothing runs yet.
+    fn assemble(parts: Parts, metrics: &Arc<Metrics>) -> (Self, Reports) {
         let Parts { volumes, lookout, topology, clock, rng, pool, thresholds, fast_etags, upkeep } = parts;
         let local: Arc<dyn Peer> = Arc::new(LocalPeer::new(volumes.clone()));
         let cluster = Arc::new(Cluster::new(topology, |_| Arc::clone(&local)));
@@ -183,19 +188,16 @@ impl Store {
             tasks: tasks.clone(),
         });
         let release_grace = upkeep.release_grace;
-        let upkeep = Upkeep::start(
-            UpkeepConfig {
-                cluster: Arc::clone(&cluster),
-                volumes: volumes.clone(),
-                registers: registers.clone(),
-                stripes: stripes.clone(),
-                clock: Arc::clone(&clock),
-                rng: Arc::clone(&rng),
-                pins,
-                settings: upkeep,
-            },
-            reports,
-        );
+        let upkeep = Upkeep::new(UpkeepConfig {
+            cluster: Arc::clone(&cluster),
+            volumes: volumes.clone(),
+            registers: registers.clone(),
+            stripes: stripes.clone(),
+            clock: Arc::clone(&clock),
+            rng: Arc::clone(&rng),
+            pins,
+            settings: upkeep,
+        });
         let objects = Objects::new(ObjectsConfig {
             cluster: Arc::clone(&cluster),
             registers,
@@ -207,9 +209,7 @@ impl Store {
         });
         let upkeep = Arc::new(upkeep);
         let stop = CancellationToken::new();
-        let store = Self { objects, cluster, volumes, upkeep, pool, reclaim, wall, tasks, stop };
-        store.trim_buffers();
-        store
+        (Self { objects, cluster, volumes, upkeep, pool, reclaim, wall, tasks, stop }, reports)
     }
 
     /// The verbs.
@@ -265,7 +265,7 @@ impl Store {
             }
             (VolumeState::Online, _) if volume.open.as_ref().is_some_and(|open| open.full) => Shown::Full,
             (VolumeState::Online, _) => Shown::Online,
-            (VolumeState::Opening, _) => Shown::Opening,
+            (VolumeState::Opening | VolumeState::Unconfirmed { .. }, _) => Shown::Opening,
             (VolumeState::Suspect { .. }, _) => Shown::Suspect,
             (VolumeState::Recovering, _) => Shown::Recovering,
             (VolumeState::Failed { .. }, _) => Shown::Failed,

@@ -98,6 +98,9 @@ impl Bed {
         })
         .map_err(Error::at("start the volume"))?;
         volumes.settled(PATIENCE).await;
+        for volume in volumes.all() {
+            volume.vouch().await.map_err(Error::at("let the volume vote"))?;
+        }
         let alone = ShardFiles::new(disk, alone, ClusterId([9; 16]), pool());
         let bed = Self {
             peer: LocalPeer::new(volumes.clone()),

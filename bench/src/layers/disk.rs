@@ -181,7 +181,8 @@ impl OpenVolume {
             expected: Expected { cluster: Some(CLUSTER), volume: Some(VOLUME) },
             options: Options::default(),
         };
-        let (volume, _) = open(setup).map_err(Error::setup("open a volume"))?;
+        let (mut volume, _) = open(setup).map_err(Error::setup("open a volume"))?;
+        volume.confirm();
         let reader = volume.reader();
         let (queue, taken) = crossbeam_channel::bounded(QUEUE_MAX);
         let thread = std::thread::Builder::new().name("log".to_owned());

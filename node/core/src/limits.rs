@@ -121,6 +121,9 @@ pub const RELEASE_GRACE_MS: u64 = 10 * 60 * 1000;
 /// How long an empty directory stays empty where a volume was: 10 minutes, the time in which somebody
 /// mounts a disk again.
 pub const ADOPT_AFTER_MS: u64 = 10 * 60 * 1000;
+/// How long a volume for which somebody vouches waits for peers that could confirm it: 10 s, more than the
+/// volumes of a machine differ in opening.
+pub const VOUCH_AFTER_MS: u64 = 10 * 1000;
 /// Age at which an unnamed data id may be swept: 48 hours.
 pub const ORPHAN_AGE_MS: u64 = 48 * 3600 * 1000;
 /// How long one upload of one body may take: 12 hours.

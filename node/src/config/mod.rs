@@ -71,6 +71,8 @@ pub struct Config {
     pub limits: Limits,
     /// Background work.
     pub upkeep: Upkeep,
+    /// Whether volumes vote, after a moment, that too few of their peers confirm.
+    pub vouch: bool,
     /// What is logged, and how.
     pub log: Log,
     /// How long requests under way may take to end at shutdown.
@@ -184,6 +186,7 @@ impl Config {
             index_cache_bytes: judge.bytes("index_cache", index_cache, mib(32), mib(4), mib(1 << 20))?,
             limits: judge.limits(&limits)?,
             upkeep: judge.upkeep(&upkeep)?,
+            vouch: false,
             log: judge.log(log)?,
             shutdown_timeout: judge.period(
                 "shutdown_timeout",

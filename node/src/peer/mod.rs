@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::id::{Ballot, Epoch, RegisterKey, Sequence, ShardId, VolumeId};
 use sherd_core::record::Home;
-use sherd_core::register::recover::confirm::Position;
+use sherd_core::register::recover::confirm::Memory;
 use sherd_core::register::{Accept, Prepare, Refusal, Vote};
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 use sherd_volume::list::{ListPage, ListScan, PartsScan, RowPage, ScannedRow};
@@ -308,8 +308,9 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
     /// What the volume guarantees durably.
     fn guarantees(&self, volume: VolumeId) -> Pending<Answer<Guarantees>>;
 
-    /// How far the volume saw its peers' logs become durable, and in which of their lives.
-    fn remembers(&self, volume: VolumeId) -> Pending<Vec<(VolumeId, Position)>>;
+    /// How far the volume saw its peers' logs become durable, and in which of their lives. Answered as
+    /// soon as it is open, whether it votes or not.
+    fn remembers(&self, volume: VolumeId) -> Pending<Answer<Memory>>;
 
     /// Changes what the volume guarantees.
     fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>>;

@@ -83,6 +83,8 @@ pub struct Settings {
     pub recover_every: Duration,
     /// How long a directory stays empty before a volume is rebuilt in it.
     pub adopt_after: Duration,
+    /// How long after its opening a volume votes that too few peers confirm; never when not set.
+    pub vouch_after: Option<Duration>,
 }
 
 impl Default for Settings {
@@ -101,6 +103,7 @@ impl Default for Settings {
             deletion_after: Duration::from_secs(30),
             recover_every: Duration::from_secs(2),
             adopt_after: Duration::from_millis(limits::ADOPT_AFTER_MS),
+            vouch_after: None,
         }
     }
 }
@@ -216,14 +219,19 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// Starts all of it.
-    pub(crate) fn start(config: UpkeepConfig, reports: Reports) -> Self {
-        let upkeep = Self::over(Arc::new(Context::new(config)));
-        upkeep.run_all(reports);
-        upkeep
+    /// Nothing runs before [`Self::run_all`].
+    pub(crate) fn new(config: UpkeepConfig) -> Self {
+        Self::over(Arc::new(Context::new(config)))
     }
 
-    fn run_all(&self, reports: Reports) {
+    /// Asks the peers of the volumes that were opened what they remember of them, once: volumes that
+    /// start together vote when this returns.
+    pub(crate) async fn confirm_volumes(&self) {
+        self.context.confirm_volumes().await;
+    }
+
+    /// Starts all of it.
+    pub(crate) fn run_all(&self, reports: Reports) {
         let reports = Arc::new(tokio::sync::Mutex::new(reports));
         self.run("reports", move |context| {
             let reports = Arc::clone(&reports);

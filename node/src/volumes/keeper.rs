@@ -41,6 +41,8 @@ const WORKERS: usize = 2;
 const READ_QUEUE_MAX: usize = 1024;
 /// Shard file operations that may wait for a thread.
 const WRITE_QUEUE_MAX: usize = 512;
+/// Why a volume waits before its set was asked.
+const NOT_ASKED: &str = "its set was not asked yet";
 /// A minute, over which rot is counted.
 const MINUTE_US: u64 = 60_000_000;
 
@@ -49,7 +51,9 @@ const MINUTE_US: u64 = 60_000_000;
 pub(super) enum Order {
     /// Look at the directory now.
     Look,
-    /// Why the vacant directory is not adopted.
+    /// Look, and say when what was seen is shown.
+    Show(oneshot::Sender<()>),
+    /// Why the vacant directory is not adopted, or for whom the opened volume waits.
     Explain(String),
     /// Make a volume in the empty directory.
     Adopt { incarnation: Incarnation, done: oneshot::Sender<Result<(), AdoptError>> },
@@ -67,7 +71,10 @@ pub(super) struct Keeper {
     orders: Sender<Order>,
     taken: Receiver<Order>,
     serving: Option<Arc<Serving>>,
-    vacancy: String,
+    /// Why it is vacant, or does not vote.
+    waits: String,
+    /// Who is told when the next look is over.
+    shown: Vec<oneshot::Sender<()>>,
     /// Rot counted at the beginning of the current minute.
     rot: (u64, u64),
     /// Why the volume is to be opened as one that lost its state, and the life that peers remember.
@@ -83,14 +90,14 @@ impl Keeper {
         orders: Sender<Order>,
         taken: Receiver<Order>,
     ) -> std::io::Result<()> {
-        let vacancy = "its set was not asked yet".to_owned();
         let mut keeper = Self {
             volume,
             config,
             orders,
             taken,
             serving: None,
-            vacancy,
+            waits: NOT_ASKED.to_owned(),
+            shown: Vec::new(),
             rot: (0, 0),
             lost: None,
             unreadable_since_us: None,
@@ -107,9 +114,14 @@ impl Keeper {
                 None => self.look(),
             }
             self.volume.keeper_busy_since(0);
+            for shown in self.shown.drain(..) {
+                // Nobody may be waiting any more.
+                let _ = shown.send(());
+            }
             match self.taken.next(Some(self.config.pace.look_every)) {
                 Ok(Order::Look) | Err(Nothing::Timeout) => {}
-                Ok(Order::Explain(why)) => self.vacancy = why,
+                Ok(Order::Show(done)) => self.shown.push(done),
+                Ok(Order::Explain(why)) => self.waits = why,
                 Ok(Order::Adopt { incarnation, done }) => drop(done.send(self.adopt(incarnation))),
                 Ok(Order::Lost { reason, remembered }) => {
                     if let Some(serving) = self.serving.clone() {
@@ -131,9 +143,7 @@ impl Keeper {
     fn look(&mut self) {
         let shown = match look_at(&*self.config.disk, self.volume.path()) {
             Ok(Directory::Volume) => return self.open(),
-            Ok(Directory::Vacant | Directory::Remains) => {
-                VolumeState::Vacant { reason: self.vacancy.clone() }
-            }
+            Ok(Directory::Vacant | Directory::Remains) => VolumeState::Vacant { reason: self.waits.clone() },
             Ok(Directory::Missing) => offline("the directory is missing"),
             Ok(Directory::Strange { name }) => {
                 offline(&format!("the directory holds {name} and no volume.json: it is left alone"))
@@ -235,6 +245,7 @@ impl Keeper {
         std::thread::Builder::new().name("volume-log".to_owned()).spawn(move || thread.run())?;
         self.rot = (self.config.clock.monotonic_us(), serving.faults.of(VolumeFault::Corrupt));
         self.serving = Some(Arc::clone(&serving));
+        NOT_ASKED.clone_into(&mut self.waits);
         self.check(&serving);
         Ok(())
     }
@@ -251,6 +262,9 @@ impl Keeper {
         let state = match status.state {
             sherd_volume::upkeep::State::Failed { reason } => return self.shut(serving, &reason),
             sherd_volume::upkeep::State::Recovering { .. } => VolumeState::Recovering,
+            sherd_volume::upkeep::State::Unconfirmed => {
+                VolumeState::Unconfirmed { reason: self.waits.clone() }
+            }
             sherd_volume::upkeep::State::Serving => VolumeState::Online,
         };
         let now_us = self.config.clock.monotonic_us();
@@ -286,6 +300,7 @@ impl Keeper {
     fn shut(&mut self, serving: &Serving, reason: &str) {
         drop(serving.queue.send_over(Command::Abandon));
         self.serving = None;
+        NOT_ASKED.clone_into(&mut self.waits);
         self.volume.show(offline(reason), None);
     }
 

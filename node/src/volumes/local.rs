@@ -224,6 +224,7 @@ impl LocalVolume {
                     tracing::warn!(volume = %self.id, path = %self.path.display(), state = state.name(), reason, "volume degraded");
                 }
                 VolumeState::Opening
+                | VolumeState::Unconfirmed { .. }
                 | VolumeState::Online
                 | VolumeState::Recovering
                 | VolumeState::Closed => {
@@ -273,12 +274,33 @@ impl LocalVolume {
         drop(self.orders.try_send(Order::Look));
     }
 
-    /// Says why a vacant directory is not adopted; nothing happens in any other state.
-    pub(crate) fn explain_vacancy(&self, why: &str) {
-        let vacant = matches!(self.door.read().state, VolumeState::Vacant { .. });
-        if vacant {
-            drop(self.orders.try_send(Order::Explain(why.to_owned())));
-        }
+    /// Says why a vacant directory is not adopted, or for whom an unconfirmed volume waits.
+    pub(crate) fn explain(&self, why: &str) {
+        drop(self.orders.try_send(Order::Explain(why.to_owned())));
+    }
+
+    /// Lets this opening of the volume vote: its peers confirmed it. Returns when others see that.
+    ///
+    /// # Errors
+    /// As [`peer::Error`].
+    pub(crate) async fn confirm(&self, serving: &Serving) -> peer::Result<()> {
+        let (done, wait) = oneshot::channel();
+        serving.command(Command::Confirm(done))?;
+        wait.await.map_err(|_| unreachable_because("the volume went away"))?;
+        let (done, wait) = oneshot::channel();
+        let busy = || unreachable_because("the volume's keeper does not answer");
+        self.orders.try_send(Order::Show(done)).map_err(|_| busy())?;
+        wait.await.map_err(|_| busy())
+    }
+
+    /// Lets the volume vote without asking anybody: whoever opens volumes on their own, without a set,
+    /// knows that they lost nothing.
+    ///
+    /// # Errors
+    /// As [`peer::Error`].
+    pub async fn vouch(&self) -> peer::Result<()> {
+        let serving = self.serving()?;
+        self.confirm(&serving).await
     }
 
     /// Makes a volume in the empty directory, recovering, in a life that its set's voters never

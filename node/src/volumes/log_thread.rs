@@ -34,6 +34,8 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 pub(crate) enum Command {
     /// An operation on the log.
     Op(Op),
+    /// The peers confirmed the volume: it votes.
+    Confirm(oneshot::Sender<()>),
     /// A recovering volume begins a higher life.
     BeginLife(Incarnation, oneshot::Sender<Result<(), sherd_volume::error::Error>>),
     /// Sync, flush, and end.
@@ -177,6 +179,12 @@ impl LogThread {
             Command::Op(op) => {
                 self.volume.submit(op);
                 Taken::Ops
+            }
+            Command::Confirm(done) => {
+                self.volume.confirm();
+                // Nobody may be waiting any more.
+                let _ = done.send(());
+                Taken::Nothing
             }
             Command::BeginLife(incarnation, done) => {
                 drop(done.send(self.volume.begin_life(incarnation)));

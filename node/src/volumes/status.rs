@@ -11,6 +11,11 @@ use crate::metrics::VolumeFault;
 pub enum VolumeState {
     /// It is being opened: its log is replayed, perhaps its index rebuilt.
     Opening,
+    /// It was opened, and does not vote until its peers said what they remember of it.
+    Unconfirmed {
+        /// For whom it waits.
+        reason: String,
+    },
     /// It serves and votes.
     Online,
     /// It serves and votes, and something about it is wrong.
@@ -42,7 +47,7 @@ pub enum VolumeState {
 impl VolumeState {
     /// Whether calls reach it.
     pub const fn is_reachable(&self) -> bool {
-        matches!(self, Self::Online | Self::Suspect { .. } | Self::Recovering)
+        matches!(self, Self::Unconfirmed { .. } | Self::Online | Self::Suspect { .. } | Self::Recovering)
     }
 
     /// Whether it votes.
@@ -59,6 +64,7 @@ impl VolumeState {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Opening => "opening",
+            Self::Unconfirmed { .. } => "unconfirmed",
             Self::Online => "online",
             Self::Suspect { .. } => "suspect",
             Self::Recovering => "recovering",
@@ -72,7 +78,8 @@ impl VolumeState {
     /// Why it is in this state, where there is something to say.
     pub fn reason(&self) -> Option<&str> {
         match self {
-            Self::Suspect { reason }
+            Self::Unconfirmed { reason }
+            | Self::Suspect { reason }
             | Self::Vacant { reason }
             | Self::Offline { reason }
             | Self::Failed { reason } => Some(reason),

@@ -68,7 +68,7 @@ impl Volume {
             return self.unseal(plan, bucket, deletion, done);
         }
         if let Control::TakeGuarantees(guarantees) = &control
-            && !self.working.standing().votes()
+            && self.working.standing().has_lost_state()
             && !self.take_seals(plan, guarantees)
         {
             // What is sealed by this batch is found sealed by the next.
@@ -94,7 +94,7 @@ impl Volume {
                 judge_raise(standing).and_then(|()| judge_epoch(*epoch, self.working.epoch_max()))
             }
             Control::TakeGuarantees(_) | Control::FinishRecovery | Control::ForceRecovery
-                if standing.votes() =>
+                if !standing.has_lost_state() =>
             {
                 return Err(not_recovering());
             }

@@ -11,8 +11,8 @@ use sherd_core::id::{Ballot, RegisterKey, ShardId};
 use sherd_core::limits;
 use sherd_core::record::Value;
 use sherd_core::register::acceptor::{
-    AcceptVerdict, AcceptorState, judge_accept, judge_commit, judge_drop, judge_epoch, judge_prepare,
-    judge_raise, judge_read,
+    AcceptVerdict, AcceptorState, Standing, judge_accept, judge_commit, judge_drop, judge_epoch,
+    judge_prepare, judge_raise, judge_read,
 };
 use sherd_core::register::recover::{Adoption, adopt};
 use sherd_core::register::{Accept, Brief, Encoded, Prepare, Refusal, Row, RowHead, Vote};
@@ -409,7 +409,7 @@ impl Volume {
 
     fn adopt(&mut self, plan: &mut Plan, rows: Vec<AdoptedRow>, done: Completion<Answer<()>>) -> Judged {
         let standing = self.working.standing();
-        if standing == sherd_core::register::acceptor::Standing::Lost {
+        if matches!(standing, Standing::Lost | Standing::Unconfirmed) {
             self.answer(plan, false, done, Err(Refusal::Recovering));
             return Judged::Done;
         }

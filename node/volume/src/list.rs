@@ -7,7 +7,7 @@
 use bytes::Bytes;
 
 use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, ObjectKey, RegisterKey, Sequence, Slot, UploadId};
-use sherd_core::register::acceptor::{Standing, judge_epoch};
+use sherd_core::register::acceptor::judge_epoch;
 use sherd_core::register::listing::is_listed;
 use sherd_core::register::seal::Seals;
 use sherd_core::register::{Refusal, Row};
@@ -234,7 +234,7 @@ impl Reader {
     }
 
     /// All rows, of all buckets, tombstones too: for recovery, scrub, and catching up. On a volume
-    /// that does not vote these are the rows of the life before as well: what can still be saved.
+    /// that lost its state these are the rows of the life before as well: what can still be saved.
     ///
     /// # Errors
     /// [`Error::Refused`] by a volume that has seen a later topology, [`Error::Failed`].
@@ -244,7 +244,7 @@ impl Reader {
         let from = after.map_or_else(|| Bytes::from_static(&[OBJECT]), |key| behind(&row_key(key)));
         let rows_after = {
             let small = &self.shared.view.read().small;
-            if small.standing() == Standing::Voting { small.rows_after() } else { Sequence(0) }
+            if small.standing().has_lost_state() { Sequence(0) } else { small.rows_after() }
         };
         let mut walk = Walk::new(&self.shared, &from, Some(Bytes::from_static(&[PART + 1])));
         let mut page = RowPage::default();

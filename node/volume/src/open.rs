@@ -7,7 +7,8 @@
 //! The log is the truth. An index that is damaged, or that lacks what compaction has let go since, is
 //! wiped and rebuilt from the log; one that only cannot be read at the moment is left alone, and the
 //! volume does not open. Only a loss in the log is lost state, and then the volume opens as recovering
-//! with everything that is readable.
+//! with everything that is readable. One that lost nothing as far as its own log tells votes once its
+//! peers confirmed it ([`Volume::confirm`]).
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};

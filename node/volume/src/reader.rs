@@ -13,7 +13,7 @@ use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, BucketId, ChangeId, RegisterKey, ShardId, VolumeId};
 use sherd_core::register::acceptor::{judge_epoch, judge_prepare, judge_read};
 use sherd_core::register::recover::Guarantees;
-use sherd_core::register::recover::confirm::Position;
+use sherd_core::register::recover::confirm::{Memory, Position};
 use sherd_core::register::{Answerer, Prepare, Row, Vote};
 use sherd_core::release::ReleaseId;
 
@@ -388,6 +388,13 @@ impl Reader {
         let view = self.shared.view.read();
         let position = |(incarnation, durable)| Position { incarnation, durable };
         view.small.peers.iter().map(|(volume, noted)| (*volume, position(*noted))).collect()
+    }
+
+    /// What the volume remembers of its peers, for one of them that was opened.
+    pub fn memory(&self) -> Memory {
+        let positions = self.peers();
+        let is_whole = !self.shared.view.read().small.standing().has_lost_state();
+        Memory { is_whole, positions }
     }
 
     /// Who answers: life, whether it votes, and how far the log is durable.

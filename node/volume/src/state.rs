@@ -43,6 +43,8 @@ pub(crate) struct Small {
     /// The life of this volume, and whether volume.json says that it lost its state.
     pub(crate) incarnation: u32,
     pub(crate) is_recovering: bool,
+    /// Whether peers confirmed, in this opening, that they remember no later state. Never stored.
+    pub(crate) is_confirmed: bool,
     pub(crate) bound: Ballot,
     pub(crate) floor: Ballot,
     pub(crate) data_floor: Timestamp,
@@ -148,7 +150,7 @@ impl Small {
     /// Whether the volume has the state that its votes speak for.
     pub(crate) fn standing(&self) -> Standing {
         if !self.is_recovering {
-            return Standing::Voting;
+            return if self.is_confirmed { Standing::Voting } else { Standing::Unconfirmed };
         }
         match self.recovery {
             Some(Recovery { incarnation, phase, .. }) if incarnation.0 == self.incarnation => match phase {

@@ -18,6 +18,8 @@ use crate::reader::Reader;
 pub enum State {
     /// It votes.
     Serving,
+    /// It votes once its peers confirmed that it has its state.
+    Unconfirmed,
     /// It lost its state.
     Recovering {
         /// Whether it took its voters' guarantees, and stores writes.
@@ -78,6 +80,7 @@ impl Reader {
             let state = match (shared.failure.reason(), view.small.standing()) {
                 (Some(reason), _) => State::Failed { reason: reason.to_owned() },
                 (None, Standing::Voting) => State::Serving,
+                (None, Standing::Unconfirmed) => State::Unconfirmed,
                 (None, Standing::Lost) => State::Recovering { may_write: false },
                 (None, Standing::Refilling) => State::Recovering { may_write: true },
             };

@@ -391,6 +391,8 @@ impl Volume {
         }
         self.working.is_recovering = false;
         self.shared.view.write().small.is_recovering = false;
+        // Its voters gave it its state.
+        self.confirm();
         Ok(())
     }
 
@@ -444,6 +446,13 @@ impl Volume {
         self.shared.counters.queue_len.store(0, Ordering::Relaxed);
     }
 
+    /// Lets the volume vote, unless it lost its state: peers confirmed that they remember no later one.
+    /// Until then a volume that was opened refuses every vote and every write of a row.
+    pub fn confirm(&mut self) {
+        self.working.is_confirmed = true;
+        self.shared.view.write().small.is_confirmed = true;
+    }
+
     /// Begins a life above every one that peers know of this volume, while it is recovering.
     ///
     /// # Errors
@@ -451,7 +460,7 @@ impl Volume {
     /// [`Error::Full`], [`Error::Busy`], [`Error::Failed`].
     pub fn begin_life(&mut self, incarnation: Incarnation) -> Result<(), Error> {
         self.shared.check()?;
-        if self.working.standing().votes() || incarnation.0 <= self.working.incarnation {
+        if !self.working.standing().has_lost_state() || incarnation.0 <= self.working.incarnation {
             return Err(Error::Corrupt { what: "a new life is higher, and of a lost volume".to_owned() });
         }
         self.sticky.begin_life(incarnation).map_err(|error| self.shared.failure.judge_identity(&error))?;

@@ -9,7 +9,8 @@ use sherd_core::id::{Epoch, Slot};
 use sherd_core::register::{Prepare, Refusal};
 use sherd_volume::lookup::Lookup;
 use sherd_volume::reader::Source;
-use sherd_volume::request::{Answer, Target};
+use sherd_volume::request::{Answer, Control, Target};
+use sherd_volume::upkeep::State;
 use support::*;
 
 #[test]
@@ -34,6 +35,28 @@ fn an_acknowledged_row_is_read_back_after_a_restart() {
     assert!(!row.head.committed);
     let unsettled = volume.reader.unsettled(None, 10).unwrap();
     assert_eq!(unsettled, vec![(object("large"), ballot(2))]);
+}
+
+#[test]
+fn a_volume_that_was_opened_neither_votes_nor_takes_a_write_before_it_is_confirmed() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("a"), ballot(1), &value(1, 0));
+    bench.kill();
+    let (opened, _) = bench.open_volume().unwrap();
+    let mut volume = Driver::unconfirmed(opened, std::sync::Arc::clone(&bench.clock));
+    assert_eq!(volume.reader.status().state, State::Unconfirmed);
+    assert!(!volume.reader.answerer().votes);
+    assert!(volume.reader.memory().is_whole, "it says what it remembers all the same");
+    assert_eq!(volume.read(&object("a")).unwrap().result, Err(Refusal::Recovering));
+    assert_eq!(volume.prepare(&object("a"), ballot(9)).unwrap().result, Err(Refusal::Recovering));
+    let write = volume.accept(&object("a"), ballot(9), &value(2, 0)).unwrap();
+    assert_eq!(write.result, Err(Refusal::Recovering));
+    assert_eq!(volume.control(Control::RaiseFloor { floor: ballot(9) }).unwrap(), Err(Refusal::Recovering));
+    assert!(volume.control(Control::FinishRecovery).is_err(), "it lost nothing");
+    volume.volume.confirm();
+    assert_eq!(volume.reader.status().state, State::Serving);
+    assert!(volume.read(&object("a")).unwrap().result.unwrap().row.is_some());
 }
 
 #[test]

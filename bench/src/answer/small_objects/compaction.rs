@@ -205,7 +205,8 @@ impl Owned {
             expected: Expected { cluster: Some(cluster), volume: Some(id) },
             options,
         };
-        let (volume, _) = open(setup).map_err(Error::at("open a volume"))?;
+        let (mut volume, _) = open(setup).map_err(Error::at("open a volume"))?;
+        volume.confirm();
         let (queue, ops) = crossbeam_channel::bounded(TAKE_MAX);
         let (reader, pace) = (volume.reader(), Arc::new(Pace::default()));
         let owner = Owner { volume, ops, pace: Arc::clone(&pace), clock, copy_at_us: 0 };

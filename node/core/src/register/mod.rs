@@ -198,7 +198,7 @@ pub enum Refusal {
         /// The acceptor's data floor.
         floor: Timestamp,
     },
-    /// The volume lost its state and does not vote yet.
+    /// The volume does not vote yet: it lost its state, or its peers have not confirmed that it did not.
     #[error("recovering")]
     Recovering,
 }

@@ -18,5 +18,7 @@ mod register;
 mod register_holds;
 mod register_rules;
 mod report;
+mod returning;
+mod returning_rules;
 mod rules;
 mod search;

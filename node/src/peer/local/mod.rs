@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::id::{Ballot, RegisterKey, ShardId, VolumeId};
 use sherd_core::record::Home;
-use sherd_core::register::recover::confirm::Position;
+use sherd_core::register::recover::confirm::Memory;
 use sherd_core::register::{Accept, Prepare, Vote};
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 use sherd_volume::list::{ListPage, ListScan, RowPage, ScannedRow};
@@ -389,8 +389,11 @@ impl Peer for LocalPeer {
         }
     }
 
-    fn remembers(&self, volume: VolumeId) -> Pending<Vec<(VolumeId, Position)>> {
-        Pending::ready(self.serving(volume).map(|serving| serving.reader.peers()))
+    fn remembers(&self, volume: VolumeId) -> Pending<Answer<Memory>> {
+        Pending::ready(self.serving(volume).map(|serving| {
+            let from = serving.reader.answerer();
+            Answer { from, result: Ok(serving.reader.memory()) }
+        }))
     }
 
     fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>> {

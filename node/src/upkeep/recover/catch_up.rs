@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sherd_core::id::{Ballot, RegisterKey, Sequence, VolumeId};
 use sherd_core::limits::{BOUND_AHEAD_MS, SET_VOLUMES_MAX};
-use sherd_core::register::recover::confirm::{Position, lost_state};
+use sherd_core::register::recover::confirm::Position;
 use sherd_volume::request::Op;
 
 use super::super::{Context, ask};
@@ -46,25 +46,6 @@ impl Context {
         }
         self.recovery.end(volume);
         true
-    }
-
-    /// Whether a peer remembers a later life of the volume than its own, or more of its log than it
-    /// holds: a disk that comes back after its volume was rebuilt elsewhere, a restored snapshot, writes
-    /// that a lying disk lost. Then it lost its state.
-    pub(in crate::upkeep) async fn was_rolled_back(&self, volume: &LocalVolume) -> bool {
-        let Some(set) = self.set_with(volume.id()) else { return false };
-        let Ok(serving) = volume.serving() else { return false };
-        for reach in set.reach.iter().filter(|reach| reach.volume != volume.id()) {
-            let Ok(remembered) = ask(reach.peer.remembers(reach.volume), PATIENCE).await else { continue };
-            // After the answer: what was written meanwhile may be remembered.
-            let own = serving.reader.answerer().position();
-            let Some(highest) = lost_state(volume.id(), own, remembered) else { continue };
-            let reason = format!("volume {} remembers it at {highest}, and it is at {own}", reach.volume);
-            tracing::error!(volume = %volume.id(), reason, "volume has lost state");
-            volume.declare_lost(&reason, highest.incarnation);
-            return true;
-        }
-        false
     }
 
     /// Compares what changed on the peers since the volume left: P of them hold every committed key.

@@ -10,6 +10,7 @@
 
 mod adopt;
 mod catch_up;
+mod confirm;
 mod progress;
 mod shards;
 
@@ -28,6 +29,7 @@ use sherd_core::register::quorum::{Lives, Order, Quorums, Reply};
 use sherd_core::register::recover::{Barrier, Guarantees, barrier, may_scan, may_vote, next_life};
 use sherd_volume::request::{Answer, Control};
 
+use self::confirm::Opening;
 use super::{Context, ask};
 use crate::cluster::SetView;
 use crate::peer::{Gather, Peer, Pending, Reach};
@@ -218,23 +220,30 @@ impl Context {
         let mut caught_up = None;
         let mut note_at = Instant::now();
         let mut vacant_since = None;
+        let mut heard = Opening::new(0);
         loop {
             changes.borrow_and_update();
             let opening = volume.opened_count();
+            heard.follow(opening);
             let state = volume.state();
             let is_vacant = matches!(state, VolumeState::Vacant { .. });
             vacant_since = is_vacant.then(|| vacant_since.unwrap_or_else(Instant::now));
             match state {
                 VolumeState::Vacant { .. } if !self.may_adopt(vacant_since) => {
-                    volume.explain_vacancy(&self.waits_for_its_disk());
+                    volume.explain(&self.waits_for_its_disk());
                 }
                 VolumeState::Vacant { .. } | VolumeState::Recovering => match self.recover(volume).await {
                     Ok(()) => continue,
                     Err(stalled) => self.stalled(volume, &stalled),
                 },
+                VolumeState::Unconfirmed { .. } => {
+                    if self.confirm(volume, &mut heard).await {
+                        continue;
+                    }
+                }
                 VolumeState::Online | VolumeState::Suspect { .. } => {
-                    if caught_up != Some(opening)
-                        && !self.was_rolled_back(volume).await
+                    if !self.hear_the_others(volume, &mut heard).await
+                        && caught_up != Some(opening)
                         && self.take_stock(volume.id(), opening).await
                         && self.came_back(volume.id()).await
                     {
@@ -303,7 +312,9 @@ impl Context {
         if known.as_ref() != Some(&why) {
             tracing::warn!(volume = %volume.id(), why, "recovery waits");
         }
-        volume.explain_vacancy(&why);
+        if matches!(volume.state(), VolumeState::Vacant { .. }) {
+            volume.explain(&why);
+        }
         self.recovery.change(volume.id(), |running| running.stalled = Some(why));
     }
 
@@ -340,6 +351,7 @@ impl Context {
         if !may_vote(&barrier, &confirmations, &scans, &attempt.lives) {
             return Err(Stalled::Changed);
         }
+        self.adopt_memory(volume, attempt.sources()).await?;
         // Before it votes: a crash in between finds the marker, and looks for shards once too often.
         self.want_shards(id).await.map_err(Stalled::Own)?;
         own_did(ask(own.peer.control(id, Control::FinishRecovery), CONTROL_PATIENCE).await)?;
@@ -364,7 +376,12 @@ impl Context {
 
     /// The set that a volume belongs to.
     pub(super) fn set_with(&self, volume: VolumeId) -> Option<Arc<SetView>> {
-        self.cluster.sets().iter().find(|set| set.place_of(volume).is_some()).map(Arc::clone)
+        self.sets_with(volume).next()
+    }
+
+    /// The sets that a volume belongs to.
+    pub(super) fn sets_with(&self, volume: VolumeId) -> impl Iterator<Item = Arc<SetView>> {
+        self.cluster.sets().iter().filter(move |set| set.place_of(volume).is_some()).map(Arc::clone)
     }
 }
 

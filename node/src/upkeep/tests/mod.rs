@@ -53,6 +53,7 @@ pub(crate) struct Directories {
     root: TempDir,
     count: usize,
     adopt_after: Duration,
+    vouch_after: Option<Duration>,
 }
 
 /// The machine's clock, which a test can set ahead.
@@ -99,12 +100,23 @@ pub(crate) struct Node {
 
 impl Directories {
     pub(crate) fn new(count: usize) -> Self {
-        Self { root: TempDir::new().expect("a directory for tests"), count, adopt_after: Duration::ZERO }
+        Self {
+            root: TempDir::new().expect("a directory for tests"),
+            count,
+            adopt_after: Duration::ZERO,
+            vouch_after: None,
+        }
     }
 
     /// Nodes that have an empty directory wait for its disk.
     fn with_patience_for_disks(mut self, adopt_after: Duration) -> Self {
         self.adopt_after = adopt_after;
+        self
+    }
+
+    /// Nodes let volumes vote at once that their peers do not confirm.
+    fn vouching(mut self) -> Self {
+        self.vouch_after = Some(Duration::ZERO);
         self
     }
 
@@ -129,6 +141,7 @@ impl Directories {
     async fn start_at(&self, cap_bytes: usize, ahead_ms: u64) -> Node {
         let node = self.start_unsettled(cap_bytes, ahead_ms);
         assert!(node.volumes.settled(DEADLINE).await, "volumes open in time");
+        node.context.confirm_volumes().await;
         node
     }
 
@@ -164,17 +177,18 @@ impl Directories {
             pace: Pace { look_every: Duration::from_millis(50), ..Pace::default() },
         })
         .expect("threads start");
-        build(volumes, &formation.topology, ahead, pool, self.adopt_after)
+        build(volumes, &formation.topology, ahead, pool, (self.adopt_after, self.vouch_after))
     }
 }
 
 /// Upkeep that waits for nothing but what adopts an empty directory.
-fn at_once(adopt_after: Duration) -> Settings {
+fn at_once(adopt_after: Duration, vouch_after: Option<Duration>) -> Settings {
     Settings {
         settle_after: Duration::ZERO,
         settle_every: Duration::from_millis(50),
         recover_every: Duration::from_millis(50),
         adopt_after,
+        vouch_after,
         scrub_pass: Duration::ZERO,
         sweep_look_every: Duration::from_millis(50),
         note_every: Duration::ZERO,
@@ -188,7 +202,7 @@ fn build(
     topology: &Arc<sherd_core::topology::Topology>,
     ahead: Arc<Ahead>,
     pool: BufferPool,
-    adopt_after: Duration,
+    (adopt_after, vouch_after): (Duration, Option<Duration>),
 ) -> Node {
     let wall: Arc<dyn Clock> = Arc::<Ahead>::clone(&ahead);
     let peer: Arc<dyn Peer> = Arc::new(LocalPeer::new(volumes.clone()));
@@ -239,7 +253,7 @@ fn build(
         clock,
         rng,
         pins,
-        settings: at_once(adopt_after),
+        settings: at_once(adopt_after, vouch_after),
     });
     Node {
         clock: ahead,
@@ -394,6 +408,13 @@ impl Node {
         };
         let in_time = tokio::time::timeout(DEADLINE, reached).await;
         assert!(in_time.is_ok(), "{volume} is {:?}", local.state());
+    }
+
+    /// Waits until a volume was opened again, and has its peers confirm it.
+    async fn back_online(&self, volume: VolumeId) {
+        self.wait_for(volume, |state| matches!(state, VolumeState::Unconfirmed { .. })).await;
+        self.context.confirm_volumes().await;
+        self.wait_for(volume, |state| *state == VolumeState::Online).await;
     }
 
     /// The verbs.

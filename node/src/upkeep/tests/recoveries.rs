@@ -34,7 +34,7 @@ async fn a_volume_that_is_moved_away_is_offline_and_is_opened_again_when_it_is_b
     assert_eq!(node.get("before").await, Some(body(1, 100_000)));
 
     std::fs::rename(&away, volume.path()).expect("moved back");
-    node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
+    node.back_online(volume.id()).await;
     assert_eq!(volume.opened_count(), 2);
     assert!(has_promised(), "ballots of the first life are refused for a while");
     assert_eq!(node.get("while").await, Some(body(2, 100_000)));
@@ -105,7 +105,7 @@ async fn a_volume_that_was_away_gets_what_it_missed() {
     assert!(!node.context.rows_of(&register).await.are_equal());
 
     std::fs::rename(&away, volume.path()).expect("moved back");
-    node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
+    node.back_online(volume.id()).await;
     node.context.came_back(volume.id()).await;
     assert!(node.context.rows_of(&register).await.are_same());
     while let Some(queued) = node.context.mrf.take(node.context.now_ms()) {
@@ -176,6 +176,8 @@ async fn a_vacant_directory_is_not_adopted_while_too_few_others_vote() {
     let node = directories.start().await;
     let vacant = Arc::clone(&node.volumes.all()[0]);
     assert!(matches!(vacant.state(), VolumeState::Vacant { .. }));
+    // Nobody is left to say what it had.
+    node.volumes.all()[3].vouch().await.expect("it serves");
     let stalled = node.context.recover(&vacant).await;
     assert_eq!(stalled, Err(Stalled::Voters { voters: 1, needed: 2 }));
     assert!(matches!(vacant.state(), VolumeState::Vacant { .. }));
@@ -236,7 +238,6 @@ async fn a_volume_that_was_rolled_back_is_recovered() {
 
     let node = directories.start().await;
     let volume = Arc::clone(&node.volumes.all()[2]);
-    assert!(node.context.was_rolled_back(&volume).await);
     node.wait_for(volume.id(), |state| *state == VolumeState::Recovering).await;
     node.context.recover(&volume).await.expect("recovered");
     for name in ["a", "b", "c"] {
@@ -246,11 +247,105 @@ async fn a_volume_that_was_rolled_back_is_recovered() {
         assert_eq!(own.map(|(_, ballot, _)| *ballot), newest, "{name}");
         assert!(newest.is_some(), "{name}");
     }
-    let others = [0, 1, 3].map(|n| Arc::clone(&node.volumes.all()[n]));
-    for other in &others {
-        assert!(!node.context.was_rolled_back(other).await);
+    for other in [0, 1, 3] {
+        assert_eq!(node.volumes.all()[other].state(), VolumeState::Online);
     }
     node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_does_not_vote_before_enough_peers_said_what_they_remember() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 100_000)).await;
+    node.close().await;
+    let away = directories.paths().into_iter().skip(2);
+    let away: Vec<_> = away.map(|path| (path.clone(), path.with_extension("away"))).collect();
+    for (path, away) in &away {
+        std::fs::rename(path, away).expect("moved away");
+    }
+
+    let node = directories.start().await;
+    let volume = Arc::clone(&node.volumes.all()[0]);
+    let waits = volume.state();
+    assert!(matches!(&waits, VolumeState::Unconfirmed { .. }), "{waits:?}");
+    let upkeep = follow(&node.context);
+    let names = |path: &std::path::Path| {
+        let path = path.display().to_string();
+        move |state: &VolumeState| {
+            let waits = matches!(state, VolumeState::Unconfirmed { .. });
+            let reason = state.reason().unwrap_or_default();
+            waits && reason.contains("1 of 2") && reason.contains(&path)
+        }
+    };
+    node.wait_for(volume.id(), names(&away[0].0)).await;
+    let register = sherd_core::id::RegisterKey::bucket(super::key_of("bucket"));
+    let rows = node.context.rows_of(&register).await;
+    assert_eq!((rows.held.len(), rows.silent.len()), (0, 4), "nobody votes: {rows:?}");
+
+    std::fs::rename(&away[0].1, &away[0].0).expect("moved back");
+    for number in 0..3 {
+        node.wait_for(node.volumes.all()[number].id(), |state| *state == VolumeState::Online).await;
+    }
+    assert_eq!(node.get("a").await, Some(body(1, 100_000)));
+    upkeep.stop().await;
+    node.volumes.close(DEADLINE).await;
+}
+
+/// The old disk is back, and the only peer that is there knows nothing of what came after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_old_disk_does_not_vote_with_a_peer_that_knows_no_better() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let upkeep = follow(&node.context);
+    let [old, ignorant] = [0, 1].map(|n| Arc::clone(&node.volumes.all()[n]));
+    let paths = directories.paths();
+    let aside = |n: usize| paths[n].with_extension("aside");
+    // Rebuilt while the ignorant one is away: two others record the new life.
+    for volume in [&ignorant, &old] {
+        std::fs::rename(volume.path(), volume.path().with_extension("aside")).expect("moved away");
+        node.wait_for(volume.id(), |state| matches!(state, VolumeState::Offline { .. })).await;
+    }
+    std::fs::create_dir(&paths[0]).expect("an empty mount point");
+    node.wait_for(old.id(), |state| *state == VolumeState::Online).await;
+    node.put("after", &body(1, 100_000)).await;
+    upkeep.stop().await;
+    node.volumes.close(DEADLINE).await;
+
+    std::fs::rename(&paths[0], paths[0].with_extension("rebuilt")).expect("moved away");
+    for n in [2, 3] {
+        std::fs::rename(&paths[n], aside(n)).expect("moved away");
+    }
+    for n in [0, 1] {
+        std::fs::rename(aside(n), &paths[n]).expect("moved back");
+    }
+    let node = directories.start().await;
+    let states = || [0, 1].map(|n| node.volumes.all()[n].state());
+    assert!(states().iter().all(|state| matches!(state, VolumeState::Unconfirmed { .. })), "{:?}", states());
+    let upkeep = follow(&node.context);
+    std::fs::rename(aside(2), &paths[2]).expect("moved back");
+    let old = Arc::clone(&node.volumes.all()[0]);
+    node.wait_for(old.id(), |state| *state == VolumeState::Recovering).await;
+    upkeep.stop().await;
+    node.volumes.close(DEADLINE).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_for_which_somebody_vouches_votes_though_its_peers_are_gone() {
+    let directories = Directories::new(2);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.close().await;
+    let path = &directories.paths()[1];
+    std::fs::rename(path, path.with_extension("away")).expect("moved away");
+    let directories = directories.vouching();
+    let node = directories.start().await;
+    let upkeep = follow(&node.context);
+    node.wait_for(node.volumes.all()[0].id(), |state| *state == VolumeState::Online).await;
+    upkeep.stop().await;
+    node.volumes.close(DEADLINE).await;
 }
 
 fn copy(from: &std::path::Path, to: &std::path::Path) {

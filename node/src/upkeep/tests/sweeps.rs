@@ -291,7 +291,7 @@ async fn rows_on_a_minority_are_settled() {
     node.wait_for(away.id(), |state| matches!(state, VolumeState::Offline { .. })).await;
     node.put("a", &body(2, 1_000)).await;
     std::fs::rename(away.path().with_extension("away"), away.path()).expect("moved back");
-    node.wait_for(away.id(), |state| *state == VolumeState::Online).await;
+    node.back_online(away.id()).await;
     assert!(!node.context.rows_of(&register).await.are_same());
     // Past what the volume may have promised before it left.
     node.clock.advance(5_000);

@@ -217,7 +217,7 @@ impl Volume {
         }
         let mut flags = Flags(opened.flags.0);
         if let Body::Row(row) = &entry.body {
-            let recovering = !self.working.standing().votes();
+            let recovering = self.working.standing().has_lost_state();
             if !recovering && entry.origin.sequence <= self.working.rows_after() {
                 // A row of a life before: nobody sees it, and with its segment its entry goes.
                 let (oldest, newest) = (entry.origin.oldest, entry.origin.placed);

@@ -153,7 +153,7 @@ impl Bench {
         create(&disk, &self.path, new)
     }
 
-    pub(crate) fn open(&self) -> Result<(Driver, OpenReport), OpenError> {
+    pub(crate) fn open_volume(&self) -> Result<(Volume, OpenReport), OpenError> {
         let setup = Setup {
             disk: Arc::new(self.disk.clone()),
             path: self.path.clone(),
@@ -163,7 +163,11 @@ impl Bench {
             expected: Expected { cluster: Some(CLUSTER), volume: Some(VOLUME) },
             options: self.options,
         };
-        open(setup).map(|(volume, report)| (Driver::new(volume, Arc::clone(&self.clock)), report))
+        open(setup)
+    }
+
+    pub(crate) fn open(&self) -> Result<(Driver, OpenReport), OpenError> {
+        self.open_volume().map(|(volume, report)| (Driver::new(volume, Arc::clone(&self.clock)), report))
     }
 
     /// Opens what must open, with nothing lost.
@@ -205,7 +209,13 @@ pub(crate) fn slot<R: Send + 'static>() -> (Held<R>, Completion<R>) {
 }
 
 impl Driver {
-    pub(crate) fn new(volume: Volume, clock: Arc<TestClock>) -> Self {
+    /// Drives a volume whose peers confirmed it.
+    pub(crate) fn new(mut volume: Volume, clock: Arc<TestClock>) -> Self {
+        volume.confirm();
+        Self::unconfirmed(volume, clock)
+    }
+
+    pub(crate) fn unconfirmed(volume: Volume, clock: Arc<TestClock>) -> Self {
         let reader = volume.reader();
         Self { volume, reader, clock }
     }

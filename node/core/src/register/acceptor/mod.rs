@@ -16,6 +16,9 @@ pub enum Standing {
     /// It has: it votes.
     #[default]
     Voting,
+    /// It was opened with its log whole, and its peers have not said yet that they remember nothing
+    /// later: it answers nothing, and takes no write.
+    Unconfirmed,
     /// It lost it, and has no guarantees of its voters yet: it answers nothing. A write taken here
     /// could be one that a forgotten promise excludes.
     Lost,
@@ -28,6 +31,11 @@ impl Standing {
     /// What goes into [`crate::register::Answerer::votes`].
     pub const fn votes(self) -> bool {
         matches!(self, Self::Voting)
+    }
+
+    /// Whether its state is known to be lost, and not recovered yet.
+    pub const fn has_lost_state(self) -> bool {
+        matches!(self, Self::Lost | Self::Refilling)
     }
 }
 
@@ -136,7 +144,7 @@ pub fn judge_accept(
     ballot: Ballot,
     introduces: &[DataId],
 ) -> Result<AcceptVerdict, Refusal> {
-    if state.standing == Standing::Lost {
+    if matches!(state.standing, Standing::Lost | Standing::Unconfirmed) {
         return Err(Refusal::Recovering);
     }
     judge_place(key, asked)?;

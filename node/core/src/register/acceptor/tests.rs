@@ -113,13 +113,15 @@ fn a_data_floor_stays_a_day_behind_the_own_clock() {
 #[test]
 fn a_volume_that_lost_its_state_answers_nothing_until_it_may() {
     let key = KeyState::default();
-    for standing in [Standing::Lost, Standing::Refilling] {
+    for standing in [Standing::Unconfirmed, Standing::Lost, Standing::Refilling] {
         assert_eq!(judge_prepare(&with(standing), &key, at(1), ballot(1)), Err(Refusal::Recovering));
         assert_eq!(judge_read(&with(standing), &key, at(1)), Err(Refusal::Recovering));
         assert_eq!(judge_raise(standing), Err(Refusal::Recovering));
         assert!(!standing.votes());
     }
-    assert_eq!(judge_accept(&with(Standing::Lost), &key, at(1), ballot(1), &[]), Err(Refusal::Recovering));
+    for standing in [Standing::Unconfirmed, Standing::Lost] {
+        assert_eq!(judge_accept(&with(standing), &key, at(1), ballot(1), &[]), Err(Refusal::Recovering));
+    }
     assert_eq!(
         judge_accept(&with(Standing::Refilling), &key, at(1), ballot(1), &[]),
         Ok(AcceptVerdict::Store)

@@ -1,0 +1,226 @@
+//! Before an opened volume votes: its peers say what they remember of it.
+//!
+//! ```text
+//! opened -> asks its peers -> A - 1 answered, none remembers more -> votes -> the others, as they come
+//!                          -> one remembers more                  -> recovers, like a wiped one
+//!                          -> too few answered                    -> waits, or somebody vouches for it
+//! ```
+//! A peer answers from its log as soon as it is open, so the volumes of a node that starts confirm each
+//! other at once. The decision is `core::register::recover::confirm`. Guards I-18.
+
+use std::collections::BTreeSet;
+
+use futures::future::join_all;
+use tokio::time::Instant;
+
+use sherd_core::id::VolumeId;
+use sherd_core::register::quorum::{Order, Reply};
+use sherd_core::register::recover::confirm::{
+    Confirmation, Memory, OpenedVolume, Position, adopted_memory, confirm, lost_state,
+};
+use sherd_volume::request::Op;
+
+use super::super::{Context, ask};
+use super::{CONTROL_PATIENCE, Stalled};
+use crate::cluster::SetView;
+use crate::peer::{self, Gather, Reach};
+use crate::volumes::{LocalVolume, Serving, VolumeState};
+
+/// What one opening of a volume has come to, as its follower keeps it.
+#[derive(Debug)]
+pub(super) struct Opening {
+    number: u32,
+    since: Instant,
+    /// The peers that said what they remember.
+    heard: BTreeSet<VolumeId>,
+}
+
+impl Opening {
+    /// Nothing was heard in it yet.
+    pub(super) fn new(number: u32) -> Self {
+        Self { number, since: Instant::now(), heard: BTreeSet::new() }
+    }
+
+    /// Begins anew where the volume was opened again.
+    pub(super) fn follow(&mut self, number: u32) {
+        if self.number != number {
+            *self = Self::new(number);
+        }
+    }
+}
+
+impl Context {
+    /// Asks the peers of every volume of this node that was opened and does not vote yet, once.
+    pub(in crate::upkeep) async fn confirm_volumes(&self) {
+        let unconfirmed = self
+            .volumes
+            .all()
+            .iter()
+            .filter(|volume| matches!(volume.state(), VolumeState::Unconfirmed { .. }));
+        join_all(unconfirmed.map(|volume| async move {
+            let mut opening = Opening::new(volume.opened_count());
+            self.confirm(volume, &mut opening).await;
+        }))
+        .await;
+    }
+
+    /// Asks the peers of an opened volume what they remember of it, and lets it vote when that is enough.
+    /// `true` when it votes.
+    pub(super) async fn confirm(&self, volume: &LocalVolume, opening: &mut Opening) -> bool {
+        let Ok(serving) = volume.serving() else { return false };
+        let mut waits = None;
+        for set in self.sets_with(volume.id()) {
+            match self.judge(volume.id(), &serving, &set, opening).await {
+                Confirmation::Confirmed => {}
+                Confirmation::Lost { remembered } => {
+                    declare_lost(volume, &serving, remembered);
+                    return false;
+                }
+                Confirmation::Unconfirmed { answers, needed } => {
+                    waits = Some(self.waits_for(volume.id(), &set, opening, answers, needed));
+                }
+            }
+        }
+        if let Some(waits) = waits {
+            if !self.is_vouched(opening) {
+                self.waits(volume, &waits);
+                return false;
+            }
+            tracing::warn!(
+                volume = %volume.id(),
+                path = %volume.path().display(),
+                waits,
+                "the volume votes unconfirmed, as somebody vouches for it: if it has lost state, \
+                 acknowledged writes are lost with it"
+            );
+        }
+        // A keeper that hangs in a dead disk holds up nobody else.
+        let voting = tokio::time::timeout(CONTROL_PATIENCE, volume.confirm(&serving)).await;
+        voting.is_ok_and(|confirmed| confirmed.is_ok())
+    }
+
+    /// Asks the peers that said nothing yet in this opening. `true` when one remembers a later state.
+    pub(super) async fn hear_the_others(&self, volume: &LocalVolume, opening: &mut Opening) -> bool {
+        let Ok(serving) = volume.serving() else { return false };
+        for set in self.sets_with(volume.id()) {
+            let silent: Vec<Reach> = peers_of(&set, volume.id())
+                .filter(|reach| !opening.heard.contains(&reach.volume))
+                .cloned()
+                .collect();
+            let answers = join_all(silent.iter().map(|reach| async move {
+                (reach.volume, ask(reach.peer.remembers(reach.volume), CONTROL_PATIENCE).await)
+            }));
+            for (peer, answer) in answers.await {
+                let Ok(memory) = answer.map(|answer| answer.result) else { continue };
+                let Ok(memory) = memory else { continue };
+                // After the answer: what was written meanwhile may be remembered.
+                let own = serving.reader.answerer().position();
+                if let Some(remembered) = lost_state(volume.id(), own, memory.positions) {
+                    declare_lost(volume, &serving, remembered);
+                    return true;
+                }
+                if memory.is_whole {
+                    opening.heard.insert(peer);
+                }
+            }
+        }
+        false
+    }
+
+    /// Takes over what the voters of a recovery remember of their peers; durable before anything that is
+    /// queued behind it.
+    pub(super) async fn adopt_memory(&self, volume: &LocalVolume, voters: &[Reach]) -> Result<(), Stalled> {
+        let own = |error: peer::Error| Stalled::Own(error.to_string());
+        let mut answers = Vec::new();
+        for reach in voters {
+            let answer = ask(reach.peer.remembers(reach.volume), CONTROL_PATIENCE).await;
+            let failed =
+                |error: peer::Error| Stalled::Scan { volume: reach.volume, reason: error.to_string() };
+            let answer = answer.map_err(failed)?;
+            let order = Order::default();
+            answers.push(Reply { volume: reach.volume, from: answer.from, order, result: answer.result });
+        }
+        let serving = volume.serving().map_err(own)?;
+        for (volume, Position { incarnation, durable }) in adopted_memory(volume.id(), &answers) {
+            serving.submit(Op::PeerSeen { volume, incarnation, durable }).map_err(own)?;
+        }
+        Ok(())
+    }
+
+    /// Asks all peers in one set, until they have said enough.
+    async fn judge(
+        &self,
+        volume: VolumeId,
+        serving: &Serving,
+        set: &SetView,
+        opening: &mut Opening,
+    ) -> Confirmation {
+        let peers: Vec<&Reach> = peers_of(set, volume).collect();
+        let asked = peers.iter().enumerate();
+        let mut gather = Gather::new(asked.map(|(place, reach)| (place, reach.peer.remembers(reach.volume))));
+        let deadline = Instant::now() + CONTROL_PATIENCE;
+        let mut answers: Vec<Reply<Memory>> = Vec::new();
+        let decide = |answers: &[Reply<Memory>]| {
+            let (position, remembers) = (serving.reader.answerer().position(), serving.reader.peers());
+            confirm(OpenedVolume { volume, position, remembers: &remembers }, answers, set.quorums())
+        };
+        let mut decided = decide(&answers);
+        while matches!(decided, Confirmation::Unconfirmed { .. })
+            && let Ok(Some((place, answer))) = tokio::time::timeout_at(deadline, gather.next()).await
+        {
+            let Ok(answer) = answer else { continue };
+            let peer = peers[place].volume;
+            if answer.result.as_ref().is_ok_and(|memory| memory.is_whole) {
+                opening.heard.insert(peer);
+            }
+            let order = Order::default();
+            answers.push(Reply { volume: peer, from: answer.from, order, result: answer.result });
+            decided = decide(&answers);
+        }
+        decided
+    }
+
+    /// Whether an admin lets volumes vote that too few peers confirm, and this one waited for them.
+    fn is_vouched(&self, opening: &Opening) -> bool {
+        self.settings.vouch_after.is_some_and(|after| opening.since.elapsed() >= after)
+    }
+
+    fn waits_for(
+        &self,
+        volume: VolumeId,
+        set: &SetView,
+        opening: &Opening,
+        answers: usize,
+        needed: usize,
+    ) -> String {
+        let silent = peers_of(set, volume).filter(|reach| !opening.heard.contains(&reach.volume));
+        let named = silent.map(|reach| match self.volumes.get(reach.volume) {
+            Some(local) => local.path().display().to_string(),
+            None => reach.volume.to_string(),
+        });
+        let named: Vec<String> = named.collect();
+        format!(
+            "does not vote: {answers} of {needed} needed peers said what they remember of it; waits for {}",
+            named.join(", ")
+        )
+    }
+
+    /// Says why a volume does not vote yet, once for each reason.
+    fn waits(&self, volume: &LocalVolume, why: &str) {
+        if volume.state().reason() != Some(why) {
+            tracing::warn!(volume = %volume.id(), path = %volume.path().display(), why, "volume waits");
+        }
+        volume.explain(why);
+    }
+}
+
+fn peers_of(set: &SetView, volume: VolumeId) -> impl Iterator<Item = &Reach> {
+    set.reach.iter().filter(move |reach| reach.volume != volume)
+}
+
+fn declare_lost(volume: &LocalVolume, serving: &Serving, remembered: Position) {
+    let own = serving.reader.answerer().position();
+    let reason = format!("its peers remember {remembered}, and it is at {own}");
+    tracing::error!(volume = %volume.id(), path = %volume.path().display(), reason, "volume has lost state");
+    volume.declare_lost(&reason, remembered.incarnation);
+}
