@@ -6,12 +6,50 @@
 use bytes::Bytes;
 
 use crate::codec::{DecodeError, Reader, Writer};
-use crate::id::RegisterKey;
+use crate::id::{DataId, RegisterKey};
 use crate::record::DataRef;
+
+/// The version of an entry whose data is written as a register names it, or that has none.
+const WITH_DATA: u8 = 1;
+/// The version of one whose data is its id.
+const WITH_ID: u8 = 2;
 
 /// Names one damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HealId(pub [u8; 16]);
+
+/// Data with missing or rotten shards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DamagedData {
+    /// As a register names it.
+    Named(DataRef),
+    /// By its id alone: a volume that was opened found a rotten shard, and no register was asked.
+    Id(DataId),
+}
+
+impl DamagedData {
+    /// Its id.
+    pub const fn id(&self) -> DataId {
+        match self {
+            Self::Named(data) => data.id,
+            Self::Id(id) => *id,
+        }
+    }
+
+    /// How many more losses it can take at least, when one shard of it is damaged.
+    pub const fn spare(&self) -> u8 {
+        match self {
+            Self::Named(data) => data.parity_shards.saturating_sub(1),
+            Self::Id(_) => 0,
+        }
+    }
+}
+
+impl From<DataRef> for DamagedData {
+    fn from(data: DataRef) -> Self {
+        Self::Named(data)
+    }
+}
 
 /// What is to be mended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +57,7 @@ pub struct HealEntry {
     /// The register that names the data, or is itself behind on some volume.
     pub key: RegisterKey,
     /// The data with missing or rotten shards; `None` when only rows are behind.
-    pub data: Option<DataRef>,
+    pub data: Option<DamagedData>,
     /// Milliseconds since the Unix epoch when it was first seen.
     pub since_ms: u64,
 }
@@ -30,7 +68,7 @@ impl HealEntry {
         let mut writer = Writer::new();
         crate::record::put_register_key(&mut writer, &self.key);
         if let Some(data) = &self.data {
-            writer.raw(&data.id.to_bytes());
+            writer.raw(&data.id().to_bytes());
         }
         let hash = blake3::hash(&writer.finish());
         let [id @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = *hash.as_bytes();
@@ -41,11 +79,15 @@ impl HealEntry {
     pub fn encode(&self) -> Bytes {
         let Self { key, data, since_ms } = self;
         let mut writer = Writer::new();
-        writer.u8(1).u64(*since_ms);
+        writer.u8(if matches!(data, Some(DamagedData::Id(_))) { WITH_ID } else { WITH_DATA }).u64(*since_ms);
         crate::record::put_register_key(&mut writer, key);
         writer.u8(u8::from(data.is_some()));
-        if let Some(data) = data {
-            crate::record::put_data_ref(&mut writer, data);
+        match data {
+            Some(DamagedData::Named(data)) => crate::record::put_data_ref(&mut writer, data),
+            Some(DamagedData::Id(id)) => {
+                writer.raw(&id.to_bytes());
+            }
+            None => {}
         }
         writer.finish()
     }
@@ -57,14 +99,17 @@ impl HealEntry {
     pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
         let version = reader.u8("heal entry")?;
-        if version != 1 {
+        if version != WITH_DATA && version != WITH_ID {
             return Err(DecodeError::Version { field: "heal entry", version });
         }
         let since_ms = reader.u64("heal entry since")?;
         let key = crate::record::take_register_key(&mut reader)?;
         let data = match reader.u8("heal entry data")? {
             0 => None,
-            1 => Some(crate::record::take_data_ref(&mut reader)?),
+            1 if version == WITH_ID => {
+                Some(DamagedData::Id(DataId::from_bytes(reader.array("heal entry data id")?)))
+            }
+            1 => Some(DamagedData::Named(crate::record::take_data_ref(&mut reader)?)),
             _ => return Err(DecodeError::Invalid { field: "heal entry data" }),
         };
         reader.finish("heal entry")?;
@@ -78,7 +123,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::id::{BucketId, DataId, ObjectKey, ProposerId, Timestamp};
+    use crate::id::{BucketId, ObjectKey, ProposerId, Timestamp};
     use crate::record::{Home, strategy};
 
     fn key() -> RegisterKey {
@@ -98,7 +143,7 @@ mod tests {
 
     #[test]
     fn version_1_is_these_bytes() {
-        let entry = HealEntry { key: key(), data: Some(data()), since_ms: 0x55 };
+        let entry = HealEntry { key: key(), data: Some(data().into()), since_ms: 0x55 };
         let mut golden = vec![1, 0x55, 0, 0, 0, 0, 0, 0, 0];
         golden.extend_from_slice(&[2; 16]);
         golden.extend_from_slice(&[1, 0, 0, 0, b'k', 0, 1]);
@@ -109,17 +154,33 @@ mod tests {
             assert!(HealEntry::decode(golden[..length].to_vec().into()).is_err());
         }
         let mut unknown = golden;
-        unknown[0] = 2;
-        let refused = DecodeError::Version { field: "heal entry", version: 2 };
+        unknown[0] = 3;
+        let refused = DecodeError::Version { field: "heal entry", version: 3 };
         assert_eq!(HealEntry::decode(unknown.into()), Err(refused));
+    }
+
+    #[test]
+    fn version_2_is_these_bytes() {
+        let entry = HealEntry { key: key(), data: Some(DamagedData::Id(data().id)), since_ms: 0x55 };
+        let mut golden = vec![2, 0x55, 0, 0, 0, 0, 0, 0, 0];
+        golden.extend_from_slice(&[2; 16]);
+        golden.extend_from_slice(&[1, 0, 0, 0, b'k', 0, 1]);
+        golden.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7]);
+        assert_eq!(entry.encode(), golden);
+        assert_eq!(HealEntry::decode(golden.clone().into()), Ok(entry));
+        for length in 0..golden.len() {
+            assert!(HealEntry::decode(golden[..length].to_vec().into()).is_err());
+        }
     }
 
     #[test]
     fn the_same_damage_has_one_id_whenever_it_is_seen() {
         let seen = |since_ms, data| HealEntry { key: key(), data, since_ms }.id();
-        assert_eq!(seen(1, Some(data())), seen(2, Some(data())));
+        let named = Some(DamagedData::Named(data()));
+        assert_eq!(seen(1, named), seen(2, named));
+        assert_eq!(seen(1, named), seen(2, Some(DamagedData::Id(data().id))), "however it is written");
         assert_eq!(seen(1, None), seen(2, None));
-        assert_ne!(seen(1, None), seen(1, Some(data())));
+        assert_ne!(seen(1, None), seen(1, named));
     }
 
     proptest! {
@@ -127,8 +188,11 @@ mod tests {
         fn entries_come_back(
             key in strategy::register_key(),
             data in option::of(strategy::data_ref()),
+            by_id: bool,
             since_ms: u64,
         ) {
+            let damaged = |data: DataRef| if by_id { DamagedData::Id(data.id) } else { data.into() };
+            let data = data.map(damaged);
             let entry = HealEntry { key, data, since_ms };
             prop_assert_eq!(HealEntry::decode(entry.encode()), Ok(entry));
         }

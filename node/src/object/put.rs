@@ -43,7 +43,7 @@ impl Objects {
         let body = stored.body();
         let heal = stored.missing().then(|| HealEntry {
             key: key.clone(),
-            data: stored.data(),
+            data: stored.data().map(Into::into),
             since_ms: modified_ms,
         });
         let (bytes, staged) = stored.split();

@@ -55,7 +55,7 @@ impl Damage {
 
     /// Reports that shards of data are missing or rotten.
     pub fn data(&self, key: &RegisterKey, data: DataRef) {
-        self.heal(HealEntry { key: key.clone(), data: Some(data), since_ms: 0 });
+        self.heal(HealEntry { key: key.clone(), data: Some(data.into()), since_ms: 0 });
     }
 
     /// Reports an entry that is in the volumes' logs already.
@@ -76,7 +76,7 @@ impl Context {
         while let Some(report) = reports.reports.recv().await {
             match report {
                 Report::Heal(entry) => {
-                    let spare = entry.data.map_or(1, |data| data.parity_shards.saturating_sub(1));
+                    let spare = entry.data.map_or(1, |data| data.spare());
                     self.queue_heal(entry, Spare(spare)).await;
                 }
                 Report::Superseded { key, data, pages } => self.queue_release(&key, &data, &pages),

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use sherd_core::heal::HealEntry;
-use sherd_core::id::{Ballot, RegisterKey, VolumeId};
-use sherd_core::record::{Body, DataRef, State, Value, VersionKind};
+use sherd_core::id::{Ballot, DataId, RegisterKey, VolumeId};
+use sherd_core::record::{Body, State, Value, VersionKind};
 use sherd_core::register::Vote;
 use sherd_core::register::seal::Seals;
 use sherd_volume::request::{Answer, Target};
@@ -88,19 +88,19 @@ impl Context {
     /// Heals one entry.
     pub(crate) async fn heal(&self, entry: &HealEntry) -> Healed {
         match entry.data {
-            Some(data) => self.heal_data(&entry.key, data).await,
+            Some(data) => self.heal_data(&entry.key, data.id()).await,
             None => self.heal_row(&entry.key).await,
         }
     }
 
     /// Brings the shards of data that a register names back to where they should be.
-    pub(crate) async fn heal_data(&self, key: &RegisterKey, data: DataRef) -> Healed {
-        let mut reference = self.reference(key, data.id).await;
+    pub(crate) async fn heal_data(&self, key: &RegisterKey, data: DataId) -> Healed {
+        let mut reference = self.reference(key, data).await;
         if matches!(reference, Ok(None)) && !self.rows_of(key).await.are_equal() {
             // A write that was cut short may name it, on too few volumes to be read: who settles the
             // row later would commit it, without its missing shards and with nobody who knows.
             match self.registers.settle(key).await {
-                Ok(_) => reference = self.reference(key, data.id).await,
+                Ok(_) => reference = self.reference(key, data).await,
                 Err(Failure::Sealed) => return self.sealed(key),
                 Err(failure) => return Healed::later(0, failure),
             }
@@ -334,7 +334,7 @@ impl Context {
             for (id, stored) in page {
                 match HealEntry::decode(stored) {
                     Ok(entry) => {
-                        let spare = entry.data.map_or(1, |data| data.parity_shards.saturating_sub(1));
+                        let spare = entry.data.map_or(1, |data| data.spare());
                         self.mrf.add(entry, Spare(spare));
                     }
                     Err(error) => {

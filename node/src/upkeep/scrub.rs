@@ -384,7 +384,7 @@ impl Context {
             let shards = subject.look(false).await;
             if !shards.broken.is_empty() {
                 self.scrubbed.findings.fetch_add(1, Ordering::Relaxed);
-                let entry = HealEntry { key: key.clone(), data: Some(data), since_ms: 0 };
+                let entry = HealEntry { key: key.clone(), data: Some(data.into()), since_ms: 0 };
                 self.queue_heal(entry, Spare(shards.spare(&data))).await;
             }
         }
@@ -406,7 +406,7 @@ impl Context {
             match self.reference(key, shard.data).await {
                 Ok(Some(data)) if is_rotten => {
                     self.scrubbed.findings.fetch_add(1, Ordering::Relaxed);
-                    let entry = HealEntry { key: key.clone(), data: Some(data), since_ms: 0 };
+                    let entry = HealEntry { key: key.clone(), data: Some(data.into()), since_ms: 0 };
                     self.queue_heal(entry, Spare(data.parity_shards.saturating_sub(1))).await;
                 }
                 Ok(None) if is_old => {

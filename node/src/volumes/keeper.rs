@@ -41,6 +41,8 @@ const WORKERS: usize = 2;
 const READ_QUEUE_MAX: usize = 1024;
 /// Shard file operations that may wait for a thread.
 const WRITE_QUEUE_MAX: usize = 512;
+/// Rotten records that the log names of one opening.
+const ROTTEN_SHOWN: usize = 10;
 /// Why a volume waits before its set was asked.
 const NOT_ASKED: &str = "its set was not asked yet";
 /// A minute, over which rot is counted.
@@ -204,8 +206,10 @@ impl Keeper {
         let now_us = self.config.clock.monotonic_us();
         self.unreadable_since_us = is_unreadable.then(|| self.unreadable_since_us.unwrap_or(now_us));
         match opened {
-            Ok((volume, report)) => {
-                tracing::info!(volume = %self.volume.id(), ?report, "volume opened");
+            Ok((volume, mut report)) => {
+                let rotten_count = report.rotten.len();
+                report.rotten.truncate(ROTTEN_SHOWN);
+                tracing::info!(volume = %self.volume.id(), ?report, rotten_count, "volume opened");
                 if let Err(error) = self.serve(volume) {
                     self.volume.show(offline(&format!("no thread for it: {error}")), None);
                 }

@@ -21,6 +21,7 @@
 
 mod apply;
 mod control;
+mod damage;
 mod durable;
 mod failure;
 mod histogram;

@@ -226,13 +226,6 @@ fn serve(
     if let Some(reason) = &lost {
         sticky.note_loss(reason)?;
     }
-    if is_flushed {
-        // From here on the end of the replay is durable, and its segments may be compacted.
-        match index.flush() {
-            Ok(()) | Err(IndexError::Full) => {}
-            Err(error) => return Err(index_error(error, &shared.path)),
-        }
-    }
     let is_new = is_new && lost.is_none();
     let identity = sticky.file.identity();
     small.incarnation = identity.incarnation.0;
@@ -281,15 +274,24 @@ fn serve(
         blocked_until_us: 0,
     };
     let path = volume.shared.path.clone();
-    let failed = |error| first_write_failed(path, error);
+    let failed = |error| first_write_failed(path.clone(), error);
     if is_new {
         // From here on there is a log, and its absence is a loss.
-        volume.write_empty_frame().map_err(failed)?;
+        volume.write_empty_frame().map_err(&failed)?;
         volume.sticky.note_whole()?;
     } else if lost.is_some() {
-        volume.begin_anew().map_err(failed)?;
+        volume.begin_anew().map_err(&failed)?;
     } else {
-        volume.settle_phase().map_err(failed)?;
+        volume.settle_phase().map_err(&failed)?;
+    }
+    volume.queue_damage(&report.rotten).map_err(failed)?;
+    if is_flushed {
+        // From here on the end of the replay is durable, and its segments may be compacted. Before it a crash
+        // has the same segments replayed, and finds again what is rotten in them.
+        match index.flush() {
+            Ok(()) | Err(IndexError::Full) => {}
+            Err(error) => return Err(index_error(error, &path)),
+        }
     }
     Ok((volume, report))
 }

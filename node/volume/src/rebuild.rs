@@ -35,8 +35,9 @@ use crate::table::Payload;
 
 /// Changes gathered before they are applied to the index: what a running volume gathers, too.
 const CHANGES_MAX: usize = 1024;
-/// Rotten records that a report names.
-const ROTTEN_MAX: usize = 1000;
+/// Rotten records that a report names, and that are queued: some 20 MB of keys. Where more are rotten the
+/// device has to be replaced.
+const ROTTEN_MAX: usize = 100_000;
 
 /// What a volume knew.
 pub(crate) struct Restored {

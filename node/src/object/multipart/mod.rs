@@ -88,7 +88,7 @@ impl Objects {
         let missing = stored.missing();
         let heal = missing.then(|| sherd_core::heal::HealEntry {
             key: key.clone(),
-            data: stored.data(),
+            data: stored.data().map(Into::into),
             since_ms: modified_ms,
         });
         let (_, staged) = stored.split();

@@ -176,7 +176,7 @@ impl Context {
             Ok(()) => {}
             Err(error) => {
                 tracing::debug!(?key, data = %data.id, index, %error, "shard not rebuilt yet");
-                let entry = HealEntry { key, data: Some(data), since_ms: 0 };
+                let entry = HealEntry { key, data: Some(data.into()), since_ms: 0 };
                 self.queue_heal(entry, Spare(0)).await;
             }
         }

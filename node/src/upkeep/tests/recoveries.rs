@@ -370,7 +370,7 @@ async fn a_rebuild_that_a_restart_cut_short_is_known_before_the_volume_passes_fo
     let volume = Arc::clone(&node.volumes.all()[0]);
     node.context.remember(volume.id(), |progress| progress.wants_shards = true).await.expect("written");
     let (register, data) = (node.register("file").await, node.data("file").await);
-    let damage = HealEntry { key: register, data: Some(data), since_ms: 1 };
+    let damage = HealEntry { key: register, data: Some(data.into()), since_ms: 1 };
     let other = node.volumes.all()[2].id();
     node.context.peer_of(other).expect("in a set").heal_put(other, &damage).await.expect("noted");
     node.close().await;
