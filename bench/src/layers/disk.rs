@@ -331,13 +331,13 @@ impl DiskClient {
             }
         };
         vote.result.map_err(Failure::of)?;
-        let accept = Accept { ballot, value, introduces: Vec::new() };
+        let accept = Accept { ballot, value, introduces: Vec::new(), positions: Arc::default() };
         let committed = target.clone();
         let done = self.accepted.completion();
         self.submit(VolumeOp::Accept { target, accept, heal: None, done })?;
         self.accepted.wait()?.result.map_err(Failure::of)?;
         let took = begun.elapsed();
-        self.submit(VolumeOp::Commit { target: committed, ballot })?;
+        self.submit(VolumeOp::Commit { target: committed, ballot, positions: Arc::default() })?;
         Ok(took)
     }
 

@@ -16,7 +16,7 @@ use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::id::{Ballot, Epoch, RegisterKey, Sequence, ShardId, VolumeId};
 use sherd_core::record::Home;
 use sherd_core::register::recover::confirm::Memory;
-use sherd_core::register::{Accept, Prepare, Refusal, Vote};
+use sherd_core::register::{Accept, Positions, Prepare, Refusal, Vote};
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 use sherd_volume::list::{ListPage, ListScan, PartsScan, RowPage, ScannedRow};
 use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, SeenShard, ShardFileHeader, Target};
@@ -242,8 +242,9 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
     /// an accept that too few would take is not sent: what some took has an unknown outcome.
     fn is_full(&self, volume: VolumeId) -> bool;
 
-    /// Says that a value is committed. Lazy, and lost without harm.
-    fn commit(&self, volume: VolumeId, target: &Target, ballot: Ballot);
+    /// Says that a value is committed, and how far the logs of the volumes are that accepted it. Lazy, and
+    /// lost without harm.
+    fn commit(&self, volume: VolumeId, target: &Target, ballot: Ballot, positions: &Positions);
 
     /// Reads a row.
     fn read(&self, volume: VolumeId, target: &Target, want_value: bool) -> Pending<Answer<Vote>>;

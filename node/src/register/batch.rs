@@ -198,7 +198,8 @@ impl<'a> BatchRun<'a> {
         let heal = replaced.heals.first().cloned();
         self.tried.push(replaced);
         let committed = CommittedData { ballot, named };
-        let accept = Accept { ballot, value: encoded, introduces };
+        let positions = ready.round.positions();
+        let accept = Accept { ballot, value: encoded, introduces, positions };
         match self.change.propose(ready, &accept, count, heal.as_ref()).await {
             Accepted::Committed => {
                 let number = self.change.batch.tries_count;
@@ -309,8 +310,10 @@ impl Draft {
         let mut data: Vec<DataRef> = passed.into_iter().filter(is_gone).collect();
         data.sort_unstable_by_key(|data| data.id);
         data.dedup();
-        let heals =
-            heals.into_iter().filter(|heal| heal.data.is_some_and(|data| named.contains(&data))).collect();
+        let is_named = |heal: &HealEntry| {
+            heal.data.is_some_and(|damaged| named.iter().any(|data| data.id == damaged.id()))
+        };
+        let heals = heals.into_iter().filter(is_named).collect();
         Replaced { data, pages: passed_pages.into_iter().filter(is_gone).collect(), handed_over, heals }
     }
 }

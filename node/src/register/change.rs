@@ -20,7 +20,7 @@ use sherd_core::register::proposer::{
     AcceptOutcome, AfterConflict, Found as FoundHead, PrepareOutcome, after_accept, after_prepare,
 };
 use sherd_core::register::sweep::{SettleWith, introduced, settle_with};
-use sherd_core::register::{Accept, Encoded, Prepare, Vote};
+use sherd_core::register::{Accept, Encoded, Positions, Prepare, Vote};
 use sherd_volume::request::Target;
 
 use super::round::Round;
@@ -81,6 +81,11 @@ pub(super) struct PrepareRound {
 }
 
 impl PrepareRound {
+    /// How far the logs of the volumes that answered are.
+    pub(super) fn positions(&self) -> Positions {
+        self.round.positions()
+    }
+
     /// Whether so many volumes are full that too few would accept what needs room.
     fn lacks_room(&self) -> bool {
         self.round.set.lacks_room()
@@ -292,7 +297,9 @@ impl Change<'_> {
                 Encoded::new(tombstone.encode(), Bytes::new())
             }
         };
-        let accept = Accept { ballot: ready.round.ballot, value: encoded, introduces: Vec::new() };
+        let positions = ready.round.positions();
+        let ballot = ready.round.ballot;
+        let accept = Accept { ballot, value: encoded, introduces: Vec::new(), positions };
         self.batch.note_accept(accept.ballot, None);
         Ok(self.accept(&ready.round, &accept, None).await)
     }
@@ -370,8 +377,10 @@ impl Registers {
     /// Tells every volume that the value is committed, and looks after those that did not answer.
     fn committed(&self, round: Round<()>, target: &Target, ballot: Ballot) {
         let key = &target.key;
+        // After the accepts: an idle volume's position would otherwise be noted with the next write.
+        let positions = round.positions();
         for reach in &round.set.reach {
-            reach.peer.commit(reach.volume, target, ballot);
+            reach.peer.commit(reach.volume, target, ballot, &positions);
         }
         if round.was_missed(self.now()) {
             self.inner.damage.row(key);

@@ -3,9 +3,9 @@
 //! A volume that does not answer, or cannot read its row, has no reply; it is only counted down.
 
 use sherd_core::id::Timestamp;
-use sherd_core::register::Refusal;
 use sherd_core::register::proposer::{Asking, Decision, is_skewed};
 use sherd_core::register::quorum::{Lives, Order, Reply};
+use sherd_core::register::{Positions, Refusal};
 use sherd_volume::request::Answer;
 
 use std::sync::Arc;
@@ -53,6 +53,11 @@ impl<R: Unpin> Round<R> {
     pub(super) fn ask(&mut self, place: usize, pending: Pending<Answer<R>>) {
         self.asked[place] = self.arrivals;
         self.gather.push(place, pending);
+    }
+
+    /// How far the logs of the volumes that answered are.
+    pub(super) fn positions(&self) -> Positions {
+        self.replies.iter().map(|reply| (reply.volume, reply.from.position())).collect()
     }
 
     /// How many may still answer.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, DataId, RegisterKey, VolumeId};
 use sherd_core::record::{Body, State, Value, VersionKind};
-use sherd_core::register::Vote;
 use sherd_core::register::seal::Seals;
+use sherd_core::register::{Positions, Vote};
 use sherd_volume::request::{Answer, Target};
 
 use super::mrf::Spare;
@@ -182,7 +182,7 @@ impl Context {
         let target = self.cluster.target(key.clone());
         for (volume, ballot, _) in rows.held.iter().filter(|(_, _, committed)| !committed) {
             if let Some(place) = set.place_of(*volume) {
-                set.reach[place].peer.commit(*volume, &target, *ballot);
+                set.reach[place].peer.commit(*volume, &target, *ballot, &Positions::default());
             }
         }
     }

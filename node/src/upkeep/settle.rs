@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use sherd_core::id::{Ballot, RegisterKey, VolumeId};
+use sherd_core::register::Positions;
 
 use super::heal::Healed;
 use super::{Context, ask};
@@ -96,7 +97,7 @@ impl Context {
         // A read finishes what it finds; a row that it does not find is below a later one.
         match self.registers.read(key).await {
             Ok(Some(found)) if found.ballot == ballot => {
-                peer.commit(volume, &self.cluster.target(key.clone()), ballot);
+                peer.commit(volume, &self.cluster.target(key.clone()), ballot, &Positions::default());
             }
             Ok(_) => match self.registers.settle(key).await {
                 Ok(_) | Err(Failure::Sealed) => {}

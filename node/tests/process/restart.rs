@@ -13,7 +13,7 @@ use std::process::Command;
 
 use crate::harness::data::{Dice, Home};
 use crate::harness::wait::{LATER, eventually};
-use crate::harness::{Refused, Stopped, VOLUMES, empty, volumes};
+use crate::harness::{Refused, Stopped, empty, volumes};
 use crate::load::{Load, Step};
 
 /// The configuration was refused.
@@ -72,7 +72,9 @@ async fn a_start_without_some_volumes_serves_and_rebuilds() {
         }
         let node = stopped.start().await;
         // With two of four gone the others vote once nobody else came.
-        for number in (1..=VOLUMES).filter(|number| !wiped.contains(number) && !missing.contains(number)) {
+        for number in
+            (1..=node.volumes().len()).filter(|number| !wiped.contains(number) && !missing.contains(number))
+        {
             node.until_state(number, "online").await;
         }
         load.read_all(&node.s3(), &keys).await;
@@ -109,6 +111,39 @@ async fn a_folder_from_before_its_volume_was_rebuilt_recovers_before_it_votes() 
     }
     node.until_whole().await;
     let stopped = node.stop().await;
+    volumes::remove(&volume);
+    fs::rename(&old, &volume).expect("folders of one filesystem");
+
+    let node = stopped.start().await;
+    eventually("the old volume is known for what it is", LATER, async || {
+        if node.log().contains("volume has lost state") { Ok(()) } else { Err("nothing is said".to_owned()) }
+    })
+    .await;
+    load.read_all(&node.s3(), &keys).await;
+    node.until_whole().await;
+    node.stop().await.is_clean();
+    load.recorder.check();
+}
+
+/// A moment of writes is missing, and the kill left nobody time to write down how far anybody was.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_that_lacks_a_moment_of_writes_recovers_before_it_votes() {
+    let mut dice = Dice::of_this_run("lacks a moment");
+    let load = Load::new("moment/");
+    let keys: Vec<_> = (0..4).map(|key| load.key(key)).collect();
+    let node = empty().start().await;
+    node.with_bucket().await;
+    let stopped = node.stop().await;
+    let (volume, old) = (stopped.volume(3), stopped.dir().join("old"));
+    let copied = Command::new("cp").arg("-a").args([&volume, &old]).status();
+    assert!(copied.expect("cp is everywhere").success());
+
+    let node = stopped.start().await;
+    node.until_ready().await;
+    for (key, step) in keys.iter().zip(steps().into_iter().cycle()) {
+        load.step(&node.s3(), &mut dice, key, step).await.expect("a healthy node");
+    }
+    let stopped = node.kill().await;
     volumes::remove(&volume);
     fs::rename(&old, &volume).expect("folders of one filesystem");
 

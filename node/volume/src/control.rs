@@ -16,6 +16,7 @@ use sherd_core::register::acceptor::{
     Standing, judge_data_floor, judge_epoch, judge_raise, raise_data_floor, raise_floor,
 };
 use sherd_core::register::recover::Guarantees;
+use sherd_core::register::recover::confirm::Position;
 use sherd_core::register::seal::Seals;
 use sherd_core::release::ReleaseId;
 
@@ -306,6 +307,17 @@ impl Volume {
         if self.lazy.released.len() < HINTS_MAX {
             self.lazy.released.insert(id);
             self.lazy_begins();
+        }
+    }
+
+    /// Remembers how far its peers' logs are for the next frame: that of the accept which says so.
+    pub(crate) fn see_positions(&mut self, positions: &[(VolumeId, Position)]) {
+        for (volume, position) in positions {
+            let known = self.lazy.positions.get(volume).or_else(|| self.working.positions.get(volume));
+            if *volume != self.id && known.is_none_or(|known| known < position) {
+                self.lazy.positions.insert(*volume, *position);
+                self.lazy_begins();
+            }
         }
     }
 

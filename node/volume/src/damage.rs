@@ -19,15 +19,22 @@ impl Volume {
         let mut plan = Plan::default();
         for entry in rotten.iter().filter_map(|subject| entry_of(subject, since_ms)) {
             if plan.bytes > limit {
-                self.commit(std::mem::take(&mut plan), 0);
+                self.write_damage(std::mem::take(&mut plan))?;
             }
             let subject = Subject::Heal { id: entry.id() };
             plan.push(NewRecord::new(subject, Flags::default(), [entry.encode()]));
         }
         if !plan.is_empty() {
-            self.commit(plan, 0);
+            self.write_damage(plan)?;
         }
         self.shared.check()
+    }
+
+    fn write_damage(&mut self, plan: Plan) -> Result<(), Error> {
+        match self.commit(plan, 0) {
+            Ok(()) | Err(Error::Full) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -35,17 +42,20 @@ fn entry_of(rotten: &Subject, since_ms: u64) -> Option<HealEntry> {
     let (key, data) = match rotten {
         Subject::Row { key, .. } => (key, None),
         Subject::Shard { shard, key } => (key, Some(DamagedData::Id(shard.data))),
-        // A commit is learnt again, an entry of the queue is in the other volumes' logs too, and the rest
-        // has no payload.
+        // A commit is learnt again, an entry of the queue is in the other volumes' logs too, what a lost
+        // note of replaced data is about the sweeper finds, and the rest has no payload.
         Subject::Hints
         | Subject::Heal { .. }
+        | Subject::Release { .. }
         | Subject::Delete { .. }
         | Subject::Bound(_)
         | Subject::Floor(_)
         | Subject::DataFloor(_)
+        | Subject::ClockReading(_)
         | Subject::Epoch { .. }
         | Subject::Seal { .. }
         | Subject::Peer { .. }
+        | Subject::Position { .. }
         | Subject::Segment { .. }
         | Subject::Phase { .. } => return None,
     };

@@ -103,6 +103,7 @@ pub(crate) fn op_bytes(op: &Op) -> usize {
         | Op::ReleasePut { .. }
         | Op::ReleaseDone { .. }
         | Op::PeerSeen { .. }
+        | Op::Positions { .. }
         | Op::Drop { .. } => 0,
     };
     payload + payload / limits::HASH_BLOCK_BYTES * 32 + RECORD_OVERHEAD_BYTES
@@ -116,7 +117,10 @@ impl Volume {
                 self.prepare(plan, &target, prepare, want_value, done);
             }
             Op::Accept { target, accept, heal, done } => self.accept(plan, &target, accept, heal, done),
-            Op::Commit { target, ballot } => self.lazy_hint(&target, ballot),
+            Op::Commit { target, ballot, positions } => {
+                self.lazy_hint(&target, ballot);
+                self.see_positions(&positions);
+            }
             Op::Read { target, want_value, done } => self.read(plan, &target, want_value, done),
             Op::PutShard { shard, target, payload, done } => {
                 self.put_shard(plan, shard, &target, payload, done);
@@ -127,6 +131,7 @@ impl Volume {
             Op::ReleasePut { id, entry } => self.lazy_release(id, entry),
             Op::ReleaseDone { id } => self.lazy_released(id),
             Op::PeerSeen { volume, incarnation, durable } => self.lazy_seen(volume, incarnation, durable),
+            Op::Positions { positions } => self.see_positions(&positions),
             Op::Control { control, done } => return self.control(plan, control, done),
             Op::Adopt { rows, done } => return self.adopt(plan, rows, done),
             Op::Drop { target, ballot, done } => return self.drop_row(plan, target, ballot, done),
@@ -238,7 +243,8 @@ impl Volume {
         done: Completion<Answer<()>>,
     ) {
         let row = target.rows().row();
-        let Accept { ballot, value, introduces } = accept;
+        let Accept { ballot, value, introduces, positions } = accept;
+        self.see_positions(&positions);
         let judged = self.known(plan, &target.key, row, false).and_then(|known| {
             let brief = self.check_value(&value)?;
             Ok((known, brief))

@@ -256,6 +256,7 @@ fn serve(
     report.took_us = shared.clock.monotonic_us().saturating_sub(began_us);
     let reader = Arc::new(Reader { shared: Arc::clone(&shared), shard_files, sticky: Arc::clone(&sticky) });
     let mut volume = Volume {
+        id: identity.volume,
         durable_bound: small.bound,
         durable_reading: small.clock_reading,
         shared,

@@ -383,7 +383,7 @@ impl Reader {
         self.shared.view.read().small.guarantees(promised)
     }
 
-    /// Peers as the log knows them: life, and highest durable sequence seen in it.
+    /// What the volume has of its peers' logs: their lives, and up to where in them.
     pub fn peers(&self) -> Vec<(VolumeId, Position)> {
         let view = self.shared.view.read();
         let position = |(incarnation, durable)| Position { incarnation, durable };
@@ -392,9 +392,9 @@ impl Reader {
 
     /// What the volume remembers of its peers, for one of them that was opened.
     pub fn memory(&self) -> Memory {
-        let positions = self.peers();
-        let is_whole = !self.shared.view.read().small.standing().has_lost_state();
-        Memory { is_whole, positions }
+        let view = self.shared.view.read();
+        let is_whole = !view.small.standing().has_lost_state();
+        Memory { is_whole, positions: view.small.remembers().into_iter().collect() }
     }
 
     /// Who answers: life, whether it votes, and how far the log is durable.

@@ -12,7 +12,7 @@ use sherd_core::id::{
     VolumeId,
 };
 pub use sherd_core::register::recover::Guarantees;
-use sherd_core::register::{Accept, Answerer, Encoded, Prepare, Refusal, RowHead, Vote};
+use sherd_core::register::{Accept, Answerer, Encoded, Positions, Prepare, Refusal, RowHead, Vote};
 use sherd_core::release::ReleaseId;
 
 use crate::error::Error;
@@ -106,6 +106,8 @@ pub enum Op {
         target: Target,
         /// The ballot at which it committed; ignored when the row has another.
         ballot: Ballot,
+        /// How far the volumes' logs were, as the answers to the accept said.
+        positions: Positions,
     },
     /// Read a row in the log's order, where [`crate::Reader::row`] said that one is pending.
     Read {
@@ -170,6 +172,11 @@ pub enum Op {
         incarnation: Incarnation,
         /// Its highest durable sequence.
         durable: Sequence,
+    },
+    /// Note how far peers' logs are. Rides with the next frame; older news is ignored.
+    Positions {
+        /// Of which peers, and how far.
+        positions: Positions,
     },
     /// Change what the volume promises about floors, seals and its own life.
     Control {

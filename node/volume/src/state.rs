@@ -12,6 +12,7 @@ use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, Incarnation, Sequence, S
 use sherd_core::register::Answerer;
 use sherd_core::register::acceptor::{AcceptorState, Standing};
 use sherd_core::register::recover::Guarantees;
+use sherd_core::register::recover::confirm::Position;
 use sherd_core::register::seal::Seals;
 
 use crate::apply::decode_entry;
@@ -55,6 +56,8 @@ pub(crate) struct Small {
     epoch_max: Epoch,
     pub(crate) seals: BTreeMap<BucketId, BTreeSet<Option<ChangeId>>>,
     pub(crate) peers: BTreeMap<VolumeId, (Incarnation, Sequence)>,
+    /// How far the peers' logs were, as writes said: more than what this volume has of them.
+    pub(crate) positions: BTreeMap<VolumeId, Position>,
     lives: Option<Arc<[(VolumeId, Incarnation)]>>,
     pub(crate) segments: BTreeMap<u64, Sealed>,
     pub(crate) recovery: Option<Recovery>,
@@ -104,6 +107,10 @@ impl Small {
             Subject::Peer { volume, incarnation, durable } => {
                 self.peers.insert(*volume, (*incarnation, *durable));
                 self.lives = None;
+            }
+            Subject::Position { volume, incarnation, durable } => {
+                let position = Position { incarnation: *incarnation, durable: *durable };
+                self.positions.insert(*volume, position);
             }
             Subject::Segment { number, end, first, last } => {
                 self.segments.insert(*number, Sealed { end: *end, first: *first, last: *last });
@@ -218,6 +225,17 @@ impl Small {
             seals: seals.collect(),
             incarnations: self.lives().iter().copied().collect(),
         }
+    }
+
+    /// The highest position that is known of each peer.
+    pub(crate) fn remembers(&self) -> BTreeMap<VolumeId, Position> {
+        let mut all = self.positions.clone();
+        for (volume, (incarnation, durable)) in &self.peers {
+            let noted = Position { incarnation: *incarnation, durable: *durable };
+            let known = all.entry(*volume).or_insert(noted);
+            *known = (*known).max(noted);
+        }
+        all
     }
 
     /// The lives of peers that are not in their first.

@@ -411,7 +411,7 @@ pub fn key_of(subject: &Subject) -> Option<Bytes> {
                 writer.raw(&deletion.to_bytes());
             }
         }
-        Subject::Peer { volume, .. } => {
+        Subject::Peer { volume, .. } | Subject::Position { volume, .. } => {
             writer.raw(&volume.0);
         }
         Subject::Segment { number, .. } => return Some(segment_key(*number)),
@@ -473,6 +473,7 @@ pub fn payload_bytes_needed(subject: &Subject, payload_bytes: u32) -> u32 {
         | Subject::Epoch { .. }
         | Subject::Seal { .. }
         | Subject::Peer { .. }
+        | Subject::Position { .. }
         | Subject::Segment { .. }
         | Subject::Phase { .. } => 0,
     }

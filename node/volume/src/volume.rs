@@ -18,6 +18,7 @@ use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, Incarnation, Sequence, Timestamp, VolumeId};
 use sherd_core::limits;
 use sherd_core::register::acceptor::{extend_bound, next_reading};
+use sherd_core::register::recover::confirm::Position;
 use sherd_core::release::ReleaseId;
 
 use crate::apply::{Batch, Derived, Written};
@@ -68,19 +69,22 @@ pub(crate) struct Lazy {
     pub(crate) releases: BTreeMap<ReleaseId, Bytes>,
     pub(crate) released: BTreeSet<ReleaseId>,
     pub(crate) seen: BTreeMap<VolumeId, (Incarnation, Sequence)>,
+    pub(crate) positions: BTreeMap<VolumeId, Position>,
     since_us: Option<u64>,
 }
 
 impl Lazy {
     fn is_empty(&self) -> bool {
-        let Self { hints, healed, releases, released, seen, since_us: _ } = self;
-        hints.is_empty() && healed.is_empty() && releases.is_empty() && released.is_empty() && seen.is_empty()
+        let Self { hints, healed, releases, released, seen, positions, since_us: _ } = self;
+        let is_empty = hints.is_empty() && healed.is_empty() && seen.is_empty() && positions.is_empty();
+        is_empty && releases.is_empty() && released.is_empty()
     }
 }
 
 /// One volume, open.
 #[derive(Debug)]
 pub struct Volume {
+    pub(crate) id: VolumeId,
     pub(crate) shared: Arc<Shared>,
     pub(crate) reader: Arc<Reader>,
     pub(crate) log: Log,
@@ -236,6 +240,14 @@ impl Volume {
             }
         }
         self.lazy.seen = seen;
+        let mut positions = std::mem::take(&mut self.lazy.positions);
+        while room > LAZY_RECORD_BYTES
+            && let Some((volume, Position { incarnation, durable })) = positions.pop_first()
+        {
+            room -= LAZY_RECORD_BYTES;
+            plan.push_state(Subject::Position { volume, incarnation, durable }, &mut self.working);
+        }
+        self.lazy.positions = positions;
         self.lazy.since_us = self.lazy.since_us.filter(|_| !self.lazy.is_empty());
     }
 
@@ -546,6 +558,7 @@ fn refuse(op: Op, error: &Error) {
         | Op::HealDone { .. }
         | Op::ReleasePut { .. }
         | Op::ReleaseDone { .. }
-        | Op::PeerSeen { .. } => {}
+        | Op::PeerSeen { .. }
+        | Op::Positions { .. } => {}
     }
 }

@@ -5,11 +5,12 @@
 
 mod support;
 
-use sherd_core::id::{Epoch, Slot};
-use sherd_core::register::{Prepare, Refusal};
+use sherd_core::id::{Epoch, Incarnation, Sequence, Slot, VolumeId};
+use sherd_core::register::recover::confirm::Position;
+use sherd_core::register::{Accept, Positions, Prepare, Refusal};
 use sherd_volume::lookup::Lookup;
 use sherd_volume::reader::Source;
-use sherd_volume::request::{Answer, Control, Target};
+use sherd_volume::request::{Answer, Control, Op, Target};
 use sherd_volume::upkeep::State;
 use support::*;
 
@@ -57,6 +58,58 @@ fn a_volume_that_was_opened_neither_votes_nor_takes_a_write_before_it_is_confirm
     volume.volume.confirm();
     assert_eq!(volume.reader.status().state, State::Serving);
     assert!(volume.read(&object("a")).unwrap().result.unwrap().row.is_some());
+}
+
+/// What they take is measured: three peers of a set of four, with a row of 4 KiB.
+#[test]
+fn positions_that_come_with_an_accept_are_logged_with_its_row() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.prepare(&object("a"), ballot(1)).unwrap().result.unwrap();
+    let frame = |volume: &mut Driver, count: u64, positions: Positions| {
+        let before = volume.reader.status().frame_bytes;
+        let value = large_value(count);
+        let accept = Accept { ballot: ballot(count), value, introduces: Vec::new(), positions };
+        let (slot, done) = slot();
+        volume.volume.submit(Op::Accept { target: target(&object("a")), accept, heal: None, done });
+        volume.run();
+        assert_eq!(slot.lock().take().unwrap().unwrap().result, Ok(()));
+        volume.reader.status().frame_bytes - before
+    };
+    let at = |peer: u8, durable: u64| {
+        let position = Position { incarnation: Incarnation(2), durable: Sequence(durable) };
+        (VolumeId([peer; 16]), position)
+    };
+    let alone = frame(&mut volume, 2, Positions::default());
+    let said = [
+        at(5, 70),
+        at(6, 80),
+        at(7, 90),
+        (VOLUME, Position { incarnation: Incarnation(9), durable: Sequence(9) }),
+    ];
+    let with = frame(&mut volume, 3, said.into());
+    assert_eq!(with - alone, 3 * 48, "a record each, and none of itself");
+    let again = frame(&mut volume, 4, said.into());
+    assert_eq!(again, alone, "what is known is not written again");
+    bench.kill();
+    let volume = bench.reopen();
+    assert_eq!(volume.reader.memory().positions, said[..3]);
+    assert_eq!(volume.reader.peers(), [], "it says nothing of what the volume has of their logs");
+}
+
+#[test]
+fn positions_that_come_with_a_commit_ride_with_the_next_frame() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("a"), ballot(1), &value(1, 0));
+    let said = (VolumeId([5; 16]), Position { incarnation: Incarnation(1), durable: Sequence(7) });
+    let (target, positions) = (target(&object("a")), Positions::from([said]));
+    volume.volume.submit(Op::Commit { target, ballot: ballot(1), positions });
+    volume.run();
+    volume.clock.advance_ms(1_001);
+    volume.run();
+    bench.kill();
+    assert_eq!(bench.reopen().reader.memory().positions, [said]);
 }
 
 #[test]

@@ -79,6 +79,14 @@ fn subjects() -> Vec<(Subject, &'static str)> {
             },
             "peer",
         ),
+        (
+            Subject::Position {
+                volume: VolumeId([0xa0; 16]),
+                incarnation: Incarnation(2),
+                durable: Sequence(0x0c),
+            },
+            "position",
+        ),
         (Subject::Heal { id: HealId([0xe0; 16]) }, "heal"),
         (Subject::Release { id: ReleaseId([0xf0; 16]) }, "release"),
         (Subject::Segment { number: 7, end: 0x2000, first: Sequence(5), last: Sequence(6) }, "segment"),
@@ -124,6 +132,10 @@ fn golden() -> Vec<(&'static str, &'static str)> {
         (
             "peer",
             "09 a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0020000000c00000000000000 0609a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0",
+        ),
+        (
+            "position",
+            "11 a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0020000000c00000000000000 0611a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0",
         ),
         ("heal", "0a e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0 05e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0"),
         ("release", "0f f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0 08f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0"),

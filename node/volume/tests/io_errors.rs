@@ -52,7 +52,12 @@ fn an_answer_that_depends_on_a_row_in_the_batch_is_not_given_before_its_sync() {
     volume.write(&object("a"), ballot(1), &value(1, 10));
     let _fault = fault(&bench, "log", Call::Sync, Failure::Io);
     let key = target(&object("a"));
-    let accept = || Accept { ballot: ballot(2), value: value(2, 10), introduces: Vec::new() };
+    let accept = || Accept {
+        ballot: ballot(2),
+        value: value(2, 10),
+        introduces: Vec::new(),
+        positions: std::sync::Arc::default(),
+    };
     let (stored, done) = slot();
     volume.volume.submit(Op::Accept { target: key.clone(), accept: accept(), heal: None, done });
     let (read, done) = slot();

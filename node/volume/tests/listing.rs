@@ -136,7 +136,12 @@ fn what_is_judged_and_not_durable_is_not_listed() {
     let ballot = ballot(200);
     volume.prepare(&object("new"), ballot).unwrap().result.unwrap();
     let (answer, done) = slot();
-    let accept = sherd_core::register::Accept { ballot, value: value(1, 0), introduces: Vec::new() };
+    let accept = sherd_core::register::Accept {
+        ballot,
+        value: value(1, 0),
+        introduces: Vec::new(),
+        positions: std::sync::Arc::default(),
+    };
     volume.volume.submit(Op::Accept { target: target(&object("new")), accept, heal: None, done });
     assert!(!shown(&list(&volume, &scan("", None))).contains(&"new".to_owned()));
     let Lookup::Immediate(vote) = volume.reader.row(&target(&object("new")), true, Source::Disk).unwrap()

@@ -132,7 +132,13 @@ pub struct Accept {
     pub value: Encoded,
     /// The data ids that this value names and the value that the proposer's prepare found does not.
     pub introduces: Vec<DataId>,
+    /// How far the volumes' logs were, as the answers to the prepare said. A volume that takes the accept
+    /// logs them with its row: should one of the others come back with less, it is known.
+    pub positions: Positions,
 }
+
+/// How far the logs of several volumes are durable, and in which lives.
+pub type Positions = Arc<[(VolumeId, Position)]>;
 
 /// An acceptor's promise, or its answer to a read.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::id::{Ballot, RegisterKey, ShardId, VolumeId};
 use sherd_core::record::Home;
 use sherd_core::register::recover::confirm::Memory;
-use sherd_core::register::{Accept, Prepare, Vote};
+use sherd_core::register::{Accept, Positions, Prepare, Vote};
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 use sherd_volume::list::{ListPage, ListScan, RowPage, ScannedRow};
 use sherd_volume::lookup::Lookup;
@@ -214,8 +214,9 @@ impl Peer for LocalPeer {
         self.serving(volume).is_ok_and(|serving| serving.reader.is_full())
     }
 
-    fn commit(&self, volume: VolumeId, target: &Target, ballot: Ballot) {
-        self.tell_log(volume, Op::Commit { target: target.clone(), ballot });
+    fn commit(&self, volume: VolumeId, target: &Target, ballot: Ballot, positions: &Positions) {
+        let positions = Arc::clone(positions);
+        self.tell_log(volume, Op::Commit { target: target.clone(), ballot, positions });
     }
 
     fn read(&self, volume: VolumeId, target: &Target, want_value: bool) -> Pending<Answer<Vote>> {

@@ -83,7 +83,7 @@ impl Context {
         }
         if let Some(waits) = waits {
             if !self.is_vouched(opening) {
-                self.waits(volume, &waits);
+                explain(volume, &waits);
                 return false;
             }
             tracing::warn!(
@@ -141,10 +141,8 @@ impl Context {
             answers.push(Reply { volume: reach.volume, from: answer.from, order, result: answer.result });
         }
         let serving = volume.serving().map_err(own)?;
-        for (volume, Position { incarnation, durable }) in adopted_memory(volume.id(), &answers) {
-            serving.submit(Op::PeerSeen { volume, incarnation, durable }).map_err(own)?;
-        }
-        Ok(())
+        let positions = adopted_memory(volume.id(), &answers).into_iter().collect();
+        serving.submit(Op::Positions { positions }).map_err(own)
     }
 
     /// Asks all peers in one set, until they have said enough.
@@ -161,8 +159,8 @@ impl Context {
         let deadline = Instant::now() + CONTROL_PATIENCE;
         let mut answers: Vec<Reply<Memory>> = Vec::new();
         let decide = |answers: &[Reply<Memory>]| {
-            let (position, remembers) = (serving.reader.answerer().position(), serving.reader.peers());
-            confirm(OpenedVolume { volume, position, remembers: &remembers }, answers, set.quorums())
+            let (position, memory) = (serving.reader.answerer().position(), serving.reader.memory());
+            confirm(OpenedVolume { volume, position, remembers: &memory.positions }, answers, set.quorums())
         };
         let mut decided = decide(&answers);
         while matches!(decided, Confirmation::Unconfirmed { .. })
@@ -204,14 +202,14 @@ impl Context {
             named.join(", ")
         )
     }
+}
 
-    /// Says why a volume does not vote yet, once for each reason.
-    fn waits(&self, volume: &LocalVolume, why: &str) {
-        if volume.state().reason() != Some(why) {
-            tracing::warn!(volume = %volume.id(), path = %volume.path().display(), why, "volume waits");
-        }
-        volume.explain(why);
+/// Says why a volume does not vote yet, once for each reason.
+fn explain(volume: &LocalVolume, why: &str) {
+    if volume.state().reason() != Some(why) {
+        tracing::warn!(volume = %volume.id(), path = %volume.path().display(), why, "volume waits");
     }
+    volume.explain(why);
 }
 
 fn peers_of(set: &SetView, volume: VolumeId) -> impl Iterator<Item = &Reach> {

@@ -312,7 +312,7 @@ impl Node {
     fn another_gateway(&self, ahead_ms: u64) -> Self {
         let limits = PoolLimits { cap_bytes: 64 << 20, stripe_bytes: 1 << 20, idle_bytes: 1 << 20 };
         let (ahead, pool) = (Ahead::new(ahead_ms), BufferPool::new(limits));
-        build(self.volumes.clone(), &self.topology, ahead, pool, Duration::ZERO)
+        build(self.volumes.clone(), &self.topology, ahead, pool, (Duration::ZERO, None))
     }
 
     pub(crate) async fn get(&self, key: &str) -> Option<Bytes> {

@@ -227,10 +227,7 @@ async fn a_volume_that_was_rolled_back_is_recovered() {
 
     let node = directories.start().await;
     node.put("b", &body(2, 100_000)).await;
-    for volume in node.volumes.all() {
-        node.context.note_peers(volume).await;
-    }
-    // The notes ride with the frames of this write.
+    // What the others know of it came with these writes.
     node.put("c", &body(3, 100_000)).await;
     node.close().await;
     std::fs::remove_dir_all(path).expect("removed");

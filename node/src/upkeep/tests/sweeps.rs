@@ -352,7 +352,8 @@ async fn a_row_that_one_volume_never_got_is_brought_to_it_when_it_is_settled() {
     for one in &reach[1..] {
         let promise = one.peer.prepare(one.volume, &target, Prepare { ballot }, false).await;
         promise.expect("answered").result.expect("promised");
-        let accept = Accept { ballot, value: encoded.clone(), introduces: Vec::new() };
+        let accept =
+            Accept { ballot, value: encoded.clone(), introduces: Vec::new(), positions: Arc::default() };
         let accepted = one.peer.accept(one.volume, &target, &accept, None).await;
         accepted.expect("answered").result.expect("accepted");
     }

@@ -64,6 +64,8 @@ pub enum Kind {
     ClockReading = 14,
     /// A note of replaced data.
     Release = 15,
+    /// How far a peer's log was, as a write said.
+    Position = 17,
 }
 
 impl Kind {
@@ -85,6 +87,7 @@ impl Kind {
             13 => Self::DataFloor,
             14 => Self::ClockReading,
             15 => Self::Release,
+            17 => Self::Position,
             _ => return None,
         })
     }
@@ -222,6 +225,16 @@ pub enum Subject {
         /// Its id.
         id: ReleaseId,
     },
+    /// How far a peer's log was when it answered a proposer. Unlike [`Self::Peer`] it says nothing of what
+    /// this volume has of that log: it takes writes while it still catches up.
+    Position {
+        /// The peer.
+        volume: VolumeId,
+        /// Its life.
+        incarnation: Incarnation,
+        /// Its highest durable sequence in that life.
+        durable: Sequence,
+    },
 }
 
 impl Subject {
@@ -243,6 +256,7 @@ impl Subject {
             Self::DataFloor(_) => Kind::DataFloor,
             Self::ClockReading(_) => Kind::ClockReading,
             Self::Release { .. } => Kind::Release,
+            Self::Position { .. } => Kind::Position,
         }
     }
 
@@ -258,7 +272,7 @@ impl Subject {
             Self::Bound(_) | Self::Floor(_) => BALLOT_BYTES,
             Self::Epoch { .. } => 2 + 8,
             Self::Seal { bucket: _, deletion } => 16 + 1 + deletion.map_or(0, |_| 16),
-            Self::Peer { .. } => 16 + 4 + 8,
+            Self::Peer { .. } | Self::Position { .. } => 16 + 4 + 8,
             Self::Heal { id } => id.0.len(),
             Self::Release { id } => id.0.len(),
             Self::Segment { .. } => 4 * 8,
@@ -301,7 +315,7 @@ impl Subject {
                     writer.raw(&deletion.to_bytes());
                 }
             }
-            Self::Peer { volume, incarnation, durable } => {
+            Self::Peer { volume, incarnation, durable } | Self::Position { volume, incarnation, durable } => {
                 writer.raw(&volume.0).u32(incarnation.0).u64(durable.0);
             }
             Self::Heal { id } => {
@@ -377,6 +391,11 @@ impl Subject {
                 },
                 rows_after: Sequence(reader.u64("phase rows")?),
                 kept_after: Sequence(reader.u64("phase kept")?),
+            },
+            Kind::Position => Self::Position {
+                volume: VolumeId(reader.array("position of")?),
+                incarnation: Incarnation(reader.u32("position life")?),
+                durable: Sequence(reader.u64("position sequence")?),
             },
             Kind::DataFloor => Self::DataFloor(Timestamp::from_u64(reader.u64("data floor")?)),
             Kind::ClockReading => Self::ClockReading(Timestamp::from_u64(reader.u64("clock reading")?)),

@@ -175,7 +175,8 @@ impl Script {
         // Whether it was heard or not, the commit may be known: hints need no answer.
         ledger.hinted.insert((name.clone(), ballot));
         let (heard, done) = heard(|answer: &Answer<()>| answer.result.is_ok());
-        let accept = Accept { ballot, value: value.clone(), introduces: Vec::new() };
+        let accept =
+            Accept { ballot, value: value.clone(), introduces: Vec::new(), positions: Arc::default() };
         let heal =
             (self.below(6) == 0).then(|| (HealId([self.heal_number(); 16]), bytes(ballot.time.as_u64(), 60)));
         let healed = heal.clone();
@@ -198,7 +199,7 @@ impl Script {
         Self::prepare(volume, ledger, notes, &key, ballot);
         self.accept(volume, ledger, notes, &key, (ballot, value));
         if self.below(3) > 0 {
-            volume.volume.submit(Op::Commit { target: target(&key), ballot });
+            volume.volume.submit(Op::Commit { target: target(&key), ballot, positions: Arc::default() });
         }
     }
 
@@ -283,7 +284,7 @@ impl Script {
         let (key, (count, ballot)) = (self.key(), self.ballot(volume));
         Self::prepare(volume, ledger, notes, &key, ballot);
         self.accept(volume, ledger, notes, &key, (ballot, tombstone(count)));
-        volume.volume.submit(Op::Commit { target: target(&key), ballot });
+        volume.volume.submit(Op::Commit { target: target(&key), ballot, positions: Arc::default() });
         if self.below(2) == 0 {
             return;
         }

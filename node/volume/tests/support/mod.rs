@@ -251,7 +251,8 @@ impl Driver {
         ballot: Ballot,
         value: &Encoded,
     ) -> Result<Answer<()>, Error> {
-        let accept = Accept { ballot, value: value.clone(), introduces: Vec::new() };
+        let accept =
+            Accept { ballot, value: value.clone(), introduces: Vec::new(), positions: Arc::default() };
         let target = target(key);
         self.ask(|done| Op::Accept { target, accept, heal: None, done })
     }
@@ -263,7 +264,7 @@ impl Driver {
     }
 
     pub(crate) fn commit(&mut self, key: &RegisterKey, ballot: Ballot) {
-        self.volume.submit(Op::Commit { target: target(key), ballot });
+        self.volume.submit(Op::Commit { target: target(key), ballot, positions: Arc::default() });
         self.run();
     }
 
