@@ -129,7 +129,7 @@ impl<'a> BatchRun<'a> {
             decided = self.decide(&ready, true);
             value = self.change.value_of(&ready, &decided.state);
         }
-        match value? {
+        match value.map_err(|failure| self.change.failed(failure))? {
             Some(value) => self.propose(&ready, decided.state, value).await,
             None => self.refuse(&ready, order).await,
         }

@@ -6,7 +6,7 @@
 //!   +--- a higher ballot, after a pause <-- conflict -+
 //! ```
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -85,11 +85,6 @@ impl PrepareRound {
     pub(super) fn positions(&self) -> Positions {
         self.round.positions()
     }
-
-    /// Whether so many volumes are full that too few would accept what needs room.
-    fn lacks_room(&self) -> bool {
-        self.round.set.lacks_room()
-    }
 }
 
 /// The rounds of one batch, or of one identity write, over all tries.
@@ -108,6 +103,16 @@ pub(super) struct Change<'a> {
 pub(super) struct PreparedKey {
     pub(super) round: PrepareRound,
     pub(super) found: Option<Found>,
+    /// See [`Self::lacks_room`].
+    lacks_room: OnceLock<bool>,
+}
+
+impl PreparedKey {
+    /// Whether so many volumes are full that too few would accept what needs room. Looked at once for a try:
+    /// its members and their value are judged by the same answer, although space comes and goes.
+    fn lacks_room(&self) -> bool {
+        *self.lacks_room.get_or_init(|| self.round.round.set.lacks_room())
+    }
 }
 
 /// What one accept round came to.
@@ -187,7 +192,9 @@ impl Change<'_> {
                 PrepareOutcome::Prepared(prepared) => {
                     self.highest_floor = self.highest_floor.max(prepared.floor);
                     match self.found(&begun, prepared.found).await? {
-                        Some(found) => return Ok(PreparedKey { round: begun, found }),
+                        Some(found) => {
+                            return Ok(PreparedKey { round: begun, found, lacks_room: OnceLock::new() });
+                        }
                         None => begun.ballot,
                     }
                 }
@@ -247,7 +254,7 @@ impl Change<'_> {
         let grows = brings_bytes || replaced_bytes.is_none_or(|replaced| encoded.head.len() >= replaced);
         // What names new data was admitted with its data.
         let needs_room = introduces.is_empty() && grows && !value.makes_way(before);
-        if needs_room && ready.round.lacks_room() {
+        if needs_room && ready.lacks_room() {
             return Err(Failure::Full);
         }
         Ok(Some(DraftValue { encoded, named, introduces, count: value.changes.count }))
@@ -368,7 +375,7 @@ impl Change<'_> {
     }
 
     /// After an accept was sent, a failure does not tell the outcome.
-    fn failed(&self, failure: Failure) -> Failure {
+    pub(super) fn failed(&self, failure: Failure) -> Failure {
         if self.batch.tries.is_some() { Failure::OutcomeUnknown } else { failure }
     }
 }
