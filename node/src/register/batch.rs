@@ -15,10 +15,9 @@ use sherd_core::register::proposer::AfterConflict;
 use sherd_core::register::release::{CommittedValue, Releaser, may_release};
 
 use super::change::{Accepted, Change, Draft, DraftInline, DraftValue, PreparedKey};
-use super::writer::{Answer, Inline, Member, Proposal};
+use super::writer::{Answer, Inline, Member, MemberData, Proposal};
 use super::writers::{OrderedPrepare, Turn};
 use super::{Failure, Registers};
-use crate::stripe::Staged;
 use crate::upkeep::manifest_pages;
 
 /// A batch at work.
@@ -27,8 +26,8 @@ pub(super) struct BatchRun<'a> {
     turn: &'a Turn,
     change: Change<'a>,
     members: Vec<Member>,
-    /// Data of members that left after an accept had named it.
-    left: Vec<(DataRef, Ballot)>,
+    /// Data of members that left after the first accept: what is committed decides about it.
+    left: Vec<MemberData>,
     /// What each of its own tries replaces, by their numbers, from 1.
     tried: Vec<Replaced>,
 }
@@ -200,7 +199,12 @@ impl<'a> BatchRun<'a> {
         let committed = CommittedData { ballot, named };
         let positions = ready.round.positions();
         let accept = Accept { ballot, value: encoded, introduces, positions };
-        match self.change.propose(ready, &accept, count, heal.as_ref()).await {
+        let accepted = self.change.propose(ready, &accept, count, heal.as_ref()).await;
+        if self.change.batch.tries.is_none() {
+            // No volume took it.
+            self.members.iter_mut().for_each(|member| member.data.set_unnamed());
+        }
+        match accepted {
             Accepted::Committed => {
                 let number = self.change.batch.tries_count;
                 Ok(self.end(Answer::AsTried { number }, &committed))
@@ -226,18 +230,17 @@ impl<'a> BatchRun<'a> {
                 self.registers.inner.damage.heal(heal);
             }
         }
-        for member in &mut self.members {
-            let Some(staged) = &member.staged else { continue };
-            let data = staged.data();
-            if pages.contains(&data) {
-                // What it lists goes with it, and so it must still be read.
-                member.staged.take().into_iter().for_each(Staged::named);
-            } else {
-                gone.retain(|gone| gone.id != data.id);
+        let mut left = std::mem::take(&mut self.left);
+        for member in self.members.iter_mut().map(|member| &mut member.data).chain(&mut left) {
+            if let Some(data) = member.unnamed() {
+                if pages.contains(&data) {
+                    // What it lists goes with it, and so it must still be read.
+                    member.leave();
+                } else {
+                    gone.retain(|gone| gone.id != data.id);
+                }
             }
-        }
-        let named = self.members.iter().filter_map(|member| member.named).chain(self.left.drain(..));
-        for (data, ballot) in named {
+            let Some((data, ballot)) = member.named() else { continue };
             let back = give_back(Some(ballot), Some(committed.without(data)));
             if back == GiveBack::AfterGrace && !gone.contains(&data) {
                 gone.push(data);
@@ -262,7 +265,10 @@ impl<'a> BatchRun<'a> {
             Leaving::Unknown => Failure::OutcomeUnknown,
         };
         for member in self.members.extract_if(.., |member| member.has_left() || member.deadline <= now) {
-            self.left.extend(member.named);
+            let mut member = member;
+            if failure == Failure::OutcomeUnknown {
+                self.left.push(std::mem::take(&mut member.data));
+            }
             member.answer(Answer::Failed(failure));
         }
     }
@@ -320,4 +326,45 @@ impl Draft {
 
 fn data_and_pages(state: Option<&State>) -> (Vec<DataRef>, Vec<DataRef>) {
     state.map(|state| (state.data_refs(), manifest_pages(state))).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use sherd_core::record::State;
+
+    use super::*;
+    use crate::register::tests::{files, gone, key, stage};
+    use crate::register::writer::Writer;
+    use crate::upkeep::tests::Directories;
+
+    /// Its writer leaves after an accept of the batch: that may be what is committed, and then what the page
+    /// lists goes with the page, which must be read for it.
+    #[tokio::test]
+    async fn a_page_that_was_overwritten_within_its_batch_is_there_until_the_batch_ends() {
+        let directories = Directories::new(4);
+        let node = directories.start().await;
+        let registers = node.registers();
+        let (page, other) = (stage(&node, 1).await, stage(&node, 2).await);
+        let (page_data, other_data) = (page.data(), other.data());
+        let turn = Turn::of(registers, key());
+        let mut run = BatchRun::new(registers, &turn);
+        for staged in [page, other] {
+            let writer: Writer<()> = Writer::new(|_| Ok(Proposal::of(State::Tombstone)));
+            let (member, heard) = Member::new(writer.naming(Some(staged)), 0, run.change.deadline);
+            run.members.push(member);
+            drop(heard);
+        }
+        let ballot = registers.inner.ballots.above(Ballot::ZERO);
+        run.change.batch.note_accept(ballot, Some(1));
+        run.members.iter_mut().for_each(|member| member.note_try(&[], ballot));
+        run.tried.push(Replaced { data: vec![page_data], pages: vec![page_data], ..Replaced::default() });
+        run.let_go();
+        assert!(run.members.is_empty());
+        assert_eq!((files(&directories, page_data), files(&directories, other_data)), (4, 4));
+        run.end(Answer::AsTried { number: 1 }, &CommittedData { ballot, named: Vec::new() });
+        drop(run);
+        gone(&directories, &[other_data]).await;
+        assert_eq!(files(&directories, page_data), 4, "what it lists is given back with it");
+        node.close().await;
+    }
 }

@@ -131,7 +131,11 @@ pub(super) enum Accepted {
 impl Registers {
     /// Sends a prepare at a ballot above another.
     pub(super) fn prepare_above(&self, target: Target, above: Ballot) -> PrepareRound {
-        let ballot = self.inner.ballots.above(above);
+        self.prepare(target, self.inner.ballots.above(above))
+    }
+
+    /// Sends a prepare.
+    pub(super) fn prepare(&self, target: Target, ballot: Ballot) -> PrepareRound {
         let set = self.inner.cluster.set_of(&target.key);
         let start = usize::from(target.slot.0) % set.reach.len();
         let mut round = Round::new(set, Instant::now() + self.inner.patience.round);
@@ -344,6 +348,8 @@ impl Change<'_> {
             | AcceptOutcome::StaleEpoch { .. }
             | AcceptOutcome::Undecided => round.failure(),
         };
+        // Enough have refused; whether the others did too tells whether anything came of it.
+        while round.outstanding() > 0 && round.next_soon(registers).await {}
         let refused = |error: &peer::Error| matches!(error, peer::Error::Full | peer::Error::Busy);
         let stored = round.outstanding() > 0
             || round.replies.iter().any(|reply| reply.result.is_ok())

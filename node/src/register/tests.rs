@@ -10,15 +10,17 @@ use std::task::Poll;
 
 use futures::future::join_all;
 
-use sherd_core::id::{BucketId, VersionId};
+use sherd_core::id::{BucketId, ChangeId, VersionId};
 use sherd_core::limits::KEY_WRITERS_MAX;
 use sherd_core::record::{Attributes, Content, DataRef, Home, State, Version};
+
+use sherd_volume::request::Control;
 
 use super::*;
 use crate::stripe::Staged;
 use crate::upkeep::tests::{DEADLINE, Directories, Node, body, key_of};
 
-fn key() -> RegisterKey {
+pub(super) fn key() -> RegisterKey {
     RegisterKey::object(BucketId([7; 16]), key_of("hot"))
 }
 
@@ -176,8 +178,27 @@ fn naming(data: DataRef, number: u64) -> State {
     versions(Version { id: VersionId::NULL, modified_ms: number, kind: VersionKind::Content(content) })
 }
 
+/// Durable data of this size that nothing names yet.
+pub(super) async fn stage(node: &Node, seed: u64) -> Staged {
+    let bytes = body(seed, 300_000);
+    let size = bytes.len() as u64;
+    let mut writer = node.stripes().write(&key(), size, Home::File).await.expect("there is room");
+    writer.push(bytes).await.expect("there is room");
+    writer.seal().await.expect("written").durable().await.expect("durable")
+}
+
+/// Waits until no shard file of data is left.
+pub(super) async fn gone(directories: &Directories, data: &[DataRef]) {
+    let gone = async {
+        while data.iter().any(|data| files(directories, *data) > 0) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, gone).await.expect("removed in time");
+}
+
 /// Shard files of data.
-fn files(directories: &Directories, data: DataRef) -> usize {
+pub(super) fn files(directories: &Directories, data: DataRef) -> usize {
     let shards = |volume: &Path| std::fs::read_dir(volume.join("shards")).into_iter().flatten().flatten();
     let under = |folder: std::fs::DirEntry| std::fs::read_dir(folder.path()).into_iter().flatten().flatten();
     let names = directories.paths().into_iter().flat_map(|volume| shards(&volume).collect::<Vec<_>>());
@@ -191,13 +212,9 @@ async fn data_that_is_overwritten_within_its_batch_goes_at_once() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let registers = node.registers();
-    let bytes = body(1, 300_000);
     let mut staged = Vec::new();
     for _ in 0..3 {
-        let size = bytes.len() as u64;
-        let mut writer = node.stripes().write(&key(), size, Home::File).await.expect("there is room");
-        writer.push(bytes.clone()).await.expect("there is room");
-        staged.push(writer.seal().await.expect("written").durable().await.expect("durable"));
+        staged.push(stage(&node, 1).await);
     }
     let data: Vec<DataRef> = staged.iter().map(Staged::data).collect();
     assert!(data.iter().all(|data| files(&directories, *data) == 4));
@@ -210,13 +227,45 @@ async fn data_that_is_overwritten_within_its_batch_goes_at_once() {
     });
     let told = join_all(writers).await;
     assert!(told[0].is_ok() && told[2].is_ok() && told[1].is_err(), "{told:?}");
-    let gone = async {
-        while files(&directories, data[0]) + files(&directories, data[1]) > 0 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(DEADLINE, gone).await.expect("removed in time");
+    gone(&directories, &data[..2]).await;
     assert_eq!(files(&directories, data[2]), 4);
     assert_eq!(found(&node).await.data_refs(), [data[2]]);
+    node.close().await;
+}
+
+async fn tell_all(registers: &Registers, control: Control) {
+    let reach = registers.inner.cluster.sets().iter().flat_map(|set| &set.reach);
+    let told = join_all(reach.map(|reach| reach.peer.control(reach.volume, control.clone()))).await;
+    assert!(told.iter().all(|told| matches!(told, Ok(answer) if answer.result.is_ok())), "{told:?}");
+}
+
+/// A seal between the prepare and the accept: what no volume took was named by nobody. The writer has its
+/// data still, to come again with or to give up.
+#[tokio::test]
+async fn an_accept_that_no_volume_took_leaves_the_data_with_its_writer() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    let (bucket, epoch) = (key().bucket, registers.inner.cluster.epoch());
+    let deletion = ChangeId { made: registers.inner.clock.tick(), proposer: registers.proposer() };
+    let staged = [stage(&node, 1).await, stage(&node, 2).await];
+    let data = [staged[0].data(), staged[1].data()];
+    let mut sent_back = Vec::new();
+    for (staged, number) in staged.into_iter().zip(0..) {
+        let named = staged.data();
+        let writer: Writer<()> = Writer::new(move |_| Ok(Proposal::of(naming(named, number))));
+        let ticket = registers.begin(&key());
+        tell_all(registers, Control::Seal { bucket, deletion, epoch }).await;
+        let told = registers.change(ticket, writer.naming(Some(staged))).await;
+        let Err(ChangeError::Sealed(writer)) = told else { panic!("not sealed: {told:?}") };
+        sent_back.push(writer);
+        tell_all(registers, Control::Unseal { bucket, deletion }).await;
+    }
+    let again = sent_back.remove(1);
+    drop(sent_back);
+    gone(&directories, &data[..1]).await;
+    registers.change(registers.begin(&key()), again).await.expect("the seal is gone");
+    assert_eq!(found(&node).await.data_refs(), data[1..]);
+    assert_eq!(files(&directories, data[1]), 4);
     node.close().await;
 }

@@ -116,11 +116,53 @@ pub(super) struct Member {
     pub(super) came: u64,
     pub(super) deadline: Instant,
     pub(super) inline: Bytes,
-    /// Its data while no accept has named it.
-    pub(super) staged: Option<Staged>,
-    /// Its data, and the highest ballot of an accept that named it.
-    pub(super) named: Option<(DataRef, Ballot)>,
+    pub(super) data: MemberData,
     request: Box<dyn WriteRequest>,
+}
+
+/// A member's data. Dropped, it is removed, unless an accept has named it.
+#[derive(Debug, Default)]
+pub(super) struct MemberData {
+    staged: Option<Staged>,
+    /// The highest ballot of an accept that named it.
+    named_at: Option<Ballot>,
+}
+
+impl MemberData {
+    /// What no accept has named.
+    pub(super) fn unnamed(&self) -> Option<DataRef> {
+        self.staged.as_ref().filter(|_| self.named_at.is_none()).map(Staged::data)
+    }
+
+    /// What an accept has named, and the highest ballot of one.
+    pub(super) fn named(&self) -> Option<(DataRef, Ballot)> {
+        Some((self.staged.as_ref()?.data(), self.named_at?))
+    }
+
+    /// An accept at `ballot` that names `named` is about to be sent.
+    fn note_try(&mut self, named: &[DataRef], ballot: Ballot) {
+        if let Some(staged) = &mut self.staged
+            && named.contains(&staged.data())
+        {
+            staged.set_named();
+            self.named_at = self.named_at.max(Some(ballot));
+        }
+    }
+
+    /// Leaves it to others, although no accept has named it.
+    pub(super) fn leave(&mut self) {
+        if let Some(mut staged) = self.staged.take() {
+            staged.set_named();
+        }
+    }
+
+    /// No volume took the only accept, and none ever will.
+    pub(super) fn set_unnamed(&mut self) {
+        if let Some(staged) = &mut self.staged {
+            staged.set_unnamed();
+        }
+        self.named_at = None;
+    }
 }
 
 /// A writer's wish, whatever its refusals look like.
@@ -169,7 +211,16 @@ impl Member {
         let Writer { staged, inline, decide } = writer;
         let (reply, heard) = oneshot::channel();
         let request = PendingWrite { decide, decided: Verdict::Made, tried: Vec::new(), reply };
-        (Self { came, deadline, inline, staged, named: None, request: Box::new(request) }, heard)
+        (
+            Self {
+                came,
+                deadline,
+                inline,
+                data: MemberData { staged, named_at: None },
+                request: Box::new(request),
+            },
+            heard,
+        )
     }
 
     /// What it costs in memory while it waits.
@@ -201,20 +252,13 @@ impl Member {
     /// at which ballot.
     pub(super) fn note_try(&mut self, named: &[DataRef], ballot: Ballot) {
         self.request.note_try();
-        let data = self.staged.as_ref().map(Staged::data).or(self.named.map(|(data, _)| data));
-        if let Some(data) = data.filter(|data| named.contains(data)) {
-            if let Some(staged) = self.staged.take() {
-                staged.named();
-            }
-            let highest = self.named.map_or(ballot, |(_, before)| ballot.max(before));
-            self.named = Some((data, highest));
-        }
+        self.data.note_try(named, ballot);
     }
 
     /// Tells it. Data that no accept named is removed with it, unless it may come again.
     pub(super) fn answer(self, answer: Answer) {
-        let Self { came: _, deadline: _, inline, staged, named: _, request } = self;
-        request.answer(answer, staged, inline);
+        let Self { came: _, deadline: _, inline, data, request } = self;
+        request.answer(answer, data.staged, inline);
     }
 }
 

@@ -52,6 +52,13 @@ pub(super) struct OrderedPrepare {
     pub(super) order: u64,
 }
 
+/// What the next prepare of a key goes out with.
+#[derive(Debug, Clone, Copy)]
+struct PreparePlace {
+    order: u64,
+    ballot: Ballot,
+}
+
 /// The place of a writer to come. Dropped, it is given up.
 #[derive(Debug)]
 pub(crate) struct WriteTicket {
@@ -141,16 +148,24 @@ impl Registers {
         let came = writers.next_place();
         let alone = writers.update(key, |entry| {
             entry.tickets += 1;
-            (entry.tickets == 1 && !entry.at_work).then(|| {
-                entry.prepared = writers.next_place();
-                entry.prepared
-            })
+            (entry.tickets == 1 && !entry.at_work).then(|| self.next_prepare(entry, Ballot::ZERO))
         });
-        let target = self.inner.cluster.target(key.clone());
-        let ahead =
-            alone.map(|order| OrderedPrepare { round: self.prepare_above(target, Ballot::ZERO), order });
+        let ahead = alone.map(|place| self.prepare_at(key, place));
         let deadline = Instant::now() + self.inner.patience.operation;
         WriteTicket { registers: self.clone(), key: key.clone(), came, deadline, ahead }
+    }
+
+    /// The place of a prepare among those of its key, whose ballots rise in the same order.
+    fn next_prepare(&self, entry: &mut KeyWriters, above: Ballot) -> PreparePlace {
+        let place =
+            PreparePlace { order: self.inner.writers.next_place(), ballot: self.inner.ballots.above(above) };
+        entry.prepared = place.order;
+        place
+    }
+
+    fn prepare_at(&self, key: &RegisterKey, place: PreparePlace) -> OrderedPrepare {
+        let target = self.inner.cluster.target(key.clone());
+        OrderedPrepare { round: self.prepare(target, place.ballot), order: place.order }
     }
 
     /// Makes one change, together with whoever else of this process writes the key at this moment. It runs to
@@ -195,6 +210,12 @@ impl Registers {
 }
 
 impl Turn {
+    /// A turn of its own.
+    #[cfg(test)]
+    pub(super) fn of(registers: &Registers, key: RegisterKey) -> Self {
+        Self { registers: registers.clone(), key, is_over: true }
+    }
+
     /// The next of those who wait, in their order.
     pub(super) fn take_waiting(&self, already: usize) -> Vec<Member> {
         let most = BATCH_WRITERS_MAX.saturating_sub(already);
@@ -205,12 +226,8 @@ impl Turn {
     pub(super) fn prepare_above(&self, above: Ballot) -> OrderedPrepare {
         let registers = &self.registers;
         let writers = &registers.inner.writers;
-        let order = writers.update(&self.key, |entry| {
-            entry.prepared = writers.next_place();
-            entry.prepared
-        });
-        let target = registers.inner.cluster.target(self.key.clone());
-        OrderedPrepare { round: registers.prepare_above(target, above), order }
+        let place = writers.update(&self.key, |entry| registers.next_prepare(entry, above));
+        registers.prepare_at(&self.key, place)
     }
 
     /// Ends the turn if nobody waits: whoever comes next begins another.

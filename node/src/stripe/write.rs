@@ -481,8 +481,13 @@ impl Staged {
 
     /// An accept that names the data is about to be sent: from here on only a committed value
     /// decides about it.
-    pub(crate) fn named(mut self) {
+    pub(crate) const fn set_named(&mut self) {
         self.unnamed.armed = false;
+    }
+
+    /// No volume took the accept that named it, and none ever will.
+    pub(crate) const fn set_unnamed(&mut self) {
+        self.unnamed.armed = true;
     }
 }
 
