@@ -96,6 +96,9 @@ pub const REPLAY_BYTES_MAX: u64 = 64 << 20;
 pub const REPLAY_BYTES_MIN: u64 = 1 << 20;
 /// Operations waiting for one volume's log; beyond it the answer is 503 SlowDown.
 pub const VOLUME_QUEUE_MAX: usize = 4096;
+/// Peers whose positions wait for one frame at most: a volume has those of its own set, of two while slots
+/// move, and of as many again that it had before.
+pub const POSITIONS_WAITING_MAX: usize = 4 * SET_VOLUMES_MAX;
 
 /// How far ahead of the highest known time a ballot may be: 5 minutes.
 pub const BALLOT_AHEAD_MS_MAX: u64 = 5 * 60 * 1000;

@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, BucketId, ChangeId, Incarnation, Sequence, VolumeId};
+use sherd_core::limits;
 use sherd_core::register::Refusal;
 use sherd_core::register::acceptor::{
     Standing, judge_data_floor, judge_epoch, judge_raise, raise_data_floor, raise_floor,
@@ -314,7 +315,9 @@ impl Volume {
     pub(crate) fn see_positions(&mut self, positions: &[(VolumeId, Position)]) {
         for (volume, position) in positions {
             let known = self.lazy.positions.get(volume).or_else(|| self.working.positions.get(volume));
-            if *volume != self.id && known.is_none_or(|known| known < position) {
+            let has_place = self.lazy.positions.len() < limits::POSITIONS_WAITING_MAX
+                || self.lazy.positions.contains_key(volume);
+            if *volume != self.id && has_place && known.is_none_or(|known| known < position) {
                 self.lazy.positions.insert(*volume, *position);
                 self.lazy_begins();
             }

@@ -32,6 +32,7 @@ mod races;
 mod rebuild;
 mod recent;
 mod registers;
+mod ride_along;
 mod scan;
 mod state;
 mod sync;

@@ -34,10 +34,11 @@ use crate::reader::Reader;
 use crate::rebuild::{LogFiles, Restored, index_error, restore};
 use crate::recent::Recent;
 use crate::registers::Promises;
+use crate::ride_along::Lazy;
 use crate::shard_file::ShardFiles;
 use crate::sync::{Mutex, RwLock};
 use crate::view::{Counters, Shared, View};
-use crate::volume::{Lazy, Volume};
+use crate::volume::Volume;
 
 /// What volume.json says while a first format is under way.
 const UNFINISHED: &str = "format not finished";

@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::format::Subject;
 use crate::log::append::{Learnt, NewRecord};
 use crate::request::{Answer, Completion};
+use crate::ride_along::Riders;
 use crate::state::Small;
 use crate::table::key_of;
 
@@ -75,6 +76,8 @@ pub(crate) struct Plan {
     pub(crate) changes_state: bool,
     /// Whether somebody is told that this batch is durable.
     pub(crate) is_awaited: bool,
+    /// What it took along that nobody waits for.
+    pub(crate) riders: Riders,
     waiters: Vec<Waiter>,
 }
 

@@ -8,29 +8,25 @@
 //! The owner calls [`Volume::step`] from one thread, whenever something was submitted and when the
 //! last step asked to be woken. There is no thread, clock or entropy in here.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
-
-use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, Incarnation, Sequence, Timestamp, VolumeId};
 use sherd_core::limits;
 use sherd_core::register::acceptor::{extend_bound, next_reading};
-use sherd_core::register::recover::confirm::Position;
-use sherd_core::release::ReleaseId;
 
 use crate::apply::{Batch, Derived, Written};
 use crate::error::Error;
 use crate::failure::{FailureSpan, Sticky};
 use crate::format::{Flags, Hint, Subject, encode_hints};
 use crate::judge::{Judged, op_bytes};
-use crate::log::append::{AppendError, Known, Learnt, Log, NewRecord, Placed};
+use crate::log::append::{AppendError, Known, Log, NewRecord, Placed};
 use crate::log::compact::Compaction;
 use crate::plan::{Outcome, Plan};
 use crate::reader::Reader;
 use crate::request::Op;
+use crate::ride_along::Lazy;
 use crate::state::Small;
 use crate::table::Payload;
 use crate::view::Shared;
@@ -41,12 +37,6 @@ const TRAIL_US: u64 = 100_000;
 const LAZY_US: u64 = 1_000_000;
 /// After this time what is visible is folded into the index: later than a hint of it comes.
 const FOLD_US: u64 = 2 * LAZY_US;
-/// Hints in one record at most.
-const HINTS_IN_RECORD: usize = 4096;
-/// Bytes of a frame left free by what rides along.
-const ROOM_BYTES: usize = 4096;
-/// Bytes of a record that rides along, at most.
-const LAZY_RECORD_BYTES: usize = 256;
 /// How often the space left is measured.
 const SPACE_US: u64 = 100_000;
 
@@ -59,26 +49,6 @@ pub struct Step {
     pub wake_at_us: Option<u64>,
     /// [`Reader::upkeep`] has something to do.
     pub upkeep: bool,
-}
-
-/// What rides with the next frame.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Lazy {
-    pub(crate) hints: Vec<Learnt>,
-    pub(crate) healed: BTreeSet<HealId>,
-    pub(crate) releases: BTreeMap<ReleaseId, Bytes>,
-    pub(crate) released: BTreeSet<ReleaseId>,
-    pub(crate) seen: BTreeMap<VolumeId, (Incarnation, Sequence)>,
-    pub(crate) positions: BTreeMap<VolumeId, Position>,
-    since_us: Option<u64>,
-}
-
-impl Lazy {
-    fn is_empty(&self) -> bool {
-        let Self { hints, healed, releases, released, seen, positions, since_us: _ } = self;
-        let is_empty = hints.is_empty() && healed.is_empty() && seen.is_empty() && positions.is_empty();
-        is_empty && releases.is_empty() && released.is_empty()
-    }
 }
 
 /// One volume, open.
@@ -176,7 +146,7 @@ impl Volume {
             || self.bound_to_extend().is_some()
     }
 
-    fn bound_to_extend(&self) -> Option<Ballot> {
+    pub(crate) fn bound_to_extend(&self) -> Option<Ballot> {
         if !self.shared.promises.lock().is_active {
             return None;
         }
@@ -195,88 +165,6 @@ impl Volume {
         if let Some(reading) = next_reading(self.working.clock_reading, now) {
             plan.push_state(Subject::ClockReading(reading), &mut self.working);
         }
-    }
-
-    /// Adds what waits for a frame.
-    fn ride_along(&mut self, plan: &mut Plan) {
-        if plan.bound.is_none()
-            && let Some(bound) = self.bound_to_extend()
-        {
-            self.push_bound(plan, bound, self.now());
-            self.shared.promises.lock().is_active = false;
-        }
-        let mut room = self.log.frame_bytes_max().saturating_sub(plan.bytes + ROOM_BYTES);
-        let fitting = self.lazy.hints.iter().take(HINTS_IN_RECORD).take_while(|learnt| {
-            let bytes = hint_bytes(&learnt.hint);
-            let fits = bytes <= room;
-            room = room.saturating_sub(bytes);
-            fits
-        });
-        let count = fitting.count();
-        Self::push_hints(plan, self.lazy.hints.drain(..count));
-        let mut healed = std::mem::take(&mut self.lazy.healed);
-        while room > LAZY_RECORD_BYTES
-            && let Some(id) = healed.pop_first()
-        {
-            room -= LAZY_RECORD_BYTES;
-            // An entry put again by this batch is not the one that was healed.
-            let key = crate::table::heal_key(id);
-            if plan.keys.contains(&key) {
-                continue;
-            }
-            if let Ok(Some(subject)) = self.delete_of(key) {
-                plan.push(NewRecord::bare(subject));
-            }
-        }
-        self.lazy.healed = healed;
-        room = self.releases_ride_along(plan, room);
-        let mut seen = std::mem::take(&mut self.lazy.seen);
-        while room > LAZY_RECORD_BYTES
-            && let Some((volume, (incarnation, durable))) = seen.pop_first()
-        {
-            room -= LAZY_RECORD_BYTES;
-            if self.working.peers.get(&volume).is_none_or(|known| *known < (incarnation, durable)) {
-                plan.push_state(Subject::Peer { volume, incarnation, durable }, &mut self.working);
-            }
-        }
-        self.lazy.seen = seen;
-        let mut positions = std::mem::take(&mut self.lazy.positions);
-        while room > LAZY_RECORD_BYTES
-            && let Some((volume, Position { incarnation, durable })) = positions.pop_first()
-        {
-            room -= LAZY_RECORD_BYTES;
-            plan.push_state(Subject::Position { volume, incarnation, durable }, &mut self.working);
-        }
-        self.lazy.positions = positions;
-        self.lazy.since_us = self.lazy.since_us.filter(|_| !self.lazy.is_empty());
-    }
-
-    /// Adds notes of replaced data, and first the ends of older ones. Gives the room that is left.
-    fn releases_ride_along(&mut self, plan: &mut Plan, mut room: usize) -> usize {
-        let mut released = std::mem::take(&mut self.lazy.released);
-        while room > LAZY_RECORD_BYTES
-            && let Some(id) = released.pop_first()
-        {
-            room -= LAZY_RECORD_BYTES;
-            if let Ok(Some(subject)) = self.delete_of(crate::table::release_key(id)) {
-                plan.push(NewRecord::bare(subject));
-            }
-        }
-        self.lazy.released = released;
-        while let Some(first) = self.lazy.releases.first_entry()
-            && let Some(left) = room.checked_sub(LAZY_RECORD_BYTES + first.get().len())
-        {
-            room = left;
-            let (id, entry) = first.remove_entry();
-            plan.push(NewRecord::new(Subject::Release { id }, Flags::default(), [entry]));
-        }
-        room
-    }
-
-    /// Notes since when something waits for a frame.
-    pub(crate) fn lazy_begins(&mut self) {
-        let now_us = self.shared.clock.monotonic_us();
-        self.lazy.since_us.get_or_insert(now_us);
     }
 
     /// Writes a batch, makes it visible, and answers; the index follows when much has gathered.
@@ -412,7 +300,12 @@ impl Volume {
     /// undecided again.
     fn give_up(&mut self, mut plan: Plan, error: &Error) {
         self.working = self.shared.view.read().small.clone();
-        self.shared.promises.lock().end_all();
+        {
+            let mut promises = self.shared.promises.lock();
+            promises.end_all();
+            promises.is_active |= plan.bound.is_some();
+        }
+        self.ride_again(&mut plan);
         plan.tell(Err(error));
     }
 

@@ -32,6 +32,15 @@ use crate::table::{Origin, Place, RowKeys};
 const COPY_MAX: usize = 16 << 10;
 /// Of a larger payload the buffers below this are copied; the others are written from where they are.
 const COPY_BELOW: usize = 4096;
+/// Bytes of a frame that no batch takes: they are for the bound, and for the positions of peers that are
+/// durable with the accepts of the batch.
+const RIDE_ALONG_BYTES: usize = 2 * limits::FRAME_ALIGN;
+/// Bytes of a bound or a position.
+const SMALL_RECORD_BYTES: usize = RECORD_HEADER_BYTES + 28;
+const _: () = assert!(
+    (limits::POSITIONS_WAITING_MAX + 2) * SMALL_RECORD_BYTES <= RIDE_ALONG_BYTES,
+    "what must ride along always fits"
+);
 
 /// A record's payload. Two buffers are usual: a value and its inline bytes.
 pub type Buffers = SmallVec<[Bytes; 2]>;
@@ -326,10 +335,10 @@ impl Log {
         self.sync.then_some(self.sync_us)
     }
 
-    /// Bytes of records that a batch may hold.
+    /// Bytes of records that a batch may hold before what rides along joins it: with that it fits a frame.
     pub fn batch_bytes_max(&self) -> usize {
         let quarter = usize::try_from(self.segment_bytes / 4).unwrap_or(usize::MAX);
-        quarter.min(limits::FRAME_BYTES_MAX) - limits::FRAME_ALIGN
+        (quarter - limits::FRAME_ALIGN).min(self.frame_bytes_max() - RIDE_ALONG_BYTES)
     }
 
     /// Bytes of records that one frame can hold, with room for what rolling adds.
@@ -342,8 +351,8 @@ impl Log {
     pub fn record_payload_max(&self) -> usize {
         let segment = usize::try_from(self.segment_bytes).unwrap_or(usize::MAX);
         let whole = segment.min(limits::FRAME_BYTES_MAX);
-        // A record alone in a segment: the segment's header, the frame's, the record's own with its
-        // hashes, and the records that ride along.
+        // A record alone in a segment: what no frame holds, what must ride along, the record's own header
+        // and hashes, an MRF entry with its row.
         whole - whole / 1024 - 8 * limits::FRAME_ALIGN
     }
 

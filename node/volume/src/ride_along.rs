@@ -1,0 +1,199 @@
+//! What rides with a frame to come: nobody waits for it, and it costs no sync of its own.
+//!
+//! ```text
+//! submit -> Lazy -> a frame takes what fits -> durable: gone from here
+//!                                           -> refused: it waits again
+//! ```
+//! Guards that what was once taken in is not lost with a frame that the disk refused: commits, ends of heals
+//! and releases, and what is known of the peers' logs. Called by the volume's thread alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use sherd_core::heal::HealId;
+use sherd_core::id::{Incarnation, Sequence, VolumeId};
+use sherd_core::register::recover::confirm::Position;
+use sherd_core::release::ReleaseId;
+
+use crate::format::{Flags, Subject};
+use crate::log::append::{Learnt, NewRecord};
+use crate::plan::Plan;
+use crate::volume::{Volume, hint_bytes};
+
+/// Hints in one record at most.
+const HINTS_IN_RECORD: usize = 4096;
+/// Bytes of a frame left free by what may ride with a later one as well.
+const ROOM_BYTES: usize = 4096;
+/// Bytes of a record that rides along, at most.
+const LAZY_RECORD_BYTES: usize = 256;
+
+/// What waits for a frame.
+#[derive(Debug, Default)]
+pub(crate) struct Lazy {
+    pub(crate) hints: Vec<Learnt>,
+    pub(crate) healed: BTreeSet<HealId>,
+    pub(crate) releases: BTreeMap<ReleaseId, Bytes>,
+    pub(crate) released: BTreeSet<ReleaseId>,
+    pub(crate) seen: BTreeMap<VolumeId, (Incarnation, Sequence)>,
+    pub(crate) positions: BTreeMap<VolumeId, Position>,
+    pub(crate) since_us: Option<u64>,
+}
+
+/// What a batch took along, as long as it may have to wait again.
+#[derive(Debug, Default)]
+pub(crate) struct Riders {
+    taken: Lazy,
+    /// Which of the commits that the batch learnt.
+    hints: Range<usize>,
+}
+
+impl Lazy {
+    pub(crate) fn is_empty(&self) -> bool {
+        let Self { hints, healed, releases, released, seen, positions, since_us: _ } = self;
+        let is_empty = hints.is_empty() && healed.is_empty() && seen.is_empty() && positions.is_empty();
+        is_empty && releases.is_empty() && released.is_empty()
+    }
+
+    /// Takes back what rode with a frame that was refused; what came since is newer.
+    fn put_back(&mut self, refused: Self) {
+        let Self { mut hints, healed, releases, released, seen, positions, since_us } = refused;
+        hints.append(&mut self.hints);
+        self.hints = hints;
+        self.healed.extend(healed);
+        for (id, entry) in releases {
+            self.releases.entry(id).or_insert(entry);
+        }
+        self.released.extend(released);
+        for (volume, news) in seen {
+            let known = self.seen.entry(volume).or_insert(news);
+            *known = news.max(*known);
+        }
+        for (volume, position) in positions {
+            let known = self.positions.entry(volume).or_insert(position);
+            *known = position.max(*known);
+        }
+        self.since_us = since_us.or(self.since_us);
+    }
+}
+
+impl Volume {
+    /// Adds what waits for a frame.
+    pub(crate) fn ride_along(&mut self, plan: &mut Plan) {
+        plan.riders.taken.since_us = self.lazy.since_us;
+        if plan.bound.is_none()
+            && let Some(bound) = self.bound_to_extend()
+        {
+            self.push_bound(plan, bound, self.now());
+            self.shared.promises.lock().is_active = false;
+        }
+        self.positions_ride_along(plan);
+        let room = self.log.frame_bytes_max().saturating_sub(plan.bytes + ROOM_BYTES);
+        let room = self.hints_ride_along(plan, room);
+        let room = self.healed_ride_along(plan, room);
+        let room = self.releases_ride_along(plan, room);
+        let seen = front_of_map(&mut self.lazy.seen, room / LAZY_RECORD_BYTES);
+        for (volume, (incarnation, durable)) in &seen {
+            if self.working.peers.get(volume).is_none_or(|known| *known < (*incarnation, *durable)) {
+                let (volume, incarnation, durable) = (*volume, *incarnation, *durable);
+                plan.push_state(Subject::Peer { volume, incarnation, durable }, &mut self.working);
+            }
+        }
+        plan.riders.taken.seen = seen;
+        self.lazy.since_us = self.lazy.since_us.filter(|_| !self.lazy.is_empty());
+    }
+
+    /// Adds how far the peers' logs are, whatever else the frame holds: it is durable with the accept that
+    /// said so. Every batch leaves room for it.
+    fn positions_ride_along(&mut self, plan: &mut Plan) {
+        let positions = std::mem::take(&mut self.lazy.positions);
+        for (volume, Position { incarnation, durable }) in &positions {
+            let (volume, incarnation, durable) = (*volume, *incarnation, *durable);
+            plan.push_state(Subject::Position { volume, incarnation, durable }, &mut self.working);
+        }
+        plan.riders.taken.positions = positions;
+    }
+
+    /// Adds commits learnt. Gives the room that is left, as the others do.
+    fn hints_ride_along(&mut self, plan: &mut Plan, mut room: usize) -> usize {
+        let fitting = self.lazy.hints.iter().take(HINTS_IN_RECORD).take_while(|learnt| {
+            let bytes = hint_bytes(&learnt.hint);
+            let fits = bytes <= room;
+            room = room.saturating_sub(bytes);
+            fits
+        });
+        let count = fitting.count();
+        let start = plan.learnt.len();
+        Self::push_hints(plan, self.lazy.hints.drain(..count));
+        plan.riders.hints = start..plan.learnt.len();
+        room
+    }
+
+    /// Adds ends of MRF entries.
+    fn healed_ride_along(&mut self, plan: &mut Plan, room: usize) -> usize {
+        let healed = front_of_set(&mut self.lazy.healed, room / LAZY_RECORD_BYTES);
+        for id in &healed {
+            // An entry put again by this batch is not the one that was healed.
+            let key = crate::table::heal_key(*id);
+            if plan.keys.contains(&key) {
+                continue;
+            }
+            if let Ok(Some(subject)) = self.delete_of(key) {
+                plan.push(NewRecord::bare(subject));
+            }
+        }
+        let room = room - healed.len() * LAZY_RECORD_BYTES;
+        plan.riders.taken.healed = healed;
+        room
+    }
+
+    /// Adds notes of replaced data, and first the ends of older ones.
+    fn releases_ride_along(&mut self, plan: &mut Plan, room: usize) -> usize {
+        let released = front_of_set(&mut self.lazy.released, room / LAZY_RECORD_BYTES);
+        for id in &released {
+            if let Ok(Some(subject)) = self.delete_of(crate::table::release_key(*id)) {
+                plan.push(NewRecord::bare(subject));
+            }
+        }
+        let mut room = room - released.len() * LAZY_RECORD_BYTES;
+        plan.riders.taken.released = released;
+        let fitting = self.lazy.releases.values().take_while(|entry| {
+            let left = room.checked_sub(LAZY_RECORD_BYTES + entry.len());
+            room = left.unwrap_or(room);
+            left.is_some()
+        });
+        let count = fitting.count();
+        let releases = front_of_map(&mut self.lazy.releases, count);
+        for (id, entry) in &releases {
+            plan.push(NewRecord::new(Subject::Release { id: *id }, Flags::default(), [entry.clone()]));
+        }
+        plan.riders.taken.releases = releases;
+        room
+    }
+
+    /// Lets what a refused batch took along wait again.
+    pub(crate) fn ride_again(&mut self, plan: &mut Plan) {
+        let Riders { mut taken, hints } = std::mem::take(&mut plan.riders);
+        taken.hints = plan.learnt.drain(hints).collect();
+        self.lazy.put_back(taken);
+    }
+
+    /// Notes since when something waits for a frame.
+    pub(crate) fn lazy_begins(&mut self) {
+        let now_us = self.shared.clock.monotonic_us();
+        self.lazy.since_us.get_or_insert(now_us);
+    }
+}
+
+/// Takes the first entries of a map out, at most so many.
+fn front_of_map<K: Ord + Copy, V>(map: &mut BTreeMap<K, V>, count: usize) -> BTreeMap<K, V> {
+    let rest = map.keys().nth(count).copied().map(|first_left| map.split_off(&first_left));
+    std::mem::replace(map, rest.unwrap_or_default())
+}
+
+/// Takes the first elements of a set out, at most so many.
+fn front_of_set<K: Ord + Copy>(set: &mut BTreeSet<K>, count: usize) -> BTreeSet<K> {
+    let rest = set.iter().nth(count).copied().map(|first_left| set.split_off(&first_left));
+    std::mem::replace(set, rest.unwrap_or_default())
+}

@@ -1,0 +1,158 @@
+//! What a frame holds: a batch up to its limit, with everything that rides along; and what rode with a frame
+//! that the disk refused rides again.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use sherd_core::heal::HealId;
+use sherd_core::id::{Incarnation, Sequence, VolumeId};
+use sherd_core::limits::POSITIONS_WAITING_MAX;
+use sherd_core::register::Accept;
+use sherd_core::register::recover::confirm::Position;
+use sherd_core::release::ReleaseId;
+use sherd_volume::disk::faulty::{Call, Failure, Fault};
+use sherd_volume::error::Error;
+use sherd_volume::request::Op;
+use support::*;
+
+fn position(durable: u64) -> Position {
+    Position { incarnation: Incarnation(1), durable: Sequence(durable) }
+}
+
+/// Positions of as many peers as may wait.
+fn all_positions(durable: u64) -> Vec<(VolumeId, Position)> {
+    (0..POSITIONS_WAITING_MAX)
+        .map(|peer| (VolumeId([u8::try_from(100 + peer).unwrap(); 16]), position(durable)))
+        .collect()
+}
+
+/// A bench whose segments hold frames of the largest size.
+fn large_segments() -> Bench {
+    let mut bench = Bench::new(1);
+    bench.options.segment_bytes = 64 << 20;
+    bench.options.spare_segments = 0;
+    bench.options.ballast_bytes = 0;
+    bench
+}
+
+#[test]
+fn a_batch_up_to_the_limit_is_one_frame_with_all_that_rides_along() {
+    let bench = large_segments();
+    let mut volume = bench.reopen();
+    volume.settle();
+    let before = volume.reader.status();
+    let positions = all_positions(7);
+    volume.volume.submit(Op::Positions { positions: positions.clone().into() });
+    let sizes = std::iter::repeat_n(1 << 20, 7).chain(std::iter::repeat_n(3_000, 400));
+    let answers: Vec<Held<()>> = (0..)
+        .zip(sizes)
+        .map(|(count, length)| {
+            let (held, done) = slot();
+            let target = target(&object("shards"));
+            let payload = vec![bytes(count, length)];
+            volume.volume.submit(Op::PutShard { shard: shard(count, 0), target, payload, done });
+            held
+        })
+        .collect();
+    assert!(volume.volume.step().more, "one frame does not hold them");
+    let after = volume.reader.status();
+    assert_eq!(after.frame_records.count() - before.frame_records.count(), 1);
+    let written = after.frame_bytes - before.frame_bytes;
+    assert!(written > (8 << 20) - (32 << 10), "the frame is full: {written}");
+    volume.run();
+    for (count, answer) in answers.iter().enumerate() {
+        assert!(matches!(answer.lock().take(), Some(Ok(()))), "shard {count}");
+    }
+    bench.kill();
+    let volume = bench.reopen();
+    assert_eq!(volume.reader.memory().positions.len(), positions.len());
+}
+
+#[test]
+fn the_largest_record_leaves_room_for_what_rides_along() {
+    let bench = large_segments();
+    let mut volume = bench.reopen();
+    let largest = (8 << 20) - (8 << 10) - (32 << 10);
+    volume.volume.submit(Op::Positions { positions: all_positions(7).into() });
+    volume.put_shard(shard(1, 0), &bytes(1, largest)).unwrap();
+    let more = volume.put_shard(shard(2, 0), &bytes(2, largest + 1));
+    assert!(matches!(more, Err(Error::Corrupt { .. })), "{more:?}");
+    bench.kill();
+    let volume = bench.reopen();
+    assert_eq!(volume.packed(shard(1, 0)).unwrap(), bytes(1, largest));
+    assert_eq!(volume.reader.memory().positions.len(), POSITIONS_WAITING_MAX);
+}
+
+#[test]
+fn positions_are_durable_with_the_accept_that_brings_them_however_much_waits() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.prepare(&object("a"), ballot(1)).unwrap().result.unwrap();
+    // More commits than a frame holds.
+    for count in 0..4_000 {
+        let target = target(&object(&format!("another-{count:04}")));
+        volume.volume.submit(Op::Commit { target, ballot: ballot(1), positions: std::sync::Arc::default() });
+    }
+    let positions = all_positions(9);
+    let (held, done) = slot();
+    let accept = Accept {
+        ballot: ballot(1),
+        value: value(1, 100),
+        introduces: Vec::new(),
+        positions: positions.clone().into(),
+    };
+    volume.volume.submit(Op::Accept { target: target(&object("a")), accept, heal: None, done });
+    volume.volume.step();
+    assert_eq!(held.lock().take().unwrap().unwrap().result, Ok(()));
+    bench.kill();
+    let volume = bench.reopen();
+    let known = volume.reader.memory().positions;
+    assert!(positions.iter().all(|position| known.contains(position)), "{known:?}");
+}
+
+#[test]
+fn what_rode_with_a_refused_frame_rides_with_the_next() {
+    for (call, failure) in
+        [(Call::Write, Failure::Full), (Call::Write, Failure::NoMemory), (Call::Sync, Failure::Full)]
+    {
+        let bench = Bench::new(1);
+        let mut volume = bench.reopen();
+        let (peer, seen) = (VolumeId([7; 16]), VolumeId([8; 16]));
+        let [healed, left] = [1, 2].map(|id| HealId([id; 16]));
+        let [released, waits] = [1, 2].map(|id| ReleaseId([id; 16]));
+        volume.write(&object("a"), ballot(1), &value(1, 100));
+        volume.heal_put(healed, &bytes(1, 50)).unwrap();
+        volume.heal_put(left, &bytes(1, 50)).unwrap();
+        volume.volume.submit(Op::ReleasePut { id: released, entry: bytes(1, 50) });
+        volume.settle();
+        assert_eq!(volume.reader.releases(None, 10).unwrap().len(), 1);
+
+        let under = bench.path.join("log");
+        let fault = bench.disk.inject(Fault { under, call, skip: 0, times: 1, failure });
+        let target = target(&object("a"));
+        volume.volume.submit(Op::Commit { target, ballot: ballot(1), positions: std::sync::Arc::default() });
+        volume.volume.submit(Op::HealDone { id: healed });
+        volume.volume.submit(Op::ReleaseDone { id: released });
+        volume.volume.submit(Op::ReleasePut { id: waits, entry: bytes(2, 50) });
+        let (incarnation, durable) = (Incarnation(2), Sequence(5));
+        volume.volume.submit(Op::PeerSeen { volume: seen, incarnation, durable });
+        volume.volume.submit(Op::Positions { positions: vec![(peer, position(9))].into() });
+        let refused = volume.put_shard(shard(1, 0), &bytes(1, 100));
+        assert!(matches!(refused, Err(Error::Full | Error::Busy)), "{refused:?}");
+        drop(fault);
+        assert_eq!(volume.reader.releases(None, 10).unwrap()[0].0, released, "nothing of the frame is there");
+
+        volume.settle();
+        bench.kill();
+        let mut volume = bench.reopen();
+        assert!(volume.read(&object("a")).unwrap().result.unwrap().row.unwrap().head.committed);
+        let heals = volume.reader.heals(None, 10).unwrap();
+        assert_eq!(heals.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [left], "{failure:?} of {call:?}");
+        let releases = volume.reader.releases(None, 10).unwrap();
+        assert_eq!(releases, [(waits, bytes(2, 50))]);
+        let known = volume.reader.memory().positions;
+        assert!(known.contains(&(peer, position(9))), "{known:?}");
+        assert!(volume.reader.peers().contains(&(seen, Position { incarnation, durable })));
+    }
+}
