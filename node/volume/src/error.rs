@@ -134,13 +134,13 @@ pub enum OpenError {
         expected: String,
     },
     /// A format this version does not know.
-    #[error("{path} has format version {version}, this version reads {supported}")]
+    #[error("{path} {}", unknown_version(*.version, *.supported))]
     Version {
         /// The file.
         path: PathBuf,
         /// What it says.
         version: u32,
-        /// What is known.
+        /// The newest that is known.
         supported: u32,
     },
     /// volume.json is there and not readable as one.
@@ -180,6 +180,15 @@ pub enum OpenError {
         /// Why not.
         source: io::Error,
     },
+}
+
+fn unknown_version(version: u32, supported: u32) -> String {
+    let known = format!("this version reads up to {supported}");
+    if version > supported {
+        format!("was written by a newer version: it has format {version}, {known}")
+    } else {
+        format!("has format {version}, which is not read any more: {known}")
+    }
 }
 
 #[cfg(test)]

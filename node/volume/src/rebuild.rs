@@ -214,7 +214,7 @@ fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result<Located, O
         file.evict(0, SEGMENT_HEADER_BYTES as u64);
         let page = read_at(&segment, 0, SEGMENT_HEADER_BYTES, policy)?;
         let decoded = match page.as_deref().map(SegmentHeader::decode) {
-            // Its checksum is right: a later version wrote it, and nothing of it is rotten.
+            // Its checksum is right: another version wrote it, and nothing of it is rotten.
             Some(Err(DecodeError::Version { version, .. })) => {
                 let (path, version) = (segment.path, u32::from(version));
                 return Err(OpenError::Version { path, version, supported: VERSION });
@@ -471,7 +471,8 @@ fn cut_empty(headed: &mut Vec<Headed>, discarded: &mut Vec<u64>, replayed: &Repl
     }
 }
 
-/// Where writing goes on: behind the last frame, or in a new segment when anything else lies there.
+/// Where writing goes on: behind the last frame, or in a new segment when anything else lies there, or when
+/// its version does not know what will be written.
 fn tail_of(
     disk: &dyn Disk,
     headed: &[Headed],
@@ -481,7 +482,8 @@ fn tail_of(
     is_whole: bool,
 ) -> Result<Tail, OpenError> {
     let last = headed.last();
-    let goes_on = last.filter(|one| one.header.is_some() && is_whole);
+    let is_current = |one: &&Headed| one.header.as_ref().is_some_and(|header| header.version == VERSION);
+    let goes_on = last.filter(is_current).filter(|_| is_whole);
     let open = |one: &Headed| {
         let segment = Arc::clone(&one.segment);
         match disk.open(&segment.path, OpenMode::Write) {

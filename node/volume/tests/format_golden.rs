@@ -1,4 +1,5 @@
-//! The bytes of the log, version 1. A change of these is a new version of the format.
+//! The bytes of the log, version 2, and of what version 1 has otherwise. A change of these is a new version of
+//! the format.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -169,6 +170,7 @@ fn headers_keep_their_bytes() {
     let volume = VolumeId([0xa0; 16]);
     let seed = Seed::of(volume, 7);
     let segment = SegmentHeader {
+        version: 2,
         volume,
         number: 7,
         first: Sequence(5),
@@ -181,9 +183,15 @@ fn headers_keep_their_bytes() {
     let bytes = segment.encode();
     assert_eq!(
         hex(&bytes[..104]),
-        "534845524453454701000000a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0070000000000000005000000000000000600000000000000002000000000000001020304050607081112131415161718010203040506070811121314151617187700000000000000d00a24e2"
+        "534845524453454702000000a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a00700000000000000050000000000000006000000000000000020000000000000010203040506070811121314151617180102030405060708111213141516171877000000000000006e568bb7"
     );
     assert!(bytes[104..].iter().all(|byte| *byte == 0));
+    let before = SegmentHeader { version: 1, ..segment };
+    assert_eq!(
+        hex(&before.encode()[..104]),
+        "534845524453454701000000a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0070000000000000005000000000000000600000000000000002000000000000001020304050607081112131415161718010203040506070811121314151617187700000000000000d00a24e2"
+    );
+    assert_eq!(SegmentHeader::decode(&before.encode()), Ok(before));
     let frame =
         FrameHeader { first: Sequence(5), last: Sequence(6), durable: Sequence(4), used: 500, records: 2 };
     assert_eq!(
@@ -297,7 +305,7 @@ fn no_prefix_of_a_subject_is_one_and_no_flipped_byte_panics() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_decoded_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in 0..16_u8) {
+    fn any_bytes_are_decoded_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in 0..18_u8) {
         let seed = Seed::of(VolumeId([1; 16]), 1);
         let whole = Bytes::from(bytes.clone());
         let _ = SegmentHeader::decode(&bytes);
@@ -323,7 +331,7 @@ proptest! {
     #[test]
     fn any_kind_byte_before_any_subject_is_decoded_or_refused(
         bytes in proptest::collection::vec(any::<u8>(), 0..80),
-        kind in 1..16_u8,
+        kind in 1..18_u8,
     ) {
         let origin = [0; 40];
         for body in 1..6_u8 {

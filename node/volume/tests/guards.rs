@@ -14,9 +14,11 @@ use parking_lot::Mutex;
 use sherd_core::env::Clock;
 use sherd_core::id::Sequence;
 use sherd_volume::disk::faulty::Keep;
-use sherd_volume::disk::{Disk, OpenMode};
+use sherd_volume::disk::{Disk, DiskFile, OpenMode};
 use sherd_volume::error::OpenError;
-use sherd_volume::format::{FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, VERSION};
+use sherd_volume::format::{
+    FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, SegmentHeader, VERSION, VERSION_MIN,
+};
 use sherd_volume::index::memory::MemoryIndex;
 use sherd_volume::index::{Change, Index, IndexError, Pair};
 use sherd_volume::log::{parse_segment_name, segment_path};
@@ -161,17 +163,20 @@ fn replay_reads_the_device_and_not_what_memory_remembers_of_it() {
     assert!(report.lost_state.is_some(), "the next start, with an empty cache, would find it: {report:?}");
 }
 
-/// Changes the version in a segment's header, with a checksum that is right.
-fn set_version(bench: &Bench, version: u32) {
-    const FIELDS_BYTES: usize = 100;
-    let path = bench.path.join("log").join(format!("{:020}.seg", 1));
-    let file = bench.disk.open(&path, OpenMode::Write).unwrap();
+fn header_file(bench: &Bench, number: u64) -> Arc<dyn DiskFile> {
+    bench.disk.open(&segment_path(&bench.path.join("log"), number), OpenMode::Write).unwrap()
+}
+
+fn header_of(bench: &Bench, number: u64) -> SegmentHeader {
     let mut page = vec![0; SEGMENT_HEADER_BYTES];
-    file.read_at(&mut page, 0).unwrap();
-    page[8..12].copy_from_slice(&version.to_le_bytes());
-    let crc = Seed::of(VOLUME, 1).checksum(&[&page[..FIELDS_BYTES]]);
-    page[FIELDS_BYTES..FIELDS_BYTES + 4].copy_from_slice(&crc.to_le_bytes());
-    file.write_at(&[IoSlice::new(&page)], 0).unwrap();
+    header_file(bench, number).read_at(&mut page, 0).unwrap();
+    SegmentHeader::decode(&page).unwrap()
+}
+
+/// Makes the first segment one of another version.
+fn set_version(bench: &Bench, header: &SegmentHeader, version: u32) {
+    let header = SegmentHeader { version, ..header.clone() };
+    header_file(bench, 1).write_at(&[IoSlice::new(&header.encode())], 0).unwrap();
 }
 
 #[test]
@@ -181,15 +186,43 @@ fn a_log_of_a_later_version_is_refused_and_never_taken_for_rot() {
     volume.put_shard(shard(1, 0), &bytes(1, 100)).unwrap();
     volume.settle();
     bench.kill();
-    set_version(&bench, VERSION + 1);
+    let header = header_of(&bench, 1);
+    set_version(&bench, &header, VERSION + 1);
     let refused = bench.open().map(|(_, report)| report);
     assert!(
         matches!(refused, Err(OpenError::Version { version, supported: VERSION, .. }) if version == VERSION + 1),
         "{refused:?}"
     );
-    set_version(&bench, VERSION);
+    assert!(refused.unwrap_err().to_string().contains("was written by a newer version"));
+    set_version(&bench, &header, VERSION);
     bench.kill();
     assert_eq!(bench.reopen().packed(shard(1, 0)).unwrap(), bytes(1, 100));
+}
+
+#[test]
+fn a_log_of_the_version_before_is_read_and_goes_on_in_a_segment_of_this_one() {
+    for wiped in [false, true] {
+        let bench = Bench::new(1);
+        let mut volume = bench.reopen();
+        volume.write(&object("a"), ballot(1), &value(1, 100));
+        volume.put_shard(shard(1, 0), &bytes(1, 100)).unwrap();
+        volume.settle();
+        bench.kill();
+        set_version(&bench, &header_of(&bench, 1), VERSION_MIN);
+        if wiped {
+            bench.index.wipe();
+        }
+        // What the version before does not know stands where it does not look.
+        for round in 0..2 {
+            let mut volume = bench.reopen();
+            assert_eq!(volume.packed(shard(1, 0)).unwrap(), bytes(1, 100));
+            assert!(volume.read(&object("a")).unwrap().result.unwrap().row.is_some());
+            volume.put_shard(shard(2 + round, 0), &bytes(2, 100)).unwrap();
+            assert_eq!(volume.reader.status().segments, 2, "round {round}");
+            assert_eq!([1, 2].map(|number| header_of(&bench, number).version), [VERSION_MIN, VERSION]);
+            bench.kill();
+        }
+    }
 }
 
 /// Shards that are deleted again, over some segments, and one that stays.

@@ -25,8 +25,11 @@ use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::id::{Ballot, Sequence, Timestamp, VolumeId};
 use sherd_core::limits;
 
-/// The version of the segment format.
-pub const VERSION: u32 = 1;
+/// The version of the segment format that is written. A kind of record that is new needs a new one: whoever does
+/// not know the kind would take its record for rot.
+pub const VERSION: u32 = 2;
+/// The oldest version that is read: it has fewer kinds of records, and is the same otherwise.
+pub const VERSION_MIN: u32 = 1;
 /// Bytes of a segment header; the first frame follows.
 pub const SEGMENT_HEADER_BYTES: usize = 4096;
 /// Bytes of a frame header.
@@ -87,6 +90,8 @@ impl Seed {
 /// says what the volume may have promised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentHeader {
+    /// The version of the format in which the segment was begun: it has no record of a kind that came later.
+    pub version: u32,
     /// Whose log this is.
     pub volume: VolumeId,
     /// Its number; grows, never used again.
@@ -108,9 +113,9 @@ pub struct SegmentHeader {
 impl SegmentHeader {
     /// The stored form, [`SEGMENT_HEADER_BYTES`] long.
     pub fn encode(&self) -> Bytes {
-        let Self { volume, number, first, previous, previous_end, bound, floor, data_floor } = self;
+        let Self { version, volume, number, first, previous, previous_end, bound, floor, data_floor } = self;
         let mut writer = Writer::with_capacity(SEGMENT_HEADER_BYTES);
-        writer.raw(&SEGMENT_MAGIC).u32(VERSION).raw(&volume.0).u64(*number).u64(first.0);
+        writer.raw(&SEGMENT_MAGIC).u32(*version).raw(&volume.0).u64(*number).u64(first.0);
         writer.u64(*previous).u64(*previous_end);
         writer.raw(&bound.to_bytes()).raw(&floor.to_bytes()).u64(data_floor.as_u64());
         let mut bytes: Vec<u8> = writer.finish().into();
@@ -124,7 +129,8 @@ impl SegmentHeader {
     /// From the stored form.
     ///
     /// # Errors
-    /// [`DecodeError`] when it is no segment header, of a version not known, or damaged.
+    /// [`DecodeError`] when it is no segment header, or damaged; [`DecodeError::Version`] when it is whole and
+    /// its version is not known.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let field = "segment header";
         let stored = bytes.get(..SEGMENT_FIELDS_BYTES).ok_or(DecodeError::Short { field })?;
@@ -133,8 +139,8 @@ impl SegmentHeader {
         if reader.array::<8>(field)? != SEGMENT_MAGIC {
             return Err(DecodeError::Invalid { field });
         }
-        let version = reader.u32(field)?;
         let header = Self {
+            version: reader.u32(field)?,
             volume: VolumeId(reader.array(field)?),
             number: reader.u64(field)?,
             first: Sequence(reader.u64(field)?),
@@ -147,8 +153,9 @@ impl SegmentHeader {
         if reader.u32(field)? != Seed::of(header.volume, header.number).checksum(&[stored]) {
             return Err(DecodeError::Invalid { field });
         }
-        if version != VERSION {
-            return Err(DecodeError::Version { field, version: u8::try_from(version).unwrap_or(u8::MAX) });
+        if !(VERSION_MIN..=VERSION).contains(&header.version) {
+            let version = u8::try_from(header.version).unwrap_or(u8::MAX);
+            return Err(DecodeError::Version { field, version });
         }
         Ok(header)
     }

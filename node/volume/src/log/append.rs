@@ -23,7 +23,7 @@ use crate::durable::Spares;
 use crate::error::{FaultClass, SyncFailure};
 use crate::format::{
     FRAME_HEADER_BYTES, Flags, FrameHeader, Hint, RECORD_HEADER_BYTES, RecordHeader, Seed, SegmentHeader,
-    Subject, block_count, block_hashes, hash_blocks,
+    Subject, VERSION, block_count, block_hashes, hash_blocks,
 };
 use crate::log::{FIRST_FRAME, Segment, Segments};
 use crate::table::{Origin, Place, RowKeys};
@@ -427,6 +427,7 @@ impl Log {
         let (previous, end) = (self.tail_number().unwrap_or(self.previous), self.offset);
         let Promised { bound, floor, data_floor } = promised;
         let header = SegmentHeader {
+            version: VERSION,
             volume: self.volume,
             number,
             first: self.next,
