@@ -1,7 +1,7 @@
 //! What went wrong on a volume, by what the node must do about it.
 
 use std::io::{self, ErrorKind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use sherd_core::register::Refusal;
@@ -162,8 +162,8 @@ pub enum OpenError {
         /// Why not.
         source: io::Error,
     },
-    /// The volume failed before, and stays so until it is replaced.
-    #[error("{path} failed earlier: {reason}")]
+    /// The volume failed, now or before, and stays so until it is replaced.
+    #[error("{path} failed: {reason}")]
     Failed {
         /// The volume's directory.
         path: PathBuf,
@@ -180,6 +180,21 @@ pub enum OpenError {
         /// Why not.
         source: io::Error,
     },
+}
+
+impl OpenError {
+    /// Of a call that the system refused. A failed sync fails the volume until it is replaced: what was to be
+    /// written may be gone, and a second sync would answer well.
+    pub(crate) fn refused(op: &'static str, path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match SyncFailure::within(&source) {
+            Some(failure) => {
+                let reason = format!("{op} {}: {failure}", path.display());
+                Self::Failed { path, reason }
+            }
+            None => Self::Io { op, path, source },
+        }
+    }
 }
 
 fn unknown_version(version: u32, supported: u32) -> String {

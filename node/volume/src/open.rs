@@ -121,8 +121,7 @@ pub struct OpenReport {
 }
 
 fn io_error(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OpenError {
-    let path = path.to_owned();
-    move |source| OpenError::Io { op, path, source }
+    move |source| OpenError::refused(op, path, source)
 }
 
 /// Makes an empty directory a volume. Never done by [`open`]: an empty directory where a volume is
@@ -153,41 +152,15 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
     })?;
     let sticky = Arc::new(Sticky { file, _lock: lock });
     let failure = Arc::new(FailureLatch::new(Arc::clone(&sticky)));
-    let log_path = log::directory(&path);
-    let shards_path = path.join(SHARDS);
-    for directory in [&log_path, &shards_path] {
-        disk.create_dir(directory).map_err(io_error("create", directory))?;
-    }
-    disk.sync_dir(&path).map_err(io_error("sync", &path))?;
     let identity = sticky.file.identity();
     let is_new = identity.lost.as_deref() == Some(UNFINISHED);
-    let names: Vec<String> = disk
-        .list(&log_path)
-        .map_err(io_error("list", &log_path))?
-        .into_iter()
-        .filter(|entry| !entry.is_dir)
-        .map(|entry| entry.name)
-        .collect();
-    let spares =
-        Spares::adopt(Arc::clone(&disk), &log_path, &names, options.segment_bytes, options.spare_segments)
-            .map_err(io_error("read spares in", &log_path))?;
-    if is_new && spares.is_short() {
-        // The first writes of a volume find a segment that was written once, as all later ones do. Without
-        // room it does without: a full disk says so when the segment is begun.
-        let _ = spares.make_one();
-    }
     let segments = Arc::new(Segments::new(Arc::clone(&disk)));
-    // A life that begins without its state begins without a log, too.
-    let files = LogFiles {
-        disk: &disk,
-        path: &log_path,
-        names: &names,
-        volume: identity.volume,
-        is_needed: identity.lost.is_none(),
-        policy: options.unreadable,
-        replay_bytes: options.replay_bytes,
-    };
-    let restored = restore(&files, &segments, index.as_mut())?;
+    let (spares, restored) = read_in(&disk, &path, &options, &identity, &segments, index.as_mut())
+        .inspect_err(|error| {
+            if let OpenError::Failed { reason, .. } = error {
+                sticky.note_failure(reason);
+            }
+        })?;
     make_ballast(disk.as_ref(), &path, options.ballast_bytes);
     let shared = Shared {
         disk: Arc::clone(&disk),
@@ -209,8 +182,56 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
         counters: Counters::default(),
         failure: Arc::clone(&failure),
     };
+    let shards_path = shared.path.join(SHARDS);
     let shard_files = ShardFiles::of_volume(disk, shards_path, identity.cluster, buffers, failure);
     serve(Arc::new(shared), shard_files, sticky, restored, is_new, began_us)
+}
+
+/// Reads in what a directory holds. On return all of it is durable, whoever wrote it and however: names,
+/// spares, and every segment.
+fn read_in(
+    disk: &Arc<dyn Disk>,
+    path: &Path,
+    options: &Options,
+    identity: &Identity,
+    segments: &Segments,
+    index: &mut dyn IndexSource,
+) -> Result<(Spares, Restored), OpenError> {
+    let log_path = log::directory(path);
+    for directory in [&log_path, &path.join(SHARDS)] {
+        disk.create_dir(directory).map_err(io_error("create", directory))?;
+    }
+    disk.sync_dir(path).map_err(io_error("sync", path))?;
+    let names: Vec<String> = disk
+        .list(&log_path)
+        .map_err(io_error("list", &log_path))?
+        .into_iter()
+        .filter(|entry| !entry.is_dir)
+        .map(|entry| entry.name)
+        .collect();
+    let spares =
+        Spares::adopt(Arc::clone(disk), &log_path, &names, options.segment_bytes, options.spare_segments)
+            .map_err(io_error("read spares in", &log_path))?;
+    // Without this a power cut may take the name of a segment back, and bring a segment back under the name of
+    // a spare that was used since.
+    disk.sync_dir(&log_path).map_err(io_error("sync", &log_path))?;
+    if identity.lost.as_deref() == Some(UNFINISHED) && spares.is_short() {
+        // The first writes of a volume find a segment that was written once, as all later ones do. Without
+        // room it does without: a full disk says so when the segment is begun.
+        let _ = spares.make_one();
+    }
+    let files = LogFiles {
+        disk,
+        path: &log_path,
+        names: &names,
+        volume: identity.volume,
+        // A life that begins without its state begins without a log, too.
+        is_needed: identity.lost.is_none(),
+        policy: options.unreadable,
+        replay_bytes: options.replay_bytes,
+    };
+    let restored = restore(&files, segments, index)?;
+    Ok((spares, restored))
 }
 
 /// Judges the volume's state and makes it serve.

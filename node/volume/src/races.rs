@@ -13,7 +13,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use shuttle::thread;
+use shuttle::scheduler::RandomScheduler;
+use shuttle::{Config, Runner, thread};
 
 use sherd_core::id::Ballot;
 use sherd_core::register::{Accept, Prepare, RowHead, Vote};
@@ -27,6 +28,8 @@ use crate::sync::Mutex;
 
 /// Orders tried. The races that this is for are met within the first hundred.
 const ORDERS: usize = 1_000;
+/// A volume is opened on such a stack, without optimisation: a few times what shuttle gives.
+const STACK_BYTES: usize = 256 << 10;
 
 /// What was answered.
 #[derive(Debug, Default)]
@@ -175,7 +178,9 @@ fn explore<const THREADS: usize>(threads: [fn(&Meeting, &Reader); THREADS], chec
         let left = driver.read(&object("key")).expect("the disk is sound").result.expect("it votes");
         check(&meeting.answers.lock(), left.row.map_or(Ballot::ZERO, |row| row.head.ballot));
     };
-    shuttle::check_random(run, ORDERS);
+    let mut config = Config::new();
+    config.stack_size = STACK_BYTES;
+    Runner::new(RandomScheduler::new(ORDERS), config).run(run);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use sherd_core::id::{Sequence, VolumeId};
 
 use crate::apply::{Batch, Changes, Derived, Written, as_index_changes};
 use crate::disk::{Disk, OpenMode};
-use crate::error::{FaultClass, OpenError};
+use crate::error::{FaultClass, OpenError, SyncFailure};
 use crate::format::{
     FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, SegmentHeader, Subject, VERSION,
 };
@@ -275,13 +275,7 @@ fn attempt(
     if !is_rebuild && has_hole(needed, from) {
         return Err(Unfit::Behind);
     }
-    for one in needed {
-        // Durable before anything of it is in an index that is flushed, and before anybody hears of it;
-        // and only what is clean leaves the page cache, so that replay reads it from the device.
-        one.segment.file().and_then(|file| file.sync_data()).map_err(|source| {
-            Unfit::Log(OpenError::Io { op: "sync", path: one.segment.path.clone(), source })
-        })?;
-    }
+    sync(headed, start)?;
     derived.begin_replay(from);
     let mut feed = IndexFeed {
         index,
@@ -298,6 +292,26 @@ fn attempt(
     let (derived, rotten) = feed.finish()?;
     let small = Small::load(index.as_ref(), derived.highest())?;
     Ok(Try { replayed, small, derived, rotten, persisted })
+}
+
+/// Makes all segments durable, before anything of them is in an index that is flushed and before anybody hears
+/// of it: a process that did not sync, or that died before it did, may have left them in memory alone. Only what
+/// is clean leaves the page cache, so that replay, which begins with the segment at `replayed`, reads it from the
+/// device.
+fn sync(headed: &[Headed], replayed: usize) -> Result<(), Unfit> {
+    for (index, one) in headed.iter().enumerate() {
+        let path = &one.segment.path;
+        one.segment.file().and_then(|file| file.sync_data()).map_err(|source| {
+            let is_full = SyncFailure::within(&source).is_some_and(SyncFailure::is_full);
+            Unfit::Log(if is_full && index >= replayed {
+                // What found no room was never synced: the next replay reads what the device has of it.
+                OpenError::Io { op: "sync", path: path.clone(), source }
+            } else {
+                OpenError::refused("sync", path, source)
+            })
+        })?;
+    }
+    Ok(())
 }
 
 /// Feeds an index with what replay finds, a bounded number of changes at a time.
@@ -433,7 +447,7 @@ fn tidy(
     small: &Small,
     is_lost: bool,
 ) -> Result<(), OpenError> {
-    let io = |op| move |source: io::Error| OpenError::Io { op, path: log.to_owned(), source };
+    let io = |op| move |source: io::Error| OpenError::refused(op, log, source);
     for number in discarded {
         disk.remove(&segment_path(log, *number)).map_err(io("remove from"))?;
     }
