@@ -1,40 +1,84 @@
 //! What opening found rotten becomes MRF entries in the volume's own log, durable before anything is
-//! answered: a record that is replayed once is behind the index's checkpoint the next time, and nobody
-//! would know of it before a read or the scrubber meets it.
+//! answered. Until then it is evidence, and the index says that the replay which found it has not ended: a
+//! record behind the checkpoint is not replayed, and nobody would know of it before a read or the scrubber
+//! meets it.
 
-use sherd_core::heal::{DamagedData, HealEntry};
+use sherd_core::heal::DamagedData;
+use sherd_core::heal::HealEntry;
+use sherd_core::id::Sequence;
 
 use crate::error::Error;
-use crate::format::{Flags, Subject};
+use crate::format::{Flags, HEAL_ENTRY_BYTES_MAX, SUBJECT_BYTES_MAX, Subject};
 use crate::log::append::NewRecord;
+use crate::log::replay::Found;
 use crate::plan::Plan;
 use crate::volume::Volume;
 
+/// Bytes that a rotten record takes beside its subject, about.
+const ROTTEN_RECORD_BYTES: u64 = 128;
+
+/// A record whose payload is not what was written.
+#[derive(Debug)]
+pub(crate) struct RottenRecord {
+    /// The sequence of its place.
+    pub(crate) placed: Sequence,
+    pub(crate) subject: Subject,
+}
+
+/// What a replay found rotten, in the order of the log.
+#[derive(Debug, Default)]
+pub(crate) struct RottenRecords {
+    /// The first ones: as many as memory is spent on.
+    pub(crate) named: Vec<RottenRecord>,
+    named_bytes: u64,
+    /// Where those begin that are not named.
+    pub(crate) more_from: Option<Sequence>,
+}
+
+impl RottenRecords {
+    pub(crate) fn add(&mut self, found: &Found, bytes_max: u64) {
+        let placed = found.placed.placed;
+        self.named_bytes += found.subject.encoded_bytes() as u64 + ROTTEN_RECORD_BYTES;
+        if self.named_bytes <= bytes_max || self.named.is_empty() {
+            self.named.push(RottenRecord { placed, subject: found.subject.clone() });
+        } else {
+            self.more_from.get_or_insert(placed);
+        }
+    }
+}
+
 impl Volume {
-    /// Queues the heal of every row and shard whose payload is not what was written. A disk without room
-    /// for that is no reason not to open.
-    pub(crate) fn queue_damage(&mut self, rotten: &[Subject]) -> Result<(), Error> {
+    /// Queues the heal of every row and shard whose payload is not what was written, and ends the replay that
+    /// found them. A disk without room for that is no reason not to open: the next opening finds again what is
+    /// not queued. Whether all is.
+    pub(crate) fn queue_damage(&mut self, rotten: &RottenRecords) -> Result<bool, Error> {
         let since_ms = self.shared.clock.wall_ms();
-        let limit = self.log.batch_bytes_max() / 2;
-        let mut plan = Plan::default();
-        for entry in rotten.iter().filter_map(|subject| entry_of(subject, since_ms)) {
-            if plan.bytes > limit {
-                self.write_damage(std::mem::take(&mut plan))?;
+        let at_once = self.log.batch_bytes_max() / (HEAL_ENTRY_BYTES_MAX + SUBJECT_BYTES_MAX);
+        let mut queued = 0;
+        for records in rotten.named.chunks(at_once.max(1)) {
+            match self.queue_some(records, since_ms) {
+                Ok(()) => queued += records.len(),
+                Err(Error::Full) => break,
+                Err(error) => return Err(error),
             }
+        }
+        let first_left = rotten.named.get(queued).map(|record| record.placed).or(rotten.more_from);
+        match first_left {
+            Some(from) => self.derived.begin_replay(from),
+            None => self.derived.end_replay(),
+        }
+        self.shared.check()?;
+        Ok(first_left.is_none())
+    }
+
+    fn queue_some(&mut self, records: &[RottenRecord], since_ms: u64) -> Result<(), Error> {
+        let mut plan = Plan::default();
+        for entry in records.iter().filter_map(|record| entry_of(&record.subject, since_ms)) {
             let subject = Subject::Heal { id: entry.id() };
             plan.push(NewRecord::new(subject, Flags::default(), [entry.encode()]));
         }
-        if !plan.is_empty() {
-            self.write_damage(plan)?;
-        }
-        self.shared.check()
-    }
-
-    fn write_damage(&mut self, plan: Plan) -> Result<(), Error> {
-        match self.commit(plan, 0) {
-            Ok(()) | Err(Error::Full) => Ok(()),
-            Err(error) => Err(error),
-        }
+        // Where there is nothing to queue, a frame is to stand behind the end of the replay all the same.
+        if plan.is_empty() { self.write_empty_frame() } else { self.commit(plan, 0) }
     }
 }
 

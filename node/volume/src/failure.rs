@@ -107,12 +107,9 @@ impl Sticky {
         self.file.update(|identity| identity.incarnation = incarnation)
     }
 
-    /// Notes that the state was lost, and begins the next life.
+    /// Notes that the state was lost. The next life begins when the log has it.
     pub(crate) fn note_loss(&self, reason: &str) -> Result<(), OpenError> {
-        self.file.update(|identity| {
-            identity.incarnation = Incarnation(identity.incarnation.0.saturating_add(1));
-            identity.lost = Some(reason.to_owned());
-        })
+        self.file.update(|identity| identity.lost = Some(reason.to_owned()))
     }
 
     /// Notes that this life has its state.

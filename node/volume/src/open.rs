@@ -20,6 +20,7 @@ use sherd_core::id::{Ballot, ClusterId, Incarnation, Sequence, VolumeId};
 use sherd_core::register::acceptor::after_restart;
 
 use crate::buffer::BufferPool;
+use crate::damage::RottenRecords;
 use crate::disk::{Disk, OpenMode};
 use crate::durable::Spares;
 use crate::error::{Error, OpenError};
@@ -27,7 +28,7 @@ use crate::failure::{FailureLatch, Sticky};
 use crate::format::Subject;
 use crate::identity::{self, Expected, Identity, IdentityFile};
 use crate::index::{Index, IndexError};
-use crate::log::append::Log;
+use crate::log::append::{Log, Tail};
 use crate::log::{self, Segments};
 use crate::options::{Durability, Options};
 use crate::reader::Reader;
@@ -36,6 +37,7 @@ use crate::recent::Recent;
 use crate::registers::Promises;
 use crate::ride_along::Lazy;
 use crate::shard_file::ShardFiles;
+use crate::state::Recovery;
 use crate::sync::{Mutex, RwLock};
 use crate::view::{Counters, Shared, View};
 use crate::volume::Volume;
@@ -114,8 +116,12 @@ pub struct OpenReport {
     pub index_rebuilt: Option<String>,
     /// Why the volume is recovering: acknowledged state is gone, now or since an earlier open.
     pub lost_state: Option<String>,
-    /// Records whose payload is not what was written, by what they are about.
+    /// Records whose payload is not what was written, by what they are about: the first ones, where there are
+    /// very many.
     pub rotten: Vec<Subject>,
+    /// Whether rotten records are left for which there was no room in the queue, or in memory: the next opening
+    /// finds them again.
+    pub rotten_left: bool,
     /// How long it took.
     pub took_us: u64,
 }
@@ -234,6 +240,28 @@ fn read_in(
     Ok((spares, restored))
 }
 
+/// What a volume writes before it serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FirstWrite {
+    /// The first frame of a log.
+    Format,
+    /// A life that begins because the state of the one before is lost.
+    Life,
+    /// The phase that a recovery begins with, where no record says it yet.
+    Phase,
+}
+
+/// The life that a volume is opened in. One that begins is above the life that lost its state: it begins in the
+/// log, and volume.json follows, which an opening that was cut short did not come to.
+fn life_of(identity: &Identity, recovery: Option<Recovery>, is_lost: bool) -> Incarnation {
+    let noted = identity.incarnation;
+    if is_lost {
+        return Incarnation(noted.0.saturating_add(1));
+    }
+    let begun = recovery.filter(|_| identity.lost.is_some()).map(|known| known.incarnation);
+    begun.map_or(noted, |begun| begun.max(noted))
+}
+
 /// Judges the volume's state and makes it serve.
 fn serve(
     shared: Arc<Shared>,
@@ -243,14 +271,24 @@ fn serve(
     is_new: bool,
     began_us: u64,
 ) -> Result<(Volume, OpenReport), OpenError> {
-    let Restored { small, derived, tail, mut report, lost, is_flushed, index } = restored;
-    let mut small = small;
+    let Restored { mut small, derived, tail, mut report, rotten, lost, is_flushed, index: _ } = restored;
+    let is_new = is_new && lost.is_none();
+    // A filesystem that does not say how full it is counts as full: new data is refused.
+    let _ = shared.measure_space();
+    let is_whole = sticky.file.identity().lost.is_none() && lost.is_none() && rotten.named.is_empty();
+    if !is_whole && !is_new && shared.is_full() {
+        // A loss, and the queue of what is to be mended, are written whatever else has no room.
+        drop_ballast(shared.disk.as_ref(), &shared.path);
+    }
     if let Some(reason) = &lost {
         sticky.note_loss(reason)?;
     }
-    let is_new = is_new && lost.is_none();
     let identity = sticky.file.identity();
-    small.incarnation = identity.incarnation.0;
+    let life = life_of(&identity, small.recovery, lost.is_some());
+    if lost.is_none() && life != identity.incarnation {
+        sticky.begin_life(life)?;
+    }
+    small.incarnation = life.0;
     small.is_recovering = identity.lost.is_some() && !is_new;
     if small.is_recovering && small.standing().votes() {
         // The log says that this life finished its recovery.
@@ -262,28 +300,16 @@ fn serve(
     let restart = after_restart(&small.acceptor(Ballot::ZERO));
     shared.promises.lock().restart_bound = restart.restart_bound;
     shared.view.write().small = small.clone();
-    // A filesystem that does not say how full it is counts as full: new data is refused.
-    let _ = shared.measure_space();
     shared.counters.live_bytes.store(derived.live_total(), Ordering::Relaxed);
-    let sync = shared.options.durability == Durability::Fsync;
-    let log = Log::new(
-        identity.volume,
-        shared.options.segment_bytes,
-        sync,
-        Arc::clone(&shared.clock),
-        Arc::clone(&shared.segments),
-        Arc::clone(&shared.spares),
-        &tail,
-    );
     report.took_us = shared.clock.monotonic_us().saturating_sub(began_us);
     let reader = Arc::new(Reader { shared: Arc::clone(&shared), shard_files, sticky: Arc::clone(&sticky) });
     let mut volume = Volume {
         id: identity.volume,
         durable_bound: small.bound,
         durable_reading: small.clock_reading,
+        log: log_of(&shared, identity.volume, &tail),
         shared,
         reader,
-        log,
         working: small,
         derived,
         lazy: Lazy::default(),
@@ -296,27 +322,67 @@ fn serve(
         measured_us: 0,
         blocked_until_us: 0,
     };
+    let first = match lost {
+        Some(_) => FirstWrite::Life,
+        None if is_new => FirstWrite::Format,
+        None => FirstWrite::Phase,
+    };
+    report.rotten_left = first_writes(&mut volume, first, &rotten, is_flushed)?;
+    report.rotten = rotten.named.into_iter().map(|record| record.subject).collect();
+    Ok((volume, report))
+}
+
+fn log_of(shared: &Shared, volume: VolumeId, tail: &Tail) -> Log {
+    Log::new(
+        volume,
+        shared.options.segment_bytes,
+        shared.options.durability == Durability::Fsync,
+        Arc::clone(&shared.clock),
+        Arc::clone(&shared.segments),
+        Arc::clone(&shared.spares),
+        tail,
+    )
+}
+
+/// Writes what has to be durable before anybody is answered. Whether something rotten is left that is not
+/// queued.
+fn first_writes(
+    volume: &mut Volume,
+    first: FirstWrite,
+    rotten: &RottenRecords,
+    is_flushed: bool,
+) -> Result<bool, OpenError> {
     let path = volume.shared.path.clone();
     let failed = |error| first_write_failed(path.clone(), error);
-    if is_new {
-        // From here on there is a log, and its absence is a loss.
-        volume.write_empty_frame().map_err(&failed)?;
-        volume.sticky.note_whole()?;
-    } else if lost.is_some() {
-        volume.begin_anew().map_err(&failed)?;
-    } else {
-        volume.settle_phase().map_err(&failed)?;
+    match first {
+        FirstWrite::Format => {
+            // From here on there is a log, and its absence is a loss.
+            volume.write_empty_frame().map_err(&failed)?;
+            volume.sticky.note_whole()?;
+        }
+        FirstWrite::Life => volume.begin_anew().map_err(&failed)?,
+        FirstWrite::Phase => volume.settle_phase().map_err(&failed)?,
     }
-    volume.queue_damage(&report.rotten).map_err(failed)?;
-    if is_flushed {
+    let is_left = !rotten.named.is_empty() && !volume.queue_damage(rotten).map_err(&failed)?;
+    if first == FirstWrite::Life {
+        // The checkpoint goes behind the loss, or the next opening finds it again and begins another life:
+        // where there is no room for it, it does.
+        match volume.checkpoint() {
+            Ok(()) | Err(Error::Full) => {}
+            Err(error) => return Err(failed(error)),
+        }
+        // The log has the life, and nobody has heard of it: a try that fails before this uses none up.
+        volume.sticky.begin_life(Incarnation(volume.working.incarnation))?;
+    } else if is_flushed {
         // From here on the end of the replay is durable, and its segments may be compacted. Before it a crash
         // has the same segments replayed, and finds again what is rotten in them.
-        match index.flush() {
+        volume.fold().map_err(failed)?;
+        match volume.shared.index.flush() {
             Ok(()) | Err(IndexError::Full) => {}
             Err(error) => return Err(index_error(error, &path)),
         }
     }
-    Ok((volume, report))
+    Ok(is_left)
 }
 
 /// Why a volume does not open for its first frame.

@@ -19,11 +19,10 @@ use sherd_core::codec::DecodeError;
 use sherd_core::id::{Sequence, VolumeId};
 
 use crate::apply::{Batch, Changes, Derived, Written, as_index_changes};
+use crate::damage::RottenRecords;
 use crate::disk::{Disk, OpenMode};
 use crate::error::{FaultClass, OpenError, SyncFailure};
-use crate::format::{
-    FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, SegmentHeader, Subject, VERSION,
-};
+use crate::format::{FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, SegmentHeader, VERSION};
 use crate::index::{Index, IndexError};
 use crate::log::append::{Known, Tail, TailSegment};
 use crate::log::replay::{Found, Headed, Replayed, Unreadable, replay};
@@ -35,9 +34,6 @@ use crate::table::Payload;
 
 /// Changes gathered before they are applied to the index: what a running volume gathers, too.
 const CHANGES_MAX: usize = 1024;
-/// Rotten records that a report names, and that are queued: some 20 MB of keys. Where more are rotten the
-/// device has to be replaced.
-const ROTTEN_MAX: usize = 100_000;
 
 /// What a volume knew.
 pub(crate) struct Restored {
@@ -46,6 +42,7 @@ pub(crate) struct Restored {
     pub(crate) derived: Derived,
     pub(crate) tail: Tail,
     pub(crate) report: OpenReport,
+    pub(crate) rotten: RottenRecords,
     /// Acknowledged state is gone, and why.
     pub(crate) lost: Option<String>,
     /// The index has on disk a part of a replay whose end it does not know.
@@ -83,7 +80,7 @@ struct Try {
     replayed: Replayed,
     small: Small,
     derived: Derived,
-    rotten: Vec<Subject>,
+    rotten: RottenRecords,
     persisted: Option<Sequence>,
 }
 
@@ -143,7 +140,6 @@ pub(crate) fn restore(
         replayed_records: replayed.records,
         torn_tail: replayed.torn,
         index_rebuilt: rebuilt,
-        rotten,
         ..OpenReport::default()
     };
     report.torn_tail |= !discarded.is_empty();
@@ -155,7 +151,7 @@ pub(crate) fn restore(
     let is_whole = !replayed.torn && lost.is_none() && discarded.is_empty();
     let tail = tail_of(disk.as_ref(), &headed, end, highest, next, is_whole)?;
     let is_flushed = index.persisted() != persisted || derived.was_cut_short();
-    Ok(Restored { index, small, derived, tail, report, lost, is_flushed })
+    Ok(Restored { index, small, derived, tail, report, rotten, lost, is_flushed })
 }
 
 /// Why the index is wiped, where it is proven to be of no use, or where the device was given long enough to
@@ -285,7 +281,7 @@ fn attempt(
         gathered: None,
         gathered_bytes: 0,
         replay_bytes: files.replay_bytes,
-        rotten: Vec::new(),
+        rotten: RottenRecords::default(),
     };
     let mut visit = |frame: Vec<Found>, last| feed.frame(&frame, last).map_err(Unfit::Index);
     let replayed = replay(needed, from, files.policy, &mut visit)?;
@@ -325,7 +321,7 @@ struct IndexFeed<'a> {
     gathered: Option<Sequence>,
     gathered_bytes: u64,
     replay_bytes: u64,
-    rotten: Vec<Subject>,
+    rotten: RottenRecords,
 }
 
 impl IndexFeed<'_> {
@@ -334,9 +330,9 @@ impl IndexFeed<'_> {
             self.apply()?;
             self.flush_by_bytes()?;
         }
-        let rotten = records.iter().filter(|found| found.payload.is_none());
-        let room = ROTTEN_MAX - self.rotten.len();
-        self.rotten.extend(rotten.take(room).map(|found| found.subject.clone()));
+        for found in records.iter().filter(|found| found.payload.is_none()) {
+            self.rotten.add(found, self.replay_bytes / 4);
+        }
         let is_new = |sequence| self.persisted.is_none_or(|persisted| sequence > persisted);
         let mut batch = Batch::new(self.index, &mut self.derived, &mut self.changes);
         for found in records.iter().filter(|found| is_new(found.placed.placed)) {
@@ -379,8 +375,11 @@ impl IndexFeed<'_> {
         }
     }
 
-    fn finish(mut self) -> Result<(Derived, Vec<Subject>), IndexError> {
-        self.derived.end_replay();
+    /// What is rotten is evidence: where there is any, the replay ends only when it is queued.
+    fn finish(mut self) -> Result<(Derived, RottenRecords), IndexError> {
+        if self.rotten.named.is_empty() {
+            self.derived.end_replay();
+        }
         self.apply()?;
         Ok((self.derived, self.rotten))
     }

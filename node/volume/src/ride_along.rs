@@ -150,14 +150,14 @@ impl Volume {
 
     /// Adds notes of replaced data, and first the ends of older ones.
     fn releases_ride_along(&mut self, plan: &mut Plan, room: usize) -> usize {
-        let released = front_of_set(&mut self.lazy.released, room / LAZY_RECORD_BYTES);
-        for id in &released {
+        let ended = front_of_set(&mut self.lazy.released, room / LAZY_RECORD_BYTES);
+        for id in &ended {
             if let Ok(Some(subject)) = self.delete_of(crate::table::release_key(*id)) {
                 plan.push(NewRecord::bare(subject));
             }
         }
-        let mut room = room - released.len() * LAZY_RECORD_BYTES;
-        plan.riders.taken.released = released;
+        let mut room = room - ended.len() * LAZY_RECORD_BYTES;
+        plan.riders.taken.released = ended;
         let fitting = self.lazy.releases.values().take_while(|entry| {
             let left = room.checked_sub(LAZY_RECORD_BYTES + entry.len());
             room = left.unwrap_or(room);

@@ -221,7 +221,7 @@ impl Volume {
     }
 
     /// Applies what is visible to the index.
-    fn fold(&mut self) -> Result<(), Error> {
+    pub(crate) fn fold(&mut self) -> Result<(), Error> {
         if self.unfolded_since_us.take().is_none() {
             return Ok(());
         }
@@ -236,7 +236,7 @@ impl Volume {
     }
 
     /// Makes the index whole: an open from here replays nothing.
-    fn checkpoint(&mut self) -> Result<(), Error> {
+    pub(crate) fn checkpoint(&mut self) -> Result<(), Error> {
         self.fold()?;
         self.shared.index.flush().map_err(|error| self.shared.index_failed(&error))
     }
@@ -385,8 +385,7 @@ impl Volume {
         self.shared.check()
     }
 
-    /// Writes down that a life without its state begins, and puts the index's checkpoint behind the
-    /// loss: the next open must not find it again, and take it for another one.
+    /// Writes down that a life without its state begins.
     pub(crate) fn begin_anew(&mut self) -> Result<(), Error> {
         let mut plan = Plan::default();
         self.begin_recovery(&mut plan);
@@ -398,9 +397,10 @@ impl Volume {
                 plan.push(NewRecord::bare(Subject::Delete { key, oldest, newest }));
             }
         }
-        self.commit(plan, 0)?;
-        self.write_empty_frame()?;
-        self.checkpoint()
+        if !plan.is_empty() {
+            self.commit(plan, 0)?;
+        }
+        self.write_empty_frame()
     }
 
     /// Writes a frame with nothing in it: it protects the one before, and begins a log.

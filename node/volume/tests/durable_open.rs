@@ -63,7 +63,7 @@ fn an_open_of_what_is_durable_costs_one_sync_a_segment_and_writes_nothing() {
     let segments = volume.reader.status().segments;
     volume.close();
     bench.kill();
-    let before = bench.disk.operations() as usize;
+    let before = bench.disk.history().len();
     let volume = bench.reopen();
     let done = bench.disk.history().split_off(before);
     let count = |call| done.iter().filter(|operation| operation.call == call).count();

@@ -120,11 +120,11 @@ fn what_rode_with_a_refused_frame_rides_with_the_next() {
         let mut volume = bench.reopen();
         let (peer, seen) = (VolumeId([7; 16]), VolumeId([8; 16]));
         let [healed, left] = [1, 2].map(|id| HealId([id; 16]));
-        let [released, waits] = [1, 2].map(|id| ReleaseId([id; 16]));
+        let [ended, waits] = [1, 2].map(|id| ReleaseId([id; 16]));
         volume.write(&object("a"), ballot(1), &value(1, 100));
         volume.heal_put(healed, &bytes(1, 50)).unwrap();
         volume.heal_put(left, &bytes(1, 50)).unwrap();
-        volume.volume.submit(Op::ReleasePut { id: released, entry: bytes(1, 50) });
+        volume.volume.submit(Op::ReleasePut { id: ended, entry: bytes(1, 50) });
         volume.settle();
         assert_eq!(volume.reader.releases(None, 10).unwrap().len(), 1);
 
@@ -133,7 +133,7 @@ fn what_rode_with_a_refused_frame_rides_with_the_next() {
         let target = target(&object("a"));
         volume.volume.submit(Op::Commit { target, ballot: ballot(1), positions: std::sync::Arc::default() });
         volume.volume.submit(Op::HealDone { id: healed });
-        volume.volume.submit(Op::ReleaseDone { id: released });
+        volume.volume.submit(Op::ReleaseDone { id: ended });
         volume.volume.submit(Op::ReleasePut { id: waits, entry: bytes(2, 50) });
         let (incarnation, durable) = (Incarnation(2), Sequence(5));
         volume.volume.submit(Op::PeerSeen { volume: seen, incarnation, durable });
@@ -141,7 +141,7 @@ fn what_rode_with_a_refused_frame_rides_with_the_next() {
         let refused = volume.put_shard(shard(1, 0), &bytes(1, 100));
         assert!(matches!(refused, Err(Error::Full | Error::Busy)), "{refused:?}");
         drop(fault);
-        assert_eq!(volume.reader.releases(None, 10).unwrap()[0].0, released, "nothing of the frame is there");
+        assert_eq!(volume.reader.releases(None, 10).unwrap()[0].0, ended, "nothing of the frame is there");
 
         volume.settle();
         bench.kill();
@@ -149,8 +149,7 @@ fn what_rode_with_a_refused_frame_rides_with_the_next() {
         assert!(volume.read(&object("a")).unwrap().result.unwrap().row.unwrap().head.committed);
         let heals = volume.reader.heals(None, 10).unwrap();
         assert_eq!(heals.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [left], "{failure:?} of {call:?}");
-        let releases = volume.reader.releases(None, 10).unwrap();
-        assert_eq!(releases, [(waits, bytes(2, 50))]);
+        assert_eq!(volume.reader.releases(None, 10).unwrap(), [(waits, bytes(2, 50))]);
         let known = volume.reader.memory().positions;
         assert!(known.contains(&(peer, position(9))), "{known:?}");
         assert!(volume.reader.peers().contains(&(seen, Position { incarnation, durable })));

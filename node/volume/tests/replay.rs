@@ -8,6 +8,7 @@ mod support;
 use std::sync::Arc;
 
 use sherd_core::env::Clock;
+use sherd_core::id::Incarnation;
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::faulty::Keep;
 use sherd_volume::error::{FaultClass, OpenError};
@@ -61,8 +62,9 @@ fn an_open_that_is_cut_short_anywhere_is_judged_anew() {
         bench.disk.restart(cut, Keep::Some);
         bench.index.crash();
         was_flushed |= bench.index.0.lock().persisted().is_some();
-        let (_, report) = bench.open().unwrap();
+        let (volume, report) = bench.open().unwrap();
         assert!(report.lost_state.is_some(), "cut before operation {cut}: {report:?}");
+        assert_eq!(volume.reader.answerer().incarnation, Incarnation(2), "one loss, one life: cut {cut}");
         if is_done {
             break;
         }

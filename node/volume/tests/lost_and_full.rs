@@ -1,0 +1,286 @@
+//! Openings that find a loss or rot on a disk that has no room: the volume opens, what it found is queued or found
+//! again, and a try that comes to nothing uses up no life.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use sherd_core::env::Clock;
+use sherd_core::id::{Incarnation, Sequence};
+use sherd_volume::Volume;
+use sherd_volume::disk::Disk;
+use sherd_volume::disk::faulty::{Call, Failure, Fault, FaultyDisk};
+use sherd_volume::error::OpenError;
+use sherd_volume::identity::Expected;
+use sherd_volume::index::memory::MemoryIndex;
+use sherd_volume::index::{Change, Index, IndexError, Pair};
+use sherd_volume::lookup::Lookup;
+use sherd_volume::open::{BALLAST, IndexSource, OpenReport, Setup, open};
+use sherd_volume::upkeep::State;
+use support::*;
+
+fn segment(bench: &Bench) -> PathBuf {
+    bench.path.join("log").join(format!("{:020}.seg", 1))
+}
+
+/// Shards with a page each in the first segment, behind the first frame, and nothing in the index.
+fn with_shards(bench: &Bench, count: u64) {
+    let mut volume = bench.reopen();
+    for number in 1..=count {
+        volume.put_shard(shard(number, 0), &bytes(number, 3_000)).unwrap();
+    }
+    volume.settle();
+    drop(volume);
+    bench.kill();
+    bench.index.wipe();
+}
+
+/// Where the frame of a shard begins.
+fn frame_of(number: u64) -> u64 {
+    (number + 1) * 4096
+}
+
+fn rot_payload(bench: &Bench, number: u64) {
+    let at = frame_of(number) + 2_000;
+    bench.disk.rot(&segment(bench), at..at + 10).unwrap();
+}
+
+fn rot_header(bench: &Bench, number: u64) {
+    bench.disk.rot(&segment(bench), frame_of(number)..frame_of(number) + 40).unwrap();
+}
+
+fn fill(bench: &Bench) {
+    let space = bench.disk.space(&bench.path).unwrap();
+    bench.disk.set_capacity(space.total - space.free);
+}
+
+fn heals(volume: &Driver) -> usize {
+    volume.reader.heals(None, 10_000).unwrap().len()
+}
+
+#[test]
+fn what_is_rotten_beside_a_loss_is_queued_before_the_loss_is_behind() {
+    let bench = Bench::new(1);
+    with_shards(&bench, 10);
+    rot_payload(&bench, 3);
+    rot_header(&bench, 6);
+    let (mut volume, report) = bench.open().unwrap();
+    assert!(report.lost_state.is_some());
+    assert_eq!((report.rotten.len(), report.rotten_left), (1, false));
+    for round in 0..2 {
+        assert_eq!(heals(&volume), 1, "round {round}");
+        drop(volume);
+        bench.kill();
+        let (again, report) = bench.open().unwrap();
+        assert_eq!((report.replayed_records, report.rotten.len()), (0, 0), "it is behind the checkpoint");
+        volume = again;
+    }
+}
+
+#[test]
+fn rot_that_there_is_no_room_to_queue_is_found_again() {
+    let bench = Bench::new(1);
+    with_shards(&bench, 10);
+    rot_payload(&bench, 3);
+    let full = || {
+        let under = bench.path.join("log");
+        let (call, failure) = (Call::Write, Failure::Full);
+        bench.disk.inject(Fault { under, call, skip: 0, times: u64::MAX, failure })
+    };
+    let fault = full();
+    let (mut volume, report) = bench.open().unwrap();
+    assert_eq!((report.rotten.len(), report.rotten_left), (1, true));
+    assert_eq!(heals(&volume), 0);
+    drop(fault);
+    bench.clock.advance_ms(101);
+    // Life goes on, and the checkpoint with it: the evidence stays.
+    volume.put_shard(shard(20, 0), &bytes(20, 3_000)).unwrap();
+    volume.settle();
+    volume.close();
+    bench.kill();
+    let (volume, report) = bench.open().unwrap();
+    assert_eq!((report.rotten.len(), report.rotten_left), (1, false));
+    assert_eq!(heals(&volume), 1);
+    volume.close();
+    bench.kill();
+    let (volume, report) = bench.open().unwrap();
+    assert_eq!((report.replayed_records, report.rotten.len(), heals(&volume)), (0, 0, 1));
+}
+
+#[test]
+fn more_rot_than_memory_holds_is_queued_by_one_opening_after_the_other() {
+    const COUNT: u64 = 60;
+    let mut bench = Bench::new(1);
+    bench.options.segment_bytes = 1 << 20;
+    bench.options.replay_bytes = 16 << 10;
+    with_shards(&bench, COUNT);
+    (1..=COUNT).for_each(|number| rot_payload(&bench, number));
+    let mut seen = BTreeSet::new();
+    for opening in 1.. {
+        let (volume, report) = bench.open().unwrap();
+        seen.extend(report.rotten.iter().map(|subject| format!("{subject:?}")));
+        assert_eq!(heals(&volume), seen.len(), "what is known is queued");
+        volume.close();
+        bench.kill();
+        if !report.rotten_left {
+            assert!(opening > 2, "one opening does not name them all");
+            break;
+        }
+    }
+    assert_eq!(seen.len() as u64, COUNT);
+    let (volume, report) = bench.open().unwrap();
+    assert_eq!((report.replayed_records, heals(&volume) as u64), (0, COUNT));
+}
+
+#[test]
+fn a_volume_that_lost_its_state_opens_on_a_full_disk() {
+    let mut bench = Bench::new(1);
+    bench.options.spare_segments = 0;
+    bench.options.ballast_bytes = 512 << 10;
+    with_shards(&bench, 10);
+    rot_header(&bench, 6);
+    fill(&bench);
+    let (volume, report) = bench.open().unwrap();
+    assert!(report.lost_state.is_some());
+    assert_eq!(volume.reader.status().state, State::Recovering { may_write: false });
+    assert_eq!(volume.reader.answerer().incarnation, Incarnation(2));
+    drop(volume);
+    bench.kill();
+    let (volume, _) = bench.open().unwrap();
+    assert_eq!(volume.reader.answerer().incarnation, Incarnation(2), "the same loss, the same life");
+}
+
+#[test]
+fn tries_that_are_refused_use_up_no_life() {
+    for call in [Call::Write, Call::Create, Call::Rename, Call::Sync] {
+        for skip in 0..4 {
+            let bench = Bench::new(1);
+            with_shards(&bench, 10);
+            rot_header(&bench, 6);
+            let mut refused = 0;
+            for _ in 0..5 {
+                let (under, failure) = (bench.path.clone(), Failure::Full);
+                let fault = bench.disk.inject(Fault { under, call, skip, times: u64::MAX, failure });
+                refused += u64::from(bench.open().is_err());
+                fault.end();
+                bench.kill();
+            }
+            let (volume, report) = bench.open().unwrap();
+            assert!(report.lost_state.is_some(), "{call:?} {skip}");
+            let life = volume.reader.answerer().incarnation;
+            assert!(
+                u64::from(life.0) <= 2 + 5 - refused,
+                "{call:?} {skip}: {life:?} after {refused} refusals"
+            );
+        }
+    }
+}
+
+/// An index that cannot be flushed while the ballast takes the room, or ever.
+#[derive(Debug)]
+struct Cramped {
+    entries: Arc<dyn Index>,
+    disk: FaultyDisk,
+    ballast: Option<PathBuf>,
+}
+
+impl Index for Cramped {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
+        self.entries.get(key)
+    }
+    fn get_cached(&self, key: &[u8]) -> Result<Lookup<Option<Bytes>>, IndexError> {
+        self.entries.get_cached(key)
+    }
+    fn scan<'a>(
+        &'a self,
+        from: &[u8],
+        to: Option<&[u8]>,
+    ) -> Box<dyn Iterator<Item = Result<Pair, IndexError>> + 'a> {
+        self.entries.scan(from, to)
+    }
+    fn apply(&self, changes: Vec<Change>, sequence: Sequence) -> Result<(), IndexError> {
+        self.entries.apply(changes, sequence)
+    }
+    fn persisted(&self) -> Option<Sequence> {
+        self.entries.persisted()
+    }
+    fn pending_bytes(&self) -> u64 {
+        self.entries.pending_bytes()
+    }
+    fn flush(&self) -> Result<(), IndexError> {
+        let has_room = self.ballast.as_ref().is_some_and(|path| {
+            let ballast = self.disk.open(path, sherd_volume::disk::OpenMode::Read);
+            ballast.is_ok_and(|file| file.length().unwrap() == 0)
+        });
+        if has_room { self.entries.flush() } else { Err(IndexError::Full) }
+    }
+    fn compact(&self) -> Result<(), IndexError> {
+        self.entries.compact()
+    }
+}
+
+struct CrampedSource {
+    inside: MemorySource,
+    disk: FaultyDisk,
+    ballast: Option<PathBuf>,
+}
+
+impl IndexSource for CrampedSource {
+    fn open(&mut self) -> Result<Arc<dyn Index>, IndexError> {
+        let (disk, ballast) = (self.disk.clone(), self.ballast.clone());
+        Ok(Arc::new(Cramped { entries: self.inside.open()?, disk, ballast }))
+    }
+    fn reset(&mut self) -> Result<Arc<dyn Index>, IndexError> {
+        *self.inside.0.lock() = Arc::new(MemoryIndex::new());
+        self.open()
+    }
+}
+
+fn open_cramped(bench: &Bench, may_drop: bool) -> Result<(Volume, OpenReport), OpenError> {
+    let ballast = may_drop.then(|| bench.path.join(BALLAST));
+    open(Setup {
+        disk: Arc::new(bench.disk.clone()),
+        path: bench.path.clone(),
+        clock: Arc::clone(&bench.clock) as Arc<dyn Clock>,
+        index: Box::new(CrampedSource { inside: bench.index.clone(), disk: bench.disk.clone(), ballast }),
+        buffers: bench.buffers.clone(),
+        expected: Expected { cluster: Some(CLUSTER), volume: Some(VOLUME) },
+        options: bench.options,
+    })
+}
+
+#[test]
+fn a_loss_is_behind_the_checkpoint_where_the_ballast_makes_room_for_it() {
+    let mut bench = Bench::new(1);
+    bench.options.ballast_bytes = 512 << 10;
+    with_shards(&bench, 10);
+    rot_header(&bench, 6);
+    fill(&bench);
+    let (volume, _) = open_cramped(&bench, true).unwrap();
+    drop(volume);
+    bench.kill();
+    let (volume, report) = bench.open().unwrap();
+    assert_eq!(report.replayed_records, 0);
+    assert_eq!(volume.reader.answerer().incarnation, Incarnation(2));
+}
+
+#[test]
+fn a_loss_that_no_checkpoint_has_behind_it_opens_and_is_found_again() {
+    let bench = Bench::new(1);
+    with_shards(&bench, 10);
+    rot_header(&bench, 6);
+    let (volume, report) = open_cramped(&bench, false).unwrap();
+    assert!(report.lost_state.is_some());
+    assert_eq!(volume.reader().answerer().incarnation, Incarnation(2));
+    drop(volume);
+    bench.kill();
+    let (volume, report) = bench.open().unwrap();
+    assert!(report.lost_state.is_some());
+    assert_eq!(volume.reader.answerer().incarnation, Incarnation(3), "others may have heard of the second");
+}
