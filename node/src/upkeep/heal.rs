@@ -9,7 +9,7 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, DataId, RegisterKey, VolumeId};
 use sherd_core::record::{Body, State, Value, VersionKind};
 use sherd_core::register::seal::Seals;
-use sherd_core::register::{Positions, Vote};
+use sherd_core::register::{Positions, Refusal, Vote};
 use sherd_volume::request::{Answer, Target};
 
 use super::mrf::Spare;
@@ -66,6 +66,8 @@ pub(crate) struct Rows {
     pub(crate) without: Vec<VolumeId>,
     /// Volumes whose row is rotten.
     pub(crate) rotten: Vec<VolumeId>,
+    /// Volumes that do not say, for a deletion sealed the bucket there.
+    pub(crate) sealed: Vec<VolumeId>,
     /// Volumes that did not answer, or do not vote.
     pub(crate) silent: Vec<VolumeId>,
 }
@@ -73,7 +75,8 @@ pub(crate) struct Rows {
 impl Rows {
     /// Whether every volume holds the same row, known to be committed, or none holds any.
     pub(crate) fn are_equal(&self) -> bool {
-        self.silent.is_empty() && self.are_same() && self.held.iter().all(|(_, _, committed)| *committed)
+        let all_said = self.silent.is_empty() && self.sealed.is_empty();
+        all_said && self.are_same() && self.held.iter().all(|(_, _, committed)| *committed)
     }
 
     /// Whether the volumes that answered hold the row of one ballot, or none does.
@@ -153,10 +156,12 @@ impl Context {
             return Healed::later(1, "volumes of the set are behind");
         }
         self.tell_committed(key, &rows);
-        if rows.silent.is_empty() {
+        if !rows.sealed.is_empty() {
+            self.sealed(key)
+        } else if rows.silent.is_empty() {
             Healed::Whole
         } else {
-            Healed::later(1, "volumes of the set are offline")
+            Healed::later(1, "volumes of the set are offline, or do not vote")
         }
     }
 
@@ -227,6 +232,7 @@ impl Context {
                         Some(row) => rows.held.push((volume, row.head.ballot, row.head.committed)),
                         None => rows.without.push(volume),
                     },
+                    Err(Refusal::Sealed) => rows.sealed.push(volume),
                     Ok(_) | Err(_) => rows.silent.push(volume),
                 },
                 Err(peer::Error::Corrupt { .. }) => rows.rotten.push(volume),
@@ -407,6 +413,8 @@ mod tests {
         assert!(!missing.are_same());
         let silent = Rows { held: held(&[(1, 5, true)]), silent: vec![volume(2)], ..Rows::default() };
         assert!(silent.are_same() && !silent.are_equal());
+        let sealed = Rows { held: held(&[(1, 5, true)]), sealed: vec![volume(2)], ..Rows::default() };
+        assert!(sealed.are_same() && !sealed.are_equal());
         let rotten = Rows { held: held(&[(1, 5, true)]), rotten: vec![volume(2)], ..Rows::default() };
         assert!(!rotten.are_same());
     }

@@ -1,9 +1,11 @@
 //! Shards that go missing or rot, rows that fall behind: found, and made whole again.
 
 use sherd_core::heal::{DamagedData, HealEntry};
+use sherd_volume::request::Control;
 
 use super::super::heal::Healed;
 use super::super::rebuild::Subject;
+use super::sweeps::{seal, tell};
 use super::{Directories, body};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,6 +54,26 @@ async fn a_missing_packed_shard_is_rebuilt() {
     let entry = HealEntry { key: register, data: Some(DamagedData::Id(data.id)), since_ms: 1 };
     assert_eq!(node.context.heal(&entry).await, Healed::Whole);
     assert!(subject.look(true).await.broken.is_empty());
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_of_a_sealed_bucket_waits_for_the_deletion() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 1_000)).await;
+    let register = node.register("a").await;
+    // One volume that is sealed by itself, and all of them.
+    for sealed in [0..1, 0..4] {
+        seal(&node, sealed).await;
+        let Healed::Later { reason, .. } = node.context.heal_row(&register).await else {
+            panic!("it cannot be known to be whole");
+        };
+        assert_eq!(reason, "bucket sealed");
+    }
+    tell(&node, 0..4, &Control::SealForEver { bucket: register.bucket }).await;
+    assert_eq!(node.context.heal_row(&register).await, Healed::Unnamed);
     node.close().await;
 }
 
