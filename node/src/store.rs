@@ -28,7 +28,7 @@ use crate::peer::{LocalPeer, Peer};
 use crate::reclaim::Reclaim;
 use crate::register::{RegisterPatience, Registers, RegistersConfig};
 use crate::stripe::{Lookout, Patience, Stripes, StripesConfig, Thresholds};
-use crate::upkeep::{Damage, Pins, Reports, Settings, Standing, Upkeep, UpkeepConfig};
+use crate::upkeep::{Damage, Deletions, Pins, Reports, Settings, Standing, Upkeep, UpkeepConfig};
 use crate::volumes::{Pace, VolumeState, VolumeStatus, Volumes, VolumesConfig, lsm_indexes};
 
 /// Bytes of buffers that an idle node keeps committed.
@@ -162,6 +162,7 @@ impl Store {
         let proposer = ProposerId(rng.next_u64());
         let (damage, reports) = Damage::channel();
         let pins = Pins::default();
+        let deletions = Deletions::default();
         let tasks = TaskTracker::new();
         let reclaim = Reclaim::default();
         let stripes = Stripes::new(StripesConfig {
@@ -196,6 +197,7 @@ impl Store {
             clock: Arc::clone(&clock),
             rng: Arc::clone(&rng),
             pins,
+            deletions: deletions.clone(),
             settings: upkeep,
         });
         let objects = Objects::new(ObjectsConfig {
@@ -204,6 +206,7 @@ impl Store {
             stripes,
             clock,
             rng,
+            deletions,
             fast_etags,
             release_grace,
         });

@@ -35,6 +35,9 @@ pub enum Error {
     /// The bucket still has objects, or writes under way.
     #[error("bucket not empty")]
     BucketNotEmpty,
+    /// A deletion of the bucket is under way, and does not end soon.
+    #[error("the bucket is being deleted")]
+    BucketBusy,
     /// Too much at once, or too few volumes: come back later.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
@@ -160,6 +163,9 @@ pub enum Unavailable {
     /// A queue or the buffer pool is full.
     #[error("overloaded")]
     Overloaded,
+    /// The bucket is sealed by a deletion that may be undone.
+    #[error("bucket sealed")]
+    Sealed,
 }
 
 /// What the store's verbs return.

@@ -26,6 +26,7 @@ use sherd_core::id::{ObjectKey, RegisterKey};
 use crate::cluster::Cluster;
 use crate::register::{ChangeError, Failure, Found, Registers, WriteTicket, Writer};
 use crate::stripe::{Stripes, WriteError};
+use crate::upkeep::Deletions;
 
 use bucket::BucketCache;
 
@@ -56,6 +57,7 @@ struct Inner {
     clock: Arc<HybridClock>,
     rng: Arc<dyn Rng>,
     buckets: BucketCache,
+    deletions: Deletions,
     fast_etags: bool,
     release_grace: Duration,
 }
@@ -68,6 +70,7 @@ pub(crate) struct ObjectsConfig {
     pub(crate) stripes: Stripes,
     pub(crate) clock: Arc<HybridClock>,
     pub(crate) rng: Arc<dyn Rng>,
+    pub(crate) deletions: Deletions,
     /// Whether a body whose client sent another checksum goes without its MD5.
     pub(crate) fast_etags: bool,
     /// How long the space of deleted objects stays taken.
@@ -77,9 +80,11 @@ pub(crate) struct ObjectsConfig {
 impl Objects {
     /// Builds the store.
     pub(crate) fn new(config: ObjectsConfig) -> Self {
-        let ObjectsConfig { cluster, registers, stripes, clock, rng, fast_etags, release_grace } = config;
+        let ObjectsConfig { cluster, registers, stripes, clock, rng, deletions, fast_etags, release_grace } =
+            config;
         let buckets = BucketCache::default();
-        let inner = Inner { cluster, registers, stripes, clock, rng, buckets, fast_etags, release_grace };
+        let inner =
+            Inner { cluster, registers, stripes, clock, rng, buckets, deletions, fast_etags, release_grace };
         Self { inner: Arc::new(inner) }
     }
 
@@ -116,7 +121,7 @@ impl Objects {
                 other => return Ok(other?),
             }
         }
-        Err(Unavailable::Quorum.into())
+        Err(Unavailable::Sealed.into())
     }
 
     /// Changes a register under a bucket; `Ok(Err(_))` is the caller's own refusal.
@@ -141,7 +146,7 @@ impl Objects {
                 Err(ChangeError::Failed(failure)) => return Err(failure.into()),
             }
         }
-        Err(Unavailable::Quorum.into())
+        Err(Unavailable::Sealed.into())
     }
 
     /// As [`Self::change_or`], where the refusal is an error of the store.
@@ -159,7 +164,8 @@ impl Objects {
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Unavailable | Failure::Sealed => Unavailable::Quorum.into(),
+            Failure::Unavailable => Unavailable::Quorum.into(),
+            Failure::Sealed => Unavailable::Sealed.into(),
             Failure::Overloaded => Unavailable::Overloaded.into(),
             Failure::Full => Self::Full,
             Failure::OverLimit(over) => Invalid::Argument { name: over.field }.into(),

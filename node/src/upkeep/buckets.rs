@@ -1,11 +1,14 @@
 //! Deletions of buckets that lost their gateway, and the seals that they left.
 //!
 //! ```text
-//! every 10 s   deleting for 30 s as seen from here  -> active, by CAS
-//!              a seal that its register denies      -> removed; of a deleted bucket: final
+//! every 2 s    deleting, and nobody works on it         -> active, by CAS
+//!              a seal that its register denies          -> removed; of a deleted bucket: final
 //! ```
-//! A bucket with a seal on A volumes answers nobody, so this does not wait for a sweep. What is seen
-//! here is a hint only: the CAS and a register read decide (`core::register::seal`). Guards I-15.
+//! A bucket with a seal on A volumes answers nobody, so this does not wait for a sweep. Where all volumes
+//! are this node's, nobody but this process works on a deletion; elsewhere one counts as left behind that
+//! is seen for 30 s. What is seen here is a hint only: the CAS and a register read decide
+//! (`core::register::seal`). Rows are looked through once for each opening of a volume, and when a seal or
+//! a gateway tells of a deletion. Guards I-15.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,7 +16,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use parking_lot::Mutex;
 
-use sherd_core::id::{BucketId, ChangeId, ObjectKey, RegisterKey, Sequence};
+use sherd_core::id::{BucketId, ChangeId, ObjectKey, RegisterKey, Sequence, VolumeId};
 use sherd_core::record::{Bucket, BucketPhase, State, Value};
 use sherd_core::register::seal::{SealFate, Seals, seal_fate};
 use sherd_volume::request::Control;
@@ -21,6 +24,7 @@ use sherd_volume::request::Control;
 use super::{Context, ask};
 use crate::peer::{Reach, RowScan};
 use crate::register::{ChangeError, Proposal, Writer};
+use crate::volumes::LocalVolume;
 
 /// How long a volume may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -50,6 +54,18 @@ impl DeletionAges {
 #[derive(Debug, Default)]
 pub(crate) struct BucketWatch {
     ages: Mutex<DeletionAges>,
+    /// In which opening the buckets of each volume were last looked through.
+    looked_through: Mutex<BTreeMap<VolumeId, u32>>,
+}
+
+impl BucketWatch {
+    fn knows_deletions(&self) -> bool {
+        !self.ages.lock().0.is_empty()
+    }
+
+    fn has_looked_through(&self, volume: &LocalVolume) -> bool {
+        self.looked_through.lock().get(&volume.id()) == Some(&volume.opened_count())
+    }
 }
 
 impl Context {
@@ -66,14 +82,21 @@ impl Context {
     /// Undoes the deletions that lost their gateway, and judges the seals of this node's volumes.
     pub(crate) async fn look_after_buckets(&self) {
         let held = self.held_seals();
+        let is_suspected = self.deletions.take_suspicion();
+        let is_due = is_suspected || !held.is_empty() || self.bucket_watch.knows_deletions();
         let reaches = || self.cluster.sets().iter().flat_map(|set| &set.reach);
-        let is_local = |reach: &&Reach| self.volumes.get(reach.volume).is_some();
         let mut buckets = BTreeMap::new();
-        for reach in reaches().filter(is_local) {
-            self.buckets_on(reach, &mut buckets).await;
+        for reach in reaches() {
+            let Some(volume) = self.volumes.get(reach.volume) else { continue };
+            let opening = volume.opened_count();
+            if (is_due || !self.bucket_watch.has_looked_through(volume))
+                && self.buckets_on(reach, &mut buckets).await
+            {
+                self.bucket_watch.looked_through.lock().insert(reach.volume, opening);
+            }
         }
         if held.keys().any(|id| !buckets.contains_key(id)) {
-            for reach in reaches().filter(|reach| !is_local(reach)) {
+            for reach in reaches().filter(|reach| self.volumes.get(reach.volume).is_none()) {
                 self.buckets_on(reach, &mut buckets).await;
             }
         }
@@ -85,20 +108,25 @@ impl Context {
         }
     }
 
-    /// The seals on volumes of this node that are not final.
+    /// The seals on volumes of this node that are not final, of deletions that nobody here works on.
     fn held_seals(&self) -> BTreeMap<BucketId, BTreeSet<ChangeId>> {
         let mut held: BTreeMap<BucketId, BTreeSet<ChangeId>> = BTreeMap::new();
         for (bucket, stored) in self.local_seals() {
-            if let Seals::Held(deletions) = Seals::from_stored(&stored) {
-                held.entry(bucket).or_default().extend(deletions);
+            let Seals::Held(deletions) = Seals::from_stored(&stored) else { continue };
+            for deletion in deletions.into_iter().filter(|held| !self.deletions.is_under_way(*held)) {
+                held.entry(bucket).or_default().insert(deletion);
             }
         }
         held
     }
 
-    /// Adds the buckets that a volume knows; one that cannot be read through is left where it stops.
-    /// A bucket that any volume knows to be deleting counts as that.
-    async fn buckets_on(&self, reach: &Reach, buckets: &mut BTreeMap<BucketId, (ObjectKey, BucketPhase)>) {
+    /// Adds the buckets that a volume knows; `false` where it cannot be read through. A bucket that any
+    /// volume knows to be deleting counts as that.
+    async fn buckets_on(
+        &self,
+        reach: &Reach,
+        buckets: &mut BTreeMap<BucketId, (ObjectKey, BucketPhase)>,
+    ) -> bool {
         let mut after = None;
         loop {
             let request = RowScan {
@@ -109,12 +137,14 @@ impl Context {
                 limit: PAGE,
                 want_value: true,
             };
-            let Ok(answer) = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await else { return };
-            let Ok(page) = answer.result else { return };
+            let Ok(answer) = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await else {
+                return false;
+            };
+            let Ok(page) = answer.result else { return false };
             for row in page.rows {
                 // The system's own namespace comes first.
                 if row.key.bucket != BucketId::SYSTEM || row.key.part.is_some() {
-                    return;
+                    return true;
                 }
                 let value = row.row.value.and_then(|head| Value::decode(head).ok());
                 if let Some(State::Bucket(Bucket { id, phase, .. })) = value.map(|value| value.state) {
@@ -126,7 +156,7 @@ impl Context {
             }
             match page.next {
                 Some(next) => after = Some(next),
-                None => return,
+                None => return true,
             }
         }
     }
@@ -139,14 +169,23 @@ impl Context {
                 BucketPhase::Active | BucketPhase::Deleted => None,
             })
             .collect();
-        let seen = under_way.iter().map(|(_, _, deletion)| *deletion).collect();
-        let after_ms = u64::try_from(self.settings.deletion_after.as_millis()).unwrap_or(u64::MAX);
+        // Asked after the rows were read: a deletion that begins is known here before any row names it.
+        let seen = under_way.iter().map(|(_, _, deletion)| *deletion);
+        let seen = seen.filter(|deletion| !self.deletions.is_under_way(*deletion)).collect();
+        let after = if self.is_alone() { Duration::ZERO } else { self.settings.deletion_after };
+        let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
         let old = self.bucket_watch.ages.lock().left_behind(&seen, self.now_ms(), after_ms);
         for (id, name, deletion) in under_way {
             if old.contains(&deletion) {
                 self.undo_deletion(&RegisterKey::bucket(name.clone()), id, deletion).await;
             }
         }
+    }
+
+    /// Whether no other process is a gateway: all volumes of the cluster are this node's.
+    fn is_alone(&self) -> bool {
+        let mut reaches = self.cluster.sets().iter().flat_map(|set| &set.reach);
+        reaches.all(|reach| self.volumes.get(reach.volume).is_some())
     }
 
     /// Takes a bucket whose deletion lost its gateway back to active. Its seals go after that. A

@@ -5,13 +5,14 @@
 //!
 //! ```text
 //! reports --> mrf --> heal            volumes come back --> recover, catch_up
-//! walks:  settle (seconds)   buckets (10 s)   scrub (30 days)   sweep (hours)   release (10 minutes)
+//! walks:  settle (seconds)   buckets (seconds)   scrub (30 days)   sweep (hours)   release (10 minutes)
 //! ```
 //! Every task belongs to [`Upkeep`], which stops them and waits for them in one order, and begins again
 //! what panicked.
 
 mod buckets;
 mod damage;
+mod deletions;
 mod heal;
 mod mrf;
 mod pins;
@@ -43,6 +44,7 @@ use crate::stripe::Stripes;
 use crate::volumes::Volumes;
 
 pub use damage::{Damage, Report, Reports};
+pub(crate) use deletions::Deletions;
 pub use mrf::MrfStatus;
 pub use pins::{Pinned, Pins};
 pub use recover::{RecoveryStatus, Standing};
@@ -77,7 +79,7 @@ pub struct Settings {
     pub note_every: Duration,
     /// Between two looks for deletions of buckets and seals that were left behind.
     pub buckets_every: Duration,
-    /// How long a deletion of a bucket is seen under way before its gateway counts as gone.
+    /// How long another process' deletion of a bucket is seen under way before its gateway counts as gone.
     pub deletion_after: Duration,
     /// Between two tries to recover a volume.
     pub recover_every: Duration,
@@ -99,7 +101,7 @@ impl Default for Settings {
             sweep_every: Duration::from_hours(6),
             sweep_look_every: Duration::from_mins(1),
             note_every: Duration::from_mins(1),
-            buckets_every: Duration::from_secs(10),
+            buckets_every: Duration::from_secs(2),
             deletion_after: Duration::from_secs(30),
             recover_every: Duration::from_secs(2),
             adopt_after: Duration::from_millis(limits::ADOPT_AFTER_MS),
@@ -118,6 +120,7 @@ pub(crate) struct UpkeepConfig {
     pub(crate) clock: Arc<HybridClock>,
     pub(crate) rng: Arc<dyn Rng>,
     pub(crate) pins: Pins,
+    pub(crate) deletions: Deletions,
     pub(crate) settings: Settings,
 }
 
@@ -131,6 +134,7 @@ pub(crate) struct Context {
     pub(crate) clock: Arc<HybridClock>,
     pub(crate) rng: Arc<dyn Rng>,
     pub(crate) pins: Pins,
+    pub(crate) deletions: Deletions,
     pub(crate) settings: Settings,
     pub(crate) throttle: Throttle,
     pub(crate) mrf: Mrf,
@@ -144,7 +148,8 @@ pub(crate) struct Context {
 
 impl Context {
     fn new(config: UpkeepConfig) -> Self {
-        let UpkeepConfig { cluster, volumes, registers, stripes, clock, rng, pins, settings } = config;
+        let UpkeepConfig { cluster, volumes, registers, stripes, clock, rng, pins, deletions, settings } =
+            config;
         Self {
             cluster,
             volumes,
@@ -153,6 +158,7 @@ impl Context {
             clock,
             rng,
             pins,
+            deletions,
             settings,
             throttle: Throttle::new(settings.heal_bytes_per_second),
             mrf: Mrf::new(),

@@ -12,6 +12,7 @@ mod history;
 
 mod load;
 
+mod buckets;
 mod chain;
 mod crash;
 mod degraded;

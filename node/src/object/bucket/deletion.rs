@@ -4,6 +4,7 @@
 //! although its client is gone: a bucket left `deleting` answers nobody until upkeep finds it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
 
@@ -14,10 +15,12 @@ use sherd_core::register::seal::{DeletionDecision, Remains, RowFate, SetAnswers,
 use sherd_volume::list::{ListScan, Listed, ScannedRow};
 use sherd_volume::request::{Answer, Control};
 
-use super::living;
+use super::NotMoved;
 use crate::cluster::SetView;
-use crate::object::{Error, Missing, Objects, Result, Unavailable};
+use crate::object::{Error, Objects, Result, Unavailable};
 use crate::peer::Reach;
+use crate::register::Failure;
+use crate::upkeep::ask;
 
 /// Tries before a bucket whose rows never settle is given up.
 const TRIES: usize = 8;
@@ -25,6 +28,11 @@ const TRIES: usize = 8;
 const PAGE: usize = 256;
 /// Unsettled keys that one try settles.
 const SETTLE_MAX: usize = 1024;
+
+/// How long a volume may take to make a seal durable, or to remove it.
+const CONTROL_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a page may take.
+const PAGE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the volumes of one set answered.
 struct Sealed {
@@ -47,37 +55,64 @@ impl Objects {
 
     async fn delete_to_the_end(&self, key: &RegisterKey) -> Result<()> {
         for _ in 0..TRIES {
-            let found = self.inner.registers.read(key).await?;
-            let bucket = living(found.as_ref()).ok_or(Missing::Bucket)?;
-            let id = bucket.id;
-            if bucket.phase != BucketPhase::Active {
-                return Err(Unavailable::Overloaded.into());
-            }
+            let id = self.decided_bucket(key).await?;
             let deletion = self.new_deletion();
+            // Before the register names it: upkeep undoes what nobody here has under way.
+            let under_way = self.inner.deletions.begin(deletion);
             let deleting = BucketPhase::Deleting { deletion };
-            self.move_bucket(key, id, BucketPhase::Active, deleting).await?;
+            if self.move_bucket(key, id, BucketPhase::Active, deleting).await?.is_err() {
+                under_way.end();
+                continue;
+            }
             self.inner.buckets.forget(&key.key);
             let (decision, unsettled) = self.seal_and_list(id, deletion).await;
-            if decision == DeletionDecision::End {
-                self.move_bucket(key, id, deleting, BucketPhase::Deleted).await.map_err(left_behind)?;
-                self.tell_all(&Control::SealForEver { bucket: id }).await;
-                return Ok(());
-            }
-            self.move_bucket(key, id, deleting, BucketPhase::Active).await.map_err(left_behind)?;
-            self.tell_all(&Control::Unseal { bucket: id, deletion }).await;
+            let moved = self.conclude(key, id, deletion, decision).await.map_err(left_behind)?;
+            under_way.end();
             match decision {
+                DeletionDecision::End if moved.is_ok() => return Ok(()),
                 DeletionDecision::NotEmpty => return Err(Error::BucketNotEmpty),
                 DeletionDecision::Unavailable => return Err(Unavailable::Quorum.into()),
                 DeletionDecision::Settle | DeletionDecision::End => {}
             }
             for object in unsettled {
-                self.inner.registers.settle(&RegisterKey::object(id, object)).await?;
+                match self.inner.registers.settle(&RegisterKey::object(id, object)).await {
+                    // What is not settled yet is found by the next try.
+                    Ok(_) | Err(Failure::Sealed | Failure::OutcomeUnknown) => {}
+                    Err(failure) => return Err(failure.into()),
+                }
             }
         }
-        Err(Unavailable::Overloaded.into())
+        Err(Error::BucketBusy)
     }
 
-    async fn seal_and_list(
+    /// Ends or undoes a deletion in the bucket's register, and then tells the volumes.
+    pub(super) async fn conclude(
+        &self,
+        key: &RegisterKey,
+        bucket: BucketId,
+        deletion: ChangeId,
+        decision: DeletionDecision,
+    ) -> Result<std::result::Result<(), NotMoved>> {
+        let unseal = Control::Unseal { bucket, deletion };
+        let (to, told) = match decision {
+            DeletionDecision::End => (BucketPhase::Deleted, Control::SealForEver { bucket }),
+            DeletionDecision::NotEmpty | DeletionDecision::Settle | DeletionDecision::Unavailable => {
+                (BucketPhase::Active, unseal.clone())
+            }
+        };
+        let moved = self.move_bucket(key, bucket, BucketPhase::Deleting { deletion }, to).await?;
+        match moved {
+            Ok(()) => self.tell_all(&told).await,
+            // Somebody took it for left behind and undid it. Seals that it placed after that are its own
+            // to remove.
+            Err(NotMoved::OtherPhase) => self.tell_all(&unseal).await,
+            // The seals of a deleted bucket stay.
+            Err(NotMoved::Gone) => {}
+        }
+        Ok(moved)
+    }
+
+    pub(super) async fn seal_and_list(
         &self,
         bucket: BucketId,
         deletion: ChangeId,
@@ -108,8 +143,9 @@ impl Objects {
     /// Tells every volume of every set; who does not hear it is told by upkeep.
     async fn tell_all(&self, control: &Control) {
         let sets = self.inner.cluster.sets().iter();
-        let told =
-            sets.flat_map(|set| &set.reach).map(|reach| reach.peer.control(reach.volume, control.clone()));
+        let told = sets
+            .flat_map(|set| &set.reach)
+            .map(|reach| ask(reach.peer.control(reach.volume, control.clone()), CONTROL_PATIENCE));
         join_all(told).await;
     }
 }
@@ -127,7 +163,8 @@ async fn seal_set(set: &Arc<SetView>, bucket: BucketId, deletion: ChangeId, epoc
     let mut sealed =
         Sealed { set: Arc::clone(set), seals: Vec::new(), remains: Vec::new(), unsettled: Vec::new() };
     let seal = Control::Seal { bucket, deletion, epoch };
-    let asked = set.reach.iter().map(|reach| reach.peer.control(reach.volume, seal.clone()));
+    let asked =
+        set.reach.iter().map(|reach| ask(reach.peer.control(reach.volume, seal.clone()), CONTROL_PATIENCE));
     let mut arrived = 0;
     for (reach, answer) in set.reach.iter().zip(join_all(asked).await) {
         let Ok(Answer { from, result }) = answer else { continue };
@@ -171,7 +208,7 @@ async fn remains(
         deletion: Some(deletion),
     };
     loop {
-        let Answer { from, result } = reach.peer.list(reach.volume, &scan).await.ok()?;
+        let Answer { from, result } = ask(reach.peer.list(reach.volume, &scan), PAGE_PATIENCE).await.ok()?;
         let page = result.ok()?;
         for listed in page.entries {
             let (Listed::Row(row) | Listed::Prefix { witness: row, .. }) = listed;

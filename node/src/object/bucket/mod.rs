@@ -23,10 +23,19 @@ mod deletion;
 const CACHE_TIME: Duration = Duration::from_secs(2);
 /// Buckets that are remembered at one time.
 const CACHE_MAX: usize = 10_000;
-/// How long a request waits for a deletion that sealed its bucket.
+/// How long a request waits for a deletion of its bucket to end or to be undone.
 const SEALED_WAIT: Duration = Duration::from_secs(5);
 /// Pause between two looks at a sealed bucket's register.
 const SEALED_PAUSE: Duration = Duration::from_millis(20);
+
+/// Why a bucket's phase was not changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NotMoved {
+    /// The bucket is there, in another phase than was expected.
+    OtherPhase,
+    /// It is deleted; another may bear its name.
+    Gone,
+}
 
 /// Bucket ids by name, each for a moment.
 #[derive(Debug, Default)]
@@ -82,11 +91,18 @@ impl Objects {
                 phase: BucketPhase::Active,
             })),
             Some(BucketPhase::Active) => Err(Error::BucketAlreadyOwnedByYou),
-            Some(BucketPhase::Deleting { .. } | BucketPhase::Deleted) => {
-                Err(Error::Unavailable(Unavailable::Overloaded))
-            }
+            Some(BucketPhase::Deleting { .. } | BucketPhase::Deleted) => Err(Error::BucketBusy),
         };
-        self.change_bucket(&key, decide).await
+        match self.change_bucket(&key, decide.clone()).await {
+            Err(Error::BucketBusy) => {
+                match self.decided_bucket(&key).await {
+                    Ok(_) | Err(Error::Missing(_)) => {}
+                    Err(error) => return Err(error),
+                }
+                self.change_bucket(&key, decide).await
+            }
+            created => created,
+        }
     }
 
     /// Reads what a bucket is.
@@ -122,21 +138,32 @@ impl Objects {
     /// Waits until a bucket whose seal was seen is active again.
     pub(super) async fn wait_unsealed(&self, name: &ObjectKey, id: BucketId) -> Result<()> {
         self.inner.buckets.forget(name);
+        match self.decided_bucket(&RegisterKey::bucket(name.clone())).await {
+            Ok(found) if found == id => {
+                // The seals go right after the register: the next try may still meet one.
+                tokio::time::sleep(SEALED_PAUSE).await;
+                Ok(())
+            }
+            Ok(_) => Err(Missing::Bucket.into()),
+            Err(Error::BucketBusy) => Err(Unavailable::Sealed.into()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The id of a bucket, once no deletion of it is under way.
+    async fn decided_bucket(&self, key: &RegisterKey) -> Result<BucketId> {
         let deadline = Instant::now() + SEALED_WAIT;
         loop {
-            let found = self.inner.registers.read(&RegisterKey::bucket(name.clone())).await?;
-            match living(found.as_ref()) {
-                Some(bucket) if bucket.id == id && bucket.phase == BucketPhase::Active => {
-                    // The seals go right after the register: the next try may still meet one.
-                    tokio::time::sleep(SEALED_PAUSE).await;
-                    return if Instant::now() < deadline { Ok(()) } else { Err(Unavailable::Quorum.into()) };
-                }
-                Some(bucket) if bucket.id == id && Instant::now() < deadline => {
-                    tokio::time::sleep(SEALED_PAUSE).await;
-                }
-                Some(bucket) if bucket.id == id => return Err(Unavailable::Quorum.into()),
-                Some(_) | None => return Err(Missing::Bucket.into()),
+            let found = self.inner.registers.read(key).await?;
+            let bucket = living(found.as_ref()).ok_or(Missing::Bucket)?;
+            if bucket.phase == BucketPhase::Active {
+                return Ok(bucket.id);
             }
+            if Instant::now() >= deadline {
+                self.inner.deletions.suspect();
+                return Err(Error::BucketBusy);
+            }
+            tokio::time::sleep(SEALED_PAUSE).await;
         }
     }
 
@@ -156,16 +183,16 @@ impl Objects {
         id: BucketId,
         from: BucketPhase,
         to: BucketPhase,
-    ) -> Result<()> {
-        self.change_bucket(key, move |state| match living_in(state) {
+    ) -> Result<std::result::Result<(), NotMoved>> {
+        let decide = move |state: Option<&State>| match living_in(state) {
             Some(bucket) if bucket.id == id && bucket.phase == from => {
                 Ok(proposal(Bucket { phase: to, ..bucket.clone() }))
             }
-            // Another deletion, or upkeep took this one for left behind: the bucket is there.
-            Some(bucket) if bucket.id == id => Err(Unavailable::Overloaded.into()),
-            Some(_) | None => Err(Missing::Bucket.into()),
-        })
-        .await
+            Some(bucket) if bucket.id == id => Err(NotMoved::OtherPhase),
+            Some(_) | None => Err(NotMoved::Gone),
+        };
+        let ticket = self.inner.registers.begin(key);
+        self.change_or(&key.key, key, ticket, Writer::new(decide)).await
     }
 
     fn new_deletion(&self) -> ChangeId {
@@ -176,3 +203,6 @@ impl Objects {
 fn proposal(bucket: Bucket) -> Proposal {
     Proposal::of(State::Bucket(bucket))
 }
+
+#[cfg(test)]
+mod tests;

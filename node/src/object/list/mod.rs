@@ -147,7 +147,7 @@ impl Objects {
                 other => return Ok(other?),
             }
         }
-        Err(Unavailable::Quorum.into())
+        Err(Unavailable::Sealed.into())
     }
 
     /// What to ask for `wanted` names of the system's own namespace, or of a bucket that is put in.

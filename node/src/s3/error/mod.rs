@@ -104,6 +104,10 @@ fn to_s3(error: Error, release_grace: Duration) -> S3Error {
         Error::BucketNotEmpty => {
             S3Error::with_message(S3ErrorCode::BucketNotEmpty, "The bucket you tried to delete is not empty")
         }
+        Error::BucketBusy => S3Error::with_message(
+            S3ErrorCode::OperationAborted,
+            "A conflicting conditional operation is currently in progress against this resource. Please try again.",
+        ),
         Error::Unavailable(unavailable) => of_unavailable(unavailable),
         Error::Full => custom(
             "InsufficientStorage",
@@ -241,6 +245,9 @@ fn of_unavailable(unavailable: Unavailable) -> S3Error {
             "Too few shards of the object can be reached. Please try again.",
         ),
         Unavailable::Overloaded => (S3ErrorCode::SlowDown, "Please reduce your request rate."),
+        Unavailable::Sealed => {
+            (S3ErrorCode::ServiceUnavailable, "A deletion of the bucket is under way. Please try again.")
+        }
     };
     Builder::new(code, message).retry_later().build()
 }

@@ -32,7 +32,10 @@ fn is_in_the_table(error: &Error) {
         | Error::NotModified { .. }
         | Error::BucketAlreadyOwnedByYou
         | Error::BucketNotEmpty
-        | Error::Unavailable(Unavailable::Quorum | Unavailable::Data | Unavailable::Overloaded)
+        | Error::BucketBusy
+        | Error::Unavailable(
+            Unavailable::Quorum | Unavailable::Data | Unavailable::Overloaded | Unavailable::Sealed,
+        )
         | Error::Full
         | Error::OutcomeUnknown
         | Error::Internal { .. } => {}
@@ -66,9 +69,11 @@ fn table() -> Vec<(Error, &'static str, u16)> {
         (Error::NotModified { etag: etag(), modified_ms: 0 }, "NotModified", 304),
         (Error::BucketAlreadyOwnedByYou, "BucketAlreadyOwnedByYou", 409),
         (Error::BucketNotEmpty, "BucketNotEmpty", 409),
+        (Error::BucketBusy, "OperationAborted", 409),
         (Unavailable::Quorum.into(), "SlowDown", 503),
         (Unavailable::Data.into(), "ServiceUnavailable", 503),
         (Unavailable::Overloaded.into(), "SlowDown", 503),
+        (Unavailable::Sealed.into(), "ServiceUnavailable", 503),
         (Error::Full, "InsufficientStorage", 507),
         (Error::OutcomeUnknown, "InternalError", 500),
         (Error::Internal { what: "a secret place".to_owned() }, "InternalError", 500),
@@ -120,7 +125,8 @@ fn not_modified_carries_what_a_cache_keeps() {
 
 #[test]
 fn whoever_may_try_again_is_told_when() {
-    for unavailable in [Unavailable::Overloaded, Unavailable::Quorum, Unavailable::Data] {
+    for unavailable in [Unavailable::Overloaded, Unavailable::Quorum, Unavailable::Data, Unavailable::Sealed]
+    {
         assert_eq!(headers(unavailable.into()).get(RETRY_AFTER).unwrap(), "1");
     }
     assert!(!headers(Error::Full).contains_key(RETRY_AFTER));

@@ -20,7 +20,9 @@ use tempfile::TempDir;
 use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{Clock, HybridClock, Rng};
-use sherd_core::id::{Incarnation, ObjectKey, ProposerId, RegisterKey, ShardId, VolumeId};
+use sherd_core::id::{
+    BucketId, ChangeId, Incarnation, ObjectKey, ProposerId, RegisterKey, ShardId, VolumeId,
+};
 use sherd_core::placement;
 use sherd_core::record::{Attributes, Body, DataRef, State, VersionKind};
 use sherd_core::topology::Wish;
@@ -31,7 +33,7 @@ use sherd_volume::index::lsm::IndexCache;
 use sherd_volume::options::Options;
 use sherd_volume::request::Control;
 
-use super::{Context, Damage, Pins, Reports, Settings, UpkeepConfig};
+use super::{Context, Damage, Deletions, Pins, Reports, Settings, UpkeepConfig};
 use crate::cluster::Cluster;
 use crate::formation::{FormationConfig, form_or_find};
 use crate::metrics::Metrics;
@@ -192,7 +194,6 @@ fn at_once(adopt_after: Duration, vouch_after: Option<Duration>) -> Settings {
         scrub_pass: Duration::ZERO,
         sweep_look_every: Duration::from_millis(50),
         note_every: Duration::ZERO,
-        deletion_after: Duration::ZERO,
         ..Settings::default()
     }
 }
@@ -224,6 +225,7 @@ fn build(
         tasks: TaskTracker::new(),
     });
     let pins = Pins::default();
+    let deletions = Deletions::default();
     let stripes = Stripes::new(StripesConfig {
         lookout: crate::stripe::Lookout::start().expect("threads start"),
         pins: pins.clone(),
@@ -238,6 +240,7 @@ fn build(
     });
     let objects = Objects::new(ObjectsConfig {
         fast_etags: false,
+        deletions: deletions.clone(),
         cluster: Arc::clone(&cluster),
         registers: registers.clone(),
         stripes: stripes.clone(),
@@ -253,6 +256,7 @@ fn build(
         clock,
         rng,
         pins,
+        deletions,
         settings: at_once(adopt_after, vouch_after),
     });
     Node {
@@ -415,6 +419,11 @@ impl Node {
         self.wait_for(volume, |state| matches!(state, VolumeState::Unconfirmed { .. })).await;
         self.context.confirm_volumes().await;
         self.wait_for(volume, |state| *state == VolumeState::Online).await;
+    }
+
+    /// The seals on its volumes.
+    pub(crate) fn seals(&self) -> Vec<(BucketId, Vec<ChangeId>)> {
+        self.context.local_seals()
     }
 
     /// The verbs.

@@ -200,6 +200,14 @@ async fn move_bucket(node: &Node, to: BucketPhase) {
     node.context.registers.change(ticket, Writer::new(moved)).await.expect("changed");
 }
 
+async fn phase(node: &Node) -> BucketPhase {
+    let found = node.context.registers.read(&RegisterKey::bucket(key_of("bucket"))).await;
+    match found.expect("readable").expect("there").value.state {
+        State::Bucket(bucket) => bucket.phase,
+        other => panic!("not a bucket: {other:?}"),
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deletion_that_lost_its_gateway_is_undone_with_its_seals() {
     let directories = Directories::new(4);
@@ -213,6 +221,44 @@ async fn a_deletion_that_lost_its_gateway_is_undone_with_its_seals() {
     node.context.look_after_buckets().await;
     assert_eq!(node.get("kept").await, Some(body(1, 1_000)));
     assert_eq!(node.context.local_seals(), []);
+    node.close().await;
+}
+
+/// However long its listing takes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_that_this_process_works_on_is_left_alone() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let deletion = seal(&node, 0..4).await;
+    let under_way = node.context.deletions.begin(deletion);
+    move_bucket(&node, BucketPhase::Deleting { deletion }).await;
+    node.context.look_after_buckets().await;
+    assert_eq!(node.context.local_seals().len(), 4);
+    drop(under_way);
+    node.context.look_after_buckets().await;
+    assert_eq!(node.context.local_seals(), [], "its task is gone");
+    node.put("kept", &body(1, 1_000)).await;
+    node.close().await;
+}
+
+/// Its gateway was killed before it sealed anything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_without_a_seal_is_found_at_the_next_start() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.context.look_after_buckets().await;
+    let deletion = ChangeId { made: Timestamp::from_ms(node.context.wall_ms()), proposer: ProposerId(1) };
+    move_bucket(&node, BucketPhase::Deleting { deletion }).await;
+    node.context.look_after_buckets().await;
+    assert_eq!(phase(&node).await, BucketPhase::Deleting { deletion }, "no rows are read without a reason");
+    node.close().await;
+
+    let node = directories.start().await;
+    node.context.look_after_buckets().await;
+    assert_eq!(phase(&node).await, BucketPhase::Active);
+    node.objects.delete_bucket(key_of("bucket")).await.expect("nothing is in the way");
     node.close().await;
 }
 
