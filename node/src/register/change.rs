@@ -189,6 +189,7 @@ impl Change<'_> {
     /// Waits for A promises, following higher ballots, and reads what they found.
     pub(super) async fn prepared(&mut self, round: PrepareRound) -> Result<PreparedKey, Failure> {
         let mut begun = round;
+        let unsealed_by = Instant::now() + self.registers.inner.patience.round;
         loop {
             let waits = |outcome: &PrepareOutcome| matches!(outcome, PrepareOutcome::Wait);
             let decision = begun.round.decide(self.registers, after_prepare, waits).await;
@@ -208,6 +209,10 @@ impl Change<'_> {
                 {
                     self.began_anew = true;
                     Ballot::ZERO
+                }
+                // What it left may be committed once the bucket is active again.
+                PrepareOutcome::Sealed if self.batch.tries.is_some() && Instant::now() < unsealed_by => {
+                    begun.ballot
                 }
                 PrepareOutcome::Sealed => return Err(self.failed(Failure::Sealed)),
                 PrepareOutcome::Wait
@@ -342,7 +347,13 @@ impl Change<'_> {
                 return Accepted::Committed;
             }
             AcceptOutcome::Conflict { above } => return Accepted::Conflict { above },
-            AcceptOutcome::Sealed => Failure::Sealed,
+            AcceptOutcome::Sealed => {
+                // Where none of the others took it, nothing was proposed.
+                while round.outstanding() > 0 {
+                    round.next(registers).await;
+                }
+                Failure::Sealed
+            }
             AcceptOutcome::Wait
             | AcceptOutcome::DataTooOld
             | AcceptOutcome::StaleEpoch { .. }

@@ -6,10 +6,56 @@ use futures::future::join_all;
 use sherd_core::register::seal::DeletionDecision;
 
 use super::*;
-use crate::upkeep::tests::{Directories, key_of};
+use crate::object::{ObjectName, PutRequest, ReadConditions, ReadRequest, Span, WriteConditions};
+use crate::upkeep::tests::{Directories, Node, body, key_of, upload};
 
 /// Rounds of a race: in each, who comes first is the machine's choice.
 const ROUNDS: usize = 200;
+/// How much later a deletion begins than what it races, at most.
+const MOMENTS: usize = 40;
+
+async fn put(node: &Node, name: &ObjectName) -> Result<()> {
+    let request = PutRequest {
+        name: name.clone(),
+        attributes: sherd_core::record::Attributes::default(),
+        conditions: WriteConditions::default(),
+        upload: upload(&body(1, 100)),
+    };
+    node.objects().put(request).await.map(drop)
+}
+
+async fn is_there(node: &Node, name: &ObjectName) -> bool {
+    let conditions = ReadConditions::default();
+    node.objects().get(ReadRequest { name: name.clone(), span: Span::Whole, conditions }).await.is_ok()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_put_that_races_the_deletion_of_its_bucket_knows_what_came_of_it() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    for round in 0..ROUNDS {
+        let bucket = key_of(&format!("bucket-{round}"));
+        node.objects().create_bucket(bucket.clone(), String::new()).await.expect("created");
+        let names = ["a", "b", "c"].map(|key| ObjectName { bucket: bucket.clone(), key: key_of(key) });
+        let puts = join_all(names.iter().map(|name| put(&node, name)));
+        let deletion = async {
+            for _ in 0..round % MOMENTS {
+                tokio::task::yield_now().await;
+            }
+            node.objects().delete_bucket(bucket.clone()).await
+        };
+        let (puts, deleted) = tokio::join!(puts, deletion);
+        assert!(matches!(deleted, Ok(()) | Err(Error::BucketNotEmpty)), "{deleted:?}");
+        for (name, put) in names.iter().zip(puts) {
+            match put {
+                Ok(()) => assert!(is_there(&node, name).await, "{name:?} was acknowledged; {deleted:?}"),
+                Err(Error::Missing(Missing::Bucket)) => assert!(deleted.is_ok(), "the bucket is there"),
+                Err(other) => panic!("{name:?}: {other:?}; {deleted:?}"),
+            }
+        }
+    }
+    node.close().await;
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_deletions_that_race_one_wins_and_the_others_find_nothing() {
