@@ -18,8 +18,10 @@ use crate::reclaim::Reclaim;
 use crate::server::{Allowed, Life, Listener, serve};
 
 /// Probes and a few scrapers: more connections than that are a mistake.
+pub(crate) const CONNECTIONS_MAX: usize = 64;
+
 const ALLOWED: Allowed = Allowed {
-    connections_max: 64,
+    connections_max: CONNECTIONS_MAX,
     idle_timeout: Duration::from_mins(1),
     stall_timeout: Duration::from_secs(10),
 };

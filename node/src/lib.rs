@@ -11,6 +11,7 @@ pub mod dev;
 pub mod run;
 pub mod open;
 pub mod server;
+mod descriptors;
 pub mod s3;
 
 pub mod object;

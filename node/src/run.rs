@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use crate::admin::serve_admin;
 use crate::cli::Exit;
 use crate::config::Config;
+use crate::descriptors::DescriptorLimit;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::open::{OpenError, open, refuse};
@@ -72,7 +73,7 @@ pub struct Addresses {
 /// # Errors
 /// [`RunError`] when it could not start, or could not end in order.
 pub fn run(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), RunError> {
-    raise_descriptor_limit();
+    let descriptors = DescriptorLimit::raise();
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(cores)
@@ -81,9 +82,17 @@ pub fn run(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), RunEr
         .enable_all()
         .build()
         .map_err(RunError::Runtime)?;
+    let config = within(descriptors, config);
     let result = runtime.block_on(node(config, announce));
     runtime.shutdown_timeout(BLOCKING_PATIENCE);
     result
+}
+
+/// The configuration, with no more connections than there are descriptors for.
+fn within(descriptors: DescriptorLimit, mut config: Config) -> Config {
+    let allowed = config.limits.connections_max;
+    config.limits.connections_max = descriptors.connections(config.volumes.len(), allowed);
+    config
 }
 
 async fn node(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), RunError> {
@@ -165,18 +174,5 @@ async fn serve_s3(
     match life.cut_count() {
         0 => Ok(()),
         count => Err(RunError::Unfinished { count }),
-    }
-}
-
-/// Raises the soft limit of open files to the hard one: a node has a descriptor per connection and
-/// per open segment and shard file, and the usual soft limit is 1024.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current == maximum {
-        return;
-    }
-    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
-        tracing::warn!(%error, ?current, "raise the limit of open files");
     }
 }

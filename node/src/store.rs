@@ -34,7 +34,7 @@ use crate::volumes::{Pace, VolumeState, VolumeStatus, Volumes, VolumesConfig, ls
 /// Bytes of buffers that an idle node keeps committed.
 const IDLE_BUFFER_BYTES: usize = 4 << 20;
 /// Files that the indexes of all volumes keep open together.
-const INDEX_FILES_MAX: usize = 1024;
+pub(crate) const INDEX_FILES_MAX: usize = 1024;
 /// How long the start waits for volumes that replay their logs; whatever takes longer is offline
 /// until it is done.
 const OPEN_PATIENCE: Duration = Duration::from_mins(10);

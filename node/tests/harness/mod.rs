@@ -60,6 +60,7 @@ pub(crate) fn empty() -> Stopped {
         dir: Arc::new(TempDir::new().expect("a temporary folder")),
         how: How::Dev,
         volume_count: VOLUMES,
+        descriptors: None,
     }
 }
 
@@ -93,6 +94,7 @@ pub(crate) struct Stopped {
     dir: Arc<TempDir>,
     how: How,
     volume_count: usize,
+    descriptors: Option<u32>,
 }
 
 /// A node that would not start.
@@ -108,6 +110,11 @@ impl Stopped {
     /// With this number of volumes, from its first start on.
     pub(crate) fn of_volumes(self, volume_count: usize) -> Self {
         Self { volume_count, ..self }
+    }
+
+    /// With so many descriptors for its process, as `ulimit -n` gives them.
+    pub(crate) fn with_descriptors(self, descriptors: u32) -> Self {
+        Self { descriptors: Some(descriptors), ..self }
     }
 
     /// Makes the volumes' folders and a key pair where they are missing, and has `serve` run on them
@@ -174,7 +181,15 @@ impl Stopped {
 
     /// The call of the binary.
     fn command(&self) -> Command {
-        let mut command = Command::new(binary());
+        let mut command = match self.descriptors {
+            None => Command::new(binary()),
+            Some(descriptors) => {
+                let mut command = Command::new("sh");
+                let limited = format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"");
+                command.args(["-c", &limited]).arg(binary());
+                command
+            }
+        };
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SHERD_")) {
             command.env_remove(name);
         }

@@ -6,6 +6,9 @@
 
 use std::time::Duration;
 
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
 use crate::harness::data::{Body, Dice, Home};
 use crate::harness::raw::Raw;
 use crate::harness::s3::{Failure, S3};
@@ -181,7 +184,7 @@ async fn a_crowd_is_told_to_slow_down() {
         .await;
     }
     let calm = node.memory_kib("RssAnon");
-    let mut told = tokio::task::JoinSet::new();
+    let mut told = JoinSet::new();
     let mut dice = Dice::of_this_run("crowd");
     for number in 0..64 {
         let (s3, body) = (s3.clone(), dice.body(Home::File));
@@ -202,6 +205,41 @@ async fn a_crowd_is_told_to_slow_down() {
     drop(crowd);
     is_idle(&node).await;
     works(&s3).await;
+}
+
+/// Descriptors of a process that was given few, and clients that take more than that.
+const DESCRIPTORS: u32 = 256;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_connections_leave_descriptors_to_probes_and_to_volumes() {
+    let node = empty().with_descriptors(DESCRIPTORS).start().await;
+    let s3 = node.with_bucket().await;
+    works(&s3).await;
+    let mut crowd = JoinSet::new();
+    let address = node.endpoint.strip_prefix("http://").expect("plain HTTP");
+    for _ in 0..2 * DESCRIPTORS {
+        let address = address.to_owned();
+        crowd.spawn(async move {
+            // Those that are not let in wait in the kernel's queue, or before it.
+            let _held = TcpStream::connect(address).await;
+            std::future::pending::<()>().await;
+        });
+    }
+    eventually("some of the crowd are let in", SOON, async || {
+        let connections = node.metrics().await.get("sherd_s3_connections");
+        if connections >= f64::from(DESCRIPTORS / 4) {
+            Ok(())
+        } else {
+            Err(format!("{connections} are open"))
+        }
+    })
+    .await;
+    // On the connection that it has.
+    works(&s3).await;
+    node.until_ready().await;
+    assert_eq!(node.log_lines("accept connection"), 0, "no listener lacks a descriptor");
+    crowd.shutdown().await;
+    works(&node.s3()).await;
 }
 
 /// Waits until nothing is worked on and nothing held for it.
