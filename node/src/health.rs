@@ -107,6 +107,8 @@ pub struct HealthReport {
     pub sets: Vec<SetHealth>,
     /// Every volume of this node.
     pub volumes: Vec<VolumeHealth>,
+    /// Why sets do not come back by themselves, and what ends that.
+    pub stuck: Vec<String>,
     /// How long the space of deleted objects stays taken.
     pub release_grace: Duration,
 }
@@ -149,6 +151,8 @@ pub struct Readiness {
     pub ready: bool,
     /// Why writes are refused for lack of space; empty when they are not.
     pub writes_refused: String,
+    /// Why sets do not come back by themselves, and what ends that: somebody has to decide.
+    pub stuck: Vec<String>,
     /// Where the process is in its life.
     pub phase: Phase,
     /// `fsync`, or `none` when acknowledged objects may be lost with the power.
@@ -207,13 +211,14 @@ impl Health {
         let source = self.source.read().as_ref().map(Arc::clone);
         let report = source.map(|report| report()).unwrap_or_default();
         let writes_refused = report.full();
-        let HealthReport { sets, volumes, release_grace: _ } = report;
+        let HealthReport { sets, volumes, stuck, release_grace: _ } = report;
         let phase = self.phase();
         let any = !sets.is_empty();
         let degraded_sets: Vec<_> = sets.into_iter().filter(|set| !set.writable()).collect();
         Readiness {
             ready: phase == Phase::Serving && any && degraded_sets.is_empty(),
             writes_refused,
+            stuck,
             phase,
             durability: self.durability.as_str(),
             degraded_sets,
@@ -234,7 +239,7 @@ mod tests {
     }
 
     fn report(sets: Vec<SetHealth>, volumes: Vec<VolumeHealth>) -> HealthReport {
-        HealthReport { sets, volumes, release_grace: Duration::from_mins(10) }
+        HealthReport { sets, volumes, release_grace: Duration::from_mins(10), ..HealthReport::default() }
     }
 
     fn serving(report: HealthReport) -> Health {
@@ -266,6 +271,15 @@ mod tests {
         let readiness = serving(report(vec![set(4), set(2)], vec![])).readiness();
         assert!(!readiness.ready);
         assert_eq!(readiness.degraded_sets, [set(2)]);
+    }
+
+    #[test]
+    fn a_set_that_waits_for_ever_says_so() {
+        let stuck = vec!["set 0 does not come back by itself".to_owned()];
+        let report = HealthReport { stuck: stuck.clone(), ..report(vec![set(0)], vec![]) };
+        let readiness = serving(report).readiness();
+        assert!(!readiness.ready);
+        assert_eq!(readiness.stuck, stuck);
     }
 
     #[test]

@@ -249,7 +249,8 @@ impl Store {
                 VolumeHealth { name: volume.path.display().to_string(), state, reason }
             })
             .collect();
-        HealthReport { sets, volumes, release_grace: self.objects.release_grace() }
+        let stuck = self.upkeep.stuck_sets().iter().map(ToString::to_string).collect();
+        HealthReport { sets, volumes, stuck, release_grace: self.objects.release_grace() }
     }
 
     /// A volume's state as health and metrics name it, and why it is not online. A volume votes again

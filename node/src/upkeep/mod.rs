@@ -47,7 +47,7 @@ pub use damage::{Damage, Report, Reports};
 pub(crate) use deletions::Deletions;
 pub use mrf::MrfStatus;
 pub use pins::{Pinned, Pins};
-pub use recover::{RecoveryStatus, Standing};
+pub use recover::{RecoveryStatus, Standing, StuckSet};
 pub(crate) use refs::{kept_by, pages as manifest_pages};
 pub use release::ReleaseStatus;
 pub use scrub::ScrubStatus;
@@ -287,6 +287,11 @@ impl Upkeep {
     /// How far a volume is since it was opened for the `opened_count`th time.
     pub fn standing(&self, volume: VolumeId, opened_count: u32) -> Standing {
         self.context.recovery.standing(volume, opened_count, self.context.wall_ms())
+    }
+
+    /// The sets that do not come back by themselves.
+    pub fn stuck_sets(&self) -> Vec<StuckSet> {
+        self.context.cluster.sets().iter().filter_map(|set| self.context.stuck(set)).collect()
     }
 
     /// What it is doing.

@@ -21,7 +21,7 @@ use sherd_core::register::recover::confirm::{
 use sherd_volume::request::Op;
 
 use super::super::{Context, ask};
-use super::{CONTROL_PATIENCE, Stalled};
+use super::{CONTROL_PATIENCE, Stalled, StuckSet};
 use crate::cluster::SetView;
 use crate::peer::{self, Gather, Reach};
 use crate::volumes::{LocalVolume, Serving, VolumeState};
@@ -68,7 +68,7 @@ impl Context {
     /// `true` when it votes.
     pub(super) async fn confirm(&self, volume: &LocalVolume, opening: &mut Opening) -> bool {
         let Ok(serving) = volume.serving() else { return false };
-        let mut waits = None;
+        let (mut waits, mut stuck) = (None, None);
         for set in self.sets_with(volume.id()) {
             match self.judge(volume.id(), &serving, &set, opening).await {
                 Confirmation::Confirmed => {}
@@ -78,12 +78,13 @@ impl Context {
                 }
                 Confirmation::Unconfirmed { answers, needed } => {
                     waits = Some(self.waits_for(volume.id(), &set, opening, answers, needed));
+                    stuck = stuck.or_else(|| self.stuck(&set));
                 }
             }
         }
         if let Some(waits) = waits {
             if !self.is_vouched(opening) {
-                explain(volume, &waits);
+                explain(volume, &waits, stuck.as_ref());
                 return false;
             }
             tracing::warn!(
@@ -205,11 +206,16 @@ impl Context {
 }
 
 /// Says why a volume does not vote yet, once for each reason.
-fn explain(volume: &LocalVolume, why: &str) {
-    if volume.state().reason() != Some(why) {
-        tracing::warn!(volume = %volume.id(), path = %volume.path().display(), why, "volume waits");
+fn explain(volume: &LocalVolume, waits: &str, stuck: Option<&StuckSet>) {
+    let why = stuck.map_or_else(|| waits.to_owned(), |stuck| format!("{waits}; {stuck}"));
+    if volume.state().reason() != Some(&why) {
+        let path = volume.path().display();
+        match stuck {
+            None => tracing::warn!(volume = %volume.id(), %path, why, "volume waits"),
+            Some(_) => tracing::error!(volume = %volume.id(), %path, why, "volume waits for ever"),
+        }
     }
-    volume.explain(why);
+    volume.explain(&why);
 }
 
 fn peers_of(set: &SetView, volume: VolumeId) -> impl Iterator<Item = &Reach> {

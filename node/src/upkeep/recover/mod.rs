@@ -13,8 +13,10 @@ mod catch_up;
 mod confirm;
 mod progress;
 mod shards;
+mod stuck;
 
 pub(crate) use progress::{ScrubProgress, SweepProgress};
+pub use stuck::StuckSet;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -345,6 +345,92 @@ async fn a_volume_for_which_somebody_vouches_votes_though_its_peers_are_gone() {
     node.volumes.close(DEADLINE).await;
 }
 
+/// Stops a node while some of its volumes are being rebuilt, before they vote.
+async fn cut_short(directories: &Directories, lost: &[usize]) {
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 100_000)).await;
+    node.close().await;
+    for n in lost {
+        std::fs::remove_dir_all(&directories.paths()[*n]).expect("wiped");
+        std::fs::create_dir(&directories.paths()[*n]).expect("an empty directory");
+    }
+    let node = directories.start().await;
+    for n in lost {
+        let volume = Arc::clone(&node.volumes.all()[*n]);
+        volume.adopt(sherd_core::id::Incarnation(2)).await.expect("adopted");
+        node.wait_for(volume.id(), |state| *state == VolumeState::Recovering).await;
+    }
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_set_that_waits_for_ever_says_so_and_what_ends_it() {
+    for (volumes, lost) in [(2, vec![1]), (4, vec![2, 3])] {
+        let directories = Directories::new(volumes);
+        cut_short(&directories, &lost).await;
+
+        let node = directories.start().await;
+        let upkeep = follow(&node.context);
+        let says = |state: &VolumeState| {
+            let reason = state.reason().unwrap_or_default();
+            reason.contains("does not come back by itself") && reason.contains("serve --vouch")
+        };
+        node.wait_for(node.volumes.all()[0].id(), says).await;
+        let stuck: Vec<String> = upkeep.stuck_sets().iter().map(ToString::to_string).collect();
+        for path in directories.paths() {
+            assert!(stuck[0].contains(&path.display().to_string()), "{stuck:?}");
+        }
+        upkeep.stop().await;
+        node.volumes.close(DEADLINE).await;
+
+        let directories = directories.vouching();
+        let node = directories.start().await;
+        let upkeep = follow(&node.context);
+        for volume in node.volumes.all() {
+            node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
+        }
+        assert_eq!(upkeep.stuck_sets(), []);
+        assert_eq!(node.get("a").await, Some(body(1, 100_000)));
+        upkeep.stop().await;
+        node.volumes.close(DEADLINE).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_set_that_waits_for_a_volume_to_come_back_is_not_stuck() {
+    let directories = Directories::new(4);
+    cut_short(&directories, &[3]).await;
+    let away = &directories.paths()[2];
+    std::fs::rename(away, away.with_extension("away")).expect("moved away");
+
+    let node = directories.start().await;
+    let upkeep = follow(&node.context);
+    let waits = |state: &VolumeState| state.reason().is_some_and(|reason| reason.contains("1 of 2"));
+    node.wait_for(node.volumes.all()[0].id(), waits).await;
+    assert_eq!(upkeep.stuck_sets(), []);
+    std::fs::rename(away.with_extension("away"), away).expect("moved back");
+    for volume in node.volumes.all() {
+        node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
+    }
+    upkeep.stop().await;
+    node.volumes.close(DEADLINE).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fewer_volumes_than_a_read_needs_are_not_vouched_for() {
+    let directories = Directories::new(4);
+    cut_short(&directories, &[1, 2, 3]).await;
+    let node = directories.vouching().start().await;
+    let upkeep = Upkeep::over(Arc::clone(&node.context));
+    for n in [1, 2, 3] {
+        node.wait_for(node.volumes.all()[n].id(), |state| *state == VolumeState::Recovering).await;
+    }
+    let stuck: Vec<String> = upkeep.stuck_sets().iter().map(ToString::to_string).collect();
+    assert!(stuck[0].contains("vouching for them is not enough"), "{stuck:?}");
+    node.volumes.close(DEADLINE).await;
+}
+
 fn copy(from: &std::path::Path, to: &std::path::Path) {
     std::fs::create_dir(to).expect("made");
     for entry in std::fs::read_dir(from).expect("listed") {

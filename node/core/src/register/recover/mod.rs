@@ -16,6 +16,7 @@
 //! Guards I-11 and I-12.
 
 pub mod confirm;
+pub mod outlook;
 
 use crate::id::{Ballot, BucketId, ChangeId, Incarnation, Timestamp, VolumeId};
 use crate::limits::CLOCK_STEP_MS_MAX;
