@@ -65,9 +65,13 @@ impl<'a> BatchRun<'a> {
         Self { registers, turn, change, members: Vec::new(), left: Vec::new(), tried: Vec::new() }
     }
 
-    /// Runs it to its end. `ahead` is a prepare that was sent for the first of those who wait.
-    pub(super) async fn run(mut self, ahead: Option<OrderedPrepare>) {
-        self.admit();
+    /// Runs it to its end. `ahead` is a prepare that was sent for the `first`.
+    pub(super) async fn run(mut self, first: Option<Member>, ahead: Option<OrderedPrepare>) {
+        self.members.extend(first);
+        if self.members.is_empty() {
+            self.admit();
+        }
+        self.change.deadline = self.first_deadline();
         let mut prepare = ahead.unwrap_or_else(|| self.turn.prepare_above(Ballot::ZERO));
         loop {
             match self.one_try(prepare).await {
@@ -92,7 +96,7 @@ impl<'a> BatchRun<'a> {
     /// Takes in who waits, while it is open.
     fn admit(&mut self) {
         if !self.change.batch.is_closed {
-            self.members.extend(self.turn.take_waiting(self.members.len()));
+            self.turn.take_waiting(&mut self.members);
             self.change.deadline = self.first_deadline();
         }
     }
@@ -123,10 +127,10 @@ impl<'a> BatchRun<'a> {
             }
         }
         let mut decided = self.decide(&ready, false);
-        let mut value = self.change.value_of(&ready, &decided.state);
+        let mut value = self.change.value_of(&ready, &mut decided.state);
         if matches!(value, Err(Failure::Full | Failure::OverLimit(_))) {
             decided = self.decide(&ready, true);
-            value = self.change.value_of(&ready, &decided.state);
+            value = self.change.value_of(&ready, &mut decided.state);
         }
         match value.map_err(|failure| self.change.failed(failure))? {
             Some(value) => self.propose(&ready, decided.state, value).await,
@@ -142,8 +146,8 @@ impl<'a> BatchRun<'a> {
         decide_in_order(&mut self.members, Draft::default(), |member, draft| {
             let before = draft.state.as_ref().or(found);
             let proposal = member.decide(before)?;
-            let next = draft.after(before, proposal, member);
-            if one_by_one && let Err(failure) = change.value_of(ready, &next) {
+            let mut next = draft.after(before, proposal, member);
+            if one_by_one && let Err(failure) = change.value_of(ready, &mut next) {
                 member.fail(failure);
                 return None;
             }
@@ -248,7 +252,7 @@ impl<'a> BatchRun<'a> {
         }
         if !gone.is_empty() {
             pages.retain(|page| gone.contains(page));
-            self.registers.inner.damage.superseded(&self.turn.key, gone, pages);
+            self.registers.inner.damage.superseded(self.turn.key(), gone, pages);
         }
         for member in self.members.drain(..) {
             member.answer(answer);

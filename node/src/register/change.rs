@@ -247,17 +247,28 @@ impl Change<'_> {
     }
 
     /// The value that a draft proposes; `None` where nobody has changed anything.
-    pub(super) fn value_of(&self, ready: &PreparedKey, draft: &Draft) -> Result<Option<DraftValue>, Failure> {
-        let Some(state) = draft.state.clone() else { return Ok(None) };
-        let before = ready.found.as_ref().map(|found| &found.value);
+    pub(super) fn value_of(
+        &self,
+        ready: &PreparedKey,
+        draft: &mut Draft,
+    ) -> Result<Option<DraftValue>, Failure> {
         let own = self.batch.next_try().ok_or(Failure::OutcomeUnknown)?;
+        let Some(state) = draft.state.take() else { return Ok(None) };
+        let before = ready.found.as_ref().map(|found| &found.value);
         let changes = before.map_or_else(Changes::default, |value| value.changes.clone()).after(own);
         let value = Value { changes, state };
+        let judged = self.judge_value(ready, draft, &value);
+        draft.state = Some(value.state);
+        judged.map(Some)
+    }
+
+    fn judge_value(&self, ready: &PreparedKey, draft: &Draft, value: &Value) -> Result<DraftValue, Failure> {
+        let before = ready.found.as_ref().map(|found| &found.value);
         let named = value.data_refs();
         let ids = |data: &[DataRef]| data.iter().map(|data| data.id).collect::<Vec<_>>();
         let known = before.map(Value::data_refs).unwrap_or_default();
         let introduces = introduced(ids(&named), &ids(&known), &draft.carried);
-        let encoded = Encoded::of(&value, Bytes::new()).map_err(Failure::OverLimit)?;
+        let encoded = Encoded::of(value, Bytes::new()).map_err(Failure::OverLimit)?;
         let brings_bytes = matches!(&draft.inline, DraftInline::New(bytes) if !bytes.is_empty());
         let replaced_bytes = ready.found.as_ref().map(|found| found.head.len());
         let grows = brings_bytes || replaced_bytes.is_none_or(|replaced| encoded.head.len() >= replaced);
@@ -266,7 +277,7 @@ impl Change<'_> {
         if needs_room && ready.lacks_room() {
             return Err(Failure::Full);
         }
-        Ok(Some(DraftValue { encoded, named, introduces, count: value.changes.count }))
+        Ok(DraftValue { encoded, named, introduces, count: value.changes.count })
     }
 
     /// A draft's inline bytes; `None` where the found row that has them moved on.

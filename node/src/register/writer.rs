@@ -4,6 +4,7 @@
 //! which runs to its end although the verb's client may be gone.
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -188,7 +189,7 @@ struct PendingWrite<E> {
     decide: Decide<E>,
     decided: Verdict<E>,
     /// By the numbers of the tries, from 1.
-    tried: Vec<Verdict<E>>,
+    tried: SmallVec<[Verdict<E>; 1]>,
     reply: oneshot::Sender<Result<(), ChangeError<E>>>,
 }
 
@@ -210,7 +211,7 @@ impl Member {
     ) -> (Self, Reply<E>) {
         let Writer { staged, inline, decide } = writer;
         let (reply, heard) = oneshot::channel();
-        let request = PendingWrite { decide, decided: Verdict::Made, tried: Vec::new(), reply };
+        let request = PendingWrite { decide, decided: Verdict::Made, tried: SmallVec::new(), reply };
         (
             Self {
                 came,

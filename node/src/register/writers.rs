@@ -1,16 +1,18 @@
 //! The writers of each key at this gateway: who comes while others are at work waits for the next batch.
 //!
 //! ```text
-//! begin --(nobody else: prepare goes out)--> WriteTicket --change--> waiting --> batch after batch, one task
+//! begin --(nobody else: prepare goes out)--> WriteTicket --change--> at work: batch after batch, one task
+//!                                                           `------> waiting --^
 //! ```
 //! A key has an entry while somebody has a ticket, waits, or is at work, and no longer. A writer alone starts
 //! at once: its prepare goes out with its ticket, beside the last syncs of its data.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use hashbrown::HashTable;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use sherd_core::id::{Ballot, RegisterKey};
@@ -27,17 +29,25 @@ const TABLE_PARTS: usize = 64;
 /// Every key that somebody of this process writes at this moment.
 #[derive(Debug)]
 pub(super) struct Writers {
-    parts: Vec<Mutex<HashMap<RegisterKey, KeyWriters>>>,
+    parts: Vec<Mutex<HashTable<KeyWriters>>>,
     hasher: RandomState,
     order: AtomicU64,
 }
 
+/// A key and its hash in the table of writers.
+#[derive(Debug, Clone)]
+struct HashedKey {
+    key: RegisterKey,
+    hash: u64,
+}
+
 /// The writers of one key.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct KeyWriters {
+    of: HashedKey,
     /// Writers that have not handed their change over.
     tickets: usize,
-    /// A batch is at work; the task that runs it takes who waits when it ends.
+    /// A batch is at work; who runs it takes those who wait when it ends.
     at_work: bool,
     /// When the last prepare of this gateway went out: one from before that is overtaken.
     prepared: u64,
@@ -63,7 +73,7 @@ struct PreparePlace {
 #[derive(Debug)]
 pub(crate) struct WriteTicket {
     registers: Registers,
-    key: RegisterKey,
+    key: HashedKey,
     came: u64,
     deadline: Instant,
     /// Sent where nobody else was at work.
@@ -74,8 +84,18 @@ pub(crate) struct WriteTicket {
 #[derive(Debug)]
 pub(super) struct Turn {
     registers: Registers,
-    pub(super) key: RegisterKey,
+    key: HashedKey,
     is_over: bool,
+}
+
+/// What a writer finds at its key.
+enum Arrival {
+    /// Nobody is at work: it runs its batch, with the prepare sent ahead if nothing has overtaken it.
+    First(Member, Option<OrderedPrepare>),
+    /// It waits among others.
+    Waits,
+    /// Too many wait.
+    NoRoom,
 }
 
 impl Default for Writers {
@@ -94,10 +114,13 @@ impl Writers {
         self.order.fetch_add(1, Ordering::SeqCst)
     }
 
-    fn part(&self, key: &RegisterKey) -> MutexGuard<'_, HashMap<RegisterKey, KeyWriters>> {
-        let hash = self.hasher.hash_one(key);
+    fn hashed(&self, key: &RegisterKey) -> HashedKey {
+        HashedKey { key: key.clone(), hash: self.hasher.hash_one(key) }
+    }
+
+    fn part(&self, hash: u64) -> &Mutex<HashTable<KeyWriters>> {
         let index = usize::try_from(hash % TABLE_PARTS as u64).expect("below the number of parts");
-        self.parts[index].lock()
+        &self.parts[index]
     }
 
     /// Keys in the table.
@@ -109,22 +132,33 @@ impl Writers {
     /// Writers of a key that wait.
     #[cfg(test)]
     pub(super) fn waiting_count(&self, key: &RegisterKey) -> usize {
-        self.part(key).get(key).map_or(0, |writers| writers.waiting.len())
+        let key = self.hashed(key);
+        let part = self.part(key.hash).lock();
+        part.find(key.hash, |writers| writers.of.key == key.key).map_or(0, |writers| writers.waiting.len())
     }
 
     /// Changes the entry of a key, which is gone afterwards if nobody is left in it.
-    fn update<T>(&self, key: &RegisterKey, change: impl FnOnce(&mut KeyWriters) -> T) -> T {
-        let mut part = self.part(key);
-        let writers = part.entry(key.clone()).or_default();
-        let result = change(writers);
-        if writers.tickets == 0 && !writers.at_work && writers.waiting.is_empty() {
-            part.remove(key);
+    fn update<T>(&self, key: &HashedKey, change: impl FnOnce(&mut KeyWriters) -> T) -> T {
+        let mut part = self.part(key.hash).lock();
+        let entry = part.entry(key.hash, |writers| writers.of.key == key.key, |writers| writers.of.hash);
+        let mut entry = entry.or_insert_with(|| KeyWriters::of(key.clone()));
+        let result = change(entry.get_mut());
+        if entry.get().is_empty() {
+            entry.remove();
         }
         result
     }
 }
 
 impl KeyWriters {
+    fn of(key: HashedKey) -> Self {
+        Self { of: key, tickets: 0, at_work: false, prepared: 0, waiting: VecDeque::new(), waiting_bytes: 0 }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.tickets == 0 && !self.at_work && self.waiting.is_empty()
+    }
+
     fn has_room_for(&self, member: &Member) -> bool {
         self.waiting.len() < KEY_WRITERS_MAX && self.waiting_bytes + member.bytes() <= KEY_WRITERS_BYTES_MAX
     }
@@ -134,10 +168,24 @@ impl KeyWriters {
         self.waiting.push_back(member);
     }
 
-    fn take(&mut self, most: usize) -> Vec<Member> {
-        let taken: Vec<Member> = self.waiting.drain(..most.min(self.waiting.len())).collect();
-        self.waiting_bytes -= taken.iter().map(Member::bytes).sum::<usize>();
-        taken
+    /// Moves those who have waited longest.
+    fn take(&mut self, most: usize, into: &mut Vec<Member>) {
+        let from = into.len();
+        into.extend(self.waiting.drain(..most.min(self.waiting.len())));
+        self.waiting_bytes -= into[from..].iter().map(Member::bytes).sum::<usize>();
+    }
+
+    /// Takes in a writer that hands its change over.
+    fn arrive(&mut self, member: Member, ahead: Option<OrderedPrepare>) -> Arrival {
+        if !self.at_work {
+            self.at_work = true;
+            return Arrival::First(member, ahead.filter(|ahead| ahead.order == self.prepared));
+        }
+        if !self.has_room_for(&member) {
+            return Arrival::NoRoom;
+        }
+        self.push(member);
+        Arrival::Waits
     }
 }
 
@@ -145,14 +193,15 @@ impl Registers {
     /// Takes a writer's place at a key. Where nobody else has one, the prepare goes out now.
     pub(crate) fn begin(&self, key: &RegisterKey) -> WriteTicket {
         let writers = &self.inner.writers;
+        let key = writers.hashed(key);
         let came = writers.next_place();
-        let alone = writers.update(key, |entry| {
+        let alone = writers.update(&key, |entry| {
             entry.tickets += 1;
             (entry.tickets == 1 && !entry.at_work).then(|| self.next_prepare(entry, Ballot::ZERO))
         });
-        let ahead = alone.map(|place| self.prepare_at(key, place));
+        let ahead = alone.map(|place| self.prepare_at(&key.key, place));
         let deadline = Instant::now() + self.inner.patience.operation;
-        WriteTicket { registers: self.clone(), key: key.clone(), came, deadline, ahead }
+        WriteTicket { registers: self.clone(), key, came, deadline, ahead }
     }
 
     /// The place of a prepare among those of its key, whose ballots rise in the same order.
@@ -178,17 +227,13 @@ impl Registers {
         let mut ticket = ticket;
         let (member, heard) = Member::new(writer, ticket.came, ticket.deadline);
         let ahead = ticket.ahead.take();
-        let mut member = Some(member);
-        let first = self.inner.writers.update(&ticket.key, |entry| {
-            entry.push(member.take_if(|member| entry.has_room_for(member))?);
-            let first = !entry.at_work;
-            entry.at_work = true;
-            Some(first.then(|| ahead.filter(|ahead| ahead.order == entry.prepared)))
-        });
-        let Some(first) = first else { return Err(ChangeError::Failed(Failure::Overloaded)) };
-        if let Some(ahead) = first {
-            let turn = Turn { registers: self.clone(), key: ticket.key.clone(), is_over: false };
-            self.inner.tasks.spawn(self.clone().run_batches(turn, ahead));
+        match self.inner.writers.update(&ticket.key, |entry| entry.arrive(member, ahead)) {
+            Arrival::NoRoom => return Err(ChangeError::Failed(Failure::Overloaded)),
+            Arrival::Waits => {}
+            Arrival::First(member, ahead) => {
+                let turn = Turn { registers: self.clone(), key: ticket.key.clone(), is_over: false };
+                self.inner.tasks.spawn(self.clone().run_batches(turn, member, ahead));
+            }
         }
         drop(ticket);
         // The task is gone when the process ends: what it had sent nobody knows.
@@ -200,11 +245,11 @@ impl Registers {
     }
 
     /// Runs batch after batch until nobody waits.
-    async fn run_batches(self, turn: Turn, ahead: Option<OrderedPrepare>) {
+    async fn run_batches(self, turn: Turn, first: Member, ahead: Option<OrderedPrepare>) {
         let mut turn = turn;
-        let mut ahead = ahead;
+        BatchRun::new(&self, &turn).run(Some(first), ahead).await;
         while !turn.ends() {
-            BatchRun::new(&self, &turn).run(ahead.take()).await;
+            BatchRun::new(&self, &turn).run(None, None).await;
         }
     }
 }
@@ -213,13 +258,18 @@ impl Turn {
     /// A turn of its own.
     #[cfg(test)]
     pub(super) fn of(registers: &Registers, key: RegisterKey) -> Self {
-        Self { registers: registers.clone(), key, is_over: true }
+        Self { registers: registers.clone(), key: registers.inner.writers.hashed(&key), is_over: true }
     }
 
-    /// The next of those who wait, in their order.
-    pub(super) fn take_waiting(&self, already: usize) -> Vec<Member> {
-        let most = BATCH_WRITERS_MAX.saturating_sub(already);
-        self.registers.inner.writers.update(&self.key, |entry| entry.take(most))
+    /// Whose turn it is.
+    pub(super) const fn key(&self) -> &RegisterKey {
+        &self.key.key
+    }
+
+    /// Adds those who wait, in their order, as far as a batch has room.
+    pub(super) fn take_waiting(&self, members: &mut Vec<Member>) {
+        let most = BATCH_WRITERS_MAX.saturating_sub(members.len());
+        self.registers.inner.writers.update(&self.key, |entry| entry.take(most, members));
     }
 
     /// Sends a prepare above a ballot.
@@ -227,7 +277,7 @@ impl Turn {
         let registers = &self.registers;
         let writers = &registers.inner.writers;
         let place = writers.update(&self.key, |entry| registers.next_prepare(entry, above));
-        registers.prepare_at(&self.key, place)
+        registers.prepare_at(&self.key.key, place)
     }
 
     /// Ends the turn if nobody waits: whoever comes next begins another.
@@ -244,15 +294,14 @@ impl Drop for Turn {
     /// The task was dropped or has failed: nobody else would ever tell those who wait.
     fn drop(&mut self) {
         if !self.is_over {
-            let waiting = self.registers.inner.writers.update(&self.key, |entry| {
+            let mut waiting = Vec::new();
+            self.registers.inner.writers.update(&self.key, |entry| {
                 entry.at_work = false;
-                entry.take(usize::MAX)
+                entry.take(usize::MAX, &mut waiting);
             });
-            drop(waiting);
         }
     }
 }
-
 impl Drop for WriteTicket {
     fn drop(&mut self) {
         self.registers.inner.writers.update(&self.key, |entry| entry.tickets -= 1);
