@@ -35,10 +35,9 @@ use sherd_volume::disk::real::RealDisk;
 use sherd_volume::error::Error as VolumeError;
 use sherd_volume::identity::{Expected, Phase};
 use sherd_volume::index::lsm::IndexCache;
-use sherd_volume::lookup::Lookup;
+use sherd_volume::lookup::{Lookup, Source};
 use sherd_volume::open::{NewVolume, Setup, create, open};
 use sherd_volume::options::Options;
-use sherd_volume::reader::Source;
 use sherd_volume::request::{Completion, Op as VolumeOp, ShardFileHeader, Target};
 use sherd_volume::{Reader, Volume};
 
@@ -373,7 +372,9 @@ impl DiskClient {
 
     fn read_packed(&self, number: u64) -> Result<Duration, Failure> {
         let begun = Instant::now();
-        let bytes = self.reader.packed(shard(number), 0..self.work.bytes).map_err(Failure::of)?;
+        let bytes =
+            self.reader.packed(shard(number), 0..self.work.bytes, Source::Disk).and_then(Lookup::told);
+        let bytes = bytes.map_err(Failure::of)?;
         let took = begun.elapsed();
         whole(self.work.body(number), bytes).map(|()| took)
     }
@@ -402,7 +403,9 @@ impl DiskClient {
         let mut at = 0;
         while at < self.work.bytes {
             let end = self.work.bytes.min(at + WINDOW_BYTES);
-            let bytes = self.reader.shard_files().read(shard(number), at..end).map_err(Failure::of)?;
+            let bytes =
+                self.reader.shard_files().read(shard(number), at..end, Source::Disk).and_then(Lookup::told);
+            let bytes = bytes.map_err(Failure::of)?;
             if !bytes.iter().all(|bytes| expected.is_next(bytes)) {
                 return Err(Failure::OtherBytes);
             }

@@ -13,8 +13,7 @@ use sherd_core::stripe::Layout;
 use sherd_core::topology::Topology;
 use sherd_volume::error::Error;
 use sherd_volume::list::RowScan;
-use sherd_volume::lookup::Lookup;
-use sherd_volume::reader::Source;
+use sherd_volume::lookup::{Lookup, Source};
 use sherd_volume::request::Target;
 
 use super::{InspectError, Opened, PAGE, Report, read_error};
@@ -71,8 +70,7 @@ fn verify_shards(volume: &Opened, report: &mut Report) -> Result<(), Error> {
         let page = reader.shards(after, PAGE)?;
         after = page.last().map(|seen| seen.shard);
         for seen in &page {
-            let read = reader.packed_len(seen.shard).and_then(|bytes| reader.packed(seen.shard, 0..bytes));
-            if let Err(error) = read {
+            if let Err(error) = reader.verify_packed(seen.shard) {
                 let what = format!("{}: packed shard {}: {error}", path.display(), Named(seen.shard));
                 report.broken.entry(seen.shard.data).or_default().push(what);
             }
@@ -234,7 +232,8 @@ fn verify_value(
         let target = Target::new(key.clone(), placement::slot(key), Epoch::MAX);
         for one in held {
             let volume = &volumes[one.volume];
-            if let Err(error) = volume.reader.inline(&target, one.ballot, Source::Disk).and_then(Lookup::told)
+            if let Err(error) =
+                volume.reader.inline(&target, one.ballot, Source::Device).and_then(Lookup::told)
             {
                 report.problem(format!("{}: inline bytes of {key:?}: {error}", volume.path.display()));
             }
@@ -304,10 +303,10 @@ impl<'a> Subject<'a> {
     fn read_shard(&self, volume: &Opened, index: u8, range: std::ops::Range<u64>) -> Result<Bytes, Error> {
         let shard = ShardId { data: self.data.id, index };
         let buffers = match self.data.home {
-            Home::Packed => volume.reader.packed(shard, range)?,
-            Home::File => volume.reader.shard_files().read(shard, range)?,
+            Home::Packed => volume.reader.packed(shard, range, Source::Device)?,
+            Home::File => volume.reader.shard_files().read(shard, range, Source::Device)?,
         };
-        Ok(buffers.concat().into())
+        Ok(buffers.told()?.concat().into())
     }
 
     /// Every shard is there with its bytes, and the parity is that of the data.

@@ -280,8 +280,11 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
     /// The bytes of a shard, without reading it.
     fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64>;
 
-    /// Verifies a whole shard where it is, and gives its bytes. Nothing but the answer travels.
+    /// Verifies a whole shard as the device has it, and gives its bytes. Nothing but the answer travels.
     fn verify_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64>;
+
+    /// Verifies a row as the device has it, its inline bytes too. Nothing but the answer travels.
+    fn verify_row(&self, volume: VolumeId, key: &RegisterKey) -> Pending<()>;
 
     /// One page of a listing, pending rows included.
     fn list(&self, volume: VolumeId, request: &ListScan) -> Pending<Answer<ListPage>>;

@@ -350,7 +350,7 @@ mod tests {
         let registers = node.registers();
         let (page, other) = (stage(&node, 1).await, stage(&node, 2).await);
         let (page_data, other_data) = (page.data(), other.data());
-        let turn = Turn::of(registers, key());
+        let turn = Turn::of(registers, &key());
         let mut run = BatchRun::new(registers, &turn);
         for staged in [page, other] {
             let writer: Writer<()> = Writer::new(|_| Ok(Proposal::of(State::Tombstone)));

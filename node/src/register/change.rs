@@ -113,6 +113,25 @@ impl PreparedKey {
     fn lacks_room(&self) -> bool {
         *self.lacks_room.get_or_init(|| self.round.round.set.lacks_room())
     }
+
+    /// What a draft proposes with this value, unless that is too large or there is no room for it.
+    fn judge_value(&self, draft: &Draft, value: &Value) -> Result<DraftValue, Failure> {
+        let before = self.found.as_ref().map(|found| &found.value);
+        let named = value.data_refs();
+        let ids = |data: &[DataRef]| data.iter().map(|data| data.id).collect::<Vec<_>>();
+        let known = before.map(Value::data_refs).unwrap_or_default();
+        let introduces = introduced(ids(&named), &ids(&known), &draft.carried);
+        let encoded = Encoded::of(value, Bytes::new()).map_err(Failure::OverLimit)?;
+        let brings_bytes = matches!(&draft.inline, DraftInline::New(bytes) if !bytes.is_empty());
+        let replaced_bytes = self.found.as_ref().map(|found| found.head.len());
+        let grows = brings_bytes || replaced_bytes.is_none_or(|replaced| encoded.head.len() >= replaced);
+        // What names new data was admitted with its data.
+        let needs_room = introduces.is_empty() && grows && !value.makes_way(before);
+        if needs_room && self.lacks_room() {
+            return Err(Failure::Full);
+        }
+        Ok(DraftValue { encoded, named, introduces, count: value.changes.count })
+    }
 }
 
 /// What one accept round came to.
@@ -257,27 +276,9 @@ impl Change<'_> {
         let before = ready.found.as_ref().map(|found| &found.value);
         let changes = before.map_or_else(Changes::default, |value| value.changes.clone()).after(own);
         let value = Value { changes, state };
-        let judged = self.judge_value(ready, draft, &value);
+        let judged = ready.judge_value(draft, &value);
         draft.state = Some(value.state);
         judged.map(Some)
-    }
-
-    fn judge_value(&self, ready: &PreparedKey, draft: &Draft, value: &Value) -> Result<DraftValue, Failure> {
-        let before = ready.found.as_ref().map(|found| &found.value);
-        let named = value.data_refs();
-        let ids = |data: &[DataRef]| data.iter().map(|data| data.id).collect::<Vec<_>>();
-        let known = before.map(Value::data_refs).unwrap_or_default();
-        let introduces = introduced(ids(&named), &ids(&known), &draft.carried);
-        let encoded = Encoded::of(value, Bytes::new()).map_err(Failure::OverLimit)?;
-        let brings_bytes = matches!(&draft.inline, DraftInline::New(bytes) if !bytes.is_empty());
-        let replaced_bytes = ready.found.as_ref().map(|found| found.head.len());
-        let grows = brings_bytes || replaced_bytes.is_none_or(|replaced| encoded.head.len() >= replaced);
-        // What names new data was admitted with its data.
-        let needs_room = introduces.is_empty() && grows && !value.makes_way(before);
-        if needs_room && ready.lacks_room() {
-            return Err(Failure::Full);
-        }
-        Ok(DraftValue { encoded, named, introduces, count: value.changes.count })
     }
 
     /// A draft's inline bytes; `None` where the found row that has them moved on.

@@ -89,6 +89,7 @@ pub(super) struct Turn {
 }
 
 /// What a writer finds at its key.
+#[expect(clippy::large_enum_variant, reason = "it lives for one call, on the stack")]
 enum Arrival {
     /// Nobody is at work: it runs its batch, with the prepare sent ahead if nothing has overtaken it.
     First(Member, Option<OrderedPrepare>),
@@ -257,8 +258,8 @@ impl Registers {
 impl Turn {
     /// A turn of its own.
     #[cfg(test)]
-    pub(super) fn of(registers: &Registers, key: RegisterKey) -> Self {
-        Self { registers: registers.clone(), key: registers.inner.writers.hashed(&key), is_over: true }
+    pub(super) fn of(registers: &Registers, key: &RegisterKey) -> Self {
+        Self { registers: registers.clone(), key: registers.inner.writers.hashed(key), is_over: true }
     }
 
     /// Whose turn it is.

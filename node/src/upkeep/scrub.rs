@@ -1,10 +1,11 @@
 //! The scrubber: a paced walk of everything that a volume holds.
 //!
 //! ```text
-//! rows    equal on all volumes, inline bytes right, every shard present; parts of closed uploads
+//! rows    equal on all volumes, their bytes right, every shard present; parts of closed uploads
 //! packed  every packed shard's bytes, and whether a register names it
 //! files   the same for shard files
 //! ```
+//! Bytes are read from the device: what the page cache has says nothing of what is on the platter.
 //! What is wrong becomes an MRF entry, what nobody names a suspect for the sweeper. The place of the
 //! walk is remembered on the volume, so a restart goes on where it was; while suspects wait to be judged
 //! the remembered place stays before them.
@@ -23,7 +24,7 @@ use sherd_core::record::{Home, Value, put_register_key, take_register_key};
 use sherd_volume::list::ScannedRow;
 use sherd_volume::request::SeenShard;
 
-use super::heal::{Healed, has_inline};
+use super::heal::Healed;
 use super::mrf::Spare;
 use super::rebuild::Subject;
 use super::recover::ScrubProgress;
@@ -330,14 +331,10 @@ impl Context {
             }
             return;
         }
-        let Some(value) = row.value.clone().and_then(|head| Value::decode(head).ok()) else {
+        if row.value.clone().and_then(|head| Value::decode(head).ok()).is_none() {
             return self.found_row(key).await;
-        };
-        let target = self.cluster.target(key.clone());
-        if has_inline(&value)
-            && let Err(peer::Error::Corrupt { .. }) =
-                ask(own.peer.inline(own.volume, &target, row.head.ballot), PATIENCE).await
-        {
+        }
+        if let Err(peer::Error::Corrupt { .. }) = ask(own.peer.verify_row(own.volume, key), PATIENCE).await {
             return self.found_row(key).await;
         }
         // Every volume walks its own rows; what several hold is looked at by the first of them.

@@ -20,7 +20,7 @@ use sherd_core::register::{Accept, Brief, Encoded, Prepare, Refusal, Row, RowHea
 use crate::error::Error;
 use crate::format::{Flags, HEAL_ENTRY_BYTES_MAX, Hint, Subject, encode_hints};
 use crate::log::append::{Before, Known as KnownRow, Learnt, NewRecord};
-use crate::log::read::Source;
+use crate::lookup::Source;
 use crate::plan::{PendingRow, Plan};
 use crate::registers::{asked, key_state};
 use crate::request::{AdoptedRow, Answer, Completion, Op, Target};

@@ -53,7 +53,6 @@ pub mod open;
 pub mod options;
 pub mod reader;
 pub mod request;
-pub mod scrub;
 pub mod shard_file;
 pub mod table;
 pub mod upkeep;

@@ -13,8 +13,8 @@ use sherd_core::register::seal::Seals;
 use sherd_core::register::{Refusal, Row};
 
 use crate::error::Error;
-use crate::lookup::Lookup;
-use crate::reader::{Reader, Source, behind};
+use crate::lookup::{Lookup, Source};
+use crate::reader::{Reader, behind};
 use crate::registers::judge_bucket;
 use crate::request::Answer;
 use crate::scan::{Walk, behind_prefix};

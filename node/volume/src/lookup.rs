@@ -2,6 +2,18 @@
 
 use crate::error::Error;
 
+/// From where bytes may come: rows, packed shards and shard files alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// Only from memory: for threads that must not wait.
+    Cache,
+    /// Wherever they are.
+    Disk,
+    /// From the device although they are in memory, and into nobody's page cache: what is read to be
+    /// verified, or to rebuild something else. From wherever they are on a filesystem that cannot.
+    Device,
+}
+
 /// What a lookup came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup<T> {

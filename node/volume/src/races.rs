@@ -20,8 +20,7 @@ use sherd_core::id::Ballot;
 use sherd_core::register::{Accept, Prepare, RowHead, Vote};
 
 use crate::Reader;
-use crate::lookup::Lookup;
-use crate::reader::Source;
+use crate::lookup::{Lookup, Source};
 use crate::request::{AdoptedRow, Completion, Control, Op};
 use crate::support::{Bench, Driver, Held, ballot, object, slot, target, value};
 use crate::sync::Mutex;

@@ -20,9 +20,8 @@ use sherd_core::release::ReleaseId;
 use crate::error::Error;
 use crate::failure::Sticky;
 use crate::format::Subject;
-pub use crate::log::read::Source;
 use crate::log::read::{self, ReadError};
-use crate::lookup::Lookup;
+use crate::lookup::{Lookup, Source};
 use crate::registers::{asked, key_state};
 use crate::request::{Answer, SeenShard, Target};
 use crate::scan::Walk;
@@ -209,24 +208,12 @@ impl Reader {
         Err(self.shared.corrupt(describe(key, ballot)))
     }
 
-    /// A range of a packed shard, verified.
+    /// A range of a packed shard, verified; with [`Source::Cache`] it never waits for the disk.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Corrupt`] (also for a range behind the end), [`Error::Busy`]
     /// when the pool has no buffer.
-    pub fn packed(&self, shard: ShardId, range: Range<u64>) -> Result<Vec<Bytes>, Error> {
-        self.packed_from(shard, range, Source::Disk)?.told()
-    }
-
-    /// As [`Reader::packed`], but never waits for the disk.
-    ///
-    /// # Errors
-    /// As [`Reader::packed`].
-    pub fn packed_cached(&self, shard: ShardId, range: Range<u64>) -> Result<Lookup<Vec<Bytes>>, Error> {
-        self.packed_from(shard, range, Source::Cache)
-    }
-
-    fn packed_from(
+    pub fn packed(
         &self,
         shard: ShardId,
         range: Range<u64>,
@@ -281,17 +268,25 @@ impl Reader {
         Ok(u64::from(bytes))
     }
 
-    /// Reads back, whole and verified, what the volume holds of a record's subject at this moment: the
-    /// record itself may have been replaced or deleted since, and then its bytes are nobody's.
+    /// Reads a packed shard from the device, whole and verified. Gives its bytes.
+    ///
+    /// # Errors
+    /// As [`Reader::packed`].
+    pub fn verify_packed(&self, shard: ShardId) -> Result<u64, Error> {
+        let bytes = self.packed_len(shard)?;
+        self.packed(shard, 0..bytes, Source::Device)?.told()?;
+        Ok(bytes)
+    }
+
+    /// Reads back from the device, whole and verified, what the volume holds of a record's subject at this
+    /// moment: the record itself may have been replaced or deleted since, and then its bytes are nobody's.
     ///
     /// # Errors
     /// [`Error::Corrupt`] when what is current is rotten, [`Error::Busy`], [`Error::Failed`].
     pub fn verify(&self, subject: &Subject) -> Result<(), Error> {
         let read = match subject {
             Subject::Row { key, .. } => self.verify_row(key),
-            Subject::Shard { shard, .. } => {
-                self.packed_len(*shard).and_then(|bytes| self.packed(*shard, 0..bytes)).map(drop)
-            }
+            Subject::Shard { shard, .. } => self.verify_packed(*shard).map(drop),
             // Everything else is answered from the index and the state, not from a record's payload.
             _ => Ok(()),
         };
@@ -301,11 +296,16 @@ impl Reader {
         }
     }
 
-    fn verify_row(&self, key: &RegisterKey) -> Result<(), Error> {
+    /// Reads a row from the device, whole and verified: its value and its inline bytes.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Corrupt`], [`Error::Busy`] when the pool has no buffer.
+    pub fn verify_row(&self, key: &RegisterKey) -> Result<(), Error> {
+        self.shared.check()?;
         for _ in 0..TRIES {
             let stored = self.shared.stored(&row_key(key), Source::Disk)?.told()?.ok_or(Error::NotFound)?;
             let bytes = u64::from(stored.row.head_bytes) + u64::from(stored.row.inline_bytes);
-            match self.shared.row_payload(key, &stored, 0..bytes, Source::Disk) {
+            match self.shared.row_payload(key, &stored, 0..bytes, Source::Device) {
                 Err(Error::NotFound) => {}
                 other => return other?.told().map(drop),
             }

@@ -8,8 +8,7 @@ mod support;
 use sherd_core::id::{Epoch, Incarnation, Sequence, Slot, VolumeId};
 use sherd_core::register::recover::confirm::Position;
 use sherd_core::register::{Accept, Positions, Prepare, Refusal};
-use sherd_volume::lookup::Lookup;
-use sherd_volume::reader::Source;
+use sherd_volume::lookup::{Lookup, Source};
 use sherd_volume::request::{Answer, Control, Op, Target};
 use sherd_volume::upkeep::State;
 use support::*;
@@ -150,7 +149,8 @@ fn packed_shards_come_back_by_range_and_deleted_ones_do_not() {
     volume.put_shard(shard(1, 0), &payload).unwrap();
     volume.put_shard(shard(2, 3), &bytes(2, 10)).unwrap();
     assert_eq!(volume.packed(shard(1, 0)).unwrap(), payload);
-    let range = volume.reader.packed(shard(1, 0), 100..40_000).unwrap().concat();
+    let range =
+        volume.reader.packed(shard(1, 0), 100..40_000, Source::Disk).unwrap().told().unwrap().concat();
     assert_eq!(range, payload[100..40_000]);
     volume.delete_shard(shard(1, 0)).unwrap();
     bench.kill();

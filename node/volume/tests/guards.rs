@@ -22,9 +22,8 @@ use sherd_volume::format::{
 use sherd_volume::index::memory::MemoryIndex;
 use sherd_volume::index::{Change, Index, IndexError, Pair};
 use sherd_volume::log::{parse_segment_name, segment_path};
-use sherd_volume::lookup::Lookup;
+use sherd_volume::lookup::{Lookup, Source};
 use sherd_volume::open::{IndexSource, Setup, open};
-use sherd_volume::reader::Source;
 use support::*;
 
 /// What happens between a lookup in the index and its answer.

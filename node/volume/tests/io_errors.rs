@@ -9,8 +9,8 @@ use sherd_core::record::BucketPhase;
 use sherd_core::register::{Accept, Prepare};
 use sherd_volume::disk::faulty::{Call, Failure, Fault, InjectedFault, Keep};
 use sherd_volume::error::{Error, OpenError};
+use sherd_volume::lookup::{Lookup, Source};
 use sherd_volume::request::{Control, Op};
-use sherd_volume::scrub::{Finding, ScrubCursor};
 use support::*;
 
 fn fault(bench: &Bench, below: &str, call: Call, failure: Failure) -> InjectedFault {
@@ -85,15 +85,45 @@ fn a_record_that_cannot_be_read_is_reported_and_the_rest_is_served() {
     assert!(matches!(volume.packed(shard(1, 0)), Err(Error::Corrupt { .. })));
     assert!(volume.packed(shard(2, 0)).is_ok());
     assert_eq!(volume.reader.status().corrupt_reads, 1);
-    let mut cursor = ScrubCursor::default();
-    let mut findings = Vec::new();
-    while !cursor.is_done() {
-        findings.extend(volume.reader.scrub(&mut cursor, 50).unwrap().findings);
-    }
-    assert_eq!(findings, vec![Finding::Packed { shard: shard(1, 0), key: object("shards") }]);
+    assert!(matches!(volume.reader.verify_packed(shard(1, 0)), Err(Error::Corrupt { .. })));
+    assert_eq!(volume.reader.verify_packed(shard(2, 0)).unwrap(), 100);
     // Compaction keeps what it cannot read, and a new copy heals it.
     volume.put_shard(shard(1, 0), &bytes(1, 100)).unwrap();
     assert_eq!(volume.packed(shard(1, 0)).unwrap(), bytes(1, 100));
+}
+
+/// What is in memory hides what became of the device, from everybody but those who verify.
+#[test]
+fn what_is_verified_is_read_from_the_device() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.put_shard(shard(1, 0), &bytes(1, 9_000)).unwrap();
+    let key = object("row");
+    volume.accept(&key, ballot(5), &value(1, 300)).unwrap();
+    let inline = |source| volume.reader.inline(&target(&key), ballot(5), source).and_then(Lookup::told);
+    let packed = |source| volume.reader.packed(shard(1, 0), 0..9_000, source).and_then(Lookup::told);
+    assert_eq!(volume.reader.verify_packed(shard(1, 0)).unwrap(), 9_000);
+    volume.reader.verify_row(&key).unwrap();
+    // Into memory again, and then the device goes bad.
+    assert!(inline(Source::Disk).is_ok() && packed(Source::Disk).is_ok());
+    let segment = bench.path.join("log").join(format!("{:020}.seg", 1));
+    bench.disk.rot_device(&segment, 4096..64 << 10).unwrap();
+    assert!(inline(Source::Cache).is_ok() && packed(Source::Cache).is_ok());
+    assert!(matches!(volume.reader.verify_packed(shard(1, 0)), Err(Error::Corrupt { .. })));
+    assert!(matches!(volume.reader.verify_row(&key), Err(Error::Corrupt { .. })));
+}
+
+/// The same on a filesystem that takes other positions than ours past its cache: pages are dropped first.
+#[test]
+fn what_is_verified_is_read_from_the_device_where_nothing_goes_past_the_page_cache() {
+    let bench = Bench::new(1);
+    bench.disk.set_direct_align(1 << 20);
+    let mut volume = bench.reopen();
+    volume.put_shard(shard(1, 0), &bytes(1, 9_000)).unwrap();
+    let segment = bench.path.join("log").join(format!("{:020}.seg", 1));
+    bench.disk.rot_device(&segment, 4096..64 << 10).unwrap();
+    assert!(volume.packed(shard(1, 0)).is_ok());
+    assert!(matches!(volume.reader.verify_packed(shard(1, 0)), Err(Error::Corrupt { .. })));
 }
 
 /// Fills the disk until new data is refused.

@@ -16,7 +16,7 @@ use sherd_core::register::{Encoded, Refusal};
 use sherd_core::release::ReleaseId;
 use sherd_volume::error::Error;
 use sherd_volume::list::RowScan;
-use sherd_volume::reader::Source;
+use sherd_volume::lookup::Source;
 use sherd_volume::request::{Control, Op};
 use support::*;
 

@@ -15,6 +15,7 @@ use sherd_volume::error::Error;
 use sherd_volume::identity::{Expected, Phase};
 use sherd_volume::index::lsm::{IndexCache, LsmIndex};
 use sherd_volume::index::{Index, IndexError};
+use sherd_volume::lookup::{self, Lookup};
 use sherd_volume::open::{IndexSource, NewVolume, OpenReport, Setup, create, open};
 use support::*;
 
@@ -86,7 +87,7 @@ fn check(volume: &mut Driver, rounds: u64) {
         assert_eq!(
             volume
                 .reader
-                .inline(&target(&key), at(rounds - 1, count), sherd_volume::reader::Source::Disk)
+                .inline(&target(&key), at(rounds - 1, count), lookup::Source::Disk)
                 .unwrap()
                 .told()
                 .unwrap(),
@@ -207,7 +208,10 @@ fn readers_on_other_threads_see_what_was_acknowledged_while_the_log_is_written_a
                 while !ends.load(order) {
                     let sure = acknowledged.load(order);
                     for number in sure.saturating_sub(3)..sure {
-                        match reader.packed(shard(number, 0), 0..9_000) {
+                        match reader
+                            .packed(shard(number, 0), 0..9_000, lookup::Source::Disk)
+                            .and_then(Lookup::told)
+                        {
                             Ok(found) => assert_eq!(found.concat(), bytes(number, 9_000)),
                             // This thread may have slept until it was deleted.
                             Err(Error::NotFound) => assert!(acknowledged.load(order) >= number + 20),

@@ -11,7 +11,7 @@ use sherd_core::id::{Ballot, Epoch, Incarnation, VolumeId};
 use sherd_core::record::Value;
 use sherd_core::register::{Refusal, RowHead};
 use sherd_volume::error::Error;
-use sherd_volume::reader::Source;
+use sherd_volume::lookup::Source;
 use sherd_volume::request::{AdoptedRow, Control, Guarantees, Op};
 use sherd_volume::upkeep::State;
 use support::*;

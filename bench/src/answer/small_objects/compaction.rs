@@ -23,6 +23,7 @@ use sherd_volume::disk::real::RealDisk;
 use sherd_volume::identity::{Expected, Phase};
 use sherd_volume::index::lsm::IndexCache;
 use sherd_volume::log::compact::Compacted;
+use sherd_volume::lookup::{Lookup, Source};
 use sherd_volume::open::{NewVolume, Setup, create, open};
 use sherd_volume::options::Options;
 use sherd_volume::request::{Completion, Op};
@@ -142,7 +143,8 @@ impl Filled {
         let (reader, judged) = (Arc::clone(&owned.reader), Arc::clone(&left));
         let judge = move |number: u64| {
             let (number, shard) = judged[usize::try_from(number).unwrap_or(0) % judged.len()];
-            let found = reader.packed(shard, 0..bytes).map_err(Error::at("read a shard"))?;
+            let found = reader.packed(shard, 0..bytes, Source::Disk).and_then(Lookup::told);
+            let found = found.map_err(Error::at("read a shard"))?;
             if pattern.is(number, bytes, &found) {
                 return Ok(());
             }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use sherd_core::id::ShardId;
 use sherd_core::record::Home;
+use sherd_volume::lookup::{Lookup, Source};
 
 use super::Arguments;
 use crate::answer::bed::{self, Bed};
@@ -144,7 +145,8 @@ impl Cell {
         let shard = shards[index(number)];
         let found = match variant {
             Variant::FileThreads => {
-                self.bed.alone().read(shard, 0..self.bytes).map_err(Error::at("read a shard file"))?
+                let found = self.bed.alone().read(shard, 0..self.bytes, Source::Disk);
+                found.and_then(Lookup::told).map_err(Error::at("read a shard file"))?
             }
             Variant::Packed | Variant::File => self.bed.get(shard, variant.home(), self.bytes).await?,
         };

@@ -14,6 +14,7 @@ use sherd_node::system::SystemClock;
 use sherd_node::workers::Workers;
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
+use sherd_volume::lookup::{Lookup, Source};
 use sherd_volume::shard_file::ShardFiles;
 
 use super::Arguments;
@@ -129,7 +130,8 @@ impl Cell {
     }
 
     fn read(&self, number: u64, shard: ShardId, at: u64, length: u64) -> Result<(), Error> {
-        let found = self.files.read(shard, at..at + length).map_err(Error::at("read a shard file"))?;
+        let found = self.files.read(shard, at..at + length, Source::Disk).and_then(Lookup::told);
+        let found = found.map_err(Error::at("read a shard file"))?;
         let expected = self.pattern.bytes(number, self.bytes).slice(index(at)..index(at + length));
         if found.concat() == expected {
             return Ok(());

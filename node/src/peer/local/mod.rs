@@ -4,6 +4,7 @@
 //! touch the disk goes to the volume's read or write workers; what changes the log goes to its
 //! queue. Every queue is bounded, and a full one answers `Busy`.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,8 +17,8 @@ use sherd_core::register::recover::confirm::Memory;
 use sherd_core::register::{Accept, Positions, Prepare, Vote};
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 use sherd_volume::list::{ListPage, ListScan, RowPage, ScannedRow};
-use sherd_volume::lookup::Lookup;
-use sherd_volume::reader::{Reader, Source};
+use sherd_volume::lookup::{Lookup, Source};
+use sherd_volume::reader::Reader;
 use sherd_volume::request::{
     AdoptedRow, Answer, Completion, Control, Guarantees, Op, SeenShard, ShardFileHeader, Target,
 };
@@ -273,25 +274,18 @@ impl Peer for LocalPeer {
         };
         let ShardRange { shard, home, offset, length, wanted } = range;
         let bytes = offset..offset.saturating_add(length);
-        let cached = match home {
-            Home::Packed => serving.reader.packed_cached(shard, bytes.clone()),
-            Home::File if wanted == Wanted::ByUpkeep => Ok(Lookup::Pending),
-            Home::File => serving
-                .reader
-                .shard_files()
-                .read_cached(shard, bytes.clone())
-                .map(|read| read.map_or(Lookup::Pending, Lookup::Immediate)),
+        // What nobody asked for shall not push out of memory what somebody did.
+        let is_aside = home == Home::File && wanted == Wanted::ByUpkeep;
+        let cached = if is_aside {
+            Ok(Lookup::Pending)
+        } else {
+            read_from(&serving.reader, shard, home, bytes.clone(), Source::Cache)
         };
         match cached {
             Ok(Lookup::Immediate(read)) => Pending::ready(Ok(read)),
             Ok(Lookup::Pending) => run_on(&serving.reads, &serving, move |serving, answering| {
-                let read = match home {
-                    Home::Packed => serving.reader.packed(shard, bytes),
-                    Home::File if wanted == Wanted::ByUpkeep => {
-                        serving.reader.shard_files().read_aside(shard, bytes)
-                    }
-                    Home::File => serving.reader.shard_files().read(shard, bytes),
-                };
+                let source = if is_aside { Source::Device } else { Source::Disk };
+                let read = read_from(&serving.reader, shard, home, bytes, source).and_then(Lookup::told);
                 finish(serving, answering, read.map_err(Error::from));
             }),
             Err(error) => {
@@ -324,12 +318,14 @@ impl Peer for LocalPeer {
 
     fn verify_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
         self.on_readers(volume, move |reader| match home {
-            Home::Packed => {
-                let length = reader.packed_len(shard)?;
-                reader.packed(shard, 0..length).map(|_verified| length)
-            }
+            Home::Packed => reader.verify_packed(shard),
             Home::File => verify_file(reader, shard),
         })
+    }
+
+    fn verify_row(&self, volume: VolumeId, key: &RegisterKey) -> Pending<()> {
+        let key = key.clone();
+        self.on_readers(volume, move |reader| reader.verify_row(&key))
     }
 
     fn list(&self, volume: VolumeId, request: &ListScan) -> Pending<Answer<ListPage>> {
@@ -456,6 +452,20 @@ fn shard_files(
         }
     }
     Ok(ShardPage { shards, next })
+}
+
+/// A range of a shard, wherever it lives.
+fn read_from(
+    reader: &Reader,
+    shard: ShardId,
+    home: Home,
+    range: Range<u64>,
+    source: Source,
+) -> std::result::Result<Lookup<Vec<Bytes>>, sherd_volume::error::Error> {
+    match home {
+        Home::Packed => reader.packed(shard, range, source),
+        Home::File => reader.shard_files().read(shard, range, source),
+    }
 }
 
 /// Verifies a shard file from its first byte to its last.

@@ -210,9 +210,10 @@ fn explain(volume: &LocalVolume, waits: &str, stuck: Option<&StuckSet>) {
     let why = stuck.map_or_else(|| waits.to_owned(), |stuck| format!("{waits}; {stuck}"));
     if volume.state().reason() != Some(&why) {
         let path = volume.path().display();
-        match stuck {
-            None => tracing::warn!(volume = %volume.id(), %path, why, "volume waits"),
-            Some(_) => tracing::error!(volume = %volume.id(), %path, why, "volume waits for ever"),
+        if stuck.is_none() {
+            tracing::warn!(volume = %volume.id(), %path, why, "volume waits");
+        } else {
+            tracing::error!(volume = %volume.id(), %path, why, "volume waits for ever");
         }
     }
     volume.explain(&why);

@@ -83,6 +83,39 @@ pub(crate) fn write_past_cache(
     cached.write_at(buffers, offset)
 }
 
+/// Reads from the device, past the page cache, where the filesystem takes our alignment: that it does not is
+/// no failure, and then clean pages are dropped first.
+///
+/// # Errors
+/// As [`DiskFile::read_at`].
+pub(crate) fn read_from_device(
+    direct: Option<&dyn DiskFile>,
+    cached: &dyn DiskFile,
+    buffer: &mut [u8],
+    offset: u64,
+) -> io::Result<usize> {
+    match direct.map(|direct| read_aligned(direct, buffer, offset)) {
+        Some(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => {}
+        Some(read) => return read,
+        None => {}
+    }
+    cached.evict(offset, buffer.len() as u64);
+    cached.read_at(buffer, offset)
+}
+
+/// Reads the whole pages that a range lies in, and hands out the range.
+fn read_aligned(direct: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let before = usize::try_from(offset % DIRECT_ALIGN as u64).expect("below a page");
+    let bytes = (before + buffer.len()).next_multiple_of(DIRECT_ALIGN);
+    let mut memory = vec![0; bytes + DIRECT_ALIGN];
+    let start = memory.as_ptr().align_offset(DIRECT_ALIGN);
+    let pages = &mut memory[start..start + bytes];
+    let read = direct.read_at(pages, offset - before as u64)?;
+    let found = read.saturating_sub(before).min(buffer.len());
+    buffer[..found].copy_from_slice(&pages[before..before + found]);
+    Ok(found)
+}
+
 /// Directories and names.
 pub trait Disk: Send + Sync + std::fmt::Debug {
     /// Opens or creates a file. A created name is durable after [`Disk::sync_dir`].

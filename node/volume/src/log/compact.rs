@@ -19,8 +19,9 @@ use crate::format::{
     FRAME_HEADER_BYTES, Flags, FrameHeader, Hint, RECORD_HEADER_BYTES, RecordHeader, Subject, decode_hints,
 };
 use crate::log::append::{Learnt, NewRecord};
-use crate::log::read::{self, Opened, ReadError, Source};
+use crate::log::read::{self, Opened, ReadError};
 use crate::log::{FIRST_FRAME, Segment};
+use crate::lookup::Source;
 use crate::plan::Plan;
 use crate::table::{Body, Place, key_of, row_key, segment_key};
 use crate::volume::{Volume, hint_bytes};

@@ -128,6 +128,13 @@ impl Segment {
     pub fn file(&self) -> io::Result<Arc<dyn DiskFile>> {
         self.files.get(self.number, &self.path)
     }
+
+    /// The same file past the page cache; none where the filesystem has no such thing.
+    ///
+    /// Opened anew for each read: whoever verifies is in no hurry.
+    pub(crate) fn device(&self) -> Option<Arc<dyn DiskFile>> {
+        self.files.disk.open(&self.path, OpenMode::ReadDirect).ok()
+    }
 }
 
 /// The segments that hold records, by number.

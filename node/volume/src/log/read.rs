@@ -12,9 +12,11 @@ use sherd_core::id::Sequence;
 use sherd_core::limits::HASH_BLOCK_BYTES;
 
 use crate::buffer::BufferPool;
+use crate::disk::read_from_device;
 use crate::error::FaultClass;
 use crate::format::{Flags, RecordHeader, Subject, verify_block};
 use crate::log::Segment;
+use crate::lookup::Source;
 use crate::table::Place;
 
 /// Why a record was not read.
@@ -30,15 +32,6 @@ pub enum ReadError {
     Corrupt,
     /// The disk cannot read it.
     Io(io::Error),
-}
-
-/// From where bytes may come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    /// Wherever they are.
-    Disk,
-    /// Only from memory.
-    Cache,
 }
 
 /// A record without its payload, verified.
@@ -159,6 +152,7 @@ pub(crate) fn read_exact(
     let read = match source {
         Source::Disk => file.read_at(buffer, offset),
         Source::Cache => file.read_cached_at(buffer, offset),
+        Source::Device => read_from_device(segment.device().as_deref(), &*file, buffer, offset),
     };
     match read {
         Ok(read) if read == buffer.len() => Ok(()),

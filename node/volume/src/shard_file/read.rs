@@ -24,6 +24,7 @@ use super::{Named, ShardFiles, Shared};
 use crate::buffer::Buffer;
 use crate::disk::{DIRECT_ALIGN, DiskFile, OpenMode};
 use crate::error::{Error, FaultClass};
+use crate::lookup::{Lookup, Source};
 use crate::request::ShardFileHeader;
 
 /// Files kept open.
@@ -265,55 +266,44 @@ enum ReadFailure {
 
 impl ShardFiles {
     /// Reads a range of a shard's payload: verified bytes in buffers of the pool, in order. The
-    /// caller asks for what the pool can hold, not for a whole large shard.
+    /// caller asks for what the pool can hold, not for a whole large shard. With [`Source::Cache`] it never
+    /// waits for the device: nothing at once when the bytes are not in memory, the file is not open yet, or
+    /// it is large.
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::Corrupt`] when a touched block cannot be read, is not what was
     /// written, or is not there; [`Error::Busy`] when the pool has no buffer or the process no descriptor.
-    pub fn read(&self, shard: ShardId, range: Range<u64>) -> Result<Vec<Bytes>, Error> {
-        let open = self.shared.open(shard)?;
-        let found = open.read_range(&self.shared.pool, &range, |buffer, at| open.file.read_at(buffer, at));
-        self.settle(shard, found)?.ok_or_else(|| corrupt(shard, &"a plain read would block"))
-    }
-
-    /// As [`ShardFiles::read`], but from the device and past the page cache, where the filesystem can: for
-    /// bytes that nobody asked for, which shall not push out those that somebody did.
-    ///
-    /// # Errors
-    /// As [`ShardFiles::read`].
-    pub fn read_aside(&self, shard: ShardId, range: Range<u64>) -> Result<Vec<Bytes>, Error> {
-        let open = self.shared.open(shard)?;
-        let direct = self.shared.open_direct(shard);
-        let found = open.read_range(&self.shared.pool, &range, |buffer, at| {
-            read_past_cache(direct.as_deref(), &*open.file, buffer, at)
-        });
-        self.settle(shard, found)?.ok_or_else(|| corrupt(shard, &"a plain read would block"))
-    }
-
-    /// As [`ShardFiles::read`], but only from memory: `None` when it would have to wait for the
-    /// device, the file is not open yet, or it is large. For threads that must not wait.
-    ///
-    /// # Errors
-    /// As [`ShardFiles::read`].
-    pub fn read_cached(&self, shard: ShardId, range: Range<u64>) -> Result<Option<Vec<Bytes>>, Error> {
-        let Some(open) = self.shared.open.get(shard) else { return Ok(None) };
-        // A read that finds nothing does not wait, and yet begins to fill the cache.
-        if open.header.shard_bytes >= LARGE_BYTES {
-            return Ok(None);
-        }
-        let found =
-            open.read_range(&self.shared.pool, &range, |buffer, at| open.file.read_cached_at(buffer, at));
-        self.settle(shard, found)
-    }
-
-    fn settle(
+    pub fn read(
         &self,
         shard: ShardId,
-        found: Result<Vec<Bytes>, ReadFailure>,
-    ) -> Result<Option<Vec<Bytes>>, Error> {
+        range: Range<u64>,
+        source: Source,
+    ) -> Result<Lookup<Vec<Bytes>>, Error> {
+        let pool = &self.shared.pool;
+        let found = match source {
+            Source::Cache => {
+                let Some(open) = self.shared.open.get(shard) else { return Ok(Lookup::Pending) };
+                // A read that finds nothing does not wait, and yet begins to fill the cache.
+                if open.header.shard_bytes >= LARGE_BYTES {
+                    return Ok(Lookup::Pending);
+                }
+                open.read_range(pool, &range, |buffer, at| open.file.read_cached_at(buffer, at))
+            }
+            Source::Disk => {
+                let open = self.shared.open(shard)?;
+                open.read_range(pool, &range, |buffer, at| open.file.read_at(buffer, at))
+            }
+            Source::Device => {
+                let open = self.shared.open(shard)?;
+                let direct = self.shared.open_direct(shard);
+                open.read_range(pool, &range, |buffer, at| {
+                    read_past_cache(direct.as_deref(), &*open.file, buffer, at)
+                })
+            }
+        };
         match found {
-            Ok(found) => Ok(Some(found)),
-            Err(ReadFailure::WouldBlock) => Ok(None),
+            Ok(found) => Ok(Lookup::Immediate(found)),
+            Err(ReadFailure::WouldBlock) => Ok(Lookup::Pending),
             Err(ReadFailure::Error(error)) => {
                 if matches!(error, Error::Corrupt { .. }) {
                     // The next read looks at the file anew: it may have been healed.

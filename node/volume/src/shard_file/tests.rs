@@ -1,5 +1,6 @@
 //! Shard files through crashes, damage, heals and ranges.
 
+use std::ops::Range;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use super::*;
 use crate::buffer::PoolLimits;
 use crate::disk::OpenMode;
 use crate::disk::faulty::{Call, Failure, Fault, FaultyDisk, Keep};
+use crate::lookup::{Lookup, Source};
 
 const ROOT: &str = "/volume/shards";
 const CLUSTER: ClusterId = ClusterId([0xc1; 16]);
@@ -52,6 +54,22 @@ fn header(n: u64, shard_bytes: usize) -> ShardFileHeader {
 
 fn payload(bytes: usize) -> Bytes {
     (0..bytes).map(|at| u8::try_from((at * 7 + at / 251) % 256).unwrap()).collect()
+}
+
+fn read(files: &ShardFiles, shard: ShardId, range: Range<u64>) -> Result<Vec<Bytes>, Error> {
+    files.read(shard, range, Source::Disk).and_then(Lookup::told)
+}
+
+fn from_device(files: &ShardFiles, shard: ShardId, range: Range<u64>) -> Result<Vec<Bytes>, Error> {
+    files.read(shard, range, Source::Device).and_then(Lookup::told)
+}
+
+/// What is in memory, if that is enough.
+fn cached(files: &ShardFiles, shard: ShardId, range: Range<u64>) -> Result<Option<Vec<Bytes>>, Error> {
+    Ok(match files.read(shard, range, Source::Cache)? {
+        Lookup::Immediate(bytes) => Some(bytes),
+        Lookup::Pending => None,
+    })
 }
 
 fn write(files: &ShardFiles, n: u64, payload: &Bytes) -> Result<(), Error> {
@@ -102,10 +120,10 @@ fn what_was_written_is_read_back_over_every_kind_of_range() {
         let ranges =
             [(0, len), (0, 1), (len / 2, len), (len / 3, len / 2), (len, len), (block - 1, block + 1)];
         for (from, to) in ranges.into_iter().filter(|(from, to)| from <= to && *to <= len) {
-            let found = files.read(shard_id(n), from as u64..to as u64).unwrap();
+            let found = read(&files, shard_id(n), from as u64..to as u64).unwrap();
             assert_eq!(joined(&found), payload[from..to], "{from}..{to} of {len}");
         }
-        assert!(is_corrupt(&files.read(shard_id(n), 0..len as u64 + 1)));
+        assert!(is_corrupt(&read(&files, shard_id(n), 0..len as u64 + 1)));
         assert_eq!(files.header(shard_id(n)).unwrap(), header(n, len));
         check(&files, n).unwrap();
     }
@@ -122,7 +140,7 @@ fn a_filesystem_that_aligns_otherwise_is_written_and_verified_through_the_cache(
     let mut writer = files.create(&header(1, payload.len())).unwrap();
     writer.append(&[buffer.freeze(pages), payload.slice(pages..)]).unwrap();
     writer.finish().unwrap();
-    assert_eq!(joined(&files.read(shard_id(1), 0..payload.len() as u64).unwrap()), payload);
+    assert_eq!(joined(&read(&files, shard_id(1), 0..payload.len() as u64).unwrap()), payload);
     check(&files, 1).unwrap();
 }
 
@@ -134,20 +152,20 @@ fn a_range_reads_only_the_blocks_it_touches() {
     write(&files, 1, &payload).unwrap();
     let block = HASH_BLOCK_BYTES as u64;
     disk.rot(&path(1), HEADER_BYTES as u64 + 2 * block..HEADER_BYTES as u64 + 2 * block + 1).unwrap();
-    assert_eq!(joined(&files.read(shard_id(1), 10..2 * block).unwrap()), payload[10..2 * HASH_BLOCK_BYTES]);
+    assert_eq!(joined(&read(&files, shard_id(1), 10..2 * block).unwrap()), payload[10..2 * HASH_BLOCK_BYTES]);
     assert_eq!(
-        joined(&files.read(shard_id(1), 3 * block..4 * block).unwrap()),
+        joined(&read(&files, shard_id(1), 3 * block..4 * block).unwrap()),
         payload[3 * HASH_BLOCK_BYTES..]
     );
-    assert!(is_corrupt(&files.read(shard_id(1), 10..2 * block + 1)));
-    assert!(is_corrupt(&files.read(shard_id(1), 3 * block - 1..3 * block + 1)));
+    assert!(is_corrupt(&read(&files, shard_id(1), 10..2 * block + 1)));
+    assert!(is_corrupt(&read(&files, shard_id(1), 3 * block - 1..3 * block + 1)));
 }
 
 #[test]
 fn bytes_of_a_read_go_back_to_the_pool_when_they_are_dropped() {
     let files = files(&disk());
     write(&files, 1, &payload(100_000)).unwrap();
-    let found = files.read(shard_id(1), 70_000..70_010).unwrap();
+    let found = read(&files, shard_id(1), 70_000..70_010).unwrap();
     assert_eq!(files.shared.pool.usage().in_use_bytes, 64 << 10);
     drop(found);
     assert_eq!(files.shared.pool.usage().in_use_bytes, 0);
@@ -160,9 +178,9 @@ fn a_read_beyond_the_pool_is_busy_and_holds_nothing() {
     let pool = BufferPool::new(limits);
     let files = ShardFiles::new(Arc::new(disk.clone()), PathBuf::from(ROOT), CLUSTER, pool.clone());
     write(&files, 1, &payload(3 << 20)).unwrap();
-    assert!(matches!(files.read(shard_id(1), 0..3 << 20), Err(Error::Busy)));
+    assert!(matches!(read(&files, shard_id(1), 0..3 << 20), Err(Error::Busy)));
     assert_eq!(pool.usage().in_use_bytes, 0);
-    assert!(files.read(shard_id(1), 0..1 << 20).is_ok());
+    assert!(read(&files, shard_id(1), 0..1 << 20).is_ok());
 }
 
 #[test]
@@ -171,17 +189,17 @@ fn cached_reads_never_wait() {
     let files = files(&disk);
     let payload = payload(200_000);
     write(&files, 1, &payload).unwrap();
-    assert!(files.read_cached(shard_id(1), 0..10).unwrap().is_none(), "not open yet");
-    files.read(shard_id(1), 0..10).unwrap();
-    let found = files.read_cached(shard_id(1), 5..150_000).unwrap().unwrap();
+    assert!(cached(&files, shard_id(1), 0..10).unwrap().is_none(), "not open yet");
+    read(&files, shard_id(1), 0..10).unwrap();
+    let found = cached(&files, shard_id(1), 5..150_000).unwrap().unwrap();
     assert_eq!(joined(&found), payload[5..150_000]);
     let file = disk.open(&path(1), OpenMode::Read).unwrap();
     file.evict(0, 1 << 20);
-    assert!(files.read_cached(shard_id(1), 5..10).unwrap().is_none(), "not in memory");
-    files.read(shard_id(1), 5..10).unwrap();
-    assert!(files.read_cached(shard_id(1), 5..10).unwrap().is_some());
+    assert!(cached(&files, shard_id(1), 5..10).unwrap().is_none(), "not in memory");
+    read(&files, shard_id(1), 5..10).unwrap();
+    assert!(cached(&files, shard_id(1), 5..10).unwrap().is_some());
     disk.rot(&path(1), 4096..4097).unwrap();
-    assert!(is_corrupt(&files.read_cached(shard_id(1), 5..10)));
+    assert!(is_corrupt(&cached(&files, shard_id(1), 5..10)));
 }
 
 #[test]
@@ -189,8 +207,8 @@ fn a_large_shard_is_never_read_by_who_must_not_wait() {
     let files = files(&disk());
     let payload = payload(4 << 20);
     write(&files, 1, &payload).unwrap();
-    assert_eq!(joined(&files.read(shard_id(1), 0..4 << 20).unwrap()), payload);
-    assert!(files.read_cached(shard_id(1), 0..1).unwrap().is_none());
+    assert_eq!(joined(&read(&files, shard_id(1), 0..4 << 20).unwrap()), payload);
+    assert!(cached(&files, shard_id(1), 0..1).unwrap().is_none());
 }
 
 #[test]
@@ -215,13 +233,17 @@ fn what_is_read_aside_takes_no_place_in_the_page_cache() {
     let length = payload.len() as u64;
     for range in [0..payload.len(), 70_000..70_001, payload.len() - 1..payload.len()] {
         let bytes = range.start as u64..range.end as u64;
-        assert_eq!(joined(&files.read_aside(shard_id(1), bytes).unwrap()), payload[range]);
+        assert_eq!(joined(&from_device(&files, shard_id(1), bytes).unwrap()), payload[range]);
     }
-    assert!(files.read_cached(shard_id(1), 0..length).unwrap().is_none(), "not in memory");
+    assert!(cached(&files, shard_id(1), 0..length).unwrap().is_none(), "not in memory");
     disk.set_direct_align(1 << 20);
-    assert_eq!(joined(&files.read_aside(shard_id(1), 0..length).unwrap()), payload, "through the cache then");
+    assert_eq!(
+        joined(&from_device(&files, shard_id(1), 0..length).unwrap()),
+        payload,
+        "through the cache then"
+    );
     disk.rot(&path(1), 4096..4097).unwrap();
-    assert!(is_corrupt(&files.read_aside(shard_id(1), 0..10)));
+    assert!(is_corrupt(&from_device(&files, shard_id(1), 0..10)));
 }
 
 #[test]
@@ -339,7 +361,7 @@ fn damage_anywhere_in_the_file_is_found() {
         let files = files(&damaged);
         assert!(is_corrupt(&check(&files, 1)), "the scrubber missed byte {at}");
         let is_padding = (HEADER_BYTES as u64 + payload.len() as u64..layout.table_at).contains(&at);
-        let read = files.read(shard_id(1), 0..payload.len() as u64);
+        let read = read(&files, shard_id(1), 0..payload.len() as u64);
         assert_eq!(is_corrupt(&read), !is_padding, "byte {at}");
     }
 }
@@ -353,18 +375,18 @@ fn a_file_cut_short_grown_unreadable_or_of_others_is_refused() {
     for length in [0, 10, 4095, 4096, 50_000, layout.file_bytes - 1, layout.file_bytes + 1] {
         let changed = disk.fork();
         changed.open(&path(1), OpenMode::Write).unwrap().truncate(length).unwrap();
-        assert!(is_corrupt(&files(&changed).read(shard_id(1), 0..1)), "{length} bytes");
+        assert!(is_corrupt(&read(&files(&changed), shard_id(1), 0..1)), "{length} bytes");
     }
     for range in [0..1, 4096..4097, layout.table_at..layout.table_at + 1] {
         let changed = disk.fork();
         changed.make_unreadable(&path(1), range).unwrap();
-        assert!(is_corrupt(&files(&changed).read(shard_id(1), 0..1)));
+        assert!(is_corrupt(&read(&files(&changed), shard_id(1), 0..1)));
     }
     let other = ShardFiles::new(Arc::new(disk.clone()), PathBuf::from(ROOT), ClusterId([9; 16]), pool());
-    assert!(is_corrupt(&other.read(shard_id(1), 0..1)));
+    assert!(is_corrupt(&read(&other, shard_id(1), 0..1)));
     disk.rename(&path(1), &path(1).with_extension("3")).unwrap();
-    assert!(is_corrupt(&files(&disk).read(ShardId { index: 3, ..shard_id(1) }, 0..1)));
-    assert!(matches!(files(&disk).read(shard_id(1), 0..1), Err(Error::NotFound)));
+    assert!(is_corrupt(&read(&files(&disk), ShardId { index: 3, ..shard_id(1) }, 0..1)));
+    assert!(matches!(read(&files(&disk), shard_id(1), 0..1), Err(Error::NotFound)));
 }
 
 #[test]
@@ -395,7 +417,7 @@ fn a_finished_file_is_whole_after_every_power_cut_and_an_unfinished_one_never_pa
             disk.restart(seed, keep);
             let files = files(&disk);
             for (n, payload) in [(1, &first), (2, &second), (100_000, &first)] {
-                let found = files.read(shard_id(n), 0..payload.len() as u64);
+                let found = read(&files, shard_id(n), 0..payload.len() as u64);
                 let seen = format!("{n}, cut at {cut}, seed {seed}, {keep:?}: {found:?}");
                 match &found {
                     Ok(found) => assert_eq!(joined(found), payload[..], "{seen}"),
@@ -433,14 +455,14 @@ fn a_heal_leaves_the_old_file_or_the_whole_new_one_after_every_power_cut() {
             let is_healed = heal(&disk).is_ok();
             disk.restart(seed, Keep::Some);
             let files = files(&disk);
-            let found = files.read(shard_id(1), 0..good.len() as u64);
+            let found = read(&files, shard_id(1), 0..good.len() as u64);
             match &found {
                 Ok(found) => assert_eq!(joined(found), good[..]),
                 Err(error) => assert!(!is_healed && matches!(error, Error::Corrupt { .. }), "{error}"),
             }
             assert_eq!(files.list(Directories::of(shard_id(1).data)).unwrap(), [shard_id(1)]);
             assert!(heal(&disk).is_ok(), "a heal begins again after a crash");
-            assert_eq!(joined(&files.read(shard_id(1), 0..good.len() as u64).unwrap()), good[..]);
+            assert_eq!(joined(&read(&files, shard_id(1), 0..good.len() as u64).unwrap()), good[..]);
         }
     }
 }
@@ -451,18 +473,18 @@ fn a_healed_file_is_read_anew() {
     let files = files(&disk);
     let good = payload(100_000);
     write(&files, 1, &good).unwrap();
-    files.read(shard_id(1), 0..1).unwrap();
+    read(&files, shard_id(1), 0..1).unwrap();
     disk.rot(&path(1), 4096..4097).unwrap();
-    assert!(is_corrupt(&files.read(shard_id(1), 0..1)));
-    files.read(shard_id(1), 70_000..70_001).unwrap();
+    assert!(is_corrupt(&read(&files, shard_id(1), 0..1)));
+    read(&files, shard_id(1), 70_000..70_001).unwrap();
     let mut writer = files.heal(&header(1, good.len())).unwrap();
     assert!(matches!(files.heal(&header(1, good.len())), Err(Error::Busy)));
     writer.append(std::slice::from_ref(&good)).unwrap();
     assert_eq!(files.list(Directories::of(shard_id(1).data)).unwrap(), [shard_id(1)]);
     writer.finish().unwrap();
-    assert_eq!(joined(&files.read(shard_id(1), 0..100_000).unwrap()), good[..]);
+    assert_eq!(joined(&read(&files, shard_id(1), 0..100_000).unwrap()), good[..]);
     files.heal(&header(1, good.len())).unwrap().abort();
-    assert_eq!(joined(&files.read(shard_id(1), 0..100_000).unwrap()), good[..]);
+    assert_eq!(joined(&read(&files, shard_id(1), 0..100_000).unwrap()), good[..]);
 }
 
 #[test]
@@ -503,7 +525,7 @@ fn an_aborted_or_dropped_writer_leaves_nothing() {
     writer.abort();
     drop(files.create(&header(1, 100)).unwrap());
     assert_eq!(files.list(Directories::of(shard_id(1).data)).unwrap(), []);
-    assert!(matches!(files.read(shard_id(1), 0..1), Err(Error::NotFound)));
+    assert!(matches!(read(&files, shard_id(1), 0..1), Err(Error::NotFound)));
 }
 
 #[test]
@@ -515,7 +537,7 @@ fn a_payload_of_another_length_than_the_header_says_is_refused() {
     let mut writer = files.create(&header(1, 100)).unwrap();
     writer.append(&[payload(99)]).unwrap();
     assert!(is_corrupt(&writer.finish()));
-    assert!(matches!(files.read(shard_id(1), 0..1), Err(Error::NotFound)));
+    assert!(matches!(read(&files, shard_id(1), 0..1), Err(Error::NotFound)));
 }
 
 #[test]
@@ -524,7 +546,7 @@ fn a_taken_name_is_refused() {
     write(&files, 1, &payload(10)).unwrap();
     assert!(is_corrupt(&files.create(&header(1, 10))));
     assert_eq!(files.shared.failure.reason(), None);
-    assert_eq!(joined(&files.read(shard_id(1), 0..10).unwrap()), payload(10));
+    assert_eq!(joined(&read(&files, shard_id(1), 0..10).unwrap()), payload(10));
 }
 
 #[test]
@@ -562,7 +584,7 @@ fn a_failed_write_or_sync_fails_every_later_write() {
         assert!(files.shared.failure.reason().is_some());
         assert!(matches!(begun.finish(), Err(Error::Failed { .. })));
         assert!(matches!(write(&files, 4, &payload(1000)), Err(Error::Failed { .. })));
-        assert_eq!(joined(&files.read(shard_id(1), 0..1000).unwrap()), payload(1000), "reads go on");
+        assert_eq!(joined(&read(&files, shard_id(1), 0..1000).unwrap()), payload(1000), "reads go on");
     }
 }
 
@@ -570,10 +592,10 @@ fn a_failed_write_or_sync_fails_every_later_write() {
 fn deleted_shards_are_gone_and_may_be_deleted_again() {
     let files = files(&disk());
     write(&files, 1, &payload(1000)).unwrap();
-    files.read(shard_id(1), 0..1).unwrap();
+    read(&files, shard_id(1), 0..1).unwrap();
     files.delete(shard_id(1)).unwrap();
-    assert!(matches!(files.read(shard_id(1), 0..1), Err(Error::NotFound)));
-    assert!(files.read_cached(shard_id(1), 0..1).unwrap().is_none());
+    assert!(matches!(read(&files, shard_id(1), 0..1), Err(Error::NotFound)));
+    assert!(cached(&files, shard_id(1), 0..1).unwrap().is_none());
     files.delete(shard_id(1)).unwrap();
 }
 
@@ -606,7 +628,7 @@ fn many_threads_write_and_read_and_share_directory_syncs() {
                 for n in (0..count).filter(|n| n % 8 == thread) {
                     let payload = payload(1000 + usize::try_from(n).unwrap());
                     write(&files, n, &payload).unwrap();
-                    let found = files.read(shard_id(n), 0..payload.len() as u64).unwrap();
+                    let found = read(&files, shard_id(n), 0..payload.len() as u64).unwrap();
                     assert_eq!(joined(&found), payload[..]);
                 }
             });

@@ -8,8 +8,7 @@ use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, ChangeId, Epoch, ProposerId, RegisterKey, ShardId, Timestamp};
 use sherd_core::register::{Encoded, Refusal};
 use sherd_volume::error::Error;
-use sherd_volume::lookup::Lookup;
-use sherd_volume::reader::Source;
+use sherd_volume::lookup::{Lookup, Source};
 
 use crate::support::{BUCKET, Driver, target, value};
 

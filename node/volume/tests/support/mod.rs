@@ -25,6 +25,7 @@ use sherd_volume::error::{Error, OpenError};
 use sherd_volume::identity::{Expected, Phase};
 use sherd_volume::index::memory::MemoryIndex;
 use sherd_volume::index::{Index, IndexError};
+use sherd_volume::lookup::Source;
 use sherd_volume::open::{IndexSource, NewVolume, OpenReport, Setup, create, open};
 use sherd_volume::options::Options;
 use sherd_volume::request::{Answer, Completion, Control, Guarantees, Op, Target};
@@ -318,7 +319,7 @@ impl Driver {
 
     pub(crate) fn packed(&self, shard: ShardId) -> Result<Bytes, Error> {
         let length = self.reader.packed_len(shard)?;
-        self.reader.packed(shard, 0..length).map(|buffers| buffers.concat().into())
+        Ok(self.reader.packed(shard, 0..length, Source::Disk)?.told()?.concat().into())
     }
 }
 
