@@ -16,7 +16,7 @@ use sherd_core::register::acceptor::judge_commit;
 
 use crate::format::{Flags, Subject, decode_hints};
 use crate::index::{Change, Index, IndexError};
-use crate::log::append::{Before, Known, Learnt, Placed};
+use crate::log::append::{Before, Known, Learnt, NewRecord, Placed};
 use crate::table::{self, Body, DERIVED, Entry, Origin, Payload, RowKeys, entry_of, key_of, unsettled_key};
 
 /// What a batch is applied to.
@@ -208,6 +208,49 @@ pub(crate) struct Written<'a> {
     pub(crate) known: &'a Known,
     /// What a record of hints says, where that is at hand.
     pub(crate) learnt: Option<&'a [Learnt]>,
+}
+
+/// The entries that a batch asks for, looked up before it is written. What the log has must be applied, and a
+/// lookup may be refused for the moment.
+pub(crate) struct FetchedEntries<'a> {
+    base: &'a dyn Base,
+    entries: HashMap<Bytes, Option<Bytes>>,
+}
+
+impl<'a> FetchedEntries<'a> {
+    pub(crate) fn new(base: &'a dyn Base) -> Self {
+        Self { base, entries: HashMap::new() }
+    }
+
+    /// Looks up what [`Batch::record`] asks for to apply a record.
+    pub(crate) fn fetch_for(&mut self, record: &NewRecord, learnt: &[Learnt]) -> Result<(), IndexError> {
+        match (&record.subject, &record.known) {
+            // Whoever judged it knows where its entry comes from.
+            (_, Known::Row { .. }) => Ok(()),
+            (_, Known::Hints(range)) => {
+                let learnt = learnt.get(range.clone()).unwrap_or(&[]);
+                learnt.iter().try_for_each(|one| self.fetch(one.keys.row()))
+            }
+            (Subject::Delete { key, .. }, Known::Nothing) => self.fetch(key),
+            (Subject::Row { key, .. }, Known::Nothing) => self.fetch(RowKeys::of(key).row()),
+            (subject, Known::Nothing) => key_of(subject).map_or(Ok(()), |key| self.fetch(&key)),
+        }
+    }
+
+    /// Looks an entry up.
+    pub(crate) fn fetch(&mut self, key: &Bytes) -> Result<(), IndexError> {
+        if !self.entries.contains_key(key) {
+            let found = self.base.get(key)?;
+            self.entries.insert(key.clone(), found);
+        }
+        Ok(())
+    }
+}
+
+impl Base for FetchedEntries<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
+        self.entries.get(key).map_or_else(|| self.base.get(key), |found| Ok(found.clone()))
+    }
 }
 
 /// Changes of entries by their keys: new, or gone.

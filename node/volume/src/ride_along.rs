@@ -101,7 +101,12 @@ impl Volume {
             }
         }
         plan.riders.taken.seen = seen;
-        self.lazy.since_us = self.lazy.since_us.filter(|_| !self.lazy.is_empty());
+        if self.lazy.is_empty() {
+            self.lazy.since_us = None;
+        } else {
+            // What the index could not tell of waits anew, and what had no room goes on waiting.
+            self.lazy_begins();
+        }
     }
 
     /// Adds how far the peers' logs are, whatever else the frame holds: it is durable with the accept that
@@ -139,8 +144,13 @@ impl Volume {
             if plan.keys.contains(&key) {
                 continue;
             }
-            if let Ok(Some(subject)) = self.delete_of(key) {
-                plan.push(NewRecord::bare(subject));
+            match self.delete_of(key) {
+                Ok(Some(subject)) => plan.push(NewRecord::bare(subject)),
+                Ok(None) => {}
+                Err(_) => {
+                    self.lazy.healed.insert(*id);
+                    self.lazy.since_us = None;
+                }
             }
         }
         let room = room - healed.len() * LAZY_RECORD_BYTES;
@@ -152,8 +162,13 @@ impl Volume {
     fn releases_ride_along(&mut self, plan: &mut Plan, room: usize) -> usize {
         let ended = front_of_set(&mut self.lazy.released, room / LAZY_RECORD_BYTES);
         for id in &ended {
-            if let Ok(Some(subject)) = self.delete_of(crate::table::release_key(*id)) {
-                plan.push(NewRecord::bare(subject));
+            match self.delete_of(crate::table::release_key(*id)) {
+                Ok(Some(subject)) => plan.push(NewRecord::bare(subject)),
+                Ok(None) => {}
+                Err(_) => {
+                    self.lazy.released.insert(*id);
+                    self.lazy.since_us = None;
+                }
             }
         }
         let mut room = room - ended.len() * LAZY_RECORD_BYTES;

@@ -235,9 +235,10 @@ impl Shared {
         for (key, value) in &changes {
             match value {
                 Some(value) => applied.push(Change::Put { key: key.clone(), value: value.clone() }),
-                // What came and went between two folds never was in the index.
-                None if self.index.get(key)?.is_some() => applied.push(Change::Remove { key: key.clone() }),
-                None => {}
+                // What came and went between two folds never was in the index. Where it cannot tell, nothing is
+                // removed once more.
+                None if matches!(self.index.get(key), Ok(None)) => {}
+                None => applied.push(Change::Remove { key: key.clone() }),
             }
         }
         self.index.apply(applied, durable)?;

@@ -16,10 +16,11 @@ use sherd_core::id::{Ballot, Incarnation, Sequence, Timestamp, VolumeId};
 use sherd_core::limits;
 use sherd_core::register::acceptor::{extend_bound, next_reading};
 
-use crate::apply::{Batch, Derived, Written};
+use crate::apply::{Batch, Derived, FetchedEntries, Written};
 use crate::error::Error;
 use crate::failure::{FailureSpan, Sticky};
 use crate::format::{Flags, Hint, Subject, encode_hints};
+use crate::index::IndexError;
 use crate::judge::{Judged, op_bytes};
 use crate::log::append::{AppendError, Known, Log, NewRecord, Placed};
 use crate::log::compact::Compaction;
@@ -172,10 +173,14 @@ impl Volume {
     /// # Errors
     /// As whoever waits for the batch is told.
     pub(crate) fn commit(&mut self, mut plan: Plan, now_us: u64) -> Result<(), Error> {
-        let placed = match self.log.append(&mut plan.records, self.working.promised()) {
-            Ok(placed) => placed,
-            Err(refused) => {
-                let error = self.append_refused(refused);
+        let shared = Arc::clone(&self.shared);
+        let written = self.fetch_entries(&shared, &plan).and_then(|entries| {
+            let placed = self.log.append(&mut plan.records, self.working.promised());
+            Ok((entries, placed.map_err(|refused| self.append_refused(refused))?))
+        });
+        let (entries, placed) = match written {
+            Ok(written) => written,
+            Err(error) => {
                 // Whatever asks for a frame without anybody waiting for it asks again a little later.
                 self.blocked_until_us = now_us.saturating_add(TRAIL_US);
                 self.give_up(plan, &error);
@@ -184,16 +189,22 @@ impl Volume {
         };
         self.shared.counters.written(self.log.sync_us(), plan.records.len(), plan.bytes);
         let durable = Sequence(self.log.next().0.saturating_sub(1));
-        if let Err(error) = self.effects(&mut plan, &placed) {
+        if let Err(error) = self.effects(&entries, &mut plan, &placed) {
             // The log has the batch, and half of what it changes is counted: only a replay can end it.
             let error = self.shared.failure.fail(FailureSpan::Run, &error.to_string());
             self.give_up(plan, &error);
             return Err(error);
         }
+        let is_recovered = match self.note_recovered() {
+            Ok(is_recovered) => is_recovered,
+            Err(error) => {
+                self.give_up(plan, &error);
+                return Err(error);
+            }
+        };
         self.publish(&mut plan, durable);
-        if let Err(error) = self.finish_recovery() {
-            self.give_up(plan, &error);
-            return Err(error);
+        if is_recovered {
+            self.end_recovery();
         }
         self.unprotected_since_us = plan.is_awaited.then_some(now_us);
         let outcome = Outcome { from: self.working.answerer(durable), small: &self.working };
@@ -241,9 +252,25 @@ impl Volume {
         self.shared.index.flush().map_err(|error| self.shared.index_failed(&error))
     }
 
-    fn effects(&mut self, plan: &mut Plan, placed: &[Placed]) -> Result<(), crate::index::IndexError> {
+    /// Looks up what the batch will change, as long as nothing of it is written.
+    fn fetch_entries<'a>(&self, shared: &'a Shared, plan: &Plan) -> Result<FetchedEntries<'a>, Error> {
+        let mut entries = FetchedEntries::new(shared);
+        let mut sealed = self.log.may_seal(&plan.records);
+        sealed
+            .try_for_each(|number| entries.fetch(&crate::table::segment_key(number)))
+            .and_then(|()| plan.records.iter().try_for_each(|one| entries.fetch_for(one, &plan.learnt)))
+            .map_err(|error| shared.index_failed(&error))?;
+        Ok(entries)
+    }
+
+    fn effects(
+        &mut self,
+        entries: &FetchedEntries<'_>,
+        plan: &mut Plan,
+        placed: &[Placed],
+    ) -> Result<(), IndexError> {
         let Plan { records, learnt, changes, .. } = plan;
-        let mut batch = Batch::new(self.shared.as_ref(), &mut self.derived, changes);
+        let mut batch = Batch::new(entries, &mut self.derived, changes);
         for (record, placed) in records.iter().zip(placed) {
             let payload = Payload { length: record.payload_bytes(), intact: Some(&record.payload) };
             let (subject, flags, known) = (&record.subject, record.flags, &record.known);
@@ -278,22 +305,26 @@ impl Volume {
     }
 
     /// Once the log says that this life votes, volume.json says so before anybody hears of it: a
-    /// log that is lost after that is a loss.
-    fn finish_recovery(&mut self) -> Result<(), Error> {
+    /// log that is lost after that is a loss. Whether the recovery ended with this batch.
+    fn note_recovered(&self) -> Result<bool, Error> {
         if !self.working.is_recovering || !self.working.standing().votes() {
-            return Ok(());
+            return Ok(false);
         }
-        if let Err(error) = self.sticky.note_whole() {
+        self.sticky.note_whole().map_err(|error| {
             let failure = &self.shared.failure;
             failure.judge_identity(&error);
             // The log says that it votes, and nobody may hear of it yet: the next open makes up for it.
-            return Err(failure.fail(FailureSpan::Run, &error.to_string()));
+            failure.fail(FailureSpan::Run, &error.to_string())
+        })?;
+        Ok(true)
+    }
+
+    /// The volume votes: its voters gave it its state, so it needs no other confirmation.
+    fn end_recovery(&mut self) {
+        for small in [&mut self.working, &mut self.shared.view.write().small] {
+            small.is_recovering = false;
+            small.is_confirmed = true;
         }
-        self.working.is_recovering = false;
-        self.shared.view.write().small.is_recovering = false;
-        // Its voters gave it its state.
-        self.confirm();
-        Ok(())
     }
 
     /// Nothing of a batch was written: everybody who waits learns so, and what was decided for it is

@@ -7,22 +7,16 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use bytes::Bytes;
-
-use sherd_core::env::Clock;
-use sherd_core::id::{Incarnation, Sequence};
+use sherd_core::id::Incarnation;
 use sherd_volume::Volume;
-use sherd_volume::disk::Disk;
-use sherd_volume::disk::faulty::{Call, Failure, Fault, FaultyDisk};
+use sherd_volume::disk::faulty::{Call, Failure, Fault};
+use sherd_volume::disk::{Disk, OpenMode};
 use sherd_volume::error::OpenError;
-use sherd_volume::identity::Expected;
-use sherd_volume::index::memory::MemoryIndex;
-use sherd_volume::index::{Change, Index, IndexError, Pair};
-use sherd_volume::lookup::Lookup;
-use sherd_volume::open::{BALLAST, IndexSource, OpenReport, Setup, open};
+use sherd_volume::index::IndexError;
+use sherd_volume::open::{BALLAST, OpenReport};
 use sherd_volume::upkeep::State;
+use support::hooked::{HookedSource, IndexCall};
 use support::*;
 
 fn segment(bench: &Bench) -> PathBuf {
@@ -182,77 +176,18 @@ fn tries_that_are_refused_use_up_no_life() {
     }
 }
 
-/// An index that cannot be flushed while the ballast takes the room, or ever.
-#[derive(Debug)]
-struct Cramped {
-    entries: Arc<dyn Index>,
-    disk: FaultyDisk,
-    ballast: Option<PathBuf>,
-}
-
-impl Index for Cramped {
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
-        self.entries.get(key)
-    }
-    fn get_cached(&self, key: &[u8]) -> Result<Lookup<Option<Bytes>>, IndexError> {
-        self.entries.get_cached(key)
-    }
-    fn scan<'a>(
-        &'a self,
-        from: &[u8],
-        to: Option<&[u8]>,
-    ) -> Box<dyn Iterator<Item = Result<Pair, IndexError>> + 'a> {
-        self.entries.scan(from, to)
-    }
-    fn apply(&self, changes: Vec<Change>, sequence: Sequence) -> Result<(), IndexError> {
-        self.entries.apply(changes, sequence)
-    }
-    fn persisted(&self) -> Option<Sequence> {
-        self.entries.persisted()
-    }
-    fn pending_bytes(&self) -> u64 {
-        self.entries.pending_bytes()
-    }
-    fn flush(&self) -> Result<(), IndexError> {
-        let has_room = self.ballast.as_ref().is_some_and(|path| {
-            let ballast = self.disk.open(path, sherd_volume::disk::OpenMode::Read);
-            ballast.is_ok_and(|file| file.length().unwrap() == 0)
-        });
-        if has_room { self.entries.flush() } else { Err(IndexError::Full) }
-    }
-    fn compact(&self) -> Result<(), IndexError> {
-        self.entries.compact()
-    }
-}
-
-struct CrampedSource {
-    inside: MemorySource,
-    disk: FaultyDisk,
-    ballast: Option<PathBuf>,
-}
-
-impl IndexSource for CrampedSource {
-    fn open(&mut self) -> Result<Arc<dyn Index>, IndexError> {
-        let (disk, ballast) = (self.disk.clone(), self.ballast.clone());
-        Ok(Arc::new(Cramped { entries: self.inside.open()?, disk, ballast }))
-    }
-    fn reset(&mut self) -> Result<Arc<dyn Index>, IndexError> {
-        *self.inside.0.lock() = Arc::new(MemoryIndex::new());
-        self.open()
-    }
-}
-
+/// Opens a volume whose index cannot be flushed while the ballast takes the room, or ever.
 fn open_cramped(bench: &Bench, may_drop: bool) -> Result<(Volume, OpenReport), OpenError> {
-    let ballast = may_drop.then(|| bench.path.join(BALLAST));
-    open(Setup {
-        disk: Arc::new(bench.disk.clone()),
-        path: bench.path.clone(),
-        clock: Arc::clone(&bench.clock) as Arc<dyn Clock>,
-        index: Box::new(CrampedSource { inside: bench.index.clone(), disk: bench.disk.clone(), ballast }),
-        buffers: bench.buffers.clone(),
-        expected: Expected { cluster: Some(CLUSTER), volume: Some(VOLUME) },
-        options: bench.options,
-    })
+    let (disk, ballast) = (bench.disk.clone(), bench.path.join(BALLAST));
+    let has_room = move || {
+        let ballast = disk.open(&ballast, OpenMode::Read).unwrap();
+        may_drop && ballast.length().unwrap() == 0
+    };
+    let hook = move |call| match call {
+        IndexCall::Flush if !has_room() => Err(IndexError::Full),
+        IndexCall::Flush | IndexCall::Get => Ok(()),
+    };
+    bench.open_volume_with(Box::new(HookedSource::new(&bench.index, hook)))
 }
 
 #[test]

@@ -356,6 +356,17 @@ impl Log {
         whole - whole / 1024 - 8 * limits::FRAME_ALIGN
     }
 
+    /// Whether a frame with these records stands in the segment that is written to, and not in a new one.
+    fn goes_on(&self, records: &[NewRecord]) -> bool {
+        self.tail.is_some() && self.offset + padded(records) <= self.segment_bytes
+    }
+
+    /// The segments of which a frame with these records may have to say where they end.
+    pub fn may_seal(&self, records: &[NewRecord]) -> impl Iterator<Item = u64> {
+        let goes_on = self.goes_on(records) && self.unsaid.is_none();
+        self.unsealed().filter(move |_| !goes_on)
+    }
+
     /// Writes one frame with all of `records`, durably. Where a new segment begins, a record about
     /// the old one is put in front. On success there is a place for every record.
     ///
@@ -372,7 +383,7 @@ impl Log {
             return Err(AppendError::Full);
         }
         let durable = Sequence(self.next.0.saturating_sub(1));
-        if self.tail.is_none() || self.offset + padded(records) > self.segment_bytes {
+        if !self.goes_on(records) {
             self.roll(promised).map_err(AppendError::of)?;
         }
         if let Some(subject) = &self.unsaid {

@@ -57,6 +57,11 @@ impl SegmentFiles {
         Ok(file)
     }
 
+    /// The file of a segment, if it is open.
+    fn get_open(&self, number: u64) -> Option<Arc<dyn DiskFile>> {
+        self.open.lock().used(number)
+    }
+
     /// Closes the file of a segment that is not read any more.
     pub(crate) fn forget(&self, number: u64) {
         self.open.lock().files.remove(&number);
@@ -134,6 +139,11 @@ impl Segment {
     /// Opened anew for each read: whoever verifies is in no hurry.
     pub(crate) fn device(&self) -> Option<Arc<dyn DiskFile>> {
         self.files.disk.open(&self.path, OpenMode::ReadDirect).ok()
+    }
+
+    /// Its file, for reading, if it is open: opening it may wait for the disk.
+    pub fn open_file(&self) -> Option<Arc<dyn DiskFile>> {
+        self.files.get_open(self.number)
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -12,7 +13,7 @@ use sherd_core::id::Sequence;
 use sherd_core::limits::HASH_BLOCK_BYTES;
 
 use crate::buffer::BufferPool;
-use crate::disk::read_from_device;
+use crate::disk::{DiskFile, read_from_device};
 use crate::error::FaultClass;
 use crate::format::{Flags, RecordHeader, Subject, verify_block};
 use crate::log::Segment;
@@ -144,15 +145,10 @@ pub(crate) fn read_exact(
     offset: u64,
     source: Source,
 ) -> Result<(), ReadError> {
-    let file = segment.file().map_err(|error| match (error.kind(), FaultClass::of(&error)) {
-        (io::ErrorKind::NotFound, _) => ReadError::Gone,
-        (_, FaultClass::Busy) => ReadError::Busy,
-        (_, FaultClass::Full | FaultClass::Fatal) => ReadError::Io(error),
-    })?;
     let read = match source {
-        Source::Disk => file.read_at(buffer, offset),
-        Source::Cache => file.read_cached_at(buffer, offset),
-        Source::Device => read_from_device(segment.device().as_deref(), &*file, buffer, offset),
+        Source::Cache => segment.open_file().ok_or(ReadError::WouldBlock)?.read_cached_at(buffer, offset),
+        Source::Disk => opened(segment)?.read_at(buffer, offset),
+        Source::Device => read_from_device(segment.device().as_deref(), &*opened(segment)?, buffer, offset),
     };
     match read {
         Ok(read) if read == buffer.len() => Ok(()),
@@ -163,6 +159,14 @@ pub(crate) fn read_exact(
         Err(error) if FaultClass::of(&error) == FaultClass::Busy => Err(ReadError::Busy),
         Err(error) => Err(ReadError::Io(error)),
     }
+}
+
+fn opened(segment: &Segment) -> Result<Arc<dyn DiskFile>, ReadError> {
+    segment.file().map_err(|error| match (error.kind(), FaultClass::of(&error)) {
+        (io::ErrorKind::NotFound, _) => ReadError::Gone,
+        (_, FaultClass::Busy) => ReadError::Busy,
+        (_, FaultClass::Full | FaultClass::Fatal) => ReadError::Io(error),
+    })
 }
 
 /// A list of buffers as one; copies only when there are several.

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+pub(crate) mod hooked;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -155,11 +157,19 @@ impl Bench {
     }
 
     pub(crate) fn open_volume(&self) -> Result<(Volume, OpenReport), OpenError> {
+        self.open_volume_with(Box::new(self.index.clone()))
+    }
+
+    /// Opens the volume with another index.
+    pub(crate) fn open_volume_with(
+        &self,
+        index: Box<dyn IndexSource>,
+    ) -> Result<(Volume, OpenReport), OpenError> {
         let setup = Setup {
             disk: Arc::new(self.disk.clone()),
             path: self.path.clone(),
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
-            index: Box::new(self.index.clone()),
+            index,
             buffers: self.buffers.clone(),
             expected: Expected { cluster: Some(CLUSTER), volume: Some(VOLUME) },
             options: self.options,
