@@ -11,16 +11,17 @@
 //! one that a removal could not empty while this node wrote into it.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use sherd_core::id::{Ballot, Incarnation};
 use sherd_core::limits::VOLUME_QUEUE_MAX;
+use sherd_volume::Reader;
 use sherd_volume::error::OpenError;
-use sherd_volume::identity::{Expected, IdentityFile, Phase, lock};
+use sherd_volume::identity::{Expected, Phase};
 use sherd_volume::open::{NewVolume, Setup};
 use sherd_volume::options::{Options, UnreadablePolicy};
 use sherd_volume::volume::Volume;
@@ -59,8 +60,8 @@ pub(super) enum Order {
     Explain(String),
     /// Make a volume in the empty directory.
     Adopt { incarnation: Incarnation, done: oneshot::Sender<Result<(), AdoptError>> },
-    /// Peers remember a later state of the volume: it opens as one that lost its state.
-    Lost { reason: String, remembered: Incarnation },
+    /// Peers remember a later state than this opening has: the volume opens as one that lost its state.
+    Lost { opening: Arc<Serving>, reason: String, remembered: Incarnation },
     /// Close in order and end.
     Close(oneshot::Sender<Result<(), String>>),
 }
@@ -79,8 +80,8 @@ pub(super) struct Keeper {
     shown: Vec<oneshot::Sender<()>>,
     /// Rot counted at the beginning of the current minute.
     rot: (u64, u64),
-    /// Why the volume is to be opened as one that lost its state, and the life that peers remember.
-    lost: Option<(String, Incarnation)>,
+    /// What is left of the last opening: while anybody holds it, so does its lock of the directory.
+    closing: Weak<Reader>,
     /// Since when, in monotonic microseconds, each try to open it met a log that cannot be read.
     unreadable_since_us: Option<u64>,
 }
@@ -101,7 +102,7 @@ impl Keeper {
             waits: NOT_ASKED.to_owned(),
             shown: Vec::new(),
             rot: (0, 0),
-            lost: None,
+            closing: Weak::new(),
             unreadable_since_us: None,
         };
         // The thread ends with the order to close; one that hangs in a dead disk is left behind.
@@ -125,12 +126,7 @@ impl Keeper {
                 Ok(Order::Show(done)) => self.shown.push(done),
                 Ok(Order::Explain(why)) => self.waits = why,
                 Ok(Order::Adopt { incarnation, done }) => drop(done.send(self.adopt(incarnation))),
-                Ok(Order::Lost { reason, remembered }) => {
-                    if let Some(serving) = self.serving.clone() {
-                        self.shut(&serving, &reason);
-                        self.lost = Some((reason, remembered));
-                    }
-                }
+                Ok(Order::Lost { opening, reason, remembered }) => self.lose(&opening, &reason, remembered),
                 Ok(Order::Close(done)) => {
                     let result = self.close();
                     drop(done.send(result));
@@ -178,26 +174,19 @@ impl Keeper {
         UnreadablePolicy::Lose
     }
 
-    /// Notes in volume.json that the state was lost, once the volume's last life let go of its lock.
-    fn note_loss(&mut self) -> Result<(), OpenError> {
-        let Some((reason, remembered)) = self.lost.clone() else { return Ok(()) };
-        let disk = &self.config.disk;
-        let _lock = lock(&**disk, self.volume.path())?;
-        if let Some(file) = IdentityFile::open(Arc::clone(disk), self.volume.path(), Expected::default())? {
-            file.update(|identity| {
-                let highest = identity.incarnation.max(remembered);
-                identity.incarnation = Incarnation(highest.0.saturating_add(1));
-                identity.lost = Some(reason);
-            })?;
+    /// Notes in volume.json that an opening has lost state, and shuts it. Another opening may have found what that
+    /// one lacked: it is asked for by itself.
+    fn lose(&mut self, opening: &Arc<Serving>, reason: &str, remembered: Incarnation) {
+        if self.serving.as_ref().is_none_or(|serving| !Arc::ptr_eq(serving, opening)) {
+            return;
         }
-        self.lost = None;
-        Ok(())
+        match opening.reader.declare_lost(reason, remembered) {
+            Ok(()) => self.shut(opening, reason),
+            Err(error) => self.shut(opening, &format!("{reason}, which cannot be noted: {error}")),
+        }
     }
 
     fn open(&mut self) {
-        if let Err(error) = self.note_loss() {
-            return self.volume.show(offline(&error.to_string()), None);
-        }
         if !matches!(self.volume.state(), VolumeState::Offline { .. } | VolumeState::Failed { .. }) {
             self.volume.show(VolumeState::Opening, None);
         }
@@ -215,6 +204,8 @@ impl Keeper {
                 }
             }
             Err(OpenError::Failed { reason, .. }) => self.volume.show(VolumeState::Failed { reason }, None),
+            // It is this node that has it, as long as threads of the last opening end: why that one ended is shown.
+            Err(OpenError::InUse { .. }) if self.closing.strong_count() > 0 => {}
             Err(error) => self.volume.show(offline(&error.to_string()), None),
         }
     }
@@ -303,6 +294,7 @@ impl Keeper {
     /// Shuts the door and lets the threads end. What was queued is dropped, which its callers see.
     fn shut(&mut self, serving: &Serving, reason: &str) {
         drop(serving.queue.send_over(Command::Abandon));
+        self.closing = Arc::downgrade(&serving.reader);
         self.serving = None;
         NOT_ASKED.clone_into(&mut self.waits);
         self.volume.show(offline(reason), None);

@@ -263,10 +263,11 @@ impl LocalVolume {
         self.show_for(VolumeFault::Timeout, VolumeState::Offline { reason: reason.to_owned() }, None);
     }
 
-    /// The peers remember a later state of this volume than it holds. It is opened anew as one that
+    /// The peers remember a later state of this volume than this opening has. It is opened anew as one that
     /// lost its state, in a life after the one that they remember.
-    pub(crate) fn declare_lost(&self, reason: &str, remembered: Incarnation) {
-        drop(self.orders.try_send(Order::Lost { reason: reason.to_owned(), remembered }));
+    pub(crate) fn declare_lost(&self, opening: &Arc<Serving>, reason: &str, remembered: Incarnation) {
+        let (opening, reason) = (Arc::clone(opening), reason.to_owned());
+        drop(self.orders.try_send(Order::Lost { opening, reason, remembered }));
     }
 
     /// Looks at the directory now instead of at the next second.

@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use sherd_core::id::{BucketId, DataId, Epoch, ObjectKey, ProposerId, RegisterKey, ShardId, Slot, Timestamp};
+use sherd_core::id::{
+    BucketId, DataId, Epoch, Incarnation, ObjectKey, ProposerId, RegisterKey, ShardId, Slot, Timestamp,
+};
 use sherd_core::record::Home;
 use sherd_core::topology::Wish;
 use sherd_volume::buffer::PoolLimits;
@@ -15,7 +17,8 @@ use sherd_volume::index::{Index, IndexError};
 use sherd_volume::request::Target;
 
 use super::*;
-use crate::formation::{FormationConfig, form_or_find};
+use crate::formation::directory::identity_of;
+use crate::formation::{Formation, FormationConfig, form_or_find};
 use crate::peer::{self, LocalPeer, Peer};
 use crate::system::{SystemClock, SystemRng};
 
@@ -38,14 +41,26 @@ async fn start(disk: &FaultyDisk, look_every: Duration) -> (Volumes, LocalPeer) 
     start_at(disk, Pace { look_every, ..Pace::default() }).await
 }
 
-async fn start_at(disk: &FaultyDisk, pace: Pace) -> (Volumes, LocalPeer) {
+fn form(disk: &FaultyDisk, directories: &[&str]) -> Formation {
     let forming = FormationConfig {
         disk: Arc::new(disk.clone()),
-        directories: ["/data/a", "/data/b"].map(PathBuf::from).to_vec(),
+        directories: directories.iter().map(PathBuf::from).collect(),
         zone: None,
         wish: Wish::default(),
     };
-    let formation = form_or_find(&forming, &SystemRng).expect("formed");
+    form_or_find(&forming, &SystemRng).expect("formed")
+}
+
+async fn start_at(disk: &FaultyDisk, pace: Pace) -> (Volumes, LocalPeer) {
+    let volumes = start_unconfirmed(disk, pace).await;
+    for volume in volumes.all().iter().filter(|volume| volume.state().is_reachable()) {
+        volume.vouch().await.expect("it serves");
+    }
+    (volumes.clone(), LocalPeer::new(volumes))
+}
+
+async fn start_unconfirmed(disk: &FaultyDisk, pace: Pace) -> Volumes {
+    let formation = form(disk, &["/data/a", "/data/b"]);
     let limits = PoolLimits { cap_bytes: 8 << 20, stripe_bytes: 1 << 20, idle_bytes: 0 };
     let config = VolumesConfig {
         disk: Arc::new(disk.clone()),
@@ -66,10 +81,7 @@ async fn start_at(disk: &FaultyDisk, pace: Pace) -> (Volumes, LocalPeer) {
     };
     let volumes = Volumes::start(&config).expect("threads start");
     assert!(volumes.settled(DEADLINE).await);
-    for volume in volumes.all().iter().filter(|volume| volume.state().is_reachable()) {
-        volume.vouch().await.expect("it serves");
-    }
-    (volumes.clone(), LocalPeer::new(volumes))
+    volumes
 }
 
 fn new_disk() -> FaultyDisk {
@@ -212,5 +224,67 @@ async fn what_was_acknowledged_before_a_close_is_there_after_it() {
         let bytes = peer.shard_bytes(volume, ShardId { data, index: 0 }, Home::Packed).await;
         assert_eq!(bytes, Ok(7), "shard {n}");
     }
+    assert_eq!(volumes.close(DEADLINE).await, Vec::new());
+}
+
+/// Keepers that look only when they are told to.
+fn only_told() -> Pace {
+    Pace { look_every: Duration::from_hours(1), ..Pace::default() }
+}
+
+/// Waits until the keeper has done all that it was told.
+async fn keeper_is_through(volume: &LocalVolume) {
+    let adopted = volume.adopt(Incarnation(1)).await;
+    assert!(matches!(adopted, Err(AdoptError::NotVacant { .. })), "{adopted:?}");
+}
+
+fn identity(disk: &FaultyDisk, directory: &str) -> (Incarnation, Option<String>) {
+    let identity = identity_of(disk, Path::new(directory)).expect("a volume");
+    (identity.incarnation, identity.lost)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_loss_is_noted_in_the_directory_of_the_opening_that_has_it() {
+    let disk = new_disk();
+    let volumes = start_unconfirmed(&disk, only_told()).await;
+    let volume = Arc::clone(&volumes.all()[0]);
+    let opening = volume.serving().expect("open");
+    volume.declare_lost(&opening, "rolled back", Incarnation(4));
+    keeper_is_through(&volume).await;
+    // What is left of the opening has the lock: that is nobody else.
+    let state = volume.state();
+    assert!(matches!(&state, VolumeState::Offline { reason } if reason == "rolled back"), "{state:?}");
+    assert_eq!(identity(&disk, "/data/a"), (Incarnation(5), Some("rolled back".to_owned())));
+    drop(opening);
+    while volume.state() != VolumeState::Recovering {
+        volume.look();
+        keeper_is_through(&volume).await;
+    }
+    assert_eq!(volume.status().open.expect("open").incarnation, Incarnation(5));
+    assert_eq!(volumes.close(DEADLINE).await, Vec::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_loss_is_not_noted_of_another_opening_nor_in_another_directory() {
+    let disk = new_disk();
+    let volumes = start_unconfirmed(&disk, only_told()).await;
+    let [volume, other] = [0, 1].map(|n| Arc::clone(&volumes.all()[n]));
+    volume.declare_lost(&other.serving().expect("open"), "rolled back", Incarnation(4));
+    keeper_is_through(&volume).await;
+    assert!(matches!(volume.state(), VolumeState::Unconfirmed { .. }), "{:?}", volume.state());
+    assert_eq!(identity(&disk, "/data/a"), (Incarnation(1), None));
+
+    // Another cluster's volume is in its place when the loss is declared.
+    let opening = volume.serving().expect("open");
+    disk.rename(Path::new("/data/a"), Path::new("/data/kept")).expect("renamed");
+    form(&disk, &["/data/a"]);
+    let before = identity(&disk, "/data/a");
+    volume.declare_lost(&opening, "rolled back", Incarnation(4));
+    volume.look();
+    keeper_is_through(&volume).await;
+    assert_eq!(identity(&disk, "/data/a"), before);
+    assert_eq!(identity(&disk, "/data/kept"), (Incarnation(1), None), "its peers tell when it is back");
+    assert!(matches!(volume.state(), VolumeState::Offline { .. }), "{:?}", volume.state());
+    drop(opening);
     assert_eq!(volumes.close(DEADLINE).await, Vec::new());
 }

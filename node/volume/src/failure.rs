@@ -112,6 +112,16 @@ impl Sticky {
         self.file.update(|identity| identity.lost = Some(reason.to_owned()))
     }
 
+    /// Notes that a later state is known than the one that is here, and begins the life that recovers: after
+    /// every one that is known.
+    pub(crate) fn declare_lost(&self, reason: &str, remembered: Incarnation) -> Result<(), OpenError> {
+        self.file.update(|identity| {
+            let highest = identity.incarnation.max(remembered);
+            identity.incarnation = Incarnation(highest.0.saturating_add(1));
+            identity.lost = Some(reason.to_owned());
+        })
+    }
+
     /// Notes that this life has its state.
     pub(crate) fn note_whole(&self) -> Result<(), OpenError> {
         self.file.update(|identity| identity.lost = None)

@@ -178,6 +178,22 @@ impl Reader {
         }
     }
 
+    /// Declares that this opening has lost state: peers remember a later one, of the life `remembered` or one
+    /// before. The volume serves no more, and opens again as one that recovers. Where the directory is not the
+    /// one that was opened, what is there is left alone.
+    ///
+    /// # Errors
+    /// [`Error::Failed`], also when it cannot be noted: then the next opening is asked anew.
+    pub fn declare_lost(&self, reason: &str, remembered: Incarnation) -> Result<(), Error> {
+        self.shared.check()?;
+        let failure = &self.shared.failure;
+        failure.fail(FailureSpan::Run, reason);
+        self.sticky.declare_lost(reason, remembered).map_err(|error| {
+            failure.judge_identity(&error);
+            Error::Failed { reason: error.to_string() }
+        })
+    }
+
     /// Whether the volume's directory is still the one that was opened; called each second.
     ///
     /// # Errors

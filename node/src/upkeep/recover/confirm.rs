@@ -9,6 +9,7 @@
 //! other at once. The decision is `core::register::recover::confirm`. Guards I-18.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use futures::future::join_all;
 use tokio::time::Instant;
@@ -223,9 +224,9 @@ fn peers_of(set: &SetView, volume: VolumeId) -> impl Iterator<Item = &Reach> {
     set.reach.iter().filter(move |reach| reach.volume != volume)
 }
 
-fn declare_lost(volume: &LocalVolume, serving: &Serving, remembered: Position) {
+fn declare_lost(volume: &LocalVolume, serving: &Arc<Serving>, remembered: Position) {
     let own = serving.reader.answerer().position();
     let reason = format!("its peers remember {remembered}, and it is at {own}");
     tracing::error!(volume = %volume.id(), path = %volume.path().display(), reason, "volume has lost state");
-    volume.declare_lost(&reason, remembered.incarnation);
+    volume.declare_lost(serving, &reason, remembered.incarnation);
 }
