@@ -2,7 +2,8 @@
 //!
 //! Every directory is locked and opened as a start would open it: its log is replayed, a damaged
 //! index is rebuilt from it. With `verify` every row, shard and file is read back and checked, and
-//! what the directories hold together is compared: rows of a key, shards of a data id, parity.
+//! what the directories hold together is compared: rows of a key, shards of a data id, parity. A volume that is
+//! recovering is named, and not compared.
 
 mod command;
 mod verify;
@@ -197,9 +198,14 @@ pub fn run(
         let volume =
             Opened { path: path.clone(), id: identity.volume, reader: volume.reader(), _volume: volume };
         let carried = carried(path, &identity, &mut report);
-        let found =
+        let mut found =
             describe(&volume, &identity, carried.as_ref()).map_err(|source| read_error(path, source))?;
-        if let Some(reason) = opening.lost_state {
+        if let Some(reason) = &opening.lost_state {
+            found.state = format!("recovering, its state was lost: {reason}");
+        }
+        if let Some(reason) = &opening.lost_state
+            && identity.lost.as_ref() != Some(reason)
+        {
             report.problem(format!("{}: the volume lost state: {reason}", path.display()));
         }
         report.volumes.push(found);
@@ -209,7 +215,10 @@ pub fn run(
         {
             topology = carried.or(topology);
         }
-        opened.push(volume);
+        // What a recovering volume lacks, its set brings it: it is as good as not given.
+        if opening.lost_state.is_none() {
+            opened.push(volume);
+        }
     }
     if wanted.verify {
         verify::verify(&opened, topology.as_ref(), &mut report)?;

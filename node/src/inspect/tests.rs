@@ -94,3 +94,22 @@ async fn rot_that_was_replaced_is_no_problem_and_rot_that_is_live_is() {
     assert_eq!(replaced.problems, Vec::<String>::new());
     assert_eq!(replaced.superseded_rotten, 1);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_that_is_recovering_is_named_and_no_problem() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("inline", &body(1, 100)).await;
+    node.put("packed", &body(2, 100_000)).await;
+    node.close().await;
+    let volume = directories.paths().swap_remove(0);
+    std::fs::remove_dir_all(volume.join("log")).expect("a log");
+    let found = inspect(&directories.paths()).expect("readable");
+    assert_eq!(found.problems_count, 1, "it is a problem when it is found: {:?}", found.problems);
+    assert!(found.problems[0].contains("lost state"), "{:?}", found.problems);
+    let recovering = inspect(&directories.paths()).expect("readable");
+    assert_eq!(recovering.problems, Vec::<String>::new());
+    assert!(recovering.volumes[0].state.starts_with("recovering"), "{}", recovering.volumes[0].state);
+    assert_eq!((recovering.data_ids, recovering.shards_elsewhere), (1, 1));
+}
