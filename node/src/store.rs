@@ -28,7 +28,9 @@ use crate::peer::{LocalPeer, Peer};
 use crate::reclaim::Reclaim;
 use crate::register::{RegisterPatience, Registers, RegistersConfig};
 use crate::stripe::{Lookout, Patience, Stripes, StripesConfig, Thresholds};
-use crate::upkeep::{Damage, Deletions, Pins, Reports, Settings, Standing, Upkeep, UpkeepConfig};
+use crate::upkeep::{
+    Damage, Deletions, DroppedReports, Pins, Reports, Settings, Standing, Upkeep, UpkeepConfig,
+};
 use crate::volumes::{Pace, VolumeState, VolumeStatus, Volumes, VolumesConfig, lsm_indexes};
 
 /// Bytes of buffers that an idle node keeps committed.
@@ -82,6 +84,8 @@ pub struct Store {
     cluster: Arc<Cluster>,
     volumes: Volumes,
     upkeep: Arc<Upkeep>,
+    /// Reports that upkeep did not get.
+    dropped: Arc<DroppedReports>,
     pool: BufferPool,
     reclaim: Reclaim,
     wall: Arc<dyn Clock>,
@@ -161,6 +165,7 @@ impl Store {
         let clock = Arc::new(HybridClock::new(clock));
         let proposer = ProposerId(rng.next_u64());
         let (damage, reports) = Damage::channel();
+        let dropped = Arc::clone(damage.dropped());
         let pins = Pins::default();
         let deletions = Deletions::default();
         let tasks = TaskTracker::new();
@@ -212,7 +217,7 @@ impl Store {
         });
         let upkeep = Arc::new(upkeep);
         let stop = CancellationToken::new();
-        (Self { objects, cluster, volumes, upkeep, pool, reclaim, wall, tasks, stop }, reports)
+        (Self { objects, cluster, volumes, upkeep, dropped, pool, reclaim, wall, tasks, stop }, reports)
     }
 
     /// The verbs.
@@ -316,6 +321,9 @@ impl Store {
         catch_up(&metrics.upkeep.panics, upkeep.panics_count);
         metrics.upkeep.release_queue_length.set(gauge(upkeep.release.len as u64));
         catch_up(&metrics.upkeep.released, upkeep.release.released_count);
+        catch_up(&metrics.mrf.dropped, self.dropped.heals_count());
+        let dropped_count = self.dropped.superseded_count() + upkeep.release.dropped_count;
+        catch_up(&metrics.upkeep.release_dropped, dropped_count);
     }
 
     /// Gives idle buffers back to the system, every second.

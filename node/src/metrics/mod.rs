@@ -132,6 +132,8 @@ pub struct MrfMetrics {
     pub healed: IntCounter,
     /// Tries that did not mend.
     pub failed: IntCounter,
+    /// Reports of damage that were dropped.
+    pub dropped: IntCounter,
 }
 
 /// The scrubber.
@@ -160,6 +162,8 @@ pub struct UpkeepMetrics {
     pub release_queue_length: IntGauge,
     /// Data ids of replaced data removed.
     pub released: IntCounter,
+    /// Reports and entries of replaced data that were dropped.
+    pub release_dropped: IntCounter,
 }
 
 /// The buffer pool.
@@ -308,6 +312,10 @@ fn mrf(declare: &Declare<'_>) -> MrfMetrics {
             .float_gauge("sherd_mrf_oldest_age_seconds", "Age of the oldest entry that waits to be healed."),
         healed: declare.counter("sherd_mrf_healed_total", "Entries healed."),
         failed: declare.counter("sherd_mrf_failed_total", "Tries to heal that failed."),
+        dropped: declare.counter(
+            "sherd_mrf_dropped_total",
+            "Reports of damage that came faster than they were queued; the scrubber finds it again.",
+        ),
     }
 }
 
@@ -340,6 +348,10 @@ fn upkeep(declare: &Declare<'_>) -> UpkeepMetrics {
             "Entries of replaced data in memory that wait for their grace.",
         ),
         released: declare.counter("sherd_release_removed_total", "Data ids of replaced data removed."),
+        release_dropped: declare.counter(
+            "sherd_release_dropped_total",
+            "Reports and entries of replaced data that were dropped; the sweep finds the data.",
+        ),
     }
 }
 

@@ -1,5 +1,8 @@
 //! Reports from the data path: what it found broken, and what it left behind.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use tokio::sync::mpsc;
 
 use sherd_core::heal::HealEntry;
@@ -13,10 +16,31 @@ use super::mrf::Spare;
 const REPORTS_MAX: usize = 16_384;
 
 /// Takes reports of damage from the data path. Never blocks: a report that finds the queue full is
-/// dropped, and the scrubber finds the damage again.
+/// dropped and counted. The scrubber finds the damage again; data that a value replaced is named by nothing
+/// any more, and goes with the sweep of orphans.
 #[derive(Debug, Clone)]
 pub struct Damage {
     reports: mpsc::Sender<Report>,
+    dropped: Arc<DroppedReports>,
+}
+
+/// How many reports were dropped since the start.
+#[derive(Debug, Default)]
+pub struct DroppedReports {
+    heals: AtomicU64,
+    superseded: AtomicU64,
+}
+
+impl DroppedReports {
+    /// Of something missing or rotten.
+    pub fn heals_count(&self) -> u64 {
+        self.heals.load(Ordering::Relaxed)
+    }
+
+    /// Of replaced data.
+    pub fn superseded_count(&self) -> u64 {
+        self.superseded.load(Ordering::Relaxed)
+    }
 }
 
 /// The other end of [`Damage`]: what upkeep drains.
@@ -45,7 +69,7 @@ impl Damage {
     /// Both ends.
     pub fn channel() -> (Self, Reports) {
         let (sender, receiver) = mpsc::channel(REPORTS_MAX);
-        (Self { reports: sender }, Reports { reports: receiver })
+        (Self { reports: sender, dropped: Arc::default() }, Reports { reports: receiver })
     }
 
     /// Reports that rows of a key are behind or rotten on some volume.
@@ -60,13 +84,24 @@ impl Damage {
 
     /// Reports an entry that is in the volumes' logs already.
     pub fn heal(&self, entry: HealEntry) {
-        drop(self.reports.try_send(Report::Heal(entry)));
+        self.report(Report::Heal(entry), &self.dropped.heals);
     }
 
     /// Reports data that a committed value of `key` no longer names; `pages` says which of it may
     /// be manifest pages.
     pub fn superseded(&self, key: &RegisterKey, data: Vec<DataRef>, pages: Vec<DataRef>) {
-        drop(self.reports.try_send(Report::Superseded { key: key.clone(), data, pages }));
+        self.report(Report::Superseded { key: key.clone(), data, pages }, &self.dropped.superseded);
+    }
+
+    fn report(&self, report: Report, dropped: &AtomicU64) {
+        if self.reports.try_send(report).is_err() {
+            dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What was dropped.
+    pub const fn dropped(&self) -> &Arc<DroppedReports> {
+        &self.dropped
     }
 }
 
@@ -82,5 +117,28 @@ impl Context {
                 Report::Superseded { key, data, pages } => self.queue_release(&key, &data, &pages),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sherd_core::id::{BucketId, ObjectKey};
+
+    use super::*;
+
+    #[test]
+    fn reports_that_find_the_queue_full_are_counted_by_kind() {
+        let (damage, mut reports) = Damage::channel();
+        let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("a").expect("a key"));
+        (0..REPORTS_MAX).for_each(|_| damage.row(&key));
+        let counts = |damage: &Damage| (damage.dropped().heals_count(), damage.dropped().superseded_count());
+        assert_eq!(counts(&damage), (0, 0));
+        damage.superseded(&key, Vec::new(), Vec::new());
+        damage.row(&key);
+        damage.clone().row(&key);
+        assert_eq!(counts(&damage), (2, 1));
+        reports.reports.try_recv().expect("a report");
+        damage.superseded(&key, Vec::new(), Vec::new());
+        assert_eq!(counts(&damage), (2, 1), "it found its place");
     }
 }

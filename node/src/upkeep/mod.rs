@@ -43,7 +43,7 @@ use crate::register::Registers;
 use crate::stripe::Stripes;
 use crate::volumes::Volumes;
 
-pub use damage::{Damage, Report, Reports};
+pub use damage::{Damage, DroppedReports, Report, Reports};
 pub(crate) use deletions::Deletions;
 pub use mrf::MrfStatus;
 pub use pins::{Pinned, Pins};
