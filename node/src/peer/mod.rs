@@ -178,6 +178,13 @@ pub struct RowScan {
     pub want_value: bool,
 }
 
+impl RowScan {
+    /// A page of all rows behind a key, with their values.
+    pub const fn all(epoch: Epoch, after: Option<RegisterKey>, limit: usize) -> Self {
+        Self { epoch, after, since: Sequence(0), until: Sequence::MAX, limit, want_value: true }
+    }
+}
+
 /// Which shards of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShardScan {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use parking_lot::Mutex;
 
-use sherd_core::id::{BucketId, ChangeId, ObjectKey, RegisterKey, Sequence, VolumeId};
+use sherd_core::id::{BucketId, ChangeId, ObjectKey, RegisterKey, VolumeId};
 use sherd_core::record::{Bucket, BucketPhase, State, Value};
 use sherd_core::register::seal::{SealFate, Seals, seal_fate};
 use sherd_volume::request::Control;
@@ -129,14 +129,7 @@ impl Context {
     ) -> bool {
         let mut after = None;
         loop {
-            let request = RowScan {
-                epoch: self.cluster.epoch(),
-                after,
-                since: Sequence(0),
-                until: Sequence::MAX,
-                limit: PAGE,
-                want_value: true,
-            };
+            let request = RowScan::all(self.cluster.epoch(), after, PAGE);
             let Ok(answer) = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await else {
                 return false;
             };

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::heal::HealEntry;
-use sherd_core::id::{DataId, RegisterKey, Sequence, ShardId, VolumeId};
+use sherd_core::id::{DataId, RegisterKey, ShardId, VolumeId};
 use sherd_core::record::{Home, Value, put_register_key, take_register_key};
 use sherd_volume::list::ScannedRow;
 use sherd_volume::request::SeenShard;
@@ -276,14 +276,7 @@ impl Context {
     ) -> Result<(Option<Place>, u64), String> {
         match place {
             Place::Rows { after } => {
-                let request = RowScan {
-                    epoch: self.cluster.epoch(),
-                    after: after.clone(),
-                    since: Sequence(0),
-                    until: Sequence::MAX,
-                    limit: PAGE,
-                    want_value: true,
-                };
+                let request = RowScan::all(self.cluster.epoch(), after.clone(), PAGE);
                 let answer = ask(own.peer.rows(own.volume, &request), PATIENCE).await;
                 let page = answer.map_err(text)?.result.map_err(text)?;
                 let cost = ROW_COST_BYTES.saturating_mul(page.rows.len() as u64);

@@ -15,7 +15,7 @@ use futures::future::join_all;
 use parking_lot::Mutex;
 
 use sherd_core::codec::{Reader, Writer};
-use sherd_core::id::{Ballot, DataId, RegisterKey, Sequence, ShardId, Timestamp, UploadId, VolumeId};
+use sherd_core::id::{Ballot, DataId, RegisterKey, ShardId, Timestamp, UploadId, VolumeId};
 use sherd_core::record::{Home, State, put_register_key, take_register_key};
 use sherd_core::register::Vote;
 use sherd_core::register::drop::{is_old_enough, may_drop};
@@ -291,14 +291,7 @@ impl Context {
         reach: &Reach,
         after: Option<RegisterKey>,
     ) -> Result<Option<RegisterKey>, String> {
-        let request = RowScan {
-            epoch: self.cluster.epoch(),
-            after,
-            since: Sequence(0),
-            until: Sequence::MAX,
-            limit: PAGE,
-            want_value: false,
-        };
+        let request = RowScan { want_value: false, ..RowScan::all(self.cluster.epoch(), after, PAGE) };
         let answer = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await;
         let page = answer.map_err(|error| error.to_string())?.result.map_err(|error| error.to_string())?;
         let old: Vec<(RegisterKey, Ballot)> = page
@@ -427,7 +420,7 @@ fn is_behind(votes: &[Reply<Vote>], ballot: Ballot) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sherd_core::id::{Incarnation, ProposerId, VolumeId};
+    use sherd_core::id::{Incarnation, ProposerId, Sequence, VolumeId};
     use sherd_core::register::{Answerer, Row, RowHead};
 
     fn vote(n: u8, time: Option<u64>) -> Reply<Vote> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::join_all;
 
-use sherd_core::id::{Epoch, RegisterKey, Sequence};
+use sherd_core::id::{Epoch, RegisterKey};
 use sherd_core::record::{Body, State, Value, VersionKind};
 use sherd_core::register::quorum::{Order, Reply};
 use sherd_core::register::recover::Barrier;
@@ -71,14 +71,7 @@ impl Scan {
         if self.is_done || !self.rows.is_empty() {
             return Ok(());
         }
-        let request = RowScan {
-            epoch: self.epoch,
-            after: self.after.clone(),
-            since: Sequence(0),
-            until: Sequence::MAX,
-            limit: PAGE,
-            want_value: true,
-        };
+        let request = RowScan::all(self.epoch, self.after.clone(), PAGE);
         let answer = ask(self.reach.peer.rows(self.reach.volume, &request), PATIENCE).await;
         let answer = answer.map_err(|error| self.failed(error))?;
         let page = answer.result.map_err(|refusal| self.failed(refusal))?;

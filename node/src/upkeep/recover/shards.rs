@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 
-use sherd_core::id::{DataId, RegisterKey, Sequence, ShardId, VolumeId};
+use sherd_core::id::{DataId, RegisterKey, ShardId, VolumeId};
 use sherd_core::placement;
 use sherd_core::record::{DataRef, Value};
 
@@ -116,14 +116,7 @@ impl Context {
         let mut pass = Pass::default();
         let mut after = None;
         loop {
-            let request = RowScan {
-                epoch: self.cluster.epoch(),
-                after,
-                since: Sequence(0),
-                until: Sequence::MAX,
-                limit: PAGE,
-                want_value: true,
-            };
+            let request = RowScan::all(self.cluster.epoch(), after, PAGE);
             let page = ask(own.peer.rows(own.volume, &request), PATIENCE).await;
             let page = page.map_err(|error| error.to_string())?.result.map_err(|error| error.to_string())?;
             for scanned in page.rows {
