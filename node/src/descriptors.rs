@@ -40,6 +40,14 @@ impl DescriptorLimit {
     pub(crate) fn connections(self, volumes: usize, allowed: usize) -> usize {
         let (Self(limit), needed) = (self, needed(volumes));
         let left = limit.saturating_sub(needed).max(limit / CLIENTS_SHARE).max(1);
+        if limit < needed {
+            tracing::warn!(
+                open_files = limit,
+                needed,
+                volumes,
+                "the limit of open files is lower than what volumes may need: raise it, or requests get 503"
+            );
+        }
         if left < allowed {
             tracing::warn!(
                 open_files = limit,

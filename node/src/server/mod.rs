@@ -10,6 +10,7 @@ mod admission;
 mod life;
 mod patient;
 mod request_body;
+mod spare;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -36,6 +37,7 @@ pub use self::life::{Life, on_signals};
 use self::patient::Patient;
 pub use self::request_body::RequestBody;
 use self::request_body::Unread;
+use self::spare::SpareDescriptors;
 use crate::config::Limits;
 use crate::reclaim::Reclaim;
 
@@ -90,6 +92,8 @@ impl Listener {
 pub struct Allowed {
     /// Connections open at one time; further ones wait in the kernel's queue.
     pub connections_max: usize,
+    /// Descriptors that it keeps for connections that come when the process has no other.
+    pub spare_descriptors: usize,
     /// From idle to the end of a request head.
     pub idle_timeout: Duration,
     /// Between two moves of a response.
@@ -99,7 +103,7 @@ pub struct Allowed {
 impl From<Limits> for Allowed {
     fn from(limits: Limits) -> Self {
         let Limits { connections_max, requests_max: _, queue_max: _, idle_timeout, stall_timeout } = limits;
-        Self { connections_max, idle_timeout, stall_timeout }
+        Self { connections_max, spare_descriptors: 0, idle_timeout, stall_timeout }
     }
 }
 
@@ -139,16 +143,19 @@ pub async fn serve<S, F, B>(
     B::Error: Into<BodyError>,
 {
     let Listener { tcp, name, address } = listener;
+    let spares = Arc::new(SpareDescriptors::new(allowed.spare_descriptors));
     let places = Arc::new(Semaphore::new(allowed.connections_max));
     let tasks = TaskTracker::new();
-    while let Some((place, stream, client)) = next(name, &tcp, &places, &life).await {
+    while let Some((place, stream, client)) = next(name, &tcp, &spares, &places, &life).await {
         let (life, traffic, service) = (life.clone(), traffic.clone(), service.clone());
         let reclaim = reclaim.clone();
+        let spares = Arc::clone(&spares);
         tasks.spawn(async move {
             let open = traffic.connections.clone();
             open.inc();
             connection(stream, client, allowed, life, traffic, reclaim, service).await;
             open.dec();
+            spares.refill();
             drop(place);
         });
     }
@@ -162,6 +169,7 @@ pub async fn serve<S, F, B>(
 async fn next(
     name: &'static str,
     tcp: &TcpListener,
+    spares: &SpareDescriptors,
     places: &Arc<Semaphore>,
     life: &Life,
 ) -> Option<(OwnedSemaphorePermit, TcpStream, SocketAddr)> {
@@ -172,10 +180,14 @@ async fn next(
         place = Arc::clone(places).acquire_owned() => place.expect("the semaphore is never closed"),
     };
     loop {
-        let accepted = tokio::select! {
-            biased;
-            () = life.stopped() => return None,
-            accepted = tcp.accept() => accepted,
+        let accepted = if spares.are_scarce() {
+            Err(io::Error::other("hardly a descriptor is left"))
+        } else {
+            tokio::select! {
+                biased;
+                () = life.stopped() => return None,
+                accepted = tcp.accept() => accepted,
+            }
         };
         match accepted {
             Ok((stream, client)) => return Some((place, stream, client)),
@@ -185,6 +197,7 @@ async fn next(
                     error.kind(),
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
                 ) => {}
+            Err(error) if spares.give_up(&error) => {}
             Err(error) => {
                 tracing::warn!(listener = name, %error, "accept connection");
                 tokio::select! {

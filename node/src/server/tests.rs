@@ -12,7 +12,8 @@ use crate::config::settings::Durability;
 use crate::metrics::{ApiName, Metrics};
 
 const LONG: Duration = Duration::from_hours(1);
-const PATIENT: Allowed = Allowed { connections_max: 16, idle_timeout: LONG, stall_timeout: LONG };
+const PATIENT: Allowed =
+    Allowed { connections_max: 16, spare_descriptors: 1, idle_timeout: LONG, stall_timeout: LONG };
 
 /// A listener on a free port, serving `service`.
 struct Served {

@@ -209,6 +209,8 @@ async fn a_crowd_is_told_to_slow_down() {
 
 /// Descriptors of a process that was given few, and clients that take more than that.
 const DESCRIPTORS: u32 = 256;
+/// Objects in files of their own, which volumes keep open: more than there are descriptors for.
+const FILES_MAX: u64 = 200;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn idle_connections_leave_descriptors_to_probes_and_to_volumes() {
@@ -240,6 +242,32 @@ async fn idle_connections_leave_descriptors_to_probes_and_to_volumes() {
     assert_eq!(node.log_lines("accept connection"), 0, "no listener lacks a descriptor");
     crowd.shutdown().await;
     works(&node.s3()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn probes_are_answered_while_volumes_take_every_descriptor() {
+    let node = empty().with_descriptors(DESCRIPTORS / 2).start().await;
+    let s3 = node.with_bucket().await;
+    let mut id = 0;
+    while s3.put(&id.to_string(), Body { id, len: 600 << 10 }).await.is_ok() {
+        // What is read stays open.
+        drop(s3.get(&id.to_string()).await);
+        id += 1;
+        assert!(id < FILES_MAX, "{DESCRIPTORS} descriptors are enough for {id} objects");
+    }
+    // Clients take what is left.
+    let mut crowd = Vec::new();
+    for _ in 0..DESCRIPTORS / 16 {
+        crowd.push(Raw::idle(&node.endpoint).await);
+    }
+    eventually("no descriptor is left", SOON, async || match node.log_lines("accept connection") {
+        0 => Err("connections are accepted".to_owned()),
+        _ => Ok(()),
+    })
+    .await;
+    for _ in 0..FILES_MAX {
+        node.metrics().await;
+    }
 }
 
 /// Waits until nothing is worked on and nothing held for it.

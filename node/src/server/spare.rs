@@ -1,0 +1,73 @@
+//! The last descriptors of a process: a listener that has spare ones keeps them for the moment when there is
+//! no other, and those that have none leave the last ones alone. To a probe, a node that cannot accept looks
+//! like one that hangs.
+
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use parking_lot::Mutex;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::process::{Resource, getrlimit};
+
+/// Descriptors that a listener without spare ones does not take.
+const LEFT_ALONE: u64 = 8;
+
+/// Spare descriptors. Each is closed just before the connection that needs it is accepted.
+#[derive(Debug)]
+pub(super) struct SpareDescriptors {
+    held: Mutex<Vec<OwnedFd>>,
+    wanted: usize,
+}
+
+impl SpareDescriptors {
+    /// Keeps so many, as far as they can be had.
+    pub(super) fn new(wanted: usize) -> Self {
+        let spares = Self { held: Mutex::default(), wanted };
+        spares.refill();
+        spares
+    }
+
+    /// Whether a connection would take one of the last descriptors: they are numbered from the lowest that
+    /// is free.
+    pub(super) fn are_scarce(&self) -> bool {
+        if self.wanted > 0 {
+            return false;
+        }
+        let Ok(next) = fcntl_dupfd_cloexec(std::io::stderr(), 0) else { return true };
+        let number = u64::try_from(next.as_raw_fd()).expect("descriptors are numbered from 0");
+        getrlimit(Resource::Nofile).current.is_some_and(|limit| number + LEFT_ALONE >= limit)
+    }
+
+    /// Closes one, where that is what `error` says is lacking. `false` when it lacks something else, or
+    /// there is none left.
+    pub(super) fn give_up(&self, error: &std::io::Error) -> bool {
+        let errno = Errno::from_io_error(error);
+        matches!(errno, Some(Errno::MFILE | Errno::NFILE)) && self.held.lock().pop().is_some()
+    }
+
+    /// Takes back what was given up.
+    pub(super) fn refill(&self) {
+        let mut held = self.held.lock();
+        // Any descriptor will do; this one is always open.
+        while held.len() < self.wanted
+            && let Ok(spare) = fcntl_dupfd_cloexec(std::io::stderr(), 0)
+        {
+            held.push(spare);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spare_is_given_up_for_lack_of_descriptors_alone_and_taken_back() {
+        let spares = SpareDescriptors::new(1);
+        assert!(!spares.give_up(&Errno::NOMEM.into()));
+        assert!(spares.give_up(&Errno::MFILE.into()));
+        assert!(!spares.give_up(&Errno::MFILE.into()), "it had one");
+        spares.refill();
+        assert!(spares.give_up(&Errno::NFILE.into()));
+        assert!(!spares.are_scarce() && !SpareDescriptors::new(0).are_scarce(), "there are plenty here");
+    }
+}
