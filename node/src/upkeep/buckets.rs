@@ -6,7 +6,7 @@
 //! ```
 //! A bucket with a seal on A volumes answers nobody, so this does not wait for a sweep. Where all volumes
 //! are this node's, nobody but this process works on a deletion; elsewhere one counts as left behind that
-//! is seen for 30 s. What is seen here is a hint only: the CAS and a register read decide
+//! is seen for 30 s and not written anew. What is seen here is a hint only: the CAS and a register read decide
 //! (`core::register::seal`). Rows are looked through once for each opening of a volume, and when a seal or
 //! a gateway tells of a deletion. Guards I-15.
 
@@ -16,7 +16,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use parking_lot::Mutex;
 
-use sherd_core::id::{BucketId, ChangeId, ObjectKey, RegisterKey, VolumeId};
+use sherd_core::id::{Ballot, BucketId, ChangeId, ObjectKey, RegisterKey, VolumeId};
 use sherd_core::record::{Bucket, BucketPhase, State, Value};
 use sherd_core::register::seal::{SealFate, Seals, seal_fate};
 use sherd_volume::request::Control;
@@ -33,20 +33,37 @@ const PAGE: usize = 256;
 /// A look at very many buckets is followed by a pause this many times as long.
 const PAUSE_FACTOR: u32 = 100;
 
-/// Deletions that were seen under way, each with when it was seen first, in monotonic milliseconds: no
-/// clock but this node's own says how old one is.
+/// A bucket as a volume's row shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct BucketRow {
+    name: ObjectKey,
+    phase: BucketPhase,
+    ballot: Ballot,
+}
+
+/// Deletions that were seen under way, each with the highest ballot that showed it and when that was seen
+/// first, in monotonic milliseconds: no clock but this node's own says how old one is. A gateway that works
+/// on a deletion writes its row anew.
 #[derive(Debug, Default)]
-struct DeletionAges(BTreeMap<ChangeId, u64>);
+struct DeletionAges(BTreeMap<ChangeId, (Ballot, u64)>);
 
 impl DeletionAges {
-    /// Takes note of the deletions under way now. Gives those that are seen for `after_ms`.
-    fn left_behind(&mut self, seen: &BTreeSet<ChangeId>, now_ms: u64, after_ms: u64) -> BTreeSet<ChangeId> {
-        self.0.retain(|deletion, _| seen.contains(deletion));
-        let is_old = |deletion: &&ChangeId| {
-            let since_ms = *self.0.entry(**deletion).or_insert(now_ms);
-            now_ms.saturating_sub(since_ms) >= after_ms
+    /// Takes note of the deletions under way now. Gives those that nobody wrote anew for `after_ms`.
+    fn left_behind(
+        &mut self,
+        seen: &BTreeMap<ChangeId, Ballot>,
+        now_ms: u64,
+        after_ms: u64,
+    ) -> BTreeSet<ChangeId> {
+        self.0.retain(|deletion, _| seen.contains_key(deletion));
+        let is_old = |(deletion, ballot): (&ChangeId, &Ballot)| {
+            let known = self.0.entry(*deletion).or_insert((*ballot, now_ms));
+            if known.0 < *ballot {
+                *known = (*ballot, now_ms);
+            }
+            (now_ms.saturating_sub(known.1) >= after_ms).then_some(*deletion)
         };
-        seen.iter().filter(is_old).copied().collect()
+        seen.iter().filter_map(is_old).collect()
     }
 }
 
@@ -102,8 +119,8 @@ impl Context {
         }
         self.undo_deletions(&buckets).await;
         for (id, deletions) in &held {
-            if let Some((name, _)) = buckets.get(id) {
-                self.judge_seals(&RegisterKey::bucket(name.clone()), *id, deletions).await;
+            if let Some(row) = buckets.get(id) {
+                self.judge_seals(&RegisterKey::bucket(row.name.clone()), *id, deletions).await;
             }
         }
     }
@@ -122,11 +139,7 @@ impl Context {
 
     /// Adds the buckets that a volume knows; `false` where it cannot be read through. A bucket that any
     /// volume knows to be deleting counts as that.
-    async fn buckets_on(
-        &self,
-        reach: &Reach,
-        buckets: &mut BTreeMap<BucketId, (ObjectKey, BucketPhase)>,
-    ) -> bool {
+    async fn buckets_on(&self, reach: &Reach, buckets: &mut BTreeMap<BucketId, BucketRow>) -> bool {
         let mut after = None;
         loop {
             let request = RowScan::all(self.cluster.epoch(), after, PAGE);
@@ -139,11 +152,14 @@ impl Context {
                 if row.key.bucket != BucketId::SYSTEM || row.key.part.is_some() {
                     return true;
                 }
+                let ballot = row.row.head.ballot;
                 let value = row.row.value.and_then(|head| Value::decode(head).ok());
                 if let Some(State::Bucket(Bucket { id, phase, .. })) = value.map(|value| value.state) {
-                    let is_deleting = matches!(phase, BucketPhase::Deleting { .. });
-                    if is_deleting || !buckets.contains_key(&id) {
-                        buckets.insert(id, (row.key.key, phase));
+                    let found = BucketRow { name: row.key.key, phase, ballot };
+                    let rank =
+                        |row: &BucketRow| (matches!(row.phase, BucketPhase::Deleting { .. }), row.ballot);
+                    if buckets.get(&id).is_none_or(|known| rank(known) < rank(&found)) {
+                        buckets.insert(id, found);
                     }
                 }
             }
@@ -154,23 +170,21 @@ impl Context {
         }
     }
 
-    async fn undo_deletions(&self, buckets: &BTreeMap<BucketId, (ObjectKey, BucketPhase)>) {
-        let under_way: Vec<(BucketId, &ObjectKey, ChangeId)> = buckets
-            .iter()
-            .filter_map(|(id, (name, phase))| match phase {
-                BucketPhase::Deleting { deletion } => Some((*id, name, *deletion)),
-                BucketPhase::Active | BucketPhase::Deleted => None,
-            })
-            .collect();
+    async fn undo_deletions(&self, buckets: &BTreeMap<BucketId, BucketRow>) {
+        let deletions = buckets.iter().filter_map(|(id, row)| match row.phase {
+            BucketPhase::Deleting { deletion } => Some((*id, row, deletion)),
+            BucketPhase::Active | BucketPhase::Deleted => None,
+        });
         // Asked after the rows were read: a deletion that begins is known here before any row names it.
-        let seen = under_way.iter().map(|(_, _, deletion)| *deletion);
-        let seen = seen.filter(|deletion| !self.deletions.is_under_way(*deletion)).collect();
+        let foreign: Vec<_> =
+            deletions.filter(|(_, _, deletion)| !self.deletions.is_under_way(*deletion)).collect();
+        let seen = foreign.iter().map(|(_, row, deletion)| (*deletion, row.ballot)).collect();
         let after = if self.is_alone() { Duration::ZERO } else { self.settings.deletion_after };
         let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
         let old = self.bucket_watch.ages.lock().left_behind(&seen, self.now_ms(), after_ms);
-        for (id, name, deletion) in under_way {
+        for (id, row, deletion) in foreign {
             if old.contains(&deletion) {
-                self.undo_deletion(&RegisterKey::bucket(name.clone()), id, deletion).await;
+                self.undo_deletion(&RegisterKey::bucket(row.name.clone()), id, deletion).await;
             }
         }
     }
@@ -228,14 +242,22 @@ mod tests {
     use sherd_core::id::{ProposerId, Timestamp};
 
     #[test]
-    fn a_deletion_is_left_behind_when_it_was_seen_long_enough() {
+    fn a_deletion_is_left_behind_when_nobody_wrote_it_anew_for_long_enough() {
         let deletion = |n| ChangeId { made: Timestamp::from_ms(n), proposer: ProposerId(1) };
+        let at = |n| Ballot { time: Timestamp::from_ms(n), proposer: ProposerId(1) };
         let mut ages = DeletionAges::default();
-        let (one, two) = (BTreeSet::from([deletion(1)]), BTreeSet::from([deletion(1), deletion(2)]));
-        assert_eq!(ages.left_behind(&one, 1_000, 30_000), BTreeSet::new());
-        assert_eq!(ages.left_behind(&two, 20_000, 30_000), BTreeSet::new());
-        assert_eq!(ages.left_behind(&two, 31_000, 30_000), one);
-        assert_eq!(ages.left_behind(&BTreeSet::new(), 32_000, 30_000), BTreeSet::new());
-        assert_eq!(ages.left_behind(&one, 90_000, 30_000), BTreeSet::new(), "seen anew");
+        let (one, two) = (deletion(1), deletion(2));
+        let mut left = |seen: &[(ChangeId, Ballot)], now_ms| {
+            let left = ages.left_behind(&seen.iter().copied().collect(), now_ms, 30_000);
+            left.into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(left(&[(one, at(5))], 1_000), []);
+        assert_eq!(left(&[(one, at(5)), (two, at(6))], 20_000), []);
+        assert_eq!(left(&[(one, at(5)), (two, at(6))], 31_000), [one]);
+        assert_eq!(left(&[(one, at(40)), (two, at(6))], 50_000), [two], "the first was written anew");
+        // A volume that is behind shows an older row.
+        assert_eq!(left(&[(one, at(5))], 80_000), [one]);
+        assert_eq!(left(&[], 82_000), []);
+        assert_eq!(left(&[(one, at(5))], 140_000), [], "seen anew");
     }
 }

@@ -3,6 +3,7 @@
 //! The order is `sherd_core::register::seal`'s, and so is the decision. A deletion runs to its end
 //! although its client is gone: a bucket left `deleting` answers nobody until upkeep finds it.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ const SETTLE_MAX: usize = 1024;
 
 /// How long a volume may take to make a seal durable, or to remove it.
 const CONTROL_PATIENCE: Duration = Duration::from_secs(10);
+/// How often the row of a deletion is written anew: three times before it counts as left behind.
+const RENEW_EVERY: Duration = Duration::from_secs(10);
 /// How long a page may take.
 const PAGE_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -65,7 +68,8 @@ impl Objects {
                 continue;
             }
             self.inner.buckets.forget(&key.key);
-            let (decision, unsettled) = self.seal_and_list(id, deletion).await;
+            let listed = self.seal_and_list(id, deletion);
+            let (decision, unsettled) = self.kept_alive(key, RENEW_EVERY, listed).await;
             let moved = self.conclude(key, id, deletion, decision).await.map_err(left_behind)?;
             under_way.end();
             match decision {
@@ -83,6 +87,23 @@ impl Objects {
             }
         }
         Err(Error::BucketBusy)
+    }
+
+    /// Works on a deletion and writes its row anew meanwhile: other nodes see by its ballot that somebody
+    /// does. Where that fails now, they find out later, and this gateway by its next change.
+    pub(super) async fn kept_alive<T>(
+        &self,
+        key: &RegisterKey,
+        every: Duration,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let mut work = pin!(work);
+        loop {
+            match tokio::time::timeout(every, work.as_mut()).await {
+                Ok(done) => return done,
+                Err(_elapsed) => drop(self.inner.registers.settle(key).await),
+            }
+        }
     }
 
     /// Ends or undoes a deletion in the bucket's register, and then tells the volumes.

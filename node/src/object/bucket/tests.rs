@@ -7,7 +7,7 @@ use sherd_core::register::seal::DeletionDecision;
 
 use super::*;
 use crate::object::{ObjectName, PutRequest, ReadConditions, ReadRequest, Span, WriteConditions};
-use crate::upkeep::tests::{Directories, Node, body, key_of, upload};
+use crate::upkeep::tests::{DEADLINE, Directories, Node, body, key_of, upload};
 
 /// Rounds of a race: in each, who comes first is the machine's choice.
 const ROUNDS: usize = 200;
@@ -108,5 +108,29 @@ async fn a_bucket_is_created_when_the_deletion_of_the_former_has_ended() {
             Err(other) => panic!("{other:?}"),
         }
     }
+    node.close().await;
+}
+
+/// Other nodes see by the ballot that a deletion is not left behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_row_of_a_deletion_is_written_anew_while_it_lists() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let (objects, key) = (node.objects(), RegisterKey::bucket(key_of("bucket")));
+    let id = objects.bucket_id(&key.key).await.expect("there");
+    let deleting = BucketPhase::Deleting { deletion: objects.new_deletion() };
+    assert_eq!(objects.move_bucket(&key, id, BucketPhase::Active, deleting).await.expect("changed"), Ok(()));
+    let ballot = async || node.registers().read(&key).await.expect("readable").expect("there").ballot;
+    let before = ballot().await;
+    let listing = async {
+        while ballot().await == before {
+            tokio::task::yield_now().await;
+        }
+    };
+    let listed = objects.kept_alive(&key, Duration::from_millis(1), listing);
+    tokio::time::timeout(DEADLINE, listed).await.expect("it is written anew");
+    let moved = objects.move_bucket(&key, id, deleting, BucketPhase::Deleted).await;
+    assert_eq!(moved.expect("changed"), Ok(()), "it is the same deletion");
     node.close().await;
 }
