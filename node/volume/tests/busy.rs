@@ -14,7 +14,7 @@ use sherd_volume::disk::Disk;
 use sherd_volume::disk::faulty::{Call, Failure, Fault};
 use sherd_volume::error::{Error, FaultClass};
 use sherd_volume::index::IndexError;
-use sherd_volume::lookup::Lookup;
+use sherd_volume::lookup::{Lookup, Source};
 use sherd_volume::request::{Control, Guarantees, Op};
 use support::hooked::{HookedSource, IndexCall};
 use support::*;
@@ -119,7 +119,7 @@ fn a_read_that_must_not_wait_opens_no_file() {
     let fault = bench.disk.inject(Fault { under, call, skip: 0, times: u64::MAX, failure });
     let mut pending = 0;
     for one in 0..count {
-        match volume.reader.packed_cached(shard(one, 0), 0..100).unwrap() {
+        match volume.reader.packed(shard(one, 0), 0..100, Source::Cache).unwrap() {
             Lookup::Immediate(found) => assert_eq!(found.concat(), bytes(one, 12_000)[..100]),
             Lookup::Pending => pending += 1,
         }
