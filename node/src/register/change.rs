@@ -359,13 +359,7 @@ impl Change<'_> {
                 return Accepted::Committed;
             }
             AcceptOutcome::Conflict { above } => return Accepted::Conflict { above },
-            AcceptOutcome::Sealed => {
-                // Where none of the others took it, nothing was proposed.
-                while round.outstanding() > 0 {
-                    round.next(registers).await;
-                }
-                Failure::Sealed
-            }
+            AcceptOutcome::Sealed => Failure::Sealed,
             AcceptOutcome::Wait
             | AcceptOutcome::DataTooOld
             | AcceptOutcome::StaleEpoch { .. }
