@@ -198,12 +198,8 @@ impl OpenError {
 }
 
 fn unknown_version(version: u32, supported: u32) -> String {
-    let known = format!("this version reads up to {supported}");
-    if version > supported {
-        format!("was written by a newer version: it has format {version}, {known}")
-    } else {
-        format!("has format {version}, which is not read any more: {known}")
-    }
+    let why = if version > supported { "was written by a newer version" } else { "is not read any more" };
+    format!("has format version {version} and {why}: this version reads up to {supported}")
 }
 
 #[cfg(test)]
