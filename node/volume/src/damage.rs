@@ -3,8 +3,7 @@
 //! record behind the checkpoint is not replayed, and nobody would know of it before a read or the scrubber
 //! meets it.
 
-use sherd_core::heal::DamagedData;
-use sherd_core::heal::HealEntry;
+use sherd_core::heal::{DamagedData, HealEntry};
 use sherd_core::id::Sequence;
 
 use crate::error::Error;
@@ -54,21 +53,30 @@ impl Volume {
     pub(crate) fn queue_damage(&mut self, rotten: &RottenRecords) -> Result<bool, Error> {
         let since_ms = self.shared.clock.wall_ms();
         let at_once = self.log.batch_bytes_max() / (HEAL_ENTRY_BYTES_MAX + SUBJECT_BYTES_MAX);
-        let mut queued = 0;
-        for records in rotten.named.chunks(at_once.max(1)) {
+        let mut left = rotten.named.as_slice();
+        while let Some(first) = left.first() {
+            let (records, rest) = left.split_at(at_once.clamp(1, left.len()));
+            // The commit may fold what it changes, and with it how far the evidence is queued.
+            self.evidence_begins(rest.first().map(|record| record.placed).or(rotten.more_from));
             match self.queue_some(records, since_ms) {
-                Ok(()) => queued += records.len(),
-                Err(Error::Full) => break,
+                Ok(()) => left = rest,
+                Err(Error::Full) => {
+                    self.evidence_begins(Some(first.placed));
+                    break;
+                }
                 Err(error) => return Err(error),
             }
         }
-        let first_left = rotten.named.get(queued).map(|record| record.placed).or(rotten.more_from);
-        match first_left {
+        self.shared.check()?;
+        Ok(left.is_empty() && rotten.more_from.is_none())
+    }
+
+    /// The replay ends behind evidence that is queued, and not behind any that is left.
+    const fn evidence_begins(&mut self, at: Option<Sequence>) {
+        match at {
             Some(from) => self.derived.begin_replay(from),
             None => self.derived.end_replay(),
         }
-        self.shared.check()?;
-        Ok(first_left.is_none())
     }
 
     fn queue_some(&mut self, records: &[RottenRecord], since_ms: u64) -> Result<(), Error> {

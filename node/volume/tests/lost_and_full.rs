@@ -133,6 +133,21 @@ fn more_rot_than_memory_holds_is_queued_by_one_opening_after_the_other() {
 }
 
 #[test]
+fn evidence_that_is_queued_is_behind_however_soon_the_index_takes_it() {
+    let mut bench = Bench::new(1);
+    bench.options.fold_entries = 1;
+    with_shards(&bench, 10);
+    rot_payload(&bench, 3);
+    rot_payload(&bench, 4);
+    let (volume, report) = bench.open().unwrap();
+    assert_eq!((report.rotten.len(), report.rotten_left), (2, false));
+    volume.close();
+    bench.kill();
+    let (volume, report) = bench.open().unwrap();
+    assert_eq!((report.replayed_records, report.rotten.len(), heals(&volume)), (0, 0, 2));
+}
+
+#[test]
 fn a_volume_that_lost_its_state_opens_on_a_full_disk() {
     let mut bench = Bench::new(1);
     bench.options.spare_segments = 0;
