@@ -5,7 +5,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use sherd_core::limits::SEGMENT_FILES_MAX;
+use sherd_core::limits::{SEGMENT_FILES_MAX, SHARD_FILES_MAX};
 
 use crate::admin::CONNECTIONS_MAX;
 use crate::store::INDEX_FILES_MAX;
@@ -13,8 +13,6 @@ use crate::store::INDEX_FILES_MAX;
 /// The process itself: listeners, standard streams, the runtime's own, and files that are looked at for a
 /// moment.
 const PROCESS: usize = 64;
-/// Shard files that a volume keeps open.
-const SHARD_FILES_MAX: usize = 256;
 /// A volume, beside the files that it keeps open: directories, locks, spare segments, shards being written.
 const VOLUME: usize = 32;
 /// Clients get a share of the descriptors at least, even if volumes may then want more than there are:

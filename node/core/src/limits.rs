@@ -84,6 +84,8 @@ pub const SEGMENT_BYTES: u64 = 64 << 20;
 /// Files of log segments that a volume keeps open: at 10 volumes a third of the 4096 descriptors that
 /// containers are commonly given; opening one costs microseconds.
 pub const SEGMENT_FILES_MAX: usize = 128;
+/// Shard files that a volume keeps open, while the process has descriptors left.
+pub const SHARD_FILES_MAX: usize = 256;
 /// Bytes a batch is padded to: the page, and the largest logical sector in use.
 pub const FRAME_ALIGN: usize = 4096;
 /// Bytes of one batch: bounds the memory of a replay and the latency of the last in a batch.

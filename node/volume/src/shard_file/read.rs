@@ -9,13 +9,14 @@
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 
 use sherd_core::id::ShardId;
-use sherd_core::limits::HASH_BLOCK_BYTES;
+use sherd_core::limits::{HASH_BLOCK_BYTES, SHARD_FILES_MAX};
 
 use super::format::{
     FOOTER_BYTES, HASH_BYTES, HEADER_BYTES, Layout, SHARD_BYTES_MAX, decode_header, decode_table,
@@ -27,8 +28,6 @@ use crate::error::{Error, FaultClass};
 use crate::lookup::{Lookup, Source};
 use crate::request::ShardFileHeader;
 
-/// Files kept open.
-const OPEN_FILES_MAX: usize = 256;
 /// Bytes of tables kept with them.
 const TABLE_BYTES_MAX: u64 = 8 << 20;
 /// Bytes of one read: whole blocks, and a size class of the pool.
@@ -92,7 +91,7 @@ impl OpenFiles {
         if let Some((old, _)) = state.files.insert(shard, (Arc::clone(open), state.uses)) {
             state.table_bytes -= old.layout.table_bytes();
         }
-        while state.files.len() > OPEN_FILES_MAX || state.table_bytes > TABLE_BYTES_MAX {
+        while state.files.len() > SHARD_FILES_MAX || state.table_bytes > TABLE_BYTES_MAX {
             let oldest = state.files.iter().min_by_key(|(_, (_, used))| *used);
             let Some(oldest) = oldest.map(|(shard, _)| *shard) else { return };
             state.remove(oldest);
@@ -103,6 +102,14 @@ impl OpenFiles {
         let state = &mut *self.state.lock();
         state.changes += 1;
         state.remove(shard);
+    }
+
+    /// Closes all of them, as far as nobody reads them. Says whether there were any.
+    fn close_all(&self) -> bool {
+        let state = &mut *self.state.lock();
+        state.table_bytes = 0;
+        let closed = std::mem::take(&mut state.files);
+        !closed.is_empty()
     }
 }
 
@@ -138,13 +145,24 @@ impl Shared {
         Ok(open)
     }
 
+    /// Opens a file. Where the process has no descriptor left, those that are kept open are closed for it:
+    /// they are for speed only.
+    pub(super) fn open_file(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
+        match self.disk.open(path, mode) {
+            Err(error) if FaultClass::of(&error) == FaultClass::Busy && self.open.close_all() => {
+                self.disk.open(path, mode)
+            }
+            opened => opened,
+        }
+    }
+
     /// The same file past the page cache; none where the filesystem has no such thing.
     fn open_direct(&self, shard: ShardId) -> Option<Arc<dyn DiskFile>> {
-        self.disk.open(&self.path(shard), OpenMode::ReadDirect).ok()
+        self.open_file(&self.path(shard), OpenMode::ReadDirect).ok()
     }
 
     fn open_anew(&self, shard: ShardId) -> Result<OpenShard, Error> {
-        let file = self.disk.open(&self.path(shard), OpenMode::Read).map_err(|error| match error.kind() {
+        let file = self.open_file(&self.path(shard), OpenMode::Read).map_err(|error| match error.kind() {
             ErrorKind::NotFound => Error::NotFound,
             _ => read_error(shard, &error),
         })?;
@@ -320,7 +338,7 @@ impl ShardFiles {
     /// [`Error::NotFound`]; [`Error::Corrupt`] when header, table or footer are not whole.
     pub fn check(&self, shard: ShardId) -> Result<ShardCheck, Error> {
         self.shared.open.forget(shard);
-        if let Ok(file) = self.shared.disk.open(&self.shared.path(shard), OpenMode::Read) {
+        if let Ok(file) = self.shared.open_file(&self.shared.path(shard), OpenMode::Read) {
             file.evict(0, file.length().unwrap_or(0));
         }
         let open = self.shared.open_anew(shard)?;

@@ -660,3 +660,27 @@ fn the_scrubber_works_in_steps_and_sees_what_the_device_has() {
     assert!(is_corrupt(&end));
     assert!(matches!(files.check(shard_id(2)), Err(Error::NotFound)));
 }
+
+/// Files that are kept open cost descriptors: they go before anybody is refused for want of one.
+#[test]
+fn kept_files_are_closed_where_no_descriptor_is_left() {
+    let disk = disk();
+    let files = files(&disk);
+    for n in 1..=3 {
+        write(&files, n, &payload(1000)).unwrap();
+    }
+    read(&files, shard_id(1), 0..1000).unwrap();
+    let refused = |call, n| {
+        disk.inject(Fault { call, under: path(n), skip: 0, times: 1, failure: Failure::NoDescriptor })
+    };
+    let fault = refused(Call::Open, 2);
+    assert_eq!(joined(&read(&files, shard_id(2), 0..1000).unwrap()), payload(1000));
+    assert!(cached(&files, shard_id(1), 0..1000).unwrap().is_none(), "closed");
+    assert!(cached(&files, shard_id(2), 0..1000).unwrap().is_some(), "opened in its place");
+    drop(fault);
+    let fault = refused(Call::Create, 4);
+    write(&files, 4, &payload(1000)).unwrap();
+    drop(fault);
+    let _fault = refused(Call::Open, 3);
+    assert!(matches!(read(&files, shard_id(3), 0..1000), Err(Error::Busy)), "none was left to be closed");
+}
