@@ -64,12 +64,15 @@ impl Disk for RealDisk {
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
-        let entry = |entry: io::Result<fs::DirEntry>| {
-            let entry = entry?;
+        let found = |entry: &fs::DirEntry| {
             let name = entry.file_name().to_string_lossy().into_owned();
             Ok(Entry { name, is_dir: entry.file_type()?.is_dir() })
         };
-        fs::read_dir(path)?.map(entry).collect()
+        let entries = fs::read_dir(path)?.map(|entry| found(&entry?));
+        // A name that went meanwhile is not there; a directory that is not there says so before.
+        entries
+            .filter(|entry| !matches!(entry, Err(error) if error.kind() == io::ErrorKind::NotFound))
+            .collect()
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
