@@ -235,6 +235,7 @@ fn read_in(
         is_needed: identity.lost.is_none(),
         policy: options.unreadable,
         replay_bytes: options.replay_bytes,
+        syncs: options.durability == Durability::Fsync,
     };
     let restored = restore(&files, segments, index)?;
     Ok((spares, restored))

@@ -98,6 +98,8 @@ pub(crate) struct LogFiles<'a> {
     pub(crate) policy: UnreadablePolicy,
     /// Bytes of entries in memory after which a replay flushes the index.
     pub(crate) replay_bytes: u64,
+    /// Whether each frame that will be written is synced.
+    pub(crate) syncs: bool,
 }
 
 /// Restores a volume. `segments` gets every segment that is kept.
@@ -149,7 +151,7 @@ pub(crate) fn restore(
     }
     let next = replayed.next.max(Sequence(persisted.map_or(1, |persisted| persisted.0 + 1)));
     let is_whole = !replayed.torn && lost.is_none() && discarded.is_empty();
-    let tail = tail_of(disk.as_ref(), &headed, end, highest, next, is_whole)?;
+    let tail = tail_of(files, &headed, end, highest, next, is_whole)?;
     let is_flushed = index.persisted() != persisted || derived.was_cut_short();
     Ok(Restored { index, small, derived, tail, report, rotten, lost, is_flushed })
 }
@@ -196,7 +198,7 @@ struct Located {
 }
 
 fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result<Located, OpenError> {
-    let LogFiles { disk: _, path: log, names, volume, policy, is_needed: _, replay_bytes: _ } = *files;
+    let LogFiles { path: log, names, volume, policy, .. } = *files;
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| parse_segment_name(name)).collect();
     numbers.sort_unstable();
     let highest = numbers.last().copied().unwrap_or(0);
@@ -213,7 +215,7 @@ fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result<Located, O
             // Its checksum is right: another version wrote it, and nothing of it is rotten.
             Some(Err(DecodeError::Version { version, .. })) => {
                 let (path, version) = (segment.path, u32::from(version));
-                return Err(OpenError::Version { path, version, supported: VERSION });
+                return Err(OpenError::Version { path, version, supported: u32::from(VERSION) });
             }
             Some(Ok(found)) if found.volume == volume && found.number == number => Some(found),
             Some(_) | None => None,
@@ -290,12 +292,16 @@ fn attempt(
     Ok(Try { replayed, small, derived, rotten, persisted })
 }
 
-/// Makes all segments durable, before anything of them is in an index that is flushed and before anybody hears
-/// of it: a process that did not sync, or that died before it did, may have left them in memory alone. Only what
-/// is clean leaves the page cache, so that replay, which begins with the segment at `replayed`, reads it from the
-/// device.
+/// Makes segments durable, before anything of them is in an index that is flushed and before anybody hears of
+/// it: a process that did not sync, or that died before it did, may have left them in memory alone. What was
+/// written by one that syncs, and lies before what is replayed, is durable. Only what is clean leaves the page
+/// cache, so that replay, which begins with the segment at `replayed`, reads it from the device.
 fn sync(headed: &[Headed], replayed: usize) -> Result<(), Unfit> {
+    let is_durable = |one: &Headed| one.header.as_ref().is_some_and(|header| header.is_synced);
     for (index, one) in headed.iter().enumerate() {
+        if index < replayed && is_durable(one) {
+            continue;
+        }
         let path = &one.segment.path;
         one.segment.file().and_then(|file| file.sync_data()).map_err(|source| {
             let is_full = SyncFailure::within(&source).is_some_and(SyncFailure::is_full);
@@ -485,9 +491,9 @@ fn cut_empty(headed: &mut Vec<Headed>, discarded: &mut Vec<u64>, replayed: &Repl
 }
 
 /// Where writing goes on: behind the last frame, or in a new segment when anything else lies there, or when
-/// its version does not know what will be written.
+/// its header does not say what is true of what will be written.
 fn tail_of(
-    disk: &dyn Disk,
+    files: &LogFiles<'_>,
     headed: &[Headed],
     end: u64,
     highest: u64,
@@ -495,11 +501,11 @@ fn tail_of(
     is_whole: bool,
 ) -> Result<Tail, OpenError> {
     let last = headed.last();
-    let is_current = |one: &&Headed| one.header.as_ref().is_some_and(|header| header.version == VERSION);
-    let goes_on = last.filter(is_current).filter(|_| is_whole);
+    let holds = |header: &SegmentHeader| header.version == VERSION && header.is_synced == files.syncs;
+    let goes_on = last.filter(|one| is_whole && one.header.as_ref().is_some_and(holds));
     let open = |one: &Headed| {
         let segment = Arc::clone(&one.segment);
-        match disk.open(&segment.path, OpenMode::Write) {
+        match files.disk.open(&segment.path, OpenMode::Write) {
             Ok(file) => Ok(TailSegment { segment, file }),
             Err(source) => Err(OpenError::Io { op: "open", path: segment.path.clone(), source }),
         }

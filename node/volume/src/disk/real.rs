@@ -64,11 +64,12 @@ impl Disk for RealDisk {
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
-        let found = |entry: &fs::DirEntry| {
+        let found = |entry: io::Result<fs::DirEntry>| -> io::Result<Entry> {
+            let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
             Ok(Entry { name, is_dir: entry.file_type()?.is_dir() })
         };
-        let entries = fs::read_dir(path)?.map(|entry| found(&entry?));
+        let entries = fs::read_dir(path)?.map(found);
         // A name that went meanwhile is not there; a directory that is not there says so before.
         entries
             .filter(|entry| !matches!(entry, Err(error) if error.kind() == io::ErrorKind::NotFound))

@@ -27,9 +27,11 @@ use sherd_core::limits;
 
 /// The version of the segment format that is written. A kind of record that is new needs a new one: whoever does
 /// not know the kind would take its record for rot.
-pub const VERSION: u32 = 2;
+pub const VERSION: u16 = 2;
+/// The flag of [`SegmentHeader::is_synced`].
+const SYNCED: u16 = 1;
 /// The oldest version that is read: it has fewer kinds of records, and is the same otherwise.
-pub const VERSION_MIN: u32 = 1;
+pub const VERSION_MIN: u16 = 1;
 /// Bytes of a segment header; the first frame follows.
 pub const SEGMENT_HEADER_BYTES: usize = 4096;
 /// Bytes of a frame header.
@@ -91,7 +93,9 @@ impl Seed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// The version of the format in which the segment was begun: it has no record of a kind that came later.
-    pub version: u32,
+    pub version: u16,
+    /// Whether whoever writes it makes each frame durable before anybody hears of it. Always false in version 1.
+    pub is_synced: bool,
     /// Whose log this is.
     pub volume: VolumeId,
     /// Its number; grows, never used again.
@@ -113,9 +117,26 @@ pub struct SegmentHeader {
 impl SegmentHeader {
     /// The stored form, [`SEGMENT_HEADER_BYTES`] long.
     pub fn encode(&self) -> Bytes {
-        let Self { version, volume, number, first, previous, previous_end, bound, floor, data_floor } = self;
+        let Self {
+            version,
+            is_synced,
+            volume,
+            number,
+            first,
+            previous,
+            previous_end,
+            bound,
+            floor,
+            data_floor,
+        } = self;
         let mut writer = Writer::with_capacity(SEGMENT_HEADER_BYTES);
-        writer.raw(&SEGMENT_MAGIC).u32(*version).raw(&volume.0).u64(*number).u64(first.0);
+        writer
+            .raw(&SEGMENT_MAGIC)
+            .u16(*version)
+            .u16(u16::from(*is_synced))
+            .raw(&volume.0)
+            .u64(*number)
+            .u64(first.0);
         writer.u64(*previous).u64(*previous_end);
         writer.raw(&bound.to_bytes()).raw(&floor.to_bytes()).u64(data_floor.as_u64());
         let mut bytes: Vec<u8> = writer.finish().into();
@@ -139,8 +160,11 @@ impl SegmentHeader {
         if reader.array::<8>(field)? != SEGMENT_MAGIC {
             return Err(DecodeError::Invalid { field });
         }
+        let version = reader.u16(field)?;
+        let flags = reader.u16(field)?;
         let header = Self {
-            version: reader.u32(field)?,
+            version,
+            is_synced: flags & SYNCED != 0,
             volume: VolumeId(reader.array(field)?),
             number: reader.u64(field)?,
             first: Sequence(reader.u64(field)?),
@@ -153,8 +177,10 @@ impl SegmentHeader {
         if reader.u32(field)? != Seed::of(header.volume, header.number).checksum(&[stored]) {
             return Err(DecodeError::Invalid { field });
         }
-        if !(VERSION_MIN..=VERSION).contains(&header.version) {
-            let version = u8::try_from(header.version).unwrap_or(u8::MAX);
+        // A flag that is not known is from later than this, too.
+        let flags_known = if version == 1 { 0 } else { SYNCED };
+        if !(VERSION_MIN..=VERSION).contains(&version) || flags & !flags_known != 0 {
+            let version = u8::try_from(version).unwrap_or(u8::MAX);
             return Err(DecodeError::Version { field, version });
         }
         Ok(header)

@@ -48,6 +48,7 @@ fn a_frame_header_that_contradicts_itself_is_refused() {
 fn a_segment_header_comes_back_and_an_unknown_version_does_not() {
     let header = SegmentHeader {
         version: VERSION,
+        is_synced: true,
         volume: VolumeId([7; 16]),
         number: 3,
         first: Sequence(9),
@@ -61,12 +62,14 @@ fn a_segment_header_comes_back_and_an_unknown_version_does_not() {
     assert_eq!(bytes.len(), SEGMENT_HEADER_BYTES);
     assert_eq!(SegmentHeader::decode(&bytes), Ok(header.clone()));
     let encoded_as = |version| SegmentHeader { version, ..header.clone() }.encode();
-    let older = SegmentHeader { version: VERSION_MIN, ..header.clone() };
+    let older = SegmentHeader { version: VERSION_MIN, is_synced: false, ..header.clone() };
     assert_eq!(SegmentHeader::decode(&older.encode()), Ok(older));
-    for version in [VERSION_MIN - 1, VERSION + 1, 70_000] {
+    for version in [VERSION_MIN - 1, VERSION + 1, u16::MAX] {
         let refused = SegmentHeader::decode(&encoded_as(version));
         assert!(matches!(refused, Err(DecodeError::Version { .. })), "{version}: {refused:?}");
     }
+    let no_flags = SegmentHeader { version: VERSION_MIN, ..header.clone() };
+    assert!(matches!(SegmentHeader::decode(&no_flags.encode()), Err(DecodeError::Version { .. })));
     let mut torn = encoded_as(VERSION + 1).to_vec();
     torn[8] = 1;
     assert!(matches!(SegmentHeader::decode(&torn), Err(DecodeError::Invalid { .. })));

@@ -439,6 +439,7 @@ impl Log {
         let Promised { bound, floor, data_floor } = promised;
         let header = SegmentHeader {
             version: VERSION,
+            is_synced: self.sync,
             volume: self.volume,
             number,
             first: self.next,
