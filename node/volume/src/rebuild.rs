@@ -25,7 +25,7 @@ use crate::error::{FaultClass, OpenError, SyncFailure};
 use crate::format::{FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, SegmentHeader, VERSION};
 use crate::index::{Index, IndexError};
 use crate::log::append::{Known, Tail, TailSegment};
-use crate::log::replay::{Found, Headed, Replayed, Unreadable, replay};
+use crate::log::replay::{Found, Headed, Lost, Replayed, Unreadable, replay};
 use crate::log::{FIRST_FRAME, Segment, Segments, parse_segment_name, segment_path};
 use crate::open::{IndexSource, OpenReport};
 use crate::options::UnreadablePolicy;
@@ -424,7 +424,11 @@ fn judge_loss(
     if headed.is_empty() && needs_log {
         return Some("the log has no segment".to_owned());
     }
-    if let Some(lost) = replayed.lost.first() {
+    // A replay may begin before a loss that was told: for the evidence of rot before it.
+    let told = small.recovery.map_or(Sequence(0), |recovery| recovery.rows_after);
+    let is_told =
+        |lost: &Lost| lost.from <= told && persisted.is_some_and(|persisted| lost.from <= persisted);
+    if let Some(lost) = replayed.lost.iter().find(|lost| !is_told(lost)) {
         return Some(format!("segment {} is rotten at offset {}", lost.segment, lost.offset));
     }
     if let Some(persisted) = persisted
@@ -432,7 +436,7 @@ fn judge_loss(
     {
         return Some(format!("the log ends before {}, the index knew {}", replayed.next.0, persisted.0));
     }
-    for open in &replayed.open_ends {
+    for open in replayed.open_ends.iter().filter(|open| !is_told(open)) {
         let ends = small.segments.get(&open.segment).map(|sealed| sealed.end);
         if ends.is_some_and(|end| end > open.offset) {
             return Some(format!("segment {} is rotten at offset {}", open.segment, open.offset));

@@ -284,3 +284,28 @@ fn a_segment_that_the_index_has_not_behind_it_durably_is_kept() {
     assert!(volume.compact() > 0);
     assert_eq!(volume.packed(shard(0, 0)).unwrap(), bytes(0, 30_000));
 }
+
+/// A file that lost its end, at the end of a frame: nothing of what is left is rotten, and the log goes on
+/// behind it.
+#[test]
+fn a_segment_that_is_shorter_than_its_follower_says_has_lost_state() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    for number in 0..30 {
+        volume.put_shard(shard(number, 0), &bytes(number, 30_000)).unwrap();
+    }
+    volume.settle();
+    assert!(volume.reader.status().segments > 3);
+    drop(volume);
+    bench.kill();
+    bench.index.wipe();
+    let first = SEGMENT_HEADER_BYTES as u64;
+    let mut page = vec![0; FRAME_HEADER_BYTES];
+    header_file(&bench, 2).read_at(&mut page, first).unwrap();
+    let frame = FrameHeader::decode(&page, Seed::of(VOLUME, 2), first).unwrap();
+    let end = first + frame.padded();
+    assert!(end < header_of(&bench, 3).previous_end, "more frames follow");
+    header_file(&bench, 2).truncate(end).unwrap();
+    let (_, report) = bench.open().unwrap();
+    assert_eq!(report.lost_state, Some(format!("segment 2 is rotten at offset {end}")));
+}

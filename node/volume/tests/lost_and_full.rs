@@ -15,6 +15,7 @@ use sherd_volume::disk::{Disk, OpenMode};
 use sherd_volume::error::OpenError;
 use sherd_volume::index::IndexError;
 use sherd_volume::open::{BALLAST, OpenReport};
+use sherd_volume::request::{Control, Guarantees};
 use sherd_volume::upkeep::State;
 use support::hooked::{HookedSource, IndexCall};
 use support::*;
@@ -130,6 +131,42 @@ fn more_rot_than_memory_holds_is_queued_by_one_opening_after_the_other() {
     assert_eq!(seen.len() as u64, COUNT);
     let (volume, report) = bench.open().unwrap();
     assert_eq!((report.replayed_records, heals(&volume) as u64), (0, COUNT));
+}
+
+/// Evidence may be left before a loss, and the replay begins there again: the loss was told once.
+#[test]
+fn a_loss_that_was_told_is_not_found_again_beside_evidence_that_is_left() {
+    const COUNT: u64 = 60;
+    let mut bench = Bench::new(1);
+    bench.options.segment_bytes = 1 << 20;
+    bench.options.replay_bytes = 16 << 10;
+    with_shards(&bench, COUNT);
+    (1..=COUNT).filter(|number| *number != 50).for_each(|number| rot_payload(&bench, number));
+    rot_header(&bench, 50);
+    let (mut volume, report) = bench.open().unwrap();
+    assert!(report.lost_state.is_some() && report.rotten_left);
+    assert_eq!(volume.reader.answerer().incarnation, Incarnation(2));
+    volume.control(Control::TakeGuarantees(Guarantees::default())).unwrap().unwrap();
+    volume.control(Control::FinishRecovery).unwrap().unwrap();
+    volume.close();
+    for opening in 1.. {
+        bench.kill();
+        let (volume, report) = bench.open().unwrap();
+        assert_eq!(volume.reader.answerer().incarnation, Incarnation(2), "opening {opening}");
+        assert!(report.lost_state.is_none() && volume.reader.answerer().votes);
+        volume.close();
+        if !report.rotten_left {
+            assert!(opening > 1, "evidence was left behind the loss");
+            break;
+        }
+        assert!(opening < COUNT, "no opening comes to the end of it");
+    }
+    // Without an index nothing is known of what lies behind the loss.
+    bench.kill();
+    bench.index.wipe();
+    let (volume, report) = bench.open().unwrap();
+    assert!(report.lost_state.is_some());
+    assert_eq!(volume.reader.answerer().incarnation, Incarnation(3));
 }
 
 #[test]

@@ -208,7 +208,8 @@ impl<'a> Walk<'a> {
         let file = segment.file().map_err(unreadable)?;
         let length = file.length().map_err(unreadable)?;
         let limit = match ends {
-            Ends::At(end) => end.min(length),
+            // A file that is shorter has lost its end: what is not there cannot be used, like any rot.
+            Ends::At(end) => end,
             Ends::Last | Ends::Unknown => length,
         };
         file.evict(0, length);
@@ -251,6 +252,11 @@ impl<'a> Walk<'a> {
                 offset = frame.offset;
             }
             result.next = result.next.max(self.expected.unwrap_or(expected));
+        }
+        if self.ends == Ends::Unknown && offset >= self.limit {
+            // As far as the file goes; its `segment` record tells whether that is its end.
+            let from = self.expected.unwrap_or(result.next);
+            result.open_ends.push(Lost { segment: self.segment.number, offset, from });
         }
         result.end = offset.min(self.limit).max(FIRST_FRAME);
         Ok(())
