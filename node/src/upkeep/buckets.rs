@@ -32,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const PAGE: usize = 256;
 /// A look at very many buckets is followed by a pause this many times as long.
 const PAUSE_FACTOR: u32 = 100;
+/// The longest pause: a look may also have waited for a volume that hangs.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// A bucket as a volume's row shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +94,11 @@ impl Context {
             let began_ms = self.now_ms();
             self.look_after_buckets().await;
             let took = Duration::from_millis(self.now_ms().saturating_sub(began_ms));
-            tokio::time::sleep(self.settings.buckets_every.max(took.saturating_mul(PAUSE_FACTOR))).await;
+            tokio::time::sleep(self.settings.buckets_every).await;
+            let more = took.saturating_mul(PAUSE_FACTOR).min(PAUSE_MAX);
+            let more = more.saturating_sub(self.settings.buckets_every);
+            // Whoever met a deletion that does not end waits for this.
+            drop(tokio::time::timeout(more, self.deletions.suspected()).await);
         }
     }
 
@@ -106,10 +112,14 @@ impl Context {
         for reach in reaches() {
             let Some(volume) = self.volumes.get(reach.volume) else { continue };
             let opening = volume.opened_count();
-            if (is_due || !self.bucket_watch.has_looked_through(volume))
-                && self.buckets_on(reach, &mut buckets).await
-            {
+            if !is_due && self.bucket_watch.has_looked_through(volume) {
+                continue;
+            }
+            if self.buckets_on(reach, &mut buckets).await {
                 self.bucket_watch.looked_through.lock().insert(reach.volume, opening);
+            } else if is_suspected {
+                // What was told of may be on this one alone.
+                self.deletions.keep_suspicion();
             }
         }
         if held.keys().any(|id| !buckets.contains_key(id)) {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use sherd_core::id::ChangeId;
 
@@ -12,6 +13,7 @@ use sherd_core::id::ChangeId;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Deletions {
     known: Arc<Mutex<Known>>,
+    suspected: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
@@ -38,7 +40,18 @@ impl Deletions {
 
     /// Somebody met a deletion that does not come to its end.
     pub(crate) fn suspect(&self) {
+        self.keep_suspicion();
+        self.suspected.notify_one();
+    }
+
+    /// What [`Self::take_suspicion`] gave was not looked into as far as it goes: the next look does.
+    pub(super) fn keep_suspicion(&self) {
         self.known.lock().is_suspected = true;
+    }
+
+    /// Waits until [`Self::suspect`] is said, or was since the last call.
+    pub(super) async fn suspected(&self) {
+        self.suspected.notified().await;
     }
 
     /// Whether this process works on it.
@@ -61,9 +74,10 @@ impl DeletionUnderWay {
 
 impl Drop for DeletionUnderWay {
     fn drop(&mut self) {
-        let mut known = self.deletions.known.lock();
-        known.under_way.remove(&self.deletion);
-        known.is_suspected |= !self.has_ended;
+        self.deletions.known.lock().under_way.remove(&self.deletion);
+        if !self.has_ended {
+            self.deletions.suspect();
+        }
     }
 }
 
