@@ -181,7 +181,7 @@ impl Shared {
 
     /// The entry under a key, where that can be told from memory or the disk may be asked.
     pub(crate) fn entry_from(&self, key: &[u8], source: Source) -> Result<Lookup<Option<Entry>>, Error> {
-        if source == Source::Disk {
+        if source != Source::Cache {
             return self.entry(key).map(Lookup::Immediate);
         }
         let overlaid = self.view.read().overlay.get(key).cloned();
