@@ -52,7 +52,7 @@ impl Control {
             | Self::Seal { .. }
             | Self::Unseal { .. }
             | Self::SealForEver { .. }
-            | Self::FinishRecovery
+            | Self::FinishRecovery { .. }
             | Self::ForceRecovery => SMALL_RECORD_BYTES,
         }
     }
@@ -95,16 +95,16 @@ impl Volume {
                 // One that has seen a later topology for any slot does not seal for an older.
                 judge_raise(standing).and_then(|()| judge_epoch(*epoch, self.working.epoch_max()))
             }
-            Control::TakeGuarantees(_) | Control::FinishRecovery | Control::ForceRecovery
+            Control::TakeGuarantees(_) | Control::FinishRecovery { .. } | Control::ForceRecovery
                 if !standing.has_lost_state() =>
             {
                 return Err(not_recovering());
             }
-            Control::FinishRecovery if standing == Standing::Lost => Err(Refusal::Recovering),
+            Control::FinishRecovery { .. } if standing == Standing::Lost => Err(Refusal::Recovering),
             Control::Unseal { .. }
             | Control::SealForEver { .. }
             | Control::TakeGuarantees(_)
-            | Control::FinishRecovery
+            | Control::FinishRecovery { .. }
             | Control::ForceRecovery => Ok(()),
         };
         if judged.is_err() {
@@ -130,7 +130,8 @@ impl Volume {
             Control::SealForEver { bucket } => self.seal(plan, *bucket, None),
             Control::Unseal { .. } => {}
             Control::TakeGuarantees(guarantees) => self.take_guarantees(plan, guarantees),
-            Control::FinishRecovery => {
+            Control::FinishRecovery { remembered } => {
+                self.see_positions(remembered);
                 let recovery = self.recovery();
                 self.push_phase(plan, Phase::Voting, recovery.rows_after, recovery.kept_after);
             }

@@ -103,7 +103,6 @@ pub(crate) fn op_bytes(op: &Op) -> usize {
         | Op::ReleasePut { .. }
         | Op::ReleaseDone { .. }
         | Op::PeerSeen { .. }
-        | Op::Positions { .. }
         | Op::Drop { .. } => 0,
     };
     payload + payload / limits::HASH_BLOCK_BYTES * 32 + RECORD_OVERHEAD_BYTES
@@ -131,7 +130,6 @@ impl Volume {
             Op::ReleasePut { id, entry } => self.lazy_release(id, entry),
             Op::ReleaseDone { id } => self.lazy_released(id),
             Op::PeerSeen { volume, incarnation, durable } => self.lazy_seen(volume, incarnation, durable),
-            Op::Positions { positions } => self.see_positions(&positions),
             Op::Control { control, done } => return self.control(plan, control, done),
             Op::Adopt { rows, done } => return self.adopt(plan, rows, done),
             Op::Drop { target, ballot, done } => return self.drop_row(plan, target, ballot, done),

@@ -173,11 +173,6 @@ pub enum Op {
         /// Its highest durable sequence.
         durable: Sequence,
     },
-    /// Note how far peers' logs are. Rides with the next frame; older news is ignored.
-    Positions {
-        /// Of which peers, and how far.
-        positions: Positions,
-    },
     /// Change what the volume promises about floors, seals and its own life.
     Control {
         /// What.
@@ -255,7 +250,11 @@ pub enum Control {
     TakeGuarantees(Guarantees),
     /// While recovering: every row was adopted; vote from here on. Rows of the life before that
     /// were not adopted are gone.
-    FinishRecovery,
+    FinishRecovery {
+        /// How far its voters remember the logs of its peers: durable with this, since its own memory of them
+        /// is gone.
+        remembered: Positions,
+    },
     /// While recovering, where too few voters are left to recover from: vote again with the rows
     /// that are still here. Only an operator may decide so: acknowledged writes may be lost.
     ForceRecovery,

@@ -482,7 +482,6 @@ fn refuse(op: Op, error: &Error) {
         | Op::HealDone { .. }
         | Op::ReleasePut { .. }
         | Op::ReleaseDone { .. }
-        | Op::PeerSeen { .. }
-        | Op::Positions { .. } => {}
+        | Op::PeerSeen { .. } => {}
     }
 }

@@ -53,7 +53,7 @@ fn a_volume_that_was_opened_neither_votes_nor_takes_a_write_before_it_is_confirm
     let write = volume.accept(&object("a"), ballot(9), &value(2, 0)).unwrap();
     assert_eq!(write.result, Err(Refusal::Recovering));
     assert_eq!(volume.control(Control::RaiseFloor { floor: ballot(9) }).unwrap(), Err(Refusal::Recovering));
-    assert!(volume.control(Control::FinishRecovery).is_err(), "it lost nothing");
+    assert!(volume.control(finish()).is_err(), "it lost nothing");
     volume.volume.confirm();
     assert_eq!(volume.reader.status().state, State::Serving);
     assert!(volume.read(&object("a")).unwrap().result.unwrap().row.is_some());

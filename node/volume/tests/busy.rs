@@ -142,7 +142,7 @@ fn a_volume_that_cannot_note_the_end_of_its_recovery_is_seen_to_vote_by_nobody()
     let under = bench.path.join("volume.json.new");
     let (call, failure) = (Call::Create, Failure::NoDescriptor);
     let fault = bench.disk.inject(Fault { under, call, skip: 0, times: 1, failure });
-    let refused = volume.control(Control::FinishRecovery);
+    let refused = volume.control(finish());
     assert!(matches!(refused, Err(Error::Failed { .. })), "{refused:?}");
     assert!(!volume.reader.answerer().votes, "volume.json does not say so");
     drop((fault, volume));

@@ -6,7 +6,7 @@
 mod support;
 
 use sherd_core::heal::HealId;
-use sherd_core::id::{Incarnation, Sequence, VolumeId};
+use sherd_core::id::{Ballot, Incarnation, Sequence, VolumeId};
 use sherd_core::limits::POSITIONS_WAITING_MAX;
 use sherd_core::register::Accept;
 use sherd_core::register::recover::confirm::Position;
@@ -43,7 +43,11 @@ fn a_batch_up_to_the_limit_is_one_frame_with_all_that_rides_along() {
     volume.settle();
     let before = volume.reader.status();
     let positions = all_positions(7);
-    volume.volume.submit(Op::Positions { positions: positions.clone().into() });
+    volume.volume.submit(Op::Commit {
+        target: target(&object("nothing")),
+        ballot: Ballot::ZERO,
+        positions: positions.clone().into(),
+    });
     let sizes = std::iter::repeat_n(1 << 20, 7).chain(std::iter::repeat_n(3_000, 400));
     let answers: Vec<Held<()>> = (0..)
         .zip(sizes)
@@ -74,7 +78,11 @@ fn the_largest_record_leaves_room_for_what_rides_along() {
     let bench = large_segments();
     let mut volume = bench.reopen();
     let largest = (8 << 20) - (8 << 10) - (32 << 10);
-    volume.volume.submit(Op::Positions { positions: all_positions(7).into() });
+    volume.volume.submit(Op::Commit {
+        target: target(&object("nothing")),
+        ballot: Ballot::ZERO,
+        positions: all_positions(7).into(),
+    });
     volume.put_shard(shard(1, 0), &bytes(1, largest)).unwrap();
     let more = volume.put_shard(shard(2, 0), &bytes(2, largest + 1));
     assert!(matches!(more, Err(Error::Corrupt { .. })), "{more:?}");
@@ -137,7 +145,11 @@ fn what_rode_with_a_refused_frame_rides_with_the_next() {
         volume.volume.submit(Op::ReleasePut { id: waits, entry: bytes(2, 50) });
         let (incarnation, durable) = (Incarnation(2), Sequence(5));
         volume.volume.submit(Op::PeerSeen { volume: seen, incarnation, durable });
-        volume.volume.submit(Op::Positions { positions: vec![(peer, position(9))].into() });
+        volume.volume.submit(Op::Commit {
+            target: support::target(&object("nothing")),
+            ballot: Ballot::ZERO,
+            positions: vec![(peer, position(9))].into(),
+        });
         let refused = volume.put_shard(shard(1, 0), &bytes(1, 100));
         assert!(matches!(refused, Err(Error::Full | Error::Busy)), "{refused:?}");
         drop(fault);

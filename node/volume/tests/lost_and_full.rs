@@ -147,7 +147,7 @@ fn a_loss_that_was_told_is_not_found_again_beside_evidence_that_is_left() {
     assert!(report.lost_state.is_some() && report.rotten_left);
     assert_eq!(volume.reader.answerer().incarnation, Incarnation(2));
     volume.control(Control::TakeGuarantees(Guarantees::default())).unwrap().unwrap();
-    volume.control(Control::FinishRecovery).unwrap().unwrap();
+    volume.control(finish()).unwrap().unwrap();
     volume.close();
     for opening in 1.. {
         bench.kill();

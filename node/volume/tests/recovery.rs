@@ -7,8 +7,9 @@ mod support;
 
 use std::sync::Arc;
 
-use sherd_core::id::{Ballot, Epoch, Incarnation, VolumeId};
+use sherd_core::id::{Ballot, Epoch, Incarnation, Sequence, VolumeId};
 use sherd_core::record::Value;
+use sherd_core::register::recover::confirm::Position;
 use sherd_core::register::{Refusal, RowHead};
 use sherd_volume::error::Error;
 use sherd_volume::lookup::Source;
@@ -69,7 +70,7 @@ fn a_lost_volume_recovers_step_by_step_over_restarts() {
     let write = volume.accept(&object("a"), ballot(100), &value(1, 0)).unwrap().result;
     assert_eq!(write, Err(Refusal::Recovering));
     assert_eq!(adopt(&mut volume, "a", 5), Err(Refusal::Recovering));
-    assert_eq!(volume.control(Control::FinishRecovery).unwrap(), Err(Refusal::Recovering));
+    assert_eq!(volume.control(finish()).unwrap(), Err(Refusal::Recovering));
     assert_eq!(volume.control(Control::RaiseFloor { floor: ballot(9) }).unwrap(), Err(Refusal::Recovering));
 
     bench.kill();
@@ -92,8 +93,14 @@ fn a_lost_volume_recovers_step_by_step_over_restarts() {
     assert!(!above.from.votes, "it counts nowhere");
     adopt(&mut volume, "adopted", 5).unwrap();
 
-    volume.control(Control::FinishRecovery).unwrap().unwrap();
+    let remembered = (VolumeId([9; 16]), Position { incarnation: Incarnation(2), durable: Sequence(77) });
+    let finish = Control::FinishRecovery { remembered: vec![remembered].into() };
+    volume.control(finish).unwrap().unwrap();
     for round in 0..2 {
+        assert!(
+            volume.reader.memory().positions.contains(&remembered),
+            "durable with its vote: round {round}"
+        );
         let row = |volume: &mut Driver, name| volume.read(&object(name)).unwrap().result.unwrap().row;
         assert_eq!(row(&mut volume, "adopted").unwrap().head.ballot, ballot(5), "round {round}");
         assert_eq!(row(&mut volume, "new").unwrap().head.ballot, late());
@@ -115,7 +122,7 @@ fn a_forced_recovery_goes_on_with_what_is_left() {
     let mut volume = bench.reopen();
     let row = volume.read(&object("kept")).unwrap().result.unwrap().row.unwrap();
     assert_eq!(row.head.ballot, ballot(1));
-    assert!(matches!(volume.control(Control::FinishRecovery), Err(Error::Corrupt { .. })));
+    assert!(matches!(volume.control(finish()), Err(Error::Corrupt { .. })));
 }
 
 #[test]
@@ -195,7 +202,7 @@ fn rows_that_need_several_batches_are_adopted_all_or_the_asker_is_told() {
         }
         answer.unwrap().result.unwrap();
         assert!(volume.reader.status().frame_records.count() > before + 2, "one batch does not hold them");
-        volume.control(Control::FinishRecovery).unwrap().unwrap();
+        volume.control(finish()).unwrap().unwrap();
         bench.kill();
         let mut volume = bench.reopen();
         for count in 1..30 {

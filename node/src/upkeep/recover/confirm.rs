@@ -15,11 +15,11 @@ use futures::future::join_all;
 use tokio::time::Instant;
 
 use sherd_core::id::VolumeId;
+use sherd_core::register::Positions;
 use sherd_core::register::quorum::{Order, Reply};
 use sherd_core::register::recover::confirm::{
     Confirmation, Memory, OpenedVolume, Position, adopted_memory, confirm, lost_state,
 };
-use sherd_volume::request::Op;
 
 use super::super::{Context, ask};
 use super::{CONTROL_PATIENCE, Stalled, StuckSet};
@@ -129,10 +129,8 @@ impl Context {
         false
     }
 
-    /// Takes over what the voters of a recovery remember of their peers; durable before anything that is
-    /// queued behind it.
-    pub(super) async fn adopt_memory(&self, volume: &LocalVolume, voters: &[Reach]) -> Result<(), Stalled> {
-        let own = |error: peer::Error| Stalled::Own(error.to_string());
+    /// What the voters of a recovery remember of a volume's peers.
+    pub(super) async fn memory_of(&self, volume: VolumeId, voters: &[Reach]) -> Result<Positions, Stalled> {
         let mut answers = Vec::new();
         for reach in voters {
             let answer = ask(reach.peer.remembers(reach.volume), CONTROL_PATIENCE).await;
@@ -142,9 +140,7 @@ impl Context {
             let order = Order::default();
             answers.push(Reply { volume: reach.volume, from: answer.from, order, result: answer.result });
         }
-        let serving = volume.serving().map_err(own)?;
-        let positions = adopted_memory(volume.id(), &answers).into_iter().collect();
-        serving.submit(Op::Positions { positions }).map_err(own)
+        Ok(adopted_memory(volume, &answers).into_iter().collect())
     }
 
     /// Asks all peers in one set, until they have said enough.

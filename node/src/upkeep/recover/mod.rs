@@ -353,10 +353,10 @@ impl Context {
         if !may_vote(&barrier, &confirmations, &scans, &attempt.lives) {
             return Err(Stalled::Changed);
         }
-        self.adopt_memory(volume, attempt.sources()).await?;
+        let remembered = self.memory_of(id, attempt.sources()).await?;
         // Before it votes: a crash in between finds the marker, and looks for shards once too often.
         self.want_shards(id).await.map_err(Stalled::Own)?;
-        own_did(ask(own.peer.control(id, Control::FinishRecovery), CONTROL_PATIENCE).await)?;
+        own_did(ask(own.peer.control(id, Control::FinishRecovery { remembered }), CONTROL_PATIENCE).await)?;
         volume.look();
         self.online_again(volume).await;
         Ok(())

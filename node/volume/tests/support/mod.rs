@@ -333,6 +333,11 @@ impl Driver {
     }
 }
 
+/// The end of a recovery whose voters remember nothing.
+pub(crate) fn finish() -> Control {
+    Control::FinishRecovery { remembered: Arc::default() }
+}
+
 pub(crate) fn target(key: &RegisterKey) -> Target {
     Target::new(key.clone(), Slot(7), Epoch(1))
 }
