@@ -221,7 +221,7 @@ impl Keeper {
             reader,
             has_promised,
             reads: Workers::start("volume-read", WORKERS, READ_QUEUE_MAX)?,
-            writes: Workers::start("volume-write", WORKERS, WRITE_QUEUE_MAX)?,
+            writes: Arc::new(Workers::start("volume-write", WORKERS, WRITE_QUEUE_MAX)?),
             queue,
             seen: Arc::clone(&seen),
             faults: Arc::clone(self.volume.faults()),

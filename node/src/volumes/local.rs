@@ -57,8 +57,8 @@ pub(crate) struct Serving {
     pub(crate) reader: Arc<Reader>,
     /// Blocking reads.
     pub(crate) reads: Workers,
-    /// Shard files.
-    pub(crate) writes: Workers,
+    /// Shard files. Those under way keep the threads, not the volume.
+    pub(crate) writes: Arc<Workers>,
     pub(super) queue: Sender<Command>,
     pub(super) seen: Arc<Seen>,
     pub(crate) faults: Arc<Faults>,

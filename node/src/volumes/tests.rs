@@ -14,7 +14,7 @@ use sherd_volume::buffer::PoolLimits;
 use sherd_volume::disk::faulty::{Call, Failure, Fault, FaultyDisk};
 use sherd_volume::index::memory::MemoryIndex;
 use sherd_volume::index::{Index, IndexError};
-use sherd_volume::request::Target;
+use sherd_volume::request::{ShardFileHeader, Target};
 
 use super::*;
 use crate::formation::directory::identity_of;
@@ -261,6 +261,39 @@ async fn a_loss_is_noted_in_the_directory_of_the_opening_that_has_it() {
         keeper_is_through(&volume).await;
     }
     assert_eq!(volume.status().open.expect("open").incarnation, Incarnation(5));
+    assert_eq!(volumes.close(DEADLINE).await, Vec::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_upload_does_not_keep_a_volume_from_being_opened_again() {
+    let disk = new_disk();
+    let volumes = start_unconfirmed(&disk, only_told()).await;
+    let volume = Arc::clone(&volumes.all()[0]);
+    let peer = LocalPeer::new(volumes.clone());
+    let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("k").expect("a key"));
+    let data = DataId { birth: Timestamp::from_ms(1), proposer: ProposerId(1) };
+    let header = ShardFileHeader {
+        shard: ShardId { data, index: 0 },
+        key: key.clone(),
+        data_shards: 1,
+        parity_shards: 0,
+        stripe_unit: 1 << 18,
+        shard_bytes: 300_000,
+    };
+    let mut upload = peer.create_shard(volume.id(), &Target::new(key, Slot(0), Epoch::FIRST), header, false);
+    let piece = || vec![Bytes::from(vec![7; 100_000])];
+    upload.append(piece()).await.expect("the volume is open");
+    volume.declare_lost(&volume.serving().expect("open"), "rolled back", Incarnation(4));
+    let opened_again = async {
+        while volume.state() != VolumeState::Recovering {
+            volume.look();
+            keeper_is_through(&volume).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, opened_again).await.expect("opened while the upload goes on");
+    let refused = upload.append(piece()).await;
+    assert!(matches!(refused, Err(peer::Error::Unreachable { .. })), "{refused:?}");
+    drop(upload);
     assert_eq!(volumes.close(DEADLINE).await, Vec::new());
 }
 

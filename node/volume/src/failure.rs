@@ -9,7 +9,7 @@
 //! cannot be written stands in volume.json: that the volume failed, and that it lost its state.
 
 use std::io::{self, ErrorKind};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use rustix::io::Errno;
 
@@ -31,13 +31,15 @@ pub(crate) enum FailureSpan {
 #[derive(Debug, Default)]
 pub(crate) struct FailureLatch {
     reason: OnceLock<String>,
-    /// Where a failure for life is noted; none for shard files without a volume.
-    sticky: Option<Arc<Sticky>>,
+    /// Where a failure for life is noted; none for shard files without a volume. It is not held here: a shard
+    /// file that is written for hours shall not keep the directory locked when the volume has ended.
+    sticky: Option<Weak<Sticky>>,
 }
 
 impl FailureLatch {
+    #[expect(clippy::needless_pass_by_value, reason = "a handle, of which a weak one is kept")]
     pub(crate) fn new(sticky: Arc<Sticky>) -> Self {
-        Self { reason: OnceLock::new(), sticky: Some(sticky) }
+        Self { reason: OnceLock::new(), sticky: Some(Arc::downgrade(&sticky)) }
     }
 
     /// Why the volume serves no more.
@@ -56,10 +58,20 @@ impl FailureLatch {
     /// Fails the volume for everybody. The first reason stays.
     pub(crate) fn fail(&self, span: FailureSpan, reason: &str) -> Error {
         let reason = self.reason.get_or_init(|| reason.to_owned()).clone();
-        if let (FailureSpan::Life, Some(sticky)) = (span, &self.sticky) {
+        let sticky = self.sticky.as_ref().filter(|_| span == FailureSpan::Life);
+        if let Some(sticky) = sticky.and_then(Weak::upgrade) {
             sticky.note_failure(&reason);
         }
         Error::Failed { reason }
+    }
+
+    /// Does something while the volume's directory is locked, and nothing once it may be another opening's.
+    pub(crate) fn while_locked(&self, act: impl FnOnce()) {
+        match self.sticky.as_ref().map(Weak::upgrade) {
+            Some(None) => {}
+            Some(Some(_held)) => act(),
+            None => act(),
+        }
     }
 
     /// What a refused call of the disk means.

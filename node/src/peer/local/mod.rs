@@ -5,7 +5,7 @@
 //! queue. Every queue is bounded, and a full one answers `Busy`.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -260,11 +260,11 @@ impl Peer for LocalPeer {
         header: ShardFileHeader,
         replace: bool,
     ) -> Box<dyn ShardSink> {
-        let serving = self.serving(volume).and_then(|serving| {
+        let opening = self.serving(volume).and_then(|serving| {
             serving.reader.judge_epoch(target)?;
-            Ok(serving)
+            Ok(SinkOpening { serving: Arc::downgrade(&serving), writes: Arc::clone(&serving.writes) })
         });
-        Box::new(LocalSink { serving, file: Some(Arc::new(Mutex::new(File::New { header, replace }))) })
+        Box::new(LocalSink { opening, file: Some(Arc::new(Mutex::new(File::New { header, replace }))) })
     }
 
     fn read_shard(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>> {
@@ -479,9 +479,18 @@ fn verify_file(reader: &Reader, shard: ShardId) -> std::result::Result<u64, sher
 /// only there, and by one job at a time.
 #[derive(Debug)]
 struct LocalSink {
-    serving: Result<Arc<Serving>>,
+    opening: Result<SinkOpening>,
     /// Present until the last job was queued.
     file: Option<Arc<Mutex<File>>>,
+}
+
+/// The opening of the volume that a shard file is written under.
+#[derive(Debug)]
+struct SinkOpening {
+    /// Held by the jobs alone: a body that comes slowly may outlive the opening by hours, and whoever holds it
+    /// holds the lock that the next one needs.
+    serving: Weak<Serving>,
+    writes: Arc<Workers>,
 }
 
 /// How far the file is.
@@ -520,12 +529,17 @@ impl LocalSink {
         file: Option<Arc<Mutex<File>>>,
         job: impl FnOnce(&Serving, &mut File) -> Result<()> + Send + 'static,
     ) -> Pending<()> {
-        let (serving, file) = match (&self.serving, file) {
-            (Ok(serving), Some(file)) => (serving, file),
+        let (opening, file) = match (&self.opening, file) {
+            (Ok(opening), Some(file)) => (opening, file),
             (Err(error), _) => return Pending::ready(Err(error.clone())),
             (Ok(_), None) => return Pending::ready(Err(unreachable_because("the shard was finished"))),
         };
-        run_on(&serving.writes, serving, move |serving, answering| {
+        let Some(serving) = opening.serving.upgrade() else {
+            return Pending::ready(Err(unreachable_because(
+                "the volume was shut while the shard was written",
+            )));
+        };
+        run_on(&opening.writes, &serving, move |serving, answering| {
             let result = job(serving, &mut file.lock());
             finish(serving, answering, result);
         })
@@ -545,10 +559,10 @@ impl ShardSink for LocalSink {
 
 impl Drop for LocalSink {
     fn drop(&mut self) {
-        if let (Ok(serving), Some(file)) = (&self.serving, self.file.take()) {
+        if let (Ok(opening), Some(file)) = (&self.opening, self.file.take()) {
             // Removing the unfinished file touches the disk, so it is done where files are
             // written. A job that still holds the file outlives this, and removes it then.
-            let _ = serving.writes.run(move || drop(file));
+            let _ = opening.writes.run(move || drop(file));
         }
     }
 }

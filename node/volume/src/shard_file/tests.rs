@@ -5,7 +5,9 @@ use std::path::Path;
 
 use bytes::Bytes;
 use sherd_core::codec::DecodeError;
-use sherd_core::id::{BucketId, ObjectKey, PartKey, ProposerId, RegisterKey, Timestamp, UploadId};
+use sherd_core::id::{
+    BucketId, Incarnation, ObjectKey, PartKey, ProposerId, RegisterKey, Timestamp, UploadId, VolumeId,
+};
 use sherd_core::limits::HASH_BLOCK_BYTES;
 
 use super::format::*;
@@ -13,6 +15,8 @@ use super::*;
 use crate::buffer::PoolLimits;
 use crate::disk::OpenMode;
 use crate::disk::faulty::{Call, Failure, Fault, FaultyDisk, Keep};
+use crate::failure::{FailureSpan, Sticky};
+use crate::identity::{self, Identity, IdentityFile, Phase};
 use crate::lookup::{Lookup, Source};
 
 const ROOT: &str = "/volume/shards";
@@ -683,4 +687,54 @@ fn kept_files_are_closed_where_no_descriptor_is_left() {
     drop(fault);
     let _fault = refused(Call::Open, 3);
     assert!(matches!(read(&files, shard_id(3), 0..1000), Err(Error::Busy)), "none was left to be closed");
+}
+
+/// The shard files of a volume, and what its directory is locked by.
+fn files_of_volume(disk: &FaultyDisk) -> (ShardFiles, Arc<FailureLatch>, Arc<Sticky>) {
+    let (directory, shared_disk) = (Path::new("/volume"), Arc::new(disk.clone()) as Arc<dyn Disk>);
+    let identity = Identity {
+        cluster: CLUSTER,
+        volume: VolumeId([1; 16]),
+        incarnation: Incarnation(1),
+        phase: Phase::Formed,
+        topology: None,
+        failed: None,
+        lost: None,
+    };
+    let lock = identity::lock(disk, directory).unwrap();
+    let file = IdentityFile::create(Arc::clone(&shared_disk), directory, identity).unwrap();
+    let sticky = Arc::new(Sticky { file, _lock: lock });
+    let failure = Arc::new(FailureLatch::new(Arc::clone(&sticky)));
+    let root = PathBuf::from(ROOT);
+    (ShardFiles::of_volume(shared_disk, root, CLUSTER, pool(), Arc::clone(&failure)), failure, sticky)
+}
+
+#[test]
+fn nothing_is_appended_in_a_volume_that_failed() {
+    let disk = disk();
+    let (files, failure, _sticky) = files_of_volume(&disk);
+    let mut writer = files.create(&header(1, 2000)).unwrap();
+    writer.append(&[payload(1000)]).unwrap();
+    failure.fail(FailureSpan::Run, "its index");
+    assert!(matches!(writer.append(&[payload(1000)]), Err(Error::Failed { .. })));
+    drop(writer);
+    assert!(matches!(disk.file_id(&path(1)), Err(error) if error.kind() == ErrorKind::NotFound), "removed");
+}
+
+#[test]
+fn a_writer_that_outlives_its_opening_neither_locks_the_directory_nor_touches_what_the_next_one_writes() {
+    let disk = disk();
+    let (files_before, failure, sticky) = files_of_volume(&disk);
+    let mut heal = files_before.heal(&header(1, 2000)).unwrap();
+    heal.append(&[payload(1000)]).unwrap();
+    failure.fail(FailureSpan::Run, "its index");
+    drop((files_before, failure, sticky));
+    let _lock = identity::lock(&disk, Path::new("/volume")).expect("nobody holds it any more");
+
+    let files = files(&disk);
+    let mut again = files.heal(&header(1, 2000)).unwrap();
+    again.append(&[payload(2000)]).unwrap();
+    drop(heal);
+    again.finish().unwrap();
+    assert_eq!(joined(&read(&files, shard_id(1), 0..2000).unwrap()), payload(2000));
 }

@@ -135,8 +135,10 @@ impl ShardWriter {
     ///
     /// # Errors
     /// [`Error::Full`] where the filesystem reserves nothing; [`Error::Failed`] when the system
-    /// refuses; [`Error::Corrupt`] when more comes than the header says. The file is lost then.
+    /// refuses, or the volume failed; [`Error::Corrupt`] when more comes than the header says. The file is
+    /// lost then.
     pub fn append(&mut self, buffers: &[Bytes]) -> Result<(), Error> {
+        self.shared.failure.check()?;
         let bytes: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
         if bytes > self.shard_bytes - self.written {
             return Err(self.wrong_length(self.written.saturating_add(bytes)));
@@ -259,8 +261,9 @@ fn pages_of(buffer: &[u8]) -> usize {
 impl Drop for ShardWriter {
     fn drop(&mut self) {
         if !self.is_finished {
-            // What cannot be removed is an orphan, as after a crash.
-            let _ = self.shared.disk.remove(&self.path);
+            // What cannot be removed is an orphan, as after a crash. So is what outlived its opening: under
+            // its name there may be what a later one healed.
+            self.shared.failure.while_locked(|| drop(self.shared.disk.remove(&self.path)));
         }
         if self.is_heal {
             self.shared.heals.lock().remove(&self.shard);
