@@ -150,3 +150,29 @@ fn a_volume_that_cannot_note_the_end_of_its_recovery_is_seen_to_vote_by_nobody()
     // The log says that it finished.
     assert!(bench.reopen().reader.answerer().votes);
 }
+
+#[test]
+fn segments_that_are_kept_open_are_closed_where_no_descriptor_is_left() {
+    let mut bench = Bench::new(1);
+    bench.options.segment_bytes = 64 << 10;
+    bench.options.spare_segments = 0;
+    let mut volume = bench.reopen();
+    let mut count = 0;
+    while volume.reader.status().segments < 4 {
+        volume.put_shard(shard(count, 0), &bytes(count, 12_000)).unwrap();
+        count += 1;
+    }
+    for call in [Call::Open, Call::Create, Call::SyncDir] {
+        volume.packed(shard(0, 0)).unwrap();
+        let under = bench.path.join("log");
+        let fault =
+            bench.disk.inject(Fault { under, call, skip: 0, times: 1, failure: Failure::NoDescriptor });
+        // Of a segment that is not open yet, and into those that are begun.
+        assert_eq!(volume.packed(shard(count - 1, 0)).unwrap(), bytes(count - 1, 12_000), "{call:?}");
+        for _ in 0..6 {
+            volume.put_shard(shard(count, 0), &bytes(count, 12_000)).unwrap();
+            count += 1;
+        }
+        assert_eq!(fault.end(), 1, "{call:?}");
+    }
+}

@@ -1,16 +1,17 @@
 //! The seam to the disk, and what each call promises about durability.
 //!
 //! Two real implementations: [`real`] files on Linux, and a [`faulty`] in-memory disk that tears,
-//! loses, rots, fills up and cuts the power. What is written is durable only after the file's
+//! loses, rots, fills up and cuts the power; over either a [`thrifty`] one for each volume. What is written is durable only after the file's
 //! `sync_data`; a name (created, renamed, removed) only after its directory's `sync_dir`. Between
 //! the two a crash may keep any subset of the writes, in pieces of a sector.
 
 pub mod faulty;
 pub mod real;
+pub mod thrifty;
 
 use std::io::{self, IoSlice};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,6 +174,11 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// As the system says.
     fn space(&self, path: &Path) -> io::Result<Space>;
+
+    /// Notes who keeps files of this disk open, for disks that have them closed.
+    fn note_keeper(&self, keeper: Weak<dyn thrifty::FileKeeper>) {
+        drop(keeper);
+    }
 }
 
 /// One open file. All calls take `&self`: positions are arguments.

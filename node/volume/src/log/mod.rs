@@ -19,13 +19,14 @@ pub mod replay;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
 
 use sherd_core::id::{Sequence, VolumeId};
 use sherd_core::limits;
 
+use crate::disk::thrifty::FileKeeper;
 use crate::disk::{Disk, DiskFile, OpenMode};
 use crate::format::{SEGMENT_HEADER_BYTES, Seed};
 
@@ -40,6 +41,8 @@ pub struct SegmentFiles {
 struct OpenFiles {
     files: HashMap<u64, (Arc<dyn DiskFile>, u64)>,
     uses: u64,
+    /// Grows when a segment is let go: what was opened before is not kept.
+    changes: u64,
 }
 
 impl SegmentFiles {
@@ -49,11 +52,20 @@ impl SegmentFiles {
     }
 
     fn get(&self, number: u64, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        if let Some(file) = self.open.lock().used(number) {
-            return Ok(file);
-        }
+        let changes = {
+            let mut open = self.open.lock();
+            if let Some(file) = open.used(number) {
+                return Ok(file);
+            }
+            open.changes
+        };
         let file = self.disk.open(path, OpenMode::Read)?;
-        self.open.lock().keep(number, &file);
+        let mut open = self.open.lock();
+        // One that was let go meanwhile would take its space for as long as it is kept.
+        if open.changes == changes {
+            open.keep(number, &file);
+        }
+        drop(open);
         Ok(file)
     }
 
@@ -64,7 +76,9 @@ impl SegmentFiles {
 
     /// Closes the file of a segment that is not read any more.
     pub(crate) fn forget(&self, number: u64) {
-        self.open.lock().files.remove(&number);
+        let mut open = self.open.lock();
+        open.changes += 1;
+        open.files.remove(&number);
     }
 
     /// How many are open.
@@ -75,6 +89,13 @@ impl SegmentFiles {
     /// Whether none is open.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+impl FileKeeper for SegmentFiles {
+    fn close_all(&self) -> bool {
+        let closed = std::mem::take(&mut self.open.lock().files);
+        !closed.is_empty()
     }
 }
 
@@ -157,7 +178,10 @@ pub struct Segments {
 impl Segments {
     /// Has none yet.
     pub fn new(disk: Arc<dyn Disk>) -> Self {
-        Self { map: RwLock::default(), files: Arc::new(SegmentFiles::new(disk)) }
+        let files = Arc::new(SegmentFiles::new(Arc::clone(&disk)));
+        let keeper: Weak<dyn FileKeeper> = Arc::<SegmentFiles>::downgrade(&files);
+        disk.note_keeper(keeper);
+        Self { map: RwLock::default(), files }
     }
 
     /// Their files.

@@ -19,7 +19,7 @@ mod write;
 use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
@@ -27,6 +27,7 @@ use sherd_core::id::{ClusterId, DataId, ShardId};
 
 use crate::buffer::BufferPool;
 use crate::disk::Disk;
+use crate::disk::thrifty::FileKeeper;
 use crate::error::Error;
 use crate::failure::FailureLatch;
 use crate::request::ShardFileHeader;
@@ -68,7 +69,7 @@ struct Shared {
     cluster: ClusterId,
     pool: BufferPool,
     directories: Directories,
-    open: OpenFiles,
+    open: Arc<OpenFiles>,
     /// Heals that are being written, so that the listing does not clear them away.
     heals: Mutex<HashSet<ShardId>>,
     /// Of the whole volume: where it failed here, it failed.
@@ -92,12 +93,15 @@ impl ShardFiles {
         failure: Arc<FailureLatch>,
     ) -> Self {
         let directories = Directories::new(Arc::clone(&disk), root);
+        let open: Arc<OpenFiles> = Arc::default();
+        let keeper: Weak<dyn FileKeeper> = Arc::<OpenFiles>::downgrade(&open);
+        disk.note_keeper(keeper);
         let shared = Shared {
             disk,
             cluster,
             pool,
             directories,
-            open: OpenFiles::default(),
+            open,
             heals: Mutex::default(),
             failure,
             listing: Mutex::default(),

@@ -9,7 +9,6 @@
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -23,6 +22,7 @@ use super::format::{
 };
 use super::{Named, ShardFiles, Shared};
 use crate::buffer::Buffer;
+use crate::disk::thrifty::FileKeeper;
 use crate::disk::{DIRECT_ALIGN, DiskFile, OpenMode};
 use crate::error::{Error, FaultClass};
 use crate::lookup::{Lookup, Source};
@@ -103,12 +103,15 @@ impl OpenFiles {
         state.changes += 1;
         state.remove(shard);
     }
+}
 
-    /// Closes all of them, as far as nobody reads them. Says whether there were any.
+impl FileKeeper for OpenFiles {
     fn close_all(&self) -> bool {
-        let state = &mut *self.state.lock();
-        state.table_bytes = 0;
-        let closed = std::mem::take(&mut state.files);
+        let closed = {
+            let state = &mut *self.state.lock();
+            state.table_bytes = 0;
+            std::mem::take(&mut state.files)
+        };
         !closed.is_empty()
     }
 }
@@ -145,24 +148,13 @@ impl Shared {
         Ok(open)
     }
 
-    /// Opens a file. Where the process has no descriptor left, those that are kept open are closed for it:
-    /// they are for speed only.
-    pub(super) fn open_file(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
-        match self.disk.open(path, mode) {
-            Err(error) if FaultClass::of(&error) == FaultClass::Busy && self.open.close_all() => {
-                self.disk.open(path, mode)
-            }
-            opened => opened,
-        }
-    }
-
     /// The same file past the page cache; none where the filesystem has no such thing.
     fn open_direct(&self, shard: ShardId) -> Option<Arc<dyn DiskFile>> {
-        self.open_file(&self.path(shard), OpenMode::ReadDirect).ok()
+        self.disk.open(&self.path(shard), OpenMode::ReadDirect).ok()
     }
 
     fn open_anew(&self, shard: ShardId) -> Result<OpenShard, Error> {
-        let file = self.open_file(&self.path(shard), OpenMode::Read).map_err(|error| match error.kind() {
+        let file = self.disk.open(&self.path(shard), OpenMode::Read).map_err(|error| match error.kind() {
             ErrorKind::NotFound => Error::NotFound,
             _ => read_error(shard, &error),
         })?;
@@ -338,7 +330,7 @@ impl ShardFiles {
     /// [`Error::NotFound`]; [`Error::Corrupt`] when header, table or footer are not whole.
     pub fn check(&self, shard: ShardId) -> Result<ShardCheck, Error> {
         self.shared.open.forget(shard);
-        if let Ok(file) = self.shared.open_file(&self.shared.path(shard), OpenMode::Read) {
+        if let Ok(file) = self.shared.disk.open(&self.shared.path(shard), OpenMode::Read) {
             file.evict(0, file.length().unwrap_or(0));
         }
         let open = self.shared.open_anew(shard)?;

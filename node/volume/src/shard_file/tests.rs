@@ -15,6 +15,7 @@ use super::*;
 use crate::buffer::PoolLimits;
 use crate::disk::OpenMode;
 use crate::disk::faulty::{Call, Failure, Fault, FaultyDisk, Keep};
+use crate::disk::thrifty::ThriftyDisk;
 use crate::failure::{FailureSpan, Sticky};
 use crate::identity::{self, Identity, IdentityFile, Phase};
 use crate::lookup::{Lookup, Source};
@@ -669,7 +670,8 @@ fn the_scrubber_works_in_steps_and_sees_what_the_device_has() {
 #[test]
 fn kept_files_are_closed_where_no_descriptor_is_left() {
     let disk = disk();
-    let files = files(&disk);
+    let thrifty = Arc::new(ThriftyDisk::new(Arc::new(disk.clone())));
+    let files = ShardFiles::new(thrifty, PathBuf::from(ROOT), CLUSTER, pool());
     for n in 1..=3 {
         write(&files, n, &payload(1000)).unwrap();
     }

@@ -85,15 +85,15 @@ impl ShardFiles {
             .make(directory)
             .map_err(|error| shared.failure.judge("make a directory of shard files", &error))?;
         let path = if is_heal { shared.heal_path(id) } else { shared.path(id) };
-        let mut file = shared.open_file(&path, OpenMode::CreateNew);
+        let mut file = shared.disk.open(&path, OpenMode::CreateNew);
         if is_heal && matches!(&file, Err(error) if error.kind() == ErrorKind::AlreadyExists) {
             // A heal that a crash interrupted; no other one runs.
             shared.disk.remove(&path).map_err(failed)?;
-            file = shared.open_file(&path, OpenMode::CreateNew);
+            file = shared.disk.open(&path, OpenMode::CreateNew);
         }
         let file = file.map_err(failed)?;
         let has_pages = header.shard_bytes >= PAGE_BYTES;
-        let direct = has_pages.then(|| shared.open_file(&path, OpenMode::WriteDirect).ok()).flatten();
+        let direct = has_pages.then(|| shared.disk.open(&path, OpenMode::WriteDirect).ok()).flatten();
         let writer = ShardWriter {
             shared: Arc::clone(shared),
             shard: id,

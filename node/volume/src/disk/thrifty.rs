@@ -1,0 +1,96 @@
+//! The disk of one volume, which keeps files open for speed: where a call finds no descriptor, they are
+//! closed, and it is made once more.
+//!
+//! Whatever a volume does with names needs a descriptor for a moment: to begin a segment or a shard file, to
+//! make a spare, to list or sync a directory, to write volume.json. Who keeps files registers itself
+//! ([`Disk::note_keeper`]); the others know nothing of it.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use super::{Disk, DiskFile, Entry, FileId, OpenMode, Space};
+use crate::error::FaultClass;
+
+/// Keeps files open that it can open again.
+pub trait FileKeeper: Send + Sync + std::fmt::Debug {
+    /// Closes all of them, as far as nobody reads them. Says whether there were any.
+    fn close_all(&self) -> bool;
+}
+
+/// A disk below which nobody keeps a file that another one lacks the descriptor of.
+#[derive(Debug)]
+pub struct ThriftyDisk {
+    disk: Arc<dyn Disk>,
+    keepers: Mutex<Vec<Weak<dyn FileKeeper>>>,
+}
+
+impl ThriftyDisk {
+    /// The disk as one volume uses it: another volume's files are not closed for it.
+    pub fn new(disk: Arc<dyn Disk>) -> Self {
+        Self { disk, keepers: Mutex::default() }
+    }
+
+    /// Calls, and once more where it was refused for want of something and files were closed for it. A call
+    /// that is refused so has changed nothing.
+    fn call<R>(&self, call: impl Fn(&dyn Disk) -> io::Result<R>) -> io::Result<R> {
+        match call(&*self.disk) {
+            Err(error) if FaultClass::of(&error) == FaultClass::Busy && self.close_kept() => {
+                call(&*self.disk)
+            }
+            result => result,
+        }
+    }
+
+    fn close_kept(&self) -> bool {
+        let keepers = self.keepers.lock().clone();
+        let closed = keepers.iter().filter_map(Weak::upgrade).filter(|keeper| keeper.close_all()).count();
+        closed > 0
+    }
+}
+
+impl Disk for ThriftyDisk {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
+        self.call(|disk| disk.open(path, mode))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.create_dir(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        self.call(|disk| disk.list(path))
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        // A sync that was begun is no call that may be made again, and its failure is no want of anything.
+        self.call(|disk| disk.sync_dir(path))
+    }
+
+    fn file_id(&self, path: &Path) -> io::Result<FileId> {
+        self.disk.file_id(path)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        // Nothing is kept yet, and a lock that is held is not to be waited for.
+        self.disk.lock(path)
+    }
+
+    fn space(&self, path: &Path) -> io::Result<Space> {
+        self.disk.space(path)
+    }
+
+    fn note_keeper(&self, keeper: Weak<dyn FileKeeper>) {
+        self.keepers.lock().push(keeper);
+    }
+}
