@@ -83,6 +83,16 @@ impl FailureLatch {
         }
     }
 
+    /// What a refused call means that wrote nothing: what the disk was given before is not in doubt, so the
+    /// volume fails for a run at most.
+    pub(crate) fn judge_harmless(&self, op: &str, error: &io::Error) -> Error {
+        match FaultClass::of(error) {
+            FaultClass::Full => Error::Full,
+            FaultClass::Busy => Error::Busy,
+            FaultClass::Fatal => self.fail(FailureSpan::Run, &format!("{op}: {error}")),
+        }
+    }
+
     /// What a refused change of volume.json means.
     pub(crate) fn judge_identity(&self, error: &OpenError) -> Error {
         match error {

@@ -28,7 +28,7 @@ use sherd_core::id::{ClusterId, DataId, ShardId};
 use crate::buffer::BufferPool;
 use crate::disk::Disk;
 use crate::disk::thrifty::FileKeeper;
-use crate::error::Error;
+use crate::error::{Error, FaultClass};
 use crate::failure::FailureLatch;
 use crate::request::ShardFileHeader;
 use directories::Directories;
@@ -121,14 +121,15 @@ impl ShardFiles {
     /// Removes a shard; succeeds when it is not there. A crash may bring it back: it is an orphan then.
     ///
     /// # Errors
-    /// [`Error::Busy`]; [`Error::Failed`] when the system refuses.
+    /// [`Error::Busy`]; [`Error::Failed`] when the system refuses, and then until the volume is opened again.
     pub fn delete(&self, shard: ShardId) -> Result<(), Error> {
         let result = self.shared.disk.remove(&self.shared.path(shard));
         self.shared.open.forget(shard);
         match result {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(self.shared.failure.judge(&format!("remove shard file {}", Named(shard)), &error))
-            }
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(self
+                .shared
+                .failure
+                .judge_harmless(&format!("remove shard file {}", Named(shard)), &error)),
             _ => Ok(()),
         }
     }
@@ -163,13 +164,14 @@ impl ShardFiles {
     /// interrupted heal left is cleared away.
     ///
     /// # Errors
-    /// [`Error::Busy`]; [`Error::Failed`] when the directory cannot be listed.
+    /// [`Error::Busy`]; [`Error::Corrupt`] when the directory cannot be listed, which says nothing of the others.
     pub fn list(&self, directory: u8) -> Result<Vec<ShardId>, Error> {
         let path = self.shared.directories.path(directory);
         let entries = match self.shared.disk.list(&path) {
             Ok(entries) => entries,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(self.shared.failure.judge(&format!("list {}", path.display()), &error)),
+            Err(error) if FaultClass::of(&error) == FaultClass::Busy => return Err(Error::Busy),
+            Err(error) => return Err(Error::Corrupt { what: format!("list {}: {error}", path.display()) }),
         };
         let mut shards = Vec::new();
         for entry in entries.iter().filter(|entry| !entry.is_dir) {

@@ -712,6 +712,24 @@ fn files_of_volume(disk: &FaultyDisk) -> (ShardFiles, Arc<FailureLatch>, Arc<Sti
 }
 
 #[test]
+fn a_directory_that_cannot_be_listed_fails_nothing_and_a_file_that_cannot_be_removed_the_run() {
+    let disk = disk();
+    let (files, failure, sticky) = files_of_volume(&disk);
+    write(&files, 1, &payload(1000)).unwrap();
+    let refused =
+        |call, under, times| disk.inject(Fault { call, under, skip: 0, times, failure: Failure::Io });
+    let directory = Directories::of(shard_id(1).data);
+    let fault = refused(Call::List, files.shared.directories.path(directory), 1);
+    assert!(is_corrupt(&files.list(directory)));
+    drop(fault);
+    assert_eq!((failure.reason(), files.list(directory).unwrap()), (None, vec![shard_id(1)]));
+    let _fault = refused(Call::Remove, path(1), 1);
+    assert!(matches!(files.delete(shard_id(1)), Err(Error::Failed { .. })));
+    assert!(failure.reason().is_some());
+    assert_eq!(sticky.file.identity().failed, None, "it may be opened again");
+}
+
+#[test]
 fn nothing_is_appended_in_a_volume_that_failed() {
     let disk = disk();
     let (files, failure, _sticky) = files_of_volume(&disk);
