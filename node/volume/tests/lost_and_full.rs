@@ -203,6 +203,21 @@ fn a_volume_that_lost_its_state_opens_on_a_full_disk() {
 }
 
 #[test]
+fn a_volume_that_was_rolled_back_notes_it_on_a_full_disk() {
+    let mut bench = Bench::new(1);
+    bench.options.spare_segments = 0;
+    bench.options.ballast_bytes = 512 << 10;
+    let volume = bench.reopen();
+    fill(&bench);
+    volume.reader.declare_lost("rolled back", Incarnation(4)).expect("the ballast makes room");
+    drop(volume);
+    bench.kill();
+    let (volume, report) = bench.open().unwrap();
+    assert_eq!(report.lost_state.as_deref(), Some("rolled back"));
+    assert_eq!(volume.reader.answerer().incarnation, Incarnation(5));
+}
+
+#[test]
 fn tries_that_are_refused_use_up_no_life() {
     for call in [Call::Write, Call::Create, Call::Rename, Call::Sync] {
         for skip in 0..4 {
