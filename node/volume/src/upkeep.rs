@@ -167,14 +167,15 @@ impl Reader {
         if matches!(flushed, Err(IndexError::Full)) && drop_ballast(shared.disk.as_ref(), &shared.path) {
             flushed = index.flush();
         }
-        match flushed.and_then(|()| index.compact()) {
-            // The log has everything; the index is flushed when there is space again.
-            Err(IndexError::Full) => {
-                let now_us = shared.clock.monotonic_us().max(1);
-                shared.counters.pending_since_us.store(now_us, Ordering::Relaxed);
-                Ok(())
-            }
-            other => other.map_err(|error| shared.index_failed(&error)),
+        let flushed = flushed.and_then(|()| index.compact()).map_err(|error| shared.index_failed(&error));
+        if matches!(flushed, Err(Error::Full | Error::Busy)) {
+            // The log has everything; the index is flushed when there is what it lacks.
+            let now_us = shared.clock.monotonic_us().max(1);
+            shared.counters.pending_since_us.store(now_us, Ordering::Relaxed);
+        }
+        match flushed {
+            Err(Error::Full) => Ok(()),
+            flushed => flushed,
         }
     }
 

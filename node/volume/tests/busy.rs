@@ -176,3 +176,22 @@ fn segments_that_are_kept_open_are_closed_where_no_descriptor_is_left() {
         assert_eq!(fault.end(), 1, "{call:?}");
     }
 }
+
+#[test]
+fn a_flush_that_lacks_descriptors_is_due_again() {
+    let mut bench = Bench::new(1);
+    bench.options.spare_segments = 0;
+    let hook = |call| match call {
+        IndexCall::Get => Ok(()),
+        IndexCall::Flush => {
+            Err(IndexError::Unavailable { what: "no descriptor".to_owned(), class: FaultClass::Busy })
+        }
+    };
+    let (volume, _) = bench.open_volume_with(Box::new(HookedSource::new(&bench.index, hook))).unwrap();
+    let mut volume = Driver::new(volume, Arc::clone(&bench.clock));
+    volume.put_shard(shard(1, 0), &bytes(1, 100)).unwrap();
+    volume.settle();
+    assert!(matches!(volume.reader.flush(), Err(Error::Busy)));
+    bench.clock.advance_ms(bench.options.flush_after_us / 1000 + 1);
+    assert!(volume.volume.step().upkeep);
+}
