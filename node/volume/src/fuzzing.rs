@@ -61,7 +61,8 @@ pub fn damaged_log(input: &[u8]) {
     let disk = FaultyDisk::new(1);
     let folder = Path::new("/log");
     disk.create_dir(folder).expect("a new disk");
-    let segments = Arc::new(Segments::new(Arc::new(disk.clone())));
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let segments = Arc::new(Segments::new(&shared));
     let written = write(&disk, folder, &segments, records);
     let Some(last) = segments.all().pop() else { return };
     let mut is_damaged = false;

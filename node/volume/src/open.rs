@@ -160,7 +160,7 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
     let failure = Arc::new(FailureLatch::new(Arc::clone(&sticky)));
     let identity = sticky.file.identity();
     let is_new = identity.lost.as_deref() == Some(UNFINISHED);
-    let segments = Arc::new(Segments::new(Arc::clone(&disk)));
+    let segments = Arc::new(Segments::new(&disk));
     let (spares, restored) = read_in(&disk, &path, &options, &identity, &segments, index.as_mut())
         .inspect_err(|error| {
             if let OpenError::Failed { reason, .. } = error {

@@ -29,13 +29,14 @@ use sherd_core::topology::Wish;
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
+use sherd_volume::error::OpenError;
 use sherd_volume::index::lsm::IndexCache;
 use sherd_volume::options::Options;
 use sherd_volume::request::Control;
 
 use super::{Context, Damage, Deletions, Pins, Reports, Settings, UpkeepConfig};
 use crate::cluster::Cluster;
-use crate::formation::{FormationConfig, form_or_find};
+use crate::formation::{FormationConfig, FormationError, form_or_find};
 use crate::metrics::Metrics;
 use crate::object::{
     ObjectName, Objects, ObjectsConfig, PutRequest, ReadConditions, ReadRequest, Span, Upload,
@@ -155,7 +156,16 @@ impl Directories {
             zone: None,
             wish: Wish::default(),
         };
-        let formation = form_or_find(&config, &SystemRng).expect("the directories make a node");
+        let began = std::time::Instant::now();
+        let formation = loop {
+            match form_or_find(&config, &SystemRng) {
+                // What still answers for the node before holds a volume a moment longer.
+                Err(FormationError::Open(OpenError::InUse { .. })) if began.elapsed() < DEADLINE => {
+                    std::thread::yield_now();
+                }
+                formed => break formed.expect("the directories make a node"),
+            }
+        };
         let ahead = Ahead::new(ahead_ms);
         let wall: Arc<dyn Clock> = Arc::<Ahead>::clone(&ahead);
         let limits = PoolLimits { cap_bytes, stripe_bytes: 1 << 20, idle_bytes: 1 << 20 };

@@ -1,9 +1,9 @@
 //! The seam to the disk, and what each call promises about durability.
 //!
 //! Two real implementations: [`real`] files on Linux, and a [`faulty`] in-memory disk that tears,
-//! loses, rots, fills up and cuts the power; over either a [`thrifty`] one for each volume. What is written is durable only after the file's
-//! `sync_data`; a name (created, renamed, removed) only after its directory's `sync_dir`. Between
-//! the two a crash may keep any subset of the writes, in pieces of a sector.
+//! loses, rots, fills up and cuts the power; over either a [`thrifty`] one for each volume. What is
+//! written is durable only after the file's `sync_data`; a name (created, renamed, removed) only after its
+//! directory's `sync_dir`. Between the two a crash may keep any subset of the writes, in pieces of a sector.
 
 pub mod faulty;
 pub mod real;

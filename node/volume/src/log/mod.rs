@@ -177,8 +177,8 @@ pub struct Segments {
 
 impl Segments {
     /// Has none yet.
-    pub fn new(disk: Arc<dyn Disk>) -> Self {
-        let files = Arc::new(SegmentFiles::new(Arc::clone(&disk)));
+    pub fn new(disk: &Arc<dyn Disk>) -> Self {
+        let files = Arc::new(SegmentFiles::new(Arc::clone(disk)));
         let keeper: Weak<dyn FileKeeper> = Arc::<SegmentFiles>::downgrade(&files);
         disk.note_keeper(keeper);
         Self { map: RwLock::default(), files }
