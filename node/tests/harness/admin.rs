@@ -160,6 +160,11 @@ impl Node {
         .await;
     }
 
+    /// How many descriptors its process has open.
+    pub(crate) fn open_descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("it runs").count()
+    }
+
     /// Kilobytes of a line of /proc/PID/status.
     pub(crate) fn memory_kib(&self, line: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it runs");
