@@ -167,9 +167,9 @@ impl Registers {
         PrepareRound { target, ballot, round }
     }
 
-    /// Finishes a write that a read found: whatever a prepare at a fresh ballot finds is proposed
-    /// unchanged.
-    pub(super) async fn finish(&self, key: &RegisterKey) -> Result<Option<Found>, Failure> {
+    /// Finishes the write that may be under way: what a prepare at a fresh ballot finds is proposed
+    /// unchanged, and so is brought to every volume of the set that can be reached. Gives it.
+    pub(crate) async fn finish(&self, key: &RegisterKey) -> Result<Option<Found>, Failure> {
         self.inner.metrics.register.repairs.inc();
         let mut change = Change::new(self, Instant::now() + self.inner.patience.operation);
         let mut above = Ballot::ZERO;
@@ -186,12 +186,6 @@ impl Registers {
                 other => above = change.above(other).await?,
             }
         }
-    }
-
-    /// Brings the committed value to every volume of the set that can be reached, at a fresh
-    /// ballot. Returns it.
-    pub(crate) async fn settle(&self, key: &RegisterKey) -> Result<Option<Found>, Failure> {
-        self.finish(key).await
     }
 }
 

@@ -102,7 +102,7 @@ impl Context {
         if matches!(reference, Ok(None)) && !self.rows_of(key).await.are_equal() {
             // A write that was cut short may name it, on too few volumes to be read: who settles the
             // row later would commit it, without its missing shards and with nobody who knows.
-            match self.registers.settle(key).await {
+            match self.registers.finish(key).await {
                 Ok(_) => reference = self.reference(key, data).await,
                 Err(Failure::Sealed) => return self.sealed(key),
                 Err(failure) => return Healed::later(0, failure),
@@ -145,7 +145,7 @@ impl Context {
         // Rot may be in bytes that no vote needs: here every row is read whole.
         let mut rows = self.whole_rows_of(key).await;
         if !rows.are_same() {
-            match self.registers.settle(key).await {
+            match self.registers.finish(key).await {
                 Ok(_) => {}
                 Err(Failure::Sealed) => return self.sealed(key),
                 Err(failure) => return Healed::later(1, failure),

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use sherd_core::id::{Ballot, RegisterKey, VolumeId};
+use sherd_core::id::{Ballot, RegisterKey, Timestamp, VolumeId};
 use sherd_core::register::Positions;
 
 use super::heal::Healed;
@@ -16,6 +16,10 @@ use crate::register::Failure;
 const PAGE: usize = 256;
 /// Rows ahead of the clock that are remembered of one volume; of more, the others are settled first.
 const ROWS_AHEAD_MAX: usize = 16_384;
+/// Between two looks whether the rows that an opening found are settled.
+const FOUND_LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long settling them may take.
+const FOUND_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a page may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -50,6 +54,37 @@ impl Context {
                 }
             }
             tokio::time::sleep(self.settings.settle_every).await;
+        }
+    }
+
+    /// Waits until what a volume did not know to be committed when it was opened is settled; not for ever,
+    /// since a set may lack the volumes for it.
+    pub(super) async fn found_rows_settled(&self, volume: VolumeId) {
+        let opened = self.now();
+        let soon = self.settings.settle_after + self.settings.settle_every + FOUND_PATIENCE;
+        let settled = async {
+            while self.has_unsettled(volume, opened).await {
+                tokio::time::sleep(FOUND_LOOK_EVERY).await;
+            }
+        };
+        if tokio::time::timeout(soon, settled).await.is_err() {
+            tracing::info!(%volume, "rows that its opening found are not settled yet");
+        }
+    }
+
+    /// Whether a volume holds a row up to a time that it does not know to be committed.
+    async fn has_unsettled(&self, volume: VolumeId, until: Timestamp) -> bool {
+        let Some(peer) = self.peer_of(volume) else { return false };
+        let mut after: Option<RegisterKey> = None;
+        loop {
+            let Ok(page) = ask(peer.unsettled(volume, after.as_ref(), PAGE), PATIENCE).await else { return false };
+            if page.iter().any(|(_, ballot)| ballot.time <= until) {
+                return true;
+            }
+            match page.last() {
+                Some((key, _)) if page.len() >= PAGE => after = Some(key.clone()),
+                _ => return false,
+            }
         }
     }
 
@@ -99,7 +134,7 @@ impl Context {
             Ok(Some(found)) if found.ballot == ballot => {
                 peer.commit(volume, &self.cluster.target(key.clone()), ballot, &Positions::default());
             }
-            Ok(_) => match self.registers.settle(key).await {
+            Ok(_) => match self.registers.finish(key).await {
                 Ok(_) | Err(Failure::Sealed) => {}
                 Err(failure) => tracing::debug!(?key, %failure, "row not settled yet"),
             },
@@ -117,7 +152,7 @@ impl Context {
 
 #[cfg(test)]
 mod tests {
-    use sherd_core::id::{BucketId, ObjectKey, ProposerId, Timestamp};
+    use sherd_core::id::{BucketId, ObjectKey, ProposerId};
 
     use super::*;
 

@@ -232,7 +232,7 @@ impl Context {
         let mut named = false;
         for key in &keys {
             // At a fresh ballot: what was sent before and lies on a minority can win no more.
-            let found = match self.registers.settle(key).await {
+            let found = match self.registers.finish(key).await {
                 Ok(Some(found)) => found,
                 Ok(None) => continue,
                 Err(Failure::Sealed) if self.is_gone_for_ever(key) => continue,
@@ -335,7 +335,7 @@ impl Context {
             } else if votes.len() == set.reach.len() && is_behind(&votes, *ballot) {
                 // An older row stands somewhere, and the floor keeps this tombstone from it: a fresh
                 // one replaces it, and is dropped in its turn.
-                drop(self.registers.settle(key).await);
+                drop(self.registers.finish(key).await);
             }
         }
         true

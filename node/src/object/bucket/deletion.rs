@@ -79,7 +79,7 @@ impl Objects {
                 DeletionDecision::Settle | DeletionDecision::End => {}
             }
             for object in unsettled {
-                match self.inner.registers.settle(&RegisterKey::object(id, object)).await {
+                match self.inner.registers.finish(&RegisterKey::object(id, object)).await {
                     // What is not settled yet is found by the next try.
                     Ok(_) | Err(Failure::Sealed | Failure::OutcomeUnknown) => {}
                     Err(failure) => return Err(failure.into()),
@@ -101,7 +101,7 @@ impl Objects {
         loop {
             match tokio::time::timeout(every, work.as_mut()).await {
                 Ok(done) => return done,
-                Err(_elapsed) => drop(self.inner.registers.settle(key).await),
+                Err(_elapsed) => drop(self.inner.registers.finish(key).await),
             }
         }
     }

@@ -216,7 +216,7 @@ impl Context {
 
     /// A voter's row is rotten: the others write it anew, above every ballot that it may have had.
     async fn write_anew(&self, key: &RegisterKey) -> Result<(), String> {
-        self.registers.settle(key).await.map(drop).map_err(|failure| failure.to_string())
+        self.registers.finish(key).await.map(drop).map_err(|failure| failure.to_string())
     }
 }
 

@@ -27,25 +27,59 @@ const AFTER_OPENING: Duration = Duration::from_millis(BOUND_AHEAD_MS + 500);
 const NOTE_RECORDS: u64 = 4 * SET_VOLUMES_MAX as u64;
 
 impl Context {
-    /// A volume is online again: its shards are rebuilt, and what it missed is queued. `false` when
-    /// its own shards could not be looked through, and it has to be tried again.
-    pub(in crate::upkeep) async fn came_back(&self, volume: VolumeId) -> bool {
+    /// A volume votes again: its shards are rebuilt, and what it missed is healed or queued. From then on
+    /// it is known what this opening lacks. `false` when its own shards could not be looked through, and
+    /// it has to be tried again.
+    pub(in crate::upkeep) async fn came_back(&self, volume: VolumeId, opening: u32) -> bool {
         if let Err(reason) = self.rebuild_shards(volume).await {
             tracing::warn!(%volume, reason, "the volume's shards are not rebuilt yet");
             return false;
         }
+        // What was not known to be committed when the volume left depends on more volumes than data does.
+        self.found_rows_settled(volume).await;
+        if !self.has_rested(volume).await {
+            self.wait_for_its_bound(volume).await;
+            // A peer that is away now heals what it kept for others when it comes back itself.
+            if let Err(reason) = self.catch_up(volume).await {
+                tracing::info!(%volume, reason, "the volume was not compared with all of its peers");
+            }
+        }
+        self.recovery.know(volume, opening);
+        true
+    }
+
+    async fn wait_for_its_bound(&self, volume: VolumeId) {
         let serving = self.volumes.get(volume).and_then(|volume| volume.serving().ok());
         let refuses =
             |serving: Arc<Serving>| serving.has_promised || serving.reader.guarantees().floor > Ballot::ZERO;
         if serving.is_none_or(refuses) {
             tokio::time::sleep(AFTER_OPENING).await;
         }
-        // A peer that is away now heals what it kept for others when it comes back itself.
-        if let Err(reason) = self.catch_up(volume).await {
-            tracing::info!(%volume, reason, "the volume was not compared with all of its peers");
+    }
+
+    /// Whether the logs of as many peers as would be compared have hardly grown since they were noted: the
+    /// node was stopped in order, and its volumes left together. What a last write could not bring here is
+    /// in the MRF queue.
+    async fn has_rested(&self, volume: VolumeId) -> bool {
+        let Some((local, set)) = self.volumes.get(volume).zip(self.set_with(volume)) else { return false };
+        let Ok(serving) = local.serving() else { return false };
+        let known = serving.reader.peers();
+        let others = || set.reach.iter().filter(|reach| reach.volume != volume);
+        let needed = set.quorums().prepare().min(others().count());
+        let mut rested = 0;
+        for reach in others() {
+            if local.opened_count() != 1 || rested >= needed {
+                break;
+            }
+            let Ok(now) = ask(reach.peer.guarantees(reach.volume), PATIENCE).await else { continue };
+            let noted = known.iter().find(|(peer, _)| *peer == reach.volume).map(|(_, noted)| *noted);
+            let now = now.from;
+            rested += usize::from(noted.is_some_and(|noted| {
+                noted.incarnation == now.incarnation
+                    && now.durable.0 < noted.durable.0.saturating_add(2 * NOTE_RECORDS)
+            }));
         }
-        self.recovery.end(volume);
-        true
+        rested >= needed
     }
 
     /// Compares what changed on the peers since the volume left: P of them hold every committed key.
@@ -60,7 +94,7 @@ impl Context {
             }
             let noted = known.iter().find(|(peer, _)| *peer == reach.volume).map(|(_, noted)| *noted);
             // One that was never noted is compared as a whole: the volume is young then.
-            match self.catch_up_with(reach, noted, local.opened_count() == 1).await {
+            match self.catch_up_with(reach, noted).await {
                 Ok(()) => compared += 1,
                 Err(reason) => failure = Some(reason),
             }
@@ -68,23 +102,9 @@ impl Context {
         failure.map_or(Ok(()), Err)
     }
 
-    async fn catch_up_with(
-        &self,
-        reach: &Reach,
-        noted: Option<Position>,
-        is_first_opening: bool,
-    ) -> Result<(), String> {
+    async fn catch_up_with(&self, reach: &Reach, noted: Option<Position>) -> Result<(), String> {
         let now = ask(reach.peer.guarantees(reach.volume), PATIENCE).await;
         let now = now.map_err(|error| error.to_string())?.from;
-        // Its log has hardly grown since it was noted: the node was stopped in order, and its volumes left
-        // together. What a last write could not bring here is in the MRF queue.
-        let has_rested = noted.is_some_and(|noted| {
-            noted.incarnation == now.incarnation
-                && now.durable.0 < noted.durable.0.saturating_add(2 * NOTE_RECORDS)
-        });
-        if is_first_opening && has_rested {
-            return Ok(());
-        }
         let mut after = None;
         loop {
             let (since, until) = (noted.map_or(Sequence(0), |noted| noted.durable), now.durable);

@@ -151,10 +151,8 @@ impl Running {
 #[derive(Debug, Default)]
 pub(crate) struct Recoveries {
     running: Mutex<BTreeMap<VolumeId, Running>>,
-    /// In which opening it was last known of each volume what it lacks.
+    /// In which opening it was last known of each volume what it lacks: all of that is done or queued.
     known: Mutex<BTreeMap<VolumeId, u32>>,
-    /// In which opening each volume was last brought up to date.
-    caught_up: Mutex<BTreeMap<VolumeId, u32>>,
 }
 
 impl Recoveries {
@@ -187,11 +185,21 @@ impl Recoveries {
         self.running.lock().remove(&volume);
     }
 
+    /// What this opening of a volume lacks is known from here on.
+    pub(super) fn know(&self, volume: VolumeId, opening: u32) {
+        self.known.lock().insert(volume, opening);
+        self.end(volume);
+    }
+
+    fn is_known(&self, volume: VolumeId, opening: u32) -> bool {
+        self.known.lock().get(&volume) == Some(&opening)
+    }
+
     /// What an opening of a volume has come to. What is recovered is listed before it is known to be
     /// all, and what is not recovered is queued before it is no longer listed: so the list is asked
     /// last, and the queue after it.
     pub(super) fn standing(&self, volume: VolumeId, opening: u32, now_ms: u64) -> Standing {
-        let is_known = self.known.lock().get(&volume) == Some(&opening);
+        let is_known = self.is_known(volume, opening);
         match self.running.lock().get(&volume) {
             Some(running) => Standing::Recovering(running.status(now_ms)),
             None if is_known => Standing::Known,
@@ -246,12 +254,10 @@ impl Context {
                 VolumeState::Online | VolumeState::Suspect { .. } => {
                     if !self.hear_the_others(volume, &mut heard).await
                         && caught_up != Some(opening)
-                        && self.take_stock(volume.id(), opening).await
-                        && self.came_back(volume.id()).await
+                        && self.take_stock(volume.id()).await
+                        && self.came_back(volume.id(), opening).await
                     {
                         caught_up = Some(opening);
-                        self.recovery.caught_up.lock().insert(volume.id(), opening);
-                        self.recovery.end(volume.id());
                     }
                     // Not before it has caught up: from these notes on it knows what it missed.
                     if caught_up == Some(opening) && Instant::now() >= note_at {
@@ -280,9 +286,9 @@ impl Context {
         )
     }
 
-    /// Learns what a volume lacks since it was opened: shards whose rebuild was cut short, and what
-    /// the logs hold for it. Until then nobody may take it for whole, and the next volume away.
-    pub(in crate::upkeep) async fn take_stock(&self, volume: VolumeId, opening: u32) -> bool {
+    /// Learns what is written down of what a volume lacks since it was opened: shards whose rebuild was cut
+    /// short, and what the logs hold for it. What is written nowhere is found by [`Self::came_back`].
+    pub(in crate::upkeep) async fn take_stock(&self, volume: VolumeId) -> bool {
         let Some(set) = self.set_with(volume) else { return false };
         match self.progress(volume).await {
             Ok(progress) if progress.wants_shards => {
@@ -301,7 +307,6 @@ impl Context {
             }
         }
         self.mrf.wake_all();
-        self.recovery.known.lock().insert(volume, opening);
         true
     }
 
@@ -324,8 +329,7 @@ impl Context {
     /// that nobody missed anything.
     pub(super) async fn note_peers_at_end(&self) {
         for volume in self.volumes.all() {
-            let caught_up = self.recovery.caught_up.lock().get(&volume.id()).copied();
-            if volume.state().votes() && caught_up == Some(volume.opened_count()) {
+            if volume.state().votes() && self.recovery.is_known(volume.id(), volume.opened_count()) {
                 self.note_peers(volume).await;
             }
         }

@@ -21,10 +21,11 @@ use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{Clock, HybridClock, Rng};
 use sherd_core::id::{
-    BucketId, ChangeId, Incarnation, ObjectKey, ProposerId, RegisterKey, ShardId, VolumeId,
+    Ballot, BucketId, ChangeId, Incarnation, ObjectKey, ProposerId, RegisterKey, ShardId, VolumeId,
 };
 use sherd_core::placement;
-use sherd_core::record::{Attributes, Body, DataRef, State, VersionKind};
+use sherd_core::record::{Attributes, Body, Changes, DataRef, State, Value, VersionKind};
+use sherd_core::register::{Accept, Encoded, Prepare};
 use sherd_core::topology::Wish;
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::Disk;
@@ -42,7 +43,7 @@ use crate::object::{
     ObjectName, Objects, ObjectsConfig, PutRequest, ReadConditions, ReadRequest, Span, Upload,
     WriteConditions,
 };
-use crate::peer::{LocalPeer, Peer};
+use crate::peer::{LocalPeer, Peer, Reach};
 use crate::register::{RegisterPatience, Registers, RegistersConfig};
 use crate::stripe::{Patience, Stripes, StripesConfig, Thresholds};
 use crate::system::{SystemClock, SystemRng};
@@ -459,4 +460,21 @@ impl Node {
     pub(crate) async fn close(self) {
         assert_eq!(self.volumes.close(DEADLINE).await, Vec::new());
     }
+}
+
+/// A tombstone that these volumes accepted, and whose writer was killed then.
+async fn accept_on(node: &Node, register: &RegisterKey, reach: &[Reach]) -> Ballot {
+    let target = node.context.cluster.target(register.clone());
+    let ballot = Ballot { time: node.context.clock.tick(), proposer: ProposerId(5) };
+    let value = Value { changes: Changes::default(), state: State::Tombstone };
+    let value = Encoded::new(value.encode(), bytes::Bytes::new());
+    for one in reach {
+        let promise = one.peer.prepare(one.volume, &target, Prepare { ballot }, false).await;
+        promise.expect("answered").result.expect("promised");
+        let accept =
+            Accept { ballot, value: value.clone(), introduces: Vec::new(), positions: Arc::default() };
+        let accepted = one.peer.accept(one.volume, &target, &accept, None).await;
+        accepted.expect("answered").result.expect("accepted");
+    }
+    ballot
 }

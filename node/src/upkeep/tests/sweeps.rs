@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use sherd_core::id::{Ballot, ChangeId, PartKey, ProposerId, RegisterKey, Timestamp};
-use sherd_core::record::{Bucket, BucketPhase, Changes, DataRef, State, Value};
-use sherd_core::register::{Accept, Encoded, Prepare};
+use sherd_core::id::{ChangeId, PartKey, ProposerId, RegisterKey, Timestamp};
+use sherd_core::record::{Bucket, BucketPhase, DataRef, State};
 use sherd_volume::request::Control;
 
 use super::super::Upkeep;
@@ -12,7 +11,7 @@ use super::super::rebuild::Subject;
 use super::super::recover::SweepProgress;
 use super::super::sweep::encode_place;
 use super::releases::begun_upload;
-use super::{Directories, Node, body, key_of};
+use super::{Directories, Node, accept_on, body, key_of};
 use crate::object::{Error, ListRequest, Missing, ObjectName, PartName, WriteConditions};
 use crate::register::{Proposal, Writer};
 use crate::volumes::VolumeState;
@@ -389,20 +388,8 @@ async fn a_row_that_one_volume_never_got_is_brought_to_it_when_it_is_settled() {
     let node = directories.start().await;
     node.create_bucket().await;
     let register = node.register("a").await;
-    let target = node.context.cluster.target(register.clone());
-    let ballot = Ballot { time: node.context.clock.tick(), proposer: ProposerId(5) };
-    let value = Value { changes: Changes::default(), state: State::Tombstone };
-    let encoded = Encoded::new(value.encode(), bytes::Bytes::new());
     let reach = node.context.cluster.set_of(&register).reach.clone();
-    // Accepted by a quorum, and then the writer is killed.
-    for one in &reach[1..] {
-        let promise = one.peer.prepare(one.volume, &target, Prepare { ballot }, false).await;
-        promise.expect("answered").result.expect("promised");
-        let accept =
-            Accept { ballot, value: encoded.clone(), introduces: Vec::new(), positions: Arc::default() };
-        let accepted = one.peer.accept(one.volume, &target, &accept, None).await;
-        accepted.expect("answered").result.expect("accepted");
-    }
+    let ballot = accept_on(&node, &register, &reach[1..]).await;
     assert_eq!(node.context.rows_of(&register).await.without, [reach[0].volume]);
     let one = &reach[1];
     node.context.settle_row(one.volume, &*one.peer, &register, ballot).await;
