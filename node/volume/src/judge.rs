@@ -280,7 +280,7 @@ impl Volume {
         if let (Some((id, entry)), Ok(())) = (heal, &result)
             && entry.len() <= HEAL_ENTRY_BYTES_MAX
         {
-            plan.push(NewRecord::new(Subject::Heal { id }, Flags::default(), [entry]));
+            self.put_heal(plan, id, entry);
             waits = true;
         }
         if waits && !plan.is_empty() {
@@ -368,9 +368,14 @@ impl Volume {
         if entry.len() > HEAL_ENTRY_BYTES_MAX {
             return done.complete(Err(Error::Corrupt { what: "heal entry over its limit".to_owned() }));
         }
+        self.put_heal(plan, id, entry);
+        plan.confirm(done);
+    }
+
+    /// An end that was told before and is not written yet was that of an earlier entry.
+    fn put_heal(&mut self, plan: &mut Plan, id: HealId, entry: Bytes) {
         self.lazy.healed.remove(&id);
         plan.push(NewRecord::new(Subject::Heal { id }, Flags::default(), [entry]));
-        plan.confirm(done);
     }
 
     fn drop_row(

@@ -120,6 +120,33 @@ fn positions_are_durable_with_the_accept_that_brings_them_however_much_waits() {
 }
 
 #[test]
+fn an_entry_that_an_accept_brings_again_outlives_the_end_that_still_waits() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    let id = HealId([9; 16]);
+    volume.heal_put(id, &bytes(1, 50)).unwrap();
+    volume.prepare(&object("a"), ballot(1)).unwrap().result.unwrap();
+    // More than rides with a frame: the end is still to be written when the entry comes again.
+    for count in 0..4_000 {
+        let target = target(&object(&format!("another-{count:04}")));
+        volume.volume.submit(Op::Commit { target, ballot: ballot(1), positions: std::sync::Arc::default() });
+    }
+    volume.volume.submit(Op::HealDone { id });
+    let accept = Accept {
+        ballot: ballot(1),
+        value: value(1, 100),
+        introduces: Vec::new(),
+        positions: std::sync::Arc::default(),
+    };
+    let (target, heal) = (target(&object("a")), Some((id, bytes(2, 50))));
+    let (held, done) = slot();
+    volume.volume.submit(Op::Accept { target, accept, heal, done });
+    volume.settle();
+    assert_eq!(held.lock().take().unwrap().unwrap().result, Ok(()));
+    assert_eq!(volume.reader.heals(None, 10).unwrap(), [(id, bytes(2, 50))]);
+}
+
+#[test]
 fn what_rode_with_a_refused_frame_rides_with_the_next() {
     for (call, failure) in
         [(Call::Write, Failure::Full), (Call::Write, Failure::NoMemory), (Call::Sync, Failure::Full)]
