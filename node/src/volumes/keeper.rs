@@ -11,6 +11,8 @@
 //! one that a removal could not empty while this node wrote into it.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -110,32 +112,52 @@ impl Keeper {
         std::thread::Builder::new().name("volume-keeper".to_owned()).spawn(move || keeper.run()).map(drop)
     }
 
+    /// A panic must not leave the volume without its keeper: nobody would open it again, or close it.
     fn run(&mut self) {
         loop {
-            self.volume.keeper_busy_since(self.config.clock.monotonic_us().max(1));
-            match &self.serving {
-                Some(serving) => self.check(&Arc::clone(serving)),
-                None => self.look(),
-            }
-            self.volume.keeper_busy_since(0);
-            for shown in self.shown.drain(..) {
-                // Nobody may be waiting any more.
-                let _ = shown.send(());
-            }
-            match self.taken.next(Some(self.config.pace.look_every)) {
-                Ok(Order::Look) | Err(Nothing::Timeout) => {}
-                Ok(Order::Show(done)) => self.shown.push(done),
-                Ok(Order::Explain(why)) => self.waits = why,
-                Ok(Order::Adopt { incarnation, done }) => drop(done.send(self.adopt(incarnation))),
-                Ok(Order::Lost { opening, reason, remembered }) => self.lose(&opening, &reason, remembered),
-                Ok(Order::Close(done)) => {
-                    let result = self.close();
-                    drop(done.send(result));
-                    return;
-                }
-                Err(Nothing::Closed) => return,
+            match catch_unwind(AssertUnwindSafe(|| self.turn())) {
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => return,
+                Err(_) => self.after_panic(),
             }
         }
+    }
+
+    /// Goes on with a volume that still serves, and shows one that did not open as what it is. Where it said
+    /// why, the log has it.
+    fn after_panic(&self) {
+        self.volume.keeper_busy_since(0);
+        if self.serving.is_none() {
+            self.volume.show(offline("its keeper panicked, and tries again"), None);
+        }
+        std::thread::sleep(self.config.pace.look_every);
+    }
+
+    fn turn(&mut self) -> ControlFlow<()> {
+        self.volume.keeper_busy_since(self.config.clock.monotonic_us().max(1));
+        match &self.serving {
+            Some(serving) => self.check(&Arc::clone(serving)),
+            None => self.look(),
+        }
+        self.volume.keeper_busy_since(0);
+        for shown in self.shown.drain(..) {
+            // Nobody may be waiting any more.
+            let _ = shown.send(());
+        }
+        match self.taken.next(Some(self.config.pace.look_every)) {
+            Ok(Order::Look) | Err(Nothing::Timeout) => {}
+            Ok(Order::Show(done)) => self.shown.push(done),
+            Ok(Order::Explain(why)) => self.waits = why,
+            Ok(Order::Adopt { incarnation, done }) => drop(done.send(self.adopt(incarnation))),
+            Ok(Order::Lost { opening, reason, remembered }) => self.lose(&opening, &reason, remembered),
+            Ok(Order::Close(done)) => {
+                let result = self.close();
+                drop(done.send(result));
+                return ControlFlow::Break(());
+            }
+            Err(Nothing::Closed) => return ControlFlow::Break(()),
+        }
+        ControlFlow::Continue(())
     }
 
     /// Looks whether there is something to open.

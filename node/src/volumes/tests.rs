@@ -1,7 +1,7 @@
 //! Volumes that fail and hang, and those beside them that do not.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
@@ -60,13 +60,17 @@ async fn start_at(disk: &FaultyDisk, pace: Pace) -> (Volumes, LocalPeer) {
 }
 
 async fn start_unconfirmed(disk: &FaultyDisk, pace: Pace) -> Volumes {
+    start_over(disk, pace, Arc::new(|_: &Path| Box::new(Forgetful) as Box<dyn IndexSource>)).await
+}
+
+async fn start_over(disk: &FaultyDisk, pace: Pace, index: IndexFactory) -> Volumes {
     let formation = form(disk, &["/data/a", "/data/b"]);
     let limits = PoolLimits { cap_bytes: 8 << 20, stripe_bytes: 1 << 20, idle_bytes: 0 };
     let config = VolumesConfig {
         disk: Arc::new(disk.clone()),
         clock: Arc::new(SystemClock::new()),
         buffers: BufferPool::new(limits),
-        index: Arc::new(|_: &Path| Box::new(Forgetful) as Box<dyn IndexSource>),
+        index,
         options: Options {
             segment_bytes: 1 << 20,
             spare_segments: 0,
@@ -131,6 +135,24 @@ async fn a_failed_sync_fails_its_volume_for_good_and_no_other() {
     let (volumes, _) = start(&disk, Duration::from_millis(20)).await;
     assert!(matches!(volumes.all()[0].state(), VolumeState::Failed { .. }), "it survives a restart");
     assert_eq!(volumes.all()[1].state(), VolumeState::Online);
+    assert_eq!(volumes.close(DEADLINE).await, Vec::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_whose_opening_panics_is_opened_again_and_can_be_closed() {
+    let disk = new_disk();
+    let opened = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&opened);
+    let panics_once = move |_: &Path| {
+        assert!(count.fetch_add(1, Ordering::Relaxed) != 0, "the first opening of all panics");
+        Box::new(Forgetful) as Box<dyn IndexSource>
+    };
+    let pace = Pace { look_every: Duration::from_millis(20), ..Pace::default() };
+    let volumes = start_over(&disk, pace, Arc::new(panics_once)).await;
+    for volume in volumes.all() {
+        wait_for(&volumes, volume, VolumeState::is_reachable).await;
+    }
+    assert!(opened.load(Ordering::Relaxed) >= 3);
     assert_eq!(volumes.close(DEADLINE).await, Vec::new());
 }
 
