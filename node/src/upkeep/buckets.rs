@@ -87,6 +87,11 @@ impl BucketWatch {
     }
 }
 
+/// How much longer than usual the pause behind a look is that took so long.
+fn more_pause(took: Duration, usual: Duration) -> Duration {
+    took.saturating_mul(PAUSE_FACTOR).min(PAUSE_MAX).saturating_sub(usual)
+}
+
 impl Context {
     /// Looks after buckets until told to stop.
     pub(super) async fn watch_buckets(&self) {
@@ -95,8 +100,7 @@ impl Context {
             self.look_after_buckets().await;
             let took = Duration::from_millis(self.now_ms().saturating_sub(began_ms));
             tokio::time::sleep(self.settings.buckets_every).await;
-            let more = took.saturating_mul(PAUSE_FACTOR).min(PAUSE_MAX);
-            let more = more.saturating_sub(self.settings.buckets_every);
+            let more = more_pause(took, self.settings.buckets_every);
             // Whoever met a deletion that does not end waits for this.
             drop(tokio::time::timeout(more, self.deletions.suspected()).await);
         }
@@ -250,6 +254,14 @@ impl Context {
 mod tests {
     use super::*;
     use sherd_core::id::{ProposerId, Timestamp};
+
+    #[test]
+    fn a_slow_look_is_followed_by_a_longer_pause_but_not_by_a_very_long_one() {
+        let [usual, second] = [2, 1].map(Duration::from_secs);
+        assert_eq!(more_pause(Duration::from_millis(20), usual), Duration::ZERO);
+        assert_eq!(more_pause(Duration::from_millis(100), usual), 8 * second);
+        assert_eq!(more_pause(Duration::from_hours(1), usual), PAUSE_MAX - usual);
+    }
 
     #[test]
     fn a_deletion_is_left_behind_when_nobody_wrote_it_anew_for_long_enough() {
