@@ -29,7 +29,7 @@ fn refusing_lookups(bench: &Bench) -> (Driver, Arc<AtomicU64>) {
             let error = IndexError::Unavailable { what: "no descriptor".to_owned(), class: FaultClass::Busy };
             allowed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).map(drop).map_err(|_| error)
         }
-        IndexCall::Flush => Ok(()),
+        IndexCall::Found | IndexCall::Flush => Ok(()),
     };
     let (volume, _) = bench.open_volume_with(Box::new(HookedSource::new(&bench.index, hook))).unwrap();
     (Driver::new(volume, Arc::clone(&bench.clock)), left)
@@ -182,7 +182,7 @@ fn a_flush_that_lacks_descriptors_is_due_again() {
     let mut bench = Bench::new(1);
     bench.options.spare_segments = 0;
     let hook = |call| match call {
-        IndexCall::Get => Ok(()),
+        IndexCall::Get | IndexCall::Found => Ok(()),
         IndexCall::Flush => {
             Err(IndexError::Unavailable { what: "no descriptor".to_owned(), class: FaultClass::Busy })
         }

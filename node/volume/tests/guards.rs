@@ -8,99 +8,36 @@ mod support;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 
 use sherd_core::env::Clock;
-use sherd_core::id::Sequence;
 use sherd_volume::disk::faulty::Keep;
 use sherd_volume::disk::{Disk, DiskFile, OpenMode};
 use sherd_volume::error::OpenError;
 use sherd_volume::format::{
     FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, SegmentHeader, VERSION, VERSION_MIN,
 };
-use sherd_volume::index::memory::MemoryIndex;
-use sherd_volume::index::{Change, Index, IndexError, Pair};
 use sherd_volume::log::{parse_segment_name, segment_path};
-use sherd_volume::lookup::{Lookup, Source};
-use sherd_volume::open::{IndexSource, Setup, open};
+use sherd_volume::lookup::Source;
+use support::hooked::{HookedSource, IndexCall};
 use support::*;
 
 /// What happens between a lookup in the index and its answer.
 type Interruption = Box<dyn FnOnce() + Send>;
 
-/// An index whose next lookup is interrupted when it has found what it answers.
-#[derive(Clone, Default)]
-struct InterruptedIndex {
-    entries: Arc<MemoryIndex>,
-    interruption: Arc<Mutex<Option<Interruption>>>,
-}
-
-impl std::fmt::Debug for InterruptedIndex {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("InterruptedIndex")
-    }
-}
-
-impl Index for InterruptedIndex {
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
-        let found = self.entries.get(key);
-        let interruption = self.interruption.lock().take();
-        if let Some(interruption) = interruption {
-            interruption();
-        }
-        found
-    }
-    fn get_cached(&self, _: &[u8]) -> Result<Lookup<Option<Bytes>>, IndexError> {
-        Ok(Lookup::Pending)
-    }
-    fn scan<'a>(
-        &'a self,
-        from: &[u8],
-        to: Option<&[u8]>,
-    ) -> Box<dyn Iterator<Item = Result<Pair, IndexError>> + 'a> {
-        self.entries.scan(from, to)
-    }
-    fn apply(&self, changes: Vec<Change>, sequence: Sequence) -> Result<(), IndexError> {
-        self.entries.apply(changes, sequence)
-    }
-    fn persisted(&self) -> Option<Sequence> {
-        self.entries.persisted()
-    }
-    fn pending_bytes(&self) -> u64 {
-        self.entries.pending_bytes()
-    }
-    fn flush(&self) -> Result<(), IndexError> {
-        self.entries.flush()
-    }
-    fn compact(&self) -> Result<(), IndexError> {
-        self.entries.compact()
-    }
-}
-
-impl IndexSource for InterruptedIndex {
-    fn open(&mut self) -> Result<Arc<dyn Index>, IndexError> {
-        Ok(Arc::new(self.clone()))
-    }
-    fn reset(&mut self) -> Result<Arc<dyn Index>, IndexError> {
-        self.open()
-    }
-}
-
 #[test]
 fn what_a_lookup_found_before_a_write_is_not_remembered_after_it() {
     let bench = Bench::new(1);
-    let index = InterruptedIndex::default();
-    let setup = Setup {
-        disk: Arc::new(bench.disk.clone()),
-        path: bench.path.clone(),
-        clock: Arc::clone(&bench.clock) as Arc<dyn Clock>,
-        index: Box::new(index.clone()),
-        buffers: pool(),
-        expected: sherd_volume::identity::Expected::default(),
-        options: bench.options,
+    let interruption: Arc<Mutex<Option<Interruption>>> = Arc::default();
+    let next = Arc::clone(&interruption);
+    let hook = move |call| {
+        let interruption = next.lock().take_if(|_| call == IndexCall::Found);
+        if let Some(interruption) = interruption {
+            interruption();
+        }
+        Ok(())
     };
-    let (volume, _) = open(setup).unwrap();
+    let (volume, _) = bench.open_volume_with(Box::new(HookedSource::new(&bench.index, hook))).unwrap();
     let mut driver = Driver::new(volume, Arc::clone(&bench.clock));
     let reader = Arc::clone(&driver.reader);
     let key = object("a");
@@ -114,7 +51,7 @@ fn what_a_lookup_found_before_a_write_is_not_remembered_after_it() {
     let driver = Arc::new(Mutex::new(driver));
     let inside = Arc::clone(&driver);
     let written = key.clone();
-    *index.interruption.lock() = Some(Box::new(move || {
+    *interruption.lock() = Some(Box::new(move || {
         let driver = &mut *inside.lock();
         let now = ballot((clock.wall_ms() - START_MS) << 16);
         driver.write(&written, now, &value(2, 10));
@@ -122,7 +59,7 @@ fn what_a_lookup_found_before_a_write_is_not_remembered_after_it() {
     }));
     // The old row or the new one: both were there while it was asked. Asked again, it is the new one.
     reader.row(&target(&key), false, Source::Disk).unwrap();
-    assert!(index.interruption.lock().is_none(), "the lookup was interrupted");
+    assert!(interruption.lock().is_none(), "the lookup was interrupted");
     let answer = reader.row(&target(&key), false, Source::Disk).unwrap().told().unwrap();
     let row = answer.result.unwrap().row.unwrap();
     assert!(row.head.ballot > ballot(1), "a replaced row came back from memory");

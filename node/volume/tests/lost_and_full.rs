@@ -252,7 +252,7 @@ fn open_cramped(bench: &Bench, may_drop: bool) -> Result<(Volume, OpenReport), O
     };
     let hook = move |call| match call {
         IndexCall::Flush if !has_room() => Err(IndexError::Full),
-        IndexCall::Flush | IndexCall::Get => Ok(()),
+        IndexCall::Get | IndexCall::Found | IndexCall::Flush => Ok(()),
     };
     bench.open_volume_with(Box::new(HookedSource::new(&bench.index, hook)))
 }

@@ -1,4 +1,4 @@
-//! An index that asks before it answers, so that a test may refuse.
+//! An index that asks before and behind a lookup, so that a test may refuse it, or do something meanwhile.
 
 use std::sync::Arc;
 
@@ -11,10 +11,14 @@ use sherd_volume::open::IndexSource;
 
 use super::MemorySource;
 
-/// A call that may be refused.
+/// Where a call stands when the hook is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IndexCall {
+    /// A lookup begins.
     Get,
+    /// A lookup has found what it answers.
+    Found,
+    /// A flush begins.
     Flush,
 }
 
@@ -59,7 +63,9 @@ impl std::fmt::Debug for HookedIndex {
 impl Index for HookedIndex {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
         (self.hook)(IndexCall::Get)?;
-        self.entries.get(key)
+        let found = self.entries.get(key)?;
+        (self.hook)(IndexCall::Found)?;
+        Ok(found)
     }
     fn get_cached(&self, key: &[u8]) -> Result<Lookup<Option<Bytes>>, IndexError> {
         self.entries.get_cached(key)
