@@ -232,7 +232,7 @@ impl Reader {
                     Subject::Shard { shard: found, .. } if *found == shard => {}
                     _ => return Err(ReadError::Corrupt),
                 }
-                opened.payload(&segment, range.clone(), &self.shared.buffers, source)
+                opened.payload(range.clone(), &self.shared.buffers)
             });
             return match read {
                 Ok(bytes) => Ok(Lookup::Immediate(bytes)),
@@ -446,7 +446,7 @@ impl Shared {
                 Subject::Row { key: found, ballot, .. } if found == key && *ballot == row.head.ballot => {}
                 _ => return Err(ReadError::Corrupt),
             }
-            opened.payload(&segment, range, &self.buffers, source)
+            opened.payload(range, &self.buffers)
         });
         match read {
             Ok(buffers) => Ok(Lookup::Immediate(read::joined(buffers))),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use sherd_core::env::Clock;
-use sherd_volume::disk::faulty::Keep;
+use sherd_volume::disk::faulty::{Call, Failure, Fault, Keep};
 use sherd_volume::disk::{Disk, DiskFile, OpenMode};
 use sherd_volume::error::OpenError;
 use sherd_volume::format::{
@@ -97,6 +97,18 @@ fn replay_reads_the_device_and_not_what_memory_remembers_of_it() {
     bench.disk.rot_device(&segment, 3 * 4096..3 * 4096 + 40).unwrap();
     let (_, report) = bench.open().unwrap();
     assert!(report.lost_state.is_some(), "the next start, with an empty cache, would find it: {report:?}");
+}
+
+#[test]
+fn a_record_that_is_read_from_the_device_opens_its_segment_once_for_all_its_blocks() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.put_shard(shard(1, 0), &bytes(1, 150_000)).unwrap();
+    assert!(volume.packed(shard(1, 0)).is_ok(), "the file that is kept is open");
+    let (under, failure) = (bench.path.join("log"), Failure::Io);
+    let fault = bench.disk.inject(Fault { under, call: Call::Open, skip: 1, times: u64::MAX, failure });
+    assert_eq!(volume.reader.verify_packed(shard(1, 0)).unwrap(), 150_000);
+    assert_eq!(fault.end(), 0);
 }
 
 fn header_file(bench: &Bench, number: u64) -> Arc<dyn DiskFile> {

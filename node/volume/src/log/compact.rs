@@ -19,7 +19,7 @@ use crate::format::{
     FRAME_HEADER_BYTES, Flags, FrameHeader, Hint, RECORD_HEADER_BYTES, RecordHeader, Subject, decode_hints,
 };
 use crate::log::append::{Learnt, NewRecord};
-use crate::log::read::{self, Opened, ReadError};
+use crate::log::read::{self, Opened, ReadError, SegmentBytes};
 use crate::log::{FIRST_FRAME, Segment};
 use crate::lookup::Source;
 use crate::plan::Plan;
@@ -188,7 +188,7 @@ impl Volume {
         pass: &Pass,
         plan: &mut Plan,
         hints: &mut Vec<Hint>,
-        opened: &Opened,
+        opened: &Opened<'_>,
         (placed, _): (Sequence, Place),
     ) -> Result<(), Walked> {
         match &opened.subject {
@@ -200,7 +200,7 @@ impl Volume {
                 return Ok(());
             }
             Subject::Hints => {
-                let payload = opened.whole(&pass.segment)?;
+                let payload = opened.whole()?;
                 let learnt = decode_hints(payload).map_err(|_| Walked::Damaged(Damaged))?;
                 for hint in learnt {
                     if self.only_hinted(&hint)? {
@@ -227,7 +227,7 @@ impl Volume {
             }
             flags = flags.with(Flags::COMMITTED, row.head.committed);
         }
-        let payload = opened.whole(&pass.segment)?;
+        let payload = opened.whole()?;
         let payload = (!payload.is_empty()).then_some(payload);
         plan.push(NewRecord::new(opened.subject.clone(), flags, payload).moved_from(opened.sequence));
         Ok(())
@@ -352,7 +352,7 @@ impl Pass {
     }
 
     fn read(&self, bytes: &mut [u8], offset: u64) -> Result<(), Walked> {
-        Ok(read::read_exact(&self.segment, bytes, offset, Source::Disk)?)
+        Ok(SegmentBytes::of(&self.segment, Source::Disk).read_exact(bytes, offset)?)
     }
 
     fn peek(&self, frame: &InFrame) -> Result<(RecordHeader, Place), Walked> {

@@ -155,9 +155,8 @@ impl Segment {
         self.files.get(self.number, &self.path)
     }
 
-    /// The same file past the page cache; none where the filesystem has no such thing.
-    ///
-    /// Opened anew for each read: whoever verifies is in no hurry.
+    /// The same file past the page cache, opened anew: whoever verifies is in no hurry. None where the
+    /// filesystem has no such thing.
     pub(crate) fn device(&self) -> Option<Arc<dyn DiskFile>> {
         self.files.disk.open(&self.path, OpenMode::ReadDirect).ok()
     }

@@ -37,16 +37,27 @@ pub enum ReadError {
 
 /// A record without its payload, verified.
 #[derive(Debug)]
-pub struct Opened {
+pub struct Opened<'a> {
     /// What it is about.
     pub subject: Subject,
     /// How it is meant.
     pub flags: Flags,
     /// Its (original) sequence.
     pub sequence: Sequence,
+    bytes: SegmentBytes<'a>,
     payload_at: u64,
     payload_bytes: u32,
     hashes: Bytes,
+}
+
+/// A segment, as one reading of a record asks for its bytes.
+#[derive(Debug)]
+pub(crate) struct SegmentBytes<'a> {
+    segment: &'a Segment,
+    source: Source,
+    /// Its file past the page cache, opened once for all blocks of a record: none where the device is not
+    /// asked, or the filesystem has no such thing.
+    device: Option<Arc<dyn DiskFile>>,
 }
 
 /// Reads and checks a record up to its payload.
@@ -58,10 +69,11 @@ pub fn open(
     place: Place,
     payload_bytes: u32,
     source: Source,
-) -> Result<Opened, ReadError> {
+) -> Result<Opened<'_>, ReadError> {
     let before = place.bytes.checked_sub(payload_bytes).ok_or(ReadError::Corrupt)?;
     let mut buffer = vec![0; before as usize];
-    read_exact(segment, &mut buffer, u64::from(place.offset), source)?;
+    let bytes = SegmentBytes::of(segment, source);
+    bytes.read_exact(&mut buffer, u64::from(place.offset))?;
     let header = RecordHeader::decode(&buffer).map_err(|_| ReadError::Corrupt)?;
     if header.record_bytes() != place.bytes as usize || header.payload_bytes != payload_bytes {
         return Err(ReadError::Corrupt);
@@ -72,13 +84,14 @@ pub fn open(
         subject,
         flags: header.flags,
         sequence: header.sequence,
+        bytes,
         payload_at: u64::from(place.offset) + u64::from(before),
         payload_bytes,
         hashes,
     })
 }
 
-impl Opened {
+impl Opened<'_> {
     /// Bytes of its payload.
     pub const fn payload_bytes(&self) -> u32 {
         self.payload_bytes
@@ -88,13 +101,7 @@ impl Opened {
     ///
     /// # Errors
     /// [`ReadError`]; `Corrupt` also for a range behind the end.
-    pub fn payload(
-        &self,
-        segment: &Segment,
-        range: Range<u64>,
-        buffers: &BufferPool,
-        source: Source,
-    ) -> Result<Vec<Bytes>, ReadError> {
+    pub fn payload(&self, range: Range<u64>, buffers: &BufferPool) -> Result<Vec<Bytes>, ReadError> {
         let length = u64::from(self.payload_bytes);
         if range.start > range.end || range.end > length {
             return Err(ReadError::Corrupt);
@@ -108,7 +115,7 @@ impl Opened {
             let end = (start + block_bytes).min(length);
             let size = usize::try_from(end - start).map_err(|_| ReadError::Corrupt)?;
             let mut buffer = buffers.try_take(size).ok_or(ReadError::Busy)?;
-            read_exact(segment, &mut buffer, self.payload_at + start, source)?;
+            self.bytes.read_exact(&mut buffer, self.payload_at + start)?;
             let hash_index = usize::try_from(index).map_err(|_| ReadError::Corrupt)?;
             if !verify_block(&self.hashes, hash_index, &buffer) {
                 return Err(ReadError::Corrupt);
@@ -126,9 +133,9 @@ impl Opened {
     ///
     /// # Errors
     /// [`ReadError`], but never `Busy`.
-    pub fn whole(&self, segment: &Segment) -> Result<Bytes, ReadError> {
+    pub fn whole(&self) -> Result<Bytes, ReadError> {
         let mut bytes = vec![0; self.payload_bytes as usize];
-        read_exact(segment, &mut bytes, self.payload_at, Source::Disk)?;
+        self.bytes.read_exact(&mut bytes, self.payload_at)?;
         let mut blocks = bytes.chunks(HASH_BLOCK_BYTES).enumerate();
         if blocks.all(|(index, block)| verify_block(&self.hashes, index, block)) {
             Ok(bytes.into())
@@ -138,26 +145,29 @@ impl Opened {
     }
 }
 
-/// Fills a buffer from a segment.
-pub(crate) fn read_exact(
-    segment: &Segment,
-    buffer: &mut [u8],
-    offset: u64,
-    source: Source,
-) -> Result<(), ReadError> {
-    let read = match source {
-        Source::Cache => segment.open_file().ok_or(ReadError::WouldBlock)?.read_cached_at(buffer, offset),
-        Source::Disk => opened(segment)?.read_at(buffer, offset),
-        Source::Device => read_from_device(segment.device().as_deref(), &*opened(segment)?, buffer, offset),
-    };
-    match read {
-        Ok(read) if read == buffer.len() => Ok(()),
-        Ok(_) => Err(ReadError::Corrupt),
-        Err(error) if source == Source::Cache && error.kind() == io::ErrorKind::WouldBlock => {
-            Err(ReadError::WouldBlock)
+impl<'a> SegmentBytes<'a> {
+    pub(crate) fn of(segment: &'a Segment, source: Source) -> Self {
+        let device = (source == Source::Device).then(|| segment.device()).flatten();
+        Self { segment, source, device }
+    }
+
+    /// Fills a buffer.
+    pub(crate) fn read_exact(&self, buffer: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        let Self { segment, source, device } = self;
+        let read = match source {
+            Source::Cache => segment.open_file().ok_or(ReadError::WouldBlock)?.read_cached_at(buffer, offset),
+            Source::Disk => opened(segment)?.read_at(buffer, offset),
+            Source::Device => read_from_device(device.as_deref(), &*opened(segment)?, buffer, offset),
+        };
+        match read {
+            Ok(read) if read == buffer.len() => Ok(()),
+            Ok(_) => Err(ReadError::Corrupt),
+            Err(error) if *source == Source::Cache && error.kind() == io::ErrorKind::WouldBlock => {
+                Err(ReadError::WouldBlock)
+            }
+            Err(error) if FaultClass::of(&error) == FaultClass::Busy => Err(ReadError::Busy),
+            Err(error) => Err(ReadError::Io(error)),
         }
-        Err(error) if FaultClass::of(&error) == FaultClass::Busy => Err(ReadError::Busy),
-        Err(error) => Err(ReadError::Io(error)),
     }
 }
 
