@@ -23,7 +23,6 @@ use sherd_core::topology::Topology;
 use sherd_volume::Reader;
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::Disk;
-use sherd_volume::disk::thrifty::ThriftyDisk;
 use sherd_volume::error::{Error, OpenError};
 use sherd_volume::format::Subject;
 use sherd_volume::identity::{Expected, Identity};
@@ -185,7 +184,7 @@ pub fn run(
     for path in directories {
         let identity = identity_of(&**disk, path)?;
         let setup = Setup {
-            disk: Arc::new(ThriftyDisk::new(Arc::clone(disk))),
+            disk: Arc::clone(disk),
             path: path.clone(),
             clock: Arc::clone(clock),
             index: lsm_indexes(cache.clone())(path),

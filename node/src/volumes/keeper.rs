@@ -22,7 +22,6 @@ use tokio::sync::oneshot;
 use sherd_core::id::{Ballot, Incarnation};
 use sherd_core::limits::VOLUME_QUEUE_MAX;
 use sherd_volume::Reader;
-use sherd_volume::disk::thrifty::ThriftyDisk;
 use sherd_volume::error::OpenError;
 use sherd_volume::identity::{Expected, Phase};
 use sherd_volume::open::{NewVolume, Setup};
@@ -177,7 +176,7 @@ impl Keeper {
     fn setup(&self) -> Setup {
         let VolumesConfig { disk, clock, buffers, index, options, cluster, .. } = &self.config;
         Setup {
-            disk: Arc::new(ThriftyDisk::new(Arc::clone(disk))),
+            disk: Arc::clone(disk),
             path: self.volume.path().to_owned(),
             clock: Arc::clone(clock),
             index: index(self.volume.path()),

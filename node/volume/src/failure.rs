@@ -37,9 +37,9 @@ pub(crate) struct FailureLatch {
 }
 
 impl FailureLatch {
-    #[expect(clippy::needless_pass_by_value, reason = "a handle, of which a weak one is kept")]
-    pub(crate) fn new(sticky: Arc<Sticky>) -> Self {
-        Self { reason: OnceLock::new(), sticky: Some(Arc::downgrade(&sticky)) }
+    /// Of a volume, whose identity is held weakly.
+    pub(crate) fn new(sticky: &Arc<Sticky>) -> Self {
+        Self { reason: OnceLock::new(), sticky: Some(Arc::downgrade(sticky)) }
     }
 
     /// Why the volume serves no more.

@@ -21,6 +21,7 @@ use sherd_core::register::acceptor::after_restart;
 
 use crate::buffer::BufferPool;
 use crate::damage::RottenRecords;
+use crate::disk::thrifty::ThriftyDisk;
 use crate::disk::{Disk, OpenMode};
 use crate::durable::Spares;
 use crate::error::{Error, OpenError};
@@ -67,7 +68,7 @@ pub trait IndexSource: Send {
 
 /// What a volume is opened with.
 pub struct Setup {
-    /// The disk.
+    /// The disk, as all volumes on it use it.
     pub disk: Arc<dyn Disk>,
     /// The volume's directory.
     pub path: PathBuf,
@@ -149,6 +150,7 @@ pub fn create(disk: &Arc<dyn Disk>, path: &Path, new: NewVolume) -> Result<(), O
 /// [`OpenError`]; `Damaged` also for an empty directory.
 pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
     let Setup { disk, path, clock, mut index, buffers, expected, options } = setup;
+    let disk: Arc<dyn Disk> = Arc::new(ThriftyDisk::new(disk));
     let options = options.within_limits();
     let began_us = clock.monotonic_us();
     let lock = identity::lock(disk.as_ref(), &path)?;
@@ -157,7 +159,7 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
         what: "it is empty, and no volume yet".to_owned(),
     })?;
     let sticky = Arc::new(Sticky { file, _lock: lock });
-    let failure = Arc::new(FailureLatch::new(Arc::clone(&sticky)));
+    let failure = Arc::new(FailureLatch::new(&sticky));
     let identity = sticky.file.identity();
     let is_new = identity.lost.as_deref() == Some(UNFINISHED);
     let segments = Arc::new(Segments::new(&disk));

@@ -22,14 +22,14 @@ pub trait FileKeeper: Send + Sync + std::fmt::Debug {
 
 /// A disk below which nobody keeps a file that another one lacks the descriptor of.
 #[derive(Debug)]
-pub struct ThriftyDisk {
+pub(crate) struct ThriftyDisk {
     disk: Arc<dyn Disk>,
     keepers: Mutex<Vec<Weak<dyn FileKeeper>>>,
 }
 
 impl ThriftyDisk {
     /// The disk as one volume uses it: another volume's files are not closed for it.
-    pub fn new(disk: Arc<dyn Disk>) -> Self {
+    pub(crate) fn new(disk: Arc<dyn Disk>) -> Self {
         Self { disk, keepers: Mutex::default() }
     }
 

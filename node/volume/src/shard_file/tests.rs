@@ -706,7 +706,7 @@ fn files_of_volume(disk: &FaultyDisk) -> (ShardFiles, Arc<FailureLatch>, Arc<Sti
     let lock = identity::lock(disk, directory).unwrap();
     let file = IdentityFile::create(Arc::clone(&shared_disk), directory, identity).unwrap();
     let sticky = Arc::new(Sticky { file, _lock: lock });
-    let failure = Arc::new(FailureLatch::new(Arc::clone(&sticky)));
+    let failure = Arc::new(FailureLatch::new(&sticky));
     let root = PathBuf::from(ROOT);
     (ShardFiles::of_volume(shared_disk, root, CLUSTER, pool(), Arc::clone(&failure)), failure, sticky)
 }

@@ -23,7 +23,6 @@ use sherd_core::register::{Accept, Encoded, Prepare, Refusal, Vote};
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::faulty::FaultyDisk;
-use sherd_volume::disk::thrifty::ThriftyDisk;
 use sherd_volume::error::{Error, OpenError};
 use sherd_volume::identity::{Expected, Phase};
 use sherd_volume::index::memory::MemoryIndex;
@@ -167,7 +166,7 @@ impl Bench {
         index: Box<dyn IndexSource>,
     ) -> Result<(Volume, OpenReport), OpenError> {
         let setup = Setup {
-            disk: Arc::new(ThriftyDisk::new(Arc::new(self.disk.clone()))),
+            disk: Arc::new(self.disk.clone()),
             path: self.path.clone(),
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             index,
