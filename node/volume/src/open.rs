@@ -146,6 +146,9 @@ pub fn create(disk: &Arc<dyn Disk>, path: &Path, new: NewVolume) -> Result<(), O
 
 /// Opens a volume.
 ///
+/// In a directory that does not hold the volume's identity nothing is made: it may be what a filesystem is mounted
+/// on, and that one is away.
+///
 /// # Errors
 /// [`OpenError`]; `Damaged` also for an empty directory.
 pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
@@ -153,17 +156,17 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
     let disk: Arc<dyn Disk> = Arc::new(ThriftyDisk::new(disk));
     let options = options.within_limits();
     let began_us = clock.monotonic_us();
+    // The lock is a file, too.
+    identity_in(&disk, &path, expected)?;
     let lock = identity::lock(disk.as_ref(), &path)?;
-    let file = IdentityFile::open(Arc::clone(&disk), &path, expected)?.ok_or_else(|| OpenError::Damaged {
-        path: path.clone(),
-        what: "it is empty, and no volume yet".to_owned(),
-    })?;
+    let file = identity_in(&disk, &path, expected)?;
     let sticky = Arc::new(Sticky { file, _lock: lock });
     let failure = Arc::new(FailureLatch::new(&sticky));
     let identity = sticky.file.identity();
     let is_new = identity.lost.as_deref() == Some(UNFINISHED);
     let segments = Arc::new(Segments::new(&disk));
-    let (spares, restored) = read_in(&disk, &path, &options, &identity, &segments, index.as_mut())
+    let (spares, restored) = make_directories(disk.as_ref(), &path, &sticky.file)
+        .and_then(|()| read_in(&disk, &path, &options, &identity, &segments, index.as_mut()))
         .inspect_err(|error| {
             if let OpenError::Failed { reason, .. } = error {
                 sticky.note_failure(reason);
@@ -195,6 +198,29 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
     serve(Arc::new(shared), shard_files, sticky, restored, is_new, began_us)
 }
 
+fn identity_in(disk: &Arc<dyn Disk>, path: &Path, expected: Expected) -> Result<IdentityFile, OpenError> {
+    IdentityFile::open(Arc::clone(disk), path, expected)?.ok_or_else(|| OpenError::Damaged {
+        path: path.to_owned(),
+        what: "it is empty, and no volume yet".to_owned(),
+    })
+}
+
+/// Makes the directories that a volume lacks, durably: those of a format that was cut short, or lost. Where it was
+/// taken away since its identity was read, nothing is made in its place.
+fn make_directories(disk: &dyn Disk, path: &Path, identity: &IdentityFile) -> Result<(), OpenError> {
+    for directory in [log::directory(path), path.join(SHARDS)] {
+        match disk.file_id(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(io_error("stat", &directory)(error)),
+            Ok(_) => continue,
+        }
+        let gone = |gone: identity::Gone| io::Error::new(io::ErrorKind::NotFound, gone);
+        identity.still_here().map_err(gone).map_err(io_error("find the volume of", &directory))?;
+        disk.create_dir(&directory).map_err(io_error("create", &directory))?;
+    }
+    disk.sync_dir(path).map_err(io_error("sync", path))
+}
+
 /// Reads in what a directory holds. On return all of it is durable, whoever wrote it and however: names,
 /// spares, and every segment.
 fn read_in(
@@ -206,10 +232,6 @@ fn read_in(
     index: &mut dyn IndexSource,
 ) -> Result<(Spares, Restored), OpenError> {
     let log_path = log::directory(path);
-    for directory in [&log_path, &path.join(SHARDS)] {
-        disk.create_dir(directory).map_err(io_error("create", directory))?;
-    }
-    disk.sync_dir(path).map_err(io_error("sync", path))?;
     let names: Vec<String> = disk
         .list(&log_path)
         .map_err(io_error("list", &log_path))?
