@@ -64,7 +64,7 @@ pub fn look_at(disk: &dyn Disk, path: &Path) -> io::Result<Directory> {
 /// Whether a log is there that says something.
 fn has_segments(disk: &dyn Disk, path: &Path) -> io::Result<bool> {
     match disk.list(&log::directory(path)) {
-        Ok(entries) => Ok(entries.iter().any(|entry| log::parse_segment_name(&entry.name).is_some())),
+        Ok(entries) => Ok(entries.iter().any(|entry| log::is_segment_name(&entry.name))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::disk::{Disk, DiskFile, OpenMode, write_past_cache};
 use crate::error::{FaultClass, SyncFailure};
 use crate::format::SegmentHeader;
-use crate::log::{Segment, segment_path};
+use crate::log::{SEGMENT_NUMBER_MAX, Segment, segment_path};
 
 /// What a spare is filled with, so many bytes at a time.
 static ZEROS: Zeros = Zeros([0; 1 << 18]);
@@ -69,7 +69,10 @@ impl Spares {
                 } else {
                     disk.remove(&log.join(name))?;
                 }
-                next = next.max(number.saturating_add(1));
+                // Whatever has a higher one is as good a spare, and no place to count on from.
+                if number <= SEGMENT_NUMBER_MAX {
+                    next = next.max(number + 1);
+                }
             } else if kind == "making" {
                 disk.remove(&log.join(name))?;
             }
@@ -257,8 +260,27 @@ fn room_first(error: io::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::disk::faulty::FaultyDisk;
+
+    #[test]
+    fn a_spare_takes_the_name_of_no_other_one_whatever_numbers_are_there() {
+        let disk = FaultyDisk::new(1);
+        let log = Path::new("/log");
+        disk.create_dir(log).unwrap();
+        let bytes = 1 << 19;
+        let names = [0, u64::MAX].map(|number| format!("{number:020}.spare"));
+        for name in &names {
+            disk.open(&log.join(name), OpenMode::CreateNew).unwrap().allocate(bytes).unwrap();
+        }
+        let spares = Spares::adopt(Arc::new(disk.clone()), log, &names, bytes, 4).unwrap();
+        spares.make_one().unwrap();
+        spares.make_one().unwrap();
+        assert_eq!(spares.ready.lock().iter().collect::<BTreeSet<_>>().len(), 4);
+        assert_eq!(disk.list(log).unwrap().len(), 4);
+    }
 
     #[test]
     fn a_spare_is_made_however_the_filesystem_aligns() {

@@ -143,7 +143,7 @@ pub enum OpenError {
         /// The newest that is known.
         supported: u32,
     },
-    /// volume.json is there and not readable as one.
+    /// It is not what a volume keeps under its name.
     #[error("{path} is damaged: {what}")]
     Damaged {
         /// The file.

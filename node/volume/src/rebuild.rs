@@ -26,7 +26,7 @@ use crate::format::{FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed,
 use crate::index::{Index, IndexError};
 use crate::log::append::{Known, Tail, TailSegment};
 use crate::log::replay::{Found, Headed, Lost, Replayed, Unreadable, replay};
-use crate::log::{FIRST_FRAME, Segment, Segments, parse_segment_name, segment_path};
+use crate::log::{FIRST_FRAME, Segment, Segments, is_segment_name, parse_segment_name, segment_path};
 use crate::open::{IndexSource, OpenReport};
 use crate::options::UnreadablePolicy;
 use crate::state::Small;
@@ -199,6 +199,12 @@ struct Located {
 
 fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result<Located, OpenError> {
     let LogFiles { path: log, names, volume, policy, .. } = *files;
+    if let Some(name) = names.iter().find(|name| is_segment_name(name) && parse_segment_name(name).is_none())
+    {
+        // It may be one of this log under a name that is rotten: without it the log is not whole.
+        let what = "no log comes to a segment of this number".to_owned();
+        return Err(OpenError::Damaged { path: log.join(name), what });
+    }
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| parse_segment_name(name)).collect();
     numbers.sort_unstable();
     let highest = numbers.last().copied().unwrap_or(0);

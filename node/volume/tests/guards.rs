@@ -111,6 +111,25 @@ fn a_record_that_is_read_from_the_device_opens_its_segment_once_for_all_its_bloc
     assert_eq!(fault.end(), 0);
 }
 
+#[test]
+fn a_segment_with_a_number_that_no_log_comes_to_is_named_and_left_alone() {
+    for number in ["04611686018427387905", "18446744073709551615", "80000000000000000001"] {
+        let bench = Bench::new(1);
+        let mut volume = bench.reopen();
+        volume.put_shard(shard(1, 0), &bytes(1, 100)).unwrap();
+        volume.close();
+        let path = bench.path.join("log").join(format!("{number}.seg"));
+        bench.disk.open(&path, OpenMode::CreateNew).unwrap();
+        let refused = bench.open().map(|(_, report)| report);
+        assert!(
+            matches!(&refused, Err(OpenError::Damaged { path: named, .. }) if *named == path),
+            "{number}: {refused:?}"
+        );
+        bench.disk.remove(&path).unwrap();
+        assert_eq!(bench.reopen().packed(shard(1, 0)).unwrap(), bytes(1, 100));
+    }
+}
+
 fn header_file(bench: &Bench, number: u64) -> Arc<dyn DiskFile> {
     bench.disk.open(&segment_path(&bench.path.join("log"), number), OpenMode::Write).unwrap()
 }

@@ -234,12 +234,18 @@ pub fn segment_path(log: &Path, number: u64) -> PathBuf {
     log.join(format!("{number:020}.seg"))
 }
 
+/// The highest number of a segment. No log comes to it, so whatever has a higher one in its name was not written by
+/// one; and behind every number up to here there is a next one.
+pub const SEGMENT_NUMBER_MAX: u64 = 1 << 62;
+
+/// Whether a file is named as segments are, of whatever number.
+pub fn is_segment_name(name: &str) -> bool {
+    let digits = name.strip_suffix(".seg").filter(|digits| digits.len() == 20);
+    digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// The number of the segment with this file name.
 pub fn parse_segment_name(name: &str) -> Option<u64> {
-    let digits = name.strip_suffix(".seg")?;
-    if digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        digits.parse().ok()
-    } else {
-        None
-    }
+    let number = name.strip_suffix(".seg").filter(|_| is_segment_name(name))?.parse().ok();
+    number.filter(|number| *number <= SEGMENT_NUMBER_MAX)
 }
