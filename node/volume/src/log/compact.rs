@@ -8,8 +8,10 @@
 //! copy is there until the new one is durable) and leaks nothing (opening removes a segment whose
 //! record is gone; a half-copied one is walked anew, and what was moved is found dead).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use bytes::Bytes;
 
 use sherd_core::id::Sequence;
 
@@ -52,8 +54,8 @@ pub enum Compacted {
 #[derive(Debug, Default)]
 pub(crate) struct Compaction {
     pass: Option<Pass>,
-    /// Segments with a living record that cannot be read: kept until it is superseded.
-    damaged: BTreeSet<u64>,
+    /// Segments of which something cannot be read: kept until nothing needs that any more.
+    damaged: BTreeMap<u64, Damage>,
     /// A segment that is on its way out: nothing else is compacted before it is gone.
     retiring: Option<Retiring>,
     /// How many segments were reclaimed when a segment was sealed or first seen.
@@ -88,8 +90,14 @@ struct InFrame {
     end: u64,
 }
 
-/// A segment cannot be compacted: something in it cannot be read.
-struct Damaged;
+/// A segment could not be compacted.
+#[derive(Debug)]
+struct Damage {
+    /// The record that could not be read, by its key and the sequence of its place; none where that is not known.
+    record: Option<(Bytes, Sequence)>,
+    /// Bytes of the segment that were needed then.
+    live: u64,
+}
 
 impl Volume {
     /// Does a piece of compaction: looks at records of about `budget_bytes` and writes the living
@@ -115,8 +123,10 @@ impl Volume {
             match self.walk_one(&mut pass, &mut plan, &mut hints) {
                 Ok(0) => break,
                 Ok(bytes) => walked_bytes += bytes,
-                Err(Walked::Damaged(Damaged)) => {
-                    self.compaction.damaged.insert(pass.segment.number);
+                Err(Walked::Damaged(record)) => {
+                    let number = pass.segment.number;
+                    let live = self.derived.get(number).live;
+                    self.compaction.damaged.insert(number, Damage { record, live });
                     return Ok(Compacted::Idle);
                 }
                 // Walked anew: what was moved is found dead.
@@ -143,7 +153,28 @@ impl Volume {
         Ok(())
     }
 
+    /// Forgets damage that nothing needs any more: what was healed, replaced or deleted was let go by its entry.
+    fn forget_damage(&mut self) {
+        let Self { compaction, derived, shared, working, .. } = self;
+        compaction.damaged.retain(|number, damage| {
+            let live = derived.get(*number).live;
+            if !working.segments.contains_key(number) {
+                return false;
+            }
+            if live == damage.live {
+                return true;
+            }
+            let Some((key, placed)) = &damage.record else {
+                // Tried anew, and seldom: each try reads the segment up to there.
+                return live > damage.live / 2;
+            };
+            damage.live = live;
+            shared.entry(key).map_or(true, |entry| entry.is_some_and(|entry| entry.origin.placed == *placed))
+        });
+    }
+
     fn candidate(&mut self) -> Option<Pass> {
+        self.forget_damage();
         let persisted = self.shared.index.persisted()?;
         let again = DELETES_AGAIN.max(self.shared.segments.len() as u64 / 4);
         let reclaimed = self.compaction.reclaimed;
@@ -155,7 +186,7 @@ impl Volume {
             let needed = uses.live + deletes;
             let eligible = sealed.last <= persisted
                 && needed * 2 < self.shared.options.segment_bytes
-                && !self.compaction.damaged.contains(number);
+                && !self.compaction.damaged.contains_key(number);
             if eligible && best.is_none_or(|(least, _)| needed < least) {
                 best = Some((needed, *number));
             }
@@ -200,8 +231,12 @@ impl Volume {
                 return Ok(());
             }
             Subject::Hints => {
-                let payload = opened.whole()?;
-                let learnt = decode_hints(payload).map_err(|_| Walked::Damaged(Damaged))?;
+                let payload = match opened.whole() {
+                    // What they said is learnt again, as after a replay.
+                    Err(ReadError::Corrupt) => return Ok(()),
+                    payload => payload?,
+                };
+                let learnt = decode_hints(payload).map_err(|_| Walked::Damaged(None))?;
                 for hint in learnt {
                     if self.only_hinted(&hint)? {
                         hints.push(hint);
@@ -227,7 +262,7 @@ impl Volume {
             }
             flags = flags.with(Flags::COMMITTED, row.head.committed);
         }
-        let payload = opened.whole()?;
+        let payload = opened.whole().map_err(|error| Walked::from(error).of_record(key, placed))?;
         let payload = (!payload.is_empty()).then_some(payload);
         plan.push(NewRecord::new(opened.subject.clone(), flags, payload).moved_from(opened.sequence));
         Ok(())
@@ -301,8 +336,19 @@ impl Volume {
 
 /// Why a walk stopped.
 enum Walked {
-    Damaged(Damaged),
+    /// At a record that cannot be read, or at something else.
+    Damaged(Option<(Bytes, Sequence)>),
     Failed(Error),
+}
+
+impl Walked {
+    /// The same, at a record that is known.
+    fn of_record(self, key: Bytes, placed: Sequence) -> Self {
+        match self {
+            Self::Damaged(_) => Self::Damaged(Some((key, placed))),
+            Self::Failed(error) => Self::Failed(error),
+        }
+    }
 }
 
 impl From<Error> for Walked {
@@ -316,7 +362,7 @@ impl From<ReadError> for Walked {
         match error {
             ReadError::Busy => Self::Failed(Error::Busy),
             ReadError::WouldBlock | ReadError::Gone | ReadError::Corrupt | ReadError::Io(_) => {
-                Self::Damaged(Damaged)
+                Self::Damaged(None)
             }
         }
     }
@@ -339,8 +385,8 @@ impl Pass {
         }
         let mut bytes = [0; FRAME_HEADER_BYTES];
         self.read(&mut bytes, self.offset)?;
-        let header = FrameHeader::decode(&bytes, self.segment.seed, self.offset)
-            .map_err(|_| Walked::Damaged(Damaged))?;
+        let header =
+            FrameHeader::decode(&bytes, self.segment.seed, self.offset).map_err(|_| Walked::Damaged(None))?;
         let frame = InFrame {
             next: self.offset + FRAME_HEADER_BYTES as u64,
             sequence: header.first,
@@ -358,11 +404,11 @@ impl Pass {
     fn peek(&self, frame: &InFrame) -> Result<(RecordHeader, Place), Walked> {
         let mut bytes = [0; RECORD_HEADER_BYTES];
         self.read(&mut bytes, frame.next)?;
-        let header = RecordHeader::decode(&bytes).map_err(|_| Walked::Damaged(Damaged))?;
+        let header = RecordHeader::decode(&bytes).map_err(|_| Walked::Damaged(None))?;
         let place = (u32::try_from(frame.next), u32::try_from(header.record_bytes()));
-        let (Ok(offset), Ok(bytes)) = place else { return Err(Walked::Damaged(Damaged)) };
+        let (Ok(offset), Ok(bytes)) = place else { return Err(Walked::Damaged(None)) };
         if u64::from(offset) + u64::from(bytes) > frame.end {
-            return Err(Walked::Damaged(Damaged));
+            return Err(Walked::Damaged(None));
         }
         Ok((header, Place { segment: self.segment.number, offset, bytes }))
     }

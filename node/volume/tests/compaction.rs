@@ -1,0 +1,110 @@
+//! Compaction beside rot: a segment stays as long as something in it cannot be read and is needed, and no longer.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::path::PathBuf;
+
+use sherd_volume::disk::{Disk, OpenMode};
+use sherd_volume::format::{
+    FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, SegmentHeader, Subject,
+};
+use sherd_volume::log::segment_path;
+use support::*;
+
+const SHARDS: u64 = 30;
+
+fn segment(bench: &Bench, number: u64) -> PathBuf {
+    segment_path(&bench.path.join("log"), number)
+}
+
+/// Shards over several segments, nothing but them in their frames.
+fn put_shards(volume: &mut Driver) {
+    for number in 0..SHARDS {
+        volume.put_shard(shard(number, 0), &bytes(number, 30_000)).unwrap();
+    }
+    assert!(volume.reader.status().segments > 3);
+}
+
+/// Deletes all of them but one.
+fn delete_but(volume: &mut Driver, kept: u64) {
+    for number in (0..SHARDS).filter(|number| *number != kept) {
+        volume.delete_shard(shard(number, 0)).unwrap();
+    }
+}
+
+/// Compacts until nothing is left to do, past segments that cannot be.
+fn compact(volume: &mut Driver) -> usize {
+    volume.settle();
+    volume.reader.flush().unwrap();
+    (0..10).map(|_| volume.compact()).sum()
+}
+
+/// The frames of a segment that is followed by another one, by their offsets.
+fn frames(bench: &Bench, number: u64) -> Vec<(u64, FrameHeader)> {
+    let mut page = vec![0; SEGMENT_HEADER_BYTES];
+    let follower = bench.disk.open(&segment(bench, number + 1), OpenMode::Read).unwrap();
+    follower.read_at(&mut page, 0).unwrap();
+    let end = SegmentHeader::decode(&page).unwrap().previous_end;
+    let file = bench.disk.open(&segment(bench, number), OpenMode::Read).unwrap();
+    let (mut offset, mut found) = (SEGMENT_HEADER_BYTES as u64, Vec::new());
+    while offset < end {
+        let mut page = vec![0; FRAME_HEADER_BYTES];
+        file.read_at(&mut page, offset).unwrap();
+        let header = FrameHeader::decode(&page, Seed::of(VOLUME, number), offset).unwrap();
+        offset += header.padded();
+        found.push((offset - header.padded(), header));
+    }
+    found
+}
+
+/// Rots the last bytes of a frame: of its last record's payload.
+fn rot_payload(bench: &Bench, number: u64, (offset, header): &(u64, FrameHeader)) {
+    let end = offset + u64::from(header.used);
+    bench.disk.rot(&segment(bench, number), end - 8..end).unwrap();
+}
+
+#[test]
+fn a_segment_goes_when_what_was_rotten_in_it_is_healed() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    put_shards(&mut volume);
+    delete_but(&mut volume, 3);
+    let all = frames(&bench, 1);
+    // In front of the first shard there is what a format writes.
+    rot_payload(&bench, 1, &all[1 + 3]);
+    assert!(volume.packed(shard(3, 0)).is_err());
+    assert!(compact(&mut volume) > 0);
+    assert!(bench.disk.file_id(&segment(&bench, 1)).is_ok(), "what is rotten in it is current");
+    assert_eq!(compact(&mut volume), 0);
+    volume.put_shard(shard(3, 0), &bytes(3, 30_000)).unwrap();
+    assert_eq!(compact(&mut volume), 1);
+    assert!(bench.disk.file_id(&segment(&bench, 1)).is_err(), "it was healed");
+    drop(volume);
+    bench.kill();
+    bench.index.wipe();
+    assert_eq!(bench.reopen().packed(shard(3, 0)).unwrap(), bytes(3, 30_000));
+}
+
+#[test]
+fn rotten_hints_keep_no_segment() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    let key = object("a");
+    volume.write(&key, ballot(1), &value(1, 100));
+    volume.commit(&key, ballot(1));
+    volume.settle();
+    let hints = volume.reader.status().frame_records.count();
+    put_shards(&mut volume);
+    delete_but(&mut volume, SHARDS - 1);
+    let all = frames(&bench, 1);
+    rot_payload(&bench, 1, &all[usize::try_from(hints).unwrap() - 1]);
+    compact(&mut volume);
+    assert!(bench.disk.file_id(&segment(&bench, 1)).is_err());
+    drop(volume);
+    bench.kill();
+    let mut volume = bench.reopen();
+    let row = volume.read(&key).unwrap().result.unwrap().row.unwrap();
+    assert!(row.head.committed, "the index knew it, and so does the row that was moved");
+}
