@@ -77,7 +77,7 @@ pub fn damaged_log(input: &[u8]) {
         found.extend(frame);
         Ok::<(), Unreadable>(())
     };
-    let result = replay(&headed, Sequence(1), UnreadablePolicy::Refuse, &mut visit);
+    let result = replay(&headed, Sequence(1), UnreadablePolicy::Refuse, &|_| None, &mut visit);
     let result = result.expect("the disk reads, and the visitor fails never");
     for one in &found {
         let original = written.iter().find(|written| written.sequence == one.placed.placed);

@@ -272,13 +272,19 @@ fn attempt(
     let mut derived = Derived::load(index.as_ref())?;
     // What an open that was cut short had judged, it told nobody.
     let began = derived.replay_from();
-    let from = began.unwrap_or(Sequence(persisted.map_or(1, |persisted| persisted.0 + 1)));
+    let unseen = Sequence(persisted.map_or(1, |persisted| persisted.0 + 1));
+    let from = began.unwrap_or(unseen);
     let start = first_needed(headed, from);
     let needed = headed.get(start..).unwrap_or(&[]);
     let is_rebuild = is_rebuild || began == Some(Sequence(1));
-    if !is_rebuild && has_hole(needed, from) {
+    // What it has seen it does not lack, though compaction has let it go since: before that only evidence is
+    // looked for, and what is gone was needed by nobody.
+    let lacking = headed.get(first_needed(headed, unseen)..).unwrap_or(&[]);
+    if !is_rebuild && has_hole(lacking, unseen) {
         return Err(Unfit::Behind);
     }
+    let sealed = Small::load(index.as_ref(), derived.highest())?.segments;
+    let end_of = |number: u64| sealed.get(&number).map(|sealed| sealed.end);
     sync(headed, start)?;
     derived.begin_replay(from);
     let mut feed = IndexFeed {
@@ -292,7 +298,7 @@ fn attempt(
         rotten: RottenRecords::default(),
     };
     let mut visit = |frame: Vec<Found>, last| feed.frame(&frame, last).map_err(Unfit::Index);
-    let replayed = replay(needed, from, files.policy, &mut visit)?;
+    let replayed = replay(needed, from, files.policy, &end_of, &mut visit)?;
     let (derived, rotten) = feed.finish()?;
     let small = Small::load(index.as_ref(), derived.highest())?;
     Ok(Try { replayed, small, derived, rotten, persisted })

@@ -1,4 +1,5 @@
-//! Compaction beside rot: a segment stays as long as something in it cannot be read and is needed, and no longer.
+//! Compaction beside rot: a segment stays as long as something in it cannot be read and is needed, and no longer; and
+//! what is gone was needed by nobody, the next opening among them.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -6,6 +7,7 @@ mod support;
 
 use std::path::PathBuf;
 
+use sherd_volume::disk::faulty::{Call, Failure, Fault};
 use sherd_volume::disk::{Disk, OpenMode};
 use sherd_volume::format::{
     FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, SegmentHeader, Subject,
@@ -107,4 +109,61 @@ fn rotten_hints_keep_no_segment() {
     let mut volume = bench.reopen();
     let row = volume.read(&key).unwrap().result.unwrap().row.unwrap();
     assert!(row.head.committed, "the index knew it, and so does the row that was moved");
+}
+
+/// A volume with a rotten shard in the first segment that there was no room to queue, and which of the shards.
+fn with_evidence_left(bench: &Bench, kept: u64) -> Driver {
+    let mut volume = bench.reopen();
+    put_shards(&mut volume);
+    delete_but(&mut volume, kept);
+    volume.settle();
+    let all = frames(bench, 1);
+    rot_payload(bench, 1, &all[1 + usize::try_from(kept).unwrap()]);
+    drop(volume);
+    bench.kill();
+    bench.index.wipe();
+    let (call, failure) = (Call::Write, Failure::Full);
+    let under = bench.path.join("log");
+    let fault = bench.disk.inject(Fault { under, call, skip: 0, times: u64::MAX, failure });
+    let (volume, report) = bench.open().unwrap();
+    drop(fault);
+    assert_eq!((report.rotten.len(), report.rotten_left), (1, true));
+    bench.clock.advance_ms(101);
+    volume
+}
+
+/// What is left is found again, and nothing else has happened.
+fn finds_the_evidence(bench: &Bench, kept: u64) {
+    bench.kill();
+    let (volume, report) = bench.open().unwrap();
+    assert_eq!((&report.index_rebuilt, &report.lost_state), (&None, &None));
+    let is_it = |subject: &Subject| matches!(subject, Subject::Shard { shard: found, .. } if *found == shard(kept, 0));
+    assert!(report.rotten.len() == 1 && report.rotten.iter().all(is_it), "{:?}", report.rotten);
+    assert!(!report.rotten_left);
+    assert_eq!(volume.reader.heals(None, 10).unwrap().len(), 1);
+}
+
+#[test]
+fn evidence_that_is_left_is_found_in_a_log_that_was_compacted_behind_it() {
+    let bench = Bench::new(1);
+    let mut volume = with_evidence_left(&bench, 3);
+    volume.put_shard(shard(100, 0), &bytes(100, 3_000)).unwrap();
+    assert!(compact(&mut volume) > 1);
+    assert!(bench.disk.file_id(&segment(&bench, 2)).is_err(), "there is a hole behind it");
+    volume.close();
+    finds_the_evidence(&bench, 3);
+}
+
+/// Nothing behind the last frame of a segment proves that it was acknowledged, but the record that says where it ends.
+#[test]
+fn evidence_in_the_last_frame_of_a_segment_is_no_loss_when_the_next_one_is_gone() {
+    let bench = Bench::new(1);
+    let last = 6;
+    let mut volume = with_evidence_left(&bench, last);
+    assert_eq!(frames(&bench, 1).len() as u64, 1 + last + 1);
+    volume.put_shard(shard(100, 0), &bytes(100, 3_000)).unwrap();
+    assert!(compact(&mut volume) > 1);
+    assert!(bench.disk.file_id(&segment(&bench, 2)).is_err(), "there is a hole behind it");
+    volume.close();
+    finds_the_evidence(&bench, last);
 }

@@ -125,11 +125,12 @@ pub struct Replayed {
     pub lost: Vec<Lost>,
     /// Records handed out.
     pub records: u64,
-    /// Ends of segments that no header names: what lies behind is judged by their `segment` records.
+    /// Ends of segments that nothing named before: what lies behind is judged by their `segment` records.
     pub open_ends: Vec<Lost>,
 }
 
-/// Hands out every record at or above `from`, frame by frame, with the last sequence of the frame.
+/// Hands out every record at or above `from`, frame by frame, with the last sequence of the frame. `end_of` knows
+/// where segments end whose follower compaction has let go; where it does not, what they hold tells.
 ///
 /// # Errors
 /// [`Unreadable`] where the policy refuses it, and whatever the visitor returns.
@@ -137,6 +138,7 @@ pub fn replay<E: From<Unreadable>>(
     segments: &[Headed],
     from: Sequence,
     policy: UnreadablePolicy,
+    end_of: &dyn Fn(u64) -> Option<u64>,
     visit: &mut dyn FnMut(Vec<Found>, Sequence) -> Result<(), E>,
 ) -> Result<Replayed, E> {
     let mut result = Replayed {
@@ -154,7 +156,7 @@ pub fn replay<E: From<Unreadable>>(
             Some(Headed { header: Some(next), .. }) if next.previous == headed.segment.number => {
                 Ends::At(next.previous_end)
             }
-            Some(_) => Ends::Unknown,
+            Some(_) => end_of(headed.segment.number).map_or(Ends::Unknown, Ends::At),
         };
         if let Some(header) = &headed.header {
             result.next = result.next.max(header.first);
@@ -170,11 +172,11 @@ pub fn replay<E: From<Unreadable>>(
 /// How a segment's end is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ends {
-    /// The next segment's header names it.
+    /// The next segment's header names it, or the index.
     At(u64),
     /// It is the last one.
     Last,
-    /// The next segment is gone, or its header is.
+    /// The next segment is gone, or its header is, and the index does not know.
     Unknown,
 }
 
