@@ -313,7 +313,8 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
     /// One page of the MRF entries in the volume's log.
     fn heals(&self, volume: VolumeId, after: Option<HealId>, limit: usize) -> Pending<Vec<(HealId, Bytes)>>;
 
-    /// One page of the shards that the volume holds. Files without a whole header are left out.
+    /// One page of the shards that the volume holds. Files that are being written, and those without a whole header, are
+    /// left out.
     fn shards(&self, volume: VolumeId, request: ShardScan) -> Pending<ShardPage>;
 
     /// What the volume guarantees durably.

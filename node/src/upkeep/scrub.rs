@@ -6,9 +6,9 @@
 //! files   the same for shard files
 //! ```
 //! Bytes are read from the device: what the page cache has says nothing of what is on the platter.
-//! What is wrong becomes an MRF entry, what nobody names a suspect for the sweeper. The place of the
-//! walk is remembered on the volume, so a restart goes on where it was; while suspects wait to be judged
-//! the remembered place stays before them.
+//! What is wrong becomes an MRF entry, what nobody names a suspect for the sweeper, files that were never finished
+//! among them. The place of the walk is remembered on the volume, so a restart goes on where it was; while suspects
+//! wait to be judged the remembered place stays before them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -383,9 +383,14 @@ impl Context {
     /// Verifies shards where they lie, and looks whether anybody names them. Gives their bytes.
     async fn scrub_shards(&self, own: &Reach, home: Home, shards: &[SeenShard]) -> u64 {
         let mut bytes = 0;
-        for SeenShard { shard, key } in shards {
+        for SeenShard { shard, key, is_whole } in shards {
             self.scrubbed.shards.fetch_add(1, Ordering::Relaxed);
-            let verified = ask(own.peer.verify_shard(own.volume, *shard, home), PATIENCE).await;
+            let verified = if *is_whole {
+                ask(own.peer.verify_shard(own.volume, *shard, home), PATIENCE).await
+            } else {
+                // What a crash left of a write: no sign of a bad disk, and not counted as one.
+                Err(peer::Error::Corrupt { what: "it was never finished".to_owned() })
+            };
             let is_rotten = matches!(verified, Err(peer::Error::Corrupt { .. }));
             self.scrubbed.bytes.fetch_add(*verified.as_ref().unwrap_or(&0), Ordering::Relaxed);
             bytes += verified.unwrap_or(ROW_COST_BYTES);

@@ -347,7 +347,7 @@ impl Reader {
         let from = after.map_or_else(|| Bytes::from_static(&[table::SHARD]), |id| behind(&shard_key(id)));
         self.collect(&from, table::SHARD, limit, |key, body| match body {
             Body::Shard { key: register, .. } => {
-                table::parse_shard_key(key).map(|shard| SeenShard { shard, key: register })
+                table::parse_shard_key(key).map(|shard| SeenShard { shard, key: register, is_whole: true })
             }
             Body::Row(_) | Body::Heal { .. } | Body::State(_) | Body::Release { .. } => None,
         })

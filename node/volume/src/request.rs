@@ -295,6 +295,8 @@ pub struct SeenShard {
     pub shard: ShardId,
     /// The register that should name it.
     pub key: RegisterKey,
+    /// Whether it was ever finished, as far as that is known without reading it.
+    pub is_whole: bool,
 }
 
 /// Names data for pins.

@@ -20,7 +20,7 @@ use sherd_volume::list::{ListPage, ListScan, RowPage, ScannedRow};
 use sherd_volume::lookup::{Lookup, Source};
 use sherd_volume::reader::Reader;
 use sherd_volume::request::{
-    AdoptedRow, Answer, Completion, Control, Guarantees, Op, SeenShard, ShardFileHeader, Target,
+    AdoptedRow, Answer, Completion, Control, Guarantees, Op, ShardFileHeader, Target,
 };
 use sherd_volume::shard_file::{FilePage, ShardWriter};
 
@@ -445,11 +445,7 @@ fn shard_files(
     let next = ids.last().copied().filter(|_| has_more);
     let mut shards = Vec::with_capacity(ids.len());
     for shard in ids {
-        match files.header(shard) {
-            Ok(header) => shards.push(SeenShard { shard, key: header.key }),
-            Err(sherd_volume::error::Error::NotFound | sherd_volume::error::Error::Corrupt { .. }) => {}
-            Err(error) => return Err(error),
-        }
+        shards.extend(files.seen(shard)?);
     }
     Ok(ShardPage { shards, next })
 }

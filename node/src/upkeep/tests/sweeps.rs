@@ -1,10 +1,11 @@
 //! What nobody needs any more goes, and nothing else.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use sherd_core::id::{ChangeId, PartKey, ProposerId, RegisterKey, Timestamp};
+use sherd_core::id::{ChangeId, DataId, PartKey, ProposerId, RegisterKey, ShardId, Timestamp};
 use sherd_core::record::{Bucket, BucketPhase, DataRef, State};
-use sherd_volume::request::Control;
+use sherd_volume::request::{Control, ShardFileHeader};
 
 use super::super::Upkeep;
 use super::super::rebuild::Subject;
@@ -12,6 +13,7 @@ use super::super::recover::SweepProgress;
 use super::super::sweep::encode_place;
 use super::releases::begun_upload;
 use super::{Directories, Node, accept_on, body, key_of};
+use crate::metrics::VolumeFault;
 use crate::object::{Error, ListRequest, Missing, ObjectName, PartName, WriteConditions};
 use crate::register::{Proposal, Writer};
 use crate::volumes::VolumeState;
@@ -48,6 +50,69 @@ async fn an_orphan_is_swept_and_named_data_stays() {
     assert_eq!(subject.look(false).await.broken.len(), 4, "every shard of the orphan is gone");
     assert_eq!(node.get("a").await, Some(body(2, 100_000)));
     assert_eq!(node.get("young").await, Some(body(3, 100_000)));
+    node.close().await;
+}
+
+/// Shard files of an upload, on every volume, as a kill leaves them: without their ends, and where the power went,
+/// too, without a header.
+async fn with_a_killed_upload(directories: &Directories) -> (Node, RegisterKey, DataRef, Vec<PathBuf>) {
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 2_000_000)).await;
+    let (register, kept) = (node.register("a").await, node.data("a").await);
+    let birth = Timestamp::from_ms(node.context.wall_ms());
+    let cut = DataRef { id: DataId { birth, proposer: ProposerId(1) }, ..kept };
+    let mut files = Vec::new();
+    for index in 0..4 {
+        let header = ShardFileHeader {
+            shard: ShardId { data: cut.id, index },
+            key: register.clone(),
+            data_shards: cut.data_shards,
+            parity_shards: cut.parity_shards,
+            stripe_unit: cut.stripe_unit,
+            shard_bytes: 300_000,
+        };
+        let volume = node.home(&register, &cut, index);
+        let (peer, target) = (node.context.peer_of(volume), node.context.cluster.target(register.clone()));
+        let mut sink = peer.expect("a peer").create_shard(volume, &target, header, false);
+        sink.append(vec![body(2, 300_000)]).await.expect("appended");
+        sink.finish().await.expect("durable");
+        files.push(node.file(&register, &cut, index));
+    }
+    node.close().await;
+    for (file, is_powered) in files.iter().zip([true, true, true, false]) {
+        let mut stored = std::fs::read(file).expect("readable");
+        let end = stored.len();
+        stored[end - 1_000..].fill(0);
+        if !is_powered {
+            stored[..4096].fill(0);
+        }
+        std::fs::write(file, stored).expect("writable");
+    }
+    (directories.start().await, register, kept, files)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_killed_upload_left_is_swept_when_it_is_old() {
+    let directories = Directories::new(4);
+    let (node, register, kept, files) = with_a_killed_upload(&directories).await;
+    let left = || files.iter().map(|file| file.exists()).collect::<Vec<_>>();
+    scrub_all(&node).await;
+    assert_eq!(node.context.swept.status().suspects_len, 0, "its writer may be alive");
+    assert_eq!(left(), [true, true, true, false], "nobody can tell whose the last one is");
+    let serving = node.volumes.all().iter().map(|volume| volume.serving().expect("it serves"));
+    let corrupt = serving.map(|serving| serving.faults.of(VolumeFault::Corrupt));
+    assert_eq!(corrupt.sum::<u64>(), 0, "a kill is no sign of a bad disk");
+    node.clock.advance(72 * HOUR_MS);
+    node.put("time passes", &body(3, 1_000)).await;
+    scrub_all(&node).await;
+    assert_eq!(node.context.swept.status().suspects_len, 1);
+    node.context.sweep().await;
+    assert_eq!(node.context.swept.status().orphans_count, 1);
+    assert_eq!(left(), [false; 4]);
+    let subject = Subject::new(&node.context, &register, kept).expect("fits its set");
+    assert_eq!(subject.look(false).await.intact.len(), 4);
+    assert_eq!(node.get("a").await, Some(body(1, 2_000_000)));
     node.close().await;
 }
 

@@ -14,9 +14,9 @@ pub mod format;
 
 mod directories;
 mod read;
+mod unfinished;
 mod write;
 
-use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -33,6 +33,7 @@ use crate::failure::FailureLatch;
 use crate::request::ShardFileHeader;
 use directories::Directories;
 use read::OpenFiles;
+use unfinished::Claims;
 
 pub use read::ShardCheck;
 pub use write::ShardWriter;
@@ -70,8 +71,7 @@ struct Shared {
     pool: BufferPool,
     directories: Directories,
     open: Arc<OpenFiles>,
-    /// Heals that are being written, so that the listing does not clear them away.
-    heals: Mutex<HashSet<ShardId>>,
+    claims: Mutex<Claims>,
     /// Of the whole volume: where it failed here, it failed.
     failure: Arc<FailureLatch>,
     /// The directory that is gone through page by page, until its last page.
@@ -102,7 +102,7 @@ impl ShardFiles {
             pool,
             directories,
             open,
-            heals: Mutex::default(),
+            claims: Mutex::default(),
             failure,
             listing: Mutex::default(),
         };
@@ -179,8 +179,8 @@ impl ShardFiles {
                 shards.push(shard);
             } else if let Some(shard) = entry.name.strip_suffix(HEAL_SUFFIX).and_then(parse_name) {
                 // Held over the removal: a heal of this shard begins before it or after it.
-                let heals = self.shared.heals.lock();
-                if !heals.contains(&shard) {
+                let claims = self.shared.claims.lock();
+                if !claims.has_heal(shard) {
                     // The next listing finds what could not be removed.
                     let _ = self.shared.disk.remove(&path.join(&entry.name));
                 }

@@ -153,7 +153,12 @@ impl Shared {
         self.disk.open(&self.path(shard), OpenMode::ReadDirect).ok()
     }
 
-    fn open_anew(&self, shard: ShardId) -> Result<OpenShard, Error> {
+    /// What the header of a file says, whether the rest of it is whole or not.
+    pub(super) fn header_alone(&self, shard: ShardId) -> Result<ShardFileHeader, Error> {
+        self.read_header(shard).map(|(_, header)| header)
+    }
+
+    fn read_header(&self, shard: ShardId) -> Result<(Arc<dyn DiskFile>, ShardFileHeader), Error> {
         let file = self.disk.open(&self.path(shard), OpenMode::Read).map_err(|error| match error.kind() {
             ErrorKind::NotFound => Error::NotFound,
             _ => read_error(shard, &error),
@@ -167,6 +172,11 @@ impl Shared {
         if header.shard != shard {
             return Err(corrupt(shard, &format_args!("the header says {}", Named(header.shard))));
         }
+        Ok((file, header))
+    }
+
+    fn open_anew(&self, shard: ShardId) -> Result<OpenShard, Error> {
+        let (file, header) = self.read_header(shard)?;
         let layout = Layout::of(header.shard_bytes).ok_or_else(|| corrupt(shard, &"too long"))?;
         let length = file.length().map_err(|error| read_error(shard, &error))?;
         if length != layout.file_bytes {

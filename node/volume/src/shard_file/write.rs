@@ -16,6 +16,7 @@ use sherd_core::id::ShardId;
 
 use super::directories::Directories;
 use super::format::{HEADER_BYTES, Layout, PAGE_BYTES, StoredHeader, encode_header, encode_table};
+use super::unfinished::WriteClaim;
 use super::{Named, ShardFiles, Shared};
 use crate::disk::{DIRECT_ALIGN, DiskFile, OpenMode, write_past_cache};
 use crate::error::{Error, SyncFailure};
@@ -43,8 +44,9 @@ pub struct ShardWriter {
     hasher: BlockHasher,
     written: u64,
     written_back: u64,
-    is_heal: bool,
     is_finished: bool,
+    /// Given back when the file is whole, or removed.
+    claim: WriteClaim,
 }
 
 impl ShardFiles {
@@ -54,25 +56,19 @@ impl ShardFiles {
     /// [`Error::Full`]; [`Error::Busy`] when the process has no descriptor left; [`Error::Corrupt`] when
     /// the shard has a file: a data id is written once; [`Error::Failed`] when the system refuses.
     pub fn create(&self, header: &ShardFileHeader) -> Result<ShardWriter, Error> {
-        self.begin(header, false)
+        self.begin(header, WriteClaim::of_create(self, header.shard)?)
     }
 
     /// Begins a file that replaces a bad one, or a missing one, when it is finished.
     ///
     /// # Errors
-    /// As [`ShardFiles::create`]; [`Error::Busy`] while another heal of the shard is being written.
+    /// As [`ShardFiles::create`]; [`Error::Busy`] while the shard is being written.
     pub fn heal(&self, header: &ShardFileHeader) -> Result<ShardWriter, Error> {
-        if !self.shared.heals.lock().insert(header.shard) {
-            return Err(Error::Busy);
-        }
-        let writer = self.begin(header, true);
-        if writer.is_err() {
-            self.shared.heals.lock().remove(&header.shard);
-        }
-        writer
+        self.begin(header, WriteClaim::of_heal(self, header.shard)?)
     }
 
-    fn begin(&self, header: &ShardFileHeader, is_heal: bool) -> Result<ShardWriter, Error> {
+    fn begin(&self, header: &ShardFileHeader, claim: WriteClaim) -> Result<ShardWriter, Error> {
+        let is_heal = claim.is_heal;
         let shared = &self.shared;
         shared.failure.check()?;
         let id = header.shard;
@@ -105,8 +101,8 @@ impl ShardFiles {
             hasher: BlockHasher::with_length(header.shard_bytes),
             written: 0,
             written_back: 0,
-            is_heal,
             is_finished: false,
+            claim,
         };
         // From here on an error drops the writer, which removes the file.
         writer.file.allocate(layout.file_bytes).map_err(failed)?;
@@ -224,7 +220,7 @@ impl ShardWriter {
             Some(failure) if failure.is_full() => Error::Full,
             _ => self.shared.failure.judge(&format!("sync shard file {named}"), &error),
         })?;
-        if self.is_heal {
+        if self.claim.is_heal {
             // A crash before the directory's sync leaves the bad file or the whole one.
             let path = self.shared.path(self.shard);
             self.shared
@@ -264,9 +260,6 @@ impl Drop for ShardWriter {
             // What cannot be removed is an orphan, as after a crash. So is what outlived its opening: under
             // its name there may be what a later one healed.
             self.shared.failure.while_locked(|| drop(self.shared.disk.remove(&self.path)));
-        }
-        if self.is_heal {
-            self.shared.heals.lock().remove(&self.shard);
         }
     }
 }

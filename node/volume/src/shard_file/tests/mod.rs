@@ -1,5 +1,7 @@
 //! Shard files through crashes, damage, heals and ranges.
 
+mod unfinished;
+
 use std::ops::Range;
 use std::path::Path;
 

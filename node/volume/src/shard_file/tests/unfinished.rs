@@ -1,0 +1,105 @@
+//! What a crash leaves of a file that was being written: shown by its header, or cleared away, and never while
+//! somebody writes it.
+
+use super::*;
+use crate::request::SeenShard;
+
+fn seen(n: u64, is_whole: bool) -> SeenShard {
+    let ShardFileHeader { shard, key, .. } = header(n, 0);
+    SeenShard { shard, key, is_whole }
+}
+
+fn is_there(disk: &FaultyDisk, n: u64) -> bool {
+    disk.file_id(&path(n)).is_ok()
+}
+
+/// A file with half of its payload.
+fn begin(files: &ShardFiles, n: u64) -> ShardWriter {
+    let mut writer = files.create(&header(n, 2000)).unwrap();
+    writer.append(&[payload(1000)]).unwrap();
+    writer
+}
+
+#[test]
+fn a_file_is_shown_when_it_is_finished_or_nobody_writes_it_any_more() {
+    let disk = disk();
+    let files = files(&disk);
+    let mut writer = begin(&files, 1);
+    assert_eq!((files.seen(shard_id(1)).unwrap(), is_there(&disk, 1)), (None, true), "it is being written");
+    writer.append(&[payload(1000)]).unwrap();
+    writer.finish().unwrap();
+    assert_eq!(files.seen(shard_id(1)).unwrap(), Some(seen(1, true)));
+    let _writer = begin(&files, 2);
+    disk.kill();
+    let files = self::files(&disk);
+    assert_eq!(files.seen(shard_id(2)).unwrap(), Some(seen(2, false)), "its writer has died");
+    assert_eq!(files.seen(shard_id(3)).unwrap(), None);
+}
+
+/// A writer that gives up removes the file with its name, and that would be what was healed.
+#[test]
+fn no_heal_begins_while_the_file_is_being_written() {
+    let disk = disk();
+    let files = files(&disk);
+    let writer = begin(&files, 1);
+    assert!(matches!(files.heal(&header(1, 2000)), Err(Error::Busy)));
+    writer.abort();
+    let mut heal = files.heal(&header(1, 2000)).unwrap();
+    assert_eq!(files.seen(shard_id(1)).unwrap(), None);
+    heal.append(&[payload(2000)]).unwrap();
+    heal.finish().unwrap();
+    assert_eq!(files.seen(shard_id(1)).unwrap(), Some(seen(1, true)));
+}
+
+/// The names are durable and what is in the files is not: whatever of it is left, a file is shown or gone.
+#[test]
+fn nothing_that_a_power_cut_leaves_stays_unseen() {
+    let (mut shown, mut cleared) = (0, 0);
+    for cut in 0..40 {
+        let disk = disk();
+        let files = files(&disk);
+        let _writer = begin(&files, 1);
+        write(&files, 2, &payload(1000)).unwrap();
+        disk.restart(cut, if cut == 0 { Keep::Nothing } else { Keep::Some });
+        assert!(is_there(&disk, 1), "a sync of their directory made both names durable");
+        let files = self::files(&disk);
+        match files.seen(shard_id(1)).unwrap() {
+            None => {
+                assert!(!is_there(&disk, 1), "cut {cut}");
+                cleared += 1;
+            }
+            found => {
+                assert_eq!(found, Some(seen(1, false)), "cut {cut}");
+                shown += 1;
+            }
+        }
+        assert_eq!(files.seen(shard_id(2)).unwrap(), Some(seen(2, true)));
+    }
+    assert!(shown > 0 && cleared > 0, "{shown} {cleared}");
+}
+
+#[test]
+fn a_finished_file_whose_header_rots_is_left_to_its_heal() {
+    let disk = disk();
+    write(&files(&disk), 1, &payload(2000)).unwrap();
+    disk.rot(&path(1), 0..40).unwrap();
+    assert_eq!(files(&disk).seen(shard_id(1)).unwrap(), None);
+    assert!(is_there(&disk, 1));
+}
+
+#[test]
+fn what_outlived_its_opening_clears_nothing_away() {
+    let disk = disk();
+    let (files, _failure, sticky) = files_of_volume(&disk);
+    disk.open(&path_in(&disk, &files, 1), OpenMode::CreateNew).unwrap();
+    drop(sticky);
+    assert_eq!(files.seen(shard_id(1)).unwrap(), None);
+    assert!(is_there(&disk, 1));
+}
+
+/// The path of a shard, in a directory that is there.
+fn path_in(disk: &FaultyDisk, files: &ShardFiles, n: u64) -> PathBuf {
+    let directory = Directories::of(shard_id(n).data);
+    disk.create_dir(&files.shared.directories.path(directory)).unwrap();
+    path(n)
+}

@@ -1,0 +1,128 @@
+//! Shard files that were never finished. Who writes one claims it meanwhile; what a crash left of one is shown like
+//! any other file, so that the sweep of orphans judges it by the register that its header names.
+//!
+//! ```text
+//! header  end      shown
+//! whole   whole    as whole
+//! whole   none     as not whole: named, it is healed; named by nobody and old, it is swept
+//! none    zeros    never: it is cleared away, for not a byte of it can be vouched for
+//! none    other    never: a finished file that has rotted, which a heal replaces
+//! ```
+
+use std::collections::HashSet;
+use std::io;
+
+use sherd_core::id::ShardId;
+
+use super::format::FOOTER_BYTES;
+use super::{Named, ShardFiles, Shared};
+use crate::disk::{DiskFile, OpenMode};
+use crate::error::Error;
+use crate::request::SeenShard;
+
+/// The files that are being written.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    creates: HashSet<ShardId>,
+    heals: HashSet<ShardId>,
+}
+
+impl Claims {
+    /// Whether a heal of a shard is being written.
+    pub(super) fn has_heal(&self, shard: ShardId) -> bool {
+        self.heals.contains(&shard)
+    }
+
+    fn has(&self, shard: ShardId) -> bool {
+        self.creates.contains(&shard) || self.has_heal(shard)
+    }
+}
+
+/// The claim of whoever writes a file: nobody else writes it, shows it or clears it away until this is dropped.
+#[derive(Debug)]
+pub(super) struct WriteClaim {
+    files: ShardFiles,
+    pub(super) shard: ShardId,
+    pub(super) is_heal: bool,
+}
+
+impl WriteClaim {
+    /// Of a new file. It can be there only where the same request came twice.
+    pub(super) fn of_create(files: &ShardFiles, shard: ShardId) -> Result<Self, Error> {
+        if !files.shared.claims.lock().creates.insert(shard) {
+            return Err(Error::Corrupt { what: format!("shard file {}: is being written", Named(shard)) });
+        }
+        Ok(Self { files: files.clone(), shard, is_heal: false })
+    }
+
+    /// Of a heal: a writer that gives up removes its file, and would remove what was healed.
+    pub(super) fn of_heal(files: &ShardFiles, shard: ShardId) -> Result<Self, Error> {
+        let mut claims = files.shared.claims.lock();
+        if claims.has(shard) {
+            return Err(Error::Busy);
+        }
+        claims.heals.insert(shard);
+        drop(claims);
+        Ok(Self { files: files.clone(), shard, is_heal: true })
+    }
+}
+
+impl Drop for WriteClaim {
+    fn drop(&mut self) {
+        let claims = &mut *self.files.shared.claims.lock();
+        let claimed = if self.is_heal { &mut claims.heals } else { &mut claims.creates };
+        claimed.remove(&self.shard);
+    }
+}
+
+impl ShardFiles {
+    /// What a shard's file says of it; none where there is none, where it is being written, or where nobody can
+    /// tell whose it is.
+    ///
+    /// # Errors
+    /// [`Error::Busy`]; [`Error::Failed`].
+    pub fn seen(&self, shard: ShardId) -> Result<Option<SeenShard>, Error> {
+        // Looked at first: a file that is finished meanwhile is whole.
+        if self.shared.claims.lock().has(shard) {
+            return Ok(None);
+        }
+        match self.header(shard) {
+            Ok(header) => return Ok(Some(SeenShard { shard, key: header.key, is_whole: true })),
+            Err(Error::Corrupt { .. }) => {}
+            Err(Error::NotFound) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        match self.shared.header_alone(shard) {
+            Ok(header) => Ok(Some(SeenShard { shard, key: header.key, is_whole: false })),
+            Err(Error::Corrupt { .. }) => {
+                self.clear_away(shard);
+                Ok(None)
+            }
+            Err(Error::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes a file that has neither header nor end. The next listing finds what could not be removed.
+    fn clear_away(&self, shard: ShardId) {
+        let Shared { claims, disk, failure, .. } = &*self.shared;
+        // Held over the removal: a heal of this shard begins before it or after it.
+        let claims = claims.lock();
+        if claims.has(shard) || !matches!(self.shared.header_alone(shard), Err(Error::Corrupt { .. })) {
+            return;
+        }
+        let path = self.shared.path(shard);
+        let file = disk.open(&path, OpenMode::Read);
+        if file.is_ok_and(|file| was_never_ended(&*file).unwrap_or(false)) {
+            failure.while_locked(|| drop(disk.remove(&path)));
+        }
+    }
+}
+
+/// Whether nothing was written where a footer ends a file. What was finished was synced with its footer.
+fn was_never_ended(file: &dyn DiskFile) -> io::Result<bool> {
+    let mut end = [0; FOOTER_BYTES];
+    let from = file.length()?.saturating_sub(FOOTER_BYTES as u64);
+    let read = file.read_at(&mut end, from)?;
+    Ok(end.iter().take(read).all(|byte| *byte == 0))
+}
