@@ -3,12 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sherd_core::id::{DataId, Epoch, ProposerId, RegisterKey, ShardId, Slot, Timestamp};
+use sherd_core::limits::KEY_BYTES_MAX;
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
+use sherd_volume::options::Options;
+use sherd_volume::request::Target;
 
 use super::*;
+use crate::peer::{LocalPeer, Peer};
 use crate::system::SystemClock;
-use crate::upkeep::tests::{Directories, body};
+use crate::upkeep::tests::{DEADLINE, Directories, body, key_of};
 
 fn inspect(directories: &[PathBuf]) -> Result<Report, InspectError> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
@@ -112,4 +117,38 @@ async fn a_volume_that_is_recovering_is_named_and_no_problem() {
     assert_eq!(recovering.problems, Vec::<String>::new());
     assert!(recovering.volumes[0].state.starts_with("recovering"), "{}", recovering.volumes[0].state);
     assert_eq!((recovering.data_ids, recovering.shards_elsewhere), (1, 1));
+}
+
+/// What was looked up last is kept in memory, and nothing else of so many.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shards_are_verified_however_many_there_are_behind_them() {
+    let directories = Directories::new(1);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let old = body(1, 100_000);
+    node.put("old", &old).await;
+    let named_by = RegisterKey { key: key_of(&"k".repeat(KEY_BYTES_MAX)), ..node.register("old").await };
+    let volumes = node.volumes();
+    let (volume, peer) = (volumes.all()[0].id(), LocalPeer::new(volumes.clone()));
+    let target = Target::new(named_by, Slot(0), Epoch::FIRST);
+    // The entry of each holds its key.
+    let count = Options::default().recent_bytes / KEY_BYTES_MAX as u64 + 1;
+    for from in (0..count).step_by(1_000) {
+        let puts = (from..count.min(from + 1_000)).map(|n| {
+            let birth = Timestamp::from_ms(4_000_000_000_000 + n);
+            let shard = ShardId { data: DataId { birth, proposer: ProposerId(1) }, index: 0 };
+            peer.put_shard(volume, shard, &target, vec![body(n, 100)])
+        });
+        assert!(futures::future::join_all(puts).await.iter().all(Result::is_ok));
+    }
+    assert_eq!(volumes.close(DEADLINE).await, Vec::new());
+
+    let clean = inspect(&directories.paths()).expect("readable");
+    assert_eq!(clean.problems, Vec::<String>::new());
+    assert_eq!((clean.volumes[0].packed_shards, clean.unnamed_broken), (count + 1, 0));
+
+    assert_eq!(rot_in_log(&directories.paths()[0], &old[..200]), 1);
+    let broken = inspect(&directories.paths()).expect("readable");
+    assert!(broken.problems.iter().any(|problem| problem.contains("packed shard")), "{:?}", broken.problems);
+    assert_eq!(broken.unnamed_broken, 0);
 }
