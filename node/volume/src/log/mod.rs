@@ -21,14 +21,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-use parking_lot::{Mutex, RwLock};
-
 use sherd_core::id::{Sequence, VolumeId};
 use sherd_core::limits;
 
 use crate::disk::thrifty::FileKeeper;
 use crate::disk::{Disk, DiskFile, OpenMode};
 use crate::format::{SEGMENT_HEADER_BYTES, Seed};
+use crate::sync::{Mutex, RwLock};
 
 /// The files of segments that are open, the least recently used go first.
 #[derive(Debug)]
@@ -249,3 +248,6 @@ pub fn parse_segment_name(name: &str) -> Option<u64> {
     let number = name.strip_suffix(".seg").filter(|_| is_segment_name(name))?.parse().ok();
     number.filter(|number| *number <= SEGMENT_NUMBER_MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -173,6 +173,7 @@ struct State {
     locks: Vec<NodeId>,
     faults: Vec<ArmedFault>,
     capacity: u64,
+    descriptors: u64,
     is_lying: bool,
     direct_align: usize,
     rng: SplitMix,
@@ -191,6 +192,7 @@ impl FaultyDisk {
                 locks: Vec::new(),
                 faults: Vec::new(),
                 capacity: 1 << 40,
+                descriptors: u64::MAX,
                 is_lying: false,
                 direct_align: DIRECT_ALIGN,
                 rng: SplitMix::new(seed),
@@ -265,6 +267,11 @@ impl FaultyDisk {
     /// Sets the size of the disk in bytes; what is there stays even when it is more.
     pub fn set_capacity(&self, bytes: u64) {
         self.state.lock().capacity = bytes;
+    }
+
+    /// Sets how many files may be open at one time. A directory that is listed or synced takes one for a moment.
+    pub fn set_descriptors(&self, count: u64) {
+        self.state.lock().descriptors = count;
     }
 
     /// Lets every sync, of files and of directories, answer well and make nothing durable.
@@ -383,6 +390,11 @@ impl State {
         Ok(())
     }
 
+    /// Checks that a descriptor is left.
+    fn take_descriptor(&self) -> io::Result<()> {
+        if self.tree.open_files() < self.descriptors { Ok(()) } else { Err(rustix::io::Errno::MFILE.into()) }
+    }
+
     /// Checks that a file may grow to a length.
     fn reserve(&mut self, node: NodeId, length: u64) -> io::Result<()> {
         let now = self.tree.file(node)?.space();
@@ -401,6 +413,7 @@ impl Disk for FaultyDisk {
         if mode != OpenMode::CreateNew {
             state.call(Call::Open, path)?;
             let node = state.tree.find_file(path)?;
+            state.take_descriptor()?;
             return Ok(self.open_file(state, path, node, mode));
         }
         state.call(Call::Create, path)?;
@@ -408,6 +421,7 @@ impl Disk for FaultyDisk {
         if state.tree.find(path).is_ok() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
+        state.take_descriptor()?;
         let node = state.tree.new_file();
         state.tree.change(vec![(dir, name, Some(node))]);
         Ok(self.open_file(state, path, node, mode))
@@ -449,6 +463,7 @@ impl Disk for FaultyDisk {
         let mut state = self.state.lock();
         state.call(Call::List, path)?;
         let dir = state.tree.find_dir(path)?;
+        state.take_descriptor()?;
         Ok(state.tree.entries(dir))
     }
 
@@ -456,6 +471,7 @@ impl Disk for FaultyDisk {
         let mut state = self.state.lock();
         state.call(Call::SyncDir, path)?;
         let dir = state.tree.find_dir(path)?;
+        state.take_descriptor()?;
         if !state.is_lying {
             state.tree.sync(dir);
         }

@@ -331,3 +331,22 @@ fn reads_of_memory_block_after_eviction_until_the_device_was_read() {
     file.read_at(&mut [0; 100], 0).unwrap();
     assert_eq!(file.read_cached_at(&mut [0; 100], 0).unwrap(), 100);
 }
+
+#[test]
+fn no_more_files_are_open_than_there_are_descriptors_and_a_directory_takes_one_for_a_moment() {
+    let (disk, file) = disk_with_file(b"x");
+    disk.set_descriptors(2);
+    let refused = |result: io::Result<()>| {
+        result.unwrap_err().raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error())
+    };
+    let again = disk.open(Path::new(FILE), OpenMode::Read).unwrap();
+    for mode in [OpenMode::Read, OpenMode::CreateNew] {
+        let path = if mode == OpenMode::CreateNew { "dir/other" } else { FILE };
+        assert!(refused(disk.open(Path::new(path), mode).map(drop)), "{mode:?}");
+    }
+    assert!(refused(disk.list(Path::new("dir")).map(drop)) && refused(disk.sync_dir(Path::new("dir"))));
+    drop(again);
+    assert_eq!(disk.list(Path::new("dir")).unwrap().len(), 1, "nothing was created");
+    disk.open(Path::new("dir/other"), OpenMode::CreateNew).unwrap();
+    drop(file);
+}
