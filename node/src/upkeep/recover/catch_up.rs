@@ -39,9 +39,9 @@ impl Context {
         self.found_rows_settled(volume).await;
         if !self.has_rested(volume).await {
             self.wait_for_its_bound(volume).await;
-            // A peer that is away now heals what it kept for others when it comes back itself.
             if let Err(reason) = self.catch_up(volume).await {
-                tracing::info!(%volume, reason, "the volume was not compared with all of its peers");
+                tracing::info!(%volume, reason, "the volume was not compared with enough of its peers");
+                return false;
             }
         }
         self.recovery.know(volume, opening);
@@ -82,40 +82,43 @@ impl Context {
         rested >= needed
     }
 
-    /// Compares what changed on the peers since the volume left: P of them hold every committed key.
+    /// Compares what changed on the peers since the volume left. What it lacks and is committed is on A of the
+    /// N - 1 others: N - A of them show it. One more is compared where it is there.
     async fn catch_up(&self, volume: VolumeId) -> Result<(), String> {
         let local = self.volumes.get(volume).ok_or("the volume is not on this node")?;
         let known = local.serving().map_err(|error| error.to_string())?.reader.peers();
         let set = self.set_with(volume).ok_or("the volume is in no set")?;
-        let (mut compared, mut failure) = (0, None);
+        let wanted = set.quorums().prepare();
+        let (mut compared, mut failure) = (0, String::new());
         for reach in set.reach.iter().filter(|reach| reach.volume != volume) {
-            if compared >= set.quorums().prepare() {
-                return Ok(());
+            if compared >= wanted {
+                break;
             }
             let noted = known.iter().find(|(peer, _)| *peer == reach.volume).map(|(_, noted)| *noted);
-            // One that was never noted is compared as a whole: the volume is young then.
             match self.catch_up_with(reach, noted).await {
                 Ok(()) => compared += 1,
-                Err(reason) => failure = Some(reason),
+                Err(reason) => failure = reason,
             }
         }
-        failure.map_or(Ok(()), Err)
+        // Of N voters any P = N - A + 1 meet any A.
+        if compared + 1 >= wanted { Ok(()) } else { Err(failure) }
     }
 
     async fn catch_up_with(&self, reach: &Reach, noted: Option<Position>) -> Result<(), String> {
         let now = ask(reach.peer.guarantees(reach.volume), PATIENCE).await;
         let now = now.map_err(|error| error.to_string())?.from;
+        // One that was never noted, or has begun another life, is compared as a whole: sequences of other lives
+        // say nothing of this one.
+        let noted = noted.filter(|noted| noted.incarnation == now.incarnation);
+        let (since, until) = (noted.map_or(Sequence(0), |noted| noted.durable), now.durable);
         let mut after = None;
         loop {
-            let (since, until) = (noted.map_or(Sequence(0), |noted| noted.durable), now.durable);
             let epoch = self.cluster.epoch();
             let request = RowScan { epoch, after, since, until, limit: PAGE, want_value: false };
             let answer = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await;
             let answer = answer.map_err(|error| error.to_string())?;
-            // The sequence is of another life: it says nothing about this one.
-            let is_another = noted.is_some_and(|noted| noted.incarnation != answer.from.incarnation);
-            if is_another || !answer.from.votes {
-                return Ok(());
+            if answer.from.incarnation != now.incarnation || !answer.from.votes {
+                return Err(format!("volume {} does not vote, or began another life", reach.volume));
             }
             let page = answer.result.map_err(|refusal| refusal.to_string())?;
             for row in &page.rows {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sherd_core::heal::HealEntry;
+use sherd_core::id::{Incarnation, Sequence};
+use sherd_volume::request::Op;
 
 use super::{DEADLINE, Directories, accept_on, body};
 use crate::upkeep::rebuild::Subject;
@@ -121,6 +123,37 @@ async fn a_volume_that_was_away_gets_what_it_missed() {
     }
     let subject = Subject::new(&node.context, &register, data).expect("fits its set");
     assert_eq!(subject.look(true).await.intact.len(), 4);
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_that_was_away_is_compared_as_a_whole_with_peers_that_were_rebuilt_meanwhile() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let volume = Arc::clone(&node.volumes.all()[2]);
+    let serving = volume.serving().expect("it serves");
+    for peer in node.volumes.all().iter().filter(|peer| peer.id() != volume.id()) {
+        // What it noted of the lives before: more than there is of the lives that there are.
+        let (incarnation, durable) = (Incarnation(0), Sequence(1 << 20));
+        let noted = serving.submit(Op::PeerSeen { volume: peer.id(), incarnation, durable });
+        assert!(noted.is_ok());
+    }
+    drop(serving);
+    // Brings the notes into a frame.
+    node.put("before", &body(1, 1_000)).await;
+    let away = volume.path().with_extension("away");
+    std::fs::rename(volume.path(), &away).expect("moved away");
+    node.wait_for(volume.id(), |state| matches!(state, VolumeState::Offline { .. })).await;
+    node.put("while", &body(2, 1_000)).await;
+    let register = node.register("while").await;
+
+    std::fs::rename(&away, volume.path()).expect("moved back");
+    node.back_online(volume.id()).await;
+    assert_eq!(volume.serving().expect("it serves").reader.peers().len(), 3);
+    assert_eq!(node.context.rows_of(&register).await.without, [volume.id()]);
+    assert!(node.context.came_back(volume.id(), volume.opened_count()).await);
+    assert!(node.context.rows_of(&register).await.are_same());
     node.close().await;
 }
 
