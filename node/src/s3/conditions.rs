@@ -2,7 +2,9 @@
 //!
 //! They are read from the raw headers, for s3s takes one entity tag where HTTP allows a list. The
 //! store judges them; here stands only what they say. A date that is none is no condition (RFC
-//! 9110, section 13.1.3). Reads know all four conditions, writes two, and only one at a time.
+//! 9110, section 13.1.3). A tag that is empty is refused: whoever sends one wants a condition, and a
+//! write without it would replace what it must not. Reads know all four conditions, writes two, and only
+//! one at a time.
 
 use std::time::UNIX_EPOCH;
 
@@ -11,36 +13,44 @@ use http::header::{HeaderMap, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNM
 use s3s::dto::ETag;
 use s3s::{S3Result, s3_error};
 
+use super::error::bad_argument;
 use crate::object::{EtagMatch, ReadConditions, WriteConditions};
 
 /// Conditions of GetObject and HeadObject.
-pub(super) fn of_read(headers: &HeaderMap) -> ReadConditions {
-    ReadConditions {
-        if_match: etags(headers, &IF_MATCH, Comparison::Strong),
-        if_none_match: etags(headers, &IF_NONE_MATCH, Comparison::Weak),
+///
+/// # Errors
+/// InvalidArgument for an empty tag.
+pub(super) fn of_read(headers: &HeaderMap) -> S3Result<ReadConditions> {
+    Ok(ReadConditions {
+        if_match: etags(headers, &IF_MATCH, Comparison::Strong)?,
+        if_none_match: etags(headers, &IF_NONE_MATCH, Comparison::Weak)?,
         if_modified_since: date(headers, &IF_MODIFIED_SINCE),
         if_unmodified_since: date(headers, &IF_UNMODIFIED_SINCE),
-    }
+    })
 }
 
 /// Conditions on the source of CopyObject and UploadPartCopy.
-pub(super) fn of_copy_source(headers: &HeaderMap) -> ReadConditions {
+///
+/// # Errors
+/// InvalidArgument for an empty tag.
+pub(super) fn of_copy_source(headers: &HeaderMap) -> S3Result<ReadConditions> {
     let name = HeaderName::from_static;
-    ReadConditions {
-        if_match: etags(headers, &name("x-amz-copy-source-if-match"), Comparison::Strong),
-        if_none_match: etags(headers, &name("x-amz-copy-source-if-none-match"), Comparison::Weak),
+    Ok(ReadConditions {
+        if_match: etags(headers, &name("x-amz-copy-source-if-match"), Comparison::Strong)?,
+        if_none_match: etags(headers, &name("x-amz-copy-source-if-none-match"), Comparison::Weak)?,
         if_modified_since: date(headers, &name("x-amz-copy-source-if-modified-since")),
         if_unmodified_since: date(headers, &name("x-amz-copy-source-if-unmodified-since")),
-    }
+    })
 }
 
 /// Conditions of PutObject, CompleteMultipartUpload, and CopyObject on its target.
 ///
 /// # Errors
-/// NotImplemented, as on AWS, for `If-None-Match` with anything but `*`, and for both conditions.
+/// InvalidArgument for an empty tag; NotImplemented, as on AWS, for `If-None-Match` with anything but
+/// `*`, and for both conditions.
 pub(super) fn of_write(headers: &HeaderMap) -> S3Result<WriteConditions> {
-    let if_match = etags(headers, &IF_MATCH, Comparison::Strong);
-    let if_none_match = etags(headers, &IF_NONE_MATCH, Comparison::Weak);
+    let if_match = etags(headers, &IF_MATCH, Comparison::Strong)?;
+    let if_none_match = etags(headers, &IF_NONE_MATCH, Comparison::Weak)?;
     if if_match.is_some() && if_none_match.is_some() {
         return Err(s3_error!(NotImplemented, "Multiple conditional request headers present in the request"));
     }
@@ -57,15 +67,15 @@ pub(super) fn of_write(headers: &HeaderMap) -> S3Result<WriteConditions> {
 /// Conditions of DeleteObject.
 ///
 /// # Errors
-/// NotImplemented, as on AWS, for `If-None-Match`.
+/// InvalidArgument for an empty tag; NotImplemented, as on AWS, for `If-None-Match`.
 pub(super) fn of_delete(headers: &HeaderMap) -> S3Result<WriteConditions> {
-    if headers.contains_key(IF_NONE_MATCH) {
+    if etags(headers, &IF_NONE_MATCH, Comparison::Weak)?.is_some() {
         return Err(s3_error!(
             NotImplemented,
             "A header you provided implies functionality that is not implemented: If-None-Match on a delete"
         ));
     }
-    Ok(WriteConditions { if_match: etags(headers, &IF_MATCH, Comparison::Strong), if_none_match: None })
+    Ok(WriteConditions { if_match: etags(headers, &IF_MATCH, Comparison::Strong)?, if_none_match: None })
 }
 
 /// The condition of one key in DeleteObjects.
@@ -81,21 +91,24 @@ enum Comparison {
     Weak,
 }
 
-/// The entity tags under a name; `None` where the header is absent or empty.
-fn etags(headers: &HeaderMap, name: &HeaderName, comparison: Comparison) -> Option<EtagMatch> {
+/// The entity tags under a name; `None` where the header is absent.
+fn etags(headers: &HeaderMap, name: &HeaderName, comparison: Comparison) -> S3Result<Option<EtagMatch>> {
+    if !headers.contains_key(name) {
+        return Ok(None);
+    }
     let values: Vec<&[u8]> =
         headers.get_all(name).iter().map(|value| value.as_bytes().trim_ascii()).collect();
     if values.iter().all(|value| value.is_empty()) {
-        return None;
+        return Err(bad_argument("An entity tag must not be empty", name.as_str(), ""));
     }
     if values.contains(&b"*".as_slice()) {
-        return Some(EtagMatch::Any);
+        return Ok(Some(EtagMatch::Any));
     }
     let mut tags = Vec::new();
     for value in values {
         push_etags(&String::from_utf8_lossy(value), comparison, &mut tags);
     }
-    Some(EtagMatch::OneOf(tags))
+    Ok(Some(EtagMatch::OneOf(tags)))
 }
 
 /// Splits a list of tags, each quoted or not, strong or weak. A quote that never ends ends with the
@@ -149,11 +162,10 @@ mod tests {
 
     #[test]
     fn entity_tags_come_quoted_bare_weak_and_in_lists() {
-        let cases: [(&str, Option<EtagMatch>, Option<EtagMatch>); 9] = [
+        let cases: [(&str, Option<EtagMatch>, Option<EtagMatch>); 8] = [
             ("\"abc\"", Some(one_of(&["abc"])), Some(one_of(&["abc"]))),
             ("abc", Some(one_of(&["abc"])), Some(one_of(&["abc"]))),
             ("*", Some(EtagMatch::Any), Some(EtagMatch::Any)),
-            ("", None, None),
             ("W/\"abc\"", Some(one_of(&[])), Some(one_of(&["abc"]))),
             ("\"a\", \"b\",c", Some(one_of(&["a", "b", "c"])), Some(one_of(&["a", "b", "c"]))),
             ("\"a,b\" , W/\"c\"", Some(one_of(&["a,b"])), Some(one_of(&["a,b", "c"]))),
@@ -161,7 +173,7 @@ mod tests {
             (" ,, \"a\" ,", Some(one_of(&["a"])), Some(one_of(&["a"]))),
         ];
         for (text, strong, weak) in cases {
-            let read = of_read(&with(&[("if-match", text), ("if-none-match", text)]));
+            let read = of_read(&with(&[("if-match", text), ("if-none-match", text)])).unwrap();
             assert_eq!(read.if_match, strong, "{text}");
             assert_eq!(read.if_none_match, weak, "{text}");
         }
@@ -169,8 +181,32 @@ mod tests {
 
     #[test]
     fn a_header_sent_twice_is_one_list() {
-        let read = of_read(&with(&[("if-none-match", "\"a\""), ("if-none-match", "\"b\"")]));
+        let read = of_read(&with(&[("if-none-match", "\"a\""), ("if-none-match", "\"b\"")])).unwrap();
         assert_eq!(read.if_none_match, Some(one_of(&["a", "b"])));
+        let half = of_write(&with(&[("if-match", ""), ("if-match", "\"b\"")])).unwrap();
+        assert_eq!(half.if_match, Some(one_of(&["b"])), "an empty element of a list says nothing");
+    }
+
+    #[test]
+    fn an_empty_tag_is_refused_and_no_missing_condition() {
+        for blank in ["", " ", "\t  "] {
+            for name in ["if-match", "if-none-match"] {
+                let headers = with(&[(name, blank)]);
+                for refused in [of_read(&headers).err(), of_write(&headers).err(), of_delete(&headers).err()]
+                {
+                    let refused = refused.unwrap_or_else(|| panic!("{name}: {blank:?} is no condition"));
+                    assert_eq!(refused.code(), &S3ErrorCode::InvalidArgument, "{name}: {blank:?}");
+                }
+            }
+            for name in ["x-amz-copy-source-if-match", "x-amz-copy-source-if-none-match"] {
+                let refused = of_copy_source(&with(&[(name, blank)])).unwrap_err();
+                assert_eq!(refused.code(), &S3ErrorCode::InvalidArgument, "{name}: {blank:?}");
+            }
+        }
+        let none = with(&[]);
+        assert_eq!(of_read(&none).unwrap(), ReadConditions::default());
+        assert_eq!(of_write(&none).unwrap(), WriteConditions::default());
+        assert_eq!(of_delete(&none).unwrap(), WriteConditions::default());
     }
 
     #[test]
@@ -178,11 +214,12 @@ mod tests {
         for text in
             ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"]
         {
-            let read = of_read(&with(&[("if-modified-since", text)]));
+            let read = of_read(&with(&[("if-modified-since", text)])).unwrap();
             assert_eq!(read.if_modified_since, Some(784_111_777), "{text}");
         }
         for text in ["", "yesterday", "1994-11-06T08:49:37Z"] {
-            assert_eq!(of_read(&with(&[("if-unmodified-since", text)])).if_unmodified_since, None, "{text}");
+            let read = of_read(&with(&[("if-unmodified-since", text)])).unwrap();
+            assert_eq!(read.if_unmodified_since, None, "{text}");
         }
     }
 
@@ -193,7 +230,7 @@ mod tests {
             ("x-amz-copy-source-if-unmodified-since", "Sun, 06 Nov 1994 08:49:37 GMT"),
             ("if-match", "\"t\""),
         ]);
-        let source = of_copy_source(&headers);
+        let source = of_copy_source(&headers).unwrap();
         assert_eq!(source.if_match, Some(one_of(&["s"])));
         assert_eq!(source.if_unmodified_since, Some(784_111_777));
         assert_eq!(of_write(&headers).unwrap().if_match, Some(one_of(&["t"])));

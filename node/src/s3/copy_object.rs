@@ -18,7 +18,7 @@ pub(super) async fn copy(
     let source = copy_source::of(headers)?;
     let copy = CopyRequest {
         source: source.name,
-        source_conditions: conditions::of_copy_source(headers),
+        source_conditions: conditions::of_copy_source(headers)?,
         target: names::object(&request.input.bucket, &request.input.key)?,
         conditions: conditions::of_write(headers)?,
         attributes: new_attributes(headers)?,

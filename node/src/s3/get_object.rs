@@ -96,7 +96,7 @@ impl Asked<'_> {
         Ok(ReadRequest {
             name: names::object(self.bucket, self.key)?,
             span: range::span(range, self.part)?,
-            conditions: conditions::of_read(self.headers),
+            conditions: conditions::of_read(self.headers)?,
         })
     }
 

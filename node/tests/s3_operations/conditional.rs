@@ -1,7 +1,9 @@
 //! Conditions on reads and writes, and that exactly one of many writers wins.
 
+use aws_sdk_s3::config::http::HttpRequest;
 use aws_sdk_s3::operation::put_object::builders::PutObjectFluentBuilder;
 use aws_sdk_s3::primitives::DateTime;
+use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
 
 use super::*;
 
@@ -111,6 +113,38 @@ async fn a_delete_removes_only_what_it_names() {
     put(&client, "k", "2").await;
     delete("*").await.unwrap();
     assert_eq!(code(client.head_object().bucket(BUCKET).key("k").send().await), is(404, "NotFound"));
+}
+
+/// A client that lost the tag it meant to send must not write, or read, as if it had meant none.
+#[tokio::test]
+async fn an_empty_tag_is_refused_and_nothing_is_done() {
+    let (_node, client) = a_bucket().await;
+    let etag = put(&client, "k", "1").await;
+    let upload = client.create_multipart_upload().bucket(BUCKET).key("k").send().await.unwrap();
+    let id = upload.upload_id().expect("an upload has an id");
+    let part = client.upload_part().bucket(BUCKET).key("k").upload_id(id).part_number(1);
+    let part = part.body(ByteStream::from_static(b"2")).send().await.unwrap();
+    let part = CompletedPart::builder().part_number(1).e_tag(part.e_tag().expect("a tag")).build();
+    let parts = CompletedMultipartUpload::builder().parts(part).build();
+    for name in ["if-match", "if-none-match"] {
+        for blank in ["", "  "] {
+            let refused = is(400, "InvalidArgument");
+            let empty = move |request: &mut HttpRequest| drop(request.headers_mut().insert(name, blank));
+            let put = client.put_object().bucket(BUCKET).key("k").body(ByteStream::from_static(b"3"));
+            assert_eq!(code(put.customize().mutate_request(empty).send().await), refused, "{name}");
+            let complete = client.complete_multipart_upload().bucket(BUCKET).key("k").upload_id(id);
+            let complete = complete.multipart_upload(parts.clone()).customize().mutate_request(empty);
+            assert_eq!(code(complete.send().await), refused, "{name}");
+            let delete = client.delete_object().bucket(BUCKET).key("k").customize().mutate_request(empty);
+            assert_eq!(code(delete.send().await), refused, "{name}");
+            let get = client.get_object().bucket(BUCKET).key("k").customize().mutate_request(empty);
+            assert_eq!(code(get.send().await), refused, "{name}");
+            let head = client.head_object().bucket(BUCKET).key("k").customize().mutate_request(empty);
+            assert_eq!(self::refused(head.send().await).status, 400, "{name}");
+        }
+    }
+    let found = client.get_object().bucket(BUCKET).key("k").send().await.unwrap();
+    assert_eq!(found.e_tag(), Some(etag.as_str()));
 }
 
 /// Runs the puts at once and returns the bodies of those that succeeded; all others must have

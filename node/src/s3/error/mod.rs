@@ -274,7 +274,7 @@ pub(super) fn not_configured(
 }
 
 /// An argument that is none, with its name and what was sent.
-pub(super) fn bad_argument(message: &'static str, name: &'static str, value: &str) -> S3Error {
+pub(super) fn bad_argument(message: &'static str, name: &str, value: &str) -> S3Error {
     Builder::new(S3ErrorCode::InvalidArgument, message)
         .detail("ArgumentName", &name)
         .detail("ArgumentValue", &value)

@@ -36,7 +36,7 @@ pub(in crate::s3) async fn upload_copy(
         part: part_name(&input.bucket, &input.key, &input.upload_id, input.part_number)?,
         source: source.name,
         span: range::copy_span(input.copy_source_range.as_deref())?,
-        source_conditions: conditions::of_copy_source(headers),
+        source_conditions: conditions::of_copy_source(headers)?,
     };
     let written = gateway.objects.copy_part(copy).await.map_err(range_failure)?;
     Ok(S3Response::new(UploadPartCopyOutput {
