@@ -81,6 +81,26 @@ async fn a_batch_names_keys_exactly() {
     client.delete_bucket().bucket(BUCKET).send().await.unwrap();
 }
 
+/// XML has no way to write them; what can be put and listed can be deleted.
+#[tokio::test]
+async fn a_batch_deletes_keys_that_xml_cannot_write() {
+    let (_node, client) = a_bucket().await;
+    let keys = ["a\u{1}b", "a\u{1f}b", "a\u{FFFE}b", "a\u{FFFF}b", "a\0b"];
+    for key in keys {
+        put(&client, key, "v").await;
+    }
+    let output = delete(&client, keys.map(listed).into()).await;
+    let mut expected = keys;
+    expected.sort_unstable();
+    assert_eq!(deleted(&output), expected, "and the answer names them");
+    assert!(output.errors().is_empty());
+    for key in keys {
+        let head = client.head_object().bucket(BUCKET).key(key).send().await;
+        assert_eq!(code(head), is(404, "NotFound"), "{key:?}");
+    }
+    client.delete_bucket().bucket(BUCKET).send().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_key_listed_twice_is_answered_once() {
     let (_node, client) = a_bucket().await;

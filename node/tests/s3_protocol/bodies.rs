@@ -315,15 +315,54 @@ async fn documents_are_verified_before_they_are_read() {
     assert_eq!(server.memory.calls(), ["DeleteObjects", "DeleteObjects"]);
 }
 
+fn delete(written: &str) -> Asking {
+    let document = format!("<Delete><Object><Key>{written}</Key></Object></Delete>");
+    let crc = checksum::of(ChecksumAlgorithm::Crc32, document.as_bytes());
+    Asking::new("POST", "/bucket?delete").body(document.as_bytes()).header("x-amz-checksum-crc32", &crc)
+}
+
+/// XML has no way to write them, and a listing writes them all the same.
 #[tokio::test]
-async fn a_document_with_characters_that_xml_has_not_is_malformed() {
+async fn a_key_of_any_characters_is_deleted_however_it_is_written() {
     let server = Server::start().await;
-    for key in ["a\u{1}", "a&#x1;", "a&#1;", "a\u{FFFF}", "a&#xFFFF;"] {
-        let document = format!("<Delete><Object><Key>{key}</Key></Object></Delete>");
-        let crc = checksum::of(ChecksumAlgorithm::Crc32, document.as_bytes());
-        let post = Asking::new("POST", "/bucket?delete").body(document.as_bytes());
-        let answer = server.send(&post.header("x-amz-checksum-crc32", &crc)).await;
-        assert_eq!(answer.refusal(), code(400, "MalformedXML"), "{key:?}");
+    for (key, answered, written) in [
+        ("a\u{1}", "a&#x1;", &["a\u{1}", "a&#x1;", "a&#1;", "a&#x0001;"][..]),
+        ("a\u{FFFF}", "a&#xFFFF;", &["a\u{FFFF}", "a&#xFFFF;", "a&#65535;"]),
+        ("a\0", "a&#x0;", &["a\0", "a&#x0;", "a&#0;"]),
+        ("\u{1F9F1}", "\u{1F9F1}", &["\u{1F9F1}", "&#x1F9F1;", "&#129521;"]),
+        ("a\r<&", "a&#xD;&lt;&amp;", &["a&#xD;&lt;&amp;", "a&#13;&#60;&#x26;"]),
+    ] {
+        for written in written {
+            server.memory.keep("bucket", key, "v");
+            let answer = server.send(&delete(written)).await;
+            assert_eq!(answer.status, 200, "{written:?}: {}", answer.text());
+            assert!(server.memory.object("bucket", key).is_none(), "{written:?}");
+            assert_eq!(answer.element("Key").as_deref(), Some(answered), "{written:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn references_to_no_character_are_malformed() {
+    let server = Server::start().await;
+    for written in ["a&#xD800;", "a&#x110000;", "a&#99999999999;", "a&#x;", "a&#+1;", "a&nothing;", "a&#1"] {
+        let answer = server.send(&delete(written)).await;
+        assert_eq!(answer.refusal(), code(400, "MalformedXML"), "{written:?}");
+    }
+    assert!(server.memory.calls().is_empty());
+}
+
+/// Only a list of keys has a use for them.
+#[tokio::test]
+async fn any_other_document_with_characters_that_xml_has_not_is_malformed() {
+    let server = Server::start().await;
+    for character in ["\u{1}", "&#x1;", "&#1;", "\u{FFFF}", "&#xFFFF;"] {
+        let document = format!(
+            "<CompleteMultipartUpload><Part><ETag>{character}</ETag><PartNumber>1</PartNumber></Part>\
+             </CompleteMultipartUpload>"
+        );
+        let complete = Asking::new("POST", "/bucket/k?uploadId=u1").body(document.as_bytes());
+        assert_eq!(server.send(&complete).await.refusal(), code(400, "MalformedXML"), "{character:?}");
     }
     assert!(server.memory.calls().is_empty());
 }

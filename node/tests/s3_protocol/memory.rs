@@ -186,6 +186,21 @@ macro_rules! recorded {
                 }))
             }
 
+            async fn delete_objects(
+                &self,
+                request: S3Request<DeleteObjectsInput>,
+            ) -> S3Result<S3Response<DeleteObjectsOutput>> {
+                self.record("DeleteObjects", &request);
+                let DeleteObjectsInput { bucket, delete, .. } = request.input;
+                let mut state = self.state.lock();
+                let deleted = delete.objects.into_iter().map(|ObjectIdentifier { key, .. }| {
+                    state.objects.remove(&(bucket.clone(), key.clone()));
+                    DeletedObject { key: Some(key), ..DeletedObject::default() }
+                });
+                let deleted = Some(deleted.collect());
+                Ok(S3Response::new(DeleteObjectsOutput { deleted, ..DeleteObjectsOutput::default() }))
+            }
+
             async fn head_object(&self, request: S3Request<HeadObjectInput>) -> S3Result<S3Response<HeadObjectOutput>> {
                 self.record("HeadObject", &request);
                 let stored = self.object(&request.input.bucket, &request.input.key);
@@ -209,7 +224,6 @@ recorded! {
     get_bucket_location GetBucketLocation GetBucketLocationInput GetBucketLocationOutput,
     list_objects ListObjects ListObjectsInput ListObjectsOutput,
     list_multipart_uploads ListMultipartUploads ListMultipartUploadsInput ListMultipartUploadsOutput,
-    delete_objects DeleteObjects DeleteObjectsInput DeleteObjectsOutput,
     copy_object CopyObject CopyObjectInput CopyObjectOutput,
     delete_object DeleteObject DeleteObjectInput DeleteObjectOutput,
     upload_part_copy UploadPartCopy UploadPartCopyInput UploadPartCopyOutput,

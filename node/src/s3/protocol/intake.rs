@@ -170,7 +170,11 @@ impl Inner {
         let collected = collect(checked).await.map_err(|error| Refusal::from(&error))?;
         if body_use == BodyUse::Xml {
             check_document(&parts.headers, head, &collected, digest)?;
-            return Ok((Body::from(collected.bytes), Some(outcome)));
+            let document = readable(head.operation, collected.bytes)?;
+            if document.len() as u64 != length {
+                parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(document.len()));
+            }
+            return Ok((Body::from(document), Some(outcome)));
         }
         Ok((Body::empty(), Some(outcome)))
     }
@@ -328,9 +332,6 @@ fn check_document(
     if let Some(trailer) = &collected.trailer {
         check_checksum(trailer.algorithm, trailer.value.as_bytes(), &collected.bytes)?;
     }
-    if !xml::is_text(&collected.bytes) {
-        return Err(Refusal::new(Code::MalformedXML));
-    }
     let is_covered = declared_md5.is_some() || header.is_some() || collected.trailer.is_some();
     if head.operation == Operation::DeleteObjects && !is_covered {
         return Err(Refusal::says(
@@ -339,6 +340,16 @@ fn check_document(
         ));
     }
     Ok(())
+}
+
+/// A document as s3s can read it, once it is what was sent.
+fn readable(operation: Operation, document: Bytes) -> Result<Bytes, Refusal> {
+    let readable = if operation == Operation::DeleteObjects {
+        xml::with_plain_characters(document)
+    } else {
+        Some(document).filter(|document| xml::is_text(document))
+    };
+    readable.ok_or_else(|| Refusal::new(Code::MalformedXML))
 }
 
 fn check_checksum(algorithm: ChecksumAlgorithm, declared: &[u8], bytes: &[u8]) -> Result<(), Refusal> {

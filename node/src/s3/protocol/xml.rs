@@ -1,11 +1,13 @@
 //! Which characters a document of XML 1.0 has, on its way in and on its way out.
 //!
-//! A key may have characters that XML has no way to write. As on AWS, a document that comes with one
-//! of them is malformed, in plain or as a reference: a key like that is deleted by DeleteObject, whose
-//! key is in the path. What goes out says them as references, which not every parser takes; who wants
-//! to read such keys lists them with `encoding-type=url`.
+//! A key may have characters that XML has no way to write. A list of keys to delete may come with them all
+//! the same, in plain or as a reference: what can be put and listed can be deleted. Any other document that
+//! comes with one is malformed. What goes out says them as references, which not every parser takes; who
+//! wants to read such keys lists them with `encoding-type=url`.
 
 use std::borrow::Cow;
+
+use bytes::Bytes;
 
 /// Whether XML 1.0 has a character (its `Char`).
 const fn is_character(character: char) -> bool {
@@ -39,12 +41,47 @@ pub(super) fn is_text(document: &[u8]) -> bool {
 fn has_good_references(text: &str) -> bool {
     text.split("&#").skip(1).all(|behind| {
         let Some((digits, _)) = behind.split_once(';') else { return true };
-        let number = match digits.strip_prefix('x') {
-            Some(digits) => u32::from_str_radix(digits, 16),
-            None => digits.parse(),
-        };
-        number.ok().and_then(char::from_u32).is_some_and(is_character)
+        referenced(digits).is_some_and(is_character)
     })
+}
+
+/// The character of a numeric reference, by what stands between its marks.
+fn referenced(digits: &str) -> Option<char> {
+    let (digits, radix) = match digits.strip_prefix('x') {
+        Some(digits) => (digits, 16),
+        None => (digits, 10),
+    };
+    // `+5` is a number to Rust and none to XML.
+    let are_digits = digits.chars().all(|digit| digit.is_digit(radix));
+    let number = are_digits.then(|| u32::from_str_radix(digits, radix).ok()).flatten();
+    number.and_then(char::from_u32)
+}
+
+/// A list of keys as s3s can read it, which takes every character and not every reference: those that it
+/// refuses are replaced by their characters. `None` where the document is no text.
+pub(super) fn with_plain_characters(document: Bytes) -> Option<Bytes> {
+    let text = std::str::from_utf8(&document).ok()?;
+    let mut pieces = text.split("&#");
+    let mut plain = pieces.next().unwrap_or_default().to_owned();
+    if plain.len() == text.len() {
+        return Some(document);
+    }
+    plain.reserve(text.len() - plain.len());
+    for behind in pieces {
+        let reference = behind.split_once(';').and_then(|(digits, rest)| Some((referenced(digits)?, rest)));
+        match reference {
+            // None of these is a mark of XML's own.
+            Some((character, rest)) if !is_character(character) || character > '\u{FFFF}' => {
+                plain.push(character);
+                plain.push_str(rest);
+            }
+            _ => {
+                plain.push_str("&#");
+                plain.push_str(behind);
+            }
+        }
+    }
+    Some(plain.into())
 }
 
 /// A document of s3s with references where it has characters that need one.
@@ -90,11 +127,34 @@ mod tests {
             "<Key>&#xD800;</Key>",
             "<Key>&#0;</Key>",
             "<Key>&#99999999999;</Key>",
+            "<Key>&#+65;</Key>",
             "<![CDATA[a]]><Key>&#1;</Key>",
         ] {
             assert!(!is_text(bad.as_bytes()), "{bad}");
         }
         assert!(!is_text(b"<Key>\xff</Key>"));
+    }
+
+    #[test]
+    fn a_list_of_keys_may_have_every_character() {
+        let plain = |text: &'static str| {
+            let plain = with_plain_characters(Bytes::from_static(text.as_bytes())).expect("text");
+            String::from_utf8(plain.to_vec()).expect("text")
+        };
+        for (written, read) in [
+            ("<Key>a&#1;b&#x1;c&#xFFFF;</Key>", "<Key>a\u{1}b\u{1}c\u{FFFF}</Key>"),
+            ("<Key>a\u{1}b\u{FFFF}</Key>", "<Key>a\u{1}b\u{FFFF}</Key>"),
+            ("<Key>&#0;&#x1F9F1;&#x10FFFF;</Key>", "<Key>\0\u{1F9F1}\u{10FFFF}</Key>"),
+        ] {
+            assert_eq!(plain(written), read);
+        }
+        // What stays is the parser's to read or to refuse, marks and line ends above all.
+        for kept in
+            ["", "<Key>&#60;&#38;&#xD;&#9;&lt;</Key>", "&#", "&#;", "&#x;", "&#1", "&#+1;", "&#xD800;"]
+        {
+            assert_eq!(plain(kept), kept);
+        }
+        assert_eq!(with_plain_characters(Bytes::from_static(b"<Key>\xff</Key>")), None);
     }
 
     #[test]
