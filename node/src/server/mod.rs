@@ -10,6 +10,7 @@ mod admission;
 mod life;
 mod patient;
 mod request_body;
+mod shortage;
 mod spare;
 
 use std::convert::Infallible;
@@ -37,6 +38,7 @@ pub use self::life::{Life, on_signals};
 use self::patient::Patient;
 pub use self::request_body::RequestBody;
 use self::request_body::Unread;
+use self::shortage::AcceptFailures;
 use self::spare::SpareDescriptors;
 use crate::config::Limits;
 use crate::reclaim::Reclaim;
@@ -146,7 +148,8 @@ pub async fn serve<S, F, B>(
     let spares = Arc::new(SpareDescriptors::new(allowed.spare_descriptors));
     let places = Arc::new(Semaphore::new(allowed.connections_max));
     let tasks = TaskTracker::new();
-    while let Some((place, stream, client)) = next(name, &tcp, &spares, &places, &life).await {
+    let mut failures = AcceptFailures::default();
+    while let Some((place, stream, client)) = next(name, &tcp, &spares, &places, &life, &mut failures).await {
         let (life, traffic, service) = (life.clone(), traffic.clone(), service.clone());
         let reclaim = reclaim.clone();
         let spares = Arc::clone(&spares);
@@ -172,8 +175,10 @@ async fn next(
     spares: &SpareDescriptors,
     places: &Arc<Semaphore>,
     life: &Life,
+    failures: &mut AcceptFailures,
 ) -> Option<(OwnedSemaphorePermit, TcpStream, SocketAddr)> {
-    // Every arm is cancel-safe: a place not taken and a connection not accepted stay where they are.
+    // Every arm is cancel-safe: a place not taken and a connection not accepted stay where they are, and a
+    // wait for a refill begins anew.
     let place = tokio::select! {
         biased;
         () = life.stopped() => return None,
@@ -187,6 +192,10 @@ async fn next(
                 biased;
                 () = life.stopped() => return None,
                 accepted = tcp.accept() => accepted,
+                () = spares.until_refill() => {
+                    spares.refill();
+                    continue;
+                }
             }
         };
         match accepted {
@@ -199,7 +208,7 @@ async fn next(
                 ) => {}
             Err(error) if spares.give_up(&error) => {}
             Err(error) => {
-                tracing::warn!(listener = name, %error, "accept connection");
+                failures.failed(name, &error);
                 tokio::select! {
                     biased;
                     () = life.stopped() => return None,

@@ -3,6 +3,7 @@
 //! like one that hangs.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
@@ -10,6 +11,8 @@ use rustix::process::{Resource, getrlimit};
 
 /// Descriptors that a listener without spare ones does not take.
 const LEFT_ALONE: u64 = 8;
+/// Between two tries to take back a spare one: whoever frees a descriptor does not say so here.
+pub(super) const REFILL_EVERY: Duration = Duration::from_secs(1);
 
 /// Spare descriptors. Each is closed just before the connection that needs it is accepted.
 #[derive(Debug)]
@@ -34,7 +37,7 @@ impl SpareDescriptors {
         }
         let Ok(next) = fcntl_dupfd_cloexec(std::io::stderr(), 0) else { return true };
         let number = u64::try_from(next.as_raw_fd()).expect("descriptors are numbered from 0");
-        getrlimit(Resource::Nofile).current.is_some_and(|limit| number + LEFT_ALONE >= limit)
+        is_among_last(number, getrlimit(Resource::Nofile).current)
     }
 
     /// Closes one, where that is what `error` says is lacking. `false` when it lacks something else, or
@@ -44,7 +47,16 @@ impl SpareDescriptors {
         matches!(errno, Some(Errno::MFILE | Errno::NFILE)) && self.held.lock().pop().is_some()
     }
 
-    /// Takes back what was given up.
+    /// Waits until it is time to refill; for ever where nothing is lacking.
+    pub(super) async fn until_refill(&self) {
+        if self.held.lock().len() < self.wanted {
+            tokio::time::sleep(REFILL_EVERY).await;
+        } else {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Takes back what was given up, as far as it can be had.
     pub(super) fn refill(&self) {
         let mut held = self.held.lock();
         // Any descriptor will do; this one is always open.
@@ -54,6 +66,11 @@ impl SpareDescriptors {
             held.push(spare);
         }
     }
+}
+
+/// Whether the descriptor of a number is one of the last below the limit, if there is one.
+fn is_among_last(number: u64, limit: Option<u64>) -> bool {
+    limit.is_some_and(|limit| number.saturating_add(LEFT_ALONE) >= limit)
 }
 
 #[cfg(test)]
@@ -68,6 +85,14 @@ mod tests {
         assert!(!spares.give_up(&Errno::MFILE.into()), "it had one");
         spares.refill();
         assert!(spares.give_up(&Errno::NFILE.into()));
-        assert!(!spares.are_scarce() && !SpareDescriptors::new(0).are_scarce(), "there are plenty here");
+    }
+
+    #[test]
+    fn the_last_descriptors_below_the_limit_are_left_alone() {
+        assert!(!is_among_last(247, Some(256)), "it and eight more are there");
+        assert!(is_among_last(248, Some(256)));
+        assert!(is_among_last(255, Some(256)));
+        assert!(is_among_last(u64::MAX, Some(u64::MAX)));
+        assert!(!is_among_last(u64::MAX, None), "without a limit none is the last");
     }
 }

@@ -56,6 +56,19 @@ impl Served {
     }
 }
 
+/// Whoever frees a descriptor does not say so to the listener.
+#[tokio::test(start_paused = true)]
+async fn spare_descriptors_are_taken_back_although_nobody_comes() {
+    let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let (places, life, mut failures) = (Arc::new(Semaphore::new(1)), Life::new(), AcceptFailures::default());
+    let spares = SpareDescriptors::new(2);
+    let give_up = || spares.give_up(&rustix::io::Errno::MFILE.into());
+    assert!(give_up() && give_up() && !give_up());
+    let nobody = next("test", &tcp, &spares, &places, &life, &mut failures);
+    assert!(tokio::time::timeout(2 * spare::REFILL_EVERY, nobody).await.is_err(), "nobody connects");
+    assert!(give_up() && give_up() && !give_up(), "as many as before, and no more");
+}
+
 fn text(text: &'static str) -> Response<Full<Bytes>> {
     Response::new(Full::from(text))
 }

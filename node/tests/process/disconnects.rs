@@ -4,7 +4,7 @@
 //! a connection that stands still is closed, a half-closed one ends. More requests than the
 //! node works on are told 503 SlowDown, while its memory stays where it was.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -213,6 +213,8 @@ const DESCRIPTORS: u32 = 256;
 const FILES_MAX: u64 = 200;
 /// Descriptors that are left when clients come: those of the files that one object is written to, and a few.
 const DESCRIPTORS_OF_A_WRITE: usize = 20;
+/// S3 and admin: each says once a minute that it lacks descriptors.
+const LISTENERS: usize = 2;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn idle_connections_leave_descriptors_to_probes_and_to_volumes() {
@@ -271,9 +273,13 @@ async fn probes_are_answered_while_volumes_take_every_descriptor() {
         _ => Ok(()),
     })
     .await;
+    let begun = Instant::now();
     for _ in 0..FILES_MAX {
         node.metrics().await;
     }
+    let minutes = usize::try_from(begun.elapsed().as_secs() / 60).expect("a few");
+    let lines = node.log_lines("accept connection");
+    assert!(lines <= LISTENERS * (1 + minutes), "{lines} lines in {:?}", begun.elapsed());
     drop(crowd);
     works(&s3).await;
 }
