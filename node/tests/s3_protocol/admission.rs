@@ -347,6 +347,30 @@ async fn what_a_signature_needs_must_be_there() {
 }
 
 #[tokio::test]
+async fn a_request_names_one_host_whoever_sends_it() {
+    let server = Server::start().await;
+    let request = Asking::new("GET", "/bucket");
+    let as_text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("ASCII");
+    for good in [request.signed(), request.presigned(60), request.bare(None)].map(as_text) {
+        let hostless = good.replacen("host: 127.0.0.1\r\n", "", 1);
+        let answer = server.exchange(hostless.as_bytes()).await;
+        assert_eq!(answer.refusal(), code(400, "MissingSecurityHeader"), "{hostless}");
+        assert_eq!(answer.element("MissingHeaderName").as_deref(), Some("host"));
+        let twice = good.replacen("host: 127.0.0.1\r\n", "host: 127.0.0.1\r\nhost: 127.0.0.1\r\n", 1);
+        assert_eq!(refused(&server, twice.as_bytes()).await, code(400, "InvalidRequest"), "{twice}");
+    }
+    // HTTP/1.0 has no host of its own: a signature needs one all the same.
+    for (request, expected) in [
+        (request.signed(), code(400, "MissingSecurityHeader")),
+        (request.presigned(60), code(400, "MissingSecurityHeader")),
+        (request.bare(None), code(403, "AccessDenied")),
+    ] {
+        let old = as_text(request).replacen("HTTP/1.1", "HTTP/1.0", 1).replacen("host: 127.0.0.1\r\n", "", 1);
+        assert_eq!(refused(&server, old.as_bytes()).await, expected, "{old}");
+    }
+}
+
+#[tokio::test]
 async fn heads_have_limits() {
     let server = Server::start_with(TestClock::Still, small_limits()).await;
     let mut many = Asking::new("GET", "/bucket");

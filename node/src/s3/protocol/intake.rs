@@ -10,15 +10,16 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
 use http::request::Parts;
-use http::{HeaderMap, Method, Request, Uri};
+use http::{HeaderMap, Method, Request, Uri, Version};
 use http_body::Body as HttpBody;
 use s3s::Body;
 use sherd_core::limits::{KEY_BYTES_MAX, PUT_BYTES_MAX};
 use sherd_core::md5::Md5;
 use sherd_core::record::ChecksumAlgorithm;
 
+use crate::s3::auth::error::AuthError;
 use crate::s3::auth::payload::PayloadForm;
 use crate::s3::auth::presigned;
 use crate::s3::auth::verifier::Verified;
@@ -72,6 +73,7 @@ impl Inner {
         let (mut parts, body) = request.into_parts();
         let uri = parts.uri.clone();
         check_size(&parts, &self.limits)?;
+        check_host(&parts)?;
         let query = Query::parse(uri.query()).map_err(|_| Refusal::new(Code::InvalidURI))?;
         let address = Address::of(&parts, &self.domains)?;
         let level = address.level;
@@ -194,6 +196,18 @@ fn check_size(parts: &Parts, limits: &Limits) -> Result<(), Refusal> {
             .with("MaxSizeAllowed", limits.header_bytes_max.to_string()));
     }
     Ok(())
+}
+
+/// HTTP/1.1 has one host, whoever asks (RFC 9112, section 3.2). Before that version it may be left out; then
+/// no signature can cover it.
+fn check_host(parts: &Parts) -> Result<(), Refusal> {
+    let host_count = parts.headers.get_all(HOST).iter().count();
+    match host_count {
+        _ if parts.version != Version::HTTP_11 => Ok(()),
+        0 => Err(AuthError::MissingHost.into()),
+        1 => Ok(()),
+        _ => Err(Refusal::says(Code::InvalidRequest, "There is more than one Host header")),
+    }
 }
 
 /// Takes the signature off a request: headers that a presigned URL carries in its query become
