@@ -15,7 +15,7 @@ use http_body_util::Full;
 
 use sherd_core::env::{Clock, Rng};
 use sherd_core::limits::VOUCH_AFTER_MS;
-use sherd_core::topology::Wish;
+use sherd_core::topology::{Shape, Wish};
 use sherd_volume::options::Options;
 
 use crate::config::Config;
@@ -38,6 +38,8 @@ pub use crate::store::OpenError;
 pub struct Opened<S> {
     /// Answers every S3 request.
     pub service: S,
+    /// How its volumes are cut into sets.
+    pub shape: Shape,
     /// Reports what is degraded.
     pub health: ReportSource,
     /// How reads that wait ask slow connections for their buffers.
@@ -80,13 +82,14 @@ pub async fn open(
         }
     });
     let protocol = protocol(config, &store, clock, rng.as_ref());
-    let reclaim = store.reclaim().clone();
+    let (shape, reclaim) = (store.shape(), store.reclaim().clone());
     let (reported, closed) = (store.clone(), store);
     Ok(Opened {
         service: move |request| -> BoxFuture<'static, _> {
             let protocol = protocol.clone();
             Box::pin(async move { protocol.call(request).await })
         },
+        shape,
         health: Arc::new(move || reported.health()),
         reclaim,
         close: Box::new(move || Box::pin(async move { closed.close().await })),
@@ -101,7 +104,7 @@ pub fn store_config(config: &Config) -> StoreConfig {
     };
     StoreConfig {
         volumes: config.volumes.clone(),
-        wish: Wish { set_volumes: None, parity_shards: Some(config.shape.geometry.parity_shards()) },
+        wish: Wish { set_volumes: None, parity_shards: config.parity.map(usize::from) },
         options: Options { durability, ..Options::default() },
         thresholds: Thresholds {
             inline_bytes_max: config.inline_bytes_max,

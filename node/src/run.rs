@@ -139,14 +139,15 @@ async fn serve_s3(
         tracing::warn!("durability = none: a power cut loses acknowledged objects");
     }
     // That an outage of the only node is one goes without saying.
-    for warning in config.shape.warnings(1).iter().filter(|warning| **warning != Warning::NodeDownIsOutage) {
-        tracing::warn!(geometry = %config.shape.geometry, "{warning}");
+    let shape = store.shape;
+    for warning in shape.warnings(1).iter().filter(|warning| **warning != Warning::NodeDownIsOutage) {
+        tracing::warn!(geometry = %shape.geometry, "{warning}");
     }
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         volumes = config.volumes.len(),
-        sets = config.shape.sets,
-        geometry = %config.shape.geometry,
+        sets = shape.sets,
+        geometry = %shape.geometry,
         s3 = %listener.address(),
         "serving"
     );

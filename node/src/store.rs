@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 use sherd_core::env::{Clock, HybridClock, Rng};
 use sherd_core::id::{ProposerId, VolumeId};
 use sherd_core::limits;
-use sherd_core::topology::{Topology, Wish};
+use sherd_core::topology::{Shape, Topology, Wish};
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
@@ -228,6 +228,11 @@ impl Store {
     /// How reads that wait ask slow connections for their buffers.
     pub const fn reclaim(&self) -> &Reclaim {
         &self.reclaim
+    }
+
+    /// How its volumes are cut into sets.
+    pub fn shape(&self) -> Shape {
+        Shape::of(self.cluster.topology())
     }
 
     /// What is whole and what is not, at this moment.

@@ -43,7 +43,9 @@ const CREDENTIALS_MODE: u32 = 0o660;
 pub struct Config {
     /// Directories of the volumes, in the order written; each exists and is writable.
     pub volumes: Vec<PathBuf>,
-    /// How the volumes are cut into sets, and the erasure code of each.
+    /// How many parity shards are asked for; a cluster that is there has them or is refused.
+    pub parity: Option<u8>,
+    /// How a new cluster cuts the volumes into sets, and the erasure code of each.
     pub shape: Shape,
     /// Where S3 is served.
     pub listen: SocketAddr,
@@ -172,6 +174,7 @@ impl Config {
 
         Ok(Self {
             volumes,
+            parity,
             shape,
             listen,
             admin_listen,

@@ -22,7 +22,8 @@ pub struct Settings {
     /// /data/v{1...4}, separated by commas (in the file: text or a list)
     #[arg(long, env = "SHERD_VOLUMES", value_name = "PATHS")]
     pub volumes: Option<Words>,
-    /// Volumes of a set that may be lost without losing data [default: half of a set]
+    /// Volumes of a set that may be lost without losing data; a cluster keeps what it was formed with
+    /// [default: as formed; half of a set for a new cluster]
     #[arg(long, env = "SHERD_PARITY", value_name = "COUNT")]
     pub parity: Option<u8>,
     /// Address of the S3 listener; port 0 takes a free one [default: 127.0.0.1:9000]

@@ -16,8 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sherd_core::env::Rng;
+use sherd_core::erasure::Geometry;
 use sherd_core::id::{ClusterId, Incarnation, NodeId, VolumeId};
-use sherd_core::topology::{FormError, Formed, PoolNode, Topology, Warning, Wish};
+use sherd_core::topology::{FormError, Formed, PoolNode, Set, Topology, Warning, Wish};
 use sherd_volume::disk::Disk;
 use sherd_volume::error::OpenError;
 use sherd_volume::identity::{Expected, Identity, IdentityFile, Phase, lock};
@@ -34,7 +35,8 @@ pub struct FormationConfig {
     pub directories: Vec<PathBuf>,
     /// The zone of this node.
     pub zone: Option<String>,
-    /// What is asked for instead of the default geometry, when a cluster is formed.
+    /// What is asked for instead of the default geometry when a cluster is formed; one that was formed must
+    /// have it.
     pub wish: Wish,
 }
 
@@ -126,6 +128,21 @@ pub enum FormationError {
         path: PathBuf,
         /// Why not.
         what: String,
+    },
+    /// The cluster has another geometry than is asked for, and keeps it.
+    #[error(
+        "{asked} {what} are asked for, and the cluster was formed with {formed} (geometry {geometry}): ask for \
+         {formed}, or for nothing; another geometry needs a new cluster on empty volumes"
+    )]
+    OtherGeometry {
+        /// Of what.
+        what: &'static str,
+        /// How many are asked for.
+        asked: usize,
+        /// How many there are.
+        formed: usize,
+        /// The geometry of the first set that differs.
+        geometry: Geometry,
     },
     /// A new cluster cannot have this shape.
     #[error(transparent)]
@@ -274,6 +291,7 @@ fn go_on(config: &FormationConfig, seen: &[Seen], rng: &dyn Rng) -> Result<Forma
         return form(config, seen, rng);
     }
     let topology = newest_topology(seen)?;
+    check_wish(config.wish, &topology)?;
     let node = our_node(seen, &topology)?;
     complete(config, seen, topology, node)
 }
@@ -358,6 +376,7 @@ fn say_formed(
 /// Finds the place of every directory in a formed cluster.
 fn find(config: &FormationConfig, seen: &[Seen]) -> Result<Formation, FormationError> {
     let topology = newest_topology(seen)?;
+    check_wish(config.wish, &topology)?;
     let node = our_node(seen, &topology)?;
     let volumes = places(config, seen, &topology, node)?;
     for (place, seen) in volumes.iter().zip(seen) {
@@ -371,6 +390,23 @@ fn find(config: &FormationConfig, seen: &[Seen]) -> Result<Formation, FormationE
         }
     }
     Ok(Formation { cluster: topology.cluster(), node, topology, volumes, warnings: Vec::new() })
+}
+
+/// Whether the sets are what is asked for. They are what they were formed as in any case, and whoever asks for
+/// more parity must not believe that it is there.
+fn check_wish(wish: Wish, topology: &Topology) -> Result<(), FormationError> {
+    let Wish { set_volumes, parity_shards } = wish;
+    for geometry in topology.sets().iter().map(Set::geometry) {
+        for (what, asked, formed) in [
+            ("volumes of a set", set_volumes, geometry.volumes()),
+            ("parity shards (`parity`)", parity_shards, geometry.parity_shards()),
+        ] {
+            if let Some(asked) = asked.filter(|asked| *asked != formed) {
+                return Err(FormationError::OtherGeometry { what, asked, formed, geometry });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The topology of the highest epoch that any directory carries.

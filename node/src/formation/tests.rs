@@ -36,6 +36,14 @@ fn config(disk: &FaultyDisk, directories: Vec<PathBuf>) -> FormationConfig {
     FormationConfig { disk: Arc::new(disk.clone()), directories, zone: None, wish: Wish::default() }
 }
 
+fn start_with(disk: &FaultyDisk, wish: Wish) -> Result<Formation, FormationError> {
+    form_or_find(&FormationConfig { wish, ..config(disk, paths()) }, &Counting::default())
+}
+
+const fn parity(parity_shards: usize) -> Wish {
+    Wish { set_volumes: None, parity_shards: Some(parity_shards) }
+}
+
 fn start(disk: &FaultyDisk, directories: Vec<PathBuf>) -> Result<Formation, FormationError> {
     form_or_find(&config(disk, directories), &Counting::default())
 }
@@ -131,6 +139,54 @@ fn directories_that_do_not_make_a_node_are_refused_by_name() {
     let said = refused(mixed);
     assert!(said.contains("/data/w3") && said.contains(&first.cluster.to_string()), "{said}");
     assert!(said.contains(&other.cluster.to_string()), "{said}");
+}
+
+#[test]
+fn a_cluster_keeps_its_geometry_and_refuses_to_be_asked_for_another() {
+    let disk = disk();
+    let first = start_with(&disk, parity(1)).expect("formed");
+    for same in [Wish::default(), parity(1), Wish { set_volumes: Some(4), parity_shards: None }] {
+        let found = start_with(&disk, same).unwrap_or_else(|error| panic!("{same:?}: {error}"));
+        assert_eq!(found.topology, first.topology, "{same:?}");
+    }
+    let said = start_with(&disk, parity(2)).expect_err("3+1").to_string();
+    for word in ["2 parity", "`parity`", "formed with 1", "3+1", "ask for 1", "empty volumes"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    let said = start_with(&disk, Wish { set_volumes: Some(2), parity_shards: None }).expect_err("one set");
+    assert!(said.to_string().contains("2 volumes of a set"), "{said}");
+    assert_eq!(start(&disk, paths()).expect("found").topology, first.topology, "nothing was changed");
+}
+
+#[test]
+fn a_formation_that_a_crash_cut_short_goes_on_with_the_geometry_that_it_began_with() {
+    let counted = disk();
+    let before = counted.operations();
+    start_with(&counted, parity(1)).expect("formed");
+    let mut refused_count = 0;
+    for cut in before..=counted.operations() {
+        let disk = disk();
+        disk.cut_power_at(cut);
+        drop(start_with(&disk, parity(1)));
+        disk.restart(1, Keep::Everything);
+        let carries = |path: &PathBuf| identity_of(&disk, path).is_ok_and(|found| found.topology.is_some());
+        let is_decided = paths().iter().any(carries);
+        let next = |wish| {
+            let config = FormationConfig { wish, ..config(&disk, paths()) };
+            form_or_find(&config, &Counting(AtomicU64::new(1000)))
+        };
+        let found = match next(parity(2)) {
+            Err(FormationError::OtherGeometry { asked: 2, formed: 1, .. }) => {
+                refused_count += 1;
+                next(Wish::default())
+            }
+            other => other,
+        };
+        let found = found.unwrap_or_else(|error| panic!("cut {cut}: {error}"));
+        let parity_shards = found.topology.sets()[0].geometry().parity_shards();
+        assert_eq!(parity_shards, if is_decided { 1 } else { 2 }, "cut {cut}");
+    }
+    assert!(refused_count > 0, "some volume carried the topology");
 }
 
 #[test]

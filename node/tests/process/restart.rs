@@ -3,7 +3,7 @@
 //! After a clean stop everything is there. A volume that is missing or empty is no reason not to
 //! start: the node serves without it, and rebuilds it where an empty folder stands. What is not
 //! this node's — another cluster's volume, one volume twice, folders of a running process, an
-//! unknown format, a folder that cannot be written, a configuration with a typing mistake — is
+//! unknown format, a folder that cannot be written, another parity, a configuration with a typing mistake — is
 //! refused with an exit code and a line that says which and why.
 
 use std::fs;
@@ -230,6 +230,22 @@ async fn a_folder_that_cannot_be_written_is_refused() {
         says(&refused, CONFIGURATION, &[&shown(&volume), "cannot be written"]);
     }
     mode(0o700);
+}
+
+/// What a cluster was formed with it keeps: whoever asks for more parity must not believe that it is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_parity_than_the_clusters_is_refused() {
+    let shown = "geometry=3+1";
+    let node = empty().serve("parity = 1").start().await;
+    assert_eq!((node.log_lines(shown) > 0, node.log_lines("geometry=2+2")), (true, 0), "{}", node.log());
+    let stopped = node.stop().await;
+    let refused = stopped.clone().serve("parity = 2").refused().await;
+    says(&refused, VOLUMES, &["2 parity", "formed with 1", "3+1", "ask for 1"]);
+    for lines in ["parity = 1", ""] {
+        let node = stopped.clone().serve(lines).start().await;
+        assert_eq!(node.log_lines("geometry=2+2"), 0, "it is told what the cluster has, not the default");
+        node.stop().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

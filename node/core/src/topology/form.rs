@@ -155,6 +155,16 @@ impl Shape {
         Ok(Self { sets: volumes / set_volumes, geometry, volumes_per_node: on_one_node })
     }
 
+    /// The shape that a topology has, as its first set shows it.
+    ///
+    /// # Panics
+    /// Never: a topology has a set.
+    pub fn of(topology: &Topology) -> Self {
+        let sets = topology.sets();
+        let first = sets.first().expect("checked when the topology was made");
+        Self { sets: sets.len(), geometry: first.geometry(), volumes_per_node: first.volumes_per_node() }
+    }
+
     /// What this shape of a pool of `nodes` nodes cannot do.
     pub fn warnings(&self, nodes: usize) -> Vec<Warning> {
         let Self { sets, geometry, volumes_per_node } = *self;
