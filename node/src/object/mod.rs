@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sherd_core::env::{HybridClock, Rng};
-use sherd_core::id::{BucketId, ObjectKey, RegisterKey};
+use sherd_core::id::{ObjectKey, RegisterKey};
 
 use crate::cluster::Cluster;
 use crate::register::{ChangeError, Failure, Found, Registers, WriteTicket, Writer};
@@ -143,24 +143,10 @@ impl Objects {
                     writer = sealed;
                     ticket = self.inner.registers.begin(key);
                 }
-                Err(ChangeError::Failed(Failure::OutcomeUnknown)) => {
-                    return Err(self.unless_gone(bucket, key).await);
-                }
                 Err(ChangeError::Failed(failure)) => return Err(failure.into()),
             }
         }
         Err(Unavailable::Sealed.into())
-    }
-
-    /// What a change came to whose outcome is unknown: nothing, where its bucket is deleted for ever.
-    async fn unless_gone(&self, bucket: &ObjectKey, key: &RegisterKey) -> Error {
-        if key.bucket == BucketId::SYSTEM {
-            return Error::OutcomeUnknown;
-        }
-        match self.wait_unsealed(bucket, key.bucket).await {
-            Err(gone @ Error::Missing(Missing::Bucket)) => gone,
-            Ok(()) | Err(_) => Error::OutcomeUnknown,
-        }
     }
 
     /// As [`Self::change_or`], where the refusal is an error of the store.

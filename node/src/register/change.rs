@@ -140,11 +140,10 @@ pub(super) enum Accepted {
     Conflict {
         above: Ballot,
     },
-    /// Whether any volume may hold the value is told by `stored`.
-    Failed {
-        failure: Failure,
-        stored: bool,
-    },
+    /// No volume holds the value, and none ever will: nobody can have seen it.
+    Refused(Failure),
+    /// Some volume may hold the value: who finds it there may finish it.
+    Undecided,
 }
 
 impl Registers {
@@ -299,7 +298,7 @@ impl Change<'_> {
         let is_first = self.batch.tries.is_none();
         self.batch.note_accept(accept.ballot, Some(count));
         let accepted = self.accept(&ready.round, accept, heal).await;
-        if is_first && matches!(accepted, Accepted::Failed { stored: false, .. }) {
+        if is_first && matches!(accepted, Accepted::Refused(_)) {
             self.batch.tries = None;
         }
         accepted
@@ -362,10 +361,10 @@ impl Change<'_> {
         // Enough have refused; whether the others did too tells whether anything came of it.
         while round.outstanding() > 0 && round.next_soon(registers).await {}
         let refused = |error: &peer::Error| matches!(error, peer::Error::Full | peer::Error::Busy);
-        let stored = round.outstanding() > 0
-            || round.replies.iter().any(|reply| reply.result.is_ok())
-            || !round.failed.iter().all(|(_, error)| refused(error));
-        Accepted::Failed { failure, stored }
+        let is_refused = round.outstanding() == 0
+            && round.replies.iter().all(|reply| reply.result.is_err())
+            && round.failed.iter().all(|(_, error)| refused(error));
+        if is_refused { Accepted::Refused(failure) } else { Accepted::Undecided }
     }
 
     /// Waits for the next try; says above which ballot it shall be.
@@ -373,8 +372,8 @@ impl Change<'_> {
         self.registers.inner.metrics.register.conflicts.inc();
         let above = match accepted {
             Accepted::Conflict { above } => above,
-            Accepted::Failed { failure, stored: false } => return Err(self.failed(failure)),
-            Accepted::Committed | Accepted::Failed { .. } => Ballot::ZERO,
+            Accepted::Refused(failure) => return Err(self.failed(failure)),
+            Accepted::Committed | Accepted::Undecided => Ballot::ZERO,
         };
         self.wait_a_little().await?;
         Ok(above)

@@ -53,13 +53,13 @@ pub(crate) enum Failure {
     /// The volumes are full. Nothing was proposed.
     #[error("volumes full")]
     Full,
-    /// The bucket is sealed: its register tells what became of it. Nothing was proposed.
+    /// The bucket is sealed: its register tells what became of it. No volume took anything.
     #[error("bucket sealed")]
     Sealed,
     /// The value would grow past a limit. Nothing was proposed.
     #[error(transparent)]
     OverLimit(OverLimit),
-    /// An accept was sent, and whether it takes effect cannot be told.
+    /// A volume may have taken an accept: whether it takes effect, or did for a while, cannot be told.
     #[error("outcome unknown")]
     OutcomeUnknown,
 }

@@ -91,8 +91,8 @@ impl<E> Writer<E> {
 pub(crate) enum ChangeError<E> {
     /// The writer's own decision; what it judged is committed.
     Refused(E),
-    /// The bucket is sealed: its register tells what became of it. Nothing was proposed, and the writer may
-    /// come again.
+    /// The bucket is sealed: its register tells what became of it. No volume took anything of the writer, which
+    /// may come again.
     Sealed(Writer<E>),
     /// The rounds failed.
     Failed(Failure),
