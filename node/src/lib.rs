@@ -33,3 +33,4 @@ pub mod metrics;
 pub mod telemetry;
 pub mod cpu;
 pub mod system;
+pub mod working_directory;

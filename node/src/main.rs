@@ -14,7 +14,7 @@ use sherd_node::config::source::Sources;
 use sherd_node::inspect::inspect;
 use sherd_node::run::{Addresses, run};
 use sherd_node::system::SystemRng;
-use sherd_node::{cpu, dev, telemetry};
+use sherd_node::{cpu, dev, telemetry, working_directory};
 
 /// A request makes about a hundred short-lived allocations, freed on other threads than those that
 /// made them: the system's allocator takes locks for that, and gives little back after a burst.
@@ -40,9 +40,10 @@ fn main() -> ExitCode {
             Ok(config) => start(config, |addresses| print(&listening(addresses))),
             Err(error) => fail(Exit::Refused, &error),
         },
-        Command::Inspect(arguments) => {
-            inspect(&arguments, &mut std::io::stdout().lock(), &mut std::io::stderr().lock())
-        }
+        Command::Inspect(mut arguments) => match working_directory::leave(&mut arguments.directories) {
+            Ok(()) => inspect(&arguments, &mut std::io::stdout().lock(), &mut std::io::stderr().lock()),
+            Err(error) => fail(Exit::Volumes, &error),
+        },
     }
 }
 
@@ -59,6 +60,10 @@ fn configure(arguments: ServeArgs, mut sources: Sources) -> Result<Config, Confi
 }
 
 fn start(config: Config, announce: impl FnOnce(Addresses)) -> ExitCode {
+    // Paths of the configuration are absolute, and its files are read.
+    if let Err(error) = working_directory::leave(&mut []) {
+        return fail(Exit::Failed, &error);
+    }
     telemetry::start(&config.log);
     match run(config, announce) {
         Ok(()) => Exit::Done.into(),

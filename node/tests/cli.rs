@@ -192,6 +192,22 @@ fn serve_takes_its_credentials_from_variables_and_listens() {
     assert_eq!(running.stop(), Some(0));
 }
 
+#[test]
+fn volumes_are_inspected_by_paths_from_the_working_directory_while_it_is_there() {
+    let dir = temporary();
+    assert_eq!(Running::dev(&dir.path().join("data")).stop(), Some(0));
+    let (code, out, err) = output(node().current_dir(dir.path()).args(["inspect", "data/v1", "./data/v2"]));
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains(&format!("{}\n", dir.path().join("data/v1").display())), "{out}");
+
+    let mut gone = Command::new("sh");
+    gone.args(["-c", "mkdir gone && cd gone && rmdir ../gone && exec \"$0\" inspect ../data/v1"]);
+    let (code, _, err) = output(gone.arg(env!("CARGO_BIN_EXE_sherd-node")).current_dir(dir.path()));
+    assert_eq!(code, Some(5), "{err}");
+    assert!(err.contains("working directory") && !err.contains("damaged"), "{err}");
+    assert!(dir.path().join("data/v1/index").exists(), "it was left alone");
+}
+
 /// Asks the admin listener until its answer shows `expected`; the deadline is the test runner's.
 fn wait_for(admin: &str, path: &str, expected: &str) {
     while !get(admin, path).contains(expected) {

@@ -61,6 +61,7 @@ pub(crate) fn empty() -> Stopped {
         how: How::Dev,
         volume_count: VOLUMES,
         descriptors: None,
+        directory: None,
     }
 }
 
@@ -95,6 +96,7 @@ pub(crate) struct Stopped {
     how: How,
     volume_count: usize,
     descriptors: Option<u32>,
+    directory: Option<PathBuf>,
 }
 
 /// A node that would not start.
@@ -115,6 +117,11 @@ impl Stopped {
     /// With so many descriptors for its process, as `ulimit -n` gives them.
     pub(crate) fn with_descriptors(self, descriptors: u32) -> Self {
         Self { descriptors: Some(descriptors), ..self }
+    }
+
+    /// With this working directory for its process.
+    pub(crate) fn started_in(self, directory: &Path) -> Self {
+        Self { directory: Some(directory.to_owned()), ..self }
     }
 
     /// Makes the volumes' folders and a key pair where they are missing, and has `serve` run on them
@@ -213,6 +220,9 @@ impl Stopped {
         }
         if let Ok(level) = std::env::var("SHERD_TEST_LOG") {
             command.args(["--log-level", &level]);
+        }
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
         }
         command.stdin(Stdio::null());
         command

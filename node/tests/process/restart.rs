@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::data::{Dice, Home};
+use crate::harness::data::{Body, Dice, Home};
 use crate::harness::wait::{LATER, eventually};
 use crate::harness::{Refused, Stopped, empty, volumes};
 use crate::load::{Load, Step};
@@ -230,6 +230,24 @@ async fn a_folder_that_cannot_be_written_is_refused() {
         says(&refused, CONFIGURATION, &[&shown(&volume), "cannot be written"]);
     }
     mode(0o700);
+}
+
+/// The engine of the index asks for the working directory whenever an index is opened.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_working_directory_that_is_removed_keeps_no_volume_from_being_opened() {
+    let removed = tempfile::TempDir::new().expect("a temporary folder");
+    let node = empty().started_in(removed.path()).start().await;
+    let s3 = node.with_bucket().await;
+    removed.close().expect("it is empty");
+    volumes::wipe(&node.volume(2));
+    let identity = node.volume(2).join("volume.json");
+    eventually("the empty folder becomes a volume", LATER, async || {
+        if identity.exists() { Ok(()) } else { Err("no identity yet".to_owned()) }
+    })
+    .await;
+    node.until_whole().await;
+    s3.put("after", Body { id: 1, len: 1 << 20 }).await.expect("a healthy node");
+    node.stop().await.is_clean();
 }
 
 /// What a cluster was formed with it keeps: whoever asks for more parity must not believe that it is there.

@@ -36,6 +36,7 @@ use parking_lot::{Mutex, RwLock};
 
 use sherd_core::id::Sequence;
 
+use crate::error::FaultClass;
 use crate::lookup::Lookup;
 
 use super::{Change, Index, IndexError, Pair, Progress, RESERVED, check_keys, entry_bytes};
@@ -120,6 +121,7 @@ impl LsmIndex {
         if !is_new {
             check_version(directory)?;
         }
+        check_working_directory()?;
         let versions = SequenceNumberCounter::default();
         let tree = guarded(|| {
             Config::new(directory, versions.clone(), SequenceNumberCounter::default())
@@ -242,6 +244,18 @@ fn damaged(what: &str) -> IndexError {
 /// The tree's number for a sequence.
 const fn number(sequence: Sequence) -> SeqNo {
     SEQUENCE_BASE + sequence.0
+}
+
+/// Whether there is a working directory: the tree asks for it whatever its own is, and panics without one.
+/// Its files are no worse for that, so they must not be taken for damaged.
+fn check_working_directory() -> Result<(), IndexError> {
+    match std::env::current_dir() {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let what = format!("working directory of the process: {error}");
+            Err(IndexError::Unavailable { what, class: FaultClass::Busy })
+        }
+    }
 }
 
 /// Verifies the file that lists the tree's tables against the checksum stored beside its name,

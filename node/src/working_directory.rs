@@ -1,0 +1,24 @@
+//! The working directory: it is left as soon as nothing counts from it any more.
+//!
+//! Somebody may remove it under a process that runs for months. Then no index can be opened again: the engine
+//! asks for it whatever path it is given.
+
+use std::io;
+use std::path::PathBuf;
+
+/// It cannot be left: it may be gone already, and a path counts from it.
+#[derive(Debug, thiserror::Error)]
+#[error("leave the working directory, from which only paths that are not absolute count: {0}")]
+pub struct NoWorkingDirectory(#[from] io::Error);
+
+/// Makes paths absolute that count from the working directory, and leaves it for the root, which nobody
+/// removes.
+///
+/// # Errors
+/// [`NoWorkingDirectory`], before anything was done with a path.
+pub fn leave(paths: &mut [PathBuf]) -> Result<(), NoWorkingDirectory> {
+    for path in paths {
+        *path = std::path::absolute(&*path)?;
+    }
+    Ok(std::env::set_current_dir("/")?)
+}
