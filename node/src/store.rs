@@ -275,7 +275,10 @@ impl Store {
                 Standing::Recovering(recovery),
             ) => return (Shown::Recovering, recovery.to_string()),
             (VolumeState::Online, Standing::Unknown) => {
-                return (Shown::Opening, "it is compared with its peers: what it lacks is not known yet".to_owned());
+                return (
+                    Shown::Opening,
+                    "it is compared with its peers: what it lacks is not known yet".to_owned(),
+                );
             }
             (VolumeState::Online, _) if volume.open.as_ref().is_some_and(|open| open.full) => Shown::Full,
             (VolumeState::Online, _) => Shown::Online,

@@ -77,7 +77,9 @@ impl Context {
         let Some(peer) = self.peer_of(volume) else { return false };
         let mut after: Option<RegisterKey> = None;
         loop {
-            let Ok(page) = ask(peer.unsettled(volume, after.as_ref(), PAGE), PATIENCE).await else { return false };
+            let Ok(page) = ask(peer.unsettled(volume, after.as_ref(), PAGE), PATIENCE).await else {
+                return false;
+            };
             if page.iter().any(|(_, ballot)| ballot.time <= until) {
                 return true;
             }
