@@ -260,7 +260,7 @@ mod tests {
         let [usual, second] = [2, 1].map(Duration::from_secs);
         assert_eq!(more_pause(Duration::from_millis(20), usual), Duration::ZERO);
         assert_eq!(more_pause(Duration::from_millis(100), usual), 8 * second);
-        assert_eq!(more_pause(Duration::from_hours(1), usual), PAUSE_MAX - usual);
+        assert_eq!(more_pause(Duration::from_hours(1), usual) + usual, PAUSE_MAX);
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl Keeper {
         if self.serving.is_none() {
             self.volume.show(offline("its keeper panicked, and tries again"), None);
         }
-        std::thread::sleep(self.config.pace.look_every);
+        std::thread::park_timeout(self.config.pace.look_every);
     }
 
     fn turn(&mut self) -> ControlFlow<()> {
