@@ -425,6 +425,16 @@ impl Node {
         assert!(in_time.is_ok(), "{volume} is {:?}", local.state());
     }
 
+    /// Waits until the last of its volumes has the row of a write that was acknowledged.
+    async fn on_all_volumes(&self, register: &RegisterKey) {
+        let on_all = async {
+            while self.context.rows_of(register).await.held.len() < self.volumes.all().len() {
+                tokio::task::yield_now().await;
+            }
+        };
+        assert!(tokio::time::timeout(DEADLINE, on_all).await.is_ok(), "a volume never got the row");
+    }
+
     /// Waits until a volume was opened again, and has its peers confirm it.
     async fn back_online(&self, volume: VolumeId) {
         self.wait_for(volume, |state| matches!(state, VolumeState::Unconfirmed { .. })).await;

@@ -460,7 +460,8 @@ async fn a_set_that_waits_for_a_volume_to_come_back_is_not_stuck() {
 async fn fewer_volumes_than_a_read_needs_are_not_vouched_for() {
     let directories = Directories::new(4);
     cut_short(&directories, &[1, 2, 3]).await;
-    let node = directories.vouching().start().await;
+    let directories = directories.vouching();
+    let node = directories.start().await;
     let upkeep = Upkeep::over(Arc::clone(&node.context));
     for n in [1, 2, 3] {
         node.wait_for(node.volumes.all()[n].id(), |state| *state == VolumeState::Recovering).await;
@@ -588,7 +589,7 @@ async fn a_heal_takes_nobodys_word_of_a_life_that_is_over() {
     node.put("a", &body(1, 1_000)).await;
     let register = node.register("a").await;
     let former = node.volumes.all()[0].id();
-    assert_eq!(node.context.rows_of(&register).await.held.len(), 4);
+    node.on_all_volumes(&register).await;
     node.outlive(former).await;
     let rows = node.context.rows_of(&register).await;
     assert_eq!((rows.held.len(), rows.silent), (3, vec![former]));
