@@ -191,6 +191,21 @@ mod tests {
     }
 
     #[test]
+    fn what_became_of_earlier_tries_is_judged_by_what_was_found_and_the_floor() {
+        let nothing = Changes::default();
+        assert_eq!(batch().verdict(&nothing, true, ballot(9)), None, "nothing was tried");
+        let mut batch = batch();
+        batch.note_accept(ballot(5), Some(7));
+        assert_eq!(batch.verdict(&nothing, false, ballot(4)), Some(AfterConflict::TryAgain));
+        assert_eq!(batch.verdict(&nothing, false, ballot(5)), Some(AfterConflict::Unknown));
+        let own = ChangeTry { change: batch.change, number: 1 };
+        let found = Changes { count: 7, recent: [own].into_iter().collect() };
+        let verdict = |committed| batch.verdict(&found, committed, ballot(5));
+        assert_eq!(verdict(true), Some(AfterConflict::Committed { number: 1 }));
+        assert_eq!(verdict(false), Some(AfterConflict::Settle { number: 1 }));
+    }
+
+    #[test]
     fn a_failed_condition_is_told_at_once_under_three_conditions() {
         let all = RefusedMember { found_is_certain: true, came_before_prepare: true };
         assert!(batch().may_refuse_at_once(all));

@@ -227,6 +227,14 @@ mod tests {
     }
 
     #[test]
+    fn values_are_the_same_in_head_and_inline_bytes_or_not_at_all() {
+        let value = |head, inline| Encoded::new(Bytes::from_static(head), Bytes::from_static(inline));
+        assert_eq!(value(b"head", b"inline"), value(b"head", b"inline"));
+        assert_ne!(value(b"head", b"inline"), value(b"other", b"inline"));
+        assert_ne!(value(b"head", b"inline"), value(b"head", b"other"));
+    }
+
+    #[test]
     fn bytes_from_elsewhere_that_are_no_value_are_refused() {
         assert!(Encoded::new(Bytes::from_static(b"x"), Bytes::new()).brief().is_err());
     }

@@ -130,6 +130,20 @@ fn a_volume_that_lost_its_state_answers_nothing_until_it_may() {
 }
 
 #[test]
+fn state_is_lost_until_it_is_recovered_and_not_while_it_is_unconfirmed() {
+    assert!(Standing::Lost.has_lost_state() && Standing::Refilling.has_lost_state());
+    assert!(!Standing::Voting.has_lost_state() && !Standing::Unconfirmed.has_lost_state());
+}
+
+#[test]
+fn a_reading_of_the_clock_is_made_durable_when_it_is_a_new_highest() {
+    let at = Timestamp::from_ms;
+    assert_eq!(next_reading(at(5), at(6)), Some(at(6)));
+    assert_eq!(next_reading(at(5), at(5)), None, "it is there");
+    assert_eq!(next_reading(at(5), at(4)), None, "readings never fall");
+}
+
+#[test]
 fn a_stale_epoch_and_a_seal_stop_everything() {
     let stale = KeyState { epoch_seen: Epoch(4), ..KeyState::default() };
     let sealed = KeyState { sealed: true, epoch_seen: Epoch(3), ..KeyState::default() };

@@ -37,8 +37,12 @@ fn prepared_in(volumes: usize, replies: &[Reply<Vote>], outstanding: usize) -> D
 }
 
 fn accepted(replies: &[Reply<()>], outstanding: usize) -> Decision<AcceptOutcome> {
+    accepted_in(3, replies, outstanding)
+}
+
+fn accepted_in(volumes: usize, replies: &[Reply<()>], outstanding: usize) -> Decision<AcceptOutcome> {
     let lives = Lives::default();
-    after_accept(replies, Asking { quorums: Quorums::of(3), outstanding, now: NOW, lives: &lives })
+    after_accept(replies, Asking { quorums: Quorums::of(volumes), outstanding, now: NOW, lives: &lives })
 }
 
 #[test]
@@ -162,6 +166,110 @@ fn an_accept_stored_by_a_recovering_volume_does_not_count() {
     let mut refilling = reply(2, Ok(()));
     refilling.from.votes = false;
     assert_eq!(accepted(&[reply(1, Ok(())), refilling], 0).outcome, AcceptOutcome::Undecided);
+}
+
+/// How many of a round's volumes did what: promised (or accepted), may still answer, refuse with a bound
+/// that is near, with one an hour ahead, or the ballot as too far ahead. The others are silent.
+#[derive(Debug, Clone, Copy)]
+struct Round {
+    volumes: usize,
+    votes: usize,
+    outstanding: usize,
+    near: usize,
+    far: usize,
+    ahead: usize,
+}
+
+impl Round {
+    /// Every round of one to five volumes.
+    fn all() -> impl Iterator<Item = Self> {
+        let counts = || (0..=5).flat_map(|a| (0..=5).map(move |b| (a, b)));
+        let split = move |volumes| {
+            counts().flat_map(move |(votes, outstanding)| {
+                counts().flat_map(move |(near, far)| {
+                    (0..=5).map(move |ahead| Self { volumes, votes, outstanding, near, far, ahead })
+                })
+            })
+        };
+        let answered = |round: &Self| round.votes + round.outstanding + round.near + round.far + round.ahead;
+        (1..=5).flat_map(split).filter(move |round| answered(round) <= round.volumes)
+    }
+
+    fn replies<T: Clone>(self, vote: &T) -> Vec<Reply<T>> {
+        let Self { volumes: _, votes, outstanding: _, near, far, ahead } = self;
+        let results = std::iter::repeat_n(Ok(vote.clone()), votes)
+            .chain(std::iter::repeat_n(Err(Refusal::Below { bound: ballot(1_100) }), near))
+            .chain((4_600..).take(far).map(|seconds| Err(Refusal::Below { bound: ballot(seconds) })))
+            .chain(std::iter::repeat_n(Err(Refusal::TooFarAhead { latest: NOW }), ahead));
+        (1..).zip(results).map(|(volume, result)| reply(volume, result)).collect()
+    }
+
+    /// The lowest ballot above which as many volumes as are needed can vote, found by trying each.
+    fn follows(self) -> Option<Ballot> {
+        let open = self.votes + self.outstanding;
+        let near = (self.near > 0).then_some((1_100, open + self.near));
+        let far = (4_600..).zip(open + self.near + 1..).take(self.far);
+        let reached = near.into_iter().chain(far).find(|(_, voters)| self.is_quorum(*voters));
+        reached.map(|(seconds, _)| ballot(seconds))
+    }
+
+    /// More than half of the volumes.
+    fn is_quorum(self, volumes: usize) -> bool {
+        volumes * 2 > self.volumes
+    }
+}
+
+#[test]
+fn a_prepare_is_decided_by_who_can_still_promise_in_every_round_of_up_to_five_volumes() {
+    for round in Round::all() {
+        let Round { volumes, votes, outstanding, near, ahead, .. } = round;
+        let nothing = Vote { row: None, floor: ballot(0) };
+        let outcome = prepared_in(volumes, &round.replies(&nothing), outstanding).outcome;
+        let open = votes + outstanding;
+        let expected = if round.is_quorum(votes) {
+            PrepareOutcome::Prepared(Prepared { found: None, floor: ballot(0) })
+        } else if round.is_quorum(open) {
+            PrepareOutcome::Wait
+        } else if let Some(above) = round.follows() {
+            PrepareOutcome::Retry { above }
+        } else if round.is_quorum(open + near + ahead) {
+            PrepareOutcome::TooFarAhead
+        } else {
+            PrepareOutcome::Unavailable
+        };
+        assert_eq!(outcome, expected, "{round:?}");
+    }
+}
+
+#[test]
+fn an_accept_is_decided_by_who_can_still_accept_in_every_round_of_up_to_five_volumes() {
+    for round in Round::all() {
+        let outcome = accepted_in(round.volumes, &round.replies(&()), round.outstanding).outcome;
+        let expected = if round.is_quorum(round.votes) {
+            AcceptOutcome::Committed
+        } else if round.is_quorum(round.votes + round.outstanding) {
+            AcceptOutcome::Wait
+        } else {
+            round.follows().map_or(AcceptOutcome::Undecided, |above| AcceptOutcome::Conflict { above })
+        };
+        assert_eq!(outcome, expected, "{round:?}");
+    }
+}
+
+#[test]
+fn volumes_that_may_still_answer_count_towards_a_higher_ballot() {
+    // N = 5: A = 3. One promise, one outstanding, and the one volume that is missing from three.
+    let ahead = reply(2, Err(Refusal::TooFarAhead { latest: NOW }));
+    let with = |other| prepared_in(5, &[promise(1, None, 0), other], 1).outcome;
+    assert_eq!(with(refused(2, 1_100)), PrepareOutcome::Retry { above: ballot(1_100) });
+    assert_eq!(with(ahead.clone()), PrepareOutcome::TooFarAhead);
+    let none = [promise(1, None, 0), refused(3, 1_100), ahead];
+    assert_eq!(prepared_in(5, &none, 0).outcome, PrepareOutcome::TooFarAhead);
+    assert_eq!(prepared_in(5, &none[..2], 0).outcome, PrepareOutcome::Unavailable, "one less");
+    let accepts = [reply(1, Ok(())), refused(2, 1_100)];
+    assert_eq!(accepted_in(5, &accepts, 1).outcome, AcceptOutcome::Conflict { above: ballot(1_100) });
+    assert_eq!(accepted_in(5, &accepts, 0).outcome, AcceptOutcome::Undecided, "one less");
+    assert_eq!(accepted(&accepts[..1], 1).outcome, AcceptOutcome::Wait, "exactly two of three");
 }
 
 fn id(number: u64) -> ChangeId {
