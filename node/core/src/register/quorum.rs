@@ -184,6 +184,15 @@ mod tests {
     }
 
     #[test]
+    fn a_reply_is_over_when_its_volume_answers_another_question_in_a_later_life() {
+        let lives = Lives::default();
+        let earlier = [reply(1, 1, &[]), reply(2, 9, &[])];
+        assert!(is_current(&reply(1, 1, &[]), &earlier, &lives));
+        assert!(is_current(&reply(1, 2, &[]), &earlier, &lives));
+        assert!(!is_current(&reply(1, 1, &[]), &[reply(1, 2, &[])], &lives));
+    }
+
+    #[test]
     fn a_life_that_was_once_heard_of_stays_known() {
         let mut lives = Lives::default();
         lives.learn_from(VolumeId([2; 16]), &reply(2, 3, &[(1, 2)]).from);

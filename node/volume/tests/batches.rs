@@ -1,0 +1,345 @@
+//! What one batch decides: whose answer waits for its sync, what it holds, and what begins the next one.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use sherd_core::heal::HealId;
+use sherd_core::id::{Ballot, Epoch, Timestamp};
+use sherd_core::limits::{HASH_BLOCK_BYTES, INLINE_BYTES_MAX, VALUE_BYTES_MAX};
+use sherd_core::register::{Accept, Encoded, Prepare, Refusal, RowHead, Vote};
+use sherd_volume::disk::faulty::{Call, Failure, Fault, InjectedFault};
+use sherd_volume::error::Error;
+use sherd_volume::options::Options;
+use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, Op};
+use support::*;
+
+/// A ballot some seconds after the start.
+fn seconds(count: u64) -> Ballot {
+    Ballot { time: Timestamp::from_ms(START_MS + count * 1_000), ..ballot(0) }
+}
+
+fn failing_sync(bench: &Bench) -> InjectedFault {
+    let under = bench.path.join("log");
+    bench.disk.inject(Fault { under, call: Call::Sync, skip: 0, times: 1, failure: Failure::Full })
+}
+
+fn is_held<R>(answer: &Held<R>) -> bool {
+    answer.lock().is_none()
+}
+
+fn is_full<R>(answer: &Held<R>) -> bool {
+    matches!(answer.lock().take(), Some(Err(Error::Full)))
+}
+
+fn submit_prepare(volume: &mut Driver, name: &str, ballot: Ballot) -> Held<Answer<Vote>> {
+    let (held, done) = slot();
+    let (target, prepare) = (target(&object(name)), Prepare { ballot });
+    volume.volume.submit(Op::Prepare { target, prepare, want_value: false, done });
+    held
+}
+
+fn submit_read(volume: &mut Driver, name: &str) -> Held<Answer<Vote>> {
+    let (held, done) = slot();
+    volume.volume.submit(Op::Read { target: target(&object(name)), want_value: false, done });
+    held
+}
+
+fn submit_accept(
+    volume: &mut Driver,
+    name: &str,
+    ballot: Ballot,
+    value: Encoded,
+    heal: Option<(HealId, Bytes)>,
+) -> Held<Answer<()>> {
+    let (held, done) = slot();
+    let accept = Accept { ballot, value, introduces: Vec::new(), positions: Arc::default() };
+    volume.volume.submit(Op::Accept { target: target(&object(name)), accept, heal, done });
+    held
+}
+
+fn submit_shard(volume: &mut Driver, number: u64, length: usize) -> Held<()> {
+    let (held, done) = slot();
+    let (target, payload) = (target(&object("shards")), vec![bytes(number, length)]);
+    volume.volume.submit(Op::PutShard { shard: shard(number, 0), target, payload, done });
+    held
+}
+
+fn submit_adopted(volume: &mut Driver, name: &str, ballot: Ballot, value: Encoded) -> Held<Answer<()>> {
+    let digest = value.brief().unwrap().digest;
+    let head = RowHead { ballot, digest, committed: true };
+    let (held, done) = slot();
+    let rows = vec![AdoptedRow { key: object(name), head, value }];
+    volume.volume.submit(Op::Adopt { rows, done });
+    held
+}
+
+fn submit_floor(volume: &mut Driver, floor: Ballot) -> Held<Answer<Guarantees>> {
+    let (held, done) = slot();
+    volume.volume.submit(Op::Control { control: Control::RaiseFloor { floor }, done });
+    held
+}
+
+/// A volume with a bound that covers no ballot from now on.
+fn past_its_bound(bench: &Bench) -> Driver {
+    let mut volume = bench.reopen();
+    volume.write(&object("a"), ballot(1), &value(1, 10));
+    bench.clock.advance_ms(10_000);
+    volume
+}
+
+#[test]
+fn a_promise_waits_for_the_bound_that_another_one_brought_into_the_batch() {
+    let bench = Bench::new(1);
+    let mut volume = past_its_bound(&bench);
+    let fault = failing_sync(&bench);
+    let first = submit_prepare(&mut volume, "b", seconds(10));
+    let second = submit_prepare(&mut volume, "c", seconds(10));
+    volume.volume.step();
+    assert!(is_full(&first));
+    assert!(is_full(&second), "a crash would forget this promise");
+    drop(fault);
+}
+
+#[test]
+fn a_promise_above_the_bound_of_its_batch_brings_a_higher_one() {
+    let bench = Bench::new(1);
+    let mut volume = past_its_bound(&bench);
+    let low = submit_prepare(&mut volume, "b", seconds(10));
+    let high = submit_prepare(&mut volume, "c", seconds(200));
+    volume.volume.step();
+    for answer in [low, high] {
+        assert!(matches!(answer.lock().take(), Some(Ok(Answer { result: Ok(_), .. }))));
+    }
+    bench.kill();
+    let mut volume = bench.reopen();
+    let again = volume.prepare(&object("c"), seconds(200)).unwrap().result;
+    assert!(matches!(again, Err(Refusal::Below { .. })), "{again:?}");
+}
+
+#[test]
+fn an_answer_that_tells_a_floor_waits_for_it() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("a"), ballot(5), &value(1, 10));
+    for prepares in [true, false] {
+        let fault = failing_sync(&bench);
+        let raised = submit_floor(&mut volume, ballot(3));
+        let answer = if prepares {
+            submit_prepare(&mut volume, "a", ballot(9))
+        } else {
+            submit_read(&mut volume, "a")
+        };
+        volume.volume.step();
+        assert!(is_full(&raised) && is_full(&answer), "it told of a floor that is gone");
+        drop(fault);
+        bench.clock.advance_ms(200);
+        volume.run();
+    }
+    let again = volume.accept(&object("a"), ballot(5), &value(1, 10)).unwrap();
+    assert_eq!(again.result, Ok(()));
+}
+
+#[test]
+fn a_known_epoch_is_not_written_again() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("a"), ballot(1), &value(1, 10));
+    let later = sherd_volume::request::Target::new(object("a"), target(&object("a")).slot, Epoch(4));
+    let before = volume.reader.status().frame_records.count();
+    for frames in [1, 1] {
+        let (held, done) = slot();
+        volume.volume.submit(Op::Read { target: later.clone(), want_value: false, done });
+        volume.volume.step();
+        assert!(matches!(held.lock().take(), Some(Ok(Answer { result: Ok(_), .. }))));
+        assert_eq!(volume.reader.status().frame_records.count() - before, frames);
+    }
+}
+
+#[test]
+fn an_answer_under_a_new_epoch_waits_for_its_record() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("a"), ballot(1), &value(1, 10));
+    let slot_of = target(&object("a")).slot;
+    for epoch in [Epoch(4), Epoch(5)] {
+        let later = sherd_volume::request::Target::new(object("a"), slot_of, epoch);
+        let fault = failing_sync(&bench);
+        let (held, done) = slot();
+        volume.volume.submit(if epoch == Epoch(4) {
+            Op::Read { target: later, want_value: false, done }
+        } else {
+            let prepare = Prepare { ballot: ballot(9) };
+            Op::Prepare { target: later, prepare, want_value: false, done }
+        });
+        volume.volume.step();
+        assert!(is_full(&held), "{epoch:?}");
+        drop(fault);
+        bench.clock.advance_ms(200);
+        volume.run();
+    }
+}
+
+#[test]
+fn operations_that_come_together_share_a_frame() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("a"), ballot(1), &value(1, 10));
+    volume.settle();
+    let before = volume.reader.status().frame_records.count();
+    let heal = Some((HealId([1; 16]), bytes(1, 1_000)));
+    let held = [
+        submit_accept(&mut volume, "b", ballot(2), value(2, 3_000), None),
+        submit_accept(&mut volume, "c", ballot(2), value(2, 10), heal),
+        submit_accept(&mut volume, "d", ballot(2), value(2, 0), None),
+    ];
+    let shard = submit_shard(&mut volume, 1, 3_000);
+    assert!(!volume.volume.step().more);
+    assert!(held.iter().all(|answer| matches!(answer.lock().take(), Some(Ok(_)))));
+    assert!(matches!(shard.lock().take(), Some(Ok(()))));
+    assert_eq!(volume.reader.status().frame_records.count() - before, 1);
+}
+
+#[test]
+fn an_operation_that_does_not_fit_a_batch_begins_the_next() {
+    // A frame holds 8 MiB less 12 KiB, and no batch takes the last 8 KiB of that.
+    let limit = (8 << 20) - (20 << 10);
+    let hashes = |payload: usize| payload / HASH_BLOCK_BYTES * 32;
+    for left in [12 << 10, 20 << 10] {
+        let mut bench = Bench::new(1);
+        bench.options = Options { segment_bytes: 64 << 20, ballast_bytes: 0, ..bench.options };
+        let mut volume = bench.reopen();
+        volume.write(&object("a"), ballot(1), &value(1, 10));
+        let inline = INLINE_BYTES_MAX as usize;
+        let heal = || Some((HealId([1; 16]), bytes(1, 4_096)));
+        let nexts: [(&str, &dyn Fn(&mut Driver) -> bool); 4] = [
+            ("shard", &|volume| begins_the_next(volume, |v| submit_shard(v, 9, 200_000))),
+            ("accept", &|volume| {
+                begins_the_next(volume, |v| submit_accept(v, "b", ballot(2), value(2, inline), None))
+            }),
+            ("accept with a heal", &|volume| {
+                begins_the_next(volume, |v| submit_accept(v, "b", ballot(3), value(2, inline), heal()))
+            }),
+            ("adopted row", &|volume| {
+                begins_the_next(volume, |v| submit_adopted(v, "b", ballot(5), value(3, inline)))
+            }),
+        ];
+        for (name, next) in nexts {
+            let length = (limit - left - hashes(limit)) / 2;
+            let first = submit_shard(&mut volume, 1, length);
+            submit_shard(&mut volume, 2, length);
+            assert!(next(&mut volume), "{name}: with {left} left it begins the next batch, and is taken");
+            assert!(matches!(first.lock().take(), Some(Ok(()))), "{name}: the batch before it was written");
+        }
+    }
+}
+
+/// Whether an operation is left for the next batch, and then taken.
+fn begins_the_next<R>(volume: &mut Driver, submit: impl FnOnce(&mut Driver) -> Held<R>) -> bool {
+    let held = submit(volume);
+    let is_left = volume.volume.step().more && is_held(&held);
+    volume.run();
+    is_left && matches!(held.lock().take(), Some(Ok(_)))
+}
+
+#[test]
+fn what_is_over_its_limit_is_refused_and_what_is_at_it_is_taken() {
+    let mut bench = Bench::new(1);
+    bench.options.segment_bytes = 64 << 20;
+    let mut volume = bench.reopen();
+    let inline = INLINE_BYTES_MAX as usize;
+    volume.write(&object("a"), ballot(1), &value(1, inline));
+    let over = volume.accept(&object("a"), ballot(2), &value(2, inline + 1));
+    assert!(matches!(over, Err(Error::Corrupt { .. })), "{over:?}");
+    let head = Encoded::new(bytes(1, VALUE_BYTES_MAX + 1), Bytes::new());
+    let over = volume.accept(&object("a"), ballot(2), &head);
+    assert!(matches!(&over, Err(Error::Corrupt { what }) if what == "value over its limit"), "{over:?}");
+    volume.heal_put(HealId([1; 16]), &bytes(1, 4_096)).unwrap();
+    let over = volume.heal_put(HealId([2; 16]), &bytes(1, 4_097));
+    assert!(matches!(over, Err(Error::Corrupt { .. })), "{over:?}");
+    assert_eq!(volume.reader.heals(None, 10).unwrap().len(), 1);
+}
+
+#[test]
+fn an_mrf_entry_that_is_too_large_does_not_cost_its_accept() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.prepare(&object("a"), ballot(1)).unwrap().result.unwrap();
+    for (id, length) in [(1, 4_096), (2, 4_097)] {
+        let heal = Some((HealId([id; 16]), bytes(1, length)));
+        let held = submit_accept(&mut volume, "a", ballot(1), value(1, 10), heal);
+        volume.run();
+        assert!(matches!(held.lock().take(), Some(Ok(Answer { result: Ok(()), .. }))));
+    }
+    let heals = volume.reader.heals(None, 10).unwrap();
+    assert_eq!(heals, [(HealId([1; 16]), bytes(1, 4_096))]);
+}
+
+#[test]
+fn a_voter_adopts_a_row_as_it_would_take_its_accept() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.control(Control::RaiseFloor { floor: ballot(5) }).unwrap().unwrap();
+    volume.prepare(&object("promised"), ballot(9)).unwrap().result.unwrap();
+    let mut takes = |name: &str, count: u64| {
+        let held = submit_adopted(&mut volume, name, ballot(count), value(count, 10));
+        volume.run();
+        assert!(matches!(held.lock().take(), Some(Ok(Answer { result: Ok(()), .. }))));
+        let row = volume.read(&object(name)).unwrap().result.unwrap().row;
+        row.is_some_and(|row| row.head.ballot == ballot(count))
+    };
+    assert!(!takes("low", 4) && !takes("low", 5), "at the floor and below");
+    assert!(takes("low", 6));
+    assert!(!takes("promised", 8), "a promise keeps it out");
+    assert!(takes("promised", 9));
+    let wrong = RowHead { ballot: ballot(20), digest: [0; 32], committed: true };
+    let (held, done) = slot::<Answer<()>>();
+    let rows = vec![AdoptedRow { key: object("wrong"), head: wrong, value: value(1, 10) }];
+    volume.volume.submit(Op::Adopt { rows, done });
+    volume.run();
+    assert!(matches!(held.lock().take(), Some(Err(Error::Corrupt { .. }))), "not what its digest says");
+}
+
+fn submit_drop(volume: &mut Driver, name: &str, ballot: Ballot) -> Held<Answer<()>> {
+    let (held, done) = slot();
+    volume.volume.submit(Op::Drop { target: target(&object(name)), ballot, done });
+    held
+}
+
+#[test]
+fn a_drop_takes_a_tombstone_under_the_floor_and_nothing_else() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("live"), ballot(1), &value(1, 10));
+    volume.write(&object("gone"), ballot(1), &tombstone(1));
+    volume.write(&object("above"), ballot(9), &tombstone(9));
+    volume.control(Control::RaiseFloor { floor: ballot(5) }).unwrap().unwrap();
+    for (name, count, stays) in [("live", 1, true), ("above", 9, true), ("gone", 2, true), ("gone", 1, false)]
+    {
+        volume.drop_row(&object(name), ballot(count)).unwrap().result.unwrap();
+        let row = volume.read(&object(name)).unwrap().result.unwrap().row;
+        assert_eq!(row.is_some(), stays, "{name} at {count}");
+    }
+}
+
+#[test]
+fn a_drop_that_comes_with_another_is_told_nothing_before_that_is_durable() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("gone"), ballot(1), &tombstone(1));
+    volume.control(Control::RaiseFloor { floor: ballot(5) }).unwrap().unwrap();
+    let fault = failing_sync(&bench);
+    let first = submit_drop(&mut volume, "gone", ballot(1));
+    let second = submit_drop(&mut volume, "gone", ballot(1));
+    volume.volume.step();
+    assert!(is_full(&first) && is_held(&second));
+    drop(fault);
+    bench.clock.advance_ms(200);
+    volume.run();
+    assert!(matches!(second.lock().take(), Some(Ok(_))));
+    assert!(volume.read(&object("gone")).unwrap().result.unwrap().row.is_none());
+}
