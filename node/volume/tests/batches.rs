@@ -12,6 +12,7 @@ use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, Epoch, Timestamp};
 use sherd_core::limits::{HASH_BLOCK_BYTES, INLINE_BYTES_MAX, VALUE_BYTES_MAX};
 use sherd_core::register::{Accept, Encoded, Prepare, Refusal, RowHead, Vote};
+use sherd_volume::disk::Disk;
 use sherd_volume::disk::faulty::{Call, Failure, Fault, InjectedFault};
 use sherd_volume::error::Error;
 use sherd_volume::options::Options;
@@ -209,7 +210,7 @@ fn an_operation_that_does_not_fit_a_batch_begins_the_next() {
     // A frame holds 8 MiB less 12 KiB, and no batch takes the last 8 KiB of that.
     let limit = (8 << 20) - (20 << 10);
     let hashes = |payload: usize| payload / HASH_BLOCK_BYTES * 32;
-    for left in [12 << 10, 20 << 10] {
+    for left in [6 << 10, 20 << 10] {
         let mut bench = Bench::new(1);
         bench.options = Options { segment_bytes: 64 << 20, ballast_bytes: 0, ..bench.options };
         let mut volume = bench.reopen();
@@ -228,7 +229,10 @@ fn an_operation_that_does_not_fit_a_batch_begins_the_next() {
                 begins_the_next(volume, |v| submit_adopted(v, "b", ballot(5), value(3, inline)))
             }),
         ];
-        for (name, next) in nexts {
+        let large: (&str, &dyn Fn(&mut Driver) -> bool) = ("large value", &|volume| {
+            begins_the_next(volume, |v| submit_accept(v, "b", ballot(6), large_value(4), None))
+        });
+        for (name, next) in nexts.into_iter().chain((left < 8 << 10).then_some(large)) {
             let length = (limit - left - hashes(limit)) / 2;
             let first = submit_shard(&mut volume, 1, length);
             submit_shard(&mut volume, 2, length);
@@ -342,4 +346,68 @@ fn a_drop_that_comes_with_another_is_told_nothing_before_that_is_durable() {
     volume.run();
     assert!(matches!(second.lock().take(), Some(Ok(_))));
     assert!(volume.read(&object("gone")).unwrap().result.unwrap().row.is_none());
+}
+
+#[test]
+fn hashes_count_towards_what_fits_a_batch() {
+    let mut bench = Bench::new(1);
+    bench.options = Options { segment_bytes: 64 << 20, ballast_bytes: 0, ..bench.options };
+    let mut volume = bench.reopen();
+    let (small, limit) = (100 << 10, (8 << 20) - (20 << 10));
+    let first = submit_shard(&mut volume, 1, small);
+    // Its 125 hashes are what makes it too large.
+    assert!(begins_the_next(&mut volume, |v| submit_shard(v, 2, limit - small - (3 << 10))));
+    assert!(matches!(first.lock().take(), Some(Ok(()))));
+}
+
+#[test]
+fn rows_are_adopted_in_as_few_frames_as_hold_them() {
+    let mut bench = Bench::new(1);
+    bench.options = Options { segment_bytes: 64 << 20, ballast_bytes: 0, ..bench.options };
+    let mut volume = bench.reopen();
+    volume.settle();
+    let row = |count: u64| {
+        let value = value(count, INLINE_BYTES_MAX as usize);
+        let digest = value.brief().unwrap().digest;
+        let head = RowHead { ballot: ballot(count), digest, committed: true };
+        AdoptedRow { key: object(&format!("row-{count}")), head, value }
+    };
+    let (held, done) = slot::<Answer<()>>();
+    volume.volume.submit(Op::Adopt { rows: (1..=300).map(row).collect(), done });
+    let before = volume.reader.status().frame_records.count();
+    volume.run();
+    assert!(matches!(held.lock().take(), Some(Ok(Answer { result: Ok(()), .. }))));
+    assert_eq!(volume.reader.status().frame_records.count() - before, 2, "ten megabytes");
+}
+
+#[test]
+fn a_row_is_adopted_when_it_is_durable_and_not_before() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.settle();
+    let fault = failing_sync(&bench);
+    let held = submit_adopted(&mut volume, "a", ballot(1), value(1, 10));
+    volume.volume.step();
+    assert!(is_full(&held), "a crash would take it back");
+    drop(fault);
+}
+
+#[test]
+fn a_full_volume_repairs_a_row_and_takes_what_is_smaller() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    let (held, smaller) = (value(1, 3_000), value(2, 1_000));
+    volume.write(&object("a"), ballot(1), &held);
+    let space = bench.disk.space(&bench.path).unwrap();
+    bench.disk.set_capacity(space.total - space.free);
+    bench.clock.advance_ms(200);
+    volume.run();
+    assert!(volume.reader.status().full);
+    let mut accepts = |count: u64, value: &Encoded| {
+        volume.prepare(&object("a"), ballot(count)).unwrap().result.unwrap();
+        volume.accept(&object("a"), ballot(count), value)
+    };
+    assert!(matches!(accepts(2, &value(3, 3_000)), Err(Error::Full)), "another one of that size");
+    assert!(matches!(accepts(3, &held), Ok(Answer { result: Ok(()), .. })), "the same at another ballot");
+    assert!(matches!(accepts(4, &smaller), Ok(Answer { result: Ok(()), .. })), "one that takes less");
 }
