@@ -265,3 +265,61 @@ impl Small {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recovering(own: u32, of_life: u32, phase: Phase) -> Small {
+        let recovery = Recovery {
+            incarnation: Incarnation(of_life),
+            phase,
+            rows_after: Sequence(0),
+            kept_after: Sequence(0),
+        };
+        Small { incarnation: own, is_recovering: true, recovery: Some(recovery), ..Small::default() }
+    }
+
+    #[test]
+    fn how_far_the_recovery_of_an_earlier_life_got_says_nothing_of_this_one() {
+        for phase in [Phase::Waiting, Phase::Adopting, Phase::Voting] {
+            assert_eq!(recovering(3, 2, phase).standing(), Standing::Lost, "{phase:?}");
+        }
+        assert_eq!(recovering(3, 3, Phase::Waiting).standing(), Standing::Lost);
+        assert_eq!(recovering(3, 3, Phase::Adopting).standing(), Standing::Refilling);
+        assert_eq!(recovering(3, 3, Phase::Voting).standing(), Standing::Voting);
+    }
+
+    #[test]
+    fn what_is_promised_is_what_a_new_segment_repeats() {
+        let ballot = |ms| Ballot { time: Timestamp::from_ms(ms), proposer: sherd_core::id::ProposerId(1) };
+        let mut small = Small::default();
+        small.learn(&Subject::Bound(ballot(3)));
+        small.learn(&Subject::Floor(ballot(2)));
+        small.learn(&Subject::DataFloor(Timestamp::from_ms(1)));
+        let Promised { bound, floor, data_floor } = small.promised();
+        assert_eq!((bound, floor, data_floor), (ballot(3), ballot(2), Timestamp::from_ms(1)));
+    }
+
+    #[test]
+    fn a_segment_that_is_let_go_is_forgotten_and_a_seal_is_none() {
+        let mut small = Small::default();
+        for number in [1, 2] {
+            small.learn(&Subject::Segment { number, end: 9, first: Sequence(1), last: Sequence(2) });
+        }
+        small.learn(&Subject::Seal { bucket: BucketId([1; 16]), deletion: None });
+        small.forget(&crate::table::segment_key(1));
+        assert_eq!(small.segments.keys().copied().collect::<Vec<_>>(), [2]);
+        assert!(small.seals_of(BucketId([1; 16])).is_sealed());
+    }
+
+    #[test]
+    fn peers_in_their_first_life_are_named_to_nobody() {
+        let mut small = Small::default();
+        for (id, life) in [(1, 1), (2, 2)] {
+            let (volume, incarnation) = (VolumeId([id; 16]), Incarnation(life));
+            small.learn(&Subject::Peer { volume, incarnation, durable: Sequence(1) });
+        }
+        assert_eq!(small.lives().to_vec(), [(VolumeId([2; 16]), Incarnation(2))]);
+    }
+}

@@ -327,3 +327,22 @@ fn a_read_under_a_new_epoch_goes_through_the_log_and_leaves_it_recorded() {
     let stale = volume.read(&object("a")).unwrap().result;
     assert!(matches!(stale, Err(Refusal::StaleEpoch { .. })));
 }
+
+#[test]
+fn the_highest_ballot_of_any_row_is_told_after_a_restart_that_replays_nothing() {
+    let bench = Bench::new(1);
+    let highest = |volume: &mut Driver| {
+        let (slot, epoch) = (target(&object("a")).slot, Epoch(1));
+        volume.control(Control::RecordEpoch { slot, epoch }).unwrap().unwrap().highest
+    };
+    let mut volume = bench.reopen();
+    volume.write(&object("a"), ballot(7), &value(1, 10));
+    volume.close();
+    let mut volume = bench.reopen();
+    assert_eq!(highest(&mut volume), ballot(7));
+    bench.clock.advance_ms(10_000);
+    volume.write(&object("b"), ballot(5_000 << 16), &value(1, 10));
+    volume.close();
+    let (mut volume, report) = bench.open().unwrap();
+    assert_eq!((report.replayed_records, highest(&mut volume)), (0, ballot(5_000 << 16)));
+}

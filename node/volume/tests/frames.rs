@@ -194,3 +194,71 @@ fn what_rode_with_a_refused_frame_rides_with_the_next() {
         assert!(volume.reader.peers().contains(&(seen, Position { incarnation, durable })));
     }
 }
+
+#[test]
+fn what_waits_rides_with_the_first_frame_that_anybody_asks_for() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    let (healed, waits) = (HealId([1; 16]), ReleaseId([2; 16]));
+    volume.heal_put(healed, &bytes(1, 50)).unwrap();
+    volume.volume.submit(Op::HealDone { id: healed });
+    volume.volume.submit(Op::ReleasePut { id: waits, entry: bytes(2, 50) });
+    let (peer, incarnation, durable) = (VolumeId([7; 16]), Incarnation(2), Sequence(5));
+    volume.volume.submit(Op::PeerSeen { volume: peer, incarnation, durable });
+    volume.put_shard(shard(1, 0), &bytes(1, 3_000)).unwrap();
+    bench.kill();
+    let volume = bench.reopen();
+    assert_eq!(volume.reader.heals(None, 10).unwrap(), []);
+    assert_eq!(volume.reader.releases(None, 10).unwrap(), [(waits, bytes(2, 50))]);
+    assert_eq!(volume.reader.peers(), [(peer, Position { incarnation, durable })]);
+}
+
+#[test]
+fn more_than_a_frame_holds_rides_with_several() {
+    const COUNT: u128 = 3_000;
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    let id = |count: u128| count.to_be_bytes();
+    for count in 0..COUNT {
+        volume.heal_put(HealId(id(count)), &bytes(1, 10)).unwrap();
+        volume.volume.submit(Op::ReleasePut { id: ReleaseId(id(count)), entry: bytes(1, 10) });
+    }
+    volume.settle();
+    for count in 0..COUNT {
+        volume.volume.submit(Op::HealDone { id: HealId(id(count)) });
+        volume.volume.submit(Op::ReleaseDone { id: ReleaseId(id(count)) });
+        volume.volume.submit(Op::ReleasePut { id: ReleaseId(id(COUNT + count)), entry: bytes(2, 60) });
+        let (incarnation, durable) = (Incarnation(2), Sequence(5));
+        volume.volume.submit(Op::PeerSeen { volume: VolumeId(id(count)), incarnation, durable });
+        if count % 500 == 0 {
+            // Judged, and not written yet.
+            volume.volume.step();
+        }
+    }
+    for _ in 0..10 {
+        volume.settle();
+    }
+    bench.kill();
+    let volume = bench.reopen();
+    assert_eq!(volume.reader.heals(None, 10_000).unwrap(), []);
+    let releases = volume.reader.releases(None, 10_000).unwrap();
+    assert_eq!(releases.len() as u128, COUNT);
+    assert!(releases.iter().all(|(_, entry)| *entry == bytes(2, 60)));
+    assert_eq!(volume.reader.peers().len() as u128, COUNT);
+}
+
+#[test]
+fn what_is_known_of_a_peer_never_falls() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    let peer = VolumeId([7; 16]);
+    for ((life, sequence), expected) in
+        [((2, 5), (2, 5)), ((2, 9), (2, 9)), ((2, 7), (2, 9)), ((1, 99), (2, 9)), ((3, 1), (3, 1))]
+    {
+        let (incarnation, durable) = (Incarnation(life), Sequence(sequence));
+        volume.volume.submit(Op::PeerSeen { volume: peer, incarnation, durable });
+        volume.settle();
+        let known = Position { incarnation: Incarnation(expected.0), durable: Sequence(expected.1) };
+        assert_eq!(volume.reader.peers(), [(peer, known)]);
+    }
+}

@@ -86,6 +86,13 @@ fn guarantees_merge_to_the_strongest() {
 }
 
 #[test]
+fn a_first_life_is_what_is_known_of_a_volume_that_nobody_names() {
+    let first = Guarantees { incarnations: vec![(volume(5), Incarnation(1))], ..Guarantees::default() };
+    let merged = merge([&first].into_iter());
+    assert_eq!((merged.life_of(volume(5)), merged.incarnations), (Incarnation(1), Vec::new()));
+}
+
+#[test]
 fn a_voters_own_life_is_among_the_lives_that_are_adopted() {
     let mut second_life = report(1, 2, 0, 0, 0);
     second_life.from.incarnation = Incarnation(3);
@@ -112,6 +119,8 @@ fn voters_are_scanned_after_all_of_them_have_f() {
     assert!(may_scan(&goal, &guards(7, 8), &lives));
     assert!(!may_scan(&goal, &guards(7, 6), &lives));
     assert!(!may_scan(&goal, &guards(7, 7)[..1], &lives));
+    let another = [report(1, 2, 0, 7, 0), report(3, 2, 0, 7, 0)];
+    assert!(!may_scan(&goal, &another, &lives), "another volume speaks for no voter");
     let mut another_life = guards(7, 7);
     another_life[0].from.incarnation = Incarnation(2);
     assert!(!may_scan(&goal, &another_life, &lives), "what it reported is gone");
@@ -128,6 +137,17 @@ fn a_set_is_recovered_when_every_voter_was_scanned_after_its_floor() {
         !may_vote(&goal, &guards, &[reply(1, 1, ()), reply(2, 0, ())], &lives),
         "scanned before its floor"
     );
+    assert!(
+        !may_vote(&goal, &guards, &[reply(1, 1, ()), reply(3, 1, ())], &lives),
+        "another volume was scanned for a voter"
+    );
+    let mut late = guards;
+    late[1].order = Order { asked: 4, arrived: 5 };
+    assert!(
+        !may_vote(&goal, &late, &[reply(1, 6, ()), reply(2, 1, ())], &lives),
+        "scanned after the floor of the other, and before its own"
+    );
+    assert!(may_vote(&goal, &late, &[reply(1, 1, ()), reply(2, 5, ())], &lives));
 }
 
 #[test]
@@ -138,4 +158,13 @@ fn the_highest_row_is_adopted_with_its_flag() {
     assert_eq!(adopt(Some(&row(5, false)), &row(5, true)), Adoption::LearnCommitted);
     assert_eq!(adopt(Some(&row(5, true)), &row(5, false)), Adoption::Keep);
     assert_eq!(adopt(Some(&row(6, false)), &row(5, true)), Adoption::Keep, "stored while it was recovering");
+    assert_eq!(
+        adopt(Some(&row(5, false)), &row(5, false)),
+        Adoption::Keep,
+        "nobody knows that it is committed"
+    );
+    assert_eq!(adopt(Some(&row(5, true)), &row(5, true)), Adoption::Keep);
+    for committed in [false, true] {
+        assert_eq!(adopt(Some(&row(4, false)), &row(5, committed)), Adoption::Take, "another row");
+    }
 }
