@@ -54,6 +54,8 @@ fn an_empty_bucket_needs_a_volumes_sealed_and_then_listed() {
     assert_eq!(decide(&seals, &remains), DeletionDecision::End);
     assert_eq!(decide(&seals, &remains[..1]), DeletionDecision::Unavailable);
     assert_eq!(decide(&seals[..1], &remains), DeletionDecision::Unavailable, "listed and not sealed");
+    let others = [reply(2, 1, 1, EMPTY), reply(3, 1, 1, EMPTY)];
+    assert_eq!(decide(&seals, &others), DeletionDecision::Unavailable, "no volume's seal is another's");
     let early = [reply(1, 1, 0, EMPTY), reply(2, 1, 1, EMPTY)];
     assert_eq!(decide(&seals, &early), DeletionDecision::Unavailable, "listed before its seal");
     let reborn = [reply(1, 2, 1, EMPTY), reply(2, 1, 1, EMPTY)];
