@@ -411,3 +411,26 @@ fn a_full_volume_repairs_a_row_and_takes_what_is_smaller() {
     assert!(matches!(accepts(3, &held), Ok(Answer { result: Ok(()), .. })), "the same at another ballot");
     assert!(matches!(accepts(4, &smaller), Ok(Answer { result: Ok(()), .. })), "one that takes less");
 }
+
+#[test]
+fn what_a_batch_replaces_is_counted_as_a_rebuild_counts_it() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("b"), ballot(1), &value(1, 500));
+    // One batch with several records of a row that is new, and of one that is not.
+    let mut held = Vec::new();
+    for count in 2..5 {
+        held.push(submit_accept(&mut volume, "a", ballot(count), value(count, 1_000), None));
+        held.push(submit_accept(&mut volume, "b", ballot(count), value(count, 2_000), None));
+    }
+    volume.volume.step();
+    assert!(held.iter().all(|answer| matches!(answer.lock().take(), Some(Ok(_)))));
+    volume.write(&object("a"), ballot(9), &value(9, 100));
+    volume.settle();
+    let counted = volume.reader.status().live_bytes;
+    bench.kill();
+    bench.index.wipe();
+    let mut volume = bench.reopen();
+    volume.settle();
+    assert_eq!(volume.reader.status().live_bytes, counted);
+}
