@@ -428,9 +428,33 @@ fn what_a_batch_replaces_is_counted_as_a_rebuild_counts_it() {
     volume.write(&object("a"), ballot(9), &value(9, 100));
     volume.settle();
     let counted = volume.reader.status().live_bytes;
+    assert!((2_100..4_000).contains(&counted), "two rows, of 2000 and of 100 bytes: {counted}");
     bench.kill();
     bench.index.wipe();
     let mut volume = bench.reopen();
     volume.settle();
     assert_eq!(volume.reader.status().live_bytes, counted);
+}
+
+#[test]
+fn a_commit_of_the_row_before_says_nothing_of_the_one_that_its_frame_brings() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("a"), ballot(1), &value(1, 10));
+    volume.prepare(&object("a"), ballot(2)).unwrap().result.unwrap();
+    let (target, positions) = (target(&object("a")), Arc::default());
+    volume.volume.submit(Op::Commit { target, ballot: ballot(1), positions });
+    let held = submit_accept(&mut volume, "a", ballot(2), value(2, 10), None);
+    volume.volume.step();
+    assert!(matches!(held.lock().take(), Some(Ok(_))));
+    let head = |volume: &mut Driver| {
+        let row = volume.read(&object("a")).unwrap().result.unwrap().row.unwrap();
+        (row.head.ballot, row.head.committed)
+    };
+    assert_eq!(head(&mut volume), (ballot(2), false));
+    volume.settle();
+    bench.kill();
+    bench.index.wipe();
+    let mut volume = bench.reopen();
+    assert_eq!(head(&mut volume), (ballot(2), false), "nor after a replay");
 }
