@@ -24,6 +24,9 @@ fn seconds(count: u64) -> Ballot {
     Ballot { time: Timestamp::from_ms(START_MS + count * 1_000), ..ballot(0) }
 }
 
+/// Submits an operation; whether it began the next batch, and was taken.
+type Next<'a> = &'a dyn Fn(&mut Driver) -> bool;
+
 fn failing_sync(bench: &Bench) -> InjectedFault {
     let under = bench.path.join("log");
     bench.disk.inject(Fault { under, call: Call::Sync, skip: 0, times: 1, failure: Failure::Full })
@@ -72,10 +75,9 @@ fn submit_shard(volume: &mut Driver, number: u64, length: usize) -> Held<()> {
 
 fn submit_adopted(volume: &mut Driver, name: &str, ballot: Ballot, value: Encoded) -> Held<Answer<()>> {
     let digest = value.brief().unwrap().digest;
-    let head = RowHead { ballot, digest, committed: true };
+    let row = AdoptedRow { key: object(name), head: RowHead { ballot, digest, committed: true }, value };
     let (held, done) = slot();
-    let rows = vec![AdoptedRow { key: object(name), head, value }];
-    volume.volume.submit(Op::Adopt { rows, done });
+    volume.volume.submit(Op::Adopt { rows: vec![row], done });
     held
 }
 
@@ -217,7 +219,7 @@ fn an_operation_that_does_not_fit_a_batch_begins_the_next() {
         volume.write(&object("a"), ballot(1), &value(1, 10));
         let inline = INLINE_BYTES_MAX as usize;
         let heal = || Some((HealId([1; 16]), bytes(1, 4_096)));
-        let nexts: [(&str, &dyn Fn(&mut Driver) -> bool); 4] = [
+        let nexts: [(&str, Next<'_>); 4] = [
             ("shard", &|volume| begins_the_next(volume, |v| submit_shard(v, 9, 200_000))),
             ("accept", &|volume| {
                 begins_the_next(volume, |v| submit_accept(v, "b", ballot(2), value(2, inline), None))
@@ -229,7 +231,7 @@ fn an_operation_that_does_not_fit_a_batch_begins_the_next() {
                 begins_the_next(volume, |v| submit_adopted(v, "b", ballot(5), value(3, inline)))
             }),
         ];
-        let large: (&str, &dyn Fn(&mut Driver) -> bool) = ("large value", &|volume| {
+        let large: (&str, Next<'_>) = ("large value", &|volume| {
             begins_the_next(volume, |v| submit_accept(v, "b", ballot(6), large_value(4), None))
         });
         for (name, next) in nexts.into_iter().chain((left < 8 << 10).then_some(large)) {
@@ -457,4 +459,14 @@ fn a_commit_of_the_row_before_says_nothing_of_the_one_that_its_frame_brings() {
     bench.index.wipe();
     let mut volume = bench.reopen();
     assert_eq!(head(&mut volume), (ballot(2), false), "nor after a replay");
+}
+
+#[test]
+fn a_refused_accept_leaves_no_promise_behind() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("a"), ballot(1), &value(1, 10));
+    let far = volume.accept(&object("a"), seconds(100_000), &value(2, 10)).unwrap().result;
+    assert!(matches!(far, Err(Refusal::TooFarAhead { .. })), "{far:?}");
+    volume.write(&object("a"), ballot(2), &value(2, 10));
 }

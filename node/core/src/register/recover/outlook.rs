@@ -87,9 +87,9 @@ mod tests {
                         // Who is vouched for votes, and the others recover from them.
                         let vouched =
                             SetStanding { voting: voting + unconfirmed, unconfirmed: 0, ..standing };
-                        if outlook(standing, quorums) == Outlook::NeedsVouching {
-                            assert!(goes_on(vouched, quorums), "{standing:?}");
-                        }
+                        let vouching = outlook(standing, quorums) == Outlook::NeedsVouching;
+                        assert!(!vouching || goes_on(vouched, quorums), "{standing:?}");
+                        assert!(is_open || vouching == (vouched.voting >= quorums.prepare()), "{standing:?}");
                     }
                 }
             }
