@@ -449,16 +449,16 @@ fn a_commit_of_the_row_before_says_nothing_of_the_one_that_its_frame_brings() {
     let held = submit_accept(&mut volume, "a", ballot(2), value(2, 10), None);
     volume.volume.step();
     assert!(matches!(held.lock().take(), Some(Ok(_))));
-    let head = |volume: &mut Driver| {
+    let found = |volume: &mut Driver| {
         let row = volume.read(&object("a")).unwrap().result.unwrap().row.unwrap();
         (row.head.ballot, row.head.committed)
     };
-    assert_eq!(head(&mut volume), (ballot(2), false));
+    assert_eq!(found(&mut volume), (ballot(2), false));
     volume.settle();
     bench.kill();
     bench.index.wipe();
     let mut volume = bench.reopen();
-    assert_eq!(head(&mut volume), (ballot(2), false), "nor after a replay");
+    assert_eq!(found(&mut volume), (ballot(2), false), "nor after a replay");
 }
 
 #[test]
