@@ -72,13 +72,13 @@ impl Context {
         }
     }
 
-    /// Whether a volume holds a row up to a time that it does not know to be committed.
-    async fn has_unsettled(&self, volume: VolumeId, until: Timestamp) -> bool {
+    /// Whether a volume holds a row up to a time that it does not know to be committed; or does not say.
+    pub(super) async fn has_unsettled(&self, volume: VolumeId, until: Timestamp) -> bool {
         let Some(peer) = self.peer_of(volume) else { return false };
         let mut after: Option<RegisterKey> = None;
         loop {
             let Ok(page) = ask(peer.unsettled(volume, after.as_ref(), PAGE), PATIENCE).await else {
-                return false;
+                return true;
             };
             if page.iter().any(|(_, ballot)| ballot.time <= until) {
                 return true;

@@ -66,9 +66,12 @@ impl Context {
         let known = serving.reader.peers();
         let others = || set.reach.iter().filter(|reach| reach.volume != volume);
         let needed = set.quorums().prepare().min(others().count());
+        if local.opened_count() > 1 {
+            return needed == 0;
+        }
         let mut rested = 0;
         for reach in others() {
-            if local.opened_count() != 1 || rested >= needed {
+            if rested >= needed {
                 break;
             }
             let Ok(now) = ask(reach.peer.guarantees(reach.volume), PATIENCE).await else { continue };

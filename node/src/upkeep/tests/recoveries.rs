@@ -546,6 +546,16 @@ async fn a_volume_is_not_known_before_the_rows_that_its_opening_found_are_settle
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_that_does_not_say_is_not_taken_for_settled() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let volume = node.volumes.all()[0].id();
+    assert!(!node.context.has_unsettled(volume, node.context.now()).await);
+    assert_eq!(node.volumes.close(DEADLINE).await, Vec::new());
+    assert!(node.context.has_unsettled(volume, node.context.now()).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn background_work_heals_and_recovers_by_itself() {
     let directories = Directories::new(4);
     let mut node = directories.start().await;
