@@ -302,6 +302,7 @@ impl Store {
                 gauges.bytes.set(gauge(open.total_bytes));
                 gauges.free_bytes.set(gauge(open.free_bytes));
                 gauges.index_pending_bytes.set(gauge(open.index_pending_bytes));
+                gauges.index_unmerged.set(gauge(open.index_unmerged as u64));
                 gauges.sync_duration.show(open.sync_us.clone());
                 gauges.batch_records.show(open.frame_records.clone());
             }

@@ -53,6 +53,15 @@ impl Workers {
     pub fn close(&mut self) {
         self.queue = None;
     }
+
+    /// Lets the threads finish what is queued, and waits until they ended.
+    pub fn finish(mut self) {
+        self.close();
+        for thread in std::mem::take(&mut self.threads) {
+            // A panic ends no thread of these: it stays in its job.
+            drop(thread.join());
+        }
+    }
 }
 
 impl Drop for Workers {

@@ -44,6 +44,7 @@ pub(super) struct VolumeFamilies {
     bytes: IntGaugeVec,
     free_bytes: IntGaugeVec,
     index_pending_bytes: IntGaugeVec,
+    index_unmerged: IntGaugeVec,
     state: IntGaugeVec,
     sync_duration: Mirror,
     batch_records: Mirror,
@@ -62,6 +63,11 @@ impl VolumeFamilies {
             index_pending_bytes: declare.gauges(
                 "sherd_volume_index_pending_bytes",
                 "Memory that changes of the index take until they are written out.",
+                &["volume"],
+            ),
+            index_unmerged: declare.gauges(
+                "sherd_volume_index_unmerged_files",
+                "Files of the index that are written out and not merged.",
                 &["volume"],
             ),
             state: declare.gauges(
@@ -94,6 +100,7 @@ impl VolumeFamilies {
             bytes: self.bytes.with_label_values(&[name]),
             free_bytes: self.free_bytes.with_label_values(&[name]),
             index_pending_bytes: self.index_pending_bytes.with_label_values(&[name]),
+            index_unmerged: self.index_unmerged.with_label_values(&[name]),
             states: VolumeState::ALL
                 .map(|state| (state, self.state.with_label_values(&[name, state.as_str()]))),
             sync_duration: self.sync_duration.of(name),
@@ -113,6 +120,8 @@ pub struct VolumeMetrics {
     pub free_bytes: IntGauge,
     /// Memory that changes of its index take until they are written out.
     pub index_pending_bytes: IntGauge,
+    /// Files of its index that are written out and not merged.
+    pub index_unmerged: IntGauge,
     states: [(VolumeState, IntGauge); VolumeState::ALL.len()],
     /// How long each sync took, in microseconds.
     pub sync_duration: Mirrored,

@@ -93,8 +93,10 @@ impl LogThread {
 
     fn close(self, done: oneshot::Sender<Result<(), sherd_volume::error::Error>>) {
         let Self { volume, queue, maintenance, seen, notify, .. } = self;
-        drop(maintenance);
         drop(queue);
+        // Closed means that nothing of it touches the directory any more: somebody else may open it.
+        volume.reader().end_upkeep();
+        maintenance.finish();
         let result = catch_unwind(AssertUnwindSafe(|| volume.close())).unwrap_or_else(|_| {
             Err(sherd_volume::error::Error::Failed { reason: "closing panicked".to_owned() })
         });

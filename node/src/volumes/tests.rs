@@ -1,19 +1,21 @@
 //! Volumes that fail and hang, and those beside them that do not.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 
 use sherd_core::id::{
-    BucketId, DataId, Epoch, Incarnation, ObjectKey, ProposerId, RegisterKey, ShardId, Slot, Timestamp,
+    BucketId, DataId, Epoch, Incarnation, ObjectKey, ProposerId, RegisterKey, Sequence, ShardId, Slot,
+    Timestamp,
 };
 use sherd_core::record::Home;
 use sherd_core::topology::Wish;
 use sherd_volume::buffer::PoolLimits;
 use sherd_volume::disk::faulty::{Call, Failure, Fault, FaultyDisk};
 use sherd_volume::index::memory::MemoryIndex;
-use sherd_volume::index::{Index, IndexError};
+use sherd_volume::index::{Change, Index, IndexError, Pair};
+use sherd_volume::lookup::Lookup;
 use sherd_volume::request::{ShardFileHeader, Target};
 
 use super::*;
@@ -64,6 +66,20 @@ async fn start_unconfirmed(disk: &FaultyDisk, pace: Pace) -> Volumes {
 }
 
 async fn start_over(disk: &FaultyDisk, pace: Pace, index: IndexFactory) -> Volumes {
+    start_with(disk, pace, index, small()).await
+}
+
+fn small() -> Options {
+    Options {
+        segment_bytes: 1 << 20,
+        spare_segments: 0,
+        ballast_bytes: 0,
+        reserve_bytes: 0,
+        ..Options::default()
+    }
+}
+
+async fn start_with(disk: &FaultyDisk, pace: Pace, index: IndexFactory, options: Options) -> Volumes {
     let formation = form(disk, &["/data/a", "/data/b"]);
     let limits = PoolLimits { cap_bytes: 8 << 20, stripe_bytes: 1 << 20, idle_bytes: 0 };
     let config = VolumesConfig {
@@ -71,13 +87,7 @@ async fn start_over(disk: &FaultyDisk, pace: Pace, index: IndexFactory) -> Volum
         clock: Arc::new(SystemClock::new()),
         buffers: BufferPool::new(limits),
         index,
-        options: Options {
-            segment_bytes: 1 << 20,
-            spare_segments: 0,
-            ballast_bytes: 0,
-            reserve_bytes: 0,
-            ..Options::default()
-        },
+        options,
         cluster: formation.cluster,
         topology: formation.topology,
         volumes: formation.volumes,
@@ -114,6 +124,105 @@ async fn wait_for(volumes: &Volumes, volume: &LocalVolume, is: impl Fn(&VolumeSt
     };
     let in_time = tokio::time::timeout(DEADLINE, reached).await;
     assert!(in_time.is_ok(), "{:?}", volume.state());
+}
+
+/// An index whose first merge lasts as long as a test holds the lock.
+#[derive(Debug)]
+struct SlowMerge {
+    entries: MemoryIndex,
+    merging: Arc<parking_lot::Mutex<()>>,
+    has_begun: Arc<AtomicBool>,
+}
+
+impl Index for SlowMerge {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
+        self.entries.get(key)
+    }
+    fn get_cached(&self, key: &[u8]) -> Result<Lookup<Option<Bytes>>, IndexError> {
+        self.entries.get_cached(key)
+    }
+    fn scan<'a>(
+        &'a self,
+        from: &[u8],
+        to: Option<&[u8]>,
+    ) -> Box<dyn Iterator<Item = Result<Pair, IndexError>> + 'a> {
+        self.entries.scan(from, to)
+    }
+    fn apply(&self, changes: Vec<Change>, sequence: Sequence) -> Result<(), IndexError> {
+        self.entries.apply(changes, sequence)
+    }
+    fn persisted(&self) -> Option<Sequence> {
+        self.entries.persisted()
+    }
+    fn pending_bytes(&self) -> u64 {
+        self.entries.pending_bytes()
+    }
+    fn flush(&self) -> Result<(), IndexError> {
+        self.entries.flush()
+    }
+    fn compact(&self) -> Result<bool, IndexError> {
+        self.has_begun.store(true, Ordering::SeqCst);
+        drop(self.merging.lock());
+        Ok(false)
+    }
+    fn unmerged(&self) -> usize {
+        0
+    }
+}
+
+/// Opens an index of [`SlowMerge`].
+struct SlowlyMerged(Arc<parking_lot::Mutex<()>>, Arc<AtomicBool>);
+
+impl IndexSource for SlowlyMerged {
+    fn open(&mut self) -> Result<Arc<dyn Index>, IndexError> {
+        let (merging, has_begun) = (Arc::clone(&self.0), Arc::clone(&self.1));
+        Ok(Arc::new(SlowMerge { entries: MemoryIndex::new(), merging, has_begun }))
+    }
+
+    fn reset(&mut self) -> Result<Arc<dyn Index>, IndexError> {
+        self.open()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_volume_is_nobodys_any_more() {
+    let disk = new_disk();
+    let (merging, has_begun) = (Arc::new(parking_lot::Mutex::new(())), Arc::new(AtomicBool::new(false)));
+    let (lock, flag) = (Arc::clone(&merging), Arc::clone(&has_begun));
+    let index = Arc::new(move |_: &Path| {
+        Box::new(SlowlyMerged(Arc::clone(&lock), Arc::clone(&flag))) as Box<dyn IndexSource>
+    });
+    let (held, until) = hold(merging);
+    // The spare segment that is missing makes the first step ask for upkeep.
+    let volumes = start_with(&disk, Pace::default(), index, Options { spare_segments: 1, ..small() }).await;
+    while !has_begun.load(Ordering::SeqCst) {
+        tokio::task::yield_now().await;
+    }
+    let mut closing = {
+        let volumes = volumes.clone();
+        tokio::spawn(async move { volumes.close(DEADLINE).await })
+    };
+    let early = tokio::time::timeout(Duration::from_millis(200), &mut closing).await;
+    assert!(early.is_err(), "a merge still writes to the directory");
+    drop(until);
+    held.join().expect("it ends");
+    assert_eq!(closing.await.expect("no panic"), Vec::new());
+    for volume in volumes.all() {
+        sherd_volume::identity::lock(&disk, volume.path()).expect("nobody has it");
+    }
+}
+
+/// A thread that holds a lock until what it gives is dropped.
+fn hold(lock: Arc<parking_lot::Mutex<()>>) -> (std::thread::JoinHandle<()>, std::sync::mpsc::Sender<()>) {
+    let (until, dropped) = std::sync::mpsc::channel();
+    let (held, is_held) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let _lock = lock.lock();
+        held.send(()).expect("the test waits");
+        dropped.recv().ok();
+    });
+    is_held.recv().expect("it holds the lock");
+    (thread, until)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,7 +13,7 @@
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use sherd_core::env::Clock;
 use sherd_core::id::{Ballot, ClusterId, Incarnation, Sequence, VolumeId};
@@ -192,6 +192,7 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
         promises: Mutex::new(Promises::new(options.promises_max, Ballot::ZERO)),
         counters: Counters::default(),
         failure: Arc::clone(&failure),
+        is_closing: AtomicBool::new(false),
     };
     let shards_path = shared.path.join(SHARDS);
     let shard_files = ShardFiles::of_volume(disk, shards_path, identity.cluster, buffers, failure);

@@ -23,7 +23,7 @@ use crate::damage::RottenRecords;
 use crate::disk::{Disk, OpenMode};
 use crate::error::{FaultClass, OpenError, SyncFailure};
 use crate::format::{FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, SegmentHeader, VERSION};
-use crate::index::{Index, IndexError};
+use crate::index::{Index, IndexError, MERGES_MAX};
 use crate::log::append::{Known, Tail, TailSegment};
 use crate::log::replay::{Found, Headed, Lost, Replayed, Unreadable, replay};
 use crate::log::{FIRST_FRAME, Segment, Segments, is_segment_name, parse_segment_name, segment_path};
@@ -386,11 +386,21 @@ impl IndexFeed<'_> {
         if self.index.pending_bytes() < self.replay_bytes {
             return Ok(());
         }
-        match self.index.flush().and_then(|()| self.index.compact()) {
+        match self.flush_and_merge() {
             // The log has everything; it is flushed when there is space again.
             Err(IndexError::Full) => Ok(()),
             other => other,
         }
+    }
+
+    fn flush_and_merge(&self) -> Result<(), IndexError> {
+        self.index.flush()?;
+        for _ in 0..MERGES_MAX {
+            if !self.index.compact()? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// What is rotten is evidence: where there is any, the replay ends only when it is queued.

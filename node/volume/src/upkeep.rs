@@ -9,9 +9,14 @@ use sherd_core::register::acceptor::Standing;
 use crate::error::{Error, FaultClass, OpenError};
 use crate::failure::FailureSpan;
 use crate::histogram::Distribution;
-use crate::index::{Index, IndexError};
+use crate::index::{Index, IndexError, MERGES_MAX};
 use crate::open::{drop_ballast, make_ballast};
 use crate::reader::Reader;
+
+/// How many flushes' bytes may wait in memory until whoever writes has to flush.
+const PENDING_MAX: u64 = 3;
+/// How many flushed files may wait until whoever writes has to merge.
+const UNMERGED_MAX: usize = 20;
 
 /// What a volume does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +72,8 @@ pub struct Status {
     pub corrupt_reads: u64,
     /// Bytes applied to the index and not flushed.
     pub index_pending_bytes: u64,
+    /// Files of the index that are flushed and not merged.
+    pub index_unmerged: usize,
 }
 
 impl Reader {
@@ -103,6 +110,7 @@ impl Reader {
             promises: shared.promises.lock().len(),
             corrupt_reads: load(&counters.corrupt_reads),
             index_pending_bytes: shared.index.pending_bytes(),
+            index_unmerged: shared.index.unmerged(),
         }
     }
 
@@ -130,18 +138,34 @@ impl Reader {
         self.wants_flush() || self.wants_spare()
     }
 
-    /// Flushes the index when it is due, makes spare segments and the ballast. Takes its time.
+    /// Flushes the index when it is due, makes spare segments and the ballast, and merges the index where that
+    /// pays. Takes its time: between two merges, which may take a second each, it looks again what is due.
     ///
     /// # Errors
     /// [`Error::Failed`] when the index cannot be written; lack of space is no error.
     pub fn upkeep(&self) -> Result<(), Error> {
-        self.shared.check()?;
-        let shared = &self.shared;
-        if self.wants_flush() {
-            self.flush()?;
+        for _ in 0..MERGES_MAX {
+            self.shared.check()?;
+            if self.wants_flush() {
+                self.flush()?;
+            }
+            self.keep_space_ready();
+            if self.shared.is_closing.load(Ordering::Relaxed) || !self.merge()? {
+                break;
+            }
         }
+        Ok(())
+    }
+
+    /// No merge begins any more: the volume closes.
+    pub fn end_upkeep(&self) {
+        self.shared.is_closing.store(true, Ordering::Relaxed);
+    }
+
+    fn keep_space_ready(&self) {
+        let shared = &self.shared;
         if shared.measure_space().is_err() {
-            return Ok(());
+            return;
         }
         if self.wants_spare() {
             // Without space, or on a disk that fails, there is no spare; a write will say which.
@@ -151,7 +175,6 @@ impl Reader {
         if free >= shared.options.reserve_bytes.saturating_add(2 * shared.options.ballast_bytes) {
             make_ballast(shared.disk.as_ref(), &shared.path, shared.options.ballast_bytes);
         }
-        Ok(())
     }
 
     /// Makes everything applied to the index durable.
@@ -167,7 +190,7 @@ impl Reader {
         if matches!(flushed, Err(IndexError::Full)) && drop_ballast(shared.disk.as_ref(), &shared.path) {
             flushed = index.flush();
         }
-        let flushed = flushed.and_then(|()| index.compact()).map_err(|error| shared.index_failed(&error));
+        let flushed = flushed.map_err(|error| shared.index_failed(&error));
         if matches!(flushed, Err(Error::Full | Error::Busy)) {
             // The log has everything; the index is flushed when there is what it lacks.
             let now_us = shared.clock.monotonic_us().max(1);
@@ -177,6 +200,31 @@ impl Reader {
             Err(Error::Full) => Ok(()),
             flushed => flushed,
         }
+    }
+
+    /// One merge of the index; whether there was one.
+    fn merge(&self) -> Result<bool, Error> {
+        match self.shared.index.compact().map_err(|error| self.shared.index_failed(&error)) {
+            // What cannot be merged now stays as it is: the next flush tries again.
+            Err(Error::Full | Error::Busy) => Ok(false),
+            merged => merged,
+        }
+    }
+
+    /// Does upkeep's work on its caller's thread where upkeep is far behind: whoever writes is slowed down, and
+    /// neither what waits for a flush nor the files that a lookup may have to ask grow without a bound.
+    ///
+    /// # Errors
+    /// As [`Reader::upkeep`].
+    pub(crate) fn relieve_upkeep(&self) -> Result<(), Error> {
+        let shared = &self.shared;
+        if shared.index.pending_bytes() >= shared.options.flush_bytes.saturating_mul(PENDING_MAX) {
+            self.flush()?;
+        }
+        if shared.index.unmerged() >= UNMERGED_MAX {
+            self.merge()?;
+        }
+        Ok(())
     }
 
     /// Declares that this opening has lost state: peers remember a later one, of the life `remembered` or one

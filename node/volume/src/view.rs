@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
@@ -115,6 +115,8 @@ pub(crate) struct Shared {
     pub(crate) promises: Mutex<Promises>,
     pub(crate) counters: Counters,
     pub(crate) failure: Arc<FailureLatch>,
+    /// Upkeep ends after what it is at.
+    pub(crate) is_closing: AtomicBool,
 }
 
 /// A row as it is known without reading the log.

@@ -243,7 +243,9 @@ impl Volume {
         let derived = self.derived.take_changes();
         // What was taken from the counts is not given back.
         let failure = &self.shared.failure;
-        self.shared.fold(derived, durable).map_err(|error| failure.fail(FailureSpan::Run, &error.to_string()))
+        let folded = self.shared.fold(derived, durable);
+        folded.map_err(|error| failure.fail(FailureSpan::Run, &error.to_string()))?;
+        self.reader.relieve_upkeep()
     }
 
     /// Makes the index whole: an open from here replays nothing.

@@ -76,6 +76,8 @@ fn opened(path: &Path) -> (Driver, OpenReport) {
         spare_segments: 0,
         ballast_bytes: 0,
         reserve_bytes: 0,
+        // Everything is left to be replayed.
+        flush_bytes: u64::MAX,
         replay_bytes: REPLAY_BYTES,
         recent_bytes: 1 << 20,
         promises_max: 16,

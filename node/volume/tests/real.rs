@@ -17,6 +17,7 @@ use sherd_volume::index::lsm::{IndexCache, LsmIndex};
 use sherd_volume::index::{Index, IndexError};
 use sherd_volume::lookup::{self, Lookup};
 use sherd_volume::open::{IndexSource, NewVolume, OpenReport, Setup, create, open};
+use sherd_volume::options::Options;
 use support::*;
 
 struct Source {
@@ -35,6 +36,10 @@ impl IndexSource for Source {
 }
 
 fn open_real(path: &Path, clock: &Arc<TestClock>) -> (Driver, OpenReport) {
+    open_with(path, clock, small_options())
+}
+
+fn open_with(path: &Path, clock: &Arc<TestClock>, options: Options) -> (Driver, OpenReport) {
     let setup = Setup {
         disk: Arc::new(RealDisk::new()),
         path: path.to_owned(),
@@ -42,7 +47,7 @@ fn open_real(path: &Path, clock: &Arc<TestClock>) -> (Driver, OpenReport) {
         index: Box::new(Source { path: path.join("index"), cache: IndexCache::new(1 << 20, 64) }),
         buffers: pool(),
         expected: Expected { cluster: Some(CLUSTER), volume: Some(VOLUME) },
-        options: sherd_volume::options::Options { reserve_bytes: 0, ..small_options() },
+        options: Options { reserve_bytes: 0, ..options },
     };
     let (volume, report) = open(setup).unwrap();
     (Driver::new(volume, Arc::clone(clock)), report)
@@ -99,6 +104,27 @@ fn check(volume: &mut Driver, rounds: u64) {
             assert_eq!(found.ok(), (count % 2 == 1).then(|| bytes(number, 20_000)), "shard {number}");
         }
     }
+}
+
+/// Where upkeep never comes, writers do its work: nothing that waits for it grows without a bound.
+#[test]
+fn writers_flush_and_merge_where_upkeep_is_far_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = new_volume(directory.path());
+    let flush_bytes = 16 << 10;
+    let (mut volume, _) = open_with(directory.path(), &clock, Options { flush_bytes, ..small_options() });
+    let fold_bytes = 24 * (1 << 10);
+    let mut flushes = 0;
+    let mut before = 0;
+    for number in 0..4000 {
+        volume.write(&object(&format!("key-{number}")), at(0, number), &value(number, 100));
+        let status = volume.reader.status();
+        assert!(status.index_pending_bytes <= 3 * flush_bytes + fold_bytes, "{status:?}");
+        assert!(status.index_unmerged <= 20, "{status:?}");
+        flushes += u32::from(status.index_pending_bytes < before);
+        before = status.index_pending_bytes;
+    }
+    assert!(flushes > 24, "more than may wait unmerged");
 }
 
 #[test]

@@ -51,8 +51,6 @@ const CURRENT: &str = "current";
 const SEQUENCE_BASE: SeqNo = 1 << 32;
 /// The tree reserves the highest bit.
 const SEQUENCE_MAX: SeqNo = (1 << 63) - 1 - SEQUENCE_BASE;
-/// Steps of one [`Index::compact`]: enough to empty all levels once, and an end in any case.
-const COMPACT_STEPS_MAX: u32 = 16;
 /// Bytes of one table on disk: small enough that one compaction step is short, and that a filter (about 100
 /// KiB) is one block of the cache.
 const TABLE_BYTES: u64 = 16 << 20;
@@ -369,19 +367,18 @@ impl Index for LsmIndex {
         Ok(())
     }
 
-    fn compact(&self) -> Result<(), IndexError> {
+    fn compact(&self) -> Result<bool, IndexError> {
         let strategy = Arc::new(lsm_tree::compaction::Leveled::default().with_table_target_size(TABLE_BYTES));
-        for _ in 0..COMPACT_STEPS_MAX {
-            let before = self.call(|| Ok(self.tree.current_version().id()))?;
-            // Scans that are being made see the tables before or the sequence after: wait for them.
-            drop(self.sealing.write());
-            self.versions.set(0);
-            self.call(|| self.tree.compact(Arc::clone(&strategy) as Arc<_>, SeqNo::MAX))?;
-            if self.call(|| Ok(self.tree.current_version().id()))? == before {
-                break;
-            }
-        }
-        Ok(())
+        let before = self.call(|| Ok(self.tree.current_version().id()))?;
+        // Scans that are being made see the tables before or the sequence after: wait for them.
+        drop(self.sealing.write());
+        self.versions.set(0);
+        self.call(|| self.tree.compact(strategy, SeqNo::MAX))?;
+        Ok(self.call(|| Ok(self.tree.current_version().id()))? != before)
+    }
+
+    fn unmerged(&self) -> usize {
+        self.tree.l0_run_count()
     }
 }
 
@@ -420,7 +417,7 @@ mod tests {
             let changes = (0..256).map(|count| put(2 * (count * 64 + round))).collect();
             index.apply(changes, Sequence(round + 1)).unwrap();
             index.flush().unwrap();
-            for _ in 0..COMPACT_STEPS_MAX {
+            for _ in 0..16 {
                 index.versions.set(0);
                 index.tree.compact(Arc::clone(&leveled) as Arc<_>, SeqNo::MAX).unwrap();
             }

@@ -126,7 +126,11 @@ impl Index for MemoryIndex {
         Ok(())
     }
 
-    fn compact(&self) -> Result<(), IndexError> {
-        Ok(())
+    fn compact(&self) -> Result<bool, IndexError> {
+        Ok(false)
+    }
+
+    fn unmerged(&self) -> usize {
+        0
     }
 }

@@ -132,12 +132,16 @@ pub trait Index: Send + Sync + std::fmt::Debug {
     /// read or written.
     fn flush(&self) -> Result<(), IndexError>;
 
-    /// Merges files where that pays. Takes its time; other calls go on.
+    /// Merges files once, where that pays; whether it did. Takes its time; other calls go on, another merge
+    /// of other files too.
     ///
     /// # Errors
     /// [`IndexError::Full`]; [`IndexError::Damaged`] or [`IndexError::Unavailable`] when it could not be
     /// read or written.
-    fn compact(&self) -> Result<(), IndexError>;
+    fn compact(&self) -> Result<bool, IndexError>;
+
+    /// Flushed files that no merge has touched: each may be asked by every lookup.
+    fn unmerged(&self) -> usize;
 }
 
 /// Which sequences an index has applied and which it has made durable: one rule for both.
@@ -181,6 +185,9 @@ impl Progress {
         self.persisted
     }
 }
+
+/// Merges that follow a flush: enough to empty all levels once, and an end in any case.
+pub(crate) const MERGES_MAX: u32 = 16;
 
 /// Keys that begin with this byte are the index's own.
 const RESERVED: u8 = 0xff;

@@ -90,8 +90,11 @@ impl Index for Shared {
     fn flush(&self) -> Result<(), IndexError> {
         self.0.flush()
     }
-    fn compact(&self) -> Result<(), IndexError> {
+    fn compact(&self) -> Result<bool, IndexError> {
         self.0.compact()
+    }
+    fn unmerged(&self) -> usize {
+        self.0.unmerged()
     }
 }
 

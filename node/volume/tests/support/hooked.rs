@@ -90,7 +90,10 @@ impl Index for HookedIndex {
         (self.hook)(IndexCall::Flush)?;
         self.entries.flush()
     }
-    fn compact(&self) -> Result<(), IndexError> {
+    fn compact(&self) -> Result<bool, IndexError> {
         self.entries.compact()
+    }
+    fn unmerged(&self) -> usize {
+        self.entries.unmerged()
     }
 }
