@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -22,10 +22,10 @@ use crate::apply::{Batch, Changes, Derived, Written, as_index_changes};
 use crate::damage::RottenRecords;
 use crate::disk::{Disk, OpenMode};
 use crate::error::{FaultClass, OpenError, SyncFailure};
-use crate::format::{FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, SegmentHeader, VERSION};
+use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader, VERSION};
 use crate::index::{Index, IndexError, MERGES_MAX};
 use crate::log::append::{Known, Tail, TailSegment};
-use crate::log::replay::{Found, Headed, Lost, Replayed, Unreadable, replay};
+use crate::log::replay::{Found, Headed, Lost, Replayed, Unreadable, may_hold_frames, replay};
 use crate::log::{FIRST_FRAME, Segment, Segments, is_segment_name, parse_segment_name, segment_path};
 use crate::open::{IndexSource, OpenReport};
 use crate::options::UnreadablePolicy;
@@ -229,7 +229,7 @@ fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result<Located, O
         segment.first = decoded.as_ref().map_or(Sequence(0), |found| found.first);
         // What cannot be read may have been in use.
         let may_be_unused = decoded.is_none() && page.is_some() && number == highest;
-        if may_be_unused && !has_frames(&segment, policy)? {
+        if may_be_unused && !may_hold_frames(&segment, policy)? {
             discarded.push(number);
             continue;
         }
@@ -253,13 +253,6 @@ fn read_at(
         }
         Err(error) => Unreadable::new(segment, offset, error).judge(policy).map(|()| None),
     }
-}
-
-/// Whether a first frame is there, or may be: then the segment was in use, whatever became of its header.
-fn has_frames(segment: &Segment, policy: UnreadablePolicy) -> Result<bool, Unreadable> {
-    let page = read_at(segment, FIRST_FRAME, FRAME_HEADER_BYTES, policy)?;
-    let seed: Seed = segment.seed;
-    Ok(page.is_none_or(|page| FrameHeader::decode(&page, seed, FIRST_FRAME).is_ok()))
 }
 
 fn attempt(
@@ -413,10 +406,12 @@ impl IndexFeed<'_> {
     }
 }
 
-/// The first segment that holds records from a sequence on.
+/// The first segment that holds records from a sequence on. Where the header of one is damaged nobody knows with which
+/// it begins: the one before it may hold them, too.
 fn first_needed(headed: &[Headed], from: Sequence) -> usize {
     let later = headed.iter().position(|one| one.segment.first > from).unwrap_or(headed.len());
-    later.saturating_sub(1)
+    let earlier = headed.get(..later).unwrap_or(&[]);
+    earlier.iter().rposition(|one| one.header.is_some()).unwrap_or(0)
 }
 
 /// Whether records from a sequence on are missing between or before these segments: let go by
@@ -478,24 +473,23 @@ fn tidy(
     small: &Small,
     is_lost: bool,
 ) -> Result<(), OpenError> {
+    // Where something is lost, the records that say what is kept may be lost too, and half a segment may be what
+    // rot left of a whole one.
+    if is_lost {
+        return Ok(());
+    }
     let io = |op| move |source: io::Error| OpenError::refused(op, log, source);
-    for number in discarded {
-        disk.remove(&segment_path(log, *number)).map_err(io("remove from"))?;
+    let last = headed.last().map_or(0, |one| one.segment.number);
+    let (kept, gone): (Vec<Headed>, Vec<Headed>) = std::mem::take(headed)
+        .into_iter()
+        .partition(|one| one.segment.number == last || small.segments.contains_key(&one.segment.number));
+    *headed = kept;
+    let discarded = discarded.iter().map(|number| segment_path(log, *number));
+    let removed: Vec<PathBuf> = discarded.chain(gone.iter().map(|one| one.segment.path.clone())).collect();
+    for path in &removed {
+        disk.remove(path).map_err(io("remove from"))?;
     }
-    let mut removed = !discarded.is_empty();
-    // Where something is lost, the records that say what is kept may be lost too.
-    if !is_lost {
-        let last = headed.last().map_or(0, |one| one.segment.number);
-        let (kept, gone): (Vec<Headed>, Vec<Headed>) = std::mem::take(headed)
-            .into_iter()
-            .partition(|one| one.segment.number == last || small.segments.contains_key(&one.segment.number));
-        *headed = kept;
-        for one in &gone {
-            disk.remove(&one.segment.path).map_err(io("remove from"))?;
-            removed = true;
-        }
-    }
-    if removed {
+    if !removed.is_empty() {
         disk.sync_dir(log).map_err(io("sync"))?;
     }
     Ok(())

@@ -169,6 +169,20 @@ pub fn replay<E: From<Unreadable>>(
     Ok(result)
 }
 
+/// Whether a segment has a frame anywhere, or may have one where it cannot be read: then it was in use, whatever
+/// became of its header and of its first frames.
+///
+/// # Errors
+/// [`Unreadable`] where the policy refuses it.
+pub fn may_hold_frames(segment: &Segment, policy: UnreadablePolicy) -> Result<bool, Unreadable> {
+    let unreadable = |error| Unreadable::new(segment, 0, error);
+    let length = segment.file().and_then(|file| file.length()).map_err(unreadable)?;
+    let is_unreadable = Rc::new(Cell::new(false));
+    let window = Window::new(segment, policy, &is_unreadable);
+    let found = window.header_from(FIRST_FRAME, length, Sequence(0))?;
+    Ok(found.is_some() || is_unreadable.get())
+}
+
 /// How a segment's end is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ends {
@@ -327,18 +341,8 @@ impl<'a> Walk<'a> {
         self.header_from(offset, self.limit, expected)
     }
 
-    fn header_from(&self, mut offset: u64, limit: u64, least: Sequence) -> Result<Option<Frame>, Unreadable> {
-        let mut window = Window::new(self.segment, self.policy, &self.is_unreadable);
-        while offset < limit {
-            let bytes = window.get(offset, FRAME_HEADER_BYTES)?.unwrap_or_default();
-            if let Ok(header) = FrameHeader::decode(bytes, self.segment.seed, offset)
-                && header.first >= least
-            {
-                return Ok(Some(Frame { header, offset }));
-            }
-            offset += PAGE;
-        }
-        Ok(None)
+    fn header_from(&self, offset: u64, limit: u64, least: Sequence) -> Result<Option<Frame>, Unreadable> {
+        Window::new(self.segment, self.policy, &self.is_unreadable).header_from(offset, limit, least)
     }
 
     /// The frame at `offset` with its records from `from` on, when all of it is what was written;
@@ -459,6 +463,26 @@ impl<'a> Window<'a> {
             }
         }
         Ok(self.held(offset, length))
+    }
+
+    /// The next good header of a frame at or behind `offset`, of those that begin at a sequence at least.
+    fn header_from(
+        mut self,
+        mut offset: u64,
+        limit: u64,
+        least: Sequence,
+    ) -> Result<Option<Frame>, Unreadable> {
+        while offset < limit {
+            let seed = self.segment.seed;
+            let bytes = self.get(offset, FRAME_HEADER_BYTES)?.unwrap_or_default();
+            if let Ok(header) = FrameHeader::decode(bytes, seed, offset)
+                && header.first >= least
+            {
+                return Ok(Some(Frame { header, offset }));
+            }
+            offset += PAGE;
+        }
+        Ok(None)
     }
 
     /// Holds what is read, and nothing when it cannot be read.

@@ -3,6 +3,7 @@
 use sherd_core::heal::{DamagedData, HealEntry};
 use sherd_core::id::{Epoch, Sequence};
 use sherd_core::register::Refusal;
+use sherd_volume::disk::Disk;
 use sherd_volume::disk::faulty::{Call, Failure, Fault};
 use sherd_volume::error::{Error, OpenError};
 use sherd_volume::list::RowScan;
@@ -53,6 +54,59 @@ fn a_rotten_frame_in_the_middle_is_lost_state_and_the_rest_is_readable() {
         let refused = volume.read(&object("a")).unwrap().result;
         assert_eq!(refused, Err(Refusal::Recovering));
     }
+}
+
+/// The last segment's number.
+fn last_segment(bench: &Bench) -> u64 {
+    let names = bench.disk.list(&bench.path.join("log")).unwrap();
+    let numbers = names.iter().filter_map(|entry| entry.name.strip_suffix(".seg")?.parse().ok());
+    numbers.max().unwrap()
+}
+
+#[test]
+fn a_segment_whose_first_pages_rot_was_in_use_as_long_as_a_frame_is_left() {
+    for frames in 0..10 {
+        let bench = Bench::new(frames);
+        ten_shards(&bench);
+        let path = segment(&bench, 1);
+        bench.disk.rot(&path, 0..FIRST + frames * 4096 + 48).unwrap();
+        for opening in 0..2 {
+            let (volume, report) = bench.open().unwrap();
+            assert!(report.lost_state.is_some(), "{frames} frames, opening {opening}: {report:?}");
+            assert!(bench.disk.file_id(&path).is_ok());
+            for count in frames + 2..=10 {
+                assert_eq!(volume.packed(shard(count, 0)).unwrap(), bytes(count, 3_000), "{frames}, {count}");
+            }
+            drop(volume);
+            bench.kill();
+        }
+    }
+}
+
+#[test]
+fn a_last_segment_whose_first_pages_rot_is_not_removed_and_what_lies_before_it_is_read() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    for count in 0..18 {
+        volume.put_shard(shard(count, 0), &bytes(count, 30_000)).unwrap();
+        if count == 9 {
+            // The checkpoint is in the segment before the last.
+            volume.settle();
+            volume.reader.flush().unwrap();
+            assert_eq!(last_segment(&bench), 2);
+        }
+    }
+    volume.settle();
+    assert_eq!(last_segment(&bench), 3);
+    drop(volume);
+    bench.kill();
+    let path = segment(&bench, 3);
+    bench.disk.rot(&path, 0..2 * 4096).unwrap();
+    let (volume, report) = bench.open().unwrap();
+    assert!(report.lost_state.is_some());
+    assert!(bench.disk.file_id(&path).is_ok());
+    let lost = (0..18).filter(|count| volume.packed(shard(*count, 0)).is_err()).count();
+    assert_eq!(lost, 1, "what the first frame held");
 }
 
 /// The pages of the first segment that hold something: its header and every frame, the last of which
