@@ -26,6 +26,7 @@ mod durable;
 mod failure;
 mod histogram;
 mod judge;
+mod locate;
 mod plan;
 #[cfg(test)]
 mod races;

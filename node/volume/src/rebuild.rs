@@ -15,18 +15,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use sherd_core::codec::DecodeError;
-use sherd_core::id::{Sequence, VolumeId};
+use sherd_core::id::Sequence;
 
 use crate::apply::{Batch, Changes, Derived, Written, as_index_changes};
 use crate::damage::RottenRecords;
 use crate::disk::{Disk, OpenMode};
 use crate::error::{FaultClass, OpenError, SyncFailure};
-use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader, VERSION};
+use crate::format::{SegmentHeader, VERSION};
 use crate::index::{Index, IndexError, MERGES_MAX};
+use crate::locate::{Located, LogFiles, find_segments};
 use crate::log::append::{Known, Tail, TailSegment};
-use crate::log::replay::{Found, Headed, Lost, Replayed, Unreadable, may_hold_frames, replay};
-use crate::log::{FIRST_FRAME, Segment, Segments, is_segment_name, parse_segment_name, segment_path};
+use crate::log::replay::{Found, Headed, Lost, Replayed, Unreadable, replay};
+use crate::log::{FIRST_FRAME, Segments, segment_path};
 use crate::open::{IndexSource, OpenReport};
 use crate::options::UnreadablePolicy;
 use crate::state::Small;
@@ -63,12 +63,6 @@ impl From<Unreadable> for Unfit {
     }
 }
 
-impl From<Unreadable> for OpenError {
-    fn from(Unreadable { path, offset, source }: Unreadable) -> Self {
-        Self::Unreadable { path, offset, source }
-    }
-}
-
 impl From<IndexError> for Unfit {
     fn from(error: IndexError) -> Self {
         Self::Index(error)
@@ -82,24 +76,6 @@ struct Try {
     derived: Derived,
     rotten: RottenRecords,
     persisted: Option<Sequence>,
-}
-
-/// The log as a directory holds it, and how it is to be read.
-pub(crate) struct LogFiles<'a> {
-    pub(crate) disk: &'a Arc<dyn Disk>,
-    /// Its directory.
-    pub(crate) path: &'a Path,
-    /// The names in it.
-    pub(crate) names: &'a [String],
-    /// Whose it is.
-    pub(crate) volume: VolumeId,
-    /// Whether its absence is a loss.
-    pub(crate) is_needed: bool,
-    pub(crate) policy: UnreadablePolicy,
-    /// Bytes of entries in memory after which a replay flushes the index.
-    pub(crate) replay_bytes: u64,
-    /// Whether each frame that will be written is synced.
-    pub(crate) syncs: bool,
 }
 
 /// Restores a volume. `segments` gets every segment that is kept.
@@ -186,72 +162,6 @@ pub(crate) fn index_error(error: IndexError, path: &Path) -> OpenError {
         IndexError::Unavailable { .. } | IndexError::Full => {
             OpenError::Io { op: "open the index of", path, source: io::Error::other(error) }
         }
-    }
-}
-
-/// Segments as a directory holds them.
-struct Located {
-    headed: Vec<Headed>,
-    /// Half of a segment that was never used.
-    discarded: Vec<u64>,
-    highest: u64,
-}
-
-fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result<Located, OpenError> {
-    let LogFiles { path: log, names, volume, policy, .. } = *files;
-    if let Some(name) = names.iter().find(|name| is_segment_name(name) && parse_segment_name(name).is_none())
-    {
-        // It may be one of this log under a name that is rotten: without it the log is not whole.
-        let what = "no log comes to a segment of this number".to_owned();
-        return Err(OpenError::Damaged { path: log.join(name), what });
-    }
-    let mut numbers: Vec<u64> = names.iter().filter_map(|name| parse_segment_name(name)).collect();
-    numbers.sort_unstable();
-    let highest = numbers.last().copied().unwrap_or(0);
-    let mut headed = Vec::new();
-    let mut discarded = Vec::new();
-    for number in numbers {
-        let path = segment_path(log, number);
-        let mut segment =
-            Segment::new(volume, number, Sequence(0), path.clone(), Arc::clone(segments.files()));
-        let file = segment.file().map_err(|source| OpenError::Io { op: "open", path, source })?;
-        file.evict(0, SEGMENT_HEADER_BYTES as u64);
-        let page = read_at(&segment, 0, SEGMENT_HEADER_BYTES, policy)?;
-        let decoded = match page.as_deref().map(SegmentHeader::decode) {
-            // Its checksum is right: another version wrote it, and nothing of it is rotten.
-            Some(Err(DecodeError::Version { version, .. })) => {
-                let (path, version) = (segment.path, u32::from(version));
-                return Err(OpenError::Version { path, version, supported: u32::from(VERSION) });
-            }
-            Some(Ok(found)) if found.volume == volume && found.number == number => Some(found),
-            Some(_) | None => None,
-        };
-        segment.first = decoded.as_ref().map_or(Sequence(0), |found| found.first);
-        // What cannot be read may have been in use.
-        let may_be_unused = decoded.is_none() && page.is_some() && number == highest;
-        if may_be_unused && !may_hold_frames(&segment, policy)? {
-            discarded.push(number);
-            continue;
-        }
-        headed.push(Headed { segment: Arc::new(segment), header: decoded });
-    }
-    Ok(Located { headed, discarded, highest })
-}
-
-/// Bytes of a segment, as many as there are; `None` where they cannot be read and that counts as rot.
-fn read_at(
-    segment: &Segment,
-    offset: u64,
-    length: usize,
-    policy: UnreadablePolicy,
-) -> Result<Option<Vec<u8>>, Unreadable> {
-    let mut bytes = vec![0; length];
-    match segment.file().and_then(|file| file.read_at(&mut bytes, offset)) {
-        Ok(read) => {
-            bytes.truncate(read);
-            Ok(Some(bytes))
-        }
-        Err(error) => Unreadable::new(segment, offset, error).judge(policy).map(|()| None),
     }
 }
 

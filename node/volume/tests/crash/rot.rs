@@ -3,11 +3,11 @@
 use sherd_core::heal::{DamagedData, HealEntry};
 use sherd_core::id::{Epoch, Sequence};
 use sherd_core::register::Refusal;
-use sherd_volume::disk::Disk;
-use sherd_volume::disk::faulty::{Call, Failure, Fault};
+use sherd_volume::disk::faulty::{Call, Failure, Fault, Keep};
+use sherd_volume::disk::{Disk, OpenMode};
 use sherd_volume::error::{Error, OpenError};
 use sherd_volume::list::RowScan;
-use sherd_volume::options::UnreadablePolicy;
+use sherd_volume::options::{Durability, UnreadablePolicy};
 use sherd_volume::upkeep::State;
 
 use crate::support::{Bench, ballot, bytes, object, shard, value};
@@ -273,6 +273,114 @@ fn a_missing_segment_is_lost_state() {
 }
 
 #[test]
+fn a_segment_under_the_name_of_another_is_refused_and_left_alone() {
+    for wiped in [false, true] {
+        let bench = Bench::new(1);
+        let mut volume = bench.reopen();
+        for count in 0..30 {
+            volume.put_shard(shard(count, 0), &bytes(count, 30_000)).unwrap();
+        }
+        volume.settle();
+        volume.reader.flush().unwrap();
+        drop(volume);
+        bench.kill();
+        if wiped {
+            bench.index.wipe();
+        }
+        let last = last_segment(&bench);
+        assert!(last > 3);
+        for number in 1..=last {
+            let (right, wrong) = (segment(&bench, number), segment(&bench, last + 100));
+            bench.disk.rename(&right, &wrong).unwrap();
+            for _ in 0..2 {
+                let refused = bench.open().map(|(_, report)| report);
+                let Err(OpenError::Damaged { path, what }) = refused else { panic!("{number}: {refused:?}") };
+                assert_eq!(path, wrong);
+                assert!(what.contains(&format!("segment {number}, ")), "{what}");
+                bench.kill();
+            }
+            bench.disk.rename(&wrong, &right).unwrap();
+            let volume = bench.reopen();
+            for count in 0..30 {
+                assert_eq!(
+                    volume.packed(shard(count, 0)).unwrap(),
+                    bytes(count, 30_000),
+                    "{number}, {count}"
+                );
+            }
+            drop(volume);
+            bench.kill();
+        }
+    }
+}
+
+/// A segment whose follower has no frame yet is named by the follower's header alone.
+#[test]
+fn a_segment_before_one_without_a_frame_is_refused_under_another_name() {
+    let mut met = 0;
+    for cut in 0.. {
+        let bench = Bench::new(1);
+        bench.disk.cut_power_at(bench.disk.operations() + cut);
+        let mut there = 0;
+        if let Ok((mut volume, _)) = bench.open() {
+            let mut put = |count| volume.put_shard(shard(count, 0), &bytes(count, 30_000)).is_ok();
+            there = (0..10).take_while(|count| put(*count)).count() as u64;
+        }
+        if !bench.disk.is_off() {
+            break;
+        }
+        bench.disk.restart(cut, Keep::Everything);
+        bench.index.wipe();
+        let mut frame = [0; 8];
+        let second = bench.disk.open(&segment(&bench, 2), OpenMode::Read);
+        if !second.is_ok_and(|file| file.read_at(&mut frame, 4096).is_ok()) || frame != [0; 8] {
+            continue;
+        }
+        met += 1;
+        let (right, wrong) = (segment(&bench, 1), segment(&bench, 100));
+        bench.disk.rename(&right, &wrong).unwrap();
+        assert!(matches!(bench.open(), Err(OpenError::Damaged { path, .. }) if path == wrong));
+        bench.disk.rename(&wrong, &right).unwrap();
+        bench.kill();
+        let volume = bench.reopen();
+        assert!((0..there).all(|count| volume.packed(shard(count, 0)).is_ok()));
+    }
+    assert!(met > 0, "a power cut between the header and the first frame");
+}
+
+/// What a power cut leaves of a segment that was begun in a spare by a writer that does not sync.
+#[test]
+fn a_spare_that_got_its_name_and_no_header_is_half_a_segment() {
+    for durability in [Durability::Fsync, Durability::None] {
+        let mut bench = Bench::new(1);
+        bench.options.durability = durability;
+        bench.options.spare_segments = 0;
+        let mut volume = bench.reopen();
+        for count in 0..30 {
+            volume.put_shard(shard(count, 0), &bytes(count, 30_000)).unwrap();
+            if count > 0 {
+                volume.delete_shard(shard(count, 0)).unwrap();
+            }
+        }
+        volume.settle();
+        volume.reader.flush().unwrap();
+        let old = segment(&bench, 2);
+        let file = bench.disk.open(&old, OpenMode::Read).unwrap();
+        let mut old = vec![0; usize::try_from(bench.options.segment_bytes).unwrap()];
+        file.read_at(&mut old, 0).unwrap();
+        assert!(volume.compact() > 1);
+        let leftover = segment(&bench, last_segment(&bench) + 1);
+        volume.close();
+        bench.kill();
+        let file = bench.disk.open(&leftover, OpenMode::CreateNew).unwrap();
+        file.write_at(&[std::io::IoSlice::new(&old)], 0).unwrap();
+        let volume = bench.reopen();
+        assert!(bench.disk.file_id(&leftover).is_err(), "{durability:?}");
+        assert!(volume.packed(shard(0, 0)).is_ok());
+    }
+}
+
+#[test]
 fn a_log_behind_its_index_is_lost_state() {
     let mut bench = Bench::new(1);
     // The index follows at once: what is flushed is behind nothing.
@@ -282,7 +390,7 @@ fn a_log_behind_its_index_is_lost_state() {
     bench.disk.set_lying(true);
     volume.put_shard(shard(2, 0), &bytes(2, 3_000)).unwrap();
     volume.reader.flush().unwrap();
-    bench.disk.restart(1, sherd_volume::disk::faulty::Keep::Nothing);
+    bench.disk.restart(1, Keep::Nothing);
     bench.index.crash();
     let (volume, report) = bench.open().unwrap();
     assert!(report.lost_state.is_some());
@@ -318,7 +426,7 @@ fn a_reclaimed_segment_that_comes_back_brings_nothing_back() {
     assert!(volume.compact() >= 2);
     for seed in 0..40 {
         let after = Bench { disk: bench.disk.fork(), ..bench.clone() };
-        after.disk.restart(seed, sherd_volume::disk::faulty::Keep::Some);
+        after.disk.restart(seed, Keep::Some);
         after.index.wipe();
         let volume = after.reopen();
         for number in (1..9).chain(20..34) {
