@@ -47,11 +47,17 @@ pub(super) struct WriteClaim {
 }
 
 impl WriteClaim {
-    /// Of a new file. It can be there only where the same request came twice.
+    /// Of a new file. It can be there only where the same request came twice. One that comes late, when its shard
+    /// is healed already, would remove what was healed if it gave up.
     pub(super) fn of_create(files: &ShardFiles, shard: ShardId) -> Result<Self, Error> {
-        if !files.shared.claims.lock().creates.insert(shard) {
+        let mut claims = files.shared.claims.lock();
+        if claims.has_heal(shard) {
+            return Err(Error::Busy);
+        }
+        if !claims.creates.insert(shard) {
             return Err(Error::Corrupt { what: format!("shard file {}: is being written", Named(shard)) });
         }
+        drop(claims);
         Ok(Self { files: files.clone(), shard, is_heal: false })
     }
 

@@ -51,6 +51,23 @@ fn no_heal_begins_while_the_file_is_being_written() {
     assert_eq!(files.seen(shard_id(1)).unwrap(), Some(seen(1, true)));
 }
 
+/// The file is not there yet: one that is created late would be the one that its heal replaces, and be removed with
+/// its name by whoever gives it up.
+#[test]
+fn no_file_is_created_while_its_heal_is_being_written() {
+    let disk = disk();
+    let files = files(&disk);
+    let mut heal = files.heal(&header(1, 2000)).unwrap();
+    assert!(matches!(files.create(&header(1, 2000)), Err(Error::Busy)));
+    heal.append(&[payload(2000)]).unwrap();
+    heal.finish().unwrap();
+    assert_eq!(files.seen(shard_id(1)).unwrap(), Some(seen(1, true)));
+    assert!(matches!(files.create(&header(1, 2000)), Err(Error::Corrupt { .. })), "it is there");
+    assert_eq!(files.seen(shard_id(1)).unwrap(), Some(seen(1, true)));
+    files.heal(&header(2, 2000)).unwrap().abort();
+    files.create(&header(2, 2000)).unwrap().abort();
+}
+
 /// The names are durable and what is in the files is not: whatever of it is left, a file is shown or gone.
 #[test]
 fn nothing_that_a_power_cut_leaves_stays_unseen() {
