@@ -2,6 +2,9 @@
 
 use aws_sdk_s3::operation::delete_objects::DeleteObjectsOutput;
 use aws_sdk_s3::types::{Delete, ObjectIdentifier};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use md5::{Digest as _, Md5};
 
 use super::*;
 
@@ -99,6 +102,39 @@ async fn a_batch_deletes_keys_that_xml_cannot_write() {
         assert_eq!(code(head), is(404, "NotFound"), "{key:?}");
     }
     client.delete_bucket().bucket(BUCKET).send().await.unwrap();
+}
+
+/// The answer to a list of keys as it is written.
+async fn delete_written(client: &Client, keys: &str) -> DeleteObjectsOutput {
+    let document = format!("<Delete><Object><Key>{keys}</Key></Object></Delete>");
+    let md5 = STANDARD.encode(Md5::digest(&document));
+    let request = client.delete_objects().bucket(BUCKET).delete(list(vec![listed("other")]));
+    let request = request.customize().mutate_request(move |request| {
+        let headers = request.headers_mut();
+        let checksums = headers.iter().map(|(name, _)| name.to_owned());
+        let checksums: Vec<String> = checksums.filter(|name| name.contains("checksum")).collect();
+        for name in checksums {
+            headers.remove(&name);
+        }
+        headers.insert("content-md5", md5.clone());
+        headers.insert("content-length", document.len().to_string());
+        *request.body_mut() = document.clone().into();
+    });
+    request.send().await.expect("a batch")
+}
+
+#[tokio::test]
+async fn a_key_in_a_cdata_section_is_that_key_and_no_other() {
+    let (_node, client) = a_bucket().await;
+    for key in ["a", "ab", "a&#1;b", "a\u{1}b"] {
+        put(&client, key, "v").await;
+    }
+    assert_eq!(deleted(&delete_written(&client, "a<![CDATA[b]]>").await), ["ab"]);
+    assert_eq!(deleted(&delete_written(&client, "<![CDATA[a&#1;b]]>").await), ["a&#1;b"]);
+    for (key, is_there) in [("a", true), ("ab", false), ("a&#1;b", false), ("a\u{1}b", true)] {
+        let head = client.head_object().bucket(BUCKET).key(key).send().await;
+        assert_eq!(head.is_ok(), is_there, "{key:?}");
+    }
 }
 
 #[tokio::test]

@@ -352,6 +352,50 @@ async fn references_to_no_character_are_malformed() {
     assert!(server.memory.calls().is_empty());
 }
 
+/// What is between the marks of a section is the key, and nothing of it a mark or a reference.
+#[tokio::test]
+async fn a_section_names_the_key_that_it_writes() {
+    let server = Server::start().await;
+    for (key, written) in [
+        ("ab", "a<![CDATA[b]]>"),
+        ("ab", "<![CDATA[ab]]>"),
+        ("a&#1;b", "<![CDATA[a&#1;b]]>"),
+        ("a&amp;b", "<![CDATA[a&amp;b]]>"),
+        ("</Key>", "<![CDATA[</Key>]]>"),
+        ("a]]>b\u{1}", "<![CDATA[a]]]]><!-- <![CDATA[c --><![CDATA[>b]]>&#1;"),
+    ] {
+        for key in [key, "a", "b", "a\u{1}b", "a&b"] {
+            server.memory.keep("bucket", key, "v");
+        }
+        let answer = server.send(&delete(written)).await;
+        assert_eq!(answer.status, 200, "{written:?}: {}", answer.text());
+        assert!(server.memory.object("bucket", key).is_none(), "{written:?}");
+        for other in ["a", "b", "a\u{1}b", "a&b"] {
+            assert!(server.memory.object("bucket", other).is_some(), "{written:?} took {other:?}");
+        }
+    }
+    for malformed in ["a<![CDATA[b", "a<![CDATA[b]]", "<![CDATA[</Key><Key>a"] {
+        assert_eq!(server.send(&delete(malformed)).await.refusal(), code(400, "MalformedXML"), "{malformed}");
+    }
+    assert!(server.memory.object("bucket", "a").is_some());
+}
+
+#[tokio::test]
+async fn a_section_in_any_other_document_is_text() {
+    let server = Server::start().await;
+    let complete = |etag: &str| {
+        let document = format!(
+            "<CompleteMultipartUpload><Part><ETag>{etag}</ETag><PartNumber><![CDATA[1]]></PartNumber></Part>\
+             </CompleteMultipartUpload>"
+        );
+        Asking::new("POST", "/bucket/k?uploadId=u1").body(document.as_bytes())
+    };
+    assert_eq!(server.send(&complete("<![CDATA[&#1;]]>")).await.status, 200);
+    for malformed in ["<![CDATA[\u{1}]]>", "<![CDATA[a]]>&#1;", "<![CDATA[a"] {
+        assert_eq!(server.send(&complete(malformed)).await.refusal(), code(400, "MalformedXML"));
+    }
+}
+
 /// Only a list of keys has a use for them.
 #[tokio::test]
 async fn any_other_document_with_characters_that_xml_has_not_is_malformed() {

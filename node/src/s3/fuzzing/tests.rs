@@ -26,7 +26,8 @@ fn every_seed_of_a_request_is_answered() {
         | "put_unsigned_frames"
         | "decoded_length_without_frames"
         | "complete"
-        | "delete_many" => 200,
+        | "delete_many"
+        | "delete_sections" => 200,
         "put_signed_frames" | "presigned" | "bad_header" | "preflight" => 403,
         _ => 501,
     };

@@ -172,7 +172,7 @@ impl Inner {
         let collected = collect(checked).await.map_err(|error| Refusal::from(&error))?;
         if body_use == BodyUse::Xml {
             check_document(&parts.headers, head, &collected, digest)?;
-            let document = readable(head.operation, collected.bytes)?;
+            let document = readable(head.operation, collected.bytes, &self.limits)?;
             if document.len() as u64 != length {
                 parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(document.len()));
             }
@@ -357,11 +357,13 @@ fn check_document(
 }
 
 /// A document as s3s can read it, once it is what was sent.
-fn readable(operation: Operation, document: Bytes) -> Result<Bytes, Refusal> {
+fn readable(operation: Operation, document: Bytes, limits: &Limits) -> Result<Bytes, Refusal> {
+    let bytes_max = usize::try_from(limits.xml_bytes_max).unwrap_or(usize::MAX);
+    let plain = xml::with_sections_as_text(document, bytes_max);
     let readable = if operation == Operation::DeleteObjects {
-        xml::with_plain_characters(document)
+        plain.and_then(xml::with_plain_characters)
     } else {
-        Some(document).filter(|document| xml::is_text(document))
+        plain.filter(|document| xml::is_text(document))
     };
     readable.ok_or_else(|| Refusal::new(Code::MalformedXML))
 }

@@ -9,6 +9,9 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
+/// What a CDATA section begins with. It ends with `]]>`, and between them nothing is a mark or a reference.
+const SECTION: &str = "<![CDATA[";
+
 /// Whether XML 1.0 has a character (its `Char`).
 const fn is_character(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | ' '..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
@@ -19,21 +22,83 @@ pub(super) const fn needs_reference(character: char) -> bool {
     character == '\r' || !is_character(character)
 }
 
-/// Whether a document that came is text and has only characters of XML 1.0.
+/// Whether a document that came, and has no CDATA sections, is text and has only characters of XML 1.0.
 pub(super) fn is_text(document: &[u8]) -> bool {
-    let Ok(text) = std::str::from_utf8(document) else { return false };
-    if !text.chars().all(is_character) {
-        return false;
+    std::str::from_utf8(document)
+        .is_ok_and(|text| text.chars().all(is_character) && has_good_references(text))
+}
+
+/// A document whose CDATA sections are plain text: s3s passes over them, and would take `a<![CDATA[b]]>` for
+/// `a`. In what comes out nothing looks like a section, so comments and instructions go, too. `None` where
+/// the document is no text, where markup does not end, for a document type beside a section, and where
+/// the text has more than `bytes_max` bytes.
+pub(super) fn with_sections_as_text(document: Bytes, bytes_max: usize) -> Option<Bytes> {
+    let text = std::str::from_utf8(&document).ok()?;
+    if !text.contains(SECTION) {
+        return Some(document);
     }
-    // Between the marks of a CDATA section nothing is a reference.
+    let mut plain = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some((before, cdata)) = rest.split_once("<![CDATA[") {
-        if !has_good_references(before) {
-            return false;
-        }
-        rest = cdata.split_once("]]>").map_or("", |(_, after)| after);
+    while let Some(at) = rest.find('<') {
+        let (before, markup) = rest.split_at(at);
+        plain.push_str(before);
+        rest = if let Some(section) = markup.strip_prefix(SECTION) {
+            let (literal, behind) = section.split_once("]]>")?;
+            if plain.len() + escaped_bytes(literal) + behind.len() > bytes_max {
+                return None;
+            }
+            push_escaped(&mut plain, literal);
+            behind
+        } else if let Some(comment) = markup.strip_prefix("<!--") {
+            comment.split_once("-->")?.1
+        } else if let Some(instruction) = markup.strip_prefix("<?") {
+            instruction.split_once("?>")?.1
+        } else {
+            let (tag, behind) = markup.split_at(tag_bytes(markup)?);
+            plain.push_str(tag);
+            behind
+        };
     }
-    has_good_references(rest)
+    plain.push_str(rest);
+    Some(plain.into())
+}
+
+/// Bytes of what [`push_escaped`] adds.
+fn escaped_bytes(literal: &str) -> usize {
+    let more = literal.bytes().map(|byte| match byte {
+        b'&' => "amp;".len(),
+        b'<' | b'>' => "lt;".len(),
+        _ => 0,
+    });
+    literal.len() + more.sum::<usize>()
+}
+
+/// Adds text in which nothing is a mark, and nothing a reference.
+fn push_escaped(plain: &mut String, literal: &str) {
+    for character in literal.chars() {
+        match character {
+            '&' => plain.push_str("&amp;"),
+            '<' => plain.push_str("&lt;"),
+            '>' => plain.push_str("&gt;"),
+            other => plain.push(other),
+        }
+    }
+}
+
+/// Bytes of the tag at the start of a text, which may have `>` between quotes and `<` nowhere.
+fn tag_bytes(markup: &str) -> Option<usize> {
+    let mut quote = None;
+    for (at, character) in markup.char_indices().skip(1) {
+        match (quote, character) {
+            (None, '>') => return Some(at + 1),
+            (None, '\'' | '"') => quote = Some(character),
+            (Some(open), closing) if open == closing => quote = None,
+            (_, '<') => return None,
+            (None, '!') if at == 1 => return None,
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Whether every numeric reference of a text is to a character of XML 1.0. What is no reference at all
@@ -58,7 +123,7 @@ fn referenced(digits: &str) -> Option<char> {
 }
 
 /// A list of keys as s3s can read it, which takes every character and not every reference: those that it
-/// refuses are replaced by their characters. `None` where the document is no text.
+/// refuses are replaced by their characters. It has no CDATA sections. `None` where it is no text.
 pub(super) fn with_plain_characters(document: Bytes) -> Option<Bytes> {
     let text = std::str::from_utf8(&document).ok()?;
     let mut pieces = text.split("&#");
@@ -113,9 +178,7 @@ mod tests {
 
     #[test]
     fn a_document_has_the_characters_of_xml() {
-        for good in
-            ["<Key>a\t\n\r</Key>", "<Key>&#xD;&#13;&#x10FFFF;\u{FFFD}</Key>", "", "<![CDATA[&#1;]]>&#9;"]
-        {
+        for good in ["<Key>a\t\n\r</Key>", "<Key>&#xD;&#13;&#x10FFFF;\u{FFFD}</Key>", "", "&amp;#1;"] {
             assert!(is_text(good.as_bytes()), "{good}");
         }
         for bad in [
@@ -128,11 +191,69 @@ mod tests {
             "<Key>&#0;</Key>",
             "<Key>&#99999999999;</Key>",
             "<Key>&#+65;</Key>",
-            "<![CDATA[a]]><Key>&#1;</Key>",
         ] {
             assert!(!is_text(bad.as_bytes()), "{bad}");
         }
         assert!(!is_text(b"<Key>\xff</Key>"));
+    }
+
+    #[test]
+    fn a_section_is_text_in_which_nothing_is_a_mark_or_a_reference() {
+        let plain = |text: &str| {
+            let plain = with_sections_as_text(Bytes::copy_from_slice(text.as_bytes()), 100)?;
+            Some(String::from_utf8(plain.to_vec()).expect("text"))
+        };
+        for (written, read) in [
+            ("<Key>a<![CDATA[b]]>c</Key>", "<Key>abc</Key>"),
+            ("<Key><![CDATA[a&#1;b&amp;]]>&#1;</Key>", "<Key>a&amp;#1;b&amp;amp;&#1;</Key>"),
+            ("<![CDATA[]]]]><![CDATA[>]]><![CDATA[]]>", "]]&gt;"),
+            ("<Key><![CDATA[</Key><Key>]]></Key>", "<Key>&lt;/Key&gt;&lt;Key&gt;</Key>"),
+            ("<Key><![CDATA[<![CDATA[]]></Key>", "<Key>&lt;![CDATA[</Key>"),
+            // None of these is one.
+            ("<?a <![CDATA[b]]>?><a><!-- <![CDATA[ -->c</a>", "<a>c</a>"),
+            ("<a b='>' c=\"'>\"><![CDATA[\u{E4}>]]></a>", "<a b='>' c=\"'>\">\u{E4}&gt;</a>"),
+        ] {
+            assert_eq!(plain(written).as_deref(), Some(read));
+        }
+        for refused in [
+            "<Key><![CDATA[a</Key>",
+            "<Key><![CDATA[a]]</Key>",
+            "<a b='<![CDATA[c]]>'/>",
+            "<!DOCTYPE a [<!ENTITY b '<![CDATA[c]]>'>]><a/>",
+            "<!-- <![CDATA[",
+            "<?a <![CDATA[",
+            "<![CDATA[a]]><a",
+        ] {
+            assert_eq!(plain(refused), None, "{refused}");
+        }
+        let of_marks = |count| format!("<a><![CDATA[{}<>]]></a>", "&".repeat(count));
+        assert_eq!(plain(&of_marks(17)).map(|plain| plain.len()), Some(100));
+        assert_eq!(plain(&of_marks(18)), None, "longer than it may be");
+        for kept in ["", "<Key>a</Key>", "<![cdata[a]]>", "<!DOCTYPE a>", "<Key>a]]></Key>", "<"] {
+            assert_eq!(plain(kept).as_deref(), Some(kept));
+        }
+        assert_eq!(with_sections_as_text(Bytes::from_static(b"<Key>\xff</Key>"), 100), None);
+    }
+
+    proptest::proptest! {
+        /// As s3s reads it: the key is what was written, however it is cut into sections.
+        #[test]
+        fn a_key_is_read_as_it_was_written(pieces in proptest::collection::vec(("[a-c&<>#;1\\]\\[!x -]{0,6}", proptest::bool::ANY), 0..6)) {
+            let (mut written, mut key) = ("<Key>".to_owned(), String::new());
+            for (piece, is_section) in &pieces {
+                if *is_section && !piece.contains("]]>") {
+                    written.extend([SECTION, piece, "]]>"]);
+                } else {
+                    push_escaped(&mut written, piece);
+                }
+                key.push_str(piece);
+            }
+            written.push_str("</Key>");
+            let plain = with_sections_as_text(written.into(), 1 << 10).and_then(with_plain_characters).expect("whole");
+            let mut parser = s3s::xml::Deserializer::new(&plain);
+            let read = parser.named_element("Key", |parser| parser.text(|text| Ok(text.to_owned())));
+            proptest::prop_assert_eq!(read.expect("well-formed"), key);
+        }
     }
 
     #[test]
