@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use sherd_core::id::Incarnation;
 
 use crate::error::{Error, FaultClass, OpenError};
-use crate::identity::{IdentityFile, VolumeLock};
+use crate::identity::{IdentityFile, LostRange, VolumeLock};
 
 /// How long a failure lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,6 +127,23 @@ impl Sticky {
     /// Begins a life that has to recover.
     pub(crate) fn begin_life(&self, incarnation: Incarnation) -> Result<(), OpenError> {
         self.file.update(|identity| identity.incarnation = incarnation)
+    }
+
+    /// Begins a life because of what is missing in the log, and remembers that.
+    pub(crate) fn begin_life_without(
+        &self,
+        incarnation: Incarnation,
+        told: &[LostRange],
+    ) -> Result<(), OpenError> {
+        self.file.update(|identity| {
+            identity.incarnation = incarnation;
+            identity.told = told.to_vec();
+        })
+    }
+
+    /// Forgets what is not missing any more.
+    pub(crate) fn remember(&self, told: &[LostRange]) -> Result<(), OpenError> {
+        self.file.update(|identity| identity.told = told.to_vec())
     }
 
     /// Notes that the state was lost. The next life begins when the log has it.

@@ -18,6 +18,7 @@ use sherd_core::id::{Sequence, VolumeId};
 use crate::disk::Disk;
 use crate::error::OpenError;
 use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader, Subject, VERSION};
+use crate::identity::LostRange;
 use crate::log::replay::{Found, Headed, Unreadable, may_hold_frames, replay};
 use crate::log::{FIRST_FRAME, Segment, Segments, is_segment_name, parse_segment_name, segment_path};
 use crate::options::UnreadablePolicy;
@@ -32,8 +33,11 @@ pub(crate) struct LogFiles<'a> {
     pub(crate) names: &'a [String],
     /// Whose it is.
     pub(crate) volume: VolumeId,
-    /// Whether its absence is a loss.
-    pub(crate) is_needed: bool,
+    /// Whether its life has all that was acknowledged to it, as far as volume.json knows: then the absence of a log is
+    /// a loss.
+    pub(crate) is_whole: bool,
+    /// What is missing in it and was told.
+    pub(crate) told: &'a [LostRange],
     pub(crate) policy: UnreadablePolicy,
     /// Bytes of entries in memory after which a replay flushes the index.
     pub(crate) replay_bytes: u64,

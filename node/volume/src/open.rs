@@ -27,7 +27,7 @@ use crate::durable::Spares;
 use crate::error::{Error, OpenError};
 use crate::failure::{FailureLatch, Sticky};
 use crate::format::Subject;
-use crate::identity::{self, Expected, Identity, IdentityFile};
+use crate::identity::{self, Expected, Identity, IdentityFile, LostRange};
 use crate::index::{Index, IndexError};
 use crate::locate::LogFiles;
 use crate::log::append::{Log, Tail};
@@ -141,7 +141,16 @@ pub fn create(disk: &Arc<dyn Disk>, path: &Path, new: NewVolume) -> Result<(), O
     let _lock = identity::lock(disk.as_ref(), path)?;
     let NewVolume { cluster, volume, incarnation, phase, lost } = new;
     let lost = Some(lost.unwrap_or_else(|| UNFINISHED.to_owned()));
-    let identity = Identity { cluster, volume, incarnation, phase, topology: None, failed: None, lost };
+    let identity = Identity {
+        cluster,
+        volume,
+        incarnation,
+        phase,
+        topology: None,
+        failed: None,
+        lost,
+        told: Vec::new(),
+    };
     IdentityFile::create(Arc::clone(disk), path, identity).map(drop)
 }
 
@@ -258,7 +267,8 @@ fn read_in(
         names: &names,
         volume: identity.volume,
         // A life that begins without its state begins without a log, too.
-        is_needed: identity.lost.is_none(),
+        is_whole: identity.lost.is_none(),
+        told: &identity.told,
         policy: options.unreadable,
         replay_bytes: options.replay_bytes,
         syncs: options.durability == Durability::Fsync,
@@ -298,7 +308,8 @@ fn serve(
     is_new: bool,
     began_us: u64,
 ) -> Result<(Volume, OpenReport), OpenError> {
-    let Restored { mut small, derived, tail, mut report, rotten, lost, is_flushed, index: _ } = restored;
+    let Restored { mut small, derived, tail, mut report, rotten, lost, told, is_flushed, index: _ } =
+        restored;
     let is_new = is_new && lost.is_none();
     // A filesystem that does not say how full it is counts as full: new data is refused.
     let _ = shared.measure_space();
@@ -307,8 +318,9 @@ fn serve(
         // A loss, and the queue of what is to be mended, are written whatever else has no room.
         drop_ballast(shared.disk.as_ref(), &shared.path);
     }
-    if let Some(reason) = &lost {
-        sticky.note_loss(reason)?;
+    match &lost {
+        Some(reason) => sticky.note_loss(reason)?,
+        None => sticky.remember(&told)?,
     }
     let identity = sticky.file.identity();
     let life = life_of(&identity, small.recovery, lost.is_some());
@@ -354,7 +366,7 @@ fn serve(
         None if is_new => FirstWrite::Format,
         None => FirstWrite::Phase,
     };
-    report.rotten_left = first_writes(&mut volume, first, &rotten, is_flushed)?;
+    report.rotten_left = first_writes(&mut volume, first, &rotten, &told, is_flushed)?;
     report.rotten = rotten.named.into_iter().map(|record| record.subject).collect();
     Ok((volume, report))
 }
@@ -377,6 +389,7 @@ fn first_writes(
     volume: &mut Volume,
     first: FirstWrite,
     rotten: &RottenRecords,
+    told: &[LostRange],
     is_flushed: bool,
 ) -> Result<bool, OpenError> {
     let path = volume.shared.path.clone();
@@ -399,7 +412,7 @@ fn first_writes(
             Err(error) => return Err(failed(error)),
         }
         // The log has the life, and nobody has heard of it: a try that fails before this uses none up.
-        volume.sticky.begin_life(Incarnation(volume.working.incarnation))?;
+        volume.sticky.begin_life_without(Incarnation(volume.working.incarnation), told)?;
     } else if is_flushed {
         // From here on the end of the replay is durable, and its segments may be compacted. Before it a crash
         // has the same segments replayed, and finds again what is rotten in them.

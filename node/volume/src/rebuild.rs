@@ -17,11 +17,12 @@ use bytes::Bytes;
 
 use sherd_core::id::Sequence;
 
-use crate::apply::{Batch, Changes, Derived, Written, as_index_changes};
+use crate::apply::{Batch, Changes, Derived, Written, as_index_changes, decode_entry};
 use crate::damage::RottenRecords;
 use crate::disk::{Disk, OpenMode};
 use crate::error::{FaultClass, OpenError, SyncFailure};
 use crate::format::{SegmentHeader, VERSION};
+use crate::identity::LostRange;
 use crate::index::{Index, IndexError, MERGES_MAX};
 use crate::locate::{Located, LogFiles, find_segments};
 use crate::log::append::{Known, Tail, TailSegment};
@@ -30,7 +31,7 @@ use crate::log::{FIRST_FRAME, Segments, segment_path};
 use crate::open::{IndexSource, OpenReport};
 use crate::options::UnreadablePolicy;
 use crate::state::Small;
-use crate::table::Payload;
+use crate::table::{Payload, Place, STATE};
 
 /// Changes gathered before they are applied to the index: what a running volume gathers, too.
 const CHANGES_MAX: usize = 1024;
@@ -45,6 +46,8 @@ pub(crate) struct Restored {
     pub(crate) rotten: RottenRecords,
     /// Acknowledged state is gone, and why.
     pub(crate) lost: Option<String>,
+    /// What is missing in the log and needs no other life than the one that is there, or begins now.
+    pub(crate) told: Vec<LostRange>,
     /// The index has on disk a part of a replay whose end it does not know.
     pub(crate) is_flushed: bool,
 }
@@ -76,6 +79,8 @@ struct Try {
     derived: Derived,
     rotten: RottenRecords,
     persisted: Option<Sequence>,
+    /// Whether it has seen the whole log.
+    is_complete: bool,
 }
 
 /// Restores a volume. `segments` gets every segment that is kept.
@@ -84,7 +89,7 @@ pub(crate) fn restore(
     segments: &Segments,
     source: &mut dyn IndexSource,
 ) -> Result<Restored, OpenError> {
-    let LogFiles { disk, path: log, is_needed: needs_log, .. } = *files;
+    let LogFiles { disk, path: log, .. } = *files;
     let Located { mut headed, mut discarded, highest } = find_segments(files, segments)?;
     let mut rebuilt = None;
     let first_try = match source.open() {
@@ -104,7 +109,7 @@ pub(crate) fn restore(
             (index, done)
         }
     };
-    let Try { replayed, mut small, derived, rotten, persisted } = done;
+    let Try { replayed, mut small, derived, rotten, persisted, is_complete } = done;
     for one in &headed {
         if let Some(header) = &one.header {
             small.bound = small.bound.max(header.bound);
@@ -112,7 +117,16 @@ pub(crate) fn restore(
             small.data_floor = small.data_floor.max(header.data_floor);
         }
     }
-    let lost = judge_loss(&headed, &replayed, &small, persisted, needs_log);
+    let lost = judge_loss(&headed, &replayed, &small, persisted, files);
+    let mut told = files.told.to_vec();
+    if is_complete {
+        // What can be read again is relied on again.
+        told.retain(|range| replayed.has_lost(range));
+    }
+    if lost.is_some() {
+        let anew = told_by_a_life(&index, &headed, &replayed).map_err(|error| index_error(error, log))?;
+        told.extend(anew.into_iter().filter(|range| !files.told.contains(range)));
+    }
     let end = cut_empty(&mut headed, &mut discarded, &replayed, lost.is_some());
     let mut report = OpenReport {
         replayed_records: replayed.records,
@@ -129,7 +143,7 @@ pub(crate) fn restore(
     let is_whole = !replayed.torn && lost.is_none() && discarded.is_empty();
     let tail = tail_of(files, &headed, end, highest, next, is_whole)?;
     let is_flushed = index.persisted() != persisted || derived.was_cut_short();
-    Ok(Restored { index, small, derived, tail, report, rotten, lost, is_flushed })
+    Ok(Restored { index, small, derived, tail, report, rotten, lost, told, is_flushed })
 }
 
 /// Why the index is wiped, where it is proven to be of no use, or where the device was given long enough to
@@ -204,7 +218,8 @@ fn attempt(
     let replayed = replay(needed, from, files.policy, &end_of, &mut visit)?;
     let (derived, rotten) = feed.finish()?;
     let small = Small::load(index.as_ref(), derived.highest())?;
-    Ok(Try { replayed, small, derived, rotten, persisted })
+    let is_complete = from == Sequence(1);
+    Ok(Try { replayed, small, derived, rotten, persisted, is_complete })
 }
 
 /// Makes segments durable, before anything of them is in an index that is flushed and before anybody hears of
@@ -346,32 +361,62 @@ fn judge_loss(
     replayed: &Replayed,
     small: &Small,
     persisted: Option<Sequence>,
-    needs_log: bool,
+    files: &LogFiles<'_>,
 ) -> Option<String> {
-    if headed.is_empty() && needs_log {
+    if headed.is_empty() && files.is_whole {
         return Some("the log has no segment".to_owned());
     }
     // A replay may begin before a loss that was told: for the evidence of rot before it.
     let told = small.recovery.map_or(Sequence(0), |recovery| recovery.rows_after);
-    let is_told =
-        |lost: &Lost| lost.from <= told && persisted.is_some_and(|persisted| lost.from <= persisted);
-    if let Some(lost) = replayed.lost.iter().find(|lost| !is_told(lost)) {
-        return Some(format!("segment {} is rotten at offset {}", lost.segment, lost.offset));
+    let is_behind = |lost: &Lost| {
+        let is_known = files.is_whole && files.told.contains(&lost.range);
+        lost.from <= told && (is_known || persisted.is_some_and(|persisted| lost.from <= persisted))
+    };
+    let rotten = |LostRange { segment, offset, .. }: LostRange| {
+        Some(format!("segment {segment} is rotten at offset {offset}"))
+    };
+    if let Some(lost) = replayed.lost.iter().find(|lost| !is_behind(lost)) {
+        return rotten(lost.range);
     }
     if let Some(persisted) = persisted
         && replayed.next.0 <= persisted.0
     {
         return Some(format!("the log ends before {}, the index knew {}", replayed.next.0, persisted.0));
     }
-    for open in replayed.open_ends.iter().filter(|open| !is_told(open)) {
-        let ends = small.segments.get(&open.segment).map(|sealed| sealed.end);
-        if ends.is_some_and(|end| end > open.offset) {
-            return Some(format!("segment {} is rotten at offset {}", open.segment, open.offset));
+    for open in replayed.open_ends.iter().filter(|open| !is_behind(open)) {
+        let ends = small.segments.get(&open.range.segment).map(|sealed| sealed.end);
+        if ends.is_some_and(|end| end > open.range.offset) {
+            return rotten(open.range);
         }
     }
     let present: BTreeSet<u64> = headed.iter().map(|one| one.segment.number).collect();
     let missing = small.segments.keys().find(|number| !present.contains(number));
     missing.map(|number| format!("segment {number} is missing"))
+}
+
+/// What is missing in the log and need not be found again once the life that begins because of it has recovered.
+///
+/// Of what that life acknowledges nothing is missing in these ranges, now or later. Its rows lie behind its `phase`
+/// record, which is written behind all that was found here. What it goes on with of its state (seals, floors, epochs,
+/// lives of peers) lies outside of them, for each entry's record is looked for: one that the index alone has, as when its
+/// moved copy is what was lost, would be gone with the index. What is written later lies behind the `phase` record, and
+/// what is moved goes there. Rot that comes later has another range, and is found: only what is missing between exactly
+/// these offsets is told. Shards are not spoken for by a vote; reads and the scrubber find that they are missing.
+fn told_by_a_life(
+    index: &Arc<dyn Index>,
+    headed: &[Headed],
+    replayed: &Replayed,
+) -> Result<Vec<LostRange>, IndexError> {
+    let ranges = || replayed.lost.iter().chain(&replayed.open_ends).map(|lost| lost.range);
+    for pair in index.scan(&[STATE], Some(&[STATE + 1])) {
+        let (key, value) = pair?;
+        let Place { segment, offset, .. } = decode_entry(&key, value)?.origin.place;
+        let is_there = headed.iter().any(|one| one.segment.number == segment);
+        if !is_there || ranges().any(|range| range.has(segment, u64::from(offset))) {
+            return Ok(Vec::new());
+        }
+    }
+    Ok(ranges().collect())
 }
 
 /// Removes what a crash left: half a segment, and segments that compaction had let go.

@@ -7,12 +7,14 @@ mod support;
 
 use std::sync::Arc;
 
-use sherd_core::id::{Ballot, Epoch, Incarnation, Sequence, VolumeId};
+use sherd_core::id::{Ballot, BucketId, Epoch, Incarnation, Sequence, VolumeId};
 use sherd_core::record::Value;
 use sherd_core::register::recover::confirm::Position;
 use sherd_core::register::{Refusal, RowHead};
+use sherd_volume::disk::{Disk, OpenMode};
 use sherd_volume::error::Error;
 use sherd_volume::lookup::Source;
+use sherd_volume::options::UnreadablePolicy;
 use sherd_volume::request::{AdoptedRow, Control, Guarantees, Op};
 use sherd_volume::upkeep::State;
 use support::*;
@@ -42,7 +44,7 @@ fn guarantees() -> Guarantees {
         bound: ballot(50),
         floor: ballot(10),
         highest: ballot(40),
-        seals: vec![(sherd_core::id::BucketId([8; 16]), vec![change(1)])],
+        seals: vec![(BucketId([8; 16]), vec![change(1)])],
         incarnations: vec![(VolumeId([7; 16]), Incarnation(3))],
         ..Guarantees::default()
     }
@@ -111,6 +113,126 @@ fn a_lost_volume_recovers_step_by_step_over_restarts() {
     }
     let refused = volume.accept(&object("other"), ballot(45), &value(1, 0)).unwrap().result;
     assert!(matches!(refused, Err(Refusal::Below { .. })));
+
+    // The loss was told and is recovered from: an index that is rebuilt meets it again, and needs no other life.
+    drop(volume);
+    for round in 0..2 {
+        bench.kill();
+        bench.index.wipe();
+        let mut volume = bench.reopen();
+        assert_eq!(volume.reader.answerer().incarnation, Incarnation(6), "round {round}");
+        assert!(volume.reader.answerer().votes);
+        let row = volume.read(&object("adopted")).unwrap().result.unwrap().row;
+        assert_eq!(row.unwrap().head.ballot, ballot(5), "round {round}");
+    }
+}
+
+/// Recovers a volume that lost its state.
+fn recover(volume: &mut Driver) {
+    volume.control(Control::TakeGuarantees(guarantees())).unwrap().unwrap();
+    volume.control(finish()).unwrap().unwrap();
+}
+
+/// Wherever it is, rot that is new takes what the life behind it goes on with.
+#[test]
+fn rot_beside_a_loss_that_was_told_is_a_loss_of_its_own() {
+    // A seal of the life before; the row that was lost; the frame behind it.
+    for (page, is_new) in [(3, true), (4, false), (5, true)] {
+        let bench = Bench::new(1);
+        let mut volume = bench.reopen();
+        let seal = Control::Seal { bucket: BucketId([8; 16]), deletion: change(1), epoch: Epoch::FIRST };
+        volume.write(&object("a"), ballot(1), &value(1, 100));
+        volume.control(seal).unwrap().unwrap();
+        volume.write(&object("gone"), ballot(2), &value(2, 100));
+        volume.write(&object("b"), ballot(3), &value(3, 100));
+        volume.settle();
+        bench.kill();
+        bench.index.wipe();
+        let segment = bench.path.join("log").join(format!("{:020}.seg", 1));
+        let rot = |page: u64| bench.disk.rot(&segment, page * 4096..page * 4096 + 40).unwrap();
+        rot(4);
+        let (mut volume, _) = bench.open().unwrap();
+        recover(&mut volume);
+        drop(volume);
+        bench.kill();
+        drop(bench.reopen());
+        rot(page);
+        bench.kill();
+        bench.index.wipe();
+        let (volume, report) = bench.open().unwrap();
+        assert_eq!(report.lost_state.is_some(), is_new, "page {page}");
+        assert_eq!(volume.reader.answerer().incarnation.0, 2 + u32::from(is_new));
+    }
+}
+
+/// A sector that comes and goes: once its records were taken up again, their loss is a new one.
+#[test]
+fn a_loss_that_was_told_and_could_be_read_again_is_told_once_more() {
+    let mut bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("a"), ballot(1), &value(1, 100));
+    volume.write(&object("b"), ballot(2), &value(2, 100));
+    volume.settle();
+    drop(volume);
+    bench.options.unreadable = UnreadablePolicy::Lose;
+    let segment = bench.path.join("log").join(format!("{:020}.seg", 1));
+    let open_anew = || {
+        bench.kill();
+        bench.index.wipe();
+        bench.open().unwrap()
+    };
+    let page = 4 * 4096..4 * 4096 + 10;
+    bench.disk.make_unreadable(&segment, page.clone()).unwrap();
+    recover(&mut open_anew().0);
+    bench.kill();
+    drop(bench.reopen());
+    bench.disk.make_readable(&segment).unwrap();
+    assert_eq!(open_anew().1.lost_state, None);
+    bench.disk.make_unreadable(&segment, page).unwrap();
+    assert!(open_anew().1.lost_state.is_some());
+}
+
+/// What the index alone has would be gone with it.
+#[test]
+fn a_loss_of_what_the_index_still_has_is_found_again_without_it() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    let seal = Control::Seal { bucket: BucketId([8; 16]), deletion: change(1), epoch: Epoch::FIRST };
+    volume.control(seal).unwrap().unwrap();
+    for count in 0..20 {
+        volume.put_shard(shard(count, 0), &bytes(count, 30_000)).unwrap();
+        volume.delete_shard(shard(count, 0)).unwrap();
+    }
+    volume.settle();
+    volume.reader.flush().unwrap();
+    let tail = bench.path.join("log").join(format!("{:020}.seg", volume.reader.status().segments));
+    let file = bench.disk.open(&tail, OpenMode::Read).unwrap();
+    let frames_end = || {
+        let mut bytes = vec![0; usize::try_from(bench.options.segment_bytes).unwrap()];
+        file.read_at(&mut bytes, 0).unwrap();
+        let pages = bytes.chunks(4096).rposition(|page| page.iter().any(|byte| *byte != 0));
+        (pages.unwrap() as u64 + 1) * 4096
+    };
+    let from = frames_end();
+    assert!(volume.compact() > 0, "the first segment goes, and the seal is moved");
+    let until = frames_end();
+    volume.put_shard(shard(50, 0), &bytes(50, 100)).unwrap();
+    volume.settle();
+    drop(volume);
+    bench.kill();
+    (from..until).step_by(4096).for_each(|at| bench.disk.rot(&tail, at..at + 40).unwrap());
+    let (mut volume, report) = bench.open().unwrap();
+    assert!(report.lost_state.is_some());
+    assert_eq!(volume.reader.answerer().incarnation, Incarnation(2));
+    recover(&mut volume);
+    drop(volume);
+    bench.kill();
+    drop(bench.reopen());
+    bench.kill();
+    bench.index.wipe();
+    let (volume, report) = bench.open().unwrap();
+    assert!(report.lost_state.is_some(), "the seal that the life before went on with is gone");
+    assert_eq!(volume.reader.answerer().incarnation, Incarnation(3));
 }
 
 #[test]
@@ -123,6 +245,12 @@ fn a_forced_recovery_goes_on_with_what_is_left() {
     let row = volume.read(&object("kept")).unwrap().result.unwrap().row.unwrap();
     assert_eq!(row.head.ballot, ballot(1));
     assert!(matches!(volume.control(finish()), Err(Error::Corrupt { .. })));
+    // Its rows lie on both sides of the loss: they are judged anew.
+    drop(volume);
+    bench.kill();
+    bench.index.wipe();
+    let (_, report) = bench.open().unwrap();
+    assert!(report.lost_state.is_some());
 }
 
 #[test]

@@ -36,6 +36,8 @@ const LOST_AND_FOUND: &str = "lost+found";
 pub const FORMAT: u32 = 1;
 /// Bytes of the longest file that is read: a topology of every limit fits many times.
 const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Stretches of lost log that are remembered. What is beyond is found again, and costs a recovery.
+const TOLD_MAX: usize = 256;
 
 /// Who a volume is, and what of its life must survive everything.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,6 +56,29 @@ pub struct Identity {
     pub failed: Option<String>,
     /// Why this life has not all that was acknowledged before; it does not vote until it has.
     pub lost: Option<String>,
+    /// What is missing in the log, and cost a life before this one: where its life has all that it needs, it is not
+    /// found again.
+    pub told: Vec<LostRange>,
+}
+
+/// A stretch of a segment that cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LostRange {
+    /// The segment.
+    pub segment: u64,
+    /// Where it begins.
+    pub offset: u64,
+    /// Where it can be used again; none where nothing follows in the segment.
+    pub until: Option<u64>,
+}
+
+impl LostRange {
+    /// Whether an offset of a segment lies in it.
+    pub(crate) fn has(&self, segment: u64, offset: u64) -> bool {
+        let Self { segment: own, offset: from, until } = *self;
+        segment == own && offset >= from && until.is_none_or(|until| offset < until)
+    }
 }
 
 /// How far the cluster is that a volume belongs to.
@@ -123,12 +148,14 @@ struct Body {
     topology: Option<serde_json::Value>,
     failed: Option<String>,
     lost: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    told: Vec<LostRange>,
 }
 
 impl Identity {
     /// The file's bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let Self { cluster, volume, incarnation, phase, topology, failed, lost } = self;
+        let Self { cluster, volume, incarnation, phase, topology, failed, lost, told } = self;
         let body = Body {
             cluster: cluster.to_string(),
             volume: volume.to_string(),
@@ -137,6 +164,7 @@ impl Identity {
             topology: topology.clone(),
             failed: failed.clone(),
             lost: lost.clone(),
+            told: told.iter().copied().take(TOLD_MAX).collect(),
         };
         let body = serde_json::value::to_raw_value(&body).expect("strings and numbers are JSON");
         let checksum = blake3::hash(body.get().as_bytes()).to_hex().to_string();
@@ -170,6 +198,7 @@ impl Identity {
             topology: body.topology,
             failed: body.failed,
             lost: body.lost,
+            told: body.told,
         })
     }
 

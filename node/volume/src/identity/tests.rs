@@ -14,6 +14,7 @@ fn identity() -> Identity {
         topology: Some(serde_json::json!({"epoch": 18_446_744_073_709_551_615_u64, "sets": [["a", "b"]]})),
         failed: None,
         lost: Some("rot".to_owned()),
+        told: Vec::new(),
     }
 }
 
@@ -56,9 +57,24 @@ fn the_bytes_of_format_1_never_change() {
         r#""failed":null,"lost":"rot"}}"#,
         "\n"
     );
-    let body = &wanted[wanted.find("\"body\":").unwrap() + 7..wanted.len() - 2];
-    let wanted = wanted.replace("CHECKSUM", &blake3::hash(body.as_bytes()).to_hex());
-    assert_eq!(String::from_utf8(identity().encode()).unwrap(), wanted);
+    let summed = |text: &str| {
+        let body = &text[text.find("\"body\":").unwrap() + 7..text.len() - 2];
+        text.replace("CHECKSUM", &blake3::hash(body.as_bytes()).to_hex())
+    };
+    assert_eq!(String::from_utf8(identity().encode()).unwrap(), summed(wanted));
+    // What is told is there only where there is any.
+    let told = [(7, 4096, Some(8192)), (9, 0, None)];
+    let told = told.map(|(segment, offset, until)| LostRange { segment, offset, until }).to_vec();
+    let identity = Identity { told, ..identity() };
+    let wanted = wanted.replace(
+        r#""lost":"rot"}"#,
+        concat!(
+            r#""lost":"rot","told":[{"segment":7,"offset":4096,"until":8192},"#,
+            r#"{"segment":9,"offset":0,"until":null}]}"#
+        ),
+    );
+    assert_eq!(String::from_utf8(identity.encode()).unwrap(), summed(&wanted));
+    assert_eq!(Identity::decode(&identity.encode()).unwrap(), identity);
 }
 
 #[test]

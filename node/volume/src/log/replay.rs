@@ -28,6 +28,7 @@ use crate::format::{
     FRAME_HEADER_BYTES, Flags, FrameHeader, RECORD_HEADER_BYTES, RecordHeader, SUBJECT_BYTES_MAX,
     SegmentHeader, Subject, verify_block,
 };
+use crate::identity::LostRange;
 use crate::log::append::Placed;
 use crate::log::{FIRST_FRAME, Segment};
 use crate::options::UnreadablePolicy;
@@ -72,10 +73,8 @@ pub struct Found {
 /// Acknowledged data that is not there any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
-    /// The segment.
-    pub segment: u64,
-    /// Where in it.
-    pub offset: u64,
+    /// Where it was.
+    pub range: LostRange,
     /// The first sequence that is missing.
     pub from: Sequence,
 }
@@ -129,6 +128,13 @@ pub struct Replayed {
     pub open_ends: Vec<Lost>,
 }
 
+impl Replayed {
+    /// Whether a range was found lost, or may be.
+    pub fn has_lost(&self, range: &LostRange) -> bool {
+        self.lost.iter().chain(&self.open_ends).any(|lost| lost.range == *range)
+    }
+}
+
 /// Hands out every record at or above `from`, frame by frame, with the last sequence of the frame. `end_of` knows
 /// where segments end whose follower compaction has let go; where it does not, what they hold tells.
 ///
@@ -161,8 +167,8 @@ pub fn replay<E: From<Unreadable>>(
         if let Some(header) = &headed.header {
             result.next = result.next.max(header.first);
         } else {
-            let lost = Lost { segment: headed.segment.number, offset: 0, from: result.next };
-            result.lost.push(lost);
+            let range = LostRange { segment: headed.segment.number, offset: 0, until: Some(FIRST_FRAME) };
+            result.lost.push(Lost { range, from: result.next });
         }
         Walk::new(headed, ends, from, policy)?.run(&mut result, visit)?;
     }
@@ -272,7 +278,8 @@ impl<'a> Walk<'a> {
         if self.ends == Ends::Unknown && offset >= self.limit {
             // As far as the file goes; its `segment` record tells whether that is its end.
             let from = self.expected.unwrap_or(result.next);
-            result.open_ends.push(Lost { segment: self.segment.number, offset, from });
+            let range = LostRange { segment: self.segment.number, offset, until: None };
+            result.open_ends.push(Lost { range, from });
         }
         result.end = offset.min(self.limit).max(FIRST_FRAME);
         Ok(())
@@ -286,8 +293,9 @@ impl<'a> Walk<'a> {
         later: Option<&Frame>,
         result: &mut Replayed,
     ) -> Result<bool, Unreadable> {
-        let lost = Lost { segment: self.segment.number, offset, from: expected };
+        let segment = self.segment.number;
         let Some(frame) = later else {
+            let lost = Lost { range: LostRange { segment, offset, until: None }, from: expected };
             match self.ends {
                 Ends::At(_) => result.lost.push(lost),
                 // What cannot be read may be what was acknowledged.
@@ -298,7 +306,11 @@ impl<'a> Walk<'a> {
             return Ok(false);
         };
         let bad_itself = frame.offset == offset && frame.header.first == expected;
-        let missing_end = if bad_itself { frame.header.last.0 + 1 } else { frame.header.first.0 };
+        let (missing_end, until) = if bad_itself {
+            (frame.header.last.0 + 1, offset + frame.header.padded())
+        } else {
+            (frame.header.first.0, frame.offset)
+        };
         let proven = match self.ends {
             Ends::At(_) => true,
             Ends::Last | Ends::Unknown if bad_itself => self.reached(frame, expected)?,
@@ -308,14 +320,16 @@ impl<'a> Walk<'a> {
             // Behind the end of a segment that is not the last, this is what a crash left long ago,
             // or rot of its last frame: its `segment` record will tell.
             if self.ends == Ends::Unknown {
-                result.open_ends.push(lost);
+                let range = LostRange { segment, offset, until: None };
+                result.open_ends.push(Lost { range, from: expected });
             } else {
                 result.torn = true;
             }
             return Ok(false);
         }
         if missing_end > self.from.0.max(expected.0) {
-            result.lost.push(lost);
+            let range = LostRange { segment, offset, until: Some(until) };
+            result.lost.push(Lost { range, from: expected });
         }
         Ok(true)
     }

@@ -704,6 +704,7 @@ fn files_of_volume(disk: &FaultyDisk) -> (ShardFiles, Arc<FailureLatch>, Arc<Sti
         topology: None,
         failed: None,
         lost: None,
+        told: Vec::new(),
     };
     let lock = identity::lock(disk, directory).unwrap();
     let file = IdentityFile::create(Arc::clone(&shared_disk), directory, identity).unwrap();
