@@ -8,7 +8,7 @@
 //! is noted the index says where it began: an open that is cut short is judged anew from there by the
 //! next, and what it had put in the index is not applied twice.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::log::replay::{Found, Headed, Lost, Replayed, Unreadable, replay};
 use crate::log::{FIRST_FRAME, Segments, segment_path};
 use crate::open::{IndexSource, OpenReport};
 use crate::options::UnreadablePolicy;
-use crate::state::Small;
+use crate::state::{Sealed, Small};
 use crate::table::{Payload, Place, STATE};
 
 /// Changes gathered before they are applied to the index: what a running volume gathers, too.
@@ -74,6 +74,9 @@ impl From<IndexError> for Unfit {
 
 /// What one try to use an index gave.
 struct Try {
+    index: Arc<dyn Index>,
+    /// Why it was wiped before.
+    rebuilt: Option<String>,
     replayed: Replayed,
     small: Small,
     derived: Derived,
@@ -91,25 +94,8 @@ pub(crate) fn restore(
 ) -> Result<Restored, OpenError> {
     let LogFiles { disk, path: log, .. } = *files;
     let Located { mut headed, mut discarded, highest } = find_segments(files, segments)?;
-    let mut rebuilt = None;
-    let first_try = match source.open() {
-        Ok(index) => attempt(&index, &headed, files, false).map(|done| (index, done)),
-        Err(error) => Err(Unfit::Index(error)),
-    };
-    let (index, done) = match first_try {
-        Ok(done) => done,
-        Err(unfit) => {
-            rebuilt = Some(reason_to_rebuild(unfit, files)?);
-            let index = source.reset().map_err(|error| index_error(error, log))?;
-            let done = attempt(&index, &headed, files, true).map_err(|unfit| match unfit {
-                Unfit::Index(error) => index_error(error, log),
-                Unfit::Log(error) => error,
-                Unfit::Behind => unreachable!("an empty index lacks everything and is fed the whole log"),
-            })?;
-            (index, done)
-        }
-    };
-    let Try { replayed, mut small, derived, rotten, persisted, is_complete } = done;
+    let Try { index, rebuilt, replayed, mut small, derived, rotten, persisted, is_complete } =
+        fill_index(files, &headed, source)?;
     for one in &headed {
         if let Some(header) = &one.header {
             small.bound = small.bound.max(header.bound);
@@ -146,6 +132,46 @@ pub(crate) fn restore(
     Ok(Restored { index, small, derived, tail, report, rotten, lost, told, is_flushed })
 }
 
+/// Replays the log into the index, or into an empty one where that does not do, and why not.
+///
+/// Where segments end whose follower is gone stands in the log or in the index. An empty index learns it on its way, too
+/// late for what lies before: where that would be a loss, the log is replayed once more, with the ends that it named.
+fn fill_index(
+    files: &LogFiles<'_>,
+    headed: &[Headed],
+    source: &mut dyn IndexSource,
+) -> Result<Try, OpenError> {
+    let reset = |source: &mut dyn IndexSource, reason: Option<String>, ends: &BTreeMap<u64, Sealed>| {
+        let index = source.reset().map_err(|error| index_error(error, files.path))?;
+        let done = attempt(index, headed, files, true, ends).map_err(|unfit| match unfit {
+            Unfit::Index(error) => index_error(error, files.path),
+            Unfit::Log(error) => error,
+            Unfit::Behind => unreachable!("an empty index lacks everything and is fed the whole log"),
+        })?;
+        Ok(Try { rebuilt: reason, ..done })
+    };
+    let unknown = BTreeMap::new();
+    let opened = source.open().map_err(Unfit::Index);
+    let done = match opened.and_then(|index| attempt(index, headed, files, false, &unknown)) {
+        Ok(done) => done,
+        Err(unfit) => reset(source, Some(reason_to_rebuild(unfit, files)?), &unknown)?,
+    };
+    if done.persisted.is_some() || cut_segments(&done.replayed, &done.small).next().is_none() {
+        return Ok(done);
+    }
+    let Try { index, small, rebuilt, .. } = done;
+    drop(index);
+    reset(source, rebuilt, &small.segments)
+}
+
+/// Where segments stop before the end that their `segment` record names.
+fn cut_segments<'a>(replayed: &'a Replayed, small: &'a Small) -> impl Iterator<Item = &'a Lost> {
+    replayed.open_ends.iter().filter(|open| {
+        let ends = small.segments.get(&open.range.segment).map(|sealed| sealed.end);
+        ends.is_some_and(|end| end > open.range.offset)
+    })
+}
+
 /// Why the index is wiped, where it is proven to be of no use, or where the device was given long enough to
 /// read it. Whatever a later try can mend keeps it.
 fn reason_to_rebuild(unfit: Unfit, files: &LogFiles<'_>) -> Result<String, OpenError> {
@@ -180,10 +206,11 @@ pub(crate) fn index_error(error: IndexError, path: &Path) -> OpenError {
 }
 
 fn attempt(
-    index: &Arc<dyn Index>,
+    index: Arc<dyn Index>,
     headed: &[Headed],
     files: &LogFiles<'_>,
     is_rebuild: bool,
+    ends: &BTreeMap<u64, Sealed>,
 ) -> Result<Try, Unfit> {
     let persisted = index.persisted();
     let mut derived = Derived::load(index.as_ref())?;
@@ -201,11 +228,11 @@ fn attempt(
         return Err(Unfit::Behind);
     }
     let sealed = Small::load(index.as_ref(), derived.highest())?.segments;
-    let end_of = |number: u64| sealed.get(&number).map(|sealed| sealed.end);
+    let end_of = |number: u64| sealed.get(&number).or_else(|| ends.get(&number)).map(|sealed| sealed.end);
     sync(headed, start)?;
     derived.begin_replay(from);
     let mut feed = IndexFeed {
-        index,
+        index: &index,
         derived,
         changes: Changes::new(),
         persisted,
@@ -219,7 +246,7 @@ fn attempt(
     let (derived, rotten) = feed.finish()?;
     let small = Small::load(index.as_ref(), derived.highest())?;
     let is_complete = from == Sequence(1);
-    Ok(Try { replayed, small, derived, rotten, persisted, is_complete })
+    Ok(Try { index, rebuilt: None, replayed, small, derived, rotten, persisted, is_complete })
 }
 
 /// Makes segments durable, before anything of them is in an index that is flushed and before anybody hears of
@@ -383,11 +410,8 @@ fn judge_loss(
     {
         return Some(format!("the log ends before {}, the index knew {}", replayed.next.0, persisted.0));
     }
-    for open in replayed.open_ends.iter().filter(|open| !is_behind(open)) {
-        let ends = small.segments.get(&open.range.segment).map(|sealed| sealed.end);
-        if ends.is_some_and(|end| end > open.range.offset) {
-            return rotten(open.range);
-        }
+    if let Some(open) = cut_segments(replayed, small).find(|open| !is_behind(open)) {
+        return rotten(open.range);
     }
     let present: BTreeSet<u64> = headed.iter().map(|one| one.segment.number).collect();
     let missing = small.segments.keys().find(|number| !present.contains(number));

@@ -167,3 +167,36 @@ fn evidence_in_the_last_frame_of_a_segment_is_no_loss_when_the_next_one_is_gone(
     volume.close();
     finds_the_evidence(&bench, last);
 }
+
+/// Where a segment ends says its follower, or the log behind it: only then is it known whether its last frame was
+/// acknowledged, and rot of a payload in it one record's fault.
+#[test]
+fn a_rotten_payload_in_a_last_frame_is_no_loss_though_the_follower_is_gone() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    put_shards(&mut volume);
+    // In front of the first shard there is what a format writes.
+    let [.., last] = &frames(&bench, 1)[..] else { panic!("frames") };
+    let in_first = frames(&bench, 1).len() - 1;
+    let in_second = frames(&bench, 2).len();
+    for number in in_first..in_first + in_second {
+        volume.delete_shard(shard(number as u64, 0)).unwrap();
+    }
+    assert!(compact(&mut volume) > 0);
+    assert!(bench.disk.file_id(&segment(&bench, 2)).is_err());
+    drop(volume);
+    bench.kill();
+    rot_payload(&bench, 1, last);
+    bench.index.wipe();
+    let (volume, report) = bench.open().unwrap();
+    assert_eq!((report.lost_state, report.rotten.len()), (None, 1));
+    let there = (0..SHARDS).filter(|number| volume.packed(shard(*number, 0)).is_ok()).count();
+    assert_eq!(there, usize::try_from(SHARDS).unwrap() - in_second - 1);
+    drop(volume);
+    bench.kill();
+    // A frame that is not there is a loss all the same.
+    bench.disk.rot(&segment(&bench, 1), last.0..last.0 + 40).unwrap();
+    bench.index.wipe();
+    let (_, report) = bench.open().unwrap();
+    assert!(report.lost_state.is_some());
+}
