@@ -20,7 +20,9 @@ use crate::error::OpenError;
 use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader, Subject, VERSION};
 use crate::identity::LostRange;
 use crate::log::replay::{Found, Headed, Unreadable, may_hold_frames, replay};
-use crate::log::{FIRST_FRAME, Segment, Segments, is_segment_name, parse_segment_name, segment_path};
+use crate::log::{
+    FIRST_FRAME, SEGMENT_NUMBER_MAX, Segment, Segments, is_segment_name, parse_segment_name, segment_path,
+};
 use crate::options::UnreadablePolicy;
 use crate::table::segment_key;
 
@@ -56,6 +58,7 @@ pub(crate) struct Located {
     pub(crate) headed: Vec<Headed>,
     /// Half of a segment that was never used.
     pub(crate) discarded: Vec<u64>,
+    /// The number to count on from.
     pub(crate) highest: u64,
 }
 
@@ -80,7 +83,7 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
     }
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| parse_segment_name(name)).collect();
     numbers.sort_unstable();
-    let highest = numbers.last().copied().unwrap_or(0);
+    let last = numbers.last().copied();
     let mut headed = Vec::new();
     let mut discarded = Vec::new();
     let mut misnamed = Vec::new();
@@ -106,7 +109,7 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
         };
         segment.first = decoded.as_ref().map_or(Sequence(0), |found| found.first);
         // What cannot be read may have been in use.
-        let may_be_unused = decoded.is_none() && page.is_some() && number == highest;
+        let may_be_unused = decoded.is_none() && page.is_some() && Some(number) == last;
         let other = other.filter(|other| numbers.binary_search(&other.number).is_err());
         let may_be_misnamed = other.is_some();
         if (may_be_unused || may_be_misnamed) && !may_hold_frames(&segment, policy)? {
@@ -125,6 +128,9 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
         let what = format!("it holds segment {}, of which there is no file", one.header.number);
         return Err(OpenError::Damaged { path: one.path.clone(), what });
     }
+    // Half a segment with a number that no log comes near was not left by one, and is no number to count on from.
+    let near = discarded.iter().copied().filter(|number| *number < SEGMENT_NUMBER_MAX / 2);
+    let highest = near.chain(headed.last().map(|one| one.segment.number)).max().unwrap_or(0);
     Ok(Located { headed, discarded, highest })
 }
 

@@ -7,6 +7,7 @@ use sherd_volume::disk::faulty::{Call, Failure, Fault, Keep};
 use sherd_volume::disk::{Disk, OpenMode};
 use sherd_volume::error::{Error, OpenError};
 use sherd_volume::list::RowScan;
+use sherd_volume::log::SEGMENT_NUMBER_MAX;
 use sherd_volume::options::{Durability, UnreadablePolicy};
 use sherd_volume::upkeep::State;
 
@@ -346,6 +347,21 @@ fn a_segment_before_one_without_a_frame_is_refused_under_another_name() {
         assert!((0..there).all(|count| volume.packed(shard(count, 0)).is_ok()));
     }
     assert!(met > 0, "a power cut between the header and the first frame");
+}
+
+#[test]
+fn an_empty_file_with_the_highest_number_there_is_leaves_numbers_for_the_log() {
+    let bench = Bench::new(1);
+    ten_shards(&bench);
+    let stray = segment(&bench, SEGMENT_NUMBER_MAX);
+    bench.disk.open(&stray, OpenMode::CreateNew).unwrap();
+    let mut volume = bench.reopen();
+    assert!(bench.disk.file_id(&stray).is_err());
+    volume.put_shard(shard(20, 0), &bytes(20, 3_000)).unwrap();
+    drop(volume);
+    bench.kill();
+    assert_eq!(last_segment(&bench), 2);
+    assert!(bench.reopen().packed(shard(20, 0)).is_ok());
 }
 
 /// What a power cut leaves of a segment that was begun in a spare by a writer that does not sync.
