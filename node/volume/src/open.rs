@@ -205,7 +205,8 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
         is_closing: AtomicBool::new(false),
     };
     let shards_path = shared.path.join(SHARDS);
-    let shard_files = ShardFiles::of_volume(disk, shards_path, identity.cluster, buffers, failure);
+    let shard_files =
+        ShardFiles::of_volume(disk, shards_path, identity.cluster, buffers, failure, Some(clock));
     serve(Arc::new(shared), shard_files, sticky, restored, is_new, began_us)
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use sherd_core::env::Clock;
+use sherd_core::limits;
 use sherd_volume::disk::faulty::{Call, Failure, Fault, Keep};
 use sherd_volume::disk::{Disk, DiskFile, OpenMode};
 use sherd_volume::error::OpenError;
@@ -276,4 +277,23 @@ fn a_segment_that_is_shorter_than_its_follower_says_has_lost_state() {
     header_file(&bench, 2).truncate(end).unwrap();
     let (_, report) = bench.open().unwrap();
     assert_eq!(report.lost_state, Some(format!("segment 2 is rotten at offset {end}")));
+}
+
+/// Somebody may still write it whom this opening does not know.
+#[test]
+fn a_shard_file_without_a_byte_is_cleared_away_only_when_it_is_old() {
+    let bench = Bench::new(1);
+    let volume = bench.reopen();
+    let shard = shard(1, 0);
+    let [_, _, _, _, directory, ..] = shard.data.to_bytes();
+    let directory = bench.path.join("shards").join(format!("{directory:02x}"));
+    bench.disk.create_dir(&directory).unwrap();
+    let path = directory.join(format!("{}.{}", shard.data, shard.index));
+    bench.disk.open(&path, OpenMode::CreateNew).unwrap();
+    let files = volume.reader.shard_files();
+    for (age_ms, cleared) in [(0, 0), (limits::ORPHAN_AGE_MS - 1_000, 0), (2_000, 1)] {
+        bench.clock.advance_ms(age_ms);
+        assert_eq!(files.seen(shard).unwrap(), None);
+        assert_eq!((bench.disk.file_id(&path).is_err(), files.cleared_away()), (cleared == 1, cleared));
+    }
 }

@@ -19,10 +19,12 @@ mod write;
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use sherd_core::env::Clock;
 use sherd_core::id::{ClusterId, DataId, ShardId};
 
 use crate::buffer::BufferPool;
@@ -72,6 +74,10 @@ struct Shared {
     directories: Directories,
     open: Arc<OpenFiles>,
     claims: Mutex<Claims>,
+    /// Tells how old a data id is; none for shard files without a volume.
+    clock: Option<Arc<dyn Clock>>,
+    /// How many files were cleared away.
+    cleared: AtomicU64,
     /// Of the whole volume: where it failed here, it failed.
     failure: Arc<FailureLatch>,
     /// The directory that is gone through page by page, until its last page.
@@ -81,7 +87,7 @@ struct Shared {
 impl ShardFiles {
     /// Names shard files below a directory, which is there and durable, without a volume around them.
     pub fn new(disk: Arc<dyn Disk>, root: PathBuf, cluster: ClusterId, pool: BufferPool) -> Self {
-        Self::of_volume(disk, root, cluster, pool, Arc::default())
+        Self::of_volume(disk, root, cluster, pool, Arc::default(), None)
     }
 
     /// Names the shard files of a volume; what fails here fails the volume.
@@ -91,6 +97,7 @@ impl ShardFiles {
         cluster: ClusterId,
         pool: BufferPool,
         failure: Arc<FailureLatch>,
+        clock: Option<Arc<dyn Clock>>,
     ) -> Self {
         let directories = Directories::new(Arc::clone(&disk), root);
         let open: Arc<OpenFiles> = Arc::default();
@@ -103,6 +110,8 @@ impl ShardFiles {
             directories,
             open,
             claims: Mutex::default(),
+            clock,
+            cleared: AtomicU64::new(0),
             failure,
             listing: Mutex::default(),
         };

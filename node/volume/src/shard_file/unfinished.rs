@@ -5,14 +5,16 @@
 //! header  end      shown
 //! whole   whole    as whole
 //! whole   none     as not whole: named, it is healed; named by nobody and old, it is swept
-//! none    zeros    never: it is cleared away, for not a byte of it can be vouched for
+//! none    zeros    never: when it is old it is cleared away, for not a byte of it can be vouched for
 //! none    other    never: a finished file that has rotted, which a heal replaces
 //! ```
 
 use std::collections::HashSet;
 use std::io;
+use std::sync::atomic::Ordering;
 
-use sherd_core::id::ShardId;
+use sherd_core::id::{ShardId, Timestamp};
+use sherd_core::register::sweep::horizon;
 
 use super::format::FOOTER_BYTES;
 use super::{Named, ShardFiles, Shared};
@@ -109,9 +111,22 @@ impl ShardFiles {
         }
     }
 
+    /// How many files were removed that had neither header nor end.
+    pub fn cleared_away(&self) -> u64 {
+        self.shared.cleared.load(Ordering::Relaxed)
+    }
+
     /// Removes a file that has neither header nor end. The next listing finds what could not be removed.
     fn clear_away(&self, shard: ShardId) {
-        let Shared { claims, disk, failure, .. } = &*self.shared;
+        let Shared { claims, disk, failure, clock, cleared, .. } = &*self.shared;
+        // Somebody may write it who outlived an opening, and whose claim is not known here. And a volume that
+        // failed changes nothing.
+        let is_old = clock
+            .as_ref()
+            .is_none_or(|clock| shard.data.birth < horizon(Timestamp::from_ms(clock.wall_ms())));
+        if !is_old || failure.check().is_err() {
+            return;
+        }
         // Held over the removal: a heal of this shard begins before it or after it.
         let claims = claims.lock();
         if claims.has(shard) || !matches!(self.shared.header_alone(shard), Err(Error::Corrupt { .. })) {
@@ -120,7 +135,10 @@ impl ShardFiles {
         let path = self.shared.path(shard);
         let file = disk.open(&path, OpenMode::Read);
         if file.is_ok_and(|file| was_never_ended(&*file).unwrap_or(false)) {
-            failure.while_locked(|| drop(disk.remove(&path)));
+            failure.while_locked(|| {
+                let is_removed = disk.remove(&path).is_ok();
+                cleared.fetch_add(u64::from(is_removed), Ordering::Relaxed);
+            });
         }
     }
 }

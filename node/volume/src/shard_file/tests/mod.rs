@@ -711,7 +711,8 @@ fn files_of_volume(disk: &FaultyDisk) -> (ShardFiles, Arc<FailureLatch>, Arc<Sti
     let sticky = Arc::new(Sticky { file, _lock: lock });
     let failure = Arc::new(FailureLatch::new(&sticky));
     let root = PathBuf::from(ROOT);
-    (ShardFiles::of_volume(shared_disk, root, CLUSTER, pool(), Arc::clone(&failure)), failure, sticky)
+    let files = ShardFiles::of_volume(shared_disk, root, CLUSTER, pool(), Arc::clone(&failure), None);
+    (files, failure, sticky)
 }
 
 #[test]

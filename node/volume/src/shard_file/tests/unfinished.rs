@@ -114,6 +114,16 @@ fn what_outlived_its_opening_clears_nothing_away() {
     assert!(is_there(&disk, 1));
 }
 
+#[test]
+fn a_volume_that_failed_clears_nothing_away() {
+    let disk = disk();
+    let (files, failure, _sticky) = files_of_volume(&disk);
+    disk.open(&path_in(&disk, &files, 1), OpenMode::CreateNew).unwrap();
+    failure.fail(FailureSpan::Run, "why");
+    assert_eq!(files.seen(shard_id(1)).unwrap(), None);
+    assert!(is_there(&disk, 1));
+}
+
 /// The path of a shard, in a directory that is there.
 fn path_in(disk: &FaultyDisk, files: &ShardFiles, n: u64) -> PathBuf {
     let directory = Directories::of(shard_id(n).data);
