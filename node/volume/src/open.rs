@@ -279,12 +279,13 @@ fn read_in(
 }
 
 /// What a volume writes before it serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum FirstWrite {
     /// The first frame of a log.
     Format,
-    /// A life that begins because the state of the one before is lost.
-    Life,
+    /// A life that begins because the state of the one before is lost: what is missing in the log, and which
+    /// segments are kept.
+    Life { told: Vec<LostRange>, unnamed: Vec<Subject> },
     /// The phase that a recovery begins with, where no record says it yet.
     Phase,
 }
@@ -309,7 +310,7 @@ fn serve(
     is_new: bool,
     began_us: u64,
 ) -> Result<(Volume, OpenReport), OpenError> {
-    let Restored { mut small, derived, tail, mut report, rotten, lost, told, is_flushed, index: _ } =
+    let Restored { mut small, derived, tail, mut report, rotten, lost, told, unnamed, is_flushed, index: _ } =
         restored;
     let is_new = is_new && lost.is_none();
     // A filesystem that does not say how full it is counts as full: new data is refused.
@@ -363,11 +364,11 @@ fn serve(
         blocked_until_us: 0,
     };
     let first = match lost {
-        Some(_) => FirstWrite::Life,
+        Some(_) => FirstWrite::Life { told, unnamed },
         None if is_new => FirstWrite::Format,
         None => FirstWrite::Phase,
     };
-    report.rotten_left = first_writes(&mut volume, first, &rotten, &told, is_flushed)?;
+    report.rotten_left = first_writes(&mut volume, &first, &rotten, is_flushed)?;
     report.rotten = rotten.named.into_iter().map(|record| record.subject).collect();
     Ok((volume, report))
 }
@@ -388,9 +389,8 @@ fn log_of(shared: &Shared, volume: VolumeId, tail: &Tail) -> Log {
 /// queued.
 fn first_writes(
     volume: &mut Volume,
-    first: FirstWrite,
+    first: &FirstWrite,
     rotten: &RottenRecords,
-    told: &[LostRange],
     is_flushed: bool,
 ) -> Result<bool, OpenError> {
     let path = volume.shared.path.clone();
@@ -401,11 +401,11 @@ fn first_writes(
             volume.write_empty_frame().map_err(&failed)?;
             volume.sticky.note_whole()?;
         }
-        FirstWrite::Life => volume.begin_anew().map_err(&failed)?,
+        FirstWrite::Life { unnamed, .. } => volume.begin_anew(unnamed).map_err(&failed)?,
         FirstWrite::Phase => volume.settle_phase().map_err(&failed)?,
     }
     let is_left = !rotten.named.is_empty() && !volume.queue_damage(rotten).map_err(&failed)?;
-    if first == FirstWrite::Life {
+    if let FirstWrite::Life { told, .. } = first {
         // The checkpoint goes behind the loss, or the next opening finds it again and begins another life:
         // where there is no room for it, it does.
         match volume.checkpoint() {

@@ -21,7 +21,7 @@ use crate::apply::{Batch, Changes, Derived, Written, as_index_changes, decode_en
 use crate::damage::RottenRecords;
 use crate::disk::{Disk, OpenMode};
 use crate::error::{FaultClass, OpenError, SyncFailure};
-use crate::format::{SegmentHeader, VERSION};
+use crate::format::{SegmentHeader, Subject, VERSION};
 use crate::identity::LostRange;
 use crate::index::{Index, IndexError, MERGES_MAX};
 use crate::locate::{Located, LogFiles, find_segments};
@@ -36,6 +36,9 @@ use crate::table::{Payload, Place, STATE};
 /// Changes gathered before they are applied to the index: what a running volume gathers, too.
 const CHANGES_MAX: usize = 1024;
 
+/// Segments whose records are written again: as many as one frame takes in any case. Each lost one costs two.
+const UNNAMED_MAX: usize = 256;
+
 /// What a volume knew.
 pub(crate) struct Restored {
     pub(crate) index: Arc<dyn Index>,
@@ -48,6 +51,8 @@ pub(crate) struct Restored {
     pub(crate) lost: Option<String>,
     /// What is missing in the log and needs no other life than the one that is there, or begins now.
     pub(crate) told: Vec<LostRange>,
+    /// Segments that are kept beside a loss, and whose records are lost.
+    pub(crate) unnamed: Vec<Subject>,
     /// The index has on disk a part of a replay whose end it does not know.
     pub(crate) is_flushed: bool,
 }
@@ -113,6 +118,7 @@ pub(crate) fn restore(
         let anew = told_by_a_life(&index, &headed, &replayed).map_err(|error| index_error(error, log))?;
         told.extend(anew.into_iter().filter(|range| !files.told.contains(range)));
     }
+    let unnamed = if lost.is_some() { unnamed_of(&headed, &replayed, &small) } else { Vec::new() };
     let end = cut_empty(&mut headed, &mut discarded, &replayed, lost.is_some());
     let mut report = OpenReport {
         replayed_records: replayed.records,
@@ -129,7 +135,7 @@ pub(crate) fn restore(
     let is_whole = !replayed.torn && lost.is_none() && discarded.is_empty();
     let tail = tail_of(files, &headed, end, highest, next, is_whole)?;
     let is_flushed = index.persisted() != persisted || derived.was_cut_short();
-    Ok(Restored { index, small, derived, tail, report, rotten, lost, told, is_flushed })
+    Ok(Restored { index, small, derived, tail, report, rotten, lost, told, unnamed, is_flushed })
 }
 
 /// Replays the log into the index, or into an empty one where that does not do, and why not.
@@ -441,6 +447,26 @@ fn told_by_a_life(
         }
     }
     Ok(ranges().collect())
+}
+
+/// The records that say which segments are kept, of those that have none: it stood in the next segment's first frame,
+/// and without it the next opening would take them for let go.
+fn unnamed_of(headed: &[Headed], replayed: &Replayed, small: &Small) -> Vec<Subject> {
+    let pairs = headed.iter().zip(headed.iter().skip(1));
+    let unnamed = pairs.filter(|(one, _)| !small.segments.contains_key(&one.segment.number));
+    let named = unnamed.filter_map(|(one, next)| {
+        let number = one.segment.number;
+        let next = next.header.as_ref();
+        let is_end = |lost: &&Lost| lost.range.segment == number && lost.range.until.is_none();
+        let end = match next.filter(|next| next.previous == number) {
+            Some(next) => next.previous_end,
+            None => replayed.lost.iter().chain(&replayed.open_ends).find(is_end)?.range.offset,
+        };
+        let behind = next.map_or(replayed.next, |next| next.first);
+        let last = Sequence(behind.0.saturating_sub(1));
+        Some(Subject::Segment { number, end, first: one.segment.first, last })
+    });
+    named.take(UNNAMED_MAX).collect()
 }
 
 /// Removes what a crash left: half a segment, and segments that compaction had let go.

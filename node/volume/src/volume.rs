@@ -418,10 +418,13 @@ impl Volume {
         self.shared.check()
     }
 
-    /// Writes down that a life without its state begins.
-    pub(crate) fn begin_anew(&mut self) -> Result<(), Error> {
+    /// Writes down that a life without its state begins, and which segments it keeps that no record names.
+    pub(crate) fn begin_anew(&mut self, unnamed: &[Subject]) -> Result<(), Error> {
         let mut plan = Plan::default();
         self.begin_recovery(&mut plan);
+        for segment in unnamed {
+            plan.push_state(segment.clone(), &mut self.working);
+        }
         let kept: Vec<u64> = self.working.segments.keys().copied().collect();
         for number in kept.into_iter().filter(|number| self.shared.segments.get(*number).is_none()) {
             let key = crate::table::segment_key(number);
