@@ -69,6 +69,8 @@ pub struct Settings {
     pub settle_after: Duration,
     /// Between two looks for unsettled rows.
     pub settle_every: Duration,
+    /// How much longer than both the rows that an opening found may take to be settled, until it is tried again.
+    pub found_patience: Duration,
     /// What a full pass of the scrubber is to take.
     pub scrub_pass: Duration,
     /// Between two walks of a volume's tombstones.
@@ -97,6 +99,7 @@ impl Default for Settings {
             release_grace: Duration::from_millis(limits::RELEASE_GRACE_MS),
             settle_after: Duration::from_secs(3),
             settle_every: Duration::from_secs(2),
+            found_patience: Duration::from_secs(10),
             scrub_pass: Duration::from_hours(30 * 24),
             sweep_every: Duration::from_hours(6),
             sweep_look_every: Duration::from_mins(1),

@@ -28,15 +28,18 @@ const NOTE_RECORDS: u64 = 4 * SET_VOLUMES_MAX as u64;
 
 impl Context {
     /// A volume votes again: its shards are rebuilt, and what it missed is healed or queued. From then on
-    /// it is known what this opening lacks. `false` when its own shards could not be looked through, and
-    /// it has to be tried again.
+    /// it is known what this opening lacks. `false` when its own shards could not be looked through, rows are
+    /// not settled yet, or too few peers could be compared: it has to be tried again.
     pub(in crate::upkeep) async fn came_back(&self, volume: VolumeId, opening: u32) -> bool {
         if let Err(reason) = self.rebuild_shards(volume).await {
             tracing::warn!(%volume, reason, "the volume's shards are not rebuilt yet");
             return false;
         }
         // What was not known to be committed when the volume left depends on more volumes than data does.
-        self.found_rows_settled(volume).await;
+        if !self.found_rows_settled(volume).await {
+            tracing::info!(%volume, "rows that its opening found are not settled yet");
+            return false;
+        }
         if !self.has_rested(volume).await {
             self.wait_for_its_bound(volume).await;
             if let Err(reason) = self.catch_up(volume).await {

@@ -7,6 +7,7 @@ mod clocks;
 mod heals;
 mod recoveries;
 mod releases;
+mod settling;
 mod sweeps;
 
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{Clock, HybridClock, Rng};
 use sherd_core::id::{
-    Ballot, BucketId, ChangeId, Incarnation, ObjectKey, ProposerId, RegisterKey, ShardId, VolumeId,
+    Ballot, BucketId, ChangeId, Incarnation, ObjectKey, ProposerId, RegisterKey, ShardId, Timestamp, VolumeId,
 };
 use sherd_core::placement;
 use sherd_core::record::{Attributes, Body, Changes, DataRef, State, Value, VersionKind};
@@ -474,8 +475,13 @@ impl Node {
 
 /// A tombstone that these volumes accepted, and whose writer was killed then.
 async fn accept_on(node: &Node, register: &RegisterKey, reach: &[Reach]) -> Ballot {
+    accept_at(node, register, reach, node.context.clock.tick()).await
+}
+
+/// As [`accept_on`], with a ballot of this time.
+async fn accept_at(node: &Node, register: &RegisterKey, reach: &[Reach], time: Timestamp) -> Ballot {
     let target = node.context.cluster.target(register.clone());
-    let ballot = Ballot { time: node.context.clock.tick(), proposer: ProposerId(5) };
+    let ballot = Ballot { time, proposer: ProposerId(5) };
     let value = Value { changes: Changes::default(), state: State::Tombstone };
     let value = Encoded::new(value.encode(), bytes::Bytes::new());
     for one in reach {

@@ -7,7 +7,7 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Incarnation, Sequence};
 use sherd_volume::request::Op;
 
-use super::{DEADLINE, Directories, accept_on, body};
+use super::{DEADLINE, Directories, body};
 use crate::upkeep::rebuild::Subject;
 use crate::upkeep::recover::Stalled;
 use crate::upkeep::settle::RowsAhead;
@@ -113,6 +113,8 @@ async fn a_volume_that_was_away_gets_what_it_missed() {
     let opening = volume.opened_count();
     assert!(node.context.take_stock(volume.id()).await);
     assert_eq!(upkeep.standing(volume.id(), opening), Standing::Unknown, "no log says what it missed");
+    // What was not told to be committed before it left: nobody else settles rows here.
+    node.context.settle_volume(volume.id(), &mut RowsAhead::default()).await;
     assert!(node.context.came_back(volume.id(), opening).await);
     assert_eq!(upkeep.standing(volume.id(), opening), Standing::Known);
     assert!(node.context.rows_of(&register).await.are_same());
@@ -152,6 +154,7 @@ async fn a_volume_that_was_away_is_compared_as_a_whole_with_peers_that_were_rebu
     node.back_online(volume.id()).await;
     assert_eq!(volume.serving().expect("it serves").reader.peers().len(), 3);
     assert_eq!(node.context.rows_of(&register).await.without, [volume.id()]);
+    node.context.settle_volume(volume.id(), &mut RowsAhead::default()).await;
     assert!(node.context.came_back(volume.id(), volume.opened_count()).await);
     assert!(node.context.rows_of(&register).await.are_same());
     node.close().await;
@@ -506,53 +509,11 @@ async fn a_rebuild_that_a_restart_cut_short_is_known_before_the_volume_passes_fo
     assert!(node.context.take_stock(volume.id()).await);
     assert!(matches!(standing(), Standing::Recovering(_)), "{:?}", standing());
     assert_eq!(upkeep.status().mrf.len, 1, "what the logs hold counts from here on");
+    node.context.settle_volume(volume.id(), &mut RowsAhead::default()).await;
     assert!(node.context.came_back(volume.id(), volume.opened_count()).await);
     assert_eq!(standing(), Standing::Known);
     assert_eq!(upkeep.standing(volume.id(), volume.opened_count() + 1), Standing::Unknown, "a later opening");
     node.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_volume_is_not_known_before_the_rows_that_its_opening_found_are_settled() {
-    let directories = Directories::new(4);
-    let node = directories.start().await;
-    node.create_bucket().await;
-    let register = node.register("a").await;
-    let reach = node.context.cluster.set_of(&register).reach.clone();
-    accept_on(&node, &register, &reach[1..]).await;
-    for volume in node.volumes.all() {
-        node.context.note_peers(volume).await;
-    }
-    node.close().await;
-
-    let node = directories.start().await;
-    let volume = node.volumes.get(reach[1].volume).expect("a volume of this node");
-    let upkeep = Upkeep::over(Arc::clone(&node.context));
-    let standing = || upkeep.standing(volume.id(), volume.opened_count());
-    assert!(node.context.take_stock(volume.id()).await);
-    let settled = async {
-        // The other side has every chance to be done without.
-        for _ in 0..200 {
-            assert!(!node.context.rows_of(&register).await.are_equal());
-        }
-        assert_eq!(standing(), Standing::Unknown);
-        node.context.settle_volume(volume.id(), &mut RowsAhead::default()).await;
-    };
-    let (came_back, ()) = tokio::join!(node.context.came_back(volume.id(), volume.opened_count()), settled);
-    assert!(came_back);
-    assert_eq!(standing(), Standing::Known);
-    assert!(node.context.rows_of(&register).await.are_same());
-    node.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_volume_that_does_not_say_is_not_taken_for_settled() {
-    let directories = Directories::new(4);
-    let node = directories.start().await;
-    let volume = node.volumes.all()[0].id();
-    assert!(!node.context.has_unsettled(volume, node.context.now()).await);
-    assert_eq!(node.volumes.close(DEADLINE).await, Vec::new());
-    assert!(node.context.has_unsettled(volume, node.context.now()).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
