@@ -11,7 +11,6 @@
 //! one that a removal could not empty while this node wrote into it.
 
 use std::collections::VecDeque;
-use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -111,28 +110,42 @@ impl Keeper {
         std::thread::Builder::new().name("volume-keeper".to_owned()).spawn(move || keeper.run()).map(drop)
     }
 
-    /// A panic must not leave the volume without its keeper: nobody would open it again, or close it.
+    /// A panic must not leave the volume without its keeper: nobody would open it again, or close it. Where each
+    /// look panics orders are taken as well.
     fn run(&mut self) {
         loop {
-            match catch_unwind(AssertUnwindSafe(|| self.turn())) {
-                Ok(ControlFlow::Continue(())) => {}
-                Ok(ControlFlow::Break(())) => return,
-                Err(_) => self.after_panic(),
+            if catch_unwind(AssertUnwindSafe(|| self.look_once())).is_err() {
+                self.after_panic();
+            }
+            let order = match self.taken.next(Some(self.config.pace.look_every)) {
+                Ok(order) => order,
+                Err(Nothing::Timeout) => continue,
+                Err(Nothing::Closed) => return,
+            };
+            let is_last = matches!(order, Order::Close(_));
+            let followed = catch_unwind(AssertUnwindSafe(|| self.follow(order)));
+            // However its closing went: nobody opens a volume behind it.
+            if is_last {
+                return;
+            }
+            if followed.is_err() {
+                self.after_panic();
             }
         }
     }
 
     /// Goes on with a volume that still serves, and shows one that did not open as what it is. Where it said
-    /// why, the log has it.
-    fn after_panic(&self) {
+    /// why, the log has it. Whoever waits for a look is not told of one.
+    fn after_panic(&mut self) {
         self.volume.keeper_busy_since(0);
+        self.shown.clear();
         if self.serving.is_none() {
             self.volume.show(offline("its keeper panicked, and tries again"), None);
         }
-        std::thread::park_timeout(self.config.pace.look_every);
     }
 
-    fn turn(&mut self) -> ControlFlow<()> {
+    /// Opens the volume, or looks what became of it.
+    fn look_once(&mut self) {
         self.volume.keeper_busy_since(self.config.clock.monotonic_us().max(1));
         match &self.serving {
             Some(serving) => self.check(&Arc::clone(serving)),
@@ -143,20 +156,17 @@ impl Keeper {
             // Nobody may be waiting any more.
             let _ = shown.send(());
         }
-        match self.taken.next(Some(self.config.pace.look_every)) {
-            Ok(Order::Look) | Err(Nothing::Timeout) => {}
-            Ok(Order::Show(done)) => self.shown.push(done),
-            Ok(Order::Explain(why)) => self.waits = why,
-            Ok(Order::Adopt { incarnation, done }) => drop(done.send(self.adopt(incarnation))),
-            Ok(Order::Lost { opening, reason, remembered }) => self.lose(&opening, &reason, remembered),
-            Ok(Order::Close(done)) => {
-                let result = self.close();
-                drop(done.send(result));
-                return ControlFlow::Break(());
-            }
-            Err(Nothing::Closed) => return ControlFlow::Break(()),
+    }
+
+    fn follow(&mut self, order: Order) {
+        match order {
+            Order::Look => {}
+            Order::Show(done) => self.shown.push(done),
+            Order::Explain(why) => self.waits = why,
+            Order::Adopt { incarnation, done } => drop(done.send(self.adopt(incarnation))),
+            Order::Lost { opening, reason, remembered } => self.lose(&opening, &reason, remembered),
+            Order::Close(done) => drop(done.send(self.close())),
         }
-        ControlFlow::Continue(())
     }
 
     /// Looks whether there is something to open.

@@ -66,7 +66,7 @@ async fn start_unconfirmed(disk: &FaultyDisk, pace: Pace) -> Volumes {
 }
 
 async fn start_over(disk: &FaultyDisk, pace: Pace, index: IndexFactory) -> Volumes {
-    start_with(disk, pace, index, small()).await
+    start_with(disk, pace, index, small(), Arc::new(SystemClock::new())).await
 }
 
 fn small() -> Options {
@@ -79,12 +79,18 @@ fn small() -> Options {
     }
 }
 
-async fn start_with(disk: &FaultyDisk, pace: Pace, index: IndexFactory, options: Options) -> Volumes {
+async fn start_with(
+    disk: &FaultyDisk,
+    pace: Pace,
+    index: IndexFactory,
+    options: Options,
+    clock: Arc<dyn Clock>,
+) -> Volumes {
     let formation = form(disk, &["/data/a", "/data/b"]);
     let limits = PoolLimits { cap_bytes: 8 << 20, stripe_bytes: 1 << 20, idle_bytes: 0 };
     let config = VolumesConfig {
         disk: Arc::new(disk.clone()),
-        clock: Arc::new(SystemClock::new()),
+        clock,
         buffers: BufferPool::new(limits),
         index,
         options,
@@ -194,7 +200,9 @@ async fn a_closed_volume_is_nobodys_any_more() {
     });
     let (held, until) = hold(merging);
     // The spare segment that is missing makes the first step ask for upkeep.
-    let volumes = start_with(&disk, Pace::default(), index, Options { spare_segments: 1, ..small() }).await;
+    let options = Options { spare_segments: 1, ..small() };
+    let clock = Arc::new(SystemClock::new());
+    let volumes = start_with(&disk, Pace::default(), index, options, clock).await;
     while !has_begun.load(Ordering::SeqCst) {
         tokio::task::yield_now().await;
     }
@@ -263,6 +271,49 @@ async fn a_volume_whose_opening_panics_is_opened_again_and_can_be_closed() {
     }
     assert!(opened.load(Ordering::Relaxed) >= 3);
     assert_eq!(volumes.close(DEADLINE).await, Vec::new());
+}
+
+/// A clock that no keeper can read once that is wanted: each of its looks panics.
+#[derive(Debug)]
+struct Unreadable {
+    machine: SystemClock,
+    by_keepers: AtomicBool,
+}
+
+impl Clock for Unreadable {
+    fn wall_ms(&self) -> u64 {
+        self.machine.wall_ms()
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        let is_keeper = std::thread::current().name() == Some("volume-keeper");
+        assert!(!(is_keeper && self.by_keepers.load(Ordering::Relaxed)), "this look panics");
+        self.machine.monotonic_us()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_whose_keeper_panics_at_each_look_is_closed_and_takes_other_orders() {
+    let disk = new_disk();
+    let clock = Arc::new(Unreadable { machine: SystemClock::new(), by_keepers: AtomicBool::new(false) });
+    let index: IndexFactory = Arc::new(|_: &Path| Box::new(Forgetful) as Box<dyn IndexSource>);
+    let pace = Pace { look_every: Duration::from_millis(20), ..Pace::default() };
+    let volumes = start_with(&disk, pace, index, small(), Arc::<Unreadable>::clone(&clock)).await;
+    let [volume, lost] = [0, 1].map(|n| Arc::clone(&volumes.all()[n]));
+    clock.by_keepers.store(true, Ordering::Relaxed);
+    let serving = volume.serving().expect("open");
+    let confirmed = tokio::time::timeout(DEADLINE, volume.confirm(&serving)).await;
+    assert!(matches!(confirmed, Ok(Err(peer::Error::Unreachable { .. }))), "{confirmed:?}");
+    drop(serving);
+    lost.declare_lost(&lost.serving().expect("open"), "rolled back", Incarnation(4));
+    for volume in [&volume, &lost] {
+        assert_eq!(tokio::time::timeout(DEADLINE, keeper_is_through(volume)).await, Ok(()));
+    }
+    assert!(volume.serving().is_ok(), "it serves as long as it can");
+    assert!(matches!(lost.state(), VolumeState::Offline { .. }), "{:?}", lost.state());
+    assert_eq!(identity(&disk, "/data/b"), (Incarnation(5), Some("rolled back".to_owned())));
+    assert_eq!(volumes.close(DEADLINE).await, Vec::new());
+    assert_eq!([volume.state(), lost.state()], [VolumeState::Closed, VolumeState::Closed]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
