@@ -143,8 +143,9 @@ impl Context {
     }
 
     /// Tells the volume how far its peers' logs are durable, so that it knows from where on it
-    /// missed something, and they know when it comes back with less than it had.
-    pub(in crate::upkeep) async fn note_peers(&self, volume: &LocalVolume) {
+    /// missed something, and they know when it comes back with less than it had. Only the opening that was compared
+    /// with them is told: in another one the note would hide what that one missed.
+    pub(in crate::upkeep) async fn note_peers(&self, volume: &LocalVolume, opening: u32) {
         let Some(set) = self.set_with(volume.id()) else { return };
         for reach in set.reach.iter().filter(|reach| reach.volume != volume.id()) {
             let Ok(answer) = ask(reach.peer.guarantees(reach.volume), PATIENCE).await else { continue };
@@ -158,6 +159,10 @@ impl Context {
             // A note is a record itself: if every note made the peers take note, they never rested.
             if known.is_some_and(is_old) {
                 continue;
+            }
+            // After the door was looked through: who stands in it was counted before. Nothing waits from here on.
+            if volume.opened_count() != opening {
+                return;
             }
             // Rides with the next frame; what does not fit now is said again.
             drop(serving.submit(Op::PeerSeen { volume: reach.volume, incarnation, durable }));

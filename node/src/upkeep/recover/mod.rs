@@ -261,7 +261,7 @@ impl Context {
                     }
                     // Not before it has caught up: from these notes on it knows what it missed.
                     if caught_up == Some(opening) && Instant::now() >= note_at {
-                        self.note_peers(volume).await;
+                        self.note_peers(volume, opening).await;
                         note_at = Instant::now() + NOTE_EVERY;
                     }
                 }
@@ -329,8 +329,9 @@ impl Context {
     /// that nobody missed anything.
     pub(super) async fn note_peers_at_end(&self) {
         for volume in self.volumes.all() {
-            if volume.state().votes() && self.recovery.is_known(volume.id(), volume.opened_count()) {
-                self.note_peers(volume).await;
+            let opening = volume.opened_count();
+            if volume.state().votes() && self.recovery.is_known(volume.id(), opening) {
+                self.note_peers(volume, opening).await;
             }
         }
     }

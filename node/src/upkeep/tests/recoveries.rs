@@ -99,7 +99,7 @@ async fn a_volume_that_was_away_gets_what_it_missed() {
     node.create_bucket().await;
     node.put("before", &body(1, 100_000)).await;
     let volume = Arc::clone(&node.volumes.all()[2]);
-    node.context.note_peers(&volume).await;
+    node.context.note_peers(&volume, volume.opened_count()).await;
     let away = volume.path().with_extension("away");
     std::fs::rename(volume.path(), &away).expect("moved away");
     node.wait_for(volume.id(), |state| matches!(state, VolumeState::Offline { .. })).await;
@@ -157,6 +157,30 @@ async fn a_volume_that_was_away_is_compared_as_a_whole_with_peers_that_were_rebu
     node.context.settle_volume(volume.id(), &mut RowsAhead::default()).await;
     assert!(node.context.came_back(volume.id(), volume.opened_count()).await);
     assert!(node.context.rows_of(&register).await.are_same());
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_opening_that_was_not_compared_with_its_peers_is_not_told_how_far_they_are() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let volume = Arc::clone(&node.volumes.all()[2]);
+    let compared = volume.opened_count();
+    node.take_away(volume.id()).await;
+    std::fs::rename(volume.path().with_extension("away"), volume.path()).expect("moved back");
+    node.back_online(volume.id()).await;
+    let frame = HealEntry { key: node.register("a").await, data: None, since_ms: 1 };
+    let peer = node.context.peer_of(volume.id()).expect("in a set");
+    let noted = async || {
+        // Notes ride with what comes next.
+        peer.heal_put(volume.id(), &frame).await.expect("noted");
+        volume.serving().expect("it serves").reader.peers()
+    };
+    node.context.note_peers(&volume, compared).await;
+    assert_eq!(noted().await, []);
+    node.context.note_peers(&volume, volume.opened_count()).await;
+    assert_eq!(noted().await.len(), 3);
     node.close().await;
 }
 
