@@ -443,9 +443,13 @@ fn shard_files(
     let files = reader.shard_files();
     let FilePage { shards: ids, has_more } = files.page(directory, after, limit)?;
     let next = ids.last().copied().filter(|_| has_more);
-    let mut shards = Vec::with_capacity(ids.len());
+    let (mut shards, before) = (Vec::with_capacity(ids.len()), files.cleared_away());
     for shard in ids {
         shards.extend(files.seen(shard)?);
+    }
+    let count = files.cleared_away() - before;
+    if count > 0 {
+        tracing::warn!(directory, count, "removed old shard files without a header and without an end");
     }
     Ok(ShardPage { shards, next })
 }
