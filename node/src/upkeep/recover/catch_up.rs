@@ -7,9 +7,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sherd_core::id::{Ballot, RegisterKey, Sequence, VolumeId};
+use futures::{StreamExt, stream};
+
+use sherd_core::id::{Ballot, Incarnation, RegisterKey, Sequence, VolumeId};
 use sherd_core::limits::{BOUND_AHEAD_MS, SET_VOLUMES_MAX};
 use sherd_core::register::recover::confirm::Position;
+use sherd_volume::list::RowPage;
 use sherd_volume::request::Op;
 
 use super::super::{Context, ask};
@@ -18,8 +21,14 @@ use crate::volumes::{LocalVolume, Serving};
 
 /// Keys of one page.
 const PAGE: usize = 500;
+/// Keys of a page that are compared at one time: each waits for answers of all volumes, and for little else.
+const KEYS_AT_ONCE: usize = 16;
 /// How long a page may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Before a page that failed is asked for again: a volume that went away is opened again each second, and votes
+/// some seconds later.
+const PAGE_PAUSES: [Duration; 4] =
+    [Duration::from_millis(100), Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(5)];
 /// A volume that was just opened refuses ballots up to what it may have promised before, which is
 /// this far ahead of the clock: rows written anew would pass it by. A new one refuses none.
 const AFTER_OPENING: Duration = Duration::from_millis(BOUND_AHEAD_MS + 500);
@@ -119,17 +128,11 @@ impl Context {
         let (since, until) = (noted.map_or(Sequence(0), |noted| noted.durable), now.durable);
         let mut after = None;
         loop {
-            let epoch = self.cluster.epoch();
-            let request = RowScan { epoch, after, since, until, limit: PAGE, want_value: false };
-            let answer = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await;
-            let answer = answer.map_err(|error| error.to_string())?;
-            if answer.from.incarnation != now.incarnation || !answer.from.votes {
-                return Err(format!("volume {} does not vote, or began another life", reach.volume));
-            }
-            let page = answer.result.map_err(|refusal| refusal.to_string())?;
-            for row in &page.rows {
-                self.compare(&row.key).await;
-            }
+            let request =
+                RowScan { epoch: self.cluster.epoch(), after, since, until, limit: PAGE, want_value: false };
+            let page = self.changed_rows(reach, &request, now.incarnation).await?;
+            let keys = page.rows.into_iter().map(|row| row.key);
+            stream::iter(keys).for_each_concurrent(KEYS_AT_ONCE, |key| self.compare(key)).await;
             match page.next {
                 Some(next) => after = Some(next),
                 None => return Ok(()),
@@ -137,9 +140,35 @@ impl Context {
         }
     }
 
-    async fn compare(&self, key: &RegisterKey) {
+    /// A page of a peer's rows. What was compared before is not compared again for a peer that is busy, or is
+    /// away for a moment; one in another life has other rows.
+    pub(in crate::upkeep) async fn changed_rows(
+        &self,
+        reach: &Reach,
+        request: &RowScan,
+        life: Incarnation,
+    ) -> Result<RowPage, String> {
+        let mut pauses = PAGE_PAUSES.into_iter();
+        loop {
+            let failed = match ask(reach.peer.rows(reach.volume, request), PATIENCE).await {
+                Ok(answer) if answer.from.incarnation != life => {
+                    return Err(format!("volume {} began another life", reach.volume));
+                }
+                Ok(answer) if !answer.from.votes => format!("volume {} does not vote", reach.volume),
+                Ok(answer) => match answer.result {
+                    Ok(page) => return Ok(page),
+                    Err(refusal) => refusal.to_string(),
+                },
+                Err(error) => error.to_string(),
+            };
+            let Some(pause) = pauses.next() else { return Err(failed) };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn compare(&self, key: RegisterKey) {
         self.throttle.take(0).await;
-        self.check_register(key).await;
+        self.check_register(&key).await;
     }
 
     /// Tells the volume how far its peers' logs are durable, so that it knows from where on it

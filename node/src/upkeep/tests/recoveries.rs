@@ -8,6 +8,7 @@ use sherd_core::id::{Incarnation, Sequence};
 use sherd_volume::request::Op;
 
 use super::{DEADLINE, Directories, body};
+use crate::peer::RowScan;
 use crate::upkeep::rebuild::Subject;
 use crate::upkeep::recover::Stalled;
 use crate::upkeep::settle::RowsAhead;
@@ -157,6 +158,28 @@ async fn a_volume_that_was_away_is_compared_as_a_whole_with_peers_that_were_rebu
     node.context.settle_volume(volume.id(), &mut RowsAhead::default()).await;
     assert!(node.context.came_back(volume.id(), volume.opened_count()).await);
     assert!(node.context.rows_of(&register).await.are_same());
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_is_away_for_a_moment_is_compared_further_and_one_in_another_life_is_not() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let register = node.register("a").await;
+    let reach = node.context.cluster.set_of(&register).reach[1].clone();
+    let volume = node.volumes.get(reach.volume).expect("a volume of this node");
+    let life = volume.serving().expect("it serves").reader.answerer().incarnation;
+    let request = RowScan::all(node.context.cluster.epoch(), None, 10);
+    node.take_away(volume.id()).await;
+    let back = async {
+        std::fs::rename(volume.path().with_extension("away"), volume.path()).expect("moved back");
+        node.back_online(volume.id()).await;
+    };
+    let (page, ()) = tokio::join!(node.context.changed_rows(&reach, &request, life), back);
+    assert_eq!(page.map(|page| page.rows.len()), Ok(1), "the bucket");
+    let other = node.context.changed_rows(&reach, &request, Incarnation(life.0 + 1)).await;
+    assert!(other.is_err_and(|reason| reason.contains("another life")));
     node.close().await;
 }
 
