@@ -55,13 +55,8 @@ const SEQUENCE_MAX: SeqNo = (1 << 63) - 1 - SEQUENCE_BASE;
 /// KiB) is one block of the cache.
 const TABLE_BYTES: u64 = 16 << 20;
 
-/// Flushed tables that are merged together into the first level, which is as many tables large, and so the base of
-/// all levels. With the usual four the entries of a few million keys are rewritten once more, for the level behind it;
-/// with eight a lookup asks four filters more, which are all in memory.
-const TABLES_MERGED: u8 = 8;
-
 /// On which levels filters are cut in pieces, the last of these and all deeper ones alike. Only the tree can
-/// find the right piece, so a key that is absent is not told from memory there. Levels 1 to 3 hold 14 GiB of
+/// find the right piece, so a key that is absent is not told from memory there. Levels 1 to 3 hold 7 GiB of
 /// index. Behind that the filters of a process are several times its cache, and a lookup that has to read one
 /// reads a piece of 4 KiB instead of the whole.
 const FILTER_IN_PIECES: [bool; 5] = [false, false, false, false, true];
@@ -373,9 +368,7 @@ impl Index for LsmIndex {
     }
 
     fn compact(&self) -> Result<bool, IndexError> {
-        let leveled = lsm_tree::compaction::Leveled::default();
-        let strategy =
-            Arc::new(leveled.with_table_target_size(TABLE_BYTES).with_l0_threshold(TABLES_MERGED));
+        let strategy = Arc::new(lsm_tree::compaction::Leveled::default().with_table_target_size(TABLE_BYTES));
         let before = self.call(|| Ok(self.tree.current_version().id()))?;
         // Scans that are being made see the tables before or the sequence after: wait for them.
         drop(self.sealing.write());
