@@ -26,9 +26,9 @@ async fn broken_shards_are_named_and_a_healthy_cluster_is_clean() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     node.create_bucket().await;
-    node.put("inline", &body(1, 100)).await;
-    node.put("packed", &body(2, 100_000)).await;
-    node.put("file", &body(3, 2_000_000)).await;
+    node.put_everywhere("inline", &body(1, 100)).await;
+    node.put_everywhere("packed", &body(2, 100_000)).await;
+    node.put_everywhere("file", &body(3, 2_000_000)).await;
     assert!(matches!(inspect(&directories.paths()), Err(InspectError::Open(OpenError::InUse { .. }))));
     let (register, data) = (node.register("file").await, node.data("file").await);
     let (missing, rotten) = (node.file(&register, &data, 0), node.file(&register, &data, 3));
@@ -81,7 +81,7 @@ async fn rot_that_was_replaced_is_no_problem_and_rot_that_is_live_is() {
     let (old, new) = (body(1, 200), body(2, 200));
     let node = directories.start().await;
     node.create_bucket().await;
-    node.put("key", &old).await;
+    node.put_everywhere("key", &old).await;
     node.close().await;
     let volume = directories.paths().swap_remove(0);
     assert_eq!(rot_in_log(&volume, &old), 1, "every volume has the row with its bytes");
@@ -92,7 +92,7 @@ async fn rot_that_was_replaced_is_no_problem_and_rot_that_is_live_is() {
     assert_eq!(live.superseded_rotten, 0);
 
     let node = directories.start().await;
-    node.put("key", &new).await;
+    node.put_everywhere("key", &new).await;
     node.close().await;
     std::fs::remove_dir_all(volume.join("index")).expect("an index");
     let replaced = inspect(&directories.paths()).expect("readable");

@@ -36,6 +36,7 @@ use sherd_volume::index::lsm::IndexCache;
 use sherd_volume::options::Options;
 use sherd_volume::request::Control;
 
+use super::heal::Healed;
 use super::{Context, Damage, Deletions, Pins, Reports, Settings, UpkeepConfig};
 use crate::cluster::Cluster;
 use crate::formation::{FormationConfig, FormationError, form_or_find};
@@ -331,6 +332,12 @@ impl Node {
         build(self.volumes.clone(), &self.topology, ahead, pool, (Duration::ZERO, None))
     }
 
+    /// Puts an object, of which every volume has the row then: a write waits for A of them only.
+    pub(crate) async fn put_everywhere(&self, key: &str, bytes: &Bytes) {
+        self.put(key, bytes).await;
+        assert_eq!(self.context.heal_row(&self.register(key).await).await, Healed::Whole);
+    }
+
     pub(crate) async fn get(&self, key: &str) -> Option<Bytes> {
         let request =
             ReadRequest { name: name(key), span: Span::Whole, conditions: ReadConditions::default() };
@@ -468,7 +475,11 @@ impl Node {
         self.volumes
     }
 
+    /// Ends as the process does: what is left of its writes first, which reaches the volumes that were not waited for.
     pub(crate) async fn close(self) {
+        let tasks = self.context.registers.tasks();
+        tasks.close();
+        tokio::time::timeout(DEADLINE, tasks.wait()).await.expect("its writes end");
         assert_eq!(self.volumes.close(DEADLINE).await, Vec::new());
     }
 }
