@@ -245,7 +245,8 @@ impl Volume {
         let failure = &self.shared.failure;
         let folded = self.shared.fold(derived, durable);
         folded.map_err(|error| failure.fail(FailureSpan::Run, &error.to_string()))?;
-        self.reader.relieve_upkeep()
+        self.reader.relieve_upkeep();
+        self.shared.check()
     }
 
     /// Makes the index whole: an open from here replays nothing.

@@ -35,6 +35,31 @@ fn refusing_lookups(bench: &Bench) -> (Driver, Arc<AtomicU64>) {
     (Driver::new(volume, Arc::clone(&bench.clock)), left)
 }
 
+/// Where upkeep is far behind, writers flush: that this is refused is no answer to what was written.
+#[test]
+fn a_flush_that_lacks_descriptors_holds_up_no_write_and_undoes_none() {
+    let mut bench = Bench::new(1);
+    bench.options.flush_bytes = 1;
+    let refused = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&refused);
+    let hook = move |call| match call {
+        IndexCall::Flush => {
+            count.fetch_add(1, Ordering::Relaxed);
+            Err(IndexError::Unavailable { what: "no descriptor".to_owned(), class: FaultClass::Busy })
+        }
+        IndexCall::Get | IndexCall::Found => Ok(()),
+    };
+    let (volume, _) = bench.open_volume_with(Box::new(HookedSource::new(&bench.index, hook))).unwrap();
+    let mut volume = Driver::new(volume, Arc::clone(&bench.clock));
+    for number in 1..10 {
+        volume.put_shard(shard(number, 0), &bytes(number, 100)).unwrap();
+        // What is visible is folded by the step that finds the next one queued.
+        bench.clock.advance_ms(5_000);
+    }
+    assert!(refused.load(Ordering::Relaxed) >= 8, "each fold tried");
+    (1..10).for_each(|number| assert_eq!(volume.packed(shard(number, 0)).unwrap(), bytes(number, 100)));
+}
+
 #[test]
 fn an_index_that_lacks_descriptors_makes_any_operation_busy_and_ends_no_run() {
     let mut bench = Bench::new(1);
