@@ -1,8 +1,8 @@
-//! Deletions of buckets that lost their gateway, and the seals that they left.
+//! Deletions of buckets that lost their gateway.
 //!
 //! ```text
-//! every 2 s    deleting, and nobody works on it         -> active, by CAS
-//!              a seal that its register denies          -> removed; of a deleted bucket: final
+//! every 2 s    deleting, and nobody works on it     -> active, by CAS
+//!              seals that they left                 -> `seals`
 //! ```
 //! A bucket with a seal on A volumes answers nobody, so this does not wait for a sweep. Where all volumes
 //! are this node's, nobody but this process works on a deletion; elsewhere one counts as left behind that
@@ -13,21 +13,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use futures::future::join_all;
 use parking_lot::Mutex;
 
 use sherd_core::id::{Ballot, BucketId, ChangeId, ObjectKey, RegisterKey, VolumeId};
 use sherd_core::record::{Bucket, BucketPhase, State, Value};
-use sherd_core::register::seal::{SealFate, Seals, seal_fate};
-use sherd_volume::request::Control;
+use sherd_core::register::quorum::{Order, Reply};
+use sherd_volume::list::ScannedRow;
 
 use super::{Context, ask};
+use crate::cluster::SetView;
 use crate::peer::{Reach, RowScan};
 use crate::register::{ChangeError, Proposal, Writer};
 use crate::volumes::LocalVolume;
 
 /// How long a volume may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// Rows of one page.
 const PAGE: usize = 256;
 /// A look at very many buckets is followed by a pause this many times as long.
@@ -37,10 +37,41 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// A bucket as a volume's row shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct BucketRow {
-    name: ObjectKey,
+pub(super) struct BucketRow {
+    pub(super) name: ObjectKey,
     phase: BucketPhase,
     ballot: Ballot,
+}
+
+/// What the rows of volumes say of buckets.
+#[derive(Debug, Default)]
+pub(super) struct BucketRows {
+    /// The bucket that each row holds.
+    pub(super) by_id: BTreeMap<BucketId, BucketRow>,
+    /// The names of all rows, whatever they hold.
+    pub(super) names: BTreeSet<ObjectKey>,
+    /// The volumes that were read through.
+    pub(super) told: Vec<Reply<()>>,
+}
+
+impl BucketRows {
+    /// The volumes of a set that were read through.
+    pub(super) fn told_by(&self, set: &SetView) -> Vec<Reply<()>> {
+        self.told.iter().filter(|told| set.place_of(told.volume).is_some()).cloned().collect()
+    }
+
+    fn add(&mut self, row: ScannedRow) {
+        self.names.insert(row.key.key.clone());
+        let ballot = row.row.head.ballot;
+        let value = row.row.value.and_then(|head| Value::decode(head).ok());
+        if let Some(State::Bucket(Bucket { id, phase, .. })) = value.map(|value| value.state) {
+            let found = BucketRow { name: row.key.key, phase, ballot };
+            let rank = |row: &BucketRow| (matches!(row.phase, BucketPhase::Deleting { .. }), row.ballot);
+            if self.by_id.get(&id).is_none_or(|known| rank(known) < rank(&found)) {
+                self.by_id.insert(id, found);
+            }
+        }
+    }
 }
 
 /// Deletions that were seen under way, each with the highest ballot that showed it and when that was seen
@@ -112,7 +143,7 @@ impl Context {
         let is_suspected = self.deletions.take_suspicion();
         let is_due = is_suspected || !held.is_empty() || self.bucket_watch.knows_deletions();
         let reaches = || self.cluster.sets().iter().flat_map(|set| &set.reach);
-        let mut buckets = BTreeMap::new();
+        let mut buckets = BucketRows::default();
         for reach in reaches() {
             let Some(volume) = self.volumes.get(reach.volume) else { continue };
             let opening = volume.opened_count();
@@ -126,61 +157,47 @@ impl Context {
                 self.deletions.keep_suspicion();
             }
         }
-        if held.keys().any(|id| !buckets.contains_key(id)) {
+        if held.keys().any(|id| !buckets.by_id.contains_key(id)) {
             for reach in reaches().filter(|reach| self.volumes.get(reach.volume).is_none()) {
                 self.buckets_on(reach, &mut buckets).await;
             }
         }
-        self.undo_deletions(&buckets).await;
-        for (id, deletions) in &held {
-            if let Some(row) = buckets.get(id) {
-                self.judge_seals(&RegisterKey::bucket(row.name.clone()), *id, deletions).await;
-            }
-        }
-    }
-
-    /// The seals on volumes of this node that are not final, of deletions that nobody here works on.
-    fn held_seals(&self) -> BTreeMap<BucketId, BTreeSet<ChangeId>> {
-        let mut held: BTreeMap<BucketId, BTreeSet<ChangeId>> = BTreeMap::new();
-        for (bucket, stored) in self.local_seals() {
-            let Seals::Held(deletions) = Seals::from_stored(&stored) else { continue };
-            for deletion in deletions.into_iter().filter(|held| !self.deletions.is_under_way(*held)) {
-                held.entry(bucket).or_default().insert(deletion);
-            }
-        }
-        held
+        self.undo_deletions(&buckets.by_id).await;
+        self.judge_held_seals(&held, &buckets).await;
     }
 
     /// Adds the buckets that a volume knows; `false` where it cannot be read through. A bucket that any
     /// volume knows to be deleting counts as that.
-    async fn buckets_on(&self, reach: &Reach, buckets: &mut BTreeMap<BucketId, BucketRow>) -> bool {
+    async fn buckets_on(&self, reach: &Reach, buckets: &mut BucketRows) -> bool {
         let mut after = None;
+        let mut life = None;
         loop {
             let request = RowScan::all(self.cluster.epoch(), after, PAGE);
             let Ok(answer) = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await else {
                 return false;
             };
+            let from = answer.from;
+            self.registers.learn(reach.volume, &from);
+            // Pages of two lives are no walk through either.
             let Ok(page) = answer.result else { return false };
+            if *life.get_or_insert(from.incarnation) != from.incarnation {
+                return false;
+            }
+            let mut is_last = page.next.is_none();
             for row in page.rows {
                 // The system's own namespace comes first.
                 if row.key.bucket != BucketId::SYSTEM || row.key.part.is_some() {
-                    return true;
+                    is_last = true;
+                    break;
                 }
-                let ballot = row.row.head.ballot;
-                let value = row.row.value.and_then(|head| Value::decode(head).ok());
-                if let Some(State::Bucket(Bucket { id, phase, .. })) = value.map(|value| value.state) {
-                    let found = BucketRow { name: row.key.key, phase, ballot };
-                    let rank =
-                        |row: &BucketRow| (matches!(row.phase, BucketPhase::Deleting { .. }), row.ballot);
-                    if buckets.get(&id).is_none_or(|known| rank(known) < rank(&found)) {
-                        buckets.insert(id, found);
-                    }
-                }
+                buckets.add(row);
             }
-            match page.next {
-                Some(next) => after = Some(next),
-                None => return true,
+            if is_last {
+                let order = Order { asked: 0, arrived: 0 };
+                buckets.told.push(Reply { volume: reach.volume, from, order, result: Ok(()) });
+                return true;
             }
+            after = page.next;
         }
     }
 
@@ -226,26 +243,6 @@ impl Context {
                 tracing::info!(?key, "bucket deletion left behind was undone");
             }
             Err(ChangeError::Refused(()) | ChangeError::Sealed(_) | ChangeError::Failed(_)) => {}
-        }
-    }
-
-    /// Removes or makes final what the bucket's own register says of its seals.
-    async fn judge_seals(&self, key: &RegisterKey, bucket: BucketId, deletions: &BTreeSet<ChangeId>) {
-        let Ok(found) = self.registers.read(key).await else { return };
-        let named = found.and_then(|found| match found.value.state {
-            State::Bucket(bucket) => Some((bucket.id, bucket.phase)),
-            State::Tombstone | State::Object(_) | State::Part(_) => None,
-        });
-        for deletion in deletions {
-            // The read began after the seals were collected.
-            let control = match seal_fate(bucket, *deletion, named, true) {
-                SealFate::Keep => continue,
-                SealFate::Remove => Control::Unseal { bucket, deletion: *deletion },
-                SealFate::MakeFinal => Control::SealForEver { bucket },
-            };
-            let reaches = self.cluster.sets().iter().flat_map(|set| &set.reach);
-            let told = reaches.map(|reach| ask(reach.peer.control(reach.volume, control.clone()), PATIENCE));
-            join_all(told).await;
         }
     }
 }

@@ -21,6 +21,7 @@ mod recover;
 mod refs;
 mod release;
 mod scrub;
+mod seals;
 mod settle;
 mod space;
 mod sweep;

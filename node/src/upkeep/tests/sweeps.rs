@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use sherd_core::heal::HealEntry;
 use sherd_core::id::{ChangeId, DataId, PartKey, ProposerId, RegisterKey, ShardId, Timestamp};
 use sherd_core::record::{Bucket, BucketPhase, DataRef, State};
 use sherd_volume::request::{Control, ShardFileHeader};
 
 use super::super::Upkeep;
+use super::super::heal::Healed;
 use super::super::rebuild::Subject;
 use super::super::recover::SweepProgress;
 use super::super::sweep::encode_place;
@@ -341,6 +343,28 @@ async fn the_seals_of_a_bucket_that_is_deleted_become_final() {
     assert!(node.context.is_gone_for_ever(&register));
     assert!(node.context.local_seals().iter().all(|(_, deletions)| deletions.is_empty()));
     assert_eq!(node.context.local_seals().len(), 4, "on every volume");
+    node.close().await;
+}
+
+/// The register that could say so bears another bucket's id by then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_seals_of_a_bucket_become_final_though_another_has_its_name() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let register = node.register("a").await;
+    let entry = HealEntry { key: register.clone(), data: None, since_ms: 1 };
+    let deletion = seal(&node, 0..3).await;
+    assert_eq!(phase(&node).await, BucketPhase::Active);
+    move_bucket(&node, BucketPhase::Deleting { deletion }).await;
+    move_bucket(&node, BucketPhase::Deleted).await;
+    node.create_bucket().await;
+    assert!(matches!(node.context.heal(&entry).await, Healed::Later { .. }), "nobody knows that it is gone");
+    node.context.look_after_buckets().await;
+    assert!(node.context.is_gone_for_ever(&register));
+    assert_eq!(node.context.local_seals().len(), 4, "on every volume");
+    assert_eq!(node.context.heal(&entry).await, Healed::Unnamed);
+    node.put("a", &body(2, 1_000)).await;
     node.close().await;
 }
 

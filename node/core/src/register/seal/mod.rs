@@ -11,6 +11,8 @@
 //! A, not P: a write needs A volumes, so every write after the seals meets one that refuses it, and
 //! every write acknowledged before them is on one that was listed. Guards I-14 and I-15.
 
+use std::collections::BTreeSet;
+
 use crate::id::{BucketId, ChangeId};
 use crate::record::BucketPhase;
 use crate::register::quorum::{Lives, Quorums, Reply, voters};
@@ -205,6 +207,32 @@ pub fn seal_fate(
         },
         _ => SealFate::Keep,
     }
+}
+
+/// Who of one set told the names of all bucket registers that it has a row of.
+#[derive(Debug, Clone, Copy)]
+pub struct NameAnswers<'a> {
+    /// The set's quorums.
+    pub quorums: Quorums,
+    /// Who told them.
+    pub told: &'a [Reply<()>],
+}
+
+/// Whether a bucket is deleted of which a seal was seen, though its register bears another bucket's name by
+/// now: which register that was, a seal does not say.
+///
+/// `named` are the buckets that the registers of all names held, told and read after the seal was seen. A
+/// seal is placed on a bucket whose register is known to hold it, and A volumes have a row of that register
+/// from then on: P of each set tell its name. A register that was read names the bucket until it is deleted,
+/// and an id is never used again.
+pub fn is_nowhere(
+    bucket: BucketId,
+    sets: &[NameAnswers<'_>],
+    named: &BTreeSet<BucketId>,
+    lives: &Lives,
+) -> bool {
+    let tell_all = |set: &NameAnswers<'_>| voters(set.told, lives).count() >= set.quorums.prepare();
+    !named.contains(&bucket) && !sets.is_empty() && sets.iter().all(tell_all)
 }
 
 #[cfg(test)]

@@ -90,3 +90,25 @@ fn upkeep_removes_a_seal_only_when_its_deletion_was_undone() {
     assert_eq!(fate(Some((other, BucketPhase::Active)), true), SealFate::Keep);
     assert_eq!(fate(None, true), SealFate::Keep);
 }
+
+#[test]
+fn a_bucket_is_nowhere_when_the_names_of_p_volumes_of_each_set_lead_to_others() {
+    let (bucket, other) = (BucketId([1; 16]), BucketId([2; 16]));
+    let quorums = Quorums::of(4);
+    let told = [reply(1, 2, 0, ()), reply(2, 1, 0, ()), reply(3, 1, 0, ())];
+    let all = NameAnswers { quorums, told: &told[..2] };
+    let few = NameAnswers { quorums, told: &told[..1] };
+    let lives = Lives::default();
+    let nowhere = |sets: &[NameAnswers<'_>]| is_nowhere(bucket, sets, &[other].into(), &lives);
+    assert!(nowhere(&[all]));
+    assert!(nowhere(&[all, all]));
+    assert!(!nowhere(&[all, few]), "a register of the second set may name it");
+    assert!(!nowhere(&[]));
+    assert!(!is_nowhere(bucket, &[all], &[bucket, other].into(), &lives), "it is there");
+    let mut lost = Lives::default();
+    lost.learn(VolumeId([1; 16]), Incarnation(3));
+    assert!(!is_nowhere(bucket, &[all], &[other].into(), &lost), "told in a life that is over");
+    let mut mute = told[..2].to_vec();
+    mute[1].from.votes = false;
+    assert!(!nowhere(&[NameAnswers { quorums, told: &mute }]), "its rows may not be all there yet");
+}

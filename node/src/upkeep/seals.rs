@@ -1,0 +1,117 @@
+//! Seals that the deletions of buckets left on volumes: removed, or made final.
+//!
+//! ```text
+//! its bucket's register denies the deletion   -> removed
+//! its bucket's register says deleted          -> final, on every volume
+//! no bucket's register names its bucket       -> final, on every volume
+//! ```
+//! The last is what a kill between a deletion's end and the volumes' notice leaves where somebody makes a
+//! bucket of that name anew: the register that could tell bears another id. Guards I-15.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::{join_all, try_join_all};
+
+use sherd_core::id::{BucketId, ChangeId, ObjectKey, RegisterKey};
+use sherd_core::record::{BucketPhase, State};
+use sherd_core::register::quorum::Reply;
+use sherd_core::register::seal::{NameAnswers, SealFate, Seals, is_nowhere, seal_fate};
+use sherd_volume::request::Control;
+
+use super::buckets::{BucketRows, PATIENCE};
+use super::{Context, ask};
+use crate::register::Failure;
+
+/// Registers that are read at one time to find out whether any names a bucket.
+const READS: usize = 16;
+
+/// The deletions whose seals are held, by bucket.
+pub(super) type HeldSeals = BTreeMap<BucketId, BTreeSet<ChangeId>>;
+
+impl Context {
+    /// The seals on volumes of this node that are not final, of deletions that nobody here works on.
+    pub(super) fn held_seals(&self) -> HeldSeals {
+        let mut held = HeldSeals::new();
+        for (bucket, stored) in self.local_seals() {
+            let Seals::Held(deletions) = Seals::from_stored(&stored) else { continue };
+            for deletion in deletions.into_iter().filter(|held| !self.deletions.is_under_way(*held)) {
+                held.entry(bucket).or_default().insert(deletion);
+            }
+        }
+        held
+    }
+
+    /// Removes seals or makes them final. `rows` were read after the seals were seen.
+    pub(super) async fn judge_held_seals(&self, held: &HeldSeals, rows: &BucketRows) {
+        let mut nameless = Vec::new();
+        for (id, deletions) in held {
+            let is_named = match rows.by_id.get(id) {
+                Some(row) => self.judge_seals(&RegisterKey::bucket(row.name.clone()), *id, deletions).await,
+                None => false,
+            };
+            if !is_named {
+                nameless.push(*id);
+            }
+        }
+        if !nameless.is_empty() {
+            self.judge_nameless_seals(&nameless, rows).await;
+        }
+    }
+
+    /// Makes the seals final whose buckets no register names any more.
+    async fn judge_nameless_seals(&self, nameless: &[BucketId], rows: &BucketRows) {
+        // A register that cannot be read may be the one: the next look asks again.
+        let Ok(named) = self.buckets_named(&rows.names).await else { return };
+        let sets = self.cluster.sets();
+        let told: Vec<Vec<Reply<()>>> = sets.iter().map(|set| rows.told_by(set)).collect();
+        let answers: Vec<NameAnswers<'_>> =
+            sets.iter().zip(&told).map(|(set, told)| NameAnswers { quorums: set.quorums(), told }).collect();
+        let lives = self.registers.known_lives();
+        for bucket in nameless.iter().copied().filter(|id| is_nowhere(*id, &answers, &named, &lives)) {
+            tracing::info!(?bucket, "deleted bucket had seals that its deletion left behind");
+            self.tell_every_volume(&Control::SealForEver { bucket }).await;
+        }
+    }
+
+    /// Removes or makes final what the bucket's own register says of its seals; `false` where it says nothing, as
+    /// it does not name the bucket, or cannot be read.
+    async fn judge_seals(&self, key: &RegisterKey, bucket: BucketId, deletions: &BTreeSet<ChangeId>) -> bool {
+        let Ok(named) = self.bucket_named(key).await else { return false };
+        for deletion in deletions {
+            // The read began after the seals were collected.
+            let control = match seal_fate(bucket, *deletion, named, true) {
+                SealFate::Keep => continue,
+                SealFate::Remove => Control::Unseal { bucket, deletion: *deletion },
+                SealFate::MakeFinal => Control::SealForEver { bucket },
+            };
+            self.tell_every_volume(&control).await;
+        }
+        named.is_some_and(|(id, _)| id == bucket)
+    }
+
+    /// The buckets that the registers of these names hold now.
+    async fn buckets_named(&self, names: &BTreeSet<ObjectKey>) -> Result<BTreeSet<BucketId>, Failure> {
+        let keys: Vec<RegisterKey> = names.iter().cloned().map(RegisterKey::bucket).collect();
+        let mut all = BTreeSet::new();
+        for keys in keys.chunks(READS) {
+            let buckets = try_join_all(keys.iter().map(|key| self.bucket_named(key))).await?;
+            all.extend(buckets.into_iter().flatten().map(|(id, _)| id));
+        }
+        Ok(all)
+    }
+
+    /// The bucket that a register holds, and its phase.
+    async fn bucket_named(&self, key: &RegisterKey) -> Result<Option<(BucketId, BucketPhase)>, Failure> {
+        let found = self.registers.read(key).await?;
+        Ok(found.and_then(|found| match found.value.state {
+            State::Bucket(bucket) => Some((bucket.id, bucket.phase)),
+            State::Tombstone | State::Object(_) | State::Part(_) => None,
+        }))
+    }
+
+    async fn tell_every_volume(&self, control: &Control) {
+        let reaches = self.cluster.sets().iter().flat_map(|set| &set.reach);
+        let told = reaches.map(|reach| ask(reach.peer.control(reach.volume, control.clone()), PATIENCE));
+        join_all(told).await;
+    }
+}
