@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use futures::future::join_all;
 use tokio::sync::mpsc;
 
 use sherd_core::heal::HealEntry;
@@ -14,6 +15,9 @@ use super::mrf::Spare;
 
 /// Reports that may wait: what comes faster than they are made durable is dropped.
 const REPORTS_MAX: usize = 16_384;
+
+/// Reports that are made durable together.
+const REPORTS_AT_ONCE: usize = 128;
 
 /// Takes reports of damage from the data path. Never blocks: a report that finds the queue full is
 /// dropped and counted. The scrubber finds the damage again; data that a value replaced is named by nothing
@@ -106,16 +110,21 @@ impl Damage {
 }
 
 impl Context {
-    /// Takes reports until nobody can make any.
+    /// Takes reports until nobody can make any: as many at one time as share a sync of the logs.
     pub(super) async fn take_reports(&self, reports: &mut Reports) {
-        while let Some(report) = reports.reports.recv().await {
-            match report {
+        let mut taken = Vec::with_capacity(REPORTS_AT_ONCE);
+        while reports.reports.recv_many(&mut taken, REPORTS_AT_ONCE).await > 0 {
+            let heals = taken.drain(..).filter_map(|report| match report {
                 Report::Heal(entry) => {
                     let spare = entry.data.map_or(1, |data| data.spare());
-                    self.queue_heal(entry, Spare(spare)).await;
+                    Some(self.queue_heal(entry, Spare(spare)))
                 }
-                Report::Superseded { key, data, pages } => self.queue_release(&key, &data, &pages),
-            }
+                Report::Superseded { key, data, pages } => {
+                    self.queue_release(&key, &data, &pages);
+                    None
+                }
+            });
+            join_all(heals).await;
         }
     }
 }
