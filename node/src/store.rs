@@ -11,7 +11,6 @@ use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{Clock, HybridClock, Rng};
 use sherd_core::id::{ProposerId, VolumeId};
-use sherd_core::limits;
 use sherd_core::topology::{Shape, Topology, Wish};
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::Disk;
@@ -118,8 +117,7 @@ impl Store {
             stripe_bytes: 1 << 20,
             idle_bytes: IDLE_BUFFER_BYTES,
         });
-        let share = limits::REPLAY_BYTES_MAX / formation.volumes.len().max(1) as u64;
-        let options = Options { replay_bytes: share.max(limits::REPLAY_BYTES_MIN), ..options };
+        let options = options.shared_by(formation.volumes.len());
         let volumes = Volumes::start(&VolumesConfig {
             disk,
             clock: Arc::clone(&clock),

@@ -96,6 +96,19 @@ pub const REPLAY_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of them that one volume holds at least: fewer make tables so small that merging them takes longer
 /// than the replay.
 pub const REPLAY_BYTES_MIN: u64 = 1 << 20;
+/// Bytes of changes of their indexes that the volumes of a process gather in memory together before each
+/// flushes its own: a table of 4 MiB each for the four of a small node.
+pub const FLUSH_BYTES_MAX: u64 = 16 << 20;
+/// Bytes of them that one volume gathers at least.
+pub const FLUSH_BYTES_MIN: u64 = 1 << 20;
+/// Bytes of index entries that the volumes of a process keep in memory together because they were read lately.
+pub const RECENT_BYTES_MAX: u64 = 32 << 20;
+/// Bytes of them that one volume keeps at least.
+pub const RECENT_BYTES_MIN: u64 = 1 << 20;
+/// Promises that the volumes of a process remember together.
+pub const PROMISES_MAX: usize = 262_144;
+/// Promises that one volume remembers at least: twice those of the operations that may wait for its log.
+pub const PROMISES_MIN: usize = 2 * VOLUME_QUEUE_MAX;
 /// Operations waiting for one volume's log; beyond it the answer is 503 SlowDown.
 pub const VOLUME_QUEUE_MAX: usize = 4096;
 /// Peers whose positions wait for one frame at most: a volume has those of its own set, of two while slots

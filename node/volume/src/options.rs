@@ -60,12 +60,12 @@ impl Default for Options {
             spare_segments: 2,
             ballast_bytes: limits::SEGMENT_BYTES,
             reserve_bytes: 2 * limits::SEGMENT_BYTES,
-            flush_bytes: 4 << 20,
+            flush_bytes: limits::FLUSH_BYTES_MAX / 4,
             replay_bytes: limits::REPLAY_BYTES_MAX / 4,
             flush_after_us: 60_000_000,
             fold_entries: 1024,
-            recent_bytes: 8 << 20,
-            promises_max: 65_536,
+            recent_bytes: limits::RECENT_BYTES_MAX / 4,
+            promises_max: limits::PROMISES_MAX / 4,
             unreadable: UnreadablePolicy::Refuse,
         }
     }
@@ -76,6 +76,19 @@ impl Options {
     /// and the offsets in the largest fit their field.
     pub const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = (64 << 10)..=(1 << 30);
 
+    /// For one of so many volumes of a process: its share of what they keep in memory together, so that a
+    /// node with many volumes takes no more than one with four. No volume's share is less than lets it work.
+    #[must_use]
+    pub fn shared_by(mut self, volumes: usize) -> Self {
+        let volumes = volumes.max(1);
+        let share = |all: u64, least: u64| (all / volumes as u64).max(least);
+        self.replay_bytes = share(limits::REPLAY_BYTES_MAX, limits::REPLAY_BYTES_MIN);
+        self.flush_bytes = self.flush_bytes.min(share(limits::FLUSH_BYTES_MAX, limits::FLUSH_BYTES_MIN));
+        self.recent_bytes = self.recent_bytes.min(share(limits::RECENT_BYTES_MAX, limits::RECENT_BYTES_MIN));
+        self.promises_max = self.promises_max.min((limits::PROMISES_MAX / volumes).max(limits::PROMISES_MIN));
+        self
+    }
+
     /// Brings what is out of range into it.
     #[must_use]
     pub fn within_limits(mut self) -> Self {
@@ -83,5 +96,28 @@ impl Options {
         self.segment_bytes = segment / limits::FRAME_ALIGN as u64 * limits::FRAME_ALIGN as u64;
         self.promises_max = self.promises_max.max(1);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_volumes_take_no_more_memory_together_than_four() {
+        let held = |volumes: u64| {
+            let options = Options::default().shared_by(usize::try_from(volumes).expect("few"));
+            volumes * (options.replay_bytes + options.flush_bytes + options.recent_bytes)
+        };
+        for volumes in 5..=16 {
+            assert!(held(volumes) <= held(4), "{volumes} volumes");
+        }
+        let one = Options::default().shared_by(1);
+        assert_eq!((one.flush_bytes, one.recent_bytes), (4 << 20, 8 << 20), "a lone one gathers no more");
+        let many = Options::default().shared_by(1_000);
+        let least = (limits::REPLAY_BYTES_MIN, limits::FLUSH_BYTES_MIN, limits::RECENT_BYTES_MIN);
+        assert_eq!((many.replay_bytes, many.flush_bytes, many.recent_bytes), least);
+        assert_eq!(many.promises_max, limits::PROMISES_MIN);
+        assert_eq!(Options::default().shared_by(0), one);
     }
 }
