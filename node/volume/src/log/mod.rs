@@ -79,16 +79,6 @@ impl SegmentFiles {
         open.changes += 1;
         open.files.remove(&number);
     }
-
-    /// How many are open.
-    pub fn len(&self) -> usize {
-        self.open.lock().files.len()
-    }
-
-    /// Whether none is open.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 impl FileKeeper for SegmentFiles {

@@ -150,3 +150,35 @@ fn no_reader_meets_another_segments_bytes_and_no_file_outlives_its_segment() {
     let (answered, reused) = (answered.load(Ordering::Relaxed), reused.load(Ordering::Relaxed));
     assert!(answered > 0 && 0 < reused && reused < ORDERS as u64, "{answered} {reused}");
 }
+
+#[test]
+fn the_files_that_were_used_last_stay_open() {
+    let (disk, log) = (FaultyDisk::new(1), Path::new("/log"));
+    disk.create_dir(log).unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(disk);
+    let files = Arc::new(SegmentFiles::new(Arc::clone(&disk)));
+    let most = u64::try_from(limits::SEGMENT_FILES_MAX).unwrap();
+    let segments: Vec<Segment> = (0..most + 2)
+        .map(|number| {
+            let path = segment_path(log, number);
+            drop(disk.open(&path, OpenMode::CreateNew).unwrap());
+            Segment::new(VOLUME, number, Sequence(number), path, Arc::clone(&files))
+        })
+        .collect();
+    let (last, first) = segments.split_last().unwrap();
+    let (next, kept) = first.split_last().unwrap();
+    for segment in kept {
+        segment.file().unwrap();
+    }
+    assert!(kept.iter().all(|segment| segment.open_file().is_some()), "as many as may be");
+    // In the order in which they were used now: the second is the oldest once the first was used again.
+    kept[0].open_file().unwrap();
+    next.file().unwrap();
+    last.file().unwrap();
+    let closed: Vec<u64> = segments
+        .iter()
+        .filter(|segment| segment.open_file().is_none())
+        .map(|segment| segment.number)
+        .collect();
+    assert_eq!(closed, [1, 2]);
+}
