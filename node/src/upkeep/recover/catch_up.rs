@@ -119,9 +119,12 @@ impl Context {
         if compared + 1 >= wanted { Ok(()) } else { Err(failure) }
     }
 
-    async fn catch_up_with(&self, reach: &Reach, noted: Option<Position>) -> Result<(), String> {
-        let now = ask(reach.peer.guarantees(reach.volume), PATIENCE).await;
-        let now = now.map_err(|error| error.to_string())?.from;
+    pub(in crate::upkeep) async fn catch_up_with(
+        &self,
+        reach: &Reach,
+        noted: Option<Position>,
+    ) -> Result<(), String> {
+        let now = self.position_of_voter(reach).await?;
         // One that was never noted, or has begun another life, is compared as a whole: sequences of other lives
         // say nothing of this one.
         let noted = noted.filter(|noted| noted.incarnation == now.incarnation);
@@ -137,6 +140,24 @@ impl Context {
                 Some(next) => after = Some(next),
                 None => return Ok(()),
             }
+        }
+    }
+
+    /// How far the log of a peer is that votes. One that recovers gets rows in its own life that stand behind
+    /// that, and are older than the comparison all the same; once a volume votes in a life it never recovers
+    /// in it.
+    async fn position_of_voter(&self, reach: &Reach) -> Result<Position, String> {
+        let mut pauses = PAGE_PAUSES.into_iter();
+        loop {
+            let answer = ask(reach.peer.guarantees(reach.volume), PATIENCE).await;
+            let from = answer.map_err(|error| error.to_string())?.from;
+            if from.votes {
+                return Ok(from.position());
+            }
+            let Some(pause) = pauses.next() else {
+                return Err(format!("volume {} does not vote", reach.volume));
+            };
+            tokio::time::sleep(pause).await;
         }
     }
 

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::{Either, select};
 use futures::{StreamExt, TryStreamExt};
 use tempfile::TempDir;
 use tokio_util::task::TaskTracker;
@@ -37,6 +38,7 @@ use sherd_volume::options::Options;
 use sherd_volume::request::Control;
 
 use super::heal::Healed;
+use super::settle::RowsAhead;
 use super::{Context, Damage, Deletions, Pins, Reports, Settings, UpkeepConfig};
 use crate::cluster::Cluster;
 use crate::formation::{FormationConfig, FormationError, form_or_find};
@@ -335,7 +337,34 @@ impl Node {
     /// Puts an object, of which every volume has the row then: a write waits for A of them only.
     pub(crate) async fn put_everywhere(&self, key: &str, bytes: &Bytes) {
         self.put(key, bytes).await;
-        assert_eq!(self.context.heal_row(&self.register(key).await).await, Healed::Whole);
+        self.on_all_volumes(&self.register(key).await).await;
+    }
+
+    /// Brings a volume back as its tasks do: its rows are settled, look by look, while it is compared.
+    async fn comes_back(&self, volume: &LocalVolume) -> bool {
+        self.comes_back_after(volume, async {}).await
+    }
+
+    /// The same, where nothing is settled before `first` has ended.
+    async fn comes_back_after(&self, volume: &LocalVolume, first: impl Future<Output = ()>) -> bool {
+        let came_back = Box::pin(self.context.came_back(volume.id(), volume.opened_count()));
+        let settling = Box::pin(async {
+            first.await;
+            let mut ahead = RowsAhead::default();
+            loop {
+                self.context.settle_volume(volume.id(), &mut ahead).await;
+                tokio::task::yield_now().await;
+            }
+        });
+        match select(came_back, settling).await {
+            Either::Left((came_back, _)) => came_back,
+            Either::Right((never, _)) => never,
+        }
+    }
+
+    /// Makes shards that a write did not wait for.
+    pub(crate) async fn complete(&self, register: &RegisterKey, data: &DataRef) {
+        assert_eq!(self.context.heal_data(register, data.id).await, Healed::Whole);
     }
 
     pub(crate) async fn get(&self, key: &str) -> Option<Bytes> {
@@ -441,6 +470,16 @@ impl Node {
             }
         };
         assert!(tokio::time::timeout(DEADLINE, on_all).await.is_ok(), "a volume never got the row");
+    }
+
+    /// Waits until every volume has the same row.
+    async fn until_same(&self, register: &RegisterKey) {
+        let same = async {
+            while !self.context.rows_of(register).await.are_same() {
+                tokio::task::yield_now().await;
+            }
+        };
+        assert!(tokio::time::timeout(DEADLINE, same).await.is_ok(), "the rows stay different");
     }
 
     /// Waits until a volume was opened again, and has its peers confirm it.

@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sherd_core::heal::HealEntry;
-use sherd_core::id::{Incarnation, Sequence};
+use sherd_core::id::{Incarnation, RegisterKey, Sequence};
 use sherd_volume::request::Op;
 
-use super::{DEADLINE, Directories, body};
+use super::{DEADLINE, Directories, body, key_of};
 use crate::peer::RowScan;
 use crate::upkeep::rebuild::Subject;
 use crate::upkeep::recover::Stalled;
-use crate::upkeep::settle::RowsAhead;
 use crate::upkeep::{Context, Standing, Upkeep};
 use crate::volumes::VolumeState;
 
@@ -115,8 +114,7 @@ async fn a_volume_that_was_away_gets_what_it_missed() {
     assert!(node.context.take_stock(volume.id()).await);
     assert_eq!(upkeep.standing(volume.id(), opening), Standing::Unknown, "no log says what it missed");
     // What was not told to be committed before it left: nobody else settles rows here.
-    node.context.settle_volume(volume.id(), &mut RowsAhead::default()).await;
-    assert!(node.context.came_back(volume.id(), opening).await);
+    assert!(node.comes_back(&volume).await);
     assert_eq!(upkeep.standing(volume.id(), opening), Standing::Known);
     assert!(node.context.rows_of(&register).await.are_same());
     while let Some(queued) = node.context.mrf.take(node.context.now_ms()) {
@@ -155,9 +153,45 @@ async fn a_volume_that_was_away_is_compared_as_a_whole_with_peers_that_were_rebu
     node.back_online(volume.id()).await;
     assert_eq!(volume.serving().expect("it serves").reader.peers().len(), 3);
     assert_eq!(node.context.rows_of(&register).await.without, [volume.id()]);
-    node.context.settle_volume(volume.id(), &mut RowsAhead::default()).await;
-    assert!(node.context.came_back(volume.id(), volume.opened_count()).await);
+    assert!(node.comes_back(&volume).await);
     assert!(node.context.rows_of(&register).await.are_same());
+    node.close().await;
+}
+
+/// The rows that it gets come behind what its log holds when it is asked how far that is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_recovers_is_compared_when_it_has_its_rows() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let [behind, wiped] = [2, 1].map(|at| Arc::clone(&node.volumes.all()[at]));
+    node.take_away(behind.id()).await;
+    node.put("while", &body(1, 1_000)).await;
+    let register = node.register("while").await;
+    std::fs::rename(behind.path().with_extension("away"), behind.path()).expect("moved back");
+    node.back_online(behind.id()).await;
+    std::fs::remove_dir_all(wiped.path()).expect("wiped");
+    node.wait_for(wiped.id(), |state| matches!(state, VolumeState::Offline { .. })).await;
+    std::fs::create_dir(wiped.path()).expect("an empty directory");
+    node.wait_for(wiped.id(), |state| matches!(state, VolumeState::Vacant { .. })).await;
+    assert!(node.context.rows_of(&register).await.without.contains(&behind.id()));
+
+    let set = node.context.cluster.set_of(&register);
+    let place = set.place_of(wiped.id()).expect("in the set");
+    let compared = async {
+        while wiped.serving().is_err() {
+            tokio::task::yield_now().await;
+        }
+        node.context.catch_up_with(&set.reach[place], None).await
+    };
+    let (compared, recovered) = tokio::join!(compared, node.context.recover(&wiped));
+    recovered.expect("recovered");
+    assert_eq!(compared, Ok(()));
+    // For 2 s after an opening it may refuse the ballot; then it waits in the queue.
+    let queued = HealEntry { key: register.clone(), data: None, since_ms: 0 };
+    let rows = node.context.rows_of(&register).await;
+    let is_found = !rows.without.contains(&behind.id()) || node.context.mrf.contains(queued.id());
+    assert!(is_found, "{rows:?}");
     node.close().await;
 }
 
@@ -171,6 +205,7 @@ async fn a_peer_that_is_away_for_a_moment_is_compared_further_and_one_in_another
     let volume = node.volumes.get(reach.volume).expect("a volume of this node");
     let life = volume.serving().expect("it serves").reader.answerer().incarnation;
     let request = RowScan::all(node.context.cluster.epoch(), None, 10);
+    node.on_all_volumes(&RegisterKey::bucket(key_of("bucket"))).await;
     node.take_away(volume.id()).await;
     let back = async {
         std::fs::rename(volume.path().with_extension("away"), volume.path()).expect("moved back");
@@ -556,8 +591,7 @@ async fn a_rebuild_that_a_restart_cut_short_is_known_before_the_volume_passes_fo
     assert!(node.context.take_stock(volume.id()).await);
     assert!(matches!(standing(), Standing::Recovering(_)), "{:?}", standing());
     assert_eq!(upkeep.status().mrf.len, 1, "what the logs hold counts from here on");
-    node.context.settle_volume(volume.id(), &mut RowsAhead::default()).await;
-    assert!(node.context.came_back(volume.id(), volume.opened_count()).await);
+    assert!(node.comes_back(&volume).await);
     assert_eq!(standing(), Standing::Known);
     assert_eq!(upkeep.standing(volume.id(), volume.opened_count() + 1), Standing::Unknown, "a later opening");
     node.close().await;

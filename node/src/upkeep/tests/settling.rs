@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{Either, join_all, select};
+use futures::future::join_all;
 use sherd_core::id::Timestamp;
 use sherd_volume::request::Control;
 
 use super::sweeps::{seal, tell};
 use super::{DEADLINE, Directories, Node, accept_at, accept_on};
-use crate::upkeep::settle::RowsAhead;
 use crate::upkeep::{Standing, Upkeep};
 
 /// Gives what an opening found so long to be settled, beyond the pause of the settle worker.
@@ -39,26 +38,16 @@ async fn a_volume_is_not_known_before_the_rows_that_its_opening_found_are_settle
         let upkeep = Upkeep::over(Arc::clone(&node.context));
         let standing = || upkeep.standing(volume.id(), volume.opened_count());
         assert!(node.context.take_stock(volume.id()).await);
-        let settling = Box::pin(async {
+        let unsettled = async {
             // The other side has every chance to be done without.
             for _ in 0..200 {
                 assert!(!node.context.rows_of(&register).await.are_equal());
             }
             assert_eq!(standing(), Standing::Unknown, "{ahead_ms} ms ahead");
-            // As its worker does: what a busy volume does not answer in time is settled by the next look.
-            let mut ahead = RowsAhead::default();
-            loop {
-                node.context.settle_volume(volume.id(), &mut ahead).await;
-                tokio::task::yield_now().await;
-            }
-        });
-        let came_back = Box::pin(node.context.came_back(volume.id(), volume.opened_count()));
-        match select(came_back, settling).await {
-            Either::Left((came_back, _)) => assert!(came_back),
-            Either::Right((never, _)) => never,
-        }
+        };
+        assert!(node.comes_back_after(volume, unsettled).await);
         assert_eq!(standing(), Standing::Known);
-        assert!(node.context.rows_of(&register).await.are_same());
+        node.until_same(&register).await;
         node.close().await;
     }
 }
