@@ -170,7 +170,7 @@ impl Context {
     /// volume knows to be deleting counts as that.
     async fn buckets_on(&self, reach: &Reach, buckets: &mut BucketRows) -> bool {
         let mut after = None;
-        let mut life = None;
+        let (mut life, mut all_there) = (None, true);
         loop {
             let request = RowScan::all(self.cluster.epoch(), after, PAGE);
             let Ok(answer) = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await else {
@@ -178,11 +178,9 @@ impl Context {
             };
             let from = answer.from;
             self.registers.learn(reach.volume, &from);
-            // Pages of two lives are no walk through either.
             let Ok(page) = answer.result else { return false };
-            if *life.get_or_insert(from.incarnation) != from.incarnation {
-                return false;
-            }
+            // Pages of two lives are no walk through, nor are those of one that still gets its rows.
+            all_there &= from.votes && *life.get_or_insert(from.incarnation) == from.incarnation;
             let mut is_last = page.next.is_none();
             for row in page.rows {
                 // The system's own namespace comes first.
@@ -194,8 +192,9 @@ impl Context {
             }
             if is_last {
                 let order = Order { asked: 0, arrived: 0 };
-                buckets.told.push(Reply { volume: reach.volume, from, order, result: Ok(()) });
-                return true;
+                let told = Reply { volume: reach.volume, from, order, result: Ok(()) };
+                buckets.told.extend(all_there.then_some(told));
+                return all_there;
             }
             after = page.next;
         }

@@ -15,7 +15,7 @@ use futures::future::{join_all, try_join_all};
 use sherd_core::id::{BucketId, ChangeId, ObjectKey, RegisterKey};
 use sherd_core::record::{BucketPhase, State};
 use sherd_core::register::quorum::Reply;
-use sherd_core::register::seal::{NameAnswers, SealFate, Seals, is_nowhere, seal_fate};
+use sherd_core::register::seal::{NameAnswers, SealFate, Seals, is_nowhere, seal_fate, tell_all_names};
 use sherd_volume::request::Control;
 
 use super::buckets::{BucketRows, PATIENCE};
@@ -60,12 +60,14 @@ impl Context {
 
     /// Makes the seals final whose buckets no register names any more.
     async fn judge_nameless_seals(&self, nameless: &[BucketId], rows: &BucketRows) {
-        // A register that cannot be read may be the one: the next look asks again.
-        let Ok(named) = self.buckets_named(&rows.names).await else { return };
         let sets = self.cluster.sets();
         let told: Vec<Vec<Reply<()>>> = sets.iter().map(|set| rows.told_by(set)).collect();
         let answers: Vec<NameAnswers<'_>> =
             sets.iter().zip(&told).map(|(set, told)| NameAnswers { quorums: set.quorums(), told }).collect();
+        let have_told = tell_all_names(&answers, &self.registers.known_lives());
+        // A register that cannot be read may be the one: the next look asks again.
+        let named = if have_told { self.buckets_named(&rows.names).await.ok() } else { None };
+        let Some(named) = named else { return };
         let lives = self.registers.known_lives();
         for bucket in nameless.iter().copied().filter(|id| is_nowhere(*id, &answers, &named, &lives)) {
             tracing::info!(?bucket, "deleted bucket had seals that its deletion left behind");

@@ -342,12 +342,16 @@ impl Peer for LocalPeer {
         let RowScan { epoch, after, since, until, limit, want_value } = request.clone();
         self.on_readers(volume, move |reader| {
             let scan = sherd_volume::list::RowScan { epoch, limit, want_value, since, until };
+            let before = reader.answerer();
             let result = match reader.rows(after.as_ref(), scan) {
                 Ok(page) => Ok(page),
                 Err(sherd_volume::error::Error::Refused(refusal)) => Err(refusal),
                 Err(error) => return Err(error),
             };
-            Ok(Answer { from: reader.answerer(), result })
+            // Rows that were read before the volume voted may be without some that it got before it did.
+            let mut from = reader.answerer();
+            from.votes &= before.votes && before.incarnation == from.incarnation;
+            Ok(Answer { from, result })
         })
     }
 

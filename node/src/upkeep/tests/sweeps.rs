@@ -369,6 +369,43 @@ async fn the_seals_of_a_bucket_become_final_though_another_has_its_name() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_seal_stays_while_the_volumes_that_know_its_bucket_are_away() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let volumes: Vec<_> = node.volumes.all().iter().map(|volume| volume.id()).collect();
+    let bring_back = async |volume| {
+        let path = node.local(volume).path();
+        std::fs::rename(path.with_extension("away"), path).expect("moved back");
+    };
+    node.take_away(volumes[3]).await;
+    node.create_bucket().await;
+    bring_back(volumes[3]).await;
+    node.back_online(volumes[3]).await;
+    seal(&node, 3..4).await;
+    for volume in &volumes[..3] {
+        node.take_away(*volume).await;
+    }
+    let held = node.context.local_seals();
+    assert!(matches!(&held[..], [(_, deletions)] if deletions.len() == 1), "{held:?}");
+    node.context.look_after_buckets().await;
+    assert_eq!(node.context.local_seals(), held, "no row names its bucket, and too few were asked");
+
+    for volume in &volumes[..3] {
+        bring_back(*volume).await;
+    }
+    for volume in &volumes[..3] {
+        node.wait_for(*volume, |state| matches!(state, VolumeState::Unconfirmed { .. })).await;
+    }
+    node.context.confirm_volumes().await;
+    for volume in &volumes[..3] {
+        node.wait_for(*volume, |state| *state == VolumeState::Online).await;
+    }
+    node.context.look_after_buckets().await;
+    assert_eq!(node.context.local_seals(), [], "its register names it, and no deletion");
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_listing_passes_a_volume_with_a_stale_seal() {
     let directories = Directories::new(4);
     let node = directories.start().await;

@@ -214,7 +214,8 @@ pub fn seal_fate(
 pub struct NameAnswers<'a> {
     /// The set's quorums.
     pub quorums: Quorums,
-    /// Who told them.
+    /// Who told them, and voted in one life from before the first was told until after the last: one that
+    /// recovers still gets rows behind those that it has told.
     pub told: &'a [Reply<()>],
 }
 
@@ -231,8 +232,13 @@ pub fn is_nowhere(
     named: &BTreeSet<BucketId>,
     lives: &Lives,
 ) -> bool {
-    let tell_all = |set: &NameAnswers<'_>| voters(set.told, lives).count() >= set.quorums.prepare();
-    !named.contains(&bucket) && !sets.is_empty() && sets.iter().all(tell_all)
+    !named.contains(&bucket) && tell_all_names(sets, lives)
+}
+
+/// Whether the name of every bucket register was told that there was before.
+pub fn tell_all_names(sets: &[NameAnswers<'_>], lives: &Lives) -> bool {
+    let tells_all = |set: &NameAnswers<'_>| voters(set.told, lives).count() >= set.quorums.prepare();
+    !sets.is_empty() && sets.iter().all(tells_all)
 }
 
 #[cfg(test)]
