@@ -400,10 +400,15 @@ fn judge_loss(
         return Some("the log has no segment".to_owned());
     }
     // A replay may begin before a loss that was told: for the evidence of rot before it.
-    let told = small.recovery.map_or(Sequence(0), |recovery| recovery.rows_after);
+    let told = small.recovery.map(|recovery| recovery.rows_after);
     let is_behind = |lost: &Lost| {
         let is_known = files.is_whole && files.told.contains(&lost.range);
-        lost.from <= told && (is_known || persisted.is_some_and(|persisted| lost.from <= persisted))
+        let is_in_index = persisted.is_some_and(|persisted| lost.from <= persisted);
+        // Where nothing readable was behind a loss, it began with the very sequence that the life that told it began
+        // to write with, elsewhere.
+        told.is_some_and(|told| {
+            is_known && lost.from.0 <= told.0.saturating_add(1) || is_in_index && lost.from <= told
+        })
     };
     let rotten = |LostRange { segment, offset, .. }: LostRange| {
         Some(format!("segment {segment} is rotten at offset {offset}"))

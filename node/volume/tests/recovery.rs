@@ -192,6 +192,39 @@ fn a_loss_that_was_told_and_could_be_read_again_is_told_once_more() {
     assert!(open_anew().1.lost_state.is_some());
 }
 
+/// Also where nothing of the log could be read behind it, so that the next life begins with its very sequence.
+#[test]
+fn a_loss_of_the_end_of_the_log_that_was_told_is_not_found_again() {
+    let mut bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    let last = bench.path.join("log").join(format!("{:020}.seg", 2));
+    let mut time = 0;
+    while bench.disk.open(&last, OpenMode::Read).is_err() {
+        time += 1;
+        volume.write(&object("a"), ballot(time), &value(time, 4_000));
+    }
+    volume.settle();
+    drop(volume);
+    bench.options.unreadable = UnreadablePolicy::Lose;
+    bench.disk.make_unreadable(&last, 0..bench.options.segment_bytes).unwrap();
+    let open_anew = || {
+        bench.kill();
+        bench.index.wipe();
+        bench.open().unwrap()
+    };
+    let (mut volume, report) = open_anew();
+    assert!(report.lost_state.is_some());
+    recover(&mut volume);
+    drop(volume);
+    bench.kill();
+    drop(bench.reopen());
+    for round in 0..2 {
+        let (volume, report) = open_anew();
+        assert_eq!(report.lost_state, None, "round {round}");
+        assert_eq!(volume.reader.answerer().incarnation, Incarnation(2), "round {round}");
+    }
+}
+
 /// What the index alone has would be gone with it.
 #[test]
 fn a_loss_of_what_the_index_still_has_is_found_again_without_it() {
