@@ -284,7 +284,7 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
     /// Removes a shard; succeeds when it is not there.
     fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()>;
 
-    /// The bytes of a shard, without reading it.
+    /// The bytes of a shard, by its header, which is read and verified; its bytes are not.
     fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64>;
 
     /// Verifies a whole shard as the device has it, and gives its bytes. Nothing but the answer travels.

@@ -220,7 +220,7 @@ impl Reader {
         source: Source,
     ) -> Result<Lookup<Vec<Bytes>>, Error> {
         self.shared.check()?;
-        let corrupt = || self.shared.corrupt(format!("shard {} of {}", shard.index, shard.data));
+        let corrupt = || self.shared.corrupt(described(shard));
         for _ in 0..TRIES {
             let (origin, bytes) = match self.shard_entry(shard, source)? {
                 Lookup::Immediate(found) => found,
@@ -258,14 +258,28 @@ impl Reader {
         }
     }
 
-    /// Bytes of a packed shard.
+    /// Bytes of a packed shard. Its record is looked for: an index that is ahead of what is left of its log
+    /// names shards that went with the rest.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`], [`Error::Corrupt`], [`Error::Busy`].
     pub fn packed_len(&self, shard: ShardId) -> Result<u64, Error> {
         self.shared.check()?;
-        let (_, bytes) = self.shard_entry(shard, Source::Disk)?.told()?;
-        Ok(u64::from(bytes))
+        for _ in 0..TRIES {
+            let (origin, bytes) = self.shard_entry(shard, Source::Disk)?.told()?;
+            let Some(segment) = self.shared.segments.get(origin.place.segment) else { continue };
+            let found = read::open(&segment, origin.place, bytes, Source::Disk).and_then(|opened| {
+                let is_it = matches!(&opened.subject, Subject::Shard { shard: found, .. } if *found == shard);
+                if is_it { opened.reaches_its_end() } else { Err(ReadError::Corrupt) }
+            });
+            return match found {
+                Ok(()) => Ok(u64::from(bytes)),
+                Err(ReadError::Gone) => continue,
+                Err(ReadError::Busy | ReadError::WouldBlock) => Err(Error::Busy),
+                Err(ReadError::Corrupt | ReadError::Io(_)) => Err(self.shared.corrupt(described(shard))),
+            };
+        }
+        Err(self.shared.corrupt(described(shard)))
     }
 
     /// Reads a packed shard from the device, whole and verified. Gives its bytes.
@@ -273,9 +287,10 @@ impl Reader {
     /// # Errors
     /// As [`Reader::packed`].
     pub fn verify_packed(&self, shard: ShardId) -> Result<u64, Error> {
-        let bytes = self.packed_len(shard)?;
-        self.packed(shard, 0..bytes, Source::Device)?.told()?;
-        Ok(bytes)
+        self.shared.check()?;
+        let (_, bytes) = self.shard_entry(shard, Source::Disk)?.told()?;
+        self.packed(shard, 0..u64::from(bytes), Source::Device)?.told()?;
+        Ok(u64::from(bytes))
     }
 
     /// Reads back from the device, whole and verified, what the volume holds of a record's subject at this
@@ -414,6 +429,11 @@ pub(crate) fn behind(key: &[u8]) -> Bytes {
     bytes.extend_from_slice(key);
     bytes.push(0);
     bytes.into()
+}
+
+/// What an error calls a shard.
+fn described(shard: ShardId) -> String {
+    format!("shard {} of {}", shard.index, shard.data)
 }
 
 impl Shared {

@@ -195,6 +195,36 @@ async fn a_peer_that_recovers_is_compared_when_it_has_its_rows() {
     node.close().await;
 }
 
+/// The index outlived them, and names them all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shards_that_went_with_the_end_of_a_log_are_rebuilt() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let names: Vec<String> = (0..12).map(|n| format!("packed-{n}")).collect();
+    for (seed, name) in (0..).zip(&names) {
+        node.put_everywhere(name, &body(seed, 100_000)).await;
+        node.complete(&node.register(name).await, &node.data(name).await).await;
+    }
+    node.close().await;
+    let log = directories.paths()[0].join("log");
+    let segment = std::fs::read_dir(log).expect("a log").next().expect("a segment").expect("readable").path();
+    let file = std::fs::File::options().write(true).open(segment).expect("writable");
+    file.set_len(300_000).expect("cut");
+
+    let node = directories.start().await;
+    let volume = Arc::clone(&node.volumes.all()[0]);
+    assert!(matches!(volume.state(), VolumeState::Recovering), "{:?}", volume.state());
+    node.context.recover(&volume).await.expect("recovered");
+    node.context.rebuild_shards(volume.id()).await.expect("shards are rebuilt");
+    for name in &names {
+        let (register, data) = (node.register(name).await, node.data(name).await);
+        let shards = Subject::new(&node.context, &register, data).expect("fits its set").look(true).await;
+        assert_eq!(shards.intact.len(), 4, "{name}: {shards:?}");
+    }
+    node.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_that_is_away_for_a_moment_is_compared_further_and_one_in_another_life_is_not() {
     let directories = Directories::new(4);
@@ -591,7 +621,7 @@ async fn a_rebuild_that_a_restart_cut_short_is_known_before_the_volume_passes_fo
     assert!(node.context.take_stock(volume.id()).await);
     assert!(matches!(standing(), Standing::Recovering(_)), "{:?}", standing());
     assert_eq!(upkeep.status().mrf.len, 1, "what the logs hold counts from here on");
-    assert!(node.comes_back(&volume).await);
+    assert!(node.comes_back(volume).await);
     assert_eq!(standing(), Standing::Known);
     assert_eq!(upkeep.standing(volume.id(), volume.opened_count() + 1), Standing::Unknown, "a later opening");
     node.close().await;

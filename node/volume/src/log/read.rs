@@ -97,6 +97,17 @@ impl Opened<'_> {
         self.payload_bytes
     }
 
+    /// Whether its segment is long enough to hold its payload, which is not read.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn reaches_its_end(&self) -> Result<(), ReadError> {
+        match u64::from(self.payload_bytes).checked_sub(1) {
+            Some(last) => self.bytes.read_exact(&mut [0], self.payload_at + last),
+            None => Ok(()),
+        }
+    }
+
     /// Reads a range of its payload; every block that it touches is verified.
     ///
     /// # Errors
