@@ -30,6 +30,7 @@ use super::body::{Arrival, BodyOutcome, CheckedBody, Collected, TransportError, 
 use super::checksum;
 use super::code::Code;
 use super::context::{Extras, RequestContext, RequestId, Trailers};
+use super::documents::DocumentRoom;
 use super::feature::{self, DeclaredChecksum};
 use super::operation::{BodyUse, Lacking, Level, NoOperation, Operation, classify};
 use super::query::{Pair, Query};
@@ -50,6 +51,21 @@ pub(super) struct Admitted {
     pub(super) request: Request<Body>,
     pub(super) operation: Operation,
     pub(super) outcome: Option<Arc<BodyOutcome>>,
+    /// Room for its document.
+    pub(super) document: Option<DocumentRoom>,
+}
+
+/// The body that s3s sees.
+struct TakenBody {
+    body: Body,
+    outcome: Option<Arc<BodyOutcome>>,
+    document: Option<DocumentRoom>,
+}
+
+impl TakenBody {
+    const fn of(body: Body, outcome: Option<Arc<BodyOutcome>>) -> Self {
+        Self { body, outcome, document: None }
+    }
 }
 
 /// What the head said, once all of it was believed.
@@ -103,7 +119,7 @@ impl Inner {
             signed_frame_bytes_max: self.limits.signed_frame_bytes_max,
         });
         let head = Head { operation, payload, checksum };
-        let (body, outcome) = self.take_body(&mut parts, body, &head, framing).await?;
+        let TakenBody { body, outcome, document } = self.take_body(&mut parts, body, &head, framing).await?;
         if let Some(rewritten) = rewritten {
             parts.uri = rewritten;
         }
@@ -120,7 +136,7 @@ impl Inner {
             },
         };
         parts.extensions.insert(context);
-        Ok(Admitted { request: Request::from_parts(parts, body), operation, outcome })
+        Ok(Admitted { request: Request::from_parts(parts, body), operation, outcome, document })
     }
 
     /// Makes the body that s3s sees, and the headers that describe it.
@@ -130,7 +146,7 @@ impl Inner {
         body: B,
         head: &Head,
         framing: Option<Framing>,
-    ) -> Result<(Body, Option<Arc<BodyOutcome>>), Refusal>
+    ) -> Result<TakenBody, Refusal>
     where
         B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
         B::Error: Into<TransportError>,
@@ -159,7 +175,7 @@ impl Inner {
                 Some(declared) if declared != EMPTY_SHA256 => {
                     Err(Refusal::from(&super::body::BodyError::Digest { declared, computed: EMPTY_SHA256 }))
                 }
-                _ => Ok((Body::empty(), None)),
+                _ => Ok(TakenBody::of(Body::empty(), None)),
             };
         }
         let arrival = framing.map_or(Arrival::Plain(sha256), |framing| Arrival::Framed(Box::new(framing)));
@@ -167,18 +183,20 @@ impl Inner {
         let outcome = checked.outcome();
         // An operation that is promised no bytes asks for none, and would never meet the fault.
         if body_use == BodyUse::Object && length > 0 {
-            return Ok((Body::http_body(checked), Some(outcome)));
+            return Ok(TakenBody::of(Body::http_body(checked), Some(outcome)));
         }
+        let is_document = body_use == BodyUse::Xml;
+        let document = if is_document { Some(self.documents.take(length).await?) } else { None };
         let collected = collect(checked).await.map_err(|error| Refusal::from(&error))?;
-        if body_use == BodyUse::Xml {
+        if is_document {
             check_document(&parts.headers, head, &collected, digest)?;
-            let document = readable(head.operation, collected.bytes, &self.limits)?;
-            if document.len() as u64 != length {
-                parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(document.len()));
+            let readable = readable(head.operation, collected.bytes, &self.limits)?;
+            if readable.len() as u64 != length {
+                parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(readable.len()));
             }
-            return Ok((Body::from(document), Some(outcome)));
+            return Ok(TakenBody { document, ..TakenBody::of(Body::from(readable), Some(outcome)) });
         }
-        Ok((Body::empty(), Some(outcome)))
+        Ok(TakenBody::of(Body::empty(), Some(outcome)))
     }
 }
 

@@ -16,6 +16,7 @@ pub mod checksum;
 pub mod code;
 pub mod context;
 mod cors;
+mod documents;
 pub mod feature;
 mod gate;
 mod intake;
@@ -49,6 +50,7 @@ use crate::s3::auth::verifier::Verifier;
 
 use body::{Patience, TransportError};
 use context::RequestId;
+use documents::Documents;
 use lacking::LackingFeatures;
 use refusal::Refusal;
 use respond::Asked;
@@ -64,6 +66,8 @@ pub struct Limits {
     pub uri_bytes_max: usize,
     /// Bytes of an XML document: 1,000 keys of 1,024 bytes, each escaped at its worst.
     pub xml_bytes_max: u64,
+    /// Bytes that the XML documents of all requests take together, with what is made of them.
+    pub documents_bytes_max: u64,
     /// Bytes of one signed aws-chunked frame.
     pub signed_frame_bytes_max: u64,
     /// How long a body may stand still.
@@ -79,6 +83,7 @@ impl Default for Limits {
             header_bytes_max: 16 << 10,
             uri_bytes_max: 16 << 10,
             xml_bytes_max: 8 << 20,
+            documents_bytes_max: 64 << 20,
             signed_frame_bytes_max: 16 << 20,
             body_idle: Duration::from_secs(20),
             body_whole: Duration::from_millis(BODY_MS_MAX),
@@ -132,6 +137,7 @@ struct Inner {
     service: S3Service,
     adapter: Adapter,
     lacking: LackingFeatures,
+    documents: Documents,
     request_number: AtomicU64,
 }
 
@@ -167,6 +173,7 @@ impl Protocol {
             host_id: HeaderValue::try_from(visible).expect("visible ASCII is a header value"),
             patience: Patience { idle: limits.body_idle, whole: limits.body_whole },
             lacking: LackingFeatures::new(Arc::clone(&clock)),
+            documents: Documents::new(limits.documents_bytes_max),
             verifier: Verifier::new(&region, credentials, clock),
             service: gate::service(s3, &limits),
             adapter,
@@ -234,20 +241,21 @@ impl Inner {
 
     /// Runs the operation of an admitted request.
     async fn perform(&self, admitted: intake::Admitted, asked: &Asked<'_>) -> Response<Body> {
-        let answer = self.service.call(admitted.request).await;
+        let intake::Admitted { request, operation, outcome, document: _until_answered } = admitted;
+        let answer = self.service.call(request).await;
         // What is wrong with the body is the client's to know, whatever the operation made of it.
-        if let Some(fault) = admitted.outcome.as_ref().and_then(|outcome| outcome.fault()) {
+        if let Some(fault) = outcome.as_ref().and_then(|outcome| outcome.fault()) {
             tracing::debug!(error = %fault, "body failed");
             return asked.refuse(&Refusal::from(fault));
         }
         match answer {
             Ok(mut response) => {
                 let details = (self.adapter.error_details)(response.headers_mut());
-                let code = asked.complete(&mut response, admitted.operation, &details);
+                let code = asked.complete(&mut response, operation, &details);
                 let status = response.status();
                 if status == StatusCode::NOT_IMPLEMENTED {
                     // The operation is here; some of what it was asked for is not.
-                    self.lacking.asked("Operation", admitted.operation.name());
+                    self.lacking.asked("Operation", operation.name());
                 } else if status.is_server_error() {
                     tracing::warn!(status = status.as_u16(), code = code.as_deref(), "request failed");
                 } else {
