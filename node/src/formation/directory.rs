@@ -9,12 +9,12 @@ use sherd_volume::identity::{FILE_NAME, FORMAT, Identity, LOCK_NAME, NotAnIdenti
 use sherd_volume::log;
 use sherd_volume::open::{BALLAST, SHARDS};
 
-use crate::volumes::INDEX;
+use crate::volumes::{INDEX, UPKEEP_FILE, UPKEEP_FILE_NEW};
 
 /// What an empty filesystem, or a format that a crash interrupted before its first file, may hold.
 const HARMLESS: [&str; 3] = ["lost+found", LOCK_NAME, "volume.json.new"];
 /// What a volume has in its directory beside its identity.
-const OF_A_VOLUME: [&str; 4] = [log::NAME, SHARDS, INDEX, BALLAST];
+const OF_A_VOLUME: [&str; 6] = [log::NAME, SHARDS, INDEX, BALLAST, UPKEEP_FILE, UPKEEP_FILE_NEW];
 /// Bytes of the longest volume.json that is read.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 

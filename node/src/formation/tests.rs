@@ -228,6 +228,9 @@ fn what_a_removal_left_is_told_from_a_log_that_lost_its_identity() {
     disk.create_dir(&volume.join("shards")).expect("made");
     disk.create_dir(&volume.join("log")).expect("made");
     put(&disk, "/data/v0/log/00000000000000000003.spare");
+    // Written into a directory that is being removed.
+    put(&disk, "/data/v0/upkeep.json");
+    put(&disk, "/data/v0/upkeep.json.new");
     assert_eq!(look_at(&disk, volume).expect("looked"), Directory::Remains);
     put(&disk, "/data/v0/log/00000000000000000001.seg");
     assert_eq!(look_at(&disk, volume).expect("looked"), Directory::Strange { name: "log".to_owned() });

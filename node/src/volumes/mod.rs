@@ -42,6 +42,11 @@ pub use status::{VolumeState, VolumeStatus};
 
 pub(crate) use local::{Serving, unreachable_because};
 
+/// What upkeep remembers of a volume, in its directory.
+pub(crate) const UPKEEP_FILE: &str = "upkeep.json";
+/// What that is written as until it is whole.
+pub(crate) const UPKEEP_FILE_NEW: &str = "upkeep.json.new";
+
 /// Makes the index source of a volume's directory.
 pub type IndexFactory = Arc<dyn Fn(&Path) -> Box<dyn IndexSource> + Send + Sync>;
 

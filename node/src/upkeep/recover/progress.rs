@@ -13,11 +13,8 @@ use sherd_core::id::VolumeId;
 use sherd_volume::disk::{Disk, OpenMode};
 
 use super::super::Context;
+use crate::volumes::{UPKEEP_FILE as FILE_NAME, UPKEEP_FILE_NEW as NEW_NAME};
 
-/// The file.
-const FILE_NAME: &str = "upkeep.json";
-/// What it is written as until it is whole.
-const NEW_NAME: &str = "upkeep.json.new";
 /// The version written. Version 1, which is read too, has no sweep.
 const FORMAT: u32 = 2;
 /// Bytes of the longest file that is read.
