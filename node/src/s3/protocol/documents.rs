@@ -79,10 +79,11 @@ mod tests {
     async fn documents_take_no_more_than_their_room_and_long_ones_half_of_it() {
         let documents = Documents::new(ROOM);
         let long = taken(&documents, 7 << 20).await;
-        assert_eq!(long.len(), 1, "29 MiB each");
+        assert_eq!(long.len(), 1, "28.25 MiB each");
         let short = taken(&documents, 64 << 10).await;
-        assert_eq!(short.len(), 70, "half a MiB each: 35 of 64 MiB");
-        assert_eq!(documents.take(10).await.map(drop).map_err(|refusal| refusal.code), Err(Code::SlowDown));
+        assert_eq!(short.len(), 71, "half a MiB each: 35.75 of 64 MiB");
+        let refused = documents.take(1 << 20).await;
+        assert_eq!(refused.map(drop).map_err(|refusal| refusal.code), Err(Code::SlowDown));
         drop(long);
         assert!(documents.take(1 << 20).await.is_ok(), "what was given back is there");
     }
