@@ -10,7 +10,7 @@ mod verify;
 
 pub use command::{InspectArgs, inspect};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use sherd_core::env::Clock;
-use sherd_core::id::{DataId, Epoch, Sequence, VolumeId};
+use sherd_core::id::{DataId, Epoch, Sequence, UploadId, VolumeId};
 use sherd_core::topology::Topology;
 use sherd_volume::Reader;
 use sherd_volume::buffer::{BufferPool, PoolLimits};
@@ -115,6 +115,9 @@ pub struct Report {
     pub registers: u64,
     /// Rows that are missing or older where A others hold the newest value: upkeep brings them up.
     pub rows_behind: u64,
+    /// Rows that name nothing any more that anybody needs: of deleted buckets, and of parts whose upload is
+    /// closed. Upkeep removes them.
+    pub rows_unneeded: u64,
     /// Data ids whose shards were verified and compared.
     pub data_ids: u64,
     /// Shards that belong on volumes that were not given.
@@ -132,6 +135,12 @@ pub struct Report {
     /// Shards that are not whole, until a register is found that names them.
     #[serde(skip)]
     broken: BTreeMap<DataId, Vec<String>>,
+    /// The uploads that are open in the objects that were verified.
+    #[serde(skip)]
+    open_uploads: BTreeSet<UploadId>,
+    /// Whether every object could be read: another may have its upload open.
+    #[serde(skip)]
+    knows_uploads: bool,
 }
 
 impl Report {
@@ -357,10 +366,11 @@ fn write_report(report: &Report, wanted: Wanted, out: &mut dyn Write) -> std::io
     if wanted.verify {
         writeln!(
             out,
-            "verified {} registers ({} rows behind) and {} data ids; {} shards belong on volumes that were not \
+            "verified {} registers ({} rows behind, {} unneeded) and {} data ids; {} shards belong on volumes that were not \
              given; {} unfinished shards that nothing names",
             report.registers,
             report.rows_behind,
+            report.rows_unneeded,
             report.data_ids,
             report.shards_elsewhere,
             report.unnamed_broken

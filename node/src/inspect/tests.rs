@@ -13,7 +13,7 @@ use sherd_volume::request::Target;
 use super::*;
 use crate::peer::{LocalPeer, Peer};
 use crate::system::SystemClock;
-use crate::upkeep::tests::{DEADLINE, Directories, body, key_of};
+use crate::upkeep::tests::{DEADLINE, Directories, body, key_of, releases};
 
 fn inspect(directories: &[PathBuf]) -> Result<Report, InspectError> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
@@ -102,6 +102,36 @@ async fn rot_that_was_replaced_is_no_problem_and_rot_that_is_live_is() {
     let replaced = inspect(&directories.paths()).expect("readable");
     assert_eq!(replaced.problems, Vec::<String>::new());
     assert_eq!(replaced.superseded_rotten, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_that_a_crash_left_open_is_no_problem() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let (part, complete) = releases::uploaded(&node).await;
+    let stored = node.registers().read(&part).await.expect("readable").expect("there").value.state;
+    let data = stored.data_refs()[0];
+    node.complete(&part, &data).await;
+    node.close().await;
+    let open = inspect(&directories.paths()).expect("readable");
+    assert_eq!((open.rows_unneeded, open.data_ids, open.problems), (0, 1, Vec::new()));
+
+    let node = directories.start().await;
+    node.objects().complete_upload(complete).await.expect("an object");
+    releases::until_closed(&node, &part).await;
+    releases::put_back(&node, &part, stored).await;
+    node.put_everywhere("a", &body(2, 100)).await;
+    // As upkeep does for what an object named that was replaced.
+    let volumes = node.volumes();
+    let peer = LocalPeer::new(volumes.clone());
+    for (volume, index) in volumes.all().iter().flat_map(|volume| (0..4).map(move |index| (volume, index))) {
+        let deleted = peer.delete_shard(volume.id(), ShardId { data: data.id, index }, data.home).await;
+        deleted.expect("deleted");
+    }
+    assert_eq!(volumes.close(DEADLINE).await, Vec::new());
+    let closed = inspect(&directories.paths()).expect("readable");
+    assert_eq!((closed.rows_unneeded, closed.data_ids, closed.problems), (1, 0, Vec::new()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

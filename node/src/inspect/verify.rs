@@ -52,6 +52,7 @@ pub(super) fn verify(
     };
     // Pages of every volume are merged by key, so that memory stays bounded.
     let mut after: Option<RegisterKey> = None;
+    report.knows_uploads = true;
     while let Some(page) = next_page(volumes, after.as_ref(), report)? {
         after = page.last_key_value().map(|(order, _)| order.key.clone());
         for (Ordered { key, .. }, held) in page {
@@ -213,11 +214,37 @@ fn verify_register(
     if distinct.len() > 1 {
         report.problem(format!("{key:?}: its value differs between volumes at one ballot"));
     }
-    let Some(stored) = distinct.first() else { return };
+    let Some(stored) = distinct.first() else {
+        report.knows_uploads = false;
+        return;
+    };
     match Value::decode(Bytes::clone(stored)) {
-        Ok(value) => verify_value(volumes, topology, key, &value, held, report),
-        Err(error) => report.problem(format!("{key:?}: its value does not decode: {error}")),
+        Ok(_) if is_unneeded(volumes, members.len(), key, report) => report.rows_unneeded += 1,
+        Ok(value) => {
+            if let State::Object(object) = &value.state {
+                report.open_uploads.extend(object.uploads.iter().map(|upload| upload.id));
+            }
+            verify_value(volumes, topology, key, &value, held, report);
+        }
+        Err(error) => {
+            report.knows_uploads = false;
+            report.problem(format!("{key:?}: its value does not decode: {error}"));
+        }
     }
+}
+
+/// Whether a row names nothing any more that anybody needs: that of a deleted bucket, and that of a part whose
+/// upload is closed. What data it names has gone, or belongs to the object. Upkeep removes such rows.
+fn is_unneeded(volumes: &[Opened], members: usize, key: &RegisterKey, report: &Report) -> bool {
+    let mut seals = volumes.iter().flat_map(|volume| volume.reader.seals());
+    let is_gone = seals.any(|(bucket, deletions)| bucket == key.bucket && deletions.is_empty());
+    // All objects come before all parts. With fewer volumes than see every value an upload may be open elsewhere.
+    let is_closed = |upload| {
+        report.knows_uploads
+            && volumes.len() >= Quorums::of(members).prepare()
+            && !report.open_uploads.contains(&upload)
+    };
+    is_gone || key.part.is_some_and(|part| is_closed(part.upload))
 }
 
 fn verify_value(

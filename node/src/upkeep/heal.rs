@@ -98,6 +98,9 @@ impl Context {
 
     /// Brings the shards of data that a register names back to where they should be.
     pub(crate) async fn heal_data(&self, key: &RegisterKey, data: DataId) -> Healed {
+        // What a part's register says it names goes with the object that took it over: a part that a crash kept from
+        // being closed would want data healed for ever that was released since.
+        self.close_part(key).await;
         let mut reference = self.reference(key, data).await;
         if matches!(reference, Ok(None)) && !self.rows_of(key).await.are_equal() {
             // A write that was cut short may name it, on too few volumes to be read: who settles the

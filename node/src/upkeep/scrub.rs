@@ -338,7 +338,7 @@ impl Context {
         if first.is_none_or(|first| first.volume == own.volume) {
             self.check_register(key).await;
             if key.part.is_some() && !tombstone {
-                self.close_part(key).await;
+                self.close_old_part(key).await;
             }
         }
     }

@@ -341,12 +341,20 @@ impl Context {
         true
     }
 
-    /// Tombstones a part that came after its upload was closed.
+    /// Tombstones a part that came after its upload was closed, long ago.
+    pub(super) async fn close_old_part(&self, key: &RegisterKey) {
+        let Ok(Some(part)) = self.registers.read(key).await else { return };
+        let before = self.wall_ms().saturating_sub(PART_AGE_MS);
+        if part.ballot.time.as_ms() <= before {
+            self.close_part(key).await;
+        }
+    }
+
+    /// Tombstones a part whose upload is closed, of whatever age: a crash may have come between the two.
     pub(super) async fn close_part(&self, key: &RegisterKey) {
         let Some(part_key) = key.part else { return };
         let Ok(Some(part)) = self.registers.read(key).await else { return };
-        let before = self.wall_ms().saturating_sub(PART_AGE_MS);
-        if part.ballot.time.as_ms() > before || !matches!(part.value.state, State::Part(_)) {
+        if !matches!(part.value.state, State::Part(_)) {
             return;
         }
         // Read after the part was: an upload that is closed then never opens again.

@@ -6,7 +6,7 @@
 mod clocks;
 mod heals;
 mod recoveries;
-mod releases;
+pub(crate) mod releases;
 mod settling;
 mod sweeps;
 

@@ -6,6 +6,7 @@ use sherd_core::record::{Attributes, DataRef, State};
 use sherd_volume::request::Control;
 
 use super::super::damage::{Report, Reports};
+use super::super::heal::Healed;
 use super::super::rebuild::Subject;
 use super::super::release::ReleaseOutcome;
 use super::sweeps::{HOUR_MS, seal, tell};
@@ -179,7 +180,7 @@ async fn a_replaced_part_that_a_complete_carried_stays() {
 }
 
 /// A part of an upload, and the Complete that makes it an object.
-async fn uploaded(node: &Node) -> (RegisterKey, CompleteUpload) {
+pub(crate) async fn uploaded(node: &Node) -> (RegisterKey, CompleteUpload) {
     let (name, upload) = begun_upload(node).await;
     let part = PartName { name: name.clone(), upload, number: 1 };
     let stored = node.objects.put_part(part, super::upload(&body(1, 100_000))).await;
@@ -192,7 +193,7 @@ async fn uploaded(node: &Node) -> (RegisterKey, CompleteUpload) {
 }
 
 /// Waits until a register holds a tombstone.
-async fn until_closed(node: &Node, key: &RegisterKey) {
+pub(crate) async fn until_closed(node: &Node, key: &RegisterKey) {
     let closed = async {
         loop {
             let found = node.context.registers.read(key).await.expect("readable").expect("a row");
@@ -251,7 +252,7 @@ async fn a_complete_that_is_repeated_closes_the_parts_that_the_first_one_left() 
 }
 
 /// Puts a part's register back as it was: as a Complete leaves it whose node was killed.
-async fn put_back(node: &Node, part: &RegisterKey, stored: State) {
+pub(crate) async fn put_back(node: &Node, part: &RegisterKey, stored: State) {
     let State::Part(stored) = stored else { panic!("not a part: {stored:?}") };
     let carried = stored.part.data.iter().map(|data| data.id).collect::<Vec<_>>();
     let again = move |_: Option<&State>| {
@@ -273,12 +274,31 @@ async fn a_part_that_is_closed_late_reports_nothing_that_its_object_names() {
     until_closed(&node, &part).await;
     put_back(&node, &part, stored).await;
     node.clock.advance(30 * HOUR_MS);
-    node.context.close_part(&part).await;
+    node.context.close_old_part(&part).await;
     until_closed(&node, &part).await;
     let mut reports = node.reports.take().expect("taken once");
     while let Ok(report) = reports.reports.try_recv() {
         assert!(matches!(report, Report::Heal(_)), "the object names what the part named: {report:?}");
     }
     assert_eq!(node.get("a").await, Some(body(1, 100_000)));
+    node.close().await;
+}
+
+/// The object that took it over was replaced, and its bytes released, before anybody closed the part.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_that_a_crash_left_open_wants_nothing_healed_that_its_object_let_go() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let (part, complete) = uploaded(&node).await;
+    let stored = node.context.registers.read(&part).await.expect("readable").expect("there").value.state;
+    node.objects.complete_upload(complete).await.expect("an object");
+    until_closed(&node, &part).await;
+    let (object, data) = (node.register("a").await, stored.data_refs()[0]);
+    put_back(&node, &part, stored).await;
+    node.put("a", &body(2, 100_000)).await;
+    assert_eq!(node.context.release_data_id(&object, data, false).await, ReleaseOutcome::Done);
+    assert_eq!(node.context.heal_data(&part, data.id).await, Healed::Unnamed);
+    until_closed(&node, &part).await;
     node.close().await;
 }
