@@ -253,16 +253,20 @@ impl Reader {
             Lookup::Pending => return Ok(Lookup::Pending),
         };
         match entry.body {
-            Body::Shard { bytes, .. } => Ok(Lookup::Immediate((entry.origin, bytes))),
-            Body::Row(_) | Body::Heal { .. } | Body::State(_) | Body::Release { .. } => Err(Error::NotFound),
+            Body::Shard { bytes, .. } if self.shared.is_within_its_segment(entry.origin.place) => {
+                Ok(Lookup::Immediate((entry.origin, bytes)))
+            }
+            Body::Shard { .. } | Body::Row(_) | Body::Heal { .. } | Body::State(_) | Body::Release { .. } => {
+                Err(Error::NotFound)
+            }
         }
     }
 
     /// Bytes of a packed shard. Its record is looked for: an index that is ahead of what is left of its log
-    /// names shards that went with the rest.
+    /// names shards that went with the rest. What is missing is no sign of a bad disk, and not counted as one.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Corrupt`], [`Error::Busy`].
+    /// [`Error::NotFound`], [`Error::Corrupt`] where the disk cannot read it, [`Error::Busy`].
     pub fn packed_len(&self, shard: ShardId) -> Result<u64, Error> {
         self.shared.check()?;
         for _ in 0..TRIES {
@@ -276,10 +280,11 @@ impl Reader {
                 Ok(()) => Ok(u64::from(bytes)),
                 Err(ReadError::Gone) => continue,
                 Err(ReadError::Busy | ReadError::WouldBlock) => Err(Error::Busy),
-                Err(ReadError::Corrupt | ReadError::Io(_)) => Err(self.shared.corrupt(described(shard))),
+                Err(ReadError::Corrupt) => Err(Error::NotFound),
+                Err(ReadError::Io(_)) => Err(self.shared.corrupt(described(shard))),
             };
         }
-        Err(self.shared.corrupt(described(shard)))
+        Err(Error::NotFound)
     }
 
     /// Reads a packed shard from the device, whole and verified. Gives its bytes.
@@ -437,6 +442,14 @@ fn described(shard: ShardId) -> String {
 }
 
 impl Shared {
+    /// Whether a place is before the end that its segment has for replay and compaction: what a cut left
+    /// behind it may still be read, and goes when the segment is let go.
+    fn is_within_its_segment(&self, place: table::Place) -> bool {
+        let view = self.view.read();
+        let sealed = view.small.segments.get(&place.segment);
+        sealed.is_none_or(|sealed| u64::from(place.offset) + u64::from(place.bytes) <= sealed.end)
+    }
+
     /// The encoded value of a row: from the entry, or verified from the log. `NotFound` when the
     /// record moved meanwhile.
     pub(crate) fn value(

@@ -15,7 +15,7 @@ use futures::StreamExt;
 
 use sherd_core::id::{DataId, RegisterKey, ShardId, VolumeId};
 use sherd_core::placement;
-use sherd_core::record::{DataRef, Value};
+use sherd_core::record::{DataRef, Home, Value};
 
 use super::super::mrf::Spare;
 use super::super::rebuild::Subject;
@@ -150,7 +150,14 @@ impl Context {
         let volumes = usize::from(data.data_shards) + usize::from(data.parity_shards);
         let index = placement::shard_at(data.id, place, volumes);
         let shard = ShardId { data: data.id, index };
-        match ask(own.peer.shard_bytes(own.volume, shard, data.home), PATIENCE).await {
+        let looked = match ask(own.peer.shard_bytes(own.volume, shard, data.home), PATIENCE).await {
+            // What a loss took of the log may end within a record.
+            Ok(_) if data.home == Home::Packed => {
+                ask(own.peer.verify_shard(own.volume, shard, data.home), PATIENCE).await
+            }
+            looked => looked,
+        };
+        match looked {
             Ok(bytes) if bytes == subject.shard_bytes() => {}
             Ok(_) | Err(peer::Error::NotFound | peer::Error::Corrupt { .. }) => {
                 pass.add(Missing { id: data.id, key: key.clone(), data, index }, subject.shard_bytes());
@@ -181,7 +188,6 @@ impl Context {
 mod tests {
     use super::*;
     use sherd_core::id::{BucketId, ObjectKey, ProposerId, Timestamp};
-    use sherd_core::record::Home;
 
     fn missing(birth_ms: u64) -> Missing {
         let id = DataId { birth: Timestamp::from_ms(birth_ms), proposer: ProposerId(1) };
