@@ -105,10 +105,10 @@ pub const FLUSH_BYTES_MIN: u64 = 1 << 20;
 pub const RECENT_BYTES_MAX: u64 = 32 << 20;
 /// Bytes of them that one volume keeps at least.
 pub const RECENT_BYTES_MIN: u64 = 1 << 20;
-/// Promises that the volumes of a process remember together.
-pub const PROMISES_MAX: usize = 262_144;
-/// Promises that one volume remembers at least: twice those of the operations that may wait for its log.
-pub const PROMISES_MIN: usize = 2 * VOLUME_QUEUE_MAX;
+/// Bytes of promises that the volumes of a process remember together: some 60,000 for keys of usual length.
+pub const PROMISES_BYTES_MAX: u64 = 16 << 20;
+/// Bytes of them that one volume remembers at least: some 4,000, as many as operations may wait for its log.
+pub const PROMISES_BYTES_MIN: u64 = 1 << 20;
 /// Operations waiting for one volume's log; beyond it the answer is 503 SlowDown.
 pub const VOLUME_QUEUE_MAX: usize = 4096;
 /// Peers whose positions wait for one frame at most: a volume has those of its own set, of two while slots

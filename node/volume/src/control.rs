@@ -29,10 +29,14 @@ use crate::plan::Plan;
 use crate::request::{Answer, Completion, Control, Op, Target};
 use crate::state::Recovery;
 use crate::table::key_of;
-use crate::volume::Volume;
+use crate::volume::{Volume, hint_bytes};
 
-/// Hints remembered at most; beyond it they are dropped, and upkeep settles those rows.
-const HINTS_MAX: usize = 65_536;
+/// Bytes of hints remembered at most; beyond it they are dropped, and upkeep settles those rows. Some 30,000 for
+/// keys of usual length.
+const HINTS_BYTES_MAX: usize = 4 << 20;
+/// Ends of MRF entries, and of notes of replaced data, remembered at most; beyond it they are dropped, and those
+/// are looked at once more.
+const ENDS_MAX: usize = 65_536;
 /// Notes of replaced data that may wait for a frame; beyond it they are dropped, and their data is left to
 /// the sweep. Under load a frame takes them along every few milliseconds.
 const RELEASES_WAITING_MAX: usize = 4096;
@@ -279,8 +283,9 @@ impl Volume {
 
     /// Remembers a commit for the next frame.
     pub(crate) fn lazy_hint(&mut self, target: &Target, ballot: Ballot) {
-        if self.lazy.hints.len() < HINTS_MAX {
+        if self.lazy.hints_bytes < HINTS_BYTES_MAX {
             let hint = Hint { key: target.key.clone(), ballot };
+            self.lazy.hints_bytes += hint_bytes(&hint);
             self.lazy.hints.push(Learnt { hint, keys: target.rows().clone() });
             self.lazy_begins();
         }
@@ -288,7 +293,7 @@ impl Volume {
 
     /// Remembers that an MRF entry is done for the next frame.
     pub(crate) fn lazy_healed(&mut self, id: HealId) {
-        if self.lazy.healed.len() < HINTS_MAX {
+        if self.lazy.healed.len() < ENDS_MAX {
             self.lazy.healed.insert(id);
             self.lazy_begins();
         }
@@ -306,7 +311,7 @@ impl Volume {
     /// Remembers that a note of replaced data is done for the next frame.
     pub(crate) fn lazy_released(&mut self, id: ReleaseId) {
         self.lazy.releases.remove(&id);
-        if self.lazy.released.len() < HINTS_MAX {
+        if self.lazy.released.len() < ENDS_MAX {
             self.lazy.released.insert(id);
             self.lazy_begins();
         }

@@ -199,7 +199,7 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
             small: restored.small.clone(),
             durable: Sequence(restored.tail.next.0.saturating_sub(1)),
         }),
-        promises: Mutex::new(Promises::new(options.promises_max, Ballot::ZERO)),
+        promises: Mutex::new(Promises::new(options.promises_bytes, Ballot::ZERO)),
         counters: Counters::default(),
         failure: Arc::clone(&failure),
         is_closing: AtomicBool::new(false),

@@ -46,8 +46,8 @@ pub struct Options {
     pub fold_entries: usize,
     /// Bytes of index entries kept in memory because they were read lately.
     pub recent_bytes: u64,
-    /// Promises remembered; beyond it old ones are forgotten the safe way.
-    pub promises_max: usize,
+    /// Bytes of promises remembered; beyond it old ones are forgotten the safe way.
+    pub promises_bytes: u64,
     /// What opening does where the disk cannot read the log.
     pub unreadable: UnreadablePolicy,
 }
@@ -65,7 +65,7 @@ impl Default for Options {
             flush_after_us: 60_000_000,
             fold_entries: 1024,
             recent_bytes: limits::RECENT_BYTES_MAX / 4,
-            promises_max: limits::PROMISES_MAX / 4,
+            promises_bytes: limits::PROMISES_BYTES_MAX / 4,
             unreadable: UnreadablePolicy::Refuse,
         }
     }
@@ -85,7 +85,8 @@ impl Options {
         self.replay_bytes = share(limits::REPLAY_BYTES_MAX, limits::REPLAY_BYTES_MIN);
         self.flush_bytes = self.flush_bytes.min(share(limits::FLUSH_BYTES_MAX, limits::FLUSH_BYTES_MIN));
         self.recent_bytes = self.recent_bytes.min(share(limits::RECENT_BYTES_MAX, limits::RECENT_BYTES_MIN));
-        self.promises_max = self.promises_max.min((limits::PROMISES_MAX / volumes).max(limits::PROMISES_MIN));
+        let promises = share(limits::PROMISES_BYTES_MAX, limits::PROMISES_BYTES_MIN);
+        self.promises_bytes = self.promises_bytes.min(promises);
         self
     }
 
@@ -94,7 +95,7 @@ impl Options {
     pub fn within_limits(mut self) -> Self {
         let segment = self.segment_bytes.clamp(*Self::SEGMENT_BYTES.start(), *Self::SEGMENT_BYTES.end());
         self.segment_bytes = segment / limits::FRAME_ALIGN as u64 * limits::FRAME_ALIGN as u64;
-        self.promises_max = self.promises_max.max(1);
+        self.promises_bytes = self.promises_bytes.max(limits::PROMISES_BYTES_MIN);
         self
     }
 }
@@ -107,7 +108,8 @@ mod tests {
     fn many_volumes_take_no_more_memory_together_than_four() {
         let held = |volumes: u64| {
             let options = Options::default().shared_by(usize::try_from(volumes).expect("few"));
-            volumes * (options.replay_bytes + options.flush_bytes + options.recent_bytes)
+            volumes
+                * (options.replay_bytes + options.flush_bytes + options.recent_bytes + options.promises_bytes)
         };
         for volumes in 5..=16 {
             assert!(held(volumes) <= held(4), "{volumes} volumes");
@@ -117,7 +119,7 @@ mod tests {
         let many = Options::default().shared_by(1_000);
         let least = (limits::REPLAY_BYTES_MIN, limits::FLUSH_BYTES_MIN, limits::RECENT_BYTES_MIN);
         assert_eq!((many.replay_bytes, many.flush_bytes, many.recent_bytes), least);
-        assert_eq!(many.promises_max, limits::PROMISES_MIN);
+        assert_eq!(many.promises_bytes, limits::PROMISES_BYTES_MIN);
         assert_eq!(Options::default().shared_by(0), one);
     }
 }

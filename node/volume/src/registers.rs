@@ -1,9 +1,9 @@
 //! The acceptor's memory of promises, and its rules asked with what a volume knows.
 //!
 //! Rules live in `sherd_core::register::acceptor`; here is what they are asked about. Promises are
-//! volatile: the durable bound covers them after a restart. The table of promises is bounded; a
-//! promise that is put out raises the restart bound, which refuses for every key what the promise
-//! refused for its own.
+//! volatile: the durable bound covers them after a restart. The table of promises is bounded by the
+//! bytes that it takes; a promise that is put out raises the restart bound, which refuses for every
+//! key what the promise refused for its own.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -19,16 +19,21 @@ use crate::state::Small;
 
 /// Promises that a row replaced, kept in the order until it is looked through.
 const ORDER_SLACK: usize = 1024;
+/// What a promise takes beside its key, about: twice a key's handle and a ballot, with the room that the tables
+/// keep free, and the key's allocation.
+const PROMISE_OVERHEAD_BYTES: u64 = 256;
 /// Keys of a usual batch: for as many room is kept.
 const BUSY_ROOM: usize = 1024;
 
 /// What was promised since the restart.
 #[derive(Debug)]
 pub(crate) struct Promises {
-    limit: usize,
+    bytes_max: u64,
     table: HashMap<Bytes, Ballot>,
     /// The oldest first, among what rows have replaced since: as much again, and a little.
     order: VecDeque<(Bytes, Ballot)>,
+    /// What the promises in the order take; the table has no other.
+    bytes: u64,
     /// Keys with a row that is judged and not yet visible.
     busy: HashSet<Bytes>,
     /// Ballots at or below are refused for every key.
@@ -40,11 +45,13 @@ pub(crate) struct Promises {
 }
 
 impl Promises {
-    pub(crate) fn new(limit: usize, restart_bound: Ballot) -> Self {
+    /// Remembers promises that take `bytes_max` together.
+    pub(crate) fn new(bytes_max: u64, restart_bound: Ballot) -> Self {
         Self {
-            limit,
+            bytes_max,
             table: HashMap::new(),
             order: VecDeque::new(),
+            bytes: 0,
             busy: HashSet::new(),
             restart_bound,
             highest: Ballot::ZERO,
@@ -75,16 +82,19 @@ impl Promises {
         self.highest = self.highest.max(ballot);
         self.table.insert(key.clone(), ballot);
         self.order.push_back((key.clone(), ballot));
-        while self.table.len() > self.limit {
+        self.bytes += promise_bytes(key);
+        if self.order.len() > 2 * self.table.len() + ORDER_SLACK {
+            let table = &self.table;
+            self.order.retain(|(key, ballot)| table.get(key) == Some(ballot));
+            self.bytes = self.order.iter().map(|(key, _)| promise_bytes(key)).sum();
+        }
+        while self.bytes > self.bytes_max {
             let Some((key, ballot)) = self.order.pop_front() else { break };
+            self.bytes -= promise_bytes(&key);
             if self.table.get(&key) == Some(&ballot) {
                 self.table.remove(&key);
                 self.restart_bound = after_forgetting(self.restart_bound, ballot);
             }
-        }
-        if self.order.len() > 2 * self.table.len() + ORDER_SLACK {
-            let table = &self.table;
-            self.order.retain(|(key, ballot)| table.get(key) == Some(ballot));
         }
     }
 
@@ -117,6 +127,11 @@ impl Promises {
     pub(crate) fn is_busy(&self, key: &[u8]) -> bool {
         self.busy.contains(key)
     }
+}
+
+/// What a promise takes in memory, about.
+fn promise_bytes(key: &Bytes) -> u64 {
+    key.len() as u64 + PROMISE_OVERHEAD_BYTES
 }
 
 /// The state of a key, as the rules take it.
@@ -159,7 +174,7 @@ mod tests {
 
     #[test]
     fn promises_that_rows_replaced_take_no_memory() {
-        let mut promises = Promises::new(100_000, Ballot::ZERO);
+        let mut promises = Promises::new(64 << 20, Ballot::ZERO);
         for count in 1..=100_000 {
             let key = Bytes::from(count.to_string());
             promises.note(&key, ballot(count));
@@ -168,5 +183,29 @@ mod tests {
         assert_eq!(promises.len(), 0);
         assert!(promises.order.len() <= ORDER_SLACK + 1, "{}", promises.order.len());
         assert_eq!(promises.restart_bound, Ballot::ZERO, "nothing was forgotten");
+    }
+
+    #[test]
+    fn promises_for_long_keys_take_no_more_memory_than_those_for_short_ones() {
+        let bytes_max = 1 << 20;
+        for key_bytes in [1, 100, 1024] {
+            let mut promises = Promises::new(bytes_max, Ballot::ZERO);
+            for count in 1..=10_000_u64 {
+                promises.note(&Bytes::from(format!("{count:0key_bytes$}")), ballot(count));
+            }
+            let held: usize = promises.table.keys().map(Bytes::len).sum();
+            assert!(held as u64 <= bytes_max, "{held} bytes of keys of {key_bytes}");
+            assert!(promises.order.len() == promises.len() && promises.len() > 800, "{}", promises.len());
+            let forgotten = 10_000 - promises.len() as u64;
+            assert_eq!(
+                promises.restart_bound,
+                ballot(forgotten),
+                "what was put out is refused for every key"
+            );
+            assert_eq!(
+                promises.of(format!("{:0key_bytes$}", forgotten + 1).as_bytes()),
+                ballot(forgotten + 1)
+            );
+        }
     }
 }

@@ -33,6 +33,8 @@ const LAZY_RECORD_BYTES: usize = 256;
 #[derive(Debug, Default)]
 pub(crate) struct Lazy {
     pub(crate) hints: Vec<Learnt>,
+    /// What the hints take, by [`hint_bytes`].
+    pub(crate) hints_bytes: usize,
     pub(crate) healed: BTreeSet<HealId>,
     pub(crate) releases: BTreeMap<ReleaseId, Bytes>,
     pub(crate) released: BTreeSet<ReleaseId>,
@@ -51,14 +53,16 @@ pub(crate) struct Riders {
 
 impl Lazy {
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { hints, healed, releases, released, seen, positions, since_us: _ } = self;
+        let Self { hints, healed, releases, released, seen, positions, hints_bytes: _, since_us: _ } = self;
         let is_empty = hints.is_empty() && healed.is_empty() && seen.is_empty() && positions.is_empty();
         is_empty && releases.is_empty() && released.is_empty()
     }
 
     /// Takes back what rode with a frame that was refused; what came since is newer.
     fn put_back(&mut self, refused: Self) {
-        let Self { mut hints, healed, releases, released, seen, positions, since_us } = refused;
+        let Self { mut hints, hints_bytes: _, healed, releases, released, seen, positions, since_us } =
+            refused;
+        self.hints_bytes += hints.iter().map(|learnt| hint_bytes(&learnt.hint)).sum::<usize>();
         hints.append(&mut self.hints);
         self.hints = hints;
         self.healed.extend(healed);
@@ -122,13 +126,14 @@ impl Volume {
 
     /// Adds commits learnt. Gives the room that is left, as the others do.
     fn hints_ride_along(&mut self, plan: &mut Plan, mut room: usize) -> usize {
+        let all_room = room;
         let fitting = self.lazy.hints.iter().take(HINTS_IN_RECORD).take_while(|learnt| {
-            let bytes = hint_bytes(&learnt.hint);
-            let fits = bytes <= room;
-            room = room.saturating_sub(bytes);
-            fits
+            let left = room.checked_sub(hint_bytes(&learnt.hint));
+            room = left.unwrap_or(room);
+            left.is_some()
         });
         let count = fitting.count();
+        self.lazy.hints_bytes -= all_room - room;
         let start = plan.learnt.len();
         Self::push_hints(plan, self.lazy.hints.drain(..count));
         plan.riders.hints = start..plan.learnt.len();

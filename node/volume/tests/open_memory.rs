@@ -80,7 +80,7 @@ fn opened(path: &Path) -> (Driver, OpenReport) {
         flush_bytes: u64::MAX,
         replay_bytes: REPLAY_BYTES,
         recent_bytes: 1 << 20,
-        promises_max: 16,
+        promises_bytes: 0,
         ..Options::default()
     };
     let setup = Setup {
