@@ -210,7 +210,7 @@ fn capacity(size: u64) -> usize {
 async fn fill(mut sink: Sink, mut body: BodyStream, size: u64) -> Result<Sink> {
     let mut got = 0_u64;
     while let Some(bytes) = body.next().await {
-        let bytes = bytes.map_err(BodyError::Stream)?;
+        let bytes = bytes.map_err(of_stream)?;
         got = got.saturating_add(bytes.len() as u64);
         if got > size {
             return Err(BodyError::Length { expected: size, got }.into());
@@ -218,6 +218,11 @@ async fn fill(mut sink: Sink, mut body: BodyStream, size: u64) -> Result<Sink> {
         sink.push(bytes).await?;
     }
     if got == size { Ok(sink) } else { Err(BodyError::Length { expected: size, got }.into()) }
+}
+
+/// Why a stream failed. Where it is an object's own, of a copy, that is the store's error and not its client's.
+fn of_stream(source: Box<dyn std::error::Error + Send + Sync>) -> Error {
+    source.downcast::<Error>().map_or_else(|source| BodyError::Stream(source).into(), |error| *error)
 }
 
 /// Compares what arrived with what was announced.

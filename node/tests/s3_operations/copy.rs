@@ -4,6 +4,7 @@ use aws_sdk_s3::operation::copy_object::builders::CopyObjectFluentBuilder;
 use aws_sdk_s3::primitives::DateTime;
 use aws_sdk_s3::types::{ChecksumAlgorithm, MetadataDirective};
 
+use super::harness::volumes::{ShardFile, shard_files};
 use super::*;
 
 fn copy(client: &Client, from: &str, to: &str) -> CopyObjectFluentBuilder {
@@ -63,6 +64,18 @@ async fn a_source_that_is_not_there_is_missed() {
     assert_eq!(code(copy), is(404, "NoSuchBucket"));
     let copy = client.copy_object().bucket(BUCKET).key("to").copy_source("nothing").send().await;
     assert_eq!(code(copy), is(400, "InvalidArgument"));
+}
+
+#[tokio::test]
+async fn a_source_that_cannot_be_read_to_its_end_is_the_stores_error() {
+    let (node, client) = a_bucket().await;
+    put(&client, "from", some_bytes(8 << 20)).await;
+    let shards: Vec<_> = node.volumes().into_iter().flat_map(|volume| shard_files(&volume)).collect();
+    assert!(shards.len() > 2, "{}", shards.len());
+    shards.iter().for_each(ShardFile::cut);
+    let refused = refused(copy(&client, "from", "to").send().await);
+    assert!(refused.status >= 500, "{refused:?}");
+    assert_eq!(code(client.get_object().bucket(BUCKET).key("to").send().await), is(404, "NoSuchKey"));
 }
 
 #[tokio::test]
