@@ -93,6 +93,8 @@ mod tests {
                 volumes: 4,
                 voting,
                 with_room: 4,
+                taking_shards: voting,
+                shards_needed: 3,
                 write_quorum: 3,
                 read_quorum: 2,
             }],

@@ -44,8 +44,16 @@ impl SetView {
 
     /// Whether so many volumes are full that too few would accept what needs room.
     pub fn lacks_room(&self) -> bool {
-        let with_room = self.reach.iter().filter(|reach| !reach.peer.is_full(reach.volume)).count();
-        with_room < self.quorums().accept()
+        self.with_room() < self.quorums().accept()
+    }
+
+    /// Whether so many volumes are full that shards of new data could not be made durable.
+    pub fn lacks_room_for_shards(&self) -> bool {
+        self.with_room() < self.durable_enough
+    }
+
+    fn with_room(&self) -> usize {
+        self.reach.iter().filter(|reach| !reach.peer.is_full(reach.volume)).count()
     }
 
     /// The place of a volume in the set.

@@ -82,8 +82,12 @@ pub struct SetHealth {
     pub volumes: usize,
     /// Volumes of it that vote.
     pub voting: usize,
-    /// Volumes of it that take new data.
+    /// Volumes of it that have room.
     pub with_room: usize,
+    /// Volumes of it that take shards of new data: they are there, and have room.
+    pub taking_shards: usize,
+    /// Shards that a write of new data has to make durable.
+    pub shards_needed: usize,
     /// Votes that a write needs.
     pub write_quorum: usize,
     /// Votes that a read needs.
@@ -95,8 +99,18 @@ impl SetHealth {
         self.voting >= self.write_quorum
     }
 
-    const fn has_room(&self) -> bool {
-        self.with_room >= self.write_quorum
+    /// Whether what is kept in its row is refused for lack of room.
+    const fn is_full(&self) -> bool {
+        self.with_room < self.write_quorum
+    }
+
+    /// Whether what has shards is refused for lack of room.
+    const fn is_full_for_shards(&self) -> bool {
+        self.with_room < self.shards_needed
+    }
+
+    const fn takes_shards(&self) -> bool {
+        self.taking_shards >= self.shards_needed
     }
 }
 
@@ -115,17 +129,37 @@ pub struct HealthReport {
 
 impl HealthReport {
     /// Why writes are refused although there are votes for them; empty when they are not.
-    fn full(&self) -> String {
-        let full = self.sets.iter().filter(|set| set.writable() && !set.has_room());
-        let sets: Vec<String> = full.map(|set| set.set.to_string()).collect();
-        if sets.is_empty() {
-            return String::new();
+    fn writes_refused(&self) -> String {
+        let sets = |is_so: fn(&SetHealth) -> bool| {
+            let named = self.sets.iter().filter(|set| set.writable() && is_so(set));
+            named.map(|set| set.set.to_string()).collect::<Vec<_>>().join(", ")
+        };
+        let full = sets(SetHealth::is_full);
+        let nearly_full = sets(|set| set.is_full_for_shards() && !set.is_full());
+        let away = sets(|set| !set.takes_shards() && !set.is_full_for_shards());
+        let grace = Period(self.release_grace);
+        let space = format!(
+            "the space of deleted objects comes back {grace} after their deletion (upkeep.release_grace)"
+        );
+        let mut why = Vec::new();
+        if !full.is_empty() {
+            why.push(format!(
+                "the volumes of set {full} are full: writes get 507, reads and deletes work; {space}"
+            ));
         }
-        let (sets, grace) = (sets.join(", "), Period(self.release_grace));
-        format!(
-            "the volumes of set {sets} are full: writes get 507, reads and deletes work; the space of deleted \
-             objects comes back {grace} after their deletion (upkeep.release_grace)"
-        )
+        if !nearly_full.is_empty() {
+            why.push(format!(
+                "too few volumes of set {nearly_full} have room for shards: writes get 507 but for objects small \
+                 enough to be kept in their rows, reads and deletes work; {space}"
+            ));
+        }
+        if !away.is_empty() {
+            why.push(format!(
+                "too few volumes of set {away} are there to make new shards durable: writes get 503 but for objects \
+                 small enough to be kept in their rows, reads and deletes work; see degraded_volumes"
+            ));
+        }
+        why.join("; ")
     }
 }
 
@@ -149,7 +183,7 @@ pub enum Phase {
 pub struct Readiness {
     /// Whether requests should come here.
     pub ready: bool,
-    /// Why writes are refused for lack of space; empty when they are not.
+    /// Why writes, or those with shards, are refused: for lack of space or of volumes. Empty when they are not.
     pub writes_refused: String,
     /// Why sets do not come back by themselves, and what ends that: somebody has to decide.
     pub stuck: Vec<String>,
@@ -210,7 +244,7 @@ impl Health {
     pub fn readiness(&self) -> Readiness {
         let source = self.source.read().as_ref().map(Arc::clone);
         let report = source.map(|report| report()).unwrap_or_default();
-        let writes_refused = report.full();
+        let writes_refused = report.writes_refused();
         let HealthReport { sets, volumes, stuck, release_grace: _ } = report;
         let phase = self.phase();
         let any = !sets.is_empty();
@@ -235,7 +269,16 @@ mod tests {
     use super::*;
 
     fn set(voting: usize) -> SetHealth {
-        SetHealth { set: 0, volumes: 4, voting, with_room: 4, write_quorum: 3, read_quorum: 2 }
+        SetHealth {
+            set: 0,
+            volumes: 4,
+            voting,
+            with_room: 4,
+            taking_shards: voting,
+            shards_needed: 3,
+            write_quorum: 3,
+            read_quorum: 2,
+        }
     }
 
     fn report(sets: Vec<SetHealth>, volumes: Vec<VolumeHealth>) -> HealthReport {
@@ -294,6 +337,22 @@ mod tests {
             why.contains("set 7 are full") && why.contains("10m") && why.contains("release_grace"),
             "{why}"
         );
+    }
+
+    #[test]
+    fn too_few_volumes_for_shards_are_ready_and_say_that_writes_are_refused() {
+        let of_three = SetHealth { volumes: 3, with_room: 3, shards_needed: 3, write_quorum: 2, ..set(2) };
+        let away = serving(report(vec![of_three], vec![])).readiness();
+        assert!(away.ready && away.writes_refused.contains("set 0 are there"), "{}", away.writes_refused);
+        let full = SetHealth { voting: 3, with_room: 2, ..of_three };
+        let readiness = serving(report(vec![full], vec![])).readiness();
+        let why = readiness.writes_refused;
+        assert!(
+            readiness.ready && why.contains("set 0 have room for shards") && why.contains("10m"),
+            "{why}"
+        );
+        let whole = SetHealth { voting: 3, taking_shards: 3, ..of_three };
+        assert_eq!(serving(report(vec![whole], vec![])).readiness().writes_refused, "");
     }
 
     #[test]

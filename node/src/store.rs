@@ -23,7 +23,7 @@ use crate::formation::{self, FormationConfig, FormationError};
 use crate::health::{self, HealthReport, SetHealth, VolumeHealth};
 use crate::metrics::Metrics;
 use crate::object::{Objects, ObjectsConfig};
-use crate::peer::{LocalPeer, Peer};
+use crate::peer::{LocalPeer, Peer, Reach};
 use crate::reclaim::Reclaim;
 use crate::register::{RegisterPatience, Registers, RegistersConfig};
 use crate::stripe::{Lookout, Patience, Stripes, StripesConfig, Thresholds};
@@ -237,6 +237,8 @@ impl Store {
     pub fn health(&self) -> HealthReport {
         let status = self.volumes.status();
         let votes = |id: VolumeId| status.iter().any(|volume| volume.id == id && volume.state.votes());
+        let has_room = |reach: &&Reach| !reach.peer.is_full(reach.volume);
+        let is_there = |id: VolumeId| self.volumes.get(id).is_some_and(|volume| volume.serving().is_ok());
         let sets = self
             .cluster
             .sets()
@@ -245,7 +247,14 @@ impl Store {
                 set: set.id.0,
                 volumes: set.reach.len(),
                 voting: set.reach.iter().filter(|reach| votes(reach.volume)).count(),
-                with_room: set.reach.iter().filter(|reach| !reach.peer.is_full(reach.volume)).count(),
+                with_room: set.reach.iter().filter(has_room).count(),
+                taking_shards: set
+                    .reach
+                    .iter()
+                    .filter(has_room)
+                    .filter(|reach| is_there(reach.volume))
+                    .count(),
+                shards_needed: set.durable_enough(),
                 write_quorum: set.quorums().accept(),
                 read_quorum: set.quorums().prepare(),
             })

@@ -64,7 +64,7 @@ impl Context {
         for set in self.cluster.sets() {
             let full = set.reach.iter().filter(|reach| reach.peer.is_full(reach.volume));
             now.volumes.extend(full.map(|reach| reach.volume));
-            if set.lacks_room() {
+            if set.lacks_room() || set.lacks_room_for_shards() {
                 now.sets.insert(set.id.0);
             }
         }
