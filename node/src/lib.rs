@@ -21,6 +21,7 @@ pub mod peer;
 pub mod cluster;
 pub mod volumes;
 mod queue;
+mod budget;
 pub mod reclaim;
 pub mod workers;
 pub mod formation;

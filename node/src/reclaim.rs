@@ -1,7 +1,7 @@
 //! Buffers asked back from slow connections while others wait for some.
 //!
 //! ```text
-//! stripe::budget: a read waits for its share --ask(floor)--> Reclaim <--yields(rate)-- server::patient
+//! budget: a read waits for its share --ask(floor)--> Reclaim <--yields(rate)-- server::patient
 //! ```
 //! Whoever reads an answer slowly holds its buffers for as long as it likes. That is nobody's loss until
 //! another read finds none. It then asks for them, at first of connections that hardly move and the

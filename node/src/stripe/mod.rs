@@ -3,7 +3,6 @@
 //! `write` makes data durable before any register names it; `read` gives back verified bytes, from
 //! any k shards. Neither knows what an object is.
 
-mod budget;
 mod encode;
 mod onlooker;
 mod read;
@@ -25,11 +24,11 @@ use sherd_core::limits;
 use sherd_core::record::{DataRef, Home};
 use sherd_volume::buffer::{Buffer, BufferPool};
 
+use crate::budget::{Budget, Exhausted};
 use crate::cluster::Cluster;
 use crate::reclaim::Reclaim;
 use crate::upkeep::{Damage, Pinned, Pins};
 
-pub(crate) use budget::{Budget, Exhausted};
 pub(crate) use onlooker::{Lookout, Onlooker};
 pub(crate) use read::{ReadError, read};
 pub(crate) use write::{Staged, StripeWriter, Syncing, WriteError};

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::budget::Share;
+use crate::budget::Share;
 use crate::workers::Workers;
 
 /// Lines that may wait for a thread: each upload has one.
@@ -140,8 +140,8 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Budget;
     use crate::reclaim::Reclaim;
-    use crate::stripe::budget::Budget;
     use std::time::Duration;
 
     struct Log(Mutex<Vec<u8>>);

@@ -23,8 +23,8 @@ use tokio::time::Instant;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::budget::{Share, Taker, with_share};
 use super::{Exhausted, Released, Stripes, code_of};
+use crate::budget::{Share, Taker, with_share};
 use crate::cluster::SetView;
 use crate::peer::{self, Gather, Pending, ShardRange, Wanted};
 use crate::upkeep::Pinned;

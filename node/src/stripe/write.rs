@@ -22,10 +22,10 @@ use sherd_volume::request::{ShardFileHeader, Target};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::budget::Share;
 use super::encode::{BufferList, cut_stripe, encode};
 use super::onlooker::{Line, Onlooker, Seen};
 use super::{Exhausted, Stripes, code_of};
+use crate::budget::Share;
 use crate::cluster::SetView;
 use crate::peer::{self, Gather, ShardSink};
 

@@ -1,9 +1,10 @@
 //! Bodies on their way in: framed, verified, bounded.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use sherd_core::record::ChecksumAlgorithm;
-use sherd_node::s3::protocol::checksum;
+use sherd_node::s3::protocol::{Limits, checksum};
 
 use crate::wire::{Asking, EMPTY, Server, TestClock, small_limits, unsigned_frames};
 
@@ -255,6 +256,41 @@ async fn a_body_that_stands_still_is_given_up() {
     let answer = connection.answer().await;
     assert_eq!(answer.refusal(), code(400, "RequestTimeout"));
     assert_eq!(answer.headers.get("connection").map(String::as_str), Some("close"));
+}
+
+/// Documents have room in memory before they arrive: who sends one byte now and then would keep it.
+#[tokio::test]
+async fn a_document_that_trickles_is_given_up() {
+    let limits = Limits { document_whole: Duration::from_millis(20), ..Limits::default() };
+    let server = Server::start_with(TestClock::Still, limits).await;
+    let whole = delete("a").signed();
+    let mut object = put().body(b"abcdef").signed();
+    let last = object.split_off(object.len() - 1);
+    let (mut document, mut slower) = (server.connect().await, server.connect().await);
+    slower.send(&object).await;
+    document.send(&whole[..whole.len() - 1]).await;
+    assert_eq!(document.answer().await.refusal(), code(400, "RequestTimeout"));
+    slower.send(&last).await;
+    assert_eq!(slower.answer().await.status, 200, "an object may take longer");
+}
+
+/// What is made of an element takes more memory than a short element itself.
+#[tokio::test]
+async fn a_document_with_too_many_elements_is_not_even_read() {
+    let server = Server::start().await;
+    let parts = |count| {
+        let parts = "<Part></Part>".repeat(count);
+        let document = format!("<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>");
+        Asking::new("POST", "/bucket/k?uploadId=u1").body(document.as_bytes())
+    };
+    assert_eq!(server.send(&parts(10_001)).await.refusal(), code(400, "MalformedXML"));
+    let many = "</Key></Object><Object><Key>k".repeat(1000);
+    assert_eq!(server.send(&delete(&many)).await.refusal(), code(400, "MalformedXML"));
+    assert_eq!(server.memory.calls(), Vec::<&str>::new());
+    server.send(&parts(10_000)).await;
+    let thousand = "</Key></Object><Object><Key>k".repeat(999);
+    assert_eq!(server.send(&delete(&thousand)).await.status, 200);
+    assert_eq!(server.memory.calls(), ["CompleteMultipartUpload", "DeleteObjects"]);
 }
 
 #[tokio::test]

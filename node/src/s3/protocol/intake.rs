@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,10 +16,11 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Request, Uri, Version};
 use http_body::Body as HttpBody;
 use s3s::Body;
-use sherd_core::limits::{KEY_BYTES_MAX, PUT_BYTES_MAX};
+use sherd_core::limits::{DELETE_KEYS_MAX, KEY_BYTES_MAX, PARTS_MAX, PUT_BYTES_MAX};
 use sherd_core::md5::Md5;
 use sherd_core::record::ChecksumAlgorithm;
 
+use crate::budget::Share;
 use crate::s3::auth::error::AuthError;
 use crate::s3::auth::payload::PayloadForm;
 use crate::s3::auth::presigned;
@@ -30,7 +32,6 @@ use super::body::{Arrival, BodyOutcome, CheckedBody, Collected, TransportError, 
 use super::checksum;
 use super::code::Code;
 use super::context::{Extras, RequestContext, RequestId, Trailers};
-use super::documents::DocumentRoom;
 use super::feature::{self, DeclaredChecksum};
 use super::operation::{BodyUse, Lacking, Level, NoOperation, Operation, classify};
 use super::query::{Pair, Query};
@@ -51,20 +52,21 @@ pub(super) struct Admitted {
     pub(super) request: Request<Body>,
     pub(super) operation: Operation,
     pub(super) outcome: Option<Arc<BodyOutcome>>,
-    /// Room for its document.
-    pub(super) document: Option<DocumentRoom>,
+    /// Room for its document, or its list.
+    pub(super) room: Option<Share>,
 }
 
 /// The body that s3s sees.
 struct TakenBody {
     body: Body,
     outcome: Option<Arc<BodyOutcome>>,
-    document: Option<DocumentRoom>,
+    /// Room for it, where it is a document.
+    room: Option<Share>,
 }
 
 impl TakenBody {
     const fn of(body: Body, outcome: Option<Arc<BodyOutcome>>) -> Self {
-        Self { body, outcome, document: None }
+        Self { body, outcome, room: None }
     }
 }
 
@@ -119,7 +121,9 @@ impl Inner {
             signed_frame_bytes_max: self.limits.signed_frame_bytes_max,
         });
         let head = Head { operation, payload, checksum };
-        let TakenBody { body, outcome, document } = self.take_body(&mut parts, body, &head, framing).await?;
+        let taken = self.take_body(&mut parts, body, &head, framing).await?;
+        let TakenBody { body, outcome, room: document_room } = taken;
+        let list_room = self.xml_room.for_list(operation, &query).await?;
         if let Some(rewritten) = rewritten {
             parts.uri = rewritten;
         }
@@ -136,7 +140,8 @@ impl Inner {
             },
         };
         parts.extensions.insert(context);
-        Ok(Admitted { request: Request::from_parts(parts, body), operation, outcome, document })
+        let room = document_room.or(list_room);
+        Ok(Admitted { request: Request::from_parts(parts, body), operation, outcome, room })
     }
 
     /// Makes the body that s3s sees, and the headers that describe it.
@@ -179,24 +184,51 @@ impl Inner {
             };
         }
         let arrival = framing.map_or(Arrival::Plain(sha256), |framing| Arrival::Framed(Box::new(framing)));
-        let checked = CheckedBody::new(body, arrival, length, self.patience);
+        let is_document = body_use == BodyUse::Xml;
+        let mut patience = self.patience;
+        if is_document {
+            patience.whole =
+                patience.whole.min(self.limits.document_whole + Duration::from_secs(length >> 16));
+        }
+        let checked = CheckedBody::new(body, arrival, length, patience);
         let outcome = checked.outcome();
         // An operation that is promised no bytes asks for none, and would never meet the fault.
         if body_use == BodyUse::Object && length > 0 {
             return Ok(TakenBody::of(Body::http_body(checked), Some(outcome)));
         }
-        let is_document = body_use == BodyUse::Xml;
-        let document = if is_document { Some(self.documents.take(length).await?) } else { None };
+        if is_document && length > 0 {
+            return self.take_document(&mut parts.headers, checked, length, head, digest).await;
+        }
         let collected = collect(checked).await.map_err(|error| Refusal::from(&error))?;
         if is_document {
             check_document(&parts.headers, head, &collected, digest)?;
-            let readable = readable(head.operation, collected.bytes, &self.limits)?;
-            if readable.len() as u64 != length {
-                parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(readable.len()));
-            }
-            return Ok(TakenBody { document, ..TakenBody::of(Body::from(readable), Some(outcome)) });
         }
         Ok(TakenBody::of(Body::empty(), Some(outcome)))
+    }
+
+    /// Takes a document when there is room for it.
+    async fn take_document<B>(
+        &self,
+        headers: &mut HeaderMap,
+        body: CheckedBody<B>,
+        length: u64,
+        head: &Head,
+        digest: Option<[u8; 16]>,
+    ) -> Result<TakenBody, Refusal>
+    where
+        B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
+        B::Error: Into<TransportError>,
+    {
+        let outcome = body.outcome();
+        let mut room = self.xml_room.for_document(length).await?;
+        let collected = collect(body).await.map_err(|error| Refusal::from(&error))?;
+        check_document(headers, head, &collected, digest)?;
+        self.xml_room.for_growth(&mut room, length, xml::growth_max(&collected.bytes))?;
+        let readable = readable(head.operation, collected.bytes, &self.limits)?;
+        if readable.len() as u64 != length {
+            headers.insert(CONTENT_LENGTH, HeaderValue::from(readable.len()));
+        }
+        Ok(TakenBody { room: Some(room), ..TakenBody::of(Body::from(readable), Some(outcome)) })
     }
 }
 
@@ -383,7 +415,14 @@ fn readable(operation: Operation, document: Bytes, limits: &Limits) -> Result<By
     } else {
         plain.filter(|document| xml::is_text(document))
     };
-    readable.ok_or_else(|| Refusal::new(Code::MalformedXML))
+    // s3s keeps every element before anybody counts them.
+    let rows_max = match operation {
+        Operation::DeleteObjects => ("Object", DELETE_KEYS_MAX),
+        Operation::CompleteMultipartUpload => ("Part", usize::from(PARTS_MAX)),
+        _ => ("", usize::MAX),
+    };
+    let has_few = |document: &Bytes| xml::count_elements(document, rows_max.0, rows_max.1) <= rows_max.1;
+    readable.filter(has_few).ok_or_else(|| Refusal::new(Code::MalformedXML))
 }
 
 fn check_checksum(algorithm: ChecksumAlgorithm, declared: &[u8], bytes: &[u8]) -> Result<(), Refusal> {

@@ -16,7 +16,6 @@ pub mod checksum;
 pub mod code;
 pub mod context;
 mod cors;
-mod documents;
 pub mod feature;
 mod gate;
 mod intake;
@@ -25,6 +24,7 @@ pub mod operation;
 pub mod query;
 pub mod refusal;
 mod respond;
+mod room;
 mod xml;
 
 use std::convert::Infallible;
@@ -45,15 +45,16 @@ use sherd_core::limits::BODY_MS_MAX;
 use tracing::Instrument as _;
 
 use crate::metrics::ApiName;
+use crate::reclaim::Reclaim;
 use crate::s3::auth::Credentials;
 use crate::s3::auth::verifier::Verifier;
 
 use body::{Patience, TransportError};
 use context::RequestId;
-use documents::Documents;
 use lacking::LackingFeatures;
 use refusal::Refusal;
 use respond::Asked;
+use room::XmlRoom;
 
 /// What one request may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,14 +67,17 @@ pub struct Limits {
     pub uri_bytes_max: usize,
     /// Bytes of an XML document: 1,000 keys of 1,024 bytes, each escaped at its worst.
     pub xml_bytes_max: u64,
-    /// Bytes that the XML documents of all requests take together, with what is made of them.
-    pub documents_bytes_max: u64,
+    /// Bytes that the XML documents of all requests, with what is made of them, and lists take together.
+    pub xml_room_bytes: usize,
     /// Bytes of one signed aws-chunked frame.
     pub signed_frame_bytes_max: u64,
     /// How long a body may stand still.
     pub body_idle: Duration,
     /// How long a whole body may take.
     pub body_whole: Duration,
+    /// How long the shortest XML document may take; a longer one has a second more for each 64 KiB. Who trickles
+    /// keeps the room from others.
+    pub document_whole: Duration,
 }
 
 impl Default for Limits {
@@ -83,16 +87,17 @@ impl Default for Limits {
             header_bytes_max: 16 << 10,
             uri_bytes_max: 16 << 10,
             xml_bytes_max: 8 << 20,
-            documents_bytes_max: 64 << 20,
+            xml_room_bytes: 64 << 20,
             signed_frame_bytes_max: 16 << 20,
             body_idle: Duration::from_secs(20),
             body_whole: Duration::from_millis(BODY_MS_MAX),
+            document_whole: Duration::from_secs(10),
         }
     }
 }
 
 /// What the layer is told at the start.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Config {
     /// The region that requests are signed for, beside `us-east-1`.
     pub region: String,
@@ -104,6 +109,8 @@ pub struct Config {
     pub request_id_seed: u64,
     /// Limits of a request.
     pub limits: Limits,
+    /// How requests that wait for room ask slow connections for theirs.
+    pub reclaim: Reclaim,
 }
 
 /// What operations may want done around s3s, where s3s stands between them and the request.
@@ -137,7 +144,7 @@ struct Inner {
     service: S3Service,
     adapter: Adapter,
     lacking: LackingFeatures,
-    documents: Documents,
+    xml_room: XmlRoom,
     request_number: AtomicU64,
 }
 
@@ -166,14 +173,14 @@ impl Protocol {
         s3: impl S3,
         adapter: Adapter,
     ) -> Self {
-        let Config { region, domains, host_id, request_id_seed, limits } = config;
+        let Config { region, domains, host_id, request_id_seed, limits, reclaim } = config;
         let visible: String = host_id.chars().filter(char::is_ascii_graphic).collect();
         let inner = Inner {
             domains,
             host_id: HeaderValue::try_from(visible).expect("visible ASCII is a header value"),
             patience: Patience { idle: limits.body_idle, whole: limits.body_whole },
             lacking: LackingFeatures::new(Arc::clone(&clock)),
-            documents: Documents::new(limits.documents_bytes_max),
+            xml_room: XmlRoom::new(limits.xml_room_bytes, &reclaim),
             verifier: Verifier::new(&region, credentials, clock),
             service: gate::service(s3, &limits),
             adapter,
@@ -241,7 +248,7 @@ impl Inner {
 
     /// Runs the operation of an admitted request.
     async fn perform(&self, admitted: intake::Admitted, asked: &Asked<'_>) -> Response<Body> {
-        let intake::Admitted { request, operation, outcome, document: _until_answered } = admitted;
+        let intake::Admitted { request, operation, outcome, room } = admitted;
         let answer = self.service.call(request).await;
         // What is wrong with the body is the client's to know, whatever the operation made of it.
         if let Some(fault) = outcome.as_ref().and_then(|outcome| outcome.fault()) {
@@ -261,6 +268,7 @@ impl Inner {
                 } else {
                     tracing::debug!(status = status.as_u16(), code = code.as_deref(), "answered");
                 }
+                room::hold(&mut response, room);
                 response
             }
             Err(error) => {

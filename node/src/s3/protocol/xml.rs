@@ -63,6 +63,31 @@ pub(super) fn with_sections_as_text(document: Bytes, bytes_max: usize) -> Option
     Some(plain.into())
 }
 
+/// How many bytes [`with_sections_as_text`] adds to a document at most.
+pub(super) fn growth_max(document: &[u8]) -> u64 {
+    if !std::str::from_utf8(document).is_ok_and(|text| text.contains(SECTION)) {
+        return 0;
+    }
+    let more = document.iter().map(|byte| match byte {
+        b'&' => "amp;".len(),
+        b'<' | b'>' => "lt;".len(),
+        _ => 0,
+    });
+    more.sum::<usize>() as u64
+}
+
+/// Counts the elements of a name, whatever their namespace, and no further than one more than `most`. What looks
+/// like one in a comment is counted, too.
+pub(super) fn count_elements(document: &[u8], name: &str, most: usize) -> usize {
+    let tags = document.split(|byte| *byte == b'<').skip(1);
+    let is_named = |tag: &&[u8]| {
+        let end = tag.iter().position(|byte| matches!(byte, b'>' | b'/') || byte.is_ascii_whitespace());
+        let full = tag.get(..end.unwrap_or(tag.len())).unwrap_or_default();
+        full.rsplit(|byte| *byte == b':').next() == Some(name.as_bytes())
+    };
+    tags.filter(is_named).take(most.saturating_add(1)).count()
+}
+
 /// Bytes of what [`push_escaped`] adds.
 fn escaped_bytes(literal: &str) -> usize {
     let more = literal.bytes().map(|byte| match byte {
@@ -175,6 +200,25 @@ pub(super) fn with_references(document: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn elements_are_counted_by_their_names() {
+        let document = "<C xmlns:a='x'><Part><PartNumber>1</PartNumber></Part><a:Part b='c'/><Part\n/></C>";
+        assert_eq!(count_elements(document.as_bytes(), "Part", 10), 3);
+        assert_eq!(count_elements(document.as_bytes(), "Part", 1), 2, "one more than the most is enough");
+        assert_eq!(count_elements(b"Part> a < Part", "Part", 10), 0);
+    }
+
+    #[test]
+    fn no_document_grows_by_more_than_is_told() {
+        for document in ["<Key>a</Key>", "<Key><![CDATA[&&<>&]]></Key>", "<![CDATA[&amp;]]>&lt;<!-- & -->"] {
+            let plain =
+                with_sections_as_text(Bytes::from_static(document.as_bytes()), 1 << 20).expect("text");
+            let growth = growth_max(document.as_bytes());
+            assert!(plain.len() as u64 <= document.len() as u64 + growth, "{document}");
+            assert_eq!(growth > 0, document.contains(SECTION), "{document}");
+        }
+    }
 
     #[test]
     fn a_document_has_the_characters_of_xml() {

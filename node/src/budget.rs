@@ -1,7 +1,8 @@
 //! How many bytes may be in flight at one time: memory has a cap, and beyond it callers wait.
 //!
 //! Uploads take their share before they read the next stripe from the network, downloads before
-//! they read the next window from the volumes. Whoever waits too long is told to slow down. Nobody
+//! they read the next window from the volumes, documents before they arrive and lists before they are
+//! made. Whoever waits too long is told to slow down. Nobody
 //! waits for a share while it holds one that only it can give back: all of them could. Those who
 //! take part at one time share it evenly, and who waits asks slow connections for theirs.
 
@@ -60,7 +61,20 @@ impl Drop for Waiting<'_> {
 /// A share of the budget; goes back when dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
-    _permit: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
+}
+
+impl Share {
+    /// Gives back what is more than `bytes`.
+    pub(crate) fn shrink(&mut self, bytes: usize) {
+        let unneeded = self.permit.num_permits().saturating_sub(bytes.div_ceil(PERMIT_BYTES));
+        drop(self.permit.split(unneeded));
+    }
+
+    /// Takes another of the same budget in.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.permit.merge(other.permit);
+    }
 }
 
 /// Nothing became free in time.
@@ -93,7 +107,7 @@ impl Budget {
         let permits = self.permits(bytes)?;
         let acquire = Arc::clone(&self.permits).acquire_many_owned(permits);
         match tokio::time::timeout(self.wait_max, self.ask_until(acquire)).await {
-            Ok(Ok(permit)) => Ok(Share { _permit: permit }),
+            Ok(Ok(permit)) => Ok(Share { permit }),
             Ok(Err(_)) | Err(_) => Err(Exhausted),
         }
     }
@@ -121,7 +135,7 @@ impl Budget {
     pub(crate) fn try_take(&self, bytes: usize) -> Option<Share> {
         let permits = self.permits(bytes).ok()?;
         let permit = Arc::clone(&self.permits).try_acquire_many_owned(permits).ok()?;
-        Some(Share { _permit: permit })
+        Some(Share { permit })
     }
 
     fn permits(&self, bytes: usize) -> Result<u32, Exhausted> {
@@ -138,7 +152,7 @@ impl Budget {
 
 /// Bytes that keep a share taken for as long as any slice of them is held: the memory behind them is
 /// in use until then, by whoever.
-pub(super) fn with_share(bytes: Bytes, share: &Arc<Share>) -> Bytes {
+pub(crate) fn with_share(bytes: Bytes, share: &Arc<Share>) -> Bytes {
     struct Counted {
         bytes: Bytes,
         _share: Arc<Share>,
@@ -163,6 +177,19 @@ mod tests {
         drop(first);
         assert!(budget.try_take(8 << 10).is_some());
         budget.take(1 << 30).await.expect("more than the budget takes all of it");
+    }
+
+    #[tokio::test]
+    async fn a_share_shrinks_and_takes_more_in() {
+        let budget = Budget::new(16 << 10, Duration::ZERO, Reclaim::default());
+        let mut share = budget.take(16 << 10).await.expect("free");
+        share.shrink(5 << 10);
+        assert_eq!(budget.free_bytes(), 8 << 10);
+        share.shrink(1 << 30);
+        share.merge(budget.try_take(4 << 10).expect("free again"));
+        assert_eq!(budget.free_bytes(), 4 << 10);
+        drop(share);
+        assert_eq!(budget.free_bytes(), 16 << 10);
     }
 
     #[tokio::test]
