@@ -219,7 +219,9 @@ fn verify_register(
         return;
     };
     match Value::decode(Bytes::clone(stored)) {
-        Ok(_) if is_unneeded(volumes, members.len(), key, report) => report.rows_unneeded += 1,
+        Ok(_) if is_unneeded(volumes, given.len() >= Quorums::of(members.len()).prepare(), key, report) => {
+            report.rows_unneeded += 1;
+        }
         Ok(value) => {
             if let State::Object(object) = &value.state {
                 report.open_uploads.extend(object.uploads.iter().map(|upload| upload.id));
@@ -235,15 +237,13 @@ fn verify_register(
 
 /// Whether a row names nothing any more that anybody needs: that of a deleted bucket, and that of a part whose
 /// upload is closed. What data it names has gone, or belongs to the object. Upkeep removes such rows.
-fn is_unneeded(volumes: &[Opened], members: usize, key: &RegisterKey, report: &Report) -> bool {
+fn is_unneeded(volumes: &[Opened], sees_every_value: bool, key: &RegisterKey, report: &Report) -> bool {
     let mut seals = volumes.iter().flat_map(|volume| volume.reader.seals());
     let is_gone = seals.any(|(bucket, deletions)| bucket == key.bucket && deletions.is_empty());
-    // All objects come before all parts. With fewer volumes than see every value an upload may be open elsewhere.
-    let is_closed = |upload| {
-        report.knows_uploads
-            && volumes.len() >= Quorums::of(members).prepare()
-            && !report.open_uploads.contains(&upload)
-    };
+    // All objects come before all parts. With fewer volumes of the set than see every value an upload may be open
+    // elsewhere.
+    let is_closed =
+        |upload| report.knows_uploads && sees_every_value && !report.open_uploads.contains(&upload);
     is_gone || key.part.is_some_and(|part| is_closed(part.upload))
 }
 
