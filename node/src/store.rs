@@ -28,7 +28,7 @@ use crate::reclaim::Reclaim;
 use crate::register::{RegisterPatience, Registers, RegistersConfig};
 use crate::stripe::{Lookout, Patience, Stripes, StripesConfig, Thresholds};
 use crate::upkeep::{
-    Damage, Deletions, DroppedReports, Pins, Reports, Settings, Standing, Upkeep, UpkeepConfig,
+    Damage, Deletions, Pins, ReportCounts, Reports, Settings, Standing, Upkeep, UpkeepConfig,
 };
 use crate::volumes::{Pace, VolumeState, VolumeStatus, Volumes, VolumesConfig, lsm_indexes};
 
@@ -83,8 +83,8 @@ pub struct Store {
     cluster: Arc<Cluster>,
     volumes: Volumes,
     upkeep: Arc<Upkeep>,
-    /// Reports that upkeep did not get.
-    dropped: Arc<DroppedReports>,
+    /// Reports that upkeep has not queued yet, or did not get.
+    reports: Arc<ReportCounts>,
     pool: BufferPool,
     reclaim: Reclaim,
     wall: Arc<dyn Clock>,
@@ -163,7 +163,7 @@ impl Store {
         let clock = Arc::new(HybridClock::new(clock));
         let proposer = ProposerId(rng.next_u64());
         let (damage, reports) = Damage::channel();
-        let dropped = Arc::clone(damage.dropped());
+        let counts = Arc::clone(damage.counts());
         let pins = Pins::default();
         let deletions = Deletions::default();
         let tasks = TaskTracker::new();
@@ -215,7 +215,10 @@ impl Store {
         });
         let upkeep = Arc::new(upkeep);
         let stop = CancellationToken::new();
-        (Self { objects, cluster, volumes, upkeep, dropped, pool, reclaim, wall, tasks, stop }, reports)
+        (
+            Self { objects, cluster, volumes, upkeep, reports: counts, pool, reclaim, wall, tasks, stop },
+            reports,
+        )
     }
 
     /// The verbs.
@@ -321,7 +324,7 @@ impl Store {
         metrics.buffer.cap_bytes.set(gauge(usage.cap_bytes as u64));
         metrics.buffer.used_bytes.set(gauge(usage.in_use_bytes as u64));
         let upkeep = self.upkeep.status();
-        metrics.mrf.queue_length.set(gauge(upkeep.mrf.len as u64));
+        metrics.mrf.queue_length.set(gauge((upkeep.mrf.len + self.reports.waiting_count()) as u64));
         let oldest = upkeep.mrf.oldest_ms.map_or(0, |since| self.wall.wall_ms().saturating_sub(since));
         metrics.mrf.oldest_age_seconds.set(Duration::from_millis(oldest).as_secs_f64());
         catch_up(&metrics.mrf.healed, upkeep.mrf.healed_count);
@@ -337,8 +340,8 @@ impl Store {
         catch_up(&metrics.upkeep.panics, upkeep.panics_count);
         metrics.upkeep.release_queue_length.set(gauge(upkeep.release.len as u64));
         catch_up(&metrics.upkeep.released, upkeep.release.released_count);
-        catch_up(&metrics.mrf.dropped, self.dropped.heals_count());
-        let dropped_count = self.dropped.superseded_count() + upkeep.release.dropped_count;
+        catch_up(&metrics.mrf.dropped, self.reports.dropped_heals_count());
+        let dropped_count = self.reports.dropped_superseded_count() + upkeep.release.dropped_count;
         catch_up(&metrics.upkeep.release_dropped, dropped_count);
     }
 

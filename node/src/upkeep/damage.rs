@@ -1,7 +1,7 @@
 //! Reports from the data path: what it found broken, and what it left behind.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use futures::future::join_all;
 use tokio::sync::mpsc;
@@ -25,25 +25,43 @@ const REPORTS_AT_ONCE: usize = 128;
 #[derive(Debug, Clone)]
 pub struct Damage {
     reports: mpsc::Sender<Report>,
-    dropped: Arc<DroppedReports>,
+    counts: Arc<ReportCounts>,
 }
 
-/// How many reports were dropped since the start.
+/// How many reports wait, and were dropped since the start.
 #[derive(Debug, Default)]
-pub struct DroppedReports {
-    heals: AtomicU64,
-    superseded: AtomicU64,
+pub struct ReportCounts {
+    waiting: AtomicUsize,
+    dropped_heals: AtomicU64,
+    dropped_superseded: AtomicU64,
 }
 
-impl DroppedReports {
-    /// Of something missing or rotten.
-    pub fn heals_count(&self) -> u64 {
-        self.heals.load(Ordering::Relaxed)
+impl ReportCounts {
+    /// Those that are not queued yet, or are being made durable.
+    pub fn waiting_count(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Of replaced data.
-    pub fn superseded_count(&self) -> u64 {
-        self.superseded.load(Ordering::Relaxed)
+    /// Dropped ones of something missing or rotten.
+    pub fn dropped_heals_count(&self) -> u64 {
+        self.dropped_heals.load(Ordering::Relaxed)
+    }
+
+    /// Dropped ones of replaced data.
+    pub fn dropped_superseded_count(&self) -> u64 {
+        self.dropped_superseded.load(Ordering::Relaxed)
+    }
+}
+
+/// Reports in hand: they wait until this goes.
+struct InHand<'a> {
+    counts: &'a ReportCounts,
+    count: usize,
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        self.counts.waiting.fetch_sub(self.count, Ordering::Relaxed);
     }
 }
 
@@ -51,6 +69,7 @@ impl DroppedReports {
 #[derive(Debug)]
 pub struct Reports {
     pub(super) reports: mpsc::Receiver<Report>,
+    counts: Arc<ReportCounts>,
 }
 
 /// Something that a request found broken, or left behind.
@@ -73,7 +92,8 @@ impl Damage {
     /// Both ends.
     pub fn channel() -> (Self, Reports) {
         let (sender, receiver) = mpsc::channel(REPORTS_MAX);
-        (Self { reports: sender, dropped: Arc::default() }, Reports { reports: receiver })
+        let counts = Arc::default();
+        (Self { reports: sender, counts: Arc::clone(&counts) }, Reports { reports: receiver, counts })
     }
 
     /// Reports that rows of a key are behind or rotten on some volume.
@@ -88,24 +108,26 @@ impl Damage {
 
     /// Reports an entry that is in the volumes' logs already.
     pub fn heal(&self, entry: HealEntry) {
-        self.report(Report::Heal(entry), &self.dropped.heals);
+        self.report(Report::Heal(entry), &self.counts.dropped_heals);
     }
 
     /// Reports data that a committed value of `key` no longer names; `pages` says which of it may
     /// be manifest pages.
     pub fn superseded(&self, key: &RegisterKey, data: Vec<DataRef>, pages: Vec<DataRef>) {
-        self.report(Report::Superseded { key: key.clone(), data, pages }, &self.dropped.superseded);
+        self.report(Report::Superseded { key: key.clone(), data, pages }, &self.counts.dropped_superseded);
     }
 
     fn report(&self, report: Report, dropped: &AtomicU64) {
+        self.counts.waiting.fetch_add(1, Ordering::Relaxed);
         if self.reports.try_send(report).is_err() {
+            self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
             dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// What was dropped.
-    pub const fn dropped(&self) -> &Arc<DroppedReports> {
-        &self.dropped
+    /// What became of the reports.
+    pub const fn counts(&self) -> &Arc<ReportCounts> {
+        &self.counts
     }
 }
 
@@ -113,7 +135,12 @@ impl Context {
     /// Takes reports until nobody can make any: as many at one time as share a sync of the logs.
     pub(super) async fn take_reports(&self, reports: &mut Reports) {
         let mut taken = Vec::with_capacity(REPORTS_AT_ONCE);
-        while reports.reports.recv_many(&mut taken, REPORTS_AT_ONCE).await > 0 {
+        loop {
+            let count = reports.reports.recv_many(&mut taken, REPORTS_AT_ONCE).await;
+            if count == 0 {
+                return;
+            }
+            let _in_hand = InHand { counts: &reports.counts, count };
             let heals = taken.drain(..).filter_map(|report| match report {
                 Report::Heal(entry) => {
                     let spare = entry.data.map_or(1, |data| data.spare());
@@ -140,12 +167,16 @@ mod tests {
         let (damage, mut reports) = Damage::channel();
         let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("a").expect("a key"));
         (0..REPORTS_MAX).for_each(|_| damage.row(&key));
-        let counts = |damage: &Damage| (damage.dropped().heals_count(), damage.dropped().superseded_count());
+        let counts = |damage: &Damage| {
+            let counts = damage.counts();
+            (counts.dropped_heals_count(), counts.dropped_superseded_count())
+        };
         assert_eq!(counts(&damage), (0, 0));
         damage.superseded(&key, Vec::new(), Vec::new());
         damage.row(&key);
         damage.clone().row(&key);
         assert_eq!(counts(&damage), (2, 1));
+        assert_eq!(damage.counts().waiting_count(), REPORTS_MAX);
         reports.reports.try_recv().expect("a report");
         damage.superseded(&key, Vec::new(), Vec::new());
         assert_eq!(counts(&damage), (2, 1), "it found its place");

@@ -44,7 +44,7 @@ use crate::register::Registers;
 use crate::stripe::Stripes;
 use crate::volumes::Volumes;
 
-pub use damage::{Damage, DroppedReports, Report, Reports};
+pub use damage::{Damage, Report, ReportCounts, Reports};
 pub(crate) use deletions::Deletions;
 pub use mrf::MrfStatus;
 pub use pins::{Pinned, Pins};
