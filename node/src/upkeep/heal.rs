@@ -92,7 +92,21 @@ impl Context {
     pub(crate) async fn heal(&self, entry: &HealEntry) -> Healed {
         match entry.data {
             Some(data) => self.heal_data(&entry.key, data.id()).await,
-            None => self.heal_row(&entry.key).await,
+            None => self.heal_row_and_shards(&entry.key).await,
+        }
+    }
+
+    /// Brings the committed row of a key to every volume of its set, and queues what it names and is not there.
+    /// Who queued the row may not have known what it names.
+    async fn heal_row_and_shards(&self, key: &RegisterKey) -> Healed {
+        let healed = self.heal_row(key).await;
+        if healed != Healed::Whole {
+            return healed;
+        }
+        match self.look_at_shards(key).await {
+            Ok(()) => Healed::Whole,
+            Err(RefsError::Register(Failure::Sealed)) => self.sealed(key),
+            Err(error) => Healed::later(1, error),
         }
     }
 

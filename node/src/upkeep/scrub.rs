@@ -336,7 +336,8 @@ impl Context {
         let holds = |volume| rows.held.iter().any(|(held, _, _)| *held == volume);
         let first = set.reach.iter().find(|reach| holds(reach.volume));
         if first.is_none_or(|first| first.volume == own.volume) {
-            self.check_register(key).await;
+            // What cannot be told now is looked at in the next pass.
+            let _ = self.check_register(key).await;
             if key.part.is_some() && !tombstone {
                 self.close_old_part(key).await;
             }
@@ -363,12 +364,27 @@ impl Context {
 
     /// Looks whether the rows of a key are equal, and every shard that its value keeps alive is where
     /// it should be; heals the rows, queues the shards.
-    pub(super) async fn check_register(&self, key: &RegisterKey) {
+    ///
+    /// # Errors
+    /// As [`Self::look_at_shards`].
+    pub(super) async fn check_register(&self, key: &RegisterKey) -> Result<(), RefsError> {
         if !self.rows_of(key).await.are_equal() && !matches!(self.heal_row(key).await, Healed::Whole) {
             self.found_row(key).await;
         }
-        let Ok(Some(found)) = self.registers.read(key).await else { return };
-        let Ok(kept) = self.kept_by(key, &found.value).await else { return };
+        self.look_at_shards(key).await
+    }
+
+    /// Looks whether every shard that a key's value keeps alive is where it should be, and queues the others.
+    ///
+    /// # Errors
+    /// [`RefsError`] where it cannot be told what the value keeps alive. What it names itself, its manifest pages
+    /// among it, was looked at all the same, and not what those list.
+    pub(super) async fn look_at_shards(&self, key: &RegisterKey) -> Result<(), RefsError> {
+        let Some(found) = self.registers.read(key).await? else { return Ok(()) };
+        let (kept, told) = match self.kept_by(key, &found.value).await {
+            Ok(kept) => (kept, Ok(())),
+            Err(error) => (found.value.data_refs(), Err(error)),
+        };
         for data in kept {
             let Ok(subject) = Subject::new(self, key, data) else { continue };
             let shards = subject.look(false).await;
@@ -378,6 +394,7 @@ impl Context {
                 self.queue_heal(entry, Spare(shards.spare(&data))).await;
             }
         }
+        told
     }
 
     /// Verifies shards where they lie, and looks whether anybody names them. Gives their bytes.

@@ -9,14 +9,18 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 
+use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, Incarnation, RegisterKey, Sequence, VolumeId};
 use sherd_core::limits::{BOUND_AHEAD_MS, SET_VOLUMES_MAX};
 use sherd_core::register::recover::confirm::Position;
 use sherd_volume::list::RowPage;
 use sherd_volume::request::Op;
 
+use super::super::mrf::Spare;
+use super::super::refs::RefsError;
 use super::super::{Context, ask};
 use crate::peer::{Reach, RowScan};
+use crate::register::Failure;
 use crate::volumes::{LocalVolume, Serving};
 
 /// Keys of one page.
@@ -189,7 +193,13 @@ impl Context {
 
     async fn compare(&self, key: RegisterKey) {
         self.throttle.take(0).await;
-        self.check_register(&key).await;
+        let Err(error) = self.check_register(&key).await else { return };
+        if matches!(error, RefsError::Register(Failure::Sealed)) && self.is_gone_for_ever(&key) {
+            return;
+        }
+        // Nobody would look again: the next comparison begins behind this one.
+        tracing::debug!(?key, %error, "what the row names is not looked at yet");
+        self.queue_heal(HealEntry { key, data: None, since_ms: 0 }, Spare(1)).await;
     }
 
     /// Tells the volume how far its peers' logs are durable, so that it knows from where on it

@@ -77,7 +77,8 @@ impl Progress {
         serde_json::from_str(outer.body.get()).ok()
     }
 
-    /// Reads what is remembered in a volume's directory; nothing when there is nothing whole.
+    /// Reads what is remembered in a volume's directory. Where that is not whole the volume's shards are looked
+    /// for: they may have been.
     pub(crate) fn load(disk: &dyn Disk, directory: &Path) -> io::Result<Self> {
         let file = match disk.open(&directory.join(FILE_NAME), OpenMode::Read) {
             Ok(file) => file,
@@ -87,7 +88,8 @@ impl Progress {
         let length = file.length()?.min(FILE_BYTES_MAX);
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         let read = file.read_at(&mut bytes, 0)?;
-        Ok(Self::decode(bytes.get(..read).unwrap_or_default()).unwrap_or_default())
+        let decoded = Self::decode(bytes.get(..read).unwrap_or_default());
+        Ok(decoded.unwrap_or_else(|| Self { wants_shards: true, ..Self::default() }))
     }
 
     /// Remembers, durably.
@@ -146,6 +148,8 @@ impl Context {
 
 #[cfg(test)]
 mod tests {
+    use sherd_volume::disk::real::RealDisk;
+
     use super::*;
 
     fn progress() -> Progress {
@@ -191,5 +195,16 @@ mod tests {
                 assert_eq!(decoded, progress(), "byte {at}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_damaged_may_have_wanted_shards() {
+        let directory = tempfile::TempDir::new().expect("a directory for tests");
+        let load = || Progress::load(&RealDisk::new(), directory.path()).expect("readable");
+        assert!(!load().wants_shards, "nothing was ever remembered");
+        progress().store(&RealDisk::new(), directory.path()).expect("stored");
+        assert_eq!(load(), progress());
+        std::fs::write(directory.path().join(FILE_NAME), "{").expect("written");
+        assert_eq!(load(), Progress { wants_shards: true, ..Progress::default() });
     }
 }

@@ -16,6 +16,7 @@ use futures::StreamExt;
 use sherd_core::id::{DataId, RegisterKey, ShardId, VolumeId};
 use sherd_core::placement;
 use sherd_core::record::{DataRef, Home, Value};
+use sherd_volume::list::ScannedRow;
 
 use super::super::mrf::Spare;
 use super::super::rebuild::Subject;
@@ -30,6 +31,8 @@ const PASS_MAX: usize = 50_000;
 const PAGE: usize = 200;
 /// How long a page or a question may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Before a busy volume is asked for a shard again.
+const BUSY_PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];
 /// Shards rebuilt at one time.
 const CONCURRENT: usize = 4;
 
@@ -120,13 +123,7 @@ impl Context {
             let page = ask(own.peer.rows(own.volume, &request), PATIENCE).await;
             let page = page.map_err(|error| error.to_string())?.result.map_err(|error| error.to_string())?;
             for scanned in page.rows {
-                let Some(head) = scanned.row.value else { continue };
-                let Ok(value) = Value::decode(head) else { continue };
-                let kept = match self.kept_by(&scanned.key, &value).await {
-                    Ok(kept) => kept,
-                    // A page that cannot be read now: what it lists is found by the scrubber.
-                    Err(_) => value.data_refs(),
-                };
+                let kept = self.named_by(&scanned).await;
                 for data in kept.into_iter().filter(|data| below.is_none_or(|below| data.id < below)) {
                     self.look_for(&scanned.key, data, own, place, &mut pass).await?;
                 }
@@ -136,6 +133,19 @@ impl Context {
                 None => return Ok(pass),
             }
         }
+    }
+
+    /// What a row keeps alive. Where that cannot be told now, because the value or a page that it names cannot be
+    /// read, the row is queued: its heal looks at all that it names.
+    async fn named_by(&self, scanned: &ScannedRow) -> Vec<DataRef> {
+        let value = scanned.row.value.clone().and_then(|head| Value::decode(head).ok());
+        if let Some(value) = &value
+            && let Ok(kept) = self.kept_by(&scanned.key, value).await
+        {
+            return kept;
+        }
+        self.queue_heal(HealEntry { key: scanned.key.clone(), data: None, since_ms: 0 }, Spare(1)).await;
+        value.map(|value| value.data_refs()).unwrap_or_default()
     }
 
     async fn look_for(
@@ -150,21 +160,38 @@ impl Context {
         let volumes = usize::from(data.data_shards) + usize::from(data.parity_shards);
         let index = placement::shard_at(data.id, place, volumes);
         let shard = ShardId { data: data.id, index };
-        let looked = match ask(own.peer.shard_bytes(own.volume, shard, data.home), PATIENCE).await {
-            // What a loss took of the log may end within a record.
-            Ok(_) if data.home == Home::Packed => {
-                ask(own.peer.verify_shard(own.volume, shard, data.home), PATIENCE).await
+        let mut pauses = BUSY_PAUSES.into_iter();
+        let looked = loop {
+            let looked = self.look_at(own, shard, &subject, data.home).await;
+            match (&looked, pauses.next()) {
+                (Err(peer::Error::Busy), Some(pause)) => tokio::time::sleep(pause).await,
+                _ => break looked,
             }
-            looked => looked,
         };
         match looked {
             Ok(bytes) if bytes == subject.shard_bytes() => {}
             Ok(_) | Err(peer::Error::NotFound | peer::Error::Corrupt { .. }) => {
                 pass.add(Missing { id: data.id, key: key.clone(), data, index }, subject.shard_bytes());
             }
-            Err(error) => return Err(error.to_string()),
+            Err(error @ peer::Error::Unreachable { .. }) => return Err(error.to_string()),
+            // One shard that cannot be told holds up nobody: its heal looks at all of its data.
+            Err(_) => {
+                let entry = HealEntry { key: key.clone(), data: Some(data.into()), since_ms: 0 };
+                self.queue_heal(entry, Spare(data.parity_shards.saturating_sub(1))).await;
+            }
         }
         Ok(())
+    }
+
+    /// How many bytes of a shard a volume has.
+    async fn look_at(&self, own: &Reach, shard: ShardId, subject: &Subject, home: Home) -> peer::Result<u64> {
+        let bytes = ask(own.peer.shard_bytes(own.volume, shard, home), PATIENCE).await?;
+        if home != Home::Packed {
+            return Ok(bytes);
+        }
+        // What a loss took of the log may end within a record.
+        self.throttle.take(subject.shard_bytes()).await;
+        ask(own.peer.verify_shard(own.volume, shard, home), PATIENCE).await
     }
 
     async fn rebuild_missing(&self, volume: VolumeId, missing: Missing) {

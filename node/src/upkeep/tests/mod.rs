@@ -5,6 +5,7 @@
 
 mod clocks;
 mod heals;
+mod pages;
 mod recoveries;
 pub(crate) mod releases;
 mod settling;

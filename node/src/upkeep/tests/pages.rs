@@ -1,0 +1,118 @@
+//! Objects whose parts stand on a manifest page, looked at while the page cannot be read.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sherd_core::heal::HealEntry;
+use sherd_core::id::{Ballot, ProposerId, RegisterKey};
+use sherd_core::record::{Body, DataRef, Home, PartRef, State, VersionKind, encode_manifest};
+use sherd_core::register::{Accept, Encoded, Prepare};
+
+use super::super::heal::Healed;
+use super::{Directories, Node, body};
+
+/// An object of one part that stands on a page; all of its shards are files, and there.
+struct Paged {
+    register: RegisterKey,
+    part: DataRef,
+    page: DataRef,
+}
+
+impl Paged {
+    async fn put(node: &Node) -> Self {
+        node.put_everywhere("k", &body(1, 3_000_000)).await;
+        let register = node.register("k").await;
+        let part = stored(node, &register, body(2, 3_000_000)).await;
+        let listed = PartRef { number: 1, tag: [0; 16], checksum: None, data: Some(part) };
+        let page = stored(node, &register, encode_manifest(&[listed])).await;
+        let mut value = node.registers().read(&register).await.expect("readable").expect("there").value;
+        let State::Object(object) = &mut value.state else { panic!("not an object") };
+        let VersionKind::Content(content) = &mut object.versions[0].kind else { panic!("deleted") };
+        content.body = Body::Manifest { page, parts: 1 };
+        let ballot = Ballot { time: node.context.clock.tick(), proposer: ProposerId(5) };
+        let value = Encoded::new(value.encode(), bytes::Bytes::new());
+        let target = node.context.cluster.target(register.clone());
+        for reach in &node.context.cluster.set_of(&register).reach {
+            let promise = reach.peer.prepare(reach.volume, &target, Prepare { ballot }, false).await;
+            promise.expect("answered").result.expect("promised");
+            let accept =
+                Accept { ballot, value: value.clone(), introduces: Vec::new(), positions: Arc::default() };
+            let accepted = reach.peer.accept(reach.volume, &target, &accept, None).await;
+            accepted.expect("answered").result.expect("accepted");
+        }
+        for data in [&part, &page] {
+            node.complete(&register, data).await;
+        }
+        Self { register, part, page }
+    }
+
+    /// Takes shards of the page away, so that it cannot be read.
+    fn hide_page(&self, node: &Node) -> Vec<PathBuf> {
+        let files: Vec<_> = (0..3).map(|index| node.file(&self.register, &self.page, index)).collect();
+        for file in &files {
+            std::fs::rename(file, file.with_extension("hidden")).expect("moved");
+        }
+        files
+    }
+
+    /// The entry that stands for the row and all that it names.
+    fn row(&self) -> HealEntry {
+        HealEntry { key: self.register.clone(), data: None, since_ms: 0 }
+    }
+
+    /// The page can be read again: what heals the row finds the part's shard missing, and it is made again.
+    async fn heals(&self, node: &Node, page: Vec<PathBuf>, part: &Path) {
+        assert!(node.context.mrf.contains(self.row().id()), "nobody would look again");
+        assert!(matches!(node.context.heal(&self.row()).await, Healed::Later { .. }), "not before");
+        for file in page {
+            std::fs::rename(file.with_extension("hidden"), file).expect("moved");
+        }
+        assert_eq!(node.context.heal(&self.row()).await, Healed::Whole);
+        let missing = HealEntry { key: self.register.clone(), data: Some(self.part.into()), since_ms: 0 };
+        assert!(node.context.mrf.contains(missing.id()));
+        assert_eq!(node.context.heal(&missing).await, Healed::Whole);
+        assert!(part.exists());
+    }
+}
+
+async fn stored(node: &Node, register: &RegisterKey, bytes: bytes::Bytes) -> DataRef {
+    let size = bytes.len() as u64;
+    let mut writer = node.stripes().write(register, size, Home::File).await.expect("room");
+    writer.push(bytes).await.expect("pushed");
+    let mut staged = writer.seal().await.expect("sealed").durable().await.expect("durable");
+    staged.set_named();
+    staged.data()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_recovery_that_cannot_read_a_page_comes_back_to_what_it_lists() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let paged = Paged::put(&node).await;
+    let missing = node.file(&paged.register, &paged.part, 1);
+    std::fs::remove_file(&missing).expect("removed");
+    let hidden = paged.hide_page(&node);
+
+    let volume = node.home(&paged.register, &paged.part, 1);
+    node.context.remember(volume, |progress| progress.wants_shards = true).await.expect("stored");
+    node.context.rebuild_shards(volume).await.expect("one page keeps nobody from coming back");
+    paged.heals(&node, hidden, &missing).await;
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_comparison_that_cannot_read_a_page_comes_back_to_what_it_lists() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let paged = Paged::put(&node).await;
+    let missing = node.file(&paged.register, &paged.part, 1);
+    std::fs::remove_file(&missing).expect("removed");
+    let hidden = paged.hide_page(&node);
+
+    let set = node.context.cluster.set_of(&paged.register);
+    node.context.catch_up_with(&set.reach[0], None).await.expect("compared");
+    paged.heals(&node, hidden, &missing).await;
+    node.close().await;
+}
