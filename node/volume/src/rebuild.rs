@@ -162,7 +162,8 @@ fn fill_index(
         Ok(done) => done,
         Err(unfit) => reset(source, Some(reason_to_rebuild(unfit, files)?), &unknown)?,
     };
-    if done.persisted.is_some() || cut_segments(&done.replayed, &done.small).next().is_none() {
+    // A rebuild that an interruption cut short has some of it in the index, and begins with the first record again.
+    if !done.is_complete || cut_segments(&done.replayed, &done.small).next().is_none() {
         return Ok(done);
     }
     let Try { index, small, rebuilt, .. } = done;

@@ -6,13 +6,15 @@
 mod support;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use sherd_volume::disk::faulty::{Call, Failure, Fault};
 use sherd_volume::disk::{Disk, OpenMode};
-use sherd_volume::format::{
-    FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, SegmentHeader, Subject,
-};
+use sherd_volume::error::FaultClass;
+use sherd_volume::format::{FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, Subject};
+use sherd_volume::index::{Index, IndexError};
 use sherd_volume::log::segment_path;
+use support::hooked::{HookedSource, IndexCall};
 use support::*;
 
 const SHARDS: u64 = 30;
@@ -43,18 +45,14 @@ fn compact(volume: &mut Driver) -> usize {
     (0..10).map(|_| volume.compact()).sum()
 }
 
-/// The frames of a segment that is followed by another one, by their offsets.
+/// The frames of a segment, by their offsets.
 fn frames(bench: &Bench, number: u64) -> Vec<(u64, FrameHeader)> {
-    let mut page = vec![0; SEGMENT_HEADER_BYTES];
-    let follower = bench.disk.open(&segment(bench, number + 1), OpenMode::Read).unwrap();
-    follower.read_at(&mut page, 0).unwrap();
-    let end = SegmentHeader::decode(&page).unwrap().previous_end;
     let file = bench.disk.open(&segment(bench, number), OpenMode::Read).unwrap();
     let (mut offset, mut found) = (SEGMENT_HEADER_BYTES as u64, Vec::new());
-    while offset < end {
+    loop {
         let mut page = vec![0; FRAME_HEADER_BYTES];
-        file.read_at(&mut page, offset).unwrap();
-        let header = FrameHeader::decode(&page, Seed::of(VOLUME, number), offset).unwrap();
+        let read = file.read_at(&mut page, offset).unwrap();
+        let Ok(header) = FrameHeader::decode(&page[..read], Seed::of(VOLUME, number), offset) else { break };
         offset += header.padded();
         found.push((offset - header.padded(), header));
     }
@@ -173,25 +171,12 @@ fn evidence_in_the_last_frame_of_a_segment_is_no_loss_when_the_next_one_is_gone(
 #[test]
 fn a_rotten_payload_in_a_last_frame_is_no_loss_though_the_follower_is_gone() {
     let bench = Bench::new(1);
-    let mut volume = bench.reopen();
-    put_shards(&mut volume);
-    // In front of the first shard there is what a format writes.
-    let [.., last] = &frames(&bench, 1)[..] else { panic!("frames") };
-    let in_first = frames(&bench, 1).len() - 1;
-    let in_second = frames(&bench, 2).len();
-    for number in in_first..in_first + in_second {
-        volume.delete_shard(shard(number as u64, 0)).unwrap();
-    }
-    assert!(compact(&mut volume) > 0);
-    assert!(bench.disk.file_id(&segment(&bench, 2)).is_err());
-    drop(volume);
-    bench.kill();
-    rot_payload(&bench, 1, last);
+    let (last, there) = without_the_follower(&bench);
+    rot_payload(&bench, 1, &last);
     bench.index.wipe();
     let (volume, report) = bench.open().unwrap();
     assert_eq!((report.lost_state, report.rotten.len()), (None, 1));
-    let there = (0..SHARDS).filter(|number| volume.packed(shard(*number, 0)).is_ok()).count();
-    assert_eq!(there, usize::try_from(SHARDS).unwrap() - in_second - 1);
+    assert_eq!(count_shards(&volume), there - 1);
     drop(volume);
     bench.kill();
     // A frame that is not there is a loss all the same.
@@ -199,4 +184,58 @@ fn a_rotten_payload_in_a_last_frame_is_no_loss_though_the_follower_is_gone() {
     bench.index.wipe();
     let (_, report) = bench.open().unwrap();
     assert!(report.lost_state.is_some());
+}
+
+/// A volume whose second segment is gone, without an index: the last frame of the first one, and how many shards it has.
+fn without_the_follower(bench: &Bench) -> ((u64, FrameHeader), usize) {
+    let mut volume = bench.reopen();
+    put_shards(&mut volume);
+    // In front of the first shard there is what a format writes.
+    let in_first = frames(bench, 1).len() - 1;
+    let in_second = frames(bench, 2).len();
+    for number in in_first..in_first + in_second {
+        volume.delete_shard(shard(number as u64, 0)).unwrap();
+    }
+    assert!(compact(&mut volume) > 0);
+    assert!(bench.disk.file_id(&segment(bench, 2)).is_err());
+    drop(volume);
+    bench.kill();
+    let last = frames(bench, 1).pop().unwrap();
+    (last, usize::try_from(SHARDS).unwrap() - in_second)
+}
+
+fn count_shards(volume: &Driver) -> usize {
+    (0..SHARDS).filter(|number| volume.packed(shard(*number, 0)).is_ok()).count()
+}
+
+/// A rebuild that is cut short leaves an index that has a part of the log: it is no reason to judge the rest otherwise.
+#[test]
+fn a_rotten_payload_in_a_last_frame_is_no_loss_wherever_a_rebuild_was_cut_short() {
+    let mut bench = Bench::new(1);
+    let (last, there) = without_the_follower(&bench);
+    rot_payload(&bench, 1, &last);
+    // A flush for each few records.
+    bench.options.replay_bytes = 256;
+    let mut was_flushed = false;
+    for cut in 0.. {
+        let bench = Bench { disk: bench.disk.fork(), index: MemorySource::default(), ..bench.clone() };
+        let flushes = AtomicU64::new(0);
+        let hook = move |call| match call {
+            IndexCall::Flush if flushes.fetch_add(1, Ordering::Relaxed) >= cut => {
+                Err(IndexError::Unavailable { what: "cut".to_owned(), class: FaultClass::Busy })
+            }
+            IndexCall::Get | IndexCall::Found | IndexCall::Flush => Ok(()),
+        };
+        let is_done = bench.open_volume_with(Box::new(HookedSource::new(&bench.index, hook))).is_ok();
+        bench.kill();
+        was_flushed |= !is_done && bench.index.0.lock().persisted().is_some();
+        let (volume, report) = bench.open().unwrap();
+        assert_eq!(report.lost_state, None, "cut at flush {cut}");
+        assert_eq!(count_shards(&volume), there - 1);
+        assert_eq!(volume.reader.heals(None, 10).unwrap().len(), 1, "cut at flush {cut}");
+        if is_done {
+            break;
+        }
+    }
+    assert!(was_flushed, "a rebuild of this length flushes on its way");
 }
