@@ -191,6 +191,7 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
         index: Arc::clone(&restored.index),
         recent: Recent::new(options.recent_bytes),
         segments,
+        told: restored.told.clone(),
         spares: Arc::new(spares),
         buffers: buffers.clone(),
         view: RwLock::new(View {

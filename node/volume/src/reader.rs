@@ -253,7 +253,7 @@ impl Reader {
             Lookup::Pending => return Ok(Lookup::Pending),
         };
         match entry.body {
-            Body::Shard { bytes, .. } if self.shared.is_within_its_segment(entry.origin.place) => {
+            Body::Shard { bytes, .. } if self.shared.is_in_log(entry.origin.place) => {
                 Ok(Lookup::Immediate((entry.origin, bytes)))
             }
             Body::Shard { .. } | Body::Row(_) | Body::Heal { .. } | Body::State(_) | Body::Release { .. } => {
@@ -442,9 +442,18 @@ fn described(shard: ShardId) -> String {
 }
 
 impl Shared {
-    /// Whether a place is before the end that its segment has for replay and compaction: what a cut left
-    /// behind it may still be read, and goes when the segment is let go.
-    fn is_within_its_segment(&self, place: table::Place) -> bool {
+    /// Whether a place is one that a replay comes to. What a cut left behind the end of its segment may still be
+    /// read, and goes when the segment is let go; what lies whole in a stretch that was told as missing may be, too,
+    /// and goes when the index is rebuilt. Neither is found as long as it is there, or it would count until then, and
+    /// nobody would be told when it goes.
+    ///
+    /// Asked for shards. Rows in such a stretch are of a life before: their sequence hides them once the next one is
+    /// recovered, and until then they are what can still be saved. Where a forced recovery shows them, the loss is
+    /// found again when the index is rebuilt.
+    fn is_in_log(&self, place: table::Place) -> bool {
+        if self.told.iter().any(|range| range.has(place.segment, u64::from(place.offset))) {
+            return false;
+        }
         let view = self.view.read();
         let sealed = view.small.segments.get(&place.segment);
         sealed.is_none_or(|sealed| u64::from(place.offset) + u64::from(place.bytes) <= sealed.end)

@@ -23,6 +23,7 @@ use crate::durable::Spares;
 use crate::error::{Error, FaultClass};
 use crate::failure::{FailureLatch, FailureSpan};
 use crate::histogram::Histogram;
+use crate::identity::LostRange;
 use crate::index::{Change, Index, IndexError};
 use crate::log::Segments;
 use crate::lookup::{Lookup, Source};
@@ -109,6 +110,8 @@ pub(crate) struct Shared {
     pub(crate) index: Arc<dyn Index>,
     pub(crate) recent: Recent,
     pub(crate) segments: Arc<Segments>,
+    /// What is missing in the log and was told: none, but after a loss.
+    pub(crate) told: Vec<LostRange>,
     pub(crate) spares: Arc<Spares>,
     pub(crate) buffers: BufferPool,
     pub(crate) view: RwLock<View>,

@@ -268,6 +268,59 @@ fn a_loss_of_what_the_index_still_has_is_found_again_without_it() {
     assert_eq!(volume.reader.answerer().incarnation, Incarnation(3));
 }
 
+/// A record may be whole in a frame that no replay can use. An index that knew it before names it still, and one that
+/// is rebuilt does not: neither finds it, so that it is healed as soon as its loss is told.
+#[test]
+fn what_lies_whole_in_a_stretch_that_was_told_as_missing_is_not_found_with_any_index() {
+    let mut bench = Bench::new(1);
+    // The index follows at once, and is flushed in the middle of the stretch.
+    bench.options.fold_entries = 1;
+    let mut volume = bench.reopen();
+    volume.write(&object("a"), ballot(1), &value(1, 100));
+    for number in 0..8 {
+        volume.put_shard(shard(number, 0), &bytes(number, 3_000)).unwrap();
+        if number == 3 {
+            volume.reader.flush().unwrap();
+        }
+    }
+    volume.settle();
+    drop(volume);
+    bench.kill();
+    let segment = bench.path.join("log").join(format!("{:020}.seg", 1));
+    // Empty, bound and promise, row, shards: of three frames the headers, and nothing of their records.
+    for page in [4 + 2, 4 + 3, 4 + 4] {
+        bench.disk.rot(&segment, page * 4096..page * 4096 + 40).unwrap();
+    }
+    let (mut volume, report) = bench.open().unwrap();
+    assert!(report.lost_state.is_some());
+    recover(&mut volume);
+    for round in 0..3 {
+        for number in 0..8 {
+            let is_there = !(2..=4).contains(&number);
+            let found = [
+                volume.reader.packed_len(shard(number, 0)).map(drop),
+                volume.packed(shard(number, 0)).map(drop),
+            ];
+            for found in found {
+                match found {
+                    Ok(()) => assert!(is_there, "round {round}, shard {number}"),
+                    Err(Error::NotFound) => assert!(!is_there, "round {round}, shard {number}"),
+                    Err(error) => panic!("round {round}, shard {number}: {error}"),
+                }
+            }
+        }
+        assert_eq!(volume.read(&object("a")).unwrap().result.unwrap().row, None, "of the life before");
+        drop(volume);
+        bench.kill();
+        if round == 1 {
+            bench.index.wipe();
+        }
+        volume = bench.reopen();
+    }
+    volume.put_shard(shard(3, 0), &bytes(3, 3_000)).unwrap();
+    assert_eq!(volume.packed(shard(3, 0)).unwrap(), bytes(3, 3_000));
+}
+
 #[test]
 fn a_forced_recovery_goes_on_with_what_is_left() {
     let bench = rotten();
