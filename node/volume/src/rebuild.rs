@@ -536,8 +536,9 @@ fn tail_of(
     let goes_on = last.filter(|one| is_whole && one.header.as_ref().is_some_and(holds));
     let open = |one: &Headed| {
         let segment = Arc::clone(&one.segment);
-        match files.disk.open(&segment.path, OpenMode::Write) {
-            Ok(file) => Ok(TailSegment { segment, file }),
+        let opened = files.disk.open(&segment.path, OpenMode::Write);
+        match opened.and_then(|file| Ok((file.length()?, file))) {
+            Ok((length, file)) => Ok(TailSegment { segment, file, length }),
             Err(source) => Err(OpenError::Io { op: "open", path: segment.path.clone(), source }),
         }
     };

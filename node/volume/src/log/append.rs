@@ -234,6 +234,8 @@ pub struct TailSegment {
     pub segment: Arc<Segment>,
     /// Its file, for writing.
     pub file: Arc<dyn DiskFile>,
+    /// Bytes that the file has, durably where frames are: no frame reaches behind them.
+    pub length: u64,
 }
 
 /// What a new segment's header says besides its place in the chain.
@@ -400,11 +402,31 @@ impl Log {
             records: count,
         };
         assert!(self.offset + header.padded() <= self.segment_bytes, "a frame never spans segments");
-        let placed = self.write(&tail, &header, records).map_err(|error| self.take_back(&tail, error))?;
+        let written = self.reserve(header.padded()).and_then(|()| self.write(&tail, &header, records));
+        let placed = written.map_err(|error| self.take_back(&tail, error))?;
         self.offset += header.padded();
         self.next = Sequence(header.last.0 + 1);
         self.unsaid = None;
         Ok(placed)
+    }
+
+    /// Makes the file as long as the next frame needs it, durably: it is shorter where a frame was taken back, or
+    /// where segments were shorter. A crash in a write past its end might leave its end within the frame, and replay
+    /// knows by this that a file was cut.
+    fn reserve(&mut self, padded: u64) -> io::Result<()> {
+        let end = self.offset + padded;
+        let Some(tail) = self.tail.as_mut().filter(|tail| tail.length < end) else { return Ok(()) };
+        let mut length = self.segment_bytes;
+        if tail.file.allocate(length).is_err() {
+            // Where there is no room for a segment there may be some for a delete.
+            length = end;
+            tail.file.allocate(length)?;
+        }
+        if self.sync {
+            tail.file.sync_data()?;
+        }
+        tail.length = length;
+        Ok(())
     }
 
     /// Takes back what may have been written of a frame, so that no crash finds it: nobody was told of it,
@@ -428,6 +450,8 @@ impl Log {
         if self.offset > FIRST_FRAME {
             self.previous = tail.segment.number;
             self.tail = None;
+        } else if let Some(tail) = &mut self.tail {
+            tail.length = self.offset;
         }
         refused
     }
@@ -457,7 +481,7 @@ impl Log {
             let last = Sequence(self.next.0.saturating_sub(1));
             Subject::Segment { number: previous, end, first: old.first, last }
         });
-        self.tail = Some(TailSegment { segment, file });
+        self.tail = Some(TailSegment { segment, file, length: self.segment_bytes });
         self.highest = number;
         self.previous = previous;
         self.offset = FIRST_FRAME;

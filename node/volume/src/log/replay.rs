@@ -4,6 +4,8 @@
 //! durable-before reaches it: then nobody was ever told that it exists, and the log ends before it.
 //! Anything else is *rot*: something that was acknowledged is gone. Replay goes on behind it, hands
 //! out everything that is readable, and reports what is missing; it never ends the log early.
+//! A frame that its file ends within was cut, for no writer that syncs writes past the end of its file:
+//! that is rot, too. A cut at a frame's end looks like a refused frame that was taken back.
 //! What the disk cannot read is neither: replay refuses, for the same bytes may be readable later; or,
 //! where the caller gave up on them, it counts as rot wherever it lies.
 //! A record whose header is whole and whose payload is not is that record's fault alone, unless it
@@ -208,6 +210,8 @@ struct Walk<'a> {
     from: Sequence,
     expected: Option<Sequence>,
     policy: UnreadablePolicy,
+    /// Whether its writer syncs.
+    is_synced: bool,
     /// Whether something could not be read.
     is_unreadable: Rc<Cell<bool>>,
 }
@@ -236,9 +240,10 @@ impl<'a> Walk<'a> {
         };
         file.evict(0, length);
         let expected = headed.header.as_ref().map(|header| header.first);
+        let is_synced = headed.header.as_ref().is_some_and(|header| header.is_synced);
         let is_unreadable = Rc::new(Cell::new(false));
         let window = Window::new(segment, policy, &is_unreadable);
-        Ok(Self { segment, window, limit, ends, from, expected, policy, is_unreadable })
+        Ok(Self { segment, window, limit, ends, from, expected, policy, is_synced, is_unreadable })
     }
 
     fn run<E: From<Unreadable>>(
@@ -294,8 +299,12 @@ impl<'a> Walk<'a> {
         result: &mut Replayed,
     ) -> Result<bool, Unreadable> {
         let segment = self.segment.number;
+        let lost = Lost { range: LostRange { segment, offset, until: None }, from: expected };
+        if self.is_cut(offset, expected)? {
+            result.lost.push(lost);
+            return Ok(false);
+        }
         let Some(frame) = later else {
-            let lost = Lost { range: LostRange { segment, offset, until: None }, from: expected };
             match self.ends {
                 Ends::At(_) => result.lost.push(lost),
                 // What cannot be read may be what was acknowledged.
@@ -332,6 +341,22 @@ impl<'a> Walk<'a> {
             result.lost.push(Lost { range, from: expected });
         }
         Ok(true)
+    }
+
+    /// Whether the log's last file ends within the frame at `offset`. Spares and recycled segments hold no frame
+    /// of this sequence.
+    fn is_cut(&self, offset: u64, expected: Sequence) -> Result<bool, Unreadable> {
+        let left = usize::try_from(self.limit.saturating_sub(offset)).unwrap_or(usize::MAX);
+        if self.ends != Ends::Last || !self.is_synced || left == 0 {
+            return Ok(false);
+        }
+        let mut window = Window::new(self.segment, self.policy, &self.is_unreadable);
+        let Some(bytes) = window.get(offset, left.min(FRAME_HEADER_BYTES))? else { return Ok(false) };
+        Ok(match FrameHeader::decode(bytes, self.segment.seed, offset) {
+            Ok(header) => header.first == expected && header.padded() > left as u64,
+            // No file of ours ends so soon behind a frame, whatever this was.
+            Err(_) => left < FRAME_HEADER_BYTES && bytes.iter().any(|byte| *byte != 0),
+        })
     }
 
     /// Whether a frame behind this one knew that `expected` was durable.

@@ -275,8 +275,14 @@ impl FileNode {
                             left.write(sector * SECTOR as u64 + inside as u64, &bytes[range]);
                         }
                     }
+                    let end = offset + bytes.len() as u64;
                     if index < lengths_until {
-                        length = length.max(offset + bytes.len() as u64);
+                        length = length.max(end);
+                    } else if index == lengths_until && length < end && rng.below(2) == 0 {
+                        // A write past the end moves it page by page.
+                        let from = length.max(*offset) / PAGE as u64;
+                        let page = from + rng.below(end.div_ceil(PAGE as u64) - from);
+                        length = length.max(page * PAGE as u64);
                     }
                 }
                 Change::Length { length: to } if index < lengths_until => {
