@@ -16,7 +16,8 @@ use rustix::io::Errno;
 use sherd_core::id::Incarnation;
 
 use crate::error::{Error, FaultClass, OpenError};
-use crate::identity::{IdentityFile, LostRange, VolumeLock};
+use crate::identity::{Identity, IdentityFile, LostRange, VolumeLock};
+use crate::open::drop_ballast;
 
 /// How long a failure lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,15 +119,26 @@ pub(crate) struct Sticky {
 }
 
 impl Sticky {
-    /// Notes why the volume failed. Where even this cannot be written, the next open tries the disk
-    /// anew and fails by itself.
+    /// Changes volume.json. On a full disk the ballast makes room for it: what it says of a volume is for no reason
+    /// of space left unsaid, and whoever does not open for it cannot free any.
+    fn update(&self, change: impl Fn(&mut Identity)) -> Result<(), OpenError> {
+        let is_full = |error: &OpenError| matches!(error, OpenError::Io { source, .. } if FaultClass::of(source) == FaultClass::Full);
+        let (disk, directory) = self.file.place();
+        match self.file.update(&change) {
+            Err(error) if is_full(&error) && drop_ballast(disk, directory) => self.file.update(change),
+            noted => noted,
+        }
+    }
+
+    /// Notes why the volume failed; the first reason stays. Where even this cannot be written, the next open
+    /// tries the disk anew and fails by itself.
     pub(crate) fn note_failure(&self, reason: &str) {
-        let _ = self.file.fail(reason);
+        let _ = self.update(|identity| identity.fail(reason));
     }
 
     /// Begins a life that has to recover.
     pub(crate) fn begin_life(&self, incarnation: Incarnation) -> Result<(), OpenError> {
-        self.file.update(|identity| identity.incarnation = incarnation)
+        self.update(|identity| identity.incarnation = incarnation)
     }
 
     /// Begins a life because of what is missing in the log, and remembers that.
@@ -135,7 +147,7 @@ impl Sticky {
         incarnation: Incarnation,
         told: &[LostRange],
     ) -> Result<(), OpenError> {
-        self.file.update(|identity| {
+        self.update(|identity| {
             identity.incarnation = incarnation;
             identity.told = told.to_vec();
         })
@@ -143,18 +155,18 @@ impl Sticky {
 
     /// Forgets what is not missing any more.
     pub(crate) fn remember(&self, told: &[LostRange]) -> Result<(), OpenError> {
-        self.file.update(|identity| identity.told = told.to_vec())
+        self.update(|identity| identity.told = told.to_vec())
     }
 
     /// Notes that the state was lost. The next life begins when the log has it.
     pub(crate) fn note_loss(&self, reason: &str) -> Result<(), OpenError> {
-        self.file.update(|identity| identity.lost = Some(reason.to_owned()))
+        self.update(|identity| identity.lost = Some(reason.to_owned()))
     }
 
     /// Notes that a later state is known than the one that is here, and begins the life that recovers: after
     /// every one that is known.
     pub(crate) fn declare_lost(&self, reason: &str, remembered: Incarnation) -> Result<(), OpenError> {
-        self.file.update(|identity| {
+        self.update(|identity| {
             let highest = identity.incarnation.max(remembered);
             identity.incarnation = Incarnation(highest.0.saturating_add(1));
             identity.lost = Some(reason.to_owned());
@@ -163,6 +175,6 @@ impl Sticky {
 
     /// Notes that this life has its state.
     pub(crate) fn note_whole(&self) -> Result<(), OpenError> {
-        self.file.update(|identity| identity.lost = None)
+        self.update(|identity| identity.lost = None)
     }
 }

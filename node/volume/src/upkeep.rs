@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use sherd_core::id::Incarnation;
 use sherd_core::register::acceptor::Standing;
 
-use crate::error::{Error, FaultClass, OpenError};
+use crate::error::Error;
 use crate::failure::FailureSpan;
 use crate::histogram::Distribution;
 use crate::index::{Index, IndexError, MERGES_MAX};
@@ -235,13 +235,8 @@ impl Reader {
         self.shared.check()?;
         let failure = &self.shared.failure;
         failure.fail(FailureSpan::Run, reason);
-        let mut noted = self.sticky.declare_lost(reason, remembered);
-        let is_full = |error: &OpenError| matches!(error, OpenError::Io { source, .. } if FaultClass::of(source) == FaultClass::Full);
         // What cannot be noted is found out again by the next opening, and by the one after it.
-        if noted.as_ref().is_err_and(is_full) && drop_ballast(self.shared.disk.as_ref(), &self.shared.path) {
-            noted = self.sticky.declare_lost(reason, remembered);
-        }
-        noted.map_err(|error| {
+        self.sticky.declare_lost(reason, remembered).map_err(|error| {
             failure.judge_identity(&error);
             Error::Failed { reason: error.to_string() }
         })

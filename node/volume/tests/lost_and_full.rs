@@ -15,6 +15,7 @@ use sherd_volume::disk::{Disk, OpenMode};
 use sherd_volume::error::OpenError;
 use sherd_volume::index::IndexError;
 use sherd_volume::open::{BALLAST, OpenReport};
+use sherd_volume::options::UnreadablePolicy;
 use sherd_volume::request::{Control, Guarantees};
 use sherd_volume::upkeep::State;
 use support::hooked::{HookedSource, IndexCall};
@@ -200,6 +201,43 @@ fn a_volume_that_lost_its_state_opens_on_a_full_disk() {
     bench.kill();
     let (volume, _) = bench.open().unwrap();
     assert_eq!(volume.reader.answerer().incarnation, Incarnation(2), "the same loss, the same life");
+}
+
+/// What can be read again is not told as missing any more, and that is to be written down.
+#[test]
+fn a_volume_that_found_again_what_it_had_lost_opens_on_a_full_disk() {
+    let mut bench = Bench::new(1);
+    bench.options.spare_segments = 0;
+    bench.options.unreadable = UnreadablePolicy::Lose;
+    with_shards(&bench, 10);
+    let at = frame_of(6);
+    bench.disk.make_unreadable(&segment(&bench), at..at + 10).unwrap();
+    let (mut volume, report) = bench.open().unwrap();
+    assert!(report.lost_state.is_some());
+    volume.control(Control::TakeGuarantees(Guarantees::default())).unwrap().unwrap();
+    volume.control(finish()).unwrap().unwrap();
+    drop(volume);
+    bench.kill();
+    bench.disk.make_readable(&segment(&bench)).unwrap();
+    bench.index.wipe();
+    fill(&bench);
+    let volume = bench.reopen();
+    assert_eq!(volume.packed(shard(6, 0)).unwrap(), bytes(6, 3_000));
+}
+
+#[test]
+fn a_volume_that_fails_on_a_full_disk_stays_failed() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    fill(&bench);
+    let (under, failure) = (bench.path.join("log"), Failure::Io);
+    let fault = bench.disk.inject(Fault { under, call: Call::Sync, skip: 0, times: 1, failure });
+    let id = sherd_core::heal::HealId(*b"one that failed.");
+    assert!(volume.heal_put(id, &bytes(1, 10)).is_err());
+    drop(fault);
+    drop(volume);
+    bench.kill();
+    assert!(matches!(bench.open(), Err(OpenError::Failed { .. })));
 }
 
 #[test]

@@ -202,6 +202,11 @@ impl Identity {
         })
     }
 
+    /// Notes why the volume failed, so that it stays failed after a restart. The first reason stays.
+    pub fn fail(&mut self, reason: &str) {
+        self.failed.get_or_insert_with(|| reason.to_owned());
+    }
+
     /// Refuses what is somebody else's.
     fn check(&self, directory: &Path, expected: Expected) -> Result<(), OpenError> {
         let cluster = expected.cluster.unwrap_or(self.cluster);
@@ -326,6 +331,11 @@ impl IdentityFile {
         self.state.lock().identity.clone()
     }
 
+    /// The volume's directory, and the disk that it is on.
+    pub(crate) fn place(&self) -> (&dyn Disk, &Path) {
+        (self.disk.as_ref(), &self.directory)
+    }
+
     /// Changes the identity, durably. What stands there in place of this file is left alone.
     ///
     /// # Errors
@@ -339,16 +349,6 @@ impl IdentityFile {
             *state = write(&*self.disk, &self.directory, identity, Some(state.id))?;
         }
         Ok(())
-    }
-
-    /// Notes why the volume failed, so that it stays failed after a restart. The first reason stays.
-    ///
-    /// # Errors
-    /// [`OpenError::Io`] where even that cannot be written.
-    pub fn fail(&self, reason: &str) -> Result<(), OpenError> {
-        self.update(|identity| {
-            identity.failed.get_or_insert_with(|| reason.to_owned());
-        })
     }
 
     /// Whether the directory still holds this very file. Called about each second.

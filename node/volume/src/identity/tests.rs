@@ -190,8 +190,8 @@ fn an_unknown_format_and_a_damaged_file_are_told_apart() {
 fn a_failed_volume_stays_failed_with_its_first_reason() {
     let disk = disk();
     let file = create(&disk, identity()).unwrap();
-    file.fail("sync failed").unwrap();
-    file.fail("something later").unwrap();
+    file.update(|identity| identity.fail("sync failed")).unwrap();
+    file.update(|identity| identity.fail("something later")).unwrap();
     disk.restart(1, Keep::Nothing);
     match open(&disk) {
         Err(OpenError::Failed { reason, .. }) => assert_eq!(reason, "sync failed"),
@@ -205,10 +205,10 @@ fn an_update_that_fails_changes_nothing_here_and_can_be_tried_again() {
     let file = create(&disk, identity()).unwrap();
     let under = PathBuf::from(DIRECTORY);
     let _fault = disk.inject(Fault { under, call: Call::Sync, skip: 0, times: 1, failure: Failure::Io });
-    assert!(matches!(file.fail("x"), Err(OpenError::Io { .. })));
+    assert!(matches!(file.update(|identity| identity.fail("x")), Err(OpenError::Io { .. })));
     assert_eq!(file.identity(), identity());
     assert!(file.still_here().is_ok());
-    file.fail("x").unwrap();
+    file.update(|identity| identity.fail("x")).unwrap();
     assert_eq!(file.identity().failed.as_deref(), Some("x"));
 }
 
@@ -236,7 +236,7 @@ fn a_failure_is_not_written_into_the_directory_that_came_after() {
         if is_taken {
             create(&disk, identity()).unwrap();
         }
-        let refused = file.fail("a sync failed").unwrap_err();
+        let refused = file.update(|identity| identity.fail("a sync failed")).unwrap_err();
         assert!(
             matches!(&refused, OpenError::Io { source, .. } if source.kind() == ErrorKind::NotFound),
             "{refused}"
