@@ -7,19 +7,23 @@
 //! N      of segment M       none                  segment M under a wrong name, where M is kept: refused
 //! N      none, or others'   none                  the highest: half a segment that was never used
 //! ```
+//! A file with a number that no log comes near is a segment only where it has a header or a frame of that number.
 //! Called when a volume is opened, before anything is changed.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use sherd_core::codec::DecodeError;
 use sherd_core::id::{Sequence, VolumeId};
 
+use crate::apply::Derived;
 use crate::disk::Disk;
 use crate::error::OpenError;
 use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader, Subject, VERSION};
 use crate::identity::LostRange;
-use crate::log::replay::{Found, Headed, Unreadable, may_hold_frames, replay};
+use crate::index::Index;
+use crate::log::replay::{Found, FoundFrames, Headed, Unreadable, find_frames, replay};
 use crate::log::{
     FIRST_FRAME, SEGMENT_NUMBER_MAX, Segment, Segments, is_segment_name, parse_segment_name, segment_path,
 };
@@ -60,21 +64,53 @@ pub(crate) struct Located {
     pub(crate) discarded: Vec<u64>,
     /// The number to count on from.
     pub(crate) highest: u64,
+    /// Files with the whole header of another segment than their name says, of which there is no file.
+    pub(crate) misnamed: Vec<Misnamed>,
 }
 
-/// A file with the whole header of another segment than its name says, of which there is no file.
-struct Misnamed {
-    path: PathBuf,
-    number: u64,
-    header: SegmentHeader,
+/// A segment under another name.
+pub(crate) struct Misnamed {
+    /// The number of its name.
+    named: u64,
+    /// The segment that it is.
+    headed: Headed,
 }
+
+/// A file that is named as a segment.
+struct Candidate {
+    segment: Segment,
+    /// Whether its header could be read, whatever it says.
+    is_readable: bool,
+    /// Its header, where it is of the segment that the name says.
+    header: Option<SegmentHeader>,
+    /// Its header, where it is of another segment of this volume.
+    other: Option<SegmentHeader>,
+    /// Frames of the segment that the name says; looked for where the header does not tell.
+    frames: Option<FoundFrames>,
+}
+
+impl Candidate {
+    /// Whether this is the segment that its name says, as far as can be told.
+    fn is_proper(&self) -> bool {
+        self.frames != Some(FoundFrames::No)
+    }
+
+    /// Whether it has a number that no log comes near, and nothing else of a segment of that number.
+    fn is_stray(&self) -> bool {
+        self.segment.number >= STRAY_FROM && self.frames.is_some_and(|frames| frames != FoundFrames::Yes)
+    }
+}
+
+/// No log comes near a segment of this number: a file with such a name was not left by one, and is neither its end
+/// nor a number to count on from.
+const STRAY_FROM: u64 = SEGMENT_NUMBER_MAX / 2;
 
 /// Finds the segments of a log. Nothing is changed.
 ///
 /// # Errors
-/// [`OpenError`]; `Damaged` where a file has the name of another segment than the one it is.
+/// [`OpenError`].
 pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result<Located, OpenError> {
-    let LogFiles { path: log, names, volume, policy, .. } = *files;
+    let LogFiles { path: log, names, volume, .. } = *files;
     if let Some(name) = names.iter().find(|name| is_segment_name(name) && parse_segment_name(name).is_none())
     {
         // It may be one of this log under a name that is rotten: without it the log is not whole.
@@ -83,55 +119,61 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
     }
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| parse_segment_name(name)).collect();
     numbers.sort_unstable();
-    let last = numbers.last().copied();
-    let mut headed = Vec::new();
-    let mut discarded = Vec::new();
-    let mut misnamed = Vec::new();
-    for number in numbers.iter().copied() {
-        let path = segment_path(log, number);
-        let mut segment =
-            Segment::new(volume, number, Sequence(0), path.clone(), Arc::clone(segments.files()));
-        let file = segment.file().map_err(|source| OpenError::Io { op: "open", path, source })?;
-        file.evict(0, SEGMENT_HEADER_BYTES as u64);
-        let page = read_at(&segment, 0, SEGMENT_HEADER_BYTES, policy)?;
-        let found = match page.as_deref().map(SegmentHeader::decode) {
-            // Its checksum is right: another version wrote it, and nothing of it is rotten.
-            Some(Err(DecodeError::Version { version, .. })) => {
-                let (path, version) = (segment.path, u32::from(version));
-                return Err(OpenError::Version { path, version, supported: u32::from(VERSION) });
-            }
-            Some(Ok(found)) if found.volume == volume => Some(found),
-            Some(_) | None => None,
-        };
-        let (decoded, other) = match found {
-            Some(found) if found.number == number => (Some(found), None),
-            other => (None, other),
-        };
-        segment.first = decoded.as_ref().map_or(Sequence(0), |found| found.first);
-        // What cannot be read may have been in use.
-        let may_be_unused = decoded.is_none() && page.is_some() && Some(number) == last;
-        let other = other.filter(|other| numbers.binary_search(&other.number).is_err());
-        let may_be_misnamed = other.is_some();
-        if (may_be_unused || may_be_misnamed) && !may_hold_frames(&segment, policy)? {
-            let path = segment.path.clone();
-            misnamed.extend(other.map(|header| Misnamed { path, number, header }));
-            if may_be_unused {
-                discarded.push(number);
-                continue;
-            }
+    let candidates: Vec<Candidate> =
+        numbers.iter().map(|number| read_candidate(files, segments, *number)).collect::<Result<_, _>>()?;
+    let last = candidates.iter().rfind(|one| !one.is_stray()).map(|one| one.segment.number);
+    let proper: BTreeSet<u64> =
+        candidates.iter().filter(|one| one.is_proper()).map(|one| one.segment.number).collect();
+    let mut located = Located { headed: Vec::new(), discarded: Vec::new(), highest: 0, misnamed: Vec::new() };
+    for one in candidates {
+        let (named, is_stray) = (one.segment.number, one.is_stray());
+        let Candidate { segment, is_readable, header, other, frames } = one;
+        if let Some(other) = other.filter(|other| !proper.contains(&other.number))
+            && (is_stray || frames == Some(FoundFrames::No))
+        {
+            let files = Arc::clone(segments.files());
+            let real = Segment::new(volume, other.number, other.first, segment.path.clone(), files);
+            let headed = Headed { segment: Arc::new(real), header: Some(other) };
+            located.misnamed.push(Misnamed { named, headed });
         }
-        headed.push(Headed { segment: Arc::new(segment), header: decoded });
+        // What cannot be read may have been in use.
+        let is_unused = is_readable && frames == Some(FoundFrames::No);
+        if is_unused && (is_stray || Some(named) == last) {
+            located.discarded.push(named);
+        } else if !is_stray {
+            located.headed.push(Headed { segment: Arc::new(segment), header });
+        }
     }
-    if let [one] = &misnamed[..]
-        && holds_what_is_kept(one, &headed, &discarded, policy)?
-    {
-        let what = format!("it holds segment {}, of which there is no file", one.header.number);
-        return Err(OpenError::Damaged { path: one.path.clone(), what });
-    }
-    // Half a segment with a number that no log comes near was not left by one, and is no number to count on from.
-    let near = discarded.iter().copied().filter(|number| *number < SEGMENT_NUMBER_MAX / 2);
-    let highest = near.chain(headed.last().map(|one| one.segment.number)).max().unwrap_or(0);
-    Ok(Located { headed, discarded, highest })
+    let near = located.discarded.iter().copied().filter(|number| *number < STRAY_FROM);
+    let last = located.headed.last().map(|one| one.segment.number);
+    located.highest = near.chain(last).max().unwrap_or(0);
+    Ok(located)
+}
+
+/// Looks into a file that is named as a segment.
+fn read_candidate(files: &LogFiles<'_>, segments: &Segments, number: u64) -> Result<Candidate, OpenError> {
+    let LogFiles { path: log, volume, policy, .. } = *files;
+    let path = segment_path(log, number);
+    let mut segment = Segment::new(volume, number, Sequence(0), path.clone(), Arc::clone(segments.files()));
+    let file = segment.file().map_err(|source| OpenError::Io { op: "open", path, source })?;
+    file.evict(0, SEGMENT_HEADER_BYTES as u64);
+    let page = read_at(&segment, 0, SEGMENT_HEADER_BYTES, policy)?;
+    let found = match page.as_deref().map(SegmentHeader::decode) {
+        // Its checksum is right: another version wrote it, and nothing of it is rotten.
+        Some(Err(DecodeError::Version { version, .. })) => {
+            let (path, version) = (segment.path, u32::from(version));
+            return Err(OpenError::Version { path, version, supported: u32::from(VERSION) });
+        }
+        Some(Ok(found)) if found.volume == volume => Some(found),
+        Some(_) | None => None,
+    };
+    let (header, other) = match found {
+        Some(found) if found.number == number => (Some(found), None),
+        other => (None, other),
+    };
+    let frames = if header.is_none() { Some(find_frames(&segment, policy)?) } else { None };
+    segment.first = header.as_ref().map_or(Sequence(0), |found| found.first);
+    Ok(Candidate { segment, is_readable: page.is_some(), header, other, frames })
 }
 
 /// Bytes of a segment, as many as there are; `None` where they cannot be read and that counts as rot.
@@ -151,33 +193,71 @@ fn read_at(
     }
 }
 
+/// Refuses to go on without a segment that is there under another name. Cheap where the index knows of it, for this is
+/// asked at each try to open: then what follows the index is read, and not the whole log.
+///
+/// # Errors
+/// [`OpenError`]; `Damaged` where a file has the name of another segment than the one it is.
+pub(crate) fn refuse_misnamed(
+    files: &LogFiles<'_>,
+    located: &Located,
+    index: Option<&Arc<dyn Index>>,
+) -> Result<(), OpenError> {
+    let Located { headed, discarded, misnamed, .. } = located;
+    if misnamed.is_empty() {
+        return Ok(());
+    }
+    let is_misnamed = |number: u64| misnamed.iter().any(|one| one.named == number);
+    let others: Vec<Headed> = headed.iter().filter(|one| !is_misnamed(one.segment.number)).cloned().collect();
+    let has_damaged = others.iter().any(|one| one.header.is_none())
+        || discarded.iter().any(|number| *number < STRAY_FROM && !is_misnamed(*number));
+    if has_damaged || others.last().and_then(|one| one.header.as_ref()).is_some_and(|last| !last.is_synced) {
+        return Ok(());
+    }
+    // As the log is under the right names, whatever is kept of it.
+    let mut all: Vec<Headed> = others.iter().chain(misnamed.iter().map(|one| &one.headed)).cloned().collect();
+    all.sort_by_key(|one| one.segment.number);
+    let index = index.filter(|index| is_up_to_date(index, &all));
+    for one in misnamed {
+        if holds_what_is_kept(one, &others, index, files.policy)? {
+            let what = format!("it holds segment {}, of which there is no file", one.headed.segment.number);
+            return Err(OpenError::Damaged { path: one.headed.segment.path.clone(), what });
+        }
+    }
+    Ok(())
+}
+
+/// Whether an index and the log behind it have everything. Where the index cannot say, the log is asked alone.
+fn is_up_to_date(index: &Arc<dyn Index>, headed: &[Headed]) -> bool {
+    let Some(persisted) = index.persisted() else { return false };
+    let unseen = Sequence(persisted.0 + 1);
+    let is_whole = Derived::load(index.as_ref()).is_ok_and(|derived| derived.replay_from().is_none());
+    is_whole && !has_hole(headed.get(first_needed(headed, unseen)..).unwrap_or(&[]), unseen)
+}
+
 /// Whether a misnamed file is a segment that the log still needs, and not a spare that got its name from a writer
 /// that does not sync, whose header a power cut took: such a file has the header of a segment that was let go.
 ///
 /// Only what is certain counts, or a leftover would keep the volume from opening for ever. Where every other segment
 /// has its header and the last of them was written by one that syncs, a writer that does not began none, and let none
-/// go, but for segments of its own: what the log says of the others is durable.
+/// go, but for segments of its own: what the log says of the others is durable. Of several that are misnamed the last
+/// one is certain, for what the log says of it stands behind it.
 fn holds_what_is_kept(
     misnamed: &Misnamed,
-    headed: &[Headed],
-    discarded: &[u64],
+    others: &[Headed],
+    index: Option<&Arc<dyn Index>>,
     policy: UnreadablePolicy,
 ) -> Result<bool, Unreadable> {
-    let Misnamed { number, header, .. } = misnamed;
-    let is_other = |one: &&Headed| one.segment.number != *number;
-    let others: Vec<Headed> = headed.iter().filter(is_other).cloned().collect();
+    let Some(header) = &misnamed.headed.header else { return Ok(false) };
     let last = others.last().and_then(|one| one.header.as_ref());
-    let has_damaged =
-        others.iter().any(|one| one.header.is_none()) || discarded.iter().any(|one| one != number);
-    if has_damaged || last.is_some_and(|last| !last.is_synced) {
-        return Ok(false);
-    }
     if last.is_none_or(|last| header.number > last.number) {
         // It is the one that was written to.
         return Ok(header.is_synced);
     }
-    let (mut is_sealed, mut is_deleted) = (false, false);
     let key = segment_key(header.number);
+    let known = index.and_then(|index| Some((index.persisted()?, index.get(&key).ok()?)));
+    let (from, known) = known.map_or((Sequence(1), None), |(upto, known)| (Sequence(upto.0 + 1), known));
+    let (mut is_sealed, mut is_deleted) = (known.is_some(), false);
     let mut visit = |frame: Vec<Found>, _| {
         for found in frame {
             match found.subject {
@@ -188,8 +268,34 @@ fn holds_what_is_kept(
         }
         Ok::<(), Unreadable>(())
     };
-    let replayed = replay(&others, Sequence(1), policy, &|_| None, &mut visit)?;
+    let needed = others.get(first_needed(others, from)..).unwrap_or(&[]);
+    let replayed = replay(needed, from, policy, &|_| None, &mut visit)?;
     // What seals the segment before the last stands in the first frame of that one.
     let is_unsaid = replayed.end == FIRST_FRAME && last.is_some_and(|last| last.previous == header.number);
     Ok(is_unsaid || (is_sealed && !is_deleted))
+}
+
+/// The first segment that holds records from a sequence on. Where the header of one is damaged nobody knows with which
+/// it begins: the one before it may hold them, too.
+pub(crate) fn first_needed(headed: &[Headed], from: Sequence) -> usize {
+    let later = headed.iter().position(|one| one.segment.first > from).unwrap_or(headed.len());
+    let earlier = headed.get(..later).unwrap_or(&[]);
+    earlier.iter().rposition(|one| one.header.is_some()).unwrap_or(0)
+}
+
+/// Whether records from a sequence on are missing between or before these segments: let go by
+/// compaction after a newer index was persisted, or lost.
+pub(crate) fn has_hole(headed: &[Headed], from: Sequence) -> bool {
+    let starts_late = headed
+        .first()
+        .and_then(|one| one.header.as_ref())
+        .is_some_and(|header| header.first > from && header.previous != 0);
+    let broken = headed.windows(2).any(|pair| match pair {
+        [one, next] => next
+            .header
+            .as_ref()
+            .is_some_and(|header| header.first > from && header.previous != one.segment.number),
+        _ => false,
+    });
+    starts_late || broken
 }

@@ -24,7 +24,7 @@ use crate::error::{FaultClass, OpenError, SyncFailure};
 use crate::format::{SegmentHeader, Subject, VERSION};
 use crate::identity::LostRange;
 use crate::index::{Index, IndexError, MERGES_MAX};
-use crate::locate::{Located, LogFiles, find_segments};
+use crate::locate::{Located, LogFiles, find_segments, first_needed, has_hole, refuse_misnamed};
 use crate::log::append::{Known, Tail, TailSegment};
 use crate::log::replay::{Found, Headed, Lost, Replayed, Unreadable, replay};
 use crate::log::{FIRST_FRAME, Segments, segment_path};
@@ -98,9 +98,10 @@ pub(crate) fn restore(
     source: &mut dyn IndexSource,
 ) -> Result<Restored, OpenError> {
     let LogFiles { disk, path: log, .. } = *files;
-    let Located { mut headed, mut discarded, highest } = find_segments(files, segments)?;
+    let located = find_segments(files, segments)?;
     let Try { index, rebuilt, replayed, mut small, derived, rotten, persisted, is_complete } =
-        fill_index(files, &headed, source)?;
+        fill_index(files, &located, source)?;
+    let Located { mut headed, mut discarded, highest, misnamed: _ } = located;
     for one in &headed {
         if let Some(header) = &one.header {
             small.bound = small.bound.max(header.bound);
@@ -144,9 +145,10 @@ pub(crate) fn restore(
 /// late for what lies before: where that would be a loss, the log is replayed once more, with the ends that it named.
 fn fill_index(
     files: &LogFiles<'_>,
-    headed: &[Headed],
+    located: &Located,
     source: &mut dyn IndexSource,
 ) -> Result<Try, OpenError> {
+    let headed = &located.headed;
     let reset = |source: &mut dyn IndexSource, reason: Option<String>, ends: &BTreeMap<u64, Sealed>| {
         let index = source.reset().map_err(|error| index_error(error, files.path))?;
         let done = attempt(index, headed, files, true, ends).map_err(|unfit| match unfit {
@@ -158,6 +160,7 @@ fn fill_index(
     };
     let unknown = BTreeMap::new();
     let opened = source.open().map_err(Unfit::Index);
+    refuse_misnamed(files, located, opened.as_ref().ok())?;
     let done = match opened.and_then(|index| attempt(index, headed, files, false, &unknown)) {
         Ok(done) => done,
         Err(unfit) => reset(source, Some(reason_to_rebuild(unfit, files)?), &unknown)?,
@@ -363,31 +366,6 @@ impl IndexFeed<'_> {
         self.apply()?;
         Ok((self.derived, self.rotten))
     }
-}
-
-/// The first segment that holds records from a sequence on. Where the header of one is damaged nobody knows with which
-/// it begins: the one before it may hold them, too.
-fn first_needed(headed: &[Headed], from: Sequence) -> usize {
-    let later = headed.iter().position(|one| one.segment.first > from).unwrap_or(headed.len());
-    let earlier = headed.get(..later).unwrap_or(&[]);
-    earlier.iter().rposition(|one| one.header.is_some()).unwrap_or(0)
-}
-
-/// Whether records from a sequence on are missing between or before these segments: let go by
-/// compaction after a newer index was persisted, or lost.
-fn has_hole(headed: &[Headed], from: Sequence) -> bool {
-    let starts_late = headed
-        .first()
-        .and_then(|one| one.header.as_ref())
-        .is_some_and(|header| header.first > from && header.previous != 0);
-    let broken = headed.windows(2).any(|pair| match pair {
-        [one, next] => next
-            .header
-            .as_ref()
-            .is_some_and(|header| header.first > from && header.previous != one.segment.number),
-        _ => false,
-    });
-    starts_late || broken
 }
 
 fn judge_loss(

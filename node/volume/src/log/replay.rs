@@ -177,18 +177,32 @@ pub fn replay<E: From<Unreadable>>(
     Ok(result)
 }
 
-/// Whether a segment has a frame anywhere, or may have one where it cannot be read: then it was in use, whatever
-/// became of its header and of its first frames.
+/// Whether a segment has a frame anywhere: then it was in use, whatever became of its header and of its first frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FoundFrames {
+    /// It has.
+    Yes,
+    /// It has none.
+    No,
+    /// It may have one where it cannot be read.
+    Unreadable,
+}
+
+/// Looks for a frame of a segment.
 ///
 /// # Errors
 /// [`Unreadable`] where the policy refuses it.
-pub fn may_hold_frames(segment: &Segment, policy: UnreadablePolicy) -> Result<bool, Unreadable> {
+pub fn find_frames(segment: &Segment, policy: UnreadablePolicy) -> Result<FoundFrames, Unreadable> {
     let unreadable = |error| Unreadable::new(segment, 0, error);
     let length = segment.file().and_then(|file| file.length()).map_err(unreadable)?;
     let is_unreadable = Rc::new(Cell::new(false));
     let window = Window::new(segment, policy, &is_unreadable);
     let found = window.header_from(FIRST_FRAME, length, Sequence(0))?;
-    Ok(found.is_some() || is_unreadable.get())
+    Ok(match (found, is_unreadable.get()) {
+        (Some(_), _) => FoundFrames::Yes,
+        (None, true) => FoundFrames::Unreadable,
+        (None, false) => FoundFrames::No,
+    })
 }
 
 /// How a segment's end is known.

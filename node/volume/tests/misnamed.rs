@@ -1,0 +1,147 @@
+//! Files in the log's directory whose names are not those of what they hold: a segment under another name is refused
+//! and left alone, and a stray file is no part of the log.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::io::IoSlice;
+use std::path::PathBuf;
+
+use sherd_volume::disk::{Disk, OpenMode};
+use sherd_volume::error::OpenError;
+use sherd_volume::log::{SEGMENT_NUMBER_MAX, segment_path};
+use sherd_volume::options::UnreadablePolicy;
+use support::*;
+
+const SHARDS: u64 = 30;
+
+fn segment(bench: &Bench, number: u64) -> PathBuf {
+    segment_path(&bench.path.join("log"), number)
+}
+
+/// A volume with several segments, and the number of the last one.
+fn with_segments() -> (Bench, u64) {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    for number in 0..SHARDS {
+        volume.put_shard(shard(number, 0), &bytes(number, 30_000)).unwrap();
+        if number == SHARDS - 8 {
+            volume.reader.flush().unwrap();
+        }
+    }
+    volume.settle();
+    let last = volume.reader.status().segments as u64;
+    assert!(last > 4);
+    drop(volume);
+    bench.kill();
+    (bench, last)
+}
+
+fn rename_all(bench: &Bench, names: &[(u64, u64)]) {
+    // Names may be exchanged.
+    let aside = |to: u64| bench.path.join(format!("aside-{to}"));
+    for (from, to) in names {
+        bench.disk.rename(&segment(bench, *from), &aside(*to)).unwrap();
+    }
+    for (_, to) in names {
+        bench.disk.rename(&aside(*to), &segment(bench, *to)).unwrap();
+    }
+}
+
+#[test]
+fn several_segments_under_the_names_of_others_are_refused_and_left_alone() {
+    let (_, last) = with_segments();
+    let far = SEGMENT_NUMBER_MAX;
+    let cases = [
+        vec![(2, last + 10), (3, last + 11)],
+        vec![(2, last + 11), (3, last + 10)],
+        vec![(1, last + 10), (last, last + 11)],
+        vec![(2, far - 1), (4, far)],
+        (1..=last).map(|number| (number, number + 100)).collect(),
+        vec![(2, 3), (3, 2)],
+        vec![(last - 1, last), (last, last - 1)],
+        vec![(1, 2), (2, 3), (3, 1)],
+    ];
+    for (names, is_wiped) in cases.iter().flat_map(|names| [(names, false), (names, true)]) {
+        let (bench, _) = with_segments();
+        if is_wiped {
+            bench.index.wipe();
+        }
+        rename_all(&bench, names);
+        for _ in 0..2 {
+            let refused = bench.open().map(|(_, report)| report);
+            let Err(OpenError::Damaged { path, what }) = refused else { panic!("{names:?}: {refused:?}") };
+            assert!(names.iter().any(|(_, to)| path == segment(&bench, *to)), "{names:?}: {path:?}");
+            assert!(names.iter().any(|(from, _)| what.contains(&format!("segment {from}, "))), "{what}");
+            bench.kill();
+        }
+        let back: Vec<(u64, u64)> = names.iter().map(|(from, to)| (*to, *from)).collect();
+        rename_all(&bench, &back);
+        let volume = bench.reopen();
+        for number in 0..SHARDS {
+            assert_eq!(
+                volume.packed(shard(number, 0)).unwrap(),
+                bytes(number, 30_000),
+                "{names:?}, {number}"
+            );
+        }
+    }
+}
+
+/// It is looked for at each try to open: what the index has is not read again.
+#[test]
+fn a_segment_under_another_name_is_refused_before_the_log_is_read() {
+    for number in 2..=5 {
+        let (bench, last) = with_segments();
+        assert_eq!(last, 5);
+        rename_all(&bench, &[(number, last + 10)]);
+        let frames = 4096..bench.options.segment_bytes;
+        bench.disk.make_unreadable(&segment(&bench, 1), frames).unwrap();
+        let refused = bench.open().map(|(_, report)| report);
+        assert!(matches!(refused, Err(OpenError::Damaged { .. })), "segment {number}: {refused:?}");
+    }
+}
+
+/// A file that no log has left, and that the disk cannot read, is given up and left alone.
+#[test]
+fn an_unreadable_file_with_a_number_that_no_log_comes_near_is_no_part_of_it() {
+    // Of the header, or of what may be frames.
+    for unreadable in [0..100, 8192..8292] {
+        let (mut bench, last) = with_segments();
+        bench.options.unreadable = UnreadablePolicy::Lose;
+        let strays = [segment(&bench, SEGMENT_NUMBER_MAX), segment(&bench, SEGMENT_NUMBER_MAX - 1)];
+        for stray in &strays {
+            let file = bench.disk.open(stray, OpenMode::CreateNew).unwrap();
+            file.write_at(&[IoSlice::new(&[7; 3 * 4096])], 0).unwrap();
+            bench.disk.make_unreadable(stray, unreadable.clone()).unwrap();
+        }
+        for round in 0..10 {
+            let mut volume = bench.reopen();
+            for number in 0..SHARDS + round {
+                assert_eq!(volume.packed(shard(number, 0)).unwrap(), bytes(number, 30_000), "round {round}");
+            }
+            let number = SHARDS + round;
+            volume.put_shard(shard(number, 0), &bytes(number, 30_000)).unwrap();
+            volume.settle();
+            drop(volume);
+            bench.kill();
+            if round == 5 {
+                bench.index.wipe();
+            }
+        }
+        assert!(bench.disk.file_id(&segment(&bench, last + 1)).is_ok(), "the numbers go on");
+        assert!(strays.iter().all(|stray| bench.disk.file_id(stray).is_ok()));
+    }
+}
+
+#[test]
+fn a_half_segment_is_one_though_a_stray_file_has_a_higher_number() {
+    let (bench, last) = with_segments();
+    for number in [last + 1, SEGMENT_NUMBER_MAX - 1, SEGMENT_NUMBER_MAX] {
+        bench.disk.open(&segment(&bench, number), OpenMode::CreateNew).unwrap();
+    }
+    let volume = bench.reopen();
+    assert!((0..SHARDS).all(|number| volume.packed(shard(number, 0)).is_ok()));
+    assert!(bench.disk.file_id(&segment(&bench, SEGMENT_NUMBER_MAX)).is_err());
+}
