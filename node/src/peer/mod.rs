@@ -330,7 +330,7 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
     /// Hands a recovering volume rows that its peers hold.
     fn adopt(&self, volume: VolumeId, rows: Vec<AdoptedRow>) -> Pending<Answer<()>>;
 
-    /// Drops a tombstone.
+    /// Drops a tombstone under the floor, or any row under a final seal, where it is still that row.
     fn drop_row(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Answer<()>>;
 
     /// Queues a heal on the volume's log.

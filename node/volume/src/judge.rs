@@ -15,6 +15,7 @@ use sherd_core::register::acceptor::{
     judge_prepare, judge_raise, judge_read,
 };
 use sherd_core::register::recover::{Adoption, adopt};
+use sherd_core::register::seal::Seals;
 use sherd_core::register::{Accept, Brief, Encoded, Prepare, Refusal, Row, RowHead, Vote};
 
 use crate::error::Error;
@@ -402,9 +403,14 @@ impl Volume {
                 return Judged::Done;
             }
         };
-        let goes = judge_drop(known.head.as_ref(), ballot, self.working.floor);
-        match known.stored {
-            Some(stored) if goes && stored.row.tombstone => {
+        // Under a final seal no row is ever shown again, whatever it holds: a bucket's id is not used twice.
+        let is_gone = self.working.seals_of(target.key.bucket) == Seals::Final;
+        let is_dead = |stored: &Stored| {
+            stored.row.tombstone && judge_drop(known.head.as_ref(), ballot, self.working.floor)
+        };
+        let goes = |stored: &Stored| if is_gone { stored.head().ballot == ballot } else { is_dead(stored) };
+        match &known.stored {
+            Some(stored) if goes(stored) => {
                 self.shared.promises.lock().begin_drop(&row);
                 plan.rows.insert(row.clone(), None);
                 let (oldest, newest) = (stored.origin.oldest, stored.origin.placed);

@@ -14,6 +14,7 @@ use sherd_core::id::{Ballot, BucketId, ChangeId, RegisterKey, ShardId, VolumeId}
 use sherd_core::register::acceptor::{judge_epoch, judge_prepare, judge_read};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::{Memory, Position};
+use sherd_core::register::seal::Seals;
 use sherd_core::register::{Answerer, Prepare, Row, Vote};
 use sherd_core::release::ReleaseId;
 
@@ -395,6 +396,11 @@ impl Reader {
     /// Seals: bucket, and the deletions that hold it; none for a final seal.
     pub fn seals(&self) -> Vec<(BucketId, Vec<ChangeId>)> {
         self.guarantees().seals
+    }
+
+    /// The seals of one bucket.
+    pub fn seals_of(&self, bucket: BucketId) -> Seals {
+        self.shared.view.read().small.seals_of(bucket)
     }
 
     /// What the volume guarantees durably.

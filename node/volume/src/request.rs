@@ -187,11 +187,11 @@ pub enum Op {
         /// Called when they are durable.
         done: Completion<Answer<()>>,
     },
-    /// Drop a committed tombstone, if the row is still that one.
+    /// Drop a committed tombstone, or any row under a final seal, if the row is still that one.
     Drop {
         /// The register.
         target: Target,
-        /// The tombstone's ballot; the floor must already be at or above it.
+        /// The row's ballot; for a tombstone under no final seal the floor must already be at or above it.
         ballot: Ballot,
         /// Called when it is durable.
         done: Completion<Answer<()>>,

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use sherd_core::heal::HealId;
-use sherd_core::id::{Ballot, Epoch, Timestamp};
+use sherd_core::id::{Ballot, ChangeId, Epoch, ProposerId, Sequence, Timestamp};
 use sherd_core::limits::{HASH_BLOCK_BYTES, INLINE_BYTES_MAX, VALUE_BYTES_MAX};
 use sherd_core::register::{Accept, Encoded, Prepare, Refusal, RowHead, Vote};
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::faulty::{Call, Failure, Fault, InjectedFault};
 use sherd_volume::error::Error;
+use sherd_volume::list::RowScan;
 use sherd_volume::options::Options;
 use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, Op};
 use support::*;
@@ -330,6 +331,38 @@ fn a_drop_takes_a_tombstone_under_the_floor_and_nothing_else() {
         let row = volume.read(&object(name)).unwrap().result.unwrap().row;
         assert_eq!(row.is_some(), stays, "{name} at {count}");
     }
+}
+
+#[test]
+fn a_drop_takes_any_row_under_a_final_seal_and_none_under_another() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    let register = object("left");
+    volume.write(&register, ballot(3), &value(3, 10));
+    let heads = |volume: &Driver| -> Vec<Ballot> {
+        let scan = RowScan {
+            epoch: Epoch::FIRST,
+            limit: 10,
+            want_value: false,
+            since: Sequence(0),
+            until: Sequence::MAX,
+        };
+        let page = volume.volume.reader().rows(None, scan).unwrap();
+        page.rows.iter().map(|row| row.row.head.ballot).collect()
+    };
+    let deletion = ChangeId { made: Timestamp::from_ms(START_MS), proposer: ProposerId(1) };
+    let held = Control::Seal { bucket: register.bucket, deletion, epoch: Epoch::FIRST };
+    volume.control(held).unwrap().unwrap();
+    volume.drop_row(&register, ballot(3)).unwrap().result.unwrap();
+    assert_eq!(heads(&volume), [ballot(3)], "the deletion may be taken back");
+    volume.control(Control::SealForEver { bucket: register.bucket }).unwrap().unwrap();
+    volume.drop_row(&register, ballot(2)).unwrap().result.unwrap();
+    assert_eq!(heads(&volume), [ballot(3)], "it is another row");
+    volume.drop_row(&register, ballot(3)).unwrap().result.unwrap();
+    assert_eq!(heads(&volume), []);
+    assert_eq!(volume.volume.reader().unsettled(None, 10).unwrap(), []);
+    drop(volume);
+    assert_eq!(heads(&bench.reopen()), [], "it stays dropped");
 }
 
 #[test]
