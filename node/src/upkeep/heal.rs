@@ -8,7 +8,6 @@ use std::time::Duration;
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, DataId, RegisterKey, VolumeId};
 use sherd_core::record::{Body, State, Value, VersionKind};
-use sherd_core::register::seal::Seals;
 use sherd_core::register::{Positions, Refusal, Vote};
 use sherd_volume::request::{Answer, Target};
 
@@ -266,9 +265,7 @@ impl Context {
 
     /// Whether the bucket of a key is deleted for ever: no register under it can name anything.
     pub(super) fn is_gone_for_ever(&self, key: &RegisterKey) -> bool {
-        self.local_seals()
-            .iter()
-            .any(|(bucket, deletions)| *bucket == key.bucket && Seals::from_stored(deletions) == Seals::Final)
+        self.volumes.all().iter().any(|volume| self.is_sealed_for_ever_on(volume.id(), key.bucket))
     }
 
     /// Heals what is queued until it is told to stop.

@@ -20,6 +20,7 @@ mod rebuild;
 mod recover;
 mod refs;
 mod release;
+mod remains;
 mod scrub;
 mod seals;
 mod settle;
@@ -143,6 +144,7 @@ pub(crate) struct Context {
     pub(crate) throttle: Throttle,
     pub(crate) mrf: Mrf,
     pub(crate) release: release::Releases,
+    pub(crate) remains: remains::BucketRemains,
     pub(crate) recovery: recover::Recoveries,
     pub(crate) scrubbed: scrub::Scrubbed,
     pub(crate) swept: sweep::Swept,
@@ -167,6 +169,7 @@ impl Context {
             throttle: Throttle::new(settings.heal_bytes_per_second),
             mrf: Mrf::new(),
             release: release::Releases::default(),
+            remains: remains::BucketRemains::default(),
             recovery: recover::Recoveries::default(),
             scrubbed: scrub::Scrubbed::default(),
             swept: sweep::Swept::default(),
@@ -258,6 +261,7 @@ impl Upkeep {
         self.run("scrub", |context| async move { context.scrub_volumes().await });
         self.run("sweep", |context| async move { context.sweep_sets().await });
         self.run("buckets", |context| async move { context.watch_buckets().await });
+        self.run("remains", |context| async move { context.clear_deleted_buckets().await });
     }
 
     /// Upkeep without a task yet.

@@ -315,6 +315,10 @@ impl Context {
     async fn scrub_row(&self, own: &Reach, scanned: &ScannedRow, postponed: Option<&mut Vec<ScannedRow>>) {
         self.scrubbed.rows.fetch_add(1, Ordering::Relaxed);
         let ScannedRow { key, row, tombstone } = scanned;
+        if self.is_sealed_for_ever_on(own.volume, key.bucket) {
+            // Nobody reads it any more: it goes, and nothing is wrong with it.
+            return self.remains.look_again(own.volume, key.bucket);
+        }
         let age_ms = self.wall_ms().saturating_sub(row.head.ballot.time.as_ms());
         if let Some(postponed) = postponed
             && age_ms < if row.head.committed { YOUNG_MS } else { UNSETTLED_MS }
@@ -332,6 +336,12 @@ impl Context {
         }
         // Every volume walks its own rows; what several hold is looked at by the first of them.
         let rows = self.rows_of(key).await;
+        if !rows.sealed.is_empty() && !rows.sealed.contains(&own.volume) {
+            self.take_final_seals(own.volume).await;
+            if self.is_sealed_for_ever_on(own.volume, key.bucket) {
+                return;
+            }
+        }
         let set = self.cluster.set_of(key);
         let holds = |volume| rows.held.iter().any(|(held, _, _)| *held == volume);
         let first = set.reach.iter().find(|reach| holds(reach.volume));

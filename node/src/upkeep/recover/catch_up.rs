@@ -48,6 +48,7 @@ impl Context {
             tracing::warn!(%volume, reason, "the volume's shards are not rebuilt yet");
             return false;
         }
+        self.take_final_seals(volume).await;
         // What was not known to be committed when the volume left depends on more volumes than data does.
         if !self.found_rows_settled(volume).await {
             tracing::info!(%volume, "rows that its opening found are not settled yet");

@@ -8,6 +8,7 @@ mod heals;
 mod pages;
 mod recoveries;
 pub(crate) mod releases;
+mod remains;
 mod settling;
 mod sweeps;
 

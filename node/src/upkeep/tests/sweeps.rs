@@ -34,7 +34,7 @@ async fn with_an_orphan(directories: &Directories) -> (Node, RegisterKey, DataRe
     (node, register, orphan)
 }
 
-async fn scrub_all(node: &Node) {
+pub(super) async fn scrub_all(node: &Node) {
     for volume in node.volumes.all() {
         node.context.scrub_pass(volume).await.expect("the pass ends");
     }

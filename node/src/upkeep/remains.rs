@@ -1,0 +1,260 @@
+//! What volumes still hold of deleted buckets: open uploads with their parts, tombstones, what a minority took.
+//!
+//! ```text
+//! a final seal on a volume of this node -> grace -> data that the bucket's rows name, deleted -> rows, dropped
+//! ```
+//! Only a final seal says that nobody ever reads these rows again; one of a deletion under way may be taken back.
+//! The data goes before the row: what a crash leaves in between is found again by the row. Each opening of a
+//! volume is looked through once for each of its sealed buckets, and again where the scrubber meets a row of
+//! one. Data without a row is the sweeper's. Guards I-15.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use sherd_core::id::{BucketId, ObjectKey, PartKey, RegisterKey, UploadId, VolumeId};
+use sherd_core::record::{DataRef, Value};
+use sherd_core::register::seal::Seals;
+use sherd_volume::list::ScannedRow;
+use sherd_volume::request::Control;
+
+use super::rebuild::Subject;
+use super::refs::pages;
+use super::release::ReleaseOutcome;
+use super::{Context, ask};
+use crate::peer::{Reach, RowScan};
+
+/// Between two looks for seals that became final.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// Before a bucket of which something could not go is looked through again.
+const AGAIN_MS: u64 = 60_000;
+/// Buckets that one look clears on a volume: after a start those of years may be due at one time.
+const BUCKETS_PER_LOOK: usize = 1_000;
+/// Rows of one page.
+const PAGE: usize = 64;
+/// What a row costs the budget of background work.
+const ROW_COST_BYTES: u64 = 4 << 10;
+/// How long a volume may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is to be done for a bucket that is sealed for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Clearing {
+    /// It is looked through from then on, in monotonic milliseconds.
+    Due(u64),
+    /// Nothing of it is left.
+    Done,
+}
+
+/// The opening of a volume, and what is to be done in it for each bucket that is sealed for ever there.
+type OpeningClearings = (u32, BTreeMap<BucketId, Clearing>);
+
+/// The buckets that are sealed for ever on the volumes of this node.
+#[derive(Debug, Default)]
+pub(crate) struct BucketRemains(Mutex<HashMap<VolumeId, OpeningClearings>>);
+
+impl BucketRemains {
+    /// Takes note of the buckets that are sealed for ever now. Gives those that are due.
+    fn due(
+        &self,
+        (volume, opening): (VolumeId, u32),
+        sealed: impl Iterator<Item = BucketId>,
+        (now_ms, grace_ms): (u64, u64),
+    ) -> Vec<BucketId> {
+        let mut known = self.0.lock();
+        let (known_opening, buckets) = known.entry(volume).or_default();
+        if *known_opening != opening {
+            *known_opening = opening;
+            buckets.clear();
+        }
+        for bucket in sealed {
+            buckets.entry(bucket).or_insert(Clearing::Due(now_ms.saturating_add(grace_ms)));
+        }
+        let is_due = |clearing: &Clearing| matches!(clearing, Clearing::Due(due_ms) if *due_ms <= now_ms);
+        let due = buckets.iter().filter(|(_, clearing)| is_due(clearing)).map(|(bucket, _)| *bucket);
+        due.take(BUCKETS_PER_LOOK).collect()
+    }
+
+    fn looked_through(&self, (volume, opening): (VolumeId, u32), bucket: BucketId, clearing: Clearing) {
+        if let Some((known, buckets)) = self.0.lock().get_mut(&volume)
+            && *known == opening
+        {
+            buckets.insert(bucket, clearing);
+        }
+    }
+
+    /// A row of a bucket was met that was said to be cleared.
+    pub(super) fn look_again(&self, volume: VolumeId, bucket: BucketId) {
+        if let Some((_, buckets)) = self.0.lock().get_mut(&volume)
+            && let Some(clearing @ Clearing::Done) = buckets.get_mut(&bucket)
+        {
+            *clearing = Clearing::Due(0);
+        }
+    }
+}
+
+impl Context {
+    /// Clears away what is left of deleted buckets until it is told to stop.
+    pub(super) async fn clear_deleted_buckets(&self) {
+        loop {
+            self.look_for_remains().await;
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Clears away what this node's volumes hold of buckets that are sealed for ever, where it is due.
+    pub(crate) async fn look_for_remains(&self) {
+        let grace_ms = u64::try_from(self.settings.release_grace.as_millis()).unwrap_or(u64::MAX);
+        for own in self.cluster.sets().iter().flat_map(|set| &set.reach) {
+            let Some(local) = self.volumes.get(own.volume) else { continue };
+            let opening = (own.volume, local.opened_count());
+            // One that recovers still gets rows.
+            let Some(serving) = local.state().votes().then(|| local.serving().ok()).flatten() else {
+                continue;
+            };
+            let seals = serving.reader.seals();
+            let is_final = |deletions: &[_]| Seals::from_stored(deletions) == Seals::Final;
+            let sealed = seals.iter().filter(|(_, deletions)| is_final(deletions)).map(|(bucket, _)| *bucket);
+            for bucket in self.remains.due(opening, sealed, (self.now_ms(), grace_ms)) {
+                self.throttle.take(0).await;
+                let clearing = if self.clear_bucket(own, bucket).await {
+                    Clearing::Done
+                } else {
+                    Clearing::Due(self.now_ms().saturating_add(AGAIN_MS))
+                };
+                self.remains.looked_through(opening, bucket, clearing);
+            }
+        }
+    }
+
+    /// Whether a volume of this node holds a final seal on a bucket.
+    pub(super) fn is_sealed_for_ever_on(&self, volume: VolumeId, bucket: BucketId) -> bool {
+        let serving = self.volumes.get(volume).and_then(|volume| volume.serving().ok());
+        serving.is_some_and(|serving| serving.reader.seals_of(bucket) == Seals::Final)
+    }
+
+    /// Takes over the final seals of a volume's peers: it may have been away when the bucket was deleted. That a
+    /// bucket is deleted stays true, in whatever life a peer says so.
+    pub(super) async fn take_final_seals(&self, volume: VolumeId) {
+        let Some(set) = self.set_with(volume) else { return };
+        let Some(own) = set.reach.iter().find(|reach| reach.volume == volume) else { return };
+        for reach in set.reach.iter().filter(|reach| reach.volume != volume) {
+            let Ok(answer) = ask(reach.peer.guarantees(reach.volume), PATIENCE).await else { continue };
+            let Ok(guarantees) = answer.result else { continue };
+            for (bucket, deletions) in guarantees.seals {
+                if Seals::from_stored(&deletions) == Seals::Final
+                    && !self.is_sealed_for_ever_on(volume, bucket)
+                {
+                    let told = ask(own.peer.control(volume, Control::SealForEver { bucket }), PATIENCE).await;
+                    // What it does not take now it is told by the next opening, or when the scrubber meets a row.
+                    drop(told);
+                }
+            }
+        }
+    }
+
+    /// Clears a bucket away on one volume; `false` when something of it has to stay for now.
+    async fn clear_bucket(&self, own: &Reach, bucket: BucketId) -> bool {
+        let mut is_clear = true;
+        for after in [before_objects(bucket), before_parts(bucket)] {
+            let is_in_table = |key: &RegisterKey| key.part.is_some() == after.part.is_some();
+            let mut request = RowScan::all(self.cluster.epoch(), Some(after.clone()), PAGE);
+            loop {
+                let Ok(answer) = ask(own.peer.rows(own.volume, &request), PATIENCE).await else {
+                    return false;
+                };
+                let Ok(page) = answer.result else { return false };
+                let within = |key: &RegisterKey| is_in_table(key) && key.bucket <= bucket;
+                for row in page.rows.iter().filter(|row| is_in_table(&row.key) && row.key.bucket == bucket) {
+                    self.throttle.take(ROW_COST_BYTES).await;
+                    is_clear &= self.clear_row(own, row).await;
+                }
+                let is_last = page.rows.iter().any(|row| !within(&row.key));
+                match page.next {
+                    Some(next) if !is_last && within(&next) => request.after = Some(next),
+                    Some(_) | None => break,
+                }
+            }
+        }
+        is_clear
+    }
+
+    /// Deletes what a row names, on every volume, and then drops it on this one. What a reader holds stays, and the
+    /// row with it.
+    async fn clear_row(&self, own: &Reach, scanned: &ScannedRow) -> bool {
+        let ScannedRow { key, row, tombstone: _ } = scanned;
+        // What a row names that cannot be read is left to the sweep.
+        if let Some(value) = row.value.clone().and_then(|head| Value::decode(head).ok()) {
+            let pages = pages(&value.state);
+            for data in value.data_refs() {
+                let is_page = pages.contains(&data) && !self.is_page_lost(key, data).await;
+                if self.release_data_id(key, data, is_page).await != ReleaseOutcome::Done {
+                    return false;
+                }
+            }
+        }
+        let target = self.cluster.target(key.clone());
+        let dropped = ask(own.peer.drop_row(own.volume, &target, row.head.ballot), PATIENCE).await;
+        dropped.is_ok_and(|answer| answer.result.is_ok())
+    }
+
+    /// Whether a manifest page cannot be read although every volume says what it has of it: the row of another volume
+    /// named it, and it went with that one; or it went with its object, which this volume missed. What it lists
+    /// and is still there is left to the sweep.
+    async fn is_page_lost(&self, key: &RegisterKey, page: DataRef) -> bool {
+        if self.listed_on(key, page).await.is_ok() {
+            return false;
+        }
+        match Subject::new(self, key, page) {
+            Ok(subject) => subject.look(false).await.unknown.is_empty(),
+            Err(_) => true,
+        }
+    }
+}
+
+/// Any key of the id before a bucket's: rows behind it are all of the bucket's objects, and at most a few others.
+fn before_objects(bucket: BucketId) -> RegisterKey {
+    let id = u128::from_be_bytes(bucket.0).saturating_sub(1);
+    RegisterKey::object(BucketId(id.to_be_bytes()), ObjectKey::new("a").expect("a letter is a key"))
+}
+
+/// The same for its parts.
+fn before_parts(bucket: BucketId) -> RegisterKey {
+    let part = PartKey { upload: UploadId([0; 16]), number: 0 };
+    RegisterKey { part: Some(part), ..before_objects(bucket) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_is_looked_through_once_for_each_opening_when_its_grace_is_over() {
+        let (remains, volume) = (BucketRemains::default(), VolumeId([1; 16]));
+        let [first, second] = [BucketId([1; 16]), BucketId([2; 16])];
+        let due = |opening, sealed: &[BucketId], now_ms| {
+            remains.due((volume, opening), sealed.iter().copied(), (now_ms, 600))
+        };
+        assert_eq!(due(1, &[first], 1_000), []);
+        assert_eq!(due(1, &[first, second], 1_599), []);
+        assert_eq!(due(1, &[first, second], 1_600), [first]);
+        remains.looked_through((volume, 1), first, Clearing::Done);
+        assert_eq!(due(1, &[first, second], 2_199), [second]);
+        remains.looked_through((volume, 1), second, Clearing::Due(9_000));
+        assert_eq!(due(1, &[first, second], 3_000), [], "something of it had to stay");
+        remains.look_again(volume, first);
+        assert_eq!(due(1, &[first, second], 3_000), [first]);
+        assert_eq!(due(2, &[first, second], 4_000), [], "another opening may hold what this one did not");
+        remains.looked_through((volume, 1), first, Clearing::Done);
+        assert_eq!(due(2, &[first, second], 4_600), [first, second], "the walk began before that");
+    }
+
+    #[test]
+    fn a_walk_of_a_bucket_begins_before_all_that_it_holds() {
+        let bucket = BucketId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]);
+        let lowest = RegisterKey::object(bucket, ObjectKey::new("\0").expect("a key"));
+        assert!(before_objects(bucket).bucket < lowest.bucket);
+        assert!(before_parts(bucket).bucket < bucket && before_parts(bucket).part.is_some());
+    }
+}
