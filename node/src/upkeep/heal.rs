@@ -69,6 +69,19 @@ pub(crate) struct Rows {
     pub(crate) sealed: Vec<VolumeId>,
     /// Volumes that did not answer, or do not vote.
     pub(crate) silent: Vec<VolumeId>,
+    /// Those of the silent ones that are there, and had too much to do to answer in time.
+    pub(crate) late: Vec<VolumeId>,
+}
+
+/// How much of a row is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RowCheck {
+    /// Its head alone, whatever became of its bytes.
+    Head,
+    /// Every byte of it.
+    Bytes,
+    /// Every byte, and that they are a value.
+    Value,
 }
 
 impl Rows {
@@ -211,31 +224,38 @@ impl Context {
     /// What every volume of a key's set says it holds for it. A row counts by its head, whatever
     /// became of its bytes.
     pub(crate) async fn rows_of(&self, key: &RegisterKey) -> Rows {
-        self.ask_rows(key, false).await
+        self.ask_rows(key, RowCheck::Head).await
     }
 
     /// As [`Self::rows_of`], with every byte of every row verified.
     async fn whole_rows_of(&self, key: &RegisterKey) -> Rows {
-        self.ask_rows(key, true).await
+        self.ask_rows(key, RowCheck::Bytes).await
     }
 
-    async fn ask_rows(&self, key: &RegisterKey, whole: bool) -> Rows {
+    /// As [`Self::rows_of`], where what cannot be read as a value counts as rotten: a register counts no such vote.
+    pub(super) async fn readable_rows_of(&self, key: &RegisterKey) -> Rows {
+        self.ask_rows(key, RowCheck::Value).await
+    }
+
+    async fn ask_rows(&self, key: &RegisterKey, check: RowCheck) -> Rows {
         let set = self.cluster.set_of(key);
         let target: Target = self.cluster.target(key.clone());
         let asked = set.reach.iter().map(|reach| {
             let target = &target;
             async move {
-                let answer = ask(reach.peer.read(reach.volume, target, whole), ROW_PATIENCE).await;
-                let answer = match answer {
-                    Ok(answer) if whole => verify_inline(reach, target, answer).await,
-                    answer => answer,
+                let whole = check != RowCheck::Head;
+                let pending = reach.peer.read(reach.volume, target, whole);
+                let answer = match tokio::time::timeout(ROW_PATIENCE, pending).await {
+                    Ok(Ok(answer)) if whole => Some(verify_value(reach, target, answer, check).await),
+                    Ok(answer) => Some(answer),
+                    Err(_elapsed) => None,
                 };
                 (reach.volume, answer)
             }
         });
         let answers = futures::future::join_all(asked).await;
         for (volume, answer) in &answers {
-            if let Ok(answer) = answer {
+            if let Some(Ok(answer)) = answer {
                 self.registers.learn(*volume, &answer.from);
             }
         }
@@ -243,7 +263,7 @@ impl Context {
         let mut rows = Rows::default();
         for (volume, answer) in answers {
             match answer {
-                Ok(answer) => match answer.result {
+                Some(Ok(answer)) => match answer.result {
                     Ok(vote) if lives.counts(volume, &answer.from) => match vote.row {
                         Some(row) => rows.held.push((volume, row.head.ballot, row.head.committed)),
                         None => rows.without.push(volume),
@@ -251,8 +271,12 @@ impl Context {
                     Err(Refusal::Sealed) => rows.sealed.push(volume),
                     Ok(_) | Err(_) => rows.silent.push(volume),
                 },
-                Err(peer::Error::Corrupt { .. }) => rows.rotten.push(volume),
-                Err(_) => rows.silent.push(volume),
+                Some(Err(peer::Error::Corrupt { .. })) => rows.rotten.push(volume),
+                Some(Err(peer::Error::Busy)) | None => {
+                    rows.silent.push(volume);
+                    rows.late.push(volume);
+                }
+                Some(Err(_)) => rows.silent.push(volume),
             }
         }
         rows
@@ -370,18 +394,22 @@ impl Context {
     }
 }
 
-/// Reads the inline bytes behind a row, where it has any: an error when they are rotten.
-async fn verify_inline(
+/// Reads the inline bytes behind a row, where it has any: an error when they are rotten, or where the row is to be
+/// a value and is none.
+async fn verify_value(
     reach: &Reach,
     target: &Target,
     answer: Answer<Vote>,
+    check: RowCheck,
 ) -> Result<Answer<Vote>, peer::Error> {
-    let row = answer.result.as_ref().ok().and_then(|vote| vote.row.as_ref());
-    let value = row.and_then(|row| Some((row.head.ballot, Value::decode(row.value.clone()?).ok()?)));
-    if let Some((ballot, value)) = value
-        && has_inline(&value)
+    let Some(row) = answer.result.as_ref().ok().and_then(|vote| vote.row.as_ref()) else { return Ok(answer) };
+    let Some(value) = row.value.clone().and_then(|head| Value::decode(head).ok()) else {
+        let no_value = peer::Error::Corrupt { what: "a row is no value".to_owned() };
+        return if check == RowCheck::Value { Err(no_value) } else { Ok(answer) };
+    };
+    if has_inline(&value)
         && let Err(error @ peer::Error::Corrupt { .. }) =
-            ask(reach.peer.inline(reach.volume, target, ballot), ROW_PATIENCE).await
+            ask(reach.peer.inline(reach.volume, target, row.head.ballot), ROW_PATIENCE).await
     {
         return Err(error);
     }

@@ -13,6 +13,7 @@
 mod buckets;
 mod damage;
 mod deletions;
+mod found;
 mod heal;
 mod mrf;
 mod pins;
@@ -146,6 +147,7 @@ pub(crate) struct Context {
     pub(crate) release: release::Releases,
     pub(crate) remains: remains::BucketRemains,
     pub(crate) recovery: recover::Recoveries,
+    pub(crate) left_out: found::RowsLeftOut,
     pub(crate) scrubbed: scrub::Scrubbed,
     pub(crate) swept: sweep::Swept,
     pub(crate) bucket_watch: buckets::BucketWatch,
@@ -171,6 +173,7 @@ impl Context {
             release: release::Releases::default(),
             remains: remains::BucketRemains::default(),
             recovery: recover::Recoveries::default(),
+            left_out: found::RowsLeftOut::default(),
             scrubbed: scrub::Scrubbed::default(),
             swept: sweep::Swept::default(),
             bucket_watch: buckets::BucketWatch::default(),

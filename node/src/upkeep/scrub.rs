@@ -367,7 +367,8 @@ impl Context {
         }
     }
 
-    async fn found_row(&self, key: &RegisterKey) {
+    /// Counts a row as damage, and queues it.
+    pub(super) async fn found_row(&self, key: &RegisterKey) {
         self.scrubbed.findings.fetch_add(1, Ordering::Relaxed);
         self.queue_heal(HealEntry { key: key.clone(), data: None, since_ms: 0 }, Spare(1)).await;
     }

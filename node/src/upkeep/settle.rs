@@ -1,12 +1,10 @@
 //! Unsettled rows: what a volume does not know to be committed, settled soon, so that few keys ever
 //! depend on more than P volumes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
-use sherd_core::id::{Ballot, BucketId, RegisterKey, VolumeId};
+use sherd_core::id::{Ballot, RegisterKey, VolumeId};
 use sherd_core::register::Positions;
 
 use super::heal::Healed;
@@ -18,10 +16,6 @@ use crate::register::Failure;
 const PAGE: usize = 256;
 /// Rows ahead of the clock that are remembered of one volume; of more, the others are settled first.
 const ROWS_AHEAD_MAX: usize = 16_384;
-/// Between two looks whether the rows that an opening found are settled.
-const FOUND_LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Rows of an opening that are waited for at one time; of more, those behind them after these.
-const FOUND_ROWS_MAX: usize = 4096;
 /// How long a page may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -31,15 +25,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub(super) struct RowsAhead {
     since_ms: HashMap<(RegisterKey, Ballot), u64>,
-}
-
-/// Unsettled rows of a stretch of a volume's keys, as they were found.
-#[derive(Debug, Default)]
-pub(super) struct FoundRows {
-    behind: Option<RegisterKey>,
-    pub(super) rows: HashMap<RegisterKey, Ballot>,
-    /// Where the stretch ends; `None` for the end of the volume.
-    pub(super) last: Option<RegisterKey>,
 }
 
 impl RowsAhead {
@@ -68,124 +53,9 @@ impl Context {
         }
     }
 
-    /// Waits until the rows are settled that a volume did not know to be committed when this began. `false` where
-    /// that takes too long although it can be done, or the volume does not say: it has to be tried again.
-    ///
-    /// What is asked is whether those very rows are still there, and no clock: ballots are ahead of it for 2 s
-    /// after an opening, and by what it was set back. A write in the place of a row is its writer's, as any other.
-    ///
-    /// Nobody waits for what cannot be settled now, or a set with too many volumes away, and a bucket whose
-    /// deletion was cut short, would keep a volume from `online` for as long: these are rows for which fewer
-    /// than A volumes vote, since the others are away, recover, or are sealed. (Seals go with their deletion, or
-    /// the rows do.) With A votes any row is settled, of whatever age and life, by an identity write; a volume whose
-    /// own life is over is told so before it comes here.
-    pub(super) async fn found_rows_settled(&self, volume: VolumeId) -> bool {
-        let soon = self.settings.settle_after + self.settings.settle_every + self.settings.found_patience;
-        let deadline = Instant::now() + soon;
-        let mut behind = None;
-        loop {
-            let Some(found) = self.find_rows(volume, behind.as_ref(), deadline).await else { return false };
-            while !found.rows.is_empty() {
-                let left = self.rows_left(volume, &found, 1).await;
-                if left.is_some_and(|left| left.is_empty()) {
-                    break;
-                }
-                if Instant::now() >= deadline {
-                    if self.can_be_settled(volume, &found).await {
-                        return false;
-                    }
-                    tracing::info!(%volume, "rows that its opening found wait for other volumes of the set");
-                    break;
-                }
-                tokio::time::sleep(FOUND_LOOK_EVERY).await;
-            }
-            let Some(last) = found.last else { return true };
-            behind = Some(last);
-        }
-    }
-
-    /// The next rows that a volume does not know to be committed; `None` where it does not say in time.
-    pub(super) async fn find_rows(
-        &self,
-        volume: VolumeId,
-        behind: Option<&RegisterKey>,
-        deadline: Instant,
-    ) -> Option<FoundRows> {
-        let sealed = self.sealed_in_set(volume);
-        loop {
-            let mut found = FoundRows { behind: behind.cloned(), ..FoundRows::default() };
-            let said = self.walk_unsettled(volume, behind, |key, ballot| {
-                if !sealed.contains(&key.bucket) {
-                    found.rows.insert(key.clone(), ballot);
-                }
-                found.last = (found.rows.len() >= FOUND_ROWS_MAX).then_some(key);
-                found.last.is_none()
-            });
-            if said.await {
-                return Some(found);
-            }
-            if Instant::now() >= deadline {
-                return None;
-            }
-            tokio::time::sleep(FOUND_LOOK_EVERY).await;
-        }
-    }
-
-    /// At most so many of the rows that were found and are still not known to be committed; `None` where the volume
-    /// does not say.
-    pub(super) async fn rows_left(
-        &self,
-        volume: VolumeId,
-        found: &FoundRows,
-        limit: usize,
-    ) -> Option<Vec<RegisterKey>> {
-        let mut left = Vec::new();
-        let said = self.walk_unsettled(volume, found.behind.as_ref(), |key, ballot| {
-            if found.rows.get(&key) == Some(&ballot) {
-                left.push(key);
-            }
-            left.len() < limit
-        });
-        said.await.then_some(left)
-    }
-
-    /// Whether A volumes vote for any of the rows that are left of what was found, or it is not known what is left.
-    async fn can_be_settled(&self, volume: VolumeId, found: &FoundRows) -> bool {
-        let Some(left) = self.rows_left(volume, found, usize::MAX).await else { return true };
-        // All rows of a volume are its set's: away and sealed volumes are so for the whole bucket.
-        let mut hopeless = HashSet::new();
-        for key in left {
-            if hopeless.contains(&key.bucket) {
-                continue;
-            }
-            let (rows, needed) = (self.rows_of(&key).await, self.cluster.set_of(&key).quorums().accept());
-            let votes = rows.held.len() + rows.without.len();
-            if votes >= needed {
-                return true;
-            }
-            if votes + rows.rotten.len() < needed {
-                hopeless.insert(key.bucket);
-            }
-        }
-        false
-    }
-
-    /// The buckets that so many volumes of a set have sealed that too few are left to settle a row. Counts the
-    /// volumes of this node only: the seals of others show in their answers.
-    fn sealed_in_set(&self, volume: VolumeId) -> HashSet<BucketId> {
-        let Some(set) = self.set_with(volume) else { return HashSet::new() };
-        let local = set.reach.iter().filter_map(|reach| self.volumes.get(reach.volume)?.serving().ok());
-        let mut counts: HashMap<BucketId, usize> = HashMap::new();
-        for (bucket, _) in local.flat_map(|serving| serving.reader.seals()) {
-            *counts.entry(bucket).or_default() += 1;
-        }
-        let is_sealed = |sealed: usize| set.reach.len() - sealed < set.quorums().accept();
-        counts.into_iter().filter(|(_, sealed)| is_sealed(*sealed)).map(|(bucket, _)| bucket).collect()
-    }
-
     /// Shows the rows behind a key that a volume does not know to be committed, until there are no more or
     /// `show` has seen enough; `false` where the volume does not say.
-    async fn walk_unsettled(
+    pub(super) async fn walk_unsettled(
         &self,
         volume: VolumeId,
         behind: Option<&RegisterKey>,
@@ -274,7 +144,7 @@ impl Context {
 
 #[cfg(test)]
 mod tests {
-    use sherd_core::id::{ObjectKey, ProposerId, Timestamp};
+    use sherd_core::id::{BucketId, ObjectKey, ProposerId, Timestamp};
 
     use super::*;
 

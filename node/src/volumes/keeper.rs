@@ -38,7 +38,7 @@ use crate::queue::{self, Nothing, Receiver, Sender};
 use crate::workers::Workers;
 
 /// Threads for blocking reads, and for shard files.
-const WORKERS: usize = 2;
+pub(crate) const WORKERS: usize = 2;
 /// Reads that may wait for a thread.
 const READ_QUEUE_MAX: usize = 1024;
 /// Shard file operations that may wait for a thread.

@@ -40,6 +40,8 @@ pub use index::lsm_indexes;
 pub use local::{AdoptError, LocalVolume};
 pub use status::{VolumeState, VolumeStatus};
 
+#[cfg(test)]
+pub(crate) use keeper::WORKERS;
 pub(crate) use local::{Serving, unreachable_because};
 
 /// What upkeep remembers of a volume, in its directory.

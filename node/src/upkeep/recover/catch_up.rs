@@ -65,6 +65,17 @@ impl Context {
         true
     }
 
+    /// Rows that were sealed when the volume came back are settled like the others once their seals have gone: until
+    /// then it is not known again what it lacks.
+    pub(in crate::upkeep) async fn look_at_left_out_rows(&self, volume: VolumeId, opening: u32) {
+        if self.are_left_out_rows_back(volume).await {
+            self.recovery.doubt(volume);
+        }
+        if !self.recovery.is_known(volume, opening) && self.found_rows_settled(volume).await {
+            self.recovery.know(volume, opening);
+        }
+    }
+
     async fn wait_for_its_bound(&self, volume: VolumeId) {
         let serving = self.volumes.get(volume).and_then(|volume| volume.serving().ok());
         let refuses =

@@ -191,6 +191,11 @@ impl Recoveries {
         self.end(volume);
     }
 
+    /// What was said of it is not all any more.
+    fn doubt(&self, volume: VolumeId) {
+        self.known.lock().remove(&volume);
+    }
+
     fn is_known(&self, volume: VolumeId, opening: u32) -> bool {
         self.known.lock().get(&volume) == Some(&opening)
     }
@@ -258,6 +263,9 @@ impl Context {
                         && self.came_back(volume.id(), opening).await
                     {
                         caught_up = Some(opening);
+                    }
+                    if caught_up == Some(opening) {
+                        self.look_at_left_out_rows(volume.id(), opening).await;
                     }
                     // Not before it has caught up: from these notes on it knows what it missed.
                     if caught_up == Some(opening) && Instant::now() >= note_at {

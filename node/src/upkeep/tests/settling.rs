@@ -1,15 +1,22 @@
 //! What a volume did not know to be committed when it was opened is settled before it passes for known.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use futures::future::join_all;
-use sherd_core::id::Timestamp;
+use sherd_core::id::{Ballot, ProposerId, RegisterKey, Timestamp};
+use sherd_core::record::{Changes, State, Value};
+use sherd_core::register::{Accept, Encoded, Prepare};
 use sherd_volume::request::Control;
 
+use super::super::settle::RowsAhead;
 use super::sweeps::{seal, tell};
 use super::{DEADLINE, Directories, Node, accept_at, accept_on};
+use crate::peer::Reach;
 use crate::upkeep::{Standing, Upkeep};
+use crate::volumes::{LocalVolume, Serving, WORKERS};
 
 /// Gives what an opening found so long to be settled, beyond the pause of the settle worker.
 fn with_patience(node: &mut Node, found_patience: Duration) {
@@ -108,13 +115,14 @@ async fn rows_written_meanwhile_are_not_waited_for() {
         accept_on(&node, register, &reach[1..]).await;
     }
     let deadline = tokio::time::Instant::now();
-    let found = node.context.find_rows(volume, None, deadline).await.expect("it says");
-    let left = async || node.context.rows_left(volume, &found, usize::MAX).await.expect("it says");
+    let mut found = node.context.find_rows(volume, None, deadline).await.expect("it says");
     accept_on(&node, &other, &reach[1..]).await;
-    assert_eq!(left().await, [first.clone(), second.clone()]);
-    assert_eq!(node.context.rows_left(volume, &found, 1).await, Some(vec![first.clone()]));
+    let left = node.context.rows_left(volume, &mut found, usize::MAX).await.expect("it says");
+    assert_eq!(left, [first.clone(), second.clone()]);
+    assert_eq!(node.context.rows_left(volume, &mut found, 1).await, Some(vec![first.clone()]));
     accept_on(&node, &first, &reach[1..]).await;
-    assert_eq!(left().await, [second], "the other is a later write's now");
+    let left = node.context.rows_left(volume, &mut found, usize::MAX).await.expect("it says");
+    assert_eq!(left, [second], "the other is a later write's now");
     node.close().await;
 }
 
@@ -133,13 +141,159 @@ async fn very_many_rows_are_waited_for_one_stretch_after_the_other() {
     }
     let volume = reach[0].volume;
     let deadline = tokio::time::Instant::now();
-    let first = node.context.find_rows(volume, None, deadline).await.expect("it says");
-    let last = first.last.as_ref().expect("there are more");
-    let second = node.context.find_rows(volume, Some(last), deadline).await.expect("it says");
+    let mut first = node.context.find_rows(volume, None, deadline).await.expect("it says");
+    let last = first.last.clone().expect("there are more");
+    let mut second = node.context.find_rows(volume, Some(&last), deadline).await.expect("it says");
     assert_eq!((first.rows.len(), second.rows.len(), &second.last), (4_096, 4, &None));
-    assert_eq!(last, &registers[4_095]);
-    let left = node.context.rows_left(volume, &second, usize::MAX).await;
-    assert_eq!(left.as_deref(), Some(&registers[4_096..]));
+    assert_eq!(last, registers[4_095]);
+    for (found, rows) in [(&mut first, &registers[..4_096]), (&mut second, &registers[4_096..])] {
+        let left = node.context.rows_left(volume, found, usize::MAX).await;
+        assert_eq!(left.as_deref(), Some(rows));
+    }
+    node.close().await;
+}
+
+/// As the settle worker leaves it whose identity write was cut short.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_too_few_volumes_took_anew_is_still_waited_for() {
+    let directories = Directories::new(4);
+    let mut node = directories.start().await;
+    with_patience(&mut node, Duration::ZERO);
+    node.create_bucket().await;
+    let register = node.register("a").await;
+    let reach = node.context.cluster.set_of(&register).reach.clone();
+    accept_on(&node, &register, &reach[1..]).await;
+    let volume = reach[1].volume;
+    let deadline = tokio::time::Instant::now();
+    let mut found = node.context.find_rows(volume, None, deadline).await.expect("it says");
+    accept_on(&node, &register, &reach[1..3]).await;
+    assert_eq!(node.context.rows_left(volume, &mut found, 1).await, Some(vec![register.clone()]));
+    accept_on(&node, &register, &reach[1..]).await;
+    assert_eq!(node.context.rows_left(volume, &mut found, 1).await, Some(Vec::new()), "A volumes hold it");
+    assert!(!node.context.found_rows_settled(volume).await, "nobody has said so yet");
+    node.close().await;
+}
+
+/// Whether the volumes' background work has made a volume pass for known, or not, in time.
+async fn until_known(upkeep: &Upkeep, volume: &LocalVolume, is_known: bool) {
+    let reached = async {
+        while (upkeep.standing(volume.id(), volume.opened_count()) == Standing::Known) != is_known {
+            tokio::task::yield_now().await;
+        }
+    };
+    assert!(tokio::time::timeout(DEADLINE, reached).await.is_ok(), "known: not {is_known}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_were_sealed_are_waited_for_when_their_seals_have_gone() {
+    let directories = Directories::new(4);
+    let mut node = directories.start().await;
+    with_patience(&mut node, Duration::ZERO);
+    node.create_bucket().await;
+    let register = node.register("a").await;
+    let reach = node.context.cluster.set_of(&register).reach.clone();
+    accept_on(&node, &register, &reach[1..]).await;
+    let volume = node.volumes.get(reach[1].volume).expect("a volume of this node");
+    let deletion = seal(&node, 0..4).await;
+    let upkeep = Upkeep::over(Arc::clone(&node.context));
+    upkeep.run("volumes", |context| async move { context.follow_volumes().await });
+    until_known(&upkeep, volume, true).await;
+    tell(&node, 0..4, &Control::Unseal { bucket: register.bucket, deletion }).await;
+    until_known(&upkeep, volume, false).await;
+    upkeep.run("settle", |context| async move { context.settle_rows().await });
+    until_known(&upkeep, volume, true).await;
+    upkeep.stop().await;
+    node.close().await;
+}
+
+/// A row that each volume which holds it can only show to be there.
+async fn accept_unreadable(node: &Node, register: &RegisterKey, reach: &[Reach]) {
+    let target = node.context.cluster.target(register.clone());
+    let ballot = Ballot { time: node.context.clock.tick(), proposer: ProposerId(5) };
+    let value = Value { changes: Changes::default(), state: State::Tombstone };
+    let mut value = Encoded::of(&value, bytes::Bytes::new()).expect("within its limits");
+    value.head = vec![0xff; value.head.len()].into();
+    for one in reach {
+        let accept =
+            Accept { ballot, value: value.clone(), introduces: Vec::new(), positions: Arc::default() };
+        let promise = one.peer.prepare(one.volume, &target, Prepare { ballot }, false).await;
+        promise.expect("answered").result.expect("promised");
+        let accepted = one.peer.accept(one.volume, &target, &accept, None).await;
+        accepted.expect("answered").result.expect("accepted");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_nobody_can_read_is_damage_and_holds_up_nobody() {
+    let directories = Directories::new(4);
+    let mut node = directories.start().await;
+    with_patience(&mut node, Duration::ZERO);
+    node.create_bucket().await;
+    let [register, other] = [node.register("a").await, node.register("b").await];
+    let reach = node.context.cluster.set_of(&register).reach.clone();
+    accept_unreadable(&node, &register, &reach[1..3]).await;
+    let volume = reach[1].volume;
+    node.context.settle_volume(volume, &mut RowsAhead::default()).await;
+    let unsettled = async || reach[1].peer.unsettled(volume, None, 10).await.expect("it says").len();
+    assert_eq!(unsettled().await, 1, "two of four cannot propose what they do not know");
+    accept_on(&node, &other, &reach[1..3]).await;
+    assert!(!node.context.found_rows_settled(volume).await, "the other can be settled");
+    assert_eq!(node.context.scrubbed.status().findings_count, 0);
+    node.context.settle_volume(volume, &mut RowsAhead::default()).await;
+    assert!(node.context.found_rows_settled(volume).await);
+    assert_eq!((node.context.scrubbed.status().findings_count, node.context.mrf.status().len), (1, 1));
+    assert_eq!(unsettled().await, 1);
+    node.close().await;
+}
+
+/// Gives a volume's read workers a job that ends with the gate; whether it fits their queue.
+fn fits(serving: &Serving, gate: &Arc<parking_lot::Mutex<Receiver<()>>>, begun: &Arc<AtomicUsize>) -> bool {
+    let (gate, begun) = (Arc::clone(gate), Arc::clone(begun));
+    let job = move || {
+        begun.fetch_add(1, Ordering::Relaxed);
+        assert!(gate.lock().recv().is_err(), "nothing is ever sent");
+    };
+    serving.reads.run(job).is_ok()
+}
+
+/// It may be over its head in work for longer than an answer is waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_wait_for_volumes_that_are_there_and_too_busy_to_answer() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let register = node.register("a").await;
+    accept_on(&node, &register, &node.context.cluster.set_of(&register).reach[1..]).await;
+    node.close().await;
+    // What it knew by heart is forgotten: its read workers are asked.
+    let mut node = directories.start().await;
+    with_patience(&mut node, Duration::ZERO);
+    let reach = node.context.cluster.set_of(&register).reach.clone();
+    let (gate, wait) = std::sync::mpsc::channel::<()>();
+    let wait = Arc::new(parking_lot::Mutex::new(wait));
+    for busy in &reach[2..] {
+        let serving = node.local(busy.volume).serving().expect("it serves");
+        let begun_count = Arc::new(AtomicUsize::new(0));
+        // All of its workers have begun one that does not end, and the queue behind them is full.
+        loop {
+            let are_all_at_it = begun_count.load(Ordering::Relaxed) == WORKERS;
+            if !fits(&serving, &wait, &begun_count) && are_all_at_it {
+                break;
+            }
+        }
+    }
+    assert_eq!(node.context.rows_of(&register).await.late.len(), 2);
+    let settled = node.context.found_rows_settled(reach[1].volume);
+    let settled = tokio::time::timeout(Duration::from_millis(500), settled).await;
+    assert!(settled.is_err(), "three of four can settle it when they get to it");
+    drop(gate);
+    let settled = async {
+        // They come to it when they have done what is queued.
+        while !node.context.found_rows_settled(reach[1].volume).await {
+            node.context.settle_volume(reach[1].volume, &mut RowsAhead::default()).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, settled).await.expect("it is settled in time");
     node.close().await;
 }
 
