@@ -8,7 +8,12 @@
 //! are this node's, nobody but this process works on a deletion; elsewhere one counts as left behind that
 //! is seen for 30 s and not written anew. What is seen here is a hint only: the CAS and a register read decide
 //! (`core::register::seal`). Rows are looked through once for each opening of a volume, and when a seal or
-//! a gateway tells of a deletion. Guards I-15.
+//! a gateway tells of a deletion.
+//!
+//! Each node looks through its own volumes at their opening, so all are. Of what others hold, P volumes of each set
+//! are read where a gateway of this node met a deletion, until it has gone: the volumes here may be of other sets than
+//! the bucket's register, or may have missed it, and other nodes were told of nothing. Where seals here are
+//! of a bucket that no register names which is known here, all of them are read. Guards I-15.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -141,10 +146,10 @@ impl Context {
     pub(crate) async fn look_after_buckets(&self) {
         let held = self.held_seals();
         let is_suspected = self.deletions.take_suspicion();
-        let is_due = is_suspected || !held.is_empty() || self.bucket_watch.knows_deletions();
-        let reaches = || self.cluster.sets().iter().flat_map(|set| &set.reach);
+        let is_met = is_suspected || self.bucket_watch.knows_deletions();
+        let is_due = is_met || !held.is_empty();
         let mut buckets = BucketRows::default();
-        for reach in reaches() {
+        for reach in self.cluster.sets().iter().flat_map(|set| &set.reach) {
             let Some(volume) = self.volumes.get(reach.volume) else { continue };
             let opening = volume.opened_count();
             if !is_due && self.bucket_watch.has_looked_through(volume) {
@@ -157,13 +162,35 @@ impl Context {
                 self.deletions.keep_suspicion();
             }
         }
+        if is_met && !self.add_other_nodes(&mut buckets, |set| set.quorums().prepare()).await && is_suspected
+        {
+            self.deletions.keep_suspicion();
+        }
         if held.keys().any(|id| !buckets.by_id.contains_key(id)) {
-            for reach in reaches().filter(|reach| self.volumes.get(reach.volume).is_none()) {
-                self.buckets_on(reach, &mut buckets).await;
-            }
+            self.add_other_nodes(&mut buckets, |set| set.reach.len()).await;
         }
         self.undo_deletions(&buckets.by_id).await;
-        self.judge_held_seals(&held, &buckets).await;
+        self.judge_held_seals(&held, &mut buckets).await;
+    }
+
+    /// Adds the buckets that volumes of other nodes know, until as many of each set were read through as are
+    /// `wanted`; whether they were. Those that were read before count.
+    pub(super) async fn add_other_nodes(
+        &self,
+        buckets: &mut BucketRows,
+        wanted: impl Fn(&SetView) -> usize,
+    ) -> bool {
+        let mut are_enough = true;
+        for set in self.cluster.sets() {
+            for reach in set.reach.iter().filter(|reach| self.volumes.get(reach.volume).is_none()) {
+                let is_known = buckets.told.iter().any(|told| told.volume == reach.volume);
+                if !is_known && buckets.told_by(set).len() < wanted(set) {
+                    self.buckets_on(reach, buckets).await;
+                }
+            }
+            are_enough &= buckets.told_by(set).len() >= wanted(set);
+        }
+        are_enough
     }
 
     /// Adds the buckets that a volume knows; `false` where it cannot be read through. A bucket that any

@@ -41,8 +41,9 @@ impl Context {
         held
     }
 
-    /// Removes seals or makes them final. `rows` were read after the seals were seen.
-    pub(super) async fn judge_held_seals(&self, held: &HeldSeals, rows: &BucketRows) {
+    /// Removes seals or makes them final. `rows` were read after the seals were seen. What a volume here says of a
+    /// bucket may be old; whether any register names it the volumes of other nodes tell, too.
+    pub(super) async fn judge_held_seals(&self, held: &HeldSeals, rows: &mut BucketRows) {
         let mut nameless = Vec::new();
         for (id, deletions) in held {
             let is_named = match rows.by_id.get(id) {
@@ -54,6 +55,7 @@ impl Context {
             }
         }
         if !nameless.is_empty() {
+            self.add_other_nodes(rows, |set| set.reach.len()).await;
             self.judge_nameless_seals(&nameless, rows).await;
         }
     }

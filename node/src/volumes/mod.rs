@@ -151,6 +151,12 @@ impl Volumes {
         self.all.iter().find(|volume| volume.id() == id)
     }
 
+    /// Some of them: the others are another node's.
+    #[cfg(test)]
+    pub(crate) fn only(&self, some: std::ops::Range<usize>) -> Self {
+        Self { all: self.all[some].into(), ..self.clone() }
+    }
+
     /// The disk that they are on.
     pub(crate) fn disk(&self) -> Arc<dyn Disk> {
         Arc::clone(&self.disk)

@@ -3,6 +3,7 @@
 //! Most tests call one piece of upkeep and look at what it did; the background tasks run only where
 //! the story is about them. Nothing sleeps: states are watched, with a deadline.
 
+mod buckets;
 mod clocks;
 mod heals;
 mod pages;
@@ -334,6 +335,14 @@ impl Node {
         let limits = PoolLimits { cap_bytes: 64 << 20, stripe_bytes: 1 << 20, idle_bytes: 1 << 20 };
         let (ahead, pool) = (Ahead::new(ahead_ms), BufferPool::new(limits));
         build(self.volumes.clone(), &self.topology, ahead, pool, (Duration::ZERO, None))
+    }
+
+    /// Another node, of which these volumes are: the others are this one's.
+    fn another_node(&self, own: std::ops::Range<usize>) -> Self {
+        let mut node = self.another_gateway(0);
+        let context = Arc::get_mut(&mut node.context).expect("nothing runs yet");
+        context.volumes = self.volumes.only(own);
+        node
     }
 
     /// Puts an object, of which every volume has the row then: a write waits for A of them only.

@@ -255,7 +255,7 @@ async fn an_old_tombstone_is_dropped_everywhere_and_a_young_one_stays() {
 }
 
 /// Moves the bucket's register from one phase to another.
-async fn move_bucket(node: &Node, to: BucketPhase) {
+pub(super) async fn move_bucket(node: &Node, to: BucketPhase) {
     let moved = move |state: Option<&State>| match state {
         Some(State::Bucket(bucket)) => {
             let state = State::Bucket(Bucket { phase: to, ..bucket.clone() });
@@ -267,7 +267,7 @@ async fn move_bucket(node: &Node, to: BucketPhase) {
     node.context.registers.change(ticket, Writer::new(moved)).await.expect("changed");
 }
 
-async fn phase(node: &Node) -> BucketPhase {
+pub(super) async fn phase(node: &Node) -> BucketPhase {
     let found = node.context.registers.read(&RegisterKey::bucket(key_of("bucket"))).await;
     match found.expect("readable").expect("there").value.state {
         State::Bucket(bucket) => bucket.phase,

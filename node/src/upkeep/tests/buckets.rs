@@ -1,0 +1,69 @@
+//! Deletions and seals whose bucket's register this node's own volumes do not show, or show as it was.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sherd_core::id::{ChangeId, ProposerId, Timestamp};
+use sherd_core::record::BucketPhase;
+use sherd_core::register::seal::Seals;
+
+use super::sweeps::{move_bucket, phase, seal};
+use super::{Directories, Node};
+
+/// Whatever is done to the bucket's register while the first volume is away.
+async fn while_the_first_is_away(node: &Node, work: impl AsyncFnOnce()) {
+    let first = Arc::clone(&node.volumes.all()[0]);
+    node.take_away(first.id()).await;
+    work().await;
+    std::fs::rename(first.path().with_extension("away"), first.path()).expect("moved back");
+    node.back_online(first.id()).await;
+}
+
+fn with_patience(node: &mut Node, deletion_after: Duration) {
+    let context = Arc::get_mut(&mut node.context).expect("nothing runs yet");
+    context.settings.deletion_after = deletion_after;
+}
+
+/// Its gateway was killed before it sealed anything, and nobody else was told of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_that_only_other_nodes_volumes_show_is_undone_when_somebody_meets_it() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let deletion = ChangeId { made: Timestamp::from_ms(node.context.wall_ms()), proposer: ProposerId(1) };
+    while_the_first_is_away(&node, async || move_bucket(&node, BucketPhase::Deleting { deletion }).await)
+        .await;
+    let mut other = node.another_node(0..1);
+    with_patience(&mut other, Duration::from_hours(1));
+    other.context.look_after_buckets().await;
+    other.context.deletions.suspect();
+    other.context.look_after_buckets().await;
+    assert_eq!(phase(&node).await, BucketPhase::Deleting { deletion }, "its gateway may be at it");
+    with_patience(&mut other, Duration::ZERO);
+    other.context.look_after_buckets().await;
+    assert_eq!(phase(&node).await, BucketPhase::Active, "it is watched from when it was met");
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_seal_becomes_final_though_this_nodes_volume_shows_its_bucket_as_it_was() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let register = node.register("a").await;
+    let deletion = seal(&node, 0..1).await;
+    let deleted_elsewhere = async || {
+        move_bucket(&node, BucketPhase::Deleting { deletion }).await;
+        move_bucket(&node, BucketPhase::Deleted).await;
+        node.create_bucket().await;
+    };
+    while_the_first_is_away(&node, deleted_elsewhere).await;
+    let other = node.another_node(0..1);
+    other.context.look_after_buckets().await;
+    assert!(other.context.is_gone_for_ever(&register));
+    for volume in node.volumes.all() {
+        let serving = volume.serving().expect("it serves");
+        assert_eq!(serving.reader.seals_of(register.bucket), Seals::Final, "on every volume");
+    }
+    node.close().await;
+}
