@@ -379,7 +379,7 @@ impl Context {
     /// # Errors
     /// As [`Self::look_at_shards`].
     pub(super) async fn check_register(&self, key: &RegisterKey) -> Result<(), RefsError> {
-        if !self.rows_of(key).await.are_equal() && !matches!(self.heal_row(key).await, Healed::Whole) {
+        if !self.rows_of(key).await.are_equal() && matches!(self.heal_row(key).await, Healed::Later { .. }) {
             self.found_row(key).await;
         }
         self.look_at_shards(key).await
