@@ -323,8 +323,10 @@ impl Store {
         let usage = self.pool.usage();
         metrics.buffer.cap_bytes.set(gauge(usage.cap_bytes as u64));
         metrics.buffer.used_bytes.set(gauge(usage.in_use_bytes as u64));
+        // Before the queue: a report is in the one or the other.
+        let waiting_count = self.reports.waiting_heals_count();
         let upkeep = self.upkeep.status();
-        metrics.mrf.queue_length.set(gauge((upkeep.mrf.len + self.reports.waiting_count()) as u64));
+        metrics.mrf.queue_length.set(gauge((upkeep.mrf.len + waiting_count) as u64));
         let oldest = upkeep.mrf.oldest_ms.map_or(0, |since| self.wall.wall_ms().saturating_sub(since));
         metrics.mrf.oldest_age_seconds.set(Duration::from_millis(oldest).as_secs_f64());
         catch_up(&metrics.mrf.healed, upkeep.mrf.healed_count);

@@ -31,15 +31,15 @@ pub struct Damage {
 /// How many reports wait, and were dropped since the start.
 #[derive(Debug, Default)]
 pub struct ReportCounts {
-    waiting: AtomicUsize,
+    waiting_heals: AtomicUsize,
     dropped_heals: AtomicU64,
     dropped_superseded: AtomicU64,
 }
 
 impl ReportCounts {
-    /// Those that are not queued yet, or are being made durable.
-    pub fn waiting_count(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+    /// Those of something missing or rotten that are not queued yet, or are being made durable.
+    pub fn waiting_heals_count(&self) -> usize {
+        self.waiting_heals.load(Ordering::Relaxed)
     }
 
     /// Dropped ones of something missing or rotten.
@@ -53,7 +53,7 @@ impl ReportCounts {
     }
 }
 
-/// Reports in hand: they wait until this goes.
+/// Reports of damage in hand: they wait until this goes.
 struct InHand<'a> {
     counts: &'a ReportCounts,
     count: usize,
@@ -61,7 +61,7 @@ struct InHand<'a> {
 
 impl Drop for InHand<'_> {
     fn drop(&mut self) {
-        self.counts.waiting.fetch_sub(self.count, Ordering::Relaxed);
+        self.counts.waiting_heals.fetch_sub(self.count, Ordering::Relaxed);
     }
 }
 
@@ -108,7 +108,10 @@ impl Damage {
 
     /// Reports an entry that is in the volumes' logs already.
     pub fn heal(&self, entry: HealEntry) {
-        self.report(Report::Heal(entry), &self.counts.dropped_heals);
+        self.counts.waiting_heals.fetch_add(1, Ordering::Relaxed);
+        if !self.report(Report::Heal(entry), &self.counts.dropped_heals) {
+            self.counts.waiting_heals.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Reports data that a committed value of `key` no longer names; `pages` says which of it may
@@ -117,12 +120,11 @@ impl Damage {
         self.report(Report::Superseded { key: key.clone(), data, pages }, &self.counts.dropped_superseded);
     }
 
-    fn report(&self, report: Report, dropped: &AtomicU64) {
-        self.counts.waiting.fetch_add(1, Ordering::Relaxed);
-        if self.reports.try_send(report).is_err() {
-            self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
-            dropped.fetch_add(1, Ordering::Relaxed);
-        }
+    /// Whether it found its place; else it is counted.
+    fn report(&self, report: Report, dropped: &AtomicU64) -> bool {
+        let is_taken = self.reports.try_send(report).is_ok();
+        dropped.fetch_add(u64::from(!is_taken), Ordering::Relaxed);
+        is_taken
     }
 
     /// What became of the reports.
@@ -136,10 +138,10 @@ impl Context {
     pub(super) async fn take_reports(&self, reports: &mut Reports) {
         let mut taken = Vec::with_capacity(REPORTS_AT_ONCE);
         loop {
-            let count = reports.reports.recv_many(&mut taken, REPORTS_AT_ONCE).await;
-            if count == 0 {
+            if reports.reports.recv_many(&mut taken, REPORTS_AT_ONCE).await == 0 {
                 return;
             }
+            let count = taken.iter().filter(|report| matches!(report, Report::Heal(_))).count();
             let _in_hand = InHand { counts: &reports.counts, count };
             let heals = taken.drain(..).filter_map(|report| match report {
                 Report::Heal(entry) => {
@@ -176,7 +178,7 @@ mod tests {
         damage.row(&key);
         damage.clone().row(&key);
         assert_eq!(counts(&damage), (2, 1));
-        assert_eq!(damage.counts().waiting_count(), REPORTS_MAX);
+        assert_eq!(damage.counts().waiting_heals_count(), REPORTS_MAX);
         reports.reports.try_recv().expect("a report");
         damage.superseded(&key, Vec::new(), Vec::new());
         assert_eq!(counts(&damage), (2, 1), "it found its place");

@@ -14,6 +14,7 @@ use sherd_volume::request::{Answer, Target};
 use super::mrf::Spare;
 use super::rebuild::{RebuildError, Subject};
 use super::refs::RefsError;
+use super::scrub::Look;
 use super::{Context, ask};
 use crate::peer::{self, Reach};
 use crate::register::Failure;
@@ -115,9 +116,8 @@ impl Context {
         if healed != Healed::Whole {
             return healed;
         }
-        match self.look_at_shards(key).await {
+        match self.look_at_shards(key, Look::WhileAllAnswer).await {
             Ok(()) => Healed::Whole,
-            Err(RefsError::Register(Failure::Sealed)) => self.sealed(key),
             Err(error) => Healed::later(1, error),
         }
     }

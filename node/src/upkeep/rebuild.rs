@@ -24,6 +24,8 @@ use crate::peer::{self, Reach, ShardRange, Wanted};
 const WINDOW_BYTES: u64 = 512 << 10;
 /// How long one shard may take to be verified where it is.
 const VERIFY_PATIENCE: Duration = Duration::from_mins(2);
+/// How long a volume may take to say whether it has a shard.
+const LOOK_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a window's read or write may take.
 const WINDOW_PATIENCE: Duration = Duration::from_secs(20);
 
@@ -136,12 +138,11 @@ impl Subject {
 
     async fn bytes_of(&self, index: u8, verify: bool) -> peer::Result<u64> {
         let (reach, shard, home) = (self.reach(index), self.shard(index), self.data.home);
-        let pending = if verify {
-            reach.peer.verify_shard(reach.volume, shard, home)
+        if verify {
+            ask(reach.peer.verify_shard(reach.volume, shard, home), VERIFY_PATIENCE).await
         } else {
-            reach.peer.shard_bytes(reach.volume, shard, home)
-        };
-        ask(pending, VERIFY_PATIENCE).await
+            ask(reach.peer.shard_bytes(reach.volume, shard, home), LOOK_PATIENCE).await
+        }
     }
 
     /// Makes one shard again from `intact` ones. A source that turns out rotten is left out and

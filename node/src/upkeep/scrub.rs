@@ -191,6 +191,27 @@ impl Scrubbed {
     }
 }
 
+/// How the shards of a value are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// All of them, whoever does not answer.
+    Everywhere,
+    /// For a heal, which comes back where somebody does not answer. Those in the log are verified: what a loss took of
+    /// it may end within a record.
+    WhileAllAnswer,
+}
+
+/// Why it is not known whether all that a register names is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum LookError {
+    /// What it names cannot be told.
+    #[error(transparent)]
+    Refs(#[from] RefsError),
+    /// Volumes are away, or do not answer in time.
+    #[error("volumes of the set are offline, or busy")]
+    Unanswered,
+}
+
 impl Context {
     /// Scrubs every volume of this node until it is told to stop.
     pub(super) async fn scrub_volumes(&self) {
@@ -378,31 +399,45 @@ impl Context {
     ///
     /// # Errors
     /// As [`Self::look_at_shards`].
-    pub(super) async fn check_register(&self, key: &RegisterKey) -> Result<(), RefsError> {
+    pub(super) async fn check_register(&self, key: &RegisterKey) -> Result<(), LookError> {
         if !self.rows_of(key).await.are_equal() && matches!(self.heal_row(key).await, Healed::Later { .. }) {
             self.found_row(key).await;
         }
-        self.look_at_shards(key).await
+        self.look_at_shards(key, Look::Everywhere).await
     }
 
     /// Looks whether every shard that a key's value keeps alive is where it should be, and queues the others.
     ///
     /// # Errors
-    /// [`RefsError`] where it cannot be told what the value keeps alive. What it names itself, its manifest pages
-    /// among it, was looked at all the same, and not what those list.
-    pub(super) async fn look_at_shards(&self, key: &RegisterKey) -> Result<(), RefsError> {
-        let Some(found) = self.registers.read(key).await? else { return Ok(()) };
-        let (kept, told) = match self.kept_by(key, &found.value).await {
+    /// [`LookError`] where that cannot be told of all of them. What the value names itself, its manifest pages among
+    /// it, was looked at all the same where its pages cannot be read.
+    pub(super) async fn look_at_shards(&self, key: &RegisterKey, look: Look) -> Result<(), LookError> {
+        let found = match self.registers.read(key).await {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(()),
+            Err(Failure::Sealed) if self.is_gone_for_ever(key) => return Ok(()),
+            Err(failure) => return Err(RefsError::from(failure).into()),
+        };
+        let (kept, mut told) = match self.kept_by(key, &found.value).await {
             Ok(kept) => (kept, Ok(())),
-            Err(error) => (found.value.data_refs(), Err(error)),
+            Err(error) => (found.value.data_refs(), Err(error.into())),
         };
         for data in kept {
             let Ok(subject) = Subject::new(self, key, data) else { continue };
-            let shards = subject.look(false).await;
+            let verifies = look == Look::WhileAllAnswer && data.home == Home::Packed;
+            let bytes = if verifies { subject.shard_bytes() } else { ROW_COST_BYTES };
+            self.throttle.take(bytes).await;
+            let shards = subject.look(verifies).await;
             if !shards.broken.is_empty() {
                 self.scrubbed.findings.fetch_add(1, Ordering::Relaxed);
                 let entry = HealEntry { key: key.clone(), data: Some(data.into()), since_ms: 0 };
                 self.queue_heal(entry, Spare(shards.spare(&data))).await;
+            }
+            if !shards.unknown.is_empty() {
+                told = Err(LookError::Unanswered);
+                if look == Look::WhileAllAnswer {
+                    break;
+                }
             }
         }
         told

@@ -4,10 +4,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, RegisterKey, VolumeId};
 use sherd_core::register::Positions;
 
 use super::heal::Healed;
+use super::mrf::Spare;
 use super::{Context, ask};
 use crate::peer::Peer;
 use crate::register::Failure;
@@ -118,8 +120,12 @@ impl Context {
             return self.tell_committed(key, &rows);
         }
         // A volume that did not get the row would wait for the scrubber, with one copy less until then.
-        if !(rows.without.is_empty() && rows.rotten.is_empty()) && self.heal_row(key).await == Healed::Whole {
-            return;
+        if !(rows.without.is_empty() && rows.rotten.is_empty()) {
+            if self.heal_row(key).await == Healed::Whole {
+                return;
+            }
+            // Once the others know that it is committed nobody here would look at it again.
+            self.queue_heal(HealEntry { key: key.clone(), data: None, since_ms: 0 }, Spare(1)).await;
         }
         // A read finishes what it finds; a row that it does not find is below a later one.
         match self.registers.read(key).await {

@@ -17,10 +17,8 @@ use sherd_volume::list::RowPage;
 use sherd_volume::request::Op;
 
 use super::super::mrf::Spare;
-use super::super::refs::RefsError;
 use super::super::{Context, ask};
 use crate::peer::{Reach, RowScan};
-use crate::register::Failure;
 use crate::volumes::{LocalVolume, Serving};
 
 /// Keys of one page.
@@ -206,9 +204,6 @@ impl Context {
     async fn compare(&self, key: RegisterKey) {
         self.throttle.take(0).await;
         let Err(error) = self.check_register(&key).await else { return };
-        if matches!(error, RefsError::Register(Failure::Sealed)) && self.is_gone_for_ever(&key) {
-            return;
-        }
         // Nobody would look again: the next comparison begins behind this one.
         tracing::debug!(?key, %error, "what the row names is not looked at yet");
         self.queue_heal(HealEntry { key, data: None, since_ms: 0 }, Spare(1)).await;

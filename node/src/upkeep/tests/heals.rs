@@ -74,7 +74,7 @@ async fn a_row_of_a_sealed_bucket_waits_for_the_deletion() {
     }
     tell(&node, 0..4, &Control::SealForEver { bucket: register.bucket }).await;
     assert_eq!(node.context.heal_row(&register).await, Healed::Unnamed);
-    node.context.check_register(&register).await;
+    node.context.check_register(&register).await.expect("all of it is there");
     let findings_count = node.context.scrubbed.status().findings_count;
     assert_eq!((findings_count, node.context.mrf.status().len), (0, 0), "nothing is wrong with it");
     node.close().await;

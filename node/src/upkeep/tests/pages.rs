@@ -9,6 +9,7 @@ use sherd_core::record::{Body, DataRef, Home, PartRef, State, VersionKind, encod
 use sherd_core::register::{Accept, Encoded, Prepare};
 
 use super::super::heal::Healed;
+use super::super::scrub::{Look, LookError};
 use super::{Directories, Node, body};
 
 /// An object of one part that stands on a page; all of its shards are files, and there.
@@ -114,5 +115,20 @@ async fn a_comparison_that_cannot_read_a_page_comes_back_to_what_it_lists() {
     let set = node.context.cluster.set_of(&paged.register);
     node.context.catch_up_with(&set.reach[0], None).await.expect("compared");
     paged.heals(&node, hidden, &missing).await;
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_that_nobody_can_tell_of_is_not_taken_for_there() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let paged = Paged::put(&node).await;
+    assert_eq!(node.context.check_register(&paged.register).await, Ok(()));
+    node.take_away(node.home(&paged.register, &paged.part, 3)).await;
+    for look in [Look::Everywhere, Look::WhileAllAnswer] {
+        let told = node.context.look_at_shards(&paged.register, look).await;
+        assert_eq!(told, Err(LookError::Unanswered));
+    }
     node.close().await;
 }
