@@ -42,6 +42,9 @@ pub use request::{
 
 /// Times that a request is tried again because its bucket was sealed and opened meanwhile.
 const SEALED_TRIES: usize = 16;
+/// How long a volume may take for a page of a scan, before another is asked. A list holds room in memory meanwhile,
+/// and a disk may hang for ever.
+const SCAN_PATIENCE: Duration = Duration::from_secs(15);
 
 /// The store, as every gateway of this process uses it. Cheap to clone.
 #[derive(Debug, Clone)]

@@ -24,6 +24,10 @@ use crate::view::{Shared, Stored, as_stored};
 /// Rows that one call looks at before it hands back what it has.
 const LOOKED_AT_MAX: usize = 20_000;
 
+/// Bytes of values after which one call hands back what it has: a value may have some mebibytes, and a page is
+/// in memory as a whole.
+const VALUES_BYTES_MAX: usize = 1 << 20;
+
 /// What a listing asks one volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListScan {
@@ -165,15 +169,17 @@ impl Reader {
         let mut walk = Walk::new(&self.shared, &from, behind_prefix(&lowest));
         let rows_after = self.shared.view.read().small.rows_after();
         let mut page = ListPage::default();
-        let mut looked_at = 0;
+        let (mut looked_at, mut values_bytes) = (0, 0);
         while let Some((key, value)) = walk.next()? {
             let name = key.slice(1 + scan.bucket.0.len()..);
-            if page.entries.len() >= scan.limit || looked_at >= LOOKED_AT_MAX {
+            let is_full = page.entries.len() >= scan.limit || values_bytes >= VALUES_BYTES_MAX;
+            if is_full || looked_at >= LOOKED_AT_MAX {
                 page.next = Some(name);
                 break;
             }
             looked_at += 1;
             let Some(row) = self.listed_row(&key, value, rows_after)? else { continue };
+            values_bytes += value_bytes(&row);
             match common_prefix(&name, scan) {
                 Some(prefix) => {
                     let past = behind_prefix(&table(&prefix));
@@ -248,10 +254,11 @@ impl Reader {
         };
         let mut walk = Walk::new(&self.shared, &from, Some(Bytes::from_static(&[PART + 1])));
         let mut page = RowPage::default();
-        let mut looked_at = 0;
+        let (mut looked_at, mut values_bytes) = (0, 0);
         let mut last = None;
         while let Some((key, value)) = walk.next()? {
-            if page.rows.len() >= scan.limit || looked_at >= LOOKED_AT_MAX {
+            let is_full = page.rows.len() >= scan.limit || values_bytes >= VALUES_BYTES_MAX;
+            if is_full || looked_at >= LOOKED_AT_MAX {
                 page.next = last;
                 break;
             }
@@ -259,7 +266,9 @@ impl Reader {
             last = parse_row_key(&key);
             let Some((register, stored)) = self.shared.scanned(&key, value, rows_after)? else { continue };
             if stored.origin.sequence > scan.since && stored.origin.sequence <= scan.until {
-                page.rows.push(self.shared.scanned_row(register, &stored, scan.want_value));
+                let row = self.shared.scanned_row(register, &stored, scan.want_value);
+                values_bytes += value_bytes(&row);
+                page.rows.push(row);
             }
         }
         Ok(page)
@@ -304,6 +313,10 @@ impl Shared {
         let value = want_value.then(read).flatten();
         ScannedRow { row: Row { head: stored.head(), value }, tombstone: stored.row.tombstone, key }
     }
+}
+
+fn value_bytes(row: &ScannedRow) -> usize {
+    row.row.value.as_ref().map_or(0, Bytes::len)
 }
 
 /// What a key is rolled up to.

@@ -86,6 +86,42 @@ fn folders_of_few_and_of_many_keys_are_passed_alike() {
     assert_eq!(shown(&list(&volume, &ListScan { limit: 1000, ..scan("", Some("/")) })), shown_all);
 }
 
+/// A page is in memory as a whole, and a value may have some mebibytes.
+#[test]
+fn a_page_ends_after_enough_bytes_of_values() {
+    let mut volume = Bench::new(1).reopen();
+    let large = large_value(1);
+    let rows_count = 2 * (1 << 20) / large.head.len() as u64 + 2;
+    for count in 1..=rows_count {
+        volume.write(&object(&format!("{count:04}")), ballot(count), &large_value(count));
+    }
+    let limit = 10_000;
+    let (mut keys, mut pages) = (Vec::new(), 0);
+    let mut request = ListScan { limit, ..scan("", None) };
+    loop {
+        let page = list(&volume, &request);
+        pages += 1;
+        keys.extend(shown(&page));
+        let Some(next) = page.next else { break };
+        request.from = next;
+    }
+    let all: Vec<String> = (1..=rows_count).map(|count| format!("{count:04}")).collect();
+    assert_eq!((keys, pages), (all.clone(), 3));
+    let scan =
+        RowScan { epoch: Epoch::FIRST, limit, want_value: true, since: Sequence(0), until: Sequence::MAX };
+    let (mut keys, mut pages, mut after) = (Vec::new(), 0, None);
+    loop {
+        let page = volume.reader.rows(after.as_ref(), scan).unwrap();
+        pages += 1;
+        keys.extend(page.rows.iter().map(|row| row.key.key.as_str().to_owned()));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!((keys, pages), (all, 3));
+}
+
 #[test]
 fn pages_follow_each_other_without_gap_or_repetition() {
     let volume = filled();

@@ -14,6 +14,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -45,6 +46,8 @@ pub(super) struct Query {
     pub(super) wanted: usize,
     /// Names that may be looked at and not show; then the walk stops where it is.
     pub(super) hidden_max: usize,
+    /// How long a volume may take for a page, before another is asked.
+    pub(super) patience: Duration,
 }
 
 /// The scans of all sets.
@@ -277,7 +280,7 @@ impl SetScan {
                 })
                 .collect();
             for (index, pending) in asked {
-                let Ok(answer) = pending.await else {
+                let Ok(Ok(answer)) = tokio::time::timeout(self.query.patience, pending).await else {
                     self.replace(index)?;
                     continue;
                 };
@@ -439,6 +442,7 @@ pub(super) fn shows_uploads(value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::{Objects, SCAN_PATIENCE};
     use super::*;
     use crate::upkeep::tests::{Directories, body, key_of};
 
@@ -460,6 +464,7 @@ mod tests {
             shows: shows_object,
             wanted: 1,
             hidden_max: 10,
+            patience: SCAN_PATIENCE,
         };
         let mut merge = Merge::new(&inner.cluster, &inner.registers, &query);
         let mut names = Vec::new();
@@ -482,6 +487,25 @@ mod tests {
         node.take_away(volumes[3]).await;
         let mut merge = Merge::new(&inner.cluster, &inner.registers, &query);
         assert_eq!(merge.next().await.expect_err("one volume votes"), Failure::Unavailable);
+        node.close().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_volume_whose_reads_hang_is_replaced() {
+        let directories = Directories::new(4);
+        let node = directories.start().await;
+        node.create_bucket().await;
+        node.put_everywhere("a", &body(1, 100)).await;
+        let inner = &node.objects().inner;
+        let bucket = node.objects().bucket_id(&key_of("bucket")).await.expect("it was created");
+        let query =
+            Query { patience: Duration::from_millis(50), ..Objects::query("", None, None, shows_object, 1) };
+        let query = Query { bucket, ..query };
+        let hung = node.hang_reads(inner.cluster.sets()[0].reach[0].volume);
+        let mut merge = Merge::new(&inner.cluster, &inner.registers, &query);
+        let name = merge.next().await.expect("the others answer");
+        assert!(matches!(name, Some(Name::Key { key, .. } | Name::Unsure(key)) if key.as_str() == "a"));
+        drop(hung);
         node.close().await;
     }
 }

@@ -13,8 +13,8 @@ use sherd_core::record::{State, Value};
 
 use super::get::info_of;
 use super::{
-    BucketInfo, BucketPage, ListEntry, ListPage, ListRequest, ListUploads, Objects, Result, SEALED_TRIES,
-    Unavailable, UploadEntry, UploadPage,
+    BucketInfo, BucketPage, ListEntry, ListPage, ListRequest, ListUploads, Objects, Result, SCAN_PATIENCE,
+    SEALED_TRIES, Unavailable, UploadEntry, UploadPage,
 };
 use crate::register::Failure;
 use merge::{Merge, Name, Query, shows_bucket, shows_object, shows_uploads};
@@ -23,8 +23,8 @@ use merge::{Merge, Name, Query, shows_bucket, shows_object, shows_uploads};
 const HIDDEN_KEYS_MAX: usize = 10_000;
 
 /// What a walk found.
-struct Walk {
-    shown: Vec<Shown>,
+struct Walk<E> {
+    entries: Vec<E>,
     /// Where it stopped though there may be more.
     stopped: Option<String>,
 }
@@ -49,11 +49,10 @@ impl Objects {
             return Ok(page);
         }
         let query = Self::query(&prefix, delimiter.as_deref(), after, shows_object, max + 1);
-        let Walk { shown, stopped: _ } = self.page(&bucket, query).await?;
-        let more = shown.len() > max;
-        for shown in shown.into_iter().take(max) {
-            page.entries.extend(object_entry(shown));
-        }
+        let Walk { mut entries, stopped: _ } = self.page(&bucket, query, object_entry).await?;
+        let more = entries.len() > max;
+        entries.truncate(max);
+        page.entries = entries;
         if more {
             page.next = page.entries.last().map(|entry| match entry {
                 ListEntry::Object { key, .. } => key.as_str().to_owned(),
@@ -91,8 +90,8 @@ impl Objects {
         let behind = after.map(|(key, _)| key);
         let mut query = Self::query(&prefix, delimiter.as_deref(), behind, shows_uploads, max + 1);
         query.hidden_max = hidden_max;
-        let Walk { shown, stopped } = self.page(&bucket, query).await?;
-        entries.extend(shown.into_iter().flat_map(upload_entries));
+        let Walk { entries: behind, stopped } = self.page(&bucket, query, upload_entries).await?;
+        entries.extend(behind);
         page.next = stopped.map(|key| (key, None));
         if entries.len() > max {
             entries.truncate(max);
@@ -131,18 +130,23 @@ impl Objects {
         let max = usize::try_from(max).unwrap_or(usize::MAX).min(10_000);
         let after = after.map(str::to_owned);
         let query = Self::query(prefix, None, after, shows_bucket, max.saturating_add(1));
-        let Walk { shown, stopped: _ } = self.names(query).await?;
-        let more = shown.len() > max;
-        let buckets: Vec<BucketInfo> = shown.into_iter().take(max).filter_map(bucket_info).collect();
+        let Walk { entries: mut buckets, stopped: _ } = self.names(query, bucket_info).await?;
+        let more = buckets.len() > max;
+        buckets.truncate(max);
         let next = buckets.last().filter(|_| more).map(|bucket| bucket.name.as_str().to_owned());
         Ok(BucketPage { buckets, next })
     }
 
     /// Names of a bucket; begun anew where the bucket is sealed and opened meanwhile.
-    async fn page(&self, bucket: &ObjectKey, query: Query) -> Result<Walk> {
+    async fn page<E, I: IntoIterator<Item = E>>(
+        &self,
+        bucket: &ObjectKey,
+        query: Query,
+        entries: fn(Shown) -> I,
+    ) -> Result<Walk<E>> {
         for _ in 0..SEALED_TRIES {
             let id = self.bucket_id(bucket).await?;
-            match self.names(Query { bucket: id, ..query.clone() }).await {
+            match self.names(Query { bucket: id, ..query.clone() }, entries).await {
                 Err(Failure::Sealed) => self.wait_unsealed(bucket, id).await?,
                 other => return Ok(other?),
             }
@@ -166,25 +170,33 @@ impl Objects {
             shows,
             wanted,
             hidden_max: usize::MAX,
+            patience: SCAN_PATIENCE,
         }
     }
 
-    async fn names(&self, query: Query) -> std::result::Result<Walk, Failure> {
+    /// Walks names until they make as many entries as are wanted. A name becomes entries at once: its value may have
+    /// some mebibytes.
+    async fn names<E, I: IntoIterator<Item = E>>(
+        &self,
+        query: Query,
+        entries: fn(Shown) -> I,
+    ) -> std::result::Result<Walk<E>, Failure> {
         let mut merge = Merge::new(&self.inner.cluster, &self.inner.registers, &query);
-        let mut shown = Vec::new();
-        let mut stopped = None;
-        while shown.len() < query.wanted {
+        let mut walk = Walk { entries: Vec::new(), stopped: None };
+        while walk.entries.len() < query.wanted {
             let Some(name) = merge.next().await? else { break };
             match name {
-                Name::Key { key, value } => shown.push(Shown::Key(key, *value)),
-                Name::Prefix(prefix) => shown.extend(text(&prefix).map(Shown::Prefix)),
+                Name::Key { key, value } => walk.entries.extend(entries(Shown::Key(key, *value))),
+                Name::Prefix(prefix) => {
+                    walk.entries.extend(text(&prefix).map(Shown::Prefix).into_iter().flat_map(entries));
+                }
                 Name::Unsure(key) => {
                     let found =
                         self.inner.registers.read(&RegisterKey::object(query.bucket, key.clone())).await?;
                     match found.filter(|found| (query.shows)(&found.value)) {
-                        Some(found) => shown.push(Shown::Key(key, found.value)),
+                        Some(found) => walk.entries.extend(entries(Shown::Key(key, found.value))),
                         None if merge.hide() => {
-                            stopped = Some(key.as_str().to_owned());
+                            walk.stopped = Some(key.as_str().to_owned());
                             break;
                         }
                         None => {}
@@ -197,7 +209,7 @@ impl Objects {
                         .read(&RegisterKey::object(query.bucket, witness.clone()))
                         .await?;
                     if found.is_some_and(|found| (query.shows)(&found.value)) {
-                        shown.extend(text(&prefix).map(Shown::Prefix));
+                        walk.entries.extend(text(&prefix).map(Shown::Prefix).into_iter().flat_map(entries));
                         merge.pass(&prefix);
                     } else {
                         merge.dead_witness(set, &prefix, &witness);
@@ -205,12 +217,12 @@ impl Objects {
                     }
                 }
                 Name::Enough(up_to) => {
-                    stopped = text(&up_to);
+                    walk.stopped = text(&up_to);
                     break;
                 }
             }
         }
-        Ok(Walk { shown, stopped })
+        Ok(walk)
     }
 }
 

@@ -9,7 +9,7 @@ use sherd_core::record::{DataRef, Part, State, Value};
 use sherd_volume::list::{PartsScan, ScannedRow};
 use sherd_volume::request::{Answer, Target};
 
-use crate::object::{Error, Objects, PartInfo, Result, Unavailable};
+use crate::object::{Error, Objects, PartInfo, Result, SCAN_PATIENCE, Unavailable};
 use crate::register::{Proposal, Writer};
 use crate::upkeep::kept_by;
 
@@ -80,8 +80,8 @@ impl Objects {
         let scan = PartsScan { bucket: object.bucket, upload, slot, epoch, after, limit: SCAN_ROWS };
         let mut scans = Vec::new();
         for reach in &set.reach {
-            let answer = reach.peer.parts(reach.volume, &scan).await;
-            let Ok(Answer { from, result: Ok(rows) }) = answer else { continue };
+            let answer = tokio::time::timeout(SCAN_PATIENCE, reach.peer.parts(reach.volume, &scan)).await;
+            let Ok(Ok(Answer { from, result: Ok(rows) })) = answer else { continue };
             self.inner.registers.learn(reach.volume, &from);
             scans.push((reach.volume, from, rows));
             // A later answer may say that an earlier one is of a life that is over.

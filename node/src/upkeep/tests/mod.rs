@@ -54,7 +54,7 @@ use crate::peer::{LocalPeer, Peer, Reach};
 use crate::register::{RegisterPatience, Registers, RegistersConfig};
 use crate::stripe::{Patience, Stripes, StripesConfig, Thresholds};
 use crate::system::{SystemClock, SystemRng};
-use crate::volumes::{LocalVolume, Pace, VolumeState, Volumes, VolumesConfig, lsm_indexes};
+use crate::volumes::{LocalVolume, Pace, VolumeState, Volumes, VolumesConfig, WORKERS, lsm_indexes};
 
 /// The longest any state may take to come: generous, for a loaded machine.
 pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
@@ -451,6 +451,19 @@ impl Node {
             let recorded = reach.peer.control(reach.volume, record.clone()).await.expect("it serves");
             assert!(recorded.result.is_ok());
         }
+    }
+
+    /// Lets a volume's blocking reads hang until what this gives is dropped.
+    pub(crate) fn hang_reads(&self, volume: VolumeId) -> std::sync::mpsc::Sender<()> {
+        let serving = self.local(volume).serving().expect("it serves");
+        let (hung, wait) = std::sync::mpsc::channel::<()>();
+        let wait = Arc::new(parking_lot::Mutex::new(wait));
+        for _ in 0..WORKERS {
+            let wait = Arc::clone(&wait);
+            let job = move || assert!(wait.lock().recv().is_err(), "nothing is ever sent");
+            serving.reads.run(job).expect("nothing else waits");
+        }
+        hung
     }
 
     /// Moves a volume's directory away.
