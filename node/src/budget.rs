@@ -26,7 +26,6 @@ pub(crate) struct Budget {
     permits_max: usize,
     wait_max: Duration,
     reclaim: Reclaim,
-    waiting: Arc<AtomicUsize>,
     takers: Arc<AtomicUsize>,
 }
 
@@ -37,24 +36,6 @@ pub(crate) struct Taker(Arc<AtomicUsize>);
 impl Drop for Taker {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// Somebody who waits; the last one to go withdraws what was asked of slow connections.
-struct Waiting<'a>(&'a Budget);
-
-impl<'a> Waiting<'a> {
-    fn new(budget: &'a Budget) -> Self {
-        budget.waiting.fetch_add(1, Ordering::AcqRel);
-        Self(budget)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        if self.0.waiting.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.reclaim.withdraw();
-        }
     }
 }
 
@@ -69,6 +50,11 @@ impl Share {
     pub(crate) fn shrink(&mut self, bytes: usize) {
         let unneeded = self.permit.num_permits().saturating_sub(bytes.div_ceil(PERMIT_BYTES));
         drop(self.permit.split(unneeded));
+    }
+
+    /// What it stands for.
+    pub(crate) fn bytes(&self) -> usize {
+        self.permit.num_permits() * PERMIT_BYTES
     }
 
     /// Takes another of the same budget in.
@@ -87,8 +73,8 @@ impl Budget {
     pub(crate) fn new(bytes: usize, wait_max: Duration, reclaim: Reclaim) -> Self {
         let permits_max = bytes.div_ceil(PERMIT_BYTES).max(1);
         let permits = Arc::new(Semaphore::new(permits_max));
-        let (waiting, takers) = (Arc::default(), Arc::default());
-        Self { permits, permits_max, wait_max, reclaim, waiting, takers }
+        let takers = Arc::default();
+        Self { permits, permits_max, wait_max, reclaim, takers }
     }
 
     /// Takes part in the budget.
@@ -121,7 +107,7 @@ impl Budget {
         if let std::task::Poll::Ready(permit) = futures::poll!(acquire.as_mut()) {
             return permit;
         }
-        let _waiting = Waiting::new(self);
+        let _waiting = self.reclaim.wait();
         let begun = Instant::now();
         loop {
             match tokio::time::timeout(ASK_EVERY, acquire.as_mut()).await {
@@ -141,6 +127,11 @@ impl Budget {
     fn permits(&self, bytes: usize) -> Result<u32, Exhausted> {
         let permits = bytes.div_ceil(PERMIT_BYTES).clamp(1, self.permits_max);
         u32::try_from(permits).map_err(|_| Exhausted)
+    }
+
+    /// The bytes of the whole budget.
+    pub(crate) const fn bytes_max(&self) -> usize {
+        self.permits_max * PERMIT_BYTES
     }
 
     /// Bytes that nobody has a share of.

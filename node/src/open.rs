@@ -135,7 +135,6 @@ pub fn protocol(config: &Config, store: &Store, clock: Arc<dyn Clock>, rng: &dyn
         host_id: format!("{:016x}", rng.next_u64()),
         request_id_seed: rng.next_u64(),
         limits,
-        reclaim: store.reclaim().clone(),
     };
     Gateway::serve(store.objects().clone(), protocol, Arc::new(credentials), clock)
 }

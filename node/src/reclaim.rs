@@ -1,15 +1,18 @@
 //! Buffers asked back from slow connections while others wait for some.
 //!
 //! ```text
-//! budget: a read waits for its share --ask(floor)--> Reclaim <--yields(rate)-- server::patient
+//! budget: a read waits for its share --ask(floor)--> Reclaim <--takes(rate)-- server::patient
+//!                                          answers carry it to their connections
 //! ```
 //! Whoever reads an answer slowly holds its buffers for as long as it likes. That is nobody's loss until
 //! another read finds none. It then asks for them, at first of connections that hardly move and the
 //! longer it waits of faster ones; the first connection below that floor gives up, one at a time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 /// Below how many bytes a second a connection gives its buffers up to a read that waited so long. A
 /// window of a mebibyte takes the slowest of them four minutes, and the fastest four seconds.
@@ -27,20 +30,58 @@ pub const ASK_EVERY: Duration = Duration::from_millis(250);
 pub struct Reclaim {
     /// Bytes per second; 0 while nobody asks.
     floor: Arc<AtomicU64>,
+    waiting: Arc<AtomicUsize>,
+}
+
+/// Somebody who waits for buffers; the last one to go withdraws what was asked.
+#[derive(Debug)]
+pub struct Waiting<'a>(&'a Reclaim);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.0.waiting.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.floor.store(0, Ordering::Release);
+        }
+    }
+}
+
+/// Which buffers a connection's answer holds at this moment. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Held {
+    usual: Reclaim,
+    answers: Arc<Mutex<Option<Reclaim>>>,
+}
+
+impl Held {
+    /// Those of a kind, unless an answer says otherwise.
+    pub fn new(usual: Reclaim) -> Self {
+        Self { usual, answers: Arc::default() }
+    }
+
+    /// The next answer holds these, or the usual ones.
+    pub fn set(&self, answers: Option<Reclaim>) {
+        *self.answers.lock() = answers;
+    }
+
+    /// As [`Reclaim::takes`], of those that it holds.
+    pub fn takes(&self, bytes_per_second: u64) -> bool {
+        self.answers.lock().as_ref().unwrap_or(&self.usual).takes(bytes_per_second)
+    }
 }
 
 impl Reclaim {
+    /// Begins to wait.
+    pub fn wait(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        Waiting(self)
+    }
+
     /// Asks for the buffers of one connection, for a read that has waited so long.
     pub fn ask(&self, waited: Duration) {
         let due = FLOORS.iter().rev().find(|(after, _)| waited >= *after);
         if let Some((_, floor)) = due {
             self.floor.fetch_max(*floor, Ordering::AcqRel);
         }
-    }
-
-    /// Nobody waits any more.
-    pub fn withdraw(&self) {
-        self.floor.store(0, Ordering::Release);
     }
 
     /// Whether a connection that moves so many bytes a second is the one to give up: true for one of
@@ -71,11 +112,28 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_withdrawn_takes_nothing() {
+    fn what_was_asked_is_withdrawn_when_the_last_who_waits_goes() {
         let reclaim = Reclaim::default();
+        let (first, second) = (reclaim.wait(), reclaim.wait());
         reclaim.ask(Duration::from_secs(15));
+        drop(first);
+        assert!(reclaim.takes(0), "somebody waits still");
         reclaim.ask(Duration::from_secs(1));
-        reclaim.withdraw();
+        drop(second);
         assert!(!reclaim.takes(0));
+    }
+
+    #[test]
+    fn a_connection_gives_up_for_those_who_wait_for_what_it_holds() {
+        let (downloads, lists) = (Reclaim::default(), Reclaim::default());
+        let held = Held::new(downloads.clone());
+        lists.ask(Duration::from_secs(1));
+        assert!(!held.takes(0), "it holds none of theirs");
+        held.set(Some(lists));
+        assert!(held.takes(0));
+        downloads.ask(Duration::from_secs(1));
+        assert!(!held.takes(0));
+        held.set(None);
+        assert!(held.takes(0));
     }
 }

@@ -11,7 +11,6 @@ use s3s::dto::{ETag, GetObjectInput, GetObjectOutput, PutObjectInput, PutObjectO
 use s3s::stream::{ByteStream, RemainingLength};
 use s3s::{S3, S3Request, S3Response, S3Result, StdError, s3_error};
 use sherd_node::config::credentials::Credentials;
-use sherd_node::reclaim::Reclaim;
 use sherd_node::s3::auth::{Secret, StaticCredentials};
 use sherd_node::s3::protocol::{Config, Limits, Protocol};
 use sherd_node::system::{SystemClock, SystemRng};
@@ -93,7 +92,6 @@ pub(super) fn run(session: &mut Session, bytes: u64) -> Result<(), Error> {
         host_id: "bench".to_owned(),
         request_id_seed: 0,
         limits: Limits::default(),
-        reclaim: Reclaim::default(),
     };
     let known = StaticCredentials::single(&credentials.access_key_id, secret);
     let store = Nothing { arena: session.arena().clone(), bytes };

@@ -41,7 +41,7 @@ use self::request_body::Unread;
 use self::shortage::AcceptFailures;
 use self::spare::SpareDescriptors;
 use crate::config::Limits;
-use crate::reclaim::Reclaim;
+use crate::reclaim::{Held, Reclaim};
 
 /// Bytes that hyper keeps per connection at most: a quarter of a stripe, so that a large body
 /// arrives in few pieces, and 4096 idle connections still cost next to nothing (it grows on demand).
@@ -129,7 +129,8 @@ type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Serves until `life` ends; returns when the last connection is closed.
 ///
-/// Connections whose clients read slowly give up when `reclaim` asks for their buffers. `service` answers every request, errors included: what it has no answer for is a connection
+/// Connections whose clients read slowly give up when `reclaim` asks for their buffers, or a [`Reclaim`] among the
+/// extensions of their answer, which then holds others. `service` answers every request, errors included: what it has no answer for is a connection
 /// that closes.
 pub async fn serve<S, F, B>(
     listener: Listener,
@@ -239,15 +240,17 @@ async fn connection<S, F, B>(
         tracing::debug!(%client, %error, "set TCP_NODELAY");
     }
     let unread = Unread::default();
-    let patient = Patient::new(stream, allowed.stall_timeout, traffic, reclaim, unread.clone());
+    let held = Held::new(reclaim);
+    let patient = Patient::new(stream, allowed.stall_timeout, traffic, held.clone(), unread.clone());
     let io = TokioIo::new(patient);
     let answer = service_fn(|mut request: Request<Incoming>| {
         request.extensions_mut().insert(ClientAddress(client));
         let request = request.map(|body| RequestBody::new(body, unread.clone()));
         let answer = service(request);
-        let unread = &unread;
+        let (unread, held) = (&unread, &held);
         async move {
             let mut response = answer.await;
+            held.set(response.extensions_mut().remove::<Reclaim>());
             if unread.is_some() {
                 // Nothing can follow on this connection, and a client that waits its turn must know.
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

@@ -19,7 +19,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::Traffic;
 use super::request_body::Unread;
-use crate::reclaim::Reclaim;
+use crate::reclaim::Held;
 
 /// Between two looks at a write that waits.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -41,7 +41,7 @@ pub(super) struct Patient<T> {
     stream: T,
     traffic: Traffic,
     timeout: Duration,
-    reclaim: Reclaim,
+    held: Held,
     pace: Pace,
     /// The next look at a write that waits.
     look: Option<Pin<Box<Sleep>>>,
@@ -129,16 +129,10 @@ impl Linger {
 }
 
 impl<T> Patient<T> {
-    pub(super) fn new(
-        stream: T,
-        timeout: Duration,
-        traffic: Traffic,
-        reclaim: Reclaim,
-        unread: Unread,
-    ) -> Self {
+    pub(super) fn new(stream: T, timeout: Duration, traffic: Traffic, held: Held, unread: Unread) -> Self {
         let pace = Pace::new(Instant::now());
         let (look, waiting_since, linger) = (None, None, None);
-        Self { stream, traffic, timeout, reclaim, pace, look, waiting_since, unread, linger }
+        Self { stream, traffic, timeout, held, pace, look, waiting_since, unread, linger }
     }
 
     /// Passes progress on, and turns too long a lack of it into an error, or too little of it while
@@ -163,7 +157,7 @@ impl<T> Patient<T> {
         }
         while look.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
-            let slow = self.pace.bytes_per_second(now).is_some_and(|pace| self.reclaim.takes(pace));
+            let slow = self.pace.bytes_per_second(now).is_some_and(|pace| self.held.takes(pace));
             if slow || now >= ends {
                 return Poll::Ready(Err(io::Error::from(io::ErrorKind::TimedOut)));
             }
@@ -228,6 +222,7 @@ mod tests {
     use super::*;
     use crate::config::settings::Durability;
     use crate::metrics::Metrics;
+    use crate::reclaim::Reclaim;
 
     fn traffic() -> Traffic {
         Metrics::new(Durability::Fsync).s3.traffic
@@ -236,8 +231,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_never_reads_fails_the_write() {
         let (near, _far) = tokio::io::duplex(4);
-        let mut near =
-            Patient::new(near, Duration::from_mins(1), traffic(), Reclaim::default(), Unread::default());
+        let mut near = Patient::new(
+            near,
+            Duration::from_mins(1),
+            traffic(),
+            Held::new(Reclaim::default()),
+            Unread::default(),
+        );
         let error = near.write_all(b"more than four bytes").await.expect_err("nobody reads");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
@@ -245,8 +245,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_peer_that_goes_on_reading_is_served() {
         let (near, mut far) = tokio::io::duplex(1);
-        let mut near =
-            Patient::new(near, Duration::from_mins(1), traffic(), Reclaim::default(), Unread::default());
+        let mut near = Patient::new(
+            near,
+            Duration::from_mins(1),
+            traffic(),
+            Held::new(Reclaim::default()),
+            Unread::default(),
+        );
         let reader = async {
             let mut text = Vec::new();
             for _ in 0..5 {
@@ -268,7 +273,8 @@ mod tests {
             let reclaim = Reclaim::default();
             let (near, mut far) = tokio::io::duplex(64);
             let minute = Duration::from_mins(1);
-            let mut near = Patient::new(near, minute, traffic(), reclaim.clone(), Unread::default());
+            let mut near =
+                Patient::new(near, minute, traffic(), Held::new(reclaim.clone()), Unread::default());
             let reader = async {
                 let mut taken = vec![0; bytes_per_second];
                 for _ in 0..10 {

@@ -10,7 +10,6 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use hyper_util::rt::TokioIo;
 use sha2::{Digest as _, Sha256};
 use sherd_core::env::Clock;
-use sherd_node::reclaim::Reclaim;
 use sherd_node::s3::auth::{Secret, StaticCredentials};
 use sherd_node::s3::protocol::{Config, Limits, Protocol};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -67,7 +66,6 @@ impl Server {
             host_id: "node-0".to_owned(),
             request_id_seed: 7,
             limits,
-            reclaim: Reclaim::default(),
         };
         let credentials = StaticCredentials::single(ACCESS_KEY, Secret::new(SECRET));
         let protocol = Protocol::new(config, Arc::new(credentials), Arc::new(clock), memory.clone());

@@ -25,7 +25,6 @@ use sha2::{Digest as _, Sha256};
 use sherd_core::env::Clock;
 use sherd_core::limits::{DELETE_KEYS_MAX, PARTS_MAX};
 
-use crate::reclaim::Reclaim;
 use crate::s3::auth::canonical::{CanonicalRequest, PathForm};
 use crate::s3::auth::payload::PayloadForm;
 use crate::s3::auth::signing_key::SigningKey;
@@ -97,7 +96,6 @@ static PROTOCOL: LazyLock<Protocol> = LazyLock::new(|| {
         host_id: "node".to_owned(),
         request_id_seed: 1,
         limits: Limits::default(),
-        reclaim: Reclaim::default(),
     };
     let credentials = StaticCredentials::single("AKID", Secret::new(SECRET));
     let adapter = Adapter { before: raw_headers::set_aside, error_details: error::take_details };

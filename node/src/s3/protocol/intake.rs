@@ -188,7 +188,7 @@ impl Inner {
         let mut patience = self.patience;
         if is_document {
             patience.whole =
-                patience.whole.min(self.limits.document_whole + Duration::from_secs(length >> 16));
+                patience.whole.min(self.limits.document_whole + Duration::from_secs(length >> 15));
         }
         let checked = CheckedBody::new(body, arrival, length, patience);
         let outcome = checked.outcome();

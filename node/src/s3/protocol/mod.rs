@@ -45,7 +45,6 @@ use sherd_core::limits::BODY_MS_MAX;
 use tracing::Instrument as _;
 
 use crate::metrics::ApiName;
-use crate::reclaim::Reclaim;
 use crate::s3::auth::Credentials;
 use crate::s3::auth::verifier::Verifier;
 
@@ -75,7 +74,7 @@ pub struct Limits {
     pub body_idle: Duration,
     /// How long a whole body may take.
     pub body_whole: Duration,
-    /// How long the shortest XML document may take; a longer one has a second more for each 64 KiB. Who trickles
+    /// How long the shortest XML document may take; a longer one has a second more for each 32 KiB. Who trickles
     /// keeps the room from others.
     pub document_whole: Duration,
 }
@@ -97,7 +96,7 @@ impl Default for Limits {
 }
 
 /// What the layer is told at the start.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// The region that requests are signed for, beside `us-east-1`.
     pub region: String,
@@ -109,8 +108,6 @@ pub struct Config {
     pub request_id_seed: u64,
     /// Limits of a request.
     pub limits: Limits,
-    /// How requests that wait for room ask slow connections for theirs.
-    pub reclaim: Reclaim,
 }
 
 /// What operations may want done around s3s, where s3s stands between them and the request.
@@ -173,14 +170,14 @@ impl Protocol {
         s3: impl S3,
         adapter: Adapter,
     ) -> Self {
-        let Config { region, domains, host_id, request_id_seed, limits, reclaim } = config;
+        let Config { region, domains, host_id, request_id_seed, limits } = config;
         let visible: String = host_id.chars().filter(char::is_ascii_graphic).collect();
         let inner = Inner {
             domains,
             host_id: HeaderValue::try_from(visible).expect("visible ASCII is a header value"),
             patience: Patience { idle: limits.body_idle, whole: limits.body_whole },
             lacking: LackingFeatures::new(Arc::clone(&clock)),
-            xml_room: XmlRoom::new(limits.xml_room_bytes, &reclaim),
+            xml_room: XmlRoom::new(limits.xml_room_bytes),
             verifier: Verifier::new(&region, credentials, clock),
             service: gate::service(s3, &limits),
             adapter,
@@ -268,7 +265,7 @@ impl Inner {
                 } else {
                     tracing::debug!(status = status.as_u16(), code = code.as_deref(), "answered");
                 }
-                room::hold(&mut response, room);
+                self.xml_room.hold(&mut response, room);
                 response
             }
             Err(error) => {

@@ -43,13 +43,16 @@ pub(super) struct XmlRoom {
     short_documents: Budget,
     long_documents: Budget,
     lists: Budget,
+    /// Of the answers that hold room: no other connection has anything to give.
+    reclaim: Reclaim,
 }
 
 impl XmlRoom {
     /// Room of `bytes_max`: half of it for lists, a quarter each for short and for long documents.
-    pub(super) fn new(bytes_max: usize, reclaim: &Reclaim) -> Self {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        let reclaim = Reclaim::default();
         let part = |share: usize| Budget::new(bytes_max / share, PATIENCE, reclaim.clone());
-        Self { short_documents: part(4), long_documents: part(4), lists: part(2) }
+        Self { short_documents: part(4), long_documents: part(4), lists: part(2), reclaim: reclaim.clone() }
     }
 
     /// Takes room for a document of so many bytes. One always fits, whatever the room.
@@ -59,11 +62,13 @@ impl XmlRoom {
     }
 
     /// Takes room for what a document of so many bytes may grow by, if there is some at this moment: who
-    /// has a share waits for no other.
+    /// has a share waits for no other. One always fits, whatever it grows to.
     pub(super) fn for_growth(&self, share: &mut Share, length: u64, growth: u64) -> Result<(), Refusal> {
-        if growth > 0 {
-            let more = self.documents(length).try_take(of_document(growth));
-            share.merge(more.ok_or_else(|| Refusal::new(Code::SlowDown))?);
+        let budget = self.documents(length);
+        let more = of_document(growth).min(budget.bytes_max() - share.bytes());
+        if more > 0 {
+            let more = budget.try_take(more).ok_or_else(|| Refusal::new(Code::SlowDown))?;
+            share.merge(more);
         }
         Ok(())
     }
@@ -79,17 +84,20 @@ impl XmlRoom {
         share.map(Some).map_err(|_| Refusal::new(Code::SlowDown))
     }
 
+    /// Lets an answer keep what it needs of its request's room until its client has it.
+    pub(super) fn hold(&self, response: &mut Response<Body>, room: Option<Share>) {
+        let Some(mut room) = room else { return };
+        let Some(bytes) = response.body().bytes().filter(|bytes| bytes.len() > ANSWER_BYTES_MIN) else {
+            return;
+        };
+        room.shrink(bytes.len());
+        *response.body_mut() = Body::from(with_share(bytes, &Arc::new(room)));
+        response.extensions_mut().insert(self.reclaim.clone());
+    }
+
     fn documents(&self, length: u64) -> &Budget {
         if length > SHORT_BYTES_MAX { &self.long_documents } else { &self.short_documents }
     }
-}
-
-/// Lets an answer keep what it needs of its request's room until its client has it.
-pub(super) fn hold(response: &mut Response<Body>, room: Option<Share>) {
-    let Some(mut room) = room else { return };
-    let Some(bytes) = response.body().bytes().filter(|bytes| bytes.len() > ANSWER_BYTES_MIN) else { return };
-    room.shrink(bytes.len());
-    *response.body_mut() = Body::from(with_share(bytes, &Arc::new(room)));
 }
 
 /// What is made of a document of so many bytes takes in memory.
@@ -123,7 +131,7 @@ mod tests {
     const ROOM: usize = 64 << 20;
 
     fn room(bytes_max: usize) -> XmlRoom {
-        XmlRoom::new(bytes_max, &Reclaim::default())
+        XmlRoom::new(bytes_max)
     }
 
     async fn taken(room: &XmlRoom, length: u64) -> Vec<Share> {
@@ -164,11 +172,15 @@ mod tests {
     async fn what_a_document_grows_by_takes_room_or_is_refused() {
         let room = room(ROOM);
         let mut share = room.for_document(1 << 20).await.expect("free");
-        room.for_growth(&mut share, 1 << 20, 2 << 20).expect("free");
+        let other = room.for_document(1 << 20).await.expect("free");
+        room.for_growth(&mut share, 1 << 20, 1 << 20).expect("free");
         let refused = room.for_growth(&mut share, 1 << 20, 1 << 20);
         assert_eq!(refused.map_err(|refusal| refusal.code), Err(Code::SlowDown));
         room.for_growth(&mut share, 1 << 20, 0).expect("nothing");
-        drop(share);
+        drop((share, other));
+        let mut long = room.for_document(4 << 20).await.expect("free");
+        room.for_growth(&mut long, 4 << 20, 16 << 20).expect("it is alone");
+        assert_eq!(taken(&room, 2 << 20).await.len(), 0, "it has all of it");
         assert_eq!(taken(&room, 64 << 10).await.len(), 32, "all of it came back");
     }
 
@@ -181,7 +193,7 @@ mod tests {
         for _ in 0..8 {
             let share = list().await.expect("4 of 32 MiB each");
             let mut answer = Response::new(Body::from(vec![0_u8; 3 << 20]));
-            hold(&mut answer, share);
+            room.hold(&mut answer, share);
             answers.push(answer);
         }
         assert!(list().await.is_ok_and(|share| share.is_some()), "3 of 4 MiB are held");
