@@ -31,9 +31,9 @@ use crate::state::Recovery;
 use crate::table::key_of;
 use crate::volume::{Volume, hint_bytes};
 
-/// Bytes of hints remembered at most; beyond it they are dropped, and upkeep settles those rows. Some 30,000 for
-/// keys of usual length.
-const HINTS_BYTES_MAX: usize = 4 << 20;
+/// Bytes of hints remembered at most, as their records count: in memory they take three times that. Beyond it they are
+/// dropped, and upkeep settles those rows. Some 15,000 for keys of usual length.
+const HINTS_BYTES_MAX: usize = 2 << 20;
 /// Ends of MRF entries, and of notes of replaced data, remembered at most; beyond it they are dropped, and those
 /// are looked at once more.
 const ENDS_MAX: usize = 65_536;

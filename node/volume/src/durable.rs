@@ -241,7 +241,7 @@ impl Spares {
         file.write_at(&[IoSlice::new(&header.encode())], 0)?;
         // A frame under a header that was lost with the power would pass for rot of the header.
         if sync {
-            file.sync_data().map_err(room_first)?;
+            file.sync_data().map_err(SyncFailure::of_a_new_file)?;
         }
         self.disk.rename(half, path)?;
         if sync {
@@ -249,13 +249,6 @@ impl Spares {
         }
         Ok(())
     }
-}
-
-/// A sync of a file that holds nothing yet and is removed: that there was no room for it is no failure of
-/// what was synced before.
-fn room_first(error: io::Error) -> io::Error {
-    let is_full = SyncFailure::within(&error).is_some_and(SyncFailure::is_full);
-    if is_full { io::ErrorKind::StorageFull.into() } else { error }
 }
 
 #[cfg(test)]

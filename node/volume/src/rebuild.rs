@@ -134,6 +134,9 @@ pub(crate) fn restore(
     }
     let next = replayed.next.max(Sequence(persisted.map_or(1, |persisted| persisted.0 + 1)));
     let is_whole = !replayed.torn && lost.is_none() && discarded.is_empty();
+    // What is known of a segment whose file is gone is not said of another.
+    let known = files.told.iter().map(|range| range.segment).chain(small.segments.keys().copied());
+    let highest = known.fold(highest, u64::max);
     let tail = tail_of(files, &headed, end, highest, next, is_whole)?;
     let is_flushed = index.persisted() != persisted || derived.was_cut_short();
     Ok(Restored { index, small, derived, tail, report, rotten, lost, told, unnamed, is_flushed })

@@ -225,6 +225,60 @@ fn a_volume_that_found_again_what_it_had_lost_opens_on_a_full_disk() {
     assert_eq!(volume.packed(shard(6, 0)).unwrap(), bytes(6, 3_000));
 }
 
+/// What was told as missing in a segment says nothing of another one that would bear its number.
+#[test]
+fn no_segment_has_the_number_of_one_in_which_something_was_told_as_missing() {
+    let mut bench = Bench::new(1);
+    bench.options.spare_segments = 0;
+    bench.options.unreadable = UnreadablePolicy::Lose;
+    with_shards(&bench, 10);
+    let at = frame_of(6);
+    bench.disk.make_unreadable(&segment(&bench), at..at + 10).unwrap();
+    let recover = |volume: &mut Driver| {
+        volume.control(Control::TakeGuarantees(Guarantees::default())).unwrap().unwrap();
+        volume.control(finish()).unwrap().unwrap();
+    };
+    let (mut volume, _) = bench.open().unwrap();
+    recover(&mut volume);
+    drop(volume);
+    bench.kill();
+    let log = bench.path.join("log");
+    for entry in bench.disk.list(&log).unwrap() {
+        bench.disk.remove(&log.join(entry.name)).unwrap();
+    }
+    bench.disk.sync_dir(&log).unwrap();
+    let (mut volume, report) = bench.open().unwrap();
+    assert!(report.lost_state.is_some());
+    recover(&mut volume);
+    for number in 101..=110 {
+        volume.put_shard(shard(number, 0), &bytes(number, 3_000)).unwrap();
+    }
+    for number in 101..=110 {
+        assert_eq!(volume.packed(shard(number, 0)).unwrap(), bytes(number, 3_000), "shard {number}");
+    }
+}
+
+/// Where a filesystem allocates late, only the sync says that there is no room. The file that is there is whole.
+#[test]
+fn a_recovery_ends_though_its_note_found_no_room_when_it_was_synced() {
+    let mut bench = Bench::new(1);
+    bench.options.unreadable = UnreadablePolicy::Lose;
+    with_shards(&bench, 10);
+    let at = frame_of(6);
+    bench.disk.make_unreadable(&segment(&bench), at..at + 10).unwrap();
+    let (mut volume, _) = bench.open().unwrap();
+    volume.control(Control::TakeGuarantees(Guarantees::default())).unwrap().unwrap();
+    let (under, failure) = (bench.path.join("volume.json.new"), Failure::Full);
+    let fault = bench.disk.inject(Fault { under, call: Call::Sync, skip: 0, times: 1, failure });
+    volume.control(finish()).unwrap().unwrap();
+    drop(fault);
+    volume.write(&object("a"), ballot(1), &value(1, 10));
+    drop(volume);
+    bench.kill();
+    let (_, report) = bench.open().unwrap();
+    assert_eq!(report.lost_state, None);
+}
+
 #[test]
 fn a_volume_that_fails_on_a_full_disk_stays_failed() {
     let bench = Bench::new(1);

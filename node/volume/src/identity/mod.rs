@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 use sherd_core::id::{ClusterId, Incarnation, VolumeId};
 
 use crate::disk::{Disk, DiskFile, FileId, OpenMode};
-use crate::error::OpenError;
+use crate::error::{OpenError, SyncFailure};
 
 /// The file's name.
 pub const FILE_NAME: &str = "volume.json";
@@ -395,7 +395,7 @@ fn write(
     let file: Arc<dyn DiskFile> = disk.open(&new, OpenMode::CreateNew).map_err(refused("create"))?;
     file.write_at(&[IoSlice::new(&identity.encode())], 0).map_err(refused("write"))?;
     // A crash before the rename is durable leaves the old file; the new one was whole before.
-    file.sync_data().map_err(refused("sync"))?;
+    file.sync_data().map_err(SyncFailure::of_a_new_file).map_err(refused("sync"))?;
     is_still_here().map_err(refused("find"))?;
     disk.rename(&new, &path).map_err(refused("rename"))?;
     disk.sync_dir(directory).map_err(refused("sync directory of"))?;
