@@ -330,7 +330,8 @@ impl DiskClient {
             }
         };
         vote.result.map_err(Failure::of)?;
-        let accept = Accept { ballot, value, introduces: Vec::new(), positions: Arc::default() };
+        let accept =
+            Accept { ballot, value, introduces: Vec::new(), finishes: false, positions: Arc::default() };
         let committed = target.clone();
         let done = self.accepted.completion();
         self.submit(VolumeOp::Accept { target, accept, heal: None, done })?;

@@ -202,7 +202,7 @@ impl<'a> BatchRun<'a> {
         self.tried.push(replaced);
         let committed = CommittedData { ballot, named };
         let positions = ready.round.positions();
-        let accept = Accept { ballot, value: encoded, introduces, positions };
+        let accept = Accept { ballot, value: encoded, introduces, finishes: false, positions };
         let accepted = self.change.propose(ready, &accept, count, heal.as_ref()).await;
         if self.change.batch.tries.is_none() {
             // No volume took it.

@@ -320,7 +320,7 @@ impl Change<'_> {
         };
         let positions = ready.round.positions();
         let ballot = ready.round.ballot;
-        let accept = Accept { ballot, value: encoded, introduces: Vec::new(), positions };
+        let accept = Accept { ballot, value: encoded, introduces: Vec::new(), finishes: true, positions };
         self.batch.note_accept(accept.ballot, None);
         Ok(self.accept(&ready.round, &accept, None).await)
     }

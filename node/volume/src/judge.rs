@@ -242,7 +242,7 @@ impl Volume {
         done: Completion<Answer<()>>,
     ) {
         let row = target.rows().row();
-        let Accept { ballot, value, introduces, positions } = accept;
+        let Accept { ballot, value, introduces, finishes, positions } = accept;
         self.see_positions(&positions);
         let judged = self.known(plan, &target.key, row, false).and_then(|known| {
             let brief = self.check_value(&value)?;
@@ -252,8 +252,8 @@ impl Volume {
             Ok(judged) => judged,
             Err(error) => return done.complete(Err(error)),
         };
-        let lacks_room =
-            self.shared.is_full() && introduces.is_empty() && needs_room(plan, row, &known, &value, brief);
+        let is_new = !finishes && introduces.is_empty();
+        let lacks_room = is_new && self.shared.is_full() && needs_room(plan, row, &known, &value, brief);
         let asked = asked(target, self.shared.clock.as_ref());
         let verdict = {
             let mut promises = self.shared.promises.lock();

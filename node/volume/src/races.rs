@@ -120,8 +120,13 @@ impl Meeting {
     /// Whether a value is accepted.
     fn accept(&self, at: Ballot) -> bool {
         let target = target(&object("key"));
-        let accept =
-            Accept { ballot: at, value: value(1, 16), introduces: Vec::new(), positions: Arc::default() };
+        let accept = Accept {
+            ballot: at,
+            value: value(1, 16),
+            introduces: Vec::new(),
+            finishes: false,
+            positions: Arc::default(),
+        };
         let answer = self.ask(|done| Op::Accept { target, accept, heal: None, done });
         if answer.result.is_ok() {
             self.answers.lock().accepted.push(at);
@@ -233,6 +238,7 @@ fn an_answer_to_a_read_is_of_one_moment() {
                     ballot: late(1),
                     value: value(1, 16),
                     introduces: Vec::new(),
+                    finishes: false,
                     positions: Arc::default(),
                 };
                 let accept = Op::Accept { target, accept, heal: None, done };

@@ -62,7 +62,7 @@ fn submit_accept(
     heal: Option<(HealId, Bytes)>,
 ) -> Held<Answer<()>> {
     let (held, done) = slot();
-    let accept = Accept { ballot, value, introduces: Vec::new(), positions: Arc::default() };
+    let accept = Accept { ballot, value, introduces: Vec::new(), finishes: false, positions: Arc::default() };
     volume.volume.submit(Op::Accept { target: target(&object(name)), accept, heal, done });
     held
 }
@@ -445,6 +445,14 @@ fn a_full_volume_repairs_a_row_and_takes_what_is_smaller() {
     assert!(matches!(accepts(2, &value(3, 3_000)), Err(Error::Full)), "another one of that size");
     assert!(matches!(accepts(3, &held), Ok(Answer { result: Ok(()), .. })), "the same at another ballot");
     assert!(matches!(accepts(4, &smaller), Ok(Answer { result: Ok(()), .. })), "one that takes less");
+    // Until A volumes hold what some of them took while there was room, the key cannot be read.
+    let elsewhere = value(5, 3_000);
+    assert!(matches!(accepts(5, &elsewhere), Err(Error::Full)), "who proposes it first");
+    let finished = volume.accept_for(&object("a"), ballot(5), &elsewhere, true);
+    assert!(matches!(finished, Ok(Answer { result: Ok(()), .. })), "{finished:?}");
+    volume.prepare(&object("b"), ballot(6)).unwrap().result.unwrap();
+    let finished = volume.accept_for(&object("b"), ballot(6), &elsewhere, true);
+    assert!(matches!(finished, Ok(Answer { result: Ok(()), .. })), "{finished:?}");
 }
 
 #[test]

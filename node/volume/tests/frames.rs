@@ -108,6 +108,7 @@ fn positions_are_durable_with_the_accept_that_brings_them_however_much_waits() {
         ballot: ballot(1),
         value: value(1, 100),
         introduces: Vec::new(),
+        finishes: false,
         positions: positions.clone().into(),
     };
     volume.volume.submit(Op::Accept { target: target(&object("a")), accept, heal: None, done });
@@ -136,6 +137,7 @@ fn an_entry_that_an_accept_brings_again_outlives_the_end_that_still_waits() {
         ballot: ballot(1),
         value: value(1, 100),
         introduces: Vec::new(),
+        finishes: false,
         positions: std::sync::Arc::default(),
     };
     let (target, heal) = (target(&object("a")), Some((id, bytes(2, 50))));

@@ -56,6 +56,7 @@ fn an_answer_that_depends_on_a_row_in_the_batch_is_not_given_before_its_sync() {
         ballot: ballot(2),
         value: value(2, 10),
         introduces: Vec::new(),
+        finishes: false,
         positions: std::sync::Arc::default(),
     };
     let (stored, done) = slot();

@@ -175,6 +175,7 @@ fn what_is_judged_and_not_durable_is_not_listed() {
         ballot,
         value: value(1, 0),
         introduces: Vec::new(),
+        finishes: false,
         positions: std::sync::Arc::default(),
     };
     volume.volume.submit(Op::Accept { target: target(&object("new")), accept, heal: None, done });

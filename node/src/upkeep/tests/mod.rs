@@ -561,8 +561,13 @@ async fn accept_at(node: &Node, register: &RegisterKey, reach: &[Reach], time: T
     for one in reach {
         let promise = one.peer.prepare(one.volume, &target, Prepare { ballot }, false).await;
         promise.expect("answered").result.expect("promised");
-        let accept =
-            Accept { ballot, value: value.clone(), introduces: Vec::new(), positions: Arc::default() };
+        let accept = Accept {
+            ballot,
+            value: value.clone(),
+            introduces: Vec::new(),
+            finishes: false,
+            positions: Arc::default(),
+        };
         let accepted = one.peer.accept(one.volume, &target, &accept, None).await;
         accepted.expect("answered").result.expect("accepted");
     }

@@ -36,8 +36,13 @@ impl Paged {
         for reach in &node.context.cluster.set_of(&register).reach {
             let promise = reach.peer.prepare(reach.volume, &target, Prepare { ballot }, false).await;
             promise.expect("answered").result.expect("promised");
-            let accept =
-                Accept { ballot, value: value.clone(), introduces: Vec::new(), positions: Arc::default() };
+            let accept = Accept {
+                ballot,
+                value: value.clone(),
+                introduces: Vec::new(),
+                finishes: false,
+                positions: Arc::default(),
+            };
             let accepted = reach.peer.accept(reach.volume, &target, &accept, None).await;
             accepted.expect("answered").result.expect("accepted");
         }

@@ -214,8 +214,13 @@ async fn accept_unreadable(node: &Node, register: &RegisterKey, reach: &[Reach])
     let mut value = Encoded::of(&value, bytes::Bytes::new()).expect("within its limits");
     value.head = vec![0xff; value.head.len()].into();
     for one in reach {
-        let accept =
-            Accept { ballot, value: value.clone(), introduces: Vec::new(), positions: Arc::default() };
+        let accept = Accept {
+            ballot,
+            value: value.clone(),
+            introduces: Vec::new(),
+            finishes: false,
+            positions: Arc::default(),
+        };
         let promise = one.peer.prepare(one.volume, &target, Prepare { ballot }, false).await;
         promise.expect("answered").result.expect("promised");
         let accepted = one.peer.accept(one.volume, &target, &accept, None).await;

@@ -175,8 +175,13 @@ impl Script {
         // Whether it was heard or not, the commit may be known: hints need no answer.
         ledger.hinted.insert((name.clone(), ballot));
         let (heard, done) = heard(|answer: &Answer<()>| answer.result.is_ok());
-        let accept =
-            Accept { ballot, value: value.clone(), introduces: Vec::new(), positions: Arc::default() };
+        let accept = Accept {
+            ballot,
+            value: value.clone(),
+            introduces: Vec::new(),
+            finishes: false,
+            positions: Arc::default(),
+        };
         let heal =
             (self.below(6) == 0).then(|| (HealId([self.heal_number(); 16]), bytes(ballot.time.as_u64(), 60)));
         let healed = heal.clone();

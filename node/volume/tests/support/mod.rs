@@ -262,8 +262,19 @@ impl Driver {
         ballot: Ballot,
         value: &Encoded,
     ) -> Result<Answer<()>, Error> {
-        let accept =
-            Accept { ballot, value: value.clone(), introduces: Vec::new(), positions: Arc::default() };
+        self.accept_for(key, ballot, value, false)
+    }
+
+    /// As [`Self::accept`], of a value that the prepare found elsewhere where it `finishes`.
+    pub(crate) fn accept_for(
+        &mut self,
+        key: &RegisterKey,
+        ballot: Ballot,
+        value: &Encoded,
+        finishes: bool,
+    ) -> Result<Answer<()>, Error> {
+        let (value, introduces, positions) = (value.clone(), Vec::new(), Arc::default());
+        let accept = Accept { ballot, value, introduces, finishes, positions };
         let target = target(key);
         self.ask(|done| Op::Accept { target, accept, heal: None, done })
     }
