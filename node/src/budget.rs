@@ -51,16 +51,6 @@ impl Share {
         let unneeded = self.permit.num_permits().saturating_sub(bytes.div_ceil(PERMIT_BYTES));
         drop(self.permit.split(unneeded));
     }
-
-    /// What it stands for.
-    pub(crate) fn bytes(&self) -> usize {
-        self.permit.num_permits() * PERMIT_BYTES
-    }
-
-    /// Takes another of the same budget in.
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.permit.merge(other.permit);
-    }
 }
 
 /// Nothing became free in time.
@@ -129,11 +119,6 @@ impl Budget {
         u32::try_from(permits).map_err(|_| Exhausted)
     }
 
-    /// The bytes of the whole budget.
-    pub(crate) const fn bytes_max(&self) -> usize {
-        self.permits_max * PERMIT_BYTES
-    }
-
     /// Bytes that nobody has a share of.
     #[cfg(test)]
     pub(crate) fn free_bytes(&self) -> usize {
@@ -171,14 +156,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_share_shrinks_and_takes_more_in() {
+    async fn a_share_gives_back_what_it_does_not_need() {
         let budget = Budget::new(16 << 10, Duration::ZERO, Reclaim::default());
         let mut share = budget.take(16 << 10).await.expect("free");
         share.shrink(5 << 10);
         assert_eq!(budget.free_bytes(), 8 << 10);
         share.shrink(1 << 30);
-        share.merge(budget.try_take(4 << 10).expect("free again"));
-        assert_eq!(budget.free_bytes(), 4 << 10);
+        assert_eq!(budget.free_bytes(), 8 << 10);
         drop(share);
         assert_eq!(budget.free_bytes(), 16 << 10);
     }

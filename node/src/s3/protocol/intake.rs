@@ -220,10 +220,11 @@ impl Inner {
         B::Error: Into<TransportError>,
     {
         let outcome = body.outcome();
-        let mut room = self.xml_room.for_document(length).await?;
+        let arrival_room = self.xml_room.for_arrival(length).await?;
         let collected = collect(body).await.map_err(|error| Refusal::from(&error))?;
         check_document(headers, head, &collected, digest)?;
-        self.xml_room.for_growth(&mut room, length, xml::growth_max(&collected.bytes))?;
+        let room = self.xml_room.for_document(length, xml::growth_max(&collected.bytes)).await?;
+        drop(arrival_room);
         let readable = readable(head.operation, collected.bytes, &self.limits)?;
         if readable.len() as u64 != length {
             headers.insert(CONTENT_LENGTH, HeaderValue::from(readable.len()));

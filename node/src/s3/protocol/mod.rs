@@ -75,7 +75,7 @@ pub struct Limits {
     /// How long a whole body may take.
     pub body_whole: Duration,
     /// How long the shortest XML document may take; a longer one has a second more for each 32 KiB. Who trickles
-    /// keeps the room from others.
+    /// keeps from others the room in which long ones arrive.
     pub document_whole: Duration,
 }
 

@@ -1,12 +1,13 @@
 //! Memory for XML: the documents of requests, with what is made of them, and lists have a bound together.
 //!
 //! ```text
-//! a document: room -> it arrives -> is worked on -> its answer -> the client has it
-//! a list:     room               -> is gathered  -> its answer -> the client has it
+//! a document: it arrives -> room -> is worked on -> its answer -> the client has it
+//! a list:                   room -> is gathered  -> its answer -> the client has it
 //! ```
 //! A document is held whole, as it came and as it is read, then as keys or parts and what became of each.
-//! Who finds no room waits a little, before anything of its body is taken, and is told to slow down. An
-//! answer keeps room as long as its client takes to read it; slow ones lose it to who waits.
+//! Long ones have room while they arrive, too, and another than for work: who sends slowly keeps from others
+//! only that. Who finds no room waits a little and is told to slow down. An answer keeps room as long as its
+//! client takes to read it; slow ones lose it to who waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +27,9 @@ const TIMES_ITS_BYTES: u64 = 4;
 /// What is made of a short one takes more times its bytes, up to [`SHORT_EXTRA_BYTES_MAX`]: keys of one letter.
 const SHORT_EXTRA_TIMES: u64 = 16;
 const SHORT_EXTRA_BYTES_MAX: u64 = 256 << 10;
-/// Longer documents have a room of their own: none of them keeps a short one waiting.
-const SHORT_BYTES_MAX: u64 = 1 << 20;
+/// Longer documents have a room of their own: none of them keeps a short one waiting. As many short ones arrive as
+/// there are requests.
+const SHORT_BYTES_MAX: u64 = 64 << 10;
 /// What a row of a list takes: a key of 1,024 bytes in the answers of volumes and escaped in the list's own.
 const ROW_BYTES: u64 = 4 << 10;
 /// Rows of a list for which no other number is asked.
@@ -40,6 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The room for documents and lists.
 #[derive(Debug)]
 pub(super) struct XmlRoom {
+    arriving: Budget,
     short_documents: Budget,
     long_documents: Budget,
     lists: Budget,
@@ -48,29 +51,36 @@ pub(super) struct XmlRoom {
 }
 
 impl XmlRoom {
-    /// Room of `bytes_max`: half of it for lists, a quarter each for short and for long documents.
+    /// Room of `bytes_max`: three eighths of it for lists, a quarter each for long documents that arrive and for long
+    /// ones that are worked on, and the rest for short ones.
     pub(super) fn new(bytes_max: usize) -> Self {
         let reclaim = Reclaim::default();
-        let part = |share: usize| Budget::new(bytes_max / share, PATIENCE, reclaim.clone());
-        Self { short_documents: part(4), long_documents: part(4), lists: part(2), reclaim: reclaim.clone() }
-    }
-
-    /// Takes room for a document of so many bytes. One always fits, whatever the room.
-    pub(super) async fn for_document(&self, length: u64) -> Result<Share, Refusal> {
-        let room = self.documents(length).take(of_document(length)).await;
-        room.map_err(|_| Refusal::new(Code::SlowDown))
-    }
-
-    /// Takes room for what a document of so many bytes may grow by, if there is some at this moment: who
-    /// has a share waits for no other. One always fits, whatever it grows to.
-    pub(super) fn for_growth(&self, share: &mut Share, length: u64, growth: u64) -> Result<(), Refusal> {
-        let budget = self.documents(length);
-        let more = of_document(growth).min(budget.bytes_max() - share.bytes());
-        if more > 0 {
-            let more = budget.try_take(more).ok_or_else(|| Refusal::new(Code::SlowDown))?;
-            share.merge(more);
+        let part = |eighths: usize| Budget::new(bytes_max / 8 * eighths, PATIENCE, reclaim.clone());
+        Self {
+            arriving: Budget::new(bytes_max / 4, PATIENCE, Reclaim::default()),
+            short_documents: part(1),
+            long_documents: part(2),
+            lists: part(3),
+            reclaim: reclaim.clone(),
         }
-        Ok(())
+    }
+
+    /// Takes room for a document of so many bytes to arrive in, where it is a long one.
+    pub(super) async fn for_arrival(&self, length: u64) -> Result<Option<Share>, Refusal> {
+        if length <= SHORT_BYTES_MAX {
+            return Ok(None);
+        }
+        let room = self.arriving.take(in_memory(length)).await;
+        room.map(Some).map_err(|_| Refusal::new(Code::SlowDown))
+    }
+
+    /// Takes room for the work on a document of so many bytes that grows by as many. One always fits, whatever the
+    /// room.
+    pub(super) async fn for_document(&self, length: u64, growth: u64) -> Result<Share, Refusal> {
+        let documents =
+            if length + growth > SHORT_BYTES_MAX { &self.long_documents } else { &self.short_documents };
+        let room = documents.take(of_document(length.saturating_add(growth))).await;
+        room.map_err(|_| Refusal::new(Code::SlowDown))
     }
 
     /// Takes room for the list that an operation makes, if it makes one.
@@ -93,10 +103,6 @@ impl XmlRoom {
         room.shrink(bytes.len());
         *response.body_mut() = Body::from(with_share(bytes, &Arc::new(room)));
         response.extensions_mut().insert(self.reclaim.clone());
-    }
-
-    fn documents(&self, length: u64) -> &Budget {
-        if length > SHORT_BYTES_MAX { &self.long_documents } else { &self.short_documents }
     }
 }
 
@@ -136,7 +142,7 @@ mod tests {
 
     async fn taken(room: &XmlRoom, length: u64) -> Vec<Share> {
         let mut taken = Vec::new();
-        while let Ok(share) = room.for_document(length).await {
+        while let Ok(share) = room.for_document(length, 0).await {
             taken.push(share);
         }
         taken
@@ -149,39 +155,39 @@ mod tests {
         let long = taken(&room, 2 << 20).await;
         assert_eq!(long.len(), 1, "8.25 of 16 MiB each");
         let short = taken(&room, 64 << 10).await;
-        assert_eq!(short.len(), 32, "half a MiB each: all of 16 MiB, whatever the long ones have");
-        let refused = room.for_document(1 << 20).await;
+        assert_eq!(short.len(), 16, "half a MiB each: all of 8 MiB, whatever the long ones have");
+        let refused = room.for_document(1 << 10, 0).await;
         assert_eq!(refused.map(drop).map_err(|refusal| refusal.code), Err(Code::SlowDown));
+        drop(long);
+        assert!(room.for_document(1 << 10, 1 << 20).await.is_ok(), "it is a long one when it has grown");
         drop(short);
-        assert!(room.for_document(1 << 20).await.is_ok(), "what was given back is there");
+        assert!(room.for_document(1 << 10, 0).await.is_ok(), "what was given back is there");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sends_slowly_takes_no_room_from_those_who_have_sent() {
+        let room = room(ROOM);
+        let mut arriving = Vec::new();
+        while let Ok(share) = room.for_arrival(1 << 20).await {
+            arriving.extend(share);
+        }
+        assert_eq!(arriving.len(), 16);
+        assert!(room.for_arrival(64 << 10).await.is_ok_and(|share| share.is_none()), "a short one");
+        assert_eq!(taken(&room, 1 << 20).await.len(), 3, "all the room for work");
+        drop(arriving);
+        assert!(room.for_arrival(u64::MAX).await.is_ok(), "one always fits");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_document_waits_for_room() {
         let room = room(1 << 20);
-        let first = room.for_document(1 << 20).await.expect("all of it");
+        let first = room.for_document(1 << 20, 0).await.expect("all of it");
         let soon = async {
             tokio::time::sleep(PATIENCE / 2).await;
             drop(first);
         };
-        let (second, ()) = tokio::join!(room.for_document(1 << 20), soon);
+        let (second, ()) = tokio::join!(room.for_document(1 << 20, 0), soon);
         assert!(second.is_ok(), "even one that is longer than all of it");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_a_document_grows_by_takes_room_or_is_refused() {
-        let room = room(ROOM);
-        let mut share = room.for_document(1 << 20).await.expect("free");
-        let other = room.for_document(1 << 20).await.expect("free");
-        room.for_growth(&mut share, 1 << 20, 1 << 20).expect("free");
-        let refused = room.for_growth(&mut share, 1 << 20, 1 << 20);
-        assert_eq!(refused.map_err(|refusal| refusal.code), Err(Code::SlowDown));
-        room.for_growth(&mut share, 1 << 20, 0).expect("nothing");
-        drop((share, other));
-        let mut long = room.for_document(4 << 20).await.expect("free");
-        room.for_growth(&mut long, 4 << 20, 16 << 20).expect("it is alone");
-        assert_eq!(taken(&room, 2 << 20).await.len(), 0, "it has all of it");
-        assert_eq!(taken(&room, 64 << 10).await.len(), 32, "all of it came back");
     }
 
     #[tokio::test(start_paused = true)]
@@ -190,19 +196,15 @@ mod tests {
         let query = Query::parse(Some("list-type=2&max-keys=4000")).expect("UTF-8");
         let list = || room.for_list(Operation::ListObjectsV2, &query);
         let mut answers = Vec::new();
-        for _ in 0..8 {
-            let share = list().await.expect("4 of 32 MiB each");
+        for _ in 0..6 {
+            let share = list().await.expect("4 of 24 MiB each");
             let mut answer = Response::new(Body::from(vec![0_u8; 3 << 20]));
             room.hold(&mut answer, share);
             answers.push(answer);
         }
         assert!(list().await.is_ok_and(|share| share.is_some()), "3 of 4 MiB are held");
-        let held: Vec<Share> = {
-            let (one, two) = (list().await, list().await);
-            [one, two].into_iter().filter_map(|share| share.ok().flatten()).collect()
-        };
-        assert_eq!(held.len(), 2, "8 MiB are left");
-        assert!(list().await.is_err());
+        let held = list().await.expect("6 MiB are left");
+        assert!(held.is_some() && list().await.is_err());
         drop(answers);
         assert!(list().await.is_ok());
     }
