@@ -320,7 +320,10 @@ impl Change<'_> {
         };
         let positions = ready.round.positions();
         let ballot = ready.round.ballot;
-        let accept = Accept { ballot, value: encoded, introduces: Vec::new(), finishes: true, positions };
+        // What is committed can be read without the volumes that are full, and comes to them when they have room: their
+        // reserve is not for what they missed.
+        let finishes = ready.found.as_ref().is_none_or(|found| !found.committed);
+        let accept = Accept { ballot, value: encoded, introduces: Vec::new(), finishes, positions };
         self.batch.note_accept(accept.ballot, None);
         Ok(self.accept(&ready.round, &accept, None).await)
     }

@@ -132,8 +132,8 @@ pub struct Accept {
     pub value: Encoded,
     /// The data ids that this value names and the value that the proposer's prepare found does not.
     pub introduces: Vec<DataId>,
-    /// Whether the value is what the prepare found, proposed unchanged: it was admitted when it was proposed first, and
-    /// a full volume takes it, too.
+    /// Whether the value is what the prepare found and does not know to be committed, proposed unchanged: it was admitted
+    /// when it was proposed first, and a full volume takes it, too.
     pub finishes: bool,
     /// How far the volumes' logs were, as the answers to the prepare said. A volume that takes the accept
     /// logs them with its row: should one of the others come back with less, it is known.
