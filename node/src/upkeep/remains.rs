@@ -23,7 +23,7 @@ use super::rebuild::Subject;
 use super::refs::pages;
 use super::release::ReleaseOutcome;
 use super::{Context, ask};
-use crate::peer::{Reach, RowScan};
+use crate::peer::{self, Reach, RowScan};
 
 /// Between two looks for seals that became final.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -184,8 +184,15 @@ impl Context {
     /// row with it.
     async fn clear_row(&self, own: &Reach, scanned: &ScannedRow) -> bool {
         let ScannedRow { key, row, tombstone: _ } = scanned;
-        // What a row names that cannot be read is left to the sweep.
-        if let Some(value) = row.value.clone().and_then(|head| Value::decode(head).ok()) {
+        // What a row names that is rotten is left to the sweep. It may only be that nobody could read it just then.
+        if row.value.is_none() {
+            let verified = ask(own.peer.verify_row(own.volume, key), PATIENCE).await;
+            if !matches!(verified, Err(peer::Error::Corrupt { .. } | peer::Error::NotFound)) {
+                return false;
+            }
+        }
+        let value = row.value.clone().and_then(|head| Value::decode(head).ok());
+        if let Some(value) = value {
             let pages = pages(&value.state);
             for data in value.data_refs() {
                 let is_page = pages.contains(&data) && !self.is_page_lost(key, data).await;
@@ -207,7 +214,10 @@ impl Context {
             return false;
         }
         match Subject::new(self, key, page) {
-            Ok(subject) => subject.look(false).await.unknown.is_empty(),
+            Ok(subject) => {
+                let shards = subject.look(false).await;
+                shards.unknown.is_empty() && shards.intact.len() < usize::from(page.data_shards)
+            }
             Err(_) => true,
         }
     }

@@ -9,7 +9,6 @@ use sherd_core::id::{Ballot, RegisterKey, VolumeId};
 use sherd_core::register::Positions;
 
 use super::heal::Healed;
-use super::mrf::Spare;
 use super::{Context, ask};
 use crate::peer::Peer;
 use crate::register::Failure;
@@ -121,11 +120,13 @@ impl Context {
         }
         // A volume that did not get the row would wait for the scrubber, with one copy less until then.
         if !(rows.without.is_empty() && rows.rotten.is_empty()) {
-            if self.heal_row(key).await == Healed::Whole {
-                return;
+            match self.heal_row(key).await {
+                Healed::Whole | Healed::Unnamed => return,
+                // Once the others know that it is committed nobody here would look at it again.
+                Healed::Later { spare, .. } => {
+                    self.queue_heal(HealEntry { key: key.clone(), data: None, since_ms: 0 }, spare).await;
+                }
             }
-            // Once the others know that it is committed nobody here would look at it again.
-            self.queue_heal(HealEntry { key: key.clone(), data: None, since_ms: 0 }, Spare(1)).await;
         }
         // A read finishes what it finds; a row that it does not find is below a later one.
         match self.registers.read(key).await {
