@@ -554,20 +554,25 @@ async fn accept_on(node: &Node, register: &RegisterKey, reach: &[Reach]) -> Ball
 
 /// As [`accept_on`], with a ballot of this time.
 async fn accept_at(node: &Node, register: &RegisterKey, reach: &[Reach], time: Timestamp) -> Ballot {
+    let value = Value { changes: Changes::default(), state: State::Tombstone };
+    accept_value(node, register, reach, Encoded::new(value.encode(), bytes::Bytes::new()), time).await
+}
+
+/// As [`accept_at`], with another value.
+async fn accept_value(
+    node: &Node,
+    register: &RegisterKey,
+    reach: &[Reach],
+    value: Encoded,
+    time: Timestamp,
+) -> Ballot {
     let target = node.context.cluster.target(register.clone());
     let ballot = Ballot { time, proposer: ProposerId(5) };
-    let value = Value { changes: Changes::default(), state: State::Tombstone };
-    let value = Encoded::new(value.encode(), bytes::Bytes::new());
+    let (introduces, positions) = (Vec::new(), Arc::default());
+    let accept = Accept { ballot, value, introduces, finishes: false, positions };
     for one in reach {
         let promise = one.peer.prepare(one.volume, &target, Prepare { ballot }, false).await;
         promise.expect("answered").result.expect("promised");
-        let accept = Accept {
-            ballot,
-            value: value.clone(),
-            introduces: Vec::new(),
-            finishes: false,
-            positions: Arc::default(),
-        };
         let accepted = one.peer.accept(one.volume, &target, &accept, None).await;
         accepted.expect("answered").result.expect("accepted");
     }

@@ -1,16 +1,15 @@
 //! Objects whose parts stand on a manifest page, looked at while the page cannot be read.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use sherd_core::heal::HealEntry;
-use sherd_core::id::{Ballot, ProposerId, RegisterKey};
+use sherd_core::id::RegisterKey;
 use sherd_core::record::{Body, DataRef, Home, PartRef, State, VersionKind, encode_manifest};
-use sherd_core::register::{Accept, Encoded, Prepare};
+use sherd_core::register::Encoded;
 
 use super::super::heal::Healed;
 use super::super::scrub::{Look, LookError};
-use super::{Directories, Node, body};
+use super::{Directories, Node, accept_value, body};
 
 /// An object of one part that stands on a page; all of its shards are files, and there.
 struct Paged {
@@ -30,22 +29,9 @@ impl Paged {
         let State::Object(object) = &mut value.state else { panic!("not an object") };
         let VersionKind::Content(content) = &mut object.versions[0].kind else { panic!("deleted") };
         content.body = Body::Manifest { page, parts: 1 };
-        let ballot = Ballot { time: node.context.clock.tick(), proposer: ProposerId(5) };
         let value = Encoded::new(value.encode(), bytes::Bytes::new());
-        let target = node.context.cluster.target(register.clone());
-        for reach in &node.context.cluster.set_of(&register).reach {
-            let promise = reach.peer.prepare(reach.volume, &target, Prepare { ballot }, false).await;
-            promise.expect("answered").result.expect("promised");
-            let accept = Accept {
-                ballot,
-                value: value.clone(),
-                introduces: Vec::new(),
-                finishes: false,
-                positions: Arc::default(),
-            };
-            let accepted = reach.peer.accept(reach.volume, &target, &accept, None).await;
-            accepted.expect("answered").result.expect("accepted");
-        }
+        let set = node.context.cluster.set_of(&register);
+        accept_value(node, &register, &set.reach, value, node.context.clock.tick()).await;
         for data in [&part, &page] {
             node.complete(&register, data).await;
         }

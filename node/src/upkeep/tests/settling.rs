@@ -6,14 +6,14 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use futures::future::join_all;
-use sherd_core::id::{Ballot, ProposerId, RegisterKey, Timestamp};
+use sherd_core::id::{RegisterKey, Timestamp};
 use sherd_core::record::{Changes, State, Value};
-use sherd_core::register::{Accept, Encoded, Prepare};
+use sherd_core::register::Encoded;
 use sherd_volume::request::Control;
 
 use super::super::settle::RowsAhead;
 use super::sweeps::{seal, tell};
-use super::{DEADLINE, Directories, Node, accept_at, accept_on};
+use super::{DEADLINE, Directories, Node, accept_at, accept_on, accept_value};
 use crate::peer::Reach;
 use crate::upkeep::{Standing, Upkeep};
 use crate::volumes::{LocalVolume, Serving, WORKERS};
@@ -208,24 +208,10 @@ async fn rows_that_were_sealed_are_waited_for_when_their_seals_have_gone() {
 
 /// A row that each volume which holds it can only show to be there.
 async fn accept_unreadable(node: &Node, register: &RegisterKey, reach: &[Reach]) {
-    let target = node.context.cluster.target(register.clone());
-    let ballot = Ballot { time: node.context.clock.tick(), proposer: ProposerId(5) };
     let value = Value { changes: Changes::default(), state: State::Tombstone };
     let mut value = Encoded::of(&value, bytes::Bytes::new()).expect("within its limits");
     value.head = vec![0xff; value.head.len()].into();
-    for one in reach {
-        let accept = Accept {
-            ballot,
-            value: value.clone(),
-            introduces: Vec::new(),
-            finishes: false,
-            positions: Arc::default(),
-        };
-        let promise = one.peer.prepare(one.volume, &target, Prepare { ballot }, false).await;
-        promise.expect("answered").result.expect("promised");
-        let accepted = one.peer.accept(one.volume, &target, &accept, None).await;
-        accepted.expect("answered").result.expect("accepted");
-    }
+    accept_value(node, register, reach, value, node.context.clock.tick()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
