@@ -22,6 +22,7 @@ pub(crate) const CONNECTIONS_MAX: usize = 64;
 
 const ALLOWED: Allowed = Allowed {
     connections_max: CONNECTIONS_MAX,
+    roomy_max: CONNECTIONS_MAX,
     // A probe and a scrape, and one of each that is late.
     spare_descriptors: 4,
     idle_timeout: Duration::from_mins(1),

@@ -36,16 +36,17 @@ use tokio_util::task::TaskTracker;
 pub use self::admission::{Admission, GuardedFuture, Refusal, guard};
 pub use self::life::{Life, on_signals};
 use self::patient::Patient;
+use self::request_body::BodyState;
 pub use self::request_body::RequestBody;
-use self::request_body::Unread;
 use self::shortage::AcceptFailures;
 use self::spare::SpareDescriptors;
 use crate::config::Limits;
 use crate::reclaim::{Held, Reclaim};
 
-/// Bytes that hyper keeps per connection at most: a quarter of a stripe, so that a large body
-/// arrives in few pieces, and 4096 idle connections still cost next to nothing (it grows on demand).
-const BUFFER_BYTES_MAX: usize = 256 << 10;
+/// Bytes that hyper keeps per connection at most, once a body came by it; before, 16 KiB.
+const BUFFER_BYTES_MAX: usize = 64 << 10;
+/// Connections beside which one with such a buffer is kept for a further request: together 64 MiB.
+const ROOMY_CONNECTIONS_MAX: usize = 1024;
 /// Bytes of a request head; AWS allows 8 KiB of headers, and 2 KiB of metadata in them.
 const HEAD_BYTES_MAX: usize = 32 << 10;
 /// How long accepting pauses when the system has no descriptor or memory left for a connection.
@@ -94,6 +95,8 @@ impl Listener {
 pub struct Allowed {
     /// Connections open at one time; further ones wait in the kernel's queue.
     pub connections_max: usize,
+    /// Connections up to which those that read long bodies are kept; beyond, their next answer is their last.
+    pub roomy_max: usize,
     /// Descriptors that it keeps for connections that come when the process has no other.
     pub spare_descriptors: usize,
     /// From idle to the end of a request head.
@@ -105,7 +108,8 @@ pub struct Allowed {
 impl From<Limits> for Allowed {
     fn from(limits: Limits) -> Self {
         let Limits { connections_max, requests_max: _, queue_max: _, idle_timeout, stall_timeout } = limits;
-        Self { connections_max, spare_descriptors: 0, idle_timeout, stall_timeout }
+        let roomy_max = ROOMY_CONNECTIONS_MAX;
+        Self { connections_max, roomy_max, spare_descriptors: 0, idle_timeout, stall_timeout }
     }
 }
 
@@ -239,20 +243,23 @@ async fn connection<S, F, B>(
         // The socket is gone already; the first read says so.
         tracing::debug!(%client, %error, "set TCP_NODELAY");
     }
-    let unread = Unread::default();
+    let body_state = BodyState::default();
     let held = Held::new(reclaim);
-    let patient = Patient::new(stream, allowed.stall_timeout, traffic, held.clone(), unread.clone());
+    let open = traffic.connections.clone();
+    let patient = Patient::new(stream, allowed.stall_timeout, traffic, held.clone(), body_state.clone());
     let io = TokioIo::new(patient);
     let answer = service_fn(|mut request: Request<Incoming>| {
         request.extensions_mut().insert(ClientAddress(client));
-        let request = request.map(|body| RequestBody::new(body, unread.clone()));
+        let request = request.map(|body| RequestBody::new(body, body_state.clone()));
         let answer = service(request);
-        let (unread, held) = (&unread, &held);
+        let (body_state, held, open) = (&body_state, &held, &open);
         async move {
             let mut response = answer.await;
             held.set(response.extensions_mut().remove::<Reclaim>());
-            if unread.is_some() {
-                // Nothing can follow on this connection, and a client that waits its turn must know.
+            let is_crowded = usize::try_from(open.get()).is_ok_and(|open| open > allowed.roomy_max);
+            if body_state.is_unread() || (is_crowded && body_state.has_grown()) {
+                // Either nothing can follow on this connection, or its buffer is too large to wait with among
+                // so many; a client that waits its turn must know.
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             Ok::<_, Infallible>(response)

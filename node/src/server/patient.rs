@@ -1,4 +1,4 @@
-//! A socket whose peer must go on reading, and is heard out.
+//! A socket whose peer must go on reading, and is heard out; heads are read from it in small pieces.
 //!
 //! A client that asks for a gigabyte and reads none of it would hold the buffers of the response.
 //! A write that makes no progress for the stall timeout fails the connection; so does one that makes
@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 use super::Traffic;
-use super::request_body::Unread;
+use super::request_body::BodyState;
 use crate::reclaim::Held;
 
 /// Between two looks at a write that waits.
@@ -47,7 +47,7 @@ pub(super) struct Patient<T> {
     look: Option<Pin<Box<Sleep>>>,
     /// Since when a write has made no progress.
     waiting_since: Option<Instant>,
-    unread: Unread,
+    body: BodyState,
     linger: Option<Linger>,
 }
 
@@ -129,10 +129,10 @@ impl Linger {
 }
 
 impl<T> Patient<T> {
-    pub(super) fn new(stream: T, timeout: Duration, traffic: Traffic, held: Held, unread: Unread) -> Self {
+    pub(super) fn new(stream: T, timeout: Duration, traffic: Traffic, held: Held, body: BodyState) -> Self {
         let pace = Pace::new(Instant::now());
         let (look, waiting_since, linger) = (None, None, None);
-        Self { stream, traffic, timeout, held, pace, look, waiting_since, unread, linger }
+        Self { stream, traffic, timeout, held, pace, look, waiting_since, body, linger }
     }
 
     /// Passes progress on, and turns too long a lack of it into an error, or too little of it while
@@ -173,10 +173,20 @@ impl<T: AsyncRead + Unpin> AsyncRead for Patient<T> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let progress = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        self.traffic.received_bytes.inc_by((buffer.filled().len() - before) as u64);
-        progress
+        let Self { stream, traffic, body, .. } = &mut *self;
+        let (before, most) = (buffer.filled().len(), body.read_bytes_max());
+        if buffer.remaining() <= most {
+            ready!(Pin::new(stream).poll_read(cx, buffer))?;
+        } else {
+            let mut part = ReadBuf::new(buffer.initialize_unfilled_to(most));
+            ready!(Pin::new(stream).poll_read(cx, &mut part))?;
+            let read = part.filled().len();
+            buffer.advance(read);
+        }
+        let read = buffer.filled().len() - before;
+        body.read(read);
+        traffic.received_bytes.inc_by(read as u64);
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -204,10 +214,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<T> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { stream, unread, linger, .. } = &mut *self;
+        let Self { stream, body, linger, .. } = &mut *self;
         if linger.is_none() {
             ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
-            if !unread.is_some() {
+            if !body.is_unread() {
                 return Poll::Ready(Ok(()));
             }
         }
@@ -236,7 +246,7 @@ mod tests {
             Duration::from_mins(1),
             traffic(),
             Held::new(Reclaim::default()),
-            Unread::default(),
+            BodyState::default(),
         );
         let error = near.write_all(b"more than four bytes").await.expect_err("nobody reads");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
@@ -250,7 +260,7 @@ mod tests {
             Duration::from_mins(1),
             traffic(),
             Held::new(Reclaim::default()),
-            Unread::default(),
+            BodyState::default(),
         );
         let reader = async {
             let mut text = Vec::new();
@@ -274,7 +284,7 @@ mod tests {
             let (near, mut far) = tokio::io::duplex(64);
             let minute = Duration::from_mins(1);
             let mut near =
-                Patient::new(near, minute, traffic(), Held::new(reclaim.clone()), Unread::default());
+                Patient::new(near, minute, traffic(), Held::new(reclaim.clone()), BodyState::default());
             let reader = async {
                 let mut taken = vec![0; bytes_per_second];
                 for _ in 0..10 {

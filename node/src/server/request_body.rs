@@ -1,8 +1,11 @@
-//! A request's body that tells when it is left unread.
+//! A request's body that tells when it is under way, and when it is left unread.
 //!
 //! Whoever answers early (no such bucket, volumes full) does not read the body. The client still sends
 //! it, and a socket that is closed on bytes nobody read resets the connection: the client may lose the
 //! answer that lies in its own receive buffer (RFC 9112, section 9.6). The connection has to know.
+//!
+//! A connection's read buffer grows with what is read at one time and never shrinks. Only bodies are worth
+//! that: between them little is read at a time.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,14 +16,41 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
+/// Bytes that are read at a time while no body is: hyper's smallest buffer. A longer head comes in pieces.
+pub(super) const HEAD_READ_BYTES: usize = 8 << 10;
+
 /// What a connection knows of the bodies of its requests. Clones are the same.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Unread(Arc<AtomicBool>);
+pub(super) struct BodyState(Arc<Flags>);
 
-impl Unread {
+#[derive(Debug, Default)]
+struct Flags {
+    is_unread: AtomicBool,
+    is_under_way: AtomicBool,
+    has_grown: AtomicBool,
+}
+
+impl BodyState {
     /// Whether the last body was given up before its end.
-    pub(super) fn is_some(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+    pub(super) fn is_unread(&self) -> bool {
+        self.0.is_unread.load(Ordering::Acquire)
+    }
+
+    /// Bytes that may be read at a time now.
+    pub(super) fn read_bytes_max(&self) -> usize {
+        if self.0.is_under_way.load(Ordering::Acquire) { usize::MAX } else { HEAD_READ_BYTES }
+    }
+
+    /// Takes note of how much was read at a time.
+    pub(super) fn read(&self, bytes: usize) {
+        if bytes > HEAD_READ_BYTES {
+            self.0.has_grown.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the connection's read buffer is larger than one for heads.
+    pub(super) fn has_grown(&self) -> bool {
+        self.0.has_grown.load(Ordering::Relaxed)
     }
 }
 
@@ -30,21 +60,23 @@ pub struct RequestBody {
     incoming: Incoming,
     /// Its end was seen; a body of unknown length says so in no other way.
     has_ended: bool,
-    unread: Unread,
+    state: BodyState,
 }
 
 impl RequestBody {
-    pub(super) fn new(incoming: Incoming, unread: Unread) -> Self {
-        unread.0.store(false, Ordering::Release);
-        Self { incoming, has_ended: false, unread }
+    pub(super) fn new(incoming: Incoming, state: BodyState) -> Self {
+        state.0.is_unread.store(false, Ordering::Release);
+        state.0.is_under_way.store(!incoming.is_end_stream(), Ordering::Release);
+        Self { incoming, has_ended: false, state }
     }
 }
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
         if !self.is_end_stream() {
-            self.unread.0.store(true, Ordering::Release);
+            self.state.0.is_unread.store(true, Ordering::Release);
         }
+        self.state.0.is_under_way.store(false, Ordering::Release);
     }
 }
 

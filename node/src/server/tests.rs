@@ -12,8 +12,13 @@ use crate::config::settings::Durability;
 use crate::metrics::{ApiName, Metrics};
 
 const LONG: Duration = Duration::from_hours(1);
-const PATIENT: Allowed =
-    Allowed { connections_max: 16, spare_descriptors: 1, idle_timeout: LONG, stall_timeout: LONG };
+const PATIENT: Allowed = Allowed {
+    connections_max: 16,
+    roomy_max: 16,
+    spare_descriptors: 1,
+    idle_timeout: LONG,
+    stall_timeout: LONG,
+};
 
 /// A listener on a free port, serving `service`.
 struct Served {
@@ -140,6 +145,65 @@ async fn connections_beyond_the_limit_wait_for_one_to_close() {
     second.read_to_string(&mut answer).await.expect("answered after the first");
     assert_eq!(answer.matches("done").count(), 2);
     assert_eq!(served.end().await, 0);
+}
+
+/// A read buffer that grew stays large for as long as its connection is open.
+#[tokio::test]
+async fn among_many_connections_one_that_read_a_long_body_is_closed_after_its_answer() {
+    let crowded = Allowed { roomy_max: 1, ..PATIENT };
+    let served = Served::start(crowded, |request: Request<RequestBody>| async move {
+        request.into_body().collect().await.expect("the body comes");
+        text("")
+    })
+    .await;
+    let put = async |stream: &mut TcpStream, bytes: usize| {
+        let head = format!("PUT / HTTP/1.1\r\nhost: a\r\ncontent-length: {bytes}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.expect("the server reads");
+        stream.write_all(&vec![7; bytes]).await.expect("the server reads");
+        let mut answer = vec![0; 1024];
+        let length = stream.read(&mut answer).await.expect("the server answers");
+        String::from_utf8_lossy(&answer[..length]).contains("connection: close")
+    };
+    let mut long = served.connect().await;
+    assert!(!put(&mut long, 1 << 20).await, "it is alone");
+    let mut short = served.connect().await;
+    assert!(!put(&mut short, 100).await, "its buffer is small");
+    assert!(put(&mut long, 100).await, "its buffer is large");
+    drop((long, short));
+    assert_eq!(served.end().await, 0);
+}
+
+/// Whoever sends heads without waiting for answers does not fill a buffer for bodies with them.
+#[tokio::test]
+async fn between_bodies_little_is_read_at_a_time() {
+    let (asked, goes_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let service = {
+        let (asked, goes_on) = (Arc::clone(&asked), Arc::clone(&goes_on));
+        move |_: Request<RequestBody>| {
+            let (asked, goes_on) = (Arc::clone(&asked), Arc::clone(&goes_on));
+            async move {
+                asked.notify_one();
+                goes_on.notified().await;
+                text("")
+            }
+        }
+    };
+    let served = Served::start(PATIENT, service).await;
+    let (mut answers, mut requests) = served.connect().await.into_split();
+    let heads = "GET / HTTP/1.1\r\nhost: a\r\n\r\n".repeat(10_000);
+    let sender = tokio::spawn(async move { requests.write_all(heads.as_bytes()).await.map(|()| requests) });
+    let reader = tokio::spawn(async move { tokio::io::copy(&mut answers, &mut tokio::io::sink()).await });
+    asked.notified().await;
+    for _ in 0..1_000 {
+        goes_on.notify_one();
+        asked.notified().await;
+    }
+    // 1,000 heads are 27,000 bytes.
+    let received = served.traffic.received_bytes.get();
+    assert!((27_000..=27_027 + 8192).contains(&received), "{received} bytes");
+    sender.abort();
+    reader.abort();
+    served.task.abort();
 }
 
 #[tokio::test]
