@@ -31,6 +31,8 @@ use crate::peer;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 /// The longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+/// After which somebody who was faster has brought a newer row to a volume that refused ours for it.
+const FASTER_ONE_ENDS: Duration = Duration::from_secs(1);
 
 /// What the members of a batch make of a register together.
 #[derive(Debug, Default)]
@@ -400,28 +402,47 @@ impl Change<'_> {
 }
 
 impl Registers {
-    /// Tells every volume that the value is committed, and looks after those that did not answer.
+    /// Tells every volume that the value is committed, and looks after those that may lack it.
     fn committed(&self, round: Round<()>, target: &Target, ballot: Ballot) {
-        let key = &target.key;
         // After the accepts: an idle volume's position would otherwise be noted with the next write.
         let positions = round.positions();
         for reach in &round.set.reach {
             reach.peer.commit(reach.volume, target, ballot, &positions);
         }
         if round.was_missed(self.now()) {
-            self.inner.damage.row(key);
-        } else if round.outstanding() > 0 {
-            let registers = self.clone();
-            let key = key.clone();
+            self.inner.damage.row(&target.key);
+        } else if round.outstanding() > 0 || round.refused().next().is_some() {
+            let (registers, target) = (self.clone(), target.clone());
             self.inner.tasks.spawn(async move {
-                let mut round = round;
-                while round.outstanding() > 0 {
-                    round.next(&registers).await;
-                }
-                if round.was_missed(registers.now()) {
-                    registers.inner.damage.row(&key);
+                if registers.somebody_lacks(round, &target, ballot).await {
+                    registers.inner.damage.row(&target.key);
                 }
             });
         }
+    }
+
+    /// Hears the rest of a decided round; says whether a volume may lack what it decided, or newer.
+    async fn somebody_lacks(&self, mut round: Round<()>, target: &Target, ballot: Ballot) -> bool {
+        while round.outstanding() > 0 {
+            round.next(self).await;
+        }
+        if round.was_missed(self.now()) {
+            return true;
+        }
+        if round.refused().next().is_none() {
+            return false;
+        }
+        tokio::time::sleep(FASTER_ONE_ENDS).await;
+        for reach in round.refused() {
+            let pending = reach.peer.read(reach.volume, target, false);
+            let Ok(Ok(answer)) = tokio::time::timeout(self.inner.patience.round, pending).await else {
+                return true;
+            };
+            let row = answer.result.ok().and_then(|vote| vote.row);
+            if row.is_none_or(|row| row.head.ballot < ballot) {
+                return true;
+            }
+        }
+        false
     }
 }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::{Failure, Registers};
 use crate::cluster::SetView;
-use crate::peer::{self, Gather, Pending};
+use crate::peer::{self, Gather, Pending, Reach};
 
 /// Volumes of a usual set.
 const SET_USUAL: usize = 8;
@@ -145,14 +145,21 @@ impl<R: Unpin> Round<R> {
         Asking { quorums: self.set.quorums(), outstanding: self.outstanding(), now, lives }
     }
 
-    /// Whether some volume does not have what the others accepted: it did not answer, its clock is far
-    /// from theirs, or it takes no data as old. From somebody who was faster it would have got more.
+    /// Whether some volume surely does not have what the others accepted: it did not answer, its clock is far
+    /// from theirs, or it takes no data as old.
     pub(super) fn was_missed(&self, now: Timestamp) -> bool {
         let is_missed = |reply: &Reply<R>| match &reply.result {
             Ok(_) => false,
             Err(refusal) => is_skewed(*refusal, now) || matches!(refusal, Refusal::DataTooOld { .. }),
         };
         !self.failed.is_empty() || self.replies.iter().any(is_missed)
+    }
+
+    /// Volumes that refused. From somebody who was faster they get more, if there is such a one: a prepare may
+    /// have come to nothing, a bound stand behind a restart, a seal be taken back.
+    pub(super) fn refused(&self) -> impl Iterator<Item = &Reach> {
+        let refused = self.replies.iter().filter(|reply| reply.result.is_err());
+        refused.filter_map(|reply| self.set.reach.iter().find(|reach| reach.volume == reply.volume))
     }
 
     /// Why a round without a quorum failed, as the volumes that failed say it.

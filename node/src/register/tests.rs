@@ -13,11 +13,13 @@ use futures::future::join_all;
 use sherd_core::id::{BucketId, ChangeId, VersionId};
 use sherd_core::limits::KEY_WRITERS_MAX;
 use sherd_core::record::{Attributes, Content, DataRef, Home, State, Version};
+use sherd_core::register::Prepare;
 
 use sherd_volume::request::Control;
 
 use super::*;
 use crate::stripe::Staged;
+use crate::upkeep::Report;
 use crate::upkeep::tests::{DEADLINE, Directories, Node, body, key_of};
 
 pub(super) fn key() -> RegisterKey {
@@ -268,5 +270,34 @@ async fn an_accept_that_no_volume_took_leaves_the_data_with_its_writer() {
     registers.change(registers.begin(&key()), again).await.expect("the seal is gone");
     assert_eq!(found(&node).await.data_refs(), data[1..]);
     assert_eq!(files(&directories, data[1]), 4);
+    node.close().await;
+}
+
+/// A prepare that overtakes an accept in a volume's queue makes it refuse that; if it comes to nothing itself,
+/// nobody ever brings a newer row.
+#[tokio::test]
+async fn a_volume_that_promised_more_and_got_nothing_is_known_to_lack_the_row() {
+    let directories = Directories::new(4);
+    let mut node = directories.start().await;
+    let registers = node.registers();
+    registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
+    let set = registers.inner.cluster.set_of(&key());
+    let (target, late) = (registers.inner.cluster.target(key()), set.reach[0].clone());
+    let row_on_it = async || {
+        let answer = late.peer.read(late.volume, &target, false).await.expect("it answers");
+        answer.result.expect("it votes").row.expect("it has a row").head.ballot
+    };
+    let before = row_on_it().await;
+    let time = registers.now().plus_ms(30_000);
+    let prepare = Prepare { ballot: Ballot { time, proposer: registers.proposer() } };
+    let promised = late.peer.prepare(late.volume, &target, prepare, false).await.expect("it answers");
+    promised.result.expect("nobody promised more");
+    registers.change(registers.begin(&key()), plain(2)).await.expect("three of four take it");
+    assert_eq!(row_on_it().await, before);
+    let report = tokio::time::timeout(DEADLINE, node.next_report()).await.expect("reported in time");
+    assert!(
+        matches!(&report, Report::Heal(entry) if entry.key == key() && entry.data.is_none()),
+        "{report:?}"
+    );
     node.close().await;
 }

@@ -524,6 +524,12 @@ impl Node {
     }
 
     /// Its registers.
+    /// Waits for the next report of damage, or of what was replaced. Nobody else takes it.
+    pub(crate) async fn next_report(&mut self) -> crate::upkeep::Report {
+        let reports = self.reports.as_mut().expect("not taken");
+        reports.reports.recv().await.expect("its senders are there")
+    }
+
     pub(crate) fn registers(&self) -> &Registers {
         &self.context.registers
     }
