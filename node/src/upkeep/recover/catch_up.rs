@@ -52,12 +52,12 @@ impl Context {
             tracing::info!(%volume, "rows that its opening found are not settled yet");
             return false;
         }
-        if !self.has_rested(volume).await {
-            self.wait_for_its_bound(volume).await;
-            if let Err(reason) = self.catch_up(volume).await {
-                tracing::info!(%volume, reason, "the volume was not compared with enough of its peers");
-                return false;
-            }
+        // After a stop in order, too: what other nodes wrote meanwhile, and a kill kept from being queued, shows
+        // nowhere else.
+        self.wait_for_its_bound(volume).await;
+        if let Err(reason) = self.catch_up(volume).await {
+            tracing::info!(%volume, reason, "the volume was not compared with enough of its peers");
+            return false;
         }
         self.recovery.know(volume, opening);
         true
@@ -75,40 +75,15 @@ impl Context {
     }
 
     async fn wait_for_its_bound(&self, volume: VolumeId) {
+        if self.set_with(volume).is_some_and(|set| set.reach.len() == 1) {
+            return;
+        }
         let serving = self.volumes.get(volume).and_then(|volume| volume.serving().ok());
         let refuses =
             |serving: Arc<Serving>| serving.has_promised || serving.reader.guarantees().floor > Ballot::ZERO;
         if serving.is_none_or(refuses) {
             tokio::time::sleep(AFTER_OPENING).await;
         }
-    }
-
-    /// Whether the logs of as many peers as would be compared have hardly grown since they were noted: the
-    /// node was stopped in order, and its volumes left together. What a last write could not bring here is
-    /// in the MRF queue.
-    async fn has_rested(&self, volume: VolumeId) -> bool {
-        let Some((local, set)) = self.volumes.get(volume).zip(self.set_with(volume)) else { return false };
-        let Ok(serving) = local.serving() else { return false };
-        let known = serving.reader.peers();
-        let others = || set.reach.iter().filter(|reach| reach.volume != volume);
-        let needed = set.quorums().prepare().min(others().count());
-        if local.opened_count() > 1 {
-            return needed == 0;
-        }
-        let mut rested = 0;
-        for reach in others() {
-            if rested >= needed {
-                break;
-            }
-            let Ok(now) = ask(reach.peer.guarantees(reach.volume), PATIENCE).await else { continue };
-            let noted = known.iter().find(|(peer, _)| *peer == reach.volume).map(|(_, noted)| *noted);
-            let now = now.from;
-            rested += usize::from(noted.is_some_and(|noted| {
-                noted.incarnation == now.incarnation
-                    && now.durable.0 < noted.durable.0.saturating_add(2 * NOTE_RECORDS)
-            }));
-        }
-        rested >= needed
     }
 
     /// Compares what changed on the peers since the volume left. What it lacks and is committed is on A of the
@@ -144,6 +119,9 @@ impl Context {
         let noted = noted.filter(|noted| noted.incarnation == now.incarnation);
         let (since, until) = (noted.map_or(Sequence(0), |noted| noted.durable), now.durable);
         let mut after = None;
+        if since >= until {
+            return Ok(());
+        }
         loop {
             let request =
                 RowScan { epoch: self.cluster.epoch(), after, since, until, limit: PAGE, want_value: false };

@@ -15,7 +15,9 @@ mod progress;
 mod shards;
 mod stuck;
 
-pub(crate) use progress::{ScrubProgress, SweepProgress};
+#[cfg(test)]
+pub(crate) use progress::Progress;
+pub(crate) use progress::{ProgressLocks, ScrubProgress, SweepProgress};
 pub use stuck::StuckSet;
 
 use std::collections::BTreeMap;

@@ -3,11 +3,15 @@
 //! It is not part of what the volume promises: lost or damaged, it only makes upkeep look at things
 //! once more. Two layers, as `volume.json`: a checksum, and the body that it covers.
 
+use std::collections::HashMap;
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use tokio::sync::OwnedMutexGuard;
 
 use sherd_core::id::VolumeId;
 use sherd_volume::disk::{Disk, OpenMode};
@@ -107,6 +111,17 @@ impl Progress {
     }
 }
 
+/// One change at a time to what is remembered of a volume.
+#[derive(Debug, Default)]
+pub(crate) struct ProgressLocks(Mutex<HashMap<VolumeId, Arc<tokio::sync::Mutex<()>>>>);
+
+impl ProgressLocks {
+    async fn lock(&self, volume: VolumeId) -> OwnedMutexGuard<()> {
+        let lock = Arc::clone(self.0.lock().entry(volume).or_default());
+        lock.lock_owned().await
+    }
+}
+
 impl Context {
     /// What is remembered of a volume of this node.
     pub(crate) async fn progress(&self, volume: VolumeId) -> Result<Progress, String> {
@@ -119,7 +134,10 @@ impl Context {
         volume: VolumeId,
         change: impl FnOnce(&mut Progress) + Send + 'static,
     ) -> Result<(), String> {
+        let alone = self.progress_locks.lock(volume).await;
         self.on_volume(volume, move |disk, directory| {
+            // Held by the work itself: whoever asked for it may be gone before it ends.
+            let _alone = alone;
             let before = Progress::load(disk, &directory)?;
             let mut progress = before.clone();
             change(&mut progress);

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
+
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Incarnation, RegisterKey, Sequence};
 use sherd_volume::request::Op;
@@ -10,7 +12,7 @@ use sherd_volume::request::Op;
 use super::{DEADLINE, Directories, body, key_of};
 use crate::peer::RowScan;
 use crate::upkeep::rebuild::Subject;
-use crate::upkeep::recover::Stalled;
+use crate::upkeep::recover::{Progress, Stalled};
 use crate::upkeep::{Context, Standing, Upkeep};
 use crate::volumes::VolumeState;
 
@@ -120,10 +122,49 @@ async fn a_volume_that_was_away_gets_what_it_missed() {
     while let Some(queued) = node.context.mrf.take(node.context.now_ms()) {
         let healed = node.context.heal(&queued).await;
         assert_eq!(healed, crate::upkeep::heal::Healed::Whole, "{queued:?}");
-        node.context.mrf.healed(queued.id());
+        node.context.mrf.healed(queued.id(), || {});
     }
     let subject = Subject::new(&node.context, &register, data).expect("fits its set");
     assert_eq!(subject.look(true).await.intact.len(), 4);
+    node.close().await;
+}
+
+/// A kill can come before what a volume missed was queued: its peers' logs have hardly grown since they were noted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_is_compared_after_a_restart_although_its_peers_hardly_wrote_meanwhile() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let volume = Arc::clone(&node.volumes.all()[2]);
+    node.context.note_peers(&volume, volume.opened_count()).await;
+    // Brings the notes into a frame.
+    node.put("before", &body(1, 1_000)).await;
+    node.take_away(volume.id()).await;
+    node.put("while", &body(2, 1_000)).await;
+    let register = node.register("while").await;
+    // Nobody here takes the report of what it missed.
+    node.close().await;
+    std::fs::rename(volume.path().with_extension("away"), volume.path()).expect("moved back");
+
+    let node = directories.start().await;
+    let volume = Arc::clone(&node.volumes.all()[2]);
+    assert_eq!(volume.serving().expect("it serves").reader.peers().len(), 3, "they were noted");
+    assert_eq!(node.context.rows_of(&register).await.without, [volume.id()]);
+    assert!(node.comes_back(&volume).await);
+    assert!(node.context.rows_of(&register).await.are_same());
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_of_what_is_remembered_do_not_undo_each_other() {
+    let directories = Directories::new(1);
+    let node = directories.start().await;
+    let volume = node.volumes.all()[0].id();
+    let count = |progress: &mut Progress| progress.scrub.get_or_insert_default().began_ms += 1;
+    let changed = join_all((0..50).map(|_| node.context.remember(volume, count))).await;
+    assert!(changed.iter().all(Result::is_ok), "{changed:?}");
+    let remembered = node.context.progress(volume).await.expect("readable");
+    assert_eq!(remembered.scrub.map(|scrub| scrub.began_ms), Some(50));
     node.close().await;
 }
 
