@@ -98,6 +98,14 @@ impl Rows {
         let one_ballot = self.held.iter().all(|(_, ballot, _)| ballot == first);
         one_ballot && self.without.is_empty() && self.rotten.is_empty()
     }
+
+    /// The volumes that answered and lack the newest row, where that is known to be committed.
+    fn behind_the_committed(&self) -> Option<Vec<VolumeId>> {
+        let newest = self.held.iter().max_by_key(|(_, ballot, committed)| (*ballot, *committed));
+        let (_, newest, _) = newest.filter(|(_, _, committed)| *committed)?;
+        let older = self.held.iter().filter(|(_, ballot, _)| ballot < newest).map(|(volume, _, _)| volume);
+        Some(older.chain(&self.without).chain(&self.rotten).copied().collect())
+    }
 }
 
 impl Context {
@@ -173,6 +181,9 @@ impl Context {
     pub(crate) async fn heal_row(&self, key: &RegisterKey) -> Healed {
         // Rot may be in bytes that no vote needs: here every row is read whole.
         let mut rows = self.whole_rows_of(key).await;
+        if !rows.are_same() && self.are_behind_for_room(key, &rows) {
+            return Healed::later(1, "volumes of the set are full");
+        }
         if !rows.are_same() {
             match self.registers.finish(key).await {
                 Ok(_) => {}
@@ -192,6 +203,17 @@ impl Context {
         } else {
             Healed::later(1, "volumes of the set are offline, or do not vote")
         }
+    }
+
+    /// Whether whoever lacks the committed row has no room for it. To write it anew would make it one that is not
+    /// known committed, which takes their reserve, for those that have it already.
+    fn are_behind_for_room(&self, key: &RegisterKey, rows: &Rows) -> bool {
+        let set = self.cluster.set_of(key);
+        let is_full = |volume| {
+            let place = set.place_of(volume);
+            place.is_some_and(|place| set.reach[place].peer.is_full(volume))
+        };
+        rows.behind_the_committed().is_some_and(|behind| behind.into_iter().all(is_full))
     }
 
     /// The rows of a key that was settled just now: A volumes hold the new one, and the others get it
@@ -330,11 +352,12 @@ impl Context {
         let healed = self.panics.contain("heal", self.heal(entry)).await;
         match healed.unwrap_or_else(|| Healed::later(0, "healing it panicked")) {
             Healed::Whole | Healed::Unnamed => {
-                if self.mrf.healed(id) {
-                    for reach in &self.cluster.set_of(&entry.key).reach {
+                let set = self.cluster.set_of(&entry.key);
+                self.mrf.healed(id, || {
+                    for reach in &set.reach {
                         reach.peer.heal_done(reach.volume, id);
                     }
-                }
+                });
             }
             Healed::Later { spare, reason } => {
                 tracing::debug!(key = ?entry.key, data = ?entry.data, reason, "not healed yet");
@@ -346,8 +369,7 @@ impl Context {
 
     /// Makes damage durable on the volumes of its set, and queues it.
     pub(crate) async fn queue_heal(&self, mut entry: HealEntry, spare: Spare) {
-        if self.mrf.contains(entry.id()) {
-            self.mrf.add(entry, spare);
+        if self.mrf.met_again(&entry, spare) {
             return;
         }
         if entry.since_ms == 0 {
@@ -459,5 +481,21 @@ mod tests {
         assert!(sealed.are_same() && !sealed.are_equal());
         let rotten = Rows { held: held(&[(1, 5, true)]), rotten: vec![volume(2)], ..Rows::default() };
         assert!(!rotten.are_same());
+    }
+
+    #[test]
+    fn behind_is_who_lacks_the_newest_row_if_that_is_committed() {
+        let behind = |held: &[(u8, u64, bool)]| {
+            let held =
+                held.iter().map(|(n, time, committed)| (volume(*n), ballot(*time), *committed)).collect();
+            Rows { held, without: vec![volume(8)], rotten: vec![volume(9)], ..Rows::default() }
+                .behind_the_committed()
+        };
+        assert_eq!(
+            behind(&[(1, 4, true), (2, 5, false), (3, 5, true)]),
+            Some([1, 8, 9].map(volume).to_vec())
+        );
+        assert_eq!(behind(&[(1, 4, true), (2, 5, false)]), None, "the newest may not be committed");
+        assert_eq!(behind(&[]), None);
     }
 }

@@ -69,8 +69,13 @@ impl Queue {
         self.entries.len()
     }
 
-    pub(crate) fn contains(&self, id: HealId) -> bool {
-        self.entries.contains_key(&id)
+    /// Notes that the damage of an entry that is held was met again; `false` when it is not held.
+    pub(crate) fn met_again(&mut self, entry: &HealEntry, spare: Spare) -> bool {
+        let is_held = self.entries.contains_key(&entry.id());
+        if is_held {
+            self.add(entry.clone(), spare);
+        }
+        is_held
     }
 
     /// Whether entries were turned away since the last [`Self::may_reload`].
@@ -208,8 +213,18 @@ impl Mrf {
         }
     }
 
+    #[cfg(test)]
     pub(crate) fn contains(&self, id: HealId) -> bool {
-        self.queue.lock().contains(id)
+        self.queue.lock().entries.contains_key(&id)
+    }
+
+    /// Whether the entry is held, and so in the logs; then it is not healed before what was met now is looked at.
+    pub(crate) fn met_again(&self, entry: &HealEntry, spare: Spare) -> bool {
+        let is_held = self.queue.lock().met_again(entry, spare);
+        if is_held {
+            self.added.notify_one();
+        }
+        is_held
     }
 
     pub(crate) fn add(&self, entry: HealEntry, spare: Spare) {
@@ -230,9 +245,14 @@ impl Mrf {
         self.queue.lock().may_reload()
     }
 
-    pub(crate) fn healed(&self, id: HealId) -> bool {
+    /// An entry that was handed out is healed: `forget`, which does not wait, tells the logs, unless it was reported
+    /// again meanwhile. Whoever finds the entry gone writes it anew, and the logs hear that after they were told.
+    pub(crate) fn healed(&self, id: HealId, forget: impl FnOnce()) {
         self.healed_count.fetch_add(1, Ordering::Relaxed);
-        self.queue.lock().healed(id)
+        let mut queue = self.queue.lock();
+        if queue.healed(id) {
+            forget();
+        }
     }
 
     pub(crate) fn failed(&self, id: HealId, spare: Spare, now_ms: u64, jitter: u8) {
@@ -339,6 +359,22 @@ mod tests {
         assert!(queue.take(0).is_some());
         assert!(queue.healed(entry("a", 1).id()));
         assert_eq!(queue.len(), 0);
+    }
+
+    /// Damage that is met after its entry went is put into the logs anew: they must not be told to forget it then.
+    #[test]
+    fn nobody_finds_an_entry_gone_before_the_logs_are_told() {
+        let mrf = Mrf::new();
+        let id = entry("a", 1).id();
+        mrf.add(entry("a", 1), Spare(1));
+        assert!(mrf.take(0).is_some());
+        assert!(mrf.met_again(&entry("a", 2), Spare(1)));
+        mrf.healed(id, || panic!("it was met again"));
+        assert!(mrf.take(0).is_some());
+        let mut told = false;
+        mrf.healed(id, || told = mrf.queue.is_locked());
+        assert!(told, "whoever asks waits until then");
+        assert!(!mrf.met_again(&entry("a", 3), Spare(1)));
     }
 
     #[test]

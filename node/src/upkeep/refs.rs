@@ -10,6 +10,9 @@ use super::Context;
 use crate::register::Failure;
 use crate::stripe::{self, Stripes};
 
+/// Bytes of the page of an object of 10,000 parts.
+const PAGE_BYTES_USUAL: usize = 1 << 20;
+
 /// What is kept alive cannot be told, so nothing may be concluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RefsError {
@@ -42,9 +45,13 @@ pub(crate) fn pages(state: &State) -> Vec<DataRef> {
 /// What a manifest page lists.
 async fn listed_on(stripes: &Stripes, key: &RegisterKey, page: DataRef) -> Result<Vec<DataRef>, RefsError> {
     let unreadable = RefsError::Page { size: page.size };
-    let read = stripe::read(stripes, key, page, 0..page.size);
-    let pieces: Vec<bytes::Bytes> = read.try_collect().await.map_err(|_| unreadable)?;
-    let parts = decode_manifest(pieces.concat().into()).map_err(|_| unreadable)?;
+    let mut read = stripe::read(stripes, key, page, 0..page.size);
+    let mut bytes = Vec::with_capacity(usize::try_from(page.size).unwrap_or(0).min(PAGE_BYTES_USUAL));
+    // Piece by piece: each holds its share of the buffers, and the next waits for one.
+    while let Some(piece) = read.try_next().await.map_err(|_| unreadable)? {
+        bytes.extend_from_slice(&piece);
+    }
+    let parts = decode_manifest(bytes.into()).map_err(|_| unreadable)?;
     Ok(parts.into_iter().filter_map(|part| part.data).collect())
 }
 

@@ -29,6 +29,8 @@ use crate::peer::{self, Reach, RowScan};
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// Before a bucket of which something could not go is looked through again.
 const AGAIN_MS: u64 = 60_000;
+/// How long a row waited that stays because a volume does not answer.
+const SILENCE_MS: u64 = 5_000;
 /// Buckets that one look clears on a volume: after a start those of years may be due at one time.
 const BUCKETS_PER_LOOK: usize = 1_000;
 /// Rows of one page.
@@ -71,9 +73,15 @@ impl BucketRemains {
         for bucket in sealed {
             buckets.entry(bucket).or_insert(Clearing::Due(now_ms.saturating_add(grace_ms)));
         }
-        let is_due = |clearing: &Clearing| matches!(clearing, Clearing::Due(due_ms) if *due_ms <= now_ms);
-        let due = buckets.iter().filter(|(_, clearing)| is_due(clearing)).map(|(bucket, _)| *bucket);
-        due.take(BUCKETS_PER_LOOK).collect()
+        let since = |clearing: &Clearing| match clearing {
+            Clearing::Due(due_ms) if *due_ms <= now_ms => Some(*due_ms),
+            Clearing::Due(_) | Clearing::Done => None,
+        };
+        let mut due: Vec<(u64, BucketId)> =
+            buckets.iter().filter_map(|(bucket, clearing)| Some((since(clearing)?, *bucket))).collect();
+        // Those that wait longest come first: some that cannot go must not keep others back.
+        due.sort_unstable();
+        due.into_iter().take(BUCKETS_PER_LOOK).map(|(_, bucket)| bucket).collect()
     }
 
     fn looked_through(&self, (volume, opening): (VolumeId, u32), bucket: BucketId, clearing: Clearing) {
@@ -168,7 +176,12 @@ impl Context {
                 let within = |key: &RegisterKey| is_in_table(key) && key.bucket <= bucket;
                 for row in page.rows.iter().filter(|row| is_in_table(&row.key) && row.key.bucket == bucket) {
                     self.throttle.take(ROW_COST_BYTES).await;
+                    let began_ms = self.now_ms();
                     is_clear &= self.clear_row(own, row).await;
+                    if !is_clear && self.now_ms().saturating_sub(began_ms) >= SILENCE_MS {
+                        // Each further row would wait as long for the same volume.
+                        return false;
+                    }
                 }
                 let is_last = page.rows.iter().any(|row| !within(&row.key));
                 match page.next {
@@ -215,7 +228,7 @@ impl Context {
         }
         match Subject::new(self, key, page) {
             Ok(subject) => {
-                let shards = subject.look(false).await;
+                let shards = subject.look(true).await;
                 shards.unknown.is_empty() && shards.intact.len() < usize::from(page.data_shards)
             }
             Err(_) => true,
