@@ -5,7 +5,9 @@
 //! N      of segment N       any                   segment N
 //! N      none, or others'   some                  segment N with a damaged header
 //! N      of segment M       none                  segment M under a wrong name, where M is kept: refused
-//! N      none, or others'   none                  the highest: half a segment that was never used
+//! N      others'            none                  the highest: half a segment that was never used
+//! N      none               none                  the highest: the same, or, where its writer syncs, segment N with a
+//!                                                 damaged header: the header was durable before the name was there
 //! ```
 //! A file with a number that no log comes near is a segment only where it has a header or a frame of that number.
 //! Called when a volume is opened, before anything is changed.
@@ -47,6 +49,8 @@ pub(crate) struct LogFiles<'a> {
     pub(crate) policy: UnreadablePolicy,
     /// Bytes of entries in memory after which a replay flushes the index.
     pub(crate) replay_bytes: u64,
+    /// Whether the volume ever had a log.
+    pub(crate) is_formatted: bool,
     /// Whether each frame that will be written is synced.
     pub(crate) syncs: bool,
 }
@@ -128,6 +132,7 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
     for one in candidates {
         let (named, is_stray) = (one.segment.number, one.is_stray());
         let Candidate { segment, is_readable, header, other, frames } = one;
+        let may_be_half = other.is_some() || !headers_are_durable(files, &located.headed);
         if let Some(other) = other.filter(|other| !proper.contains(&other.number))
             && (is_stray || frames == Some(FoundFrames::No))
         {
@@ -138,7 +143,7 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
         }
         // What cannot be read may have been in use.
         let is_unused = is_readable && frames == Some(FoundFrames::No);
-        if is_unused && (is_stray || Some(named) == last) {
+        if is_unused && (is_stray || Some(named) == last && may_be_half) {
             located.discarded.push(named);
         } else if !is_stray {
             located.headed.push(Headed { segment: Arc::new(segment), header });
@@ -148,6 +153,15 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
     let last = located.headed.last().map(|one| one.segment.number);
     located.highest = near.chain(last).max().unwrap_or(0);
     Ok(located)
+}
+
+/// Whether whoever began a segment behind these made its header durable before its name: whoever syncs does it with
+/// each, and whoever does not with the first one behind a segment of one that does.
+fn headers_are_durable(files: &LogFiles<'_>, before: &[Headed]) -> bool {
+    match before.last() {
+        Some(last) => last.header.as_ref().is_some_and(|header| header.is_synced),
+        None => files.is_formatted && files.syncs,
+    }
 }
 
 /// Looks into a file that is named as a segment.

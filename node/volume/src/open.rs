@@ -270,6 +270,7 @@ fn read_in(
         volume: identity.volume,
         // A life that begins without its state begins without a log, too.
         is_whole: identity.lost.is_none(),
+        is_formatted: identity.lost.as_deref() != Some(UNFINISHED),
         told: &identity.told,
         policy: options.unreadable,
         replay_bytes: options.replay_bytes,

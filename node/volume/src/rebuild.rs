@@ -513,7 +513,10 @@ fn tail_of(
     is_whole: bool,
 ) -> Result<Tail, OpenError> {
     let last = headed.last();
-    let holds = |header: &SegmentHeader| header.version == VERSION && header.is_synced == files.syncs;
+    let holds = |header: &SegmentHeader| {
+        let is_alike = header.is_synced == files.syncs && header.is_longer == files.syncs;
+        header.version == VERSION && is_alike
+    };
     let goes_on = last.filter(|one| is_whole && one.header.as_ref().is_some_and(holds));
     let open = |one: &Headed| {
         let segment = Arc::clone(&one.segment);

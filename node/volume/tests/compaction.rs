@@ -79,7 +79,7 @@ fn a_segment_goes_when_what_was_rotten_in_it_is_healed() {
     assert!(bench.disk.file_id(&segment(&bench, 1)).is_ok(), "what is rotten in it is current");
     assert_eq!(compact(&mut volume), 0);
     volume.put_shard(shard(3, 0), &bytes(3, 30_000)).unwrap();
-    assert_eq!(compact(&mut volume), 1);
+    assert!(compact(&mut volume) > 0);
     assert!(bench.disk.file_id(&segment(&bench, 1)).is_err(), "it was healed");
     drop(volume);
     bench.kill();

@@ -172,6 +172,7 @@ fn headers_keep_their_bytes() {
     let segment = SegmentHeader {
         version: 2,
         is_synced: true,
+        is_longer: false,
         volume,
         number: 7,
         first: Sequence(5),
@@ -187,6 +188,12 @@ fn headers_keep_their_bytes() {
         "534845524453454702000100a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a007000000000000000500000000000000060000000000000000200000000000000102030405060708111213141516171801020304050607081112131415161718770000000000000084574b2c"
     );
     assert!(bytes[104..].iter().all(|byte| *byte == 0));
+    let longer = SegmentHeader { is_longer: true, ..segment.clone() };
+    assert_eq!(
+        hex(&longer.encode()[..104]),
+        "534845524453454702000300a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0070000000000000005000000000000000600000000000000002000000000000001020304050607081112131415161718010203040506070811121314151617187700000000000000a122271e"
+    );
+    assert_eq!(SegmentHeader::decode(&longer.encode()), Ok(longer));
     let before = SegmentHeader { version: 1, is_synced: false, ..segment };
     assert_eq!(
         hex(&before.encode()[..104]),

@@ -143,7 +143,7 @@ fn header_of(bench: &Bench, number: u64) -> SegmentHeader {
 
 /// Makes the first segment one of another version.
 fn set_version(bench: &Bench, header: &SegmentHeader, version: u16) {
-    let header = SegmentHeader { version, is_synced: version > 1, ..header.clone() };
+    let header = SegmentHeader { version, is_synced: version > 1, is_longer: version > 1, ..header.clone() };
     header_file(bench, 1).write_at(&[IoSlice::new(&header.encode())], 0).unwrap();
 }
 

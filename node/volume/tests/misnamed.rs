@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use sherd_volume::disk::{Disk, OpenMode};
 use sherd_volume::error::OpenError;
 use sherd_volume::log::{SEGMENT_NUMBER_MAX, segment_path};
-use sherd_volume::options::UnreadablePolicy;
+use sherd_volume::options::{Durability, UnreadablePolicy};
 use support::*;
 
 const SHARDS: u64 = 30;
@@ -135,13 +135,28 @@ fn an_unreadable_file_with_a_number_that_no_log_comes_near_is_no_part_of_it() {
     }
 }
 
+/// A writer that syncs leaves no half a segment under a segment's name.
 #[test]
 fn a_half_segment_is_one_though_a_stray_file_has_a_higher_number() {
-    let (bench, last) = with_segments();
-    for number in [last + 1, SEGMENT_NUMBER_MAX - 1, SEGMENT_NUMBER_MAX] {
-        bench.disk.open(&segment(&bench, number), OpenMode::CreateNew).unwrap();
+    for durability in [Durability::Fsync, Durability::None] {
+        let (mut bench, mut last) = with_segments();
+        bench.options.durability = durability;
+        if durability == Durability::None {
+            let mut volume = bench.reopen();
+            volume.put_shard(shard(SHARDS, 0), &bytes(SHARDS, 3_000)).unwrap();
+            volume.close();
+            bench.kill();
+            last += 1;
+        }
+        for number in [last + 1, SEGMENT_NUMBER_MAX - 1, SEGMENT_NUMBER_MAX] {
+            bench.disk.open(&segment(&bench, number), OpenMode::CreateNew).unwrap();
+        }
+        let (volume, report) = bench.open().unwrap();
+        assert_eq!(report.lost_state.is_some(), durability == Durability::Fsync, "{durability:?}");
+        assert!((0..SHARDS).all(|number| volume.packed(shard(number, 0)).is_ok()));
+        let is_kept = |number| bench.disk.file_id(&segment(&bench, number)).is_ok();
+        for number in [last + 1, SEGMENT_NUMBER_MAX] {
+            assert_eq!(is_kept(number), durability == Durability::Fsync, "{durability:?}");
+        }
     }
-    let volume = bench.reopen();
-    assert!((0..SHARDS).all(|number| volume.packed(shard(number, 0)).is_ok()));
-    assert!(bench.disk.file_id(&segment(&bench, SEGMENT_NUMBER_MAX)).is_err());
 }

@@ -30,6 +30,8 @@ use sherd_core::limits;
 pub const VERSION: u16 = 2;
 /// The flag of [`SegmentHeader::is_synced`].
 const SYNCED: u16 = 1;
+/// The flag of [`SegmentHeader::is_longer`].
+const LONGER: u16 = 2;
 /// The oldest version that is read: it has fewer kinds of records, and is the same otherwise.
 pub const VERSION_MIN: u16 = 1;
 /// Bytes of a segment header; the first frame follows.
@@ -96,6 +98,9 @@ pub struct SegmentHeader {
     pub version: u16,
     /// Whether whoever writes it makes each frame durable before anybody hears of it. Always false in version 1.
     pub is_synced: bool,
+    /// Whether its file is longer than its frames at every moment, so that one that is not was cut. Always false in
+    /// version 1.
+    pub is_longer: bool,
     /// Whose log this is.
     pub volume: VolumeId,
     /// Its number; grows, never used again.
@@ -120,6 +125,7 @@ impl SegmentHeader {
         let Self {
             version,
             is_synced,
+            is_longer,
             volume,
             number,
             first,
@@ -129,14 +135,9 @@ impl SegmentHeader {
             floor,
             data_floor,
         } = self;
+        let flags = (u16::from(*is_synced) * SYNCED) | (u16::from(*is_longer) * LONGER);
         let mut writer = Writer::with_capacity(SEGMENT_HEADER_BYTES);
-        writer
-            .raw(&SEGMENT_MAGIC)
-            .u16(*version)
-            .u16(u16::from(*is_synced))
-            .raw(&volume.0)
-            .u64(*number)
-            .u64(first.0);
+        writer.raw(&SEGMENT_MAGIC).u16(*version).u16(flags).raw(&volume.0).u64(*number).u64(first.0);
         writer.u64(*previous).u64(*previous_end);
         writer.raw(&bound.to_bytes()).raw(&floor.to_bytes()).u64(data_floor.as_u64());
         let mut bytes: Vec<u8> = writer.finish().into();
@@ -165,6 +166,7 @@ impl SegmentHeader {
         let header = Self {
             version,
             is_synced: flags & SYNCED != 0,
+            is_longer: flags & LONGER != 0,
             volume: VolumeId(reader.array(field)?),
             number: reader.u64(field)?,
             first: Sequence(reader.u64(field)?),
@@ -178,7 +180,7 @@ impl SegmentHeader {
             return Err(DecodeError::Invalid { field });
         }
         // A flag that is not known is from later than this, too.
-        let flags_known = if version == 1 { 0 } else { SYNCED };
+        let flags_known = if version == 1 { 0 } else { SYNCED | LONGER };
         if !(VERSION_MIN..=VERSION).contains(&version) || flags & !flags_known != 0 {
             let version = u8::try_from(version).unwrap_or(u8::MAX);
             return Err(DecodeError::Version { field, version });

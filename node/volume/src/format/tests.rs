@@ -49,6 +49,7 @@ fn a_segment_header_comes_back_and_an_unknown_version_does_not() {
     let header = SegmentHeader {
         version: VERSION,
         is_synced: true,
+        is_longer: true,
         volume: VolumeId([7; 16]),
         number: 3,
         first: Sequence(9),
@@ -62,7 +63,7 @@ fn a_segment_header_comes_back_and_an_unknown_version_does_not() {
     assert_eq!(bytes.len(), SEGMENT_HEADER_BYTES);
     assert_eq!(SegmentHeader::decode(&bytes), Ok(header.clone()));
     let encoded_as = |version| SegmentHeader { version, ..header.clone() }.encode();
-    let older = SegmentHeader { version: VERSION_MIN, is_synced: false, ..header.clone() };
+    let older = SegmentHeader { version: VERSION_MIN, is_synced: false, is_longer: false, ..header.clone() };
     assert_eq!(SegmentHeader::decode(&older.encode()), Ok(older));
     for version in [VERSION_MIN - 1, VERSION + 1, u16::MAX] {
         let refused = SegmentHeader::decode(&encoded_as(version));

@@ -25,7 +25,7 @@ use crate::format::{
     FRAME_HEADER_BYTES, Flags, FrameHeader, Hint, RECORD_HEADER_BYTES, RecordHeader, Seed, SegmentHeader,
     Subject, VERSION, block_count, block_hashes, hash_blocks,
 };
-use crate::log::{FIRST_FRAME, Segment, Segments};
+use crate::log::{FIRST_FRAME, SHORT_END_BYTES, Segment, Segments};
 use crate::table::{Origin, Place, RowKeys};
 
 /// A payload up to this is copied behind its header, and hashed there in one piece.
@@ -263,6 +263,8 @@ pub struct Log {
     previous: u64,
     /// Where the frames of the tail end; where there is none, those of the segment before.
     offset: u64,
+    /// Whether a segment was begun since the log was opened.
+    has_begun: bool,
     /// What the tail's first frame has to say of the segment before.
     unsaid: Option<Subject>,
     next: Sequence,
@@ -308,6 +310,7 @@ impl Log {
             highest: tail.number,
             previous: tail.previous,
             offset: tail.end,
+            has_begun: false,
             unsaid: None,
             next: tail.next,
             sync_us: 0,
@@ -358,9 +361,10 @@ impl Log {
         whole - whole / 1024 - 8 * limits::FRAME_ALIGN
     }
 
-    /// Whether a frame with these records stands in the segment that is written to, and not in a new one.
+    /// Whether a frame with these records stands in the segment that is written to, and not in a new one. None ends
+    /// where the file does.
     fn goes_on(&self, records: &[NewRecord]) -> bool {
-        self.tail.is_some() && self.offset + padded(records) <= self.segment_bytes
+        self.tail.is_some() && self.offset + padded(records) < self.segment_bytes
     }
 
     /// The segments of which a frame with these records may have to say where they end.
@@ -401,7 +405,7 @@ impl Log {
             used: u32::try_from(used).expect("a frame is at most a few megabytes"),
             records: count,
         };
-        assert!(self.offset + header.padded() <= self.segment_bytes, "a frame never spans segments");
+        assert!(self.offset + header.padded() < self.segment_bytes, "a frame never spans segments");
         let written = self.reserve(header.padded()).and_then(|()| self.write(&tail, &header, records));
         let placed = written.map_err(|error| self.take_back(&tail, error))?;
         self.offset += header.padded();
@@ -412,15 +416,16 @@ impl Log {
 
     /// Makes the file as long as the next frame needs it, durably: it is shorter where a frame was taken back, or
     /// where segments were shorter. A crash in a write past its end might leave its end within the frame, and replay
-    /// knows by this that a file was cut.
+    /// knows by this that a file was cut. It is longer than its frames at every moment, on its way, too.
     fn reserve(&mut self, padded: u64) -> io::Result<()> {
         let end = self.offset + padded;
         let Some(tail) = self.tail.as_mut().filter(|tail| tail.length < end) else { return Ok(()) };
         let mut length = self.segment_bytes;
         if tail.file.allocate(length).is_err() {
             // Where there is no room for a segment there may be some for a delete.
-            length = end;
-            tail.file.allocate(length)?;
+            length = end + SHORT_END_BYTES;
+            tail.file.truncate(length)?;
+            tail.file.allocate(end)?;
         }
         if self.sync {
             tail.file.sync_data()?;
@@ -430,7 +435,8 @@ impl Log {
     }
 
     /// Takes back what may have been written of a frame, so that no crash finds it: nobody was told of it,
-    /// and what is told from here on may contradict it. The frames before it were synced, and stay.
+    /// and what is told from here on may contradict it. The frames before it were synced, and stay; the file does not
+    /// end with them, or it would look as if it had been cut.
     fn take_back(&mut self, tail: &TailSegment, error: io::Error) -> AppendError {
         if is_fatal(&error) {
             return AppendError::Fatal(error);
@@ -439,7 +445,8 @@ impl Log {
             Some(_) => AppendError::Full,
             None => AppendError::of(error),
         };
-        let cut = tail.file.truncate(self.offset);
+        let length = self.offset + SHORT_END_BYTES;
+        let cut = tail.file.truncate(length);
         match cut.and_then(|()| if self.sync { tail.file.sync_data() } else { Ok(()) }) {
             Ok(()) => {}
             Err(error) if is_fatal(&error) => return AppendError::Fatal(error),
@@ -451,7 +458,7 @@ impl Log {
             self.previous = tail.segment.number;
             self.tail = None;
         } else if let Some(tail) = &mut self.tail {
-            tail.length = self.offset;
+            tail.length = length;
         }
         refused
     }
@@ -464,6 +471,7 @@ impl Log {
         let header = SegmentHeader {
             version: VERSION,
             is_synced: self.sync,
+            is_longer: self.sync,
             volume: self.volume,
             number,
             first: self.next,
@@ -473,7 +481,10 @@ impl Log {
             floor,
             data_floor,
         };
-        let (file, path) = self.spares.begin(&header, self.sync)?;
+        // The first one of a writer that does not sync is begun durably, too: behind a segment of one that syncs a
+        // file without a header was damaged.
+        let (file, path) = self.spares.begin(&header, self.sync || !self.has_begun)?;
+        self.has_begun = true;
         let files = Arc::clone(self.segments.files());
         let segment = Arc::new(Segment::new(self.volume, number, self.next, path, files));
         self.segments.insert(Arc::clone(&segment));

@@ -4,8 +4,8 @@
 //! durable-before reaches it: then nobody was ever told that it exists, and the log ends before it.
 //! Anything else is *rot*: something that was acknowledged is gone. Replay goes on behind it, hands
 //! out everything that is readable, and reports what is missing; it never ends the log early.
-//! A frame that its file ends within was cut, for no writer that syncs writes past the end of its file:
-//! that is rot, too. A cut at a frame's end looks like a refused frame that was taken back.
+//! A file that ends within a frame, or where one ends, was cut, for no writer that syncs writes up to the
+//! end of its file, or ends it there: that is rot, too.
 //! What the disk cannot read is neither: replay refuses, for the same bytes may be readable later; or,
 //! where the caller gave up on them, it counts as rot wherever it lies.
 //! A record whose header is whole and whose payload is not is that record's fault alone, unless it
@@ -32,7 +32,7 @@ use crate::format::{
 };
 use crate::identity::LostRange;
 use crate::log::append::Placed;
-use crate::log::{FIRST_FRAME, Segment};
+use crate::log::{FIRST_FRAME, SHORT_END_BYTES, Segment};
 use crate::options::UnreadablePolicy;
 use crate::table::{Place, payload_bytes_needed};
 
@@ -226,6 +226,8 @@ struct Walk<'a> {
     policy: UnreadablePolicy,
     /// Whether its writer syncs.
     is_synced: bool,
+    /// Whether its file is longer than its frames.
+    is_longer: bool,
     /// Whether something could not be read.
     is_unreadable: Rc<Cell<bool>>,
 }
@@ -255,9 +257,10 @@ impl<'a> Walk<'a> {
         file.evict(0, length);
         let expected = headed.header.as_ref().map(|header| header.first);
         let is_synced = headed.header.as_ref().is_some_and(|header| header.is_synced);
+        let is_longer = headed.header.as_ref().is_some_and(|header| header.is_longer);
         let is_unreadable = Rc::new(Cell::new(false));
         let window = Window::new(segment, policy, &is_unreadable);
-        Ok(Self { segment, window, limit, ends, from, expected, policy, is_synced, is_unreadable })
+        Ok(Self { segment, window, limit, ends, from, expected, policy, is_synced, is_longer, is_unreadable })
     }
 
     fn run<E: From<Unreadable>>(
@@ -294,11 +297,15 @@ impl<'a> Walk<'a> {
             }
             result.next = result.next.max(self.expected.unwrap_or(expected));
         }
-        if self.ends == Ends::Unknown && offset >= self.limit {
-            // As far as the file goes; its `segment` record tells whether that is its end.
+        if offset >= self.limit {
             let from = self.expected.unwrap_or(result.next);
             let range = LostRange { segment: self.segment.number, offset, until: None };
-            result.open_ends.push(Lost { range, from });
+            match self.ends {
+                Ends::Last if self.is_longer => result.lost.push(Lost { range, from }),
+                // As far as the file goes; its `segment` record tells whether that is its end.
+                Ends::Unknown => result.open_ends.push(Lost { range, from }),
+                Ends::Last | Ends::At(_) => {}
+            }
         }
         result.end = offset.min(self.limit).max(FIRST_FRAME);
         Ok(())
@@ -358,10 +365,11 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether the log's last file ends within the frame at `offset`. Spares and recycled segments hold no frame
-    /// of this sequence.
+    /// of this sequence. One that ends with its frames is judged behind the last of them.
     fn is_cut(&self, offset: u64, expected: Sequence) -> Result<bool, Unreadable> {
         let left = usize::try_from(self.limit.saturating_sub(offset)).unwrap_or(usize::MAX);
-        if self.ends != Ends::Last || !self.is_synced || left == 0 {
+        let is_made_short = self.is_longer && left as u64 == SHORT_END_BYTES;
+        if self.ends != Ends::Last || !self.is_synced || is_made_short {
             return Ok(false);
         }
         let mut window = Window::new(self.segment, self.policy, &self.is_unreadable);

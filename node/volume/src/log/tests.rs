@@ -89,6 +89,7 @@ impl Scene {
         let header = SegmentHeader {
             version: VERSION,
             is_synced: true,
+            is_longer: true,
             volume: VOLUME,
             number: NEXT,
             first: Sequence(NEXT),
