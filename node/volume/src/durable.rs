@@ -87,6 +87,12 @@ impl Spares {
         })
     }
 
+    /// Whether a file in the log's directory is a spare or a half by its name.
+    pub fn is_own_name(name: &str) -> bool {
+        let parts = name.split_once('.').filter(|(number, _)| number.parse::<u64>().is_ok());
+        parts.is_some_and(|(_, kind)| kind == "spare" || kind == "making")
+    }
+
     /// How many are ready.
     pub fn count(&self) -> usize {
         self.ready.lock().len()

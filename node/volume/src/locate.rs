@@ -9,6 +9,7 @@
 //! N      none               none                  the highest: the same, or, where its writer syncs, segment N with a
 //!                                                 damaged header: the header was durable before the name was there
 //! ```
+//! A file under a name that no log gives is looked into, too: whoever moved a segment aside can put it back.
 //! A file with a number that no log comes near is a segment only where it has a header or a frame of that number.
 //! Called when a volume is opened, before anything is changed.
 
@@ -20,7 +21,8 @@ use sherd_core::codec::DecodeError;
 use sherd_core::id::{Sequence, VolumeId};
 
 use crate::apply::Derived;
-use crate::disk::Disk;
+use crate::disk::{Disk, OpenMode};
+use crate::durable::Spares;
 use crate::error::OpenError;
 use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader, Subject, VERSION};
 use crate::identity::LostRange;
@@ -74,8 +76,8 @@ pub(crate) struct Located {
 
 /// A segment under another name.
 pub(crate) struct Misnamed {
-    /// The number of its name.
-    named: u64,
+    /// The number of its name; none where that is not one of a segment.
+    named: Option<u64>,
     /// The segment that it is.
     headed: Headed,
 }
@@ -139,7 +141,7 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
             let files = Arc::clone(segments.files());
             let real = Segment::new(volume, other.number, other.first, segment.path.clone(), files);
             let headed = Headed { segment: Arc::new(real), header: Some(other) };
-            located.misnamed.push(Misnamed { named, headed });
+            located.misnamed.push(Misnamed { named: Some(named), headed });
         }
         // What cannot be read may have been in use.
         let is_unused = is_readable && frames == Some(FoundFrames::No);
@@ -147,6 +149,13 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
             located.discarded.push(named);
         } else if !is_stray {
             located.headed.push(Headed { segment: Arc::new(segment), header });
+        }
+    }
+    for name in names.iter().filter(|name| !is_segment_name(name) && !Spares::is_own_name(name)) {
+        if let Some(headed) = read_aside(files, segments, name)?
+            && !proper.contains(&headed.segment.number)
+        {
+            located.misnamed.push(Misnamed { named: None, headed });
         }
     }
     let near = located.discarded.iter().copied().filter(|number| *number < STRAY_FROM);
@@ -190,6 +199,29 @@ fn read_candidate(files: &LogFiles<'_>, segments: &Segments, number: u64) -> Res
     Ok(Candidate { segment, is_readable: page.is_some(), header, other, frames })
 }
 
+/// Looks for a segment of this log in a file whose name is not one of a segment.
+fn read_aside(files: &LogFiles<'_>, segments: &Segments, name: &str) -> Result<Option<Headed>, OpenError> {
+    let LogFiles { disk, path: log, volume, policy, .. } = *files;
+    let path = log.join(name);
+    let file = disk.open(&path, OpenMode::Read);
+    let mut page = vec![0; SEGMENT_HEADER_BYTES];
+    let read = match file.and_then(|file| file.read_at(&mut page, 0)) {
+        Ok(read) => read,
+        Err(source) => {
+            return Unreadable { path, offset: 0, source }
+                .judge(policy)
+                .map(|()| None)
+                .map_err(OpenError::from);
+        }
+    };
+    let header = SegmentHeader::decode(page.get(..read).unwrap_or(&[])).ok();
+    Ok(header.filter(|header| header.volume == volume).map(|header| {
+        let kept = Arc::clone(segments.files());
+        let segment = Segment::new(volume, header.number, header.first, path, kept);
+        Headed { segment: Arc::new(segment), header: Some(header) }
+    }))
+}
+
 /// Bytes of a segment, as many as there are; `None` where they cannot be read and that counts as rot.
 fn read_at(
     segment: &Segment,
@@ -221,7 +253,7 @@ pub(crate) fn refuse_misnamed(
     if misnamed.is_empty() {
         return Ok(());
     }
-    let is_misnamed = |number: u64| misnamed.iter().any(|one| one.named == number);
+    let is_misnamed = |number: u64| misnamed.iter().any(|one| one.named == Some(number));
     let others: Vec<Headed> = headed.iter().filter(|one| !is_misnamed(one.segment.number)).cloned().collect();
     let has_damaged = others.iter().any(|one| one.header.is_none())
         || discarded.iter().any(|number| *number < STRAY_FROM && !is_misnamed(*number));

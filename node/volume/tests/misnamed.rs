@@ -12,6 +12,7 @@ use sherd_volume::disk::{Disk, OpenMode};
 use sherd_volume::error::OpenError;
 use sherd_volume::log::{SEGMENT_NUMBER_MAX, segment_path};
 use sherd_volume::options::{Durability, UnreadablePolicy};
+use sherd_volume::request::{Control, Guarantees};
 use support::*;
 
 const SHARDS: u64 = 30;
@@ -22,17 +23,23 @@ fn segment(bench: &Bench, number: u64) -> PathBuf {
 
 /// A volume with several segments, and the number of the last one.
 fn with_segments() -> (Bench, u64) {
+    let (bench, last) = with_shards(SHARDS);
+    assert!(last > 4);
+    (bench, last)
+}
+
+/// A volume with so many shards, and the number of its last segment.
+fn with_shards(shards: u64) -> (Bench, u64) {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
-    for number in 0..SHARDS {
+    for number in 0..shards {
         volume.put_shard(shard(number, 0), &bytes(number, 30_000)).unwrap();
-        if number == SHARDS - 8 {
+        if number + 8 == shards {
             volume.reader.flush().unwrap();
         }
     }
     volume.settle();
     let last = volume.reader.status().segments as u64;
-    assert!(last > 4);
     drop(volume);
     bench.kill();
     (bench, last)
@@ -132,6 +139,87 @@ fn an_unreadable_file_with_a_number_that_no_log_comes_near_is_no_part_of_it() {
         }
         assert!(bench.disk.file_id(&segment(&bench, last + 1)).is_ok(), "the numbers go on");
         assert!(strays.iter().all(|stray| bench.disk.file_id(stray).is_ok()));
+    }
+}
+
+/// As whoever moves a file aside leaves it. What the log has let go, or has under its own name, is anybody's.
+#[test]
+fn a_segment_under_a_name_of_none_is_refused_and_can_be_put_back() {
+    let asides = ["saved", "1.seg", "00000000000000000001.seg.bak"];
+    for (shards, is_wiped) in [(4, false), (4, true), (SHARDS, false), (SHARDS, true)] {
+        let (bench, last) = with_shards(shards);
+        if is_wiped {
+            bench.index.wipe();
+        }
+        for (number, aside) in (1..=last).flat_map(|number| asides.map(|aside| (number, aside))) {
+            let (own, aside) = (segment(&bench, number), bench.path.join("log").join(aside));
+            bench.disk.rename(&own, &aside).unwrap();
+            for _ in 0..2 {
+                let refused = bench.open().map(|(_, report)| report);
+                let Err(OpenError::Damaged { path, what }) = refused else {
+                    panic!("{shards} {number}: {refused:?}")
+                };
+                assert_eq!(path, aside);
+                assert!(what.contains(&format!("segment {number}, ")), "{what}");
+                bench.kill();
+            }
+            bench.disk.rename(&aside, &own).unwrap();
+        }
+        let volume = bench.reopen();
+        assert!((0..shards).all(|number| volume.packed(shard(number, 0)).is_ok()));
+    }
+}
+
+/// What was given up is given up: a volume that recovered does not ask for it again.
+#[test]
+fn a_segment_that_comes_back_under_another_name_after_a_recovery_is_no_part_of_the_log() {
+    for (number, is_wiped) in (1..=4).flat_map(|number| [(number, false), (number, true)]) {
+        let (bench, _) = with_segments();
+        let (away, aside) = (bench.path.join("away"), bench.path.join("log").join("saved"));
+        bench.disk.rename(&segment(&bench, number), &away).unwrap();
+        let (mut volume, report) = bench.open().unwrap();
+        assert!(report.lost_state.is_some());
+        volume.control(Control::TakeGuarantees(Guarantees::default())).unwrap().unwrap();
+        volume.control(finish()).unwrap().unwrap();
+        volume.settle();
+        drop(volume);
+        bench.kill();
+        bench.disk.rename(&away, &aside).unwrap();
+        if is_wiped {
+            bench.index.wipe();
+        }
+        bench.reopen();
+    }
+}
+
+#[test]
+fn a_copy_of_a_segment_is_no_part_of_the_log_whatever_becomes_of_the_segment() {
+    let mut bench = Bench::new(1);
+    bench.options.spare_segments = 0;
+    let mut volume = bench.reopen();
+    for number in 0..SHARDS {
+        volume.put_shard(shard(number, 0), &bytes(number, 30_000)).unwrap();
+    }
+    let mut whole = vec![0; usize::try_from(bench.options.segment_bytes).unwrap()];
+    bench.disk.open(&segment(&bench, 2), OpenMode::Read).unwrap().read_at(&mut whole, 0).unwrap();
+    let copy = bench.path.join("log").join("copy");
+    bench.disk.open(&copy, OpenMode::CreateNew).unwrap().write_at(&[IoSlice::new(&whole)], 0).unwrap();
+    drop(volume);
+    bench.kill();
+    let mut volume = bench.reopen();
+    (1..SHARDS).for_each(|number| volume.delete_shard(shard(number, 0)).unwrap());
+    volume.settle();
+    volume.reader.flush().unwrap();
+    assert!(volume.compact() > 1);
+    assert!(bench.disk.file_id(&segment(&bench, 2)).is_err());
+    volume.close();
+    for is_wiped in [false, true] {
+        bench.kill();
+        if is_wiped {
+            bench.index.wipe();
+        }
+        assert!(bench.reopen().packed(shard(0, 0)).is_ok());
+        assert!(bench.disk.file_id(&copy).is_ok());
     }
 }
 
