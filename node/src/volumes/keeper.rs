@@ -23,7 +23,7 @@ use sherd_core::limits::VOLUME_QUEUE_MAX;
 use sherd_volume::Reader;
 use sherd_volume::error::OpenError;
 use sherd_volume::identity::{Expected, Phase};
-use sherd_volume::open::{NewVolume, Setup};
+use sherd_volume::open::{NewVolume, RemovedFile, Setup};
 use sherd_volume::options::{Options, UnreadablePolicy};
 use sherd_volume::volume::Volume;
 
@@ -230,6 +230,10 @@ impl Keeper {
             Ok((volume, mut report)) => {
                 let rotten_count = report.rotten.len();
                 report.rotten.truncate(ROTTEN_SHOWN);
+                for RemovedFile { path, bytes, why } in std::mem::take(&mut report.removed) {
+                    let (volume, path) = (self.volume.id(), path.display());
+                    tracing::warn!(%volume, %path, bytes, why, "removed a file that is no segment of the log");
+                }
                 tracing::info!(volume = %self.volume.id(), ?report, rotten_count, "volume opened");
                 if let Err(error) = self.serve(volume) {
                     self.volume.show(offline(&format!("no thread for it: {error}")), None);

@@ -66,12 +66,20 @@ impl From<Unreadable> for OpenError {
 /// Segments as a directory holds them.
 pub(crate) struct Located {
     pub(crate) headed: Vec<Headed>,
-    /// Half of a segment that was never used.
-    pub(crate) discarded: Vec<u64>,
+    /// Files that were never used: halves of segments, and what is none.
+    pub(crate) discarded: Vec<Unused>,
     /// The number to count on from.
     pub(crate) highest: u64,
     /// Files with the whole header of another segment than their name says, of which there is no file.
     pub(crate) misnamed: Vec<Misnamed>,
+}
+
+/// A file that is named as a segment and holds none.
+pub(crate) struct Unused {
+    /// The number of its name.
+    pub(crate) number: u64,
+    /// What it is instead.
+    pub(crate) what: String,
 }
 
 /// A segment under another name.
@@ -134,6 +142,10 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
     for one in candidates {
         let (named, is_stray) = (one.segment.number, one.is_stray());
         let Candidate { segment, is_readable, header, other, frames } = one;
+        let what = other.as_ref().map_or_else(
+            || "it has neither a header nor a frame of a segment".to_owned(),
+            |other| format!("it has the header of segment {}, and no frame of its own", other.number),
+        );
         let may_be_half = other.is_some() || !headers_are_durable(files, &located.headed);
         if let Some(other) = other.filter(|other| !proper.contains(&other.number))
             && (is_stray || frames == Some(FoundFrames::No))
@@ -146,7 +158,7 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
         // What cannot be read may have been in use.
         let is_unused = is_readable && frames == Some(FoundFrames::No);
         if is_unused && (is_stray || Some(named) == last && may_be_half) {
-            located.discarded.push(named);
+            located.discarded.push(Unused { number: named, what });
         } else if !is_stray {
             located.headed.push(Headed { segment: Arc::new(segment), header });
         }
@@ -158,7 +170,8 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
             located.misnamed.push(Misnamed { named: None, headed });
         }
     }
-    let near = located.discarded.iter().copied().filter(|number| *number < STRAY_FROM);
+    let unused = located.discarded.iter().map(|unused| unused.number);
+    let near = unused.filter(|number| *number < STRAY_FROM);
     let last = located.headed.last().map(|one| one.segment.number);
     located.highest = near.chain(last).max().unwrap_or(0);
     Ok(located)
@@ -256,7 +269,7 @@ pub(crate) fn refuse_misnamed(
     let is_misnamed = |number: u64| misnamed.iter().any(|one| one.named == Some(number));
     let others: Vec<Headed> = headed.iter().filter(|one| !is_misnamed(one.segment.number)).cloned().collect();
     let has_damaged = others.iter().any(|one| one.header.is_none())
-        || discarded.iter().any(|number| *number < STRAY_FROM && !is_misnamed(*number));
+        || discarded.iter().any(|unused| unused.number < STRAY_FROM && !is_misnamed(unused.number));
     if has_damaged || others.last().and_then(|one| one.header.as_ref()).is_some_and(|last| !last.is_synced) {
         return Ok(());
     }

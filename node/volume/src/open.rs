@@ -124,8 +124,21 @@ pub struct OpenReport {
     /// Whether rotten records are left for which there was no room in the queue, or in memory: the next opening
     /// finds them again.
     pub rotten_left: bool,
+    /// Files that were named as segments, held none, and were removed.
+    pub removed: Vec<RemovedFile>,
     /// How long it took.
     pub took_us: u64,
+}
+
+/// A file that an opening took out of the log's directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemovedFile {
+    /// Where it was.
+    pub path: PathBuf,
+    /// How long it was.
+    pub bytes: u64,
+    /// Why it is no part of the log.
+    pub why: String,
 }
 
 fn io_error(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OpenError {

@@ -24,11 +24,11 @@ use crate::error::{FaultClass, OpenError, SyncFailure};
 use crate::format::{SegmentHeader, Subject, VERSION};
 use crate::identity::LostRange;
 use crate::index::{Index, IndexError, MERGES_MAX};
-use crate::locate::{Located, LogFiles, find_segments, first_needed, has_hole, refuse_misnamed};
+use crate::locate::{Located, LogFiles, Unused, find_segments, first_needed, has_hole, refuse_misnamed};
 use crate::log::append::{Known, Tail, TailSegment};
 use crate::log::replay::{Found, Headed, Lost, Replayed, Unreadable, replay};
 use crate::log::{FIRST_FRAME, Segments, segment_path};
-use crate::open::{IndexSource, OpenReport};
+use crate::open::{IndexSource, OpenReport, RemovedFile};
 use crate::options::UnreadablePolicy;
 use crate::state::{Sealed, Small};
 use crate::table::{Payload, Place, STATE};
@@ -101,7 +101,7 @@ pub(crate) fn restore(
     let located = find_segments(files, segments)?;
     let Try { index, rebuilt, replayed, mut small, derived, rotten, persisted, is_complete } =
         fill_index(files, &located, source)?;
-    let Located { mut headed, mut discarded, highest, misnamed: _ } = located;
+    let Located { mut headed, discarded, highest, misnamed: _ } = located;
     for one in &headed {
         if let Some(header) = &one.header {
             small.bound = small.bound.max(header.bound);
@@ -120,20 +120,24 @@ pub(crate) fn restore(
         told.extend(anew.into_iter().filter(|range| !files.told.contains(range)));
     }
     let unnamed = if lost.is_some() { unnamed_of(&headed, &replayed, &small) } else { Vec::new() };
-    let end = cut_empty(&mut headed, &mut discarded, &replayed, lost.is_some());
+    let (empty, end) = cut_empty(&mut headed, &replayed, lost.is_some());
     let mut report = OpenReport {
         replayed_records: replayed.records,
         torn_tail: replayed.torn,
         index_rebuilt: rebuilt,
         ..OpenReport::default()
     };
-    report.torn_tail |= !discarded.is_empty();
-    tidy(disk, log, &mut headed, &discarded, &small, lost.is_some())?;
+    report.torn_tail |= !discarded.is_empty() || empty.is_some();
+    // Where something is lost, the records that say what is kept may be lost too, and half a segment may be what
+    // rot left of a whole one.
+    if lost.is_none() {
+        report.removed = tidy(disk, log, &mut headed, &discarded, empty, &small)?;
+    }
     for one in &headed {
         segments.insert(Arc::clone(&one.segment));
     }
     let next = replayed.next.max(Sequence(persisted.map_or(1, |persisted| persisted.0 + 1)));
-    let is_whole = !replayed.torn && lost.is_none() && discarded.is_empty();
+    let is_whole = !replayed.torn && lost.is_none() && discarded.is_empty() && empty.is_none();
     // What is known of a segment whose file is gone is not said of another.
     let known = files.told.iter().map(|range| range.segment).chain(small.segments.keys().copied());
     let highest = known.fold(highest, u64::max);
@@ -456,49 +460,51 @@ fn unnamed_of(headed: &[Headed], replayed: &Replayed, small: &Small) -> Vec<Subj
     named.take(UNNAMED_MAX).collect()
 }
 
-/// Removes what a crash left: half a segment, and segments that compaction had let go.
+/// Removes what a crash left: half a segment, and segments that compaction had let go. What was not a segment, or is not
+/// known to be half of one.
 fn tidy(
     disk: &Arc<dyn Disk>,
     log: &Path,
     headed: &mut Vec<Headed>,
-    discarded: &[u64],
+    discarded: &[Unused],
+    empty: Option<u64>,
     small: &Small,
-    is_lost: bool,
-) -> Result<(), OpenError> {
-    // Where something is lost, the records that say what is kept may be lost too, and half a segment may be what
-    // rot left of a whole one.
-    if is_lost {
-        return Ok(());
-    }
+) -> Result<Vec<RemovedFile>, OpenError> {
     let io = |op| move |source: io::Error| OpenError::refused(op, log, source);
     let last = headed.last().map_or(0, |one| one.segment.number);
     let (kept, gone): (Vec<Headed>, Vec<Headed>) = std::mem::take(headed)
         .into_iter()
         .partition(|one| one.segment.number == last || small.segments.contains_key(&one.segment.number));
     *headed = kept;
-    let discarded = discarded.iter().map(|number| segment_path(log, *number));
-    let removed: Vec<PathBuf> = discarded.chain(gone.iter().map(|one| one.segment.path.clone())).collect();
-    for path in &removed {
+    let mut removed = Vec::new();
+    for unused in discarded {
+        let path = segment_path(log, unused.number);
+        let length = disk.open(&path, OpenMode::Read).and_then(|file| file.length());
+        removed.push(RemovedFile { path, bytes: length.unwrap_or(0), why: unused.what.clone() });
+    }
+    let empty = empty.map(|number| segment_path(log, number));
+    let left = empty.into_iter().chain(gone.iter().map(|one| one.segment.path.clone()));
+    let paths: Vec<PathBuf> = removed.iter().map(|one| one.path.clone()).chain(left).collect();
+    for path in &paths {
         disk.remove(path).map_err(io("remove from"))?;
     }
-    if !removed.is_empty() {
+    if !paths.is_empty() {
         disk.sync_dir(log).map_err(io("sync"))?;
     }
-    Ok(())
+    Ok(removed)
 }
 
 /// Takes a last segment without a frame away, as if it had never begun: the record that says that
-/// the segment before it is kept would have been in its first frame. Where the log ends then.
-fn cut_empty(headed: &mut Vec<Headed>, discarded: &mut Vec<u64>, replayed: &Replayed, is_lost: bool) -> u64 {
+/// the segment before it is kept would have been in its first frame. Its number, and where the log ends then.
+fn cut_empty(headed: &mut Vec<Headed>, replayed: &Replayed, is_lost: bool) -> (Option<u64>, u64) {
     let is_empty = replayed.end == FIRST_FRAME && !is_lost;
     let last_header = headed.last().and_then(|one| one.header.clone());
     match last_header {
         Some(empty) if is_empty => {
             headed.pop();
-            discarded.push(empty.number);
-            empty.previous_end
+            (Some(empty.number), empty.previous_end)
         }
-        _ => replayed.end,
+        _ => (None, replayed.end),
     }
 }
 

@@ -223,6 +223,33 @@ fn a_copy_of_a_segment_is_no_part_of_the_log_whatever_becomes_of_the_segment() {
     }
 }
 
+/// They were somebody's, perhaps: who looks for them is told what became of them.
+#[test]
+fn files_that_are_no_segments_are_removed_and_told() {
+    let (bench, last) = with_segments();
+    let mut other = vec![0; usize::try_from(bench.options.segment_bytes).unwrap()];
+    bench.disk.open(&segment(&bench, 1), OpenMode::Read).unwrap().read_at(&mut other, 0).unwrap();
+    let strays =
+        [(SEGMENT_NUMBER_MAX - 1, vec![7; 10_000]), (SEGMENT_NUMBER_MAX, Vec::new()), (last + 1, other)];
+    for (number, content) in &strays {
+        let file = bench.disk.open(&segment(&bench, *number), OpenMode::CreateNew).unwrap();
+        file.write_at(&[IoSlice::new(content)], 0).unwrap();
+    }
+    let (volume, report) = bench.open().unwrap();
+    assert_eq!(report.removed.len(), strays.len());
+    for (number, content) in &strays {
+        let path = segment(&bench, *number);
+        let told = report.removed.iter().find(|one| one.path == path).expect("each is told");
+        assert_eq!(told.bytes, content.len() as u64);
+        let what = if *number == last + 1 { "the header of segment 1" } else { "neither a header" };
+        assert!(told.why.contains(what), "{told:?}");
+        assert!(bench.disk.file_id(&path).is_err());
+    }
+    volume.close();
+    bench.kill();
+    assert_eq!(bench.open().unwrap().1.removed, []);
+}
+
 /// A writer that syncs leaves no half a segment under a segment's name.
 #[test]
 fn a_half_segment_is_one_though_a_stray_file_has_a_higher_number() {
