@@ -15,9 +15,9 @@ use rustix::io::Errno;
 
 use sherd_core::id::Incarnation;
 
+use crate::ballast::Ballast;
 use crate::error::{Error, FaultClass, OpenError};
 use crate::identity::{Identity, IdentityFile, LostRange, VolumeLock};
-use crate::open::drop_ballast;
 
 /// How long a failure lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +115,7 @@ fn span_of(error: &io::Error) -> FailureSpan {
 #[derive(Debug)]
 pub(crate) struct Sticky {
     pub(crate) file: IdentityFile,
+    pub(crate) ballast: Arc<Ballast>,
     pub(crate) _lock: VolumeLock,
 }
 
@@ -123,9 +124,8 @@ impl Sticky {
     /// of space left unsaid, and whoever does not open for it cannot free any.
     fn update(&self, change: impl Fn(&mut Identity)) -> Result<(), OpenError> {
         let is_full = |error: &OpenError| matches!(error, OpenError::Io { source, .. } if FaultClass::of(source) == FaultClass::Full);
-        let (disk, directory) = self.file.place();
         match self.file.update(&change) {
-            Err(error) if is_full(&error) && drop_ballast(disk, directory) => self.file.update(change),
+            Err(error) if is_full(&error) && self.ballast.give_up() => self.file.update(change),
             noted => noted,
         }
     }

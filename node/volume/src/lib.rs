@@ -20,6 +20,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod apply;
+mod ballast;
 mod control;
 mod damage;
 mod durable;

@@ -10,7 +10,7 @@
 //! with everything that is readable. One that lost nothing as far as its own log tells votes once its
 //! peers confirmed it ([`Volume::confirm`]).
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,10 +19,11 @@ use sherd_core::env::Clock;
 use sherd_core::id::{Ballot, ClusterId, Incarnation, Sequence, VolumeId};
 use sherd_core::register::acceptor::after_restart;
 
+use crate::ballast::Ballast;
 use crate::buffer::BufferPool;
 use crate::damage::RottenRecords;
+use crate::disk::Disk;
 use crate::disk::thrifty::ThriftyDisk;
-use crate::disk::{Disk, OpenMode};
 use crate::durable::Spares;
 use crate::error::{Error, OpenError};
 use crate::failure::{FailureLatch, Sticky};
@@ -183,7 +184,8 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
     identity_in(&disk, &path, expected)?;
     let lock = identity::lock(disk.as_ref(), &path)?;
     let file = identity_in(&disk, &path, expected)?;
-    let sticky = Arc::new(Sticky { file, _lock: lock });
+    let ballast = Arc::new(Ballast::new(Arc::clone(&disk), &path, options.ballast_bytes));
+    let sticky = Arc::new(Sticky { file, ballast: Arc::clone(&ballast), _lock: lock });
     let failure = Arc::new(FailureLatch::new(&sticky));
     let identity = sticky.file.identity();
     let is_new = identity.lost.as_deref() == Some(UNFINISHED);
@@ -195,7 +197,7 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
                 sticky.note_failure(reason);
             }
         })?;
-    make_ballast(disk.as_ref(), &path, options.ballast_bytes);
+    ballast.make(clock.monotonic_us());
     let shared = Shared {
         disk: Arc::clone(&disk),
         path,
@@ -206,6 +208,7 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
         segments,
         told: restored.told.clone(),
         spares: Arc::new(spares),
+        ballast,
         buffers: buffers.clone(),
         view: RwLock::new(View {
             overlay: std::collections::BTreeMap::new(),
@@ -333,7 +336,7 @@ fn serve(
     let is_whole = sticky.file.identity().lost.is_none() && lost.is_none() && rotten.named.is_empty();
     if !is_whole && !is_new && shared.is_full() {
         // A loss, and the queue of what is to be mended, are written whatever else has no room.
-        drop_ballast(shared.disk.as_ref(), &shared.path);
+        shared.ballast.give_up();
     }
     match &lost {
         Some(reason) => sticky.note_loss(reason)?,
@@ -450,37 +453,4 @@ fn first_write_failed(path: PathBuf, error: Error) -> OpenError {
         other => return OpenError::Damaged { path, what: other.to_string() },
     };
     OpenError::Io { op: "write the log of", path, source }
-}
-
-/// Reserves the space that index flushes get when the disk is full. Without it the volume serves as
-/// well; it is made again when there is space.
-pub(crate) fn make_ballast(disk: &dyn Disk, path: &Path, bytes: u64) {
-    let path = path.join(BALLAST);
-    let make = || {
-        let file = match disk.open(&path, OpenMode::Write) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => disk.open(&path, OpenMode::CreateNew)?,
-            other => other?,
-        };
-        if file.length()? != bytes {
-            file.truncate(0)?;
-            file.allocate(bytes)?;
-            if bytes > 0 {
-                file.write_at(&[IoSlice::new(b"reserved")], 0)?;
-            }
-        }
-        Ok::<(), io::Error>(())
-    };
-    let _ = make();
-}
-
-/// Gives the reserved space up; whether there was any.
-pub(crate) fn drop_ballast(disk: &dyn Disk, path: &Path) -> bool {
-    let path = path.join(BALLAST);
-    let drop = || {
-        let file = disk.open(&path, OpenMode::Write)?;
-        let had = file.length()? > 0;
-        file.truncate(0)?;
-        Ok::<bool, io::Error>(had)
-    };
-    drop().unwrap_or(false)
 }

@@ -10,7 +10,6 @@ use crate::error::Error;
 use crate::failure::FailureSpan;
 use crate::histogram::Distribution;
 use crate::index::{Index, IndexError, MERGES_MAX};
-use crate::open::{drop_ballast, make_ballast};
 use crate::reader::Reader;
 
 /// How many flushes' bytes may wait in memory until whoever writes has to flush.
@@ -133,9 +132,15 @@ impl Reader {
         self.shared.spares.is_short() && free >= 2 * options.segment_bytes
     }
 
+    fn wants_ballast(&self) -> bool {
+        let shared = &self.shared;
+        let free = shared.counters.free_bytes.load(Ordering::Relaxed);
+        shared.ballast.is_wanted(free, shared.options.reserve_bytes, shared.clock.monotonic_us())
+    }
+
     /// Whether [`Reader::upkeep`] has something to do.
     pub(crate) fn wants_upkeep(&self) -> bool {
-        self.wants_flush() || self.wants_spare()
+        self.wants_flush() || self.wants_spare() || self.wants_ballast()
     }
 
     /// Flushes the index when it is due, makes spare segments and the ballast, and merges the index where that
@@ -172,8 +177,9 @@ impl Reader {
             let _ = shared.spares.make_one();
         }
         let free = shared.counters.free_bytes.load(Ordering::Relaxed);
-        if free >= shared.options.reserve_bytes.saturating_add(2 * shared.options.ballast_bytes) {
-            make_ballast(shared.disk.as_ref(), &shared.path, shared.options.ballast_bytes);
+        let now_us = shared.clock.monotonic_us();
+        if shared.ballast.has_room(free, shared.options.reserve_bytes, now_us) {
+            shared.ballast.make(now_us);
         }
     }
 
@@ -187,7 +193,7 @@ impl Reader {
         shared.counters.pending_since_us.store(0, Ordering::Relaxed);
         let index: &dyn Index = shared.index.as_ref();
         let mut flushed = index.flush();
-        if matches!(flushed, Err(IndexError::Full)) && drop_ballast(shared.disk.as_ref(), &shared.path) {
+        if matches!(flushed, Err(IndexError::Full)) && shared.ballast.give_up() {
             flushed = index.flush();
         }
         let flushed = flushed.map_err(|error| shared.index_failed(&error));

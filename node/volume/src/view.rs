@@ -17,6 +17,7 @@ use sherd_core::id::{Ballot, RegisterKey, Sequence};
 use sherd_core::register::{Answerer, RowHead};
 
 use crate::apply::{Base, Changes, decode_entry};
+use crate::ballast::Ballast;
 use crate::buffer::BufferPool;
 use crate::disk::Disk;
 use crate::durable::Spares;
@@ -113,6 +114,7 @@ pub(crate) struct Shared {
     /// What is missing in the log and was told: none, but after a loss.
     pub(crate) told: Vec<LostRange>,
     pub(crate) spares: Arc<Spares>,
+    pub(crate) ballast: Arc<Ballast>,
     pub(crate) buffers: BufferPool,
     pub(crate) view: RwLock<View>,
     pub(crate) promises: Mutex<Promises>,

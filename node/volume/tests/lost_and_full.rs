@@ -279,6 +279,65 @@ fn a_recovery_ends_though_its_note_found_no_room_when_it_was_synced() {
     assert_eq!(report.lost_state, None);
 }
 
+fn ballast_bytes(bench: &Bench) -> u64 {
+    bench.disk.open(&bench.path.join(BALLAST), OpenMode::Read).unwrap().length().unwrap()
+}
+
+/// A volume that gave its ballast up for volume.json, and has nothing else to do.
+fn without_ballast(bench: &Bench) -> Driver {
+    with_shards(bench, 10);
+    rot_header(bench, 6);
+    let (mut volume, _) = bench.open().unwrap();
+    volume.control(Control::TakeGuarantees(Guarantees::default())).unwrap().unwrap();
+    assert_eq!(ballast_bytes(bench), bench.options.ballast_bytes);
+    let (under, failure) = (bench.path.join("volume.json.new"), Failure::Full);
+    let fault = bench.disk.inject(Fault { under, call: Call::Write, skip: 0, times: 1, failure });
+    volume.control(finish()).unwrap().unwrap();
+    drop(fault);
+    volume.settle();
+    while volume.volume.step().upkeep {
+        volume.reader.upkeep().unwrap();
+    }
+    assert_eq!(ballast_bytes(bench), 0);
+    volume
+}
+
+/// Whether the volume asks for upkeep, and what it has of its ballast then.
+fn look_again(bench: &Bench, volume: &mut Driver) -> (bool, u64) {
+    bench.clock.advance_ms(20_000);
+    let wants = volume.volume.step().upkeep;
+    volume.reader.upkeep().unwrap();
+    let after = volume.volume.step().upkeep;
+    assert!(!after, "it is not tried again and again");
+    (wants, ballast_bytes(bench))
+}
+
+#[test]
+fn a_ballast_that_was_given_up_is_made_again_when_there_is_room() {
+    let bench = Bench::new(1);
+    let mut volume = without_ballast(&bench);
+    let used = {
+        let space = bench.disk.space(&bench.path).unwrap();
+        space.total - space.free
+    };
+    let needed = bench.options.reserve_bytes + bench.options.ballast_bytes;
+    bench.disk.set_capacity(used + needed - 4096);
+    assert_eq!(look_again(&bench, &mut volume), (false, 0), "with it the volume would be full");
+    bench.disk.set_capacity(used + needed);
+    let (under, failure) = (bench.path.join(BALLAST), Failure::Full);
+    let fault = bench.disk.inject(Fault { under, call: Call::Resize, skip: 1, times: 1, failure });
+    assert_eq!(look_again(&bench, &mut volume), (true, 0), "there is less than is said");
+    drop(fault);
+    assert_eq!(look_again(&bench, &mut volume), (true, bench.options.ballast_bytes));
+    assert_eq!(look_again(&bench, &mut volume), (false, bench.options.ballast_bytes));
+    // It serves as well as the first one.
+    let (under, failure) = (bench.path.join("volume.json.new"), Failure::Full);
+    let fault = bench.disk.inject(Fault { under, call: Call::Write, skip: 0, times: 1, failure });
+    volume.reader.declare_lost("rolled back", Incarnation(9)).unwrap();
+    drop(fault);
+    assert_eq!(ballast_bytes(&bench), 0);
+}
+
 #[test]
 fn a_volume_that_fails_on_a_full_disk_stays_failed() {
     let bench = Bench::new(1);

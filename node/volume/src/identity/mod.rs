@@ -331,11 +331,6 @@ impl IdentityFile {
         self.state.lock().identity.clone()
     }
 
-    /// The volume's directory, and the disk that it is on.
-    pub(crate) fn place(&self) -> (&dyn Disk, &Path) {
-        (self.disk.as_ref(), &self.directory)
-    }
-
     /// Changes the identity, durably. What stands there in place of this file is left alone.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ use sherd_core::limits::HASH_BLOCK_BYTES;
 
 use super::format::*;
 use super::*;
+use crate::ballast::Ballast;
 use crate::buffer::PoolLimits;
 use crate::disk::OpenMode;
 use crate::disk::faulty::{Call, Failure, Fault, FaultyDisk, Keep};
@@ -708,7 +709,8 @@ fn files_of_volume(disk: &FaultyDisk) -> (ShardFiles, Arc<FailureLatch>, Arc<Sti
     };
     let lock = identity::lock(disk, directory).unwrap();
     let file = IdentityFile::create(Arc::clone(&shared_disk), directory, identity).unwrap();
-    let sticky = Arc::new(Sticky { file, _lock: lock });
+    let ballast = Arc::new(Ballast::new(Arc::clone(&shared_disk), directory, 0));
+    let sticky = Arc::new(Sticky { file, ballast, _lock: lock });
     let failure = Arc::new(FailureLatch::new(&sticky));
     let root = PathBuf::from(ROOT);
     let files = ShardFiles::of_volume(shared_disk, root, CLUSTER, pool(), Arc::clone(&failure), None);
