@@ -14,6 +14,7 @@ use sherd_volume::error::FaultClass;
 use sherd_volume::format::{FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, Subject};
 use sherd_volume::index::{Index, IndexError};
 use sherd_volume::log::segment_path;
+use sherd_volume::request::{Control, Guarantees};
 use support::hooked::{HookedSource, IndexCall};
 use support::*;
 
@@ -85,6 +86,50 @@ fn a_segment_goes_when_what_was_rotten_in_it_is_healed() {
     bench.kill();
     bench.index.wipe();
     assert_eq!(bench.reopen().packed(shard(3, 0)).unwrap(), bytes(3, 30_000));
+}
+
+/// What a recovery knows to be missing is not waited for: what stands beside it is moved.
+#[test]
+fn a_segment_with_a_hole_that_was_told_goes_when_nothing_else_in_it_is_needed() {
+    for (kept, is_healed) in [2, 4].into_iter().flat_map(|kept| [(kept, false), (kept, true)]) {
+        let story = format!("kept {kept}, healed: {is_healed}");
+        let bench = Bench::new(1);
+        let mut volume = bench.reopen();
+        put_shards(&mut volume);
+        volume.settle();
+        drop(volume);
+        bench.kill();
+        bench.index.wipe();
+        let hole = frames(&bench, 1)[1 + 3].0;
+        bench.disk.rot(&segment(&bench, 1), hole..hole + 40).unwrap();
+        let (mut volume, report) = bench.open().unwrap();
+        assert!(report.lost_state.is_some());
+        delete_but(&mut volume, kept);
+        compact(&mut volume);
+        assert!(bench.disk.file_id(&segment(&bench, 1)).is_ok(), "while it recovers, {story}");
+        volume.control(Control::TakeGuarantees(Guarantees::default())).unwrap().unwrap();
+        volume.control(finish()).unwrap().unwrap();
+        if is_healed {
+            volume.put_shard(shard(3, 0), &bytes(3, 30_000)).unwrap();
+        }
+        drop(volume);
+        bench.kill();
+        let mut volume = bench.reopen();
+        assert!(compact(&mut volume) > 0, "{story}");
+        assert!(bench.disk.file_id(&segment(&bench, 1)).is_err(), "{story}");
+        drop(volume);
+        for is_wiped in [false, true] {
+            bench.kill();
+            if is_wiped {
+                bench.index.wipe();
+            }
+            let volume = bench.reopen();
+            for number in 0..SHARDS {
+                let is_there = number == kept || is_healed && number == 3;
+                assert_eq!(volume.packed(shard(number, 0)).is_ok(), is_there, "{story}: {number}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -74,6 +74,11 @@ pub struct LostRange {
 }
 
 impl LostRange {
+    /// Whether it begins at an offset of a segment.
+    pub(crate) const fn begins(&self, segment: u64, offset: u64) -> bool {
+        self.segment == segment && self.offset == offset
+    }
+
     /// Whether an offset of a segment lies in it.
     pub(crate) fn has(&self, segment: u64, offset: u64) -> bool {
         let Self { segment: own, offset: from, until } = *self;

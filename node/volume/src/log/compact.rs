@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::format::{
     FRAME_HEADER_BYTES, Flags, FrameHeader, Hint, RECORD_HEADER_BYTES, RecordHeader, Subject, decode_hints,
 };
+use crate::identity::LostRange;
 use crate::log::append::{Learnt, NewRecord};
 use crate::log::read::{self, Opened, ReadError, SegmentBytes};
 use crate::log::{FIRST_FRAME, Segment};
@@ -80,6 +81,8 @@ struct Pass {
     end: u64,
     offset: u64,
     frame: Option<InFrame>,
+    /// Whether a stretch was passed over that is known to be missing.
+    has_hole: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -139,10 +142,24 @@ impl Volume {
             self.commit_moved(plan)?;
         }
         if pass.frame.is_none() && pass.offset >= pass.end {
-            return self.reclaim(pass);
+            let number = pass.segment.number;
+            let live = self.derived.get(number).live;
+            if !pass.has_hole || live == 0 {
+                return self.reclaim(pass);
+            }
+            // Entries point into the hole: whoever reads or scrubs them finds that they are damaged as long as there is
+            // a segment to look into, and lets them go when they are healed.
+            self.compaction.damaged.insert(number, Damage { record: None, live });
+            return Ok(Compacted::Progress { walked_bytes, moved_bytes });
         }
         self.compaction.pass = Some(pass);
         Ok(Compacted::Progress { walked_bytes, moved_bytes })
+    }
+
+    /// What is missing in the log, where the volume's life needs none of it: whatever was there that it still knows of has
+    /// an entry, and a rebuild does without it whether its segment is kept or not.
+    fn known_holes(&self) -> &[LostRange] {
+        if self.working.standing().has_lost_state() { &[] } else { &self.shared.told }
     }
 
     fn commit_moved(&mut self, plan: Plan) -> Result<(), Error> {
@@ -194,12 +211,12 @@ impl Volume {
         let (_, number) = best?;
         let sealed = self.working.segments.get(&number)?;
         let segment = self.shared.segments.get(number)?;
-        Some(Pass { segment, end: sealed.end, offset: FIRST_FRAME, frame: None })
+        Some(Pass { segment, end: sealed.end, offset: FIRST_FRAME, frame: None, has_hole: false })
     }
 
     /// Looks at the next record; the bytes looked at, or zero at the end.
     fn walk_one(&mut self, pass: &mut Pass, plan: &mut Plan, hints: &mut Vec<Hint>) -> Result<u64, Walked> {
-        let Some(mut frame) = pass.enter()? else { return Ok(0) };
+        let Some(mut frame) = pass.enter(self.known_holes())? else { return Ok(0) };
         let (header, place) = pass.peek(&frame)?;
         let opened = read::open(&pass.segment, place, header.payload_bytes, Source::Disk)?;
         self.keep(pass, plan, hints, &opened, (frame.sequence, place))?;
@@ -376,9 +393,13 @@ impl Pass {
     }
 
     /// The frame that the walk is in; `None` at the segment's end.
-    fn enter(&mut self) -> Result<Option<InFrame>, Walked> {
+    fn enter(&mut self, holes: &[LostRange]) -> Result<Option<InFrame>, Walked> {
         if let Some(frame) = self.frame {
             return Ok(Some(frame));
+        }
+        while let Some(hole) = holes.iter().find(|hole| hole.begins(self.segment.number, self.offset)) {
+            self.has_hole = true;
+            self.offset = hole.until.unwrap_or(self.end).max(self.offset + 1);
         }
         if self.offset >= self.end {
             return Ok(None);
