@@ -455,6 +455,41 @@ fn a_full_volume_repairs_a_row_and_takes_what_is_smaller() {
     assert!(matches!(finished, Ok(Answer { result: Ok(()), .. })), "{finished:?}");
 }
 
+/// A heal proposes a committed value unchanged, too, and does not say that it finishes it: the volume's reserve is not
+/// for all that it missed.
+#[test]
+fn a_full_volume_takes_what_it_missed_from_others_only_as_long_as_it_is_not_committed() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("held"), ballot(1), &value(1, 100));
+    volume.commit(&object("held"), ballot(1));
+    volume.settle();
+    let space = bench.disk.space(&bench.path).unwrap();
+    bench.disk.set_capacity(space.total - space.free);
+    bench.clock.advance_ms(200);
+    volume.run();
+    assert!(volume.reader.status().full);
+    let elsewhere = value(2, 3_000);
+    // A row that is committed here with an older value, and one that is not here.
+    for (key, count) in [(object("held"), 2), (object("missed"), 4)] {
+        for (is_committed, count) in [(true, count), (false, count + 1)] {
+            volume.prepare(&key, ballot(count)).unwrap().result.unwrap();
+            let before = volume.reader.status().frame_bytes;
+            let taken = volume.accept_for(&key, ballot(count), &elsewhere, !is_committed);
+            let has_grown = volume.reader.status().frame_bytes > before;
+            match taken {
+                Err(Error::Full) => assert!(is_committed && !has_grown, "ballot {count}"),
+                Ok(Answer { result: Ok(()), .. }) => assert!(!is_committed && has_grown, "ballot {count}"),
+                other => panic!("ballot {count}: {other:?}"),
+            }
+            let row = volume.read(&key).unwrap().result.unwrap().row;
+            let ballots = row.map(|row| (row.head.ballot, row.head.committed));
+            let held = (key == object("held")).then_some((ballot(1), true));
+            assert_eq!(ballots, if is_committed { held } else { Some((ballot(count), false)) });
+        }
+    }
+}
+
 #[test]
 fn what_a_batch_replaces_is_counted_as_a_rebuild_counts_it() {
     let bench = Bench::new(1);
