@@ -2,6 +2,10 @@
 //! volumes.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use tokio::time::Instant;
 
 use sherd_core::erasure::Geometry;
 use sherd_core::id::{Epoch, RegisterKey, SetId, VolumeId};
@@ -28,7 +32,36 @@ pub struct SetView {
     pub geometry: Geometry,
     /// Its volumes in order; shard placement counts in this order.
     pub reach: Vec<Reach>,
+    /// Those that scans had to wait for.
+    pub late: LateVolumes,
     durable_enough: usize,
+}
+
+/// Which volumes of a set let a scan wait until it gave them up: others are asked before them for a while.
+#[derive(Debug, Default)]
+pub struct LateVolumes(RwLock<Vec<(VolumeId, Instant)>>);
+
+impl LateVolumes {
+    /// How long a volume counts as late: whoever asks first then waits for it once more.
+    const REMEMBERED: Duration = Duration::from_mins(1);
+
+    /// A volume gave no answer in time, or did.
+    pub fn note(&self, volume: VolumeId, is_late: bool) {
+        if !is_late && self.0.read().iter().all(|(late, _)| *late != volume) {
+            return;
+        }
+        let mut late = self.0.write();
+        late.retain(|(late, _)| *late != volume);
+        if is_late {
+            late.push((volume, Instant::now()));
+        }
+    }
+
+    /// Whether a volume was late a short time ago.
+    fn contains(&self, volume: VolumeId) -> bool {
+        let late = self.0.read();
+        late.iter().any(|(late, since)| *late == volume && since.elapsed() < Self::REMEMBERED)
+    }
 }
 
 impl SetView {
@@ -56,6 +89,13 @@ impl SetView {
         self.reach.iter().filter(|reach| !reach.peer.is_full(reach.volume)).count()
     }
 
+    /// The places of all volumes, those that were late behind the others.
+    pub fn prompt_first(&self) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..self.reach.len()).collect();
+        places.sort_by_key(|place| self.late.contains(self.reach[*place].volume));
+        places
+    }
+
     /// The place of a volume in the set.
     pub fn place_of(&self, volume: VolumeId) -> Option<usize> {
         self.reach.iter().position(|reach| reach.volume == volume)
@@ -76,6 +116,7 @@ impl Cluster {
                     id: SetId(id),
                     geometry: set.geometry(),
                     reach: reach.collect(),
+                    late: LateVolumes::default(),
                     durable_enough: set.durable_enough(true),
                 })
             })

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use sherd_core::id::{BucketId, Incarnation, ObjectKey};
 use sherd_core::record::{State, Value};
@@ -233,15 +234,16 @@ enum SetVerdict {
 
 impl SetScan {
     fn new(set: &Arc<SetView>, registers: &Registers, epoch: sherd_core::id::Epoch, query: &Query) -> Self {
-        let voters = set.quorums().prepare();
-        let volumes = (0..voters).map(|place| VolumeScan::new(place, query.from.clone()));
+        let mut places = VecDeque::from(set.prompt_first());
+        let voters = places.drain(..set.quorums().prepare());
+        let volumes = voters.map(|place| VolumeScan::new(place, query.from.clone())).collect();
         Self {
             set: Arc::clone(set),
             registers: registers.clone(),
             query: query.clone(),
             epoch,
-            volumes: volumes.collect(),
-            spare: (voters..set.reach.len()).collect(),
+            volumes,
+            spare: places,
             met_seal: false,
             passed: None,
         }
@@ -279,12 +281,16 @@ impl SetScan {
                     (index, reach.peer.list(reach.volume, &request))
                 })
                 .collect();
+            let deadline = Instant::now() + self.query.patience;
             for (index, pending) in asked {
-                let Ok(Ok(answer)) = tokio::time::timeout(self.query.patience, pending).await else {
+                let volume = self.set.reach[self.volumes[index].place].volume;
+                let answer = tokio::time::timeout_at(deadline, pending).await;
+                self.set.late.note(volume, answer.is_err());
+                let Ok(Ok(answer)) = answer else {
                     self.replace(index)?;
                     continue;
                 };
-                self.registers.learn(self.set.reach[self.volumes[index].place].volume, &answer.from);
+                self.registers.learn(volume, &answer.from);
                 match answer.result {
                     Ok(page) if answer.from.votes => self.take(index, answer.from.incarnation, page),
                     Err(Refusal::Sealed) => {
@@ -444,7 +450,7 @@ pub(super) fn shows_uploads(value: &Value) -> bool {
 mod tests {
     use super::super::super::{Objects, SCAN_PATIENCE};
     use super::*;
-    use crate::upkeep::tests::{Directories, body, key_of};
+    use crate::upkeep::tests::{DEADLINE, Directories, body, key_of};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_volume_in_a_life_that_is_over_is_replaced_where_the_listing_is() {
@@ -505,6 +511,11 @@ mod tests {
         let mut merge = Merge::new(&inner.cluster, &inner.registers, &query);
         let name = merge.next().await.expect("the others answer");
         assert!(matches!(name, Some(Name::Key { key, .. } | Name::Unsure(key)) if key.as_str() == "a"));
+        // The next one does not wait for it.
+        let query = Query { patience: Duration::from_hours(1), ..query };
+        let mut merge = Merge::new(&inner.cluster, &inner.registers, &query);
+        let name = tokio::time::timeout(DEADLINE, merge.next()).await.expect("in time");
+        assert!(name.is_ok_and(|name| name.is_some()));
         drop(hung);
         node.close().await;
     }

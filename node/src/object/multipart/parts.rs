@@ -79,8 +79,10 @@ impl Objects {
         let Target { slot, epoch, .. } = self.inner.cluster.target(object.clone());
         let scan = PartsScan { bucket: object.bucket, upload, slot, epoch, after, limit: SCAN_ROWS };
         let mut scans = Vec::new();
-        for reach in &set.reach {
+        for place in set.prompt_first() {
+            let reach = &set.reach[place];
             let answer = tokio::time::timeout(SCAN_PATIENCE, reach.peer.parts(reach.volume, &scan)).await;
+            set.late.note(reach.volume, answer.is_err());
             let Ok(Ok(Answer { from, result: Ok(rows) })) = answer else { continue };
             self.inner.registers.learn(reach.volume, &from);
             scans.push((reach.volume, from, rows));
