@@ -23,6 +23,8 @@ use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, SeenShard, 
 
 mod fanout;
 mod local;
+#[cfg(test)]
+pub(crate) mod scripted;
 
 pub use fanout::Gather;
 pub use local::LocalPeer;

@@ -303,8 +303,42 @@ impl Drop for Turn {
         }
     }
 }
+
 impl Drop for WriteTicket {
     fn drop(&mut self) {
         self.registers.inner.writers.update(&self.key, |entry| entry.tickets -= 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::register::Proposal;
+    use crate::register::tests::key;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_taken_makes_room_for_others() {
+        let key = key();
+        let mut entry = KeyWriters::of(Writers::default().hashed(&key));
+        let body = Bytes::from(vec![0; KEY_WRITERS_BYTES_MAX / 3]);
+        let member = || {
+            let writer = Writer::<()>::new(|_| Ok(Proposal::of(sherd_core::record::State::Tombstone)));
+            Member::new(writer.carrying(body.clone()), 0, Instant::now()).0
+        };
+        for _ in 0..3 {
+            assert!(entry.has_room_for(&member()));
+            entry.push(member());
+            assert!(entry.has_room_for(&member()));
+            entry.push(member());
+            assert!(!entry.has_room_for(&member()), "with what each costs it is more than thrice a third");
+            let mut taken = Vec::new();
+            entry.take(1, &mut taken);
+            assert_eq!(taken.len(), 1);
+            assert!(entry.has_room_for(&member()));
+            entry.take(usize::MAX, &mut taken);
+            assert_eq!((taken.len(), entry.waiting_bytes), (2, 0));
+        }
     }
 }

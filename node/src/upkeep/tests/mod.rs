@@ -42,7 +42,7 @@ use sherd_volume::request::Control;
 
 use super::heal::Healed;
 use super::settle::RowsAhead;
-use super::{Context, Damage, Deletions, Pins, Reports, Settings, UpkeepConfig};
+use super::{Context, Damage, Deletions, Pins, Report, Reports, Settings, UpkeepConfig};
 use crate::cluster::Cluster;
 use crate::formation::{FormationConfig, FormationError, form_or_find};
 use crate::metrics::Metrics;
@@ -50,6 +50,7 @@ use crate::object::{
     ObjectName, Objects, ObjectsConfig, PutRequest, ReadConditions, ReadRequest, Span, Upload,
     WriteConditions,
 };
+use crate::peer::scripted::ScriptedPeer;
 use crate::peer::{LocalPeer, Peer, Reach};
 use crate::register::{RegisterPatience, Registers, RegistersConfig};
 use crate::stripe::{Patience, Stripes, StripesConfig, Thresholds};
@@ -223,9 +224,30 @@ fn build(
     pool: BufferPool,
     (adopt_after, vouch_after): (Duration, Option<Duration>),
 ) -> Node {
-    let wall: Arc<dyn Clock> = Arc::<Ahead>::clone(&ahead);
     let peer: Arc<dyn Peer> = Arc::new(LocalPeer::new(volumes.clone()));
-    let cluster = Arc::new(Cluster::new(Arc::clone(topology), |_| Arc::clone(&peer)));
+    build_over(
+        &peer,
+        volumes,
+        topology,
+        ahead,
+        pool,
+        at_once(adopt_after, vouch_after),
+        RegisterPatience::default(),
+    )
+}
+
+/// A node that reaches its volumes by this peer.
+fn build_over(
+    peer: &Arc<dyn Peer>,
+    volumes: Volumes,
+    topology: &Arc<sherd_core::topology::Topology>,
+    ahead: Arc<Ahead>,
+    pool: BufferPool,
+    settings: Settings,
+    patience: RegisterPatience,
+) -> Node {
+    let wall: Arc<dyn Clock> = Arc::<Ahead>::clone(&ahead);
+    let cluster = Arc::new(Cluster::new(Arc::clone(topology), |_| Arc::clone(peer)));
     let births = Arc::new(HybridClock::new(Arc::clone(&wall)));
     let clock = Arc::new(HybridClock::new(wall));
     let rng: Arc<dyn Rng> = Arc::new(SystemRng);
@@ -237,7 +259,7 @@ fn build(
         rng: Arc::clone(&rng),
         proposer,
         births: Arc::clone(&births),
-        patience: RegisterPatience::default(),
+        patience,
         damage: damage.clone(),
         metrics: Arc::new(Metrics::new(crate::config::settings::Durability::Fsync)),
         tasks: TaskTracker::new(),
@@ -275,7 +297,7 @@ fn build(
         rng,
         pins,
         deletions,
-        settings: at_once(adopt_after, vouch_after),
+        settings,
     });
     Node {
         clock: ahead,
@@ -335,6 +357,17 @@ impl Node {
         let limits = PoolLimits { cap_bytes: 64 << 20, stripe_bytes: 1 << 20, idle_bytes: 1 << 20 };
         let (ahead, pool) = (Ahead::new(ahead_ms), BufferPool::new(limits));
         build(self.volumes.clone(), &self.topology, ahead, pool, (Duration::ZERO, None))
+    }
+
+    /// Another gateway, between which and the same volumes a script stands.
+    pub(crate) fn scripted_gateway(&self, patience: RegisterPatience) -> (Self, Arc<ScriptedPeer>) {
+        let limits = PoolLimits { cap_bytes: 64 << 20, stripe_bytes: 1 << 20, idle_bytes: 1 << 20 };
+        let (ahead, pool) = (Ahead::new(0), BufferPool::new(limits));
+        let scripted = Arc::new(ScriptedPeer::new(LocalPeer::new(self.volumes.clone())));
+        let peer: Arc<dyn Peer> = Arc::<ScriptedPeer>::clone(&scripted);
+        let settings = at_once(Duration::ZERO, None);
+        let volumes = self.volumes.clone();
+        (build_over(&peer, volumes, &self.topology, ahead, pool, settings, patience), scripted)
     }
 
     /// Another node, of which these volumes are: the others are this one's.
@@ -516,6 +549,12 @@ impl Node {
     /// The seals on its volumes.
     pub(crate) fn seals(&self) -> Vec<(BucketId, Vec<ChangeId>)> {
         self.context.local_seals()
+    }
+
+    /// What was reported to upkeep, which does not run, since this was last asked.
+    pub(crate) fn reported(&mut self) -> Vec<Report> {
+        let reports = self.reports.as_mut().expect("nobody took them");
+        std::iter::from_fn(|| reports.reports.try_recv().ok()).collect()
     }
 
     /// The verbs.

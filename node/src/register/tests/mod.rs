@@ -1,6 +1,8 @@
 //! Writers of one key at one gateway. One thread runs them all, so who waits together is known: every writer
 //! has come before the task of the first batch is asked to go on.
 
+mod lost_answers;
+
 use std::future::{Future, poll_fn};
 use std::path::Path;
 use std::pin::Pin;

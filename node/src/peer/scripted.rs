@@ -1,0 +1,269 @@
+//! A peer for tests, between a node and its volumes: what a script says of a question becomes of it, and everything
+//! else goes through.
+//!
+//! It makes what a network and disks make, at the moment that a test wants: a question that never comes, an
+//! answer that is lost although its question came, a volume that is full, busy, or says no.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use sherd_core::heal::{HealEntry, HealId};
+use sherd_core::id::{Ballot, RegisterKey, ShardId, VolumeId};
+use sherd_core::record::Home;
+use sherd_core::register::recover::confirm::Memory;
+use sherd_core::register::{Accept, Positions, Prepare, Vote};
+use sherd_core::release::{ReleaseEntry, ReleaseId};
+use sherd_volume::list::{ListPage, ListScan, PartsScan, RowPage, ScannedRow};
+use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, ShardFileHeader, Target};
+
+use super::{Error, LocalPeer, Peer, Pending, RowScan, ShardPage, ShardRange, ShardScan, ShardSink};
+
+/// What becomes of one question.
+#[derive(Debug)]
+pub(crate) enum Fate<R> {
+    /// The volume gets it, and its answer comes.
+    Through,
+    /// The volume never gets it, and this is what the asker hears.
+    Instead(super::Result<R>),
+    /// The volume gets it, and this is what the asker hears.
+    Unheard(Error),
+    /// The volume gets it, and the asker hears nothing for as long as the script is kept.
+    Silence,
+}
+
+type Script<Q, R> = Mutex<Option<Box<dyn FnMut(VolumeId, Q) -> Fate<R> + Send>>>;
+
+/// Volumes as a script shows them. A question that no script is about goes through.
+pub(crate) struct ScriptedPeer {
+    volumes: LocalPeer,
+    /// With the ballot.
+    pub(crate) prepares: Script<Ballot, Answer<Vote>>,
+    /// With the ballot.
+    pub(crate) accepts: Script<Ballot, Answer<()>>,
+    /// With whether the value is wanted.
+    pub(crate) reads: Script<bool, Answer<Vote>>,
+    pub(crate) inlines: Script<Ballot, Bytes>,
+    pub(crate) controls: Script<Control, Answer<Guarantees>>,
+    pub(crate) deletes: Script<ShardId, ()>,
+    /// Hints of commits do not come.
+    pub(crate) drops_commits: AtomicBool,
+    /// Volumes that say that they are full.
+    pub(crate) full: Mutex<Vec<VolumeId>>,
+    /// The notes of replaced data that were said to be done.
+    pub(crate) released: Mutex<Vec<(VolumeId, ReleaseId)>>,
+    hung: Mutex<Vec<Box<dyn std::any::Any + Send>>>,
+}
+
+impl std::fmt::Debug for ScriptedPeer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ScriptedPeer").field("volumes", &self.volumes).finish_non_exhaustive()
+    }
+}
+
+impl ScriptedPeer {
+    /// Everything goes through.
+    pub(crate) fn new(volumes: LocalPeer) -> Self {
+        Self {
+            volumes,
+            prepares: Mutex::default(),
+            accepts: Mutex::default(),
+            reads: Mutex::default(),
+            inlines: Mutex::default(),
+            controls: Mutex::default(),
+            deletes: Mutex::default(),
+            drops_commits: AtomicBool::new(false),
+            full: Mutex::default(),
+            released: Mutex::default(),
+            hung: Mutex::default(),
+        }
+    }
+
+    fn play<Q, R: Send + 'static>(
+        &self,
+        script: &Script<Q, R>,
+        (volume, question): (VolumeId, Q),
+        ask: impl FnOnce() -> Pending<R>,
+    ) -> Pending<R> {
+        let fate = script.lock().as_mut().map_or(Fate::Through, |script| script(volume, question));
+        match fate {
+            Fate::Through => ask(),
+            Fate::Instead(heard) => Pending::ready(heard),
+            Fate::Unheard(error) => {
+                drop(ask());
+                Pending::ready(Err(error))
+            }
+            Fate::Silence => {
+                drop(ask());
+                let (answering, pending) = Pending::waiting();
+                self.hung.lock().push(Box::new(answering));
+                pending
+            }
+        }
+    }
+}
+
+/// Sets what a script says.
+pub(crate) fn says<Q, R>(script: &Script<Q, R>, fate: impl FnMut(VolumeId, Q) -> Fate<R> + Send + 'static) {
+    *script.lock() = Some(Box::new(fate));
+}
+
+impl Peer for ScriptedPeer {
+    fn prepare(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        prepare: Prepare,
+        want_value: bool,
+    ) -> Pending<Answer<Vote>> {
+        let ask = || self.volumes.prepare(volume, target, prepare, want_value);
+        self.play(&self.prepares, (volume, prepare.ballot), ask)
+    }
+
+    fn accept(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        accept: &Accept,
+        heal: Option<&HealEntry>,
+    ) -> Pending<Answer<()>> {
+        let ask = || self.volumes.accept(volume, target, accept, heal);
+        self.play(&self.accepts, (volume, accept.ballot), ask)
+    }
+
+    fn is_full(&self, volume: VolumeId) -> bool {
+        self.full.lock().contains(&volume) || self.volumes.is_full(volume)
+    }
+
+    fn commit(&self, volume: VolumeId, target: &Target, ballot: Ballot, positions: &Positions) {
+        if !self.drops_commits.load(Ordering::Relaxed) {
+            self.volumes.commit(volume, target, ballot, positions);
+        }
+    }
+
+    fn read(&self, volume: VolumeId, target: &Target, want_value: bool) -> Pending<Answer<Vote>> {
+        let ask = || self.volumes.read(volume, target, want_value);
+        self.play(&self.reads, (volume, want_value), ask)
+    }
+
+    fn inline(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Bytes> {
+        self.play(&self.inlines, (volume, ballot), || self.volumes.inline(volume, target, ballot))
+    }
+
+    fn put_shard(
+        &self,
+        volume: VolumeId,
+        shard: ShardId,
+        target: &Target,
+        payload: Vec<Bytes>,
+    ) -> Pending<()> {
+        self.volumes.put_shard(volume, shard, target, payload)
+    }
+
+    fn create_shard(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        header: ShardFileHeader,
+        replace: bool,
+    ) -> Box<dyn ShardSink> {
+        self.volumes.create_shard(volume, target, header, replace)
+    }
+
+    fn read_shard(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>> {
+        self.volumes.read_shard(volume, range)
+    }
+
+    fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()> {
+        self.play(&self.deletes, (volume, shard), || self.volumes.delete_shard(volume, shard, home))
+    }
+
+    fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
+        self.volumes.shard_bytes(volume, shard, home)
+    }
+
+    fn verify_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
+        self.volumes.verify_shard(volume, shard, home)
+    }
+
+    fn verify_row(&self, volume: VolumeId, key: &RegisterKey) -> Pending<()> {
+        self.volumes.verify_row(volume, key)
+    }
+
+    fn list(&self, volume: VolumeId, request: &ListScan) -> Pending<Answer<ListPage>> {
+        self.volumes.list(volume, request)
+    }
+
+    fn parts(&self, volume: VolumeId, request: &PartsScan) -> Pending<Answer<Vec<ScannedRow>>> {
+        self.volumes.parts(volume, request)
+    }
+
+    fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>> {
+        self.volumes.rows(volume, request)
+    }
+
+    fn unsettled(
+        &self,
+        volume: VolumeId,
+        after: Option<&RegisterKey>,
+        limit: usize,
+    ) -> Pending<Vec<(RegisterKey, Ballot)>> {
+        self.volumes.unsettled(volume, after, limit)
+    }
+
+    fn heals(&self, volume: VolumeId, after: Option<HealId>, limit: usize) -> Pending<Vec<(HealId, Bytes)>> {
+        self.volumes.heals(volume, after, limit)
+    }
+
+    fn shards(&self, volume: VolumeId, request: ShardScan) -> Pending<ShardPage> {
+        self.volumes.shards(volume, request)
+    }
+
+    fn guarantees(&self, volume: VolumeId) -> Pending<Answer<Guarantees>> {
+        self.volumes.guarantees(volume)
+    }
+
+    fn remembers(&self, volume: VolumeId) -> Pending<Answer<Memory>> {
+        self.volumes.remembers(volume)
+    }
+
+    fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>> {
+        let ask = || self.volumes.control(volume, control.clone());
+        self.play(&self.controls, (volume, control.clone()), ask)
+    }
+
+    fn adopt(&self, volume: VolumeId, rows: Vec<AdoptedRow>) -> Pending<Answer<()>> {
+        self.volumes.adopt(volume, rows)
+    }
+
+    fn drop_row(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Answer<()>> {
+        self.volumes.drop_row(volume, target, ballot)
+    }
+
+    fn heal_put(&self, volume: VolumeId, entry: &HealEntry) -> Pending<()> {
+        self.volumes.heal_put(volume, entry)
+    }
+
+    fn heal_done(&self, volume: VolumeId, id: HealId) {
+        self.volumes.heal_done(volume, id);
+    }
+
+    fn releases(
+        &self,
+        volume: VolumeId,
+        after: Option<ReleaseId>,
+        limit: usize,
+    ) -> Pending<Vec<(ReleaseId, Bytes)>> {
+        self.volumes.releases(volume, after, limit)
+    }
+
+    fn release_put(&self, volume: VolumeId, entry: &ReleaseEntry) {
+        self.volumes.release_put(volume, entry);
+    }
+
+    fn release_done(&self, volume: VolumeId, id: ReleaseId) {
+        self.released.lock().push((volume, id));
+        self.volumes.release_done(volume, id);
+    }
+}

@@ -1,0 +1,537 @@
+//! What writers and readers are told, and what becomes of data, when questions and answers are lost: a script stands
+//! between the registers and their volumes.
+
+use std::sync::atomic::AtomicUsize;
+
+use sherd_core::heal::HealEntry;
+use sherd_core::id::DataId;
+use sherd_core::limits::ETAG_BYTES_MAX;
+use sherd_core::register::{Refusal, Vote};
+use sherd_volume::request::Answer;
+
+use super::*;
+use crate::peer::scripted::{Fate, ScriptedPeer, says};
+use crate::peer::{Error, Peer};
+use crate::upkeep::Report;
+
+/// A gateway whose tries are soon over.
+const IMPATIENT: RegisterPatience = RegisterPatience {
+    round: Duration::from_secs(1),
+    operation: Duration::from_millis(100),
+    hedge: Duration::from_millis(10),
+    commit: Duration::from_millis(20),
+};
+
+fn lost() -> Error {
+    Error::Unreachable { reason: "lost".to_owned() }
+}
+
+/// The volumes of the key's set, in their order.
+fn volumes(node: &Node) -> Vec<VolumeId> {
+    node.registers().inner.cluster.set_of(&key()).reach.iter().map(|reach| reach.volume).collect()
+}
+
+/// What a volume would refuse.
+async fn refused<R>(script: &ScriptedPeer, volume: VolumeId, refusal: Refusal) -> Answer<R> {
+    let from = script.guarantees(volume).await.expect("it serves").from;
+    Answer { from, result: Err(refusal) }
+}
+
+/// The first accept of every volume meets this fate; those at later ballots go through.
+fn first_accepts(script: &ScriptedPeer, fate: impl Fn(VolumeId) -> Fate<Answer<()>> + Send + 'static) {
+    let mut first = None;
+    says(
+        &script.accepts,
+        move |volume, ballot| {
+            if *first.get_or_insert(ballot) == ballot { fate(volume) } else { Fate::Through }
+        },
+    );
+}
+
+/// Writes this data whatever is there.
+fn named(staged: Staged) -> Writer<()> {
+    let data = staged.data();
+    Writer::new(move |_| Ok(Proposal::of(naming(data, 1)))).naming(Some(staged))
+}
+
+/// Everything that a gateway still does for its writes is done then.
+async fn at_rest(gateway: &Node) {
+    gateway.registers().tasks().close();
+    tokio::time::timeout(DEADLINE, gateway.registers().tasks().wait()).await.expect("its writes end");
+}
+
+fn rows_behind(reported: &[Report]) -> usize {
+    let row = Report::Heal(HealEntry { key: key(), data: None, since_ms: 0 });
+    reported.iter().filter(|report| **report == row).count()
+}
+
+fn superseded(reported: Vec<Report>) -> Vec<DataId> {
+    let data = reported.into_iter().filter_map(|report| match report {
+        Report::Superseded { data, .. } => Some(data),
+        Report::Heal(_) => None,
+    });
+    data.flatten().map(|data| data.id).collect()
+}
+
+#[tokio::test]
+async fn a_change_whose_answers_were_lost_is_made_once() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    first_accepts(&script, |_| Fate::Unheard(lost()));
+    let registers = gateway.registers();
+    registers.change(registers.begin(&key()), plain(1)).await.expect("it was made");
+    let value = found(&gateway).await;
+    assert_eq!((number_of(Some(&value.state)), value.changes.count), (Some(1), 1));
+    gateway.close().await;
+}
+
+#[tokio::test]
+async fn a_change_whose_accepts_were_lost_is_proposed_again() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    first_accepts(&script, |_| Fate::Instead(Err(lost())));
+    let registers = gateway.registers();
+    registers.change(registers.begin(&key()), plain(1)).await.expect("it was made");
+    let value = found(&gateway).await;
+    assert_eq!((number_of(Some(&value.state)), value.changes.recent[0].number), (Some(1), 2));
+    gateway.close().await;
+}
+
+/// A volume that took the first try may show it to anybody, until what the second one commits lacks it: then the
+/// writer who wanted it no more gives its data back.
+#[tokio::test]
+async fn data_that_an_earlier_try_named_is_given_back_when_a_later_one_is_committed() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let (mut gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    first_accepts(&script, |_| Fate::Instead(Err(lost())));
+    let registers = gateway.registers().clone();
+    let staged = stage(&gateway, 1).await;
+    let (data, mut tries) = (staged.data(), 0);
+    let once: Writer<()> = Writer::new(move |_| {
+        tries += 1;
+        if tries == 1 { Ok(Proposal::of(naming(data, 2))) } else { Err(()) }
+    });
+    let first = registers.change(registers.begin(&key()), plain(1));
+    let second = registers.change(registers.begin(&key()), once.naming(Some(staged)));
+    let told = futures::join!(first, second);
+    assert!(matches!(told, (Ok(()), Err(ChangeError::Refused(())))), "{told:?}");
+    assert_eq!(number_of(Some(&found(&gateway).await.state)), Some(1));
+    assert_eq!(files(&directories, data), 4, "it waits for its grace");
+    assert_eq!(superseded(gateway.reported()), [data.id]);
+    gateway.close().await;
+}
+
+#[tokio::test]
+async fn what_every_volume_refused_has_not_happened_and_leaves_nothing() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    for (error, failure) in [(Error::Full, Failure::Full), (Error::Busy, Failure::Overloaded)] {
+        let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+        says(&script.accepts, move |_, _| Fate::Instead(Err(error.clone())));
+        let staged = stage(&gateway, 1).await;
+        let (registers, data) = (gateway.registers(), staged.data());
+        let told = registers.change(registers.begin(&key()), named(staged)).await;
+        assert!(matches!(told, Err(ChangeError::Failed(told)) if told == failure), "{told:?}");
+        gone(&directories, &[data]).await;
+        at_rest(&gateway).await;
+    }
+    assert_eq!(node.registers().read(&key()).await.map(|found| found.is_some()), Ok(false));
+    node.close().await;
+}
+
+/// Whether the one volume has it, nobody can tell, or somebody may find it there.
+#[tokio::test]
+async fn what_one_volume_may_have_taken_has_an_unknown_outcome_and_keeps_its_data() {
+    type OneFate = fn() -> Fate<Answer<()>>;
+    let fates: [OneFate; 4] =
+        [|| Fate::Through, || Fate::Unheard(lost()), || Fate::Instead(Err(lost())), || Fate::Silence];
+    for fate in fates {
+        let directories = Directories::new(4);
+        let node = directories.start().await;
+        let (mut gateway, script) = node.scripted_gateway(IMPATIENT);
+        let one = volumes(&node)[3];
+        says(
+            &script.accepts,
+            move |volume, _| {
+                if volume == one { fate() } else { Fate::Instead(Err(Error::Full)) }
+            },
+        );
+        let staged = stage(&gateway, 1).await;
+        let (registers, data) = (gateway.registers(), staged.data());
+        let told = registers.change(registers.begin(&key()), named(staged)).await;
+        assert!(matches!(told, Err(ChangeError::Failed(Failure::OutcomeUnknown))), "{told:?}");
+        assert_eq!(files(&directories, data), 4);
+        assert_eq!(superseded(gateway.reported()), []);
+        assert_eq!(registers_unknown(&gateway), 1);
+        gateway.close().await;
+    }
+}
+
+fn registers_unknown(gateway: &Node) -> u64 {
+    gateway.registers().inner.metrics.register.outcomes_unknown.get()
+}
+
+#[tokio::test]
+async fn what_was_not_promised_was_not_proposed() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let said = [
+        ([Error::Full, Error::Busy, Error::Busy, Error::Busy], Failure::Full),
+        ([Error::Busy, lost(), lost(), lost()], Failure::Overloaded),
+        ([lost(), Error::NotFound, lost(), lost()], Failure::Unavailable),
+    ];
+    for (errors, failure) in said {
+        let (gateway, script) = node.scripted_gateway(IMPATIENT);
+        let places = volumes(&node);
+        says(&script.prepares, move |volume, _| {
+            let place = places.iter().position(|place| *place == volume).expect("of the set");
+            Fate::Instead(Err(errors[place].clone()))
+        });
+        let staged = stage(&gateway, 1).await;
+        let (registers, data) = (gateway.registers(), staged.data());
+        let told = registers.change(registers.begin(&key()), named(staged)).await;
+        assert!(matches!(told, Err(ChangeError::Failed(told)) if told == failure), "{told:?}");
+        assert_eq!(registers.inner.metrics.register.accept_rounds.get(), 0);
+        gone(&directories, &[data]).await;
+        at_rest(&gateway).await;
+    }
+    node.close().await;
+}
+
+/// Its bucket may be sealed for a moment only, and what it proposed committed after that.
+#[tokio::test]
+async fn a_writer_that_meets_a_seal_after_its_accept_waits_for_the_end_of_it() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    let mut sealed = Vec::new();
+    for volume in volumes(&node) {
+        sealed.push((volume, refused::<Vote>(&script, volume, Refusal::Sealed).await));
+    }
+    first_accepts(&script, |_| Fate::Unheard(lost()));
+    let mut asked = 0;
+    says(&script.prepares, move |volume, _| {
+        asked += 1;
+        let (_, refusal) = sealed.iter().find(|(sealed, _)| *sealed == volume).expect("of the set");
+        // All of the first round promise, and none of the next two.
+        if (5..=12).contains(&asked) { Fate::Instead(Ok(refusal.clone())) } else { Fate::Through }
+    });
+    let registers = gateway.registers();
+    registers.change(registers.begin(&key()), plain(1)).await.expect("it was made");
+    assert_eq!(found(&gateway).await.changes.count, 1);
+    gateway.close().await;
+}
+
+/// Who missed a committed write is brought it; who was overtaken by another write got more than this one.
+#[tokio::test]
+async fn a_volume_that_missed_a_write_is_reported() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let (_, script) = node.scripted_gateway(RegisterPatience::default());
+    let one = volumes(&node)[2];
+    let now = node.registers().now();
+    let bound = |ms| Refusal::Below { bound: Ballot { time: now.plus_ms(ms), proposer: ProposerId(1) } };
+    let told = [
+        (Err(lost()), 1),
+        (Ok(refused(&script, one, Refusal::TooFarAhead { latest: now }).await), 1),
+        (Ok(refused(&script, one, Refusal::DataTooOld { floor: now }).await), 1),
+        (Ok(refused(&script, one, bound(3_600_000)).await), 1),
+        (Ok(refused(&script, one, bound(1)).await), 0),
+    ];
+    for (told, behind) in told {
+        let (mut gateway, script) = node.scripted_gateway(RegisterPatience::default());
+        let heard = told.clone();
+        says(
+            &script.accepts,
+            move |volume, _| {
+                if volume == one { Fate::Instead(heard.clone()) } else { Fate::Through }
+            },
+        );
+        let registers = gateway.registers().clone();
+        registers.change(registers.begin(&key()), plain(1)).await.expect("three volumes took it");
+        at_rest(&gateway).await;
+        assert_eq!(rows_behind(&gateway.reported()), behind, "{told:?}");
+    }
+    node.close().await;
+}
+
+/// The one that is slow is waited for after the writer was told.
+#[tokio::test]
+async fn a_volume_that_never_answers_an_accept_is_reported_when_its_time_is_over() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    for (fate, behind) in [(false, 0), (true, 1)] {
+        let (mut gateway, script) = node.scripted_gateway(IMPATIENT_ROUND);
+        let one = volumes(&node)[0];
+        says(
+            &script.accepts,
+            move |volume, _| {
+                if fate && volume == one { Fate::Silence } else { Fate::Through }
+            },
+        );
+        let registers = gateway.registers().clone();
+        registers.change(registers.begin(&key()), plain(1)).await.expect("three volumes took it");
+        at_rest(&gateway).await;
+        assert_eq!(rows_behind(&gateway.reported()), behind);
+    }
+    node.close().await;
+}
+
+/// As ever, but that a round is over in a second.
+const IMPATIENT_ROUND: RegisterPatience = RegisterPatience {
+    round: Duration::from_secs(1),
+    operation: Duration::from_secs(20),
+    hedge: Duration::from_millis(100),
+    commit: Duration::from_millis(60),
+};
+
+/// An object whose bytes are in its row.
+fn inline(number: u64, bytes: &'static [u8]) -> Writer<()> {
+    let body = Body::Inline { hash: *blake3::hash(bytes).as_bytes() };
+    let content = Content {
+        size: bytes.len() as u64,
+        etag: number.to_string(),
+        attributes: Attributes::default(),
+        checksums: Vec::new(),
+        upload: None,
+        body,
+    };
+    let state =
+        versions(Version { id: VersionId::NULL, modified_ms: number, kind: VersionKind::Content(content) });
+    Writer::new(move |_| Ok(Proposal { inline: Inline::New, ..Proposal::of(state.clone()) }))
+        .carrying(Bytes::from_static(bytes))
+}
+
+async fn read(node: &Node) -> Found {
+    node.registers().read(&key()).await.expect("readable").expect("there")
+}
+
+#[tokio::test]
+async fn inline_bytes_go_with_a_row_that_is_proposed_anew() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    registers.change(registers.begin(&key()), inline(1, b"some bytes")).await.expect("a healthy node");
+    let before = read(&node).await;
+    let after = registers.finish(&key()).await.expect("a healthy node").expect("there");
+    assert!(after.ballot < read(&node).await.ballot || after.ballot == before.ballot);
+    let found = read(&node).await;
+    assert!(found.ballot > before.ballot && found.digest == before.digest);
+    let bytes = registers.inline(&key(), &found).await;
+    assert_eq!(bytes, Ok(Some(Bytes::from_static(b"some bytes"))));
+    node.close().await;
+}
+
+#[tokio::test]
+async fn a_row_without_inline_bytes_is_proposed_anew_without_asking_for_them() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    says(&script.inlines, |_, _| Fate::Instead(Err(lost())));
+    let registers = gateway.registers();
+    registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
+    registers.finish(&key()).await.expect("nothing is missing");
+    gateway.close().await;
+}
+
+/// That a row moved on is known where one volume says so; that it is out of reach is not the same.
+#[tokio::test]
+async fn inline_bytes_are_read_from_whoever_has_them() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    registers.change(registers.begin(&key()), inline(1, b"some bytes")).await.expect("a healthy node");
+    let found = read(&node).await;
+    let corrupt = || Error::Corrupt { what: "a row".to_owned() };
+    let bytes = Bytes::from_static(b"some bytes");
+    type Heard = std::result::Result<Option<Bytes>, Failure>;
+    let said: [([Option<Error>; 4], Heard, usize); 5] = [
+        ([Some(lost()), Some(lost()), None, Some(lost())], Ok(Some(bytes.clone())), 0),
+        ([Some(corrupt()), Some(corrupt()), Some(corrupt()), None], Ok(Some(bytes)), 3),
+        ([Some(lost()), Some(lost()), Some(lost()), Some(lost())], Err(Failure::Unavailable), 0),
+        ([Some(lost()), Some(Error::NotFound), Some(lost()), Some(lost())], Ok(None), 0),
+        ([const { Some(Error::NotFound) }; 4], Ok(None), 0),
+    ];
+    for (errors, heard, damaged) in said {
+        let (mut gateway, script) = node.scripted_gateway(RegisterPatience::default());
+        // Whom the row was found on is asked first: here in the order of the answers.
+        let mut errors = errors.clone().into_iter();
+        says(&script.inlines, move |_, _| match errors.next().expect("each volume is asked once") {
+            Some(error) => Fate::Instead(Err(error)),
+            None => Fate::Through,
+        });
+        assert_eq!(gateway.registers().inline(&key(), &found).await, heard);
+        assert_eq!(rows_behind(&gateway.reported()), damaged);
+    }
+    node.close().await;
+}
+
+#[tokio::test]
+async fn the_volumes_that_showed_a_row_are_asked_for_its_bytes_first() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let set = node.registers().inner.cluster.set_of(&key());
+    let volumes = volumes(&node);
+    assert_eq!(holders_first(&set, &[volumes[3], volumes[1]]), [1, 3, 0, 2]);
+    node.close().await;
+}
+
+#[tokio::test]
+async fn a_read_asks_the_others_where_the_first_volumes_do_not_answer() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
+    at_rest(&node).await;
+    for silent in [true, false] {
+        let patience = RegisterPatience { round: 2 * DEADLINE, ..RegisterPatience::default() };
+        let (gateway, script) = node.scripted_gateway(patience);
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        says(&script.reads, move |_, _| match count.fetch_add(1, Ordering::Relaxed) {
+            0 | 1 if silent => Fate::Silence,
+            0 | 1 => Fate::Instead(Err(lost())),
+            _ => Fate::Through,
+        });
+        let found = tokio::time::timeout(DEADLINE, gateway.registers().read(&key())).await;
+        let found = found.expect("two volumes are enough").expect("readable").expect("there");
+        assert_eq!(number_of(Some(&found.value.state)), Some(1));
+    }
+    node.close().await;
+}
+
+/// The volumes vote, and have moved on when they are asked for the value.
+#[tokio::test]
+async fn a_read_whose_row_moves_on_reads_again_until_its_time_is_over() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
+    at_rest(&node).await;
+    for (moves, is_read) in [(4, true), (usize::MAX, false)] {
+        let patience = if is_read { RegisterPatience::default() } else { IMPATIENT };
+        let (gateway, script) = node.scripted_gateway(patience);
+        let from = script.guarantees(volumes(&node)[0]).await.expect("it serves").from;
+        let nothing = Answer { from, result: Ok(Vote { row: None, floor: Ballot::ZERO }) };
+        let mut moved = 0;
+        says(&script.reads, move |_, want_value| {
+            if !want_value || moved >= moves {
+                return Fate::Through;
+            }
+            moved += 1;
+            Fate::Instead(Ok(nothing.clone()))
+        });
+        let found = tokio::time::timeout(DEADLINE, gateway.registers().read(&key())).await;
+        let found = found.expect("it ends in time").map(|found| found.expect("there").value);
+        assert_eq!(found.is_ok(), is_read, "{found:?}");
+        assert!(is_read || found == Err(Failure::Unavailable));
+    }
+    node.close().await;
+}
+
+/// One is too large, whatever is there; those beside it are not kept by it.
+#[tokio::test]
+async fn a_writer_that_asks_for_too_much_is_told_and_the_others_of_its_batch_are_served() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    let State::Object(Object { mut versions, uploads }) = naming_inline() else { panic!("an object") };
+    if let VersionKind::Content(content) = &mut versions[0].kind {
+        content.etag = "e".repeat(ETAG_BYTES_MAX + 1);
+    }
+    let large = || {
+        let state = State::Object(Object { versions: versions.clone(), uploads: uploads.clone() });
+        Writer::<()>::new(move |_| Ok(Proposal::of(state.clone())))
+    };
+    let writers = [plain(1), large(), plain(3), large()];
+    let told = join_all(writers.map(|writer| registers.change(registers.begin(&key()), writer))).await;
+    assert!(told[0].is_ok() && told[2].is_ok(), "{told:?}");
+    let is_told = |told: &_| matches!(told, Err(ChangeError::Failed(Failure::OverLimit(_))));
+    assert!(is_told(&told[1]) && is_told(&told[3]), "{told:?}");
+    let value = found(&node).await;
+    assert_eq!((number_of(Some(&value.state)), value.changes.count), (Some(3), 1));
+    node.close().await;
+}
+
+fn naming_inline() -> State {
+    let content = Content {
+        size: 0,
+        etag: String::new(),
+        attributes: Attributes::default(),
+        checksums: Vec::new(),
+        upload: None,
+        body: Body::Inline { hash: *blake3::hash(b"").as_bytes() },
+    };
+    versions(Version { id: VersionId::NULL, modified_ms: 1, kind: VersionKind::Content(content) })
+}
+
+/// Where too few have room, what takes away still comes through.
+#[tokio::test]
+async fn what_needs_room_is_refused_where_too_few_volumes_have_it() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    for (full, has_room) in [(1, true), (2, false)] {
+        let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+        *script.full.lock() = volumes(&node)[..full].to_vec();
+        let registers = gateway.registers();
+        let tombstone = || Writer::<()>::new(|_| Ok(Proposal::of(State::Tombstone)));
+        let writers = [inline(1, b"some bytes"), tombstone()];
+        let told = join_all(writers.map(|writer| registers.change(registers.begin(&key()), writer))).await;
+        assert!(told[1].is_ok(), "{told:?}");
+        let alone = registers.change(registers.begin(&key()), inline(1, b"some bytes")).await;
+        assert_eq!(alone.is_ok(), has_room, "{alone:?}");
+        assert!(has_room || matches!(alone, Err(ChangeError::Failed(Failure::Full))));
+        registers.change(registers.begin(&key()), tombstone()).await.expect("it makes way");
+        at_rest(&gateway).await;
+    }
+    node.close().await;
+}
+
+/// What a refusal was judged on must not vanish after it: a later answer would contradict it.
+#[tokio::test]
+async fn a_refusal_is_told_when_what_it_was_judged_on_is_committed() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let (gateway, script) = node.scripted_gateway(IMPATIENT);
+    // Two of four have it: no prepare misses it, and nobody has committed it.
+    let taken = volumes(&node)[..2].to_vec();
+    says(
+        &script.accepts,
+        move |volume, _| {
+            if taken.contains(&volume) { Fate::Through } else { Fate::Instead(Err(lost())) }
+        },
+    );
+    let registers = gateway.registers();
+    let told = registers.change(registers.begin(&key()), plain(1)).await;
+    assert!(matches!(told, Err(ChangeError::Failed(Failure::OutcomeUnknown))), "{told:?}");
+    let registers = node.registers();
+    let before = registers.inner.metrics.register.accept_rounds.get();
+    let told = registers.change(registers.begin(&key()), swap(None, 2)).await;
+    assert!(matches!(told, Err(ChangeError::Refused(Some(1)))), "{told:?}");
+    assert_eq!(registers.inner.metrics.register.accept_rounds.get() - before, 1, "it is committed first");
+    gateway.close().await;
+}
+
+#[tokio::test]
+async fn a_writer_sends_its_prepare_with_its_ticket_where_nobody_else_is_at_its_key() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    let prepares = || registers.inner.metrics.register.prepare_rounds.get();
+    let first = registers.begin(&key());
+    assert_eq!(prepares(), 1);
+    let second = registers.begin(&key());
+    assert_eq!(prepares(), 1, "it would overtake the first one's");
+    let mut at_work = Box::pin(registers.change(first, plain(1)));
+    assert!(is_pending(&mut at_work).await);
+    drop(second);
+    let third = registers.begin(&key());
+    assert_eq!(prepares(), 1, "somebody is at work");
+    drop(third);
+    at_work.await.expect("a healthy node");
+    assert_eq!((prepares(), registers.inner.metrics.register.accept_rounds.get()), (1, 1));
+    node.close().await;
+}
