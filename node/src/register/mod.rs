@@ -265,4 +265,4 @@ fn holders_first(set: &SetView, holders: &[VolumeId]) -> Vec<usize> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

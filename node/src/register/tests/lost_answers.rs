@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicUsize;
 
 use sherd_core::heal::HealEntry;
-use sherd_core::id::DataId;
+use sherd_core::id::{DataId, Incarnation};
 use sherd_core::limits::ETAG_BYTES_MAX;
 use sherd_core::register::{Refusal, Vote};
 use sherd_volume::request::Answer;
@@ -533,5 +533,27 @@ async fn a_writer_sends_its_prepare_with_its_ticket_where_nobody_else_is_at_its_
     drop(third);
     at_work.await.expect("a healthy node");
     assert_eq!((prepares(), registers.inner.metrics.register.accept_rounds.get()), (1, 1));
+    node.close().await;
+}
+
+/// What it says in an earlier life it may have forgotten in this one. Peers know of it, although none of them may be
+/// among those who answer.
+#[tokio::test]
+async fn a_volume_whose_life_is_over_has_no_vote() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    for lives_over in [1, 2] {
+        let (gateway, script) = node.scripted_gateway(IMPATIENT);
+        let (registers, volumes) = (gateway.registers(), volumes(&node));
+        registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
+        at_rest(&gateway).await;
+        let mut from = script.guarantees(volumes[3]).await.expect("it serves").from;
+        let life = from.incarnation.0 + 1;
+        from.peers = volumes[..lives_over].iter().map(|volume| (*volume, Incarnation(life))).collect();
+        registers.learn(volumes[3], &from);
+        let told = registers.change(registers.begin(&key()), plain(2)).await;
+        assert_eq!(told.is_ok(), lives_over == 1, "three of four are enough: {told:?}");
+        assert!(lives_over == 1 || matches!(told, Err(ChangeError::Failed(Failure::Unavailable))));
+    }
     node.close().await;
 }

@@ -203,7 +203,7 @@ pub(super) async fn gone(directories: &Directories, data: &[DataRef]) {
 }
 
 /// Shard files of data.
-pub(super) fn files(directories: &Directories, data: DataRef) -> usize {
+pub(crate) fn files(directories: &Directories, data: DataRef) -> usize {
     let shards = |volume: &Path| std::fs::read_dir(volume.join("shards")).into_iter().flatten().flatten();
     let under = |folder: std::fs::DirEntry| std::fs::read_dir(folder.path()).into_iter().flatten().flatten();
     let names = directories.paths().into_iter().flat_map(|volume| shards(&volume).collect::<Vec<_>>());

@@ -106,7 +106,7 @@ pub(crate) struct Node {
     topology: Arc<sherd_core::topology::Topology>,
     volumes: Volumes,
     objects: Objects,
-    context: Arc<Context>,
+    pub(super) context: Arc<Context>,
     reports: Option<Reports>,
 }
 
