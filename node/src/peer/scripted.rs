@@ -40,13 +40,14 @@ pub(crate) struct ScriptedPeer {
     volumes: LocalPeer,
     /// With the ballot.
     pub(crate) prepares: Script<Ballot, Answer<Vote>>,
-    /// With the ballot.
-    pub(crate) accepts: Script<Ballot, Answer<()>>,
+    pub(crate) accepts: Script<Accept, Answer<()>>,
     /// With whether the value is wanted.
     pub(crate) reads: Script<bool, Answer<Vote>>,
     pub(crate) inlines: Script<Ballot, Bytes>,
     pub(crate) controls: Script<Control, Answer<Guarantees>>,
     pub(crate) deletes: Script<ShardId, ()>,
+    /// Of replaced data, with the one that they are behind.
+    pub(crate) notes: Script<Option<ReleaseId>, Vec<(ReleaseId, Bytes)>>,
     /// Hints of commits do not come.
     pub(crate) drops_commits: AtomicBool,
     /// Volumes that say that they are full.
@@ -73,6 +74,7 @@ impl ScriptedPeer {
             inlines: Mutex::default(),
             controls: Mutex::default(),
             deletes: Mutex::default(),
+            notes: Mutex::default(),
             drops_commits: AtomicBool::new(false),
             full: Mutex::default(),
             released: Mutex::default(),
@@ -129,7 +131,7 @@ impl Peer for ScriptedPeer {
         heal: Option<&HealEntry>,
     ) -> Pending<Answer<()>> {
         let ask = || self.volumes.accept(volume, target, accept, heal);
-        self.play(&self.accepts, (volume, accept.ballot), ask)
+        self.play(&self.accepts, (volume, accept.clone()), ask)
     }
 
     fn is_full(&self, volume: VolumeId) -> bool {
@@ -255,7 +257,7 @@ impl Peer for ScriptedPeer {
         after: Option<ReleaseId>,
         limit: usize,
     ) -> Pending<Vec<(ReleaseId, Bytes)>> {
-        self.volumes.releases(volume, after, limit)
+        self.play(&self.notes, (volume, after), || self.volumes.releases(volume, after, limit))
     }
 
     fn release_put(&self, volume: VolumeId, entry: &ReleaseEntry) {

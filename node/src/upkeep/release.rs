@@ -570,7 +570,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_volumes_that_noted_replaced_data_hear_that_it_is_gone() {
-        let directories = Directories::new(4);
+        let directories = Directories::new(5);
         let node = directories.start().await;
         let (gateway, script) = releasing(&node, 10);
         for seed in 0..4 {
@@ -640,7 +640,7 @@ mod tests {
         let node = directories.start().await;
         let (gateway, _) = releasing(&node, 2);
         gateway.context.read_notes().await;
-        for seed in 0..3 {
+        for seed in 0..6 {
             let data = stored(&gateway, body(seed, 300_000)).await;
             gateway.context.queue_release(&key(), &[data], &[]);
         }
@@ -649,6 +649,13 @@ mod tests {
         let registers = gateway.registers();
         registers.change(registers.begin(&key()), writer).await.expect("a healthy node");
         registers.finish(&key()).await.expect("a healthy node");
+        let (late, script) = releasing(&node, 10);
+        says(&script.notes, |_, _| Fate::Instead(Err(Error::Busy)));
+        late.context.read_notes().await;
+        assert_eq!(waiting(&late).len(), 0);
+        says(&script.notes, |_, _| Fate::Through);
+        late.context.read_notes().await;
+        assert_eq!(waiting(&late).len(), 6, "what could not be read is read later");
         gateway.context.read_notes().await;
         let two = waiting(&gateway);
         assert_eq!(two.len(), 2, "there was no room for another");
@@ -658,6 +665,25 @@ mod tests {
         gateway.context.read_notes().await;
         assert_eq!(gateway.context.release.status().released_count, 2);
         assert!(!waiting(&gateway).is_empty());
+        gateway.close().await;
+    }
+
+    #[tokio::test]
+    async fn notes_are_read_to_the_last_page() {
+        let directories = Directories::new(4);
+        let node = directories.start().await;
+        let (gateway, script) = releasing(&node, 2 * PAGE);
+        let note = |since_ms| {
+            let entry = ReleaseEntry { key: key(), data: Vec::new(), since_ms };
+            (entry.id(), entry.encode())
+        };
+        let notes: Vec<_> = (0..=PAGE as u64).map(note).collect();
+        says(&script.notes, move |_, after| {
+            let behind = after.map_or(0, |after| notes.iter().filter(|(id, _)| *id <= after).count());
+            Fate::Instead(Ok(notes.iter().skip(behind).take(PAGE).cloned().collect()))
+        });
+        gateway.context.read_notes().await;
+        assert_eq!(gateway.context.release.status().len, PAGE + 1);
         gateway.close().await;
     }
 

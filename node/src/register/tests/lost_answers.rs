@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{DataId, Incarnation};
 use sherd_core::limits::ETAG_BYTES_MAX;
+use sherd_core::register::proposer::is_skewed;
 use sherd_core::register::{Refusal, Vote};
 use sherd_volume::request::Answer;
 
@@ -40,12 +41,9 @@ async fn refused<R>(script: &ScriptedPeer, volume: VolumeId, refusal: Refusal) -
 /// The first accept of every volume meets this fate; those at later ballots go through.
 fn first_accepts(script: &ScriptedPeer, fate: impl Fn(VolumeId) -> Fate<Answer<()>> + Send + 'static) {
     let mut first = None;
-    says(
-        &script.accepts,
-        move |volume, ballot| {
-            if *first.get_or_insert(ballot) == ballot { fate(volume) } else { Fate::Through }
-        },
-    );
+    says(&script.accepts, move |volume, accept| {
+        if *first.get_or_insert(accept.ballot) == accept.ballot { fate(volume) } else { Fate::Through }
+    });
 }
 
 /// Writes this data whatever is there.
@@ -83,6 +81,7 @@ async fn a_change_whose_answers_were_lost_is_made_once() {
     registers.change(registers.begin(&key()), plain(1)).await.expect("it was made");
     let value = found(&gateway).await;
     assert_eq!((number_of(Some(&value.state)), value.changes.count), (Some(1), 1));
+    assert_eq!(value.changes.recent[0].change.proposer, registers.proposer());
     gateway.close().await;
 }
 
@@ -254,6 +253,8 @@ async fn a_volume_that_missed_a_write_is_reported() {
         registers.change(registers.begin(&key()), plain(1)).await.expect("three volumes took it");
         at_rest(&gateway).await;
         assert_eq!(rows_behind(&gateway.reported()), behind, "{told:?}");
+        let is_skewed = matches!(told, Ok(Answer { result: Err(refusal), .. }) if is_skewed(refusal, now));
+        assert_eq!(gateway.registers().inner.metrics.register.skewed.get(), u64::from(is_skewed), "{told:?}");
     }
     node.close().await;
 }
@@ -289,18 +290,17 @@ const IMPATIENT_ROUND: RegisterPatience = RegisterPatience {
 };
 
 /// An object whose bytes are in its row.
-fn inline(number: u64, bytes: &'static [u8]) -> Writer<()> {
-    let body = Body::Inline { hash: *blake3::hash(bytes).as_bytes() };
+fn inline(content_type: &str, bytes: &'static [u8]) -> Writer<()> {
     let content = Content {
         size: bytes.len() as u64,
-        etag: number.to_string(),
-        attributes: Attributes::default(),
+        etag: "tag".to_owned(),
+        attributes: attributes(content_type),
         checksums: Vec::new(),
         upload: None,
-        body,
+        body: Body::Inline { hash: *blake3::hash(bytes).as_bytes() },
     };
-    let state =
-        versions(Version { id: VersionId::NULL, modified_ms: number, kind: VersionKind::Content(content) });
+    let kind = VersionKind::Content(content);
+    let state = versions(Version { id: VersionId::NULL, modified_ms: 1, kind });
     Writer::new(move |_| Ok(Proposal { inline: Inline::New, ..Proposal::of(state.clone()) }))
         .carrying(Bytes::from_static(bytes))
 }
@@ -314,7 +314,7 @@ async fn inline_bytes_go_with_a_row_that_is_proposed_anew() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let registers = node.registers();
-    registers.change(registers.begin(&key()), inline(1, b"some bytes")).await.expect("a healthy node");
+    registers.change(registers.begin(&key()), inline("text", b"some bytes")).await.expect("a healthy node");
     let before = read(&node).await;
     let after = registers.finish(&key()).await.expect("a healthy node").expect("there");
     assert!(after.ballot < read(&node).await.ballot || after.ballot == before.ballot);
@@ -343,7 +343,7 @@ async fn inline_bytes_are_read_from_whoever_has_them() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let registers = node.registers();
-    registers.change(registers.begin(&key()), inline(1, b"some bytes")).await.expect("a healthy node");
+    registers.change(registers.begin(&key()), inline("text", b"some bytes")).await.expect("a healthy node");
     let found = read(&node).await;
     let corrupt = || Error::Corrupt { what: "a row".to_owned() };
     let bytes = Bytes::from_static(b"some bytes");
@@ -411,7 +411,7 @@ async fn a_read_whose_row_moves_on_reads_again_until_its_time_is_over() {
     let registers = node.registers();
     registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
     at_rest(&node).await;
-    for (moves, is_read) in [(4, true), (usize::MAX, false)] {
+    for (moves, is_read) in [(5, true), (usize::MAX, false)] {
         let patience = if is_read { RegisterPatience::default() } else { IMPATIENT };
         let (gateway, script) = node.scripted_gateway(patience);
         let from = script.guarantees(volumes(&node)[0]).await.expect("it serves").from;
@@ -468,26 +468,56 @@ fn naming_inline() -> State {
     versions(Version { id: VersionId::NULL, modified_ms: 1, kind: VersionKind::Content(content) })
 }
 
-/// Where too few have room, what takes away still comes through.
+/// Where too few have room, what takes away still comes through, and so does what was admitted with its data.
 #[tokio::test]
 async fn what_needs_room_is_refused_where_too_few_volumes_have_it() {
     let directories = Directories::new(4);
     let node = directories.start().await;
+    let long = "long".repeat(300);
+    let before = || inline(&long, b"some bytes");
+    let tombstone = || Writer::<()>::new(|_| Ok(Proposal::of(State::Tombstone)));
     for (full, has_room) in [(1, true), (2, false)] {
         let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
         *script.full.lock() = volumes(&node)[..full].to_vec();
+        let staged = stage(&node, 1).await;
+        let writers = [
+            ("a shorter row with new bytes", inline("short", b"other bytes"), has_room),
+            ("a row as long", retyped(&"gnol".repeat(300)), has_room),
+            ("a shorter row", retyped("short"), true),
+            ("data that is there", named(staged), true),
+            ("nothing", tombstone(), true),
+        ];
+        for (what, writer, is_taken) in writers {
+            node.registers().change(node.registers().begin(&key()), before()).await.expect("there is room");
+            let registers = gateway.registers();
+            let told = registers.change(registers.begin(&key()), writer).await;
+            assert_eq!(told.is_ok(), is_taken, "{what}: {told:?}");
+            assert!(is_taken || matches!(told, Err(ChangeError::Failed(Failure::Full))), "{what}: {told:?}");
+        }
         let registers = gateway.registers();
-        let tombstone = || Writer::<()>::new(|_| Ok(Proposal::of(State::Tombstone)));
-        let writers = [inline(1, b"some bytes"), tombstone()];
+        let writers = [before(), tombstone(), before()];
         let told = join_all(writers.map(|writer| registers.change(registers.begin(&key()), writer))).await;
-        assert!(told[1].is_ok(), "{told:?}");
-        let alone = registers.change(registers.begin(&key()), inline(1, b"some bytes")).await;
-        assert_eq!(alone.is_ok(), has_room, "{alone:?}");
-        assert!(has_room || matches!(alone, Err(ChangeError::Failed(Failure::Full))));
-        registers.change(registers.begin(&key()), tombstone()).await.expect("it makes way");
+        assert_eq!(told.iter().map(Result::is_ok).collect::<Vec<_>>(), [has_room, true, has_room]);
         at_rest(&gateway).await;
     }
     node.close().await;
+}
+
+/// The same object with another content type: its bytes are kept.
+fn retyped(content_type: &str) -> Writer<()> {
+    let attributes = attributes(content_type);
+    Writer::new(move |state| {
+        let Some(State::Object(object)) = state else { return Err(()) };
+        let mut object = object.clone();
+        if let VersionKind::Content(content) = &mut object.versions[0].kind {
+            content.attributes = attributes.clone();
+        }
+        Ok(Proposal { inline: Inline::Kept, ..Proposal::of(State::Object(object)) })
+    })
+}
+
+fn attributes(content_type: &str) -> Attributes {
+    Attributes { pairs: vec![("content-type".to_owned(), content_type.to_owned())] }
 }
 
 /// What a refusal was judged on must not vanish after it: a later answer would contradict it.
@@ -556,4 +586,176 @@ async fn a_volume_whose_life_is_over_has_no_vote() {
         assert!(lives_over == 1 || matches!(told, Err(ChangeError::Failed(Failure::Unavailable))));
     }
     node.close().await;
+}
+
+/// One that came before may be told what its prepare showed. A later one may know of a newer value than the promises.
+#[tokio::test]
+async fn a_writer_that_came_after_the_prepare_is_refused_only_when_that_is_committed() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
+    until_told_committed(&node).await;
+    let accepts = || registers.inner.metrics.register.accept_rounds.get();
+    let before = accepts();
+    let refused = |told: &_| matches!(told, Err(ChangeError::Refused(Some(1))));
+    let told = registers.change(registers.begin(&key()), swap(None, 2)).await;
+    assert!(refused(&told), "{told:?}");
+    assert_eq!(accepts() - before, 0);
+    let mut first = Box::pin(registers.change(registers.begin(&key()), swap(None, 2)));
+    assert!(is_pending(&mut first).await);
+    let told = futures::join!(first, registers.change(registers.begin(&key()), swap(None, 3)));
+    assert!(refused(&told.0) && refused(&told.1), "{told:?}");
+    assert_eq!(accepts() - before, 1);
+    node.close().await;
+}
+
+/// Every volume knows that the value of the key is committed: that rides with the frames of other writes.
+async fn until_told_committed(node: &Node) {
+    let (registers, other) = (node.registers(), RegisterKey { key: key_of("other"), ..key() });
+    let (set, target) = (registers.inner.cluster.set_of(&key()), registers.inner.cluster.target(key()));
+    let told = async {
+        loop {
+            registers.change(registers.begin(&other), plain(1)).await.expect("a healthy node");
+            let votes = set.reach.iter().map(|reach| reach.peer.read(reach.volume, &target, false));
+            let is_committed = |vote: crate::peer::Result<Answer<Vote>>| {
+                let row = vote.expect("answered").result.expect("a vote").row;
+                row.is_some_and(|row| row.head.committed)
+            };
+            if join_all(votes).await.into_iter().all(is_committed) {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(DEADLINE, told).await.expect("told in time");
+}
+
+/// What the batch made of one key is told by its value alone: what went into it and out again within is neither
+/// replaced nor damaged.
+#[tokio::test]
+async fn a_batch_reports_what_it_replaced_and_what_its_last_writer_wants_mended() {
+    let directories = Directories::new(4);
+    let mut node = directories.start().await;
+    let registers = node.registers().clone();
+    let old = stage(&node, 0).await;
+    let replaced = old.data();
+    registers.change(registers.begin(&key()), named(old)).await.expect("a healthy node");
+    node.reported();
+    let mut wanted = Vec::new();
+    let mut writers = Vec::new();
+    for number in 1..=2 {
+        let staged = stage(&node, number).await;
+        let data = staged.data();
+        let heal = HealEntry { key: key(), data: Some(data.into()), since_ms: number };
+        wanted.push(heal.clone());
+        let writer: Writer<()> = Writer::new(move |_| {
+            Ok(Proposal { heal: Some(heal.clone()), ..Proposal::of(naming(data, number)) })
+        });
+        writers.push(writer.naming(Some(staged)));
+    }
+    let told = join_all(writers.into_iter().map(|writer| registers.change(registers.begin(&key()), writer)));
+    assert!(told.await.iter().all(Result::is_ok));
+    at_rest(&node).await;
+    let reported = node.reported();
+    let heals =
+        reported.iter().filter(|report| matches!(report, Report::Heal(entry) if entry.data.is_some()));
+    assert_eq!(heals.collect::<Vec<_>>(), [&Report::Heal(wanted[1].clone())]);
+    assert_eq!(superseded(reported), [replaced.id]);
+    node.close().await;
+}
+
+#[tokio::test]
+async fn a_writer_that_panics_does_not_close_its_key() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    let panics: Writer<()> = Writer::new(|_| panic!("a defect of a verb"));
+    let told = registers.change(registers.begin(&key()), panics).await;
+    assert!(matches!(told, Err(ChangeError::Failed(Failure::OutcomeUnknown))), "{told:?}");
+    assert_eq!(registers.inner.writers.keys_count(), 0);
+    let next = registers.change(registers.begin(&key()), plain(1));
+    tokio::time::timeout(DEADLINE, next).await.expect("nobody is at work").expect("a healthy node");
+    node.close().await;
+}
+
+/// Volumes compare what they hear of each other's logs with what a peer has when it comes back.
+#[tokio::test]
+async fn an_accept_says_how_far_the_logs_of_those_are_that_promised() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&said);
+    says(&script.accepts, move |_, accept| {
+        heard.lock().push(accept.positions.iter().map(|(volume, _)| *volume).collect::<Vec<_>>());
+        Fate::Through
+    });
+    let registers = gateway.registers();
+    registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
+    registers.finish(&key()).await.expect("a healthy node");
+    let known = volumes(&node);
+    for volumes in said.lock().iter() {
+        assert!(volumes.len() >= 3 && volumes.iter().all(|volume| known.contains(volume)), "{volumes:?}");
+    }
+    assert_eq!(said.lock().len(), 8);
+    gateway.close().await;
+}
+
+#[tokio::test]
+async fn a_writer_is_told_at_once_that_its_bucket_is_sealed() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    let deletion = ChangeId { made: registers.inner.clock.tick(), proposer: registers.proposer() };
+    let (bucket, epoch) = (key().bucket, registers.inner.cluster.epoch());
+    tell_all(registers, Control::Seal { bucket, deletion, epoch }).await;
+    let told = registers.change(registers.begin(&key()), plain(1)).await;
+    assert!(matches!(told, Err(ChangeError::Sealed(_))), "{told:?}");
+    let counts = &registers.inner.metrics.register;
+    assert_eq!((counts.prepare_rounds.get(), counts.accept_rounds.get()), (1, 0));
+    node.close().await;
+}
+
+#[tokio::test]
+async fn what_is_to_be_finished_is_tried_again_until_its_time_is_over() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    let registers = gateway.registers();
+    registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
+    first_accepts(&script, |_| Fate::Instead(Err(lost())));
+    let found = registers.finish(&key()).await.expect("at the second try").expect("there");
+    assert_eq!(number_of(Some(&found.value.state)), Some(1));
+    assert!(found.committed);
+    at_rest(&gateway).await;
+    let (gateway, script) = node.scripted_gateway(IMPATIENT);
+    says(&script.accepts, |_, _| Fate::Instead(Err(lost())));
+    let key = key();
+    let found = tokio::time::timeout(DEADLINE, gateway.registers().finish(&key)).await;
+    assert_eq!(found.expect("it ends in time"), Err(Failure::Unavailable));
+    node.close().await;
+}
+
+/// What is committed can be read without the volume that is full; only what nobody may know to be is urgent.
+#[tokio::test]
+async fn only_what_is_not_known_to_be_committed_may_use_the_reserve_of_a_volume() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    let urgent = Arc::new(Mutex::new(Vec::new()));
+    let said = Arc::clone(&urgent);
+    says(&script.accepts, move |_, accept| {
+        said.lock().push(accept.finishes);
+        Fate::Through
+    });
+    let finished = async || {
+        gateway.registers().finish(&key()).await.expect("a healthy node");
+        urgent.lock().drain(..).collect::<Vec<_>>()
+    };
+    assert_eq!(finished().await, [true; 4], "nothing is there");
+    let registers = node.registers();
+    registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
+    until_told_committed(&node).await;
+    assert_eq!(finished().await, [false; 4]);
+    gateway.close().await;
 }
