@@ -25,6 +25,8 @@ use super::{Error, LocalPeer, Peer, Pending, RowScan, ShardPage, ShardRange, Sha
 pub(crate) enum Fate<R> {
     /// The volume gets it, and its answer comes.
     Through,
+    /// The volume gets it, and its answer is not there yet when it is first looked for.
+    Late,
     /// The volume never gets it, and this is what the asker hears.
     Instead(super::Result<R>),
     /// The volume gets it, and this is what the asker hears.
@@ -82,7 +84,7 @@ impl ScriptedPeer {
         }
     }
 
-    fn play<Q, R: Send + 'static>(
+    fn play<Q, R: Unpin + Send + 'static>(
         &self,
         script: &Script<Q, R>,
         (volume, question): (VolumeId, Q),
@@ -91,6 +93,14 @@ impl ScriptedPeer {
         let fate = script.lock().as_mut().map_or(Fate::Through, |script| script(volume, question));
         match fate {
             Fate::Through => ask(),
+            Fate::Late => {
+                let (asked, (answering, pending)) = (ask(), Pending::waiting());
+                tokio::spawn(async move {
+                    tokio::task::yield_now().await;
+                    answering.answer(asked.await);
+                });
+                pending
+            }
             Fate::Instead(heard) => Pending::ready(heard),
             Fate::Unheard(error) => {
                 drop(ask());

@@ -250,7 +250,86 @@ fn before_parts(bucket: BucketId) -> RegisterKey {
 
 #[cfg(test)]
 mod tests {
+    use sherd_core::record::State;
+
     use super::*;
+    use crate::peer::scripted::{Fate, says};
+    use crate::register::tests::{files, naming, stage};
+    use crate::register::{Proposal, RegisterPatience, Writer};
+    use crate::upkeep::tests::{Directories, Node, key_of};
+
+    fn key(bucket: u8, name: &str) -> RegisterKey {
+        RegisterKey::object(BucketId([bucket; 16]), key_of(name))
+    }
+
+    async fn write(node: &Node, key: &RegisterKey, writer: Writer<()>) {
+        let registers = node.registers();
+        registers.change(registers.begin(key), writer).await.expect("a healthy node");
+        registers.finish(key).await.expect("every volume has it");
+    }
+
+    async fn tombstone(node: &Node, key: &RegisterKey) {
+        write(node, key, Writer::new(|_| Ok(Proposal::of(State::Tombstone)))).await;
+    }
+
+    async fn seal_for_ever(node: &Node, bucket: u8) {
+        for reach in &node.context.cluster.set_of(&key(bucket, "a")).reach {
+            let control = Control::SealForEver { bucket: BucketId([bucket; 16]) };
+            let told = reach.peer.control(reach.volume, control).await;
+            assert!(told.is_ok_and(|answer| answer.result.is_ok()));
+        }
+    }
+
+    async fn rows(own: &Reach, node: &Node) -> Vec<RegisterKey> {
+        let request = RowScan::all(node.context.cluster.epoch(), None, 1_000);
+        let page = own.peer.rows(own.volume, &request).await.expect("it serves").result.expect("not refused");
+        page.rows.into_iter().map(|row| row.key).collect()
+    }
+
+    #[tokio::test]
+    async fn a_deleted_bucket_of_several_pages_goes_to_its_last_row_and_its_neighbours_stay() {
+        let directories = Directories::new(1);
+        let node = directories.start().await;
+        let neighbours = [key(6, "a"), key(6, "z"), key(80, "a"), key(80, "z")];
+        for neighbour in &neighbours {
+            tombstone(&node, neighbour).await;
+        }
+        // The last one's rows are the volume's last.
+        for (bucket, count) in [(7, 2 * PAGE - 2), (71, 2 * PAGE), (72, PAGE + 1), (200, 2 * PAGE)] {
+            let keys: Vec<_> = (0..count).map(|n| key(bucket, &format!("{n:03}"))).collect();
+            futures::future::join_all(keys.iter().map(|key| tombstone(&node, key))).await;
+            seal_for_ever(&node, bucket).await;
+            let own = &node.context.cluster.set_of(&key(bucket, "a")).reach[0];
+            assert_eq!(rows(own, &node).await.len(), count + neighbours.len());
+            assert!(node.context.clear_bucket(own, BucketId([bucket; 16])).await);
+            assert_eq!(rows(own, &node).await, neighbours);
+        }
+        node.close().await;
+    }
+
+    /// It is looked through again, and its row tells what is to be removed.
+    #[tokio::test]
+    async fn a_bucket_is_not_clear_while_one_of_its_rows_has_to_stay() {
+        let directories = Directories::new(4);
+        let node = directories.start().await;
+        let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+        let staged = stage(&gateway, 1).await;
+        let data = staged.data();
+        let named: Writer<()> = Writer::new(move |_| Ok(Proposal::of(naming(data, 1))));
+        for name in ["a", "c"] {
+            tombstone(&gateway, &key(7, name)).await;
+        }
+        write(&gateway, &key(7, "b"), named.naming(Some(staged))).await;
+        seal_for_ever(&gateway, 7).await;
+        says(&script.deletes, |_, _| Fate::Instead(Err(peer::Error::Busy)));
+        let own = &gateway.context.cluster.set_of(&key(7, "a")).reach[0];
+        assert!(!gateway.context.clear_bucket(own, BucketId([7; 16])).await);
+        assert_eq!(rows(own, &gateway).await, [key(7, "b")]);
+        says(&script.deletes, |_, _| Fate::Through);
+        assert!(gateway.context.clear_bucket(own, BucketId([7; 16])).await);
+        assert_eq!((rows(own, &gateway).await, files(&directories, data)), (Vec::new(), 0));
+        gateway.close().await;
+    }
 
     #[test]
     fn a_bucket_is_looked_through_once_for_each_opening_when_its_grace_is_over() {

@@ -759,3 +759,51 @@ async fn only_what_is_not_known_to_be_committed_may_use_the_reserve_of_a_volume(
     assert_eq!(finished().await, [false; 4]);
     gateway.close().await;
 }
+
+#[tokio::test]
+async fn answers_that_take_a_moment_are_waited_for() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    says(&script.prepares, |_, _| Fate::Late);
+    says(&script.accepts, |_, _| Fate::Late);
+    says(&script.reads, |_, _| Fate::Late);
+    let registers = gateway.registers();
+    registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
+    assert_eq!(number_of(Some(&found(&gateway).await.state)), Some(1));
+    let counts = &registers.inner.metrics.register;
+    let rounds = (counts.prepare_rounds.get(), counts.accept_rounds.get(), counts.read_rounds.get());
+    assert_eq!(rounds, (1, 1, 1));
+    gateway.close().await;
+}
+
+/// Somebody may have been told of it, and nobody else may come: it is as good as committed, and is made so.
+#[tokio::test]
+async fn a_read_finishes_a_write_that_its_writer_left() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let (gateway, script) = node.scripted_gateway(IMPATIENT);
+    let taken = volumes(&node)[..2].to_vec();
+    says(
+        &script.accepts,
+        move |volume, _| {
+            if taken.contains(&volume) { Fate::Through } else { Fate::Instead(Err(lost())) }
+        },
+    );
+    let registers = gateway.registers();
+    let told = registers.change(registers.begin(&key()), plain(1)).await;
+    assert!(matches!(told, Err(ChangeError::Failed(Failure::OutcomeUnknown))), "{told:?}");
+    // One is silent, so that it may have it, too.
+    let (reader, script) = node.scripted_gateway(RegisterPatience::default());
+    let silent = volumes(&node)[3];
+    says(
+        &script.reads,
+        move |volume, _| {
+            if volume == silent { Fate::Instead(Err(lost())) } else { Fate::Through }
+        },
+    );
+    let found = tokio::time::timeout(DEADLINE, read(&reader)).await.expect("it ends in time");
+    assert_eq!((number_of(Some(&found.value.state)), found.committed), (Some(1), true));
+    assert_eq!(reader.registers().inner.metrics.register.accept_rounds.get(), 1);
+    gateway.close().await;
+}

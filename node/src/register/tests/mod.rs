@@ -171,7 +171,7 @@ async fn a_ticket_that_is_given_up_leaves_no_trace() {
     node.close().await;
 }
 
-fn naming(data: DataRef, number: u64) -> State {
+pub(crate) fn naming(data: DataRef, number: u64) -> State {
     let content = Content {
         size: data.size,
         etag: number.to_string(),
@@ -184,7 +184,7 @@ fn naming(data: DataRef, number: u64) -> State {
 }
 
 /// Durable data of this size that nothing names yet.
-pub(super) async fn stage(node: &Node, seed: u64) -> Staged {
+pub(crate) async fn stage(node: &Node, seed: u64) -> Staged {
     let bytes = body(seed, 300_000);
     let size = bytes.len() as u64;
     let mut writer = node.stripes().write(&key(), size, Home::File).await.expect("there is room");
