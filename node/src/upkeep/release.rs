@@ -673,11 +673,11 @@ mod tests {
         let directories = Directories::new(4);
         let node = directories.start().await;
         let (gateway, script) = releasing(&node, 2 * PAGE);
-        let note = |since_ms| {
+        let noted_at = |since_ms| {
             let entry = ReleaseEntry { key: key(), data: Vec::new(), since_ms };
             (entry.id(), entry.encode())
         };
-        let notes: Vec<_> = (0..=PAGE as u64).map(note).collect();
+        let notes: Vec<_> = (0..=PAGE as u64).map(noted_at).collect();
         says(&script.notes, move |_, after| {
             let behind = after.map_or(0, |after| notes.iter().filter(|(id, _)| *id <= after).count());
             Fate::Instead(Ok(notes.iter().skip(behind).take(PAGE).cloned().collect()))

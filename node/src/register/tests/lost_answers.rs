@@ -337,6 +337,8 @@ async fn a_row_without_inline_bytes_is_proposed_anew_without_asking_for_them() {
     gateway.close().await;
 }
 
+type HeardBytes = std::result::Result<Option<Bytes>, Failure>;
+
 /// That a row moved on is known where one volume says so; that it is out of reach is not the same.
 #[tokio::test]
 async fn inline_bytes_are_read_from_whoever_has_them() {
@@ -347,8 +349,7 @@ async fn inline_bytes_are_read_from_whoever_has_them() {
     let found = read(&node).await;
     let corrupt = || Error::Corrupt { what: "a row".to_owned() };
     let bytes = Bytes::from_static(b"some bytes");
-    type Heard = std::result::Result<Option<Bytes>, Failure>;
-    let said: [([Option<Error>; 4], Heard, usize); 5] = [
+    let said: [([Option<Error>; 4], HeardBytes, usize); 5] = [
         ([Some(lost()), Some(lost()), None, Some(lost())], Ok(Some(bytes.clone())), 0),
         ([Some(corrupt()), Some(corrupt()), Some(corrupt()), None], Ok(Some(bytes)), 3),
         ([Some(lost()), Some(lost()), Some(lost()), Some(lost())], Err(Failure::Unavailable), 0),
@@ -385,7 +386,7 @@ async fn a_read_asks_the_others_where_the_first_volumes_do_not_answer() {
     let node = directories.start().await;
     let registers = node.registers();
     registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
-    at_rest(&node).await;
+    until_told_committed(&node).await;
     for silent in [true, false] {
         let patience = RegisterPatience { round: 2 * DEADLINE, ..RegisterPatience::default() };
         let (gateway, script) = node.scripted_gateway(patience);
@@ -577,10 +578,13 @@ async fn a_volume_whose_life_is_over_has_no_vote() {
         let (registers, volumes) = (gateway.registers(), volumes(&node));
         registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
         at_rest(&gateway).await;
-        let mut from = script.guarantees(volumes[3]).await.expect("it serves").from;
-        let life = from.incarnation.0 + 1;
-        from.peers = volumes[..lives_over].iter().map(|volume| (*volume, Incarnation(life))).collect();
-        registers.learn(volumes[3], &from);
+        let from = script.guarantees(volumes[3]).await.expect("it serves").from;
+        let life = Incarnation(from.incarnation.0 + 1);
+        // One is told of by its peer, the other by itself.
+        registers.learn(volumes[3], &Answerer { peers: [(volumes[0], life)].into(), ..from.clone() });
+        if lives_over == 2 {
+            registers.learn(volumes[1], &Answerer { incarnation: life, peers: [].into(), ..from });
+        }
         let told = registers.change(registers.begin(&key()), plain(2)).await;
         assert_eq!(told.is_ok(), lives_over == 1, "three of four are enough: {told:?}");
         assert!(lives_over == 1 || matches!(told, Err(ChangeError::Failed(Failure::Unavailable))));
