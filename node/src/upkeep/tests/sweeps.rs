@@ -6,18 +6,21 @@ use std::sync::Arc;
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{ChangeId, DataId, PartKey, ProposerId, RegisterKey, ShardId, Timestamp};
 use sherd_core::record::{Bucket, BucketPhase, DataRef, State};
-use sherd_volume::request::{Control, ShardFileHeader};
+use sherd_core::register::Refusal;
+use sherd_volume::request::{Answer, Control, ShardFileHeader};
 
 use super::super::Upkeep;
 use super::super::heal::Healed;
 use super::super::rebuild::Subject;
 use super::super::recover::SweepProgress;
-use super::super::sweep::encode_place;
+use super::super::sweep::{Suspect, encode_place};
 use super::releases::begun_upload;
 use super::{Directories, Node, accept_on, body, key_of};
 use crate::metrics::VolumeFault;
 use crate::object::{Error, ListRequest, Missing, ObjectName, PartName, WriteConditions};
-use crate::register::{Proposal, Writer};
+use crate::peer::scripted::{Fate, says};
+use crate::peer::{self, Peer};
+use crate::register::{Proposal, RegisterPatience, Writer};
 use crate::volumes::VolumeState;
 
 pub(super) const HOUR_MS: u64 = 3_600_000;
@@ -252,6 +255,53 @@ async fn an_old_tombstone_is_dropped_everywhere_and_a_young_one_stays() {
     node.put("old", &body(3, 1_000)).await;
     assert_eq!(node.get("old").await, Some(body(3, 1_000)), "a dropped key can be written again");
     node.close().await;
+}
+
+/// A scrubber that read a register before a write to it suspects what that write names: the sweeper asks again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspect_that_its_register_names_stays() {
+    let directories = Directories::new(4);
+    let (node, key, _) = with_an_orphan(&directories).await;
+    let named = node.data("a").await;
+    node.context.swept.suspect(Suspect { key, data: named.id, home: named.home });
+    node.context.sweep().await;
+    let status = node.context.swept.status();
+    assert_eq!((status.suspects_len, status.orphans_count), (0, 0));
+    assert_eq!(node.get("a").await, Some(body(2, 100_000)));
+    node.close().await;
+}
+
+/// It could take an accept from before the tombstone, and show what was deleted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_tombstone_is_dropped_while_a_volume_does_not_raise_its_floor() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("old", &body(1, 1_000)).await;
+    let name = ObjectName { bucket: key_of("bucket"), key: key_of("old") };
+    node.objects.delete(name, WriteConditions::default()).await.expect("deleted");
+    let old = node.register("old").await;
+    node.context.heal_row(&old).await;
+    node.clock.advance(30 * HOUR_MS);
+    // That it is committed rides with the frames that this makes.
+    node.put_everywhere("other", &body(2, 1_000)).await;
+    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    gateway.clock.advance(30 * HOUR_MS);
+    let one = node.volumes.all()[3].id();
+    let from = script.guarantees(one).await.expect("it serves").from;
+    let refused = [Err(peer::Error::Busy), Ok(Answer { from, result: Err(Refusal::Recovering) })];
+    for heard in refused {
+        says(&script.controls, move |volume, control| {
+            let is_meant = volume == one && matches!(control, Control::RaiseFloor { .. });
+            if is_meant { Fate::Instead(heard.clone()) } else { Fate::Through }
+        });
+        gateway.context.sweep().await;
+        assert_eq!(gateway.context.rows_of(&old).await.held.len(), 4);
+    }
+    says(&script.controls, |_, _| Fate::Through);
+    gateway.context.sweep().await;
+    assert_eq!(gateway.context.rows_of(&old).await.held, []);
+    gateway.close().await;
 }
 
 /// Moves the bucket's register from one phase to another.
