@@ -811,3 +811,25 @@ async fn a_read_finishes_a_write_that_its_writer_left() {
     assert_eq!(reader.registers().inner.metrics.register.accept_rounds.get(), 1);
     gateway.close().await;
 }
+
+/// The tombstone went after the first volume had shown what it replaced: "nothing" is the newer answer, and only who
+/// was asked after it had come may contradict it.
+#[tokio::test]
+async fn a_row_below_the_floor_of_a_nothing_is_asked_for_once_more() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
+    until_told_committed(&node).await;
+    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    let from = script.guarantees(volumes(&node)[0]).await.expect("it serves").from;
+    let floor = read(&node).await.ballot;
+    let nothing = Answer { from, result: Ok(Vote { row: None, floor }) };
+    let mut asked = 0;
+    says(&script.reads, move |_, _| {
+        asked += 1;
+        if asked == 1 { Fate::Through } else { Fate::Instead(Ok(nothing.clone())) }
+    });
+    assert_eq!(gateway.registers().read(&key()).await, Ok(None));
+    gateway.close().await;
+}
