@@ -546,27 +546,6 @@ async fn a_refusal_is_told_when_what_it_was_judged_on_is_committed() {
     gateway.close().await;
 }
 
-#[tokio::test]
-async fn a_writer_sends_its_prepare_with_its_ticket_where_nobody_else_is_at_its_key() {
-    let directories = Directories::new(4);
-    let node = directories.start().await;
-    let registers = node.registers();
-    let prepares = || registers.inner.metrics.register.prepare_rounds.get();
-    let first = registers.begin(&key());
-    assert_eq!(prepares(), 1);
-    let second = registers.begin(&key());
-    assert_eq!(prepares(), 1, "it would overtake the first one's");
-    let mut at_work = Box::pin(registers.change(first, plain(1)));
-    assert!(is_pending(&mut at_work).await);
-    drop(second);
-    let third = registers.begin(&key());
-    assert_eq!(prepares(), 1, "somebody is at work");
-    drop(third);
-    at_work.await.expect("a healthy node");
-    assert_eq!((prepares(), registers.inner.metrics.register.accept_rounds.get()), (1, 1));
-    node.close().await;
-}
-
 /// What it says in an earlier life it may have forgotten in this one. Peers know of it, although none of them may be
 /// among those who answer.
 #[tokio::test]
@@ -668,20 +647,6 @@ async fn a_batch_reports_what_it_replaced_and_what_its_last_writer_wants_mended(
     node.close().await;
 }
 
-#[tokio::test]
-async fn a_writer_that_panics_does_not_close_its_key() {
-    let directories = Directories::new(4);
-    let node = directories.start().await;
-    let registers = node.registers();
-    let panics: Writer<()> = Writer::new(|_| panic!("a defect of a verb"));
-    let told = registers.change(registers.begin(&key()), panics).await;
-    assert!(matches!(told, Err(ChangeError::Failed(Failure::OutcomeUnknown))), "{told:?}");
-    assert_eq!(registers.inner.writers.keys_count(), 0);
-    let next = registers.change(registers.begin(&key()), plain(1));
-    tokio::time::timeout(DEADLINE, next).await.expect("nobody is at work").expect("a healthy node");
-    node.close().await;
-}
-
 /// Volumes compare what they hear of each other's logs with what a peer has when it comes back.
 #[tokio::test]
 async fn an_accept_says_how_far_the_logs_of_those_are_that_promised() {
@@ -703,21 +668,6 @@ async fn an_accept_says_how_far_the_logs_of_those_are_that_promised() {
     }
     assert_eq!(said.lock().len(), 8);
     gateway.close().await;
-}
-
-#[tokio::test]
-async fn a_writer_is_told_at_once_that_its_bucket_is_sealed() {
-    let directories = Directories::new(4);
-    let node = directories.start().await;
-    let registers = node.registers();
-    let deletion = ChangeId { made: registers.inner.clock.tick(), proposer: registers.proposer() };
-    let (bucket, epoch) = (key().bucket, registers.inner.cluster.epoch());
-    tell_all(registers, Control::Seal { bucket, deletion, epoch }).await;
-    let told = registers.change(registers.begin(&key()), plain(1)).await;
-    assert!(matches!(told, Err(ChangeError::Sealed(_))), "{told:?}");
-    let counts = &registers.inner.metrics.register;
-    assert_eq!((counts.prepare_rounds.get(), counts.accept_rounds.get()), (1, 0));
-    node.close().await;
 }
 
 #[tokio::test]
