@@ -18,7 +18,7 @@ use sherd_core::release::{ReleaseEntry, ReleaseId};
 use sherd_volume::list::{ListPage, ListScan, PartsScan, RowPage, ScannedRow};
 use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, ShardFileHeader, Target};
 
-use super::{Error, LocalPeer, Peer, Pending, RowScan, ShardPage, ShardRange, ShardScan, ShardSink};
+use super::{LocalPeer, Peer, Pending, RowScan, ShardPage, ShardRange, ShardScan, ShardSink};
 
 /// What becomes of one question.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) enum Fate<R> {
     /// The volume never gets it, and this is what the asker hears.
     Instead(super::Result<R>),
     /// The volume gets it, and this is what the asker hears.
-    Unheard(Error),
+    Unheard(super::Result<R>),
     /// The volume gets it, and the asker hears nothing for as long as the script is kept.
     Silence,
 }
@@ -102,9 +102,9 @@ impl ScriptedPeer {
                 pending
             }
             Fate::Instead(heard) => Pending::ready(heard),
-            Fate::Unheard(error) => {
+            Fate::Unheard(heard) => {
                 drop(ask());
-                Pending::ready(Err(error))
+                Pending::ready(heard)
             }
             Fate::Silence => {
                 drop(ask());

@@ -76,7 +76,7 @@ async fn a_change_whose_answers_were_lost_is_made_once() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
-    first_accepts(&script, |_| Fate::Unheard(lost()));
+    first_accepts(&script, |_| Fate::Unheard(Err(lost())));
     let registers = gateway.registers();
     registers.change(registers.begin(&key()), plain(1)).await.expect("it was made");
     let value = found(&gateway).await;
@@ -146,7 +146,7 @@ async fn what_every_volume_refused_has_not_happened_and_leaves_nothing() {
 async fn what_one_volume_may_have_taken_has_an_unknown_outcome_and_keeps_its_data() {
     type OneFate = fn() -> Fate<Answer<()>>;
     let fates: [OneFate; 4] =
-        [|| Fate::Through, || Fate::Unheard(lost()), || Fate::Instead(Err(lost())), || Fate::Silence];
+        [|| Fate::Through, || Fate::Unheard(Err(lost())), || Fate::Instead(Err(lost())), || Fate::Silence];
     for fate in fates {
         let directories = Directories::new(4);
         let node = directories.start().await;
@@ -210,7 +210,7 @@ async fn a_writer_that_meets_a_seal_after_its_accept_waits_for_the_end_of_it() {
     for volume in volumes(&node) {
         sealed.push((volume, refused::<Vote>(&script, volume, Refusal::Sealed).await));
     }
-    first_accepts(&script, |_| Fate::Unheard(lost()));
+    first_accepts(&script, |_| Fate::Unheard(Err(lost())));
     let mut asked = 0;
     says(&script.prepares, move |volume, _| {
         asked += 1;
@@ -224,7 +224,7 @@ async fn a_writer_that_meets_a_seal_after_its_accept_waits_for_the_end_of_it() {
     gateway.close().await;
 }
 
-/// Who missed a committed write is brought it; who was overtaken by another write got more than this one.
+/// Who missed a committed write is brought it. Who refused it for something newer may never get that.
 #[tokio::test]
 async fn a_volume_that_missed_a_write_is_reported() {
     let directories = Directories::new(4);
@@ -234,21 +234,22 @@ async fn a_volume_that_missed_a_write_is_reported() {
     let now = node.registers().now();
     let bound = |ms| Refusal::Below { bound: Ballot { time: now.plus_ms(ms), proposer: ProposerId(1) } };
     let told = [
-        (Err(lost()), 1),
-        (Ok(refused(&script, one, Refusal::TooFarAhead { latest: now }).await), 1),
-        (Ok(refused(&script, one, Refusal::DataTooOld { floor: now }).await), 1),
-        (Ok(refused(&script, one, bound(3_600_000)).await), 1),
-        (Ok(refused(&script, one, bound(1)).await), 0),
+        (Err(lost()), false, 1),
+        (Ok(refused(&script, one, Refusal::TooFarAhead { latest: now }).await), false, 1),
+        (Ok(refused(&script, one, Refusal::DataTooOld { floor: now }).await), false, 1),
+        (Ok(refused(&script, one, Refusal::Sealed).await), false, 1),
+        (Ok(refused(&script, one, bound(3_600_000)).await), false, 1),
+        (Ok(refused(&script, one, bound(1)).await), false, 1),
+        (Ok(refused(&script, one, bound(1)).await), true, 0),
     ];
-    for (told, behind) in told {
+    for (told, has_it, behind) in told {
         let (mut gateway, script) = node.scripted_gateway(RegisterPatience::default());
         let heard = told.clone();
-        says(
-            &script.accepts,
-            move |volume, _| {
-                if volume == one { Fate::Instead(heard.clone()) } else { Fate::Through }
-            },
-        );
+        says(&script.accepts, move |volume, _| match (volume == one, has_it) {
+            (true, true) => Fate::Unheard(heard.clone()),
+            (true, false) => Fate::Instead(heard.clone()),
+            (false, _) => Fate::Through,
+        });
         let registers = gateway.registers().clone();
         registers.change(registers.begin(&key()), plain(1)).await.expect("three volumes took it");
         at_rest(&gateway).await;
