@@ -187,6 +187,28 @@ fn a_segment_that_is_as_full_as_can_be_is_not_taken_for_one_that_was_cut() {
     }
 }
 
+/// As where a filesystem made room for a part of a segment before it found that there is no more, and a crash came then.
+#[test]
+fn a_file_of_any_length_is_longer_than_its_frames_when_these_come_to_its_end() {
+    for pages in 1..30 {
+        let (bench, volume) = with_a_short_segment(3);
+        drop(volume);
+        bench.kill();
+        let length = FIRST + 3 * FRAME + pages * 4096;
+        bench.disk.open(&segment(&bench, 1), OpenMode::Write).unwrap().truncate(length).unwrap();
+        let mut volume = bench.reopen();
+        for number in 40..44 {
+            put(&mut volume, number).unwrap();
+            drop(volume);
+            bench.kill();
+            let (driver, report) = bench.open().unwrap();
+            assert_eq!(report.lost_state, None, "{pages} pages");
+            assert_eq!(driver.packed(shard(number, 0)).unwrap(), bytes(number, 30_000));
+            volume = driver;
+        }
+    }
+}
+
 /// A volume with a short last segment that it goes on in: a frame was refused and taken back.
 fn with_a_short_segment(frames: u64) -> (Bench, Driver) {
     let mut bench = Bench::new(1);

@@ -57,6 +57,18 @@ fn rename_all(bench: &Bench, names: &[(u64, u64)]) {
 }
 
 #[test]
+fn a_file_of_somebody_else_that_cannot_be_read_keeps_no_volume_from_opening() {
+    let (bench, _) = with_segments();
+    let theirs = bench.path.join("log").join("their notes");
+    let file = bench.disk.open(&theirs, OpenMode::CreateNew).unwrap();
+    file.write_at(&[IoSlice::new(&[1; 5_000])], 0).unwrap();
+    bench.disk.make_unreadable(&theirs, 0..5_000).unwrap();
+    let (volume, report) = bench.open().unwrap();
+    assert_eq!(report.lost_state, None);
+    assert_eq!(volume.packed(shard(0, 0)).unwrap(), bytes(0, 30_000));
+}
+
+#[test]
 fn several_segments_under_the_names_of_others_are_refused_and_left_alone() {
     let (_, last) = with_segments();
     let far = SEGMENT_NUMBER_MAX;

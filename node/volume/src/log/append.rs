@@ -416,10 +416,11 @@ impl Log {
 
     /// Makes the file as long as the next frame needs it, durably: it is shorter where a frame was taken back, or
     /// where segments were shorter. A crash in a write past its end might leave its end within the frame, and replay
-    /// knows by this that a file was cut. It is longer than its frames at every moment, on its way, too.
+    /// knows by this that a file was cut. It is longer than its frames at every moment, on its way, too: also where a
+    /// crash left it at a length that nobody chose.
     fn reserve(&mut self, padded: u64) -> io::Result<()> {
         let end = self.offset + padded;
-        let Some(tail) = self.tail.as_mut().filter(|tail| tail.length < end) else { return Ok(()) };
+        let Some(tail) = self.tail.as_mut().filter(|tail| tail.length <= end) else { return Ok(()) };
         let mut length = self.segment_bytes;
         if tail.file.allocate(length).is_err() {
             // Where there is no room for a segment there may be some for a delete.
