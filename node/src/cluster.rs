@@ -92,7 +92,7 @@ impl SetView {
     /// The places of all volumes, those that were late behind the others.
     pub fn prompt_first(&self) -> Vec<usize> {
         let mut places: Vec<usize> = (0..self.reach.len()).collect();
-        places.sort_by_key(|place| self.late.contains(self.reach[*place].volume));
+        places.sort_by_cached_key(|place| self.late.contains(self.reach[*place].volume));
         places
     }
 

@@ -259,7 +259,8 @@ async fn connection<S, F, B>(
             let is_crowded = usize::try_from(open.get()).is_ok_and(|open| open > allowed.roomy_max);
             if body_state.is_unread() || (is_crowded && body_state.has_grown()) {
                 // Either nothing can follow on this connection, or its buffer is too large to wait with among
-                // so many; a client that waits its turn must know.
+                // so many; a client that waits its turn must know, and one that does not is heard out.
+                body_state.end();
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             Ok::<_, Infallible>(response)

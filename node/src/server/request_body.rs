@@ -31,9 +31,14 @@ struct Flags {
 }
 
 impl BodyState {
-    /// Whether the last body was given up before its end.
+    /// Whether the last body was given up before its end, or what came behind it.
     pub(super) fn is_unread(&self) -> bool {
         self.0.is_unread.load(Ordering::Acquire)
+    }
+
+    /// Nothing is read of what else the client sent: it is heard out as after a body that was given up.
+    pub(super) fn end(&self) {
+        self.0.is_unread.store(true, Ordering::Release);
     }
 
     /// Bytes that may be read at a time now.

@@ -173,6 +173,30 @@ async fn among_many_connections_one_that_read_a_long_body_is_closed_after_its_an
     assert_eq!(served.end().await, 0);
 }
 
+/// Requests that come behind it and are not read reset no connection before the client has its answer.
+#[tokio::test]
+async fn a_client_that_is_told_to_close_in_a_crowd_has_its_answer_although_it_sent_more() {
+    let crowded = Allowed { roomy_max: 0, ..PATIENT };
+    let served = Served::start(crowded, |request: Request<RequestBody>| async move {
+        request.into_body().collect().await.expect("the body comes");
+        text("had it")
+    })
+    .await;
+    let mut stream = served.connect().await;
+    let put = format!("PUT / HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n", 1 << 20);
+    stream.write_all(put.as_bytes()).await.expect("the server reads");
+    stream.write_all(&vec![7; 1 << 20]).await.expect("the server reads");
+    let more = "GET / HTTP/1.1\r\nhost: a\r\n\r\n".repeat(400_000);
+    let (mut answers, mut requests) = stream.into_split();
+    let sender = tokio::spawn(async move { requests.write_all(more.as_bytes()).await.map(|()| requests) });
+    let mut answer = String::new();
+    answers.read_to_string(&mut answer).await.expect("the server closes in order");
+    assert!(answer.ends_with("had it"), "{answer}");
+    sender.await.expect("it does not panic").expect("the server hears it out");
+    drop(answers);
+    served.end().await;
+}
+
 /// Whoever sends heads without waiting for answers does not fill a buffer for bodies with them.
 #[tokio::test]
 async fn between_bodies_little_is_read_at_a_time() {
