@@ -201,6 +201,7 @@ impl Store {
             rng: Arc::clone(&rng),
             pins,
             deletions: deletions.clone(),
+            report_counts: Arc::clone(&counts),
             settings: upkeep,
         });
         let objects = Objects::new(ObjectsConfig {
@@ -367,7 +368,9 @@ impl Store {
         self.stop.cancel();
         self.upkeep.stop().await;
         self.tasks.close();
-        if tokio::time::timeout(CLOSE_PATIENCE, self.tasks.wait()).await.is_err() {
+        if tokio::time::timeout(CLOSE_PATIENCE, self.tasks.wait()).await.is_ok() {
+            self.upkeep.note_peers_at_end().await;
+        } else {
             tracing::warn!(tasks = self.tasks.len(), "work left by requests did not end in time");
         }
         for (volume, reason) in self.volumes.close(CLOSE_PATIENCE).await {

@@ -33,6 +33,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// After which somebody who was faster has brought a newer row to a volume that refused ours for it.
 const FASTER_ONE_ENDS: Duration = Duration::from_secs(1);
+/// Rounds that wait for that at one time, of a few hundred bytes each.
+pub(super) const SECOND_LOOKS_MAX: usize = 4096;
 
 /// What the members of a batch make of a register together.
 #[derive(Debug, Default)]
@@ -432,6 +434,8 @@ impl Registers {
         if round.refused().next().is_none() {
             return false;
         }
+        // The row is looked at by whoever heals it where too many wait here.
+        let Ok(_place) = self.inner.second_looks.try_acquire() else { return true };
         tokio::time::sleep(FASTER_ONE_ENDS).await;
         for reach in round.refused() {
             let pending = reach.peer.read(reach.volume, target, false);

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
@@ -140,6 +141,8 @@ struct Inner {
     /// When each volume was last named as skewed.
     skew_told: Mutex<HashMap<VolumeId, Instant>>,
     writers: Writers,
+    /// For looking once more at volumes that refused what others took.
+    second_looks: Semaphore,
     damage: Damage,
     metrics: Arc<Metrics>,
     tasks: TaskTracker,
@@ -177,6 +180,7 @@ impl Registers {
             proposer,
             births,
             patience,
+            second_looks: Semaphore::new(change::SECOND_LOOKS_MAX),
             damage,
             metrics,
             tasks,

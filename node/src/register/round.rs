@@ -155,10 +155,11 @@ impl<R: Unpin> Round<R> {
         !self.failed.is_empty() || self.replies.iter().any(is_missed)
     }
 
-    /// Volumes that refused. From somebody who was faster they get more, if there is such a one: a prepare may
+    /// Volumes that refused, but for those that recover: they are brought everything. From somebody who was faster they get more, if there is such a one: a prepare may
     /// have come to nothing, a bound stand behind a restart, a seal be taken back.
     pub(super) fn refused(&self) -> impl Iterator<Item = &Reach> {
-        let refused = self.replies.iter().filter(|reply| reply.result.is_err());
+        let counts = |refusal: &Refusal| *refusal != Refusal::Recovering;
+        let refused = self.replies.iter().filter(move |reply| reply.result.as_ref().is_err_and(counts));
         refused.filter_map(|reply| self.set.reach.iter().find(|reach| reach.volume == reply.volume))
     }
 

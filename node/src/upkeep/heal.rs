@@ -62,6 +62,8 @@ impl Healed {
 pub(crate) struct Rows {
     /// Volumes with a row, its ballot, and whether they know it committed.
     pub(crate) held: Vec<(VolumeId, Ballot, bool)>,
+    /// The values of these rows, where they were read whole.
+    pub(crate) values: Vec<(VolumeId, Value)>,
     /// Volumes without one.
     pub(crate) without: Vec<VolumeId>,
     /// Volumes whose row is rotten.
@@ -99,12 +101,23 @@ impl Rows {
         one_ballot && self.without.is_empty() && self.rotten.is_empty()
     }
 
-    /// The volumes that answered and lack the newest row, where that is known to be committed.
-    fn behind_the_committed(&self) -> Option<Vec<VolumeId>> {
+    /// The volumes that answered and lack the newest row, where that is known to be committed and a full volume
+    /// would refuse it: it takes what makes way, what is smaller than what it has, and what repairs its own.
+    fn behind_the_committed_and_need_room(&self) -> Option<Vec<VolumeId>> {
         let newest = self.held.iter().max_by_key(|(_, ballot, committed)| (*ballot, *committed));
-        let (_, newest, _) = newest.filter(|(_, _, committed)| *committed)?;
+        let (holder, newest, _) = newest.filter(|(_, _, committed)| *committed)?;
+        let value_of =
+            |volume: &VolumeId| self.values.iter().find(|(of, _)| of == volume).map(|(_, value)| value);
+        let value = value_of(holder).filter(|value| matches!(value.state, State::Object(_)))?;
+        if !self.rotten.is_empty() {
+            return None;
+        }
         let older = self.held.iter().filter(|(_, ballot, _)| ballot < newest).map(|(volume, _, _)| volume);
-        Some(older.chain(&self.without).chain(&self.rotten).copied().collect())
+        let is_smaller = |volume| value_of(volume).is_none_or(|before| row_bytes(value) < row_bytes(before));
+        if older.clone().any(is_smaller) {
+            return None;
+        }
+        Some(older.chain(&self.without).copied().collect())
     }
 }
 
@@ -213,7 +226,8 @@ impl Context {
             let place = set.place_of(volume);
             place.is_some_and(|place| set.reach[place].peer.is_full(volume))
         };
-        rows.behind_the_committed().is_some_and(|behind| behind.into_iter().all(is_full))
+        let needs_room = rows.behind_the_committed_and_need_room();
+        needs_room.is_some_and(|behind| behind.into_iter().all(is_full))
     }
 
     /// The rows of a key that was settled just now: A volumes hold the new one, and the others get it
@@ -287,7 +301,11 @@ impl Context {
             match answer {
                 Some(Ok(answer)) => match answer.result {
                     Ok(vote) if lives.counts(volume, &answer.from) => match vote.row {
-                        Some(row) => rows.held.push((volume, row.head.ballot, row.head.committed)),
+                        Some(row) => {
+                            let value = row.value.and_then(|head| Value::decode(head).ok());
+                            rows.values.extend(value.map(|value| (volume, value)));
+                            rows.held.push((volume, row.head.ballot, row.head.committed));
+                        }
                         None => rows.without.push(volume),
                     },
                     Err(Refusal::Sealed) => rows.sealed.push(volume),
@@ -438,6 +456,17 @@ async fn verify_value(
     Ok(answer)
 }
 
+/// Bytes of a row.
+fn row_bytes(value: &Value) -> u64 {
+    let State::Object(object) = &value.state else { return 0 };
+    let contents = object.versions.iter().filter_map(|version| match &version.kind {
+        VersionKind::Content(content) => Some(content),
+        VersionKind::DeleteMarker => None,
+    });
+    let inline = contents.filter(|content| matches!(content.body, Body::Inline { .. }));
+    value.encode().len() as u64 + inline.map(|content| content.size).sum::<u64>()
+}
+
 /// Whether bytes of a version lie behind the value in its row.
 pub(super) fn has_inline(value: &Value) -> bool {
     let State::Object(object) = &value.state else { return false };
@@ -450,7 +479,8 @@ pub(super) fn has_inline(value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sherd_core::id::{ProposerId, Timestamp};
+    use sherd_core::id::{ProposerId, Timestamp, VersionId};
+    use sherd_core::record::{Changes, Object, Version};
 
     fn ballot(time: u64) -> Ballot {
         Ballot { time: Timestamp::from_ms(time), proposer: ProposerId(1) }
@@ -483,19 +513,36 @@ mod tests {
         assert!(!rotten.are_same());
     }
 
+    /// An object of so many delete markers.
+    fn value(markers: u64) -> Value {
+        let marker = |n| Version { id: VersionId::NULL, modified_ms: n, kind: VersionKind::DeleteMarker };
+        let versions = (0..markers).map(marker).collect();
+        Value { changes: Changes::default(), state: State::Object(Object { versions, uploads: Vec::new() }) }
+    }
+
     #[test]
-    fn behind_is_who_lacks_the_newest_row_if_that_is_committed() {
-        let behind = |held: &[(u8, u64, bool)]| {
+    fn only_who_lacks_what_a_full_volume_refuses_waits_for_room() {
+        let waits = |held: &[(u8, u64, bool, u64)], rotten: &[u8]| {
+            let values = held.iter().map(|(n, _, _, markers)| (volume(*n), value(*markers))).collect();
             let held =
-                held.iter().map(|(n, time, committed)| (volume(*n), ballot(*time), *committed)).collect();
-            Rows { held, without: vec![volume(8)], rotten: vec![volume(9)], ..Rows::default() }
-                .behind_the_committed()
+                held.iter().map(|(n, time, committed, _)| (volume(*n), ballot(*time), *committed)).collect();
+            let (without, rotten) = (vec![volume(8)], rotten.iter().map(|n| volume(*n)).collect());
+            Rows { held, values, without, rotten, ..Rows::default() }.behind_the_committed_and_need_room()
         };
-        assert_eq!(
-            behind(&[(1, 4, true), (2, 5, false), (3, 5, true)]),
-            Some([1, 8, 9].map(volume).to_vec())
-        );
-        assert_eq!(behind(&[(1, 4, true), (2, 5, false)]), None, "the newest may not be committed");
-        assert_eq!(behind(&[]), None);
+        let newest = [(2, 5, false, 3), (3, 5, true, 3)];
+        let with = |before| [&[before], &newest[..]].concat();
+        assert_eq!(waits(&with((1, 4, true, 3)), &[]), Some([1, 8].map(volume).to_vec()));
+        assert_eq!(waits(&with((1, 4, true, 4)), &[]), None, "it is smaller there");
+        assert_eq!(waits(&with((1, 4, true, 3)), &[9]), None, "it may repair what is rotten");
+        assert_eq!(waits(&[(1, 4, true, 3), (2, 5, false, 3)], &[]), None, "the newest may not be committed");
+        assert_eq!(waits(&[], &[]), None);
+        let tombstone = Value { changes: Changes::default(), state: State::Tombstone };
+        let deleted = Rows {
+            held: vec![(volume(1), ballot(5), true)],
+            values: vec![(volume(1), tombstone)],
+            without: vec![volume(8)],
+            ..Rows::default()
+        };
+        assert_eq!(deleted.behind_the_committed_and_need_room(), None, "it makes way");
     }
 }

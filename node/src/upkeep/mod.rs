@@ -127,6 +127,8 @@ pub(crate) struct UpkeepConfig {
     pub(crate) rng: Arc<dyn Rng>,
     pub(crate) pins: Pins,
     pub(crate) deletions: Deletions,
+    /// Of the reports of damage that are on their way here.
+    pub(crate) report_counts: Arc<ReportCounts>,
     pub(crate) settings: Settings,
 }
 
@@ -141,6 +143,7 @@ pub(crate) struct Context {
     pub(crate) rng: Arc<dyn Rng>,
     pub(crate) pins: Pins,
     pub(crate) deletions: Deletions,
+    pub(crate) report_counts: Arc<ReportCounts>,
     pub(crate) settings: Settings,
     pub(crate) throttle: Throttle,
     pub(crate) mrf: Mrf,
@@ -157,8 +160,18 @@ pub(crate) struct Context {
 
 impl Context {
     fn new(config: UpkeepConfig) -> Self {
-        let UpkeepConfig { cluster, volumes, registers, stripes, clock, rng, pins, deletions, settings } =
-            config;
+        let UpkeepConfig {
+            cluster,
+            volumes,
+            registers,
+            stripes,
+            clock,
+            rng,
+            pins,
+            deletions,
+            report_counts,
+            settings,
+        } = config;
         Self {
             cluster,
             volumes,
@@ -168,6 +181,7 @@ impl Context {
             rng,
             pins,
             deletions,
+            report_counts,
             settings,
             throttle: Throttle::new(settings.heal_bytes_per_second),
             mrf: Mrf::new(),
@@ -325,7 +339,14 @@ impl Upkeep {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
-        self.context.note_peers_at_end().await;
+    }
+
+    /// At an orderly end, when nobody changes a row any more: notes once more how far the peers' logs are, so that the
+    /// next start has little to compare. Not where something that a volume missed was reported and is not queued.
+    pub async fn note_peers_at_end(&self) {
+        if self.context.report_counts.waiting_heals_count() == 0 {
+            self.context.note_peers_at_end().await;
+        }
     }
 }
 

@@ -37,6 +37,9 @@ const AFTER_OPENING: Duration = Duration::from_millis(BOUND_AHEAD_MS + 500);
 /// By how many records a peer's log grows before that is noted: more than the notes of a whole set.
 const NOTE_RECORDS: u64 = 4 * SET_VOLUMES_MAX as u64;
 
+/// How far the logs of peers are durable.
+pub(in crate::upkeep) type PeerPositions = Vec<(VolumeId, Position)>;
+
 impl Context {
     /// A volume votes again: its shards are rebuilt, and what it missed is healed or queued. From then on
     /// it is known what this opening lacks. `false` when its own shards could not be looked through, rows are
@@ -187,30 +190,41 @@ impl Context {
         self.queue_heal(HealEntry { key, data: None, since_ms: 0 }, Spare(1)).await;
     }
 
-    /// Tells the volume how far its peers' logs are durable, so that it knows from where on it
-    /// missed something, and they know when it comes back with less than it had. Only the opening that was compared
-    /// with them is told: in another one the note would hide what that one missed.
-    pub(in crate::upkeep) async fn note_peers(&self, volume: &LocalVolume, opening: u32) {
-        let Some(set) = self.set_with(volume.id()) else { return };
-        for reach in set.reach.iter().filter(|reach| reach.volume != volume.id()) {
-            let Ok(answer) = ask(reach.peer.guarantees(reach.volume), PATIENCE).await else { continue };
-            let Ok(serving) = volume.serving() else { return };
-            let Position { incarnation, durable } = answer.from.position();
-            let known = serving.reader.peers();
-            let known = known.iter().find(|(peer, _)| *peer == reach.volume).map(|(_, known)| *known);
-            let is_old = |known: Position| {
-                known.incarnation == incarnation && durable.0 < known.durable.0.saturating_add(NOTE_RECORDS)
-            };
-            // A note is a record itself: if every note made the peers take note, they never rested.
-            if known.is_some_and(is_old) {
-                continue;
+    /// How far the logs of a volume's peers are durable now.
+    pub(in crate::upkeep) async fn peer_positions(&self, volume: VolumeId) -> PeerPositions {
+        let mut positions = Vec::new();
+        let Some(set) = self.set_with(volume) else { return positions };
+        for reach in set.reach.iter().filter(|reach| reach.volume != volume) {
+            if let Ok(answer) = ask(reach.peer.guarantees(reach.volume), PATIENCE).await {
+                positions.push((reach.volume, answer.from.position()));
             }
-            // After the door was looked through: who stands in it was counted before. Nothing waits from here on.
-            if volume.opened_count() != opening {
-                return;
-            }
-            // Rides with the next frame; what does not fit now is said again.
-            drop(serving.submit(Op::PeerSeen { volume: reach.volume, incarnation, durable }));
         }
+        positions
+    }
+}
+
+/// Tells the volume how far its peers' logs are durable, so that it knows from where on it
+/// missed something, and they know when it comes back with less than it had. Only the opening that was compared
+/// with them is told: in another one the note would hide what that one missed.
+///
+/// What the volume missed up to there is queued: whoever calls this saw to it.
+pub(in crate::upkeep) fn note_peers(volume: &LocalVolume, opening: u32, peers: &PeerPositions) {
+    for (peer, Position { incarnation, durable }) in peers.iter().copied() {
+        let Ok(serving) = volume.serving() else { return };
+        let known = serving.reader.peers();
+        let known = known.iter().find(|(known, _)| *known == peer).map(|(_, known)| *known);
+        let is_old = |known: Position| {
+            known.incarnation == incarnation && durable.0 < known.durable.0.saturating_add(NOTE_RECORDS)
+        };
+        // A note is a record itself: if every note made the peers take note, they never rested.
+        if known.is_some_and(is_old) {
+            continue;
+        }
+        // After the door was looked through: who stands in it was counted before. Nothing waits from here on.
+        if volume.opened_count() != opening {
+            return;
+        }
+        // Rides with the next frame; what does not fit now is said again.
+        drop(serving.submit(Op::PeerSeen { volume: peer, incarnation, durable }));
     }
 }

@@ -20,7 +20,7 @@ pub(crate) use progress::Progress;
 pub(crate) use progress::{ProgressLocks, ScrubProgress, SweepProgress};
 pub use stuck::StuckSet;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +33,8 @@ use sherd_core::register::quorum::{Lives, Order, Quorums, Reply};
 use sherd_core::register::recover::{Barrier, Guarantees, barrier, may_scan, may_vote, next_life};
 use sherd_volume::request::{Answer, Control};
 
+use self::catch_up::PeerPositions;
+pub(in crate::upkeep) use self::catch_up::note_peers;
 use self::confirm::Opening;
 use super::{Context, ask};
 use crate::cluster::SetView;
@@ -41,6 +43,9 @@ use crate::volumes::{LocalVolume, VolumeState};
 
 /// Between two notes of how far the peers' logs are durable.
 const NOTE_EVERY: Duration = Duration::from_secs(10);
+/// When everything that a volume missed up to a position is queued: a round of accepts is over, whoever refused was
+/// looked at once more, and what came of it is in the logs.
+const NOTED_AFTER: Duration = Duration::from_secs(20);
 /// How long a peer may take to make a change durable.
 pub(super) const CONTROL_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -215,6 +220,29 @@ impl Recoveries {
     }
 }
 
+/// How far the logs of a volume's peers were, for as long as somebody may still say what the volume missed up to there.
+#[derive(Debug, Default)]
+struct Notes {
+    opening: u32,
+    taken: VecDeque<(Instant, PeerPositions)>,
+}
+
+impl Notes {
+    fn take(&mut self, opening: u32, positions: PeerPositions) {
+        if self.opening != opening {
+            self.opening = opening;
+            self.taken.clear();
+        }
+        self.taken.push_back((Instant::now(), positions));
+    }
+
+    /// The latest of those that are old enough; it and those before it are forgotten.
+    fn ripe(&mut self) -> Option<PeerPositions> {
+        let ripe = self.taken.iter().take_while(|(taken, _)| taken.elapsed() >= NOTED_AFTER).count();
+        self.taken.drain(..ripe).next_back().map(|(_, positions)| positions)
+    }
+}
+
 /// One try: its own count of events, and what it heard of lives.
 struct Try {
     volume: VolumeId,
@@ -235,7 +263,7 @@ impl Context {
     async fn follow(&self, volume: &Arc<LocalVolume>) {
         let mut changes = self.volumes.changes();
         let mut caught_up = None;
-        let mut note_at = Instant::now();
+        let (mut note_at, mut notes) = (Instant::now(), Notes::default());
         let mut vacant_since = None;
         let mut heard = Opening::new(0);
         loop {
@@ -271,7 +299,12 @@ impl Context {
                     }
                     // Not before it has caught up: from these notes on it knows what it missed.
                     if caught_up == Some(opening) && Instant::now() >= note_at {
-                        self.note_peers(volume, opening).await;
+                        notes.take(opening, self.peer_positions(volume.id()).await);
+                        if let Some(peers) =
+                            notes.ripe().filter(|_| self.report_counts.waiting_heals_count() == 0)
+                        {
+                            note_peers(volume, opening, &peers);
+                        }
                         note_at = Instant::now() + NOTE_EVERY;
                     }
                 }
@@ -341,7 +374,8 @@ impl Context {
         for volume in self.volumes.all() {
             let opening = volume.opened_count();
             if volume.state().votes() && self.recovery.is_known(volume.id(), opening) {
-                self.note_peers(volume, opening).await;
+                let peers = self.peer_positions(volume.id()).await;
+                note_peers(volume, opening, &peers);
             }
         }
     }
@@ -495,6 +529,9 @@ impl Try {
 
 #[cfg(test)]
 mod tests {
+    use sherd_core::id::Sequence;
+    use sherd_core::register::recover::confirm::Position;
+
     use super::*;
 
     #[test]
@@ -519,5 +556,24 @@ mod tests {
         assert_eq!(said(began_ms), "waits: no voters");
         recoveries.end(volume);
         assert_eq!(recoveries.standing(volume, 1, began_ms), Standing::Unknown);
+    }
+
+    /// A kill must not come between a note and the report of what the volume missed before that.
+    #[tokio::test(start_paused = true)]
+    async fn peers_are_noted_where_they_were_when_nobody_says_any_more_what_was_missed() {
+        let at = |durable| {
+            vec![(VolumeId([1; 16]), Position { incarnation: Incarnation(1), durable: Sequence(durable) })]
+        };
+        let mut notes = Notes::default();
+        for (durable, ripe) in [(10, None), (20, None), (30, Some(10)), (40, Some(20))] {
+            notes.take(1, at(durable));
+            assert_eq!(notes.ripe(), ripe.map(at));
+            tokio::time::advance(NOTE_EVERY).await;
+        }
+        tokio::time::advance(NOTED_AFTER).await;
+        notes.take(2, at(50));
+        assert_eq!(notes.ripe(), None, "another opening");
+        tokio::time::advance(NOTED_AFTER).await;
+        assert_eq!((notes.ripe(), notes.ripe()), (Some(at(50)), None));
     }
 }

@@ -253,6 +253,7 @@ fn build_over(
     let rng: Arc<dyn Rng> = Arc::new(SystemRng);
     let proposer = ProposerId(rng.next_u64());
     let (damage, reports) = Damage::channel();
+    let report_counts = Arc::clone(damage.counts());
     let registers = Registers::new(RegistersConfig {
         cluster: Arc::clone(&cluster),
         clock: Arc::clone(&clock),
@@ -297,6 +298,7 @@ fn build_over(
         rng,
         pins,
         deletions,
+        report_counts,
         settings,
     });
     Node {
@@ -563,6 +565,12 @@ impl Node {
     }
 
     /// Its registers.
+    /// Lets a volume note how far its peers' logs are.
+    pub(crate) async fn note_peers(&self, volume: &LocalVolume, opening: u32) {
+        let peers = self.context.peer_positions(volume.id()).await;
+        crate::upkeep::recover::note_peers(volume, opening, &peers);
+    }
+
     /// Waits for the next report of damage, or of what was replaced. Nobody else takes it.
     pub(crate) async fn next_report(&mut self) -> crate::upkeep::Report {
         let reports = self.reports.as_mut().expect("not taken");

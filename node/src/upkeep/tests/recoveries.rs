@@ -101,7 +101,7 @@ async fn a_volume_that_was_away_gets_what_it_missed() {
     node.create_bucket().await;
     node.put("before", &body(1, 100_000)).await;
     let volume = Arc::clone(&node.volumes.all()[2]);
-    node.context.note_peers(&volume, volume.opened_count()).await;
+    node.note_peers(&volume, volume.opened_count()).await;
     let away = volume.path().with_extension("away");
     std::fs::rename(volume.path(), &away).expect("moved away");
     node.wait_for(volume.id(), |state| matches!(state, VolumeState::Offline { .. })).await;
@@ -136,7 +136,7 @@ async fn a_volume_is_compared_after_a_restart_although_its_peers_hardly_wrote_me
     let node = directories.start().await;
     node.create_bucket().await;
     let volume = Arc::clone(&node.volumes.all()[2]);
-    node.context.note_peers(&volume, volume.opened_count()).await;
+    node.note_peers(&volume, volume.opened_count()).await;
     // Brings the notes into a frame.
     node.put("before", &body(1, 1_000)).await;
     node.take_away(volume.id()).await;
@@ -315,9 +315,9 @@ async fn an_opening_that_was_not_compared_with_its_peers_is_not_told_how_far_the
         peer.heal_put(volume.id(), &frame).await.expect("noted");
         volume.serving().expect("it serves").reader.peers()
     };
-    node.context.note_peers(&volume, compared).await;
+    node.note_peers(&volume, compared).await;
     assert_eq!(noted().await, []);
-    node.context.note_peers(&volume, volume.opened_count()).await;
+    node.note_peers(&volume, volume.opened_count()).await;
     assert_eq!(noted().await.len(), 3);
     node.close().await;
 }

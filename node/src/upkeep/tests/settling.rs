@@ -36,7 +36,7 @@ async fn a_volume_is_not_known_before_the_rows_that_its_opening_found_are_settle
         let time = Timestamp::from_ms(node.context.clock.tick().as_ms() + ahead_ms);
         accept_at(&node, &register, &reach[1..], time).await;
         for volume in node.volumes.all() {
-            node.context.note_peers(volume, volume.opened_count()).await;
+            node.note_peers(volume, volume.opened_count()).await;
         }
         node.close().await;
 
