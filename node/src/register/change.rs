@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::join_all;
 use tokio::time::Instant;
 
 use sherd_core::heal::HealEntry;
@@ -20,8 +21,8 @@ use sherd_core::register::proposer::{
     AcceptOutcome, AfterConflict, Found as FoundHead, PrepareOutcome, after_accept, after_prepare,
 };
 use sherd_core::register::sweep::{SettleWith, introduced, settle_with};
-use sherd_core::register::{Accept, Encoded, Positions, Prepare, Vote};
-use sherd_volume::request::Target;
+use sherd_core::register::{Accept, Encoded, Positions, Prepare, Refusal, Vote};
+use sherd_volume::request::{Answer, Target};
 
 use super::round::Round;
 use super::{Failure, Found, Inner, Registers};
@@ -435,18 +436,21 @@ impl Registers {
             return false;
         }
         // The row is looked at by whoever heals it where too many wait here.
-        let Ok(_place) = self.inner.second_looks.try_acquire() else { return true };
+        let Ok(_place) = self.inner.second_looks.try_acquire() else {
+            return round.refused().any(|(_, votes)| votes);
+        };
         tokio::time::sleep(FASTER_ONE_ENDS).await;
-        for reach in round.refused() {
+        let looks = round.refused().map(|(reach, _)| async move {
             let pending = reach.peer.read(reach.volume, target, false);
-            let Ok(Ok(answer)) = tokio::time::timeout(self.inner.patience.round, pending).await else {
-                return true;
-            };
-            let row = answer.result.ok().and_then(|vote| vote.row);
-            if row.is_none_or(|row| row.head.ballot < ballot) {
-                return true;
+            match tokio::time::timeout(self.inner.patience.round, pending).await {
+                Ok(Ok(Answer { result: Ok(vote), .. })) => {
+                    vote.row.is_none_or(|row| row.head.ballot < ballot)
+                }
+                // It is compared with the others, or gets all rows, from a point behind this one.
+                Ok(Ok(Answer { result: Err(Refusal::Recovering), .. })) => false,
+                Ok(Ok(_) | Err(_)) | Err(_) => true,
             }
-        }
-        false
+        });
+        join_all(looks).await.contains(&true)
     }
 }

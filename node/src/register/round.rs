@@ -155,12 +155,15 @@ impl<R: Unpin> Round<R> {
         !self.failed.is_empty() || self.replies.iter().any(is_missed)
     }
 
-    /// Volumes that refused, but for those that recover: they are brought everything. From somebody who was faster they get more, if there is such a one: a prepare may
+    /// Volumes that refused, and whether for something else than that they do not vote. From somebody who was faster they get more, if there is such a one: a prepare may
     /// have come to nothing, a bound stand behind a restart, a seal be taken back.
-    pub(super) fn refused(&self) -> impl Iterator<Item = &Reach> {
-        let counts = |refusal: &Refusal| *refusal != Refusal::Recovering;
-        let refused = self.replies.iter().filter(move |reply| reply.result.as_ref().is_err_and(counts));
-        refused.filter_map(|reply| self.set.reach.iter().find(|reach| reach.volume == reply.volume))
+    pub(super) fn refused(&self) -> impl Iterator<Item = (&Reach, bool)> {
+        let refusals =
+            self.replies.iter().filter_map(|reply| Some((reply.volume, reply.result.as_ref().err()?)));
+        refusals.filter_map(|(volume, refusal)| {
+            let reach = self.set.reach.iter().find(|reach| reach.volume == volume)?;
+            Some((reach, *refusal != Refusal::Recovering))
+        })
     }
 
     /// Why a round without a quorum failed, as the volumes that failed say it.

@@ -32,6 +32,10 @@ pub struct Damage {
 #[derive(Debug, Default)]
 pub struct ReportCounts {
     waiting_heals: AtomicUsize,
+    /// Reports of something missing or rotten since the start, and those of them that are in the logs. What was
+    /// dropped never is.
+    made_heals: AtomicU64,
+    logged_heals: AtomicU64,
     dropped_heals: AtomicU64,
     dropped_superseded: AtomicU64,
 }
@@ -40,6 +44,16 @@ impl ReportCounts {
     /// Those of something missing or rotten that are not queued yet, or are being made durable.
     pub fn waiting_heals_count(&self) -> usize {
         self.waiting_heals.load(Ordering::Relaxed)
+    }
+
+    /// How many of something missing or rotten were made so far.
+    pub(super) fn made_heals_count(&self) -> u64 {
+        self.made_heals.load(Ordering::Acquire)
+    }
+
+    /// Whether the first so many of them are in the logs: they go there in their order.
+    pub(super) fn are_logged(&self, first: u64) -> bool {
+        self.logged_heals.load(Ordering::Acquire) >= first
     }
 
     /// Dropped ones of something missing or rotten.
@@ -62,6 +76,13 @@ struct InHand<'a> {
 impl Drop for InHand<'_> {
     fn drop(&mut self) {
         self.counts.waiting_heals.fetch_sub(self.count, Ordering::Relaxed);
+    }
+}
+
+impl InHand<'_> {
+    /// They are in the logs: not so where the task that had them is given up.
+    fn are_logged(&self) {
+        self.counts.logged_heals.fetch_add(self.count as u64, Ordering::Release);
     }
 }
 
@@ -108,6 +129,7 @@ impl Damage {
 
     /// Reports an entry that is in the volumes' logs already.
     pub fn heal(&self, entry: HealEntry) {
+        self.counts.made_heals.fetch_add(1, Ordering::Release);
         self.counts.waiting_heals.fetch_add(1, Ordering::Relaxed);
         if !self.report(Report::Heal(entry), &self.counts.dropped_heals) {
             self.counts.waiting_heals.fetch_sub(1, Ordering::Relaxed);
@@ -142,7 +164,7 @@ impl Context {
                 return;
             }
             let count = taken.iter().filter(|report| matches!(report, Report::Heal(_))).count();
-            let _in_hand = InHand { counts: &reports.counts, count };
+            let in_hand = InHand { counts: &reports.counts, count };
             let heals = taken.drain(..).filter_map(|report| match report {
                 Report::Heal(entry) => {
                     let spare = entry.data.map_or(1, |data| data.spare());
@@ -154,6 +176,7 @@ impl Context {
                 }
             });
             join_all(heals).await;
+            in_hand.are_logged();
         }
     }
 }
@@ -182,5 +205,17 @@ mod tests {
         reports.reports.try_recv().expect("a report");
         damage.superseded(&key, Vec::new(), Vec::new());
         assert_eq!(counts(&damage), (2, 1), "it found its place");
+    }
+
+    /// As at an orderly stop: what comes after nobody takes reports any more is in no log.
+    #[test]
+    fn reports_that_nobody_takes_are_made_and_never_logged() {
+        let (damage, reports) = Damage::channel();
+        let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("a").expect("a key"));
+        assert!(damage.counts().are_logged(damage.counts().made_heals_count()));
+        drop(reports);
+        damage.row(&key);
+        assert!(!damage.counts().are_logged(damage.counts().made_heals_count()));
+        assert_eq!(damage.counts().waiting_heals_count(), 0);
     }
 }

@@ -102,22 +102,23 @@ impl Rows {
     }
 
     /// The volumes that answered and lack the newest row, where that is known to be committed and a full volume
-    /// would refuse it: it takes what makes way, what is smaller than what it has, and what repairs its own.
+    /// would refuse it to all of them: it takes what makes way, what is smaller than what it has, and what
+    /// repairs its own.
     fn behind_the_committed_and_need_room(&self) -> Option<Vec<VolumeId>> {
         let newest = self.held.iter().max_by_key(|(_, ballot, committed)| (*ballot, *committed));
         let (holder, newest, _) = newest.filter(|(_, _, committed)| *committed)?;
         let value_of =
             |volume: &VolumeId| self.values.iter().find(|(of, _)| of == volume).map(|(_, value)| value);
-        let value = value_of(holder).filter(|value| matches!(value.state, State::Object(_)))?;
-        if !self.rotten.is_empty() {
-            return None;
-        }
+        let value = value_of(holder)?;
+        let needs_room = |volume: &VolumeId| {
+            let before = value_of(volume);
+            let is_no_larger =
+                before.is_some_and(|before| before == value || row_bytes(value) < row_bytes(before));
+            !is_no_larger && !value.makes_way(before)
+        };
         let older = self.held.iter().filter(|(_, ballot, _)| ballot < newest).map(|(volume, _, _)| volume);
-        let is_smaller = |volume| value_of(volume).is_none_or(|before| row_bytes(value) < row_bytes(before));
-        if older.clone().any(is_smaller) {
-            return None;
-        }
-        Some(older.chain(&self.without).copied().collect())
+        let behind: Vec<VolumeId> = older.chain(&self.without).copied().collect();
+        (self.rotten.is_empty() && behind.iter().all(needs_room)).then_some(behind)
     }
 }
 
@@ -458,8 +459,8 @@ async fn verify_value(
 
 /// Bytes of a row.
 fn row_bytes(value: &Value) -> u64 {
-    let State::Object(object) = &value.state else { return 0 };
-    let contents = object.versions.iter().filter_map(|version| match &version.kind {
+    let versions = value.state.object().map_or(&[][..], |object| &object.versions);
+    let contents = versions.iter().filter_map(|version| match &version.kind {
         VersionKind::Content(content) => Some(content),
         VersionKind::DeleteMarker => None,
     });
@@ -531,10 +532,11 @@ mod tests {
         };
         let newest = [(2, 5, false, 3), (3, 5, true, 3)];
         let with = |before| [&[before], &newest[..]].concat();
-        assert_eq!(waits(&with((1, 4, true, 3)), &[]), Some([1, 8].map(volume).to_vec()));
+        assert_eq!(waits(&with((1, 4, true, 2)), &[]), Some([1, 8].map(volume).to_vec()));
+        assert_eq!(waits(&with((1, 4, true, 3)), &[]), None, "it repairs its own");
         assert_eq!(waits(&with((1, 4, true, 4)), &[]), None, "it is smaller there");
-        assert_eq!(waits(&with((1, 4, true, 3)), &[9]), None, "it may repair what is rotten");
-        assert_eq!(waits(&[(1, 4, true, 3), (2, 5, false, 3)], &[]), None, "the newest may not be committed");
+        assert_eq!(waits(&with((1, 4, true, 2)), &[9]), None, "it may repair what is rotten");
+        assert_eq!(waits(&[(1, 4, true, 2), (2, 5, false, 3)], &[]), None, "the newest may not be committed");
         assert_eq!(waits(&[], &[]), None);
         let tombstone = Value { changes: Changes::default(), state: State::Tombstone };
         let deleted = Rows {

@@ -342,9 +342,10 @@ impl Upkeep {
     }
 
     /// At an orderly end, when nobody changes a row any more: notes once more how far the peers' logs are, so that the
-    /// next start has little to compare. Not where something that a volume missed was reported and is not queued.
+    /// next start has little to compare. Not where something that a volume missed was reported and is in no log.
     pub async fn note_peers_at_end(&self) {
-        if self.context.report_counts.waiting_heals_count() == 0 {
+        let counts = &self.context.report_counts;
+        if counts.are_logged(counts.made_heals_count()) {
             self.context.note_peers_at_end().await;
         }
     }

@@ -23,7 +23,7 @@ use sherd_core::id::{Sequence, VolumeId};
 use crate::apply::Derived;
 use crate::disk::{Disk, OpenMode};
 use crate::durable::Spares;
-use crate::error::OpenError;
+use crate::error::{FaultClass, OpenError};
 use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader, Subject, VERSION};
 use crate::identity::LostRange;
 use crate::index::Index;
@@ -164,7 +164,7 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
         }
     }
     for name in names.iter().filter(|name| !is_segment_name(name) && !Spares::is_own_name(name)) {
-        if let Some(headed) = read_aside(files, segments, name)
+        if let Some(headed) = read_aside(files, segments, name)?
             && !proper.contains(&headed.segment.number)
         {
             located.misnamed.push(Misnamed { named: None, headed });
@@ -213,18 +213,25 @@ fn read_candidate(files: &LogFiles<'_>, segments: &Segments, number: u64) -> Res
 }
 
 /// Looks for a segment of this log in a file whose name is not one of a segment.
-fn read_aside(files: &LogFiles<'_>, segments: &Segments, name: &str) -> Option<Headed> {
+fn read_aside(files: &LogFiles<'_>, segments: &Segments, name: &str) -> Result<Option<Headed>, OpenError> {
     let LogFiles { disk, path: log, volume, .. } = *files;
     let path = log.join(name);
     let file = disk.open(&path, OpenMode::Read);
     let mut page = vec![0; SEGMENT_HEADER_BYTES];
-    // What cannot be read is most likely somebody else's. If it is a segment after all, the log lacks one.
-    let Ok(read) = file.and_then(|file| file.read_at(&mut page, 0)) else { return None };
+    let read = match file.and_then(|file| file.read_at(&mut page, 0)) {
+        Ok(read) => read,
+        Err(source) if FaultClass::of(&source) == FaultClass::Busy => {
+            return Err(OpenError::Io { op: "open", path, source });
+        }
+        // What cannot be read is most likely somebody else's. If it is a segment after all, the log lacks one.
+        Err(_) => return Ok(None),
+    };
     let header = SegmentHeader::decode(page.get(..read).unwrap_or(&[])).ok();
-    let header = header.filter(|header| header.volume == volume)?;
-    let kept = Arc::clone(segments.files());
-    let segment = Segment::new(volume, header.number, header.first, path, kept);
-    Some(Headed { segment: Arc::new(segment), header: Some(header) })
+    Ok(header.filter(|header| header.volume == volume).map(|header| {
+        let kept = Arc::clone(segments.files());
+        let segment = Segment::new(volume, header.number, header.first, path, kept);
+        Headed { segment: Arc::new(segment), header: Some(header) }
+    }))
 }
 
 /// Bytes of a segment, as many as there are; `None` where they cannot be read and that counts as rot.

@@ -36,7 +36,7 @@ use sherd_volume::request::{Answer, Control};
 use self::catch_up::PeerPositions;
 pub(in crate::upkeep) use self::catch_up::note_peers;
 use self::confirm::Opening;
-use super::{Context, ask};
+use super::{Context, ReportCounts, ask};
 use crate::cluster::SetView;
 use crate::peer::{Gather, Peer, Pending, Reach};
 use crate::volumes::{LocalVolume, VolumeState};
@@ -46,6 +46,8 @@ const NOTE_EVERY: Duration = Duration::from_secs(10);
 /// When everything that a volume missed up to a position is queued: a round of accepts is over, whoever refused was
 /// looked at once more, and what came of it is in the logs.
 const NOTED_AFTER: Duration = Duration::from_secs(20);
+/// Notes that wait for that at one time.
+const NOTES_MAX: usize = 8;
 /// How long a peer may take to make a change durable.
 pub(super) const CONTROL_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -224,22 +226,37 @@ impl Recoveries {
 #[derive(Debug, Default)]
 struct Notes {
     opening: u32,
-    taken: VecDeque<(Instant, PeerPositions)>,
+    taken: VecDeque<Note>,
+}
+
+#[derive(Debug)]
+struct Note {
+    taken: Instant,
+    /// The reports made until everybody had said what was missed; they have to be in the logs.
+    reports: Option<u64>,
+    peers: PeerPositions,
 }
 
 impl Notes {
-    fn take(&mut self, opening: u32, positions: PeerPositions) {
+    fn take(&mut self, opening: u32, peers: PeerPositions) {
         if self.opening != opening {
             self.opening = opening;
             self.taken.clear();
         }
-        self.taken.push_back((Instant::now(), positions));
+        // The older they are the sooner they are ripe.
+        if self.taken.len() < NOTES_MAX {
+            self.taken.push_back(Note { taken: Instant::now(), reports: None, peers });
+        }
     }
 
-    /// The latest of those that are old enough; it and those before it are forgotten.
-    fn ripe(&mut self) -> Option<PeerPositions> {
-        let ripe = self.taken.iter().take_while(|(taken, _)| taken.elapsed() >= NOTED_AFTER).count();
-        self.taken.drain(..ripe).next_back().map(|(_, positions)| positions)
+    /// The latest behind which nothing is unsaid or in no log; it and those before it are forgotten.
+    fn ripe(&mut self, counts: &ReportCounts) -> Option<PeerPositions> {
+        for note in self.taken.iter_mut().take_while(|note| note.taken.elapsed() >= NOTED_AFTER) {
+            note.reports.get_or_insert_with(|| counts.made_heals_count());
+        }
+        let is_ripe = |note: &&Note| note.reports.is_some_and(|reports| counts.are_logged(reports));
+        let ripe = self.taken.iter().take_while(is_ripe).count();
+        self.taken.drain(..ripe).next_back().map(|note| note.peers)
     }
 }
 
@@ -300,9 +317,7 @@ impl Context {
                     // Not before it has caught up: from these notes on it knows what it missed.
                     if caught_up == Some(opening) && Instant::now() >= note_at {
                         notes.take(opening, self.peer_positions(volume.id()).await);
-                        if let Some(peers) =
-                            notes.ripe().filter(|_| self.report_counts.waiting_heals_count() == 0)
-                        {
+                        if let Some(peers) = notes.ripe(&self.report_counts) {
                             note_peers(volume, opening, &peers);
                         }
                         note_at = Instant::now() + NOTE_EVERY;
@@ -529,10 +544,11 @@ impl Try {
 
 #[cfg(test)]
 mod tests {
-    use sherd_core::id::Sequence;
+    use sherd_core::id::{BucketId, ObjectKey, RegisterKey, Sequence};
     use sherd_core::register::recover::confirm::Position;
 
     use super::*;
+    use crate::upkeep::Damage;
 
     #[test]
     fn the_time_that_is_left_is_counted_from_where_shards_began() {
@@ -564,16 +580,24 @@ mod tests {
         let at = |durable| {
             vec![(VolumeId([1; 16]), Position { incarnation: Incarnation(1), durable: Sequence(durable) })]
         };
-        let mut notes = Notes::default();
+        let (mut notes, (damage, reports)) = (Notes::default(), Damage::channel());
+        let counts = Arc::clone(damage.counts());
         for (durable, ripe) in [(10, None), (20, None), (30, Some(10)), (40, Some(20))] {
             notes.take(1, at(durable));
-            assert_eq!(notes.ripe(), ripe.map(at));
+            assert_eq!(notes.ripe(&counts), ripe.map(at));
             tokio::time::advance(NOTE_EVERY).await;
         }
         tokio::time::advance(NOTED_AFTER).await;
         notes.take(2, at(50));
-        assert_eq!(notes.ripe(), None, "another opening");
+        assert_eq!(notes.ripe(&counts), None, "another opening");
         tokio::time::advance(NOTED_AFTER).await;
-        assert_eq!((notes.ripe(), notes.ripe()), (Some(at(50)), None));
+        assert_eq!((notes.ripe(&counts), notes.ripe(&counts)), (Some(at(50)), None));
+        notes.take(2, at(60));
+        tokio::time::advance(NOTED_AFTER).await;
+        damage.row(&RegisterKey::object(BucketId([1; 16]), ObjectKey::new("a").expect("a key")));
+        assert_eq!(notes.ripe(&counts), None, "a report is in no log");
+        (0..2 * NOTES_MAX).for_each(|_| notes.take(2, at(70)));
+        assert_eq!(notes.taken.len(), NOTES_MAX);
+        drop(reports);
     }
 }
