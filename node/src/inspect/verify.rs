@@ -7,7 +7,7 @@ use bytes::Bytes;
 use sherd_core::erasure::{Code, Geometry};
 use sherd_core::id::{Ballot, Epoch, RegisterKey, Sequence, ShardId};
 use sherd_core::placement;
-use sherd_core::record::{Body, DataRef, Home, State, Value, VersionKind, decode_manifest};
+use sherd_core::record::{DataRef, Home, State, Value, decode_manifest};
 use sherd_core::register::quorum::Quorums;
 use sherd_core::stripe::Layout;
 use sherd_core::topology::Topology;
@@ -255,7 +255,7 @@ fn verify_value(
     held: &[Held],
     report: &mut Report,
 ) {
-    if has_inline(value) {
+    if value.state.has_inline() {
         let target = Target::new(key.clone(), placement::slot(key), Epoch::MAX);
         for one in held {
             let volume = &volumes[one.volume];
@@ -283,14 +283,6 @@ fn verify_value(
             }
         }
     }
-}
-
-fn has_inline(value: &Value) -> bool {
-    let State::Object(object) = &value.state else { return false };
-    object.versions.iter().any(|version| match &version.kind {
-        VersionKind::Content(content) => matches!(content.body, Body::Inline { .. }),
-        VersionKind::DeleteMarker => false,
-    })
 }
 
 /// One data id over the volumes that were given.

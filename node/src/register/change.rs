@@ -335,7 +335,7 @@ impl Change<'_> {
 
     async fn kept_inline(&self, ready: &PreparedKey) -> Result<Option<Bytes>, Failure> {
         match &ready.found {
-            Some(found) if found.has_inline() => {
+            Some(found) if found.value.state.has_inline() => {
                 let inline = self.registers.inline(&ready.round.target.key, found).await;
                 inline.map_err(|failure| self.failed(failure))
             }

@@ -26,7 +26,7 @@ use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{Ballot, ProposerId, RegisterKey, Timestamp, VolumeId};
-use sherd_core::record::{Body, Object, OverLimit, Value, VersionKind};
+use sherd_core::record::{Object, OverLimit, Value};
 use sherd_core::register::quorum::Lives;
 use sherd_core::register::{Answerer, Digest};
 
@@ -110,15 +110,6 @@ impl Found {
     /// The object, unless the key was deleted.
     pub(crate) fn object(&self) -> Option<&Object> {
         self.value.state.object()
-    }
-
-    /// Whether some of its bytes are in the row itself.
-    pub(crate) fn has_inline(&self) -> bool {
-        self.object().is_some_and(|object| {
-            object.versions.iter().any(|version| {
-                matches!(&version.kind, VersionKind::Content(content) if matches!(content.body, Body::Inline { .. }))
-            })
-        })
     }
 }
 

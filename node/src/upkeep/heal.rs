@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, DataId, RegisterKey, VolumeId};
-use sherd_core::record::{Body, State, Value, VersionKind};
+use sherd_core::record::Value;
 use sherd_core::register::{Positions, Refusal, Vote};
 use sherd_volume::request::{Answer, Target};
 
@@ -448,7 +448,7 @@ async fn verify_value(
         let no_value = peer::Error::Corrupt { what: "a row is no value".to_owned() };
         return if check == RowCheck::Value { Err(no_value) } else { Ok(answer) };
     };
-    if has_inline(&value)
+    if value.state.has_inline()
         && let Err(error @ peer::Error::Corrupt { .. }) =
             ask(reach.peer.inline(reach.volume, target, row.head.ballot), ROW_PATIENCE).await
     {
@@ -459,29 +459,14 @@ async fn verify_value(
 
 /// Bytes of a row.
 fn row_bytes(value: &Value) -> u64 {
-    let versions = value.state.object().map_or(&[][..], |object| &object.versions);
-    let contents = versions.iter().filter_map(|version| match &version.kind {
-        VersionKind::Content(content) => Some(content),
-        VersionKind::DeleteMarker => None,
-    });
-    let inline = contents.filter(|content| matches!(content.body, Body::Inline { .. }));
-    value.encode().len() as u64 + inline.map(|content| content.size).sum::<u64>()
-}
-
-/// Whether bytes of a version lie behind the value in its row.
-pub(super) fn has_inline(value: &Value) -> bool {
-    let State::Object(object) = &value.state else { return false };
-    object.versions.iter().any(|version| match &version.kind {
-        VersionKind::Content(content) => matches!(content.body, Body::Inline { .. }),
-        VersionKind::DeleteMarker => false,
-    })
+    value.encode().len() as u64 + value.state.inline_contents().map(|content| content.size).sum::<u64>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use sherd_core::id::{ProposerId, Timestamp, VersionId};
-    use sherd_core::record::{Changes, Object, Version};
+    use sherd_core::record::{Changes, Object, State, Version, VersionKind};
 
     fn ballot(time: u64) -> Ballot {
         Ballot { time: Timestamp::from_ms(time), proposer: ProposerId(1) }

@@ -45,6 +45,17 @@ pub struct Spares {
     next: AtomicU64,
 }
 
+/// The number of a spare, or of a half that becomes one, and whether it is ready.
+fn parse_own_name(name: &str) -> Option<(u64, bool)> {
+    let (number, kind) = name.split_once('.')?;
+    let is_ready = match kind {
+        "spare" => true,
+        "making" => false,
+        _ => return None,
+    };
+    Some((number.parse().ok()?, is_ready))
+}
+
 impl Spares {
     /// Takes over what a directory listing found: spares are used, halves are removed.
     ///
@@ -60,9 +71,8 @@ impl Spares {
         let mut ready = Vec::new();
         let mut next = 0;
         for name in names {
-            let Some((number, kind)) = name.split_once('.') else { continue };
-            let Ok(number) = number.parse::<u64>() else { continue };
-            if kind == "spare" {
+            let Some((number, is_ready)) = parse_own_name(name) else { continue };
+            if is_ready {
                 let file = disk.open(&log.join(name), OpenMode::Read)?;
                 if file.length()? == segment_bytes {
                     ready.push(log.join(name));
@@ -73,7 +83,7 @@ impl Spares {
                 if number <= SEGMENT_NUMBER_MAX {
                     next = next.max(number + 1);
                 }
-            } else if kind == "making" {
+            } else {
                 disk.remove(&log.join(name))?;
             }
         }
@@ -89,8 +99,7 @@ impl Spares {
 
     /// Whether a file in the log's directory is a spare or a half by its name.
     pub fn is_own_name(name: &str) -> bool {
-        let parts = name.split_once('.').filter(|(number, _)| number.parse::<u64>().is_ok());
-        parts.is_some_and(|(_, kind)| kind == "spare" || kind == "making")
+        parse_own_name(name).is_some()
     }
 
     /// How many are ready.

@@ -381,6 +381,20 @@ impl Value {
 }
 
 impl State {
+    /// The versions whose bytes lie behind the value in its row.
+    pub fn inline_contents(&self) -> impl Iterator<Item = &Content> {
+        let versions = self.object().map_or(&[][..], |object| &object.versions);
+        versions.iter().filter_map(|version| match &version.kind {
+            VersionKind::Content(content) if matches!(content.body, Body::Inline { .. }) => Some(content),
+            VersionKind::Content(_) | VersionKind::DeleteMarker => None,
+        })
+    }
+
+    /// Whether there is such a version.
+    pub fn has_inline(&self) -> bool {
+        self.inline_contents().next().is_some()
+    }
+
     /// The object, unless it is something else or nothing.
     pub const fn object(&self) -> Option<&Object> {
         match self {

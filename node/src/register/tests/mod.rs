@@ -2,6 +2,7 @@
 //! has come before the task of the first batch is asked to go on.
 
 mod lost_answers;
+mod lost_reads;
 
 use std::future::{Future, poll_fn};
 use std::path::Path;
@@ -14,7 +15,7 @@ use futures::future::join_all;
 
 use sherd_core::id::{BucketId, ChangeId, VersionId};
 use sherd_core::limits::KEY_WRITERS_MAX;
-use sherd_core::record::{Attributes, Content, DataRef, Home, State, Version};
+use sherd_core::record::{Attributes, Body, Content, DataRef, Home, State, Version, VersionKind};
 use sherd_core::register::Prepare;
 
 use sherd_volume::request::Control;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 
 use sherd_core::id::{Epoch, RegisterKey};
-use sherd_core::record::{Body, State, Value, VersionKind};
+use sherd_core::record::Value;
 use sherd_core::register::quorum::{Order, Reply};
 use sherd_core::register::recover::Barrier;
 use sherd_core::register::{Answerer, Encoded, RowHead};
@@ -228,11 +228,7 @@ impl Chosen {
 
 fn has_inline(head: &Bytes) -> Result<bool, String> {
     let value = Value::decode(head.clone()).map_err(|error| format!("a row does not decode: {error}"))?;
-    let State::Object(object) = &value.state else { return Ok(false) };
-    Ok(object.versions.iter().any(|version| match &version.kind {
-        VersionKind::Content(content) => matches!(content.body, Body::Inline { .. }),
-        VersionKind::DeleteMarker => false,
-    }))
+    Ok(value.state.has_inline())
 }
 
 #[cfg(test)]

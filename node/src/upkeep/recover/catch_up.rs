@@ -121,10 +121,10 @@ impl Context {
         // say nothing of this one.
         let noted = noted.filter(|noted| noted.incarnation == now.incarnation);
         let (since, until) = (noted.map_or(Sequence(0), |noted| noted.durable), now.durable);
-        let mut after = None;
         if since >= until {
             return Ok(());
         }
+        let mut after = None;
         loop {
             let request =
                 RowScan { epoch: self.cluster.epoch(), after, since, until, limit: PAGE, want_value: false };

@@ -1,0 +1,216 @@
+//! What readers are shown, and what is asked for its bytes, when questions and answers are lost.
+
+use std::sync::atomic::AtomicUsize;
+
+use sherd_core::id::Incarnation;
+use sherd_core::register::Vote;
+use sherd_volume::request::Answer;
+
+use super::lost_answers::{
+    IMPATIENT, at_rest, inline, lost, read, rows_behind, until_told_committed, volumes,
+};
+use super::*;
+use crate::peer::scripted::{Fate, says};
+use crate::peer::{Error, Peer};
+
+#[tokio::test]
+async fn inline_bytes_go_with_a_row_that_is_proposed_anew() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    registers.change(registers.begin(&key()), inline("text", b"some bytes")).await.expect("a healthy node");
+    let before = read(&node).await;
+    let after = registers.finish(&key()).await.expect("a healthy node").expect("there");
+    assert!(after.ballot < read(&node).await.ballot || after.ballot == before.ballot);
+    let found = read(&node).await;
+    assert!(found.ballot > before.ballot && found.digest == before.digest);
+    let bytes = registers.inline(&key(), &found).await;
+    assert_eq!(bytes, Ok(Some(Bytes::from_static(b"some bytes"))));
+    node.close().await;
+}
+
+#[tokio::test]
+async fn a_row_without_inline_bytes_is_proposed_anew_without_asking_for_them() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    says(&script.inlines, |_, _| Fate::Instead(Err(lost())));
+    let registers = gateway.registers();
+    registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
+    registers.finish(&key()).await.expect("nothing is missing");
+    gateway.close().await;
+}
+
+type HeardBytes = std::result::Result<Option<Bytes>, Failure>;
+
+/// That a row moved on is known where one volume says so; that it is out of reach is not the same.
+#[tokio::test]
+async fn inline_bytes_are_read_from_whoever_has_them() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    registers.change(registers.begin(&key()), inline("text", b"some bytes")).await.expect("a healthy node");
+    let found = read(&node).await;
+    let corrupt = || Error::Corrupt { what: "a row".to_owned() };
+    let bytes = Bytes::from_static(b"some bytes");
+    let said: [([Option<Error>; 4], HeardBytes, usize); 5] = [
+        ([Some(lost()), Some(lost()), None, Some(lost())], Ok(Some(bytes.clone())), 0),
+        ([Some(corrupt()), Some(corrupt()), Some(corrupt()), None], Ok(Some(bytes)), 3),
+        ([Some(lost()), Some(lost()), Some(lost()), Some(lost())], Err(Failure::Unavailable), 0),
+        ([Some(lost()), Some(Error::NotFound), Some(lost()), Some(lost())], Ok(None), 0),
+        ([const { Some(Error::NotFound) }; 4], Ok(None), 0),
+    ];
+    for (errors, heard, damaged) in said {
+        let (mut gateway, script) = node.scripted_gateway(RegisterPatience::default());
+        // Whom the row was found on is asked first: here in the order of the answers.
+        let mut errors = errors.clone().into_iter();
+        says(&script.inlines, move |_, _| match errors.next().expect("each volume is asked once") {
+            Some(error) => Fate::Instead(Err(error)),
+            None => Fate::Through,
+        });
+        assert_eq!(gateway.registers().inline(&key(), &found).await, heard);
+        assert_eq!(rows_behind(&gateway.reported()), damaged);
+    }
+    node.close().await;
+}
+
+#[tokio::test]
+async fn the_volumes_that_showed_a_row_are_asked_for_its_bytes_first() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let set = node.registers().inner.cluster.set_of(&key());
+    let volumes = volumes(&node);
+    assert_eq!(holders_first(&set, &[volumes[3], volumes[1]]), [1, 3, 0, 2]);
+    node.close().await;
+}
+
+#[tokio::test]
+async fn a_read_asks_the_others_where_the_first_volumes_do_not_answer() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
+    until_told_committed(&node).await;
+    for silent in [true, false] {
+        let patience = RegisterPatience { round: 2 * DEADLINE, ..RegisterPatience::default() };
+        let (gateway, script) = node.scripted_gateway(patience);
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        says(&script.reads, move |_, _| match count.fetch_add(1, Ordering::Relaxed) {
+            0 | 1 if silent => Fate::Silence,
+            0 | 1 => Fate::Instead(Err(lost())),
+            _ => Fate::Through,
+        });
+        let found = tokio::time::timeout(DEADLINE, gateway.registers().read(&key())).await;
+        let found = found.expect("two volumes are enough").expect("readable").expect("there");
+        assert_eq!(number_of(Some(&found.value.state)), Some(1));
+    }
+    node.close().await;
+}
+
+/// The volumes vote, and have moved on when they are asked for the value.
+#[tokio::test]
+async fn a_read_whose_row_moves_on_reads_again_until_its_time_is_over() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
+    at_rest(&node).await;
+    for (moves, is_read) in [(5, true), (usize::MAX, false)] {
+        let patience = if is_read { RegisterPatience::default() } else { IMPATIENT };
+        let (gateway, script) = node.scripted_gateway(patience);
+        let from = script.guarantees(volumes(&node)[0]).await.expect("it serves").from;
+        let nothing = Answer { from, result: Ok(Vote { row: None, floor: Ballot::ZERO }) };
+        let mut moved = 0;
+        says(&script.reads, move |_, want_value| {
+            if !want_value || moved >= moves {
+                return Fate::Through;
+            }
+            moved += 1;
+            Fate::Instead(Ok(nothing.clone()))
+        });
+        let found = tokio::time::timeout(DEADLINE, gateway.registers().read(&key())).await;
+        let found = found.expect("it ends in time").map(|found| found.expect("there").value);
+        assert_eq!(found.is_ok(), is_read, "{found:?}");
+        assert!(is_read || found == Err(Failure::Unavailable));
+    }
+    node.close().await;
+}
+
+/// What it says in an earlier life it may have forgotten in this one. Peers know of it, although none of them may be
+/// among those who answer.
+#[tokio::test]
+async fn a_volume_whose_life_is_over_has_no_vote() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    for lives_over in [1, 2] {
+        let (gateway, script) = node.scripted_gateway(IMPATIENT);
+        let (registers, volumes) = (gateway.registers(), volumes(&node));
+        registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
+        at_rest(&gateway).await;
+        let from = script.guarantees(volumes[3]).await.expect("it serves").from;
+        let life = Incarnation(from.incarnation.0 + 1);
+        // One is told of by its peer, the other by itself.
+        registers.learn(volumes[3], &Answerer { peers: [(volumes[0], life)].into(), ..from.clone() });
+        if lives_over == 2 {
+            registers.learn(volumes[1], &Answerer { incarnation: life, peers: [].into(), ..from });
+        }
+        let told = registers.change(registers.begin(&key()), plain(2)).await;
+        assert_eq!(told.is_ok(), lives_over == 1, "three of four are enough: {told:?}");
+        assert!(lives_over == 1 || matches!(told, Err(ChangeError::Failed(Failure::Unavailable))));
+    }
+    node.close().await;
+}
+
+/// Somebody may have been told of it, and nobody else may come: it is as good as committed, and is made so.
+#[tokio::test]
+async fn a_read_finishes_a_write_that_its_writer_left() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let (gateway, script) = node.scripted_gateway(IMPATIENT);
+    let taken = volumes(&node)[..2].to_vec();
+    says(
+        &script.accepts,
+        move |volume, _| {
+            if taken.contains(&volume) { Fate::Through } else { Fate::Instead(Err(lost())) }
+        },
+    );
+    let registers = gateway.registers();
+    let told = registers.change(registers.begin(&key()), plain(1)).await;
+    assert!(matches!(told, Err(ChangeError::Failed(Failure::OutcomeUnknown))), "{told:?}");
+    // One is silent, so that it may have it, too.
+    let (reader, script) = node.scripted_gateway(RegisterPatience::default());
+    let silent = volumes(&node)[3];
+    says(
+        &script.reads,
+        move |volume, _| {
+            if volume == silent { Fate::Instead(Err(lost())) } else { Fate::Through }
+        },
+    );
+    let found = tokio::time::timeout(DEADLINE, read(&reader)).await.expect("it ends in time");
+    assert_eq!((number_of(Some(&found.value.state)), found.committed), (Some(1), true));
+    assert_eq!(reader.registers().inner.metrics.register.accept_rounds.get(), 1);
+    gateway.close().await;
+}
+
+/// The tombstone went after the first volume had shown what it replaced: "nothing" is the newer answer, and only who
+/// was asked after it had come may contradict it.
+#[tokio::test]
+async fn a_row_below_the_floor_of_a_nothing_is_asked_for_once_more() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
+    until_told_committed(&node).await;
+    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    let from = script.guarantees(volumes(&node)[0]).await.expect("it serves").from;
+    let floor = read(&node).await.ballot;
+    let nothing = Answer { from, result: Ok(Vote { row: None, floor }) };
+    let mut asked = 0;
+    says(&script.reads, move |_, _| {
+        asked += 1;
+        if asked == 1 { Fate::Through } else { Fate::Instead(Ok(nothing.clone())) }
+    });
+    assert_eq!(gateway.registers().read(&key()).await, Ok(None));
+    gateway.close().await;
+}
