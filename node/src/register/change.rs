@@ -435,6 +435,12 @@ impl Registers {
         if round.refused().next().is_none() {
             return false;
         }
+        // In a box: the future of every write is kept small.
+        Box::pin(self.look_again(&round, target, ballot)).await
+    }
+
+    /// Asks those that refused once more, after somebody who was faster has ended.
+    async fn look_again(&self, round: &Round<()>, target: &Target, ballot: Ballot) -> bool {
         // The row is looked at by whoever heals it where too many wait here.
         let Ok(_place) = self.inner.second_looks.try_acquire() else {
             return round.refused().any(|(_, votes)| votes);

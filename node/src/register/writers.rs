@@ -233,7 +233,9 @@ impl Registers {
             Arrival::Waits => {}
             Arrival::First(member, ahead) => {
                 let turn = Turn { registers: self.clone(), key: ticket.key.clone(), is_over: false };
-                self.inner.tasks.spawn(self.clone().run_batches(turn, member, ahead));
+                // In a box: a task is moved when it is made, and when it ends.
+                let batches = Box::pin(self.clone().run_batches(turn, member, ahead));
+                self.inner.tasks.spawn(batches);
             }
         }
         drop(ticket);

@@ -5,10 +5,11 @@
 //! every copy with a lower one. Applying a record twice changes nothing. Beside the entries it keeps
 //! count of the live bytes of every segment.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use foldhash::HashMap;
 
 use sherd_core::codec::{Reader, Writer};
 use sherd_core::id::{Ballot, Sequence};
@@ -219,7 +220,7 @@ pub(crate) struct FetchedEntries<'a> {
 
 impl<'a> FetchedEntries<'a> {
     pub(crate) fn new(base: &'a dyn Base) -> Self {
-        Self { base, entries: HashMap::new() }
+        Self { base, entries: HashMap::default() }
     }
 
     /// Looks up what [`Batch::record`] asks for to apply a record.
@@ -254,6 +255,9 @@ impl Base for FetchedEntries<'_> {
 }
 
 /// Changes of entries by their keys: new, or gone.
+///
+/// foldhash, as in all maps of one batch: a batch is bounded, so that keys that collide on purpose cost a bounded
+/// time.
 pub(crate) type Changes = HashMap<Bytes, Option<Bytes>>;
 
 /// Changes of entries, not yet visible to anybody.

@@ -1,10 +1,10 @@
 //! One batch while it is put together: records, rows that are judged and not yet durable, and who
 //! waits for the sync.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use foldhash::{HashMap, HashSet};
 use parking_lot::Mutex;
 
 use sherd_core::id::Ballot;

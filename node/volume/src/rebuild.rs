@@ -251,7 +251,7 @@ fn attempt(
     let mut feed = IndexFeed {
         index: &index,
         derived,
-        changes: Changes::new(),
+        changes: Changes::default(),
         persisted,
         gathered: None,
         gathered_bytes: 0,
