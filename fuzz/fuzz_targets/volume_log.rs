@@ -7,7 +7,7 @@ use sherd_core::id::VolumeId;
 use sherd_volume::format::{
     FrameHeader, Kind, RecordHeader, Seed, SegmentHeader, Subject, decode_hints, encode_hints,
 };
-use sherd_volume::table::{Entry, parse_row_key, row_key};
+use sherd_volume::index::table::{Entry, parse_row_key, row_key};
 
 fuzz_target!(|data: &[u8]| {
     let seed = Seed::of(VolumeId([1; 16]), 1);

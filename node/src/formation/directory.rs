@@ -3,18 +3,19 @@
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
+use sherd_volume::disk::ballast;
 use sherd_volume::disk::{Disk, OpenMode};
 use sherd_volume::error::OpenError;
 use sherd_volume::identity::{FILE_NAME, FORMAT, Identity, LOCK_NAME, NotAnIdentity};
 use sherd_volume::log;
-use sherd_volume::open::{BALLAST, SHARDS};
+use sherd_volume::open::SHARDS;
 
 use crate::volumes::{INDEX, UPKEEP_FILE, UPKEEP_FILE_NEW};
 
 /// What an empty filesystem, or a format that a crash interrupted before its first file, may hold.
 const HARMLESS: [&str; 3] = ["lost+found", LOCK_NAME, "volume.json.new"];
 /// What a volume has in its directory beside its identity.
-const OF_A_VOLUME: [&str; 6] = [log::NAME, SHARDS, INDEX, BALLAST, UPKEEP_FILE, UPKEEP_FILE_NEW];
+const OF_A_VOLUME: [&str; 6] = [log::NAME, SHARDS, INDEX, ballast::NAME, UPKEEP_FILE, UPKEEP_FILE_NEW];
 /// Bytes of the longest volume.json that is read.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 

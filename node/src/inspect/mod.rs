@@ -27,9 +27,9 @@ use sherd_volume::error::{Error, OpenError};
 use sherd_volume::format::Subject;
 use sherd_volume::identity::{Expected, Identity};
 use sherd_volume::index::lsm::IndexCache;
-use sherd_volume::list::RowScan;
 use sherd_volume::open::{Setup, open};
 use sherd_volume::options::Options;
+use sherd_volume::read::list::RowScan;
 
 use crate::formation::directory::identity_of;
 use crate::volumes::lsm_indexes;

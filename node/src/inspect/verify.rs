@@ -12,8 +12,8 @@ use sherd_core::register::quorum::Quorums;
 use sherd_core::stripe::Layout;
 use sherd_core::topology::Topology;
 use sherd_volume::error::Error;
-use sherd_volume::list::RowScan;
 use sherd_volume::lookup::{Lookup, Source};
+use sherd_volume::read::list::RowScan;
 use sherd_volume::request::Target;
 
 use super::{InspectError, Opened, PAGE, Report, read_error};

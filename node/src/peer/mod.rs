@@ -18,7 +18,7 @@ use sherd_core::record::Home;
 use sherd_core::register::recover::confirm::Memory;
 use sherd_core::register::{Accept, Positions, Prepare, Refusal, Vote};
 use sherd_core::release::{ReleaseEntry, ReleaseId};
-use sherd_volume::list::{ListPage, ListScan, PartsScan, RowPage, ScannedRow};
+use sherd_volume::read::list::{ListPage, ListScan, PartsScan, RowPage, ScannedRow};
 use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, SeenShard, ShardFileHeader, Target};
 
 mod fanout;

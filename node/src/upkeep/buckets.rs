@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use sherd_core::id::{Ballot, BucketId, ChangeId, ObjectKey, RegisterKey, VolumeId};
 use sherd_core::record::{Bucket, BucketPhase, State, Value};
 use sherd_core::register::quorum::{Order, Reply};
-use sherd_volume::list::ScannedRow;
+use sherd_volume::read::list::ScannedRow;
 
 use super::{Context, ask};
 use crate::cluster::SetView;

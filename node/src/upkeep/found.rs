@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use sherd_core::id::{Ballot, BucketId, RegisterKey, VolumeId};
-use sherd_volume::table::row_key;
+use sherd_volume::index::table::row_key;
 
 use super::Context;
 use super::heal::Rows;

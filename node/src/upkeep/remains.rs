@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use sherd_core::id::{BucketId, ObjectKey, PartKey, RegisterKey, UploadId, VolumeId};
 use sherd_core::record::{DataRef, Value};
 use sherd_core::register::seal::Seals;
-use sherd_volume::list::ScannedRow;
+use sherd_volume::read::list::ScannedRow;
 use sherd_volume::request::Control;
 
 use super::rebuild::Subject;

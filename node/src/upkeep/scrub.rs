@@ -21,7 +21,7 @@ use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{DataId, RegisterKey, ShardId, VolumeId};
 use sherd_core::record::{Home, Value, put_register_key, take_register_key};
-use sherd_volume::list::ScannedRow;
+use sherd_volume::read::list::ScannedRow;
 use sherd_volume::request::SeenShard;
 
 use super::heal::Healed;

@@ -1,7 +1,7 @@
 //! When the log thread may compact: in small steps between batches, a limited number of bytes per
 //! second, so that a step never costs a waiting batch more than a few milliseconds.
 
-use sherd_volume::log::compact::Compacted;
+use sherd_volume::write::compact::Compacted;
 
 /// Bytes of one step: a few milliseconds of a slow disk.
 pub(super) const STEP_BYTES: u64 = 1 << 20;

@@ -25,7 +25,7 @@ use sherd_volume::error::OpenError;
 use sherd_volume::identity::{Expected, Phase};
 use sherd_volume::open::{NewVolume, RemovedFile, Setup};
 use sherd_volume::options::{Options, UnreadablePolicy};
-use sherd_volume::volume::Volume;
+use sherd_volume::write::volume::Volume;
 
 use super::compaction::Compaction;
 use super::local::{AdoptError, LocalVolume, Serving};
@@ -291,12 +291,12 @@ impl Keeper {
         }
         let status = serving.reader.status();
         let state = match status.state {
-            sherd_volume::upkeep::State::Failed { reason } => return self.shut(serving, &reason),
-            sherd_volume::upkeep::State::Recovering { .. } => VolumeState::Recovering,
-            sherd_volume::upkeep::State::Unconfirmed => {
+            sherd_volume::write::upkeep::State::Failed { reason } => return self.shut(serving, &reason),
+            sherd_volume::write::upkeep::State::Recovering { .. } => VolumeState::Recovering,
+            sherd_volume::write::upkeep::State::Unconfirmed => {
                 VolumeState::Unconfirmed { reason: self.waits.clone() }
             }
-            sherd_volume::upkeep::State::Serving => VolumeState::Online,
+            sherd_volume::write::upkeep::State::Serving => VolumeState::Online,
         };
         let now_us = self.config.clock.monotonic_us();
         let since_us = serving.seen.step_since_us.load(Ordering::Acquire);

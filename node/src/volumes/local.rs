@@ -12,7 +12,7 @@ use parking_lot::RwLock;
 use tokio::sync::{oneshot, watch};
 
 use sherd_core::id::{Incarnation, VolumeId};
-use sherd_volume::reader::Reader;
+use sherd_volume::read::reader::Reader;
 use sherd_volume::request::Op;
 
 use super::faults::Faults;

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use sherd_core::env::Clock;
 use sherd_core::id::Incarnation;
 use sherd_volume::request::Op;
-use sherd_volume::volume::{Step, Volume};
+use sherd_volume::write::volume::{Step, Volume};
 
 use super::compaction::{Compaction, STEP_BYTES};
 use crate::queue::{Nothing, Receiver};

@@ -98,7 +98,7 @@ pub struct VolumeStatus {
     /// What it is doing.
     pub state: VolumeState,
     /// What the open volume says of itself; `None` while it is not open.
-    pub open: Option<sherd_volume::upkeep::Status>,
+    pub open: Option<sherd_volume::write::upkeep::Status>,
     /// Operations that wait for its log thread.
     pub queue_len: usize,
     /// What went wrong since the process started, by kind.

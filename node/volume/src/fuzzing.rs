@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 use crate::disk::faulty::FaultyDisk;
 use crate::disk::{Disk, OpenMode};
-use crate::durable::Spares;
 use crate::format::{Flags, SEGMENT_HEADER_BYTES, SegmentHeader, Subject};
+use crate::index::table::payload_bytes_needed;
 use crate::log::append::{Log, NewRecord, Promised, Tail};
+use crate::log::durable::Spares;
 use crate::log::replay::{Found, Headed, Unreadable, replay};
 use crate::log::{Segment, Segments};
 use crate::options::UnreadablePolicy;
-use crate::table::payload_bytes_needed;
 use bytes::Bytes;
 use sherd_core::env::Clock;
 use sherd_core::heal::HealId;

@@ -14,31 +14,21 @@
 //! hands out was verified on that very read; what it never acknowledged is absent or whole after a
 //! crash. Everything here blocks, and nothing has a thread, a clock or entropy of its own.
 //!
-//! To read: `format` (the bytes), `log` (writing, reading, replaying them), `table` and `apply`
-//! (what they mean), `judge` and `control` (what is asked), `volume` (the step), `open`.
+//! ```text
+//! write/  judge, plan, step      read/  reader, list, scan      open/  locate, rebuild
+//!       `---------------------------.  |  .---------------------------'
+//!                  state/, identity/, index/ (what the log means), shard_file/
+//!                                log/, format/ (the bytes)
+//!                                      disk/
+//! ```
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-mod apply;
-mod ballast;
-mod control;
-mod damage;
-mod durable;
-mod failure;
 mod histogram;
-mod judge;
-mod locate;
-mod plan;
 #[cfg(test)]
 mod races;
-mod rebuild;
-mod recent;
-mod registers;
-mod ride_along;
-mod scan;
 mod state;
 mod sync;
-mod view;
 
 pub mod buffer;
 pub mod disk;
@@ -48,17 +38,14 @@ pub mod format;
 pub mod fuzzing;
 pub mod identity;
 pub mod index;
-pub mod list;
 pub mod log;
 pub mod lookup;
 pub mod open;
 pub mod options;
-pub mod reader;
+pub mod read;
 pub mod request;
 pub mod shard_file;
-pub mod table;
-pub mod upkeep;
-pub mod volume;
+pub mod write;
 
 #[cfg(test)]
 extern crate self as sherd_volume;
@@ -67,5 +54,5 @@ extern crate self as sherd_volume;
 mod support;
 
 pub use histogram::Distribution;
-pub use reader::Reader;
-pub use volume::Volume;
+pub use read::reader::Reader;
+pub use write::volume::Volume;

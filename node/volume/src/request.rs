@@ -16,7 +16,7 @@ use sherd_core::register::{Accept, Answerer, Encoded, Positions, Prepare, Refusa
 use sherd_core::release::ReleaseId;
 
 use crate::error::Error;
-use crate::table::RowKeys;
+use crate::index::table::RowKeys;
 
 /// Where an answer goes; called exactly once, after what it says is durable.
 ///

@@ -10,7 +10,7 @@ use sherd_core::register::recover::confirm::Position;
 use sherd_core::register::{Accept, Positions, Prepare, Refusal};
 use sherd_volume::lookup::{Lookup, Source};
 use sherd_volume::request::{Answer, Control, Op, Target};
-use sherd_volume::upkeep::State;
+use sherd_volume::write::upkeep::State;
 use support::*;
 
 #[test]

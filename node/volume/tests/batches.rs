@@ -15,8 +15,8 @@ use sherd_core::register::{Accept, Encoded, Prepare, Refusal, RowHead, Vote};
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::faulty::{Call, Failure, Fault, InjectedFault};
 use sherd_volume::error::Error;
-use sherd_volume::list::RowScan;
 use sherd_volume::options::Options;
+use sherd_volume::read::list::RowScan;
 use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, Op};
 use support::*;
 

@@ -19,8 +19,8 @@ use sherd_volume::format::{
     Flags, FrameHeader, Hint, Kind, Phase, RecordHeader, Seed, SegmentHeader, Subject, block_hashes,
     decode_hints, encode_hints,
 };
+use sherd_volume::index::table::{self, Body, Entry, Origin, Place, RowBody};
 use sherd_volume::log;
-use sherd_volume::table::{self, Body, Entry, Origin, Place, RowBody};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {

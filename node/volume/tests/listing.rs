@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use sherd_core::id::{BucketId, Epoch, Sequence, UploadId};
 use sherd_core::register::Refusal;
-use sherd_volume::list::{ListPage, ListScan, Listed, PartsScan, RowScan, after_key, past_prefix};
 use sherd_volume::lookup::{Lookup, Source};
+use sherd_volume::read::list::{ListPage, ListScan, Listed, PartsScan, RowScan, after_key, past_prefix};
 use sherd_volume::request::{Control, Op, Target};
 use support::*;
 

@@ -10,14 +10,15 @@ use std::path::PathBuf;
 
 use sherd_core::id::Incarnation;
 use sherd_volume::Volume;
+use sherd_volume::disk::ballast;
 use sherd_volume::disk::faulty::{Call, Failure, Fault};
 use sherd_volume::disk::{Disk, OpenMode};
 use sherd_volume::error::OpenError;
 use sherd_volume::index::IndexError;
-use sherd_volume::open::{BALLAST, OpenReport};
+use sherd_volume::open::OpenReport;
 use sherd_volume::options::UnreadablePolicy;
 use sherd_volume::request::{Control, Guarantees};
-use sherd_volume::upkeep::State;
+use sherd_volume::write::upkeep::State;
 use support::hooked::{HookedSource, IndexCall};
 use support::*;
 
@@ -280,7 +281,7 @@ fn a_recovery_ends_though_its_note_found_no_room_when_it_was_synced() {
 }
 
 fn ballast_bytes(bench: &Bench) -> u64 {
-    bench.disk.open(&bench.path.join(BALLAST), OpenMode::Read).unwrap().length().unwrap()
+    bench.disk.open(&bench.path.join(ballast::NAME), OpenMode::Read).unwrap().length().unwrap()
 }
 
 /// A volume that gave its ballast up for volume.json, and has nothing else to do.
@@ -324,7 +325,7 @@ fn a_ballast_that_was_given_up_is_made_again_when_there_is_room() {
     bench.disk.set_capacity(used + needed - 4096);
     assert_eq!(look_again(&bench, &mut volume), (false, 0), "with it the volume would be full");
     bench.disk.set_capacity(used + needed);
-    let (under, failure) = (bench.path.join(BALLAST), Failure::Full);
+    let (under, failure) = (bench.path.join(ballast::NAME), Failure::Full);
     let fault = bench.disk.inject(Fault { under, call: Call::Resize, skip: 1, times: 1, failure });
     assert_eq!(look_again(&bench, &mut volume), (true, 0), "there is less than is said");
     drop(fault);
@@ -400,7 +401,7 @@ fn tries_that_are_refused_use_up_no_life() {
 
 /// Opens a volume whose index cannot be flushed while the ballast takes the room, or ever.
 fn open_cramped(bench: &Bench, may_drop: bool) -> Result<(Volume, OpenReport), OpenError> {
-    let (disk, ballast) = (bench.disk.clone(), bench.path.join(BALLAST));
+    let (disk, ballast) = (bench.disk.clone(), bench.path.join(ballast::NAME));
     let has_room = move || {
         let ballast = disk.open(&ballast, OpenMode::Read).unwrap();
         may_drop && ballast.length().unwrap() == 0

@@ -15,8 +15,8 @@ use sherd_core::id::{Ballot, Epoch, RegisterKey, Sequence};
 use sherd_core::register::{Encoded, Refusal};
 use sherd_core::release::ReleaseId;
 use sherd_volume::error::Error;
-use sherd_volume::list::RowScan;
 use sherd_volume::lookup::Source;
+use sherd_volume::read::list::RowScan;
 use sherd_volume::request::{Control, Op};
 use support::*;
 

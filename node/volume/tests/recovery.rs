@@ -16,7 +16,7 @@ use sherd_volume::error::Error;
 use sherd_volume::lookup::Source;
 use sherd_volume::options::UnreadablePolicy;
 use sherd_volume::request::{AdoptedRow, Control, Guarantees, Op};
-use sherd_volume::upkeep::State;
+use sherd_volume::write::upkeep::State;
 use support::*;
 
 /// A ballot above every bound that a restart leaves.

@@ -12,7 +12,7 @@ mod support;
 use sherd_core::limits::SEGMENT_FILES_MAX;
 use sherd_volume::disk::faulty::{Call, Failure, Fault, Keep};
 use sherd_volume::error::Error;
-use sherd_volume::upkeep::State;
+use sherd_volume::write::upkeep::State;
 
 use ledger::Ledger;
 use script::Script;

@@ -22,11 +22,11 @@ use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
 use sherd_volume::identity::{Expected, Phase};
 use sherd_volume::index::lsm::IndexCache;
-use sherd_volume::log::compact::Compacted;
 use sherd_volume::lookup::{Lookup, Source};
 use sherd_volume::open::{NewVolume, Setup, create, open};
 use sherd_volume::options::Options;
 use sherd_volume::request::{Completion, Op};
+use sherd_volume::write::compact::Compacted;
 use sherd_volume::{Reader, Volume};
 
 use super::Arguments;

@@ -13,7 +13,7 @@ use sherd_core::id::{BucketId, ChangeId, Epoch, ObjectKey, RegisterKey};
 use sherd_core::record::{BucketPhase, State, Value};
 use sherd_core::register::quorum::{Lives, Order, Reply};
 use sherd_core::register::seal::{DeletionDecision, Remains, RowFate, SetAnswers, decide_deletion, row_fate};
-use sherd_volume::list::{ListScan, Listed, ScannedRow};
+use sherd_volume::read::list::{ListScan, Listed, ScannedRow};
 use sherd_volume::request::{Answer, Control};
 
 use super::NotMoved;

@@ -25,7 +25,7 @@ use sherd_core::register::Refusal;
 use sherd_core::register::listing::{
     KeyDecision, Listed as Judged, PrefixDecision, decide_key, decide_prefix,
 };
-use sherd_volume::list::{ListPage, ListScan, Listed, ScannedRow, after_key};
+use sherd_volume::read::list::{ListPage, ListScan, Listed, ScannedRow, after_key};
 
 use crate::cluster::{Cluster, SetView};
 use crate::register::{Failure, Registers};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sherd_core::id::{DataId, ObjectKey, PartKey, RegisterKey, UploadId};
 use sherd_core::limits;
 use sherd_core::record::{DataRef, Part, State, Value};
-use sherd_volume::list::{PartsScan, ScannedRow};
+use sherd_volume::read::list::{PartsScan, ScannedRow};
 use sherd_volume::request::{Answer, Target};
 
 use crate::object::{Error, Objects, PartInfo, Result, SCAN_PATIENCE, Unavailable};

@@ -16,9 +16,9 @@ use sherd_core::record::Home;
 use sherd_core::register::recover::confirm::Memory;
 use sherd_core::register::{Accept, Positions, Prepare, Vote};
 use sherd_core::release::{ReleaseEntry, ReleaseId};
-use sherd_volume::list::{ListPage, ListScan, RowPage, ScannedRow};
 use sherd_volume::lookup::{Lookup, Source};
-use sherd_volume::reader::Reader;
+use sherd_volume::read::list::{ListPage, ListScan, RowPage, ScannedRow};
+use sherd_volume::read::reader::Reader;
 use sherd_volume::request::{
     AdoptedRow, Answer, Completion, Control, Guarantees, Op, ShardFileHeader, Target,
 };
@@ -341,7 +341,7 @@ impl Peer for LocalPeer {
     fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>> {
         let RowScan { epoch, after, since, until, limit, want_value } = request.clone();
         self.on_readers(volume, move |reader| {
-            let scan = sherd_volume::list::RowScan { epoch, limit, want_value, since, until };
+            let scan = sherd_volume::read::list::RowScan { epoch, limit, want_value, since, until };
             let before = reader.answerer();
             let result = match reader.rows(after.as_ref(), scan) {
                 Ok(page) => Ok(page),

@@ -10,7 +10,7 @@ use sherd_core::id::{
 };
 use sherd_core::record::Home;
 use sherd_core::register::Refusal;
-use sherd_volume::list::PartsScan;
+use sherd_volume::read::list::PartsScan;
 use sherd_volume::request::{Control, ShardFileHeader, Target};
 
 use super::LocalPeer;

@@ -12,7 +12,7 @@ use sherd_core::record::Value;
 use sherd_core::register::quorum::{Order, Reply};
 use sherd_core::register::recover::Barrier;
 use sherd_core::register::{Answerer, Encoded, RowHead};
-use sherd_volume::list::ScannedRow;
+use sherd_volume::read::list::ScannedRow;
 use sherd_volume::request::AdoptedRow;
 
 use super::super::{Context, ask};

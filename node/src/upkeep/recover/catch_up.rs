@@ -13,7 +13,7 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, Incarnation, RegisterKey, Sequence, VolumeId};
 use sherd_core::limits::{BOUND_AHEAD_MS, SET_VOLUMES_MAX};
 use sherd_core::register::recover::confirm::Position;
-use sherd_volume::list::RowPage;
+use sherd_volume::read::list::RowPage;
 use sherd_volume::request::Op;
 
 use super::super::mrf::Spare;

@@ -16,7 +16,7 @@ use futures::StreamExt;
 use sherd_core::id::{DataId, RegisterKey, ShardId, VolumeId};
 use sherd_core::placement;
 use sherd_core::record::{DataRef, Home, Value};
-use sherd_volume::list::ScannedRow;
+use sherd_volume::read::list::ScannedRow;
 
 use super::super::mrf::Spare;
 use super::super::rebuild::Subject;

@@ -5,6 +5,7 @@
 //! written is durable only after the file's `sync_data`; a name (created, renamed, removed) only after its
 //! directory's `sync_dir`. Between the two a crash may keep any subset of the writes, in pieces of a sector.
 
+pub mod ballast;
 pub mod faulty;
 pub mod real;
 pub mod thrifty;

@@ -11,6 +11,8 @@
 //!  "lost":null}}
 //! ```
 
+pub(crate) mod failure;
+
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -6,6 +6,7 @@
 
 pub mod lsm;
 pub mod memory;
+pub mod table;
 
 use std::io::ErrorKind;
 

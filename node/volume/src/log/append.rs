@@ -19,14 +19,14 @@ use sherd_core::limits;
 use sherd_core::register::Digest;
 
 use crate::disk::DiskFile;
-use crate::durable::Spares;
 use crate::error::{FaultClass, SyncFailure};
 use crate::format::{
     FRAME_HEADER_BYTES, Flags, FrameHeader, Hint, RECORD_HEADER_BYTES, RecordHeader, Seed, SegmentHeader,
     Subject, VERSION, block_count, block_hashes, hash_blocks,
 };
+use crate::index::table::{Origin, Place, RowKeys};
+use crate::log::durable::Spares;
 use crate::log::{FIRST_FRAME, SHORT_END_BYTES, Segment, Segments};
-use crate::table::{Origin, Place, RowKeys};
 
 /// A payload up to this is copied behind its header, and hashed there in one piece.
 const COPY_MAX: usize = 16 << 10;

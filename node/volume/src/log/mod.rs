@@ -12,7 +12,7 @@
 //! nobody does. Few of the files are open at one time, however many segments there are.
 
 pub mod append;
-pub mod compact;
+pub(crate) mod durable;
 pub mod read;
 pub mod replay;
 

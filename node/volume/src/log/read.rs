@@ -16,9 +16,9 @@ use crate::buffer::BufferPool;
 use crate::disk::{DiskFile, read_from_device};
 use crate::error::FaultClass;
 use crate::format::{Flags, RecordHeader, Subject, verify_block};
+use crate::index::table::Place;
 use crate::log::Segment;
 use crate::lookup::Source;
-use crate::table::Place;
 
 /// Why a record was not read.
 #[derive(Debug)]

@@ -31,10 +31,10 @@ use crate::format::{
     SegmentHeader, Subject, verify_block,
 };
 use crate::identity::LostRange;
+use crate::index::table::{Place, payload_bytes_needed};
 use crate::log::append::Placed;
 use crate::log::{FIRST_FRAME, SHORT_END_BYTES, Segment};
 use crate::options::UnreadablePolicy;
-use crate::table::{Place, payload_bytes_needed};
 
 const PAGE: u64 = limits::FRAME_ALIGN as u64;
 /// Bytes read ahead, and the most that is looked at in one piece.

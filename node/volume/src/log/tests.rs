@@ -13,9 +13,9 @@ use sherd_core::id::{Ballot, Timestamp};
 use super::*;
 use crate::disk::faulty::FaultyDisk;
 use crate::disk::thrifty::ThriftyDisk;
-use crate::durable::{PutAway, Spares};
 use crate::error::FaultClass;
 use crate::format::{SegmentHeader, VERSION};
+use crate::log::durable::{PutAway, Spares};
 
 /// Orders tried: each of the faults that this is for is met within the first hundred.
 const ORDERS: usize = 2_000;

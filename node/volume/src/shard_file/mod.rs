@@ -31,7 +31,7 @@ use crate::buffer::BufferPool;
 use crate::disk::Disk;
 use crate::disk::thrifty::FileKeeper;
 use crate::error::{Error, FaultClass};
-use crate::failure::FailureLatch;
+use crate::identity::failure::FailureLatch;
 use crate::request::ShardFileHeader;
 use directories::Directories;
 use read::OpenFiles;

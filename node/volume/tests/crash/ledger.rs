@@ -144,7 +144,7 @@ impl Ledger {
 
     /// A scan of all rows shows what reads show.
     fn check_scan(&self, volume: &Driver, story: &str) {
-        let scan = sherd_volume::list::RowScan {
+        let scan = sherd_volume::read::list::RowScan {
             epoch: Epoch::FIRST,
             limit: 100_000,
             want_value: true,

@@ -6,10 +6,10 @@ use sherd_core::register::Refusal;
 use sherd_volume::disk::faulty::{Call, Failure, Fault, Keep};
 use sherd_volume::disk::{Disk, OpenMode};
 use sherd_volume::error::{Error, OpenError};
-use sherd_volume::list::RowScan;
 use sherd_volume::log::SEGMENT_NUMBER_MAX;
 use sherd_volume::options::{Durability, UnreadablePolicy};
-use sherd_volume::upkeep::State;
+use sherd_volume::read::list::RowScan;
+use sherd_volume::write::upkeep::State;
 
 use crate::support::{Bench, ballot, bytes, object, shard, value};
 

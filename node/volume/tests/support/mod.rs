@@ -326,7 +326,7 @@ impl Driver {
 
     /// Compacts until nothing is left to do; how many segments were reclaimed.
     pub(crate) fn compact(&mut self) -> usize {
-        use sherd_volume::log::compact::Compacted;
+        use sherd_volume::write::compact::Compacted;
         let mut reclaimed = 0;
         for _ in 0..10_000 {
             match self.volume.compact_step(64 << 10).unwrap() {

@@ -14,12 +14,12 @@ use sherd_core::limits::HASH_BLOCK_BYTES;
 
 use super::format::*;
 use super::*;
-use crate::ballast::Ballast;
 use crate::buffer::PoolLimits;
 use crate::disk::OpenMode;
+use crate::disk::ballast::Ballast;
 use crate::disk::faulty::{Call, Failure, Fault, FaultyDisk, Keep};
 use crate::disk::thrifty::ThriftyDisk;
-use crate::failure::{FailureSpan, Sticky};
+use crate::identity::failure::{FailureSpan, Sticky};
 use crate::identity::{self, Identity, IdentityFile, Phase};
 use crate::lookup::{Lookup, Source};
 

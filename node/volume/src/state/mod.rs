@@ -3,6 +3,9 @@
 //! Every piece is a record of its own and an entry of the index's state table, so compaction moves
 //! it and replay finds it like any other record; this is the copy in memory, made from those.
 
+pub(crate) mod apply;
+pub(crate) mod promises;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -15,11 +18,11 @@ use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Position;
 use sherd_core::register::seal::Seals;
 
-use crate::apply::decode_entry;
 use crate::format::{Kind, Phase, Subject};
+use crate::index::table::{Body, STATE};
 use crate::index::{Index, IndexError};
 use crate::log::append::Promised;
-use crate::table::{Body, STATE};
+use crate::state::apply::decode_entry;
 
 /// A sealed segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -308,7 +311,7 @@ mod tests {
             small.learn(&Subject::Segment { number, end: 9, first: Sequence(1), last: Sequence(2) });
         }
         small.learn(&Subject::Seal { bucket: BucketId([1; 16]), deletion: None });
-        small.forget(&crate::table::segment_key(1));
+        small.forget(&crate::index::table::segment_key(1));
         assert_eq!(small.segments.keys().copied().collect::<Vec<_>>(), [2]);
         assert!(small.seals_of(BucketId([1; 16])).is_sealed());
     }

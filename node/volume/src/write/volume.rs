@@ -16,21 +16,21 @@ use sherd_core::id::{Ballot, Incarnation, Sequence, Timestamp, VolumeId};
 use sherd_core::limits;
 use sherd_core::register::acceptor::{extend_bound, next_reading};
 
-use crate::apply::{Batch, Derived, FetchedEntries, Written};
 use crate::error::Error;
-use crate::failure::{FailureSpan, Sticky};
 use crate::format::{Flags, Hint, Subject, encode_hints};
+use crate::identity::failure::{FailureSpan, Sticky};
 use crate::index::IndexError;
-use crate::judge::{Judged, op_bytes};
+use crate::index::table::Payload;
 use crate::log::append::{AppendError, Known, Log, NewRecord, Placed};
-use crate::log::compact::Compaction;
-use crate::plan::{Outcome, Plan};
-use crate::reader::Reader;
+use crate::read::reader::Reader;
+use crate::read::view::Shared;
 use crate::request::Op;
-use crate::ride_along::Lazy;
 use crate::state::Small;
-use crate::table::Payload;
-use crate::view::Shared;
+use crate::state::apply::{Batch, Derived, FetchedEntries, Written};
+use crate::write::compact::Compaction;
+use crate::write::judge::{Judged, op_bytes};
+use crate::write::plan::{Outcome, Plan};
+use crate::write::ride_along::Lazy;
 
 /// After this time a frame that nobody followed is followed by an empty one.
 const TRAIL_US: u64 = 100_000;
@@ -260,7 +260,7 @@ impl Volume {
         let mut entries = FetchedEntries::new(shared);
         let mut sealed = self.log.may_seal(&plan.records);
         sealed
-            .try_for_each(|number| entries.fetch(&crate::table::segment_key(number)))
+            .try_for_each(|number| entries.fetch(&crate::index::table::segment_key(number)))
             .and_then(|()| plan.records.iter().try_for_each(|one| entries.fetch_for(one, &plan.learnt)))
             .map_err(|error| shared.index_failed(&error))?;
         Ok(entries)
@@ -428,7 +428,7 @@ impl Volume {
         }
         let kept: Vec<u64> = self.working.segments.keys().copied().collect();
         for number in kept.into_iter().filter(|number| self.shared.segments.get(*number).is_none()) {
-            let key = crate::table::segment_key(number);
+            let key = crate::index::table::segment_key(number);
             if let Some(entry) = self.shared.entry(&key)? {
                 let (oldest, newest) = (entry.origin.oldest, entry.origin.placed);
                 plan.push(NewRecord::bare(Subject::Delete { key, oldest, newest }));

@@ -17,21 +17,23 @@ use bytes::Bytes;
 
 use sherd_core::id::Sequence;
 
-use crate::apply::{Batch, Changes, Derived, Written, as_index_changes, decode_entry};
-use crate::damage::RottenRecords;
 use crate::disk::{Disk, OpenMode};
 use crate::error::{FaultClass, OpenError, SyncFailure};
 use crate::format::{SegmentHeader, Subject, VERSION};
 use crate::identity::LostRange;
+use crate::index::table::{Payload, Place, STATE};
 use crate::index::{Index, IndexError, MERGES_MAX};
-use crate::locate::{Located, LogFiles, Unused, find_segments, first_needed, has_hole, refuse_misnamed};
 use crate::log::append::{Known, Tail, TailSegment};
 use crate::log::replay::{Found, Headed, Lost, Replayed, Unreadable, replay};
 use crate::log::{FIRST_FRAME, Segments, segment_path};
+use crate::open::damage::RottenRecords;
+use crate::open::locate::{
+    Located, LogFiles, Unused, find_segments, first_needed, has_hole, refuse_misnamed,
+};
 use crate::open::{IndexSource, OpenReport, RemovedFile};
 use crate::options::UnreadablePolicy;
+use crate::state::apply::{Batch, Changes, Derived, Written, as_index_changes, decode_entry};
 use crate::state::{Sealed, Small};
-use crate::table::{Payload, Place, STATE};
 
 /// Changes gathered before they are applied to the index: what a running volume gathers, too.
 const CHANGES_MAX: usize = 1024;

@@ -19,8 +19,8 @@ use sherd_core::release::ReleaseId;
 
 use crate::format::{Flags, Subject};
 use crate::log::append::{Learnt, NewRecord};
-use crate::plan::Plan;
-use crate::volume::{Volume, hint_bytes};
+use crate::write::plan::Plan;
+use crate::write::volume::{Volume, hint_bytes};
 
 /// Hints in one record at most.
 const HINTS_IN_RECORD: usize = 4096;
@@ -145,7 +145,7 @@ impl Volume {
         let healed = front_of_set(&mut self.lazy.healed, room / LAZY_RECORD_BYTES);
         for id in &healed {
             // An entry put again by this batch is not the one that was healed.
-            let key = crate::table::heal_key(*id);
+            let key = crate::index::table::heal_key(*id);
             if plan.keys.contains(&key) {
                 continue;
             }
@@ -167,7 +167,7 @@ impl Volume {
     fn releases_ride_along(&mut self, plan: &mut Plan, room: usize) -> usize {
         let ended = front_of_set(&mut self.lazy.released, room / LAZY_RECORD_BYTES);
         for id in &ended {
-            match self.delete_of(crate::table::release_key(*id)) {
+            match self.delete_of(crate::index::table::release_key(*id)) {
                 Ok(Some(subject)) => plan.push(NewRecord::bare(subject)),
                 Ok(None) => {}
                 Err(_) => {

@@ -10,14 +10,14 @@ use parking_lot::Mutex;
 use sherd_core::id::Ballot;
 use sherd_core::register::{Answerer, Refusal, RowHead};
 
-use crate::apply::Changes;
 use crate::error::Error;
 use crate::format::Subject;
+use crate::index::table::key_of;
 use crate::log::append::{Learnt, NewRecord};
 use crate::request::{Answer, Completion};
-use crate::ride_along::Riders;
 use crate::state::Small;
-use crate::table::key_of;
+use crate::state::apply::Changes;
+use crate::write::ride_along::Riders;
 
 /// What a waiter learns after the sync.
 pub(crate) struct Outcome<'a> {

@@ -15,19 +15,19 @@ use bytes::Bytes;
 
 use sherd_core::id::Sequence;
 
-use crate::durable::PutAway;
 use crate::error::Error;
 use crate::format::{
     FRAME_HEADER_BYTES, Flags, FrameHeader, Hint, RECORD_HEADER_BYTES, RecordHeader, Subject, decode_hints,
 };
 use crate::identity::LostRange;
+use crate::index::table::{Body, Place, key_of, row_key, segment_key};
 use crate::log::append::{Learnt, NewRecord};
+use crate::log::durable::PutAway;
 use crate::log::read::{self, Opened, ReadError, SegmentBytes};
 use crate::log::{FIRST_FRAME, Segment};
 use crate::lookup::Source;
-use crate::plan::Plan;
-use crate::table::{Body, Place, key_of, row_key, segment_key};
-use crate::volume::{Volume, hint_bytes};
+use crate::write::plan::Plan;
+use crate::write::volume::{Volume, hint_bytes};
 
 /// Reclaims after which deletes are judged again, at least: they die with what they kill.
 const DELETES_AGAIN: u64 = 8;

@@ -1,7 +1,7 @@
 //! Entries that were read lately, in memory: what is asked again is answered on its caller's thread.
 //!
 //! The index may have to read its files, so a lookup in it is for threads that may block. What it
-//! gave is kept here, up to a number of bytes. [`crate::view`] keeps this true to the index: an entry
+//! gave is kept here, up to a number of bytes. [`crate::read::view`] keeps this true to the index: an entry
 //! is put in only while nothing newer is visible, and is renewed before the overlay lets go of a
 //! change of it.
 

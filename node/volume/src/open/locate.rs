@@ -20,19 +20,19 @@ use std::sync::Arc;
 use sherd_core::codec::DecodeError;
 use sherd_core::id::{Sequence, VolumeId};
 
-use crate::apply::Derived;
 use crate::disk::{Disk, OpenMode};
-use crate::durable::Spares;
 use crate::error::{FaultClass, OpenError};
 use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader, Subject, VERSION};
 use crate::identity::LostRange;
 use crate::index::Index;
+use crate::index::table::segment_key;
+use crate::log::durable::Spares;
 use crate::log::replay::{Found, FoundFrames, Headed, Unreadable, find_frames, replay};
 use crate::log::{
     FIRST_FRAME, SEGMENT_NUMBER_MAX, Segment, Segments, is_segment_name, parse_segment_name, segment_path,
 };
 use crate::options::UnreadablePolicy;
-use crate::table::segment_key;
+use crate::state::apply::Derived;
 
 /// The log as a directory holds it, and how it is to be read.
 pub(crate) struct LogFiles<'a> {

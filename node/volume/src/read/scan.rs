@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::error::Error;
 use crate::index::{IndexError, Pair};
-use crate::view::Shared;
+use crate::read::view::Shared;
 
 type IndexScan<'a> = Box<dyn Iterator<Item = Result<Pair, IndexError>> + 'a>;
 

@@ -13,13 +13,13 @@ use sherd_core::register::seal::Seals;
 use sherd_core::register::{Refusal, Row};
 
 use crate::error::Error;
+use crate::index::table::{OBJECT, PART, UNSETTLED, parse_row_key, row_key, unsettled_key};
 use crate::lookup::{Lookup, Source};
-use crate::reader::{Reader, behind};
-use crate::registers::judge_bucket;
+use crate::read::reader::{Reader, behind};
+use crate::read::scan::{Walk, behind_prefix};
+use crate::read::view::{Shared, Stored, as_stored};
 use crate::request::Answer;
-use crate::scan::{Walk, behind_prefix};
-use crate::table::{OBJECT, PART, UNSETTLED, parse_row_key, row_key, unsettled_key};
-use crate::view::{Shared, Stored, as_stored};
+use crate::state::promises::judge_bucket;
 
 /// Rows that one call looks at before it hands back what it has.
 const LOOKED_AT_MAX: usize = 20_000;
@@ -304,7 +304,8 @@ impl Shared {
         value: Bytes,
         rows_after: Sequence,
     ) -> Result<Option<(RegisterKey, Stored)>, Error> {
-        let entry = crate::apply::decode_entry(key, value).map_err(|error| self.index_failed(&error))?;
+        let entry =
+            crate::state::apply::decode_entry(key, value).map_err(|error| self.index_failed(&error))?;
         Ok(parse_row_key(key).zip(as_stored(entry, rows_after)))
     }
 

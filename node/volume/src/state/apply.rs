@@ -16,9 +16,11 @@ use sherd_core::id::{Ballot, Sequence};
 use sherd_core::register::acceptor::judge_commit;
 
 use crate::format::{Flags, Subject, decode_hints};
+use crate::index::table::{
+    self, Body, DERIVED, Entry, Origin, Payload, RowKeys, entry_of, key_of, unsettled_key,
+};
 use crate::index::{Change, Index, IndexError};
 use crate::log::append::{Before, Known, Learnt, NewRecord, Placed};
-use crate::table::{self, Body, DERIVED, Entry, Origin, Payload, RowKeys, entry_of, key_of, unsettled_key};
 
 /// What a batch is applied to.
 pub(crate) trait Base {

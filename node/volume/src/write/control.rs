@@ -23,13 +23,13 @@ use sherd_core::release::ReleaseId;
 
 use crate::error::Error;
 use crate::format::{Hint, Phase, RELEASE_ENTRY_BYTES_MAX, Subject};
-use crate::judge::Judged;
+use crate::index::table::key_of;
 use crate::log::append::{Learnt, NewRecord};
-use crate::plan::Plan;
 use crate::request::{Answer, Completion, Control, Op, Target};
 use crate::state::Recovery;
-use crate::table::key_of;
-use crate::volume::{Volume, hint_bytes};
+use crate::write::judge::Judged;
+use crate::write::plan::Plan;
+use crate::write::volume::{Volume, hint_bytes};
 
 /// Bytes of hints remembered at most, as their records count: in memory they take three times that. Beyond it they are
 /// dropped, and upkeep settles those rows. Some 15,000 for keys of usual length.

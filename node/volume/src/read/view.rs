@@ -16,24 +16,24 @@ use sherd_core::env::Clock;
 use sherd_core::id::{Ballot, RegisterKey, Sequence};
 use sherd_core::register::{Answerer, RowHead};
 
-use crate::apply::{Base, Changes, decode_entry};
-use crate::ballast::Ballast;
 use crate::buffer::BufferPool;
 use crate::disk::Disk;
-use crate::durable::Spares;
+use crate::disk::ballast::Ballast;
 use crate::error::{Error, FaultClass};
-use crate::failure::{FailureLatch, FailureSpan};
 use crate::histogram::Histogram;
 use crate::identity::LostRange;
+use crate::identity::failure::{FailureLatch, FailureSpan};
+use crate::index::table::{Body, Entry, Origin, RowBody};
 use crate::index::{Change, Index, IndexError};
 use crate::log::Segments;
+use crate::log::durable::Spares;
 use crate::lookup::{Lookup, Source};
 use crate::options::Options;
-use crate::recent::Recent;
-use crate::registers::Promises;
+use crate::read::recent::Recent;
 use crate::state::Small;
+use crate::state::apply::{Base, Changes, decode_entry};
+use crate::state::promises::Promises;
 use crate::sync::{Mutex, RwLock};
-use crate::table::{Body, Entry, Origin, RowBody};
 
 /// What the volume's thread publishes.
 #[derive(Debug)]

@@ -19,16 +19,16 @@ use sherd_core::register::{Answerer, Prepare, Row, Vote};
 use sherd_core::release::ReleaseId;
 
 use crate::error::Error;
-use crate::failure::Sticky;
 use crate::format::Subject;
+use crate::identity::failure::Sticky;
+use crate::index::table::{self, Body, Origin, row_key, shard_key};
 use crate::log::read::{self, ReadError};
 use crate::lookup::{Lookup, Source};
-use crate::registers::{asked, key_state};
+use crate::read::scan::Walk;
+use crate::read::view::{Shared, Stored, describe};
 use crate::request::{Answer, SeenShard, Target};
-use crate::scan::Walk;
 use crate::shard_file::ShardFiles;
-use crate::table::{self, Body, Origin, row_key, shard_key};
-use crate::view::{Shared, Stored, describe};
+use crate::state::promises::{asked, key_state};
 
 /// How often a lookup that met a new batch is tried again before it goes through the log's order.
 const TRIES: usize = 4;
@@ -386,8 +386,8 @@ impl Reader {
         let mut taken = Vec::new();
         while taken.len() < limit {
             let Some((key, value)) = walk.next()? else { break };
-            let entry =
-                crate::apply::decode_entry(&key, value).map_err(|error| self.shared.index_failed(&error))?;
+            let entry = crate::state::apply::decode_entry(&key, value)
+                .map_err(|error| self.shared.index_failed(&error))?;
             taken.extend(take(&key, entry.body));
         }
         Ok(taken)

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::disk::{Disk, OpenMode};
-use crate::open::BALLAST;
+
+/// Its file in the directory of a volume.
+pub const NAME: &str = "ballast";
 
 /// How long after a try to make it the next one comes: a disk that refuses it though there seems to be room, as
 /// under a quota, does not have it made and given up again and again.
@@ -32,7 +34,7 @@ impl Ballast {
     pub(crate) fn new(disk: Arc<dyn Disk>, directory: &Path, bytes: u64) -> Self {
         Self {
             disk,
-            path: directory.join(BALLAST),
+            path: directory.join(NAME),
             bytes,
             resized: Mutex::new(()),
             is_missing: AtomicBool::new(bytes > 0),

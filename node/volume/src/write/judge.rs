@@ -20,14 +20,14 @@ use sherd_core::register::{Accept, Brief, Encoded, Prepare, Refusal, Row, RowHea
 
 use crate::error::Error;
 use crate::format::{Flags, HEAL_ENTRY_BYTES_MAX, Hint, Subject, encode_hints};
+use crate::index::table::{RowKeys, shard_key};
 use crate::log::append::{Before, Known as KnownRow, Learnt, NewRecord};
 use crate::lookup::Source;
-use crate::plan::{PendingRow, Plan};
-use crate::registers::{asked, key_state};
+use crate::read::view::Stored;
 use crate::request::{AdoptedRow, Answer, Completion, Op, Target};
-use crate::table::{RowKeys, shard_key};
-use crate::view::Stored;
-use crate::volume::{Volume, hint_bytes};
+use crate::state::promises::{asked, key_state};
+use crate::write::plan::{PendingRow, Plan};
+use crate::write::volume::{Volume, hint_bytes};
 
 /// What a record costs beside its payload, about: for deciding whether an operation still fits.
 const RECORD_OVERHEAD_BYTES: usize = 2048;
@@ -149,7 +149,7 @@ impl Volume {
         let rows_after = self.working.rows_after();
         let entry = self.shared.entry(row)?;
         let before = entry.as_ref().map_or(Before::Absent, |entry| Before::At(entry.origin));
-        let Some(stored) = entry.and_then(|entry| crate::view::as_stored(entry, rows_after)) else {
+        let Some(stored) = entry.and_then(|entry| crate::read::view::as_stored(entry, rows_after)) else {
             return Ok(Known { head: None, value: None, stored: None, before, is_pending: false });
         };
         let value =
@@ -291,7 +291,7 @@ impl Volume {
         }
     }
 
-    /// Puts a row into the batch; [`Promises::begin`](crate::registers::Promises::begin) said so under
+    /// Puts a row into the batch; [`Promises::begin`](crate::state::promises::Promises::begin) said so under
     /// the lock that judged it.
     fn store(
         plan: &mut Plan,

@@ -7,10 +7,10 @@ use sherd_core::id::Incarnation;
 use sherd_core::register::acceptor::Standing;
 
 use crate::error::Error;
-use crate::failure::FailureSpan;
 use crate::histogram::Distribution;
+use crate::identity::failure::FailureSpan;
 use crate::index::{Index, IndexError, MERGES_MAX};
-use crate::reader::Reader;
+use crate::read::reader::Reader;
 
 /// How many flushes' bytes may wait in memory until whoever writes has to flush.
 const PENDING_MAX: u64 = 3;

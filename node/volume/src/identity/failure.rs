@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use sherd_core::id::Incarnation;
 
-use crate::ballast::Ballast;
+use crate::disk::ballast::Ballast;
 use crate::error::{Error, FaultClass, OpenError};
 use crate::identity::{Identity, IdentityFile, LostRange, VolumeLock};
 

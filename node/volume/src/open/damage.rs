@@ -10,8 +10,8 @@ use crate::error::Error;
 use crate::format::{Flags, HEAL_ENTRY_BYTES_MAX, SUBJECT_BYTES_MAX, Subject};
 use crate::log::append::NewRecord;
 use crate::log::replay::Found;
-use crate::plan::Plan;
-use crate::volume::Volume;
+use crate::write::plan::Plan;
+use crate::write::volume::Volume;
 
 /// Bytes that a rotten record takes beside its subject, about.
 const ROTTEN_RECORD_BYTES: u64 = 128;

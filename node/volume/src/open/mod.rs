@@ -10,6 +10,10 @@
 //! with everything that is readable. One that lost nothing as far as its own log tells votes once its
 //! peers confirmed it ([`Volume::confirm`]).
 
+pub(crate) mod damage;
+pub(crate) mod locate;
+pub(crate) mod rebuild;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,38 +23,36 @@ use sherd_core::env::Clock;
 use sherd_core::id::{Ballot, ClusterId, Incarnation, Sequence, VolumeId};
 use sherd_core::register::acceptor::after_restart;
 
-use crate::ballast::Ballast;
 use crate::buffer::BufferPool;
-use crate::damage::RottenRecords;
 use crate::disk::Disk;
+use crate::disk::ballast::Ballast;
 use crate::disk::thrifty::ThriftyDisk;
-use crate::durable::Spares;
 use crate::error::{Error, OpenError};
-use crate::failure::{FailureLatch, Sticky};
 use crate::format::Subject;
+use crate::identity::failure::{FailureLatch, Sticky};
 use crate::identity::{self, Expected, Identity, IdentityFile, LostRange};
 use crate::index::{Index, IndexError};
-use crate::locate::LogFiles;
 use crate::log::append::{Log, Tail};
+use crate::log::durable::Spares;
 use crate::log::{self, Segments};
+use crate::open::damage::RottenRecords;
+use crate::open::locate::LogFiles;
+use crate::open::rebuild::{Restored, index_error, restore};
 use crate::options::{Durability, Options};
-use crate::reader::Reader;
-use crate::rebuild::{Restored, index_error, restore};
-use crate::recent::Recent;
-use crate::registers::Promises;
-use crate::ride_along::Lazy;
+use crate::read::reader::Reader;
+use crate::read::recent::Recent;
+use crate::read::view::{Counters, Shared, View};
 use crate::shard_file::ShardFiles;
 use crate::state::Recovery;
+use crate::state::promises::Promises;
 use crate::sync::{Mutex, RwLock};
-use crate::view::{Counters, Shared, View};
-use crate::volume::Volume;
+use crate::write::ride_along::Lazy;
+use crate::write::volume::Volume;
 
 /// What volume.json says while a first format is under way.
 const UNFINISHED: &str = "format not finished";
 /// The directory of shard files.
 pub const SHARDS: &str = "shards";
-/// Space that is given up when the disk is full.
-pub const BALLAST: &str = "ballast";
 
 /// Opens a volume's index, and wipes it when it has to be rebuilt.
 pub trait IndexSource: Send {
@@ -372,10 +374,10 @@ fn serve(
         working: small,
         derived,
         lazy: Lazy::default(),
-        compaction: log::compact::Compaction::default(),
+        compaction: crate::write::compact::Compaction::default(),
         sticky,
         queue: std::collections::VecDeque::new(),
-        room: crate::plan::Plan::default(),
+        room: crate::write::plan::Plan::default(),
         unprotected_since_us: None,
         unfolded_since_us: None,
         measured_us: 0,

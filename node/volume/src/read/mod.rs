@@ -1,0 +1,12 @@
+//! What any thread asks of a volume: rows, bytes, listings and scans, over what is visible.
+//!
+//! ```text
+//! reader -> list, scan -> view: what the log has and the index not yet, over the index
+//!        `-> recent: what was read lately
+//! ```
+
+pub mod list;
+pub mod reader;
+pub(crate) mod recent;
+pub(crate) mod scan;
+pub(crate) mod view;
