@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sherd_node::config::fuzzing::setting_text;
+use sherd_node::process::config::fuzzing::setting_text;
 use sherd_node::s3::fuzzing::{framed_body, header_text};
 
 fuzz_target!(|data: &[u8]| {

@@ -1,37 +1,31 @@
-//! The node: modules stand in the order in which a PUT meets them, behind what starts a process.
+//! The node, in rooms. A room uses those below it, never one above:
 //!
-//! `cli` and `config` say what is wanted, `run` is the process from start to end, `server` the
-//! listeners, `open` the place where the parts below meet.
+//! ```text
+//! process    the parts of a process: arguments, configuration, where the rooms meet
+//! server     listeners, admission, ordered shutdown
+//! s3         requests and answers as S3 has them
+//! object     the verbs of the store
+//! upkeep     heals, recoveries, scrubbing, releases
+//! register   rounds over a key's set
+//! stripe     data cut, encoded, spread, read and rebuilt
+//! cluster    the topology in force
+//! peer       the volumes of a set, wherever they are
+//! volumes    those of this node: keeper, log threads
+//! observe    metrics, health, log
+//! machine    clock, processor, threads, memory
+//! ```
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-pub mod cli;
-pub mod config;
-pub mod dev;
-pub mod run;
-pub mod open;
-pub mod server;
-mod descriptors;
-pub mod s3;
-
-pub mod object;
-pub mod stripe;
-pub mod register;
-pub mod peer;
 pub mod cluster;
-pub mod volumes;
-mod queue;
-mod budget;
-pub mod reclaim;
-pub mod workers;
-pub mod formation;
+pub mod machine;
+pub mod object;
+pub mod observe;
+pub mod peer;
+pub mod process;
+pub mod register;
+pub mod s3;
+pub mod server;
+pub mod stripe;
 pub mod upkeep;
-pub mod inspect;
-pub mod store;
-pub mod admin;
-pub mod health;
-pub mod metrics;
-pub mod telemetry;
-pub mod cpu;
-pub mod system;
-pub mod working_directory;
+pub mod volumes;

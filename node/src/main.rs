@@ -6,15 +6,17 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use sherd_node::cli::{self, Command, Exit, ServeArgs};
-use sherd_node::config::Config;
-use sherd_node::config::credentials::Credentials;
-use sherd_node::config::error::ConfigError;
-use sherd_node::config::source::Sources;
-use sherd_node::inspect::inspect;
-use sherd_node::run::{Addresses, run};
-use sherd_node::system::SystemRng;
-use sherd_node::{cpu, dev, telemetry, working_directory};
+use sherd_node::machine::cpu;
+use sherd_node::machine::system::SystemRng;
+use sherd_node::observe::log;
+use sherd_node::process::cli::{self, Command, Exit, ServeArgs};
+use sherd_node::process::config::Config;
+use sherd_node::process::config::credentials::Credentials;
+use sherd_node::process::config::error::ConfigError;
+use sherd_node::process::config::source::Sources;
+use sherd_node::process::inspect::inspect;
+use sherd_node::process::run::{Addresses, run};
+use sherd_node::process::{dev, working_directory};
 
 /// A request makes about a hundred short-lived allocations, freed on other threads than those that
 /// made them: the system's allocator takes locks for that, and gives little back after a burst.
@@ -64,7 +66,7 @@ fn start(config: Config, announce: impl FnOnce(Addresses)) -> ExitCode {
     if let Err(error) = working_directory::leave(&mut []) {
         return fail(Exit::Failed, &error);
     }
-    telemetry::start(&config.log);
+    log::start(&config.log);
     match run(config, announce) {
         Ok(()) => Exit::Done.into(),
         Err(error) => fail(error.exit(), &error),

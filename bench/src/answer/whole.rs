@@ -10,15 +10,15 @@ use futures::stream;
 use sherd_core::id::ObjectKey;
 use sherd_core::record::{Attributes, Checksum};
 use sherd_core::topology::Wish;
-use sherd_node::config::settings::Durability;
-use sherd_node::metrics::Metrics;
+use sherd_node::machine::system::{SystemClock, SystemRng};
 use sherd_node::object::{
     ExpectedChecksum, ObjectName, Objects, PutRequest, ReadConditions, ReadRequest, Span, Upload,
     WriteConditions, Written,
 };
-use sherd_node::store::{Store, StoreConfig};
+use sherd_node::observe::metrics::Metrics;
+use sherd_node::process::config::settings::Durability;
+use sherd_node::process::store::{Store, StoreConfig};
 use sherd_node::stripe::Thresholds;
-use sherd_node::system::{SystemClock, SystemRng};
 use sherd_node::upkeep::Settings;
 use sherd_volume::options::Options;
 

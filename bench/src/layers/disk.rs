@@ -27,7 +27,7 @@ use sherd_core::record::{
     Attributes, Body as Placed, ChangeTry, Changes, Content, Object, State, Value, Version, VersionKind,
 };
 use sherd_core::register::{Accept, Encoded, Prepare};
-use sherd_node::system::SystemClock;
+use sherd_node::machine::system::SystemClock;
 use sherd_node::volumes::lsm_indexes;
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::Disk;

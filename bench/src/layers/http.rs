@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
-use sherd_node::metrics::{ApiName, Metrics};
+use sherd_node::observe::metrics::{ApiName, Metrics};
 use sherd_node::server::RequestBody;
 
 use super::clients::threads;

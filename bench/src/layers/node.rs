@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use sherd_node::config::Config;
-use sherd_node::metrics::Metrics;
-use sherd_node::open::open;
+use sherd_node::observe::metrics::Metrics;
+use sherd_node::process::config::Config;
+use sherd_node::process::open::open;
 use tokio::runtime::Runtime;
 
 use super::clients::threads;

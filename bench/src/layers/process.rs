@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use sherd_node::open;
-use sherd_node::system::SystemRng;
+use sherd_node::machine::system::SystemRng;
+use sherd_node::process::open;
 
 use super::clients::tasks;
 use super::error::Error;

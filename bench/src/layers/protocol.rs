@@ -10,10 +10,10 @@ use futures::{Stream, TryStreamExt as _};
 use s3s::dto::{ETag, GetObjectInput, GetObjectOutput, PutObjectInput, PutObjectOutput, StreamingBlob};
 use s3s::stream::{ByteStream, RemainingLength};
 use s3s::{S3, S3Request, S3Response, S3Result, StdError, s3_error};
-use sherd_node::config::credentials::Credentials;
+use sherd_node::machine::system::{SystemClock, SystemRng};
+use sherd_node::process::config::credentials::Credentials;
 use sherd_node::s3::auth::{Secret, StaticCredentials};
 use sherd_node::s3::protocol::{Config, Limits, Protocol};
-use sherd_node::system::{SystemClock, SystemRng};
 
 use super::clients::tasks;
 use super::error::Error;

@@ -3,18 +3,18 @@
 
 use sha2::{Digest as _, Sha256};
 use sherd_core::env::Clock as _;
-use sherd_node::config::credentials::Credentials;
+use sherd_node::machine::system::SystemClock;
+use sherd_node::process::config::credentials::Credentials;
 use sherd_node::s3::auth::Secret;
 use sherd_node::s3::auth::amz_date::AmzDate;
 use sherd_node::s3::auth::signing_key::SigningKey;
-use sherd_node::system::SystemClock;
 
 /// What stands for the payload's hash.
 pub(crate) const PAYLOAD: &str = "UNSIGNED-PAYLOAD";
 /// What is signed of the headers.
 const SIGNED_HEADERS: &str = "host;x-amz-content-sha256;x-amz-date";
 /// The region that is signed for.
-pub(crate) const REGION: &str = sherd_node::config::REGION;
+pub(crate) const REGION: &str = sherd_node::process::config::REGION;
 
 /// Signs in the name of one access key, at one time. Signatures are good for a quarter of an hour.
 #[derive(Debug)]

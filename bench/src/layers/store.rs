@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sherd_core::env::{Clock, Rng};
 use sherd_core::id::ObjectKey;
-use sherd_node::config::Config;
-use sherd_node::config::credentials::Credentials;
-use sherd_node::config::settings::{Durability, Settings, Words};
-use sherd_node::config::source::Sources;
-use sherd_node::metrics::Metrics;
-use sherd_node::open;
-use sherd_node::store::Store;
-use sherd_node::system::{SystemClock, SystemRng};
+use sherd_node::machine::system::{SystemClock, SystemRng};
+use sherd_node::observe::metrics::Metrics;
+use sherd_node::process::config::Config;
+use sherd_node::process::config::credentials::Credentials;
+use sherd_node::process::config::settings::{Durability, Settings, Words};
+use sherd_node::process::config::source::Sources;
+use sherd_node::process::open;
+use sherd_node::process::store::Store;
 use tokio::runtime::Runtime;
 
 use super::error::Error;

@@ -64,7 +64,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-    use crate::system::SystemRng;
+    use crate::machine::system::SystemRng;
 
     #[derive(Debug)]
     struct Wall(AtomicU64);

@@ -31,7 +31,7 @@ use sherd_core::register::quorum::Lives;
 use sherd_core::register::{Answerer, Digest};
 
 use crate::cluster::{Cluster, SetView};
-use crate::metrics::Metrics;
+use crate::observe::metrics::Metrics;
 use crate::upkeep::Damage;
 
 pub(crate) use writer::{ChangeError, Inline, Proposal, Writer};

@@ -15,9 +15,9 @@ use s3s::stream::{ByteStream as SizedStream, RemainingLength};
 use s3s::{S3Result, StdError, s3_error};
 use sherd_core::limits::PUT_BYTES_MAX;
 
-use super::checksum::{self, Announced};
-use super::protocol::context::{RequestContext, RequestId};
 use crate::object::{ByteStream, Error, ExpectedChecksum, Invalid, Upload};
+use crate::s3::header::checksum::{self, Announced};
+use crate::s3::protocol::context::{RequestContext, RequestId};
 
 /// A body and what its headers say about it.
 ///
@@ -30,7 +30,7 @@ pub(super) fn upload(
 ) -> S3Result<Upload> {
     let size = size(headers)?;
     if size > PUT_BYTES_MAX {
-        return Err(super::error::of_invalid(Invalid::TooLarge { size, max: PUT_BYTES_MAX }));
+        return Err(crate::s3::error::of_invalid(Invalid::TooLarge { size, max: PUT_BYTES_MAX }));
     }
     let checksum = match checksum::announced(headers)? {
         None => None,

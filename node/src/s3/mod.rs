@@ -10,32 +10,21 @@ pub mod auth;
 pub mod fuzzing;
 pub mod protocol;
 
-mod attributes;
 mod body;
-mod checksum;
-mod conditions;
-mod copy_source;
 mod error;
-mod if_range;
+mod header;
 mod names;
 mod owner;
-mod range;
-mod raw_headers;
-mod timestamp;
-mod token;
 
 mod bucket;
-mod configuration;
-mod copy_object;
-mod delete_object;
-mod get_object;
-mod head_object;
-mod list_objects;
 mod multipart;
-mod object_attributes;
-mod put_object;
+mod object;
 
 use std::sync::Arc;
+
+use self::bucket::{configuration, list_objects};
+use self::header::raw_headers;
+use self::object::{copy_object, delete_object, get_object, head_object, object_attributes, put_object};
 
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, CompleteMultipartUploadInput,

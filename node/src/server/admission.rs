@@ -16,7 +16,7 @@ use http_body_util::{Either, Full};
 use tokio::sync::Semaphore;
 
 use super::RequestBody;
-use crate::metrics::{ApiName, S3Metrics};
+use crate::observe::metrics::{ApiName, S3Metrics};
 
 /// How long a request waits for a place: below the read timeout of every SDK, so that the client
 /// hears 503 and backs off rather than giving up on a connection.
@@ -122,8 +122,8 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
-    use crate::config::settings::Durability;
-    use crate::metrics::Metrics;
+    use crate::observe::metrics::Metrics;
+    use crate::process::config::settings::Durability;
 
     fn metrics() -> S3Metrics {
         Metrics::new(Durability::Fsync).s3

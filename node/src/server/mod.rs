@@ -6,6 +6,7 @@
 //! stop, idle connections close at once and requests under way end by themselves; what is left
 //! when patience ends is cut.
 
+pub mod admin;
 mod admission;
 mod life;
 mod patient;
@@ -40,8 +41,8 @@ use self::request_body::BodyState;
 pub use self::request_body::RequestBody;
 use self::shortage::AcceptFailures;
 use self::spare::SpareDescriptors;
-use crate::config::Limits;
-use crate::reclaim::{Held, Reclaim};
+use crate::machine::reclaim::{Held, Reclaim};
+use crate::process::config::Limits;
 
 /// Bytes that hyper keeps per connection at most, once a body came by it; before, 16 KiB.
 const BUFFER_BYTES_MAX: usize = 64 << 10;

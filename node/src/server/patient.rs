@@ -19,7 +19,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::Traffic;
 use super::request_body::BodyState;
-use crate::reclaim::Held;
+use crate::machine::reclaim::Held;
 
 /// Between two looks at a write that waits.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -230,9 +230,9 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
-    use crate::config::settings::Durability;
-    use crate::metrics::Metrics;
-    use crate::reclaim::Reclaim;
+    use crate::machine::reclaim::Reclaim;
+    use crate::observe::metrics::Metrics;
+    use crate::process::config::settings::Durability;
 
     fn traffic() -> Traffic {
         Metrics::new(Durability::Fsync).s3.traffic

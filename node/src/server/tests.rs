@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::config::settings::Durability;
-use crate::metrics::{ApiName, Metrics};
+use crate::observe::metrics::{ApiName, Metrics};
+use crate::process::config::settings::Durability;
 
 const LONG: Duration = Duration::from_hours(1);
 const PATIENT: Allowed = Allowed {

@@ -24,9 +24,9 @@ use sherd_core::limits;
 use sherd_core::record::{DataRef, Home};
 use sherd_volume::buffer::{Buffer, BufferPool};
 
-use crate::budget::{Budget, Exhausted};
 use crate::cluster::Cluster;
-use crate::reclaim::Reclaim;
+use crate::machine::budget::{Budget, Exhausted};
+use crate::machine::reclaim::Reclaim;
 use crate::upkeep::{Damage, Pinned, Pins};
 
 pub(crate) use onlooker::{Lookout, Onlooker};

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::budget::Share;
-use crate::workers::Workers;
+use crate::machine::budget::Share;
+use crate::machine::workers::Workers;
 
 /// Lines that may wait for a thread: each upload has one.
 const QUEUE_MAX: usize = 1024;
@@ -140,8 +140,8 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::Budget;
-    use crate::reclaim::Reclaim;
+    use crate::machine::budget::Budget;
+    use crate::machine::reclaim::Reclaim;
     use std::time::Duration;
 
     struct Log(Mutex<Vec<u8>>);

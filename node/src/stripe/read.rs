@@ -24,8 +24,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Exhausted, Released, Stripes, code_of};
-use crate::budget::{Share, Taker, with_share};
 use crate::cluster::SetView;
+use crate::machine::budget::{Share, Taker, with_share};
 use crate::peer::{self, Gather, Pending, ShardRange, Wanted};
 use crate::upkeep::Pinned;
 

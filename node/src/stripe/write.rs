@@ -25,8 +25,8 @@ use std::sync::Arc;
 use super::encode::{BufferList, cut_stripe, encode};
 use super::onlooker::{Line, Onlooker, Seen};
 use super::{Exhausted, Stripes, code_of};
-use crate::budget::Share;
 use crate::cluster::SetView;
+use crate::machine::budget::Share;
 use crate::peer::{self, Gather, ShardSink};
 
 /// Stripes of a body that may be unseen by its onlooker at one time, the one that is being written included.

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::metrics::VolumeFault;
+use crate::observe::metrics::VolumeFault;
 use crate::peer;
 
 /// Counts of faults; they outlive every opening of the volume.

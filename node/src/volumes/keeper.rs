@@ -31,11 +31,11 @@ use super::compaction::Compaction;
 use super::local::{AdoptError, LocalVolume, Serving};
 use super::log_thread::{Command, LogThread, Seen};
 use super::{VolumeState, VolumesConfig};
-use crate::formation::directory::{Directory, look_at};
-use crate::formation::make_volume;
-use crate::metrics::VolumeFault;
-use crate::queue::{self, Nothing, Receiver, Sender};
-use crate::workers::Workers;
+use crate::machine::queue::{self, Nothing, Receiver, Sender};
+use crate::machine::workers::Workers;
+use crate::observe::metrics::VolumeFault;
+use crate::volumes::form::directory::{Directory, look_at};
+use crate::volumes::form::make_volume;
 
 /// Threads for blocking reads, and for shard files.
 pub(crate) const WORKERS: usize = 2;

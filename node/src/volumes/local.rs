@@ -19,10 +19,10 @@ use super::faults::Faults;
 use super::keeper::{Keeper, Order};
 use super::log_thread::{Command, Seen};
 use super::{VolumeState, VolumeStatus, VolumesConfig};
-use crate::metrics::VolumeFault;
+use crate::machine::queue::{self, Refused, Sender};
+use crate::machine::workers::Workers;
+use crate::observe::metrics::VolumeFault;
 use crate::peer;
-use crate::queue::{self, Refused, Sender};
-use crate::workers::Workers;
 
 /// How long the log thread may sleep on what rides with a frame to come. Behind a frame that somebody
 /// waited for it sleeps a tenth of a second.

@@ -18,8 +18,8 @@ use sherd_volume::request::Op;
 use sherd_volume::write::volume::{Step, Volume};
 
 use super::compaction::{Compaction, STEP_BYTES};
-use crate::queue::{Nothing, Receiver};
-use crate::workers::Workers;
+use crate::machine::queue::{Nothing, Receiver};
+use crate::machine::workers::Workers;
 
 /// Operations taken from the queue before one step: a batch is also bounded by its bytes.
 const TAKE_MAX: usize = 1024;

@@ -13,6 +13,7 @@
 
 mod compaction;
 mod faults;
+pub mod form;
 mod index;
 mod keeper;
 mod local;
@@ -33,7 +34,7 @@ use sherd_volume::disk::Disk;
 use sherd_volume::open::IndexSource;
 use sherd_volume::options::Options;
 
-use crate::queue::{self, Nothing, Sender};
+use crate::machine::queue::{self, Nothing, Sender};
 
 pub(crate) use index::DIRECTORY as INDEX;
 pub use index::lsm_indexes;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use sherd_core::id::VolumeId;
 
-use crate::metrics::VolumeFault;
+use crate::observe::metrics::VolumeFault;
 
 /// Whether a volume can be asked, and why not.
 #[derive(Debug, Clone, PartialEq, Eq)]

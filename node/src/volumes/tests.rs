@@ -19,10 +19,10 @@ use sherd_volume::lookup::Lookup;
 use sherd_volume::request::{ShardFileHeader, Target};
 
 use super::*;
-use crate::formation::directory::identity_of;
-use crate::formation::{Formation, FormationConfig, form_or_find};
+use crate::machine::system::{SystemClock, SystemRng};
 use crate::peer::{self, LocalPeer, Peer};
-use crate::system::{SystemClock, SystemRng};
+use crate::volumes::form::directory::identity_of;
+use crate::volumes::form::{Formation, FormationConfig, form_or_find};
 
 const DEADLINE: Duration = Duration::from_mins(1);
 

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use sherd_node::telemetry;
+use sherd_node::observe::log;
 
 use crate::wire::{Asking, SECRET, Server};
 
@@ -134,7 +134,7 @@ impl Write for Log {
 async fn neither_signatures_nor_secrets_are_logged() {
     let log = Log::default();
     let writer = log.clone();
-    let subscriber = telemetry::text("trace", move || writer.clone());
+    let subscriber = log::text("trace", move || writer.clone());
     // Global, for a subscriber of one thread misses spans that other threads met before; so the log
     // holds every test's requests, and this one's are told by their key.
     tracing::subscriber::set_global_default(subscriber).expect("no other test logs");

@@ -29,7 +29,7 @@ use tokio::sync::oneshot;
 
 use sherd_core::limits::HASH_BLOCK_BYTES;
 use sherd_core::register::Digest;
-use sherd_node::workers::Workers;
+use sherd_node::machine::workers::Workers;
 use sherd_volume::buffer::{Buffer, BufferPool};
 use sherd_volume::disk::real::RealDisk;
 use sherd_volume::disk::{Disk, DiskFile, OpenMode};

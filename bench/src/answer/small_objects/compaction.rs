@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use sherd_core::env::{Clock, HybridClock};
 use sherd_core::id::{ClusterId, DataId, Incarnation, ProposerId, ShardId, VolumeId};
-use sherd_node::system::SystemClock;
+use sherd_node::machine::system::SystemClock;
 use sherd_node::volumes::lsm_indexes;
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;

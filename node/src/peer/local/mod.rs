@@ -28,8 +28,8 @@ use super::{
     Answering, Error, PartsScan, Peer, Pending, Result, RowScan, ShardPage, ShardRange, ShardScan, ShardSink,
     Wanted,
 };
+use crate::machine::workers::Workers;
 use crate::volumes::{Serving, Volumes, unreachable_because};
-use crate::workers::Workers;
 
 /// Bytes verified between two looks at the pool: a mebibyte.
 const VERIFY_STEP_BYTES: u64 = 1 << 20;
@@ -125,7 +125,7 @@ fn run_on<R: Send + 'static>(
     let held = Arc::clone(serving);
     match workers.run(move || job(&held, answering)) {
         Ok(()) => pending,
-        Err(crate::workers::QueueFull) => Pending::ready(Err(Error::Busy)),
+        Err(crate::machine::workers::QueueFull) => Pending::ready(Err(Error::Busy)),
     }
 }
 

@@ -13,9 +13,10 @@ use http::header::{CONTENT_RANGE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use s3s::{S3Error, S3ErrorCode, S3Request};
 
-use super::{checksum, names, timestamp};
-use crate::config::quantity::Period;
+use super::header::{checksum, timestamp};
+use super::names;
 use crate::object::{BodyError, Error, Invalid, Missing, Unavailable};
+use crate::process::config::quantity::Period;
 use crate::s3::protocol::context::{RequestContext, RequestId};
 
 /// Carries details of an error to the protocol layer, which takes it off the answer: pairs

@@ -31,7 +31,7 @@ use crate::s3::auth::signing_key::SigningKey;
 use crate::s3::auth::{Secret, StaticCredentials};
 use crate::s3::protocol::query::Query;
 use crate::s3::protocol::{Adapter, Config, Limits, Protocol};
-use crate::s3::{body, delete_object, error, multipart, raw_headers};
+use crate::s3::{body, error, header::raw_headers, multipart, object::delete_object};
 
 const SECRET: &str = "secret-of-nobody";
 const DATE: &str = "20130524T000000Z";

@@ -15,10 +15,13 @@ use crate::s3::auth::canonical::{CanonicalRequest, PathForm};
 use crate::s3::auth::credential_scope::CredentialScope;
 use crate::s3::auth::payload::PayloadForm;
 use crate::s3::auth::presigned::Presigned;
+use crate::s3::bucket::token::{self, Listing};
 use crate::s3::protocol::operation::{Level, classify};
 use crate::s3::protocol::query::Query;
-use crate::s3::token::{self, Listing};
-use crate::s3::{attributes, checksum, conditions, copy_source, if_range, names, range, timestamp};
+use crate::s3::{
+    header::attributes, header::checksum, header::conditions, header::copy_source, header::if_range,
+    header::range, header::timestamp, names,
+};
 
 /// One text, taken for everything that a text of a request can be.
 pub fn header_text(input: &[u8]) {

@@ -5,9 +5,9 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use sherd_core::limits::PARTS_MAX;
 
 use crate::object::PartInfo;
+use crate::s3::bucket::list_objects::page_size;
 use crate::s3::error::Outcome;
-use crate::s3::list_objects::page_size;
-use crate::s3::{Gateway, body, checksum, names, owner, timestamp};
+use crate::s3::{Gateway, body, header::checksum, header::timestamp, names, owner};
 
 pub(in crate::s3) async fn list(
     gateway: &Gateway,

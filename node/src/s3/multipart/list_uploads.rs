@@ -8,9 +8,9 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use sherd_core::id::UploadId;
 
 use crate::object::{ListUploads, UploadEntry};
+use crate::s3::bucket::list_objects::{Encoding, page_size};
 use crate::s3::error::Outcome;
-use crate::s3::list_objects::{Encoding, page_size};
-use crate::s3::{Gateway, checksum, names, owner, timestamp};
+use crate::s3::{Gateway, header::checksum, header::timestamp, names, owner};
 
 /// Where a page begins: behind a key, or behind one upload of it.
 type Marker = (String, Option<UploadId>);

@@ -6,9 +6,12 @@ use s3s::dto::{
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::object::{CopyPart, Error, Invalid, PartName, Written};
-use crate::s3::copy_object::source_failure;
 use crate::s3::error::{Failure, Outcome};
-use crate::s3::{Gateway, body, checksum, conditions, copy_source, names, range, raw_headers, timestamp};
+use crate::s3::object::copy_object::source_failure;
+use crate::s3::{
+    Gateway, body, header::checksum, header::conditions, header::copy_source, header::range,
+    header::raw_headers, header::timestamp, names,
+};
 
 pub(in crate::s3) async fn upload(
     gateway: &Gateway,

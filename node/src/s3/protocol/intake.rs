@@ -20,7 +20,7 @@ use sherd_core::limits::{DELETE_KEYS_MAX, KEY_BYTES_MAX, PARTS_MAX, PUT_BYTES_MA
 use sherd_core::md5::Md5;
 use sherd_core::record::ChecksumAlgorithm;
 
-use crate::budget::Share;
+use crate::machine::budget::Share;
 use crate::s3::auth::error::AuthError;
 use crate::s3::auth::payload::PayloadForm;
 use crate::s3::auth::presigned;

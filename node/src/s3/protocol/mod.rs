@@ -44,7 +44,7 @@ use sherd_core::env::Clock;
 use sherd_core::limits::BODY_MS_MAX;
 use tracing::Instrument as _;
 
-use crate::metrics::ApiName;
+use crate::observe::metrics::ApiName;
 use crate::s3::auth::Credentials;
 use crate::s3::auth::verifier::Verifier;
 

@@ -19,8 +19,8 @@ use super::code::Code;
 use super::operation::Operation;
 use super::query::Query;
 use super::refusal::Refusal;
-use crate::budget::{Budget, Share, with_share};
-use crate::reclaim::Reclaim;
+use crate::machine::budget::{Budget, Share, with_share};
+use crate::machine::reclaim::Reclaim;
 
 /// What is made of a document takes so many times its bytes.
 const TIMES_ITS_BYTES: u64 = 4;

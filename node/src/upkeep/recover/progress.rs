@@ -159,7 +159,7 @@ impl Context {
         serving
             .writes
             .run(move || drop(done.send(work(&*disk, directory))))
-            .map_err(|crate::workers::QueueFull| "the volume is busy")?;
+            .map_err(|crate::machine::workers::QueueFull| "the volume is busy")?;
         wait.await.map_err(|_| "the volume went away")?.map_err(|error| error.to_string())
     }
 }

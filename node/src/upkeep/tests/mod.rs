@@ -44,17 +44,17 @@ use super::heal::Healed;
 use super::settle::RowsAhead;
 use super::{Context, Damage, Deletions, Pins, Report, Reports, Settings, UpkeepConfig};
 use crate::cluster::Cluster;
-use crate::formation::{FormationConfig, FormationError, form_or_find};
-use crate::metrics::Metrics;
+use crate::machine::system::{SystemClock, SystemRng};
 use crate::object::{
     ObjectName, Objects, ObjectsConfig, PutRequest, ReadConditions, ReadRequest, Span, Upload,
     WriteConditions,
 };
+use crate::observe::metrics::Metrics;
 use crate::peer::scripted::ScriptedPeer;
 use crate::peer::{LocalPeer, Peer, Reach};
 use crate::register::{RegisterPatience, Registers, RegistersConfig};
 use crate::stripe::{Patience, Stripes, StripesConfig, Thresholds};
-use crate::system::{SystemClock, SystemRng};
+use crate::volumes::form::{FormationConfig, FormationError, form_or_find};
 use crate::volumes::{LocalVolume, Pace, VolumeState, Volumes, VolumesConfig, WORKERS, lsm_indexes};
 
 /// The longest any state may take to come: generous, for a loaded machine.
@@ -262,7 +262,7 @@ fn build_over(
         births: Arc::clone(&births),
         patience,
         damage: damage.clone(),
-        metrics: Arc::new(Metrics::new(crate::config::settings::Durability::Fsync)),
+        metrics: Arc::new(Metrics::new(crate::process::config::settings::Durability::Fsync)),
         tasks: TaskTracker::new(),
     });
     let pins = Pins::default();
@@ -277,7 +277,7 @@ fn build_over(
         thresholds: Thresholds::default(),
         patience: Patience::default(),
         damage,
-        reclaim: crate::reclaim::Reclaim::default(),
+        reclaim: crate::machine::reclaim::Reclaim::default(),
     });
     let objects = Objects::new(ObjectsConfig {
         fast_etags: false,

@@ -1,0 +1,172 @@
+//! The command line of `sherd-node`: what can be asked, and what each exit code says.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use crate::process::config::settings::{LogSettings, Settings};
+use crate::process::config::source::Sources;
+use crate::process::inspect::InspectArgs;
+
+/// A storage node of Sherd, an S3-compatible, erasure-coded object store.
+#[derive(Debug, Parser)]
+#[command(name = "sherd-node", version, propagate_version = true, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What the process is asked to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a node for trying out: makes its volumes and its credentials, and prints how to use it
+    Dev(DevArgs),
+    /// Run a node as configured by a file, variables and flags
+    #[command(
+        long_about = "Run a node as configured by a file, variables and flags.\n\n\
+            A flag wins over its variable, a variable over the file, the file over the default. The key\n\
+            `limits.idle_timeout` of the file is the flag --limits-idle-timeout and the variable\n\
+            SHERD_LIMITS_IDLE_TIMEOUT. Credentials come from SHERD_ACCESS_KEY_ID and\n\
+            SHERD_SECRET_ACCESS_KEY or from the file that `credentials_file` names: there is no default.",
+        after_help = EXIT_CODES
+    )]
+    Serve(Box<ServeArgs>),
+    /// Say what is in volumes that no node is using, and whether it is whole
+    Inspect(InspectArgs),
+}
+
+/// `sherd-node dev`.
+#[derive(Debug, Args)]
+pub struct DevArgs {
+    /// Directory of the volumes and of credentials.env; made when it is not there
+    #[arg(long, value_name = "DIR", default_value = "./sherd-data")]
+    pub dir: PathBuf,
+    /// How many volumes to make; the same number on every start
+    #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub volumes: u16,
+    /// Address of the S3 listener; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9000")]
+    pub listen: SocketAddr,
+    /// Address of metrics and health, without authentication
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9200")]
+    pub admin_listen: SocketAddr,
+    /// What is logged.
+    #[command(flatten)]
+    pub log: LogSettings,
+}
+
+/// `sherd-node serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Configuration in TOML; every key is in docs/configuration.md
+    #[arg(long, env = "SHERD_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// For this one start, let volumes vote that too few of their peers confirm: an opened volume asks what
+    /// its peers remember of it, and where they are gone for good somebody must say that it lost nothing. If
+    /// it did, acknowledged writes are lost
+    #[arg(long)]
+    pub vouch: bool,
+    /// What is set beside the file.
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    stopped as asked, every request ended
+  1    failed for a reason that the log names
+  2    the command line or the configuration was refused
+  3    the processor is below x86-64-v3
+  4    an address cannot be listened on
+  5    the volumes cannot be opened
+  6    stopped as asked, but requests were cut when the shutdown timeout ended
+  130, 143  ended at once by a second SIGINT or SIGTERM";
+
+/// How the process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Stopped as asked.
+    Done = 0,
+    /// Failed for another reason than those below.
+    Failed = 1,
+    /// The command line or the configuration was refused. Clap uses the same number.
+    Refused = 2,
+    /// The processor lacks features.
+    Processor = 3,
+    /// An address cannot be listened on.
+    Listen = 4,
+    /// The volumes cannot be opened.
+    Volumes = 5,
+    /// Requests were cut.
+    Unfinished = 6,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Parses a command line, and remembers where each setting came from.
+///
+/// # Errors
+/// Clap's: also for `--help` and `--version`, which it prints and which exit with 0.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<(Command, Sources), clap::Error> {
+    let matches = Cli::command().try_get_matches_from(arguments)?;
+    let sources = matches.subcommand().map(|(_, matches)| Sources::of_command(matches)).unwrap_or_default();
+    Ok((Cli::from_arg_matches(&matches)?.command, sources))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_declaration_has_no_contradictions() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_key_is_a_flag_and_a_variable_by_the_same_rule() {
+        let command = Cli::command();
+        let serve = command.find_subcommand("serve").expect("declared above");
+        for argument in serve
+            .get_arguments()
+            // What is said for one start has no variable that would say it for all.
+            .filter(|argument| !["help", "version", "vouch"].contains(&argument.get_id().as_str()))
+        {
+            let flag = argument.get_long().expect("every setting is a flag");
+            let variable = argument.get_env().expect("every setting is a variable").to_str().expect("ASCII");
+            assert_eq!(variable, format!("SHERD_{}", flag.replace('-', "_").to_uppercase()));
+        }
+    }
+
+    #[test]
+    fn every_flag_of_serve_is_documented() {
+        let documentation = include_str!("../../../docs/configuration.md");
+        let command = Cli::command();
+        let serve = command.find_subcommand("serve").expect("declared above");
+        for argument in serve.get_arguments() {
+            let Some(variable) = argument.get_env().and_then(|name| name.to_str()) else { continue };
+            assert!(
+                documentation.contains(&format!("`{variable}`")),
+                "{variable} is not in docs/configuration.md"
+            );
+        }
+    }
+
+    #[test]
+    fn a_flag_is_the_origin_of_its_setting() {
+        let line = ["sherd-node", "serve", "--parity", "9", "--log-level", "warn", "--limits-queue-max", "1"];
+        let (command, sources) = parse(line.map(OsString::from)).expect("valid");
+        let Command::Serve(serve) = command else { panic!("asked for serve") };
+        assert_eq!(serve.settings.parity, Some(9));
+        assert_eq!(sources.origin("parity").to_string(), "--parity");
+        assert_eq!(sources.origin("log.level").to_string(), "--log-level");
+        assert_eq!(sources.origin("limits.queue_max").to_string(), "--limits-queue-max");
+        assert_eq!(sources.origin("region").to_string(), "region");
+    }
+}

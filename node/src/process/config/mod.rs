@@ -1,0 +1,351 @@
+//! What was written becomes what is valid; nothing else reads raw settings.
+//!
+//! `Settings` are the same from flags, variables and the file, in that precedence, and say nothing
+//! about sense. [`Config::resolve`] is the only way to a [`Config`], and a `Config` needs no second
+//! check: its volumes exist, its geometry works, its numbers lie in their ranges.
+
+pub mod credentials;
+pub mod error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
+pub mod quantity;
+pub mod settings;
+pub mod source;
+pub mod volumes;
+
+use std::fmt::Display;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sherd_core::limits::{ADOPT_AFTER_MS, INLINE_BYTES_MAX, PACK_BYTES_MAX, RELEASE_GRACE_MS};
+use sherd_core::topology::{Shape, Wish};
+
+use self::credentials::Credentials;
+use self::error::{ConfigError, InvalidValue};
+use self::quantity::{ByteSize, Period};
+use self::settings::{Durability, EtagForm, LimitSettings, LogFormat, LogSettings, Settings, UpkeepSettings};
+use self::source::Sources;
+
+/// The port of the S3 listener where none is given.
+pub const S3_PORT: u16 = 9000;
+/// The port of metrics and health where none is given.
+pub const ADMIN_PORT: u16 = 9200;
+/// The region where none is given: what clients sign for when they are told nothing.
+pub const REGION: &str = "us-east-1";
+
+/// Permission bits that a file of credentials may have: the group may read and write, as mounted
+/// Secrets need it; others nothing.
+const CREDENTIALS_MODE: u32 = 0o660;
+
+/// Everything a node is told. Valid as a whole.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Directories of the volumes, in the order written; each exists and is writable.
+    pub volumes: Vec<PathBuf>,
+    /// How many parity shards are asked for; a cluster that is there has them or is refused.
+    pub parity: Option<u8>,
+    /// How a new cluster cuts the volumes into sets, and the erasure code of each.
+    pub shape: Shape,
+    /// Where S3 is served.
+    pub listen: SocketAddr,
+    /// Where metrics and health are served.
+    pub admin_listen: SocketAddr,
+    /// The region that requests are signed for.
+    pub region: String,
+    /// Domains whose subdomains name buckets.
+    pub domains: Vec<String>,
+    /// The root credentials.
+    pub credentials: Credentials,
+    /// When a write is answered.
+    pub durability: Durability,
+    /// What the `ETag` of an object is.
+    pub etag: EtagForm,
+    /// Bytes of the largest object kept in its row, to be divided by the volumes of its set.
+    pub inline_bytes_max: u32,
+    /// Bytes of the largest shard packed in the log.
+    pub pack_bytes_max: u32,
+    /// Bytes of the buffer pool.
+    pub buffer_bytes_max: u64,
+    /// Bytes of the index cache, shared by all volumes.
+    pub index_cache_bytes: u64,
+    /// What the S3 listener takes at one time.
+    pub limits: Limits,
+    /// Background work.
+    pub upkeep: Upkeep,
+    /// Whether volumes vote, after a moment, that too few of their peers confirm.
+    pub vouch: bool,
+    /// What is logged, and how.
+    pub log: Log,
+    /// How long requests under way may take to end at shutdown.
+    pub shutdown_timeout: Duration,
+}
+
+/// What the S3 listener takes at one time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections open at one time.
+    pub connections_max: usize,
+    /// Requests worked on at one time.
+    pub requests_max: usize,
+    /// Requests that wait for a place.
+    pub queue_max: usize,
+    /// From idle to the end of a request head.
+    pub idle_timeout: Duration,
+    /// Between two moves of a body.
+    pub stall_timeout: Duration,
+}
+
+/// Background work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Upkeep {
+    /// How long replaced data stays.
+    pub release_grace: Duration,
+    /// Time of one scrub pass.
+    pub scrub_period: Duration,
+    /// Bytes per second and volume.
+    pub heal_bytes_per_second: u64,
+    /// How long an empty directory waits for its disk.
+    pub adopt_after: Duration,
+}
+
+/// What is logged, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// Form of a line.
+    pub format: LogFormat,
+    /// A filter that parses.
+    pub level: String,
+}
+
+impl Config {
+    /// Judges settings, in the order in which the documentation lists them.
+    ///
+    /// `credentials` are those of the variables, when set; else `credentials_file` is read.
+    /// `sources` is for messages alone.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the first setting that is not valid, where it was written, and why.
+    pub fn resolve(
+        settings: Settings,
+        credentials: Option<Credentials>,
+        sources: &Sources,
+    ) -> Result<Self, ConfigError> {
+        let Settings {
+            volumes,
+            parity,
+            listen,
+            admin_listen,
+            region,
+            domains,
+            credentials_file,
+            durability,
+            etag,
+            inline_max,
+            pack_max,
+            buffer_cap,
+            index_cache,
+            shutdown_timeout,
+            limits,
+            upkeep,
+            log,
+        } = settings;
+        let judge = Judge { sources };
+
+        let patterns = volumes.unwrap_or_default().0;
+        let volumes = volumes::expand(&patterns).map_err(|why| judge.refuse("volumes", why))?;
+        volumes::check(&volumes).map_err(|why| judge.refuse("volumes", why))?;
+        let wish = Wish { set_volumes: None, parity_shards: parity.map(usize::from) };
+        let shape = Shape::choose(1, volumes.len(), wish)
+            .map_err(|why| judge.refuse(if parity.is_some() { "parity" } else { "volumes" }, why))?;
+
+        let listen = listen.unwrap_or(loopback(S3_PORT));
+        let admin_listen = admin_listen.unwrap_or(loopback(ADMIN_PORT));
+        if listen == admin_listen && listen.port() != 0 {
+            return Err(judge.refuse("admin_listen", InvalidValue::SameAddress { address: listen }));
+        }
+        let region = judge.region(region)?;
+        let domains = judge.domains(domains.unwrap_or_default().0)?;
+        let credentials = match (credentials, credentials_file) {
+            (Some(credentials), _) => credentials,
+            (None, Some(path)) => Credentials::from_file(&path, CREDENTIALS_MODE)?,
+            (None, None) => return Err(credentials::InvalidCredentials::Absent.into()),
+        };
+
+        Ok(Self {
+            volumes,
+            parity,
+            shape,
+            listen,
+            admin_listen,
+            region,
+            domains,
+            credentials,
+            durability: durability.unwrap_or(Durability::Fsync),
+            etag: etag.unwrap_or(EtagForm::Md5),
+            inline_bytes_max: judge.bytes_32("inline_max", inline_max, INLINE_BYTES_MAX)?,
+            pack_bytes_max: judge.bytes_32("pack_max", pack_max, PACK_BYTES_MAX)?,
+            buffer_bytes_max: judge.bytes("buffer_cap", buffer_cap, mib(128), mib(32), mib(1 << 20))?,
+            index_cache_bytes: judge.bytes("index_cache", index_cache, mib(32), mib(4), mib(1 << 20))?,
+            limits: judge.limits(&limits)?,
+            upkeep: judge.upkeep(&upkeep)?,
+            vouch: false,
+            log: judge.log(log)?,
+            shutdown_timeout: judge.period(
+                "shutdown_timeout",
+                shutdown_timeout,
+                seconds(30),
+                Period(Duration::ZERO),
+                seconds(600),
+            )?,
+        })
+    }
+}
+
+const fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+}
+
+const fn mib(count: u64) -> ByteSize {
+    ByteSize(count << 20)
+}
+
+const fn seconds(count: u64) -> Period {
+    Period(Duration::from_secs(count))
+}
+
+/// Judges single settings; knows where each was written.
+struct Judge<'a> {
+    sources: &'a Sources,
+}
+
+impl Judge<'_> {
+    fn refuse(&self, key: &'static str, why: impl Into<InvalidValue>) -> ConfigError {
+        ConfigError::Value { origin: self.sources.origin(key), why: why.into() }
+    }
+
+    fn within<T: PartialOrd + Display + Copy>(
+        &self,
+        key: &'static str,
+        value: T,
+        min: T,
+        max: T,
+    ) -> Result<T, ConfigError> {
+        if value < min || value > max {
+            let (value, min, max) = (value.to_string(), min.to_string(), max.to_string());
+            return Err(self.refuse(key, InvalidValue::Range { value, min, max }));
+        }
+        Ok(value)
+    }
+
+    fn bytes(
+        &self,
+        key: &'static str,
+        value: Option<ByteSize>,
+        default: ByteSize,
+        min: ByteSize,
+        max: ByteSize,
+    ) -> Result<u64, ConfigError> {
+        Ok(self.within(key, value.unwrap_or(default), min, max)?.0)
+    }
+
+    /// A size whose default is also the most that the formats allow.
+    fn bytes_32(&self, key: &'static str, value: Option<ByteSize>, max: u32) -> Result<u32, ConfigError> {
+        let most = ByteSize(max.into());
+        let bytes = self.bytes(key, value, most, ByteSize(0), most)?;
+        Ok(u32::try_from(bytes).expect("at most a u32, as just judged"))
+    }
+
+    fn period(
+        &self,
+        key: &'static str,
+        value: Option<Period>,
+        default: Period,
+        min: Period,
+        max: Period,
+    ) -> Result<Duration, ConfigError> {
+        Ok(self.within(key, value.unwrap_or(default), min, max)?.0)
+    }
+
+    fn count(
+        &self,
+        key: &'static str,
+        value: Option<u32>,
+        default: u32,
+        min: u32,
+        max: u32,
+    ) -> Result<usize, ConfigError> {
+        let count = self.within(key, value.unwrap_or(default), min, max)?;
+        Ok(usize::try_from(count).expect("a usize has at least 32 bits where this builds"))
+    }
+
+    fn region(&self, region: Option<String>) -> Result<String, ConfigError> {
+        let name = region.unwrap_or_else(|| REGION.to_owned());
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if name.is_empty() || name.len() > 64 || !name.bytes().all(plain) {
+            return Err(self.refuse("region", InvalidValue::Region { name }));
+        }
+        Ok(name)
+    }
+
+    fn domains(&self, domains: Vec<String>) -> Result<Vec<String>, ConfigError> {
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let label = |label: &str| !label.is_empty() && label.len() <= 63 && label.bytes().all(plain);
+        match domains.iter().find(|name| name.len() > 253 || !name.split('.').all(label)) {
+            Some(name) => Err(self.refuse("domains", InvalidValue::Domain { name: name.clone() })),
+            None => Ok(domains),
+        }
+    }
+
+    fn limits(&self, limits: &LimitSettings) -> Result<Limits, ConfigError> {
+        let &LimitSettings { connections_max, requests_max, queue_max, idle_timeout, stall_timeout } = limits;
+        let (min, max) = (seconds(1), seconds(3600));
+        Ok(Limits {
+            connections_max: self.count("limits.connections_max", connections_max, 4096, 1, 1 << 20)?,
+            requests_max: self.count("limits.requests_max", requests_max, 512, 1, 1 << 20)?,
+            queue_max: self.count("limits.queue_max", queue_max, 2048, 0, 1 << 20)?,
+            idle_timeout: self.period("limits.idle_timeout", idle_timeout, seconds(60), min, max)?,
+            stall_timeout: self.period("limits.stall_timeout", stall_timeout, seconds(60), min, max)?,
+        })
+    }
+
+    fn upkeep(&self, upkeep: &UpkeepSettings) -> Result<Upkeep, ConfigError> {
+        let &UpkeepSettings { release_grace, scrub_period, heal_bandwidth, adopt_after } = upkeep;
+        let (day, year) = (seconds(24 * 3600), seconds(365 * 24 * 3600));
+        // Readers renew their pins each minute: half of that below would let data go under a reader.
+        let grace_min = seconds(120);
+        let grace = Period(Duration::from_millis(RELEASE_GRACE_MS));
+        let wait = Period(Duration::from_millis(ADOPT_AFTER_MS));
+        Ok(Upkeep {
+            release_grace: self.period("upkeep.release_grace", release_grace, grace, grace_min, day)?,
+            scrub_period: self.period(
+                "upkeep.scrub_period",
+                scrub_period,
+                seconds(30 * 24 * 3600),
+                seconds(3600),
+                year,
+            )?,
+            heal_bytes_per_second: self.bytes(
+                "upkeep.heal_bandwidth",
+                heal_bandwidth,
+                mib(64),
+                mib(1),
+                mib(1 << 20),
+            )?,
+            adopt_after: self.period("upkeep.adopt_after", adopt_after, wait, seconds(0), day)?,
+        })
+    }
+
+    fn log(&self, log: LogSettings) -> Result<Log, ConfigError> {
+        let LogSettings { format, level } = log;
+        let level = level.unwrap_or_else(|| "info".to_owned());
+        if let Err(error) = crate::observe::log::parse_level(&level) {
+            let why = error.to_string();
+            return Err(self.refuse("log.level", InvalidValue::LogLevel { level, why }));
+        }
+        Ok(Log { format: format.unwrap_or(LogFormat::Text), level })
+    }
+}
+
+#[cfg(test)]
+mod tests;

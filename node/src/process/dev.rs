@@ -1,0 +1,184 @@
+//! `sherd-node dev`: one directory becomes a node to try out.
+//!
+//! The first start makes the volumes and a random key pair; later starts find them. What it
+//! prints can be pasted into a shell.
+
+#![expect(clippy::disallowed_methods, reason = "makes the directories that become volumes")]
+
+use std::fmt::Write as _;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sherd_core::env::Rng;
+
+use crate::process::cli::DevArgs;
+use crate::process::config::credentials::{Credentials, InvalidCredentials};
+use crate::process::config::error::ConfigError;
+use crate::process::config::quantity::Period;
+use crate::process::config::settings::{Settings, UpkeepSettings, Words};
+use crate::process::config::source::Sources;
+use crate::process::config::{Config, REGION};
+
+/// The file of the key pair in the directory.
+const CREDENTIALS: &str = "credentials.env";
+/// Nobody but the owner may read it.
+const CREDENTIALS_MODE: u32 = 0o600;
+
+/// A node to try out, and how to talk to it.
+#[derive(Debug)]
+pub struct Dev {
+    /// What the node is told.
+    pub config: Config,
+    credentials_file: PathBuf,
+}
+
+/// Makes what is missing in the directory and configures a node on it.
+///
+/// # Errors
+/// [`ConfigError`] when the directory cannot be made, or its credentials are open to others.
+pub fn prepare(arguments: DevArgs, sources: &Sources, rng: &dyn Rng) -> Result<Dev, ConfigError> {
+    let DevArgs { dir, volumes, listen, admin_listen, log } = arguments;
+    let create = |path: &Path| {
+        let error = |source| ConfigError::CreateDirectory { path: path.to_owned(), source };
+        std::fs::create_dir_all(path).map_err(error)
+    };
+    create(&dir)?;
+    let absolute =
+        dir.canonicalize().map_err(|source| ConfigError::CreateDirectory { path: dir.clone(), source })?;
+    let mut paths = Vec::new();
+    for number in 1..=volumes {
+        let path = absolute.join(format!("v{number}"));
+        create(&path)?;
+        paths.push(path.to_string_lossy().into_owned());
+    }
+    let credentials_file = dir.join(CREDENTIALS);
+    let credentials = find_or_make_credentials(&credentials_file, rng)?;
+    let settings = Settings {
+        volumes: Some(Words(paths)),
+        listen: Some(listen),
+        admin_listen: Some(admin_listen),
+        // Who tries things out removes a volume to see it come back.
+        upkeep: UpkeepSettings { adopt_after: Some(Period(Duration::ZERO)), ..UpkeepSettings::default() },
+        log,
+        ..Settings::default()
+    };
+    let config = Config { vouch: true, ..Config::resolve(settings, Some(credentials), sources)? };
+    Ok(Dev { config, credentials_file })
+}
+
+fn find_or_make_credentials(path: &Path, rng: &dyn Rng) -> Result<Credentials, InvalidCredentials> {
+    match Credentials::from_file(path, CREDENTIALS_MODE) {
+        Err(InvalidCredentials::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            let made = Credentials::random(rng);
+            made.write_new(path)?;
+            Ok(made)
+        }
+        found => found,
+    }
+}
+
+impl Dev {
+    /// What to paste into another terminal, for a node that listens on `s3`.
+    pub fn example(&self, s3: SocketAddr) -> String {
+        let aws = format!("aws --endpoint-url http://{} --region {REGION}", reachable(s3));
+        let mut text = String::from("\nTry it from another terminal in this directory:\n");
+        for line in [
+            format!("set -a; . {}; set +a", for_shell(&self.credentials_file)),
+            format!("{aws} s3 mb s3://demo"),
+            format!("echo hello | {aws} s3 cp - s3://demo/hello.txt"),
+            format!("{aws} s3 ls s3://demo/"),
+            format!("{aws} s3 cp s3://demo/hello.txt -"),
+        ] {
+            writeln!(text, "  {line}").expect("a String takes every text");
+        }
+        text
+    }
+}
+
+/// An address that a client on this machine can connect to.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+/// A path as `.` of a shell takes it: with a slash, or it would be looked up in PATH, and quoted
+/// where it needs to be.
+fn for_shell(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let slashed = if text.starts_with(['/', '.']) { text.into_owned() } else { format!("./{text}") };
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'-' | b'_');
+    if slashed.bytes().all(plain) { slashed } else { format!("'{}'", slashed.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::machine::system::SystemRng;
+    use crate::process::config::settings::LogSettings;
+
+    fn start(dir: &Path, volumes: u16) -> Result<Dev, ConfigError> {
+        let any = "127.0.0.1:0".parse().expect("an address");
+        let arguments = DevArgs {
+            dir: dir.to_owned(),
+            volumes,
+            listen: any,
+            admin_listen: any,
+            log: LogSettings::default(),
+        };
+        prepare(arguments, &Sources::default(), &SystemRng)
+    }
+
+    #[test]
+    fn the_first_start_makes_volumes_and_credentials_and_the_second_finds_them() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let data = dir.path().join("a/b");
+        let first = start(&data, 4).expect("made");
+        assert_eq!(first.config.volumes.len(), 4);
+        assert_eq!(first.config.upkeep.adopt_after, Duration::ZERO);
+        assert!(first.config.volumes[3].ends_with("a/b/v4"));
+        let second = start(&data, 4).expect("found");
+        assert_eq!(first.config.credentials, second.config.credentials);
+    }
+
+    #[test]
+    fn credentials_that_others_may_read_are_refused() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        start(dir.path(), 1).expect("made");
+        let file = dir.path().join(CREDENTIALS);
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).expect("my own file");
+        let error = start(dir.path(), 1).expect_err("open to others");
+        assert!(
+            matches!(error, ConfigError::Credentials(InvalidCredentials::Mode { mode: 0o644, .. })),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_example_can_be_pasted() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut dev = start(dir.path(), 1).expect("made");
+        dev.credentials_file = PathBuf::from("./sherd-data/credentials.env");
+        let text = dev.example("0.0.0.0:9000".parse().expect("an address"));
+        assert!(text.contains("set -a; . ./sherd-data/credentials.env; set +a\n"), "{text}");
+        assert!(
+            text.contains("aws --endpoint-url http://127.0.0.1:9000 --region us-east-1 s3 mb s3://demo\n"),
+            "{text}"
+        );
+        assert!(!text.contains(dev.config.credentials.secret_access_key.expose()));
+    }
+
+    #[test]
+    fn paths_are_written_for_a_shell() {
+        assert_eq!(for_shell(Path::new("data/credentials.env")), "./data/credentials.env");
+        assert_eq!(for_shell(Path::new("/tmp/my data/c")), "'/tmp/my data/c'");
+        assert_eq!(for_shell(Path::new("../it's/c")), r"'../it'\''s/c'");
+    }
+}

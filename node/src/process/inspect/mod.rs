@@ -1,0 +1,393 @@
+//! `sherd-node inspect DIR...`: what is in volumes that no node is using, and whether it is whole.
+//!
+//! Every directory is locked and opened as a start would open it: its log is replayed, a damaged
+//! index is rebuilt from it. With `verify` every row, shard and file is read back and checked, and
+//! what the directories hold together is compared: rows of a key, shards of a data id, parity. A volume that is
+//! recovering is named, and not compared.
+
+mod command;
+mod verify;
+
+pub use command::{InspectArgs, inspect};
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use sherd_core::env::Clock;
+use sherd_core::id::{DataId, Epoch, Sequence, UploadId, VolumeId};
+use sherd_core::topology::Topology;
+use sherd_volume::Reader;
+use sherd_volume::buffer::{BufferPool, PoolLimits};
+use sherd_volume::disk::Disk;
+use sherd_volume::error::{Error, OpenError};
+use sherd_volume::format::Subject;
+use sherd_volume::identity::{Expected, Identity};
+use sherd_volume::index::lsm::IndexCache;
+use sherd_volume::open::{Setup, open};
+use sherd_volume::options::Options;
+use sherd_volume::read::list::RowScan;
+
+use crate::volumes::form::directory::identity_of;
+use crate::volumes::lsm_indexes;
+
+/// Rows or shards of one page.
+const PAGE: usize = 500;
+/// Problems that are named; what is more is only counted.
+const PROBLEMS_MAX: usize = 1000;
+/// Memory for reads.
+const BUFFER_BYTES: usize = 64 << 20;
+/// Memory and files of the indexes.
+const INDEX_CACHE: (u64, usize) = (32 << 20, 128);
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// Read everything back and compare it.
+    pub verify: bool,
+    /// Write the report as JSON instead of text.
+    pub json: bool,
+}
+
+/// The inspection itself did not work.
+#[derive(Debug, thiserror::Error)]
+pub enum InspectError {
+    /// A directory is in use, or no volume.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A volume could not be read.
+    #[error("read {path}: {source}")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: Error,
+    },
+    /// The report could not be written.
+    #[error("write the report: {0}")]
+    Write(#[from] std::io::Error),
+}
+
+/// What was found in one volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct VolumeReport {
+    /// Its directory.
+    pub path: PathBuf,
+    /// Its cluster.
+    pub cluster: String,
+    /// Its id.
+    pub volume: String,
+    /// Which of its lives this is.
+    pub incarnation: u32,
+    /// Whether it votes, and why not.
+    pub state: String,
+    /// The epoch of the topology that it carries.
+    pub epoch: Option<u64>,
+    /// Segments of its log.
+    pub segments: usize,
+    /// Bytes in its log that are needed.
+    pub live_bytes: u64,
+    /// Rows, tombstones included.
+    pub rows: u64,
+    /// Tombstones.
+    pub tombstones: u64,
+    /// Rows not known to be committed.
+    pub unsettled: u64,
+    /// Shards in the log.
+    pub packed_shards: u64,
+    /// Shards in files.
+    pub shard_files: u64,
+    /// MRF entries.
+    pub heals: u64,
+    /// Notes of replaced data.
+    pub releases: u64,
+}
+
+/// What was found in all of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Report {
+    /// One for each directory.
+    pub volumes: Vec<VolumeReport>,
+    /// Registers compared over the volumes; 0 without `verify`.
+    pub registers: u64,
+    /// Rows that are missing or older where A others hold the newest value: upkeep brings them up.
+    pub rows_behind: u64,
+    /// Rows that name nothing any more that anybody needs: of deleted buckets, and of parts whose upload is
+    /// closed. Upkeep removes them.
+    pub rows_unneeded: u64,
+    /// Data ids whose shards were verified and compared.
+    pub data_ids: u64,
+    /// Shards that belong on volumes that were not given.
+    pub shards_elsewhere: u64,
+    /// Shards that are not whole and that no register names: what writes left that were cut short.
+    /// The sweeper's, and no loss.
+    pub unnamed_broken: u64,
+    /// Records that are rotten and that nothing needs any more: they were healed or replaced, and go with
+    /// compaction.
+    pub superseded_rotten: u64,
+    /// What is wrong, the first ones.
+    pub problems: Vec<String>,
+    /// How much is wrong.
+    pub problems_count: u64,
+    /// Shards that are not whole, until a register is found that names them.
+    #[serde(skip)]
+    broken: BTreeMap<DataId, Vec<String>>,
+    /// The uploads that are open in the objects that were verified.
+    #[serde(skip)]
+    open_uploads: BTreeSet<UploadId>,
+    /// Whether every object could be read: another may have its upload open.
+    #[serde(skip)]
+    knows_uploads: bool,
+}
+
+impl Report {
+    /// Whether nothing is wrong.
+    pub const fn is_clean(&self) -> bool {
+        self.problems_count == 0
+    }
+
+    /// A register names data: what is broken of it is wrong.
+    fn named(&mut self, data: DataId) {
+        for what in self.broken.remove(&data).unwrap_or_default() {
+            self.problem(what);
+        }
+    }
+
+    fn problem(&mut self, what: String) {
+        self.problems_count += 1;
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(what);
+        }
+    }
+}
+
+/// A volume that nobody else uses meanwhile.
+struct Opened {
+    path: PathBuf,
+    id: VolumeId,
+    reader: Arc<Reader>,
+    /// Holds the lock.
+    _volume: sherd_volume::Volume,
+}
+
+/// Inspects volumes and writes the report to `out`. Blocking.
+///
+/// # Errors
+/// [`InspectError`]; what is wrong with the volumes' contents is in the report.
+pub fn run(
+    disk: &Arc<dyn Disk>,
+    clock: &Arc<dyn Clock>,
+    directories: &[PathBuf],
+    wanted: Wanted,
+    out: &mut dyn Write,
+) -> Result<Report, InspectError> {
+    let limits = PoolLimits { cap_bytes: BUFFER_BYTES, stripe_bytes: 1 << 20, idle_bytes: 1 << 20 };
+    let buffers = BufferPool::new(limits);
+    let cache = IndexCache::new(INDEX_CACHE.0, INDEX_CACHE.1);
+    let mut report = Report::default();
+    let mut opened = Vec::new();
+    let mut topology: Option<Topology> = None;
+    for path in directories {
+        let identity = identity_of(&**disk, path)?;
+        let setup = Setup {
+            disk: Arc::clone(disk),
+            path: path.clone(),
+            clock: Arc::clone(clock),
+            index: lsm_indexes(cache.clone())(path),
+            buffers: buffers.clone(),
+            expected: Expected::default(),
+            options: Options { spare_segments: 0, ballast_bytes: 0, ..Options::default() },
+        };
+        let (volume, opening) = open(setup)?;
+        judge_rotten(path, &volume.reader(), &opening.rotten, wanted, &mut report)
+            .map_err(|source| read_error(path, source))?;
+        let volume =
+            Opened { path: path.clone(), id: identity.volume, reader: volume.reader(), _volume: volume };
+        let carried = carried(path, &identity, &mut report);
+        let mut found =
+            describe(&volume, &identity, carried.as_ref()).map_err(|source| read_error(path, source))?;
+        if let Some(reason) = &opening.lost_state {
+            found.state = format!("recovering, its state was lost: {reason}");
+        }
+        if let Some(reason) = &opening.lost_state
+            && identity.lost.as_ref() != Some(reason)
+        {
+            report.problem(format!("{}: the volume lost state: {reason}", path.display()));
+        }
+        report.volumes.push(found);
+        if topology
+            .as_ref()
+            .is_none_or(|newest| carried.as_ref().is_some_and(|one| one.epoch() > newest.epoch()))
+        {
+            topology = carried.or(topology);
+        }
+        // What a recovering volume lacks, its set brings it: it is as good as not given.
+        if opening.lost_state.is_none() {
+            opened.push(volume);
+        }
+    }
+    if wanted.verify {
+        verify::verify(&opened, topology.as_ref(), &mut report)?;
+    }
+    write_report(&report, wanted, out)?;
+    Ok(report)
+}
+
+/// Tells rotten records that the volume still answers from, from those that were healed or replaced.
+fn judge_rotten(
+    path: &Path,
+    reader: &Reader,
+    rotten: &[Subject],
+    wanted: Wanted,
+    report: &mut Report,
+) -> Result<(), Error> {
+    for subject in rotten {
+        let named_later = wanted.verify && matches!(subject, Subject::Shard { .. });
+        match reader.verify(subject) {
+            Ok(()) => report.superseded_rotten += 1,
+            // Whether a register names it, verification tells.
+            Err(Error::Corrupt { .. }) if named_later => {}
+            Err(Error::Corrupt { what }) => {
+                report.problem(format!("{}: a record is rotten: {what}", path.display()));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn read_error(path: &Path, source: Error) -> InspectError {
+    InspectError::Read { path: path.to_owned(), source }
+}
+
+fn carried(path: &Path, identity: &Identity, report: &mut Report) -> Option<Topology> {
+    let stored = identity.topology.clone()?;
+    match serde_json::from_value::<Topology>(stored) {
+        Ok(topology) => Some(topology),
+        Err(error) => {
+            report.problem(format!("{}: its topology cannot be read: {error}", path.display()));
+            None
+        }
+    }
+}
+
+/// Counts what a volume holds.
+fn describe(
+    volume: &Opened,
+    identity: &Identity,
+    topology: Option<&Topology>,
+) -> Result<VolumeReport, Error> {
+    let reader = &volume.reader;
+    let status = reader.status();
+    let (mut rows, mut tombstones) = (0, 0);
+    let mut after = None;
+    loop {
+        let scan = RowScan {
+            epoch: Epoch::MAX,
+            limit: PAGE,
+            want_value: false,
+            since: Sequence(0),
+            until: Sequence::MAX,
+        };
+        let page = reader.rows(after.as_ref(), scan)?;
+        rows += page.rows.len() as u64;
+        tombstones += page.rows.iter().filter(|row| row.tombstone).count() as u64;
+        match page.next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    let mut shard_files = 0;
+    for directory in 0..=u8::MAX {
+        shard_files += reader.shard_files().list(directory)?.len() as u64;
+    }
+    Ok(VolumeReport {
+        path: volume.path.clone(),
+        cluster: identity.cluster.to_string(),
+        volume: identity.volume.to_string(),
+        incarnation: identity.incarnation.0,
+        state: format!("{:?}", status.state),
+        epoch: topology.map(|topology| topology.epoch().0),
+        segments: status.segments,
+        live_bytes: status.live_bytes,
+        rows,
+        tombstones,
+        unsettled: count(|after| reader.unsettled(after, PAGE), |(key, _)| key.clone())?,
+        packed_shards: count(|after| reader.shards(after.copied(), PAGE), |seen| seen.shard)?,
+        shard_files,
+        heals: count(|after| reader.heals(after.copied(), PAGE), |(id, _)| *id)?,
+        releases: count(|after| reader.releases(after.copied(), PAGE), |(id, _)| *id)?,
+    })
+}
+
+/// Counts through the pages of a walk.
+fn count<T, K>(
+    page: impl Fn(Option<&K>) -> Result<Vec<T>, Error>,
+    key: impl Fn(&T) -> K,
+) -> Result<u64, Error> {
+    let mut after: Option<K> = None;
+    let mut counted = 0;
+    loop {
+        let found = page(after.as_ref())?;
+        counted += found.len() as u64;
+        match found.last() {
+            Some(last) if found.len() >= PAGE => after = Some(key(last)),
+            Some(_) | None => return Ok(counted),
+        }
+    }
+}
+
+fn write_report(report: &Report, wanted: Wanted, out: &mut dyn Write) -> std::io::Result<()> {
+    if wanted.json {
+        serde_json::to_writer_pretty(&mut *out, report).map_err(std::io::Error::other)?;
+        return writeln!(out);
+    }
+    for volume in &report.volumes {
+        writeln!(out, "{}", volume.path.display())?;
+        writeln!(out, "  cluster {} volume {}", volume.cluster, volume.volume)?;
+        let epoch = volume.epoch.map_or_else(|| "none".to_owned(), |epoch| epoch.to_string());
+        writeln!(out, "  life {} state {} topology epoch {epoch}", volume.incarnation, volume.state)?;
+        writeln!(out, "  log {} segments, {} live bytes", volume.segments, volume.live_bytes)?;
+        writeln!(
+            out,
+            "  rows {} (tombstones {}, unsettled {}), packed shards {}, shard files {}, heals {}, releases {}",
+            volume.rows,
+            volume.tombstones,
+            volume.unsettled,
+            volume.packed_shards,
+            volume.shard_files,
+            volume.heals,
+            volume.releases
+        )?;
+    }
+    if wanted.verify {
+        writeln!(
+            out,
+            "verified {} registers ({} rows behind, {} unneeded) and {} data ids; {} shards belong on volumes that were not \
+             given; {} unfinished shards that nothing names",
+            report.registers,
+            report.rows_behind,
+            report.rows_unneeded,
+            report.data_ids,
+            report.shards_elsewhere,
+            report.unnamed_broken
+        )?;
+    }
+    if report.superseded_rotten > 0 {
+        writeln!(
+            out,
+            "{} rotten records that were healed or replaced; compaction removes them",
+            report.superseded_rotten
+        )?;
+    }
+    for problem in &report.problems {
+        writeln!(out, "PROBLEM {problem}")?;
+    }
+    writeln!(out, "{} problems", report.problems_count)
+}
+
+#[cfg(test)]
+mod tests;

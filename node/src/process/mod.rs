@@ -1,0 +1,12 @@
+//! What starts and ends a process: what is wanted (`cli`, `config`), its life (`run`), and where the parts below
+//! meet (`open`, `store`).
+
+pub mod cli;
+pub mod config;
+pub(crate) mod descriptors;
+pub mod dev;
+pub mod inspect;
+pub mod open;
+pub mod run;
+pub mod store;
+pub mod working_directory;

@@ -1,0 +1,161 @@
+//! From a valid configuration to what answers S3: the one place where the protocol meets the store.
+//!
+//! [`open`] is called once, after the listeners are bound and before S3 is announced. It returns
+//! the three things that the process needs: the service, the source of health reports, and how to
+//! close the store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body_util::Full;
+
+use sherd_core::env::{Clock, Rng};
+use sherd_core::limits::VOUCH_AFTER_MS;
+use sherd_core::topology::{Shape, Wish};
+use sherd_volume::options::Options;
+
+use crate::machine::reclaim::Reclaim;
+use crate::machine::system::{SystemClock, SystemRng};
+use crate::observe::health::ReportSource;
+use crate::observe::metrics::{ApiName, Metrics};
+use crate::process::config::Config;
+use crate::process::config::settings::{Durability, EtagForm};
+use crate::process::store::{Store, StoreConfig};
+use crate::s3::Gateway;
+use crate::s3::auth::{Secret, StaticCredentials};
+use crate::s3::protocol::{self, Protocol};
+use crate::server::{Refusal, RequestBody};
+use crate::stripe::Thresholds;
+use crate::upkeep::Settings;
+
+pub use crate::process::store::OpenError;
+
+/// An open store, as the process uses it.
+pub struct Opened<S> {
+    /// Answers every S3 request.
+    pub service: S,
+    /// How its volumes are cut into sets.
+    pub shape: Shape,
+    /// Reports what is degraded.
+    pub health: ReportSource,
+    /// How reads that wait ask slow connections for their buffers.
+    pub reclaim: Reclaim,
+    /// Ends background work and syncs the logs; called after the last request ended.
+    pub close: Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>,
+}
+
+impl<S> std::fmt::Debug for Opened<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Opened")
+    }
+}
+
+/// Opens the volumes and puts the protocol before them.
+///
+/// # Errors
+/// [`OpenError`] when the directories do not make a node.
+pub async fn open(
+    config: &Config,
+    metrics: &Arc<Metrics>,
+) -> Result<
+    Opened<
+        impl Fn(Request<RequestBody>) -> BoxFuture<'static, (ApiName, Response<s3s::Body>)>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+    >,
+    OpenError,
+> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let rng: Arc<dyn Rng> = Arc::new(SystemRng);
+    let store = Store::open(store_config(config), Arc::clone(&clock), Arc::clone(&rng), metrics).await?;
+    let observed = store.clone();
+    let gauges = Arc::downgrade(metrics);
+    metrics.on_scrape(move || {
+        if let Some(metrics) = gauges.upgrade() {
+            observed.observe(&metrics);
+        }
+    });
+    let protocol = protocol(config, &store, clock, rng.as_ref());
+    let (shape, reclaim) = (store.shape(), store.reclaim().clone());
+    let (reported, closed) = (store.clone(), store);
+    Ok(Opened {
+        service: move |request| -> BoxFuture<'static, _> {
+            let protocol = protocol.clone();
+            Box::pin(async move { protocol.call(request).await })
+        },
+        shape,
+        health: Arc::new(move || reported.health()),
+        reclaim,
+        close: Box::new(move || Box::pin(async move { closed.close().await })),
+    })
+}
+
+/// What a configuration says of the store.
+pub fn store_config(config: &Config) -> StoreConfig {
+    let durability = match config.durability {
+        Durability::Fsync => sherd_volume::options::Durability::Fsync,
+        Durability::None => sherd_volume::options::Durability::None,
+    };
+    StoreConfig {
+        volumes: config.volumes.clone(),
+        wish: Wish { set_volumes: None, parity_shards: config.parity.map(usize::from) },
+        options: Options { durability, ..Options::default() },
+        thresholds: Thresholds {
+            inline_bytes_max: config.inline_bytes_max,
+            pack_bytes_max: config.pack_bytes_max,
+        },
+        fast_etags: config.etag == EtagForm::Fast,
+        buffer_bytes_max: usize::try_from(config.buffer_bytes_max).unwrap_or(usize::MAX),
+        index_cache_bytes: config.index_cache_bytes,
+        upkeep: Settings {
+            heal_bytes_per_second: config.upkeep.heal_bytes_per_second,
+            release_grace: config.upkeep.release_grace,
+            scrub_pass: config.upkeep.scrub_period,
+            adopt_after: config.upkeep.adopt_after,
+            vouch_after: config.vouch.then_some(Duration::from_millis(VOUCH_AFTER_MS)),
+            ..Settings::default()
+        },
+    }
+}
+
+/// Puts the protocol, as a configuration wants it, before a store.
+pub fn protocol(config: &Config, store: &Store, clock: Arc<dyn Clock>, rng: &dyn Rng) -> Protocol {
+    let secret = Secret::new(config.credentials.secret_access_key.expose());
+    let credentials = StaticCredentials::single(&config.credentials.access_key_id, secret);
+    let limits = protocol::Limits { body_idle: config.limits.stall_timeout, ..protocol::Limits::default() };
+    let protocol = protocol::Config {
+        region: config.region.clone(),
+        domains: config.domains.clone(),
+        host_id: format!("{:016x}", rng.next_u64()),
+        request_id_seed: rng.next_u64(),
+        limits,
+    };
+    Gateway::serve(store.objects().clone(), protocol, Arc::new(credentials), clock)
+}
+
+/// The answer of S3 where no layer above could give one.
+pub fn refuse(refusal: Refusal) -> Response<Full<Bytes>> {
+    let (status, body) = match refusal {
+        Refusal::Overloaded => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            r#"<?xml version="1.0" encoding="UTF-8"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"#,
+        ),
+        Refusal::Panicked => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            r#"<?xml version="1.0" encoding="UTF-8"?><Error><Code>InternalError</Code><Message>We encountered an internal error. Please try again.</Message></Error>"#,
+        ),
+    };
+    let mut response = Response::new(Full::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+    if refusal == Refusal::Overloaded {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
+}

@@ -1,0 +1,179 @@
+//! One process from a configuration to its end, in order.
+//!
+//! Bind both listeners (a taken address fails before anything is opened), answer probes, open the
+//! store, announce, serve; when told to stop: not ready, accept no more, let requests end, cut what
+//! is left, close the store, and only then stop answering probes.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sherd_core::topology::Warning;
+use tokio_util::task::TaskTracker;
+
+use crate::observe::health::Health;
+use crate::observe::metrics::Metrics;
+use crate::process::cli::Exit;
+use crate::process::config::Config;
+use crate::process::descriptors::DescriptorLimit;
+use crate::process::open::{OpenError, open, refuse};
+use crate::server::admin::serve_admin;
+use crate::server::{Admission, Life, ListenError, Listener, guard, on_signals, serve};
+
+/// Threads for blocking calls at most: a few per volume that reads from its disk.
+const BLOCKING_THREADS_MAX: usize = 64;
+/// How long blocking calls may take to end after everything else did: one that hangs on a dead
+/// disk must not hold the process.
+const BLOCKING_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Why a process ended otherwise than asked.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Threads, timers or signal handlers cannot be had.
+    #[error("start runtime: {0}")]
+    Runtime(#[source] io::Error),
+    /// An address cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The volumes cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Requests took longer than the shutdown timeout.
+    #[error("{count} requests were cut at shutdown")]
+    Unfinished {
+        /// How many.
+        count: usize,
+    },
+}
+
+impl RunError {
+    /// The process' exit code.
+    pub const fn exit(&self) -> Exit {
+        match self {
+            Self::Runtime(_) => Exit::Failed,
+            Self::Listen(_) => Exit::Listen,
+            Self::Open(_) => Exit::Volumes,
+            Self::Unfinished { .. } => Exit::Unfinished,
+        }
+    }
+}
+
+/// Where a running node can be reached, with real ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addresses {
+    /// S3.
+    pub s3: SocketAddr,
+    /// Metrics and health.
+    pub admin: SocketAddr,
+}
+
+/// Runs a node until it is told to stop; `announce` is called once, when S3 is served.
+///
+/// # Errors
+/// [`RunError`] when it could not start, or could not end in order.
+pub fn run(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), RunError> {
+    let descriptors = DescriptorLimit::raise();
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cores)
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .thread_name("sherd-async")
+        .enable_all()
+        .build()
+        .map_err(RunError::Runtime)?;
+    let config = within(descriptors, config);
+    let result = runtime.block_on(node(config, announce));
+    runtime.shutdown_timeout(BLOCKING_PATIENCE);
+    result
+}
+
+/// The configuration, with no more connections than there are descriptors for.
+fn within(descriptors: DescriptorLimit, mut config: Config) -> Config {
+    let allowed = config.limits.connections_max;
+    config.limits.connections_max = descriptors.connections(config.volumes.len(), allowed);
+    config
+}
+
+async fn node(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), RunError> {
+    let metrics = Metrics::shared(config.durability);
+    let health = Arc::new(Health::opening(config.durability));
+    let (life, admin_life) = (Life::new(), Life::new());
+    let s3 = Listener::bind("S3", config.listen).await?;
+    let admin = Listener::bind("admin", config.admin_listen).await?;
+    let addresses = Addresses { s3: s3.address(), admin: admin.address() };
+
+    let tasks = TaskTracker::new();
+    tasks.spawn(on_signals(life.clone()).map_err(RunError::Runtime)?);
+    let probes = serve_admin(admin, admin_life.clone(), Arc::clone(&metrics), Arc::clone(&health));
+    let probes = tasks.spawn(probes);
+
+    let result = serve_s3(&config, s3, &life, &metrics, &health, || announce(addresses)).await;
+
+    admin_life.stop();
+    admin_life.abort();
+    if let Err(error) = probes.await {
+        tracing::error!(%error, "admin listener");
+    }
+    tracing::info!("stopped");
+    result
+}
+
+/// Opens the store, serves it until the process is told to stop, and closes it.
+async fn serve_s3(
+    config: &Config,
+    listener: Listener,
+    life: &Life,
+    metrics: &Arc<Metrics>,
+    health: &Arc<Health>,
+    announce: impl FnOnce(),
+) -> Result<(), RunError> {
+    // Opening is given up whole: nothing was acknowledged yet.
+    let store = tokio::select! {
+        biased;
+        () = life.stopped() => return Ok(()),
+        store = open(config, metrics) => store?,
+    };
+    health.serve(store.health);
+    if let crate::process::config::settings::Durability::None = config.durability {
+        tracing::warn!("durability = none: a power cut loses acknowledged objects");
+    }
+    // That an outage of the only node is one goes without saying.
+    let shape = store.shape;
+    for warning in shape.warnings(1).iter().filter(|warning| **warning != Warning::NodeDownIsOutage) {
+        tracing::warn!(geometry = %shape.geometry, "{warning}");
+    }
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        volumes = config.volumes.len(),
+        sets = shape.sets,
+        geometry = %shape.geometry,
+        s3 = %listener.address(),
+        "serving"
+    );
+    announce();
+
+    let limits = config.limits;
+    let admission = Admission::new(limits.requests_max, limits.queue_max, metrics.s3.clone());
+    let service = guard(store.service, admission, refuse);
+    let (traffic, reclaim) = (metrics.s3.traffic.clone(), store.reclaim);
+    let served = serve(listener, limits.into(), life.clone(), traffic, reclaim, service);
+    let patience = async {
+        life.stopped().await;
+        health.stop();
+        tokio::time::sleep(config.shutdown_timeout).await;
+        life.abort();
+        // The listener returns as soon as the last connection is cut.
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        biased;
+        () = served => {}
+        () = patience => {}
+    }
+    (store.close)().await;
+    match life.cut_count() {
+        0 => Ok(()),
+        count => Err(RunError::Unfinished { count }),
+    }
+}

@@ -1,0 +1,40 @@
+//! PutObject: headers and body -> a put -> the entity tag.
+
+use s3s::dto::{PutObjectInput, PutObjectOutput};
+use s3s::{S3Request, S3Response, S3Result};
+
+use crate::object::{PutRequest, Written};
+use crate::s3::error::Outcome;
+use crate::s3::{
+    Gateway, body, header::attributes, header::checksum, header::conditions, header::raw_headers, names,
+};
+
+/// What the request says is read at once: its input is large, and the future does without it.
+pub(in crate::s3) fn put(
+    gateway: &Gateway,
+    request: S3Request<PutObjectInput>,
+) -> impl Future<Output = Outcome<S3Response<PutObjectOutput>>> + Send {
+    let asked = asked(request);
+    async move {
+        let written = gateway.objects.put(asked?).await?;
+        Ok(answer(&written))
+    }
+}
+
+fn asked(mut request: S3Request<PutObjectInput>) -> S3Result<PutRequest> {
+    let stream = request.input.body.take();
+    let headers = raw_headers::of(&request);
+    Ok(PutRequest {
+        name: names::object(&request.input.bucket, &request.input.key)?,
+        attributes: attributes::of_request(headers)?,
+        conditions: conditions::of_write(headers)?,
+        upload: body::upload(headers, &request.extensions, stream)?,
+    })
+}
+
+fn answer(written: &Written) -> S3Response<PutObjectOutput> {
+    let e_tag = Some(body::etag(&written.etag));
+    let mut response = S3Response::new(PutObjectOutput { e_tag, ..PutObjectOutput::default() });
+    checksum::add_headers(&written.checksums, &mut response.headers);
+    response
+}

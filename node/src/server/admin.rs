@@ -1,0 +1,142 @@
+//! The admin listener: `/metrics`, `/health/live`, `/health/ready`. No authentication, no secrets,
+//! nothing that changes anything.
+//!
+//! Apart from the S3 listener, so that probes and scrapes get through when S3 is overloaded, and
+//! so that a network policy can tell the two apart.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+
+use crate::machine::reclaim::Reclaim;
+use crate::observe::health::Health;
+use crate::observe::metrics::{self, Metrics};
+use crate::server::{Allowed, Life, Listener, serve};
+
+/// Probes and a few scrapers: more connections than that are a mistake.
+pub(crate) const CONNECTIONS_MAX: usize = 64;
+
+const ALLOWED: Allowed = Allowed {
+    connections_max: CONNECTIONS_MAX,
+    roomy_max: CONNECTIONS_MAX,
+    // A probe and a scrape, and one of each that is late.
+    spare_descriptors: 4,
+    idle_timeout: Duration::from_mins(1),
+    stall_timeout: Duration::from_secs(10),
+};
+
+/// Serves until `life` ends.
+pub async fn serve_admin(listener: Listener, life: Life, metrics: Arc<Metrics>, health: Arc<Health>) {
+    let traffic = metrics.admin.clone();
+    let service = move |request: Request<_>| {
+        let response = answer(&request, &metrics, &health);
+        async move { response }
+    };
+    serve(listener, ALLOWED, life, traffic, Reclaim::default(), service).await;
+}
+
+/// Answers one request; the body of a HEAD's answer is dropped by the connection.
+fn answer<B>(request: &Request<B>, metrics: &Metrics, health: &Health) -> Response<Full<Bytes>> {
+    let known = matches!(request.uri().path(), "/metrics" | "/health/live" | "/health/ready");
+    if known && !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "only GET and HEAD\n");
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    match request.uri().path() {
+        "/metrics" => plain(StatusCode::OK, metrics::CONTENT_TYPE, metrics.encode()),
+        "/health/live" => plain(StatusCode::OK, "application/json", "{\"live\":true}\n"),
+        "/health/ready" => {
+            let readiness = health.readiness();
+            let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+            let mut body = serde_json::to_vec(&readiness).expect("words, numbers and lists are JSON");
+            body.push(b'\n');
+            plain(status, "application/json", body)
+        }
+        _ => {
+            plain(StatusCode::NOT_FOUND, "text/plain", "here are /metrics, /health/live and /health/ready\n")
+        }
+    }
+}
+
+fn plain(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+    use crate::observe::health::{HealthReport, SetHealth, VolumeHealth, VolumeState};
+    use crate::process::config::settings::Durability;
+
+    async fn ask(method: Method, path: &str, health: &Health) -> (StatusCode, String) {
+        let request = Request::builder().method(method).uri(path).body(()).expect("a valid request");
+        let (parts, body) = answer(&request, &Metrics::new(Durability::None), health).into_parts();
+        let body = body.collect().await.unwrap_or_else(|never| match never {}).to_bytes();
+        (parts.status, String::from_utf8(body.to_vec()).expect("text"))
+    }
+
+    fn health(voting: usize) -> Health {
+        let health = Health::opening(Durability::None);
+        health.serve(Arc::new(move || HealthReport {
+            sets: vec![SetHealth {
+                set: 0,
+                volumes: 4,
+                voting,
+                with_room: 4,
+                taking_shards: voting,
+                shards_needed: 3,
+                write_quorum: 3,
+                read_quorum: 2,
+            }],
+            volumes: vec![VolumeHealth {
+                name: "/v1".into(),
+                state: VolumeState::Failed,
+                reason: "EIO".into(),
+            }],
+            ..HealthReport::default()
+        }));
+        health
+    }
+
+    #[tokio::test]
+    async fn live_is_200_even_when_nothing_is_ready() {
+        assert_eq!(ask(Method::GET, "/health/live", &health(0)).await.0, StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn ready_follows_the_write_quorum_and_says_what_is_degraded() {
+        let (status, body) = ask(Method::GET, "/health/ready", &health(3)).await;
+        assert_eq!(status, StatusCode::OK);
+        let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+        assert_eq!(body["durability"], "none");
+        assert_eq!(body["phase"], "serving");
+        assert_eq!(body["degraded_volumes"][0]["reason"], "EIO");
+        assert_eq!(body["degraded_sets"], serde_json::json!([]));
+
+        let (status, body) = ask(Method::GET, "/health/ready", &health(2)).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+        assert_eq!(body["degraded_sets"][0]["write_quorum"], 3);
+    }
+
+    #[tokio::test]
+    async fn metrics_are_served_and_nothing_else_is() {
+        let (status, body) = ask(Method::GET, "/metrics", &health(4)).await;
+        assert_eq!(status, StatusCode::OK);
+        assert!(body.contains("sherd_build_info{"), "{body}");
+        assert_eq!(ask(Method::GET, "/", &health(4)).await.0, StatusCode::NOT_FOUND);
+        assert_eq!(ask(Method::POST, "/metrics", &health(4)).await.0, StatusCode::METHOD_NOT_ALLOWED);
+        assert_eq!(ask(Method::DELETE, "/health/ready", &health(4)).await.0, StatusCode::METHOD_NOT_ALLOWED);
+    }
+}
