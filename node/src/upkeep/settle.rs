@@ -118,8 +118,10 @@ impl Context {
         if rows.are_same() && rows.held.len() >= self.cluster.set_of(key).quorums().accept() {
             return self.tell_committed(key, &rows);
         }
-        // A volume that did not get the row would wait for the scrubber, with one copy less until then.
-        if !(rows.without.is_empty() && rows.rotten.is_empty()) {
+        // A volume that did not get the row, or has an older one, would wait for the scrubber, with one copy less
+        // until then.
+        let has_older = rows.held.iter().any(|(_, held, _)| *held < ballot);
+        if has_older || !(rows.without.is_empty() && rows.rotten.is_empty()) {
             match self.heal_row(key).await {
                 Healed::Whole | Healed::Unnamed => return,
                 // Once the others know that it is committed nobody here would look at it again.

@@ -572,5 +572,13 @@ async fn a_row_that_one_volume_never_got_is_brought_to_it_when_it_is_settled() {
     node.context.settle_row(one.volume, &*one.peer, &register, ballot).await;
     let rows = node.context.rows_of(&register).await;
     assert!(rows.are_same() && rows.held.len() == 4, "{rows:?}");
+
+    // As when nobody heard what became of the overwrite that it missed.
+    let ballot = accept_on(&node, &register, &reach[1..]).await;
+    let rows = node.context.rows_of(&register).await;
+    assert!(!rows.are_same() && rows.without.is_empty(), "it has the older one: {rows:?}");
+    node.context.settle_row(one.volume, &*one.peer, &register, ballot).await;
+    let rows = node.context.rows_of(&register).await;
+    assert!(rows.are_same() && rows.held.iter().all(|(_, held, _)| *held >= ballot), "{rows:?}");
     node.close().await;
 }
