@@ -104,6 +104,22 @@ pub(super) struct Change<'a> {
     began_anew: bool,
 }
 
+/// An accept that was sent, until it is known what became of it. Given up before, its row is looked at: volumes may
+/// hold it, and whoever commits it later does not know who lacks it.
+struct OpenAccept<'a> {
+    registers: &'a Registers,
+    key: &'a RegisterKey,
+    is_known: bool,
+}
+
+impl Drop for OpenAccept<'_> {
+    fn drop(&mut self) {
+        if !self.is_known {
+            self.registers.inner.damage.row(self.key);
+        }
+    }
+}
+
 /// A prepared ballot and what it found.
 pub(super) struct PreparedKey {
     pub(super) round: PrepareRound,
@@ -351,15 +367,21 @@ impl Change<'_> {
             let reach = round.set.reach[place].clone();
             round.ask(place, reach.peer.accept(reach.volume, &begun.target, accept, heal));
         }
+        let mut sent = OpenAccept { registers, key: &begun.target.key, is_known: false };
         registers.inner.metrics.register.accept_rounds.inc();
         let waits = |outcome: &AcceptOutcome| matches!(outcome, AcceptOutcome::Wait);
         let decision = round.decide(registers, after_accept, waits).await;
         let failure = match decision.outcome {
             AcceptOutcome::Committed => {
+                sent.is_known = true;
                 registers.committed(round, &begun.target, accept.ballot);
                 return Accepted::Committed;
             }
-            AcceptOutcome::Conflict { above } => return Accepted::Conflict { above },
+            AcceptOutcome::Conflict { above } => {
+                // Somebody else's write takes its place, or finishes it.
+                sent.is_known = true;
+                return Accepted::Conflict { above };
+            }
             AcceptOutcome::Sealed => Failure::Sealed,
             AcceptOutcome::Wait
             | AcceptOutcome::DataTooOld
@@ -372,6 +394,7 @@ impl Change<'_> {
         let is_refused = round.outstanding() == 0
             && round.replies.iter().all(|reply| reply.result.is_err())
             && round.failed.iter().all(|(_, error)| refused(error));
+        sent.is_known = is_refused;
         if is_refused { Accepted::Refused(failure) } else { Accepted::Undecided }
     }
 

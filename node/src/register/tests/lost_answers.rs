@@ -167,6 +167,29 @@ async fn what_one_volume_may_have_taken_has_an_unknown_outcome_and_keeps_its_dat
     }
 }
 
+/// Two volumes may hold what a third lacks, and whoever commits it later does not know.
+#[tokio::test]
+async fn an_accept_that_nobody_heard_the_end_of_has_its_row_looked_at() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let (mut gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    let (sent, mut is_sent) = tokio::sync::mpsc::unbounded_channel();
+    says(&script.accepts, move |_, _| {
+        sent.send(()).expect("the test hears it");
+        Fate::Silence
+    });
+    let registers = gateway.registers().clone();
+    let finishing = tokio::spawn(async move { registers.finish(&key()).await });
+    for _ in 0..4 {
+        is_sent.recv().await.expect("the script is kept");
+    }
+    assert_eq!(rows_behind(&gateway.reported()), 0);
+    finishing.abort();
+    assert!(finishing.await.expect_err("it was dropped").is_cancelled());
+    assert_eq!(rows_behind(&gateway.reported()), 1);
+    gateway.close().await;
+}
+
 fn registers_unknown(gateway: &Node) -> u64 {
     gateway.registers().inner.metrics.register.outcomes_unknown.get()
 }
