@@ -48,6 +48,7 @@ pub(crate) struct ScriptedPeer {
     pub(crate) inlines: Script<Ballot, Bytes>,
     pub(crate) controls: Script<Control, Answer<Guarantees>>,
     pub(crate) deletes: Script<ShardId, ()>,
+    pub(crate) heals: Script<HealEntry, ()>,
     /// Of replaced data, with the one that they are behind.
     pub(crate) notes: Script<Option<ReleaseId>, Vec<(ReleaseId, Bytes)>>,
     /// Hints of commits do not come.
@@ -76,6 +77,7 @@ impl ScriptedPeer {
             inlines: Mutex::default(),
             controls: Mutex::default(),
             deletes: Mutex::default(),
+            heals: Mutex::default(),
             notes: Mutex::default(),
             drops_commits: AtomicBool::new(false),
             full: Mutex::default(),
@@ -254,7 +256,7 @@ impl Peer for ScriptedPeer {
     }
 
     fn heal_put(&self, volume: VolumeId, entry: &HealEntry) -> Pending<()> {
-        self.volumes.heal_put(volume, entry)
+        self.play(&self.heals, (volume, entry.clone()), || self.volumes.heal_put(volume, entry))
     }
 
     fn heal_done(&self, volume: VolumeId, id: HealId) {

@@ -20,8 +20,8 @@ const REPORTS_MAX: usize = 16_384;
 const REPORTS_AT_ONCE: usize = 128;
 
 /// Takes reports of damage from the data path. Never blocks: a report that finds the queue full is
-/// dropped and counted. The scrubber finds the damage again; data that a value replaced is named by nothing
-/// any more, and goes with the sweep of orphans.
+/// dropped and counted. The volumes are then compared with each other again, and the scrubber finds rotten
+/// shards; data that a value replaced is named by nothing any more, and goes with the sweep of orphans.
 #[derive(Debug, Clone)]
 pub struct Damage {
     reports: mpsc::Sender<Report>,
@@ -32,10 +32,12 @@ pub struct Damage {
 #[derive(Debug, Default)]
 pub struct ReportCounts {
     waiting_heals: AtomicUsize,
-    /// Reports of something missing or rotten since the start, and those of them that are in the logs. What was
-    /// dropped never is.
+    /// Reports of something missing or rotten since the start, and those of them that are in the logs.
     made_heals: AtomicU64,
     logged_heals: AtomicU64,
+    /// Those that never will be: there was no room for them, whoever had them in hand failed, or no volume took
+    /// them. Counted before they are made, or before any behind them is logged.
+    lost_heals: AtomicU64,
     dropped_heals: AtomicU64,
     dropped_superseded: AtomicU64,
 }
@@ -51,9 +53,22 @@ impl ReportCounts {
         self.made_heals.load(Ordering::Acquire)
     }
 
-    /// Whether the first so many of them are in the logs: they go there in their order.
-    pub(super) fn are_logged(&self, first: u64) -> bool {
-        self.logged_heals.load(Ordering::Acquire) >= first
+    /// How many of them are in no log and never will be: what they told of has to be found again.
+    pub(super) fn lost_heals_count(&self) -> u64 {
+        self.lost_heals.load(Ordering::Acquire)
+    }
+
+    /// Whether the `first` reports are in the logs, where they go in their order, but for `lost` ones. Not so once
+    /// more than these were lost: later reports do not stand for them.
+    pub(super) fn are_logged(&self, first: u64, lost: u64) -> bool {
+        // In this order: whoever logs those behind a lost one has counted it.
+        let logged = self.logged_heals.load(Ordering::Acquire);
+        self.lost_heals_count() == lost && logged + lost >= first
+    }
+
+    /// Whether reports may come as fast as they do without being lost soon.
+    pub(super) fn has_room(&self) -> bool {
+        self.waiting_heals_count() < REPORTS_MAX / 2
     }
 
     /// Dropped ones of something missing or rotten.
@@ -71,18 +86,27 @@ impl ReportCounts {
 struct InHand<'a> {
     counts: &'a ReportCounts,
     count: usize,
+    unlogged: usize,
 }
 
 impl Drop for InHand<'_> {
     fn drop(&mut self) {
+        self.counts.lost_heals.fetch_add(self.unlogged as u64, Ordering::Release);
         self.counts.waiting_heals.fetch_sub(self.count, Ordering::Relaxed);
     }
 }
 
-impl InHand<'_> {
-    /// They are in the logs: not so where the task that had them is given up.
-    fn are_logged(&self) {
-        self.counts.logged_heals.fetch_add(self.count as u64, Ordering::Release);
+impl<'a> InHand<'a> {
+    fn new(counts: &'a ReportCounts, count: usize) -> Self {
+        Self { counts, count, unlogged: count }
+    }
+
+    /// So many of them are in the logs; the others are lost. So are all where the task that had them is given up.
+    fn are_logged(mut self, logged: usize) {
+        let lost = self.count.saturating_sub(logged);
+        self.counts.lost_heals.fetch_add(lost as u64, Ordering::Release);
+        self.counts.logged_heals.fetch_add(logged as u64, Ordering::Release);
+        self.unlogged = 0;
     }
 }
 
@@ -129,24 +153,24 @@ impl Damage {
 
     /// Reports an entry that is in the volumes' logs already.
     pub fn heal(&self, entry: HealEntry) {
+        let place = self.reports.try_reserve();
+        if place.is_err() {
+            self.counts.dropped_heals.fetch_add(1, Ordering::Relaxed);
+            self.counts.lost_heals.fetch_add(1, Ordering::Release);
+        }
         self.counts.made_heals.fetch_add(1, Ordering::Release);
-        self.counts.waiting_heals.fetch_add(1, Ordering::Relaxed);
-        if !self.report(Report::Heal(entry), &self.counts.dropped_heals) {
-            self.counts.waiting_heals.fetch_sub(1, Ordering::Relaxed);
+        if let Ok(place) = place {
+            self.counts.waiting_heals.fetch_add(1, Ordering::Relaxed);
+            place.send(Report::Heal(entry));
         }
     }
 
     /// Reports data that a committed value of `key` no longer names; `pages` says which of it may
     /// be manifest pages.
     pub fn superseded(&self, key: &RegisterKey, data: Vec<DataRef>, pages: Vec<DataRef>) {
-        self.report(Report::Superseded { key: key.clone(), data, pages }, &self.counts.dropped_superseded);
-    }
-
-    /// Whether it found its place; else it is counted.
-    fn report(&self, report: Report, dropped: &AtomicU64) -> bool {
+        let report = Report::Superseded { key: key.clone(), data, pages };
         let is_taken = self.reports.try_send(report).is_ok();
-        dropped.fetch_add(u64::from(!is_taken), Ordering::Relaxed);
-        is_taken
+        self.counts.dropped_superseded.fetch_add(u64::from(!is_taken), Ordering::Relaxed);
     }
 
     /// What became of the reports.
@@ -164,7 +188,7 @@ impl Context {
                 return;
             }
             let count = taken.iter().filter(|report| matches!(report, Report::Heal(_))).count();
-            let in_hand = InHand { counts: &reports.counts, count };
+            let in_hand = InHand::new(&reports.counts, count);
             let heals = taken.drain(..).filter_map(|report| match report {
                 Report::Heal(entry) => {
                     let spare = entry.data.map_or(1, |data| data.spare());
@@ -175,8 +199,8 @@ impl Context {
                     None
                 }
             });
-            join_all(heals).await;
-            in_hand.are_logged();
+            let logged = join_all(heals).await.into_iter().filter(|is_logged| *is_logged).count();
+            in_hand.are_logged(logged);
         }
     }
 }
@@ -212,10 +236,41 @@ mod tests {
     fn reports_that_nobody_takes_are_made_and_never_logged() {
         let (damage, reports) = Damage::channel();
         let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("a").expect("a key"));
-        assert!(damage.counts().are_logged(damage.counts().made_heals_count()));
+        assert!(damage.counts().are_logged(damage.counts().made_heals_count(), 0));
         drop(reports);
         damage.row(&key);
-        assert!(!damage.counts().are_logged(damage.counts().made_heals_count()));
+        assert!(!damage.counts().are_logged(damage.counts().made_heals_count(), 0));
         assert_eq!(damage.counts().waiting_heals_count(), 0);
+    }
+
+    #[test]
+    fn later_reports_do_not_stand_for_a_lost_one() {
+        let (damage, mut reports) = Damage::channel();
+        let counts = Arc::clone(damage.counts());
+        let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("a").expect("a key"));
+        (0..REPORTS_MAX).for_each(|_| damage.row(&key));
+        assert!(!counts.has_room());
+        damage.row(&key);
+        let made = counts.made_heals_count();
+        let mut take = |logged: usize| {
+            let mut taken = 0;
+            while reports.reports.try_recv().is_ok() {
+                taken += 1;
+            }
+            InHand::new(&counts, taken).are_logged(taken.min(logged));
+        };
+        take(usize::MAX);
+        damage.row(&key);
+        take(usize::MAX);
+        assert!(!counts.are_logged(made, 0), "as many are logged as were made until then, but not these");
+        assert!(counts.are_logged(made, 1), "whoever looked again since then knows of the lost one");
+
+        damage.row(&key);
+        take(0);
+        assert_eq!(counts.lost_heals_count(), 2, "no volume took it");
+        damage.row(&key);
+        drop(InHand::new(&counts, 1));
+        assert_eq!(counts.lost_heals_count(), 3, "whoever had it in hand has failed");
+        assert_eq!(counts.waiting_heals_count(), 0);
     }
 }

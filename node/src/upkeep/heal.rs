@@ -5,6 +5,9 @@
 
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, DataId, RegisterKey, VolumeId};
 use sherd_core::record::Value;
@@ -386,19 +389,33 @@ impl Context {
         }
     }
 
-    /// Makes damage durable on the volumes of its set, and queues it.
-    pub(crate) async fn queue_heal(&self, mut entry: HealEntry, spare: Spare) {
+    /// Makes damage durable on the volumes of its set, and queues it. `false` where no volume took it: a kill
+    /// forgets it.
+    ///
+    /// As many logs as a write needs are enough: one that is slow gets it as well, and nobody waits for it.
+    pub(crate) async fn queue_heal(&self, mut entry: HealEntry, spare: Spare) -> bool {
         if self.mrf.met_again(&entry, spare) {
-            return;
+            return true;
         }
         if entry.since_ms == 0 {
             entry.since_ms = self.wall_ms();
         }
         let set = self.cluster.set_of(&entry.key);
         let puts = set.reach.iter().map(|reach| ask(reach.peer.heal_put(reach.volume, &entry), ROW_PATIENCE));
-        // Where no volume takes it, it is queued all the same: the scrubber is the second net.
-        drop(futures::future::join_all(puts).await);
-        self.mrf.add(entry, spare);
+        let mut puts: FuturesUnordered<_> = puts.collect();
+        let mut taken = 0;
+        while taken < set.quorums().accept()
+            && let Some(answer) = puts.next().await
+        {
+            taken += usize::from(answer.is_ok());
+        }
+        if taken == 0 {
+            // The scrubber is the second net.
+            self.mrf.add_unlogged(entry, spare);
+        } else {
+            self.mrf.add(entry, spare);
+        }
+        taken > 0
     }
 
     /// Loads what the logs of all volumes hold. One that does not answer is asked when it comes back.

@@ -313,7 +313,8 @@ impl Upkeep {
 
     /// How far a volume is since it was opened for the `opened_count`th time.
     pub fn standing(&self, volume: VolumeId, opened_count: u32) -> Standing {
-        self.context.recovery.standing(volume, opened_count, self.context.wall_ms())
+        let now = self.context.caught_up_now(opened_count);
+        self.context.recovery.standing(volume, now, self.context.wall_ms())
     }
 
     /// The sets that do not come back by themselves.
@@ -342,12 +343,9 @@ impl Upkeep {
     }
 
     /// At an orderly end, when nobody changes a row any more: notes once more how far the peers' logs are, so that the
-    /// next start has little to compare. Not where something that a volume missed was reported and is in no log.
+    /// next start has little to compare.
     pub async fn note_peers_at_end(&self) {
-        let counts = &self.context.report_counts;
-        if counts.are_logged(counts.made_heals_count()) {
-            self.context.note_peers_at_end().await;
-        }
+        self.context.note_peers_at_end().await;
     }
 }
 

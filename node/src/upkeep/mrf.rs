@@ -39,6 +39,8 @@ struct Held {
     spare: Spare,
     tries: u32,
     place: Place,
+    /// Some log has it.
+    is_logged: bool,
 }
 
 /// Where an entry is.
@@ -69,13 +71,13 @@ impl Queue {
         self.entries.len()
     }
 
-    /// Notes that the damage of an entry that is held was met again; `false` when it is not held.
+    /// Notes that the damage of an entry that is held was met again; whether the logs have it, too.
     pub(crate) fn met_again(&mut self, entry: &HealEntry, spare: Spare) -> bool {
-        let is_held = self.entries.contains_key(&entry.id());
-        if is_held {
-            self.add(entry.clone(), spare);
+        let is_logged = self.entries.get(&entry.id()).map(|held| held.is_logged);
+        if is_logged.is_some() {
+            self.insert(entry.clone(), spare, false);
         }
-        is_held
+        is_logged == Some(true)
     }
 
     /// Whether entries were turned away since the last [`Self::may_reload`].
@@ -92,11 +94,17 @@ impl Queue {
         self.entries.values().map(|held| held.entry.since_ms).min()
     }
 
-    /// Takes an entry in. One that is known keeps its pause, and its place unless it turns out to be
+    /// Takes an entry in that is in the logs. One that is known keeps its pause, and its place unless it turns out to be
     /// more endangered. `false` when there is no room.
     pub(crate) fn add(&mut self, entry: HealEntry, spare: Spare) -> bool {
+        self.insert(entry, spare, true)
+    }
+
+    /// Takes an entry in that may be in no log.
+    fn insert(&mut self, entry: HealEntry, spare: Spare, is_logged: bool) -> bool {
         let id = entry.id();
         if let Some(held) = self.entries.get_mut(&id) {
+            held.is_logged |= is_logged;
             match &mut held.place {
                 Place::InHand { again } => *again = true,
                 Place::Due if spare < held.spare => {
@@ -113,7 +121,7 @@ impl Queue {
             return false;
         }
         self.due.insert((spare, entry.since_ms, id));
-        self.entries.insert(id, Held { entry, spare, tries: 0, place: Place::Due });
+        self.entries.insert(id, Held { entry, spare, tries: 0, place: Place::Due, is_logged });
         true
     }
 
@@ -218,13 +226,20 @@ impl Mrf {
         self.queue.lock().entries.contains_key(&id)
     }
 
-    /// Whether the entry is held, and so in the logs; then it is not healed before what was met now is looked at.
+    /// Whether the entry is held, and in the logs; then it is not healed before what was met now is looked at.
     pub(crate) fn met_again(&self, entry: &HealEntry, spare: Spare) -> bool {
-        let is_held = self.queue.lock().met_again(entry, spare);
-        if is_held {
+        let is_logged = self.queue.lock().met_again(entry, spare);
+        if is_logged {
             self.added.notify_one();
         }
-        is_held
+        is_logged
+    }
+
+    /// Takes an entry in that no log took: a kill forgets it.
+    pub(crate) fn add_unlogged(&self, entry: HealEntry, spare: Spare) {
+        if self.queue.lock().insert(entry, spare, false) {
+            self.added.notify_one();
+        }
     }
 
     pub(crate) fn add(&self, entry: HealEntry, spare: Spare) {
@@ -375,6 +390,12 @@ mod tests {
         mrf.healed(id, || told = mrf.queue.is_locked());
         assert!(told, "whoever asks waits until then");
         assert!(!mrf.met_again(&entry("a", 3), Spare(1)));
+
+        mrf.add_unlogged(entry("b", 4), Spare(1));
+        assert!(!mrf.met_again(&entry("b", 5), Spare(1)), "it is held, and in no log yet");
+        mrf.add(entry("b", 5), Spare(1));
+        mrf.add_unlogged(entry("b", 6), Spare(1));
+        assert!(mrf.met_again(&entry("b", 7), Spare(1)));
     }
 
     #[test]

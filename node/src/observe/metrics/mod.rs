@@ -314,7 +314,7 @@ fn mrf(declare: &Declare<'_>) -> MrfMetrics {
         failed: declare.counter("sherd_mrf_failed_total", "Tries to heal that failed."),
         dropped: declare.counter(
             "sherd_mrf_dropped_total",
-            "Reports of damage that came faster than they were queued; the scrubber finds it again.",
+            "Reports of damage that came faster than they were queued; the volumes are compared again.",
         ),
     }
 }

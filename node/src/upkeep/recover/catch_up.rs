@@ -18,6 +18,7 @@ use sherd_volume::request::Op;
 
 use super::super::mrf::Spare;
 use super::super::{Context, ask};
+use super::CaughtUp;
 use crate::peer::{Reach, RowScan};
 use crate::volumes::{LocalVolume, Serving};
 
@@ -44,7 +45,7 @@ impl Context {
     /// A volume votes again: its shards are rebuilt, and what it missed is healed or queued. From then on
     /// it is known what this opening lacks. `false` when its own shards could not be looked through, rows are
     /// not settled yet, or too few peers could be compared: it has to be tried again.
-    pub(in crate::upkeep) async fn came_back(&self, volume: VolumeId, opening: u32) -> bool {
+    pub(in crate::upkeep) async fn came_back(&self, volume: VolumeId, now: CaughtUp) -> bool {
         if let Err(reason) = self.rebuild_shards(volume).await {
             tracing::warn!(%volume, reason, "the volume's shards are not rebuilt yet");
             return false;
@@ -62,18 +63,18 @@ impl Context {
             tracing::info!(%volume, reason, "the volume was not compared with enough of its peers");
             return false;
         }
-        self.recovery.know(volume, opening);
+        self.recovery.know(volume, now);
         true
     }
 
     /// Rows that were sealed when the volume came back are settled like the others once their seals have gone: until
     /// then it is not known again what it lacks.
-    pub(in crate::upkeep) async fn look_at_left_out_rows(&self, volume: VolumeId, opening: u32) {
+    pub(in crate::upkeep) async fn look_at_left_out_rows(&self, volume: VolumeId, since: CaughtUp) {
         if self.are_left_out_rows_back(volume).await {
             self.recovery.doubt(volume);
         }
-        if !self.recovery.is_known(volume, opening) && self.found_rows_settled(volume).await {
-            self.recovery.know(volume, opening);
+        if !self.recovery.is_known(volume, since) && self.found_rows_settled(volume).await {
+            self.recovery.know(volume, since);
         }
     }
 
@@ -130,7 +131,12 @@ impl Context {
                 RowScan { epoch: self.cluster.epoch(), after, since, until, limit: PAGE, want_value: false };
             let page = self.changed_rows(reach, &request, now.incarnation).await?;
             let keys = page.rows.into_iter().map(|row| row.key);
-            stream::iter(keys).for_each_concurrent(KEYS_AT_ONCE, |key| self.compare(key)).await;
+            let mut compared = stream::iter(keys).map(|key| self.compare(key)).buffer_unordered(KEYS_AT_ONCE);
+            while let Some(is_known) = compared.next().await {
+                if !is_known {
+                    return Err("what a row lacks is in no log".to_owned());
+                }
+            }
             match page.next {
                 Some(next) => after = Some(next),
                 None => return Ok(()),
@@ -182,12 +188,13 @@ impl Context {
         }
     }
 
-    async fn compare(&self, key: RegisterKey) {
+    /// Compares a row; `false` where it lacks something that no log took.
+    async fn compare(&self, key: RegisterKey) -> bool {
         self.throttle.take(0).await;
-        let Err(error) = self.check_register(&key).await else { return };
+        let Err(error) = self.check_register(&key).await else { return true };
         // Nobody would look again: the next comparison begins behind this one.
         tracing::debug!(?key, %error, "what the row names is not looked at yet");
-        self.queue_heal(HealEntry { key, data: None, since_ms: 0 }, Spare(1)).await;
+        self.queue_heal(HealEntry { key, data: None, since_ms: 0 }, Spare(1)).await
     }
 
     /// How far the logs of a volume's peers are durable now.

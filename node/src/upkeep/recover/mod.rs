@@ -160,8 +160,17 @@ impl Running {
 #[derive(Debug, Default)]
 pub(crate) struct Recoveries {
     running: Mutex<BTreeMap<VolumeId, Running>>,
-    /// In which opening it was last known of each volume what it lacks: all of that is done or queued.
-    known: Mutex<BTreeMap<VolumeId, u32>>,
+    /// Since when it is known of each volume what it lacks: all of that is done or queued.
+    known: Mutex<BTreeMap<VolumeId, CaughtUp>>,
+}
+
+/// Up to when a volume was compared with its peers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::upkeep) struct CaughtUp {
+    /// In this opening.
+    pub(in crate::upkeep) opening: u32,
+    /// After so many reports of what volumes missed were lost: who compared before knows nothing of them.
+    pub(in crate::upkeep) lost_reports: u64,
 }
 
 impl Recoveries {
@@ -195,8 +204,8 @@ impl Recoveries {
     }
 
     /// What this opening of a volume lacks is known from here on.
-    pub(super) fn know(&self, volume: VolumeId, opening: u32) {
-        self.known.lock().insert(volume, opening);
+    pub(super) fn know(&self, volume: VolumeId, since: CaughtUp) {
+        self.known.lock().insert(volume, since);
         self.end(volume);
     }
 
@@ -205,15 +214,15 @@ impl Recoveries {
         self.known.lock().remove(&volume);
     }
 
-    fn is_known(&self, volume: VolumeId, opening: u32) -> bool {
-        self.known.lock().get(&volume) == Some(&opening)
+    fn is_known(&self, volume: VolumeId, since: CaughtUp) -> bool {
+        self.known.lock().get(&volume) == Some(&since)
     }
 
     /// What an opening of a volume has come to. What is recovered is listed before it is known to be
     /// all, and what is not recovered is queued before it is no longer listed: so the list is asked
     /// last, and the queue after it.
-    pub(super) fn standing(&self, volume: VolumeId, opening: u32, now_ms: u64) -> Standing {
-        let is_known = self.is_known(volume, opening);
+    pub(super) fn standing(&self, volume: VolumeId, since: CaughtUp, now_ms: u64) -> Standing {
+        let is_known = self.is_known(volume, since);
         match self.running.lock().get(&volume) {
             Some(running) => Standing::Recovering(running.status(now_ms)),
             None if is_known => Standing::Known,
@@ -225,7 +234,7 @@ impl Recoveries {
 /// How far the logs of a volume's peers were, for as long as somebody may still say what the volume missed up to there.
 #[derive(Debug, Default)]
 struct Notes {
-    opening: u32,
+    since: CaughtUp,
     taken: VecDeque<Note>,
 }
 
@@ -238,9 +247,9 @@ struct Note {
 }
 
 impl Notes {
-    fn take(&mut self, opening: u32, peers: PeerPositions) {
-        if self.opening != opening {
-            self.opening = opening;
+    fn take(&mut self, since: CaughtUp, peers: PeerPositions) {
+        if self.since != since {
+            self.since = since;
             self.taken.clear();
         }
         // The older they are the sooner they are ripe.
@@ -254,7 +263,8 @@ impl Notes {
         for note in self.taken.iter_mut().take_while(|note| note.taken.elapsed() >= NOTED_AFTER) {
             note.reports.get_or_insert_with(|| counts.made_heals_count());
         }
-        let is_ripe = |note: &&Note| note.reports.is_some_and(|reports| counts.are_logged(reports));
+        let lost = self.since.lost_reports;
+        let is_ripe = |note: &&Note| note.reports.is_some_and(|reports| counts.are_logged(reports, lost));
         let ripe = self.taken.iter().take_while(is_ripe).count();
         self.taken.drain(..ripe).next_back().map(|note| note.peers)
     }
@@ -304,19 +314,22 @@ impl Context {
                     }
                 }
                 VolumeState::Online | VolumeState::Suspect { .. } => {
+                    let now = self.caught_up_now(opening);
                     if !self.hear_the_others(volume, &mut heard).await
-                        && caught_up != Some(opening)
+                        && caught_up != Some(now)
+                        // Not while more reports are about to be lost.
+                        && self.report_counts.has_room()
                         && self.take_stock(volume.id()).await
-                        && self.came_back(volume.id(), opening).await
+                        && self.came_back(volume.id(), now).await
                     {
-                        caught_up = Some(opening);
+                        caught_up = Some(now);
                     }
-                    if caught_up == Some(opening) {
-                        self.look_at_left_out_rows(volume.id(), opening).await;
+                    if caught_up == Some(now) {
+                        self.look_at_left_out_rows(volume.id(), now).await;
                     }
                     // Not before it has caught up: from these notes on it knows what it missed.
-                    if caught_up == Some(opening) && Instant::now() >= note_at {
-                        notes.take(opening, self.peer_positions(volume.id()).await);
+                    if caught_up == Some(now) && Instant::now() >= note_at {
+                        notes.take(now, self.peer_positions(volume.id()).await);
                         if let Some(peers) = notes.ripe(&self.report_counts) {
                             note_peers(volume, opening, &peers);
                         }
@@ -329,6 +342,11 @@ impl Context {
             // Cancel-safe: a change that comes meanwhile is seen by the next wait.
             drop(tokio::time::timeout(self.settings.recover_every, changes.changed()).await);
         }
+    }
+
+    /// What a comparison that begins now makes known of an opening.
+    pub(in crate::upkeep) fn caught_up_now(&self, opening: u32) -> CaughtUp {
+        CaughtUp { opening, lost_reports: self.report_counts.lost_heals_count() }
     }
 
     /// Whether a directory was empty for so long that its disk is not coming back. A disk that does comes
@@ -384,11 +402,16 @@ impl Context {
     }
 
     /// At an orderly end: notes once more how far the peers' logs are, so that the next start knows
-    /// that nobody missed anything.
+    /// that nobody missed anything. Not where something that a volume missed was reported and is in no log.
     pub(super) async fn note_peers_at_end(&self) {
+        let lost = self.report_counts.lost_heals_count();
+        if !self.report_counts.are_logged(self.report_counts.made_heals_count(), lost) {
+            return;
+        }
         for volume in self.volumes.all() {
             let opening = volume.opened_count();
-            if volume.state().votes() && self.recovery.is_known(volume.id(), opening) {
+            let since = CaughtUp { opening, lost_reports: lost };
+            if volume.state().votes() && self.recovery.is_known(volume.id(), since) {
                 let peers = self.peer_positions(volume.id()).await;
                 note_peers(volume, opening, &peers);
             }
@@ -550,11 +573,13 @@ mod tests {
     use super::*;
     use crate::upkeep::Damage;
 
+    const SINCE: CaughtUp = CaughtUp { opening: 1, lost_reports: 0 };
+
     #[test]
     fn the_time_that_is_left_is_counted_from_where_shards_began() {
         let recoveries = Recoveries::default();
         let volume = VolumeId([1; 16]);
-        let said = |now_ms| match recoveries.standing(volume, 1, now_ms) {
+        let said = |now_ms| match recoveries.standing(volume, SINCE, now_ms) {
             Standing::Recovering(status) => status.to_string(),
             standing => panic!("{standing:?}"),
         };
@@ -571,7 +596,7 @@ mod tests {
         recoveries.change(volume, |running| running.stalled = Some("no voters".to_owned()));
         assert_eq!(said(began_ms), "waits: no voters");
         recoveries.end(volume);
-        assert_eq!(recoveries.standing(volume, 1, began_ms), Standing::Unknown);
+        assert_eq!(recoveries.standing(volume, SINCE, began_ms), Standing::Unknown);
     }
 
     /// A kill must not come between a note and the report of what the volume missed before that.
@@ -583,21 +608,28 @@ mod tests {
         let (mut notes, (damage, reports)) = (Notes::default(), Damage::channel());
         let counts = Arc::clone(damage.counts());
         for (durable, ripe) in [(10, None), (20, None), (30, Some(10)), (40, Some(20))] {
-            notes.take(1, at(durable));
+            notes.take(SINCE, at(durable));
             assert_eq!(notes.ripe(&counts), ripe.map(at));
             tokio::time::advance(NOTE_EVERY).await;
         }
         tokio::time::advance(NOTED_AFTER).await;
-        notes.take(2, at(50));
+        let mut since = CaughtUp { opening: 2, ..SINCE };
+        notes.take(since, at(50));
         assert_eq!(notes.ripe(&counts), None, "another opening");
         tokio::time::advance(NOTED_AFTER).await;
         assert_eq!((notes.ripe(&counts), notes.ripe(&counts)), (Some(at(50)), None));
-        notes.take(2, at(60));
+        notes.take(since, at(60));
         tokio::time::advance(NOTED_AFTER).await;
         damage.row(&RegisterKey::object(BucketId([1; 16]), ObjectKey::new("a").expect("a key")));
         assert_eq!(notes.ripe(&counts), None, "a report is in no log");
-        (0..2 * NOTES_MAX).for_each(|_| notes.take(2, at(70)));
+        (0..2 * NOTES_MAX).for_each(|_| notes.take(since, at(70)));
         assert_eq!(notes.taken.len(), NOTES_MAX);
+        // It is lost: no note of before tells anything any more, whatever is logged from here on.
         drop(reports);
+        damage.row(&RegisterKey::object(BucketId([1; 16]), ObjectKey::new("b").expect("a key")));
+        assert_eq!(notes.ripe(&counts), None);
+        since.lost_reports = counts.lost_heals_count();
+        notes.take(since, at(80));
+        assert_eq!((since.lost_reports, notes.taken.len()), (1, 1));
     }
 }

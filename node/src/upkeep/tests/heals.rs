@@ -4,9 +4,13 @@ use sherd_core::heal::{DamagedData, HealEntry};
 use sherd_volume::request::Control;
 
 use super::super::heal::Healed;
+use super::super::mrf::Spare;
 use super::super::rebuild::Subject;
 use super::sweeps::{seal, tell};
-use super::{Directories, body};
+use super::{DEADLINE, Directories, body};
+use crate::peer::Error;
+use crate::peer::scripted::{Fate, says};
+use crate::register::RegisterPatience;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deleted_and_a_rotten_shard_file_are_rebuilt() {
@@ -105,7 +109,7 @@ async fn too_few_shards_stay_queued_and_a_restart_loses_none() {
         std::fs::remove_file(file).expect("removed");
     }
     let entry = HealEntry { key: register.clone(), data: Some(data.into()), since_ms: 0 };
-    node.context.queue_heal(entry.clone(), super::super::mrf::Spare(1)).await;
+    node.context.queue_heal(entry.clone(), Spare(1)).await;
     assert!(matches!(node.context.heal_data(&register, data.id).await, Healed::Later { .. }));
     node.close().await;
 
@@ -117,6 +121,38 @@ async fn too_few_shards_stay_queued_and_a_restart_loses_none() {
     let queued = node.context.mrf.take(node.context.now_ms()).expect("due");
     assert_eq!(queued.id(), entry.id());
     assert_eq!(node.context.heal(&queued).await, Healed::Whole);
+    node.close().await;
+}
+
+#[tokio::test]
+async fn damage_is_in_the_logs_when_as_many_have_it_as_a_write_needs() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let register = node.register("a").await;
+    let volumes: Vec<_> =
+        node.context.cluster.set_of(&register).reach.iter().map(|reach| reach.volume).collect();
+    let entry = HealEntry { key: register, data: None, since_ms: 0 };
+    let (slow, taken) = (volumes[0], volumes[1]);
+    for (others, is_logged) in [(true, true), (false, false)] {
+        let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+        says(&script.heals, move |volume, _| match (others, volume == slow) {
+            (true, true) => Fate::Silence,
+            (true, false) => Fate::Through,
+            (false, _) => Fate::Instead(Err(Error::Full)),
+        });
+        let queued = gateway.context.queue_heal(entry.clone(), Spare(1));
+        let queued = tokio::time::timeout(DEADLINE, queued).await.expect("it ends");
+        assert_eq!(queued, is_logged);
+        says(
+            &script.heals,
+            move |volume, _| {
+                if volume == taken { Fate::Through } else { Fate::Instead(Err(Error::Full)) }
+            },
+        );
+        assert!(gateway.context.queue_heal(entry.clone(), Spare(1)).await, "one log is enough for a kill");
+        assert_eq!(gateway.context.mrf.status().len, 1);
+    }
     node.close().await;
 }
 

@@ -393,7 +393,8 @@ impl Node {
 
     /// The same, where nothing is settled before `first` has ended.
     async fn comes_back_after(&self, volume: &LocalVolume, first: impl Future<Output = ()>) -> bool {
-        let came_back = Box::pin(self.context.came_back(volume.id(), volume.opened_count()));
+        let came_back =
+            Box::pin(self.context.came_back(volume.id(), self.context.caught_up_now(volume.opened_count())));
         let settling = Box::pin(async {
             first.await;
             let mut ahead = RowsAhead::default();
