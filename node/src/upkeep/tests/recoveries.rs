@@ -9,7 +9,7 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Incarnation, RegisterKey, Sequence};
 use sherd_volume::request::Op;
 
-use super::{DEADLINE, Directories, body, key_of};
+use super::{DEADLINE, Directories, Node, body, key_of};
 use crate::peer::RowScan;
 use crate::upkeep::rebuild::Subject;
 use crate::upkeep::recover::{Progress, Stalled};
@@ -94,6 +94,15 @@ async fn a_disk_that_comes_back_after_its_volume_was_rebuilt_is_recovered() {
     node.close().await;
 }
 
+/// What a volume that came back lacks is healed, or queued where that could not be done at once.
+async fn heal_what_is_queued(node: &Node) {
+    while let Some(queued) = node.context.mrf.take(node.context.now_ms()) {
+        let healed = node.context.heal(&queued).await;
+        assert_eq!(healed, crate::upkeep::heal::Healed::Whole, "{queued:?}");
+        node.context.mrf.healed(queued.id(), || {});
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_volume_that_was_away_gets_what_it_missed() {
     let directories = Directories::new(4);
@@ -118,12 +127,8 @@ async fn a_volume_that_was_away_gets_what_it_missed() {
     // What was not told to be committed before it left: nobody else settles rows here.
     assert!(node.comes_back(&volume).await);
     assert_eq!(upkeep.standing(volume.id(), opening), Standing::Known);
+    heal_what_is_queued(&node).await;
     assert!(node.context.rows_of(&register).await.are_same());
-    while let Some(queued) = node.context.mrf.take(node.context.now_ms()) {
-        let healed = node.context.heal(&queued).await;
-        assert_eq!(healed, crate::upkeep::heal::Healed::Whole, "{queued:?}");
-        node.context.mrf.healed(queued.id(), || {});
-    }
     let subject = Subject::new(&node.context, &register, data).expect("fits its set");
     assert_eq!(subject.look(true).await.intact.len(), 4);
     node.close().await;
@@ -151,6 +156,7 @@ async fn a_volume_is_compared_after_a_restart_although_its_peers_hardly_wrote_me
     assert_eq!(volume.serving().expect("it serves").reader.peers().len(), 3, "they were noted");
     assert_eq!(node.context.rows_of(&register).await.without, [volume.id()]);
     assert!(node.comes_back(&volume).await);
+    heal_what_is_queued(&node).await;
     assert!(node.context.rows_of(&register).await.are_same());
     node.close().await;
 }
@@ -195,6 +201,7 @@ async fn a_volume_that_was_away_is_compared_as_a_whole_with_peers_that_were_rebu
     assert_eq!(volume.serving().expect("it serves").reader.peers().len(), 3);
     assert_eq!(node.context.rows_of(&register).await.without, [volume.id()]);
     assert!(node.comes_back(&volume).await);
+    heal_what_is_queued(&node).await;
     assert!(node.context.rows_of(&register).await.are_same());
     node.close().await;
 }
