@@ -9,6 +9,7 @@ use sherd_core::id::{Ballot, RegisterKey, VolumeId};
 use sherd_core::register::Positions;
 
 use super::heal::Healed;
+use super::mrf::Spare;
 use super::{Context, ask};
 use crate::peer::Peer;
 use crate::register::Failure;
@@ -118,10 +119,8 @@ impl Context {
         if rows.are_same() && rows.held.len() >= self.cluster.set_of(key).quorums().accept() {
             return self.tell_committed(key, &rows);
         }
-        // A volume that did not get the row, or has an older one, would wait for the scrubber, with one copy less
-        // until then.
-        let has_older = rows.held.iter().any(|(_, held, _)| *held < ballot);
-        if has_older || !(rows.without.is_empty() && rows.rotten.is_empty()) {
+        // A volume that did not get the row would wait for the scrubber, with one copy less until then.
+        if !(rows.without.is_empty() && rows.rotten.is_empty()) {
             match self.heal_row(key).await {
                 Healed::Whole | Healed::Unnamed => return,
                 // Once the others know that it is committed nobody here would look at it again.
@@ -129,6 +128,10 @@ impl Context {
                     self.queue_heal(HealEntry { key: key.clone(), data: None, since_ms: 0 }, spare).await;
                 }
             }
+        } else if rows.held.iter().any(|(_, held, _)| *held < ballot) {
+            // So would one that has an older row. Not at once: another ballot would stand in the way of whoever is
+            // about to bring it.
+            self.queue_heal(HealEntry { key: key.clone(), data: None, since_ms: 0 }, Spare(1)).await;
         }
         // A read finishes what it finds; a row that it does not find is below a later one.
         match self.registers.read(key).await {

@@ -578,6 +578,8 @@ async fn a_row_that_one_volume_never_got_is_brought_to_it_when_it_is_settled() {
     let rows = node.context.rows_of(&register).await;
     assert!(!rows.are_same() && rows.without.is_empty(), "it has the older one: {rows:?}");
     node.context.settle_row(one.volume, &*one.peer, &register, ballot).await;
+    let queued = node.context.mrf.take(node.context.now_ms()).expect("it is about to be healed");
+    assert_eq!(node.context.heal(&queued).await, Healed::Whole);
     let rows = node.context.rows_of(&register).await;
     assert!(rows.are_same() && rows.held.iter().all(|(_, held, _)| *held >= ballot), "{rows:?}");
     node.close().await;
