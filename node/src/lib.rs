@@ -1,4 +1,4 @@
-//! The node, in rooms. A room uses those below it, never one above:
+//! The node, in rooms, from top to bottom:
 //!
 //! ```text
 //! process    the parts of a process: arguments, configuration, where the rooms meet
