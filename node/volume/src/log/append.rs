@@ -447,8 +447,7 @@ impl Log {
             None => AppendError::of(error),
         };
         let length = self.offset + SHORT_END_BYTES;
-        let cut = tail.file.truncate(length);
-        match cut.and_then(|()| if self.sync { tail.file.sync_data() } else { Ok(()) }) {
+        match self.make_short(tail) {
             Ok(()) => {}
             Err(error) if is_fatal(&error) => return AppendError::Fatal(error),
             Err(error) => return AppendError::Undecided(error),
@@ -462,6 +461,31 @@ impl Log {
             tail.length = length;
         }
         refused
+    }
+
+    /// Ends a segment's file behind its frames, durably, with a zero, which no frame begins with: one that was cut there
+    /// from outside ends with the first byte of a frame.
+    fn make_short(&self, tail: &TailSegment) -> io::Result<()> {
+        let mut last = [0; SHORT_END_BYTES as usize];
+        let read = tail.file.read_at(&mut last, self.offset)?;
+        if last[..read].iter().any(|byte| *byte != 0) {
+            match self.clear(tail, last.len()) {
+                Ok(()) => {}
+                Err(error) if is_fatal(&error) => return Err(error),
+                // A filesystem that allocates late has no room for a byte. A crash between this and the next call
+                // leaves a file that looks cut: a false alarm, and not a silence.
+                Err(_) => tail.file.truncate(self.offset)?,
+            }
+        }
+        tail.file.truncate(self.offset + SHORT_END_BYTES)?;
+        if self.sync { tail.file.sync_data() } else { Ok(()) }
+    }
+
+    /// Writes zeros where the next frame would begin. They are durable before the file is made short: a crash may
+    /// keep the length alone.
+    fn clear(&self, tail: &TailSegment, bytes: usize) -> io::Result<()> {
+        tail.file.write_at(&[IoSlice::new(&[0; SHORT_END_BYTES as usize][..bytes])], self.offset)?;
+        if self.sync { tail.file.sync_data() } else { Ok(()) }
     }
 
     /// Begins a new segment; nothing changes when it cannot be begun.

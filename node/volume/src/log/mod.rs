@@ -121,9 +121,8 @@ pub struct Segment {
     files: Arc<SegmentFiles>,
 }
 
-/// Bytes behind the last frame at which a writer that syncs ends a file that it makes shorter than a segment, whatever they
-/// hold: no file of its own ends where a frame ends, so that one that does was cut. A byte cannot be a part of a frame
-/// that is used, and takes no room.
+/// Bytes behind the last frame at which a writer that syncs ends a file that it makes shorter than a segment, zero: no file
+/// of its own ends where a frame ends or with the first byte of one, so that one that does was cut. It takes no room.
 pub const SHORT_END_BYTES: u64 = 1;
 
 /// The offset of a segment's first frame.
