@@ -5,6 +5,7 @@
 
 mod support;
 
+use sherd_core::env::Clock as _;
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, Incarnation, Sequence, VolumeId};
 use sherd_core::limits::POSITIONS_WAITING_MAX;
@@ -213,6 +214,33 @@ fn what_waits_rides_with_the_first_frame_that_anybody_asks_for() {
     assert_eq!(volume.reader.heals(None, 10).unwrap(), []);
     assert_eq!(volume.reader.releases(None, 10).unwrap(), [(waits, bytes(2, 50))]);
     assert_eq!(volume.reader.peers(), [(peer, Position { incarnation, durable })]);
+}
+
+/// What no frame holds is forgotten by a crash: the data that it names would stay until a sweep.
+#[test]
+fn a_note_of_replaced_data_does_not_wait_as_long_as_the_rest() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.settle();
+    let (healed, noted) = (HealId([1; 16]), ReleaseId([2; 16]));
+    volume.heal_put(healed, &bytes(1, 50)).unwrap();
+    volume.settle();
+    volume.volume.submit(Op::HealDone { id: healed });
+    volume.volume.step();
+    bench.clock.advance_ms(100);
+    volume.volume.step();
+    bench.kill();
+    assert_eq!(bench.reopen().reader.heals(None, 10).unwrap().len(), 1, "this may wait");
+
+    let mut volume = bench.reopen();
+    volume.settle();
+    volume.volume.submit(Op::ReleasePut { id: noted, entry: bytes(2, 50) });
+    let step = volume.volume.step();
+    assert!(step.wake_at_us.is_some_and(|at| at <= bench.clock.monotonic_us() + 100_000));
+    bench.clock.advance_ms(100);
+    volume.volume.step();
+    bench.kill();
+    assert_eq!(bench.reopen().reader.releases(None, 10).unwrap(), [(noted, bytes(2, 50))]);
 }
 
 #[test]

@@ -305,6 +305,10 @@ impl Volume {
             self.lazy.released.remove(&id);
             self.lazy.releases.insert(id, entry);
             self.lazy_begins();
+            // A crash forgets what no frame holds, and the data waits for the sweeper: the frame that follows that of
+            // the row takes the note along, or one as soon.
+            let now_us = self.shared.clock.monotonic_us();
+            self.unprotected_since_us.get_or_insert(now_us);
         }
     }
 

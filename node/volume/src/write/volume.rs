@@ -32,7 +32,7 @@ use crate::write::judge::{Judged, op_bytes};
 use crate::write::plan::{Outcome, Plan};
 use crate::write::ride_along::Lazy;
 
-/// After this time a frame that nobody followed is followed by an empty one.
+/// After this time a frame that nobody followed is followed by an empty one, and a note of replaced data gets one.
 const TRAIL_US: u64 = 100_000;
 /// After this time what waits for a frame gets one of its own.
 const LAZY_US: u64 = 1_000_000;
