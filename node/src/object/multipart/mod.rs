@@ -77,8 +77,8 @@ impl Objects {
         if wanted.is_some() && announced.is_some_and(|announced| Some(announced) != wanted) {
             return Err(Invalid::Argument { name: "x-amz-checksum-algorithm" }.into());
         }
-        let part = PartKey { upload: id, number };
-        let key = RegisterKey::part(object_key.bucket, object_key.key, part);
+        let part_key = PartKey { upload: id, number };
+        let key = RegisterKey::part(object_key.bucket, object_key.key.clone(), part_key);
         let received = self.receive(&key, upload, wanted).await?;
         let ticket = self.inner.registers.begin(&key);
         let (digests, stored) = received.durable().await?;
@@ -97,7 +97,19 @@ impl Objects {
             let state = State::Part(Part { modified_ms, part: part.clone() });
             Ok(Proposal { heal: heal.clone(), ..Proposal::of(state) })
         };
-        self.change(&name.bucket, &key, ticket, Writer::new(decide).naming(staged)).await?;
+        let objects = self.clone();
+        let commit = async move {
+            objects.change(&name.bucket, &key, ticket, Writer::new(decide).naming(staged)).await?;
+            match objects.close_late_part(&name.bucket, &object_key, part_key).await {
+                Err(error @ Error::Missing(_)) => Err(error),
+                Err(error) => {
+                    tracing::warn!(upload = %id, number, %error, "whether the upload of a part is open is not known");
+                    Ok(())
+                }
+                Ok(()) => Ok(()),
+            }
+        };
+        self.to_the_end("part put", commit).await?;
         Ok(Written { etag, modified_ms, checksums: digests.checksums })
     }
 

@@ -9,8 +9,9 @@ use sherd_core::record::{DataRef, Part, State, Value};
 use sherd_volume::read::list::{PartsScan, ScannedRow};
 use sherd_volume::request::{Answer, Target};
 
+use super::open_upload;
 use crate::object::{Error, Objects, PartInfo, Result, SCAN_PATIENCE, Unavailable};
-use crate::register::{Proposal, Writer};
+use crate::register::{Found, Proposal, Writer};
 use crate::upkeep::kept_by;
 
 /// Parts that are looked at, and then tombstoned, at one time.
@@ -117,30 +118,63 @@ impl Objects {
         if parts.is_empty() {
             return Ok(());
         }
-        // The upload is closed: what the object does not name by now, it never gets from a part.
-        let kept: Vec<DataRef> = match self.find(bucket, object).await? {
+        let found = self.find(bucket, object).await?;
+        let kept = self.kept_data(object, found.as_ref()).await?;
+        while let Some(last) = parts.last().map(|part| part.part.number) {
+            for part in parts {
+                self.tombstone_part(bucket, &part_key(object, upload, part.part.number), &kept).await?;
+            }
+            parts = self.parts_behind(bucket, object, upload, Some(last), PAGE).await?;
+        }
+        Ok(())
+    }
+
+    /// The data that an object keeps of the parts of its closed uploads: what it does not name by now, it never gets
+    /// from a part.
+    async fn kept_data(&self, object: &RegisterKey, found: Option<&Found>) -> Result<Arc<HashSet<DataId>>> {
+        let kept: Vec<DataRef> = match found {
             Some(found) => kept_by(&self.inner.stripes, object, &found.value)
                 .await
                 .map_err(|error| Error::Internal { what: format!("what an object keeps: {error}") })?,
             None => Vec::new(),
         };
-        let kept: Arc<HashSet<DataId>> = Arc::new(kept.into_iter().map(|data| data.id).collect());
-        while let Some(last) = parts.last().map(|part| part.part.number) {
-            for part in parts {
-                let key = part_key(object, upload, part.part.number);
-                let ticket = self.inner.registers.begin(&key);
-                let kept = Arc::clone(&kept);
-                let decide = move |state: Option<&State>| {
-                    let held = state.map(State::data_refs).unwrap_or_default();
-                    let handed_over =
-                        held.iter().map(|data| data.id).filter(|id| kept.contains(id)).collect();
-                    Ok(Proposal { handed_over, ..Proposal::of(State::Tombstone) })
-                };
-                self.change(bucket, &key, ticket, Writer::new(decide)).await?;
-            }
-            parts = self.parts_behind(bucket, object, upload, Some(last), PAGE).await?;
-        }
-        Ok(())
+        Ok(Arc::new(kept.into_iter().map(|data| data.id).collect()))
+    }
+
+    async fn tombstone_part(
+        &self,
+        bucket: &ObjectKey,
+        part: &RegisterKey,
+        kept: &Arc<HashSet<DataId>>,
+    ) -> Result<()> {
+        let ticket = self.inner.registers.begin(part);
+        let kept = Arc::clone(kept);
+        let decide = move |state: Option<&State>| {
+            let held = state.map(State::data_refs).unwrap_or_default();
+            let handed_over = held.iter().map(|data| data.id).filter(|id| kept.contains(id)).collect();
+            Ok(Proposal { handed_over, ..Proposal::of(State::Tombstone) })
+        };
+        self.change(bucket, part, ticket, Writer::new(decide)).await.map(drop)
+    }
+
+    /// Tombstones a part whose upload was closed while it was put: those who closed it did not see it, and nobody else
+    /// looks before the scrubber.
+    ///
+    /// # Errors
+    /// [`Missing::Upload`] when that is so; any of [`Error`].
+    pub(super) async fn close_late_part(
+        &self,
+        bucket: &ObjectKey,
+        object: &RegisterKey,
+        part: PartKey,
+    ) -> Result<()> {
+        let found = self.find(bucket, object).await?;
+        let Err(closed) = open_upload(found.as_ref().and_then(Found::object), part.upload) else {
+            return Ok(());
+        };
+        let kept = self.kept_data(object, found.as_ref()).await?;
+        self.tombstone_part(bucket, &part_key(object, part.upload, part.number), &kept).await?;
+        Err(closed)
     }
 }
 
@@ -166,8 +200,10 @@ pub(super) fn part_key(object: &RegisterKey, upload: UploadId, number: u16) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::Error;
+    use futures::StreamExt;
+
     use crate::object::request::{CreateUpload, ObjectName, PartName};
+    use crate::object::{Error, Missing, Upload};
     use crate::upkeep::tests::{Directories, body, key_of, upload};
     use sherd_core::record::Attributes;
 
@@ -192,6 +228,49 @@ mod tests {
         }
         let numbers = objects.part_numbers(&key, id, None).await;
         assert!(matches!(numbers, Err(Error::Unavailable(Unavailable::Quorum))), "one volume votes");
+        node.close().await;
+    }
+
+    /// Its upload is there when it begins, and gone when its bytes are.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_part_whose_upload_is_closed_before_it_is_there_goes() {
+        let directories = Directories::new(4);
+        let node = directories.start().await;
+        node.create_bucket().await;
+        let objects = node.objects();
+        let name = ObjectName { bucket: key_of("bucket"), key: key_of("a") };
+        let create = CreateUpload { name: name.clone(), attributes: Attributes::default(), checksum: None };
+        let id = objects.create_upload(create).await.expect("an upload");
+        let bytes = body(1, 300_000);
+        let closes = {
+            let (objects, name) = (objects.clone(), name.clone());
+            move |piece: usize| {
+                let (objects, name) = (objects.clone(), name.clone());
+                async move {
+                    if piece == 2 {
+                        objects.abort_upload(name, id).await.expect("the upload is given up");
+                    }
+                }
+            }
+        };
+        let whole = upload(&bytes);
+        let body = whole
+            .body
+            .enumerate()
+            .then(move |(piece, bytes)| {
+                let closes = closes(piece);
+                async move {
+                    closes.await;
+                    bytes
+                }
+            })
+            .boxed();
+        let part = PartName { name: name.clone(), upload: id, number: 3 };
+        let late = objects.put_part(part, Upload { body, ..whole }).await;
+        assert!(matches!(late, Err(Error::Missing(Missing::Upload))), "{late:?}");
+        let key = part_key(&objects.object_key(&name).await.expect("the bucket is there"), id, 3);
+        let found = objects.inner.registers.read(&key).await.expect("a quorum answers");
+        assert!(found.is_none_or(|found| part_in(&found.value).is_none()));
         node.close().await;
     }
 }
