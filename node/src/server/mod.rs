@@ -48,6 +48,9 @@ use crate::process::config::Limits;
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// Connections beside which one with such a buffer is kept for a further request: together 64 MiB.
 const ROOMY_CONNECTIONS_MAX: usize = 1024;
+/// Connections with such a buffer that are heard out before they close, at one time: together 32 MiB. Further ones may
+/// lose the answer to what they went on sending.
+const ROOMY_LINGERS_MAX: usize = 512;
 /// Bytes of a request head; AWS allows 8 KiB of headers, and 2 KiB of metadata in them.
 const HEAD_BYTES_MAX: usize = 32 << 10;
 /// How long accepting pauses when the system has no descriptor or memory left for a connection.
@@ -153,16 +156,23 @@ pub async fn serve<S, F, B>(
     let Listener { tcp, name, address } = listener;
     let spares = Arc::new(SpareDescriptors::new(allowed.spare_descriptors));
     let places = Arc::new(Semaphore::new(allowed.connections_max));
+    let lingers = Arc::new(Semaphore::new(ROOMY_LINGERS_MAX));
     let tasks = TaskTracker::new();
     let mut failures = AcceptFailures::default();
     while let Some((place, stream, client)) = next(name, &tcp, &spares, &places, &life, &mut failures).await {
         let (life, traffic, service) = (life.clone(), traffic.clone(), service.clone());
-        let reclaim = reclaim.clone();
-        let spares = Arc::clone(&spares);
+        let held = Held::new(reclaim.clone());
+        let (spares, lingers) = (Arc::clone(&spares), Arc::clone(&lingers));
         tasks.spawn(async move {
             let open = traffic.connections.clone();
             open.inc();
-            connection(stream, client, allowed, life, traffic, reclaim, service).await;
+            if let Err(error) = stream.set_nodelay(true) {
+                // The socket is gone already; the first read says so.
+                tracing::debug!(%client, %error, "set TCP_NODELAY");
+            }
+            let patient =
+                Patient::new(stream, allowed.stall_timeout, traffic, held, BodyState::default(), lingers);
+            connection(patient, client, allowed, life, service).await;
             open.dec();
             spares.refill();
             drop(place);
@@ -227,12 +237,10 @@ async fn next(
 
 /// Serves one connection to its end.
 async fn connection<S, F, B>(
-    stream: TcpStream,
+    stream: Patient<TcpStream>,
     client: SocketAddr,
     allowed: Allowed,
     life: Life,
-    traffic: Traffic,
-    reclaim: Reclaim,
     service: S,
 ) where
     S: Fn(Request<RequestBody>) -> F,
@@ -240,15 +248,9 @@ async fn connection<S, F, B>(
     B: Body<Data = Bytes> + 'static,
     B::Error: Into<BodyError>,
 {
-    if let Err(error) = stream.set_nodelay(true) {
-        // The socket is gone already; the first read says so.
-        tracing::debug!(%client, %error, "set TCP_NODELAY");
-    }
-    let body_state = BodyState::default();
-    let held = Held::new(reclaim);
-    let open = traffic.connections.clone();
-    let patient = Patient::new(stream, allowed.stall_timeout, traffic, held.clone(), body_state.clone());
-    let io = TokioIo::new(patient);
+    let Patient { body: body_state, held, traffic, .. } = &stream;
+    let (body_state, held, open) = (body_state.clone(), held.clone(), traffic.connections.clone());
+    let io = TokioIo::new(stream);
     let answer = service_fn(|mut request: Request<Incoming>| {
         request.extensions_mut().insert(ClientAddress(client));
         let request = request.map(|body| RequestBody::new(body, body_state.clone()));

@@ -11,10 +11,12 @@
 use std::future::Future as _;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
 use super::Traffic;
@@ -39,15 +41,16 @@ const LINGER_BYTES: usize = 16 << 10;
 #[derive(Debug)]
 pub(super) struct Patient<T> {
     stream: T,
-    traffic: Traffic,
+    pub(super) traffic: Traffic,
     timeout: Duration,
-    held: Held,
+    pub(super) held: Held,
     pace: Pace,
     /// The next look at a write that waits.
     look: Option<Pin<Box<Sleep>>>,
     /// Since when a write has made no progress.
     waiting_since: Option<Instant>,
-    body: BodyState,
+    pub(super) body: BodyState,
+    lingers: Arc<Semaphore>,
     linger: Option<Linger>,
 }
 
@@ -98,14 +101,16 @@ struct Linger {
     /// The end of its silence.
     silent: Pin<Box<Sleep>>,
     dropped: Box<[u8]>,
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Linger {
-    fn begin() -> Self {
+    fn begin(place: Option<OwnedSemaphorePermit>) -> Self {
         Self {
             ends: Instant::now() + LINGER_MAX,
             silent: Box::pin(tokio::time::sleep(LINGER_IDLE)),
             dropped: vec![0; LINGER_BYTES].into(),
+            _place: place,
         }
     }
 
@@ -129,10 +134,18 @@ impl Linger {
 }
 
 impl<T> Patient<T> {
-    pub(super) fn new(stream: T, timeout: Duration, traffic: Traffic, held: Held, body: BodyState) -> Self {
+    /// `lingers` has places for connections whose buffers for bodies stay with them while they are heard out.
+    pub(super) fn new(
+        stream: T,
+        timeout: Duration,
+        traffic: Traffic,
+        held: Held,
+        body: BodyState,
+        lingers: Arc<Semaphore>,
+    ) -> Self {
         let pace = Pace::new(Instant::now());
         let (look, waiting_since, linger) = (None, None, None);
-        Self { stream, traffic, timeout, held, pace, look, waiting_since, body, linger }
+        Self { stream, traffic, timeout, held, pace, look, waiting_since, body, lingers, linger }
     }
 
     /// Passes progress on, and turns too long a lack of it into an error, or too little of it while
@@ -214,14 +227,20 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<T> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { stream, body, linger, .. } = &mut *self;
+        let Self { stream, body, lingers, linger, .. } = &mut *self;
         if linger.is_none() {
             ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
             if !body.is_unread() {
                 return Poll::Ready(Ok(()));
             }
+            let place = Arc::clone(lingers).try_acquire_owned().ok();
+            if body.has_grown() && place.is_none() {
+                return Poll::Ready(Ok(()));
+            }
+            *linger = Some(Linger::begin(place.filter(|_| body.has_grown())));
         }
-        linger.get_or_insert_with(Linger::begin).poll(stream, cx).map(Ok)
+        let linger = linger.as_mut().expect("begun above");
+        linger.poll(stream, cx).map(Ok)
     }
 }
 
@@ -238,6 +257,33 @@ mod tests {
         Metrics::new(Durability::Fsync).s3.traffic
     }
 
+    fn places(count: usize) -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(count))
+    }
+
+    /// Of two with large buffers and one place, one; and whoever has a small one.
+    #[tokio::test(start_paused = true)]
+    async fn so_many_are_heard_out_as_have_room_for_their_buffers() {
+        let lingers = places(1);
+        let begin = |read: usize| {
+            let (near, far) = tokio::io::duplex(64);
+            let (held, body) = (Held::new(Reclaim::default()), BodyState::default());
+            body.read(read);
+            body.end();
+            let near = Patient::new(near, LINGER_MAX, traffic(), held, body, Arc::clone(&lingers));
+            (tokio::spawn(async move { (Pin::new(&mut { near }).shutdown().await, Instant::now()) }), far)
+        };
+        let begun = Instant::now();
+        let (first, _far) = begin(64 << 10);
+        tokio::task::yield_now().await;
+        let (second, _far) = begin(64 << 10);
+        let (small, _far) = begin(100);
+        assert_eq!(second.await.expect("it does not panic").1, begun);
+        assert_eq!(first.await.expect("it does not panic").1, begun + LINGER_IDLE);
+        assert_eq!(small.await.expect("it does not panic").1, begun + LINGER_IDLE);
+        assert_eq!(lingers.available_permits(), 1);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_never_reads_fails_the_write() {
         let (near, _far) = tokio::io::duplex(4);
@@ -247,6 +293,7 @@ mod tests {
             traffic(),
             Held::new(Reclaim::default()),
             BodyState::default(),
+            places(1),
         );
         let error = near.write_all(b"more than four bytes").await.expect_err("nobody reads");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
@@ -261,6 +308,7 @@ mod tests {
             traffic(),
             Held::new(Reclaim::default()),
             BodyState::default(),
+            places(1),
         );
         let reader = async {
             let mut text = Vec::new();
@@ -283,8 +331,14 @@ mod tests {
             let reclaim = Reclaim::default();
             let (near, mut far) = tokio::io::duplex(64);
             let minute = Duration::from_mins(1);
-            let mut near =
-                Patient::new(near, minute, traffic(), Held::new(reclaim.clone()), BodyState::default());
+            let mut near = Patient::new(
+                near,
+                minute,
+                traffic(),
+                Held::new(reclaim.clone()),
+                BodyState::default(),
+                places(1),
+            );
             let reader = async {
                 let mut taken = vec![0; bytes_per_second];
                 for _ in 0..10 {
