@@ -14,10 +14,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crc_fast::{CrcAlgorithm, Digest as Crc};
-use sherd_core::checksum::{BlockHasher, verify};
+use sherd_core::checksum::{BlockHasher, Digest, verify};
 use sherd_core::erasure::{Code, Geometry};
 use sherd_core::limits::{HASH_BLOCK_BYTES, INLINE_BYTES_MAX, STRIPE_UNIT_BYTES};
-use sherd_core::register::Digest;
 use sherd_node::object::Digests;
 
 use super::clients::{BlockingClient, threads};

@@ -9,7 +9,9 @@
 use std::ops::Range;
 
 use crate::limits::{DATA_BYTES_MAX, HASH_BLOCK_BYTES};
-use crate::register::Digest;
+
+/// A blake3 hash.
+pub type Digest = [u8; 32];
 
 const BLOCK_BYTES: u64 = HASH_BLOCK_BYTES as u64;
 

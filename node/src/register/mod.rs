@@ -24,11 +24,12 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
+use sherd_core::checksum::Digest;
 use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{Ballot, ProposerId, RegisterKey, Timestamp, VolumeId};
 use sherd_core::record::{Object, OverLimit, Value};
+use sherd_core::register::Answerer;
 use sherd_core::register::quorum::Lives;
-use sherd_core::register::{Answerer, Digest};
 
 use crate::cluster::{Cluster, SetView};
 use crate::observe::metrics::Metrics;

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 use memmap2::{Advice, Mmap};
 use rustix::mm::{MapFlags, ProtFlags};
 
-use sherd_core::register::Digest;
+use sherd_core::checksum::Digest;
 
 /// Mappings open at one time in the process.
 const REGIONS_MAX: usize = 64;

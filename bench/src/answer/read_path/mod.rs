@@ -27,8 +27,8 @@ use memmap2::Advice;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
+use sherd_core::checksum::Digest;
 use sherd_core::limits::HASH_BLOCK_BYTES;
-use sherd_core::register::Digest;
 use sherd_node::machine::workers::Workers;
 use sherd_volume::buffer::{Buffer, BufferPool};
 use sherd_volume::disk::real::RealDisk;

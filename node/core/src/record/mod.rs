@@ -19,9 +19,9 @@ pub use check::OverLimit;
 
 use ::bytes::Bytes;
 
+use crate::checksum::Digest;
 use crate::erasure::Geometry;
 use crate::id::{BucketId, ChangeId, DataId, UploadId, VersionId};
-use crate::register::Digest;
 use crate::stripe::{InvalidLayout, Layout};
 
 /// The state of one register, with the history that makes a retried change recognisable.

@@ -31,13 +31,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::checksum::Digest;
 use crate::codec::DecodeError;
 use crate::id::{Ballot, DataId, Incarnation, Sequence, Timestamp, VolumeId};
 use crate::record::{OverLimit, State, Value};
 use crate::register::recover::confirm::Position;
-
-/// A blake3 hash.
-pub type Digest = [u8; 32];
 
 /// What an acceptor holds for a key, without the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@
 
 use bytes::{Buf, BufMut, Bytes};
 
-use sherd_core::checksum::BlockHasher;
+use sherd_core::checksum::{BlockHasher, Digest};
 use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::heal::HealId;
 use sherd_core::id::{
@@ -22,7 +22,6 @@ use sherd_core::id::{
 };
 use sherd_core::limits;
 use sherd_core::record::{put_register_key, register_key_bytes, take_register_key};
-use sherd_core::register::Digest;
 use sherd_core::release::ReleaseId;
 
 use super::{RECORD_HEADER_BYTES, SUBJECT_BYTES_MAX, Seed};

@@ -12,13 +12,14 @@
 
 use bytes::Bytes;
 
+use sherd_core::checksum::Digest;
 use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::heal::HealId;
 use sherd_core::id::{
     Ballot, BucketId, DataId, ObjectKey, PartKey, RegisterKey, Sequence, ShardId, UploadId,
 };
 use sherd_core::record::{put_register_key, register_key_bytes, take_register_key};
-use sherd_core::register::{Digest, RowHead};
+use sherd_core::register::RowHead;
 use sherd_core::release::ReleaseId;
 
 use crate::format::{Flags, Kind, Subject};

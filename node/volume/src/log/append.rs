@@ -12,11 +12,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
+use sherd_core::checksum::Digest;
 use sherd_core::codec::Writer;
 use sherd_core::env::Clock;
 use sherd_core::id::{Ballot, Sequence, Timestamp, VolumeId};
 use sherd_core::limits;
-use sherd_core::register::Digest;
 
 use crate::disk::DiskFile;
 use crate::error::{FaultClass, SyncFailure};

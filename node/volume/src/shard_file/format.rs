@@ -16,10 +16,10 @@
 
 use bytes::Bytes;
 
+use sherd_core::checksum::Digest;
 use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::id::{BucketId, ClusterId, DataId, ObjectKey, PartKey, RegisterKey, ShardId, UploadId};
 use sherd_core::limits::{HASH_BLOCK_BYTES, KEY_BYTES_MAX, SET_VOLUMES_MAX};
-use sherd_core::register::Digest;
 
 use crate::request::ShardFileHeader;
 

@@ -28,11 +28,11 @@ pub use part::{decode_manifest, encode_manifest};
 
 use bytes::Bytes;
 
+use crate::checksum::Digest;
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::id::{BucketId, ChangeId, DataId, ObjectKey, PartKey, RegisterKey, UploadId};
 use crate::limits;
 use crate::record::{Bucket, BucketPhase, ChangeTry, Changes, DataRef, Home, OverLimit, State, Value};
-use crate::register::Digest;
 
 /// The version in which values are stored.
 const VERSION: u8 = 2;

@@ -10,11 +10,12 @@
 //! sixteen: that is how a writer whose accept met a conflict learns whether somebody finished it.
 //! Guards I-4, I-5, I-6, I-16 and I-17.
 
+use crate::checksum::Digest;
 use crate::id::{Ballot, ChangeId, Epoch, Timestamp, VolumeId};
 use crate::limits::{CHANGE_IDS, FOLLOW_BOUND_MS_MAX, FOLLOW_STEP_MS_MAX};
 use crate::record::Changes;
 use crate::register::quorum::{Lives, Quorums, Reply, is_current, voters};
-use crate::register::{Digest, Refusal, Vote};
+use crate::register::{Refusal, Vote};
 
 /// What is known about the asking, beside the replies.
 #[derive(Debug, Clone, Copy)]
