@@ -18,7 +18,6 @@ use super::change::{Accepted, Change, Draft, DraftInline, DraftValue, PreparedKe
 use super::writer::{Answer, Inline, Member, MemberData, Proposal};
 use super::writers::{OrderedPrepare, Turn};
 use super::{Failure, Registers};
-use crate::upkeep::manifest_pages;
 
 /// A batch at work.
 pub(super) struct BatchRun<'a> {
@@ -329,7 +328,7 @@ impl Draft {
 }
 
 fn data_and_pages(state: Option<&State>) -> (Vec<DataRef>, Vec<DataRef>) {
-    state.map(|state| (state.data_refs(), manifest_pages(state))).unwrap_or_default()
+    state.map(|state| (state.data_refs(), state.manifest_pages())).unwrap_or_default()
 }
 
 #[cfg(test)]

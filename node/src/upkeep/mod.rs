@@ -51,7 +51,7 @@ pub(crate) use deletions::Deletions;
 pub use mrf::MrfStatus;
 pub use pins::{Pinned, Pins};
 pub use recover::{RecoveryStatus, Standing, StuckSet};
-pub(crate) use refs::{kept_by, pages as manifest_pages};
+pub(crate) use refs::kept_by;
 pub use release::ReleaseStatus;
 pub use scrub::ScrubStatus;
 pub use sweep::SweepStatus;

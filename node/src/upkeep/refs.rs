@@ -4,7 +4,7 @@
 use futures::TryStreamExt;
 
 use sherd_core::id::{DataId, RegisterKey};
-use sherd_core::record::{Body, DataRef, State, Value, VersionKind, decode_manifest};
+use sherd_core::record::{DataRef, Value, decode_manifest};
 
 use super::Context;
 use crate::register::Failure;
@@ -27,21 +27,6 @@ pub(crate) enum RefsError {
     },
 }
 
-/// The manifest pages that a state names.
-pub(crate) fn pages(state: &State) -> Vec<DataRef> {
-    let State::Object(object) = state else { return Vec::new() };
-    let kinds = object.versions.iter().map(|version| &version.kind);
-    kinds
-        .filter_map(|kind| match kind {
-            VersionKind::Content(content) => match &content.body {
-                Body::Manifest { page, .. } => Some(*page),
-                Body::Inline { .. } | Body::Data(_) | Body::Parts(_) => None,
-            },
-            VersionKind::DeleteMarker => None,
-        })
-        .collect()
-}
-
 /// What a manifest page lists.
 async fn listed_on(stripes: &Stripes, key: &RegisterKey, page: DataRef) -> Result<Vec<DataRef>, RefsError> {
     let unreadable = RefsError::Page { size: page.size };
@@ -62,7 +47,7 @@ pub(crate) async fn kept_by(
     value: &Value,
 ) -> Result<Vec<DataRef>, RefsError> {
     let mut kept = value.data_refs();
-    for page in pages(&value.state) {
+    for page in value.state.manifest_pages() {
         kept.extend(listed_on(stripes, key, page).await?);
     }
     Ok(kept)
@@ -100,7 +85,7 @@ impl Context {
             if let Some(named) = found.value.data_refs().into_iter().find(|named| named.id == data) {
                 return Ok(Some(named));
             }
-            for page in pages(&found.value.state) {
+            for page in found.value.state.manifest_pages() {
                 let listed = self.listed_on(&key, page).await?;
                 if let Some(named) = listed.into_iter().find(|named| named.id == data) {
                     return Ok(Some(named));

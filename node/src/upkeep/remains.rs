@@ -20,7 +20,6 @@ use sherd_volume::read::list::ScannedRow;
 use sherd_volume::request::Control;
 
 use super::rebuild::Subject;
-use super::refs::pages;
 use super::release::ReleaseOutcome;
 use super::{Context, ask};
 use crate::peer::{self, Reach, RowScan};
@@ -206,7 +205,7 @@ impl Context {
         }
         let value = row.value.clone().and_then(|head| Value::decode(head).ok());
         if let Some(value) = value {
-            let pages = pages(&value.state);
+            let pages = value.state.manifest_pages();
             for data in value.data_refs() {
                 let is_page = pages.contains(&data) && !self.is_page_lost(key, data).await;
                 if self.release_data_id(key, data, is_page).await != ReleaseOutcome::Done {

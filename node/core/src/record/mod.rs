@@ -403,6 +403,21 @@ impl State {
         }
     }
 
+    /// The manifest pages that it names.
+    pub fn manifest_pages(&self) -> Vec<DataRef> {
+        let Some(object) = self.object() else { return Vec::new() };
+        let kinds = object.versions.iter().map(|version| &version.kind);
+        kinds
+            .filter_map(|kind| match kind {
+                VersionKind::Content(content) => match &content.body {
+                    Body::Manifest { page, .. } => Some(*page),
+                    Body::Inline { .. } | Body::Data(_) | Body::Parts(_) => None,
+                },
+                VersionKind::DeleteMarker => None,
+            })
+            .collect()
+    }
+
     /// As [`Value::data_refs`].
     pub fn data_refs(&self) -> Vec<DataRef> {
         match self {

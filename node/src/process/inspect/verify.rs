@@ -17,7 +17,6 @@ use sherd_volume::read::list::RowScan;
 use sherd_volume::request::Target;
 
 use super::{InspectError, Opened, PAGE, Report, read_error};
-use crate::upkeep::manifest_pages;
 
 /// Bytes of a shard that are compared at one time.
 const WINDOW_BYTES: u64 = 256 << 10;
@@ -266,7 +265,7 @@ fn verify_value(
             }
         }
     }
-    let pages = manifest_pages(&value.state);
+    let pages = value.state.manifest_pages();
     for data in value.data_refs() {
         let Some(subject) = Subject::new(volumes, topology, key, data, report) else { continue };
         subject.verify(report);
