@@ -24,3 +24,4 @@ pub mod record;
 pub mod release;
 pub mod heal;
 pub mod register;
+pub mod message;

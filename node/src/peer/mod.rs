@@ -14,9 +14,10 @@ use tokio::sync::oneshot;
 
 use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::id::{Ballot, Epoch, RegisterKey, Sequence, ShardId, VolumeId};
+use sherd_core::message::{Error, Result};
 use sherd_core::record::Home;
 use sherd_core::register::recover::confirm::Memory;
-use sherd_core::register::{Accept, Positions, Prepare, Refusal, Vote};
+use sherd_core::register::{Accept, Positions, Prepare, Vote};
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 use sherd_volume::read::list::{ListPage, ListScan, PartsScan, RowPage, ScannedRow};
 use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, SeenShard, ShardFileHeader, Target};
@@ -28,51 +29,6 @@ pub(crate) mod scripted;
 
 pub use fanout::Gather;
 pub use local::LocalPeer;
-
-/// A call to a volume failed, by what the caller can do.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// The volume works and does not have it. Ask another; queue a heal.
-    #[error("not found")]
-    NotFound,
-    /// The volume works and what it has is rotten. Ask another; queue a heal.
-    #[error("corrupt: {what}")]
-    Corrupt {
-        /// Which record or file.
-        what: String,
-    },
-    /// No space for new data on the volume.
-    #[error("volume full")]
-    Full,
-    /// The volume's queue is full.
-    #[error("volume busy")]
-    Busy,
-    /// The volume works and its rules forbid it: this node's topology is out of date.
-    #[error("refused: {0}")]
-    Refused(Refusal),
-    /// The volume is offline, or its node does not answer.
-    #[error("unreachable: {reason}")]
-    Unreachable {
-        /// Why.
-        reason: String,
-    },
-}
-
-impl From<sherd_volume::error::Error> for Error {
-    fn from(error: sherd_volume::error::Error) -> Self {
-        match error {
-            sherd_volume::error::Error::NotFound => Self::NotFound,
-            sherd_volume::error::Error::Corrupt { what } => Self::Corrupt { what },
-            sherd_volume::error::Error::Full => Self::Full,
-            sherd_volume::error::Error::Busy => Self::Busy,
-            sherd_volume::error::Error::Refused(refusal) => Self::Refused(refusal),
-            sherd_volume::error::Error::Failed { reason } => Self::Unreachable { reason },
-        }
-    }
-}
-
-/// What a call gives.
-pub type Result<R> = std::result::Result<R, Error>;
 
 /// An answer under way.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::id::{Ballot, RegisterKey, ShardId, VolumeId};
+use sherd_core::message;
 use sherd_core::record::Home;
 use sherd_core::register::recover::confirm::Memory;
 use sherd_core::register::{Accept, Positions, Prepare, Vote};
@@ -28,9 +29,9 @@ pub(crate) enum Fate<R> {
     /// The volume gets it, and its answer is not there yet when it is first looked for.
     Late,
     /// The volume never gets it, and this is what the asker hears.
-    Instead(super::Result<R>),
+    Instead(message::Result<R>),
     /// The volume gets it, and this is what the asker hears.
-    Unheard(super::Result<R>),
+    Unheard(message::Result<R>),
     /// The volume gets it, and the asker hears nothing for as long as the script is kept.
     Silence,
 }

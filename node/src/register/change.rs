@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, ChangeId, DataId, RegisterKey};
+use sherd_core::message;
 use sherd_core::record::{Changes, DataRef, State, Value};
 use sherd_core::register::batch::Batch;
 use sherd_core::register::proposer::{
@@ -26,7 +27,6 @@ use sherd_volume::request::{Answer, Target};
 
 use super::round::Round;
 use super::{Failure, Found, Inner, Registers};
-use crate::peer;
 
 /// The pause after the first conflict; each further one is up to twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -390,7 +390,7 @@ impl Change<'_> {
         };
         // Enough have refused; whether the others did too tells whether anything came of it.
         while round.outstanding() > 0 && round.next_soon(registers).await {}
-        let refused = |error: &peer::Error| matches!(error, peer::Error::Full | peer::Error::Busy);
+        let refused = |error: &message::Error| matches!(error, message::Error::Full | message::Error::Busy);
         let is_refused = round.outstanding() == 0
             && round.replies.iter().all(|reply| reply.result.is_err())
             && round.failed.iter().all(|(_, error)| refused(error));

@@ -27,6 +27,7 @@ use tokio_util::task::TaskTracker;
 use sherd_core::checksum::Digest;
 use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{Ballot, ProposerId, RegisterKey, Timestamp, VolumeId};
+use sherd_core::message;
 use sherd_core::record::{Object, OverLimit, Value};
 use sherd_core::register::Answerer;
 use sherd_core::register::quorum::Lives;
@@ -244,8 +245,8 @@ impl Registers {
             let pending = reach.peer.inline(reach.volume, &target, found.ballot);
             match tokio::time::timeout(self.inner.patience.round, pending).await {
                 Ok(Ok(bytes)) => return Ok(Some(bytes)),
-                Ok(Err(crate::peer::Error::NotFound)) => gone += 1,
-                Ok(Err(crate::peer::Error::Corrupt { .. })) => self.inner.damage.row(key),
+                Ok(Err(message::Error::NotFound)) => gone += 1,
+                Ok(Err(message::Error::Corrupt { .. })) => self.inner.damage.row(key),
                 Ok(Err(_)) | Err(_) => {}
             }
         }

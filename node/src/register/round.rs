@@ -3,6 +3,7 @@
 //! A volume that does not answer, or cannot read its row, has no reply; it is only counted down.
 
 use sherd_core::id::Timestamp;
+use sherd_core::message;
 use sherd_core::register::proposer::{Asking, Decision, is_skewed};
 use sherd_core::register::quorum::{Lives, Order, Reply};
 use sherd_core::register::{Positions, Refusal};
@@ -15,7 +16,7 @@ use tokio::time::Instant;
 
 use super::{Failure, Registers};
 use crate::cluster::SetView;
-use crate::peer::{self, Gather, Pending, Reach};
+use crate::peer::{Gather, Pending, Reach};
 
 /// Volumes of a usual set.
 const SET_USUAL: usize = 8;
@@ -27,7 +28,7 @@ pub(super) struct Round<R> {
     pub(super) replies: Vec<Reply<R>>,
     pub(super) gather: Gather<Answer<R>>,
     /// Places whose volume failed to answer, and why.
-    pub(super) failed: Vec<(usize, peer::Error)>,
+    pub(super) failed: Vec<(usize, message::Error)>,
     arrivals: u32,
     /// For each place, the arrivals counted when it was asked.
     asked: SmallVec<[u32; SET_USUAL]>,
@@ -93,13 +94,13 @@ impl<R: Unpin> Round<R> {
                 }
                 let late = std::mem::replace(&mut self.gather, Gather::new([]));
                 for place in late.places() {
-                    self.fail(place, peer::Error::Unreachable { reason: "no answer in time".to_owned() });
+                    self.fail(place, message::Error::Unreachable { reason: "no answer in time".to_owned() });
                 }
             }
         }
     }
 
-    fn hear(&mut self, registers: &Registers, place: usize, result: peer::Result<Answer<R>>) {
+    fn hear(&mut self, registers: &Registers, place: usize, result: message::Result<Answer<R>>) {
         let answer = match result {
             Ok(answer) => answer,
             Err(error) => return self.fail(place, error),
@@ -115,7 +116,7 @@ impl<R: Unpin> Round<R> {
         self.replies.push(Reply { volume, from: answer.from, order, result: answer.result });
     }
 
-    fn fail(&mut self, place: usize, error: peer::Error) {
+    fn fail(&mut self, place: usize, error: message::Error) {
         let volume = self.set.reach[place].volume;
         self.replies.retain(|reply| reply.volume != volume);
         self.failed.push((place, error));
@@ -168,10 +169,10 @@ impl<R: Unpin> Round<R> {
 
     /// Why a round without a quorum failed, as the volumes that failed say it.
     pub(super) fn failure(&self) -> Failure {
-        let any = |error: &peer::Error| self.failed.iter().any(|(_, failed)| failed == error);
-        if any(&peer::Error::Full) {
+        let any = |error: &message::Error| self.failed.iter().any(|(_, failed)| failed == error);
+        if any(&message::Error::Full) {
             Failure::Full
-        } else if any(&peer::Error::Busy) {
+        } else if any(&message::Error::Busy) {
             Failure::Overloaded
         } else {
             Failure::Unavailable

@@ -13,6 +13,7 @@ use futures::stream::{self, BoxStream};
 use sherd_core::erasure::Geometry;
 use sherd_core::id::{RegisterKey, ShardId};
 use sherd_core::limits::HASH_BLOCK_BYTES;
+use sherd_core::message;
 use sherd_core::placement;
 use sherd_core::record::DataRef;
 use sherd_core::stripe::{Layout, Piece};
@@ -26,7 +27,7 @@ use std::time::Duration;
 use super::{Exhausted, Released, Stripes, code_of};
 use crate::cluster::SetView;
 use crate::machine::budget::{Share, Taker, with_share};
-use crate::peer::{self, Gather, Pending, ShardRange, Wanted};
+use crate::peer::{Gather, Pending, ShardRange, Wanted};
 use crate::upkeep::Pinned;
 
 /// Bytes of a body that are read at one time, where there is room for all who read.
@@ -207,7 +208,7 @@ impl Reading {
                 Ok(Ok(bytes)) => return Some(bytes),
                 // No buffer, for the moment: what others hold comes back, and another shard would
                 // find as little.
-                Ok(Err(peer::Error::Busy)) if Instant::now() < deadline => {
+                Ok(Err(message::Error::Busy)) if Instant::now() < deadline => {
                     released.wait(&self.stripes, BUSY_PAUSE).await;
                     pending = self.ask(usize::from(shard), piece);
                 }
@@ -223,16 +224,16 @@ impl Reading {
         }
     }
 
-    fn note(&mut self, shard: usize, error: &peer::Error) {
+    fn note(&mut self, shard: usize, error: &message::Error) {
         self.avoid |= 1 << shard;
         match error {
-            peer::Error::NotFound | peer::Error::Corrupt { .. } => {
+            message::Error::NotFound | message::Error::Corrupt { .. } => {
                 self.stripes.inner.damage.data(&self.key, self.data);
             }
-            peer::Error::Full
-            | peer::Error::Busy
-            | peer::Error::Refused(_)
-            | peer::Error::Unreachable { .. } => {}
+            message::Error::Full
+            | message::Error::Busy
+            | message::Error::Refused(_)
+            | message::Error::Unreachable { .. } => {}
         }
     }
 
@@ -259,7 +260,7 @@ impl Reading {
                     columns[index] = Some(bytes);
                     have += 1;
                 }
-                Ok(Some((index, Err(peer::Error::Busy)))) if Instant::now() < deadline => {
+                Ok(Some((index, Err(message::Error::Busy)))) if Instant::now() < deadline => {
                     released.wait(&self.stripes, BUSY_PAUSE).await;
                     order.push_back(index);
                 }

@@ -13,6 +13,7 @@
 use bytes::Bytes;
 
 use sherd_core::id::{RegisterKey, ShardId};
+use sherd_core::message;
 use sherd_core::placement;
 use sherd_core::record::{DataRef, Home};
 use sherd_core::stripe::Layout;
@@ -117,11 +118,11 @@ struct Failures {
 }
 
 impl Failures {
-    fn add(&mut self, shard: usize, error: &peer::Error) {
+    fn add(&mut self, shard: usize, error: &message::Error) {
         if self.shards & (1 << shard) == 0 {
             self.shards |= 1 << shard;
-            self.full += usize::from(*error == peer::Error::Full);
-            self.busy += usize::from(*error == peer::Error::Busy);
+            self.full += usize::from(*error == message::Error::Full);
+            self.busy += usize::from(*error == message::Error::Busy);
         }
     }
 
@@ -411,14 +412,14 @@ impl StripeWriter {
         Ok(())
     }
 
-    fn leave_behind(&mut self, index: usize, error: &peer::Error) {
+    fn leave_behind(&mut self, index: usize, error: &message::Error) {
         self.sinks[index] = None;
         self.failures.add(index, error);
     }
 }
 
-fn too_slow() -> peer::Error {
-    peer::Error::Unreachable { reason: "no answer in time".to_owned() }
+fn too_slow() -> message::Error {
+    message::Error::Unreachable { reason: "no answer in time".to_owned() }
 }
 
 /// A body whose last bytes have arrived and whose last syncs are under way.

@@ -10,6 +10,7 @@ use futures::stream::FuturesUnordered;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, DataId, RegisterKey, VolumeId};
+use sherd_core::message;
 use sherd_core::record::Value;
 use sherd_core::register::{Positions, Refusal, Vote};
 use sherd_volume::request::{Answer, Target};
@@ -19,7 +20,7 @@ use super::rebuild::{RebuildError, Subject};
 use super::refs::RefsError;
 use super::scrub::Look;
 use super::{Context, ask};
-use crate::peer::{self, Reach};
+use crate::peer::Reach;
 use crate::register::Failure;
 
 /// How long a volume may take to say what its row is.
@@ -315,8 +316,8 @@ impl Context {
                     Err(Refusal::Sealed) => rows.sealed.push(volume),
                     Ok(_) | Err(_) => rows.silent.push(volume),
                 },
-                Some(Err(peer::Error::Corrupt { .. })) => rows.rotten.push(volume),
-                Some(Err(peer::Error::Busy)) | None => {
+                Some(Err(message::Error::Corrupt { .. })) => rows.rotten.push(volume),
+                Some(Err(message::Error::Busy)) | None => {
                     rows.silent.push(volume);
                     rows.late.push(volume);
                 }
@@ -459,14 +460,14 @@ async fn verify_value(
     target: &Target,
     answer: Answer<Vote>,
     check: RowCheck,
-) -> Result<Answer<Vote>, peer::Error> {
+) -> Result<Answer<Vote>, message::Error> {
     let Some(row) = answer.result.as_ref().ok().and_then(|vote| vote.row.as_ref()) else { return Ok(answer) };
     let Some(value) = row.value.clone().and_then(|head| Value::decode(head).ok()) else {
-        let no_value = peer::Error::Corrupt { what: "a row is no value".to_owned() };
+        let no_value = message::Error::Corrupt { what: "a row is no value".to_owned() };
         return if check == RowCheck::Value { Err(no_value) } else { Ok(answer) };
     };
     if value.state.has_inline()
-        && let Err(error @ peer::Error::Corrupt { .. }) =
+        && let Err(error @ message::Error::Corrupt { .. }) =
             ask(reach.peer.inline(reach.volume, target, row.head.ballot), ROW_PATIENCE).await
     {
         return Err(error);

@@ -39,9 +39,10 @@ use tokio_util::task::TaskTracker;
 use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{BucketId, ChangeId, Timestamp, VolumeId};
 use sherd_core::limits;
+use sherd_core::message;
 
 use crate::cluster::Cluster;
-use crate::peer::{self, Pending};
+use crate::peer::Pending;
 use crate::register::Registers;
 use crate::stripe::Stripes;
 use crate::volumes::Volumes;
@@ -220,8 +221,8 @@ impl Context {
 }
 
 /// Waits for an answer, at most so long.
-pub(crate) async fn ask<R: Unpin>(pending: Pending<R>, patience: Duration) -> peer::Result<R> {
-    let late = || peer::Error::Unreachable { reason: "no answer in time".to_owned() };
+pub(crate) async fn ask<R: Unpin>(pending: Pending<R>, patience: Duration) -> message::Result<R> {
+    let late = || message::Error::Unreachable { reason: "no answer in time".to_owned() };
     tokio::time::timeout(patience, pending).await.unwrap_or_else(|_elapsed| Err(late()))
 }
 

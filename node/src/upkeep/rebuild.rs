@@ -11,6 +11,7 @@ use futures::future::{join, join_all};
 
 use sherd_core::erasure::{Code, Geometry};
 use sherd_core::id::{RegisterKey, ShardId};
+use sherd_core::message;
 use sherd_core::placement;
 use sherd_core::record::{DataRef, Home};
 use sherd_core::stripe::Layout;
@@ -18,7 +19,7 @@ use sherd_volume::request::ShardFileHeader;
 
 use super::{Context, ask};
 use crate::cluster::SetView;
-use crate::peer::{self, Reach, ShardRange, Wanted};
+use crate::peer::{Reach, ShardRange, Wanted};
 
 /// Bytes of a shard that are rebuilt at one time: with k columns of it, a few mebibytes.
 const WINDOW_BYTES: u64 = 512 << 10;
@@ -64,10 +65,10 @@ pub(crate) enum RebuildError {
     Geometry,
     /// A source failed on the way, or memory is short: try again.
     #[error("source: {0}")]
-    Source(peer::Error),
+    Source(message::Error),
     /// The volume that shall hold it did not take it.
     #[error("target: {0}")]
-    Target(peer::Error),
+    Target(message::Error),
     /// What was read back is not what was written.
     #[error("the rebuilt shard does not verify")]
     NotHealed,
@@ -122,12 +123,14 @@ impl Subject {
         for (index, answer) in answers.await {
             match answer {
                 Ok(bytes) if bytes == self.shard_bytes() => shards.intact.push(index),
-                Ok(_) | Err(peer::Error::NotFound | peer::Error::Corrupt { .. }) => shards.broken.push(index),
+                Ok(_) | Err(message::Error::NotFound | message::Error::Corrupt { .. }) => {
+                    shards.broken.push(index);
+                }
                 Err(
-                    peer::Error::Full
-                    | peer::Error::Busy
-                    | peer::Error::Refused(_)
-                    | peer::Error::Unreachable { .. },
+                    message::Error::Full
+                    | message::Error::Busy
+                    | message::Error::Refused(_)
+                    | message::Error::Unreachable { .. },
                 ) => {
                     shards.unknown.push(index);
                 }
@@ -136,7 +139,7 @@ impl Subject {
         shards
     }
 
-    async fn bytes_of(&self, index: u8, verify: bool) -> peer::Result<u64> {
+    async fn bytes_of(&self, index: u8, verify: bool) -> message::Result<u64> {
         let (reach, shard, home) = (self.reach(index), self.shard(index), self.data.home);
         if verify {
             ask(reach.peer.verify_shard(reach.volume, shard, home), VERIFY_PATIENCE).await
@@ -170,7 +173,9 @@ impl Subject {
                 context.mrf.wrote(bytes);
                 Ok(())
             }
-            Ok(_) | Err(peer::Error::NotFound | peer::Error::Corrupt { .. }) => Err(RebuildError::NotHealed),
+            Ok(_) | Err(message::Error::NotFound | message::Error::Corrupt { .. }) => {
+                Err(RebuildError::NotHealed)
+            }
             Err(error) => Err(RebuildError::Target(error)),
         }
     }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use sherd_core::id::{BucketId, ObjectKey, PartKey, RegisterKey, UploadId, VolumeId};
+use sherd_core::message;
 use sherd_core::record::{DataRef, Value};
 use sherd_core::register::seal::Seals;
 use sherd_volume::read::list::ScannedRow;
@@ -22,7 +23,7 @@ use sherd_volume::request::Control;
 use super::rebuild::Subject;
 use super::release::ReleaseOutcome;
 use super::{Context, ask};
-use crate::peer::{self, Reach, RowScan};
+use crate::peer::{Reach, RowScan};
 
 /// Between two looks for seals that became final.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -199,7 +200,7 @@ impl Context {
         // What a row names that is rotten is left to the sweep. It may only be that nobody could read it just then.
         if row.value.is_none() {
             let verified = ask(own.peer.verify_row(own.volume, key), PATIENCE).await;
-            if !matches!(verified, Err(peer::Error::Corrupt { .. } | peer::Error::NotFound)) {
+            if !matches!(verified, Err(message::Error::Corrupt { .. } | message::Error::NotFound)) {
                 return false;
             }
         }
@@ -320,7 +321,7 @@ mod tests {
         }
         write(&gateway, &key(7, "b"), named.naming(Some(staged))).await;
         seal_for_ever(&gateway, 7).await;
-        says(&script.deletes, |_, _| Fate::Instead(Err(peer::Error::Busy)));
+        says(&script.deletes, |_, _| Fate::Instead(Err(message::Error::Busy)));
         let own = &gateway.context.cluster.set_of(&key(7, "a")).reach[0];
         assert!(!gateway.context.clear_bucket(own, BucketId([7; 16])).await);
         assert_eq!(rows(own, &gateway).await, [key(7, "b")]);

@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{DataId, RegisterKey, ShardId, VolumeId};
+use sherd_core::message;
 use sherd_core::record::{Home, Value, put_register_key, take_register_key};
 use sherd_volume::read::list::ScannedRow;
 use sherd_volume::request::SeenShard;
@@ -31,7 +32,7 @@ use super::recover::ScrubProgress;
 use super::refs::RefsError;
 use super::sweep::Suspect;
 use super::{Context, ask};
-use crate::peer::{self, Reach, RowScan, ShardScan};
+use crate::peer::{Reach, RowScan, ShardScan};
 use crate::register::Failure;
 use crate::volumes::LocalVolume;
 
@@ -352,7 +353,8 @@ impl Context {
         if row.value.clone().and_then(|head| Value::decode(head).ok()).is_none() {
             return self.found_row(key).await;
         }
-        if let Err(peer::Error::Corrupt { .. }) = ask(own.peer.verify_row(own.volume, key), PATIENCE).await {
+        if let Err(message::Error::Corrupt { .. }) = ask(own.peer.verify_row(own.volume, key), PATIENCE).await
+        {
             return self.found_row(key).await;
         }
         // Every volume walks its own rows; what several hold is looked at by the first of them.
@@ -452,9 +454,9 @@ impl Context {
                 ask(own.peer.verify_shard(own.volume, *shard, home), PATIENCE).await
             } else {
                 // What a crash left of a write: no sign of a bad disk, and not counted as one.
-                Err(peer::Error::Corrupt { what: "it was never finished".to_owned() })
+                Err(message::Error::Corrupt { what: "it was never finished".to_owned() })
             };
-            let is_rotten = matches!(verified, Err(peer::Error::Corrupt { .. }));
+            let is_rotten = matches!(verified, Err(message::Error::Corrupt { .. }));
             self.scrubbed.bytes.fetch_add(*verified.as_ref().unwrap_or(&0), Ordering::Relaxed);
             bytes += verified.unwrap_or(ROW_COST_BYTES);
             let is_old = self.is_older_than_orphans(shard.data);

@@ -3,8 +3,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use sherd_core::message;
+
 use crate::observe::metrics::VolumeFault;
-use crate::peer;
 
 /// Counts of faults; they outlive every opening of the volume.
 #[derive(Debug, Default)]
@@ -28,14 +29,14 @@ impl Faults {
 
     /// Counts what a call came back with, where the volume is at fault. A volume that fails is counted
     /// when its state changes, and not with every call that it refuses then.
-    pub(crate) fn note(&self, error: &peer::Error) {
+    pub(crate) fn note(&self, error: &message::Error) {
         match error {
-            peer::Error::Corrupt { .. } => self.count(VolumeFault::Corrupt),
-            peer::Error::Full => self.count(VolumeFault::Full),
-            peer::Error::NotFound
-            | peer::Error::Busy
-            | peer::Error::Refused(_)
-            | peer::Error::Unreachable { .. } => {}
+            message::Error::Corrupt { .. } => self.count(VolumeFault::Corrupt),
+            message::Error::Full => self.count(VolumeFault::Full),
+            message::Error::NotFound
+            | message::Error::Busy
+            | message::Error::Refused(_)
+            | message::Error::Unreachable { .. } => {}
         }
     }
 }

@@ -12,6 +12,7 @@ use parking_lot::RwLock;
 use tokio::sync::{oneshot, watch};
 
 use sherd_core::id::{Incarnation, VolumeId};
+use sherd_core::message;
 use sherd_volume::read::reader::Reader;
 use sherd_volume::request::Op;
 
@@ -22,7 +23,6 @@ use super::{VolumeState, VolumeStatus, VolumesConfig};
 use crate::machine::queue::{self, Refused, Sender};
 use crate::machine::workers::Workers;
 use crate::observe::metrics::VolumeFault;
-use crate::peer;
 
 /// How long the log thread may sleep on what rides with a frame to come. Behind a frame that somebody
 /// waited for it sleeps a tenth of a second.
@@ -71,8 +71,8 @@ impl Serving {
     /// Queues an operation for the log thread.
     ///
     /// # Errors
-    /// [`peer::Error::Busy`] when too many wait, [`peer::Error::Unreachable`] when the thread ended.
-    pub(crate) fn submit(&self, op: Op) -> Result<(), peer::Error> {
+    /// [`message::Error::Busy`] when too many wait, [`message::Error::Unreachable`] when the thread ended.
+    pub(crate) fn submit(&self, op: Op) -> Result<(), message::Error> {
         self.command(Command::Op(op))
     }
 
@@ -81,18 +81,18 @@ impl Serving {
     ///
     /// # Errors
     /// As [`Self::submit`].
-    pub(crate) fn submit_lazily(&self, op: Op) -> Result<(), peer::Error> {
+    pub(crate) fn submit_lazily(&self, op: Op) -> Result<(), message::Error> {
         self.queue.try_send_idly(Command::Op(op), LAZY_PATIENCE).map_err(|error| refused(&error))
     }
 
-    fn command(&self, command: Command) -> Result<(), peer::Error> {
+    fn command(&self, command: Command) -> Result<(), message::Error> {
         self.queue.try_send(command).map_err(|error| refused(&error))
     }
 }
 
-fn refused(error: &Refused<Command>) -> peer::Error {
+fn refused(error: &Refused<Command>) -> message::Error {
     match error {
-        Refused::Full(_) => peer::Error::Busy,
+        Refused::Full(_) => message::Error::Busy,
         Refused::Closed(_) => unreachable_because("the volume is closing"),
     }
 }
@@ -177,8 +177,8 @@ impl LocalVolume {
     /// The open volume.
     ///
     /// # Errors
-    /// [`peer::Error::Unreachable`] while it is not open, with the reason.
-    pub(crate) fn serving(&self) -> Result<Arc<Serving>, peer::Error> {
+    /// [`message::Error::Unreachable`] while it is not open, with the reason.
+    pub(crate) fn serving(&self) -> Result<Arc<Serving>, message::Error> {
         let door = self.door.read();
         match &door.serving {
             Some(serving) => Ok(Arc::clone(serving)),
@@ -283,8 +283,8 @@ impl LocalVolume {
     /// Lets this opening of the volume vote: its peers confirmed it. Returns when others see that.
     ///
     /// # Errors
-    /// As [`peer::Error`].
-    pub(crate) async fn confirm(&self, serving: &Serving) -> peer::Result<()> {
+    /// As [`message::Error`].
+    pub(crate) async fn confirm(&self, serving: &Serving) -> message::Result<()> {
         let (done, wait) = oneshot::channel();
         serving.command(Command::Confirm(done))?;
         wait.await.map_err(|_| unreachable_because("the volume went away"))?;
@@ -298,8 +298,8 @@ impl LocalVolume {
     /// knows that they lost nothing.
     ///
     /// # Errors
-    /// As [`peer::Error`].
-    pub async fn vouch(&self) -> peer::Result<()> {
+    /// As [`message::Error`].
+    pub async fn vouch(&self) -> message::Result<()> {
         let serving = self.serving()?;
         self.confirm(&serving).await
     }
@@ -320,8 +320,8 @@ impl LocalVolume {
     /// Begins a higher life of a volume that is recovering.
     ///
     /// # Errors
-    /// As [`peer::Error`].
-    pub(crate) async fn begin_life(&self, incarnation: Incarnation) -> peer::Result<()> {
+    /// As [`message::Error`].
+    pub(crate) async fn begin_life(&self, incarnation: Incarnation) -> message::Result<()> {
         let (done, wait) = oneshot::channel();
         self.serving()?.command(Command::BeginLife(incarnation, done))?;
         wait.await.map_err(|_| unreachable_because("the volume went away"))?.map_err(Into::into)
@@ -342,6 +342,6 @@ impl LocalVolume {
 }
 
 /// The error of a volume that cannot be asked.
-pub(crate) fn unreachable_because(reason: &str) -> peer::Error {
-    peer::Error::Unreachable { reason: reason.to_owned() }
+pub(crate) fn unreachable_because(reason: &str) -> message::Error {
+    message::Error::Unreachable { reason: reason.to_owned() }
 }

@@ -9,6 +9,7 @@ use sherd_core::id::{
     BucketId, DataId, Epoch, Incarnation, ObjectKey, ProposerId, RegisterKey, Sequence, ShardId, Slot,
     Timestamp,
 };
+use sherd_core::message;
 use sherd_core::record::Home;
 use sherd_core::topology::Wish;
 use sherd_volume::buffer::PoolLimits;
@@ -20,7 +21,7 @@ use sherd_volume::request::{ShardFileHeader, Target};
 
 use super::*;
 use crate::machine::system::{SystemClock, SystemRng};
-use crate::peer::{self, LocalPeer, Peer};
+use crate::peer::{LocalPeer, Peer};
 use crate::volumes::form::directory::identity_of;
 use crate::volumes::form::{Formation, FormationConfig, form_or_find};
 
@@ -110,11 +111,11 @@ fn new_disk() -> FaultyDisk {
     disk
 }
 
-async fn put(peer: &LocalPeer, volume: VolumeId, n: u64) -> peer::Result<()> {
+async fn put(peer: &LocalPeer, volume: VolumeId, n: u64) -> message::Result<()> {
     put_bytes(peer, volume, n, Bytes::from_static(b"payload")).await
 }
 
-async fn put_bytes(peer: &LocalPeer, volume: VolumeId, n: u64, payload: Bytes) -> peer::Result<()> {
+async fn put_bytes(peer: &LocalPeer, volume: VolumeId, n: u64, payload: Bytes) -> message::Result<()> {
     let data = DataId { birth: Timestamp::from_ms(n), proposer: ProposerId(1) };
     let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("k").expect("a key"));
     let target = Target::new(key, Slot(0), Epoch::FIRST);
@@ -243,7 +244,7 @@ async fn a_failed_sync_fails_its_volume_for_good_and_no_other() {
     let fault =
         disk.inject(Fault { under, call: Call::Sync, skip: 0, times: u64::MAX, failure: Failure::Io });
     let refused = put(&peer, failing.id(), 2).await;
-    assert!(matches!(refused, Err(peer::Error::Unreachable { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(message::Error::Unreachable { .. })), "{refused:?}");
     wait_for(&volumes, &failing, |state| matches!(state, VolumeState::Failed { .. })).await;
     put(&peer, healthy.id(), 3).await.expect("the other volume serves");
     drop(fault);
@@ -303,7 +304,7 @@ async fn a_volume_whose_keeper_panics_at_each_look_is_closed_and_takes_other_ord
     clock.by_keepers.store(true, Ordering::Relaxed);
     let serving = volume.serving().expect("open");
     let confirmed = tokio::time::timeout(DEADLINE, volume.confirm(&serving)).await;
-    assert!(matches!(confirmed, Ok(Err(peer::Error::Unreachable { .. }))), "{confirmed:?}");
+    assert!(matches!(confirmed, Ok(Err(message::Error::Unreachable { .. }))), "{confirmed:?}");
     drop(serving);
     lost.declare_lost(&lost.serving().expect("open"), "rolled back", Incarnation(4));
     for volume in [&volume, &lost] {
@@ -329,7 +330,7 @@ async fn a_lack_of_descriptors_makes_a_volume_busy_and_nothing_else() {
     for n in 0..20 {
         refused = refused.and(put_bytes(&peer, volume.id(), n, large.clone()).await);
     }
-    assert_eq!(refused, Err(peer::Error::Busy), "the next segment cannot be begun");
+    assert_eq!(refused, Err(message::Error::Busy), "the next segment cannot be begun");
     drop(fault);
     put_bytes(&peer, volume.id(), 30, large).await.expect("durable");
     assert_eq!((volume.state(), volume.opened_count()), (VolumeState::Online, 1));
@@ -383,7 +384,7 @@ async fn a_volume_whose_log_hangs_is_offline_until_it_does_not() {
     assert_eq!(volume.state(), VolumeState::Online);
     volume.watch(31_000_000, Duration::from_secs(30));
     assert!(matches!(volume.state(), VolumeState::Offline { reason } if reason.contains("hangs")));
-    assert!(matches!(put(&peer, volume.id(), 1).await, Err(peer::Error::Unreachable { .. })));
+    assert!(matches!(put(&peer, volume.id(), 1).await, Err(message::Error::Unreachable { .. })));
     seen.step_since_us.store(0, Ordering::Release);
     volume.look();
     wait_for(&volumes, &volume, |state| *state == VolumeState::Online).await;
@@ -474,7 +475,7 @@ async fn a_slow_upload_does_not_keep_a_volume_from_being_opened_again() {
     };
     tokio::time::timeout(DEADLINE, opened_again).await.expect("opened while the upload goes on");
     let refused = upload.append(piece()).await;
-    assert!(matches!(refused, Err(peer::Error::Unreachable { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(message::Error::Unreachable { .. })), "{refused:?}");
     drop(upload);
     assert_eq!(volumes.close(DEADLINE).await, Vec::new());
 }

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
+use sherd_core::message;
 use sherd_core::register::Refusal;
 
 /// What a refused call of the disk means for the volume: the one place where that is decided.
@@ -119,6 +120,19 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+}
+
+impl From<Error> for message::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::NotFound => Self::NotFound,
+            Error::Corrupt { what } => Self::Corrupt { what },
+            Error::Full => Self::Full,
+            Error::Busy => Self::Busy,
+            Error::Refused(refusal) => Self::Refused(refusal),
+            Error::Failed { reason } => Self::Unreachable { reason },
+        }
+    }
 }
 
 /// A directory could not be opened as a volume.

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::id::{Ballot, RegisterKey, ShardId, VolumeId};
+use sherd_core::message::{Error, Result};
 use sherd_core::record::Home;
 use sherd_core::register::recover::confirm::Memory;
 use sherd_core::register::{Accept, Positions, Prepare, Vote};
@@ -25,8 +26,7 @@ use sherd_volume::request::{
 use sherd_volume::shard_file::{FilePage, ShardWriter};
 
 use super::{
-    Answering, Error, PartsScan, Peer, Pending, Result, RowScan, ShardPage, ShardRange, ShardScan, ShardSink,
-    Wanted,
+    Answering, PartsScan, Peer, Pending, RowScan, ShardPage, ShardRange, ShardScan, ShardSink, Wanted,
 };
 use crate::machine::workers::Workers;
 use crate::volumes::{Serving, Volumes, unreachable_because};

@@ -8,13 +8,14 @@ use sherd_core::id::{
     Ballot, BucketId, DataId, Epoch, ObjectKey, ProposerId, RegisterKey, Sequence, ShardId, Slot, Timestamp,
     UploadId, VolumeId,
 };
+use sherd_core::message::Error;
 use sherd_core::record::Home;
 use sherd_core::register::Refusal;
 use sherd_volume::read::list::PartsScan;
 use sherd_volume::request::{Control, ShardFileHeader, Target};
 
 use super::LocalPeer;
-use crate::peer::{Error, Peer, RowScan, ShardRange, ShardScan, Wanted};
+use crate::peer::{Peer, RowScan, ShardRange, ShardScan, Wanted};
 use crate::upkeep::tests::{Directories, body};
 use crate::volumes::{VolumeState, Volumes};
 

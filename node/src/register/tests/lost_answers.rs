@@ -4,13 +4,15 @@
 use sherd_core::heal::HealEntry;
 use sherd_core::id::DataId;
 use sherd_core::limits::ETAG_BYTES_MAX;
+use sherd_core::message;
+use sherd_core::message::Error;
 use sherd_core::register::proposer::is_skewed;
 use sherd_core::register::{Refusal, Vote};
 use sherd_volume::request::Answer;
 
 use super::*;
+use crate::peer::Peer;
 use crate::peer::scripted::{Fate, ScriptedPeer, says};
-use crate::peer::{Error, Peer};
 use crate::upkeep::Report;
 
 /// A gateway whose tries are soon over.
@@ -474,7 +476,7 @@ pub(super) async fn until_told_committed(node: &Node) {
         loop {
             registers.change(registers.begin(&other), plain(1)).await.expect("a healthy node");
             let votes = set.reach.iter().map(|reach| reach.peer.read(reach.volume, &target, false));
-            let is_committed = |vote: crate::peer::Result<Answer<Vote>>| {
+            let is_committed = |vote: message::Result<Answer<Vote>>| {
                 let row = vote.expect("answered").result.expect("a vote").row;
                 row.is_some_and(|row| row.head.committed)
             };

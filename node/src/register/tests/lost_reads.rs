@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicUsize;
 
 use sherd_core::id::Incarnation;
+use sherd_core::message::Error;
 use sherd_core::register::Vote;
 use sherd_volume::request::Answer;
 
@@ -10,8 +11,8 @@ use super::lost_answers::{
     IMPATIENT, at_rest, inline, lost, read, rows_behind, until_told_committed, volumes,
 };
 use super::*;
+use crate::peer::Peer;
 use crate::peer::scripted::{Fate, says};
-use crate::peer::{Error, Peer};
 
 #[tokio::test]
 async fn inline_bytes_go_with_a_row_that_is_proposed_anew() {

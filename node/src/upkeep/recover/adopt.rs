@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 
 use sherd_core::id::{Epoch, RegisterKey};
+use sherd_core::message;
 use sherd_core::record::Value;
 use sherd_core::register::quorum::{Order, Reply};
 use sherd_core::register::recover::Barrier;
@@ -17,7 +18,7 @@ use sherd_volume::request::AdoptedRow;
 
 use super::super::{Context, ask};
 use super::{Stalled, Try};
-use crate::peer::{self, Reach, RowScan};
+use crate::peer::{Reach, RowScan};
 
 /// Rows of one page.
 const PAGE: usize = 200;
@@ -192,8 +193,10 @@ impl Context {
                 let inline = holder.peer.inline(holder.volume, &target, chosen.head.ballot);
                 match ask(inline, PATIENCE).await {
                     Ok(inline) => return Ok(Some(chosen.adopted(value.clone(), inline))),
-                    Err(peer::Error::NotFound) => {}
-                    Err(peer::Error::Corrupt { .. }) => self.write_anew(&chosen.key).await.map_err(failed)?,
+                    Err(message::Error::NotFound) => {}
+                    Err(message::Error::Corrupt { .. }) => {
+                        self.write_anew(&chosen.key).await.map_err(failed)?;
+                    }
                     Err(error) => return Err(failed(error.to_string())),
                 }
             } else {
@@ -207,7 +210,7 @@ impl Context {
                     let Some(row) = vote.row else { return Ok(None) };
                     (chosen.head, chosen.value) = (row.head, row.value);
                 }
-                Err(peer::Error::Corrupt { .. }) => chosen.value = None,
+                Err(message::Error::Corrupt { .. }) => chosen.value = None,
                 Err(error) => return Err(failed(error.to_string())),
             }
         }

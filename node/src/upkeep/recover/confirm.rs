@@ -15,6 +15,7 @@ use futures::future::join_all;
 use tokio::time::Instant;
 
 use sherd_core::id::VolumeId;
+use sherd_core::message;
 use sherd_core::register::Positions;
 use sherd_core::register::quorum::{Order, Reply};
 use sherd_core::register::recover::confirm::{
@@ -24,7 +25,7 @@ use sherd_core::register::recover::confirm::{
 use super::super::{Context, ask};
 use super::{CONTROL_PATIENCE, Stalled, StuckSet};
 use crate::cluster::SetView;
-use crate::peer::{self, Gather, Reach};
+use crate::peer::{Gather, Reach};
 use crate::volumes::{LocalVolume, Serving, VolumeState};
 
 /// What one opening of a volume has come to, as its follower keeps it.
@@ -135,7 +136,7 @@ impl Context {
         for reach in voters {
             let answer = ask(reach.peer.remembers(reach.volume), CONTROL_PATIENCE).await;
             let failed =
-                |error: peer::Error| Stalled::Scan { volume: reach.volume, reason: error.to_string() };
+                |error: message::Error| Stalled::Scan { volume: reach.volume, reason: error.to_string() };
             let answer = answer.map_err(failed)?;
             let order = Order::default();
             answers.push(Reply { volume: reach.volume, from: answer.from, order, result: answer.result });

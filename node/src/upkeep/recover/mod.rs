@@ -29,6 +29,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use sherd_core::id::{Incarnation, Timestamp, VolumeId};
+use sherd_core::message;
 use sherd_core::register::quorum::{Lives, Order, Quorums, Reply};
 use sherd_core::register::recover::{Barrier, Guarantees, barrier, may_scan, may_vote, next_life};
 use sherd_volume::request::{Answer, Control};
@@ -474,7 +475,7 @@ impl Context {
     }
 }
 
-fn own_did(answer: crate::peer::Result<Answer<Guarantees>>) -> Result<Guarantees, Stalled> {
+fn own_did(answer: message::Result<Answer<Guarantees>>) -> Result<Guarantees, Stalled> {
     match answer {
         Ok(answer) => answer.result.map_err(|refusal| Stalled::Own(refusal.to_string())),
         Err(error) => Err(Stalled::Own(error.to_string())),

@@ -14,6 +14,7 @@ use std::time::Duration;
 use futures::StreamExt;
 
 use sherd_core::id::{DataId, RegisterKey, ShardId, VolumeId};
+use sherd_core::message;
 use sherd_core::placement;
 use sherd_core::record::{DataRef, Home, Value};
 use sherd_volume::read::list::ScannedRow;
@@ -22,7 +23,7 @@ use super::super::mrf::Spare;
 use super::super::rebuild::Subject;
 use super::super::{Context, ask};
 use crate::cluster::SetView;
-use crate::peer::{self, Reach, RowScan};
+use crate::peer::{Reach, RowScan};
 use sherd_core::heal::HealEntry;
 
 /// Shards of one pass: about 300 bytes each.
@@ -164,16 +165,16 @@ impl Context {
         let looked = loop {
             let looked = self.look_at(own, shard, &subject, data.home).await;
             match (&looked, pauses.next()) {
-                (Err(peer::Error::Busy), Some(pause)) => tokio::time::sleep(pause).await,
+                (Err(message::Error::Busy), Some(pause)) => tokio::time::sleep(pause).await,
                 _ => break looked,
             }
         };
         match looked {
             Ok(bytes) if bytes == subject.shard_bytes() => {}
-            Ok(_) | Err(peer::Error::NotFound | peer::Error::Corrupt { .. }) => {
+            Ok(_) | Err(message::Error::NotFound | message::Error::Corrupt { .. }) => {
                 pass.add(Missing { id: data.id, key: key.clone(), data, index }, subject.shard_bytes());
             }
-            Err(error @ peer::Error::Unreachable { .. }) => return Err(error.to_string()),
+            Err(error @ message::Error::Unreachable { .. }) => return Err(error.to_string()),
             // One shard that cannot be told holds up nobody: its heal looks at all of its data.
             Err(_) => {
                 let entry = HealEntry { key: key.clone(), data: Some(data.into()), since_ms: 0 };
@@ -184,7 +185,13 @@ impl Context {
     }
 
     /// How many bytes of a shard a volume has.
-    async fn look_at(&self, own: &Reach, shard: ShardId, subject: &Subject, home: Home) -> peer::Result<u64> {
+    async fn look_at(
+        &self,
+        own: &Reach,
+        shard: ShardId,
+        subject: &Subject,
+        home: Home,
+    ) -> message::Result<u64> {
         let bytes = ask(own.peer.shard_bytes(own.volume, shard, home), PATIENCE).await?;
         if home != Home::Packed {
             return Ok(bytes);

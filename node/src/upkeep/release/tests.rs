@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use sherd_core::id::{BucketId, ObjectKey};
+use sherd_core::message::Error;
 use sherd_core::record::{Home, PartRef, State, encode_manifest};
 
 use super::*;
-use crate::peer::Error;
 use crate::peer::scripted::{Fate, ScriptedPeer, says};
 use crate::register::tests::files;
 use crate::register::{Proposal, RegisterPatience, Writer};

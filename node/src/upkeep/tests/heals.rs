@@ -1,6 +1,7 @@
 //! Shards that go missing or rot, rows that fall behind: found, and made whole again.
 
 use sherd_core::heal::{DamagedData, HealEntry};
+use sherd_core::message::Error;
 use sherd_volume::request::Control;
 
 use super::super::heal::Healed;
@@ -8,7 +9,6 @@ use super::super::mrf::Spare;
 use super::super::rebuild::Subject;
 use super::sweeps::{seal, tell};
 use super::{DEADLINE, Directories, body};
-use crate::peer::Error;
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterPatience;
 

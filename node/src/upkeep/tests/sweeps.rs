@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{ChangeId, DataId, PartKey, ProposerId, RegisterKey, ShardId, Timestamp};
+use sherd_core::message;
 use sherd_core::record::{Bucket, BucketPhase, DataRef, State};
 use sherd_core::register::Refusal;
 use sherd_volume::request::{Answer, Control, ShardFileHeader};
@@ -18,8 +19,8 @@ use super::releases::begun_upload;
 use super::{Directories, Node, accept_on, body, key_of};
 use crate::object::{Error, ListRequest, Missing, ObjectName, PartName, WriteConditions};
 use crate::observe::metrics::VolumeFault;
+use crate::peer::Peer;
 use crate::peer::scripted::{Fate, says};
-use crate::peer::{self, Peer};
 use crate::register::{Proposal, RegisterPatience, Writer};
 use crate::volumes::VolumeState;
 
@@ -289,7 +290,7 @@ async fn no_tombstone_is_dropped_while_a_volume_does_not_raise_its_floor() {
     gateway.clock.advance(30 * HOUR_MS);
     let one = node.volumes.all()[3].id();
     let from = script.guarantees(one).await.expect("it serves").from;
-    let refused = [Err(peer::Error::Busy), Ok(Answer { from, result: Err(Refusal::Recovering) })];
+    let refused = [Err(message::Error::Busy), Ok(Answer { from, result: Err(Refusal::Recovering) })];
     for heard in refused {
         says(&script.controls, move |volume, control| {
             let is_meant = volume == one && matches!(control, Control::RaiseFloor { .. });
