@@ -1,7 +1,9 @@
-//! The machine under the node: its clock and entropy, its processor, threads, queues and memory.
+//! The machine under the node: its clock and entropy, its processor, threads, queues and memory, and how
+//! much there is of each, as people write it.
 
 pub(crate) mod budget;
 pub mod cpu;
+pub mod quantity;
 pub(crate) mod queue;
 pub mod reclaim;
 pub mod system;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use serde::Serialize;
 
-use crate::process::config::quantity::Period;
+use crate::machine::quantity::Period;
 use crate::process::config::settings::Durability;
 
 /// What a volume can do at this moment.

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use sherd_core::env::Rng;
 
+use crate::machine::quantity::Period;
 use crate::process::cli::DevArgs;
 use crate::process::config::credentials::{Credentials, InvalidCredentials};
 use crate::process::config::error::ConfigError;
-use crate::process::config::quantity::Period;
 use crate::process::config::settings::{Settings, UpkeepSettings, Words};
 use crate::process::config::source::Sources;
 use crate::process::config::{Config, REGION};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use sherd_core::id::VolumeId;
 
 use super::Context;
-use crate::process::config::quantity::Period;
+use crate::machine::quantity::Period;
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::credentials::Credentials;
-use super::quantity::{ByteSize, Period};
 use super::settings::Settings;
 use super::volumes::{VOLUMES_MAX, expand};
+use crate::machine::quantity::{ByteSize, Period};
 
 /// One text, taken for everything that a setting or a file of settings can be.
 pub fn setting_text(input: &[u8]) {

@@ -8,7 +8,6 @@ pub mod credentials;
 pub mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-pub mod quantity;
 pub mod settings;
 pub mod source;
 pub mod volumes;
@@ -23,9 +22,9 @@ use sherd_core::topology::{Shape, Wish};
 
 use self::credentials::Credentials;
 use self::error::{ConfigError, InvalidValue};
-use self::quantity::{ByteSize, Period};
 use self::settings::{Durability, EtagForm, LimitSettings, LogFormat, LogSettings, Settings, UpkeepSettings};
 use self::source::Sources;
+use crate::machine::quantity::{ByteSize, Period};
 
 /// The port of the S3 listener where none is given.
 pub const S3_PORT: u16 = 9000;

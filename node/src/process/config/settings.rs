@@ -12,7 +12,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Deserializer};
 
-use super::quantity::{ByteSize, Period};
+use crate::machine::quantity::{ByteSize, Period};
 
 /// What `serve` can be told. Each is optional where it is written, not where it is used.
 #[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]

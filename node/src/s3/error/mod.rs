@@ -15,8 +15,8 @@ use s3s::{S3Error, S3ErrorCode, S3Request};
 
 use super::header::{checksum, timestamp};
 use super::names;
+use crate::machine::quantity::Period;
 use crate::object::{BodyError, Error, Invalid, Missing, Unavailable};
-use crate::process::config::quantity::Period;
 use crate::s3::protocol::context::{RequestContext, RequestId};
 
 /// Carries details of an error to the protocol layer, which takes it off the answer: pairs
