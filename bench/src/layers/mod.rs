@@ -34,8 +34,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use sherd_node::process::config::Log;
-use sherd_node::process::config::settings::LogFormat;
+use sherd_node::observe::log::{self, Log, LogFormat};
 
 use crate::alloc;
 use crate::alloc::sites::Site;
@@ -98,7 +97,7 @@ pub fn run(arguments: Arguments) -> Result<(), Error> {
         return Err(Error::NotCounting);
     }
     // Spans and lines cost here what they cost in a node.
-    sherd_node::observe::log::start(&Log { format: LogFormat::Text, level: "info".to_owned() });
+    log::start(&Log { format: LogFormat::Text, level: "info".to_owned() });
     let out = arguments.out.clone();
     let device = device::measure(&arguments.dir, Effort::of(arguments.moment))?;
     let results = Results { device, ..measure(arguments)? };

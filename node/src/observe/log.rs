@@ -7,6 +7,8 @@
 
 use std::io;
 
+use clap::ValueEnum;
+use serde::Deserialize;
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::filter::{EnvFilter, FilterExt as _, FilterFn, ParseError};
 use tracing_subscriber::fmt::MakeWriter;
@@ -14,8 +16,24 @@ use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::process::config::Log;
-use crate::process::config::settings::LogFormat;
+/// What is logged, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// Form of a line.
+    pub format: LogFormat,
+    /// A filter that parses.
+    pub level: String,
+}
+
+/// Form of a log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
 
 /// Parses a filter: a level, or `target=level` pairs, separated by commas.
 ///

@@ -22,9 +22,10 @@ use sherd_core::topology::{Shape, Wish};
 
 use self::credentials::Credentials;
 use self::error::{ConfigError, InvalidValue};
-use self::settings::{Durability, EtagForm, LimitSettings, LogFormat, LogSettings, Settings, UpkeepSettings};
+use self::settings::{Durability, EtagForm, LimitSettings, LogSettings, Settings, UpkeepSettings};
 use self::source::Sources;
 use crate::machine::quantity::{ByteSize, Period};
+use crate::observe::log::{Log, LogFormat, parse_level};
 
 /// The port of the S3 listener where none is given.
 pub const S3_PORT: u16 = 9000;
@@ -106,15 +107,6 @@ pub struct Upkeep {
     pub heal_bytes_per_second: u64,
     /// How long an empty directory waits for its disk.
     pub adopt_after: Duration,
-}
-
-/// What is logged, and how.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Log {
-    /// Form of a line.
-    pub format: LogFormat,
-    /// A filter that parses.
-    pub level: String,
 }
 
 impl Config {
@@ -338,7 +330,7 @@ impl Judge<'_> {
     fn log(&self, log: LogSettings) -> Result<Log, ConfigError> {
         let LogSettings { format, level } = log;
         let level = level.unwrap_or_else(|| "info".to_owned());
-        if let Err(error) = crate::observe::log::parse_level(&level) {
+        if let Err(error) = parse_level(&level) {
             let why = error.to_string();
             return Err(self.refuse("log.level", InvalidValue::LogLevel { level, why }));
         }

@@ -13,6 +13,7 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Deserializer};
 
 use crate::machine::quantity::{ByteSize, Period};
+use crate::observe::log::LogFormat;
 
 /// What `serve` can be told. Each is optional where it is written, not where it is used.
 #[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
@@ -155,16 +156,6 @@ pub enum EtagForm {
     /// Where the client sent another checksum and no Content-MD5: a tag of its own that ends in -1, so
     /// that nobody takes it for an MD5. One core hashes MD5 slower than a disk writes.
     Fast,
-}
-
-/// Form of a log line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object per line.
-    Json,
 }
 
 /// Several words: separated by commas in a flag or a variable, text or a list in the file.
