@@ -42,6 +42,7 @@ pub use self::request_body::RequestBody;
 use self::shortage::AcceptFailures;
 use self::spare::SpareDescriptors;
 use crate::machine::reclaim::{Held, Reclaim};
+use crate::observe::metrics::Traffic;
 use crate::process::config::Limits;
 
 /// Bytes that hyper keeps per connection at most, once a body came by it; before, 16 KiB.
@@ -115,17 +116,6 @@ impl From<Limits> for Allowed {
         let roomy_max = ROOMY_CONNECTIONS_MAX;
         Self { connections_max, roomy_max, spare_descriptors: 0, idle_timeout, stall_timeout }
     }
-}
-
-/// What a listener counts.
-#[derive(Debug, Clone)]
-pub struct Traffic {
-    /// Connections open.
-    pub connections: prometheus::IntGauge,
-    /// Bytes read from them.
-    pub received_bytes: prometheus::IntCounter,
-    /// Bytes written to them.
-    pub sent_bytes: prometheus::IntCounter,
 }
 
 /// The client's address, among the extensions of every request.

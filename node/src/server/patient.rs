@@ -19,9 +19,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
-use super::Traffic;
 use super::request_body::BodyState;
 use crate::machine::reclaim::Held;
+use crate::observe::metrics::Traffic;
 
 /// Between two looks at a write that waits.
 const LOOK_EVERY: Duration = Duration::from_millis(250);

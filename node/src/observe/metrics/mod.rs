@@ -23,7 +23,6 @@ use self::process::ProcessMetrics;
 use self::volume::VolumeFamilies;
 pub use self::volume::{VolumeFault, VolumeMetrics};
 use crate::process::config::settings::Durability;
-use crate::server::Traffic;
 
 /// Content type of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -67,6 +66,17 @@ impl Default for ApiName {
     fn default() -> Self {
         Self("Unknown")
     }
+}
+
+/// What a listener counts.
+#[derive(Debug, Clone)]
+pub struct Traffic {
+    /// Connections open.
+    pub connections: IntGauge,
+    /// Bytes read from them.
+    pub received_bytes: IntCounter,
+    /// Bytes written to them.
+    pub sent_bytes: IntCounter,
 }
 
 /// The S3 listener.
