@@ -16,11 +16,10 @@ use sherd_node::object::{
     WriteConditions, Written,
 };
 use sherd_node::observe::metrics::Metrics;
-use sherd_node::process::config::settings::Durability;
 use sherd_node::process::store::{Store, StoreConfig};
 use sherd_node::stripe::Thresholds;
 use sherd_node::upkeep::Settings;
-use sherd_volume::options::Options;
+use sherd_volume::options::{Durability, Options};
 
 use super::Error;
 

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use serde::Serialize;
+use sherd_volume::options::Durability;
 
 use crate::machine::quantity::Period;
-use crate::process::config::settings::Durability;
 
 /// What a volume can do at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -23,7 +23,7 @@ use crate::machine::system::{SystemClock, SystemRng};
 use crate::observe::health::ReportSource;
 use crate::observe::metrics::{ApiName, Metrics};
 use crate::process::config::Config;
-use crate::process::config::settings::{Durability, EtagForm};
+use crate::process::config::settings::EtagForm;
 use crate::process::store::{Store, StoreConfig};
 use crate::s3::Gateway;
 use crate::s3::auth::{Secret, StaticCredentials};
@@ -98,14 +98,10 @@ pub async fn open(
 
 /// What a configuration says of the store.
 pub fn store_config(config: &Config) -> StoreConfig {
-    let durability = match config.durability {
-        Durability::Fsync => sherd_volume::options::Durability::Fsync,
-        Durability::None => sherd_volume::options::Durability::None,
-    };
     StoreConfig {
         volumes: config.volumes.clone(),
         wish: Wish { set_volumes: None, parity_shards: config.parity.map(usize::from) },
-        options: Options { durability, ..Options::default() },
+        options: Options { durability: config.durability, ..Options::default() },
         thresholds: Thresholds {
             inline_bytes_max: config.inline_bytes_max,
             pack_bytes_max: config.pack_bytes_max,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sherd_core::topology::Warning;
+use sherd_volume::options::Durability;
 use tokio_util::task::TaskTracker;
 
 use crate::observe::health::Health;
@@ -135,7 +136,7 @@ async fn serve_s3(
         store = open(config, metrics) => store?,
     };
     health.serve(store.health);
-    if let crate::process::config::settings::Durability::None = config.durability {
+    if config.durability == Durability::None {
         tracing::warn!("durability = none: a power cut loses acknowledged objects");
     }
     // That an outage of the only node is one goes without saying.

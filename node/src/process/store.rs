@@ -403,9 +403,10 @@ fn gauge(value: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use sherd_volume::options::Durability;
+
     use super::*;
     use crate::machine::system::{SystemClock, SystemRng};
-    use crate::process::config::settings::Durability;
 
     async fn open(folder: &std::path::Path) -> Store {
         let volumes: Vec<PathBuf> = (1..=4).map(|number| folder.join(format!("v{number}"))).collect();

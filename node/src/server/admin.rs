@@ -75,9 +75,10 @@ fn plain(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>)
 mod tests {
     use http_body_util::BodyExt as _;
 
+    use sherd_volume::options::Durability;
+
     use super::*;
     use crate::observe::health::{HealthReport, SetHealth, VolumeHealth, VolumeState};
-    use crate::process::config::settings::Durability;
 
     async fn ask(method: Method, path: &str, health: &Health) -> (StatusCode, String) {
         let request = Request::builder().method(method).uri(path).body(()).expect("a valid request");

@@ -121,9 +121,10 @@ pub type GuardedFuture<B> = std::pin::Pin<Box<dyn Future<Output = Response<Eithe
 mod tests {
     use tokio::sync::oneshot;
 
+    use sherd_volume::options::Durability;
+
     use super::*;
     use crate::observe::metrics::Metrics;
-    use crate::process::config::settings::Durability;
 
     fn metrics() -> S3Metrics {
         Metrics::new(Durability::Fsync).s3

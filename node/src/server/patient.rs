@@ -248,10 +248,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<T> {
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+    use sherd_volume::options::Durability;
+
     use super::*;
     use crate::machine::reclaim::Reclaim;
     use crate::observe::metrics::Metrics;
-    use crate::process::config::settings::Durability;
 
     fn traffic() -> Traffic {
         Metrics::new(Durability::Fsync).s3.traffic

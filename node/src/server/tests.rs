@@ -7,9 +7,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use sherd_volume::options::Durability;
+
 use super::*;
 use crate::observe::metrics::{ApiName, Metrics};
-use crate::process::config::settings::Durability;
 
 const LONG: Duration = Duration::from_hours(1);
 const PATIENT: Allowed = Allowed {

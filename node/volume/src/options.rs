@@ -13,6 +13,16 @@ pub enum Durability {
     None,
 }
 
+impl Durability {
+    /// The word for it in the configuration, in metrics and in health.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fsync => "fsync",
+            Self::None => "none",
+        }
+    }
+}
+
 /// What opening does where the disk cannot read the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnreadablePolicy {

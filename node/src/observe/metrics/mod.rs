@@ -16,13 +16,13 @@ use parking_lot::RwLock;
 use prometheus::{
     Encoder as _, Gauge, HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry, TextEncoder,
 };
+use sherd_volume::options::Durability;
 
 use self::declare::Declare;
 pub use self::mirror::Mirrored;
 use self::process::ProcessMetrics;
 use self::volume::VolumeFamilies;
 pub use self::volume::{VolumeFault, VolumeMetrics};
-use crate::process::config::settings::Durability;
 
 /// Content type of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -19,10 +19,11 @@ use std::time::Duration;
 
 use sherd_core::limits::{ADOPT_AFTER_MS, INLINE_BYTES_MAX, PACK_BYTES_MAX, RELEASE_GRACE_MS};
 use sherd_core::topology::{Shape, Wish};
+use sherd_volume::options::Durability;
 
 use self::credentials::Credentials;
 use self::error::{ConfigError, InvalidValue};
-use self::settings::{Durability, EtagForm, LimitSettings, LogSettings, Settings, UpkeepSettings};
+use self::settings::{EtagForm, LimitSettings, LogSettings, Settings, UpkeepSettings};
 use self::source::Sources;
 use crate::machine::quantity::{ByteSize, Period};
 use crate::observe::log::{Log, LogFormat, parse_level};
@@ -172,7 +173,7 @@ impl Config {
             region,
             domains,
             credentials,
-            durability: durability.unwrap_or(Durability::Fsync),
+            durability: durability.map_or(Durability::Fsync, Durability::from),
             etag: etag.unwrap_or(EtagForm::Md5),
             inline_bytes_max: judge.bytes_32("inline_max", inline_max, INLINE_BYTES_MAX)?,
             pack_bytes_max: judge.bytes_32("pack_max", pack_max, PACK_BYTES_MAX)?,

@@ -137,12 +137,11 @@ pub enum Durability {
     None,
 }
 
-impl Durability {
-    /// The word for it in the file, in metrics and in health.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Fsync => "fsync",
-            Self::None => "none",
+impl From<Durability> for sherd_volume::options::Durability {
+    fn from(written: Durability) -> Self {
+        match written {
+            Durability::Fsync => Self::Fsync,
+            Durability::None => Self::None,
         }
     }
 }

@@ -262,7 +262,7 @@ fn build_over(
         births: Arc::clone(&births),
         patience,
         damage: damage.clone(),
-        metrics: Arc::new(Metrics::new(crate::process::config::settings::Durability::Fsync)),
+        metrics: Arc::new(Metrics::new(sherd_volume::options::Durability::Fsync)),
         tasks: TaskTracker::new(),
     });
     let pins = Pins::default();
