@@ -43,12 +43,11 @@ use self::shortage::AcceptFailures;
 use self::spare::SpareDescriptors;
 use crate::machine::reclaim::{Held, Reclaim};
 use crate::observe::metrics::Traffic;
-use crate::process::config::Limits;
 
 /// Bytes that hyper keeps per connection at most, once a body came by it; before, 16 KiB.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// Connections beside which one with such a buffer is kept for a further request: together 64 MiB.
-const ROOMY_CONNECTIONS_MAX: usize = 1024;
+pub(crate) const ROOMY_CONNECTIONS_MAX: usize = 1024;
 /// Connections with such a buffer that are heard out before they close, at one time: together 32 MiB. Further ones may
 /// lose the answer to what they went on sending.
 const ROOMY_LINGERS_MAX: usize = 512;
@@ -108,14 +107,6 @@ pub struct Allowed {
     pub idle_timeout: Duration,
     /// Between two moves of a response.
     pub stall_timeout: Duration,
-}
-
-impl From<Limits> for Allowed {
-    fn from(limits: Limits) -> Self {
-        let Limits { connections_max, requests_max: _, queue_max: _, idle_timeout, stall_timeout } = limits;
-        let roomy_max = ROOMY_CONNECTIONS_MAX;
-        Self { connections_max, roomy_max, spare_descriptors: 0, idle_timeout, stall_timeout }
-    }
 }
 
 /// The client's address, among the extensions of every request.

@@ -27,6 +27,7 @@ use self::settings::{EtagForm, LimitSettings, LogSettings, Settings, UpkeepSetti
 use self::source::Sources;
 use crate::machine::quantity::{ByteSize, Period};
 use crate::observe::log::{Log, LogFormat, parse_level};
+use crate::server::{Allowed, ROOMY_CONNECTIONS_MAX};
 
 /// The port of the S3 listener where none is given.
 pub const S3_PORT: u16 = 9000;
@@ -95,6 +96,14 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// Between two moves of a body.
     pub stall_timeout: Duration,
+}
+
+impl From<Limits> for Allowed {
+    fn from(limits: Limits) -> Self {
+        let Limits { connections_max, requests_max: _, queue_max: _, idle_timeout, stall_timeout } = limits;
+        let roomy_max = ROOMY_CONNECTIONS_MAX;
+        Self { connections_max, roomy_max, spare_descriptors: 0, idle_timeout, stall_timeout }
+    }
 }
 
 /// Background work.
