@@ -3,21 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use futures::future::join_all;
 use tokio::sync::mpsc;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::RegisterKey;
 use sherd_core::record::DataRef;
 
-use super::Context;
-use super::mrf::Spare;
-
 /// Reports that may wait: what comes faster than they are made durable is dropped.
 const REPORTS_MAX: usize = 16_384;
-
-/// Reports that are made durable together.
-const REPORTS_AT_ONCE: usize = 128;
 
 /// Takes reports of damage from the data path. Never blocks: a report that finds the queue full is
 /// dropped and counted. The volumes are then compared with each other again, and the scrubber finds rotten
@@ -49,25 +42,25 @@ impl ReportCounts {
     }
 
     /// How many of something missing or rotten were made so far.
-    pub(super) fn made_heals_count(&self) -> u64 {
+    pub(crate) fn made_heals_count(&self) -> u64 {
         self.made_heals.load(Ordering::Acquire)
     }
 
     /// How many of them are in no log and never will be: what they told of has to be found again.
-    pub(super) fn lost_heals_count(&self) -> u64 {
+    pub(crate) fn lost_heals_count(&self) -> u64 {
         self.lost_heals.load(Ordering::Acquire)
     }
 
     /// Whether the `first` reports are in the logs, where they go in their order, but for `lost` ones. Not so once
     /// more than these were lost: later reports do not stand for them.
-    pub(super) fn are_logged(&self, first: u64, lost: u64) -> bool {
+    pub(crate) fn are_logged(&self, first: u64, lost: u64) -> bool {
         // In this order: whoever logs those behind a lost one has counted it.
         let logged = self.logged_heals.load(Ordering::Acquire);
         self.lost_heals_count() == lost && logged + lost >= first
     }
 
     /// Whether reports may come as fast as they do without being lost soon.
-    pub(super) fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.waiting_heals_count() < REPORTS_MAX / 2
     }
 
@@ -83,7 +76,7 @@ impl ReportCounts {
 }
 
 /// Reports of damage in hand: they wait until this goes.
-struct InHand<'a> {
+pub(crate) struct InHand<'a> {
     counts: &'a ReportCounts,
     count: usize,
     unlogged: usize,
@@ -102,7 +95,7 @@ impl<'a> InHand<'a> {
     }
 
     /// So many of them are in the logs; the others are lost. So are all where the task that had them is given up.
-    fn are_logged(mut self, logged: usize) {
+    pub(crate) fn are_logged(mut self, logged: usize) {
         let lost = self.count.saturating_sub(logged);
         self.counts.lost_heals.fetch_add(lost as u64, Ordering::Release);
         self.counts.logged_heals.fetch_add(logged as u64, Ordering::Release);
@@ -113,8 +106,15 @@ impl<'a> InHand<'a> {
 /// The other end of [`Damage`]: what upkeep drains.
 #[derive(Debug)]
 pub struct Reports {
-    pub(super) reports: mpsc::Receiver<Report>,
+    pub(crate) reports: mpsc::Receiver<Report>,
     counts: Arc<ReportCounts>,
+}
+
+impl Reports {
+    /// So many reports of damage were taken out, and are about to be made durable.
+    pub(crate) fn in_hand(&self, count: usize) -> InHand<'_> {
+        InHand::new(&self.counts, count)
+    }
 }
 
 /// Something that a request found broken, or left behind.
@@ -176,32 +176,6 @@ impl Damage {
     /// What became of the reports.
     pub const fn counts(&self) -> &Arc<ReportCounts> {
         &self.counts
-    }
-}
-
-impl Context {
-    /// Takes reports until nobody can make any: as many at one time as share a sync of the logs.
-    pub(super) async fn take_reports(&self, reports: &mut Reports) {
-        let mut taken = Vec::with_capacity(REPORTS_AT_ONCE);
-        loop {
-            if reports.reports.recv_many(&mut taken, REPORTS_AT_ONCE).await == 0 {
-                return;
-            }
-            let count = taken.iter().filter(|report| matches!(report, Report::Heal(_))).count();
-            let in_hand = InHand::new(&reports.counts, count);
-            let heals = taken.drain(..).filter_map(|report| match report {
-                Report::Heal(entry) => {
-                    let spare = entry.data.map_or(1, |data| data.spare());
-                    Some(self.queue_heal(entry, Spare(spare)))
-                }
-                Report::Superseded { key, data, pages } => {
-                    self.queue_release(&key, &data, &pages);
-                    None
-                }
-            });
-            let logged = join_all(heals).await.into_iter().filter(|is_logged| *is_logged).count();
-            in_hand.are_logged(logged);
-        }
     }
 }
 

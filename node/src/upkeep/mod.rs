@@ -22,6 +22,7 @@ mod recover;
 mod refs;
 mod release;
 mod remains;
+mod reports;
 mod scrub;
 mod seals;
 mod settle;
