@@ -1,5 +1,9 @@
 //! The current topology, as requests use it: which set a key belongs to, and how to reach its
-//! volumes.
+//! volumes. With it, what all rooms above tell each other of what the cluster holds: what is damaged
+//! (`damage`), and what is being read (`pins`).
+
+pub mod damage;
+pub mod pins;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -19,6 +19,8 @@ use sherd_volume::index::lsm::IndexCache;
 use sherd_volume::options::Options;
 
 use crate::cluster::Cluster;
+use crate::cluster::damage::{Damage, ReportCounts, Reports};
+use crate::cluster::pins::Pins;
 use crate::machine::reclaim::Reclaim;
 use crate::object::{Objects, ObjectsConfig};
 use crate::observe::health::{self, HealthReport, SetHealth, VolumeHealth};
@@ -26,9 +28,7 @@ use crate::observe::metrics::Metrics;
 use crate::peer::{LocalPeer, Peer, Reach};
 use crate::register::{RegisterPatience, Registers, RegistersConfig};
 use crate::stripe::{Lookout, Patience, Stripes, StripesConfig, Thresholds};
-use crate::upkeep::{
-    Damage, Deletions, Pins, ReportCounts, Reports, Settings, Standing, Upkeep, UpkeepConfig,
-};
+use crate::upkeep::{Deletions, Settings, Standing, Upkeep, UpkeepConfig};
 use crate::volumes::form::{self, FormationConfig, FormationError};
 use crate::volumes::{Pace, VolumeState, VolumeStatus, Volumes, VolumesConfig, lsm_indexes};
 

@@ -32,9 +32,9 @@ use sherd_core::record::{Object, OverLimit, Value};
 use sherd_core::register::Answerer;
 use sherd_core::register::quorum::Lives;
 
+use crate::cluster::damage::Damage;
 use crate::cluster::{Cluster, SetView};
 use crate::observe::metrics::Metrics;
-use crate::upkeep::Damage;
 
 pub(crate) use writer::{ChangeError, Inline, Proposal, Writer};
 pub(crate) use writers::WriteTicket;

@@ -25,9 +25,10 @@ use sherd_core::record::{DataRef, Home};
 use sherd_volume::buffer::{Buffer, BufferPool};
 
 use crate::cluster::Cluster;
+use crate::cluster::damage::Damage;
+use crate::cluster::pins::{Pinned, Pins};
 use crate::machine::budget::{Budget, Exhausted};
 use crate::machine::reclaim::Reclaim;
-use crate::upkeep::{Damage, Pinned, Pins};
 
 pub(crate) use onlooker::{Lookout, Onlooker};
 pub(crate) use read::{ReadError, read};

@@ -26,9 +26,9 @@ use std::time::Duration;
 
 use super::{Exhausted, Released, Stripes, code_of};
 use crate::cluster::SetView;
+use crate::cluster::pins::Pinned;
 use crate::machine::budget::{Share, Taker, with_share};
 use crate::peer::{Gather, Pending, ShardRange, Wanted};
-use crate::upkeep::Pinned;
 
 /// Bytes of a body that are read at one time, where there is room for all who read.
 const WINDOW_BYTES: u64 = 1 << 20;

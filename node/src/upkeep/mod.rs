@@ -11,12 +11,10 @@
 //! what panicked.
 
 mod buckets;
-mod damage;
 mod deletions;
 mod found;
 mod heal;
 mod mrf;
-mod pins;
 mod rebuild;
 mod recover;
 mod refs;
@@ -43,15 +41,15 @@ use sherd_core::limits;
 use sherd_core::message;
 
 use crate::cluster::Cluster;
+use crate::cluster::damage::{ReportCounts, Reports};
+use crate::cluster::pins::Pins;
 use crate::peer::Pending;
 use crate::register::Registers;
 use crate::stripe::Stripes;
 use crate::volumes::Volumes;
 
-pub use damage::{Damage, Report, ReportCounts, Reports};
 pub(crate) use deletions::Deletions;
 pub use mrf::MrfStatus;
-pub use pins::{Pinned, Pins};
 pub use recover::{RecoveryStatus, Standing, StuckSet};
 pub(crate) use refs::kept_by;
 pub use release::ReleaseStatus;

@@ -6,8 +6,8 @@
 use futures::future::join_all;
 
 use super::Context;
-use super::damage::{Report, Reports};
 use super::mrf::Spare;
+use crate::cluster::damage::{Report, Reports};
 
 /// Reports that are made durable together.
 const REPORTS_AT_ONCE: usize = 128;

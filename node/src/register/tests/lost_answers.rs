@@ -11,9 +11,9 @@ use sherd_core::register::{Refusal, Vote};
 use sherd_volume::request::Answer;
 
 use super::*;
+use crate::cluster::damage::Report;
 use crate::peer::Peer;
 use crate::peer::scripted::{Fate, ScriptedPeer, says};
-use crate::upkeep::Report;
 
 /// A gateway whose tries are soon over.
 pub(super) const IMPATIENT: RegisterPatience = RegisterPatience {

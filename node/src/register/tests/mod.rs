@@ -21,8 +21,8 @@ use sherd_core::register::Prepare;
 use sherd_volume::request::Control;
 
 use super::*;
+use crate::cluster::damage::Report;
 use crate::stripe::Staged;
-use crate::upkeep::Report;
 use crate::upkeep::tests::{DEADLINE, Directories, Node, body, key_of};
 
 pub(super) fn key() -> RegisterKey {

@@ -37,8 +37,9 @@ use sherd_volume::request::{Answer, Control};
 use self::catch_up::PeerPositions;
 pub(in crate::upkeep) use self::catch_up::note_peers;
 use self::confirm::Opening;
-use super::{Context, ReportCounts, ask};
+use super::{Context, ask};
 use crate::cluster::SetView;
+use crate::cluster::damage::ReportCounts;
 use crate::peer::{Gather, Peer, Pending, Reach};
 use crate::volumes::{LocalVolume, VolumeState};
 
@@ -572,7 +573,7 @@ mod tests {
     use sherd_core::register::recover::confirm::Position;
 
     use super::*;
-    use crate::upkeep::Damage;
+    use crate::cluster::damage::Damage;
 
     const SINCE: CaughtUp = CaughtUp { opening: 1, lost_reports: 0 };
 

@@ -42,8 +42,10 @@ use sherd_volume::request::Control;
 
 use super::heal::Healed;
 use super::settle::RowsAhead;
-use super::{Context, Damage, Deletions, Pins, Report, Reports, Settings, UpkeepConfig};
+use super::{Context, Deletions, Settings, UpkeepConfig};
 use crate::cluster::Cluster;
+use crate::cluster::damage::{Damage, Report, Reports};
+use crate::cluster::pins::Pins;
 use crate::machine::system::{SystemClock, SystemRng};
 use crate::object::{
     ObjectName, Objects, ObjectsConfig, PutRequest, ReadConditions, ReadRequest, Span, Upload,
@@ -573,7 +575,7 @@ impl Node {
     }
 
     /// Waits for the next report of damage, or of what was replaced. Nobody else takes it.
-    pub(crate) async fn next_report(&mut self) -> crate::upkeep::Report {
+    pub(crate) async fn next_report(&mut self) -> Report {
         let reports = self.reports.as_mut().expect("not taken");
         reports.reports.recv().await.expect("its senders are there")
     }

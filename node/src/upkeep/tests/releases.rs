@@ -5,12 +5,12 @@ use sherd_core::limits;
 use sherd_core::record::{Attributes, DataRef, State};
 use sherd_volume::request::Control;
 
-use super::super::damage::{Report, Reports};
 use super::super::heal::Healed;
 use super::super::rebuild::Subject;
 use super::super::release::ReleaseOutcome;
 use super::sweeps::{HOUR_MS, seal, tell};
 use super::{Directories, Node, body, key_of};
+use crate::cluster::damage::{Report, Reports};
 use crate::object::{CompleteUpload, CreateUpload, ListedPart, ObjectName, PartName, WriteConditions};
 use crate::register::{Proposal, Writer};
 
