@@ -1,0 +1,184 @@
+//! The form of a file: its head, its length, its words, and what a reader may rely on in it.
+
+use super::source::{Source, all, is_name};
+use super::{bites, holds};
+
+/// Lines of the longest file.
+const LINES_MAX: usize = 800;
+
+/// Words of other systems' vocabulary, see docs/glossary.md.
+const BANNED_WORDS: [&str; 8] =
+    ["chunk", "chunks", "fragment", "fragments", "item", "items", "drive", "drives"];
+
+/// Every file says at its top what lives there.
+fn opens_with_a_head(source: &Source) -> Vec<String> {
+    if source.text.starts_with("//!") { vec![] } else { vec![source.complaint(0, "opens without `//!`")] }
+}
+
+/// A file is a room one can oversee.
+fn is_not_too_long(source: &Source) -> Vec<String> {
+    let lines = source.text.lines().count();
+    if lines > LINES_MAX { vec![format!("{}: {lines} lines", source.path)] } else { vec![] }
+}
+
+/// One word per idea. A name behind `.` or `::` is somebody else's, `Item` is Iterator's, and
+/// S3 itself calls the frames of a streaming signature chunks.
+fn uses_our_words(source: &Source) -> Vec<String> {
+    let signed_frames = source.path.contains("/s3/");
+    let mut complaints = Vec::new();
+    let mut at = 0;
+    let bytes = source.code.as_bytes();
+    while at < bytes.len() {
+        let length = bytes[at..].iter().take_while(|&&byte| is_name(byte)).count();
+        let name = &source.code[at..at + length];
+        let foreign =
+            source.code[..at].trim_end().ends_with(['.', ':']) && !source.code[..at].ends_with(": ");
+        let words = words_of(name);
+        let allowed = |word: &str| signed_frames && word.starts_with("chunk");
+        let banned = words.iter().find(|word| BANNED_WORDS.contains(&word.as_str()) && !allowed(word));
+        if let Some(word) = banned.filter(|_| !foreign && name != "Item") {
+            complaints.push(source.complaint(at, &format!("`{name}` says {word}")));
+        }
+        at += length.max(1);
+    }
+    complaints
+}
+
+/// `read_chunk` and `ReadChunk` are read, chunk.
+fn words_of(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for character in name.chars() {
+        if character == '_' || character.is_uppercase() {
+            words.push(String::new());
+        }
+        if character != '_' {
+            words.last_mut().expect("never empty").extend(character.to_lowercase());
+        }
+    }
+    words
+}
+
+/// Nothing is left for later without a number that says where it is tracked.
+fn leaves_nothing_open(source: &Source) -> Vec<String> {
+    let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
+    let mut complaints = Vec::new();
+    for mark in marks {
+        for at in all(&source.text, mark) {
+            let rest = &source.text[at + mark.len()..];
+            let numbered = rest
+                .strip_prefix("(#")
+                .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()));
+            if !numbered {
+                complaints.push(source.complaint(at, &format!("{mark} without a number")));
+            }
+        }
+    }
+    complaints
+}
+
+/// A random choice between ready arms would give one seed two histories.
+fn selects_in_order(source: &Source) -> Vec<String> {
+    let ordered = |at: usize| {
+        let body = source.code[at..].split_once(['{', '(']).map_or("", |(_, body)| body);
+        body.trim_start().starts_with("biased;")
+    };
+    all(&source.code, "select!")
+        .filter(|&at| !ordered(at))
+        .map(|at| source.complaint(at, "select! is not biased"))
+        .collect()
+}
+
+/// Whoever silences a lint says why.
+fn excuses_have_reasons(source: &Source) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for opening in ["[allow(", "[expect("] {
+        for at in all(&source.code, opening) {
+            let attribute = source.code[at..].split_once(']').map_or("", |(attribute, _)| attribute);
+            if !attribute.contains("reason") {
+                complaints.push(source.complaint(at, "silences a lint without a reason"));
+            }
+        }
+    }
+    complaints
+}
+
+/// A test waits for what it tests.
+fn tests_do_not_sleep(source: &Source) -> Vec<String> {
+    let begin = source.tests_begin();
+    let tests = &source.code[begin..];
+    all(tests, "thread::sleep").map(|at| source.complaint(begin + at, "a test sleeps")).collect()
+}
+
+#[test]
+fn every_file_opens_with_a_head() {
+    assert!(bites(opens_with_a_head, "use std::fmt;\n"));
+    assert!(!bites(opens_with_a_head, "//! Says what lives here.\n"));
+    holds(opens_with_a_head);
+}
+
+#[test]
+fn no_file_is_too_long() {
+    assert!(bites(is_not_too_long, &"\n".repeat(LINES_MAX + 1)));
+    assert!(!bites(is_not_too_long, &"\n".repeat(LINES_MAX)));
+    holds(is_not_too_long);
+}
+
+#[test]
+fn names_are_of_our_vocabulary() {
+    for text in
+        ["let chunk = 1;", "fn read_chunks() {}", "struct ItemList;", "drive: u8,", "enum FragmentKind {}"]
+    {
+        assert!(bites(uses_our_words, text), "{text}");
+    }
+    for text in [
+        "// a chunk",
+        "\"chunk\"",
+        "type Item = u8;",
+        "bytes.chunks(4)",
+        "Buf::chunk(x)",
+        "let driver = 1;",
+        "aws_chunked",
+    ] {
+        assert!(!bites(uses_our_words, text), "{text}");
+    }
+    let signed = Source::new("node/src/s3/example.rs", "let chunk = 1; let item = 2;");
+    assert_eq!(uses_our_words(&signed).len(), 1, "only S3's own word is allowed there");
+    holds(uses_our_words);
+}
+
+#[test]
+fn what_is_open_has_a_number() {
+    assert!(bites(leaves_nothing_open, concat!("// TO", "DO: later")));
+    assert!(bites(leaves_nothing_open, concat!("// FIX", "ME")));
+    assert!(!bites(leaves_nothing_open, concat!("// TO", "DO(#12): later")));
+    holds(leaves_nothing_open);
+}
+
+#[test]
+fn every_select_is_biased() {
+    assert!(bites(selects_in_order, "tokio::select! { a = b => {} }"));
+    assert!(bites(selects_in_order, "select! { /* biased; */ a = b => {} }"));
+    assert!(!bites(
+        selects_in_order,
+        "tokio::select! {\n    // First things first.\n    biased;\n a = b => {} }"
+    ));
+    holds(selects_in_order);
+}
+
+#[test]
+fn every_silenced_lint_has_a_reason() {
+    assert!(bites(excuses_have_reasons, "#[allow(unused)]\nfn a() {}"));
+    assert!(bites(excuses_have_reasons, "#![expect(unsafe_code)]"));
+    assert!(!bites(
+        excuses_have_reasons,
+        "#[expect(\n    unsafe_code,\n    reason = \"the kernel owns it\"\n)]"
+    ));
+    holds(excuses_have_reasons);
+}
+
+#[test]
+fn no_test_sleeps() {
+    assert!(bites(tests_do_not_sleep, "#[cfg(test)]\nmod tests { fn a() { std::thread::sleep(b); } }"));
+    assert!(!bites(tests_do_not_sleep, "fn wait() { std::thread::sleep(b); }"));
+    holds(tests_do_not_sleep);
+}
