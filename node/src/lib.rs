@@ -8,12 +8,14 @@
 //! upkeep     heals, recoveries, scrubbing, releases
 //! register   rounds over a key's set
 //! stripe     data cut, encoded, spread, read and rebuilt
-//! cluster    the topology in force
+//! cluster    the topology in force, damage reported, data pinned
 //! peer       the volumes of a set, wherever they are
 //! volumes    those of this node: keeper, log threads
 //! observe    metrics, health, log
-//! machine    clock, processor, threads, memory
+//! machine    clock, processor, threads, memory; quantities
 //! ```
+//!
+//! A room uses those below it, never one above. Only tests in a file of their own build on those above.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

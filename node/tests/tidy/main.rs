@@ -5,6 +5,7 @@
 //! clippy's; `seams` has only the list of files that may break it.
 
 mod invariants;
+mod rooms;
 mod seams;
 mod source;
 mod style;
