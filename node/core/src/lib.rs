@@ -6,7 +6,7 @@
 //! what production runs.
 //!
 //! Modules stand in reading order: names first, then where things live, then what is stored, then
-//! who may change it.
+//! who may change it and what a volume answers.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
