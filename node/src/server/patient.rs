@@ -266,7 +266,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn so_many_are_heard_out_as_have_room_for_their_buffers() {
         let lingers = places(1);
-        let begin = |read: usize| {
+        let close = |read: usize| {
             let (near, far) = tokio::io::duplex(64);
             let (held, body) = (Held::new(Reclaim::default()), BodyState::default());
             body.read(read);
@@ -275,10 +275,10 @@ mod tests {
             (tokio::spawn(async move { (Pin::new(&mut { near }).shutdown().await, Instant::now()) }), far)
         };
         let begun = Instant::now();
-        let (first, _far) = begin(64 << 10);
+        let (first, _far) = close(64 << 10);
         tokio::task::yield_now().await;
-        let (second, _far) = begin(64 << 10);
-        let (small, _far) = begin(100);
+        let (second, _far) = close(64 << 10);
+        let (small, _far) = close(100);
         assert_eq!(second.await.expect("it does not panic").1, begun);
         assert_eq!(first.await.expect("it does not panic").1, begun + LINGER_IDLE);
         assert_eq!(small.await.expect("it does not panic").1, begun + LINGER_IDLE);

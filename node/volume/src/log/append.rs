@@ -26,7 +26,7 @@ use crate::format::{
 };
 use crate::index::table::{Origin, Place, RowKeys};
 use crate::log::durable::Spares;
-use crate::log::{FIRST_FRAME, SHORT_END_BYTES, Segment, Segments};
+use crate::log::{FIRST_FRAME, SHORT_END, SHORT_END_BYTES, Segment, Segments};
 
 /// A payload up to this is copied behind its header, and hashed there in one piece.
 const COPY_MAX: usize = 16 << 10;
@@ -466,7 +466,7 @@ impl Log {
     /// Ends a segment's file behind its frames, durably, with a zero, which no frame begins with: one that was cut there
     /// from outside ends with the first byte of a frame.
     fn make_short(&self, tail: &TailSegment) -> io::Result<()> {
-        let mut last = [0; SHORT_END_BYTES as usize];
+        let mut last = SHORT_END;
         let read = tail.file.read_at(&mut last, self.offset)?;
         if last[..read].iter().any(|byte| *byte != 0) {
             match self.clear(tail, last.len()) {
@@ -484,7 +484,7 @@ impl Log {
     /// Writes zeros where the next frame would begin. They are durable before the file is made short: a crash may
     /// keep the length alone.
     fn clear(&self, tail: &TailSegment, bytes: usize) -> io::Result<()> {
-        tail.file.write_at(&[IoSlice::new(&[0; SHORT_END_BYTES as usize][..bytes])], self.offset)?;
+        tail.file.write_at(&[IoSlice::new(&SHORT_END[..bytes])], self.offset)?;
         if self.sync { tail.file.sync_data() } else { Ok(()) }
     }
 
