@@ -51,6 +51,12 @@ impl ReportCounts {
         self.lost_heals.load(Ordering::Acquire)
     }
 
+    /// Something was found that nobody reported, and is in no log.
+    pub(crate) fn lost_one(&self) {
+        self.lost_heals.fetch_add(1, Ordering::Release);
+        self.made_heals.fetch_add(1, Ordering::Release);
+    }
+
     /// Whether the `first` reports are in the logs, where they go in their order, but for `lost` ones. Not so once
     /// more than these were lost: later reports do not stand for them.
     pub(crate) fn are_logged(&self, first: u64, lost: u64) -> bool {

@@ -391,10 +391,20 @@ impl Context {
     }
 
     /// Makes damage durable on the volumes of its set, and queues it. `false` where no volume took it: a kill
-    /// forgets it.
+    /// forgets it, and it counts as a lost report, so that volumes are compared again.
+    pub(crate) async fn queue_heal(&self, entry: HealEntry, spare: Spare) -> bool {
+        let is_logged = self.log_heal(entry, spare).await;
+        if !is_logged {
+            self.report_counts.lost_one();
+        }
+        is_logged
+    }
+
+    /// As [`Self::queue_heal`], for a report that is counted already.
     ///
-    /// As many logs as a write needs are enough: one that is slow gets it as well, and nobody waits for it.
-    pub(crate) async fn queue_heal(&self, mut entry: HealEntry, spare: Spare) -> bool {
+    /// As many logs as a write needs are enough: one that is slow gets it as well, and nobody waits for it. Where
+    /// others refuse, one is: it outlives a kill.
+    pub(super) async fn log_heal(&self, mut entry: HealEntry, spare: Spare) -> bool {
         if self.mrf.met_again(&entry, spare) {
             return true;
         }

@@ -25,7 +25,7 @@ impl Context {
             let heals = taken.drain(..).filter_map(|report| match report {
                 Report::Heal(entry) => {
                     let spare = entry.data.map_or(1, |data| data.spare());
-                    Some(self.queue_heal(entry, Spare(spare)))
+                    Some(self.log_heal(entry, Spare(spare)))
                 }
                 Report::Superseded { key, data, pages } => {
                     self.queue_release(&key, &data, &pages);

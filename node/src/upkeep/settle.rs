@@ -119,19 +119,26 @@ impl Context {
         if rows.are_same() && rows.held.len() >= self.cluster.set_of(key).quorums().accept() {
             return self.tell_committed(key, &rows);
         }
+        let behind = |spare| (HealEntry { key: key.clone(), data: None, since_ms: 0 }, spare);
         // A volume that did not get the row would wait for the scrubber, with one copy less until then.
-        if !(rows.without.is_empty() && rows.rotten.is_empty()) {
+        let to_queue = if !(rows.without.is_empty() && rows.rotten.is_empty()) {
             match self.heal_row(key).await {
                 Healed::Whole | Healed::Unnamed => return,
-                // Once the others know that it is committed nobody here would look at it again.
-                Healed::Later { spare, .. } => {
-                    self.queue_heal(HealEntry { key: key.clone(), data: None, since_ms: 0 }, spare).await;
-                }
+                Healed::Later { spare, .. } => Some(behind(spare)),
             }
         } else if rows.held.iter().any(|(_, held, _)| *held < ballot) {
             // So would one that has an older row. Not at once: another ballot would stand in the way of whoever is
             // about to bring it.
-            self.queue_heal(HealEntry { key: key.clone(), data: None, since_ms: 0 }, Spare(1)).await;
+            Some(behind(Spare(1)))
+        } else {
+            None
+        };
+        // Once the others know that it is committed nobody here would look at it again: where no log takes that, it is
+        // left as it is.
+        if let Some((entry, spare)) = to_queue
+            && !self.queue_heal(entry, spare).await
+        {
+            return;
         }
         // A read finishes what it finds; a row that it does not find is below a later one.
         match self.registers.read(key).await {

@@ -144,6 +144,10 @@ async fn damage_is_in_the_logs_when_as_many_have_it_as_a_write_needs() {
         let queued = gateway.context.queue_heal(entry.clone(), Spare(1));
         let queued = tokio::time::timeout(DEADLINE, queued).await.expect("it ends");
         assert_eq!(queued, is_logged);
+        let counts = &gateway.context.report_counts;
+        let lost = counts.lost_heals_count();
+        assert_eq!(lost, u64::from(!is_logged), "volumes are compared again where no log took it");
+        assert!(counts.are_logged(counts.made_heals_count(), lost), "it is not waited for");
         says(
             &script.heals,
             move |volume, _| {
