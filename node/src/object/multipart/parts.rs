@@ -9,6 +9,7 @@ use sherd_core::record::{DataRef, Part, State, Value};
 use sherd_volume::read::list::{PartsScan, ScannedRow};
 use sherd_volume::request::{Answer, Target};
 
+use super::complete::completed;
 use super::open_upload;
 use crate::object::{Error, Objects, PartInfo, Result, SCAN_PATIENCE, Unavailable};
 use crate::register::{Found, Proposal, Writer};
@@ -161,20 +162,25 @@ impl Objects {
     /// looks before the scrubber.
     ///
     /// # Errors
-    /// [`Missing::Upload`] when that is so; any of [`Error`].
+    /// [`Missing::Upload`] when that is so, and the object has not got its data all the same: whoever completed the
+    /// upload may have seen the part; any of [`Error`].
     pub(super) async fn close_late_part(
         &self,
         bucket: &ObjectKey,
         object: &RegisterKey,
         part: PartKey,
+        data: Option<DataId>,
     ) -> Result<()> {
         let found = self.find(bucket, object).await?;
-        let Err(closed) = open_upload(found.as_ref().and_then(Found::object), part.upload) else {
-            return Ok(());
-        };
+        let holder = found.as_ref().and_then(Found::object);
+        let Err(closed) = open_upload(holder, part.upload) else { return Ok(()) };
         let kept = self.kept_data(object, found.as_ref()).await?;
         self.tombstone_part(bucket, &part_key(object, part.upload, part.number), &kept).await?;
-        Err(closed)
+        let is_taken = match data {
+            Some(data) => kept.contains(&data),
+            None => completed(holder, part.upload).is_some(),
+        };
+        if is_taken { Ok(()) } else { Err(closed) }
     }
 }
 
@@ -200,9 +206,12 @@ pub(super) fn part_key(object: &RegisterKey, upload: UploadId, number: u16) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
     use futures::StreamExt;
 
-    use crate::object::request::{CreateUpload, ObjectName, PartName};
+    use crate::object::request::{
+        CompleteUpload, CreateUpload, ListedPart, ObjectName, PartName, WriteConditions,
+    };
     use crate::object::{Error, Missing, Upload};
     use crate::upkeep::tests::{Directories, body, key_of, upload};
     use sherd_core::record::Attributes;
@@ -271,6 +280,46 @@ mod tests {
         let key = part_key(&objects.object_key(&name).await.expect("the bucket is there"), id, 3);
         let found = objects.inner.registers.read(&key).await.expect("a quorum answers");
         assert!(found.is_none_or(|found| part_in(&found.value).is_none()));
+        node.close().await;
+    }
+
+    /// Whoever put it was not answered yet.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_part_that_was_completed_before_it_was_looked_at_is_no_late_one() {
+        let directories = Directories::new(4);
+        let node = directories.start().await;
+        node.create_bucket().await;
+        let objects = node.objects();
+        let name = ObjectName { bucket: key_of("bucket"), key: key_of("a") };
+        for bytes in [body(1, 300_000), Bytes::new()] {
+            let create =
+                CreateUpload { name: name.clone(), attributes: Attributes::default(), checksum: None };
+            let id = objects.create_upload(create).await.expect("an upload");
+            let part = PartName { name: name.clone(), upload: id, number: 1 };
+            let written = objects.put_part(part, upload(&bytes)).await.expect("a part");
+            let key = objects.object_key(&name).await.expect("the bucket is there");
+            let register = part_key(&key, id, 1);
+            let found = objects.inner.registers.read(&register).await.expect("a quorum answers");
+            let stored = found.as_ref().and_then(|found| part_in(&found.value)).expect("the part");
+            let data = stored.part.data.map(|data| data.id);
+            let parts = vec![ListedPart { number: 1, etag: written.etag, checksum: None }];
+            let conditions = WriteConditions::default();
+            let complete = CompleteUpload {
+                name: name.clone(),
+                upload: id,
+                parts,
+                checksum: None,
+                size: None,
+                conditions,
+            };
+            objects.complete_upload(complete).await.expect("completed");
+            let part = PartKey { upload: id, number: 1 };
+            let taken = objects.close_late_part(&name.bucket, &key, part, data).await;
+            assert!(taken.is_ok(), "{taken:?}");
+            let other = objects.close_late_part(&name.bucket, &key, part, Some(DataId::ZERO)).await;
+            assert!(matches!(other, Err(Error::Missing(Missing::Upload))), "{other:?}");
+            assert_eq!(node.get("a").await, Some(bytes));
+        }
         node.close().await;
     }
 }
