@@ -244,6 +244,30 @@ fn a_note_of_replaced_data_does_not_wait_as_long_as_the_rest() {
 }
 
 #[test]
+fn notes_that_a_full_frame_has_no_room_for_do_not_wait_anew() {
+    let bench = large_segments();
+    let mut volume = bench.reopen();
+    volume.settle();
+    for id in 0..10 {
+        volume.volume.submit(Op::ReleasePut { id: ReleaseId([id; 16]), entry: bytes(2, 4_000) });
+    }
+    volume.volume.step();
+    let due_us = bench.clock.monotonic_us() + 100_000;
+    bench.clock.advance_ms(60);
+    let ((held, done), target) = (slot(), target(&object("shards")));
+    let payload = vec![bytes(1, (8 << 20) - (40 << 10))];
+    volume.volume.submit(Op::PutShard { shard: shard(1, 0), target, payload, done });
+    let step = volume.volume.step();
+    assert!(matches!(held.lock().take(), Some(Ok(()))));
+    assert!(volume.reader.releases(None, 20).unwrap().len() < 10, "they have no room");
+    assert!(step.wake_at_us.is_some_and(|at| at <= due_us));
+    bench.clock.advance_ms(40);
+    volume.volume.step();
+    bench.kill();
+    assert_eq!(bench.reopen().reader.releases(None, 20).unwrap().len(), 10);
+}
+
+#[test]
 fn more_than_a_frame_holds_rides_with_several() {
     const COUNT: u128 = 3_000;
     let bench = Bench::new(1);

@@ -206,7 +206,9 @@ impl Volume {
         if is_recovered {
             self.end_recovery();
         }
-        self.unprotected_since_us = plan.is_awaited.then_some(now_us);
+        // What had no room for a note of replaced data does not make it wait anew.
+        let note_since_us = self.unprotected_since_us.filter(|_| !self.lazy.releases.is_empty());
+        self.unprotected_since_us = note_since_us.or(plan.is_awaited.then_some(now_us));
         let outcome = Outcome { from: self.working.answerer(durable), small: &self.working };
         plan.tell(Ok(&outcome));
         self.room = plan.emptied();
