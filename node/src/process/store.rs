@@ -21,6 +21,7 @@ use sherd_volume::options::Options;
 use crate::cluster::Cluster;
 use crate::cluster::damage::{Damage, ReportCounts, Reports};
 use crate::cluster::pins::Pins;
+use crate::machine::heap::Heap;
 use crate::machine::reclaim::Reclaim;
 use crate::object::{Objects, ObjectsConfig};
 use crate::observe::health::{self, HealthReport, SetHealth, VolumeHealth};
@@ -41,7 +42,7 @@ pub(crate) const INDEX_FILES_MAX: usize = 1024;
 const OPEN_PATIENCE: Duration = Duration::from_mins(10);
 /// How long volumes may take to sync and close.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks at idle buffers.
+/// Between two looks at memory that nobody uses.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
 
 /// What a store is built from.
@@ -149,7 +150,7 @@ impl Store {
         );
         store.upkeep.confirm_volumes().await;
         store.upkeep.run_all(reports);
-        store.trim_buffers();
+        store.trim_memory();
         Ok(store)
     }
 
@@ -348,16 +349,20 @@ impl Store {
         catch_up(&metrics.upkeep.release_dropped, dropped_count);
     }
 
-    /// Gives idle buffers back to the system, every second.
-    fn trim_buffers(&self) {
+    /// Gives idle buffers back to the system, every second, and what the allocator keeps where that is much.
+    fn trim_memory(&self) {
         let (pool, stop) = (self.pool.clone(), self.stop.clone());
+        let mut heap = Heap::default();
         self.tasks.spawn(async move {
             loop {
                 // Cancel-safe: a sleep holds nothing.
                 tokio::select! {
                     biased;
                     () = stop.cancelled() => return,
-                    () = tokio::time::sleep(TRIM_EVERY) => pool.trim(),
+                    () = tokio::time::sleep(TRIM_EVERY) => {
+                        pool.trim();
+                        heap.trim();
+                    }
                 }
             }
         });

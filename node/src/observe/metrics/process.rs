@@ -11,6 +11,7 @@ use prometheus::{Counter, Gauge, IntGauge};
 use rustix::process::Resource;
 
 use super::declare::Declare;
+use crate::machine::heap::status_number;
 
 /// The process' own metrics.
 #[derive(Debug)]
@@ -49,11 +50,12 @@ impl ProcessMetrics {
     /// Reads everything anew.
     pub(super) fn observe(&self) {
         if let Ok(status) = std::fs::read_to_string("/proc/self/status") {
-            let kib = |name| status_number(&status, name).map(|kib| kib.saturating_mul(1024));
+            let number = |name| i64::try_from(status_number(&status, name)?).ok();
+            let kib = |name| number(name).map(|kib| kib.saturating_mul(1024));
             for (gauge, value) in [
                 (&self.resident_bytes, kib("VmRSS")),
                 (&self.anonymous_bytes, kib("RssAnon")),
-                (&self.threads, status_number(&status, "Threads")),
+                (&self.threads, number("Threads")),
             ] {
                 if let Some(value) = value {
                     gauge.set(value);
@@ -94,12 +96,6 @@ fn start_time_seconds() -> Option<f64> {
     Some(boot as f64 + seconds(stat.start_ticks))
 }
 
-/// The number behind `name:` in /proc/self/status.
-fn status_number(status: &str, name: &str) -> Option<i64> {
-    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-    line.split_whitespace().next()?.parse().ok()
-}
-
 /// What is used of /proc/self/stat.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
@@ -129,13 +125,5 @@ mod tests {
         let text = "7 (a) (b) c) S 1 7 7 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 9 0 123456 1000 20 0";
         assert_eq!(Stat::parse(text), Some(Stat { cpu_ticks: 300, start_ticks: 123_456 }));
         assert_eq!(Stat::parse("7 (a) S 1"), None);
-    }
-
-    #[test]
-    fn status_numbers_need_their_whole_name() {
-        let status = "VmRSSx:\t1 kB\nVmRSS:\t   2048 kB\nThreads:\t9\n";
-        assert_eq!(status_number(status, "VmRSS"), Some(2048));
-        assert_eq!(status_number(status, "Threads"), Some(9));
-        assert_eq!(status_number(status, "RssAnon"), None);
     }
 }
