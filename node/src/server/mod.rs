@@ -48,9 +48,9 @@ use crate::observe::metrics::Traffic;
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// Connections beside which one with such a buffer is kept for a further request: together 64 MiB.
 pub(crate) const ROOMY_CONNECTIONS_MAX: usize = 1024;
-/// Connections with such a buffer that are heard out before they close, at one time: together 32 MiB. Further ones may
+/// Connections that are heard out before they close, at one time: with their buffers 36 MiB at most. Further ones may
 /// lose the answer to what they went on sending.
-const ROOMY_LINGERS_MAX: usize = 512;
+const LINGERS_MAX: usize = 512;
 /// Bytes of a request head; AWS allows 8 KiB of headers, and 2 KiB of metadata in them.
 const HEAD_BYTES_MAX: usize = 32 << 10;
 /// How long accepting pauses when the system has no descriptor or memory left for a connection.
@@ -137,7 +137,7 @@ pub async fn serve<S, F, B>(
     let Listener { tcp, name, address } = listener;
     let spares = Arc::new(SpareDescriptors::new(allowed.spare_descriptors));
     let places = Arc::new(Semaphore::new(allowed.connections_max));
-    let lingers = Arc::new(Semaphore::new(ROOMY_LINGERS_MAX));
+    let lingers = Arc::new(Semaphore::new(LINGERS_MAX));
     let tasks = TaskTracker::new();
     let mut failures = AcceptFailures::default();
     while let Some((place, stream, client)) = next(name, &tcp, &spares, &places, &life, &mut failures).await {

@@ -34,8 +34,8 @@ const PAUSE_MIN: Duration = Duration::from_secs(2);
 const LINGER_MAX: Duration = Duration::from_secs(30);
 /// How long it may be silent meanwhile.
 const LINGER_IDLE: Duration = Duration::from_secs(5);
-/// Bytes that are dropped at a time.
-const LINGER_BYTES: usize = 16 << 10;
+/// Bytes that are dropped at a time: on the stack, for thousands may be heard out.
+const LINGER_BYTES: usize = 4 << 10;
 
 /// A stream with a deadline on writes, and counted.
 #[derive(Debug)]
@@ -100,24 +100,23 @@ struct Linger {
     ends: Instant,
     /// The end of its silence.
     silent: Pin<Box<Sleep>>,
-    dropped: Box<[u8]>,
-    _place: Option<OwnedSemaphorePermit>,
+    _place: OwnedSemaphorePermit,
 }
 
 impl Linger {
-    fn begin(place: Option<OwnedSemaphorePermit>) -> Self {
+    fn begin(place: OwnedSemaphorePermit) -> Self {
         Self {
             ends: Instant::now() + LINGER_MAX,
             silent: Box::pin(tokio::time::sleep(LINGER_IDLE)),
-            dropped: vec![0; LINGER_BYTES].into(),
             _place: place,
         }
     }
 
     /// Ready when the client ended its side, or there was enough of it.
     fn poll<T: AsyncRead + Unpin>(&mut self, stream: &mut T, cx: &mut Context<'_>) -> Poll<()> {
+        let mut dropped = [0; LINGER_BYTES];
         loop {
-            let mut buffer = ReadBuf::new(&mut self.dropped);
+            let mut buffer = ReadBuf::new(&mut dropped);
             match Pin::new(&mut *stream).poll_read(cx, &mut buffer) {
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
                     let now = Instant::now();
@@ -134,7 +133,7 @@ impl Linger {
 }
 
 impl<T> Patient<T> {
-    /// `lingers` has places for connections whose buffers for bodies stay with them while they are heard out.
+    /// `lingers` has places for connections that are heard out: their buffers stay with them.
     pub(super) fn new(
         stream: T,
         timeout: Duration,
@@ -233,11 +232,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<T> {
             if !body.is_unread() {
                 return Poll::Ready(Ok(()));
             }
-            let place = Arc::clone(lingers).try_acquire_owned().ok();
-            if body.has_grown() && place.is_none() {
-                return Poll::Ready(Ok(()));
-            }
-            *linger = Some(Linger::begin(place.filter(|_| body.has_grown())));
+            let Ok(place) = Arc::clone(lingers).try_acquire_owned() else { return Poll::Ready(Ok(())) };
+            *linger = Some(Linger::begin(place));
         }
         let linger = linger.as_mut().expect("begun above");
         linger.poll(stream, cx).map(Ok)
@@ -262,26 +258,22 @@ mod tests {
         Arc::new(Semaphore::new(count))
     }
 
-    /// Of two with large buffers and one place, one; and whoever has a small one.
     #[tokio::test(start_paused = true)]
-    async fn so_many_are_heard_out_as_have_room_for_their_buffers() {
+    async fn so_many_are_heard_out_as_there_are_places() {
         let lingers = places(1);
-        let close = |read: usize| {
+        let close = || {
             let (near, far) = tokio::io::duplex(64);
             let (held, body) = (Held::new(Reclaim::default()), BodyState::default());
-            body.read(read);
             body.end();
             let near = Patient::new(near, LINGER_MAX, traffic(), held, body, Arc::clone(&lingers));
             (tokio::spawn(async move { (Pin::new(&mut { near }).shutdown().await, Instant::now()) }), far)
         };
         let begun = Instant::now();
-        let (first, _far) = close(64 << 10);
+        let (first, _far) = close();
         tokio::task::yield_now().await;
-        let (second, _far) = close(64 << 10);
-        let (small, _far) = close(100);
+        let (second, _far) = close();
         assert_eq!(second.await.expect("it does not panic").1, begun);
         assert_eq!(first.await.expect("it does not panic").1, begun + LINGER_IDLE);
-        assert_eq!(small.await.expect("it does not panic").1, begun + LINGER_IDLE);
         assert_eq!(lingers.available_permits(), 1);
     }
 
