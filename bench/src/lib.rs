@@ -17,5 +17,4 @@ pub mod layers;
 pub mod answer;
 pub mod stats;
 pub mod compare;
-pub mod plot;
 pub mod report;

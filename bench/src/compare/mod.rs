@@ -13,6 +13,7 @@ pub mod measure;
 pub mod command;
 pub mod store;
 mod show;
+mod chart;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -88,7 +89,7 @@ pub struct Arguments {
     /// Two runs of everything, to see that it works; never ends with 1.
     #[arg(long)]
     pub moment: bool,
-    /// Folder for the results and plots.
+    /// Folder for the results and charts.
     #[arg(long, value_name = "DIR", default_value = "bench/results")]
     pub out: PathBuf,
     /// Stem of the files' names.
@@ -136,7 +137,7 @@ pub enum Error {
     Results(#[from] result::Error),
 }
 
-/// Compares as the arguments say, prints the table, and writes results and plots.
+/// Compares as the arguments say, prints the table, and writes results and charts.
 ///
 /// # Errors
 /// The arguments make no sense, a run failed, or the results cannot be written.
@@ -160,7 +161,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         rows: show::rows(&outcomes),
     };
     let written = results.write(&arguments.out)?;
-    write_plots(arguments, &outcomes)?;
+    write_charts(arguments, &outcomes)?;
     println!("written: {}", written.display());
     let worse = outcomes.iter().any(|outcome| outcome.regressions().next().is_some());
     Ok(if worse && !arguments.moment { ExitCode::from(REGRESSION) } else { ExitCode::SUCCESS })
@@ -281,8 +282,8 @@ fn settings(arguments: &Arguments, plan: &Plan, outcomes: &[Outcome]) -> BTreeMa
     settings
 }
 
-fn write_plots(arguments: &Arguments, outcomes: &[Outcome]) -> Result<(), Error> {
-    for (end, svg) in show::plots(outcomes) {
+fn write_charts(arguments: &Arguments, outcomes: &[Outcome]) -> Result<(), Error> {
+    for (end, svg) in chart::charts(outcomes) {
         let path: &Path = &arguments.out.join(format!("{}{end}.svg", arguments.name));
         let io = |source| result::Error::Io { path: path.to_owned(), source };
         std::fs::write(path, svg).map_err(io)?;

@@ -1,11 +1,10 @@
-//! A comparison as a table, as rows of results, and as plots.
+//! A comparison as a table and as rows of results.
 
 use super::measure::Outcome;
 use super::rounds::{Rounds, Stop};
 use super::runner::{Sample, Side};
 use super::verdict::{Judgement, Verdict};
 use crate::figure;
-use crate::plot::{Bar, Bars, Line, Lines};
 use crate::report::markdown::{Align, Table};
 use crate::result::Row;
 use crate::stats::Summary;
@@ -181,47 +180,6 @@ fn runs(outcome: &Outcome) -> Vec<Row> {
     add("compare", Side::A, &outcome.rounds.first);
     add("compare", Side::B, &outcome.rounds.second);
     rows
-}
-
-/// The plots, each with the end of its file's name: all ratios, and for each operation its runs in order.
-pub(super) fn plots(outcomes: &[Outcome]) -> Vec<(String, String)> {
-    let mut plots = vec![(String::new(), ratios(outcomes).svg())];
-    for outcome in outcomes {
-        if let Some(lines) = history(outcome) {
-            plots.push((format!("-{}", outcome.operation.name), lines.svg()));
-        }
-    }
-    plots
-}
-
-fn ratios(outcomes: &[Outcome]) -> Bars {
-    let mut bars = Bars::new("B/A with its 95 % interval", "ratio");
-    bars.base = 1.0;
-    bars.log = true;
-    let judged = outcomes.iter().flat_map(|outcome| {
-        outcome.judgements.iter().filter(|found| found.judged).map(move |found| (outcome, found))
-    });
-    let mut values = Vec::new();
-    for (outcome, found) in judged {
-        let Some(ratio) = found.ratio else { continue };
-        bars.categories.push(format!("{} {}", outcome.operation.name, figure::heading(&found.figure)));
-        values.push(Some(Bar { value: ratio.value, interval: Some((ratio.low, ratio.high)) }));
-    }
-    bars.series.push(("B/A".to_owned(), values));
-    bars
-}
-
-/// The runs of the first figure that decides.
-fn history(outcome: &Outcome) -> Option<Lines> {
-    let name = &outcome.judgements.first()?.figure;
-    let title = format!("{}: {} of each run", outcome.operation.name, figure::heading(name));
-    let mut lines = Lines::new(&title, "run", name);
-    for (side, samples) in [("A", &outcome.rounds.first), ("B", &outcome.rounds.second)] {
-        let point = |(index, sample): (usize, &Sample)| Some((whole(index + 1), *sample.figures.get(name)?));
-        let points = samples.iter().enumerate().filter_map(point).collect();
-        lines.series.push(Line { name: side.to_owned(), points });
-    }
-    Some(lines)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "numbers of runs are far below 2^52")]

@@ -1,7 +1,7 @@
-//! `sherd-bench report`: docs/performance.md and its plots, from files of results and hand-written sections.
+//! `sherd-bench report`: docs/performance.md, from files of results and hand-written sections.
 //!
-//! `bench/report/*.md` are the sections, in the order of their names; their placeholders ask for tables and
-//! plots of `bench/results/*.json`. Nothing is measured here, and the same files give the same bytes, so
+//! `bench/report/*.md` are the sections, in the order of their names; their placeholders ask for tables
+//! of `bench/results/*.json`. Nothing is measured here, and the same files give the same bytes, so
 //! `--check` tells whether the document still says what the results say.
 
 pub mod markdown;
@@ -12,15 +12,13 @@ mod limits;
 mod notes;
 mod targets;
 mod table;
-mod chart;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::result::{self, Results};
-use chart::Chart;
 use markdown::{Align, Table};
 use placeholder::{Piece, Placeholder};
 use settings::{Settings, Suite};
@@ -28,15 +26,14 @@ use settings::{Settings, Suite};
 /// Exit code of `--check` when the document is not what it should be.
 const DIFFERENT: u8 = 1;
 
-/// Name of the document and of the folder of its plots.
+/// Name of the document.
 const DOCUMENT: &str = "performance.md";
-const PLOTS: &str = "performance";
 
 /// First line of the document.
 const MARK: &str =
     "<!-- Written by `sherd-bench report` from bench/report/ and bench/results/: change those. -->";
 
-/// Writes docs/performance.md and its plots from the files of results.
+/// Writes docs/performance.md from the files of results.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
     /// Folder of the files of results.
@@ -45,7 +42,7 @@ pub struct Arguments {
     /// Folder of the sections and of report.toml.
     #[arg(long, value_name = "DIR", default_value = "bench/report")]
     pub sections: PathBuf,
-    /// Folder for the document; its plots go into a folder of it.
+    /// Folder for the document.
     #[arg(long, value_name = "DIR", default_value = "docs")]
     pub out: PathBuf,
     /// Writes nothing; ends with 1 if what is there differs from what would be written.
@@ -98,13 +95,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         println!("written: {}", arguments.out.join(DOCUMENT).display());
         return Ok(ExitCode::SUCCESS);
     }
-    let differences = report.differences(&arguments.out)?;
-    for difference in &differences {
-        println!("{difference}");
-    }
-    if differences.is_empty() {
-        return Ok(ExitCode::SUCCESS);
-    }
+    let Some(difference) = report.difference(&arguments.out)? else { return Ok(ExitCode::SUCCESS) };
+    println!("{difference}");
     println!("the report is not what the results say: run `sherd-bench report`");
     Ok(ExitCode::from(DIFFERENT))
 }
@@ -113,8 +105,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Report {
     document: String,
-    /// SVG documents by the stems of their names.
-    plots: BTreeMap<String, String>,
 }
 
 impl Report {
@@ -127,10 +117,7 @@ impl Report {
             sources.results.insert(found.suite.clone(), found);
         }
         let Settings { title, introduction, .. } = &settings;
-        let mut report = Self {
-            document: format!("{MARK}\n\n# {title}\n\n{}\n", introduction.trim()),
-            plots: BTreeMap::new(),
-        };
+        let mut report = Self { document: format!("{MARK}\n\n# {title}\n\n{}\n", introduction.trim()) };
         for path in files(sections, "md")? {
             let text = read(&path)?;
             report.section(&sources, &text).map_err(|(line, reason)| Error::Section {
@@ -162,7 +149,7 @@ impl Report {
             let text = match piece {
                 Piece::Text(text) => text.clone(),
                 Piece::Placeholder(asked) => {
-                    self.fill(sources, asked, &used).map_err(|reason| (asked.line + 1, reason))?
+                    fill(sources, asked, &used).map_err(|reason| (asked.line + 1, reason))?
                 }
             };
             blocks.push(text.trim_matches('\n').to_owned());
@@ -174,95 +161,42 @@ impl Report {
         Ok(())
     }
 
-    /// What stands in a placeholder's place.
-    fn fill(
-        &mut self,
-        sources: &Sources<'_>,
-        asked: &Placeholder,
-        used: &[String],
-    ) -> Result<String, String> {
-        let words: Vec<&str> = asked.words.iter().map(String::as_str).collect();
-        let filled = match (asked.name.as_str(), &words[..]) {
-            ("limits", []) => Ok(sources.limits(used)),
-            ("suites", []) => Ok(sources.suites()),
-            ("table", [suite]) => sources.of(suite, |results| table::table(sources.settings, results, asked)),
-            ("targets", [suite]) => sources.of(suite, |results| targets::table(sources.settings, results)),
-            ("plot", [kind, suite]) => sources.of(suite, |results| {
-                let chart = chart::chart(results, kind, asked)?;
-                chart.map(|chart| self.plot(chart)).transpose()
-            }),
-            ("limits" | "suites" | "table" | "targets" | "plot", _) => {
-                Err("is written {{limits}}, {{suites}}, {{targets SUITE}}, {{table SUITE ...}} or \
-                     {{plot bars|lines SUITE ...}}"
-                    .to_owned())
-            }
-            _ => Err("is not known; there are limits, suites, table, targets and plot".to_owned()),
-        };
-        filled.map_err(|reason| format!("{{{{{} ...}}}}: {reason}", asked.name))
-    }
-
-    /// Keeps a plot and returns its place in the text.
-    fn plot(&mut self, chart: Chart) -> Result<String, String> {
-        let Chart { name, title, svg } = chart;
-        let place = format!("![{title}]({PLOTS}/{name}.svg)\n");
-        match self.plots.insert(name, svg) {
-            None => Ok(place),
-            Some(_) => Err("another plot has the same `name`".to_owned()),
-        }
-    }
-
-    /// Every file of the report with its text, by its path below `out`.
-    fn files(&self) -> impl Iterator<Item = (PathBuf, &str)> {
-        let plots =
-            self.plots.iter().map(|(name, svg)| (Path::new(PLOTS).join(format!("{name}.svg")), svg.as_str()));
-        std::iter::once((PathBuf::from(DOCUMENT), self.document.as_str())).chain(plots)
-    }
-
-    /// Plots below `out` that are not of this report.
-    fn stale(&self, out: &Path) -> Result<Vec<PathBuf>, Error> {
-        let known: BTreeSet<PathBuf> = self.files().map(|(path, _)| out.join(path)).collect();
-        let folder = out.join(PLOTS);
-        let found = if folder.exists() { files(&folder, "svg")? } else { Vec::new() };
-        Ok(found.into_iter().filter(|path| !known.contains(path)).collect())
-    }
-
     fn write(&self, out: &Path) -> Result<(), Error> {
-        let folder = out.join(PLOTS);
-        std::fs::create_dir_all(&folder).map_err(|source| Error::Io { path: folder, source })?;
-        for path in self.stale(out)? {
-            std::fs::remove_file(&path).map_err(|source| Error::Io { path, source })?;
-        }
-        for (path, text) in self.files() {
-            let path = out.join(path);
-            std::fs::write(&path, text).map_err(|source| Error::Io { path, source })?;
-        }
-        Ok(())
+        let path = out.join(DOCUMENT);
+        let io = |source| Error::Io { path: path.clone(), source };
+        std::fs::create_dir_all(out).map_err(io)?;
+        std::fs::write(&path, &self.document).map_err(io)
     }
 
-    /// What differs below `out`, a line for each file.
-    fn differences(&self, out: &Path) -> Result<Vec<String>, Error> {
-        let mut differences = Vec::new();
-        for (path, expected) in self.files() {
-            let path = out.join(path);
-            let found = match read(&path) {
-                Ok(found) => found,
-                Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                    differences.push(format!("{}: is missing", path.display()));
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            if found != expected {
-                let same =
-                    found.lines().zip(expected.lines()).take_while(|(found, expected)| found == expected);
-                differences.push(format!("{}:{}: differs", path.display(), same.count() + 1));
+    /// How the document below `out` differs from this one, if it does.
+    fn difference(&self, out: &Path) -> Result<Option<String>, Error> {
+        let path = out.join(DOCUMENT);
+        let found = match read(&path) {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return Ok(Some(format!("{}: is missing", path.display())));
             }
-        }
-        differences.extend(
-            self.stale(out)?.iter().map(|path| format!("{}: is no plot of the report", path.display())),
-        );
-        Ok(differences)
+            other => other?,
+        };
+        let same = found.lines().zip(self.document.lines()).take_while(|(found, expected)| found == expected);
+        let line = same.count() + 1;
+        Ok((found != self.document).then(|| format!("{}:{line}: differs", path.display())))
     }
+}
+
+/// What stands in a placeholder's place.
+fn fill(sources: &Sources<'_>, asked: &Placeholder, used: &[String]) -> Result<String, String> {
+    let words: Vec<&str> = asked.words.iter().map(String::as_str).collect();
+    let filled = match (asked.name.as_str(), &words[..]) {
+        ("limits", []) => Ok(sources.limits(used)),
+        ("suites", []) => Ok(sources.suites()),
+        ("table", [suite]) => sources.of(suite, |results| table::table(sources.settings, results, asked)),
+        ("targets", [suite]) => sources.of(suite, |results| targets::table(sources.settings, results)),
+        ("limits" | "suites" | "table" | "targets", _) => {
+            Err("is written {{limits}}, {{suites}}, {{targets SUITE}} or {{table SUITE ...}}".to_owned())
+        }
+        _ => Err("is not known; there are limits, suites, table and targets".to_owned()),
+    };
+    filled.map_err(|reason| format!("{{{{{} ...}}}}: {reason}", asked.name))
 }
 
 /// The suites that the placeholders of a section show, each once.
@@ -270,11 +204,7 @@ fn used(pieces: &[Piece]) -> Vec<String> {
     let mut used: Vec<String> = Vec::new();
     for piece in pieces {
         let Piece::Placeholder(Placeholder { name, words, .. }) = piece else { continue };
-        let suite = match name.as_str() {
-            "table" | "targets" => words.first(),
-            "plot" => words.get(1),
-            _ => None,
-        };
+        let suite = words.first().filter(|_| matches!(name.as_str(), "table" | "targets"));
         let new = suite.filter(|suite| !used.contains(*suite)).cloned();
         used.extend(new);
     }

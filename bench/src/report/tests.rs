@@ -128,7 +128,6 @@ const SECTION: &str = "\
 What the rows mean.
 {{table load op=put rows=size,clients columns=subject figures=ops_s ratio=sherd/minio}}
 {{targets load}}
-{{plot bars load size=4KiB x=clients series=subject figure=ops_s name=put title=\"4 KiB PUT\"}}
 
 Why.
 ";
@@ -168,8 +167,6 @@ What the rows mean.
 | a lone PUT against syncs | p50           | 1.50 ms |       - |            - | at most 1.44 ms |     | **no**       |
 
 Met: 2 of 5, 2 of them in full; not met: 2; not measured: 1.
-
-![4 KiB PUT](performance/put.svg)
 
 Why.
 ";
@@ -224,38 +221,10 @@ fn a_target_that_two_rows_could_mean_is_refused() {
 }
 
 #[test]
-fn a_plot_is_linked_and_kept_beside_the_document() {
-    let report = Folders::new().measured().section(SECTION).generate().unwrap();
-    assert!(report.document.contains("![4 KiB PUT](performance/put.svg)"));
-    assert!(report.plots["put"].contains(">5,000<") && report.plots["put"].contains(">minio<"));
-}
-
-#[test]
-fn bars_may_be_ratios() {
-    let section = "## Loads\n{{plot bars load x=size,clients figure=p50_us ratio=sherd/minio across=subject name=better \
-                   title=better}}\n";
-    let svg = &Folders::new().measured().section(section).generate().unwrap().plots["better"];
-    // 66 ms against 6.4 ms, and 5.2 ms against 1.5 ms; 1 MiB has no peer.
-    assert!(svg.contains(">10.3<") && svg.contains(">3.47<"), "{svg}");
-    assert!(svg.contains(">4 KiB, 32<") && !svg.contains("1 MiB"), "{svg}");
-}
-
-#[test]
-fn lines_run_over_sizes_in_their_order() {
-    let section = "## Loads\n{{plot lines load clients=32 x=size series=subject figure=p50_us log=xy name=by-size \
-                   title=\"by size\"}}\n";
-    let report = Folders::new().measured().section(section).generate().unwrap();
-    let svg = &report.plots["by-size"];
-    let (small, large) = (svg.find(">4 KiB<").unwrap(), svg.find(">1 MiB<").unwrap());
-    assert!(small < large);
-    assert_eq!(svg.matches("<circle").count(), 3);
-}
-
-#[test]
 fn what_is_not_measured_says_what_measures_it() {
     let unmeasured = Folders::new().section(SECTION).generate().unwrap();
     assert_eq!(unmeasured.document.matches("*Not measured yet; `sherd-bench load` measures it.*").count(), 1);
-    assert!(!unmeasured.document.contains("> Run") && unmeasured.plots.is_empty());
+    assert!(!unmeasured.document.contains("> Run"));
     let section = "## Gets\n{{table load op=get rows=size figures=ops_s}}\n";
     let partly = Folders::new().measured().section(section).generate().unwrap();
     assert!(partly.document.contains("*Not part of the run; `sherd-bench load` measures it.*"));
@@ -318,13 +287,6 @@ fn what_a_section_asks_for_and_cannot_have_is_said_with_its_place() {
         ("{{table load rows=op figures=opss}}", "figure `opss`, but: ops_s"),
         ("{{table load rows=op figures=ops_s}}", "they differ by: subject"),
         ("{{table load rows=op figures=ops_s ratio=a/b}}", "`columns`"),
-        ("{{plot pie load x=op figure=ops_s name=a title=b clients=1 subject=sherd}}", "`bars` or `lines`"),
-        ("{{plot bars load x=op figure=ops_s title=b}}", "a `name`"),
-        ("{{plot bars load x=op figure=ops_s title=b name=../a}}", "letters, digits"),
-        ("{{plot bars load x=op name=a title=b}}", "`x`, `figure` and `title`"),
-        ("{{plot lines load x=op log=z figure=ops_s name=a title=b}}", "`log`"),
-        ("{{plot bars load x=op figure=ops_s name=a title=b ratio=sherd/minio}}", "go together"),
-        ("{{plot lines load x=clients figure=ops_s name=a title=b ratio=a/b across=subject}}", "as bars"),
         ("see {{limits}}", "alone"),
     ] {
         let section = format!("## Loads\n\nText.\n{line}\n");
@@ -333,14 +295,10 @@ fn what_a_section_asks_for_and_cannot_have_is_said_with_its_place() {
     }
     let error = Folders::new().section("Text first.\n").generate().unwrap_err().to_string();
     assert!(error.contains("10-loads.md:1: a section begins with a heading"), "{error}");
-    let twice =
-        format!("## Loads\n{0}\n{0}\n", "{{plot bars load size=1MiB x=op figure=ops_s name=a title=b}}");
-    let error = Folders::new().measured().section(&twice).generate().unwrap_err().to_string();
-    assert!(error.contains(":3: ") && error.contains("another plot"), "{error}");
 }
 
 #[test]
-fn check_notices_a_changed_figure_a_changed_plot_and_a_stale_one() {
+fn check_notices_what_is_missing_and_what_changed() {
     let folders = Folders::new().measured().section(SECTION);
     let (same, different) = (ExitCode::SUCCESS, ExitCode::from(DIFFERENT));
     assert_eq!(folders.run(true), different, "nothing was written yet");
@@ -352,16 +310,9 @@ fn check_notices_a_changed_figure_a_changed_plot_and_a_stale_one() {
     changed.rows[1].figures.insert("ops_s".to_owned(), 481.0);
     changed.write(&folders.path("results")).unwrap();
     assert_eq!(folders.run(true), different);
-    let report = folders.generate().unwrap();
-    let differences = report.differences(&folders.path("docs")).unwrap();
-    assert!(differences.iter().any(|line| line.contains("performance.md:") && line.ends_with(": differs")));
-    assert!(differences.iter().any(|line| line.contains("put.svg")), "{differences:?}");
+    let difference = folders.generate().unwrap().difference(&folders.path("docs")).unwrap();
+    assert!(difference.is_some_and(|line| line.contains("performance.md:") && line.ends_with(": differs")));
     assert_eq!(folders.run(false), same);
-
-    folders.put("docs/performance/old.svg", "<svg/>");
-    assert_eq!(folders.run(true), different);
-    assert_eq!(folders.run(false), same);
-    assert!(!folders.path("docs/performance/old.svg").exists());
     assert_eq!(folders.run(true), same);
 }
 
