@@ -7,7 +7,7 @@ use clap::Parser;
 
 use crate::host::Refusal;
 use crate::host::device;
-use crate::{answer, compare, layers, load, quick, report, subject};
+use crate::{compare, load, question, quick, report, subject};
 
 const EXIT_CODES: &str = "Exit codes:
   0    measured
@@ -27,10 +27,7 @@ pub struct Arguments {
 enum Command {
     Load(Box<load::Arguments>),
     Quick(quick::Arguments),
-    /// Measures the layers of a request, each by itself
-    Layers(layers::Arguments),
-    /// Answers one of the questions that decided how the store works
-    Answer(answer::Arguments),
+    Answer(question::Arguments),
     Compare(compare::Arguments),
     Report(report::Arguments),
     Device(device::Arguments),
@@ -41,8 +38,7 @@ pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Load(arguments) => finish(load::run(&arguments)),
         Command::Quick(arguments) => finish(quick::run(&arguments)),
-        Command::Layers(arguments) => finish(layers::run(arguments).map(|()| ExitCode::SUCCESS)),
-        Command::Answer(arguments) => finish(answer::run(arguments)),
+        Command::Answer(arguments) => finish(question::run(arguments)),
         Command::Compare(arguments) => finish(compare::run(&arguments)),
         Command::Report(arguments) => finish(report::run(&arguments)),
         Command::Device(arguments) => finish(device::run(&arguments)),

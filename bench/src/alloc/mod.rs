@@ -3,9 +3,7 @@
 //! [`Counting`] passes everything to the allocator that a node uses and adds to counters on the way.
 //! A binary that measures installs it with `#[global_allocator]`; a [`Scope`] is the difference
 //! between two moments, over all threads of the process. What the measuring itself has to allocate
-//! is kept out with [`uncounted`]. `sites` says where they come from.
-
-pub mod sites;
+//! is kept out with [`uncounted`].
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -80,7 +78,6 @@ fn count(bytes: usize) {
         counters.allocations.fetch_add(1, Ordering::Relaxed);
         counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
-    sites::sample(bytes);
 }
 
 /// What was allocated: how often, and how much. Memory that grows counts as a new allocation of its

@@ -7,7 +7,7 @@ pub mod proc;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// This build must not be measured with: the program ends with code 2.
@@ -27,6 +27,28 @@ pub enum Refusal {
 /// It is one.
 pub fn refuse_debug_build(moment: bool) -> Result<(), Refusal> {
     if cfg!(debug_assertions) && !moment { Err(Refusal::DebugBuild) } else { Ok(()) }
+}
+
+/// A device would run full.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} has {} MiB free, {} MiB are needed", folder.display(), free >> 20, needed >> 20)]
+pub struct Full {
+    /// The folder on it.
+    pub folder: PathBuf,
+    /// Bytes that are free there.
+    pub free: u64,
+    /// Bytes that may be needed.
+    pub needed: u64,
+}
+
+/// Refuses a device with less than so many bytes free; where nobody can tell there are none.
+///
+/// # Errors
+/// There is not as much room.
+pub fn require_room(folder: &Path, needed: u64) -> Result<(), Full> {
+    let stat = rustix::fs::statvfs(folder);
+    let free = stat.map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize));
+    if free < needed { Err(Full { folder: folder.to_owned(), free, needed }) } else { Ok(()) }
 }
 
 /// What a reader of results must know of the machine: `commit`, `cpu`, `cores`, `memory_mib`, `kernel`,

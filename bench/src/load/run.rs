@@ -15,6 +15,7 @@ use super::request::Requests;
 use super::schedule::{Limit, Pace, Schedule};
 use super::tally::Tally;
 use super::work::{Choice, Mix, Op, Shared, Source};
+use crate::alloc;
 use crate::subject::{Process, Subject};
 
 /// What is to be measured.
@@ -168,8 +169,10 @@ pub fn run(target: &Target<'_>, plan: &Plan, keys: &mut Keys) -> io::Result<Outc
     }
     let begin = Instant::now();
     let outcomes: Vec<io::Result<(Tally, Vec<u64>)>> = thread::scope(|scope| {
-        let threads: Vec<_> =
-            engines.into_iter().map(|engine| scope.spawn(move || engine.run(begin))).collect();
+        let threads: Vec<_> = engines
+            .into_iter()
+            .map(|engine| scope.spawn(move || alloc::uncounted(|| engine.run(begin))))
+            .collect();
         let _progress =
             Progress::show(scope, &meter, &format!("{} {} {}", subject.name, plan.op, keys.sizes));
         threads

@@ -9,7 +9,7 @@ pub mod table;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -92,15 +92,8 @@ pub enum Error {
     #[error("{0}")]
     Device(#[from] device::Error),
     /// A store would run into the end of the disk.
-    #[error("{} has {} MiB free, {} MiB are needed", folder.display(), free >> 20, needed >> 20)]
-    Full {
-        /// Where the stores keep their data.
-        folder: PathBuf,
-        /// Bytes that are free there,
-        free: u64,
-        /// and bytes that may be needed.
-        needed: u64,
-    },
+    #[error("{0}")]
+    Full(#[from] host::Full),
     /// The system lacks threads or polling.
     #[error("generate load: {0}")]
     System(#[from] io::Error),
@@ -119,7 +112,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let begin = Instant::now();
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let limits = device::measure(&arguments.folder, device::Effort::of(arguments.moment))?;
-    require_room(&arguments.folder, if arguments.moment { MOMENT_FREE_BYTES } else { FREE_BYTES })?;
+    host::require_room(&arguments.folder, if arguments.moment { MOMENT_FREE_BYTES } else { FREE_BYTES })?;
     let mut settings = host::settings(&arguments.folder);
     settings.insert("turns".to_owned(), TURNS.to_string());
     settings.insert("seconds".to_owned(), arguments.seconds.to_string());
@@ -158,12 +151,6 @@ fn contestants(arguments: &Arguments) -> Result<Contestants, Error> {
         tool.locate(binary.as_deref())?;
     }
     Ok(found)
-}
-
-fn require_room(folder: &Path, needed: u64) -> Result<(), Error> {
-    let stat = rustix::fs::statvfs(folder).map_err(io::Error::from)?;
-    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
-    if free < needed { Err(Error::Full { folder: folder.to_owned(), free, needed }) } else { Ok(()) }
 }
 
 /// Measures one group on stores that are started for it.
@@ -325,14 +312,6 @@ mod tests {
         let line = verdict(step, &row(3900.0, 40.0), &row(1000.0, 100.0));
         assert!(line.contains("MISSES 4x") && line.contains("MISSES 33 %"), "{line}");
         assert_eq!(verdict(step, &row(1.0, 1.0), &row(0.0, 0.0)), "");
-    }
-
-    #[test]
-    fn a_full_disk_is_refused_before_anything_is_measured() {
-        let folder = std::env::temp_dir();
-        let error = require_room(&folder, u64::MAX).unwrap_err();
-        assert!(matches!(error, Error::Full { needed: u64::MAX, .. }));
-        require_room(&folder, 0).unwrap();
     }
 
     #[test]

@@ -1,0 +1,127 @@
+//! What a request allocates in a whole node, in steady state.
+//!
+//! The node runs in this process, as `sherd-node` runs it, so that its allocations can be counted; the generator's
+//! threads count none of theirs. What is counted is what all of the node's threads allocate from the first request of
+//! a measurement to its last, upkeep beside it included. How fast a node is says `quick`: here it shares the process.
+
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+
+use rustix::process::{Signal, getpid, kill_process};
+use sherd_node::machine::system::SystemRng;
+use sherd_node::process::config::Config;
+use sherd_node::process::config::credentials::Credentials;
+use sherd_node::process::config::settings::{Durability, Settings, Words};
+use sherd_node::process::config::source::Sources;
+use sherd_node::process::run::{RunError, run};
+
+use super::node::{self, Node};
+use super::{Bench, Error, Page};
+use crate::alloc::{self, Scope};
+use crate::load::run::Plan;
+use crate::load::schedule::Limit;
+use crate::load::sign;
+use crate::load::sizes::Size;
+use crate::load::work::Op;
+use crate::result::Row;
+use crate::subject::Subject;
+
+/// Sizes, with clients and requests of one measurement.
+const CASES: [(u64, usize, u64); 3] = [(4 << 10, 1, 2000), (4 << 10, 32, 20_000), (1 << 20, 8, 200)];
+const MOMENT_REQUESTS: u64 = 40;
+/// Volumes of the node.
+const VOLUMES: usize = 4;
+
+/// What is measured.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Arguments {}
+
+impl Page for Arguments {
+    fn name(&self) -> &'static str {
+        "allocations"
+    }
+
+    fn device_bytes(&self) -> u64 {
+        8 << 30
+    }
+
+    fn once(&self, bench: &mut Bench) -> Result<(), Error> {
+        if !alloc::is_installed() {
+            return Err(Error::at("count allocations")("this program's allocator does not count"));
+        }
+        let folder = bench.folder()?;
+        let (process, subject) = start(folder.path())?;
+        let node = Node::of(subject, bench)?;
+        for round in 0..bench.rounds() {
+            for (bytes, clients, requests) in CASES {
+                let requests = if bench.is_moment() { MOMENT_REQUESTS } else { requests };
+                let mut keys = node::keys(&format!("{}-{clients}-{round}", Size(bytes)), bytes);
+                for op in [Op::Put, Op::Get, Op::Head] {
+                    let plan = Plan::new(op, clients, Limit::Count(requests));
+                    // Connections are made, and buffers grown, before anything counts.
+                    bench.count(
+                        &node.run(&Plan { limit: Limit::Count(requests / 4), ..plan.clone() }, &mut keys)?,
+                    );
+                    let scope = Scope::begin();
+                    // What this thread prepares for the generator is no allocation of the node's.
+                    let outcome = alloc::uncounted(|| node.run(&plan, &mut keys))?;
+                    let counts = scope.counts();
+                    bench.count(&outcome);
+                    bench.add(row(op, bytes, clients, requests, counts));
+                }
+            }
+        }
+        // As an operator ends it: the node's own handler takes the signal.
+        kill_process(getpid(), Signal::TERM).map_err(Error::at("ask the node to stop"))?;
+        process.join().expect("the node does not panic").map_err(Error::at("stop the node"))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn row(op: Op, bytes: u64, clients: usize, requests: u64, counts: alloc::Counts) -> Row {
+    let labels =
+        [("op", op.to_string()), ("size", Size(bytes).to_string()), ("clients", clients.to_string())];
+    let of_each = |count: u64| count as f64 / requests as f64;
+    Row::new(labels)
+        .with("allocs_op", of_each(counts.allocations))
+        .with("alloc_bytes_op", of_each(counts.bytes))
+}
+
+/// A node on new volumes below a folder, with defaults but for addresses, on threads of its own.
+fn start(folder: &Path) -> Result<(JoinHandle<Result<(), RunError>>, Subject), Error> {
+    let mut volumes = Vec::new();
+    for number in 1..=VOLUMES {
+        let path = folder.join(number.to_string());
+        std::fs::create_dir(&path).map_err(Error::at("make a volume's folder"))?;
+        let path = path.canonicalize().map_err(Error::at("find a volume's folder"))?;
+        volumes.push(path.to_string_lossy().into_owned());
+    }
+    let any = "127.0.0.1:0".parse().expect("an address");
+    let settings = Settings {
+        volumes: Some(Words(volumes)),
+        listen: Some(any),
+        admin_listen: Some(any),
+        durability: Some(Durability::Fsync),
+        ..Settings::default()
+    };
+    let given = Credentials::random(&SystemRng);
+    let credentials = sign::Credentials {
+        access_key: given.access_key_id.clone(),
+        secret_key: given.secret_access_key.expose().to_owned(),
+        region: "us-east-1".to_owned(),
+    };
+    let config = Config::resolve(settings, Some(given), &Sources::default());
+    let config = config.map_err(Error::at("configure a node"))?;
+    let (announce, announced) = mpsc::channel();
+    let process = thread::spawn(move || {
+        run(config, |addresses| announce.send(addresses).expect("who starts a node waits for it"))
+    });
+    match announced.recv() {
+        Ok(addresses) => Ok((process, Subject::at(addresses.s3, &addresses.s3.to_string(), credentials))),
+        Err(gone) => Err(match process.join() {
+            Ok(Err(error)) => Error::at("start a node")(error),
+            Ok(Ok(())) | Err(_) => Error::at("start a node")(gone),
+        }),
+    }
+}

@@ -1,0 +1,223 @@
+//! A real node for a question: the program itself with four volumes, asked over HTTP as by any client.
+//!
+//! Nothing of the node runs in this process: what is measured is what an operator runs. Rows are those of the load
+//! generator.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{fs, io};
+
+use super::{Bench, Error};
+use crate::load::keys::Keys;
+use crate::load::payload::Payloads;
+use crate::load::run::{self, Outcome, Plan, Target};
+use crate::load::schedule::Limit;
+use crate::load::sizes::{Size, Sizes};
+use crate::load::work::Op;
+use crate::load::{bucket, prepare, report};
+use crate::result::Row;
+use crate::subject::admin::{self, Metrics};
+use crate::subject::{End, Subject, Tool};
+
+/// The bucket of every measurement.
+const BUCKET: &str = "sherd-bench";
+/// The seed of all contents.
+const SEED: u64 = 1;
+/// Between two looks at a node's metrics, and how long a change may take.
+const POLL: Duration = Duration::from_millis(25);
+const CHANGE_TIMEOUT: Duration = Duration::from_mins(1);
+/// Objects that are written to make known to all volumes what was committed before.
+const BYSTANDERS: u64 = 8;
+
+/// A running node.
+#[derive(Debug)]
+pub(super) struct Node {
+    subject: Subject,
+    payloads: Payloads,
+    moment: bool,
+}
+
+/// A node as it comes, with these flags besides.
+fn tool(flags: &[&str]) -> Result<Tool, Error> {
+    let mut tool = Tool::find("sherd").map_err(Error::at("describe the node"))?;
+    tool.command.extend(flags.iter().map(|flag| (*flag).to_owned()));
+    Ok(tool)
+}
+
+/// The row of `outcome` with these labels, and those of the plan.
+pub(super) fn row<const N: usize>(
+    labels: [(&str, String); N],
+    bytes: u64,
+    plan: &Plan,
+    outcome: &Outcome,
+) -> Row {
+    let mut row = report::row("", &Size(bytes).to_string(), plan, outcome);
+    row.labels.remove("subject");
+    row.labels.extend(labels.map(|(name, value)| (name.to_owned(), value)));
+    row
+}
+
+/// Objects of one size below a prefix; none of them is there yet.
+pub(super) fn keys(prefix: &str, bytes: u64) -> Keys {
+    Keys::new(&format!("{prefix}/"), Sizes::Fixed(Size(bytes)))
+}
+
+impl Node {
+    /// Starts a node as it comes, with these flags besides, and makes the bucket.
+    pub(super) fn start(bench: &mut Bench, flags: &[&str]) -> Result<Self, Error> {
+        let beside = std::env::current_exe().ok().map(|path| path.with_file_name("sherd-node"));
+        let binary = bench.common.binary.clone().or(beside);
+        let subject = Subject::start(&tool(flags)?, binary.as_deref(), &bench.common.dir);
+        let node = Self::of(subject.map_err(Error::at("start a node"))?, bench)?;
+        bench.settings.extend(node.subject.settings());
+        Ok(node)
+    }
+
+    /// A node that answers, and its bucket, which is made.
+    pub(super) fn of(subject: Subject, bench: &Bench) -> Result<Self, Error> {
+        bucket::make(&subject, BUCKET).map_err(Error::at("make the bucket"))?;
+        Ok(Self { subject, payloads: Payloads::new(SEED), moment: bench.is_moment() })
+    }
+
+    /// Carries a plan out.
+    pub(super) fn run(&self, plan: &Plan, keys: &mut Keys) -> Result<Outcome, Error> {
+        run::run(&self.target(), plan, keys).map_err(Error::at("generate load"))
+    }
+
+    /// Writes objects until so many are there.
+    pub(super) fn fill(&self, wanted: u64, keys: &mut Keys) -> Result<(), Error> {
+        prepare::write(&self.target(), wanted, keys).map_err(Error::at("write the objects"))
+    }
+
+    /// Writes objects as `plan` says, after which `wanted` must be there.
+    pub(super) fn fill_as(
+        &self,
+        plan: &Plan,
+        wanted: u64,
+        keys: &mut Keys,
+    ) -> Result<Option<Outcome>, Error> {
+        prepare::write_as(&self.target(), plan, wanted, keys).map_err(Error::at("write the objects"))
+    }
+
+    fn target(&self) -> Target<'_> {
+        Target { subject: &self.subject, bucket: BUCKET, payloads: &self.payloads }
+    }
+
+    /// Has all volumes know what was committed so far: the word of it travels with later writes.
+    pub(super) fn settle(&self, label: &str) -> Result<(), Error> {
+        let plan = Plan::new(Op::Put, 1, Limit::Count(BYSTANDERS));
+        self.run(&plan, &mut keys(&format!("bystanders-{label}"), 1))?;
+        Ok(())
+    }
+
+    /// The ETag of object `key`.
+    pub(super) fn etag(&self, keys: &Keys, key: u64) -> Result<String, Error> {
+        let mut name = String::new();
+        keys.name(key, &mut name);
+        bucket::etag(&self.subject, BUCKET, &name).map_err(Error::at("ask for an ETag"))
+    }
+
+    /// Contents of the objects.
+    pub(super) fn payloads(&self) -> &Payloads {
+        &self.payloads
+    }
+
+    /// Memory that the node holds now, in bytes.
+    pub(super) fn memory(&self) -> u64 {
+        self.subject.process().and_then(|process| crate::host::proc::rss_anon(process.id())).unwrap_or(0)
+    }
+
+    /// Ends the node's process, and starts it again with these flags; says how long it took to answer.
+    pub(super) fn restart(&mut self, flags: &[&str], end: End) -> Result<Duration, Error> {
+        self.subject.restart(&tool(flags)?, end).map_err(Error::at("start the node again"))
+    }
+
+    /// The folder of all volumes.
+    pub(super) fn folder(&self) -> &Path {
+        self.subject.folder().expect("the node was started here")
+    }
+
+    /// The folder of volume `number`, from 1 to 4.
+    pub(super) fn volume(&self, number: usize) -> PathBuf {
+        self.folder().join(number.to_string())
+    }
+
+    /// Where the node's metrics are.
+    pub(super) fn admin(&self) -> Result<SocketAddr, Error> {
+        let missing = || io::Error::other("the node did not say where its admin listener is");
+        self.subject.admin().ok_or_else(missing).map_err(Error::at("look for the metrics"))
+    }
+
+    /// Takes volume `number` away, with all that is in it, and waits until the node knows.
+    pub(super) fn lose(&self, number: usize) -> Result<(), Error> {
+        let volume = self.volume(number);
+        remove(&volume).map_err(Error::at("remove a volume's folder"))?;
+        until(self.admin()?, CHANGE_TIMEOUT, "a lost volume goes offline", |metrics| {
+            metrics.volume_state(&volume) == Some("offline")
+        })?;
+        Ok(())
+    }
+
+    /// Makes the folder of volume `number` again, empty, and says when that was.
+    pub(super) fn give_back(&self, number: usize) -> Result<Instant, Error> {
+        let begin = Instant::now();
+        fs::create_dir(self.volume(number)).map_err(Error::at("make a volume's folder again"))?;
+        Ok(begin)
+    }
+
+    /// Waits until the node does next to nothing, so that what follows is not measured beside what was
+    /// before; says how long that took, or nothing when it is still busy after `patience`.
+    pub(super) fn until_idle(&self, patience: Duration) -> Option<Duration> {
+        const LOOK: Duration = Duration::from_millis(500);
+        let begin = Instant::now();
+        let process = self.subject.process().filter(|_| !self.moment);
+        while let Some(process) = process {
+            let before = process.cpu().unwrap_or_default();
+            let since = begin.elapsed();
+            if since >= patience {
+                return None;
+            }
+            thread::sleep(LOOK);
+            if process.cpu().unwrap_or_default().saturating_sub(before) < LOOK / 20 {
+                return Some(since);
+            }
+        }
+        Some(Duration::ZERO)
+    }
+}
+
+/// Waits until the metrics at `admin` are as wanted; says when that was.
+///
+/// # Errors
+/// They are not within `patience`.
+pub(super) fn until(
+    admin: SocketAddr,
+    patience: Duration,
+    what: &'static str,
+    wanted: impl Fn(&Metrics) -> bool,
+) -> Result<Instant, Error> {
+    let begin = Instant::now();
+    loop {
+        // A node that starts does not answer yet.
+        if admin::scrape(admin).is_ok_and(|metrics| wanted(&metrics)) {
+            return Ok(Instant::now());
+        }
+        if begin.elapsed() > patience {
+            return Err(Error::at(what)(io::Error::from(io::ErrorKind::TimedOut)));
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// Removes a folder that a node may be writing into.
+fn remove(folder: &Path) -> io::Result<()> {
+    loop {
+        match fs::remove_dir_all(folder) {
+            // A file was made while its folder was being emptied.
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            other => return other,
+        }
+    }
+}
