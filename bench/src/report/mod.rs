@@ -1,17 +1,14 @@
-//! `sherd-bench report`: docs/performance.md, from files of results and hand-written sections.
+//! `sherd-bench report`: docs/performance.md, from files of results and a hand-written text.
 //!
-//! `bench/report/*.md` are the sections, in the order of their names; their placeholders ask for tables
-//! of `bench/results/*.json`. Nothing is measured here, and the same files give the same bytes, so
-//! `--check` tells whether the document still says what the results say.
+//! `bench/report/performance.md` is the text; lines that hold nothing but a placeholder become what
+//! `bench/results/*.json` say. Nothing is measured here, and the same files give the same bytes, so `--check` tells
+//! whether the document still says what the results say.
 
 pub mod markdown;
-mod placeholder;
 mod settings;
-mod select;
 mod limits;
-mod notes;
 mod targets;
-mod table;
+mod comparison;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,13 +17,12 @@ use std::process::ExitCode;
 
 use crate::result::{self, Results};
 use markdown::{Align, Table};
-use placeholder::{Piece, Placeholder};
 use settings::{Settings, Suite};
 
 /// Exit code of `--check` when the document is not what it should be.
 const DIFFERENT: u8 = 1;
 
-/// Name of the document.
+/// Name of the document, and of the text that it is made of.
 const DOCUMENT: &str = "performance.md";
 
 /// First line of the document.
@@ -39,7 +35,7 @@ pub struct Arguments {
     /// Folder of the files of results.
     #[arg(long, value_name = "DIR", default_value = "bench/results")]
     pub results: PathBuf,
-    /// Folder of the sections and of report.toml.
+    /// Folder of the text and of report.toml.
     #[arg(long, value_name = "DIR", default_value = "bench/report")]
     pub sections: PathBuf,
     /// Folder for the document.
@@ -69,10 +65,10 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
-    /// A section asks for something that cannot be.
+    /// The text asks for something that cannot be.
     #[error("{path}:{line}: {reason}")]
-    Section {
-        /// The section's file.
+    Text {
+        /// The text's file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
@@ -87,128 +83,58 @@ pub enum Error {
 /// Writes or checks the report as the arguments say.
 ///
 /// # Errors
-/// A file cannot be read or written, or a section asks for what cannot be.
+/// A file cannot be read or written, or the text asks for what cannot be.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
-    let report = Report::generate(&arguments.sections, &arguments.results)?;
+    let document = generate(&arguments.sections, &arguments.results)?;
+    let path = arguments.out.join(DOCUMENT);
+    let io = |source| Error::Io { path: path.clone(), source };
     if !arguments.check {
-        report.write(&arguments.out)?;
-        println!("written: {}", arguments.out.join(DOCUMENT).display());
+        std::fs::create_dir_all(&arguments.out).map_err(io)?;
+        std::fs::write(&path, document).map_err(io)?;
+        println!("written: {}", path.display());
         return Ok(ExitCode::SUCCESS);
     }
-    let Some(difference) = report.difference(&arguments.out)? else { return Ok(ExitCode::SUCCESS) };
-    println!("{difference}");
-    println!("the report is not what the results say: run `sherd-bench report`");
+    let found = match std::fs::read_to_string(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        other => other.map_err(io)?,
+    };
+    if found == document {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let same = found.lines().zip(document.lines()).take_while(|(found, expected)| found == expected).count();
+    println!("{}:{}: is not what the results say: run `sherd-bench report`", path.display(), same + 1);
     Ok(ExitCode::from(DIFFERENT))
 }
 
-/// The report as it should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Report {
-    document: String,
-}
-
-impl Report {
-    fn generate(sections: &Path, results: &Path) -> Result<Self, Error> {
-        let path = sections.join("report.toml");
-        let settings = Settings::parse(&read(&path)?).map_err(|reason| Error::Settings { path, reason })?;
-        let mut sources = Sources { settings: &settings, results: BTreeMap::new() };
-        for path in files(results, "json")? {
+/// The document as it should be.
+fn generate(sections: &Path, results: &Path) -> Result<String, Error> {
+    let path = sections.join("report.toml");
+    let settings = Settings::parse(&read(&path)?).map_err(|reason| Error::Settings { path, reason })?;
+    let mut sources = Sources { settings: &settings, results: BTreeMap::new() };
+    let io = |source| Error::Io { path: results.to_owned(), source };
+    for entry in std::fs::read_dir(results).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        if path.extension().is_some_and(|found| found == "json") {
             let found = Results::read(&path)?;
             sources.results.insert(found.suite.clone(), found);
         }
-        let Settings { title, introduction, .. } = &settings;
-        let mut report = Self { document: format!("{MARK}\n\n# {title}\n\n{}\n", introduction.trim()) };
-        for path in files(sections, "md")? {
-            let text = read(&path)?;
-            report.section(&sources, &text).map_err(|(line, reason)| Error::Section {
-                path,
-                line,
-                reason,
-            })?;
-        }
-        Ok(report)
     }
-
-    /// Adds a section; an error is a line and what is wrong with it.
-    fn section(&mut self, sources: &Sources<'_>, text: &str) -> Result<(), (usize, String)> {
-        if !text.starts_with("## ") {
-            return Err((1, "a section begins with a heading: `## ...`".to_owned()));
-        }
-        let (heading, rest) = text.split_once('\n').unwrap_or((text, ""));
-        let mut pieces = placeholder::split(rest).map_err(|(line, reason)| (line + 1, reason))?;
-        let limits = |piece: &Piece| matches!(piece, Piece::Placeholder(found) if found.name == "limits");
-        if !pieces.iter().any(limits) {
-            // Every section that shows results says first where they come from.
-            let name = "limits".to_owned();
-            let limits = Placeholder { line: 0, name, words: Vec::new(), pairs: Vec::new() };
-            pieces.insert(0, Piece::Placeholder(limits));
-        }
-        let used = used(&pieces);
-        let mut blocks = vec![heading.to_owned()];
-        for piece in &pieces {
-            let text = match piece {
-                Piece::Text(text) => text.clone(),
-                Piece::Placeholder(asked) => {
-                    fill(sources, asked, &used).map_err(|reason| (asked.line + 1, reason))?
-                }
-            };
-            blocks.push(text.trim_matches('\n').to_owned());
-        }
-        blocks.retain(|block| !block.is_empty());
-        // One remark is enough for neighbours that were not measured.
-        blocks.dedup();
-        self.document.extend(["\n", &blocks.join("\n\n"), "\n"]);
-        Ok(())
-    }
-
-    fn write(&self, out: &Path) -> Result<(), Error> {
-        let path = out.join(DOCUMENT);
-        let io = |source| Error::Io { path: path.clone(), source };
-        std::fs::create_dir_all(out).map_err(io)?;
-        std::fs::write(&path, &self.document).map_err(io)
-    }
-
-    /// How the document below `out` differs from this one, if it does.
-    fn difference(&self, out: &Path) -> Result<Option<String>, Error> {
-        let path = out.join(DOCUMENT);
-        let found = match read(&path) {
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                return Ok(Some(format!("{}: is missing", path.display())));
+    let path = sections.join(DOCUMENT);
+    let mut document = format!("{MARK}\n\n");
+    for (index, line) in read(&path)?.lines().enumerate() {
+        let wrong = |reason: String| Error::Text { path: path.clone(), line: index + 1, reason };
+        match line.trim().strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}")) {
+            Some(asked) => {
+                let words: Vec<&str> = asked.split_whitespace().collect();
+                document.push_str(&sources.fill(&words).map_err(wrong)?);
             }
-            other => other?,
-        };
-        let same = found.lines().zip(self.document.lines()).take_while(|(found, expected)| found == expected);
-        let line = same.count() + 1;
-        Ok((found != self.document).then(|| format!("{}:{line}: differs", path.display())))
-    }
-}
-
-/// What stands in a placeholder's place.
-fn fill(sources: &Sources<'_>, asked: &Placeholder, used: &[String]) -> Result<String, String> {
-    let words: Vec<&str> = asked.words.iter().map(String::as_str).collect();
-    let filled = match (asked.name.as_str(), &words[..]) {
-        ("limits", []) => Ok(sources.limits(used)),
-        ("suites", []) => Ok(sources.suites()),
-        ("table", [suite]) => sources.of(suite, |results| table::table(sources.settings, results, asked)),
-        ("targets", [suite]) => sources.of(suite, |results| targets::table(sources.settings, results)),
-        ("limits" | "suites" | "table" | "targets", _) => {
-            Err("is written {{limits}}, {{suites}}, {{targets SUITE}} or {{table SUITE ...}}".to_owned())
+            None if line.contains("{{") || line.contains("}}") => {
+                return Err(wrong("a placeholder stands alone on its line: {{name ...}}".to_owned()));
+            }
+            None => document.extend([line, "\n"]),
         }
-        _ => Err("is not known; there are limits, suites, table and targets".to_owned()),
-    };
-    filled.map_err(|reason| format!("{{{{{} ...}}}}: {reason}", asked.name))
-}
-
-/// The suites that the placeholders of a section show, each once.
-fn used(pieces: &[Piece]) -> Vec<String> {
-    let mut used: Vec<String> = Vec::new();
-    for piece in pieces {
-        let Piece::Placeholder(Placeholder { name, words, .. }) = piece else { continue };
-        let suite = words.first().filter(|_| matches!(name.as_str(), "table" | "targets"));
-        let new = suite.filter(|suite| !used.contains(*suite)).cloned();
-        used.extend(new);
     }
-    used
+    Ok(document)
 }
 
 /// What placeholders are filled from.
@@ -219,40 +145,42 @@ struct Sources<'a> {
 }
 
 impl Sources<'_> {
+    /// What stands in a placeholder's place.
+    fn fill(&self, words: &[&str]) -> Result<String, String> {
+        match words {
+            ["suites"] => Ok(self.suites()),
+            ["targets"] => targets::table(self.settings, &self.results),
+            ["limits", suite] => self.of(suite, limits::paragraph),
+            ["comparison", suite] => self.of(suite, comparison::table),
+            _ => {
+                let known = "{{suites}}, {{targets}}, {{limits SUITE}}, {{comparison SUITE}}";
+                Err(format!("{{{{{}}}}} is not known; there are {known}", words.join(" ")))
+            }
+        }
+    }
+
     /// What `make` makes of the results of `suite`, or that they are missing.
-    fn of(
-        &self,
-        suite: &str,
-        make: impl FnOnce(&Results) -> Result<Option<String>, String>,
-    ) -> Result<String, String> {
+    fn of(&self, suite: &str, make: impl FnOnce(&Results) -> String) -> Result<String, String> {
         let Some(Suite { command, .. }) = self.settings.suites.get(suite) else {
             let known: Vec<_> = self.settings.suites.keys().map(String::as_str).collect();
             return Err(format!("there is no suite `{suite}` in report.toml, but: {}", known.join(", ")));
         };
-        let Some(results) = self.results.get(suite) else {
-            return Ok(format!("*Not measured yet; `{command}` measures it.*\n"));
-        };
-        Ok(make(results)?.unwrap_or_else(|| format!("*Not part of the run; `{command}` measures it.*\n")))
+        let missing = || format!("*Not measured yet; `{command}` measures it.*\n");
+        Ok(self.results.get(suite).map_or_else(missing, make))
     }
 
-    /// Where the results of these suites come from; nothing if there are none.
-    fn limits(&self, used: &[String]) -> String {
-        let found: Vec<_> =
-            used.iter().filter_map(|suite| self.results.get(suite)).map(limits::paragraph).collect();
-        found.join("\n")
-    }
-
-    /// All suites, with what measures them and when it last did.
+    /// All suites, with their files, what measures them and when it last did.
     fn suites(&self) -> String {
         let mut table = Table::new();
-        for heading in ["suite", "measures", "command", "last run", "commit"] {
+        for heading in ["results", "of", "command", "last run", "commit"] {
             table.column(heading, Align::Left);
         }
         for (name, Suite { about, command }) in &self.settings.suites {
             let results = self.results.get(name);
             let commit = results.and_then(|results| results.settings.get("commit")).cloned();
+            let link = format!("[{name}](../bench/results/{name}.json)");
             table.line(vec![
-                name.clone(),
+                if results.is_some() { link } else { name.clone() },
                 about.clone(),
                 format!("`{command}`"),
                 results.map_or_else(|| "not yet".to_owned(), |results| limits::date(results.started)),
@@ -261,20 +189,6 @@ impl Sources<'_> {
         }
         table.text()
     }
-}
-
-/// The files of `folder` with that extension, by name.
-fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, Error> {
-    let io = |source| Error::Io { path: folder.to_owned(), source };
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(io)? {
-        let path = entry.map_err(io)?.path();
-        if path.extension().is_some_and(|found| found == extension) {
-            found.push(path);
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 fn read(path: &Path) -> Result<String, Error> {

@@ -1,4 +1,4 @@
-//! `bench/report/report.toml`: the title, what each suite is measured with, and the targets.
+//! `bench/report/report.toml`: what each suite is measured with, and the targets.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Settings {
-    /// Heading of the document.
-    pub(super) title: String,
-    /// What stands below it.
-    pub(super) introduction: String,
-    /// The suites that sections may use, by their names.
+    /// The suites, by their names.
     pub(super) suites: BTreeMap<String, Suite>,
     /// What is to be reached.
     #[serde(default, rename = "target")]
@@ -125,7 +121,7 @@ mod tests {
 
     fn with(target: &str) -> Result<Settings, String> {
         Settings::parse(&format!(
-            "title = \"t\"\nintroduction = \"i\"\n[suites.load]\nabout = \"a\"\ncommand = \"c\"\n\
+            "[suites.load]\nabout = \"a\"\ncommand = \"c\"\n\
              [[target]]\nwork = \"w\"\nfigure = \"ops_s\"\n{target}"
         ))
     }
