@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::figure;
+
 /// Version of the file's form; a reader refuses another.
 pub const SCHEMA: u32 = 1;
 
@@ -120,6 +122,26 @@ impl Row {
     pub fn figure(&self, name: &str) -> Option<f64> {
         self.figures.get(name).copied()
     }
+    /// The row for people: its labels, and the figures that they look at first.
+    pub fn line(&self) -> String {
+        const HIDDEN: [&str; 8] = [
+            "p90_us",
+            "p999_us",
+            "max_us",
+            "seconds",
+            "client_cpu_us_op",
+            "client_cpu_share",
+            "others_cpu_share",
+            "server_cpu_share",
+        ];
+        let labels: Vec<&str> = self.labels.values().map(String::as_str).collect();
+        let is_load = self.figures.contains_key("ops");
+        let shown = self.figures.iter().filter(|(name, _)| !is_load || !HIDDEN.contains(&name.as_str()));
+        let figures: Vec<String> = shown.map(|(name, value)| figure::sentence(name, *value)).collect();
+        let flags =
+            if self.flags.is_empty() { String::new() } else { format!(" [{}]", self.flags.join(", ")) };
+        format!("{}: {}{flags}", labels.join(" "), figures.join(", "))
+    }
 }
 
 #[cfg(test)]
@@ -143,6 +165,12 @@ mod tests {
         let path = results().write(&folder).unwrap();
         assert_eq!(Results::read(&path).unwrap(), results());
         std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_line_names_what_was_done_and_what_speaks_against_it() {
+        let row = Row { flags: vec!["client bound".to_owned()], ..results().rows[0].clone() };
+        assert_eq!(row.line(), "put: 10.5 ops/s [client bound]");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use sherd_bench::load::payload::Payloads;
 use sherd_bench::load::run::{Outcome, Plan, Target, run};
 use sherd_bench::load::schedule::Limit;
 use sherd_bench::load::sign::Credentials;
-use sherd_bench::load::sizes::{Size, Sizes};
+use sherd_bench::load::sizes::Size;
 use sherd_bench::load::tally::Fault;
 use sherd_bench::load::work::Op;
 use sherd_bench::subject::Subject;
@@ -206,7 +206,7 @@ impl Bench {
         Self {
             subject: Subject::at(a_server_that(whim), "liar", credentials),
             payloads: Payloads::with_pool(1, 1 << 20),
-            keys: Keys::new("p/", Sizes::Fixed(Size(SIZE))),
+            keys: Keys::new("p/", Size(SIZE)),
         }
     }
 

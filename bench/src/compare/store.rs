@@ -20,7 +20,7 @@ use crate::load::payload::Payloads;
 use crate::load::prepare;
 use crate::load::run::{self, Plan, Target};
 use crate::load::schedule::Limit;
-use crate::load::sizes::Sizes;
+use crate::load::sizes::Size;
 use crate::load::work::Op;
 use crate::load::{self, bucket, report};
 use crate::subject::{self, Subject, Tool};
@@ -90,7 +90,7 @@ struct Work {
     plan: Plan,
     /// Objects that are there before a run.
     wanted: u64,
-    sizes: Sizes,
+    size: Size,
     payloads: Payloads,
 }
 
@@ -228,7 +228,7 @@ impl Work {
     fn new(load: &Load, moment: bool) -> Result<Self, Error> {
         let Load { op, size, clients, seconds, keys } = load;
         let op = Op::from_str(op, false).map_err(|_| Error::Op(op.clone()))?;
-        let sizes = Sizes::from_str(size).map_err(|_| Error::Size(size.clone()))?;
+        let size = Size::from_str(size).map_err(|_| Error::Size(size.clone()))?;
         let length = if moment { MOMENT } else { Duration::from_secs_f64(*seconds) };
         let uses_up = matches!(op, Op::Delete | Op::DeleteObjects);
         let plan = Plan {
@@ -242,7 +242,7 @@ impl Work {
             true if moment => keys.min(MOMENT_KEYS),
             true => keys,
         };
-        Ok(Self { plan, wanted, sizes, payloads: Payloads::new(1) })
+        Ok(Self { plan, wanted, size, payloads: Payloads::new(1) })
     }
 
     /// Whether a run leaves the objects as they are.
@@ -262,7 +262,7 @@ impl Store {
         prepare::write(&target, work.wanted, &mut open.keys)?;
         let outcome = run::run(&target, &work.plan, &mut open.keys)?;
         self.open = Some(open);
-        let row = report::row("", &work.sizes.to_string(), &work.plan, &outcome);
+        let row = report::row("", &work.size.to_string(), &work.plan, &outcome);
         let errors = row.figure("errors").unwrap_or(0.0);
         if errors > 0.0 {
             return Err(StoreError::Wrong { errors, faults: row.flags.join(", ") });
@@ -292,7 +292,7 @@ impl Store {
         // Names of their own keep runs on an endpoint apart, also from those of another process.
         let prefix = format!("{}-{}/", std::process::id(), self.runs);
         let folder_digits = work.plan.op.folder_digits();
-        let keys = Keys { folder_digits, ..Keys::new(&prefix, work.sizes.clone()) };
+        let keys = Keys { folder_digits, ..Keys::new(&prefix, work.size) };
         Ok(Open { subject, keys, made })
     }
 
@@ -380,7 +380,7 @@ mod tests {
         let of = |op: &str, size: &str| Work::new(&load(op, size), false);
         let put = of("put", "1MiB").unwrap();
         assert_eq!((put.wanted, put.reads_only(), put.plan.clients), (0, false, 8));
-        let get = of("get", "4KiB:80,1MiB:20").unwrap();
+        let get = of("get", "4KiB").unwrap();
         assert_eq!((get.wanted, get.reads_only()), (700, true));
         let delete = of("delete-objects", "4KiB").unwrap();
         assert_eq!((delete.wanted, delete.reads_only(), delete.plan.warm_up), (700, false, Duration::ZERO));

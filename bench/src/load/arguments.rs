@@ -7,7 +7,7 @@ use super::Error;
 use super::checksum::Checksum;
 use super::run::Plan;
 use super::schedule::Limit;
-use super::sizes::{Size, Sizes};
+use super::sizes::Size;
 use super::work::{Mix, Op};
 use crate::subject::{Subject, Tool};
 
@@ -45,11 +45,8 @@ pub struct Arguments {
     #[arg(long, value_name = "COUNT", value_delimiter = ',', default_value = "32")]
     pub clients: Vec<usize>,
     /// Size of the objects.
-    #[arg(long, value_name = "SIZE", default_value = "4KiB", conflicts_with = "sizes")]
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     pub size: Size,
-    /// Sizes of the objects: `4KiB:80,1MiB:20`, or `lognormal:MEDIAN:SIGMA:MAX`.
-    #[arg(long, value_name = "SIZES")]
-    pub sizes: Option<Sizes>,
     /// Length of a measurement in seconds.
     #[arg(long, default_value = "5", conflicts_with = "count")]
     pub seconds: f64,
@@ -187,10 +184,5 @@ impl Arguments {
     /// Whether the store's device is at hand: it was started here, or somebody says where it is.
     pub fn has_device(&self) -> bool {
         self.subject.is_some() || self.folder.is_some()
-    }
-
-    /// How large objects are.
-    pub fn sizes(&self) -> Sizes {
-        self.sizes.clone().unwrap_or(Sizes::Fixed(self.size))
     }
 }

@@ -80,12 +80,7 @@ impl Exchange {
     /// Begins `task`.
     pub fn begin(&mut self, task: Task, source: &Source) {
         self.step = if matches!(task, Task::Multipart { .. }) { Step::Create } else { Step::Only };
-        self.size = match task {
-            Task::Put { key } | Task::Get { key } | Task::Head { key } | Task::Multipart { key } => {
-                source.keys().sizes.of(key)
-            }
-            Task::List { .. } | Task::Delete { .. } | Task::DeleteObjects { .. } => 0,
-        };
+        self.size = source.keys().size.0;
         self.task = task;
         self.etags.clear();
     }
@@ -280,12 +275,12 @@ fn in_query(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::load::keys::Keys;
-    use crate::load::sizes::{Size, Sizes};
+    use crate::load::sizes::Size;
     use crate::load::work::{Choice, Op, Shared};
     use std::sync::Arc;
 
     fn source() -> Source {
-        let keys = Keys { end: 5, ..Keys::new("p/", Sizes::Fixed(Size(20))) };
+        let keys = Keys { end: 5, ..Keys::new("p/", Size(20)) };
         let choice = Choice { op: Op::Get, mix: None, page: 1000, overwrite: None, seed: 1 };
         Source::new(&choice, &keys, &keys.order(), &Arc::new(Shared::new(&keys)), 0, 1)
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::random::mix;
-use super::sizes::Sizes;
+use super::sizes::Size;
 
 /// Digits of a name behind its prefix.
 const DIGITS: usize = 16;
@@ -23,7 +23,7 @@ pub struct Keys {
     /// What every name begins with: letters, digits, `.`, `_`, `-`, `~` and `/`.
     pub prefix: String,
     /// The size of each.
-    pub sizes: Sizes,
+    pub size: Size,
     /// So many digits of a name, below 16, are a folder; 0 for no folders.
     pub folder_digits: usize,
     /// Objects with numbers from `begin` up to `end` are there,
@@ -36,8 +36,8 @@ pub struct Keys {
 
 impl Keys {
     /// No objects yet.
-    pub fn new(prefix: &str, sizes: Sizes) -> Self {
-        Self { prefix: prefix.to_owned(), sizes, folder_digits: 0, begin: 0, end: 0, absent: BTreeSet::new() }
+    pub fn new(prefix: &str, size: Size) -> Self {
+        Self { prefix: prefix.to_owned(), size, folder_digits: 0, begin: 0, end: 0, absent: BTreeSet::new() }
     }
 
     /// How many objects are there.
@@ -54,7 +54,7 @@ impl Keys {
         }
         let end = end.min(self.end);
         let absent = self.absent.range(..end).copied().collect();
-        Self { prefix: self.prefix.clone(), end, absent, sizes: self.sizes.clone(), ..*self }
+        Self { prefix: self.prefix.clone(), end, absent, ..*self }
     }
 
     /// Appends the name of object `key` to `out`.
@@ -210,7 +210,7 @@ mod tests {
     use crate::load::sizes::Size;
 
     fn keys() -> Keys {
-        Keys { end: 50, absent: BTreeSet::from([7]), begin: 5, ..Keys::new("p/", Sizes::Fixed(Size(1))) }
+        Keys { end: 50, absent: BTreeSet::from([7]), begin: 5, ..Keys::new("p/", Size(1)) }
     }
 
     fn listing(order: &Order, places: std::ops::Range<usize>) -> String {
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn folders_are_what_names_begin_with_each_once() {
-        let keys = Keys { end: 500, folder_digits: 2, ..Keys::new("p/", Sizes::Fixed(Size(1))) };
+        let keys = Keys { end: 500, folder_digits: 2, ..Keys::new("p/", Size(1)) };
         let (names, folders) = (keys.order(), keys.folders());
         let text = |order: &Order, place| {
             let mut name = String::new();

@@ -78,6 +78,9 @@ pub enum Error {
     /// The device's own figures cannot be measured.
     #[error("{0}")]
     Device(#[from] device::Error),
+    /// A store would run into the end of the disk.
+    #[error("{0}")]
+    Full(#[from] host::Full),
     /// The system lacks threads or polling.
     #[error("generate load: {0}")]
     System(#[from] io::Error),
@@ -101,24 +104,20 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         _ => BTreeMap::new(),
     };
     let subject = arguments.open_subject()?;
-    let sizes = arguments.sizes();
-    let size = sizes.to_string();
+    let size = arguments.size.to_string();
     // A prefix of its own keeps runs on one bucket apart.
-    let mut keys = Keys::new(&format!("{started}/"), sizes);
+    let mut keys = Keys::new(&format!("{started}/"), arguments.size);
     keys.folder_digits = arguments.op.iter().map(|op| op.folder_digits()).max().unwrap_or(0);
     let payloads = Payloads::new(arguments.seed);
     let target = Target { subject: &subject, bucket: &arguments.bucket, payloads: &payloads };
     let made = bucket::make(&subject, &arguments.bucket)?;
     let mut rows = Vec::new();
-    if !arguments.json {
-        println!("{}", report::heading());
-    }
     for plan in &plans {
         prepare::write(&target, arguments.wanted(plan), &mut keys)?;
         let outcome = run::run(&target, plan, &mut keys)?;
         let row = report::row(&subject.name, &size, plan, &outcome);
         if !arguments.json {
-            println!("{}", report::line(&row));
+            println!("{}", row.line());
         }
         rows.push(row);
     }

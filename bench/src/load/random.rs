@@ -34,12 +34,6 @@ impl Random {
         let wide = u128::from(self.next_u64()) * u128::from(end);
         u64::try_from(wide >> 64).expect("the high half of 128 bits has 64")
     }
-
-    /// The next number in `0.0..1.0`.
-    #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
-    pub fn fraction(&mut self) -> f64 {
-        (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
-    }
 }
 
 #[cfg(test)]
@@ -59,6 +53,5 @@ mod tests {
         let mut random = Random::new(7);
         let seen: HashSet<u64> = (0..1000).map(|_| random.below(10)).collect();
         assert_eq!(seen, (0..10).collect());
-        assert!((0..1000).all(|_| (0.0..1.0).contains(&random.fraction())));
     }
 }

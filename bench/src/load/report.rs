@@ -1,4 +1,4 @@
-//! A measurement as a row of results and as a line for people.
+//! A measurement as a row of results.
 
 use std::collections::BTreeMap;
 
@@ -87,60 +87,6 @@ fn is_client_bound(client: f64, server: Option<f64>, wall: f64, cores: f64, thre
     client > most || client > THREAD_SHARE_MAX * wall * threads.min(cores)
 }
 
-/// Names of the columns of [`line()`].
-pub fn heading() -> String {
-    format!(
-        "{:<10} {:<14} {:>8} {:>7} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>8} {:>8} {:>6} {:>8}",
-        "subject",
-        "op",
-        "size",
-        "clients",
-        "ops/s",
-        "MiB/s",
-        "p50 us",
-        "p99 us",
-        "p99.9 us",
-        "max us",
-        "errors",
-        "us/op",
-        "client",
-        "share",
-        "anon MiB"
-    )
-}
-
-/// One row for people: throughput, latency, errors, and processor time per operation of the server and
-/// of the client.
-pub fn line(row: &Row) -> String {
-    let label = |name: &str| row.labels.get(name).map_or("", String::as_str);
-    let figure = |name: &str, digits: usize| {
-        row.figure(name).map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
-    };
-    let mut line = format!(
-        "{:<10} {:<14} {:>8} {:>7} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>8} {:>8} {:>6} {:>8}",
-        label("subject"),
-        label("op"),
-        label("size"),
-        label("clients"),
-        figure("ops_s", 1),
-        figure("mib_s", 1),
-        figure("p50_us", 0),
-        figure("p99_us", 0),
-        figure("p999_us", 0),
-        figure("max_us", 0),
-        figure("errors", 0),
-        figure("server_cpu_us_op", 1),
-        figure("client_cpu_us_op", 1),
-        figure("client_cpu_share", 2),
-        figure("server_anon_mib", 0),
-    );
-    if !row.flags.is_empty() {
-        line.push_str("  ");
-        line.push_str(&row.flags.join(", "));
-    }
-    line
-}
-
 /// Settings of `plan` that hold for all rows.
 pub fn settings(plan: &Plan) -> BTreeMap<String, String> {
     let Plan {
@@ -217,7 +163,6 @@ mod tests {
         }
         assert!(row.figure("p50_us").is_some_and(|found| (found - 250.0).abs() < 1.0));
         assert!(row.flags.is_empty(), "{:?}", row.flags);
-        assert_eq!(line(&row).split_whitespace().count(), 15, "a value for each column: {}", line(&row));
     }
 
     #[test]

@@ -173,8 +173,7 @@ pub fn run(target: &Target<'_>, plan: &Plan, keys: &mut Keys) -> io::Result<Outc
             .into_iter()
             .map(|engine| scope.spawn(move || alloc::uncounted(|| engine.run(begin))))
             .collect();
-        let _progress =
-            Progress::show(scope, &meter, &format!("{} {} {}", subject.name, plan.op, keys.sizes));
+        let _progress = Progress::show(scope, &meter, &format!("{} {} {}", subject.name, plan.op, keys.size));
         threads
             .into_iter()
             .map(|thread| thread.join().expect("a generator's thread does not panic"))

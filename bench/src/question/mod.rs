@@ -30,7 +30,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::figure;
 use crate::host::{self, device};
 use crate::load::run::Outcome;
 use crate::load::tally::Fault;
@@ -226,7 +225,7 @@ fn answer(page: &impl Page, common: Common) -> Result<PathBuf, Error> {
     let Bench { common, device, settings, rounds, faults: count } = bench;
     let rows = rounds.rows();
     for row in &rows {
-        println!("{}", line(row));
+        println!("{}", row.line());
     }
     let results = Results { schema: SCHEMA, suite: page.name().to_owned(), started, settings, device, rows };
     let path = results.write(&common.out)?;
@@ -292,26 +291,6 @@ impl Bench {
         eprintln!("sherd-bench: {what}");
         self.faults += 1;
     }
-}
-
-/// A row for people: its labels, and the figures that they look at first.
-fn line(row: &Row) -> String {
-    const HIDDEN: [&str; 8] = [
-        "p90_us",
-        "p999_us",
-        "max_us",
-        "seconds",
-        "client_cpu_us_op",
-        "client_cpu_share",
-        "others_cpu_share",
-        "server_cpu_share",
-    ];
-    let labels: Vec<&str> = row.labels.values().map(String::as_str).collect();
-    let is_load = row.figures.contains_key("ops");
-    let shown = row.figures.iter().filter(|(name, _)| !is_load || !HIDDEN.contains(&name.as_str()));
-    let figures: Vec<String> = shown.map(|(name, value)| figure::sentence(name, *value)).collect();
-    let flags = if row.flags.is_empty() { String::new() } else { format!(" [{}]", row.flags.join(", ")) };
-    format!("{}: {}{flags}", labels.join(" "), figures.join(", "))
 }
 
 /// Fills a file from its start and syncs it, so that later writes change nothing but bytes.

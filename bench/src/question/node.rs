@@ -14,7 +14,7 @@ use crate::load::keys::Keys;
 use crate::load::payload::Payloads;
 use crate::load::run::{self, Outcome, Plan, Target};
 use crate::load::schedule::Limit;
-use crate::load::sizes::{Size, Sizes};
+use crate::load::sizes::Size;
 use crate::load::work::Op;
 use crate::load::{bucket, prepare, report};
 use crate::result::Row;
@@ -61,7 +61,7 @@ pub(super) fn row<const N: usize>(
 
 /// Objects of one size below a prefix; none of them is there yet.
 pub(super) fn keys(prefix: &str, bytes: u64) -> Keys {
-    Keys::new(&format!("{prefix}/"), Sizes::Fixed(Size(bytes)))
+    Keys::new(&format!("{prefix}/"), Size(bytes))
 }
 
 impl Node {

@@ -8,22 +8,22 @@
 pub mod table;
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::host::{self, Refusal, device};
+use crate::host::{self, device};
 use crate::load::keys::Keys;
 use crate::load::payload::Payloads;
 use crate::load::run::{Outcome, Plan, Target};
 use crate::load::schedule::Limit;
-use crate::load::sizes::{Size, Sizes};
+use crate::load::sizes::Size;
 use crate::load::work::Op;
 use crate::load::{self, bucket, prepare, report};
-use crate::result::{self, Results, Row, SCHEMA};
-use crate::subject::{self, Subject, Tool, refuse_unequal_durability};
+use crate::report::targets::{times, times_better};
+use crate::result::{Results, Row, SCHEMA};
+use crate::subject::{Subject, Tool, refuse_unequal_durability};
 use table::{GROUPS, Group, Objects, Step};
 
 const BUCKET: &str = "sherd-bench";
@@ -73,40 +73,11 @@ pub struct Arguments {
     pub moment: bool,
 }
 
-/// Why nothing, or not everything, was measured.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// This build must not be measured with.
-    #[error("{0}")]
-    Refused(#[from] Refusal),
-    /// There is nothing to measure, or not to compare.
-    #[error("{0}")]
-    Subject(#[from] subject::Error),
-    /// The generator cannot work.
-    #[error("{0}")]
-    Load(#[from] load::Error),
-    /// The bucket cannot be made.
-    #[error("bucket: {0}")]
-    Bucket(#[from] bucket::Error),
-    /// The device's own figures cannot be measured.
-    #[error("{0}")]
-    Device(#[from] device::Error),
-    /// A store would run into the end of the disk.
-    #[error("{0}")]
-    Full(#[from] host::Full),
-    /// The system lacks threads or polling.
-    #[error("generate load: {0}")]
-    System(#[from] io::Error),
-    /// The result cannot be written.
-    #[error("{0}")]
-    Results(#[from] result::Error),
-}
-
 /// Measures as `arguments` say and writes the result; the code is 1 when any operation went wrong.
 ///
 /// # Errors
 /// Nothing could be measured, or the result not be written.
-pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
+pub fn run(arguments: &Arguments) -> Result<ExitCode, load::Error> {
     host::refuse_debug_build(arguments.moment)?;
     let contestants = contestants(arguments)?;
     let begin = Instant::now();
@@ -121,7 +92,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     settings.insert("moment".to_owned(), arguments.moment.to_string());
     let payloads = Payloads::new(SEED);
     let mut rows = Vec::new();
-    println!("{}", report::heading());
     for group in &GROUPS {
         if arguments.only.is_empty() || arguments.only.contains(&Size(group.bytes)) {
             measure_group(arguments, &contestants, group, &payloads, &mut settings, &mut rows)?;
@@ -141,7 +111,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
 /// Who is measured: tools with their programs, ours first.
 type Contestants = Vec<(Tool, Option<PathBuf>)>;
 
-fn contestants(arguments: &Arguments) -> Result<Contestants, Error> {
+fn contestants(arguments: &Arguments) -> Result<Contestants, load::Error> {
     let mut found = vec![(Tool::find("sherd")?, arguments.binary.clone())];
     if let Some(peer) = &arguments.peer {
         found.push((Tool::find(peer)?, arguments.peer_binary.clone()));
@@ -161,7 +131,7 @@ fn measure_group(
     payloads: &Payloads,
     settings: &mut BTreeMap<String, String>,
     rows: &mut Vec<Row>,
-) -> Result<(), Error> {
+) -> Result<(), load::Error> {
     let mut subjects = Vec::new();
     for (tool, binary) in contestants {
         let subject = Subject::start(tool, binary.as_deref(), &arguments.folder)?;
@@ -172,7 +142,7 @@ fn measure_group(
     let bytes = if arguments.moment { group.bytes.min(MOMENT_BYTES_MAX) } else { group.bytes };
     for clients in group.clients {
         let prefix = format!("{}-{clients}/", Size(group.bytes));
-        let keys = || Keys::new(&prefix, Sizes::Fixed(Size(bytes)));
+        let keys = || Keys::new(&prefix, Size(bytes));
         let mut sides: Vec<(&Subject, Keys)> = subjects.iter().map(|subject| (subject, keys())).collect();
         if group.objects == Objects::Listed {
             let count = if arguments.moment { MOMENT_OBJECTS } else { arguments.objects };
@@ -181,10 +151,10 @@ fn measure_group(
         for step in group.steps {
             let of_step = measure_step(arguments, group, step, *clients, payloads, &mut sides)?;
             for row in &of_step {
-                println!("{}", report::line(row));
+                println!("{}", row.line());
             }
             if let [ours, theirs] = of_step.as_slice() {
-                println!("{}", verdict(step, ours, theirs));
+                println!("{}", verdict(ours, theirs));
             }
             rows.extend(of_step);
         }
@@ -194,7 +164,7 @@ fn measure_group(
 
 /// Writes the objects of listings to all stores at the same time: that takes the longest of all, and is
 /// not measured.
-fn fill(sides: &mut [(&Subject, Keys)], count: u64, payloads: &Payloads) -> Result<(), Error> {
+fn fill(sides: &mut [(&Subject, Keys)], count: u64, payloads: &Payloads) -> Result<(), load::Error> {
     let plan = Plan::new(Op::Put, WRITERS, Limit::Count(count));
     let written: Vec<Result<_, load::Error>> = thread::scope(|scope| {
         let fillers: Vec<_> = sides
@@ -223,7 +193,7 @@ fn measure_step(
     clients: usize,
     payloads: &Payloads,
     sides: &mut [(&Subject, Keys)],
-) -> Result<Vec<Row>, Error> {
+) -> Result<Vec<Row>, load::Error> {
     let turns = if arguments.moment { 1 } else { TURNS };
     // Whoever wrote more objects in the same time reads no more of them: each is cold once.
     let fewest = sides.iter().map(|(_, keys)| keys.count()).min().unwrap_or_default();
@@ -273,45 +243,23 @@ fn plan_of(arguments: &Arguments, step: &Step, clients: usize, keys: &Keys, turn
     Plan { warm_up, page, ..Plan::new(step.op, clients, limit) }
 }
 
-/// A line that sets ours beside theirs and beside the target.
-fn verdict(step: &Step, ours: &Row, theirs: &Row) -> String {
-    let ratio = |name: &str| Some(ours.figure(name)? / theirs.figure(name).filter(|value| *value > 0.0)?);
-    let word = |met| if met { "meets" } else { "MISSES" };
-    let mut parts = Vec::new();
-    if let Some(ops) = ratio("ops_s") {
-        parts.push(format!("{:>10} {ops:.1}x", ""));
-        if let (Some(least), Some(aim)) = (step.least, step.aim) {
-            parts.push(format!("{} {least}x, aim {aim}x", word(ops >= least)));
-        }
-    }
-    if let Some(cpu) = ratio("server_cpu_us_op") {
-        parts.push(format!("server time per operation {:.0} %", cpu * 100.0));
-        if let Some(most) = step.cpu_most {
-            parts.push(format!("{} {:.0} %", word(cpu <= most), most * 100.0));
-        }
-    }
-    parts.join("; ")
+/// A line that sets ours beside theirs.
+fn verdict(ours: &Row, theirs: &Row) -> String {
+    let ratio = |name: &str| times_better(name, ours.figure(name), theirs.figure(name));
+    let named = [("ops_s", "throughput"), ("server_cpu_us_op", "server time per operation")];
+    let better = named.into_iter().filter_map(|(name, what)| Some(format!("{what} {}", times(ratio(name)?))));
+    format!("    times better: {}", better.collect::<Vec<_>>().join(", "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn row(ops_s: f64, cpu: f64) -> Row {
-        Row::default().with("ops_s", ops_s).with("server_cpu_us_op", cpu)
-    }
-
     #[test]
-    fn a_verdict_tells_what_is_met_from_what_is_missed() {
-        let step = &GROUPS[0].steps[0];
-        let line = verdict(step, &row(4100.0, 20.0), &row(1000.0, 100.0));
-        assert!(
-            line.contains("4.1x; meets 4x, aim 10x; server time per operation 20 %; meets 33 %"),
-            "{line}"
-        );
-        let line = verdict(step, &row(3900.0, 40.0), &row(1000.0, 100.0));
-        assert!(line.contains("MISSES 4x") && line.contains("MISSES 33 %"), "{line}");
-        assert_eq!(verdict(step, &row(1.0, 1.0), &row(0.0, 0.0)), "");
+    fn a_verdict_is_in_favour_of_ours_where_it_is_above_one() {
+        let row = |ops_s, cpu| Row::default().with("ops_s", ops_s).with("server_cpu_us_op", cpu);
+        let line = verdict(&row(4100.0, 20.0), &row(1000.0, 100.0));
+        assert!(line.ends_with("throughput 4.10x, server time per operation 5x"), "{line}");
     }
 
     #[test]
@@ -327,7 +275,7 @@ mod tests {
             only: Vec::new(),
             moment: false,
         };
-        let keys = |end| Keys { end, ..Keys::new("", Sizes::Fixed(Size(1))) };
+        let keys = |end| Keys { end, ..Keys::new("", Size(1)) };
         let limit = |op, end, turns| {
             let step = GROUPS.iter().flat_map(|group| group.steps).find(|step| step.op == op).unwrap();
             plan_of(&arguments, step, 1, &keys(end), turns).limit

@@ -7,7 +7,7 @@
 pub mod markdown;
 mod settings;
 mod limits;
-mod targets;
+pub mod targets;
 mod comparison;
 
 use std::collections::BTreeMap;

@@ -21,14 +21,14 @@ struct Case {
 }
 
 /// How many times better than its peer the subject is in a figure.
-pub(super) fn times_better(name: &str, subject: Option<f64>, peer: Option<f64>) -> Option<f64> {
+pub fn times_better(name: &str, subject: Option<f64>, peer: Option<f64>) -> Option<f64> {
     let (subject, peer) = (subject?, peer?);
     let (above, below) = if figure::more_is_better(name) { (subject, peer) } else { (peer, subject) };
     (below > 0.0).then(|| above / below)
 }
 
 /// A ratio as it stands in a table.
-pub(super) fn times(ratio: f64) -> String {
+pub fn times(ratio: f64) -> String {
     format!("{}x", figure::number(ratio))
 }
 

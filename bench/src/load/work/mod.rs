@@ -364,7 +364,7 @@ impl Source {
 
     /// A random object that is there.
     fn present(&mut self) -> Option<u64> {
-        let Keys { prefix: _, sizes: _, folder_digits: _, begin, end, absent } = &self.keys;
+        let Keys { prefix: _, size: _, folder_digits: _, begin, end, absent } = &self.keys;
         if self.keys.count() == 0 {
             return None;
         }

@@ -1,11 +1,11 @@
 //! The sources of requests: what each operation asks, on which keys, in what order.
 
 use super::*;
-use crate::load::sizes::{Size, Sizes};
+use crate::load::sizes::Size;
 use std::collections::BTreeSet;
 
 fn keys(count: u64) -> Keys {
-    Keys { end: count, ..Keys::new("", Sizes::Fixed(Size(1))) }
+    Keys { end: count, ..Keys::new("", Size(1)) }
 }
 
 fn source(op: Op, mix: Option<&str>, keys: &Keys) -> (Source, Arc<Shared>) {
