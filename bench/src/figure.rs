@@ -1,6 +1,6 @@
 //! What a figure's name says: its unit, how it is written, and whether more of it is better.
 //!
-//! The names are those of `result`: the unit stands at the end. Tables, plots and `compare` ask here, so
+//! The names are those of `result`: the unit stands at the end. Tables, charts and `compare` ask here, so
 //! that a figure looks the same wherever it stands.
 
 /// Figures whose heading is not just their name, and how they are called.
@@ -171,21 +171,6 @@ fn thousands(digits: &str) -> String {
     text
 }
 
-/// Numbers and sizes by their value, so that `4KiB` stands before `1MiB` and `8` before `32`; anything
-/// else has none.
-pub fn magnitude(label: &str) -> Option<f64> {
-    let split = label.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(label.len());
-    let (digits, unit) = label.split_at(split);
-    let factor = match unit.trim() {
-        "" | "B" => 1.0,
-        "KiB" => f64::from(1 << 10),
-        "MiB" => f64::from(1 << 20),
-        "GiB" => f64::from(1 << 30),
-        _ => return None,
-    };
-    digits.parse::<f64>().ok().map(|value| value * factor)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,15 +243,5 @@ mod tests {
     fn only_rates_are_better_when_they_are_more() {
         assert!(more_is_better("ops_s") && more_is_better("encode_mib_s"));
         assert!(!more_is_better("p99_us") && !more_is_better("allocs_op") && !more_is_better("stops_s"));
-    }
-
-    #[test]
-    fn labels_have_the_magnitude_that_they_name() {
-        assert_eq!(magnitude("32"), Some(32.0));
-        assert_eq!(magnitude("4KiB"), Some(4096.0));
-        assert_eq!(magnitude("1 GiB"), Some(1_073_741_824.0));
-        assert_eq!(magnitude("put"), None);
-        assert_eq!(magnitude("L1"), None);
-        assert_eq!(magnitude(""), None);
     }
 }

@@ -4,7 +4,8 @@
 //! request costs the hash of its canonical form and one HMAC. Bodies are `UNSIGNED-PAYLOAD`: they are
 //! verified byte by byte on the way back, and hashing them here would measure the client.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
+use std::time::{Duration, UNIX_EPOCH};
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
@@ -156,21 +157,8 @@ fn mac(key: &[u8], message: &[u8]) -> [u8; 32] {
 
 /// `second` since the Unix epoch as `20130524T000000Z`.
 fn date(second: u64) -> String {
-    let (days, rest) = (second / 86_400, second % 86_400);
-    // The calendar repeats every 146,097 days; years begin in March here, so that the leap day is last.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let mut out = String::with_capacity(16);
-    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
-    write!(out, "{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
-        .expect("a string takes what is written");
-    out
+    let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(second)).to_string();
+    time.replace(['-', ':'], "")
 }
 
 #[cfg(test)]
