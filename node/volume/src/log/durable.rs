@@ -155,7 +155,7 @@ impl Spares {
         let file = self.disk.open(path, OpenMode::CreateNew)?;
         file.allocate(self.segment_bytes)?;
         // Past the page cache: nobody reads these zeros, and copying them cost more than the records
-        // that replace them (docs/performance.md).
+        // that replace them (docs/performance-history.md).
         let mut direct = self.disk.open(path, OpenMode::WriteDirect).ok();
         let mut offset = 0;
         while offset < self.segment_bytes {

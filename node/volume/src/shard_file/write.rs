@@ -2,7 +2,7 @@
 //!
 //! Whole pages of the payload go past the page cache where memory and position allow it: for bytes
 //! that nobody is about to read, filling the cache costs more than everything else of a large PUT
-//! together (docs/performance.md). The last part of a page, and whatever comes unaligned, goes
+//! together (docs/performance-history.md). The last part of a page, and whatever comes unaligned, goes
 //! through the cache. No page is written both ways.
 
 use std::io::{self, ErrorKind, IoSlice};
