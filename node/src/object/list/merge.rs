@@ -477,9 +477,12 @@ mod tests {
         let volumes: Vec<_> = merge.sets[0].set.reach.iter().map(|reach| reach.volume).collect();
         while let Some(name) = merge.next().await.expect("enough volumes vote") {
             names.push(match name {
-                Name::Key { key, .. } => key.as_str().to_owned(),
-                Name::Prefix(prefix) => String::from_utf8(prefix.to_vec()).expect("UTF-8"),
-                other => panic!("every row is committed: {other:?}"),
+                // A write waits for A volumes, and tells of its commit later.
+                Name::Key { key, .. } | Name::Unsure(key) => key.as_str().to_owned(),
+                Name::Prefix(prefix) | Name::UnsurePrefix { prefix, .. } => {
+                    String::from_utf8(prefix.to_vec()).expect("UTF-8")
+                }
+                Name::Enough(_) => panic!("none is hidden"),
             });
             if names.len() == 2 {
                 node.outlive(volumes[0]).await;
