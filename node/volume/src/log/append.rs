@@ -26,7 +26,7 @@ use crate::format::{
 };
 use crate::index::table::{Origin, Place, RowKeys};
 use crate::log::durable::Spares;
-use crate::log::{FIRST_FRAME, SHORT_END, SHORT_END_BYTES, Segment, Segments};
+use crate::log::{FIRST_FRAME, SHORT_END_BYTES, Segment, Segments};
 
 /// A payload up to this is copied behind its header, and hashed there in one piece.
 const COPY_MAX: usize = 16 << 10;
@@ -447,7 +447,8 @@ impl Log {
             None => AppendError::of(error),
         };
         let length = self.offset + SHORT_END_BYTES;
-        match self.make_short(tail) {
+        let cut = tail.file.truncate(length);
+        match cut.and_then(|()| if self.sync { tail.file.sync_data() } else { Ok(()) }) {
             Ok(()) => {}
             Err(error) if is_fatal(&error) => return AppendError::Fatal(error),
             Err(error) => return AppendError::Undecided(error),
@@ -461,31 +462,6 @@ impl Log {
             tail.length = length;
         }
         refused
-    }
-
-    /// Ends a segment's file behind its frames, durably, with a zero, which no frame begins with: one that was cut there
-    /// from outside ends with the first byte of a frame.
-    fn make_short(&self, tail: &TailSegment) -> io::Result<()> {
-        let mut last = SHORT_END;
-        let read = tail.file.read_at(&mut last, self.offset)?;
-        if last[..read].iter().any(|byte| *byte != 0) {
-            match self.clear(tail, last.len()) {
-                Ok(()) => {}
-                Err(error) if is_fatal(&error) => return Err(error),
-                // A filesystem that allocates late has no room for a byte. A crash between this and the next call
-                // leaves a file that looks cut: a false alarm, and not a silence.
-                Err(_) => tail.file.truncate(self.offset)?,
-            }
-        }
-        tail.file.truncate(self.offset + SHORT_END_BYTES)?;
-        if self.sync { tail.file.sync_data() } else { Ok(()) }
-    }
-
-    /// Writes zeros where the next frame would begin. They are durable before the file is made short: a crash may
-    /// keep the length alone.
-    fn clear(&self, tail: &TailSegment, bytes: usize) -> io::Result<()> {
-        tail.file.write_at(&[IoSlice::new(&SHORT_END[..bytes])], self.offset)?;
-        if self.sync { tail.file.sync_data() } else { Ok(()) }
     }
 
     /// Begins a new segment; nothing changes when it cannot be begun.

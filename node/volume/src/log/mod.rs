@@ -121,11 +121,10 @@ pub struct Segment {
     files: Arc<SegmentFiles>,
 }
 
-/// Bytes behind the last frame at which a writer that syncs ends a file that it makes shorter than a segment, zero: no file
-/// of its own ends where a frame ends or with the first byte of one, so that one that does was cut. It takes no room.
-pub const SHORT_END_BYTES: u64 = SHORT_END.len() as u64;
-/// These bytes.
-pub(crate) const SHORT_END: [u8; 1] = [0];
+/// Bytes behind the last frame at which a writer that syncs ends a file that it makes shorter than a segment, whatever they
+/// hold: no file of its own ends where a frame ends, so that one that does was cut. A byte cannot be a part of a frame
+/// that is used, and takes no room.
+pub const SHORT_END_BYTES: u64 = 1;
 
 /// The offset of a segment's first frame.
 pub const FIRST_FRAME: u64 = SEGMENT_HEADER_BYTES as u64;

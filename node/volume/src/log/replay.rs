@@ -33,7 +33,7 @@ use crate::format::{
 use crate::identity::LostRange;
 use crate::index::table::{Place, payload_bytes_needed};
 use crate::log::append::Placed;
-use crate::log::{FIRST_FRAME, Segment};
+use crate::log::{FIRST_FRAME, SHORT_END_BYTES, Segment};
 use crate::options::UnreadablePolicy;
 
 const PAGE: u64 = limits::FRAME_ALIGN as u64;
@@ -368,14 +368,15 @@ impl<'a> Walk<'a> {
     /// of this sequence. One that ends with its frames is judged behind the last of them.
     fn is_cut(&self, offset: u64, expected: Sequence) -> Result<bool, Unreadable> {
         let left = usize::try_from(self.limit.saturating_sub(offset)).unwrap_or(usize::MAX);
-        if self.ends != Ends::Last || !self.is_synced {
+        let is_made_short = self.is_longer && left as u64 == SHORT_END_BYTES;
+        if self.ends != Ends::Last || !self.is_synced || is_made_short {
             return Ok(false);
         }
         let mut window = Window::new(self.segment, self.policy, &self.is_unreadable);
         let Some(bytes) = window.get(offset, left.min(FRAME_HEADER_BYTES))? else { return Ok(false) };
         Ok(match FrameHeader::decode(bytes, self.segment.seed, offset) {
             Ok(header) => header.first == expected && header.padded() > left as u64,
-            // No file of ours ends so soon behind a frame, but for the zero that makes one short.
+            // No file of ours ends so soon behind a frame, whatever this was.
             Err(_) => left < FRAME_HEADER_BYTES && bytes.iter().any(|byte| *byte != 0),
         })
     }
