@@ -25,6 +25,7 @@ use tempfile::TempDir;
 use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{Clock, HybridClock, Rng};
+use sherd_core::heal::HealEntry;
 use sherd_core::id::{
     Ballot, BucketId, ChangeId, Incarnation, ObjectKey, ProposerId, RegisterKey, ShardId, Timestamp, VolumeId,
 };
@@ -524,10 +525,20 @@ impl Node {
         assert!(in_time.is_ok(), "{volume} is {:?}", local.state());
     }
 
-    /// Waits until the last of its volumes has the row of a write that was acknowledged.
+    /// Waits until the last of its volumes has the row of a write that was acknowledged, and none has one of
+    /// before. A volume that opened later than the others may refuse the first ballot after a start; that is
+    /// reported, and upkeep, which does not run here, would bring the row there.
     async fn on_all_volumes(&self, register: &RegisterKey) {
         let on_all = async {
-            while self.context.rows_of(register).await.held.len() < self.volumes.all().len() {
+            loop {
+                let rows = self.context.rows_of(register).await;
+                if rows.held.len() == self.volumes.all().len() && rows.are_same() {
+                    return;
+                }
+                if self.context.report_counts.made_heals_count() > 0 {
+                    let behind = HealEntry { key: register.clone(), data: None, since_ms: 0 };
+                    self.context.heal(&behind).await;
+                }
                 tokio::task::yield_now().await;
             }
         };
