@@ -216,15 +216,23 @@ mod tests {
     use crate::upkeep::tests::{Directories, body, key_of, upload};
     use sherd_core::record::Attributes;
 
+    fn object_name() -> ObjectName {
+        ObjectName { bucket: key_of("bucket"), key: key_of("a") }
+    }
+
+    async fn create_upload(objects: &Objects) -> UploadId {
+        let create = CreateUpload { name: object_name(), attributes: Attributes::default(), checksum: None };
+        objects.create_upload(create).await.expect("an upload")
+    }
+
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn parts_are_not_taken_from_a_life_that_is_over() {
         let directories = Directories::new(4);
         let node = directories.start().await;
         node.create_bucket().await;
         let objects = node.objects();
-        let name = ObjectName { bucket: key_of("bucket"), key: key_of("a") };
-        let create = CreateUpload { name: name.clone(), attributes: Attributes::default(), checksum: None };
-        let id = objects.create_upload(create).await.expect("an upload");
+        let name = object_name();
+        let id = create_upload(objects).await;
         let part = PartName { name: name.clone(), upload: id, number: 3 };
         objects.put_part(part, upload(&body(1, 1_000))).await.expect("a part");
         let key = objects.object_key(&name).await.expect("the bucket is there");
@@ -247,9 +255,8 @@ mod tests {
         let node = directories.start().await;
         node.create_bucket().await;
         let objects = node.objects();
-        let name = ObjectName { bucket: key_of("bucket"), key: key_of("a") };
-        let create = CreateUpload { name: name.clone(), attributes: Attributes::default(), checksum: None };
-        let id = objects.create_upload(create).await.expect("an upload");
+        let name = object_name();
+        let id = create_upload(objects).await;
         let bytes = body(1, 300_000);
         let closes = {
             let (objects, name) = (objects.clone(), name.clone());
@@ -290,11 +297,9 @@ mod tests {
         let node = directories.start().await;
         node.create_bucket().await;
         let objects = node.objects();
-        let name = ObjectName { bucket: key_of("bucket"), key: key_of("a") };
+        let name = object_name();
         for bytes in [body(1, 300_000), Bytes::new()] {
-            let create =
-                CreateUpload { name: name.clone(), attributes: Attributes::default(), checksum: None };
-            let id = objects.create_upload(create).await.expect("an upload");
+            let id = create_upload(objects).await;
             let part = PartName { name: name.clone(), upload: id, number: 1 };
             let written = objects.put_part(part, upload(&bytes)).await.expect("a part");
             let key = objects.object_key(&name).await.expect("the bucket is there");
