@@ -1,9 +1,11 @@
 //! The search for an order: depth first over what may be next, and never twice into the same place
 //! (Wing and Gong, 1993, with Lowe's memory of visited places).
 //!
-//! An operation may be next if no other one that is left was answered before it was sent. Two rules
+//! An operation may be next if no other one that is left was answered before it was sent. Three rules
 //! keep the search short without losing an order: what only looks, and sees what the key holds, goes
-//! next at once; a write of unknown outcome that nobody saw is left out.
+//! next at once; a write of unknown outcome that nobody saw is left out; an answered write that did not
+//! look, and that nobody saw, goes right before the next write that does not look either, if it may:
+//! there it changes nothing.
 
 use std::collections::HashSet;
 
@@ -36,7 +38,16 @@ pub(crate) fn check(history: &[Operation]) -> Result<(), Violation> {
             || operation.leaves.is_some_and(|leaves| seen.contains(&leaves))
     });
     operations.sort_by_key(|operation| operation.sent);
-    Search::new(&operations).run()
+    let is_unseen = |operation: &Operation| {
+        !conditions && is_blind(operation) && operation.leaves.is_some_and(|leaves| !seen.contains(&leaves))
+    };
+    let unseen = operations.iter().map(is_unseen).collect();
+    Search::new(&operations, unseen).run()
+}
+
+/// Whether it writes without having looked.
+fn is_blind(operation: &Operation) -> bool {
+    operation.found == Found::Anything && operation.leaves.is_some()
 }
 
 /// The shortest beginning of a history that no order explains: what was not sent yet is left out, what
@@ -64,6 +75,8 @@ type Done = Vec<u64>;
 
 struct Search<'a> {
     operations: &'a [Operation],
+    /// Which of them are writes that did not look, and that nobody saw.
+    unseen: Vec<bool>,
     visited: HashSet<(Done, State)>,
     /// The furthest place, for the report.
     furthest: Option<Place>,
@@ -96,8 +109,8 @@ impl Place {
 }
 
 impl<'a> Search<'a> {
-    fn new(operations: &'a [Operation]) -> Self {
-        Self { operations, visited: HashSet::new(), furthest: None }
+    fn new(operations: &'a [Operation], unseen: Vec<bool>) -> Self {
+        Self { operations, unseen, visited: HashSet::new(), furthest: None }
     }
 
     fn run(mut self) -> Result<(), Violation> {
@@ -124,7 +137,12 @@ impl<'a> Search<'a> {
                 .sort_by_key(|&index| std::cmp::Reverse(self.operations[index].answered.unwrap_or(u64::MAX)));
             for index in choices {
                 let mut further = place.clone();
-                further.put(index, &self.operations[index]);
+                if is_blind(&self.operations[index]) {
+                    self.put_unseen(&mut further);
+                }
+                if !further.has(index) {
+                    further.put(index, &self.operations[index]);
+                }
                 open.push(further);
             }
             if self.furthest.as_ref().is_none_or(|furthest| furthest.count < place.count) {
@@ -146,6 +164,13 @@ impl<'a> Search<'a> {
                 Some(index) => place.put(index, &self.operations[index]),
                 None => return,
             }
+        }
+    }
+
+    /// Puts in order the writes that nobody saw and that may be next.
+    fn put_unseen(&self, place: &mut Place) {
+        while let Some(index) = self.next(place).into_iter().find(|&index| self.unseen[index]) {
+            place.put(index, &self.operations[index]);
         }
     }
 

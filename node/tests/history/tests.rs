@@ -166,6 +166,19 @@ fn long_histories_with_many_unknown_writes_are_judged() {
     assert!(!is_linearizable(&history), "the first round's value at the end");
 }
 
+/// All of them lie before the one that was answered first, and that the reader saw.
+#[test]
+fn many_writes_at_once_may_end_with_the_one_that_was_answered_first() {
+    let mut history: Vec<_> = (0..40).map(|id| put(id, 100 + id, id)).collect();
+    history.push(read(200, 201, Some(0)));
+    assert!(is_linearizable(&history));
+    history.push(put(101, 150, 40));
+    assert!(!is_linearizable(&history), "sent when that was answered");
+    history.pop();
+    history.push(read(202, 203, Some(1)));
+    assert!(!is_linearizable(&history), "nobody wrote between the two");
+}
+
 #[test]
 fn the_recorder_keeps_keys_apart_and_orders_moments() {
     let recorder = Recorder::default();
