@@ -33,11 +33,13 @@ impl Heap {
         // SAFETY: Both calls take plain values. The option is one aligned word that allocating threads read, and only
         // this one writes, after the allocator initialised it.
         unsafe {
+            if self.is_tight {
+                // Before the first change of the delay: what became free until then waits for the old one, and without a
+                // delay only the pages of one call at a time are looked at, unless all of them are asked for.
+                libmimalloc_sys::mi_collect(!was_tight);
+            }
             if self.is_tight != was_tight {
                 libmimalloc_sys::mi_option_set(PURGE_DELAY, delay_ms);
-            }
-            if self.is_tight {
-                libmimalloc_sys::mi_collect(false);
             }
         }
     }
