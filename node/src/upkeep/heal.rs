@@ -369,7 +369,7 @@ impl Context {
         drop(tokio::time::timeout(wait, self.mrf.added()).await);
     }
 
-    async fn heal_queued(&self, entry: &HealEntry) {
+    pub(super) async fn heal_queued(&self, entry: &HealEntry) {
         let id = entry.id();
         // An entry that makes its heal panic must not stay in hand for ever, nor stop the others.
         let healed = self.panics.contain("heal", self.heal(entry)).await;
@@ -384,6 +384,10 @@ impl Context {
             }
             Healed::Later { spare, reason } => {
                 tracing::debug!(key = ?entry.key, data = ?entry.data, reason, "not healed yet");
+                // A kill would forget it, and where a scrubber found it a comparison of what changed does not look.
+                if !self.mrf.is_logged(id) {
+                    self.log_heal(entry.clone(), spare).await;
+                }
                 let [jitter, ..] = self.rng.next_u64().to_le_bytes();
                 self.mrf.failed(id, spare, self.now_ms(), jitter);
             }

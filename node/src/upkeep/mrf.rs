@@ -235,6 +235,11 @@ impl Mrf {
         is_logged
     }
 
+    /// Whether some log has the entry.
+    pub(crate) fn is_logged(&self, id: HealId) -> bool {
+        self.queue.lock().entries.get(&id).is_some_and(|held| held.is_logged)
+    }
+
     /// Takes an entry in that no log took: a kill forgets it.
     pub(crate) fn add_unlogged(&self, entry: HealEntry, spare: Spare) {
         if self.queue.lock().insert(entry, spare, false) {

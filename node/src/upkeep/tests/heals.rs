@@ -160,6 +160,34 @@ async fn damage_is_in_the_logs_when_as_many_have_it_as_a_write_needs() {
     node.close().await;
 }
 
+/// What a scrubber finds while the logs are full is met again by nobody before its next pass.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damage_that_no_log_took_is_logged_when_it_cannot_be_healed() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("large", &body(5, 1_000_000)).await;
+    let (register, data) = (node.register("large").await, node.data("large").await);
+    for index in 0..3 {
+        std::fs::remove_file(node.file(&register, &data, index)).expect("removed");
+    }
+    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    says(&script.heals, |_, _| Fate::Instead(Err(Error::Full)));
+    let entry = HealEntry { key: register, data: Some(data.into()), since_ms: 0 };
+    assert!(!gateway.context.queue_heal(entry.clone(), Spare(1)).await);
+    says(&script.heals, |_, _| Fate::Through);
+    let queued = gateway.context.mrf.take(gateway.context.now_ms()).expect("due");
+    gateway.context.heal_queued(&queued).await;
+    assert!(gateway.context.mrf.contains(entry.id()), "too few shards");
+    drop(gateway);
+    node.close().await;
+
+    let node = directories.start().await;
+    node.context.load_heals().await;
+    assert!(node.context.mrf.contains(entry.id()));
+    node.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_scrubber_finds_what_rotted_and_what_is_missing() {
     let directories = Directories::new(4);
