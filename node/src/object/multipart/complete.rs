@@ -163,7 +163,7 @@ struct Completion {
 }
 
 /// What an earlier Complete of this upload made, while it is still the current version.
-pub(super) fn completed(object: Option<&Object>, upload: UploadId) -> Option<Written> {
+fn completed(object: Option<&Object>, upload: UploadId) -> Option<Written> {
     let (version, content) = object?.current()?;
     (content.upload == Some(upload)).then(|| Written {
         etag: content.etag.clone(),

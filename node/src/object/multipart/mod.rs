@@ -91,7 +91,6 @@ impl Objects {
             data: stored.data().map(Into::into),
             since_ms: modified_ms,
         });
-        let data = stored.data().map(|data| data.id);
         let (_, staged) = stored.split();
         // A Complete under way may still carry what this replaces; whoever releases it looks.
         let decide = move |_: Option<&State>| {
@@ -101,14 +100,10 @@ impl Objects {
         let objects = self.clone();
         let commit = async move {
             objects.change(&name.bucket, &key, ticket, Writer::new(decide).naming(staged)).await?;
-            match objects.close_late_part(&name.bucket, &object_key, part_key, data).await {
-                Err(error @ Error::Missing(_)) => Err(error),
-                Err(error) => {
-                    tracing::warn!(upload = %id, number, %error, "whether the upload of a part is open is not known");
-                    Ok(())
-                }
-                Ok(()) => Ok(()),
+            if let Err(error) = objects.close_late_part(&name.bucket, &object_key, part_key).await {
+                tracing::warn!(upload = %id, number, %error, "whether the upload of a part is open is not known");
             }
+            Ok(())
         };
         self.to_the_end("part put", commit).await?;
         Ok(Written { etag, modified_ms, checksums: digests.checksums })

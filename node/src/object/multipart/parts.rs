@@ -9,7 +9,6 @@ use sherd_core::record::{DataRef, Part, State, Value};
 use sherd_volume::read::list::{PartsScan, ScannedRow};
 use sherd_volume::request::{Answer, Target};
 
-use super::complete::completed;
 use super::open_upload;
 use crate::object::{Error, Objects, PartInfo, Result, SCAN_PATIENCE, Unavailable};
 use crate::register::{Found, Proposal, Writer};
@@ -159,28 +158,24 @@ impl Objects {
     }
 
     /// Tombstones a part whose upload was closed while it was put: those who closed it did not see it, and nobody else
-    /// looks before the scrubber.
+    /// looks before the scrubber. No reason to refuse the part: it was put while the upload was open, and whoever
+    /// closed it may have seen it, in an object that is replaced by now.
     ///
     /// # Errors
-    /// [`Missing::Upload`] when that is so, and the object has not got its data all the same: whoever completed the
-    /// upload may have seen the part; any of [`Error`].
+    /// Any of [`Error`].
     pub(super) async fn close_late_part(
         &self,
         bucket: &ObjectKey,
         object: &RegisterKey,
         part: PartKey,
-        data: Option<DataId>,
     ) -> Result<()> {
         let found = self.find(bucket, object).await?;
         let holder = found.as_ref().and_then(Found::object);
-        let Err(closed) = open_upload(holder, part.upload) else { return Ok(()) };
+        if open_upload(holder, part.upload).is_ok() {
+            return Ok(());
+        }
         let kept = self.kept_data(object, found.as_ref()).await?;
-        self.tombstone_part(bucket, &part_key(object, part.upload, part.number), &kept).await?;
-        let is_taken = match data {
-            Some(data) => kept.contains(&data),
-            None => completed(holder, part.upload).is_some(),
-        };
-        if is_taken { Ok(()) } else { Err(closed) }
+        self.tombstone_part(bucket, &part_key(object, part.upload, part.number), &kept).await
     }
 }
 
@@ -212,7 +207,7 @@ mod tests {
     use crate::object::request::{
         CompleteUpload, CreateUpload, ListedPart, ObjectName, PartName, WriteConditions,
     };
-    use crate::object::{Error, Missing, Upload};
+    use crate::object::{Error, Upload};
     use crate::upkeep::tests::{Directories, body, key_of, upload};
     use sherd_core::record::Attributes;
 
@@ -283,7 +278,7 @@ mod tests {
             .boxed();
         let part = PartName { name: name.clone(), upload: id, number: 3 };
         let late = objects.put_part(part, Upload { body, ..whole }).await;
-        assert!(matches!(late, Err(Error::Missing(Missing::Upload))), "{late:?}");
+        assert!(late.is_ok(), "its upload was open when it began: {late:?}");
         let key = part_key(&objects.object_key(&name).await.expect("the bucket is there"), id, 3);
         let found = objects.inner.registers.read(&key).await.expect("a quorum answers");
         assert!(found.is_none_or(|found| part_in(&found.value).is_none()));
@@ -305,8 +300,7 @@ mod tests {
             let key = objects.object_key(&name).await.expect("the bucket is there");
             let register = part_key(&key, id, 1);
             let found = objects.inner.registers.read(&register).await.expect("a quorum answers");
-            let stored = found.as_ref().and_then(|found| part_in(&found.value)).expect("the part");
-            let data = stored.part.data.map(|data| data.id);
+            assert!(found.as_ref().and_then(|found| part_in(&found.value)).is_some(), "the part");
             let parts = vec![ListedPart { number: 1, etag: written.etag, checksum: None }];
             let conditions = WriteConditions::default();
             let complete = CompleteUpload {
@@ -319,11 +313,13 @@ mod tests {
             };
             objects.complete_upload(complete).await.expect("completed");
             let part = PartKey { upload: id, number: 1 };
-            let taken = objects.close_late_part(&name.bucket, &key, part, data).await;
-            assert!(taken.is_ok(), "{taken:?}");
-            let other = objects.close_late_part(&name.bucket, &key, part, Some(DataId::ZERO)).await;
-            assert!(matches!(other, Err(Error::Missing(Missing::Upload))), "{other:?}");
+            let closed = objects.close_late_part(&name.bucket, &key, part).await;
+            assert!(closed.is_ok(), "{closed:?}");
             assert_eq!(node.get("a").await, Some(bytes));
+            // Nor when what it went into is gone.
+            node.put("a", &body(2, 1_000)).await;
+            let closed = objects.close_late_part(&name.bucket, &key, part).await;
+            assert!(closed.is_ok(), "{closed:?}");
         }
         node.close().await;
     }
