@@ -34,7 +34,7 @@ const PAUSE_MIN: Duration = Duration::from_secs(2);
 const LINGER_MAX: Duration = Duration::from_secs(30);
 /// How long it may be silent meanwhile.
 const LINGER_IDLE: Duration = Duration::from_secs(5);
-/// Bytes that are dropped at a time: on the stack, for thousands may be heard out.
+/// Bytes that are dropped at a time: on the stack, for hundreds are heard out at one time.
 const LINGER_BYTES: usize = 4 << 10;
 
 /// A stream with a deadline on writes, and counted.
