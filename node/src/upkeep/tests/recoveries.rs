@@ -125,11 +125,14 @@ async fn a_volume_that_was_away_gets_what_it_missed() {
     assert!(node.context.take_stock(volume.id()).await);
     assert_eq!(upkeep.standing(volume.id(), opening), Standing::Unknown, "no log says what it missed");
     // What was not told to be committed before it left: nobody else settles rows here.
-    // Once more where no log took in time what was found.
-    while upkeep.standing(volume.id(), opening) != Standing::Known {
-        assert!(node.comes_back(&volume).await);
-        assert_eq!(volume.opened_count(), opening);
-    }
+    let known = async {
+        // Once more where no log took in time what was found.
+        while upkeep.standing(volume.id(), opening) != Standing::Known {
+            assert!(node.comes_back(&volume).await);
+            assert_eq!(volume.opened_count(), opening);
+        }
+    };
+    tokio::time::timeout(DEADLINE, known).await.expect("it is known what it missed");
     heal_what_is_queued(&node).await;
     assert!(node.context.rows_of(&register).await.are_same());
     let subject = Subject::new(&node.context, &register, data).expect("fits its set");
@@ -272,7 +275,7 @@ async fn shards_that_went_with_the_end_of_a_log_are_rebuilt() {
         node.context.rebuild_shards(volume.id()).await.expect("shards are rebuilt");
         let compacted = async {
             while segment.exists() {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                tokio::task::yield_now().await;
             }
         };
         tokio::time::timeout(DEADLINE, compacted).await.expect("its segment is compacted");
