@@ -302,6 +302,20 @@ fn more_than_a_frame_holds_rides_with_several() {
 }
 
 #[test]
+fn an_orderly_close_leaves_nothing_behind_that_waits_for_a_frame() {
+    const COUNT: u128 = 3_000;
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    let id = |count: u128| ReleaseId(count.to_be_bytes());
+    for count in 0..COUNT {
+        volume.volume.submit(Op::ReleasePut { id: id(count), entry: bytes(1, 60) });
+    }
+    volume.close();
+    let volume = bench.reopen();
+    assert_eq!(volume.reader.releases(None, 10_000).unwrap().len() as u128, COUNT);
+}
+
+#[test]
 fn what_is_known_of_a_peer_never_falls() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();

@@ -53,9 +53,12 @@ pub(crate) struct Riders {
 
 impl Lazy {
     pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(crate) fn len(&self) -> usize {
         let Self { hints, healed, releases, released, seen, positions, hints_bytes: _, since_us: _ } = self;
-        let is_empty = hints.is_empty() && healed.is_empty() && seen.is_empty() && positions.is_empty();
-        is_empty && releases.is_empty() && released.is_empty()
+        hints.len() + healed.len() + releases.len() + released.len() + seen.len() + positions.len()
     }
 
     /// Takes back what rode with a frame that was refused; what came since is newer.

@@ -456,7 +456,10 @@ impl Volume {
     /// [`Error::Failed`].
     pub fn close(mut self) -> Result<(), Error> {
         while self.step().more {}
-        if self.unprotected_since_us.is_some() || !self.lazy.is_empty() {
+        let mut waiting = usize::MAX;
+        // What the index cannot tell of would wait for ever.
+        while (self.unprotected_since_us.is_some() || !self.lazy.is_empty()) && self.lazy.len() < waiting {
+            waiting = self.lazy.len();
             let mut plan = Plan::default();
             self.ride_along(&mut plan);
             if plan.is_empty() {
