@@ -118,10 +118,28 @@ impl Queue {
         }
         if self.entries.len() >= self.capacity {
             self.overflowed = true;
-            return false;
+            // What no log has is nowhere else.
+            if is_logged || !self.turn_a_logged_one_away() {
+                return false;
+            }
         }
         self.due.insert((spare, entry.since_ms, id));
         self.entries.insert(id, Held { entry, spare, tries: 0, place: Place::Due, is_logged });
+        true
+    }
+
+    /// Makes room: the least urgent entry that is in the logs is loaded again from there. `false` where there is none.
+    fn turn_a_logged_one_away(&mut self) -> bool {
+        let is_logged = |id: &HealId| self.entries.get(id).is_some_and(|held| held.is_logged);
+        if let Some(last) = self.later.iter().rfind(|(_, id)| is_logged(id)).copied() {
+            self.later.remove(&last);
+            self.entries.remove(&last.1);
+        } else if let Some(last) = self.due.iter().rfind(|(_, _, id)| is_logged(id)).copied() {
+            self.due.remove(&last);
+            self.entries.remove(&last.2);
+        } else {
+            return false;
+        }
         true
     }
 
@@ -401,6 +419,27 @@ mod tests {
         mrf.add(entry("b", 5), Spare(1));
         mrf.add_unlogged(entry("b", 6), Spare(1));
         assert!(mrf.met_again(&entry("b", 7), Spare(1)));
+    }
+
+    /// An entry that no log took, turned away, would be in no place at all.
+    #[test]
+    fn what_is_in_the_logs_makes_way_for_what_is_in_none() {
+        let mut queue = Queue::new(3);
+        for (name, since_ms) in [("waits", 1), ("young", 3), ("old", 2)] {
+            assert!(queue.add(entry(name, since_ms), Spare(1)));
+        }
+        queue.take(0).expect("due");
+        queue.failed(entry("waits", 1).id(), Spare(0), 0, 255);
+        assert!(queue.insert(entry("first", 9), Spare(1), false));
+        assert!(queue.insert(entry("second", 9), Spare(1), false));
+        let order: Vec<HealEntry> = std::iter::from_fn(|| queue.take(u64::MAX)).collect();
+        assert_eq!(order.len(), 3, "never more than it holds");
+        assert_eq!(order[0], entry("old", 2));
+        assert!(!queue.insert(entry("third", 9), Spare(1), false), "what is in hand stays");
+        for taken in &order {
+            queue.healed(taken.id());
+        }
+        assert!(queue.may_reload(), "what made way is loaded again");
     }
 
     #[test]
