@@ -18,7 +18,7 @@ use sherd_volume::request::Op;
 
 use super::super::mrf::Spare;
 use super::super::{Context, ask};
-use super::CaughtUp;
+use super::notes::CaughtUp;
 use crate::peer::{Reach, RowScan};
 use crate::volumes::{LocalVolume, Serving};
 

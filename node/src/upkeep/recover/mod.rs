@@ -11,6 +11,7 @@
 mod adopt;
 mod catch_up;
 mod confirm;
+mod notes;
 mod progress;
 mod shards;
 mod stuck;
@@ -20,7 +21,7 @@ pub(crate) use progress::Progress;
 pub(crate) use progress::{ProgressLocks, ScrubProgress, SweepProgress};
 pub use stuck::StuckSet;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,22 +35,14 @@ use sherd_core::register::quorum::{Lives, Order, Quorums, Reply};
 use sherd_core::register::recover::{Barrier, Guarantees, barrier, may_scan, may_vote, next_life};
 use sherd_volume::request::{Answer, Control};
 
-use self::catch_up::PeerPositions;
 pub(in crate::upkeep) use self::catch_up::note_peers;
 use self::confirm::Opening;
+use self::notes::{CaughtUp, Compared, NOTE_EVERY, Notes};
 use super::{Context, ask};
 use crate::cluster::SetView;
-use crate::cluster::damage::ReportCounts;
 use crate::peer::{Gather, Peer, Pending, Reach};
 use crate::volumes::{LocalVolume, VolumeState};
 
-/// Between two notes of how far the peers' logs are durable.
-const NOTE_EVERY: Duration = Duration::from_secs(10);
-/// When everything that a volume missed up to a position is queued: a round of accepts is over, whoever refused was
-/// looked at once more, and what came of it is in the logs.
-const NOTED_AFTER: Duration = Duration::from_secs(20);
-/// Notes that wait for that at one time.
-const NOTES_MAX: usize = 8;
 /// How long a peer may take to make a change durable.
 pub(super) const CONTROL_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -166,15 +159,6 @@ pub(crate) struct Recoveries {
     known: Mutex<BTreeMap<VolumeId, CaughtUp>>,
 }
 
-/// Up to when a volume was compared with its peers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::upkeep) struct CaughtUp {
-    /// In this opening.
-    pub(in crate::upkeep) opening: u32,
-    /// After so many reports of what volumes missed were lost: who compared before knows nothing of them.
-    pub(in crate::upkeep) lost_reports: u64,
-}
-
 impl Recoveries {
     fn change(&self, volume: VolumeId, change: impl FnOnce(&mut Running)) {
         change(self.running.lock().entry(volume).or_default());
@@ -233,45 +217,6 @@ impl Recoveries {
     }
 }
 
-/// How far the logs of a volume's peers were, for as long as somebody may still say what the volume missed up to there.
-#[derive(Debug, Default)]
-struct Notes {
-    since: CaughtUp,
-    taken: VecDeque<Note>,
-}
-
-#[derive(Debug)]
-struct Note {
-    taken: Instant,
-    /// The reports made until everybody had said what was missed; they have to be in the logs.
-    reports: Option<u64>,
-    peers: PeerPositions,
-}
-
-impl Notes {
-    fn take(&mut self, since: CaughtUp, peers: PeerPositions) {
-        if self.since != since {
-            self.since = since;
-            self.taken.clear();
-        }
-        // The older they are the sooner they are ripe.
-        if self.taken.len() < NOTES_MAX {
-            self.taken.push_back(Note { taken: Instant::now(), reports: None, peers });
-        }
-    }
-
-    /// The latest behind which nothing is unsaid or in no log; it and those before it are forgotten.
-    fn ripe(&mut self, counts: &ReportCounts) -> Option<PeerPositions> {
-        for note in self.taken.iter_mut().take_while(|note| note.taken.elapsed() >= NOTED_AFTER) {
-            note.reports.get_or_insert_with(|| counts.made_heals_count());
-        }
-        let lost = self.since.lost_reports;
-        let is_ripe = |note: &&Note| note.reports.is_some_and(|reports| counts.are_logged(reports, lost));
-        let ripe = self.taken.iter().take_while(is_ripe).count();
-        self.taken.drain(..ripe).next_back().map(|note| note.peers)
-    }
-}
-
 /// One try: its own count of events, and what it heard of lives.
 struct Try {
     volume: VolumeId,
@@ -291,7 +236,7 @@ impl Context {
 
     async fn follow(&self, volume: &Arc<LocalVolume>) {
         let mut changes = self.volumes.changes();
-        let mut caught_up = None;
+        let mut compared: Option<Compared> = None;
         let (mut note_at, mut notes) = (Instant::now(), Notes::default());
         let mut vacant_since = None;
         let mut heard = Opening::new(0);
@@ -317,20 +262,26 @@ impl Context {
                 }
                 VolumeState::Online | VolumeState::Suspect { .. } => {
                     let now = self.caught_up_now(opening);
+                    let is_due = compared.is_none_or(|last| last.is_over(now, self.settings.recover_every));
                     if !self.hear_the_others(volume, &mut heard).await
-                        && caught_up != Some(now)
+                        && is_due
                         // Not while more reports are about to be lost.
                         && self.report_counts.has_room()
                         && self.take_stock(volume.id()).await
-                        && self.came_back(volume.id(), now).await
                     {
-                        caught_up = Some(now);
+                        if compared.is_none_or(|last| last.since.opening != opening) {
+                            self.mrf.wake_all();
+                        }
+                        if self.came_back(volume.id(), now).await {
+                            compared = Some(Compared { since: now, ended: Instant::now() });
+                        }
                     }
-                    if caught_up == Some(now) {
+                    let is_caught_up = compared.is_some_and(|last| last.since == now);
+                    if is_caught_up {
                         self.look_at_left_out_rows(volume.id(), now).await;
                     }
                     // Not before it has caught up: from these notes on it knows what it missed.
-                    if caught_up == Some(now) && Instant::now() >= note_at {
+                    if is_caught_up && Instant::now() >= note_at {
                         notes.take(now, self.peer_positions(volume.id()).await);
                         if let Some(peers) = notes.ripe(&self.report_counts) {
                             note_peers(volume, opening, &peers);
@@ -384,7 +335,6 @@ impl Context {
                 return false;
             }
         }
-        self.mrf.wake_all();
         true
     }
 
@@ -569,11 +519,7 @@ impl Try {
 
 #[cfg(test)]
 mod tests {
-    use sherd_core::id::{BucketId, ObjectKey, RegisterKey, Sequence};
-    use sherd_core::register::recover::confirm::Position;
-
     use super::*;
-    use crate::cluster::damage::Damage;
 
     const SINCE: CaughtUp = CaughtUp { opening: 1, lost_reports: 0 };
 
@@ -599,39 +545,5 @@ mod tests {
         assert_eq!(said(began_ms), "waits: no voters");
         recoveries.end(volume);
         assert_eq!(recoveries.standing(volume, SINCE, began_ms), Standing::Unknown);
-    }
-
-    /// A kill must not come between a note and the report of what the volume missed before that.
-    #[tokio::test(start_paused = true)]
-    async fn peers_are_noted_where_they_were_when_nobody_says_any_more_what_was_missed() {
-        let at = |durable| {
-            vec![(VolumeId([1; 16]), Position { incarnation: Incarnation(1), durable: Sequence(durable) })]
-        };
-        let (mut notes, (damage, reports)) = (Notes::default(), Damage::channel());
-        let counts = Arc::clone(damage.counts());
-        for (durable, ripe) in [(10, None), (20, None), (30, Some(10)), (40, Some(20))] {
-            notes.take(SINCE, at(durable));
-            assert_eq!(notes.ripe(&counts), ripe.map(at));
-            tokio::time::advance(NOTE_EVERY).await;
-        }
-        tokio::time::advance(NOTED_AFTER).await;
-        let mut since = CaughtUp { opening: 2, ..SINCE };
-        notes.take(since, at(50));
-        assert_eq!(notes.ripe(&counts), None, "another opening");
-        tokio::time::advance(NOTED_AFTER).await;
-        assert_eq!((notes.ripe(&counts), notes.ripe(&counts)), (Some(at(50)), None));
-        notes.take(since, at(60));
-        tokio::time::advance(NOTED_AFTER).await;
-        damage.row(&RegisterKey::object(BucketId([1; 16]), ObjectKey::new("a").expect("a key")));
-        assert_eq!(notes.ripe(&counts), None, "a report is in no log");
-        (0..2 * NOTES_MAX).for_each(|_| notes.take(since, at(70)));
-        assert_eq!(notes.taken.len(), NOTES_MAX);
-        // It is lost: no note of before tells anything any more, whatever is logged from here on.
-        drop(reports);
-        damage.row(&RegisterKey::object(BucketId([1; 16]), ObjectKey::new("b").expect("a key")));
-        assert_eq!(notes.ripe(&counts), None);
-        since.lost_reports = counts.lost_heals_count();
-        notes.take(since, at(80));
-        assert_eq!((since.lost_reports, notes.taken.len()), (1, 1));
     }
 }

@@ -1,0 +1,142 @@
+//! Since when it is known what a volume missed: its last comparison with its peers, and how far their logs were
+//! when nobody could say any more that it missed something before.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::catch_up::PeerPositions;
+use crate::cluster::damage::ReportCounts;
+
+/// Between two notes of how far the peers' logs are durable.
+pub(super) const NOTE_EVERY: Duration = Duration::from_secs(10);
+/// When everything that a volume missed up to a position is queued: a round of accepts is over, whoever refused was
+/// looked at once more, and what came of it is in the logs.
+const NOTED_AFTER: Duration = Duration::from_secs(20);
+/// Notes that wait for that at one time.
+const NOTES_MAX: usize = 8;
+/// Looks at a volume between two comparisons of it for lost reports.
+const ROUNDS_BETWEEN: u32 = 5;
+
+/// Up to when a volume was compared with its peers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::upkeep) struct CaughtUp {
+    /// In this opening.
+    pub(in crate::upkeep) opening: u32,
+    /// After so many reports of what volumes missed were lost: who compared before knows nothing of them.
+    pub(in crate::upkeep) lost_reports: u64,
+}
+
+/// The last comparison of a volume with its peers that came to its end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Compared {
+    pub(super) since: CaughtUp,
+    pub(super) ended: Instant,
+}
+
+impl Compared {
+    /// Whether another is due: at once after an opening. Reports that are lost again and again, as they are while
+    /// no log takes any, would make the volumes compare without an end.
+    pub(super) fn is_over(&self, now: CaughtUp, recover_every: Duration) -> bool {
+        let is_rested = self.ended.elapsed() >= recover_every * ROUNDS_BETWEEN;
+        self.since.opening != now.opening || (self.since != now && is_rested)
+    }
+}
+
+/// How far the logs of a volume's peers were, for as long as somebody may still say what the volume missed up to there.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    since: CaughtUp,
+    taken: VecDeque<Note>,
+}
+
+#[derive(Debug)]
+struct Note {
+    taken: Instant,
+    /// The reports made until everybody had said what was missed; they have to be in the logs.
+    reports: Option<u64>,
+    peers: PeerPositions,
+}
+
+impl Notes {
+    pub(super) fn take(&mut self, since: CaughtUp, peers: PeerPositions) {
+        if self.since != since {
+            self.since = since;
+            self.taken.clear();
+        }
+        // The older they are the sooner they are ripe.
+        if self.taken.len() < NOTES_MAX {
+            self.taken.push_back(Note { taken: Instant::now(), reports: None, peers });
+        }
+    }
+
+    /// The latest behind which nothing is unsaid or in no log; it and those before it are forgotten.
+    pub(super) fn ripe(&mut self, counts: &ReportCounts) -> Option<PeerPositions> {
+        for note in self.taken.iter_mut().take_while(|note| note.taken.elapsed() >= NOTED_AFTER) {
+            note.reports.get_or_insert_with(|| counts.made_heals_count());
+        }
+        let lost = self.since.lost_reports;
+        let is_ripe = |note: &&Note| note.reports.is_some_and(|reports| counts.are_logged(reports, lost));
+        let ripe = self.taken.iter().take_while(is_ripe).count();
+        self.taken.drain(..ripe).next_back().map(|note| note.peers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use sherd_core::id::{BucketId, Incarnation, ObjectKey, RegisterKey, Sequence, VolumeId};
+    use sherd_core::register::recover::confirm::Position;
+
+    use super::*;
+    use crate::cluster::damage::Damage;
+
+    const SINCE: CaughtUp = CaughtUp { opening: 1, lost_reports: 0 };
+
+    #[tokio::test(start_paused = true)]
+    async fn volumes_rest_between_two_comparisons_for_lost_reports() {
+        let every = Duration::from_secs(2);
+        let last = Compared { since: SINCE, ended: Instant::now() };
+        let after_a_loss = CaughtUp { lost_reports: 1, ..SINCE };
+        let opened = CaughtUp { opening: 2, ..SINCE };
+        assert_eq!([SINCE, after_a_loss, opened].map(|now| last.is_over(now, every)), [false, false, true]);
+        tokio::time::advance(every * ROUNDS_BETWEEN).await;
+        assert_eq!([SINCE, after_a_loss, opened].map(|now| last.is_over(now, every)), [false, true, true]);
+    }
+
+    /// A kill must not come between a note and the report of what the volume missed before that.
+    #[tokio::test(start_paused = true)]
+    async fn peers_are_noted_where_they_were_when_nobody_says_any_more_what_was_missed() {
+        let at = |durable| {
+            vec![(VolumeId([1; 16]), Position { incarnation: Incarnation(1), durable: Sequence(durable) })]
+        };
+        let (mut notes, (damage, reports)) = (Notes::default(), Damage::channel());
+        let counts = Arc::clone(damage.counts());
+        for (durable, ripe) in [(10, None), (20, None), (30, Some(10)), (40, Some(20))] {
+            notes.take(SINCE, at(durable));
+            assert_eq!(notes.ripe(&counts), ripe.map(at));
+            tokio::time::advance(NOTE_EVERY).await;
+        }
+        tokio::time::advance(NOTED_AFTER).await;
+        let mut since = CaughtUp { opening: 2, ..SINCE };
+        notes.take(since, at(50));
+        assert_eq!(notes.ripe(&counts), None, "another opening");
+        tokio::time::advance(NOTED_AFTER).await;
+        assert_eq!((notes.ripe(&counts), notes.ripe(&counts)), (Some(at(50)), None));
+        notes.take(since, at(60));
+        tokio::time::advance(NOTED_AFTER).await;
+        damage.row(&RegisterKey::object(BucketId([1; 16]), ObjectKey::new("a").expect("a key")));
+        assert_eq!(notes.ripe(&counts), None, "a report is in no log");
+        (0..2 * NOTES_MAX).for_each(|_| notes.take(since, at(70)));
+        assert_eq!(notes.taken.len(), NOTES_MAX);
+        // It is lost: no note of before tells anything any more, whatever is logged from here on.
+        drop(reports);
+        damage.row(&RegisterKey::object(BucketId([1; 16]), ObjectKey::new("b").expect("a key")));
+        assert_eq!(notes.ripe(&counts), None);
+        since.lost_reports = counts.lost_heals_count();
+        notes.take(since, at(80));
+        assert_eq!((since.lost_reports, notes.taken.len()), (1, 1));
+    }
+}
