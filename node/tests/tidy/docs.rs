@@ -31,7 +31,7 @@ fn pages() -> Vec<Page> {
 fn pages_in(folder: &str) -> Vec<String> {
     let entries = fs::read_dir(root().join(folder)).expect("a folder of pages");
     let names = entries.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned());
-    names.filter(|name| name.ends_with(".md")).collect()
+    names.filter(|name| Path::new(name).extension().is_some_and(|suffix| suffix == "md")).collect()
 }
 
 /// Targets of links, relative to the page, without those to the web and within the page.
