@@ -33,22 +33,22 @@ mod tests {
     use super::*;
 
     /// Takes and gives three bytes, behind two interruptions.
-    struct Interrupted(u32);
+    struct InterruptedPipe(u32);
 
-    impl Interrupted {
+    impl InterruptedPipe {
         fn call(&mut self) -> io::Result<usize> {
             self.0 += 1;
             if self.0 < 3 { Err(io::ErrorKind::Interrupted.into()) } else { Ok(3) }
         }
     }
 
-    impl Read for Interrupted {
+    impl Read for InterruptedPipe {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
             self.call()
         }
     }
 
-    impl Write for Interrupted {
+    impl Write for InterruptedPipe {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {
             self.call()
         }
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn what_a_stop_interrupted_is_done_again() {
-        assert_eq!(read_some(&mut Interrupted(0), &mut [0; 3]).expect("read"), 3);
-        assert_eq!(write_some(&mut Interrupted(0), &[IoSlice::new(b"abc")]).expect("written"), 3);
+        assert_eq!(read_some(&mut InterruptedPipe(0), &mut [0; 3]).expect("read"), 3);
+        assert_eq!(write_some(&mut InterruptedPipe(0), &[IoSlice::new(b"abc")]).expect("written"), 3);
     }
 }

@@ -5,10 +5,10 @@ use std::alloc::{Layout, System, alloc, dealloc, realloc};
 use std::hint::black_box;
 use std::sync::Barrier;
 
-use sherd_bench::alloc::{Counting, Counts, Scope, is_installed, uncounted};
+use sherd_bench::alloc::{CountingAllocator, Counts, Scope, is_installed, uncounted};
 
 #[global_allocator]
-static ALLOCATOR: Counting<System> = Counting(System);
+static ALLOCATOR: CountingAllocator<System> = CountingAllocator(System);
 
 const THREADS: usize = 8;
 const BOXES: u64 = 10_000;

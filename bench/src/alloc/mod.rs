@@ -1,6 +1,6 @@
 //! A global allocator that counts: how many allocations a piece of work takes, and how many bytes.
 //!
-//! [`Counting`] passes everything to the allocator that a node uses and adds to counters on the way.
+//! [`CountingAllocator`] passes everything to the allocator that a node uses and adds to counters on the way.
 //! A binary that measures installs it with `#[global_allocator]`; a [`Scope`] is the difference
 //! between two moments, over all threads of the process. What the measuring itself has to allocate
 //! is kept out with [`uncounted`].
@@ -35,12 +35,12 @@ thread_local! {
 
 /// An allocator, counted.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Counting<A>(pub A);
+pub struct CountingAllocator<A>(pub A);
 
 #[expect(unsafe_code, reason = "an allocator is unsafe to implement")]
 // SAFETY: Every call goes to the allocator within with the very arguments, and its answer comes back as it is.
 // Counting neither allocates nor unwinds: atomics, and thread-locals that need no initialisation.
-unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
+unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
         // SAFETY: As the caller promised us.
@@ -125,17 +125,17 @@ impl Scope {
 /// Does what belongs to the measuring, not to what is measured: this thread counts nothing meanwhile.
 pub fn uncounted<T>(work: impl FnOnce() -> T) -> T {
     /// Counts again, however the work ends.
-    struct Before(bool);
-    impl Drop for Before {
+    struct CountAgain(bool);
+    impl Drop for CountAgain {
         fn drop(&mut self) {
             IS_COUNTED.set(self.0);
         }
     }
-    let _before = Before(IS_COUNTED.replace(false));
+    let _before = CountAgain(IS_COUNTED.replace(false));
     work()
 }
 
-/// Whether this process counts at all: whether its global allocator is [`Counting`].
+/// Whether this process counts at all: whether its global allocator is [`CountingAllocator`].
 pub fn is_installed() -> bool {
     let scope = Scope::begin();
     drop(std::hint::black_box(Box::new(0_u64)));

@@ -22,7 +22,7 @@ const CAPTION: u32 = 18;
 const COLORS: [RGBColor; 2] = [RGBColor(31, 119, 180), RGBColor(214, 96, 20)];
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Failed<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
+type ChartError<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
 
 /// The charts, each with the end of its file's name: all ratios, and for each operation its runs in order.
 pub(super) fn charts(outcomes: &[Outcome]) -> Vec<(String, String)> {
@@ -45,7 +45,7 @@ pub(super) fn charts(outcomes: &[Outcome]) -> Vec<(String, String)> {
     charts
 }
 
-fn svg(height: u32, draw: impl for<'a> FnOnce(&Area<'a>) -> Result<(), Failed<'a>>) -> String {
+fn svg(height: u32, draw: impl for<'a> FnOnce(&Area<'a>) -> Result<(), ChartError<'a>>) -> String {
     let mut text = String::new();
     let area = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
     area.fill(&WHITE)
@@ -57,7 +57,7 @@ fn svg(height: u32, draw: impl for<'a> FnOnce(&Area<'a>) -> Result<(), Failed<'a
 }
 
 /// B/A of every figure that decides, over a logarithmic axis.
-fn ratios<'a>(area: &Area<'a>, judged: &[(String, Ratio)]) -> Result<(), Failed<'a>> {
+fn ratios<'a>(area: &Area<'a>, judged: &[(String, Ratio)]) -> Result<(), ChartError<'a>> {
     if judged.is_empty() {
         return Ok(());
     }
@@ -96,7 +96,7 @@ fn ratios<'a>(area: &Area<'a>, judged: &[(String, Ratio)]) -> Result<(), Failed<
 }
 
 /// The runs of both sides in the figure `name`.
-fn history<'a>(area: &Area<'a>, outcome: &Outcome, name: &str) -> Result<(), Failed<'a>> {
+fn history<'a>(area: &Area<'a>, outcome: &Outcome, name: &str) -> Result<(), ChartError<'a>> {
     let points = |samples: &[Sample]| -> Vec<(f64, f64)> {
         let values = samples.iter().filter_map(|sample| sample.figures.get(name).copied());
         (1..).map(f64::from).zip(values).collect()

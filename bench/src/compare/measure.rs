@@ -40,7 +40,7 @@ pub struct Outcome {
 
 /// Why an operation has no outcome.
 #[derive(Debug)]
-pub enum Stopped {
+pub enum StopReason {
     /// A run failed.
     Run(Failure),
     /// The sides do not both report a figure that decides; what they do report.
@@ -64,14 +64,14 @@ impl Outcome {
 ///
 /// # Errors
 /// A run failed, or there is no figure to judge.
-pub fn measure(operation: Operation, runner: &mut dyn Runner, plan: &Plan) -> Result<Outcome, Stopped> {
+pub fn measure(operation: Operation, runner: &mut dyn Runner, plan: &Plan) -> Result<Outcome, StopReason> {
     for _ in 0..plan.warm_up {
         for side in [Side::A, Side::B] {
-            runner.run(side).map_err(|source| Stopped::Run(Failure { side, source }))?;
+            runner.run(side).map_err(|source| StopReason::Run(Failure { side, source }))?;
         }
     }
     let mut rounds_of =
-        |sides, limits: &Limits| interleave(runner, sides, &operation.judge, limits).map_err(Stopped::Run);
+        |sides, limits: &Limits| interleave(runner, sides, &operation.judge, limits).map_err(StopReason::Run);
     let noise = match &plan.noise {
         Some(limits) => Some(rounds_of([Side::A, Side::Again], limits)?),
         None => None,
@@ -84,7 +84,7 @@ pub fn measure(operation: Operation, runner: &mut dyn Runner, plan: &Plan) -> Re
         operation.judge.iter().cloned().partition(|figure| reported.contains(figure))
     };
     if judge_first.is_empty() {
-        return Err(Stopped::NothingToJudge(reported));
+        return Err(StopReason::NothingToJudge(reported));
     }
     let others = reported.iter().filter(|figure| !judge_first.contains(figure)).cloned();
     let mut judgements = Vec::new();
@@ -103,7 +103,7 @@ pub fn measure(operation: Operation, runner: &mut dyn Runner, plan: &Plan) -> Re
         }
     }
     if !judgements.iter().any(|found| found.judged) {
-        return Err(Stopped::NothingToJudge(reported));
+        return Err(StopReason::NothingToJudge(reported));
     }
     Ok(Outcome { operation, noise, rounds, judgements, missing, settings: runner.settings() })
 }

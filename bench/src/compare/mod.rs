@@ -24,7 +24,7 @@ use crate::host;
 use crate::host::device::{self, Effort};
 use crate::result::{self, Results, SCHEMA};
 use command::Figure;
-use measure::{Outcome, Plan, Stopped, measure};
+use measure::{Outcome, Plan, StopReason, measure};
 use operation::{Operation, Work};
 use rounds::Limits;
 use runner::{RunError, Runner, Sample, Side};
@@ -221,21 +221,25 @@ fn compare(
             Box::new(Stores::new(names, load, &settings)?)
         }
     };
-    let mut told = Told { inner: runner.as_mut(), operation: operation.clone(), count: 0 };
+    let mut told = ProgressLines { inner: runner.as_mut(), operation: operation.clone(), count: 0 };
     measure(operation, &mut told, plan).map_err(|stopped| match stopped {
-        Stopped::Run(failure) => Error::Run { operation: name, side: failure.side, source: failure.source },
-        Stopped::NothingToJudge(found) => Error::NothingToJudge { operation: name, found: found.join(", ") },
+        StopReason::Run(failure) => {
+            Error::Run { operation: name, side: failure.side, source: failure.source }
+        }
+        StopReason::NothingToJudge(found) => {
+            Error::NothingToJudge { operation: name, found: found.join(", ") }
+        }
     })
 }
 
 /// Says on standard error how far the comparison is.
-struct Told<'a> {
+struct ProgressLines<'a> {
     inner: &'a mut dyn Runner,
     operation: Operation,
     count: usize,
 }
 
-impl Runner for Told<'_> {
+impl Runner for ProgressLines<'_> {
     fn run(&mut self, side: Side) -> Result<Sample, RunError> {
         let sample = self.inner.run(side)?;
         self.count += 1;

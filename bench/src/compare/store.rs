@@ -97,7 +97,7 @@ struct Work {
 /// One side.
 #[derive(Debug)]
 struct Store {
-    who: Who,
+    who: SideStore,
     bucket: &'static str,
     folder: PathBuf,
     open: Option<Open>,
@@ -108,7 +108,7 @@ struct Store {
 
 /// What a side is.
 #[derive(Clone, Debug, PartialEq)]
-enum Who {
+enum SideStore {
     /// A store to start, from this program or the one that the tool names.
     Started(Box<Tool>, Option<PathBuf>),
     /// A store that is there.
@@ -133,7 +133,7 @@ impl Stores {
     pub fn new(sides: [&str; 2], load: &Load, settings: &Settings<'_>) -> Result<Self, Error> {
         host::refuse_debug_build(settings.moment)?;
         let [a, b] = sides;
-        let (a, b) = (Who::of(a)?, Who::of(b)?);
+        let (a, b) = (SideStore::of(a)?, SideStore::of(b)?);
         same_promise([(sides[0], &a), (sides[1], &b)], settings.durability)?;
         let work = Work::new(load, settings.moment)?;
         let store = |who, bucket| Store {
@@ -181,7 +181,7 @@ impl Drop for Stores {
     }
 }
 
-impl Who {
+impl SideStore {
     fn of(side: &str) -> Result<Self, subject::Error> {
         if side.contains("://") {
             return Ok(Self::Endpoint(side.to_owned()));
@@ -210,7 +210,7 @@ impl Who {
     }
 }
 
-fn same_promise(sides: [(&str, &Who); 2], said: Option<&str>) -> Result<(), subject::Error> {
+fn same_promise(sides: [(&str, &SideStore); 2], said: Option<&str>) -> Result<(), subject::Error> {
     let [(one, first), (other, second)] = sides;
     let (one_durability, other_durability) = (first.durability(said), second.durability(said));
     if one_durability == other_durability {
@@ -281,8 +281,8 @@ impl Store {
     /// Starts or reaches the store and makes the bucket.
     fn begin(&mut self, work: &Work) -> Result<Open, StoreError> {
         let subject = match &self.who {
-            Who::Started(tool, program) => Subject::start(tool, program.as_deref(), &self.folder)?,
-            Who::Endpoint(url) => Subject::endpoint(url)?,
+            SideStore::Started(tool, program) => Subject::start(tool, program.as_deref(), &self.folder)?,
+            SideStore::Endpoint(url) => Subject::endpoint(url)?,
         };
         let made = bucket::make(&subject, self.bucket)?;
         let own = format!("{}_", subject.name);
@@ -299,7 +299,7 @@ impl Store {
     /// Stops a started store, which removes it; deletes on an endpoint what was written there.
     fn close(&mut self, work: &Work) -> Result<(), StoreError> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
-        if matches!(self.who, Who::Endpoint(_)) {
+        if matches!(self.who, SideStore::Endpoint(_)) {
             let target = Target { subject: &open.subject, bucket: self.bucket, payloads: &work.payloads };
             prepare::clean(&target, &mut open.keys, open.made)?;
         }
@@ -340,9 +340,9 @@ mod tests {
     use super::*;
 
     fn started(side: &str) -> (String, Option<PathBuf>) {
-        match Who::of(side).unwrap() {
-            Who::Started(tool, program) => (tool.name, program),
-            Who::Endpoint(url) => panic!("{url}"),
+        match SideStore::of(side).unwrap() {
+            SideStore::Started(tool, program) => (tool.name, program),
+            SideStore::Endpoint(url) => panic!("{url}"),
         }
     }
 
@@ -356,10 +356,10 @@ mod tests {
         assert_eq!(started("/bin/sh"), ("sherd".to_owned(), shell.clone()));
         assert_eq!(started("minio=/bin/sh"), ("minio".to_owned(), shell));
         let url = "http://127.0.0.1:9000";
-        assert_eq!(Who::of(url).unwrap(), Who::Endpoint(url.to_owned()));
-        assert!(matches!(Who::of("nothing"), Err(subject::Error::UnknownTool { .. })));
-        assert!(matches!(Who::of("/nowhere/sherd-node"), Err(subject::Error::NoBinary { .. })));
-        assert!(matches!(Who::of("/nowhere/own.toml"), Err(subject::Error::ToolFile { .. })));
+        assert_eq!(SideStore::of(url).unwrap(), SideStore::Endpoint(url.to_owned()));
+        assert!(matches!(SideStore::of("nothing"), Err(subject::Error::UnknownTool { .. })));
+        assert!(matches!(SideStore::of("/nowhere/sherd-node"), Err(subject::Error::NoBinary { .. })));
+        assert!(matches!(SideStore::of("/nowhere/own.toml"), Err(subject::Error::ToolFile { .. })));
     }
 
     #[test]

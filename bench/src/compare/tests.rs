@@ -177,7 +177,7 @@ fn figures_that_are_not_reported_are_named() {
     let outcome = judged(&["seconds", "p99_us"]).unwrap();
     assert_eq!(outcome.missing, ["p99_us"]);
     assert!(show::text(["a", "b"], &[outcome], true).contains("NOT JUDGED: command: p99_us"));
-    let Err(Stopped::NothingToJudge(found)) = judged(&["p99_us"]) else { panic!("judged nothing") };
+    let Err(StopReason::NothingToJudge(found)) = judged(&["p99_us"]) else { panic!("judged nothing") };
     assert_eq!(found, ["runs", "seconds"]);
 }
 

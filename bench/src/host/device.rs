@@ -163,7 +163,7 @@ fn syncs(file: &File, count: u32) -> io::Result<Histogram<u64>> {
 }
 
 fn sequential_write(path: &Path, bytes: usize) -> io::Result<f64> {
-    let buffer = Aligned::random(STRIDE_BYTES);
+    let buffer = AlignedBuffer::random(STRIDE_BYTES);
     let mut file = open_direct(path, OpenOptions::new().write(true).create(true).truncate(true))?;
     let begin = Instant::now();
     let mut written = 0;
@@ -176,7 +176,7 @@ fn sequential_write(path: &Path, bytes: usize) -> io::Result<f64> {
 }
 
 fn sequential_read(path: &Path) -> io::Result<f64> {
-    let mut buffer = Aligned::random(STRIDE_BYTES);
+    let mut buffer = AlignedBuffer::random(STRIDE_BYTES);
     let mut file = open_direct(path, OpenOptions::new().read(true))?;
     file.rewind()?;
     let begin = Instant::now();
@@ -245,13 +245,13 @@ fn random(bytes: usize) -> Vec<u8> {
 }
 
 /// A buffer whose bytes begin where the device wants them to.
-struct Aligned {
+struct AlignedBuffer {
     buffer: Vec<u8>,
     begin: usize,
     length: usize,
 }
 
-impl Aligned {
+impl AlignedBuffer {
     fn random(length: usize) -> Self {
         let buffer = random(length + ALIGNMENT);
         let begin = buffer.as_ptr().align_offset(ALIGNMENT);

@@ -6,8 +6,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use super::payload::Payloads;
-use super::request::{Body, Headers, Outgoing, Requests};
-use super::response::{Decoder, Head, Malformed, Progress};
+use super::request::{Body, Headers, RequestBytes, Requests};
+use super::response::{Decoder, Head, MalformedResponse, Progress};
 use crate::blocking::read_some;
 use crate::subject::Subject;
 
@@ -22,7 +22,7 @@ pub enum Error {
     Io(#[from] io::Error),
     /// No answer of HTTP.
     #[error("{0}")]
-    Malformed(#[from] Malformed),
+    Malformed(#[from] MalformedResponse),
     /// Another status than the right one.
     #[error("{what}: status {status}: {text}")]
     Status {
@@ -89,7 +89,7 @@ fn ask(
     let mut stream = TcpStream::connect_timeout(&subject.address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
-    let mut out = Outgoing::default();
+    let mut out = RequestBytes::default();
     let mut requests = Requests::new(subject.credentials.clone(), &subject.host, bucket);
     requests.build(method, |path| path.push_str(name), "", Headers::NONE, body, &mut out);
     // Nothing of an object is sent, so that nothing of the pool is needed.

@@ -17,7 +17,7 @@ use super::checksum::Checksum;
 use super::exchange::{Exchange, Verdict};
 use super::meter::Meter;
 use super::payload::Payloads;
-use super::request::{Outgoing, Requests};
+use super::request::{RequestBytes, Requests};
 use super::response::{Decoder, Progress};
 use super::schedule::{Next, Schedule};
 use super::tally::{Fault, Tally};
@@ -101,7 +101,7 @@ struct Connection {
     due: Duration,
     /// When the last byte moved.
     moved: Duration,
-    out: Outgoing,
+    out: RequestBytes,
     decoder: Decoder,
     exchange: Exchange,
 }
@@ -130,7 +130,7 @@ impl<'a> Engine<'a> {
             busy: false,
             due: Duration::ZERO,
             moved: Duration::ZERO,
-            out: Outgoing::default(),
+            out: RequestBytes::default(),
             decoder: Decoder::default(),
             exchange: Exchange::new(part_bytes, checksum),
         };

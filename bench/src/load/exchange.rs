@@ -10,7 +10,7 @@ use md5::{Digest, Md5};
 
 use super::checksum::Checksum;
 use super::payload::Payloads;
-use super::request::{Body, Headers, Outgoing, Part, Requests};
+use super::request::{Body, Headers, Part, RequestBytes, Requests};
 use super::response::Head;
 use super::tally::Fault;
 use super::work::{Source, Task};
@@ -96,7 +96,7 @@ impl Exchange {
         source: &Source,
         payloads: &Payloads,
         requests: &mut Requests,
-        out: &mut Outgoing,
+        out: &mut RequestBytes,
     ) {
         self.received = 0;
         self.wrong = false;
@@ -148,7 +148,7 @@ impl Exchange {
         }
     }
 
-    fn multipart_request(&self, key: u64, source: &Source, requests: &mut Requests, out: &mut Outgoing) {
+    fn multipart_request(&self, key: u64, source: &Source, requests: &mut Requests, out: &mut RequestBytes) {
         let name = |path: &mut String| source.keys().name(key, path);
         match self.step {
             Step::Only | Step::Create => {
@@ -276,13 +276,13 @@ mod tests {
     use super::*;
     use crate::load::keys::Keys;
     use crate::load::sizes::Size;
-    use crate::load::work::{Choice, Op, Shared};
+    use crate::load::work::{Choice, Op, RunState};
     use std::sync::Arc;
 
     fn source() -> Source {
         let keys = Keys { end: 5, ..Keys::new("p/", Size(20)) };
         let choice = Choice { op: Op::Get, mix: None, page: 1000, overwrite: None, seed: 1 };
-        Source::new(&choice, &keys, &keys.order(), &Arc::new(Shared::new(&keys)), 0, 1)
+        Source::new(&choice, &keys, &keys.order(), &Arc::new(RunState::new(&keys)), 0, 1)
     }
 
     fn begun(task: Task) -> Exchange {

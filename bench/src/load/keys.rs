@@ -67,7 +67,7 @@ impl Keys {
     pub fn order(&self) -> Order {
         let mut mixed: Vec<u64> = self.present().map(mix).collect();
         mixed.sort_unstable();
-        let listed = Listed::Names { folder_digits: self.folder_digits };
+        let listed = ListedName::Names { folder_digits: self.folder_digits };
         Order { prefix: self.prefix.clone(), mixed: Arc::from(mixed), listed }
     }
 
@@ -78,7 +78,7 @@ impl Keys {
         let mut mixed: Vec<u64> = self.present().map(|key| above(mix(key))).collect();
         mixed.sort_unstable();
         mixed.dedup();
-        Order { prefix: self.prefix.clone(), mixed: Arc::from(mixed), listed: Listed::Folders { digits } }
+        Order { prefix: self.prefix.clone(), mixed: Arc::from(mixed), listed: ListedName::Folders { digits } }
     }
 
     fn present(&self) -> impl Iterator<Item = u64> {
@@ -88,7 +88,7 @@ impl Keys {
 
 /// What a listing lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Listed {
+enum ListedName {
     /// Objects, whose names begin with so many digits and a delimiter.
     Names { folder_digits: usize },
     /// Folders of so many digits.
@@ -101,12 +101,12 @@ pub struct Order {
     prefix: String,
     /// The digits of each name, or of each folder.
     mixed: Arc<[u64]>,
-    listed: Listed,
+    listed: ListedName,
 }
 
 impl Default for Order {
     fn default() -> Self {
-        Self { prefix: String::new(), mixed: Arc::default(), listed: Listed::Names { folder_digits: 0 } }
+        Self { prefix: String::new(), mixed: Arc::default(), listed: ListedName::Names { folder_digits: 0 } }
     }
 }
 
@@ -123,7 +123,7 @@ impl Order {
 
     /// Whether it is one of folders.
     pub fn is_of_folders(&self) -> bool {
-        matches!(self.listed, Listed::Folders { .. })
+        matches!(self.listed, ListedName::Folders { .. })
     }
 
     /// Appends the name of what is listed at `place` to `out`.
@@ -142,8 +142,8 @@ impl Order {
 
     fn push_rest(&self, mixed: u64, out: &mut String) {
         match self.listed {
-            Listed::Names { folder_digits } => push_name(mixed, folder_digits, out),
-            Listed::Folders { digits } => {
+            ListedName::Names { folder_digits } => push_name(mixed, folder_digits, out),
+            ListedName::Folders { digits } => {
                 push_digits(mixed, digits, out);
                 out.push(DELIMITER);
             }
@@ -155,8 +155,8 @@ impl Order {
     pub fn is_listed(&self, place: usize, count: usize, listing: &[u8]) -> bool {
         let mut expected = self.mixed.iter().skip(place).take(count);
         let (begin, end, other): (&[u8], &[u8], &[u8]) = match self.listed {
-            Listed::Names { .. } => (b"<Key>", b"</Key>", b"<CommonPrefixes>"),
-            Listed::Folders { .. } => (b"<CommonPrefixes><Prefix>", b"</Prefix>", b"<Key>"),
+            ListedName::Names { .. } => (b"<Key>", b"</Key>", b"<CommonPrefixes>"),
+            ListedName::Folders { .. } => (b"<CommonPrefixes><Prefix>", b"</Prefix>", b"<Key>"),
         };
         if memchr::memmem::find(listing, other).is_some() {
             return false;

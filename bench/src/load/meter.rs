@@ -15,11 +15,11 @@ pub struct Meter<'a> {
     server: Option<&'a Process>,
     /// Operations that were right so far, brought up to date now and then.
     done: AtomicU64,
-    ends: Mutex<(Option<Reading>, Option<Reading>)>,
+    ends: Mutex<(Option<MeterReading>, Option<MeterReading>)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Reading {
+struct MeterReading {
     at: Instant,
     client: Duration,
     server: Option<Duration>,
@@ -28,7 +28,7 @@ struct Reading {
 
 /// Processor time spent in the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spent {
+pub struct CpuTime {
     /// How long the window lasted.
     pub wall: Duration,
     /// By this process.
@@ -39,7 +39,7 @@ pub struct Spent {
     pub machine: Option<Duration>,
 }
 
-impl Spent {
+impl CpuTime {
     /// Adds what was spent in another window.
     pub(crate) fn then(self, other: Self) -> Self {
         let both = |one: Option<Duration>, other: Option<Duration>| Some(one? + other?);
@@ -83,12 +83,12 @@ impl<'a> Meter<'a> {
     }
 
     /// What was spent between the two.
-    pub fn spent(&self) -> Option<Spent> {
+    pub fn spent(&self) -> Option<CpuTime> {
         let (Some(open), Some(close)) = *self.ends.lock().unwrap_or_else(PoisonError::into_inner) else {
             return None;
         };
         let difference = |open: Option<Duration>, close: Option<Duration>| Some(close?.saturating_sub(open?));
-        Some(Spent {
+        Some(CpuTime {
             wall: close.at.saturating_duration_since(open.at),
             client: close.client.saturating_sub(open.client),
             server: difference(open.server, close.server),
@@ -96,9 +96,9 @@ impl<'a> Meter<'a> {
         })
     }
 
-    fn read(&self) -> Reading {
+    fn read(&self) -> MeterReading {
         let client = clock_gettime(ClockId::ProcessCPUTime);
-        Reading {
+        MeterReading {
             at: Instant::now(),
             client: Duration::try_from(client).unwrap_or_default(),
             server: self.server.and_then(Process::cpu),

@@ -124,7 +124,7 @@ pub fn settings(plan: &Plan) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::meter::Spent;
+    use crate::load::meter::CpuTime;
     use crate::load::schedule::Limit;
     use crate::load::tally::{Fault, Tally};
     use crate::load::work::Op;
@@ -134,7 +134,7 @@ mod tests {
         let mut tally = Tally::default();
         (0..ops).for_each(|_| tally.count(4096, Duration::from_micros(250)));
         tally.close(Duration::from_secs(1));
-        let spent = Spent {
+        let spent = CpuTime {
             wall: Duration::from_secs(1),
             client: Duration::from_millis(client_ms),
             server: Some(Duration::from_millis(server_ms)),

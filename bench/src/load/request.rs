@@ -13,7 +13,7 @@ const WINDOWS_PER_WRITE: usize = 2;
 
 /// A request on its way out.
 #[derive(Debug, Default)]
-pub struct Outgoing {
+pub struct RequestBytes {
     /// Head, and body if it is no object.
     text: Vec<u8>,
     sent: usize,
@@ -31,7 +31,7 @@ pub struct Part {
     pub end: u64,
 }
 
-impl Outgoing {
+impl RequestBytes {
     /// Whether all of it was sent.
     pub fn is_sent(&self) -> bool {
         self.sent == self.text.len() && self.object.is_none()
@@ -132,7 +132,7 @@ impl Requests {
         query: &str,
         headers: Headers<'_>,
         body: Body<'_>,
-        out: &mut Outgoing,
+        out: &mut RequestBytes,
     ) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.signer.set_time(now.as_secs());
@@ -218,7 +218,7 @@ mod tests {
         let payloads = Payloads::with_pool(1, 1 << 16);
         let size = 1_500_000;
         for narrow in [333, 4096, 700_000, usize::MAX] {
-            let mut out = Outgoing::default();
+            let mut out = RequestBytes::default();
             let part = Part { key: 5, at: 0, end: size };
             requests().build("PUT", |path| path.push('k'), "", Headers::NONE, Body::Object(part), &mut out);
             let mut socket = Narrow(Vec::new(), narrow);
@@ -239,7 +239,7 @@ mod tests {
     fn a_part_within_an_object_and_objects_shorter_than_a_stamp_are_sent_right() {
         let payloads = Payloads::with_pool(1, 1 << 16);
         for (at, end) in [(0, 0), (0, 1), (0, 16), (0, 17), (5, 9), (1_048_570, 1_048_590), (8, 3_000_000)] {
-            let mut out = Outgoing::default();
+            let mut out = RequestBytes::default();
             requests().build(
                 "PUT",
                 |_| {},
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_bucket_itself_has_no_slash_behind_it() {
-        let mut out = Outgoing::default();
+        let mut out = RequestBytes::default();
         let headers = Headers { checksum: Some((Checksum::Crc32c, "AAAA")), more: "x: y\r\n" };
         requests().build("GET", |_| {}, "list-type=2", headers, Body::None, &mut out);
         let text = String::from_utf8(out.text).unwrap();

@@ -60,7 +60,7 @@ pub enum Progress {
 
 /// The bytes are no answer of HTTP/1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
+pub enum MalformedResponse {
     /// The head is not one.
     #[error("malformed head of an answer")]
     Head,
@@ -108,7 +108,11 @@ impl Decoder {
     ///
     /// # Errors
     /// The bytes are no answer, or more than one.
-    pub fn feed(&mut self, bytes: &[u8], body: &mut impl FnMut(&Head, &[u8])) -> Result<Progress, Malformed> {
+    pub fn feed(
+        &mut self,
+        bytes: &[u8],
+        body: &mut impl FnMut(&Head, &[u8]),
+    ) -> Result<Progress, MalformedResponse> {
         let mut rest = bytes;
         if self.stage == Stage::Head {
             if self.held.is_empty() {
@@ -139,19 +143,19 @@ impl Decoder {
     ///
     /// # Errors
     /// The answer is cut short by it.
-    pub fn close(&mut self) -> Result<(), Malformed> {
+    pub fn close(&mut self) -> Result<(), MalformedResponse> {
         match self.stage {
             Stage::UntilClose | Stage::Done => {
                 self.stage = Stage::Done;
                 Ok(())
             }
-            _ => Err(Malformed::Short),
+            _ => Err(MalformedResponse::Short),
         }
     }
 
-    fn hold(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+    fn hold(&mut self, bytes: &[u8]) -> Result<(), MalformedResponse> {
         if self.held.len() + bytes.len() > HEAD_BYTES_MAX {
-            return Err(Malformed::Head);
+            return Err(MalformedResponse::Head);
         }
         self.held.extend_from_slice(bytes);
         Ok(())
@@ -159,7 +163,7 @@ impl Decoder {
 
     /// Reads the head at the start of `bytes` and returns its length, or nothing when it is not whole.
     /// Interim answers before it are part of it.
-    fn parse_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Malformed> {
+    fn parse_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, MalformedResponse> {
         let mut begin = 0;
         let head = loop {
             let Some((head, length)) = parse_one_head(&bytes[begin..])? else {
@@ -186,10 +190,10 @@ impl Decoder {
         &mut self,
         bytes: &'a [u8],
         body: &mut impl FnMut(&Head, &[u8]),
-    ) -> Result<&'a [u8], Malformed> {
-        let (&first, behind_first) = bytes.split_first().ok_or(Malformed::Short)?;
+    ) -> Result<&'a [u8], MalformedResponse> {
+        let (&first, behind_first) = bytes.split_first().ok_or(MalformedResponse::Short)?;
         match self.stage {
-            Stage::Head | Stage::Done => Err(Malformed::Excess),
+            Stage::Head | Stage::Done => Err(MalformedResponse::Excess),
             Stage::UntilClose => {
                 body(&self.head, bytes);
                 Ok(&[])
@@ -215,7 +219,7 @@ impl Decoder {
                 match first {
                     b'\r' => {}
                     b'\n' => self.stage = Stage::PieceSize { size: 0, bytes: 0, ended: false },
-                    _ => return Err(Malformed::Piece),
+                    _ => return Err(MalformedResponse::Piece),
                 }
                 Ok(behind_first)
             }
@@ -224,7 +228,7 @@ impl Decoder {
                     b'\n' if count == 0 => Stage::Done,
                     b'\n' => Stage::Trailer(0),
                     b'\r' => Stage::Trailer(count),
-                    _ if count >= SIZE_LINE_BYTES_MAX => return Err(Malformed::Piece),
+                    _ if count >= SIZE_LINE_BYTES_MAX => return Err(MalformedResponse::Piece),
                     _ => Stage::Trailer(count + 1),
                 };
                 Ok(behind_first)
@@ -234,17 +238,18 @@ impl Decoder {
 }
 
 /// Reads one head at the start of `bytes`, or nothing when it is not whole, and its length.
-fn parse_one_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, Malformed> {
+fn parse_one_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, MalformedResponse> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
-    let httparse::Status::Complete(length) = response.parse(bytes).map_err(|_| Malformed::Head)? else {
+    let httparse::Status::Complete(length) = response.parse(bytes).map_err(|_| MalformedResponse::Head)?
+    else {
         return Ok(None);
     };
-    let mut head = Head { status: response.code.ok_or(Malformed::Head)?, ..Head::default() };
+    let mut head = Head { status: response.code.ok_or(MalformedResponse::Head)?, ..Head::default() };
     for header in response.headers.iter() {
-        let value = || std::str::from_utf8(header.value).map(str::trim).map_err(|_| Malformed::Head);
+        let value = || std::str::from_utf8(header.value).map(str::trim).map_err(|_| MalformedResponse::Head);
         if header.name.eq_ignore_ascii_case("content-length") {
-            head.length = Some(value()?.parse().map_err(|_| Malformed::Head)?);
+            head.length = Some(value()?.parse().map_err(|_| MalformedResponse::Head)?);
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
             head.chunked = value()?.eq_ignore_ascii_case("chunked");
         } else if header.name.eq_ignore_ascii_case("connection") {
@@ -257,13 +262,13 @@ fn parse_one_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, Malformed> {
 }
 
 /// The stage after one more byte of a piece's size line.
-fn piece_size(byte: u8, size: u64, bytes: usize, ended: bool) -> Result<Stage, Malformed> {
+fn piece_size(byte: u8, size: u64, bytes: usize, ended: bool) -> Result<Stage, MalformedResponse> {
     if bytes >= SIZE_LINE_BYTES_MAX {
-        return Err(Malformed::Piece);
+        return Err(MalformedResponse::Piece);
     }
     let digit = char::from(byte).to_digit(16).map(u64::from);
     match (byte, digit) {
-        (b'\n', _) if bytes == 0 => Err(Malformed::Piece),
+        (b'\n', _) if bytes == 0 => Err(MalformedResponse::Piece),
         (b'\n', _) if size == 0 => Ok(Stage::Trailer(0)),
         (b'\n', _) => Ok(Stage::PieceData(size)),
         (_, Some(digit)) if !ended && size < 1 << 59 => {
@@ -271,7 +276,7 @@ fn piece_size(byte: u8, size: u64, bytes: usize, ended: bool) -> Result<Stage, M
         }
         (b'\r' | b';' | b' ', _) if bytes > 0 => Ok(Stage::PieceSize { size, bytes, ended: true }),
         _ if ended => Ok(Stage::PieceSize { size, bytes: bytes + 1, ended }),
-        _ => Err(Malformed::Piece),
+        _ => Err(MalformedResponse::Piece),
     }
 }
 
@@ -285,7 +290,7 @@ mod tests {
     const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
     /// Feeds `bytes` in pieces of `piece` and returns the body.
-    fn decode(bytes: &[u8], piece: usize, bodiless: bool) -> Result<(Head, Vec<u8>), Malformed> {
+    fn decode(bytes: &[u8], piece: usize, bodiless: bool) -> Result<(Head, Vec<u8>), MalformedResponse> {
         let mut decoder = Decoder::default();
         decoder.begin(bodiless);
         let mut body = Vec::new();
@@ -329,17 +334,17 @@ mod tests {
 
     #[test]
     fn departures_from_the_protocol_are_named() {
-        assert_eq!(decode(&PLAIN[..PLAIN.len() - 1], 1000, false), Err(Malformed::Short));
-        assert_eq!(decode(&CHUNKED[..CHUNKED.len() - 2], 1000, false), Err(Malformed::Short));
-        assert_eq!(decode(b"SSH-2.0 hello\r\n\r\n", 1000, false), Err(Malformed::Head));
-        assert_eq!(decode(&[PLAIN, b"x"].concat(), 1000, false), Err(Malformed::Excess));
+        assert_eq!(decode(&PLAIN[..PLAIN.len() - 1], 1000, false), Err(MalformedResponse::Short));
+        assert_eq!(decode(&CHUNKED[..CHUNKED.len() - 2], 1000, false), Err(MalformedResponse::Short));
+        assert_eq!(decode(b"SSH-2.0 hello\r\n\r\n", 1000, false), Err(MalformedResponse::Head));
+        assert_eq!(decode(&[PLAIN, b"x"].concat(), 1000, false), Err(MalformedResponse::Excess));
         let coded = |line: &str| {
             let answer = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{line}");
             decode(answer.as_bytes(), 1000, false)
         };
-        assert_eq!(coded("\r\n"), Err(Malformed::Piece));
-        assert_eq!(coded("zz\r\n"), Err(Malformed::Piece));
-        assert_eq!(coded("ffffffffffffffffff\r\n"), Err(Malformed::Piece));
-        assert_eq!(coded("1\r\nab"), Err(Malformed::Piece));
+        assert_eq!(coded("\r\n"), Err(MalformedResponse::Piece));
+        assert_eq!(coded("zz\r\n"), Err(MalformedResponse::Piece));
+        assert_eq!(coded("ffffffffffffffffff\r\n"), Err(MalformedResponse::Piece));
+        assert_eq!(coded("1\r\nab"), Err(MalformedResponse::Piece));
     }
 }

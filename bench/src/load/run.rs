@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use super::checksum::Checksum;
 use super::engine::{Engine, Parts};
 use super::keys::{Keys, Order};
-use super::meter::{Meter, Spent};
+use super::meter::{CpuTime, Meter};
 use super::payload::Payloads;
 use super::progress::Progress;
 use super::request::Requests;
 use super::schedule::{Limit, Pace, Schedule};
 use super::tally::Tally;
-use super::work::{Choice, Mix, Op, Shared, Source};
+use super::work::{Choice, Mix, Op, RunState, Source};
 use crate::alloc;
 use crate::subject::{Process, Subject};
 
@@ -108,7 +108,7 @@ pub struct Outcome {
     /// Counts and latencies of all threads.
     pub tally: Tally,
     /// Processor time in the measured window.
-    pub spent: Option<Spent>,
+    pub spent: Option<CpuTime>,
     /// The largest `RssAnon` of the server during the run, in bytes.
     pub server_anon: Option<u64>,
 }
@@ -132,7 +132,7 @@ impl Outcome {
 /// The system lacks threads or polling. Whatever the store does is counted, not an error.
 pub fn run(target: &Target<'_>, plan: &Plan, keys: &mut Keys) -> io::Result<Outcome> {
     let Target { subject, bucket, payloads } = *target;
-    let shared = Arc::new(Shared::new(keys));
+    let shared = Arc::new(RunState::new(keys));
     let lists = plan.op == Op::List || plan.mix.as_ref().is_some_and(Mix::lists);
     let order = match plan.op {
         Op::ListFolders => keys.folders(),

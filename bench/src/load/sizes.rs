@@ -21,17 +21,17 @@ impl fmt::Display for Size {
 }
 
 impl FromStr for Size {
-    type Err = Malformed;
+    type Err = MalformedSize;
 
-    fn from_str(text: &str) -> Result<Self, Malformed> {
-        let size = text.parse::<bytesize::ByteSize>().map_err(|_| Malformed::Size(text.to_owned()))?;
-        if size.0 > SIZE_BYTES_MAX { Err(Malformed::Large(Self(size.0))) } else { Ok(Self(size.0)) }
+    fn from_str(text: &str) -> Result<Self, MalformedSize> {
+        let size = text.parse::<bytesize::ByteSize>().map_err(|_| MalformedSize::Size(text.to_owned()))?;
+        if size.0 > SIZE_BYTES_MAX { Err(MalformedSize::Large(Self(size.0))) } else { Ok(Self(size.0)) }
     }
 }
 
 /// Text that is no size of an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
+pub enum MalformedSize {
     /// Not a size.
     #[error("`{0}` is no size such as 512, 4KiB or 1GiB")]
     Size(String),

@@ -12,7 +12,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use sherd_node::machine::system::SystemRng;
 use sherd_node::process::config::Config;
 use sherd_node::process::config::credentials::Credentials;
-use sherd_node::process::config::settings::{Durability, Settings, Words};
+use sherd_node::process::config::settings::{Durability, Settings, WordList};
 use sherd_node::process::config::source::Sources;
 use sherd_node::process::run::{RunError, run};
 
@@ -99,7 +99,7 @@ fn start(folder: &Path) -> Result<(JoinHandle<Result<(), RunError>>, Subject), E
     }
     let any = "127.0.0.1:0".parse().expect("an address");
     let settings = Settings {
-        volumes: Some(Words(volumes)),
+        volumes: Some(WordList(volumes)),
         listen: Some(any),
         admin_listen: Some(any),
         durability: Some(Durability::Fsync),

@@ -43,13 +43,13 @@ const ALGORITHMS: [(&str, Algorithm); 7] = [
 ];
 
 /// One of them under way, as a PUT computes it.
-enum Running {
+enum RunningDigest {
     S3(Hasher),
     Md5(Digests),
     Blake3(Box<BlockHasher>),
 }
 
-impl Running {
+impl RunningDigest {
     fn new(algorithm: Algorithm) -> Self {
         match algorithm {
             Algorithm::S3(algorithm) => Self::S3(Hasher::new(algorithm)),
@@ -76,14 +76,14 @@ impl Running {
 }
 
 /// A body, cut: windows of buffers. Whether each window is copied together first.
-struct Cut {
+struct CutBody {
     name: &'static str,
     windows: Vec<Vec<Vec<u8>>>,
     is_joined: bool,
 }
 
-impl Cut {
-    fn take(&self, running: &mut Running, windows: std::ops::Range<usize>) {
+impl CutBody {
+    fn take(&self, running: &mut RunningDigest, windows: std::ops::Range<usize>) {
         for window in &self.windows[windows] {
             if self.is_joined {
                 running.update(&window.concat());
@@ -96,7 +96,7 @@ impl Cut {
     }
 
     fn run(&self, algorithm: Algorithm) -> Vec<u8> {
-        let mut running = Running::new(algorithm);
+        let mut running = RunningDigest::new(algorithm);
         self.take(&mut running, 0..self.windows.len());
         running.finish()
     }
@@ -104,7 +104,7 @@ impl Cut {
     /// Allocations per window once the first has passed.
     fn allocations(&self, algorithm: Algorithm) -> Option<f64> {
         let further = u32::try_from(self.windows.len().checked_sub(1)?).ok().filter(|count| *count > 0)?;
-        let mut running = Running::new(algorithm);
+        let mut running = RunningDigest::new(algorithm);
         self.take(&mut running, 0..1);
         let scope = Scope::begin();
         self.take(&mut running, 1..self.windows.len());
@@ -114,7 +114,7 @@ impl Cut {
 }
 
 /// The same random bytes in every way they are cut.
-fn cuts() -> [Cut; 4] {
+fn cuts() -> [CutBody; 4] {
     let mut random = blake3::Hasher::new().finalize_xof();
     let mut body = vec![0; BODY_BYTES];
     random.fill(&mut body);
@@ -136,10 +136,10 @@ fn cuts() -> [Cut; 4] {
     });
     let ragged = ragged.collect();
     [
-        Cut { name: "contiguous", windows: vec![vec![body.clone()]], is_joined: false },
-        Cut { name: "list", windows: windows(BUFFER_BYTES), is_joined: false },
-        Cut { name: "linearised", windows: windows(BUFFER_BYTES), is_joined: true },
-        Cut { name: "ragged", windows: ragged, is_joined: false },
+        CutBody { name: "contiguous", windows: vec![vec![body.clone()]], is_joined: false },
+        CutBody { name: "list", windows: windows(BUFFER_BYTES), is_joined: false },
+        CutBody { name: "linearised", windows: windows(BUFFER_BYTES), is_joined: true },
+        CutBody { name: "ragged", windows: ragged, is_joined: false },
     ]
 }
 
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn every_way_cuts_the_same_bytes() {
-        let bytes = |cut: &Cut| cut.windows.iter().flatten().flatten().copied().collect::<Vec<u8>>();
+        let bytes = |cut: &CutBody| cut.windows.iter().flatten().flatten().copied().collect::<Vec<u8>>();
         let cuts = cuts();
         assert!(cuts.iter().all(|cut| bytes(cut) == bytes(&cuts[0])));
         assert_eq!(cuts[1].windows.iter().map(Vec::len).collect::<Vec<_>>(), [4; 4]);

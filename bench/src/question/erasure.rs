@@ -103,7 +103,7 @@ impl Case {
             self.check(code, *kernel, &stripes[0])?;
         }
         // One at a time uses the stripes: a way never runs while another does.
-        let stripes = std::cell::RefCell::new(Turning { stripes, next: 0 });
+        let stripes = std::cell::RefCell::new(StripeRing { stripes, next: 0 });
         let mut ways = vec![Way::new(REFERENCE, || self.refer(&reference, stripes.borrow_mut().next()))];
         ways.extend(codes.iter().map(|(kernel, code)| {
             Way::new(kernel.name(), || self.compute(code, stripes.borrow_mut().next()))
@@ -191,12 +191,12 @@ impl Case {
 }
 
 /// Stripes, one after the other and round again.
-struct Turning<'a> {
+struct StripeRing<'a> {
     stripes: &'a mut [Stripe],
     next: usize,
 }
 
-impl Turning<'_> {
+impl StripeRing<'_> {
     fn next(&mut self) -> &mut Stripe {
         self.next = (self.next + 1) % self.stripes.len();
         &mut self.stripes[self.next]

@@ -7,12 +7,12 @@ use crate::result::Row;
 /// Measurements by what was measured, in the order in which each was first made.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
-    things: Vec<Thing>,
+    things: Vec<Contender>,
 }
 
 /// All measurements of one thing.
 #[derive(Debug)]
-struct Thing {
+struct Contender {
     labels: BTreeMap<String, String>,
     found: Vec<BTreeMap<String, f64>>,
     flags: BTreeSet<String>,
@@ -28,7 +28,7 @@ impl Rounds {
                 thing.found.push(figures);
                 thing.flags.extend(flags);
             }
-            None => self.things.push(Thing { labels, found: vec![figures], flags: flags.collect() }),
+            None => self.things.push(Contender { labels, found: vec![figures], flags: flags.collect() }),
         }
     }
 
@@ -37,7 +37,7 @@ impl Rounds {
     pub(super) fn rows(self) -> Vec<Row> {
         self.things
             .into_iter()
-            .map(|Thing { labels, found, flags }| {
+            .map(|Contender { labels, found, flags }| {
                 let mut by_name: BTreeMap<String, Vec<f64>> = BTreeMap::new();
                 for (name, value) in found.into_iter().flatten() {
                     by_name.entry(name).or_default().push(value);

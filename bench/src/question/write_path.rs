@@ -73,20 +73,20 @@ const WAYS: [(&str, Way); 4] = [
 
 /// What a segment is before it is written to.
 #[derive(Debug, Clone, Copy)]
-enum Before {
+enum SegmentBefore {
     Grow,
     Fallocate,
     Full(u8),
 }
 
 /// Every segment with fdatasync, and every sync on the segment of a node, by flags of open.
-const SEGMENTS: [(&str, Before, &str, i32); 6] = [
-    ("grow", Before::Grow, "fdatasync", 0),
-    ("fallocate", Before::Fallocate, "fdatasync", 0),
-    ("zeros", Before::Full(0), "fdatasync", 0),
-    ("recycled", Before::Full(7), "fdatasync", 0),
-    ("zeros", Before::Full(0), "O_DSYNC", libc::O_DSYNC),
-    ("zeros", Before::Full(0), "O_DIRECT+O_DSYNC", libc::O_DSYNC | libc::O_DIRECT),
+const SEGMENTS: [(&str, SegmentBefore, &str, i32); 6] = [
+    ("grow", SegmentBefore::Grow, "fdatasync", 0),
+    ("fallocate", SegmentBefore::Fallocate, "fdatasync", 0),
+    ("zeros", SegmentBefore::Full(0), "fdatasync", 0),
+    ("recycled", SegmentBefore::Full(7), "fdatasync", 0),
+    ("zeros", SegmentBefore::Full(0), "O_DSYNC", libc::O_DSYNC),
+    ("zeros", SegmentBefore::Full(0), "O_DIRECT+O_DSYNC", libc::O_DSYNC | libc::O_DIRECT),
 ];
 
 impl Page for Arguments {
@@ -249,15 +249,15 @@ fn frames(bench: &mut Bench, bytes: u64) -> Result<(), Error> {
     Ok(())
 }
 
-fn segment(path: &Path, before: Before, flags: i32, bytes: u64) -> io::Result<File> {
+fn segment(path: &Path, before: SegmentBefore, flags: i32, bytes: u64) -> io::Result<File> {
     match before {
-        Before::Grow => drop(File::create(path)?),
-        Before::Fallocate => {
+        SegmentBefore::Grow => drop(File::create(path)?),
+        SegmentBefore::Fallocate => {
             let file = File::create(path)?;
             fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
             file.sync_all()?;
         }
-        Before::Full(with) => drop(fill(path, bytes, with)?),
+        SegmentBefore::Full(with) => drop(fill(path, bytes, with)?),
     }
     File::options().read(true).write(true).custom_flags(flags).open(path)
 }

@@ -51,12 +51,12 @@ pub struct Subject {
     pub version: String,
     /// Tells one build from another.
     pub fingerprint: String,
-    started: Option<Started>,
+    started: Option<StartedStore>,
 }
 
 /// Ends in the order of its fields: what is running first, then what it wrote.
 #[derive(Debug)]
-struct Started {
+struct StartedStore {
     process: Process,
     places: Places,
     folder: Folder,
@@ -222,7 +222,7 @@ impl Subject {
             durability: tool.durability.clone(),
             version,
             fingerprint: tool::fingerprint(&binary).map_err(start)?,
-            started: Some(Started { process: Process::watch(child), places, folder }),
+            started: Some(StartedStore { process: Process::watch(child), places, folder }),
         };
         subject.wait_until_ready()?;
         Ok(subject)

@@ -253,23 +253,23 @@ impl Writer {
 fn small(bytes: &[u8]) -> Bytes {
     match bytes.len() {
         0 => Bytes::new(),
-        1..=32 => Small::<32>::share(bytes),
-        33..=64 => Small::<64>::share(bytes),
-        65..=128 => Small::<128>::share(bytes),
-        129..=192 => Small::<192>::share(bytes),
-        193..=256 => Small::<256>::share(bytes),
-        257..=384 => Small::<384>::share(bytes),
-        _ => Small::<SMALL_BYTES>::share(bytes),
+        1..=32 => ShortBytes::<32>::share(bytes),
+        33..=64 => ShortBytes::<64>::share(bytes),
+        65..=128 => ShortBytes::<128>::share(bytes),
+        129..=192 => ShortBytes::<192>::share(bytes),
+        193..=256 => ShortBytes::<256>::share(bytes),
+        257..=384 => ShortBytes::<384>::share(bytes),
+        _ => ShortBytes::<SMALL_BYTES>::share(bytes),
     }
 }
 
 /// At most `N` bytes.
-struct Small<const N: usize> {
+struct ShortBytes<const N: usize> {
     length: usize,
     bytes: [u8; N],
 }
 
-impl<const N: usize> Small<N> {
+impl<const N: usize> ShortBytes<N> {
     fn share(from: &[u8]) -> Bytes {
         let mut bytes = [0; N];
         bytes[..from.len()].copy_from_slice(from);
@@ -277,7 +277,7 @@ impl<const N: usize> Small<N> {
     }
 }
 
-impl<const N: usize> AsRef<[u8]> for Small<N> {
+impl<const N: usize> AsRef<[u8]> for ShortBytes<N> {
     fn as_ref(&self) -> &[u8] {
         &self.bytes[..self.length]
     }

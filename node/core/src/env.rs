@@ -84,9 +84,9 @@ mod tests {
     use super::*;
 
     #[derive(Debug)]
-    struct Stepping(AtomicU64);
+    struct SteppingClock(AtomicU64);
 
-    impl Clock for Stepping {
+    impl Clock for SteppingClock {
         fn wall_ms(&self) -> u64 {
             self.0.load(Ordering::Relaxed)
         }
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn timestamps_increase_when_the_clock_steps_back() {
-        let wall = Arc::new(Stepping(AtomicU64::new(1_000)));
+        let wall = Arc::new(SteppingClock(AtomicU64::new(1_000)));
         let clock = HybridClock::new(Arc::clone(&wall) as Arc<dyn Clock>);
         let first = clock.tick();
         wall.0.store(10, Ordering::Relaxed);
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_seen_timestamp_is_passed() {
-        let clock = HybridClock::new(Arc::new(Stepping(AtomicU64::new(5))));
+        let clock = HybridClock::new(Arc::new(SteppingClock(AtomicU64::new(5))));
         let seen = Timestamp::from_ms(90);
         assert!(clock.tick_above(seen) > seen);
         assert!(clock.tick() > seen);

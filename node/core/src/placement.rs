@@ -5,7 +5,7 @@
 //! `tests/laws.rs`: slots and rotations are even, the shards of one data id are on different
 //! volumes, and `home` and `shard_at` undo each other.
 
-use crate::erasure::{Geometry, Standing};
+use crate::erasure::{Availability, Geometry};
 use crate::id::{DataId, RegisterKey, Slot};
 use crate::limits;
 
@@ -59,7 +59,7 @@ pub fn shard_at(id: DataId, position: usize, volumes: usize) -> u8 {
 pub fn durable_enough(geometry: Geometry, volumes_per_node: usize, every_node_up: bool) -> usize {
     let spare = if geometry.parity_shards() == 0 {
         0
-    } else if every_node_up && geometry.standing(volumes_per_node) == Standing::AllWorks {
+    } else if every_node_up && geometry.standing(volumes_per_node) == Availability::AllWorks {
         volumes_per_node
     } else {
         1

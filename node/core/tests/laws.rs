@@ -8,14 +8,14 @@ use std::ops::Range;
 use bytes::Bytes;
 use proptest::prelude::*;
 use sherd_core::checksum::{self, BlockHasher};
-use sherd_core::erasure::{Code, Geometry, Standing};
+use sherd_core::erasure::{Availability, Code, Geometry};
 use sherd_core::id::{
     BucketId, ChangeId, ClusterId, DataId, NodeId, ObjectKey, PartKey, ProposerId, RegisterKey, SetId, Slot,
     Timestamp, UploadId, VolumeId,
 };
 use sherd_core::record::{ChangeTry, Changes, DataRef, Home, Part, PartRef, State, Value};
 use sherd_core::stripe::{Layout, Piece};
-use sherd_core::topology::{PoolNode, Topology, Wish};
+use sherd_core::topology::{GeometryRequest, PoolNode, Topology};
 use sherd_core::{limits, placement};
 
 /// Nodes and volumes per node of the pools in the design's table that can lose a node.
@@ -29,7 +29,9 @@ fn a_topology(nodes: u8, volumes: u8) -> Topology {
             volumes: (0..volumes).map(|ordinal| volume(node, ordinal)).collect(),
         })
         .collect();
-    Topology::form(ClusterId([9; 16]), &pool, Wish::default()).expect("a pool of the table").topology
+    Topology::form(ClusterId([9; 16]), &pool, GeometryRequest::default())
+        .expect("a pool of the table")
+        .topology
 }
 
 fn volume(node: u8, ordinal: u8) -> VolumeId {
@@ -121,7 +123,7 @@ fn what_is_durable_enough_survives_any_node_of_the_table() {
     for (nodes, volumes) in POOLS {
         let topology = a_topology(nodes, volumes);
         for set in topology.sets() {
-            assert_eq!(set.geometry().standing(set.volumes_per_node()), Standing::AllWorks);
+            assert_eq!(set.geometry().standing(set.volumes_per_node()), Availability::AllWorks);
             let durable = set.durable_enough(true);
             assert!(durable - set.volumes_per_node() >= set.geometry().data_shards());
             let up = set.volumes().len() - set.volumes_per_node();
@@ -233,11 +235,11 @@ proptest! {
         let standing = geometry.standing(down);
         prop_assert!(geometry.standing(down + 1) <= standing);
         let up = geometry.volumes().saturating_sub(down);
-        if standing == Standing::AllWorks {
+        if standing == Availability::AllWorks {
             prop_assert!(2 * up > geometry.volumes());
             prop_assert!(placement::durable_enough(geometry, down.max(1), down == 0) <= geometry.volumes());
         }
-        if standing >= Standing::CommittedReads {
+        if standing >= Availability::CommittedReads {
             prop_assert!(up >= geometry.data_shards());
         }
     }

@@ -82,20 +82,20 @@ impl ReportCounts {
 }
 
 /// Reports of damage in hand: they wait until this goes.
-pub(crate) struct InHand<'a> {
+pub(crate) struct ReportsInHand<'a> {
     counts: &'a ReportCounts,
     count: usize,
     unlogged: usize,
 }
 
-impl Drop for InHand<'_> {
+impl Drop for ReportsInHand<'_> {
     fn drop(&mut self) {
         self.counts.lost_heals.fetch_add(self.unlogged as u64, Ordering::Release);
         self.counts.waiting_heals.fetch_sub(self.count, Ordering::Relaxed);
     }
 }
 
-impl<'a> InHand<'a> {
+impl<'a> ReportsInHand<'a> {
     fn new(counts: &'a ReportCounts, count: usize) -> Self {
         Self { counts, count, unlogged: count }
     }
@@ -118,8 +118,8 @@ pub struct Reports {
 
 impl Reports {
     /// So many reports of damage were taken out, and are about to be made durable.
-    pub(crate) fn in_hand(&self, count: usize) -> InHand<'_> {
-        InHand::new(&self.counts, count)
+    pub(crate) fn in_hand(&self, count: usize) -> ReportsInHand<'_> {
+        ReportsInHand::new(&self.counts, count)
     }
 }
 
@@ -237,7 +237,7 @@ mod tests {
             while reports.reports.try_recv().is_ok() {
                 taken += 1;
             }
-            InHand::new(&counts, taken).are_logged(taken.min(logged));
+            ReportsInHand::new(&counts, taken).are_logged(taken.min(logged));
         };
         take(usize::MAX);
         damage.row(&key);
@@ -249,7 +249,7 @@ mod tests {
         take(0);
         assert_eq!(counts.lost_heals_count(), 2, "no volume took it");
         damage.row(&key);
-        drop(InHand::new(&counts, 1));
+        drop(ReportsInHand::new(&counts, 1));
         assert_eq!(counts.lost_heals_count(), 3, "whoever had it in hand has failed");
         assert_eq!(counts.waiting_heals_count(), 0);
     }

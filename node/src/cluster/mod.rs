@@ -18,7 +18,7 @@ use sherd_core::register::quorum::Quorums;
 use sherd_core::topology::Topology;
 use sherd_volume::request::Target;
 
-use crate::peer::{Peer, Reach};
+use crate::peer::{Peer, VolumeRoute};
 
 /// The topology with its peers.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub struct SetView {
     /// Its code.
     pub geometry: Geometry,
     /// Its volumes in order; shard placement counts in this order.
-    pub reach: Vec<Reach>,
+    pub route: Vec<VolumeRoute>,
     /// Those that scans had to wait for.
     pub late: LateVolumes,
     durable_enough: usize,
@@ -76,7 +76,7 @@ impl SetView {
 
     /// The set's register quorums.
     pub const fn quorums(&self) -> Quorums {
-        Quorums::of(self.reach.len())
+        Quorums::of(self.route.len())
     }
 
     /// Whether so many volumes are full that too few would accept what needs room.
@@ -90,19 +90,19 @@ impl SetView {
     }
 
     fn with_room(&self) -> usize {
-        self.reach.iter().filter(|reach| !reach.peer.is_full(reach.volume)).count()
+        self.route.iter().filter(|route| !route.peer.is_full(route.volume)).count()
     }
 
     /// The places of all volumes, those that were late behind the others.
     pub fn prompt_first(&self) -> Vec<usize> {
-        let mut places: Vec<usize> = (0..self.reach.len()).collect();
-        places.sort_by_cached_key(|place| self.late.contains(self.reach[*place].volume));
+        let mut places: Vec<usize> = (0..self.route.len()).collect();
+        places.sort_by_cached_key(|place| self.late.contains(self.route[*place].volume));
         places
     }
 
     /// The place of a volume in the set.
     pub fn place_of(&self, volume: VolumeId) -> Option<usize> {
-        self.reach.iter().position(|reach| reach.volume == volume)
+        self.route.iter().position(|route| route.volume == volume)
     }
 }
 
@@ -114,12 +114,14 @@ impl Cluster {
             .iter()
             .zip(0..)
             .map(|(set, id)| {
-                let reach =
-                    set.volumes().iter().map(|volume| Reach { volume: *volume, peer: peer_of(*volume) });
+                let route = set
+                    .volumes()
+                    .iter()
+                    .map(|volume| VolumeRoute { volume: *volume, peer: peer_of(*volume) });
                 Arc::new(SetView {
                     id: SetId(id),
                     geometry: set.geometry(),
-                    reach: reach.collect(),
+                    route: route.collect(),
                     late: LateVolumes::default(),
                     durable_enough: set.durable_enough(true),
                 })

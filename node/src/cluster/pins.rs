@@ -15,7 +15,7 @@ pub struct Pins {
 
 /// Holds data ids until it is dropped.
 #[derive(Debug)]
-pub struct Pinned {
+pub struct PinGuard {
     pins: Pins,
     data: Vec<DataId>,
 }
@@ -23,14 +23,14 @@ pub struct Pinned {
 impl Pins {
     /// Pins data: taken before the register that names it is read a last time, it stays until the
     /// guard is dropped.
-    pub fn hold(&self, data: impl IntoIterator<Item = DataId>) -> Pinned {
+    pub fn hold(&self, data: impl IntoIterator<Item = DataId>) -> PinGuard {
         let data: Vec<DataId> = data.into_iter().collect();
         let mut held = self.held.lock();
         for id in &data {
             *held.entry(*id).or_insert(0) += 1;
         }
         drop(held);
-        Pinned { pins: self.clone(), data }
+        PinGuard { pins: self.clone(), data }
     }
 
     /// Whether somebody holds it.
@@ -39,7 +39,7 @@ impl Pins {
     }
 }
 
-impl Drop for Pinned {
+impl Drop for PinGuard {
     fn drop(&mut self) {
         let mut held = self.pins.held.lock();
         for id in &self.data {

@@ -31,9 +31,9 @@ pub(crate) struct Budget {
 
 /// One of those who share a budget, for as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Taker(Arc<AtomicUsize>);
+pub(crate) struct BudgetShare(Arc<AtomicUsize>);
 
-impl Drop for Taker {
+impl Drop for BudgetShare {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -56,7 +56,7 @@ impl Share {
 /// Nothing became free in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("buffer budget exhausted")]
-pub(crate) struct Exhausted;
+pub(crate) struct BudgetExhausted;
 
 impl Budget {
     /// A budget of `bytes`; callers wait at most `wait_max`, and ask for buffers by `reclaim` meanwhile.
@@ -68,9 +68,9 @@ impl Budget {
     }
 
     /// Takes part in the budget.
-    pub(crate) fn join(&self) -> Taker {
+    pub(crate) fn join(&self) -> BudgetShare {
         self.takers.fetch_add(1, Ordering::AcqRel);
-        Taker(Arc::clone(&self.takers))
+        BudgetShare(Arc::clone(&self.takers))
     }
 
     /// Bytes for each of those who take part.
@@ -79,12 +79,12 @@ impl Budget {
     }
 
     /// Takes a share of `bytes`, or of everything where that is less: one huge request goes alone.
-    pub(crate) async fn take(&self, bytes: usize) -> Result<Share, Exhausted> {
+    pub(crate) async fn take(&self, bytes: usize) -> Result<Share, BudgetExhausted> {
         let permits = self.permits(bytes)?;
         let acquire = Arc::clone(&self.permits).acquire_many_owned(permits);
         match tokio::time::timeout(self.wait_max, self.ask_until(acquire)).await {
             Ok(Ok(permit)) => Ok(Share { permit }),
-            Ok(Err(_)) | Err(_) => Err(Exhausted),
+            Ok(Err(_)) | Err(_) => Err(BudgetExhausted),
         }
     }
 
@@ -114,9 +114,9 @@ impl Budget {
         Some(Share { permit })
     }
 
-    fn permits(&self, bytes: usize) -> Result<u32, Exhausted> {
+    fn permits(&self, bytes: usize) -> Result<u32, BudgetExhausted> {
         let permits = bytes.div_ceil(PERMIT_BYTES).clamp(1, self.permits_max);
-        u32::try_from(permits).map_err(|_| Exhausted)
+        u32::try_from(permits).map_err(|_| BudgetExhausted)
     }
 
     /// Bytes that nobody has a share of.
@@ -129,16 +129,16 @@ impl Budget {
 /// Bytes that keep a share taken for as long as any slice of them is held: the memory behind them is
 /// in use until then, by whoever.
 pub(crate) fn with_share(bytes: Bytes, share: &Arc<Share>) -> Bytes {
-    struct Counted {
+    struct CountedBytes {
         bytes: Bytes,
         _share: Arc<Share>,
     }
-    impl AsRef<[u8]> for Counted {
+    impl AsRef<[u8]> for CountedBytes {
         fn as_ref(&self) -> &[u8] {
             &self.bytes
         }
     }
-    Bytes::from_owner(Counted { bytes, _share: Arc::clone(share) })
+    Bytes::from_owner(CountedBytes { bytes, _share: Arc::clone(share) })
 }
 
 #[cfg(test)]
@@ -149,7 +149,7 @@ mod tests {
     async fn beyond_the_budget_callers_wait_and_then_give_up() {
         let budget = Budget::new(8 << 10, Duration::from_secs(5), Reclaim::default());
         let first = budget.take(8 << 10).await.expect("free");
-        assert_eq!(budget.take(1).await.err(), Some(Exhausted));
+        assert_eq!(budget.take(1).await.err(), Some(BudgetExhausted));
         drop(first);
         assert!(budget.try_take(8 << 10).is_some());
         budget.take(1 << 30).await.expect("more than the budget takes all of it");

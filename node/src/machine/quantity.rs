@@ -51,13 +51,13 @@ impl<'de> Deserialize<'de> for ByteSize {
 fn written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "expected a whole number, or text like \"30s\" or \"64MiB\"")]
-    enum Written {
+    enum WrittenQuantity {
         Whole(i64),
         Text(String),
     }
-    Ok(match Written::deserialize(deserializer)? {
-        Written::Whole(number) => number.to_string(),
-        Written::Text(text) => text,
+    Ok(match WrittenQuantity::deserialize(deserializer)? {
+        WrittenQuantity::Whole(number) => number.to_string(),
+        WrittenQuantity::Text(text) => text,
     })
 }
 

@@ -13,13 +13,13 @@ use parking_lot::{Condvar, Mutex};
 /// Makes a queue that holds `max` values.
 pub(crate) fn bounded<T>(max: usize) -> (Sender<T>, Receiver<T>) {
     let state = State { waiting: VecDeque::new(), sleeps_for: None, senders: 1, receivers: 1 };
-    let shared = Arc::new(Shared { max, state: Mutex::new(state), came: Condvar::new() });
+    let shared = Arc::new(QueueState { max, state: Mutex::new(state), came: Condvar::new() });
     (Sender { shared: Arc::clone(&shared) }, Receiver { shared })
 }
 
 /// A value was not taken; it comes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refused<T> {
+pub(crate) enum QueueRefusal<T> {
     /// Too many wait.
     Full(T),
     /// Nobody takes any more.
@@ -28,25 +28,25 @@ pub(crate) enum Refused<T> {
 
 /// Where values come from. Clones are the same.
 pub(crate) struct Sender<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<QueueState<T>>,
 }
 
 /// Where values go; of several receivers each value reaches one. When the last goes, so does what
 /// waits.
 pub(crate) struct Receiver<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<QueueState<T>>,
 }
 
 /// No value came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Nothing {
+pub(crate) enum QueueEmpty {
     /// In time.
     Timeout,
     /// And none will: all senders are gone.
     Closed,
 }
 
-struct Shared<T> {
+struct QueueState<T> {
     max: usize,
     state: Mutex<State<T>>,
     came: Condvar,
@@ -62,35 +62,35 @@ struct State<T> {
 
 impl<T> Sender<T> {
     /// Adds a value, unless too many wait.
-    pub(crate) fn try_send(&self, value: T) -> Result<(), Refused<T>> {
+    pub(crate) fn try_send(&self, value: T) -> Result<(), QueueRefusal<T>> {
         self.send(value, self.shared.max, None)
     }
 
-    /// As [`Self::try_send`], for a value that may wait for `patience`: who sleeps and wakes by itself
+    /// As [`Self::try_send`], for a value that may wait for `timeout`: who sleeps and wakes by itself
     /// within it is not woken for this.
-    pub(crate) fn try_send_idly(&self, value: T, patience: Duration) -> Result<(), Refused<T>> {
-        self.send(value, self.shared.max, Some(patience))
+    pub(crate) fn try_send_idly(&self, value: T, timeout: Duration) -> Result<(), QueueRefusal<T>> {
+        self.send(value, self.shared.max, Some(timeout))
     }
 
     /// Adds a value however many wait: for the last word to a thread.
-    pub(crate) fn send_over(&self, value: T) -> Result<(), Refused<T>> {
+    pub(crate) fn send_over(&self, value: T) -> Result<(), QueueRefusal<T>> {
         self.send(value, usize::MAX, None)
     }
 
-    fn send(&self, value: T, max: usize, patience: Option<Duration>) -> Result<(), Refused<T>> {
+    fn send(&self, value: T, max: usize, timeout: Option<Duration>) -> Result<(), QueueRefusal<T>> {
         let mut state = self.shared.state.lock();
         if state.receivers == 0 {
-            return Err(Refused::Closed(value));
+            return Err(QueueRefusal::Closed(value));
         }
         if state.waiting.len() >= max {
-            return Err(Refused::Full(value));
+            return Err(QueueRefusal::Full(value));
         }
         state.waiting.push_back(value);
         // Of several receivers another one may be woken for another value, and take this one instead.
         let sleeps_for = state.sleeps_for.filter(|_| state.receivers == 1);
         drop(state);
-        let in_time = |patience| sleeps_for.is_some_and(|most| most <= patience);
-        if !patience.is_some_and(in_time) {
+        let in_time = |timeout| sleeps_for.is_some_and(|most| most <= timeout);
+        if !timeout.is_some_and(in_time) {
             self.shared.came.notify_one();
         }
         Ok(())
@@ -104,35 +104,35 @@ impl<T> Sender<T> {
 
 impl<T> Receiver<T> {
     /// Moves up to `max` of what waits behind `taken`, without waiting. Whether more can come.
-    pub(crate) fn take(&self, max: usize, taken: &mut VecDeque<T>) -> Result<(), Nothing> {
+    pub(crate) fn take(&self, max: usize, taken: &mut VecDeque<T>) -> Result<(), QueueEmpty> {
         let mut state = self.shared.state.lock();
         if state.waiting.is_empty() && state.senders == 0 {
-            return Err(Nothing::Closed);
+            return Err(QueueEmpty::Closed);
         }
         let count = state.waiting.len().min(max);
         taken.extend(state.waiting.drain(..count));
         Ok(())
     }
 
-    /// Waits for the next value, at most `patience` (anew where another receiver took what came);
+    /// Waits for the next value, at most `timeout` (anew where another receiver took what came);
     /// forever without.
-    pub(crate) fn next(&self, patience: Option<Duration>) -> Result<T, Nothing> {
+    pub(crate) fn next(&self, timeout: Option<Duration>) -> Result<T, QueueEmpty> {
         let mut state = self.shared.state.lock();
         loop {
             if let Some(value) = state.waiting.pop_front() {
                 return Ok(value);
             }
             if state.senders == 0 {
-                return Err(Nothing::Closed);
+                return Err(QueueEmpty::Closed);
             }
-            match patience {
+            match timeout {
                 None => self.shared.came.wait(&mut state),
-                Some(patience) => {
-                    state.sleeps_for = Some(patience);
-                    let late = self.shared.came.wait_for(&mut state, patience).timed_out();
+                Some(timeout) => {
+                    state.sleeps_for = Some(timeout);
+                    let late = self.shared.came.wait_for(&mut state, timeout).timed_out();
                     state.sleeps_for = None;
                     if late && state.waiting.is_empty() {
-                        return Err(Nothing::Timeout);
+                        return Err(QueueEmpty::Timeout);
                     }
                 }
             }
@@ -197,7 +197,7 @@ mod tests {
     fn values_come_in_their_order_and_no_more_than_fit() {
         let (sender, receiver) = bounded(2);
         assert_eq!((sender.try_send(1), sender.try_send(2)), (Ok(()), Ok(())));
-        assert_eq!(sender.try_send(3), Err(Refused::Full(3)));
+        assert_eq!(sender.try_send(3), Err(QueueRefusal::Full(3)));
         assert_eq!(sender.send_over(4), Ok(()));
         assert_eq!(sender.len(), 3);
         assert_eq!(receiver.next(None), Ok(1));
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(receiver.take(1, &mut taken), Ok(()));
         assert_eq!(receiver.take(9, &mut taken), Ok(()));
         assert_eq!(taken, [2, 4]);
-        assert_eq!(receiver.next(Some(Duration::ZERO)), Err(Nothing::Timeout));
+        assert_eq!(receiver.next(Some(Duration::ZERO)), Err(QueueEmpty::Timeout));
     }
 
     #[test]
@@ -215,8 +215,8 @@ mod tests {
         assert_eq!(sender.try_send(1), Ok(()));
         drop(sender);
         assert_eq!(receiver.next(None), Ok(1));
-        assert_eq!(receiver.next(None), Err(Nothing::Closed));
-        assert_eq!(receiver.take(1, &mut VecDeque::new()), Err(Nothing::Closed));
+        assert_eq!(receiver.next(None), Err(QueueEmpty::Closed));
+        assert_eq!(receiver.take(1, &mut VecDeque::new()), Err(QueueEmpty::Closed));
     }
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(Arc::strong_count(&value), 2);
         drop(receiver);
         assert_eq!(Arc::strong_count(&value), 1);
-        assert!(matches!(sender.try_send(value), Err(Refused::Closed(_))));
+        assert!(matches!(sender.try_send(value), Err(QueueRefusal::Closed(_))));
     }
 
     #[test]
@@ -244,10 +244,10 @@ mod tests {
 
     #[test]
     fn who_sleeps_too_long_is_woken_for_what_may_wait() {
-        for patience in [None, Some(Duration::from_hours(1))] {
+        for timeout in [None, Some(Duration::from_hours(1))] {
             let (sender, receiver) = bounded(2);
-            let sleeper = std::thread::spawn(move || receiver.next(patience));
-            while patience.is_some() && sender.shared.state.lock().sleeps_for.is_none() {
+            let sleeper = std::thread::spawn(move || receiver.next(timeout));
+            while timeout.is_some() && sender.shared.state.lock().sleeps_for.is_none() {
                 std::thread::yield_now();
             }
             assert_eq!(sender.try_send_idly(1, Duration::from_secs(1)), Ok(()));

@@ -35,9 +35,9 @@ pub struct Reclaim {
 
 /// Somebody who waits for buffers; the last one to go withdraws what was asked.
 #[derive(Debug)]
-pub struct Waiting<'a>(&'a Reclaim);
+pub struct BufferWait<'a>(&'a Reclaim);
 
-impl Drop for Waiting<'_> {
+impl Drop for BufferWait<'_> {
     fn drop(&mut self) {
         if self.0.waiting.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.floor.store(0, Ordering::Release);
@@ -47,12 +47,12 @@ impl Drop for Waiting<'_> {
 
 /// Which buffers a connection's answer holds at this moment. Clones are the same.
 #[derive(Debug, Clone)]
-pub struct Held {
+pub struct HeldBuffers {
     usual: Reclaim,
     answers: Arc<Mutex<Option<Reclaim>>>,
 }
 
-impl Held {
+impl HeldBuffers {
     /// Those of a kind, unless an answer says otherwise.
     pub fn new(usual: Reclaim) -> Self {
         Self { usual, answers: Arc::default() }
@@ -71,9 +71,9 @@ impl Held {
 
 impl Reclaim {
     /// Begins to wait.
-    pub fn wait(&self) -> Waiting<'_> {
+    pub fn wait(&self) -> BufferWait<'_> {
         self.waiting.fetch_add(1, Ordering::AcqRel);
-        Waiting(self)
+        BufferWait(self)
     }
 
     /// Asks for the buffers of one connection, for a read that has waited so long.
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_connection_gives_up_for_those_who_wait_for_what_it_holds() {
         let (downloads, lists) = (Reclaim::default(), Reclaim::default());
-        let held = Held::new(downloads.clone());
+        let held = HeldBuffers::new(downloads.clone());
         lists.ask(Duration::from_secs(1));
         assert!(!held.takes(0), "it holds none of theirs");
         held.set(Some(lists));

@@ -20,31 +20,31 @@ use sherd_core::record::{Body, ChecksumAlgorithm, DataRef, Home};
 
 use super::digest::{DigestValues, Digests};
 use super::{BodyError, BodyStream, Error, ExpectedChecksum, Invalid, Objects, Result, Upload};
-use crate::stripe::{Onlooker, Placement, Staged, StripeWriter, Syncing};
+use crate::stripe::{BodyDigester, Placement, StagedData, StripeWriter, SyncingBody};
 
 /// A body whose bytes have all arrived and are what the client announced.
 #[derive(Debug)]
-pub(super) struct Received {
+pub(super) struct ReceivedBody {
     digests: DigestValues,
-    bytes: Arrived,
+    bytes: ArrivedBody,
 }
 
 #[derive(Debug)]
-enum Arrived {
+enum ArrivedBody {
     Inline(Bytes),
-    Coded(Box<Syncing>),
+    Coded(Box<SyncingBody>),
 }
 
 /// A body that is durable, or will be with its row.
 #[derive(Debug)]
-pub(super) enum Stored {
+pub(super) enum StoredBody {
     /// In the row.
     Inline(Bytes),
     /// Erasure-coded.
-    Coded(Staged),
+    Coded(StagedData),
 }
 
-impl Stored {
+impl StoredBody {
     /// What a version says about it.
     pub(super) fn body(&self) -> Body {
         match self {
@@ -86,7 +86,7 @@ impl Stored {
     }
 
     /// Splits into what the row carries and what was staged.
-    pub(super) fn split(self) -> (Bytes, Option<Staged>) {
+    pub(super) fn split(self) -> (Bytes, Option<StagedData>) {
         match self {
             Self::Inline(bytes) => (bytes, None),
             Self::Coded(staged) => (Bytes::new(), Some(staged)),
@@ -94,12 +94,12 @@ impl Stored {
     }
 }
 
-impl Received {
+impl ReceivedBody {
     /// Waits until the bytes are durable enough to be named.
-    pub(super) async fn durable(self) -> Result<(DigestValues, Stored)> {
+    pub(super) async fn durable(self) -> Result<(DigestValues, StoredBody)> {
         let stored = match self.bytes {
-            Arrived::Inline(bytes) => Stored::Inline(bytes),
-            Arrived::Coded(syncing) => Stored::Coded(syncing.durable().await?),
+            ArrivedBody::Inline(bytes) => StoredBody::Inline(bytes),
+            ArrivedBody::Coded(syncing) => StoredBody::Coded(syncing.durable().await?),
         };
         Ok((self.digests, stored))
     }
@@ -109,13 +109,13 @@ impl Received {
 enum Sink {
     Inline(BytesMut, Digests),
     Packed(Box<StripeWriter>, Digests),
-    Files(Box<StripeWriter>, Arc<Beside>),
+    Files(Box<StripeWriter>, Arc<DigestTask>),
 }
 
 /// Digests that are computed on another core.
-struct Beside(Mutex<Option<Digests>>);
+struct DigestTask(Mutex<Option<Digests>>);
 
-impl Onlooker for Beside {
+impl BodyDigester for DigestTask {
     fn see(&self, bytes: &[u8]) {
         if let Some(digests) = &mut *self.0.lock() {
             digests.update(bytes);
@@ -140,23 +140,23 @@ impl Sink {
     }
 
     /// Ends the body. Where `judge` finds it wrong nothing of it stays.
-    async fn end(self, judge: impl FnOnce(&DigestValues) -> Result<()>) -> Result<Received> {
+    async fn end(self, judge: impl FnOnce(&DigestValues) -> Result<()>) -> Result<ReceivedBody> {
         match self {
             Self::Inline(inline, digests) => {
                 let digests = digests.finish();
                 judge(&digests)?;
-                Ok(Received { digests, bytes: Arrived::Inline(inline.freeze()) })
+                Ok(ReceivedBody { digests, bytes: ArrivedBody::Inline(inline.freeze()) })
             }
             Self::Packed(writer, digests) => {
                 let digests = digests.finish();
                 judge(&digests)?;
-                Ok(Received { digests, bytes: Arrived::Coded(Box::new(writer.seal().await?)) })
+                Ok(ReceivedBody { digests, bytes: ArrivedBody::Coded(Box::new(writer.seal().await?)) })
             }
             Self::Files(writer, beside) => {
                 let syncing = Box::new(writer.seal().await?);
                 let digests = beside.0.lock().take().expect("taken once").finish();
                 judge(&digests)?;
-                Ok(Received { digests, bytes: Arrived::Coded(syncing) })
+                Ok(ReceivedBody { digests, bytes: ArrivedBody::Coded(syncing) })
             }
         }
     }
@@ -170,7 +170,7 @@ impl Objects {
         key: &RegisterKey,
         upload: Upload,
         extra: Option<ChecksumAlgorithm>,
-    ) -> Result<Received> {
+    ) -> Result<ReceivedBody> {
         let Upload { size, body, md5, checksum } = upload;
         if size > limits::PUT_BYTES_MAX {
             return Err(Invalid::TooLarge { size, max: limits::PUT_BYTES_MAX }.into());
@@ -193,7 +193,7 @@ impl Objects {
                 Sink::Packed(Box::new(writer), digests)
             }
             Placement::Coded(Home::File) => {
-                let beside = Arc::new(Beside(Mutex::new(Some(digests))));
+                let beside = Arc::new(DigestTask(Mutex::new(Some(digests))));
                 let writer = self.inner.stripes.write(key, size, Home::File).await?;
                 Sink::Files(Box::new(writer.watched(Arc::clone(&beside) as Arc<_>)), beside)
             }

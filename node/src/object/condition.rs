@@ -2,7 +2,7 @@
 
 use sherd_core::record::Object;
 
-use super::{Error, Missing, ReadConditions, Result, WriteConditions};
+use super::{Error, MissingResource, ReadConditions, Result, WriteConditions};
 
 /// Judges a write's conditions on the current version. Called inside the register's
 /// compare-and-set, so what it says holds at the moment of the write.
@@ -10,7 +10,7 @@ pub(super) fn judge_write(conditions: &WriteConditions, object: Option<&Object>)
     let etag = object.and_then(Object::current).map(|(_, content)| content.etag.as_str());
     if let Some(wanted) = &conditions.if_match {
         if etag.is_none() {
-            return Err(Missing::Key.into());
+            return Err(MissingResource::Key.into());
         }
         if !wanted.matches(etag) {
             return Err(Error::PreconditionFailed { header: "If-Match" });
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn a_match_on_nothing_is_a_missing_key() {
         let conditions = WriteConditions { if_match: Some(EtagMatch::Any), if_none_match: None };
-        assert!(matches!(judge_write(&conditions, None), Err(Error::Missing(Missing::Key))));
+        assert!(matches!(judge_write(&conditions, None), Err(Error::Missing(MissingResource::Key))));
         let conditions = WriteConditions { if_match: None, if_none_match: Some(EtagMatch::Any) };
         assert!(judge_write(&conditions, None).is_ok());
     }

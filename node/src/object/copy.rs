@@ -6,7 +6,7 @@ use sherd_core::id::RegisterKey;
 
 use super::put::NewContent;
 use super::{
-    CopyPart, CopyRequest, Invalid, ObjectRead, Objects, ReadRequest, Result, Span, Upload, Written,
+    CopyPart, CopyRequest, Invalid, ObjectRead, Objects, ReadRequest, Result, Span, Upload, WriteOutcome,
 };
 
 impl Objects {
@@ -14,7 +14,7 @@ impl Objects {
     ///
     /// # Errors
     /// Any of [`super::Error`]; the target changed only if it is `OutcomeUnknown`.
-    pub async fn copy(&self, request: CopyRequest) -> Result<Written> {
+    pub async fn copy(&self, request: CopyRequest) -> Result<WriteOutcome> {
         let CopyRequest { source, source_conditions, target, conditions, attributes, checksum } = request;
         let bucket = self.bucket_id(&target.bucket).await?;
         if source == target && attributes.is_none() {
@@ -42,7 +42,7 @@ impl Objects {
     ///
     /// # Errors
     /// Any of [`super::Error`].
-    pub async fn copy_part(&self, request: CopyPart) -> Result<Written> {
+    pub async fn copy_part(&self, request: CopyPart) -> Result<WriteOutcome> {
         let CopyPart { part, source, span, source_conditions } = request;
         let read = ReadRequest { name: source, span, conditions: source_conditions };
         let ObjectRead { info, range, body } = self.open(read).await?;

@@ -15,7 +15,7 @@ const CONCURRENT_DELETES: usize = 64;
 
 /// Why a delete changes nothing.
 #[derive(Debug)]
-enum Unchanged {
+enum DeleteRefusal {
     /// Nothing is there to delete.
     Nothing,
     /// A condition does not hold.
@@ -33,8 +33,8 @@ impl Objects {
         let ticket = self.inner.registers.begin(&key);
         let decide = move |state: Option<&State>| {
             let object = state.and_then(State::object);
-            judge_write(&conditions, object).map_err(Unchanged::Refused)?;
-            let object = object.filter(|object| !object.versions.is_empty()).ok_or(Unchanged::Nothing)?;
+            judge_write(&conditions, object).map_err(DeleteRefusal::Refused)?;
+            let object = object.filter(|object| !object.versions.is_empty()).ok_or(DeleteRefusal::Nothing)?;
             let state = if object.uploads.is_empty() {
                 State::Tombstone
             } else {
@@ -43,8 +43,8 @@ impl Objects {
             Ok(Proposal::of(state))
         };
         match self.change_or(&name.bucket, &key, ticket, Writer::new(decide)).await? {
-            Ok(()) | Err(Unchanged::Nothing) => Ok(()),
-            Err(Unchanged::Refused(error)) => Err(error),
+            Ok(()) | Err(DeleteRefusal::Nothing) => Ok(()),
+            Err(DeleteRefusal::Refused(error)) => Err(error),
         }
     }
 

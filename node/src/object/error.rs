@@ -8,7 +8,7 @@ use sherd_core::record::ChecksumAlgorithm;
 pub enum Error {
     /// What was named is not there.
     #[error(transparent)]
-    Missing(#[from] Missing),
+    Missing(#[from] MissingResource),
     /// The request contradicts itself, its limits, or what is stored.
     #[error(transparent)]
     Invalid(#[from] Invalid),
@@ -40,7 +40,7 @@ pub enum Error {
     BucketBusy,
     /// Too much at once, or too few volumes: come back later.
     #[error(transparent)]
-    Unavailable(#[from] Unavailable),
+    Unavailable(#[from] UnavailableReason),
     /// No space for new data; deletes still work.
     #[error("insufficient storage")]
     Full,
@@ -57,7 +57,7 @@ pub enum Error {
 
 /// What was named is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Missing {
+pub enum MissingResource {
     /// No such bucket.
     #[error("no such bucket")]
     Bucket,
@@ -153,7 +153,7 @@ pub enum BodyError {
 
 /// Not at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unavailable {
+pub enum UnavailableReason {
     /// Too few volumes of the key's set answer: writes need A, reads P.
     #[error("too few volumes")]
     Quorum,

@@ -10,10 +10,10 @@ use sherd_core::record::{self, Body, Content, DataRef, PartRef, Version};
 
 use super::condition::judge_read;
 use super::{
-    ByteStream, Error, Invalid, Missing, ObjectDescription, ObjectInfo, ObjectName, ObjectRead, Objects,
-    PartDescription, ReadConditions, ReadRequest, Result, Span, Unavailable,
+    ByteStream, Error, Invalid, MissingResource, ObjectDescription, ObjectInfo, ObjectName, ObjectRead,
+    Objects, PartDescription, ReadConditions, ReadRequest, Result, Span, UnavailableReason,
 };
-use crate::register::Found;
+use crate::register::QuorumRow;
 use crate::stripe;
 
 /// Where the bytes of one version are, in order.
@@ -25,7 +25,7 @@ enum Source {
 }
 
 /// A version to read: what it is, and which of its bytes.
-struct Resolved {
+struct ResolvedVersion {
     info: ObjectInfo,
     range: Range<u64>,
     body: Body,
@@ -51,9 +51,9 @@ impl Objects {
     pub(super) async fn open(&self, request: ReadRequest) -> Result<ObjectRead> {
         let key = self.object_key(&request.name).await?;
         loop {
-            let found = self.find(&request.name.bucket, &key).await?.ok_or(Missing::Key)?;
+            let found = self.find(&request.name.bucket, &key).await?.ok_or(MissingResource::Key)?;
             let resolved = self.resolve(&key, &found, &request).await?;
-            let Resolved { info, range, body, parts } = resolved;
+            let ResolvedVersion { info, range, body, parts } = resolved;
             let source = match (body, parts) {
                 (Body::Inline { .. }, _) if range.is_empty() => Source::Inline(Bytes::new()),
                 (Body::Inline { .. }, _) => match self.inner.registers.inline(&key, &found).await? {
@@ -75,8 +75,8 @@ impl Objects {
     /// Any of [`super::Error`].
     pub async fn head(&self, request: ReadRequest) -> Result<(ObjectInfo, Range<u64>)> {
         let key = self.object_key(&request.name).await?;
-        let found = self.find(&request.name.bucket, &key).await?.ok_or(Missing::Key)?;
-        let Resolved { info, range, .. } = self.resolve(&key, &found, &request).await?;
+        let found = self.find(&request.name.bucket, &key).await?.ok_or(MissingResource::Key)?;
+        let ResolvedVersion { info, range, .. } = self.resolve(&key, &found, &request).await?;
         Ok((info, range))
     }
 
@@ -86,9 +86,9 @@ impl Objects {
     /// Any of [`super::Error`].
     pub async fn describe(&self, name: ObjectName) -> Result<ObjectDescription> {
         let key = self.object_key(&name).await?;
-        let found = self.find(&name.bucket, &key).await?.ok_or(Missing::Key)?;
+        let found = self.find(&name.bucket, &key).await?.ok_or(MissingResource::Key)?;
         let request = ReadRequest { name, span: Span::Whole, conditions: ReadConditions::default() };
-        let Resolved { info, parts, .. } = self.resolve(&key, &found, &request).await?;
+        let ResolvedVersion { info, parts, .. } = self.resolve(&key, &found, &request).await?;
         let described = |part: PartRef| PartDescription {
             number: part.number,
             size: part.size(),
@@ -97,9 +97,14 @@ impl Objects {
         Ok(ObjectDescription { info, parts: parts.map(|parts| parts.into_iter().map(described).collect()) })
     }
 
-    async fn resolve(&self, key: &RegisterKey, found: &Found, request: &ReadRequest) -> Result<Resolved> {
-        let object = found.object().ok_or(Missing::Key)?;
-        let (version, content) = object.current().ok_or(Missing::Key)?;
+    async fn resolve(
+        &self,
+        key: &RegisterKey,
+        found: &QuorumRow,
+        request: &ReadRequest,
+    ) -> Result<ResolvedVersion> {
+        let object = found.object().ok_or(MissingResource::Key)?;
+        let (version, content) = object.current().ok_or(MissingResource::Key)?;
         judge_read(&request.conditions, &content.etag, version.modified_ms)?;
         let parts = self.parts_of(key, content).await?;
         let mut info = info_of(version, content);
@@ -108,7 +113,7 @@ impl Objects {
             let part = parts.iter().find(|part| part.number == number);
             info.checksums = part.and_then(|part| part.checksum.clone()).into_iter().collect();
         }
-        Ok(Resolved { info, range, body: content.body.clone(), parts })
+        Ok(ResolvedVersion { info, range, body: content.body.clone(), parts })
     }
 
     /// The parts of a multipart object; `None` for any other.
@@ -243,8 +248,8 @@ fn pieces_of(parts: &[PartRef], range: Range<u64>) -> Vec<(DataRef, Range<u64>)>
 impl From<stripe::ReadError> for Error {
     fn from(error: stripe::ReadError) -> Self {
         match error {
-            stripe::ReadError::Shards => Unavailable::Data.into(),
-            stripe::ReadError::Overloaded => Unavailable::Overloaded.into(),
+            stripe::ReadError::Shards => UnavailableReason::Data.into(),
+            stripe::ReadError::Overloaded => UnavailableReason::Overloaded.into(),
             stripe::ReadError::Geometry => {
                 Self::Internal { what: "a version names an unknown code".to_owned() }
             }

@@ -24,7 +24,7 @@ use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{ObjectKey, RegisterKey};
 
 use crate::cluster::Cluster;
-use crate::register::{ChangeError, Failure, Found, Registers, WriteTicket, Writer};
+use crate::register::{ChangeError, Failure, QuorumRow, Registers, WriteTicket, Writer};
 use crate::stripe::{Stripes, WriteError};
 use crate::upkeep::Deletions;
 
@@ -32,12 +32,13 @@ use bucket::BucketCache;
 
 pub(crate) use digest::checksum;
 pub use digest::{DigestValues, Digests};
-pub use error::{BodyError, Error, Invalid, Missing, Result, Unavailable};
+pub use error::{BodyError, Error, Invalid, MissingResource, Result, UnavailableReason};
 pub use request::{
     BodyStream, BucketInfo, BucketPage, ByteStream, CompleteUpload, CopyPart, CopyRequest, CreateUpload,
     DeleteOutcome, EtagMatch, ExpectedChecksum, ListEntry, ListPage, ListRequest, ListUploads, ListedPart,
     ObjectDescription, ObjectInfo, ObjectName, ObjectRead, PartDescription, PartInfo, PartName, PartPage,
-    PutRequest, ReadConditions, ReadRequest, Span, Upload, UploadEntry, UploadPage, WriteConditions, Written,
+    PutRequest, ReadConditions, ReadRequest, Span, Upload, UploadEntry, UploadPage, WriteConditions,
+    WriteOutcome,
 };
 
 /// Times that a request is tried again because its bucket was sealed and opened meanwhile.
@@ -117,14 +118,14 @@ impl Objects {
     }
 
     /// Reads a register under a bucket; a seal sends it back to the bucket's register.
-    async fn find(&self, bucket: &ObjectKey, key: &RegisterKey) -> Result<Option<Found>> {
+    async fn find(&self, bucket: &ObjectKey, key: &RegisterKey) -> Result<Option<QuorumRow>> {
         for _ in 0..SEALED_TRIES {
             match self.inner.registers.read(key).await {
                 Err(Failure::Sealed) => self.wait_unsealed(bucket, key.bucket).await?,
                 other => return Ok(other?),
             }
         }
-        Err(Unavailable::Sealed.into())
+        Err(UnavailableReason::Sealed.into())
     }
 
     /// Changes a register under a bucket; `Ok(Err(_))` is the caller's own refusal.
@@ -149,7 +150,7 @@ impl Objects {
                 Err(ChangeError::Failed(failure)) => return Err(failure.into()),
             }
         }
-        Err(Unavailable::Sealed.into())
+        Err(UnavailableReason::Sealed.into())
     }
 
     /// As [`Self::change_or`], where the refusal is an error of the store.
@@ -167,9 +168,9 @@ impl Objects {
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Unavailable => Unavailable::Quorum.into(),
-            Failure::Sealed => Unavailable::Sealed.into(),
-            Failure::Overloaded => Unavailable::Overloaded.into(),
+            Failure::Unavailable => UnavailableReason::Quorum.into(),
+            Failure::Sealed => UnavailableReason::Sealed.into(),
+            Failure::Overloaded => UnavailableReason::Overloaded.into(),
             Failure::Full => Self::Full,
             Failure::OverLimit(over) => Invalid::Argument { name: over.field }.into(),
             Failure::OutcomeUnknown => Self::OutcomeUnknown,
@@ -180,9 +181,9 @@ impl From<Failure> for Error {
 impl From<WriteError> for Error {
     fn from(error: WriteError) -> Self {
         match error {
-            WriteError::Quorum => Unavailable::Quorum.into(),
+            WriteError::Quorum => UnavailableReason::Quorum.into(),
             WriteError::Full => Self::Full,
-            WriteError::Overloaded => Unavailable::Overloaded.into(),
+            WriteError::Overloaded => UnavailableReason::Overloaded.into(),
         }
     }
 }

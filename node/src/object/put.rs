@@ -4,10 +4,10 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{RegisterKey, VersionId};
 use sherd_core::record::{Attributes, Body, Checksum, Content, Object, State, Version, VersionKind};
 
-use super::body::Stored;
+use super::body::StoredBody;
 use super::condition::judge_write;
 use super::digest::DigestValues;
-use super::{Objects, PutRequest, Result, WriteConditions, Written};
+use super::{Objects, PutRequest, Result, WriteConditions, WriteOutcome};
 use crate::register::{Inline, Proposal, WriteTicket, Writer};
 
 impl Objects {
@@ -15,7 +15,7 @@ impl Objects {
     ///
     /// # Errors
     /// Any of [`super::Error`]; nothing changed unless it is `OutcomeUnknown`.
-    pub async fn put(&self, request: PutRequest) -> Result<Written> {
+    pub async fn put(&self, request: PutRequest) -> Result<WriteOutcome> {
         let PutRequest { name, attributes, conditions, upload } = request;
         let size = upload.size;
         let bucket = self.bucket_id(&name.bucket).await?;
@@ -36,9 +36,9 @@ impl Objects {
         key: RegisterKey,
         ticket: WriteTicket,
         content: NewContent,
-        stored: Stored,
+        stored: StoredBody,
         conditions: WriteConditions,
-    ) -> Result<Written> {
+    ) -> Result<WriteOutcome> {
         let modified_ms = self.now_ms();
         let body = stored.body();
         let heal = stored.missing().then(|| HealEntry {
@@ -49,7 +49,7 @@ impl Objects {
         let (bytes, staged) = stored.split();
         let inline = if bytes.is_empty() { Inline::Nothing } else { Inline::New };
         let written =
-            Written { etag: content.etag.clone(), modified_ms, checksums: content.checksums.clone() };
+            WriteOutcome { etag: content.etag.clone(), modified_ms, checksums: content.checksums.clone() };
         let decide = move |state: Option<&State>| {
             let object = state.and_then(State::object);
             judge_write(&conditions, object)?;

@@ -117,7 +117,7 @@ impl std::fmt::Debug for Upload {
 
 /// What a write made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteOutcome {
     /// The entity tag, without quotes.
     pub etag: String,
     /// When, in milliseconds since the Unix epoch.

@@ -117,9 +117,9 @@ mod tests {
 
     /// Keeps what was logged.
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
+    struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl io::Write for Kept {
+    impl io::Write for LogBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().expect("no test panics while it logs").extend_from_slice(bytes);
             Ok(bytes.len())
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    impl Kept {
+    impl LogBuffer {
         fn text(&self) -> String {
             String::from_utf8(self.0.lock().expect("no test panics while it logs").clone())
                 .expect("logs are text")
@@ -137,7 +137,7 @@ mod tests {
     }
 
     fn logged(level: &str, events: impl FnOnce()) -> String {
-        let kept = Kept::default();
+        let kept = LogBuffer::default();
         let writer = kept.clone();
         tracing::subscriber::with_default(text(level, move || writer.clone()), events);
         kept.text()
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_request_id_of_a_span_stands_in_every_json_line() {
-        let kept = Kept::default();
+        let kept = LogBuffer::default();
         let writer = kept.clone();
         tracing::subscriber::with_default(json("info", move || writer.clone()), || {
             tracing::info_span!("request", request_id = "4d5e")

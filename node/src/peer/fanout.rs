@@ -52,10 +52,10 @@ impl<R: Unpin> Gather<R> {
         if self.waiting.iter().filter(|(_, pending)| pending.is_ready()).count() >= enough {
             return;
         }
-        let mut counting: Option<(Arc<Enough>, Waker)> = None;
+        let mut counting: Option<(Arc<EnoughWaker>, Waker)> = None;
         poll_fn(|context| {
             let (count, waker) = counting.get_or_insert_with(|| {
-                let count = Arc::new(Enough {
+                let count = Arc::new(EnoughWaker {
                     task: Mutex::new(context.waker().clone()),
                     came: AtomicUsize::new(0),
                     wanted: AtomicUsize::new(usize::MAX),
@@ -113,19 +113,19 @@ impl<R: Unpin> Gather<R> {
 
 /// Wakes a task once enough of what it waits for has come: it could do nothing with the first.
 #[derive(Debug)]
-struct Enough {
+struct EnoughWaker {
     task: Mutex<Waker>,
     came: AtomicUsize,
     wanted: AtomicUsize,
 }
 
-impl Enough {
+impl EnoughWaker {
     fn is_reached(&self) -> bool {
         self.came.load(Ordering::SeqCst) >= self.wanted.load(Ordering::SeqCst)
     }
 }
 
-impl Wake for Enough {
+impl Wake for EnoughWaker {
     fn wake(self: Arc<Self>) {
         self.came.fetch_add(1, Ordering::SeqCst);
         if self.is_reached() {

@@ -42,9 +42,9 @@ enum State<R> {
 
 /// Where an answer is delivered.
 #[derive(Debug)]
-pub struct Answering<R>(oneshot::Sender<Result<R>>);
+pub struct AnswerSender<R>(oneshot::Sender<Result<R>>);
 
-impl<R> Answering<R> {
+impl<R> AnswerSender<R> {
     /// Delivers. Nobody may be waiting any more; then the answer is dropped.
     pub fn answer(self, result: Result<R>) {
         drop(self.0.send(result));
@@ -58,9 +58,9 @@ impl<R> Pending<R> {
     }
 
     /// An answer to come.
-    pub fn waiting() -> (Answering<R>, Self) {
+    pub fn waiting() -> (AnswerSender<R>, Self) {
         let (sender, receiver) = oneshot::channel();
-        (Answering(sender), Self(State::Waiting(receiver)))
+        (AnswerSender(sender), Self(State::Waiting(receiver)))
     }
 }
 
@@ -97,7 +97,7 @@ impl<R: Unpin> Future for Pending<R> {
 
 /// Who wants bytes of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum ReadPurpose {
     /// A client: they may be asked for again.
     ByClient,
     /// Upkeep, once: they take no place in the page cache.
@@ -116,7 +116,7 @@ pub struct ShardRange {
     /// How many bytes.
     pub length: u64,
     /// Who wants them.
-    pub wanted: Wanted,
+    pub wanted: ReadPurpose,
 }
 
 /// Which rows.
@@ -314,7 +314,7 @@ pub trait Peer: Send + Sync + std::fmt::Debug {
 
 /// A peer and one of its volumes.
 #[derive(Debug, Clone)]
-pub struct Reach {
+pub struct VolumeRoute {
     /// The volume.
     pub volume: VolumeId,
     /// The node that owns it.

@@ -17,7 +17,7 @@ use crate::machine::quantity::Period;
 use crate::process::cli::DevArgs;
 use crate::process::config::credentials::{Credentials, InvalidCredentials};
 use crate::process::config::error::ConfigError;
-use crate::process::config::settings::{Settings, UpkeepSettings, Words};
+use crate::process::config::settings::{Settings, UpkeepSettings, WordList};
 use crate::process::config::source::Sources;
 use crate::process::config::{Config, REGION};
 
@@ -56,7 +56,7 @@ pub fn prepare(arguments: DevArgs, sources: &Sources, rng: &dyn Rng) -> Result<D
     let credentials_file = dir.join(CREDENTIALS);
     let credentials = find_or_make_credentials(&credentials_file, rng)?;
     let settings = Settings {
-        volumes: Some(Words(paths)),
+        volumes: Some(WordList(paths)),
         listen: Some(listen),
         admin_listen: Some(admin_listen),
         // Who tries things out removes a volume to see it come back.

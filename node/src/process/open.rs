@@ -15,7 +15,7 @@ use http_body_util::Full;
 
 use sherd_core::env::{Clock, Rng};
 use sherd_core::limits::VOUCH_AFTER_MS;
-use sherd_core::topology::{Shape, Wish};
+use sherd_core::topology::{GeometryRequest, PoolShape};
 use sherd_volume::options::Options;
 
 use crate::machine::reclaim::Reclaim;
@@ -35,11 +35,11 @@ use crate::upkeep::Settings;
 pub use crate::process::store::OpenError;
 
 /// An open store, as the process uses it.
-pub struct Opened<S> {
+pub struct OpenStore<S> {
     /// Answers every S3 request.
     pub service: S,
     /// How its volumes are cut into sets.
-    pub shape: Shape,
+    pub shape: PoolShape,
     /// Reports what is degraded.
     pub health: ReportSource,
     /// How reads that wait ask slow connections for their buffers.
@@ -48,7 +48,7 @@ pub struct Opened<S> {
     pub close: Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>,
 }
 
-impl<S> std::fmt::Debug for Opened<S> {
+impl<S> std::fmt::Debug for OpenStore<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Opened")
     }
@@ -62,7 +62,7 @@ pub async fn open(
     config: &Config,
     metrics: &Arc<Metrics>,
 ) -> Result<
-    Opened<
+    OpenStore<
         impl Fn(Request<RequestBody>) -> BoxFuture<'static, (ApiName, Response<s3s::Body>)>
         + Clone
         + Send
@@ -84,7 +84,7 @@ pub async fn open(
     let protocol = protocol(config, &store, clock, rng.as_ref());
     let (shape, reclaim) = (store.shape(), store.reclaim().clone());
     let (reported, closed) = (store.clone(), store);
-    Ok(Opened {
+    Ok(OpenStore {
         service: move |request| -> BoxFuture<'static, _> {
             let protocol = protocol.clone();
             Box::pin(async move { protocol.call(request).await })
@@ -100,7 +100,7 @@ pub async fn open(
 pub fn store_config(config: &Config) -> StoreConfig {
     StoreConfig {
         volumes: config.volumes.clone(),
-        wish: Wish { set_volumes: None, parity_shards: config.parity.map(usize::from) },
+        geometry: GeometryRequest { set_volumes: None, parity_shards: config.parity.map(usize::from) },
         options: Options { durability: config.durability, ..Options::default() },
         thresholds: Thresholds {
             inline_bytes_max: config.inline_bytes_max,

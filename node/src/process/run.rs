@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sherd_core::topology::Warning;
+use sherd_core::topology::FormationWarning;
 use sherd_volume::options::Durability;
 use tokio_util::task::TaskTracker;
 
@@ -141,7 +141,8 @@ async fn serve_s3(
     }
     // That an outage of the only node is one goes without saying.
     let shape = store.shape;
-    for warning in shape.warnings(1).iter().filter(|warning| **warning != Warning::NodeDownIsOutage) {
+    for warning in shape.warnings(1).iter().filter(|warning| **warning != FormationWarning::NodeDownIsOutage)
+    {
         tracing::warn!(geometry = %shape.geometry, "{warning}");
     }
     tracing::info!(

@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{Clock, HybridClock, Rng};
 use sherd_core::id::{ProposerId, VolumeId};
-use sherd_core::topology::{Shape, Topology, Wish};
+use sherd_core::topology::{GeometryRequest, PoolShape, Topology};
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
@@ -26,10 +26,10 @@ use crate::machine::reclaim::Reclaim;
 use crate::object::{Objects, ObjectsConfig};
 use crate::observe::health::{self, HealthReport, SetHealth, VolumeHealth};
 use crate::observe::metrics::Metrics;
-use crate::peer::{LocalPeer, Peer, Reach};
-use crate::register::{RegisterPatience, Registers, RegistersConfig};
-use crate::stripe::{Lookout, Patience, Stripes, StripesConfig, Thresholds};
-use crate::upkeep::{Deletions, Settings, Standing, Upkeep, UpkeepConfig};
+use crate::peer::{LocalPeer, Peer, VolumeRoute};
+use crate::register::{RegisterTimeouts, Registers, RegistersConfig};
+use crate::stripe::{DigestPool, StripeTimeouts, Stripes, StripesConfig, Thresholds};
+use crate::upkeep::{Deletions, OpeningStatus, Settings, Upkeep, UpkeepConfig};
 use crate::volumes::form::{self, FormationConfig, FormationError};
 use crate::volumes::{Pace, VolumeState, VolumeStatus, Volumes, VolumesConfig, lsm_indexes};
 
@@ -51,7 +51,7 @@ pub struct StoreConfig {
     /// Directories of the volumes, in their order.
     pub volumes: Vec<PathBuf>,
     /// The geometry asked for when a cluster is formed.
-    pub wish: Wish,
+    pub geometry: GeometryRequest,
     /// How volumes are run.
     pub options: Options,
     /// Where bodies go by their size.
@@ -105,10 +105,10 @@ impl Store {
         rng: Arc<dyn Rng>,
         metrics: &Arc<Metrics>,
     ) -> Result<Self, OpenError> {
-        let StoreConfig { volumes, wish, options, thresholds, fast_etags, .. } = config;
+        let StoreConfig { volumes, geometry, options, thresholds, fast_etags, .. } = config;
         let StoreConfig { buffer_bytes_max, index_cache_bytes, upkeep, .. } = config;
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-        let forming = FormationConfig { disk: Arc::clone(&disk), directories: volumes, zone: None, wish };
+        let forming = FormationConfig { disk: Arc::clone(&disk), directories: volumes, zone: None, geometry };
         let formation = form::form_or_find(&forming, rng.as_ref())?;
         for warning in &formation.warnings {
             tracing::warn!(%warning, "geometry");
@@ -133,11 +133,11 @@ impl Store {
         if !volumes.settled(OPEN_PATIENCE).await {
             tracing::warn!("some volumes are still opening; the node serves without them");
         }
-        let lookout = Lookout::start()?;
+        let digests = DigestPool::start()?;
         let (store, reports) = Self::assemble(
             Parts {
                 volumes,
-                lookout,
+                digests,
                 topology: formation.topology,
                 clock,
                 rng,
@@ -156,7 +156,7 @@ impl Store {
 
     /// Puts the layers together; nothing runs yet.
     fn assemble(parts: Parts, metrics: &Arc<Metrics>) -> (Self, Reports) {
-        let Parts { volumes, lookout, topology, clock, rng, pool, thresholds, fast_etags, upkeep } = parts;
+        let Parts { volumes, digests, topology, clock, rng, pool, thresholds, fast_etags, upkeep } = parts;
         let local: Arc<dyn Peer> = Arc::new(LocalPeer::new(volumes.clone()));
         let cluster = Arc::new(Cluster::new(topology, |_| Arc::clone(&local)));
         let wall = Arc::clone(&clock);
@@ -175,10 +175,10 @@ impl Store {
             proposer,
             pool: pool.clone(),
             thresholds,
-            patience: Patience::default(),
+            timeouts: StripeTimeouts::default(),
             damage: damage.clone(),
             pins: pins.clone(),
-            lookout,
+            digests,
             reclaim: reclaim.clone(),
         });
         let registers = Registers::new(RegistersConfig {
@@ -187,7 +187,7 @@ impl Store {
             rng: Arc::clone(&rng),
             proposer,
             births: Arc::clone(&births),
-            patience: RegisterPatience::default(),
+            timeouts: RegisterTimeouts::default(),
             damage,
             metrics: Arc::clone(metrics),
             tasks: tasks.clone(),
@@ -234,15 +234,15 @@ impl Store {
     }
 
     /// How its volumes are cut into sets.
-    pub fn shape(&self) -> Shape {
-        Shape::of(self.cluster.topology())
+    pub fn shape(&self) -> PoolShape {
+        PoolShape::of(self.cluster.topology())
     }
 
     /// What is whole and what is not, at this moment.
     pub fn health(&self) -> HealthReport {
         let status = self.volumes.status();
         let votes = |id: VolumeId| status.iter().any(|volume| volume.id == id && volume.state.votes());
-        let has_room = |reach: &&Reach| !reach.peer.is_full(reach.volume);
+        let has_room = |route: &&VolumeRoute| !route.peer.is_full(route.volume);
         let is_there = |id: VolumeId| self.volumes.get(id).is_some_and(|volume| volume.serving().is_ok());
         let sets = self
             .cluster
@@ -250,14 +250,14 @@ impl Store {
             .iter()
             .map(|set| SetHealth {
                 set: set.id.0,
-                volumes: set.reach.len(),
-                voting: set.reach.iter().filter(|reach| votes(reach.volume)).count(),
-                with_room: set.reach.iter().filter(has_room).count(),
+                volumes: set.route.len(),
+                voting: set.route.iter().filter(|route| votes(route.volume)).count(),
+                with_room: set.route.iter().filter(has_room).count(),
                 taking_shards: set
-                    .reach
+                    .route
                     .iter()
                     .filter(has_room)
-                    .filter(|reach| is_there(reach.volume))
+                    .filter(|route| is_there(route.volume))
                     .count(),
                 shards_needed: set.durable_enough(),
                 write_quorum: set.quorums().accept(),
@@ -284,9 +284,9 @@ impl Store {
         let shown = match (&volume.state, standing) {
             (
                 VolumeState::Online | VolumeState::Suspect { .. } | VolumeState::Recovering,
-                Standing::Recovering(recovery),
+                OpeningStatus::Recovering(recovery),
             ) => return (Shown::Recovering, recovery.to_string()),
-            (VolumeState::Online, Standing::Unknown) => {
+            (VolumeState::Online, OpeningStatus::Unknown) => {
                 return (
                     Shown::Opening,
                     "it is compared with its peers: what it lacks is not known yet".to_owned(),
@@ -387,7 +387,7 @@ impl Store {
 /// What the layers are assembled from.
 struct Parts {
     volumes: Volumes,
-    lookout: Lookout,
+    digests: DigestPool,
     topology: Arc<Topology>,
     clock: Arc<dyn Clock>,
     rng: Arc<dyn Rng>,
@@ -420,7 +420,7 @@ mod tests {
         }
         let config = StoreConfig {
             volumes,
-            wish: Wish::default(),
+            geometry: GeometryRequest::default(),
             options: Options { ballast_bytes: 0, reserve_bytes: 0, ..Options::default() },
             thresholds: Thresholds::default(),
             fast_etags: false,

@@ -19,14 +19,14 @@ use sherd_core::message;
 use sherd_core::record::{Changes, DataRef, State, Value};
 use sherd_core::register::batch::Batch;
 use sherd_core::register::proposer::{
-    AcceptOutcome, AfterConflict, Found as FoundHead, PrepareOutcome, after_accept, after_prepare,
+    AcceptOutcome, AfterConflict, HighestRow, PrepareOutcome, after_accept, after_prepare,
 };
 use sherd_core::register::sweep::{SettleWith, introduced, settle_with};
-use sherd_core::register::{Accept, Encoded, Positions, Prepare, Refusal, Vote};
+use sherd_core::register::{Accept, EncodedValue, Positions, Prepare, Refusal, Vote};
 use sherd_volume::request::{Answer, Target};
 
 use super::round::Round;
-use super::{Failure, Found, Inner, Registers};
+use super::{Failure, Inner, QuorumRow, Registers};
 
 /// The pause after the first conflict; each further one is up to twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -68,7 +68,7 @@ pub(super) enum DraftInline {
 /// A draft as it can be proposed, without its inline bytes.
 #[derive(Debug)]
 pub(super) struct DraftValue {
-    pub(super) encoded: Encoded,
+    pub(super) encoded: EncodedValue,
     /// The data that it names.
     pub(super) named: Vec<DataRef>,
     /// What of it the found value does not name.
@@ -123,7 +123,7 @@ impl Drop for OpenAccept<'_> {
 /// A prepared ballot and what it found.
 pub(super) struct PreparedKey {
     pub(super) round: PrepareRound,
-    pub(super) found: Option<Found>,
+    pub(super) found: Option<QuorumRow>,
     /// See [`Self::lacks_room`].
     lacks_room: OnceLock<bool>,
 }
@@ -142,7 +142,7 @@ impl PreparedKey {
         let ids = |data: &[DataRef]| data.iter().map(|data| data.id).collect::<Vec<_>>();
         let known = before.map(Value::data_refs).unwrap_or_default();
         let introduces = introduced(ids(&named), &ids(&known), &draft.carried);
-        let encoded = Encoded::of(value, Bytes::new()).map_err(Failure::OverLimit)?;
+        let encoded = EncodedValue::of(value, Bytes::new()).map_err(Failure::OverLimit)?;
         let brings_bytes = matches!(&draft.inline, DraftInline::New(bytes) if !bytes.is_empty());
         let replaced_bytes = self.found.as_ref().map(|found| found.head.len());
         let grows = brings_bytes || replaced_bytes.is_none_or(|replaced| encoded.head.len() >= replaced);
@@ -156,7 +156,7 @@ impl PreparedKey {
 }
 
 /// What one accept round came to.
-pub(super) enum Accepted {
+pub(super) enum AcceptRoundOutcome {
     Committed,
     Conflict {
         above: Ballot,
@@ -176,11 +176,11 @@ impl Registers {
     /// Sends a prepare.
     pub(super) fn prepare(&self, target: Target, ballot: Ballot) -> PrepareRound {
         let set = self.inner.cluster.set_of(&target.key);
-        let start = usize::from(target.slot.0) % set.reach.len();
-        let mut round = Round::new(set, Instant::now() + self.inner.patience.round);
-        for place in 0..round.set.reach.len() {
-            let reach = round.set.reach[place].clone();
-            let pending = reach.peer.prepare(reach.volume, &target, Prepare { ballot }, place == start);
+        let start = usize::from(target.slot.0) % set.route.len();
+        let mut round = Round::new(set, Instant::now() + self.inner.timeouts.round);
+        for place in 0..round.set.route.len() {
+            let route = round.set.route[place].clone();
+            let pending = route.peer.prepare(route.volume, &target, Prepare { ballot }, place == start);
             round.ask(place, pending);
         }
         self.inner.metrics.register.prepare_rounds.inc();
@@ -189,15 +189,15 @@ impl Registers {
 
     /// Finishes the write that may be under way: what a prepare at a fresh ballot finds is proposed
     /// unchanged, and so is brought to every volume of the set that can be reached. Gives it.
-    pub(crate) async fn finish(&self, key: &RegisterKey) -> Result<Option<Found>, Failure> {
+    pub(crate) async fn finish(&self, key: &RegisterKey) -> Result<Option<QuorumRow>, Failure> {
         self.inner.metrics.register.repairs.inc();
-        let mut change = Change::new(self, Instant::now() + self.inner.patience.operation);
+        let mut change = Change::new(self, Instant::now() + self.inner.timeouts.operation);
         let mut above = Ballot::ZERO;
         loop {
             let round = self.prepare_above(self.inner.cluster.target(key.clone()), above);
             let ready = change.prepared(round).await?;
             match change.repropose(&ready).await? {
-                Accepted::Committed => {
+                AcceptRoundOutcome::Committed => {
                     return Ok(ready.found.map(|mut found| {
                         found.committed = true;
                         found
@@ -222,7 +222,7 @@ impl Change<'_> {
     /// Waits for A promises, following higher ballots, and reads what they found.
     pub(super) async fn prepared(&mut self, round: PrepareRound) -> Result<PreparedKey, Failure> {
         let mut begun = round;
-        let unsealed_by = Instant::now() + self.registers.inner.patience.round;
+        let unsealed_by = Instant::now() + self.registers.inner.timeouts.round;
         loop {
             let waits = |outcome: &PrepareOutcome| matches!(outcome, PrepareOutcome::Wait);
             let decision = begun.round.decide(self.registers, after_prepare, waits).await;
@@ -264,8 +264,8 @@ impl Change<'_> {
     async fn found(
         &self,
         begun: &PrepareRound,
-        head: Option<FoundHead>,
-    ) -> Result<Option<Option<Found>>, Failure> {
+        head: Option<HighestRow>,
+    ) -> Result<Option<Option<QuorumRow>>, Failure> {
         let Some(head) = head else { return Ok(Some(None)) };
         let replies = &begun.round.replies;
         let value = self.registers.value_of(replies, &begun.round.set, &begun.target, &head).await;
@@ -273,7 +273,7 @@ impl Change<'_> {
     }
 
     /// What became of an earlier try, judged by what is found after it.
-    pub(super) fn verdict(&self, found: Option<&Found>) -> Option<AfterConflict> {
+    pub(super) fn verdict(&self, found: Option<&QuorumRow>) -> Option<AfterConflict> {
         let nothing = Changes::default();
         let changes = found.map_or(&nothing, |found| &found.value.changes);
         self.batch.verdict(changes, found.is_some_and(|found| found.committed), self.highest_floor)
@@ -315,28 +315,28 @@ impl Change<'_> {
         accept: &Accept,
         count: u64,
         heal: Option<&HealEntry>,
-    ) -> Accepted {
+    ) -> AcceptRoundOutcome {
         let is_first = self.batch.tries.is_none();
         self.batch.note_accept(accept.ballot, Some(count));
         let accepted = self.accept(&ready.round, accept, heal).await;
-        if is_first && matches!(accepted, Accepted::Refused(_)) {
+        if is_first && matches!(accepted, AcceptRoundOutcome::Refused(_)) {
             self.batch.tries = None;
         }
         accepted
     }
 
     /// Proposes what was found, unchanged; a tombstone where nothing was.
-    pub(super) async fn repropose(&mut self, ready: &PreparedKey) -> Result<Accepted, Failure> {
+    pub(super) async fn repropose(&mut self, ready: &PreparedKey) -> Result<AcceptRoundOutcome, Failure> {
         let encoded = match settle_with(ready.found.as_ref()) {
             SettleWith::Found(found) => {
                 let Some(inline) = self.kept_inline(ready).await? else {
-                    return Ok(Accepted::Conflict { above: ready.round.ballot });
+                    return Ok(AcceptRoundOutcome::Conflict { above: ready.round.ballot });
                 };
-                Encoded::new(found.head.clone(), inline)
+                EncodedValue::new(found.head.clone(), inline)
             }
             SettleWith::Tombstone => {
                 let tombstone = Value { changes: Changes::default(), state: State::Tombstone };
-                Encoded::new(tombstone.encode(), Bytes::new())
+                EncodedValue::new(tombstone.encode(), Bytes::new())
             }
         };
         let positions = ready.round.positions();
@@ -359,13 +359,18 @@ impl Change<'_> {
         }
     }
 
-    async fn accept(&self, begun: &PrepareRound, accept: &Accept, heal: Option<&HealEntry>) -> Accepted {
+    async fn accept(
+        &self,
+        begun: &PrepareRound,
+        accept: &Accept,
+        heal: Option<&HealEntry>,
+    ) -> AcceptRoundOutcome {
         let registers = self.registers;
-        let deadline = Instant::now() + registers.inner.patience.round;
+        let deadline = Instant::now() + registers.inner.timeouts.round;
         let mut round: Round<()> = Round::new(Arc::clone(&begun.round.set), deadline);
-        for place in 0..round.set.reach.len() {
-            let reach = round.set.reach[place].clone();
-            round.ask(place, reach.peer.accept(reach.volume, &begun.target, accept, heal));
+        for place in 0..round.set.route.len() {
+            let route = round.set.route[place].clone();
+            round.ask(place, route.peer.accept(route.volume, &begun.target, accept, heal));
         }
         let mut sent = OpenAccept { registers, key: &begun.target.key, is_known: false };
         registers.inner.metrics.register.accept_rounds.inc();
@@ -375,12 +380,12 @@ impl Change<'_> {
             AcceptOutcome::Committed => {
                 sent.is_known = true;
                 registers.committed(round, &begun.target, accept.ballot);
-                return Accepted::Committed;
+                return AcceptRoundOutcome::Committed;
             }
             AcceptOutcome::Conflict { above } => {
                 // Somebody else's write takes its place, or finishes it.
                 sent.is_known = true;
-                return Accepted::Conflict { above };
+                return AcceptRoundOutcome::Conflict { above };
             }
             AcceptOutcome::Sealed => Failure::Sealed,
             AcceptOutcome::Wait
@@ -395,16 +400,16 @@ impl Change<'_> {
             && round.replies.iter().all(|reply| reply.result.is_err())
             && round.failed.iter().all(|(_, error)| refused(error));
         sent.is_known = is_refused;
-        if is_refused { Accepted::Refused(failure) } else { Accepted::Undecided }
+        if is_refused { AcceptRoundOutcome::Refused(failure) } else { AcceptRoundOutcome::Undecided }
     }
 
     /// Waits for the next try; says above which ballot it shall be.
-    pub(super) async fn above(&mut self, accepted: Accepted) -> Result<Ballot, Failure> {
+    pub(super) async fn above(&mut self, accepted: AcceptRoundOutcome) -> Result<Ballot, Failure> {
         self.registers.inner.metrics.register.conflicts.inc();
         let above = match accepted {
-            Accepted::Conflict { above } => above,
-            Accepted::Refused(failure) => return Err(self.failed(failure)),
-            Accepted::Committed | Accepted::Undecided => Ballot::ZERO,
+            AcceptRoundOutcome::Conflict { above } => above,
+            AcceptRoundOutcome::Refused(failure) => return Err(self.failed(failure)),
+            AcceptRoundOutcome::Committed | AcceptRoundOutcome::Undecided => Ballot::ZERO,
         };
         self.wait_a_little().await?;
         Ok(above)
@@ -432,8 +437,8 @@ impl Registers {
     fn committed(&self, round: Round<()>, target: &Target, ballot: Ballot) {
         // After the accepts: an idle volume's position would otherwise be noted with the next write.
         let positions = round.positions();
-        for reach in &round.set.reach {
-            reach.peer.commit(reach.volume, target, ballot, &positions);
+        for route in &round.set.route {
+            route.peer.commit(route.volume, target, ballot, &positions);
         }
         if round.was_missed(self.now()) {
             self.inner.damage.row(&target.key);
@@ -469,9 +474,9 @@ impl Registers {
             return round.refused().any(|(_, votes)| votes);
         };
         tokio::time::sleep(FASTER_ONE_ENDS).await;
-        let looks = round.refused().map(|(reach, _)| async move {
-            let pending = reach.peer.read(reach.volume, target, false);
-            match tokio::time::timeout(self.inner.patience.round, pending).await {
+        let looks = round.refused().map(|(route, _)| async move {
+            let pending = route.peer.read(route.volume, target, false);
+            match tokio::time::timeout(self.inner.timeouts.round, pending).await {
                 Ok(Ok(Answer { result: Ok(vote), .. })) => {
                     vote.row.is_none_or(|row| row.head.ballot < ballot)
                 }

@@ -69,7 +69,7 @@ pub(crate) enum Failure {
 
 /// How long the rounds wait.
 #[derive(Debug, Clone, Copy)]
-pub struct RegisterPatience {
+pub struct RegisterTimeouts {
     /// For the replies of one round.
     pub round: Duration,
     /// For a whole operation, its retries included.
@@ -80,7 +80,7 @@ pub struct RegisterPatience {
     pub commit: Duration,
 }
 
-impl Default for RegisterPatience {
+impl Default for RegisterTimeouts {
     fn default() -> Self {
         Self {
             round: Duration::from_secs(5),
@@ -93,7 +93,7 @@ impl Default for RegisterPatience {
 
 /// What a quorum holds for a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct QuorumRow {
     /// The ballot at which it was accepted.
     pub(crate) ballot: Ballot,
     /// The hash of the stored head.
@@ -108,7 +108,7 @@ pub(crate) struct Found {
     pub(crate) value: Value,
 }
 
-impl Found {
+impl QuorumRow {
     /// The object, unless the key was deleted.
     pub(crate) fn object(&self) -> Option<&Object> {
         self.value.state.object()
@@ -129,7 +129,7 @@ struct Inner {
     proposer: ProposerId,
     ballots: ballots::Ballots,
     births: Arc<HybridClock>,
-    patience: RegisterPatience,
+    timeouts: RegisterTimeouts,
     lives: RwLock<Arc<Lives>>,
     /// When each volume was last named as skewed.
     skew_told: Mutex<HashMap<VolumeId, Instant>>,
@@ -150,7 +150,7 @@ pub(crate) struct RegistersConfig {
     pub(crate) proposer: ProposerId,
     /// The clock that data ids are born by.
     pub(crate) births: Arc<HybridClock>,
-    pub(crate) patience: RegisterPatience,
+    pub(crate) timeouts: RegisterTimeouts,
     pub(crate) damage: Damage,
     pub(crate) metrics: Arc<Metrics>,
     /// Where stragglers of decided rounds are waited for.
@@ -160,7 +160,7 @@ pub(crate) struct RegistersConfig {
 impl Registers {
     /// Builds the proposer.
     pub(crate) fn new(config: RegistersConfig) -> Self {
-        let RegistersConfig { cluster, clock, rng, proposer, births, patience, damage, metrics, tasks } =
+        let RegistersConfig { cluster, clock, rng, proposer, births, timeouts, damage, metrics, tasks } =
             config;
         let inner = Inner {
             ballots: ballots::Ballots::new(Arc::clone(clock.wall()), Arc::clone(&rng), proposer),
@@ -172,7 +172,7 @@ impl Registers {
             rng,
             proposer,
             births,
-            patience,
+            timeouts,
             second_looks: Semaphore::new(change::SECOND_LOOKS_MAX),
             damage,
             metrics,
@@ -236,14 +236,18 @@ impl Registers {
     /// Reads the inline bytes of a found value, from whoever holds it.
     ///
     /// `Ok(None)` says that the row moved on: read the register again.
-    pub(crate) async fn inline(&self, key: &RegisterKey, found: &Found) -> Result<Option<Bytes>, Failure> {
+    pub(crate) async fn inline(
+        &self,
+        key: &RegisterKey,
+        found: &QuorumRow,
+    ) -> Result<Option<Bytes>, Failure> {
         let set = self.inner.cluster.set_of(key);
         let target = self.inner.cluster.target(key.clone());
         let mut gone = 0;
         for place in holders_first(&set, &found.holders) {
-            let reach = &set.reach[place];
-            let pending = reach.peer.inline(reach.volume, &target, found.ballot);
-            match tokio::time::timeout(self.inner.patience.round, pending).await {
+            let route = &set.route[place];
+            let pending = route.peer.inline(route.volume, &target, found.ballot);
+            match tokio::time::timeout(self.inner.timeouts.round, pending).await {
                 Ok(Ok(bytes)) => return Ok(Some(bytes)),
                 Ok(Err(message::Error::NotFound)) => gone += 1,
                 Ok(Err(message::Error::Corrupt { .. })) => self.inner.damage.row(key),
@@ -256,8 +260,8 @@ impl Registers {
 
 /// The places of a set, those that hold the row first.
 fn holders_first(set: &SetView, holders: &[VolumeId]) -> Vec<usize> {
-    let mut places: Vec<usize> = (0..set.reach.len()).collect();
-    places.sort_by_key(|place| !holders.contains(&set.reach[*place].volume));
+    let mut places: Vec<usize> = (0..set.route.len()).collect();
+    places.sort_by_key(|place| !holders.contains(&set.route[*place].volume));
     places
 }
 

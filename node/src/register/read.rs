@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use sherd_core::id::RegisterKey;
 use sherd_core::record::Value;
-use sherd_core::register::proposer::Found as FoundHead;
-use sherd_core::register::read::{ReadDecision, Reading, decide_read};
+use sherd_core::register::proposer::HighestRow;
+use sherd_core::register::read::{ReadDecision, ReadProgress, decide_read};
 use sherd_core::register::{Refusal, Vote};
 use sherd_volume::request::Target;
 
@@ -17,7 +17,7 @@ use bytes::Bytes;
 use std::time::Duration;
 
 use super::round::Round;
-use super::{Failure, Found, Registers, holders_first};
+use super::{Failure, QuorumRow, Registers, holders_first};
 use crate::cluster::SetView;
 
 /// The first pause before all volumes are asked again; each further one is twice as long.
@@ -25,36 +25,36 @@ const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
 impl Registers {
     /// Reads the committed value of a register; `None` when it holds nothing.
-    pub(crate) async fn read(&self, key: &RegisterKey) -> Result<Option<Found>, Failure> {
-        let deadline = Instant::now() + self.inner.patience.operation;
+    pub(crate) async fn read(&self, key: &RegisterKey) -> Result<Option<QuorumRow>, Failure> {
+        let deadline = Instant::now() + self.inner.timeouts.operation;
         loop {
             match self.read_once(key).await? {
-                Settled::Value(found) => return Ok(Some(*found)),
-                Settled::Absent => return Ok(None),
-                Settled::MovedOn if Instant::now() < deadline => {}
-                Settled::MovedOn => return Err(Failure::Unavailable),
-                Settled::Unfinished => return self.finish(key).await,
+                ReadOutcome::Value(found) => return Ok(Some(*found)),
+                ReadOutcome::Absent => return Ok(None),
+                ReadOutcome::MovedOn if Instant::now() < deadline => {}
+                ReadOutcome::MovedOn => return Err(Failure::Unavailable),
+                ReadOutcome::Unfinished => return self.finish(key).await,
             }
         }
     }
 
-    async fn read_once(&self, key: &RegisterKey) -> Result<Settled, Failure> {
+    async fn read_once(&self, key: &RegisterKey) -> Result<ReadOutcome, Failure> {
         self.inner.metrics.register.read_rounds.inc();
         let target = self.inner.cluster.target(key.clone());
         let set = self.inner.cluster.set_of(key);
-        let volumes = set.reach.len();
+        let volumes = set.route.len();
         let start = usize::from(target.slot.0) % volumes;
         let order = (0..volumes).map(move |n| (start + n) % volumes);
         let mut unasked = order.clone();
-        let mut round = Round::new(set, Instant::now() + self.inner.patience.round);
+        let mut round = Round::new(set, Instant::now() + self.inner.timeouts.round);
         for (n, place) in unasked.by_ref().take(round.set.quorums().prepare()).enumerate() {
             ask(&mut round, place, &target, n == 0);
         }
-        let patience = Instant::now() + self.inner.patience.commit;
+        let patience = Instant::now() + self.inner.timeouts.commit;
         let mut pause = FIRST_PAUSE;
         loop {
             let lives = self.known_lives();
-            let reading = Reading {
+            let reading = ReadProgress {
                 quorums: round.set.quorums(),
                 outstanding: round.outstanding() + unasked.len(),
                 lives: &lives,
@@ -62,7 +62,7 @@ impl Registers {
             };
             match decide_read(&round.replies, reading) {
                 ReadDecision::Value(found) => return self.with_value(&round, &target, found).await,
-                ReadDecision::Absent => return Ok(Settled::Absent),
+                ReadDecision::Absent => return Ok(ReadOutcome::Absent),
                 ReadDecision::Wait if round.outstanding() > 0 && unasked.len() == 0 => round.next(self).await,
                 ReadDecision::Wait if round.outstanding() > 0 && round.next_soon(self).await => {}
                 ReadDecision::Wait => {
@@ -89,7 +89,7 @@ impl Registers {
                         round.next(self).await;
                     }
                 }
-                ReadDecision::Finish => return Ok(Settled::Unfinished),
+                ReadDecision::Finish => return Ok(ReadOutcome::Unfinished),
                 ReadDecision::Sealed => return Err(Failure::Sealed),
                 ReadDecision::StaleEpoch { .. } | ReadDecision::Unavailable => return Err(round.failure()),
             }
@@ -100,12 +100,12 @@ impl Registers {
         &self,
         round: &Round<Vote>,
         target: &Target,
-        head: FoundHead,
-    ) -> Result<Settled, Failure> {
+        head: HighestRow,
+    ) -> Result<ReadOutcome, Failure> {
         let value = self.value_of(&round.replies, &round.set, target, &head).await?;
-        Ok(value.map_or(Settled::MovedOn, |mut found| {
+        Ok(value.map_or(ReadOutcome::MovedOn, |mut found| {
             found.committed = true;
-            Settled::Value(Box::new(found))
+            ReadOutcome::Value(Box::new(found))
         }))
     }
 
@@ -117,8 +117,8 @@ impl Registers {
         replies: &[sherd_core::register::quorum::Reply<Vote>],
         set: &SetView,
         target: &Target,
-        head: &FoundHead,
-    ) -> Result<Option<Found>, Failure> {
+        head: &HighestRow,
+    ) -> Result<Option<QuorumRow>, Failure> {
         for reply in replies {
             if let Some(bytes) = reply.result.as_ref().ok().and_then(|vote| value_at(vote, head)) {
                 return self.decoded(target, bytes, head).map(Some);
@@ -126,9 +126,9 @@ impl Registers {
         }
         let mut answered = false;
         for place in holders_first(set, &head.holders) {
-            let reach = &set.reach[place];
-            let pending = reach.peer.read(reach.volume, target, true);
-            let Ok(Ok(answer)) = tokio::time::timeout(self.inner.patience.round, pending).await else {
+            let route = &set.route[place];
+            let pending = route.peer.read(route.volume, target, true);
+            let Ok(Ok(answer)) = tokio::time::timeout(self.inner.timeouts.round, pending).await else {
                 continue;
             };
             match &answer.result {
@@ -145,9 +145,9 @@ impl Registers {
         if answered { Ok(None) } else { Err(Failure::Unavailable) }
     }
 
-    fn decoded(&self, target: &Target, bytes: Bytes, head: &FoundHead) -> Result<Found, Failure> {
+    fn decoded(&self, target: &Target, bytes: Bytes, head: &HighestRow) -> Result<QuorumRow, Failure> {
         match Value::decode(bytes.clone()) {
-            Ok(value) => Ok(Found {
+            Ok(value) => Ok(QuorumRow {
                 ballot: head.ballot,
                 digest: head.digest,
                 committed: head.committed,
@@ -165,8 +165,8 @@ impl Registers {
 }
 
 /// What one read came to.
-enum Settled {
-    Value(Box<Found>),
+enum ReadOutcome {
+    Value(Box<QuorumRow>),
     Absent,
     /// The row changed between the vote and the value.
     MovedOn,
@@ -175,10 +175,10 @@ enum Settled {
 }
 
 fn ask(round: &mut Round<Vote>, place: usize, target: &Target, want_value: bool) {
-    let reach = round.set.reach[place].clone();
-    round.ask(place, reach.peer.read(reach.volume, target, want_value));
+    let route = round.set.route[place].clone();
+    round.ask(place, route.peer.read(route.volume, target, want_value));
 }
 
-fn value_at(vote: &Vote, head: &FoundHead) -> Option<Bytes> {
+fn value_at(vote: &Vote, head: &HighestRow) -> Option<Bytes> {
     vote.row.as_ref().filter(|row| row.head.ballot == head.ballot)?.value.clone()
 }

@@ -4,7 +4,7 @@
 
 use sherd_core::id::Timestamp;
 use sherd_core::message;
-use sherd_core::register::proposer::{Asking, Decision, is_skewed};
+use sherd_core::register::proposer::{Decision, PrepareProgress, is_skewed};
 use sherd_core::register::quorum::{Lives, Order, Reply};
 use sherd_core::register::{Positions, Refusal};
 use sherd_volume::request::Answer;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::{Failure, Registers};
 use crate::cluster::SetView;
-use crate::peer::{Gather, Pending, Reach};
+use crate::peer::{Gather, Pending, VolumeRoute};
 
 /// Volumes of a usual set.
 const SET_USUAL: usize = 8;
@@ -38,7 +38,7 @@ pub(super) struct Round<R> {
 impl<R: Unpin> Round<R> {
     /// Begins a round without questions.
     pub(super) fn new(set: Arc<SetView>, deadline: Instant) -> Self {
-        let asked = SmallVec::from_elem(0, set.reach.len());
+        let asked = SmallVec::from_elem(0, set.route.len());
         Self {
             set,
             replies: Vec::new(),
@@ -68,7 +68,7 @@ impl<R: Unpin> Round<R> {
 
     /// Waits for the next answer a little; says whether one came (or a volume failed).
     pub(super) async fn next_soon(&mut self, registers: &Registers) -> bool {
-        tokio::time::timeout(registers.inner.patience.hedge, self.next(registers)).await.is_ok()
+        tokio::time::timeout(registers.inner.timeouts.hedge, self.next(registers)).await.is_ok()
     }
 
     /// Waits for the next answer. At the deadline whoever has not answered has failed.
@@ -106,7 +106,7 @@ impl<R: Unpin> Round<R> {
             Err(error) => return self.fail(place, error),
         };
         self.arrivals += 1;
-        let volume = self.set.reach[place].volume;
+        let volume = self.set.route[place].volume;
         registers.learn(volume, &answer.from);
         if let Err(Refusal::DataTooOld { floor }) = &answer.result {
             registers.note_data_floor(*floor);
@@ -117,7 +117,7 @@ impl<R: Unpin> Round<R> {
     }
 
     fn fail(&mut self, place: usize, error: message::Error) {
-        let volume = self.set.reach[place].volume;
+        let volume = self.set.route[place].volume;
         self.replies.retain(|reply| reply.volume != volume);
         self.failed.push((place, error));
     }
@@ -126,7 +126,7 @@ impl<R: Unpin> Round<R> {
     pub(super) async fn decide<T>(
         &mut self,
         registers: &Registers,
-        decide: impl Fn(&[Reply<R>], Asking<'_>) -> Decision<T>,
+        decide: impl Fn(&[Reply<R>], PrepareProgress<'_>) -> Decision<T>,
         waits: impl Fn(&T) -> bool,
     ) -> Decision<T> {
         // Fewer votes decide nothing but a retry: the task sleeps until so many are there.
@@ -142,8 +142,8 @@ impl<R: Unpin> Round<R> {
         }
     }
 
-    fn asking<'a>(&self, now: Timestamp, lives: &'a Lives) -> Asking<'a> {
-        Asking { quorums: self.set.quorums(), outstanding: self.outstanding(), now, lives }
+    fn asking<'a>(&self, now: Timestamp, lives: &'a Lives) -> PrepareProgress<'a> {
+        PrepareProgress { quorums: self.set.quorums(), outstanding: self.outstanding(), now, lives }
     }
 
     /// Whether some volume surely does not have what the others accepted: it did not answer, its clock is far
@@ -158,12 +158,12 @@ impl<R: Unpin> Round<R> {
 
     /// Volumes that refused, and whether for something else than that they do not vote. From somebody who was faster they get more, if there is such a one: a prepare may
     /// have come to nothing, a bound stand behind a restart, a seal be taken back.
-    pub(super) fn refused(&self) -> impl Iterator<Item = (&Reach, bool)> {
+    pub(super) fn refused(&self) -> impl Iterator<Item = (&VolumeRoute, bool)> {
         let refusals =
             self.replies.iter().filter_map(|reply| Some((reply.volume, reply.result.as_ref().err()?)));
         refusals.filter_map(|(volume, refusal)| {
-            let reach = self.set.reach.iter().find(|reach| reach.volume == volume)?;
-            Some((reach, *refusal != Refusal::Recovering))
+            let route = self.set.route.iter().find(|route| route.volume == volume)?;
+            Some((route, *refusal != Refusal::Recovering))
         })
     }
 

@@ -13,7 +13,7 @@ use sherd_core::id::{Ballot, DataId};
 use sherd_core::record::{DataRef, State};
 
 use super::Failure;
-use crate::stripe::Staged;
+use crate::stripe::StagedData;
 
 /// What a waiting writer costs beside its inline bytes: its conditions, attributes and place.
 const WRITER_BYTES: usize = 1 << 10;
@@ -57,7 +57,7 @@ type Decide<E> = Box<dyn FnMut(Option<&State>) -> Result<Proposal, E> + Send>;
 
 /// A change that somebody wants to make, and the data that it names.
 pub(crate) struct Writer<E> {
-    staged: Option<Staged>,
+    staged: Option<StagedData>,
     inline: Bytes,
     decide: Decide<E>,
 }
@@ -76,7 +76,7 @@ impl<E> Writer<E> {
     }
 
     /// With data that its proposal will name.
-    pub(crate) fn naming(self, staged: Option<Staged>) -> Self {
+    pub(crate) fn naming(self, staged: Option<StagedData>) -> Self {
         Self { staged, ..self }
     }
 
@@ -124,7 +124,7 @@ pub(super) struct Member {
 /// A member's data. Dropped, it is removed, unless an accept has named it.
 #[derive(Debug, Default)]
 pub(super) struct MemberData {
-    staged: Option<Staged>,
+    staged: Option<StagedData>,
     /// The highest ballot of an accept that named it.
     named_at: Option<Ballot>,
 }
@@ -132,7 +132,7 @@ pub(super) struct MemberData {
 impl MemberData {
     /// What no accept has named.
     pub(super) fn unnamed(&self) -> Option<DataRef> {
-        self.staged.as_ref().filter(|_| self.named_at.is_none()).map(Staged::data)
+        self.staged.as_ref().filter(|_| self.named_at.is_none()).map(StagedData::data)
     }
 
     /// What an accept has named, and the highest ballot of one.
@@ -173,7 +173,7 @@ trait WriteRequest: Send + std::fmt::Debug {
     fn fail(&mut self, failure: Failure);
     fn has_failed(&self) -> bool;
     fn note_try(&mut self);
-    fn answer(self: Box<Self>, answer: Answer, staged: Option<Staged>, inline: Bytes);
+    fn answer(self: Box<Self>, answer: Answer, staged: Option<StagedData>, inline: Bytes);
 }
 
 /// How a try judged a writer.
@@ -289,7 +289,7 @@ impl<E: std::fmt::Debug + Send> WriteRequest for PendingWrite<E> {
         self.tried.push(std::mem::replace(&mut self.decided, Verdict::Made));
     }
 
-    fn answer(self: Box<Self>, answer: Answer, staged: Option<Staged>, inline: Bytes) {
+    fn answer(self: Box<Self>, answer: Answer, staged: Option<StagedData>, inline: Bytes) {
         let Self { decide, decided, mut tried, reply } = *self;
         let verdict = match answer {
             Answer::AsDecided => decided,

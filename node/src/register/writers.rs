@@ -82,7 +82,7 @@ pub(crate) struct WriteTicket {
 
 /// The right to run the batches of a key, one after the other.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct KeyTurn {
     registers: Registers,
     key: HashedKey,
     is_over: bool,
@@ -90,7 +90,7 @@ pub(super) struct Turn {
 
 /// What a writer finds at its key.
 #[expect(clippy::large_enum_variant, reason = "it lives for one call, on the stack")]
-enum Arrival {
+enum WriterArrival {
     /// Nobody is at work: it runs its batch, with the prepare sent ahead if nothing has overtaken it.
     First(Member, Option<OrderedPrepare>),
     /// It waits among others.
@@ -177,16 +177,16 @@ impl KeyWriters {
     }
 
     /// Takes in a writer that hands its change over.
-    fn arrive(&mut self, member: Member, ahead: Option<OrderedPrepare>) -> Arrival {
+    fn arrive(&mut self, member: Member, ahead: Option<OrderedPrepare>) -> WriterArrival {
         if !self.at_work {
             self.at_work = true;
-            return Arrival::First(member, ahead.filter(|ahead| ahead.order == self.prepared));
+            return WriterArrival::First(member, ahead.filter(|ahead| ahead.order == self.prepared));
         }
         if !self.has_room_for(&member) {
-            return Arrival::NoRoom;
+            return WriterArrival::NoRoom;
         }
         self.push(member);
-        Arrival::Waits
+        WriterArrival::Waits
     }
 }
 
@@ -201,7 +201,7 @@ impl Registers {
             (entry.tickets == 1 && !entry.at_work).then(|| self.next_prepare(entry, Ballot::ZERO))
         });
         let ahead = alone.map(|place| self.prepare_at(&key.key, place));
-        let deadline = Instant::now() + self.inner.patience.operation;
+        let deadline = Instant::now() + self.inner.timeouts.operation;
         WriteTicket { registers: self.clone(), key, came, deadline, ahead }
     }
 
@@ -229,10 +229,10 @@ impl Registers {
         let (member, heard) = Member::new(writer, ticket.came, ticket.deadline);
         let ahead = ticket.ahead.take();
         match self.inner.writers.update(&ticket.key, |entry| entry.arrive(member, ahead)) {
-            Arrival::NoRoom => return Err(ChangeError::Failed(Failure::Overloaded)),
-            Arrival::Waits => {}
-            Arrival::First(member, ahead) => {
-                let turn = Turn { registers: self.clone(), key: ticket.key.clone(), is_over: false };
+            WriterArrival::NoRoom => return Err(ChangeError::Failed(Failure::Overloaded)),
+            WriterArrival::Waits => {}
+            WriterArrival::First(member, ahead) => {
+                let turn = KeyTurn { registers: self.clone(), key: ticket.key.clone(), is_over: false };
                 // In a box: a task is moved when it is made, and when it ends.
                 let batches = Box::pin(self.clone().run_batches(turn, member, ahead));
                 self.inner.tasks.spawn(batches);
@@ -248,7 +248,7 @@ impl Registers {
     }
 
     /// Runs batch after batch until nobody waits.
-    async fn run_batches(self, turn: Turn, first: Member, ahead: Option<OrderedPrepare>) {
+    async fn run_batches(self, turn: KeyTurn, first: Member, ahead: Option<OrderedPrepare>) {
         let mut turn = turn;
         BatchRun::new(&self, &turn).run(Some(first), ahead).await;
         while !turn.ends() {
@@ -257,7 +257,7 @@ impl Registers {
     }
 }
 
-impl Turn {
+impl KeyTurn {
     /// A turn of its own.
     #[cfg(test)]
     pub(super) fn of(registers: &Registers, key: &RegisterKey) -> Self {
@@ -293,7 +293,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for KeyTurn {
     /// The task was dropped or has failed: nobody else would ever tell those who wait.
     fn drop(&mut self) {
         if !self.is_over {

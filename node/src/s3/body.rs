@@ -16,7 +16,7 @@ use s3s::{S3Result, StdError, s3_error};
 use sherd_core::limits::PUT_BYTES_MAX;
 
 use crate::object::{ByteStream, Error, ExpectedChecksum, Invalid, Upload};
-use crate::s3::header::checksum::{self, Announced};
+use crate::s3::header::checksum::{self, ChecksumAnnouncement};
 use crate::s3::protocol::context::{RequestContext, RequestId};
 
 /// A body and what its headers say about it.
@@ -34,8 +34,8 @@ pub(super) fn upload(
     }
     let checksum = match checksum::announced(headers)? {
         None => None,
-        Some(Announced::Value(checksum)) => Some(ExpectedChecksum::Value(checksum)),
-        Some(Announced::Trailer(algorithm)) => {
+        Some(ChecksumAnnouncement::Value(checksum)) => Some(ExpectedChecksum::Value(checksum)),
+        Some(ChecksumAnnouncement::Trailer(algorithm)) => {
             let trailers = RequestContext::of(extensions).map(|context| context.trailers.clone());
             let value = move || {
                 let trailer = trailers?;
@@ -132,7 +132,7 @@ mod tests {
     use s3s::S3ErrorCode;
 
     use super::*;
-    use crate::object::Unavailable;
+    use crate::object::UnavailableReason;
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -189,7 +189,7 @@ mod tests {
     async fn a_body_that_breaks_never_looks_complete() {
         let part = || Ok(Bytes::from_static(b"abc"));
         assert_eq!(collected(vec![part(), part()], 6).await.unwrap(), b"abcabc");
-        assert!(collected(vec![part(), Err(Unavailable::Data.into())], 6).await.is_err());
+        assert!(collected(vec![part(), Err(UnavailableReason::Data.into())], 6).await.is_err());
         assert!(collected(vec![part()], 6).await.is_err(), "a body that ends early is an error too");
     }
 

@@ -15,12 +15,12 @@ use http_body_util::Full;
 use crate::machine::reclaim::Reclaim;
 use crate::observe::health::Health;
 use crate::observe::metrics::{self, Metrics};
-use crate::server::{Allowed, Life, Listener, serve};
+use crate::server::{Life, Listener, ListenerLimits, serve};
 
 /// Probes and a few scrapers: more connections than that are a mistake.
 pub(crate) const CONNECTIONS_MAX: usize = 64;
 
-const ALLOWED: Allowed = Allowed {
+const ALLOWED: ListenerLimits = ListenerLimits {
     connections_max: CONNECTIONS_MAX,
     roomy_max: CONNECTIONS_MAX,
     // A probe and a scrape, and one of each that is late.

@@ -54,7 +54,7 @@ impl Admission {
             Ok(place) => place,
             Err(_) => self.wait().await.inspect_err(|_| self.metrics.requests_shed.inc())?,
         };
-        let counted = Counted::new(&self.metrics.requests_in_flight);
+        let counted = GaugeGuard::new(&self.metrics.requests_in_flight);
         let result = work.await;
         drop((counted, place));
         Ok(result)
@@ -62,23 +62,23 @@ impl Admission {
 
     async fn wait(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Refusal> {
         let _room = self.waiting.try_acquire().map_err(|_| Refusal::Overloaded)?;
-        let _counted = Counted::new(&self.metrics.requests_queued);
+        let _counted = GaugeGuard::new(&self.metrics.requests_queued);
         let place = tokio::time::timeout(QUEUE_WAIT, self.places.acquire()).await;
         Ok(place.map_err(|_| Refusal::Overloaded)?.expect("the semaphore is never closed"))
     }
 }
 
 /// One more in a gauge for as long as it lives: also when the client goes away in between.
-struct Counted<'a>(&'a prometheus::IntGauge);
+struct GaugeGuard<'a>(&'a prometheus::IntGauge);
 
-impl<'a> Counted<'a> {
+impl<'a> GaugeGuard<'a> {
     fn new(gauge: &'a prometheus::IntGauge) -> Self {
         gauge.inc();
         Self(gauge)
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for GaugeGuard<'_> {
     fn drop(&mut self) {
         self.0.dec();
     }

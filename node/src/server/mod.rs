@@ -36,12 +36,12 @@ use tokio_util::task::TaskTracker;
 
 pub use self::admission::{Admission, GuardedFuture, Refusal, guard};
 pub use self::life::{Life, on_signals};
-use self::patient::Patient;
+use self::patient::TimedStream;
 use self::request_body::BodyState;
 pub use self::request_body::RequestBody;
 use self::shortage::AcceptFailures;
 use self::spare::SpareDescriptors;
-use crate::machine::reclaim::{Held, Reclaim};
+use crate::machine::reclaim::{HeldBuffers, Reclaim};
 use crate::observe::metrics::Traffic;
 
 /// Bytes that hyper keeps per connection at most, once a body came by it; before, 16 KiB.
@@ -96,7 +96,7 @@ impl Listener {
 
 /// What a listener allows.
 #[derive(Debug, Clone, Copy)]
-pub struct Allowed {
+pub struct ListenerLimits {
     /// Connections open at one time; further ones wait in the kernel's queue.
     pub connections_max: usize,
     /// Connections up to which those that read long bodies are kept; beyond, their next answer is their last.
@@ -123,7 +123,7 @@ type BodyError = Box<dyn std::error::Error + Send + Sync>;
 /// that closes.
 pub async fn serve<S, F, B>(
     listener: Listener,
-    allowed: Allowed,
+    allowed: ListenerLimits,
     life: Life,
     traffic: Traffic,
     reclaim: Reclaim,
@@ -142,7 +142,7 @@ pub async fn serve<S, F, B>(
     let mut failures = AcceptFailures::default();
     while let Some((place, stream, client)) = next(name, &tcp, &spares, &places, &life, &mut failures).await {
         let (life, traffic, service) = (life.clone(), traffic.clone(), service.clone());
-        let held = Held::new(reclaim.clone());
+        let held = HeldBuffers::new(reclaim.clone());
         let (spares, lingers) = (Arc::clone(&spares), Arc::clone(&lingers));
         tasks.spawn(async move {
             let open = traffic.connections.clone();
@@ -152,7 +152,7 @@ pub async fn serve<S, F, B>(
                 tracing::debug!(%client, %error, "set TCP_NODELAY");
             }
             let patient =
-                Patient::new(stream, allowed.stall_timeout, traffic, held, BodyState::default(), lingers);
+                TimedStream::new(stream, allowed.stall_timeout, traffic, held, BodyState::default(), lingers);
             connection(patient, client, allowed, life, service).await;
             open.dec();
             spares.refill();
@@ -218,9 +218,9 @@ async fn next(
 
 /// Serves one connection to its end.
 async fn connection<S, F, B>(
-    stream: Patient<TcpStream>,
+    stream: TimedStream<TcpStream>,
     client: SocketAddr,
-    allowed: Allowed,
+    allowed: ListenerLimits,
     life: Life,
     service: S,
 ) where
@@ -229,7 +229,7 @@ async fn connection<S, F, B>(
     B: Body<Data = Bytes> + 'static,
     B::Error: Into<BodyError>,
 {
-    let Patient { body: body_state, held, traffic, .. } = &stream;
+    let TimedStream { body: body_state, held, traffic, .. } = &stream;
     let (body_state, held, open) = (body_state.clone(), held.clone(), traffic.connections.clone());
     let io = TokioIo::new(stream);
     let answer = service_fn(|mut request: Request<Incoming>| {

@@ -20,7 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
 use super::request_body::BodyState;
-use crate::machine::reclaim::Held;
+use crate::machine::reclaim::HeldBuffers;
 use crate::observe::metrics::Traffic;
 
 /// Between two looks at a write that waits.
@@ -39,11 +39,11 @@ const LINGER_BYTES: usize = 4 << 10;
 
 /// A stream with a deadline on writes, and counted.
 #[derive(Debug)]
-pub(super) struct Patient<T> {
+pub(super) struct TimedStream<T> {
     stream: T,
     pub(super) traffic: Traffic,
     timeout: Duration,
-    pub(super) held: Held,
+    pub(super) held: HeldBuffers,
     pace: Pace,
     /// The next look at a write that waits.
     look: Option<Pin<Box<Sleep>>>,
@@ -51,7 +51,7 @@ pub(super) struct Patient<T> {
     waiting_since: Option<Instant>,
     pub(super) body: BodyState,
     lingers: Arc<Semaphore>,
-    linger: Option<Linger>,
+    linger: Option<LingeringClose>,
 }
 
 /// How fast the client reads what is written for it.
@@ -95,7 +95,7 @@ impl Pace {
 
 /// Our side is shut; the client's rest is on its way.
 #[derive(Debug)]
-struct Linger {
+struct LingeringClose {
     /// Until when it is heard out.
     ends: Instant,
     /// The end of its silence.
@@ -103,7 +103,7 @@ struct Linger {
     _place: OwnedSemaphorePermit,
 }
 
-impl Linger {
+impl LingeringClose {
     fn begin(place: OwnedSemaphorePermit) -> Self {
         Self {
             ends: Instant::now() + LINGER_MAX,
@@ -132,13 +132,13 @@ impl Linger {
     }
 }
 
-impl<T> Patient<T> {
+impl<T> TimedStream<T> {
     /// `lingers` has places for connections that are heard out: their buffers stay with them.
     pub(super) fn new(
         stream: T,
         timeout: Duration,
         traffic: Traffic,
-        held: Held,
+        held: HeldBuffers,
         body: BodyState,
         lingers: Arc<Semaphore>,
     ) -> Self {
@@ -179,7 +179,7 @@ impl<T> Patient<T> {
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Patient<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for TimedStream<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -202,7 +202,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Patient<T> {
     }
 }
 
-impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<T> {
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimedStream<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let progress = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.judge(cx, progress)
@@ -233,7 +233,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<T> {
                 return Poll::Ready(Ok(()));
             }
             let Ok(place) = Arc::clone(lingers).try_acquire_owned() else { return Poll::Ready(Ok(())) };
-            *linger = Some(Linger::begin(place));
+            *linger = Some(LingeringClose::begin(place));
         }
         let linger = linger.as_mut().expect("begun above");
         linger.poll(stream, cx).map(Ok)
@@ -263,9 +263,9 @@ mod tests {
         let lingers = places(1);
         let close = || {
             let (near, far) = tokio::io::duplex(64);
-            let (held, body) = (Held::new(Reclaim::default()), BodyState::default());
+            let (held, body) = (HeldBuffers::new(Reclaim::default()), BodyState::default());
             body.end();
-            let near = Patient::new(near, LINGER_MAX, traffic(), held, body, Arc::clone(&lingers));
+            let near = TimedStream::new(near, LINGER_MAX, traffic(), held, body, Arc::clone(&lingers));
             (tokio::spawn(async move { (Pin::new(&mut { near }).shutdown().await, Instant::now()) }), far)
         };
         let begun = Instant::now();
@@ -280,11 +280,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_never_reads_fails_the_write() {
         let (near, _far) = tokio::io::duplex(4);
-        let mut near = Patient::new(
+        let mut near = TimedStream::new(
             near,
             Duration::from_mins(1),
             traffic(),
-            Held::new(Reclaim::default()),
+            HeldBuffers::new(Reclaim::default()),
             BodyState::default(),
             places(1),
         );
@@ -295,11 +295,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_peer_that_goes_on_reading_is_served() {
         let (near, mut far) = tokio::io::duplex(1);
-        let mut near = Patient::new(
+        let mut near = TimedStream::new(
             near,
             Duration::from_mins(1),
             traffic(),
-            Held::new(Reclaim::default()),
+            HeldBuffers::new(Reclaim::default()),
             BodyState::default(),
             places(1),
         );
@@ -324,11 +324,11 @@ mod tests {
             let reclaim = Reclaim::default();
             let (near, mut far) = tokio::io::duplex(64);
             let minute = Duration::from_mins(1);
-            let mut near = Patient::new(
+            let mut near = TimedStream::new(
                 near,
                 minute,
                 traffic(),
-                Held::new(reclaim.clone()),
+                HeldBuffers::new(reclaim.clone()),
                 BodyState::default(),
                 places(1),
             );

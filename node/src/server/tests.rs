@@ -13,7 +13,7 @@ use super::*;
 use crate::observe::metrics::{ApiName, Metrics};
 
 const LONG: Duration = Duration::from_hours(1);
-const PATIENT: Allowed = Allowed {
+const PATIENT: ListenerLimits = ListenerLimits {
     connections_max: 16,
     roomy_max: 16,
     spare_descriptors: 1,
@@ -30,7 +30,7 @@ struct Served {
 }
 
 impl Served {
-    async fn start<S, F>(allowed: Allowed, service: S) -> Self
+    async fn start<S, F>(allowed: ListenerLimits, service: S) -> Self
     where
         S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
@@ -120,7 +120,7 @@ async fn a_request_is_answered_and_knows_its_client() {
 
 #[tokio::test]
 async fn connections_beyond_the_limit_wait_for_one_to_close() {
-    let one = Allowed { connections_max: 1, ..PATIENT };
+    let one = ListenerLimits { connections_max: 1, ..PATIENT };
     let entered = Arc::new(AtomicUsize::new(0));
     let (seen, go, entered_once) = (Arc::clone(&entered), Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (wait, enter) = (Arc::clone(&go), Arc::clone(&entered_once));
@@ -151,7 +151,7 @@ async fn connections_beyond_the_limit_wait_for_one_to_close() {
 /// A read buffer that grew stays large for as long as its connection is open.
 #[tokio::test]
 async fn among_many_connections_one_that_read_a_long_body_is_closed_after_its_answer() {
-    let crowded = Allowed { roomy_max: 1, ..PATIENT };
+    let crowded = ListenerLimits { roomy_max: 1, ..PATIENT };
     let served = Served::start(crowded, |request: Request<RequestBody>| async move {
         request.into_body().collect().await.expect("the body comes");
         text("")
@@ -177,7 +177,7 @@ async fn among_many_connections_one_that_read_a_long_body_is_closed_after_its_an
 /// Requests that come behind it and are not read reset no connection before the client has its answer.
 #[tokio::test]
 async fn a_client_that_is_told_to_close_in_a_crowd_has_its_answer_although_it_sent_more() {
-    let crowded = Allowed { roomy_max: 0, ..PATIENT };
+    let crowded = ListenerLimits { roomy_max: 0, ..PATIENT };
     let served = Served::start(crowded, |request: Request<RequestBody>| async move {
         request.into_body().collect().await.expect("the body comes");
         text("had it")
@@ -278,7 +278,7 @@ async fn a_request_that_does_not_end_is_cut_and_counted() {
 
 #[tokio::test]
 async fn a_connection_that_sends_no_request_is_closed() {
-    let hasty = Allowed { idle_timeout: Duration::from_millis(20), ..PATIENT };
+    let hasty = ListenerLimits { idle_timeout: Duration::from_millis(20), ..PATIENT };
     let served = Served::start(hasty, |_| async { text("never") }).await;
     let mut stream = served.connect().await;
     stream.write_all(b"GET / HTTP/1.1\r\nHost:").await.expect("accepted");

@@ -4,7 +4,7 @@
 //! any k shards. Neither knows what an object is.
 
 mod encode;
-mod onlooker;
+mod digester;
 mod read;
 mod write;
 
@@ -26,13 +26,13 @@ use sherd_volume::buffer::{Buffer, BufferPool};
 
 use crate::cluster::Cluster;
 use crate::cluster::damage::Damage;
-use crate::cluster::pins::{Pinned, Pins};
-use crate::machine::budget::{Budget, Exhausted};
+use crate::cluster::pins::{PinGuard, Pins};
+use crate::machine::budget::{Budget, BudgetExhausted};
 use crate::machine::reclaim::Reclaim;
 
-pub(crate) use onlooker::{Lookout, Onlooker};
+pub(crate) use digester::{BodyDigester, DigestPool};
 pub(crate) use read::{ReadError, read};
-pub(crate) use write::{Staged, StripeWriter, Syncing, WriteError};
+pub(crate) use write::{StagedData, StripeWriter, SyncingBody, WriteError};
 
 /// Where bodies go by their size. Every version records what was chosen, so these may change.
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +51,7 @@ impl Default for Thresholds {
 
 /// How long the data path waits.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct StripeTimeouts {
     /// For one shard append or read, before the volume counts as not answering.
     pub shard: Duration,
     /// For a shard's bytes, before they are computed from the others'.
@@ -62,7 +62,7 @@ pub struct Patience {
     pub budget: Duration,
 }
 
-impl Default for Patience {
+impl Default for StripeTimeouts {
     fn default() -> Self {
         Self {
             shard: Duration::from_secs(10),
@@ -88,19 +88,19 @@ struct Inner {
     uploads: Budget,
     downloads: Budget,
     thresholds: Thresholds,
-    patience: Patience,
+    timeouts: StripeTimeouts,
     damage: Damage,
     pins: Pins,
-    lookout: Lookout,
+    digests: DigestPool,
     /// Notified when a buffer came back that somebody was refused.
     released: Arc<Notify>,
 }
 
 /// Waits of one caller for buffers to come back.
 #[derive(Debug, Default)]
-struct Released(Option<std::pin::Pin<Box<OwnedNotified>>>);
+struct ReleaseWait(Option<std::pin::Pin<Box<OwnedNotified>>>);
 
-impl Released {
+impl ReleaseWait {
     /// Called after a try that was refused. The first time this only begins to watch, for a buffer may
     /// have come back since; from then on it waits for one that comes back after the call before, and at
     /// most so long.
@@ -125,10 +125,10 @@ pub(crate) struct StripesConfig {
     pub(crate) proposer: ProposerId,
     pub(crate) pool: BufferPool,
     pub(crate) thresholds: Thresholds,
-    pub(crate) patience: Patience,
+    pub(crate) timeouts: StripeTimeouts,
     pub(crate) damage: Damage,
     pub(crate) pins: Pins,
-    pub(crate) lookout: Lookout,
+    pub(crate) digests: DigestPool,
     /// How downloads that wait ask slow connections for buffers.
     pub(crate) reclaim: Reclaim,
 }
@@ -147,11 +147,11 @@ impl Stripes {
     /// can starve the other.
     pub(crate) fn new(config: StripesConfig) -> Self {
         let StripesConfig { cluster, births, proposer, pool, thresholds, .. } = config;
-        let StripesConfig { patience, damage, pins, lookout, reclaim, .. } = config;
+        let StripesConfig { timeouts, damage, pins, digests, reclaim, .. } = config;
         let half = pool.usage().cap_bytes / 2;
         // An upload that waits gets nothing from who reads slowly: nobody looks at this one.
-        let uploads = Budget::new(half, patience.budget, Reclaim::default());
-        let downloads = Budget::new(half, patience.budget, reclaim);
+        let uploads = Budget::new(half, timeouts.budget, Reclaim::default());
+        let downloads = Budget::new(half, timeouts.budget, reclaim);
         let released = Arc::new(Notify::new());
         let notified = Arc::clone(&released);
         pool.set_release_hook(move || notified.notify_waiters());
@@ -163,10 +163,10 @@ impl Stripes {
             uploads,
             downloads,
             thresholds,
-            patience,
+            timeouts,
             damage,
             pins,
-            lookout,
+            digests,
             released,
         };
         Self { inner: Arc::new(inner) }
@@ -175,7 +175,7 @@ impl Stripes {
     /// Decides where a body of `size` bytes under `key` goes.
     pub(crate) fn placement(&self, key: &RegisterKey, size: u64) -> Placement {
         let set = self.inner.cluster.set_of(key);
-        let volumes = set.reach.len() as u64;
+        let volumes = set.route.len() as u64;
         if size <= u64::from(self.inner.thresholds.inline_bytes_max) / volumes {
             return Placement::Inline;
         }
@@ -185,7 +185,7 @@ impl Stripes {
     }
 
     /// Keeps data that a reader is going to read from being released under it.
-    pub(crate) fn pin(&self, data: impl IntoIterator<Item = DataId>) -> Pinned {
+    pub(crate) fn pin(&self, data: impl IntoIterator<Item = DataId>) -> PinGuard {
         self.inner.pins.hold(data)
     }
 

@@ -24,11 +24,11 @@ use tokio::time::Instant;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Exhausted, Released, Stripes, code_of};
+use super::{BudgetExhausted, ReleaseWait, Stripes, code_of};
 use crate::cluster::SetView;
-use crate::cluster::pins::Pinned;
-use crate::machine::budget::{Share, Taker, with_share};
-use crate::peer::{Gather, Pending, ShardRange, Wanted};
+use crate::cluster::pins::PinGuard;
+use crate::machine::budget::{BudgetShare, Share, with_share};
+use crate::peer::{Gather, Pending, ReadPurpose, ShardRange};
 
 /// Bytes of a body that are read at one time, where there is room for all who read.
 const WINDOW_BYTES: u64 = 1 << 20;
@@ -54,8 +54,8 @@ pub(crate) enum ReadError {
     Geometry,
 }
 
-impl From<Exhausted> for ReadError {
-    fn from(_: Exhausted) -> Self {
+impl From<BudgetExhausted> for ReadError {
+    fn from(_: BudgetExhausted) -> Self {
         Self::Overloaded
     }
 }
@@ -67,7 +67,7 @@ pub(crate) fn read(
     data: DataRef,
     range: Range<u64>,
 ) -> BoxStream<'static, Result<Bytes, ReadError>> {
-    let reading = Reading::new(stripes, key, data, range);
+    let reading = StripeRead::new(stripes, key, data, range);
     Box::pin(stream::try_unfold(reading, |reading| async move {
         let Some(mut reading) = reading else { return Err(ReadError::Geometry) };
         let next = reading.next().await?;
@@ -76,7 +76,7 @@ pub(crate) fn read(
 }
 
 /// One read under way.
-struct Reading {
+struct StripeRead {
     stripes: Stripes,
     key: RegisterKey,
     data: DataRef,
@@ -86,9 +86,9 @@ struct Reading {
     /// Being read, in order.
     windows: VecDeque<Window>,
     ready: VecDeque<Bytes>,
-    _pinned: Pinned,
+    _pinned: PinGuard,
     /// Its part in the budget of downloads.
-    _taker: Taker,
+    _taker: BudgetShare,
     /// Shards that failed once: not asked first again.
     avoid: u32,
 }
@@ -99,12 +99,12 @@ struct Window {
     share: Share,
 }
 
-impl Reading {
+impl StripeRead {
     fn new(stripes: &Stripes, key: &RegisterKey, data: DataRef, range: Range<u64>) -> Option<Self> {
         let geometry = Geometry::new(data.data_shards, data.parity_shards).ok()?;
         let layout = Layout::new(data.size, geometry, data.stripe_unit).ok()?;
         let set = stripes.inner.cluster.set_of(key);
-        (set.reach.len() == geometry.volumes()).then(|| Self {
+        (set.route.len() == geometry.volumes()).then(|| Self {
             stripes: stripes.clone(),
             key: key.clone(),
             data,
@@ -173,11 +173,11 @@ impl Reading {
     /// Asks one shard for the columns of a piece.
     fn ask(&self, index: usize, piece: &Piece) -> Pending<Vec<Bytes>> {
         let index = u8::try_from(index).expect("a set has at most 32 volumes");
-        let reach = &self.set.reach[placement::home(self.data.id, index, self.set.reach.len())];
+        let route = &self.set.route[placement::home(self.data.id, index, self.set.route.len())];
         let shard = ShardId { data: self.data.id, index };
         let Piece { offset, length, .. } = *piece;
-        let range = ShardRange { shard, home: self.data.home, offset, length, wanted: Wanted::ByClient };
-        reach.peer.read_shard(reach.volume, range)
+        let range = ShardRange { shard, home: self.data.home, offset, length, wanted: ReadPurpose::ByClient };
+        route.peer.read_shard(route.volume, range)
     }
 
     async fn collect(&mut self, window: Window) -> Result<(), ReadError> {
@@ -201,10 +201,10 @@ impl Reading {
     /// Waits for one shard's bytes; a failure is remembered and, where it is damage, reported.
     async fn wait(&mut self, piece: &Piece, mut pending: Pending<Vec<Bytes>>) -> Option<Vec<Bytes>> {
         let shard = piece.shard;
-        let deadline = Instant::now() + self.stripes.inner.patience.shard;
-        let mut released = Released::default();
+        let deadline = Instant::now() + self.stripes.inner.timeouts.shard;
+        let mut released = ReleaseWait::default();
         loop {
-            match tokio::time::timeout(self.stripes.inner.patience.hedge, pending).await {
+            match tokio::time::timeout(self.stripes.inner.timeouts.hedge, pending).await {
                 Ok(Ok(bytes)) => return Some(bytes),
                 // No buffer, for the moment: what others hold comes back, and another shard would
                 // find as little.
@@ -240,7 +240,7 @@ impl Reading {
     /// Computes a piece of a data shard from the same columns of k others.
     async fn rebuild(&mut self, piece: &Piece) -> Result<Bytes, ReadError> {
         let needed = usize::from(self.data.data_shards);
-        let all = self.set.reach.len();
+        let all = self.set.route.len();
         let wanted = usize::from(piece.shard);
         // Shards that failed before come last: they may have been late, not gone.
         let mut order: VecDeque<usize> = (0..all).filter(|index| *index != wanted).collect();
@@ -248,14 +248,14 @@ impl Reading {
         let mut gather = Gather::new([]);
         let mut columns: Vec<Option<Vec<Bytes>>> = vec![None; all];
         let mut have = 0;
-        let mut released = Released::default();
-        let deadline = Instant::now() + self.stripes.inner.patience.shard;
+        let mut released = ReleaseWait::default();
+        let deadline = Instant::now() + self.stripes.inner.timeouts.shard;
         while have < needed {
             while gather.len() + have < needed {
                 let Some(index) = order.pop_front() else { return Err(ReadError::Shards) };
                 gather.push(index, self.ask(index, piece));
             }
-            match tokio::time::timeout(self.stripes.inner.patience.shard, gather.next()).await {
+            match tokio::time::timeout(self.stripes.inner.timeouts.shard, gather.next()).await {
                 Ok(Some((index, Ok(bytes)))) => {
                     columns[index] = Some(bytes);
                     have += 1;

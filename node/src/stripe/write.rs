@@ -23,14 +23,14 @@ use sherd_volume::request::{ShardFileHeader, Target};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::digester::{BodyDigester, DigestQueue, DigestWindow};
 use super::encode::{BufferList, cut_stripe, encode};
-use super::onlooker::{Line, Onlooker, Seen};
-use super::{Exhausted, Stripes, code_of};
+use super::{BudgetExhausted, Stripes, code_of};
 use crate::cluster::SetView;
 use crate::machine::budget::Share;
 use crate::peer::{self, Gather, ShardSink};
 
-/// Stripes of a body that may be unseen by its onlooker at one time, the one that is being written included.
+/// Stripes of a body that may be unseen by its digester at one time, the one that is being written included.
 const UNSEEN_MAX: usize = 3;
 
 /// Data could not be made durable; what was written of it is removed.
@@ -47,25 +47,25 @@ pub(crate) enum WriteError {
     Overloaded,
 }
 
-impl From<Exhausted> for WriteError {
-    fn from(_: Exhausted) -> Self {
+impl From<BudgetExhausted> for WriteError {
+    fn from(_: BudgetExhausted) -> Self {
         Self::Overloaded
     }
 }
 
 /// Removes unnamed data when dropped.
 #[derive(Debug)]
-struct Unnamed {
+struct UnnamedData {
     set: Arc<SetView>,
     data: DataRef,
     armed: bool,
 }
 
-impl Unnamed {
+impl UnnamedData {
     /// The volume that shard `index` belongs on.
-    fn reach(&self, index: usize) -> &peer::Reach {
-        let place = placement::home(self.data.id, self.shard(index).index, self.set.reach.len());
-        &self.set.reach[place]
+    fn route(&self, index: usize) -> &peer::VolumeRoute {
+        let place = placement::home(self.data.id, self.shard(index).index, self.set.route.len());
+        &self.set.route[place]
     }
 
     fn shard(&self, index: usize) -> ShardId {
@@ -74,12 +74,12 @@ impl Unnamed {
     }
 }
 
-impl Drop for Unnamed {
+impl Drop for UnnamedData {
     fn drop(&mut self) {
         if self.armed {
-            for index in 0..self.set.reach.len() {
-                let reach = self.reach(index);
-                drop(reach.peer.delete_shard(reach.volume, self.shard(index), self.data.home));
+            for index in 0..self.set.route.len() {
+                let route = self.route(index);
+                drop(route.peer.delete_shard(route.volume, self.shard(index), self.data.home));
             }
         }
     }
@@ -89,13 +89,13 @@ impl Drop for Unnamed {
 pub(crate) struct StripeWriter {
     stripes: Stripes,
     target: Target,
-    unnamed: Unnamed,
+    unnamed: UnnamedData,
     layout: Layout,
     stripe: u64,
-    gathered: Gathered,
-    line: Option<Arc<Line>>,
+    gathered: StripeBuffer,
+    line: Option<Arc<DigestQueue>>,
     /// The stripes that are still to be seen, in their order.
-    unseen: VecDeque<Seen>,
+    unseen: VecDeque<DigestWindow>,
     sinks: Vec<Option<Box<dyn ShardSink>>>,
     appending: Gather<()>,
     appending_share: Option<Arc<Share>>,
@@ -154,15 +154,15 @@ impl Stripes {
         let layout = Layout::new(size, set.geometry, data.stripe_unit)
             .expect("the size is at least 1 and the topology's geometry is valid");
         let target = self.inner.cluster.target(key.clone());
-        let gathering_share = self.inner.uploads.take(self.stripe_cost(&layout, 0, set.reach.len())).await?;
-        let unnamed = Unnamed { set, data, armed: true };
+        let gathering_share = self.inner.uploads.take(self.stripe_cost(&layout, 0, set.route.len())).await?;
+        let unnamed = UnnamedData { set, data, armed: true };
         let sinks = match home {
             Home::Packed => Vec::new(),
             Home::File => open_sinks(&unnamed, &layout, &target),
         };
         let gathered = match home {
-            Home::Packed => Gathered::List(BufferList::default()),
-            Home::File => Gathered::Units(Units::default()),
+            Home::Packed => StripeBuffer::List(BufferList::default()),
+            Home::File => StripeBuffer::Units(Units::default()),
         };
         Ok(StripeWriter {
             stripes: self.clone(),
@@ -190,14 +190,14 @@ impl Stripes {
 
 /// The bytes of the stripe that comes next.
 #[derive(Debug)]
-enum Gathered {
+enum StripeBuffer {
     /// As they came.
     List(BufferList),
     /// In the pool.
     Units(Units),
 }
 
-impl Gathered {
+impl StripeBuffer {
     const fn len(&self) -> usize {
         match self {
             Self::List(list) => list.len(),
@@ -251,8 +251,8 @@ impl Units {
     }
 }
 
-fn open_sinks(unnamed: &Unnamed, layout: &Layout, target: &Target) -> Vec<Option<Box<dyn ShardSink>>> {
-    (0..unnamed.set.reach.len())
+fn open_sinks(unnamed: &UnnamedData, layout: &Layout, target: &Target) -> Vec<Option<Box<dyn ShardSink>>> {
+    (0..unnamed.set.route.len())
         .map(|index| {
             let header = ShardFileHeader {
                 shard: unnamed.shard(index),
@@ -262,8 +262,8 @@ fn open_sinks(unnamed: &Unnamed, layout: &Layout, target: &Target) -> Vec<Option
                 stripe_unit: unnamed.data.stripe_unit,
                 shard_bytes: layout.shard_bytes(),
             };
-            let reach = unnamed.reach(index);
-            Some(reach.peer.create_shard(reach.volume, target, header, false))
+            let route = unnamed.route(index);
+            Some(route.peer.create_shard(route.volume, target, header, false))
         })
         .collect()
 }
@@ -271,9 +271,9 @@ fn open_sinks(unnamed: &Unnamed, layout: &Layout, target: &Target) -> Vec<Option
 impl StripeWriter {
     /// Shows the bytes to somebody beside, from the first to the last before [`Self::seal`] returns: only
     /// where they go to files.
-    pub(crate) fn watched(self, onlooker: Arc<dyn Onlooker>) -> Self {
+    pub(crate) fn watched(self, digester: Arc<dyn BodyDigester>) -> Self {
         debug_assert_eq!(self.unnamed.data.home, Home::File, "packed bytes are no buffers of the pool");
-        Self { line: Some(Line::before(onlooker)), ..self }
+        Self { line: Some(DigestQueue::before(digester)), ..self }
     }
 
     /// Takes the next bytes; waits while the stripe before the last is being written.
@@ -282,8 +282,8 @@ impl StripeWriter {
         loop {
             let unit = self.unit();
             match &mut self.gathered {
-                Gathered::List(list) => list.push(std::mem::take(&mut bytes)),
-                Gathered::Units(units) => {
+                StripeBuffer::List(list) => list.push(std::mem::take(&mut bytes)),
+                StripeBuffer::Units(units) => {
                     let shards = usize::from(self.unnamed.data.data_shards);
                     units.fill(&mut bytes, unit, shards, &self.stripes.inner.pool)?;
                 }
@@ -297,14 +297,14 @@ impl StripeWriter {
     }
 
     /// Ends the body. The last syncs are under way when this returns.
-    pub(crate) async fn seal(mut self) -> Result<Syncing, WriteError> {
+    pub(crate) async fn seal(mut self) -> Result<SyncingBody, WriteError> {
         let gather = match self.unnamed.data.home {
             Home::Packed => {
                 let shards = self.encode_stripe()?;
                 Gather::new(shards.into_iter().enumerate().map(|(index, payload)| {
-                    let reach = self.unnamed.reach(index);
+                    let route = self.unnamed.route(index);
                     let shard = self.unnamed.shard(index);
-                    (index, reach.peer.put_shard(reach.volume, shard, &self.target, payload))
+                    (index, route.peer.put_shard(route.volume, shard, &self.target, payload))
                 }))
             }
             Home::File => {
@@ -315,9 +315,9 @@ impl StripeWriter {
                 Gather::new(sinks.filter_map(|(index, sink)| Some((index, sink.take()?.finish()))))
             }
         };
-        Ok(Syncing {
-            patience: self.stripes.inner.patience,
-            all_shards: self.unnamed.set.reach.len(),
+        Ok(SyncingBody {
+            timeouts: self.stripes.inner.timeouts,
+            all_shards: self.unnamed.set.route.len(),
             unnamed: self.unnamed,
             gather,
             failures: self.failures,
@@ -342,8 +342,8 @@ impl StripeWriter {
         let share = Arc::new(self.gathering_share.take().expect("a stripe is gathered under its share"));
         if let Some(line) = &self.line {
             let data = shards[..usize::from(self.unnamed.data.data_shards)].concat();
-            let lookout = &self.stripes.inner.lookout;
-            self.unseen.push_back(line.show(lookout, data, length, Arc::clone(&share)));
+            let digests = &self.stripes.inner.digests;
+            self.unseen.push_back(line.show(digests, data, length, Arc::clone(&share)));
         }
         self.appending_share = Some(share);
         for (index, bytes) in shards.into_iter().enumerate() {
@@ -353,7 +353,7 @@ impl StripeWriter {
         }
         self.stripe += 1;
         if self.stripe < self.layout.stripes() {
-            let cost = self.stripes.stripe_cost(&self.layout, self.stripe, self.unnamed.set.reach.len());
+            let cost = self.stripes.stripe_cost(&self.layout, self.stripe, self.unnamed.set.route.len());
             self.gathering_share = self.stripes.inner.uploads.try_take(cost);
             if self.gathering_share.is_none() {
                 // Nobody waits for a share while it holds one: what is being written comes first.
@@ -379,8 +379,8 @@ impl StripeWriter {
         let unit = self.unit();
         let data_shards = usize::from(data.data_shards);
         let mut shards = match &mut self.gathered {
-            Gathered::List(list) => cut_stripe(list, data_shards, unit),
-            Gathered::Units(units) => units.take(data_shards, unit, &self.stripes.inner.pool)?,
+            StripeBuffer::List(list) => cut_stripe(list, data_shards, unit),
+            StripeBuffer::Units(units) => units.take(data_shards, unit, &self.stripes.inner.pool)?,
         };
         let code = code_of(data).expect("the topology's geometry is valid");
         let mut parity = (0..data.parity_shards)
@@ -395,7 +395,7 @@ impl StripeWriter {
     async fn settle(&mut self) -> Result<(), WriteError> {
         let all = self.appending.len();
         let _in_time =
-            tokio::time::timeout(self.stripes.inner.patience.shard, self.appending.gathered(all)).await;
+            tokio::time::timeout(self.stripes.inner.timeouts.shard, self.appending.gathered(all)).await;
         while let Some((index, appended)) = self.appending.take_now() {
             if let Err(error) = appended {
                 self.leave_behind(index, &error);
@@ -406,7 +406,7 @@ impl StripeWriter {
         }
         self.appending_share = None;
         let set = &self.unnamed.set;
-        if set.reach.len() - self.failures.count() < set.durable_enough() {
+        if set.route.len() - self.failures.count() < set.durable_enough() {
             return Err(self.failures.verdict());
         }
         Ok(())
@@ -424,27 +424,27 @@ fn too_slow() -> message::Error {
 
 /// A body whose last bytes have arrived and whose last syncs are under way.
 #[derive(Debug)]
-pub(crate) struct Syncing {
-    patience: super::Patience,
+pub(crate) struct SyncingBody {
+    timeouts: super::StripeTimeouts,
     all_shards: usize,
-    unnamed: Unnamed,
+    unnamed: UnnamedData,
     gather: Gather<()>,
     failures: Failures,
     /// What packed bytes cost until they are durable.
     _share: Option<Share>,
 }
 
-impl Syncing {
+impl SyncingBody {
     /// Waits until the data is durable enough, and a little longer for the rest.
-    pub(crate) async fn durable(mut self) -> Result<Staged, WriteError> {
+    pub(crate) async fn durable(mut self) -> Result<StagedData, WriteError> {
         let enough = self.unnamed.set.durable_enough();
         let mut durable = 0;
         while !self.gather.is_empty() {
-            let (wanted, patience) = match enough.checked_sub(durable) {
-                None | Some(0) => (self.gather.len(), self.patience.straggler),
-                Some(missing) => (missing, self.patience.shard),
+            let (wanted, timeouts) = match enough.checked_sub(durable) {
+                None | Some(0) => (self.gather.len(), self.timeouts.straggler),
+                Some(missing) => (missing, self.timeouts.shard),
             };
-            let in_time = tokio::time::timeout(patience, self.gather.gathered(wanted)).await.is_ok();
+            let in_time = tokio::time::timeout(timeouts, self.gather.gathered(wanted)).await.is_ok();
             while let Some((index, finished)) = self.gather.take_now() {
                 match finished {
                     Ok(()) => durable += 1,
@@ -458,18 +458,18 @@ impl Syncing {
         if durable < enough {
             return Err(self.failures.verdict());
         }
-        Ok(Staged { missing: durable < self.all_shards, unnamed: self.unnamed })
+        Ok(StagedData { missing: durable < self.all_shards, unnamed: self.unnamed })
     }
 }
 
 /// Durable data that no register names yet.
 #[derive(Debug)]
-pub(crate) struct Staged {
-    unnamed: Unnamed,
+pub(crate) struct StagedData {
+    unnamed: UnnamedData,
     missing: bool,
 }
 
-impl Staged {
+impl StagedData {
     /// What a register will name.
     pub(crate) const fn data(&self) -> DataRef {
         self.unnamed.data

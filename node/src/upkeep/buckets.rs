@@ -27,7 +27,7 @@ use sherd_volume::read::list::ScannedRow;
 
 use super::{Context, ask};
 use crate::cluster::SetView;
-use crate::peer::{Reach, RowScan};
+use crate::peer::{RowScan, VolumeRoute};
 use crate::register::{ChangeError, Proposal, Writer};
 use crate::volumes::LocalVolume;
 
@@ -149,14 +149,14 @@ impl Context {
         let is_met = is_suspected || self.bucket_watch.knows_deletions();
         let is_due = is_met || !held.is_empty();
         let mut buckets = BucketRows::default();
-        for reach in self.cluster.sets().iter().flat_map(|set| &set.reach) {
-            let Some(volume) = self.volumes.get(reach.volume) else { continue };
+        for route in self.cluster.sets().iter().flat_map(|set| &set.route) {
+            let Some(volume) = self.volumes.get(route.volume) else { continue };
             let opening = volume.opened_count();
             if !is_due && self.bucket_watch.has_looked_through(volume) {
                 continue;
             }
-            if self.buckets_on(reach, &mut buckets).await {
-                self.bucket_watch.looked_through.lock().insert(reach.volume, opening);
+            if self.buckets_on(route, &mut buckets).await {
+                self.bucket_watch.looked_through.lock().insert(route.volume, opening);
             } else if is_suspected {
                 // What was told of may be on this one alone.
                 self.deletions.keep_suspicion();
@@ -167,7 +167,7 @@ impl Context {
             self.deletions.keep_suspicion();
         }
         if held.keys().any(|id| !buckets.by_id.contains_key(id)) {
-            self.add_other_nodes(&mut buckets, |set| set.reach.len()).await;
+            self.add_other_nodes(&mut buckets, |set| set.route.len()).await;
         }
         self.undo_deletions(&buckets.by_id).await;
         self.judge_held_seals(&held, &mut buckets).await;
@@ -182,10 +182,10 @@ impl Context {
     ) -> bool {
         let mut are_enough = true;
         for set in self.cluster.sets() {
-            for reach in set.reach.iter().filter(|reach| self.volumes.get(reach.volume).is_none()) {
-                let is_known = buckets.told.iter().any(|told| told.volume == reach.volume);
+            for route in set.route.iter().filter(|route| self.volumes.get(route.volume).is_none()) {
+                let is_known = buckets.told.iter().any(|told| told.volume == route.volume);
                 if !is_known && buckets.told_by(set).len() < wanted(set) {
-                    self.buckets_on(reach, buckets).await;
+                    self.buckets_on(route, buckets).await;
                 }
             }
             are_enough &= buckets.told_by(set).len() >= wanted(set);
@@ -195,16 +195,16 @@ impl Context {
 
     /// Adds the buckets that a volume knows; `false` where it cannot be read through. A bucket that any
     /// volume knows to be deleting counts as that.
-    async fn buckets_on(&self, reach: &Reach, buckets: &mut BucketRows) -> bool {
+    async fn buckets_on(&self, route: &VolumeRoute, buckets: &mut BucketRows) -> bool {
         let mut after = None;
         let (mut life, mut all_there) = (None, true);
         loop {
             let request = RowScan::all(self.cluster.epoch(), after, PAGE);
-            let Ok(answer) = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await else {
+            let Ok(answer) = ask(route.peer.rows(route.volume, &request), PATIENCE).await else {
                 return false;
             };
             let from = answer.from;
-            self.registers.learn(reach.volume, &from);
+            self.registers.learn(route.volume, &from);
             let Ok(page) = answer.result else { return false };
             // Pages of two lives are no walk through, nor are those of one that still gets its rows.
             all_there &= from.votes && *life.get_or_insert(from.incarnation) == from.incarnation;
@@ -219,7 +219,7 @@ impl Context {
             }
             if is_last {
                 let order = Order { asked: 0, arrived: 0 };
-                let told = Reply { volume: reach.volume, from, order, result: Ok(()) };
+                let told = Reply { volume: route.volume, from, order, result: Ok(()) };
                 buckets.told.extend(all_there.then_some(told));
                 return all_there;
             }
@@ -248,8 +248,8 @@ impl Context {
 
     /// Whether no other process is a gateway: all volumes of the cluster are this node's.
     fn is_alone(&self) -> bool {
-        let mut reaches = self.cluster.sets().iter().flat_map(|set| &set.reach);
-        reaches.all(|reach| self.volumes.get(reach.volume).is_some())
+        let mut reaches = self.cluster.sets().iter().flat_map(|set| &set.route);
+        reaches.all(|route| self.volumes.get(route.volume).is_some())
     }
 
     /// Takes a bucket whose deletion lost its gateway back to active. Its seals go after that. A

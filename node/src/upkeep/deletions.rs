@@ -12,12 +12,12 @@ use sherd_core::id::ChangeId;
 /// The deletions of this process. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Deletions {
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<KnownDeletion>>,
     suspected: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownDeletion {
     under_way: BTreeSet<ChangeId>,
     /// Whether a register may hold a deletion that nobody works on.
     is_suspected: bool,

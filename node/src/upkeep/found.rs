@@ -55,7 +55,7 @@ impl FoundRows {
 
 /// What can be expected of a row that is not settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Prospect {
+enum RowProspect {
     /// A volumes vote for it: with their votes any row is settled, of whatever age and life, by an identity write.
     Settles,
     /// They would with those that did not answer in time.
@@ -66,7 +66,7 @@ enum Prospect {
     Blocked,
 }
 
-impl Prospect {
+impl RowProspect {
     fn of(rows: &Rows, needed: usize) -> Self {
         let votes = rows.held.len() + rows.without.len();
         if votes >= needed {
@@ -226,13 +226,13 @@ impl Context {
             }
             let (prospect, is_sealed) = self.prospect(&key).await;
             match prospect {
-                Prospect::Settles => return None,
-                Prospect::Unreadable => {
+                RowProspect::Settles => return None,
+                RowProspect::Unreadable => {
                     outlook.unreadable.push(key);
                     continue;
                 }
-                Prospect::Late => outlook.is_late = true,
-                Prospect::Blocked => {}
+                RowProspect::Late => outlook.is_late = true,
+                RowProspect::Blocked => {}
             }
             known.insert(key.bucket);
             if is_sealed {
@@ -243,15 +243,16 @@ impl Context {
     }
 
     /// What can be expected of a row, and whether volumes are sealed for it.
-    async fn prospect(&self, key: &RegisterKey) -> (Prospect, bool) {
+    async fn prospect(&self, key: &RegisterKey) -> (RowProspect, bool) {
         let needed = self.cluster.set_of(key).quorums().accept();
         let mut rows = self.rows_of(key).await;
         // What A volumes hold is committed without being read. Anything else is proposed anew, by who can read it.
-        if Prospect::of(&rows, needed) == Prospect::Settles && !(rows.are_same() && rows.held.len() >= needed)
+        if RowProspect::of(&rows, needed) == RowProspect::Settles
+            && !(rows.are_same() && rows.held.len() >= needed)
         {
             rows = self.readable_rows_of(key).await;
         }
-        (Prospect::of(&rows, needed), !rows.sealed.is_empty())
+        (RowProspect::of(&rows, needed), !rows.sealed.is_empty())
     }
 
     /// Goes on without the rows of a stretch that cannot be settled now. What is unreadable is damage: it does not
@@ -280,7 +281,7 @@ impl Context {
                 continue;
             }
             let needed = self.cluster.set_of(&key).quorums().accept();
-            if Prospect::of(&self.rows_of(&key).await, needed) == Prospect::Settles {
+            if RowProspect::of(&self.rows_of(&key).await, needed) == RowProspect::Settles {
                 return true;
             }
         }
@@ -291,12 +292,12 @@ impl Context {
     /// volumes of this node only: the seals of others show in their answers.
     fn sealed_in_set(&self, volume: VolumeId) -> HashSet<BucketId> {
         let Some(set) = self.set_with(volume) else { return HashSet::new() };
-        let local = set.reach.iter().filter_map(|reach| self.volumes.get(reach.volume)?.serving().ok());
+        let local = set.route.iter().filter_map(|route| self.volumes.get(route.volume)?.serving().ok());
         let mut counts: HashMap<BucketId, usize> = HashMap::new();
         for (bucket, _) in local.flat_map(|serving| serving.reader.seals()) {
             *counts.entry(bucket).or_default() += 1;
         }
-        let is_sealed = |sealed: usize| set.reach.len() - sealed < set.quorums().accept();
+        let is_sealed = |sealed: usize| set.route.len() - sealed < set.quorums().accept();
         counts.into_iter().filter(|(_, sealed)| is_sealed(*sealed)).map(|(bucket, _)| bucket).collect()
     }
 }
@@ -312,16 +313,16 @@ mod tests {
         let volumes = |count: u8| (0..count).map(|n| VolumeId([n; 16])).collect::<Vec<_>>();
         let ballot = Ballot { time: Timestamp::from_ms(1), proposer: ProposerId(1) };
         let held = |count: u8| volumes(count).into_iter().map(|volume| (volume, ballot, false)).collect();
-        let of = |rows: Rows| Prospect::of(&rows, 3);
-        assert_eq!(of(Rows { held: held(2), without: volumes(1), ..Rows::default() }), Prospect::Settles);
+        let of = |rows: Rows| RowProspect::of(&rows, 3);
+        assert_eq!(of(Rows { held: held(2), without: volumes(1), ..Rows::default() }), RowProspect::Settles);
         let silent = Rows { held: held(2), silent: volumes(2), ..Rows::default() };
-        assert_eq!(of(silent.clone()), Prospect::Blocked);
-        assert_eq!(of(Rows { late: volumes(1), ..silent.clone() }), Prospect::Late);
-        assert_eq!(of(Rows { held: held(1), late: volumes(1), ..silent }), Prospect::Blocked);
+        assert_eq!(of(silent.clone()), RowProspect::Blocked);
+        assert_eq!(of(Rows { late: volumes(1), ..silent.clone() }), RowProspect::Late);
+        assert_eq!(of(Rows { held: held(1), late: volumes(1), ..silent }), RowProspect::Blocked);
         let rotten = Rows { without: volumes(2), rotten: volumes(2), ..Rows::default() };
-        assert_eq!(of(rotten.clone()), Prospect::Unreadable);
-        assert_eq!(of(Rows { late: volumes(1), ..rotten }), Prospect::Late);
-        assert_eq!(of(Rows { held: held(2), sealed: volumes(2), ..Rows::default() }), Prospect::Blocked);
+        assert_eq!(of(rotten.clone()), RowProspect::Unreadable);
+        assert_eq!(of(Rows { late: volumes(1), ..rotten }), RowProspect::Late);
+        assert_eq!(of(Rows { held: held(2), sealed: volumes(2), ..Rows::default() }), RowProspect::Blocked);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use super::rebuild::{RebuildError, Subject};
 use super::refs::RefsError;
 use super::scrub::Look;
 use super::{Context, ask};
-use crate::peer::Reach;
+use crate::peer::VolumeRoute;
 use crate::register::Failure;
 
 /// How long a volume may take to say what its row is.
@@ -41,7 +41,7 @@ const PAGE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What healing one entry came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Healed {
+pub(crate) enum HealOutcome {
     /// Everything is where it should be.
     Whole,
     /// No register names the data, or the bucket is gone: there is nothing to heal.
@@ -55,7 +55,7 @@ pub(crate) enum Healed {
     },
 }
 
-impl Healed {
+impl HealOutcome {
     fn later(spare: u8, reason: impl std::fmt::Display) -> Self {
         Self::Later { spare: Spare(spare), reason: reason.to_string() }
     }
@@ -128,7 +128,7 @@ impl Rows {
 
 impl Context {
     /// Heals one entry.
-    pub(crate) async fn heal(&self, entry: &HealEntry) -> Healed {
+    pub(crate) async fn heal(&self, entry: &HealEntry) -> HealOutcome {
         match entry.data {
             Some(data) => self.heal_data(&entry.key, data.id()).await,
             None => self.heal_row_and_shards(&entry.key).await,
@@ -137,19 +137,19 @@ impl Context {
 
     /// Brings the committed row of a key to every volume of its set, and queues what it names and is not there.
     /// Who queued the row may not have known what it names.
-    async fn heal_row_and_shards(&self, key: &RegisterKey) -> Healed {
+    async fn heal_row_and_shards(&self, key: &RegisterKey) -> HealOutcome {
         let healed = self.heal_row(key).await;
-        if healed != Healed::Whole {
+        if healed != HealOutcome::Whole {
             return healed;
         }
         match self.look_at_shards(key, Look::WhileAllAnswer).await {
-            Ok(()) => Healed::Whole,
-            Err(error) => Healed::later(1, error),
+            Ok(()) => HealOutcome::Whole,
+            Err(error) => HealOutcome::later(1, error),
         }
     }
 
     /// Brings the shards of data that a register names back to where they should be.
-    pub(crate) async fn heal_data(&self, key: &RegisterKey, data: DataId) -> Healed {
+    pub(crate) async fn heal_data(&self, key: &RegisterKey, data: DataId) -> HealOutcome {
         // What a part's register says it names goes with the object that took it over: a part that a crash kept from
         // being closed would want data healed for ever that was released since.
         self.close_part(key).await;
@@ -160,18 +160,18 @@ impl Context {
             match self.registers.finish(key).await {
                 Ok(_) => reference = self.reference(key, data).await,
                 Err(Failure::Sealed) => return self.sealed(key),
-                Err(failure) => return Healed::later(0, failure),
+                Err(failure) => return HealOutcome::later(0, failure),
             }
         }
         let named = match reference {
             Ok(Some(named)) => named,
-            Ok(None) => return Healed::Unnamed,
+            Ok(None) => return HealOutcome::Unnamed,
             Err(RefsError::Register(Failure::Sealed)) => return self.sealed(key),
-            Err(error) => return Healed::later(0, error),
+            Err(error) => return HealOutcome::later(0, error),
         };
         let subject = match Subject::new(self, key, named) {
             Ok(subject) => subject,
-            Err(error) => return Healed::later(named.parity_shards, error),
+            Err(error) => return HealOutcome::later(named.parity_shards, error),
         };
         self.throttle.take(subject.shard_bytes().saturating_mul(u64::from(named.data_shards))).await;
         let mut shards = subject.look(true).await;
@@ -189,37 +189,37 @@ impl Context {
             }
         }
         match failure {
-            None if shards.unknown.is_empty() => Healed::Whole,
-            None => Healed::later(shards.spare(&named), "volumes of the set are offline"),
-            Some(error) => Healed::later(shards.spare(&named), error),
+            None if shards.unknown.is_empty() => HealOutcome::Whole,
+            None => HealOutcome::later(shards.spare(&named), "volumes of the set are offline"),
+            Some(error) => HealOutcome::later(shards.spare(&named), error),
         }
     }
 
     /// Brings the committed row of a key to every volume of its set.
-    pub(crate) async fn heal_row(&self, key: &RegisterKey) -> Healed {
+    pub(crate) async fn heal_row(&self, key: &RegisterKey) -> HealOutcome {
         // Rot may be in bytes that no vote needs: here every row is read whole.
         let mut rows = self.whole_rows_of(key).await;
         if !rows.are_same() && self.are_behind_for_room(key, &rows) {
-            return Healed::later(1, "volumes of the set are full");
+            return HealOutcome::later(1, "volumes of the set are full");
         }
         if !rows.are_same() {
             match self.registers.finish(key).await {
                 Ok(_) => {}
                 Err(Failure::Sealed) => return self.sealed(key),
-                Err(failure) => return Healed::later(1, failure),
+                Err(failure) => return HealOutcome::later(1, failure),
             }
             rows = self.rows_after_settling(key).await;
         }
         if !rows.are_same() {
-            return Healed::later(1, "volumes of the set are behind");
+            return HealOutcome::later(1, "volumes of the set are behind");
         }
         self.tell_committed(key, &rows);
         if !rows.sealed.is_empty() {
             self.sealed(key)
         } else if rows.silent.is_empty() {
-            Healed::Whole
+            HealOutcome::Whole
         } else {
-            Healed::later(1, "volumes of the set are offline, or do not vote")
+            HealOutcome::later(1, "volumes of the set are offline, or do not vote")
         }
     }
 
@@ -229,7 +229,7 @@ impl Context {
         let set = self.cluster.set_of(key);
         let is_full = |volume| {
             let place = set.place_of(volume);
-            place.is_some_and(|place| set.reach[place].peer.is_full(volume))
+            place.is_some_and(|place| set.route[place].peer.is_full(volume))
         };
         let needs_room = rows.behind_the_committed_and_need_room();
         needs_room.is_some_and(|behind| behind.into_iter().all(is_full))
@@ -257,7 +257,7 @@ impl Context {
         let target = self.cluster.target(key.clone());
         for (volume, ballot, _) in rows.held.iter().filter(|(_, _, committed)| !committed) {
             if let Some(place) = set.place_of(*volume) {
-                set.reach[place].peer.commit(*volume, &target, *ballot, &Positions::default());
+                set.route[place].peer.commit(*volume, &target, *ballot, &Positions::default());
             }
         }
     }
@@ -281,17 +281,17 @@ impl Context {
     async fn ask_rows(&self, key: &RegisterKey, check: RowCheck) -> Rows {
         let set = self.cluster.set_of(key);
         let target: Target = self.cluster.target(key.clone());
-        let asked = set.reach.iter().map(|reach| {
+        let asked = set.route.iter().map(|route| {
             let target = &target;
             async move {
                 let whole = check != RowCheck::Head;
-                let pending = reach.peer.read(reach.volume, target, whole);
+                let pending = route.peer.read(route.volume, target, whole);
                 let answer = match tokio::time::timeout(ROW_PATIENCE, pending).await {
-                    Ok(Ok(answer)) if whole => Some(verify_value(reach, target, answer, check).await),
+                    Ok(Ok(answer)) if whole => Some(verify_value(route, target, answer, check).await),
                     Ok(answer) => Some(answer),
                     Err(_elapsed) => None,
                 };
-                (reach.volume, answer)
+                (route.volume, answer)
             }
         });
         let answers = futures::future::join_all(asked).await;
@@ -328,8 +328,8 @@ impl Context {
     }
 
     /// What a sealed bucket means for a heal: nothing to do when it is gone for ever.
-    fn sealed(&self, key: &RegisterKey) -> Healed {
-        if self.is_gone_for_ever(key) { Healed::Unnamed } else { Healed::later(1, Failure::Sealed) }
+    fn sealed(&self, key: &RegisterKey) -> HealOutcome {
+        if self.is_gone_for_ever(key) { HealOutcome::Unnamed } else { HealOutcome::later(1, Failure::Sealed) }
     }
 
     /// Whether the bucket of a key is deleted for ever: no register under it can name anything.
@@ -373,16 +373,16 @@ impl Context {
         let id = entry.id();
         // An entry that makes its heal panic must not stay in hand for ever, nor stop the others.
         let healed = self.panics.contain("heal", self.heal(entry)).await;
-        match healed.unwrap_or_else(|| Healed::later(0, "healing it panicked")) {
-            Healed::Whole | Healed::Unnamed => {
+        match healed.unwrap_or_else(|| HealOutcome::later(0, "healing it panicked")) {
+            HealOutcome::Whole | HealOutcome::Unnamed => {
                 let set = self.cluster.set_of(&entry.key);
                 self.mrf.healed(id, || {
-                    for reach in &set.reach {
-                        reach.peer.heal_done(reach.volume, id);
+                    for route in &set.route {
+                        route.peer.heal_done(route.volume, id);
                     }
                 });
             }
-            Healed::Later { spare, reason } => {
+            HealOutcome::Later { spare, reason } => {
                 tracing::debug!(key = ?entry.key, data = ?entry.data, reason, "not healed yet");
                 // A kill would forget it, and where a scrubber found it a comparison of what changed does not look.
                 if !self.mrf.is_logged(id) {
@@ -416,7 +416,7 @@ impl Context {
             entry.since_ms = self.wall_ms();
         }
         let set = self.cluster.set_of(&entry.key);
-        let puts = set.reach.iter().map(|reach| ask(reach.peer.heal_put(reach.volume, &entry), ROW_PATIENCE));
+        let puts = set.route.iter().map(|route| ask(route.peer.heal_put(route.volume, &entry), ROW_PATIENCE));
         let mut puts: FuturesUnordered<_> = puts.collect();
         let mut taken = 0;
         while taken < set.quorums().accept()
@@ -435,16 +435,16 @@ impl Context {
 
     /// Loads what the logs of all volumes hold. One that does not answer is asked when it comes back.
     pub(crate) async fn load_heals(&self) {
-        for reach in self.cluster.sets().iter().flat_map(|set| &set.reach) {
-            self.load_heals_of(reach).await;
+        for route in self.cluster.sets().iter().flat_map(|set| &set.route) {
+            self.load_heals_of(route).await;
         }
     }
 
     /// Loads what a volume's log holds; `false` when it could not be read to its end.
-    pub(super) async fn load_heals_of(&self, reach: &Reach) -> bool {
+    pub(super) async fn load_heals_of(&self, route: &VolumeRoute) -> bool {
         let mut after = None;
         loop {
-            let page = reach.peer.heals(reach.volume, after, PAGE);
+            let page = route.peer.heals(route.volume, after, PAGE);
             let Ok(page) = ask(page, PAGE_PATIENCE).await else { return false };
             let full = page.len() >= PAGE;
             after = page.last().map(|(id, _)| *id);
@@ -456,7 +456,7 @@ impl Context {
                     }
                     Err(error) => {
                         tracing::warn!(?error, "a heal entry does not decode and is dropped");
-                        reach.peer.heal_done(reach.volume, id);
+                        route.peer.heal_done(route.volume, id);
                     }
                 }
             }
@@ -470,7 +470,7 @@ impl Context {
 /// Reads the inline bytes behind a row, where it has any: an error when they are rotten, or where the row is to be
 /// a value and is none.
 async fn verify_value(
-    reach: &Reach,
+    route: &VolumeRoute,
     target: &Target,
     answer: Answer<Vote>,
     check: RowCheck,
@@ -482,7 +482,7 @@ async fn verify_value(
     };
     if value.state.has_inline()
         && let Err(error @ message::Error::Corrupt { .. }) =
-            ask(reach.peer.inline(reach.volume, target, row.head.ballot), ROW_PATIENCE).await
+            ask(route.peer.inline(route.volume, target, row.head.ballot), ROW_PATIENCE).await
     {
         return Err(error);
     }

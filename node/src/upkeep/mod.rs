@@ -50,7 +50,7 @@ use crate::volumes::Volumes;
 
 pub(crate) use deletions::Deletions;
 pub use mrf::MrfStatus;
-pub use recover::{RecoveryStatus, Standing, StuckSet};
+pub use recover::{OpeningStatus, RecoveryStatus, StuckSet};
 pub(crate) use refs::kept_by;
 pub use release::ReleaseStatus;
 pub use scrub::ScrubStatus;
@@ -152,8 +152,8 @@ pub(crate) struct Context {
     pub(crate) recovery: recover::Recoveries,
     pub(crate) progress_locks: recover::ProgressLocks,
     pub(crate) left_out: found::RowsLeftOut,
-    pub(crate) scrubbed: scrub::Scrubbed,
-    pub(crate) swept: sweep::Swept,
+    pub(crate) scrubbed: scrub::ScrubCounters,
+    pub(crate) swept: sweep::SweepState,
     pub(crate) bucket_watch: buckets::BucketWatch,
     pub(crate) panics: tasks::Panics,
 }
@@ -190,8 +190,8 @@ impl Context {
             recovery: recover::Recoveries::default(),
             progress_locks: recover::ProgressLocks::default(),
             left_out: found::RowsLeftOut::default(),
-            scrubbed: scrub::Scrubbed::default(),
-            swept: sweep::Swept::default(),
+            scrubbed: scrub::ScrubCounters::default(),
+            swept: sweep::SweepState::default(),
             bucket_watch: buckets::BucketWatch::default(),
             panics: tasks::Panics::default(),
         }
@@ -220,9 +220,9 @@ impl Context {
 }
 
 /// Waits for an answer, at most so long.
-pub(crate) async fn ask<R: Unpin>(pending: Pending<R>, patience: Duration) -> message::Result<R> {
+pub(crate) async fn ask<R: Unpin>(pending: Pending<R>, timeout: Duration) -> message::Result<R> {
     let late = || message::Error::Unreachable { reason: "no answer in time".to_owned() };
-    tokio::time::timeout(patience, pending).await.unwrap_or_else(|_elapsed| Err(late()))
+    tokio::time::timeout(timeout, pending).await.unwrap_or_else(|_elapsed| Err(late()))
 }
 
 /// Everything that upkeep is doing, for metrics and health.
@@ -312,7 +312,7 @@ impl Upkeep {
     }
 
     /// How far a volume is since it was opened for the `opened_count`th time.
-    pub fn standing(&self, volume: VolumeId, opened_count: u32) -> Standing {
+    pub fn standing(&self, volume: VolumeId, opened_count: u32) -> OpeningStatus {
         let now = self.context.caught_up_now(opened_count);
         self.context.recovery.standing(volume, now, self.context.wall_ms())
     }

@@ -26,7 +26,7 @@ pub(crate) struct Spare(pub(crate) u8);
 /// The queue. Time is handed in, in monotonic milliseconds.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    entries: HashMap<HealId, Held>,
+    entries: HashMap<HealId, HeldEntry>,
     due: BTreeSet<(Spare, u64, HealId)>,
     later: BTreeSet<(u64, HealId)>,
     capacity: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Queue {
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldEntry {
     entry: HealEntry,
     spare: Spare,
     tries: u32,
@@ -124,7 +124,7 @@ impl Queue {
             }
         }
         self.due.insert((spare, entry.since_ms, id));
-        self.entries.insert(id, Held { entry, spare, tries: 0, place: Place::Due, is_logged });
+        self.entries.insert(id, HeldEntry { entry, spare, tries: 0, place: Place::Due, is_logged });
         true
     }
 

@@ -19,7 +19,7 @@ use sherd_volume::request::ShardFileHeader;
 
 use super::{Context, ask};
 use crate::cluster::SetView;
-use crate::peer::{Reach, ShardRange, Wanted};
+use crate::peer::{ReadPurpose, ShardRange, VolumeRoute};
 
 /// Bytes of a shard that are rebuilt at one time: with k columns of it, a few mebibytes.
 const WINDOW_BYTES: u64 = 512 << 10;
@@ -92,7 +92,7 @@ impl Subject {
             Geometry::new(data.data_shards, data.parity_shards).map_err(|_| RebuildError::Geometry)?;
         let layout =
             Layout::new(data.size, geometry, data.stripe_unit).map_err(|_| RebuildError::Geometry)?;
-        if geometry.volumes() != set.reach.len() {
+        if geometry.volumes() != set.route.len() {
             return Err(RebuildError::Geometry);
         }
         Ok(Self { key: key.clone(), data, set, layout, code: Code::of(geometry) })
@@ -102,8 +102,8 @@ impl Subject {
         0..self.data.data_shards + self.data.parity_shards
     }
 
-    fn reach(&self, index: u8) -> &Reach {
-        &self.set.reach[placement::home(self.data.id, index, self.set.reach.len())]
+    fn route(&self, index: u8) -> &VolumeRoute {
+        &self.set.route[placement::home(self.data.id, index, self.set.route.len())]
     }
 
     const fn shard(&self, index: u8) -> ShardId {
@@ -140,11 +140,11 @@ impl Subject {
     }
 
     async fn bytes_of(&self, index: u8, verify: bool) -> message::Result<u64> {
-        let (reach, shard, home) = (self.reach(index), self.shard(index), self.data.home);
+        let (route, shard, home) = (self.route(index), self.shard(index), self.data.home);
         if verify {
-            ask(reach.peer.verify_shard(reach.volume, shard, home), VERIFY_PATIENCE).await
+            ask(route.peer.verify_shard(route.volume, shard, home), VERIFY_PATIENCE).await
         } else {
-            ask(reach.peer.shard_bytes(reach.volume, shard, home), LOOK_PATIENCE).await
+            ask(route.peer.shard_bytes(route.volume, shard, home), LOOK_PATIENCE).await
         }
     }
 
@@ -187,13 +187,13 @@ impl Subject {
         index: u8,
         sources: &[u8],
     ) -> Result<(), (Option<u8>, RebuildError)> {
-        let (reach, shard) = (self.reach(index), self.shard(index));
+        let (route, shard) = (self.route(index), self.shard(index));
         let target = |error| (None, RebuildError::Target(error));
         let register = context.cluster.target(self.key.clone());
         match self.data.home {
             Home::Packed => {
                 let bytes = self.window(context, index, sources, 0, self.shard_bytes()).await?;
-                let put = reach.peer.put_shard(reach.volume, shard, &register, vec![bytes]);
+                let put = route.peer.put_shard(route.volume, shard, &register, vec![bytes]);
                 ask(put, WINDOW_PATIENCE).await.map_err(target)
             }
             Home::File => {
@@ -205,7 +205,7 @@ impl Subject {
                     stripe_unit: self.data.stripe_unit,
                     shard_bytes: self.shard_bytes(),
                 };
-                let mut sink = reach.peer.create_shard(reach.volume, &register, header, true);
+                let mut sink = route.peer.create_shard(route.volume, &register, header, true);
                 let mut next = self.window_at(context, index, sources, 0).await?;
                 let mut end = 0;
                 while let Some(bytes) = next {
@@ -248,10 +248,10 @@ impl Subject {
         let columns_read = length.saturating_mul(sources.len() as u64 + 1);
         context.throttle.take(columns_read).await;
         let reads = sources.iter().map(|source| async move {
-            let reach = self.reach(*source);
+            let route = self.route(*source);
             let (shard, home) = (self.shard(*source), self.data.home);
-            let range = ShardRange { shard, home, offset, length, wanted: Wanted::ByUpkeep };
-            (*source, ask(reach.peer.read_shard(reach.volume, range), WINDOW_PATIENCE).await)
+            let range = ShardRange { shard, home, offset, length, wanted: ReadPurpose::ByUpkeep };
+            (*source, ask(route.peer.read_shard(route.volume, range), WINDOW_PATIENCE).await)
         });
         let mut columns: Vec<(u8, Bytes)> = Vec::with_capacity(sources.len());
         for (source, read) in join_all(reads).await {

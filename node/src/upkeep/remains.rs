@@ -23,7 +23,7 @@ use sherd_volume::request::Control;
 use super::rebuild::Subject;
 use super::release::ReleaseOutcome;
 use super::{Context, ask};
-use crate::peer::{Reach, RowScan};
+use crate::peer::{RowScan, VolumeRoute};
 
 /// Between two looks for seals that became final.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is to be done for a bucket that is sealed for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Clearing {
+enum BucketClearing {
     /// It is looked through from then on, in monotonic milliseconds.
     Due(u64),
     /// Nothing of it is left.
@@ -50,7 +50,7 @@ enum Clearing {
 }
 
 /// The opening of a volume, and what is to be done in it for each bucket that is sealed for ever there.
-type OpeningClearings = (u32, BTreeMap<BucketId, Clearing>);
+type OpeningClearings = (u32, BTreeMap<BucketId, BucketClearing>);
 
 /// The buckets that are sealed for ever on the volumes of this node.
 #[derive(Debug, Default)]
@@ -71,11 +71,11 @@ impl BucketRemains {
             buckets.clear();
         }
         for bucket in sealed {
-            buckets.entry(bucket).or_insert(Clearing::Due(now_ms.saturating_add(grace_ms)));
+            buckets.entry(bucket).or_insert(BucketClearing::Due(now_ms.saturating_add(grace_ms)));
         }
-        let since = |clearing: &Clearing| match clearing {
-            Clearing::Due(due_ms) if *due_ms <= now_ms => Some(*due_ms),
-            Clearing::Due(_) | Clearing::Done => None,
+        let since = |clearing: &BucketClearing| match clearing {
+            BucketClearing::Due(due_ms) if *due_ms <= now_ms => Some(*due_ms),
+            BucketClearing::Due(_) | BucketClearing::Done => None,
         };
         let mut due: Vec<(u64, BucketId)> =
             buckets.iter().filter_map(|(bucket, clearing)| Some((since(clearing)?, *bucket))).collect();
@@ -84,7 +84,7 @@ impl BucketRemains {
         due.into_iter().take(BUCKETS_PER_LOOK).map(|(_, bucket)| bucket).collect()
     }
 
-    fn looked_through(&self, (volume, opening): (VolumeId, u32), bucket: BucketId, clearing: Clearing) {
+    fn looked_through(&self, (volume, opening): (VolumeId, u32), bucket: BucketId, clearing: BucketClearing) {
         if let Some((known, buckets)) = self.0.lock().get_mut(&volume)
             && *known == opening
         {
@@ -95,9 +95,9 @@ impl BucketRemains {
     /// A row of a bucket was met that was said to be cleared.
     pub(super) fn look_again(&self, volume: VolumeId, bucket: BucketId) {
         if let Some((_, buckets)) = self.0.lock().get_mut(&volume)
-            && let Some(clearing @ Clearing::Done) = buckets.get_mut(&bucket)
+            && let Some(clearing @ BucketClearing::Done) = buckets.get_mut(&bucket)
         {
-            *clearing = Clearing::Due(0);
+            *clearing = BucketClearing::Due(0);
         }
     }
 }
@@ -114,7 +114,7 @@ impl Context {
     /// Clears away what this node's volumes hold of buckets that are sealed for ever, where it is due.
     pub(crate) async fn look_for_remains(&self) {
         let grace_ms = u64::try_from(self.settings.release_grace.as_millis()).unwrap_or(u64::MAX);
-        for own in self.cluster.sets().iter().flat_map(|set| &set.reach) {
+        for own in self.cluster.sets().iter().flat_map(|set| &set.route) {
             let Some(local) = self.volumes.get(own.volume) else { continue };
             let opening = (own.volume, local.opened_count());
             // One that recovers still gets rows.
@@ -127,9 +127,9 @@ impl Context {
             for bucket in self.remains.due(opening, sealed, (self.now_ms(), grace_ms)) {
                 self.throttle.take(0).await;
                 let clearing = if self.clear_bucket(own, bucket).await {
-                    Clearing::Done
+                    BucketClearing::Done
                 } else {
-                    Clearing::Due(self.now_ms().saturating_add(AGAIN_MS))
+                    BucketClearing::Due(self.now_ms().saturating_add(AGAIN_MS))
                 };
                 self.remains.looked_through(opening, bucket, clearing);
             }
@@ -146,9 +146,9 @@ impl Context {
     /// bucket is deleted stays true, in whatever life a peer says so.
     pub(super) async fn take_final_seals(&self, volume: VolumeId) {
         let Some(set) = self.set_with(volume) else { return };
-        let Some(own) = set.reach.iter().find(|reach| reach.volume == volume) else { return };
-        for reach in set.reach.iter().filter(|reach| reach.volume != volume) {
-            let Ok(answer) = ask(reach.peer.guarantees(reach.volume), PATIENCE).await else { continue };
+        let Some(own) = set.route.iter().find(|route| route.volume == volume) else { return };
+        for route in set.route.iter().filter(|route| route.volume != volume) {
+            let Ok(answer) = ask(route.peer.guarantees(route.volume), PATIENCE).await else { continue };
             let Ok(guarantees) = answer.result else { continue };
             for (bucket, deletions) in guarantees.seals {
                 if Seals::from_stored(&deletions) == Seals::Final
@@ -163,7 +163,7 @@ impl Context {
     }
 
     /// Clears a bucket away on one volume; `false` when something of it has to stay for now.
-    async fn clear_bucket(&self, own: &Reach, bucket: BucketId) -> bool {
+    async fn clear_bucket(&self, own: &VolumeRoute, bucket: BucketId) -> bool {
         let mut is_clear = true;
         for after in [before_objects(bucket), before_parts(bucket)] {
             let is_in_table = |key: &RegisterKey| key.part.is_some() == after.part.is_some();
@@ -195,7 +195,7 @@ impl Context {
 
     /// Deletes what a row names, on every volume, and then drops it on this one. What a reader holds stays, and the
     /// row with it.
-    async fn clear_row(&self, own: &Reach, scanned: &ScannedRow) -> bool {
+    async fn clear_row(&self, own: &VolumeRoute, scanned: &ScannedRow) -> bool {
         let ScannedRow { key, row, tombstone: _ } = scanned;
         // What a row names that is rotten is left to the sweep. It may only be that nobody could read it just then.
         if row.value.is_none() {
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
     use crate::peer::scripted::{Fate, says};
     use crate::register::tests::{files, naming, stage};
-    use crate::register::{Proposal, RegisterPatience, Writer};
+    use crate::register::{Proposal, RegisterTimeouts, Writer};
     use crate::upkeep::tests::{Directories, Node, key_of};
 
     fn key(bucket: u8, name: &str) -> RegisterKey {
@@ -273,14 +273,14 @@ mod tests {
     }
 
     async fn seal_for_ever(node: &Node, bucket: u8) {
-        for reach in &node.context.cluster.set_of(&key(bucket, "a")).reach {
+        for route in &node.context.cluster.set_of(&key(bucket, "a")).route {
             let control = Control::SealForEver { bucket: BucketId([bucket; 16]) };
-            let told = reach.peer.control(reach.volume, control).await;
+            let told = route.peer.control(route.volume, control).await;
             assert!(told.is_ok_and(|answer| answer.result.is_ok()));
         }
     }
 
-    async fn rows(own: &Reach, node: &Node) -> Vec<RegisterKey> {
+    async fn rows(own: &VolumeRoute, node: &Node) -> Vec<RegisterKey> {
         let request = RowScan::all(node.context.cluster.epoch(), None, 1_000);
         let page = own.peer.rows(own.volume, &request).await.expect("it serves").result.expect("not refused");
         page.rows.into_iter().map(|row| row.key).collect()
@@ -299,7 +299,7 @@ mod tests {
             let keys: Vec<_> = (0..count).map(|n| key(bucket, &format!("{n:03}"))).collect();
             futures::future::join_all(keys.iter().map(|key| tombstone(&node, key))).await;
             seal_for_ever(&node, bucket).await;
-            let own = &node.context.cluster.set_of(&key(bucket, "a")).reach[0];
+            let own = &node.context.cluster.set_of(&key(bucket, "a")).route[0];
             assert_eq!(rows(own, &node).await.len(), count + neighbours.len());
             assert!(node.context.clear_bucket(own, BucketId([bucket; 16])).await);
             assert_eq!(rows(own, &node).await, neighbours);
@@ -312,7 +312,7 @@ mod tests {
     async fn a_bucket_is_not_clear_while_one_of_its_rows_has_to_stay() {
         let directories = Directories::new(4);
         let node = directories.start().await;
-        let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+        let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
         let staged = stage(&gateway, 1).await;
         let data = staged.data();
         let named: Writer<()> = Writer::new(move |_| Ok(Proposal::of(naming(data, 1))));
@@ -322,7 +322,7 @@ mod tests {
         write(&gateway, &key(7, "b"), named.naming(Some(staged))).await;
         seal_for_ever(&gateway, 7).await;
         says(&script.deletes, |_, _| Fate::Instead(Err(message::Error::Busy)));
-        let own = &gateway.context.cluster.set_of(&key(7, "a")).reach[0];
+        let own = &gateway.context.cluster.set_of(&key(7, "a")).route[0];
         assert!(!gateway.context.clear_bucket(own, BucketId([7; 16])).await);
         assert_eq!(rows(own, &gateway).await, [key(7, "b")]);
         says(&script.deletes, |_, _| Fate::Through);
@@ -341,14 +341,14 @@ mod tests {
         assert_eq!(due(1, &[first], 1_000), []);
         assert_eq!(due(1, &[first, second], 1_599), []);
         assert_eq!(due(1, &[first, second], 1_600), [first]);
-        remains.looked_through((volume, 1), first, Clearing::Done);
+        remains.looked_through((volume, 1), first, BucketClearing::Done);
         assert_eq!(due(1, &[first, second], 2_199), [second]);
-        remains.looked_through((volume, 1), second, Clearing::Due(9_000));
+        remains.looked_through((volume, 1), second, BucketClearing::Due(9_000));
         assert_eq!(due(1, &[first, second], 3_000), [], "something of it had to stay");
         remains.look_again(volume, first);
         assert_eq!(due(1, &[first, second], 3_000), [first]);
         assert_eq!(due(2, &[first, second], 4_000), [], "another opening may hold what this one did not");
-        remains.looked_through((volume, 1), first, Clearing::Done);
+        remains.looked_through((volume, 1), first, BucketClearing::Done);
         assert_eq!(due(2, &[first, second], 4_600), [first, second], "the walk began before that");
     }
 

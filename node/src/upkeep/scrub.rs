@@ -25,14 +25,14 @@ use sherd_core::record::{Home, Value, put_register_key, take_register_key};
 use sherd_volume::read::list::ScannedRow;
 use sherd_volume::request::SeenShard;
 
-use super::heal::Healed;
+use super::heal::HealOutcome;
 use super::mrf::Spare;
 use super::rebuild::Subject;
 use super::recover::ScrubProgress;
 use super::refs::RefsError;
 use super::sweep::Suspect;
 use super::{Context, ask};
-use crate::peer::{Reach, RowScan, ShardScan};
+use crate::peer::{RowScan, ShardScan, VolumeRoute};
 use crate::register::Failure;
 use crate::volumes::LocalVolume;
 
@@ -164,7 +164,7 @@ pub struct ScrubStatus {
 
 /// The scrubber's figures.
 #[derive(Debug, Default)]
-pub(crate) struct Scrubbed {
+pub(crate) struct ScrubCounters {
     rows: AtomicU64,
     shards: AtomicU64,
     findings: AtomicU64,
@@ -175,7 +175,7 @@ pub(crate) struct Scrubbed {
     running: Mutex<BTreeMap<VolumeId, (u64, u32)>>,
 }
 
-impl Scrubbed {
+impl ScrubCounters {
     pub(super) fn status(&self) -> ScrubStatus {
         let running = self.running.lock();
         let least = running.values().map(|(_, done)| *done).min().unwrap_or(0);
@@ -260,7 +260,7 @@ impl Context {
         let stored = remembered.and_then(|scrub| scrub.place);
         let mut place = stored.map_or(Place::Rows { after: None }, |stored| Place::decode(&stored));
         let set = self.set_with(id).ok_or("the volume is in no set")?;
-        let own = set.reach.iter().find(|reach| reach.volume == id).ok_or("the volume is in no set")?;
+        let own = set.route.iter().find(|route| route.volume == id).ok_or("the volume is in no set")?;
         let note_every_ms = u64::try_from(self.settings.note_every.as_millis()).unwrap_or(u64::MAX);
         let mut noted_ms = self.now_ms();
         let mut postponed = Vec::new();
@@ -292,7 +292,7 @@ impl Context {
     /// Looks at one page. Gives where its stage goes on, and what it cost.
     async fn scrub_page(
         &self,
-        own: &Reach,
+        own: &VolumeRoute,
         place: &Place,
         postponed: &mut Vec<ScannedRow>,
     ) -> Result<(Option<Place>, u64), String> {
@@ -334,7 +334,12 @@ impl Context {
     }
 
     /// Looks at one row; while it is young it is `postponed`, or looked at all the same where that is over.
-    async fn scrub_row(&self, own: &Reach, scanned: &ScannedRow, postponed: Option<&mut Vec<ScannedRow>>) {
+    async fn scrub_row(
+        &self,
+        own: &VolumeRoute,
+        scanned: &ScannedRow,
+        postponed: Option<&mut Vec<ScannedRow>>,
+    ) {
         self.scrubbed.rows.fetch_add(1, Ordering::Relaxed);
         let ScannedRow { key, row, tombstone } = scanned;
         if self.is_sealed_for_ever_on(own.volume, key.bucket) {
@@ -367,7 +372,7 @@ impl Context {
         }
         let set = self.cluster.set_of(key);
         let holds = |volume| rows.held.iter().any(|(held, _, _)| *held == volume);
-        let first = set.reach.iter().find(|reach| holds(reach.volume));
+        let first = set.route.iter().find(|route| holds(route.volume));
         if first.is_none_or(|first| first.volume == own.volume) {
             // What cannot be told now is looked at in the next pass.
             let _ = self.check_register(key).await;
@@ -379,7 +384,7 @@ impl Context {
 
     /// Comes back to the rows that were young when the pass met them. They are not any more, whatever
     /// their ballots say: those of a clock that was set back stay ahead.
-    async fn scrub_postponed(&self, own: &Reach, postponed: Vec<ScannedRow>) {
+    async fn scrub_postponed(&self, own: &VolumeRoute, postponed: Vec<ScannedRow>) {
         let youngest = postponed.iter().map(|scanned| scanned.row.head.ballot.time.as_ms()).max();
         let Some(youngest) = youngest else { return };
         let wait_ms = youngest.saturating_add(YOUNG_MS).saturating_sub(self.wall_ms()).min(YOUNG_MS);
@@ -402,7 +407,9 @@ impl Context {
     /// # Errors
     /// As [`Self::look_at_shards`].
     pub(super) async fn check_register(&self, key: &RegisterKey) -> Result<(), LookError> {
-        if !self.rows_of(key).await.are_equal() && matches!(self.heal_row(key).await, Healed::Later { .. }) {
+        if !self.rows_of(key).await.are_equal()
+            && matches!(self.heal_row(key).await, HealOutcome::Later { .. })
+        {
             self.found_row(key).await;
         }
         self.look_at_shards(key, Look::Everywhere).await
@@ -446,7 +453,7 @@ impl Context {
     }
 
     /// Verifies shards where they lie, and looks whether anybody names them. Gives their bytes.
-    async fn scrub_shards(&self, own: &Reach, home: Home, shards: &[SeenShard]) -> u64 {
+    async fn scrub_shards(&self, own: &VolumeRoute, home: Home, shards: &[SeenShard]) -> u64 {
         let mut bytes = 0;
         for SeenShard { shard, key, is_whole } in shards {
             self.scrubbed.shards.fetch_add(1, Ordering::Relaxed);
@@ -482,7 +489,7 @@ impl Context {
     }
 
     /// Whether the volume's own row names data: then nobody else has to be asked.
-    async fn is_named_here(&self, own: &Reach, key: &RegisterKey, data: DataId) -> bool {
+    async fn is_named_here(&self, own: &VolumeRoute, key: &RegisterKey, data: DataId) -> bool {
         let target = self.cluster.target(key.clone());
         let Ok(answer) = ask(own.peer.read(own.volume, &target, true), PATIENCE).await else { return false };
         let row = answer.result.ok().and_then(|vote| vote.row);

@@ -55,7 +55,7 @@ impl Context {
             }
         }
         if !nameless.is_empty() {
-            self.add_other_nodes(rows, |set| set.reach.len()).await;
+            self.add_other_nodes(rows, |set| set.route.len()).await;
             self.judge_nameless_seals(&nameless, rows).await;
         }
     }
@@ -114,8 +114,8 @@ impl Context {
     }
 
     async fn tell_every_volume(&self, control: &Control) {
-        let reaches = self.cluster.sets().iter().flat_map(|set| &set.reach);
-        let told = reaches.map(|reach| ask(reach.peer.control(reach.volume, control.clone()), PATIENCE));
+        let reaches = self.cluster.sets().iter().flat_map(|set| &set.route);
+        let told = reaches.map(|route| ask(route.peer.control(route.volume, control.clone()), PATIENCE));
         join_all(told).await;
     }
 }

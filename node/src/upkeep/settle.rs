@@ -8,7 +8,7 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, RegisterKey, VolumeId};
 use sherd_core::register::Positions;
 
-use super::heal::Healed;
+use super::heal::HealOutcome;
 use super::mrf::Spare;
 use super::{Context, ask};
 use crate::peer::Peer;
@@ -123,8 +123,8 @@ impl Context {
         // A volume that did not get the row would wait for the scrubber, with one copy less until then.
         let to_queue = if !(rows.without.is_empty() && rows.rotten.is_empty()) {
             match self.heal_row(key).await {
-                Healed::Whole | Healed::Unnamed => return,
-                Healed::Later { spare, .. } => Some(behind(spare)),
+                HealOutcome::Whole | HealOutcome::Unnamed => return,
+                HealOutcome::Later { spare, .. } => Some(behind(spare)),
             }
         } else if rows.held.iter().any(|(_, held, _)| *held < ballot) {
             // So would one that has an older row. Not at once: another ballot would stand in the way of whoever is
@@ -156,8 +156,8 @@ impl Context {
 
     /// How a volume is reached, by its set.
     pub(super) fn peer_of(&self, volume: VolumeId) -> Option<std::sync::Arc<dyn Peer>> {
-        let mut reaches = self.cluster.sets().iter().flat_map(|set| set.reach.iter());
-        reaches.find(|reach| reach.volume == volume).map(|reach| std::sync::Arc::clone(&reach.peer))
+        let mut reaches = self.cluster.sets().iter().flat_map(|set| set.route.iter());
+        reaches.find(|route| route.volume == volume).map(|route| std::sync::Arc::clone(&route.peer))
     }
 }
 

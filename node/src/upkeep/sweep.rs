@@ -27,8 +27,8 @@ use sherd_volume::request::{Answer, Control};
 use super::recover::SweepProgress;
 use super::{Context, ask};
 use crate::cluster::SetView;
-use crate::peer::{Pending, Reach, RowScan};
-use crate::register::{self, Failure, Found, Proposal};
+use crate::peer::{Pending, RowScan, VolumeRoute};
+use crate::register::{self, Failure, Proposal, QuorumRow};
 
 /// How long a volume may take to make a change durable.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -69,7 +69,7 @@ pub struct SweepStatus {
 
 /// The sweeper's own things.
 #[derive(Debug, Default)]
-pub(crate) struct Swept {
+pub(crate) struct SweepState {
     /// With how often each was judged in vain.
     suspects: Mutex<BTreeMap<DataId, (Suspect, u32)>>,
     orphans: AtomicU64,
@@ -77,7 +77,7 @@ pub(crate) struct Swept {
     parts: AtomicU64,
 }
 
-impl Swept {
+impl SweepState {
     pub(super) fn suspect(&self, suspect: Suspect) {
         let mut suspects = self.suspects.lock();
         if suspects.len() < SUSPECTS_MAX {
@@ -109,14 +109,14 @@ impl Swept {
 async fn ask_all<R: Unpin>(
     set: &SetView,
     round: u32,
-    question: impl Fn(&Reach) -> Pending<Answer<R>>,
+    question: impl Fn(&VolumeRoute) -> Pending<Answer<R>>,
 ) -> Vec<Reply<R>> {
-    let asked = join_all(set.reach.iter().map(|reach| ask(question(reach), PATIENCE))).await;
+    let asked = join_all(set.route.iter().map(|route| ask(question(route), PATIENCE))).await;
     let order = Order { asked: round * 64, arrived: round * 64 + 63 };
-    set.reach
+    set.route
         .iter()
         .zip(asked)
-        .filter_map(|(reach, answer)| answer.ok().map(|answer| (reach.volume, answer)))
+        .filter_map(|(route, answer)| answer.ok().map(|answer| (route.volume, answer)))
         .map(|(volume, Answer { from, result })| Reply { volume, from, order, result })
         .collect()
 }
@@ -147,22 +147,22 @@ impl Context {
                 continue;
             }
             self.sweep_orphans(set).await;
-            for reach in due {
-                if let Err(reason) = self.drop_tombstones(set, reach).await {
-                    tracing::debug!(volume = %reach.volume, reason, "a sweep of tombstones goes on later");
+            for route in due {
+                if let Err(reason) = self.drop_tombstones(set, route).await {
+                    tracing::debug!(volume = %route.volume, reason, "a sweep of tombstones goes on later");
                 }
             }
         }
     }
 
     /// Volumes of this node whose tombstones were not walked for long, or not to the end.
-    async fn tombstone_walks_due<'a>(&self, set: &'a SetView) -> Vec<&'a Reach> {
+    async fn tombstone_walks_due<'a>(&self, set: &'a SetView) -> Vec<&'a VolumeRoute> {
         let mut due = Vec::new();
-        for reach in set.reach.iter().filter(|reach| self.volumes.get(reach.volume).is_some()) {
-            if let Ok(progress) = self.progress(reach.volume).await
+        for route in set.route.iter().filter(|route| self.volumes.get(route.volume).is_some()) {
+            if let Ok(progress) = self.progress(route.volume).await
                 && is_walk_due(progress.sweep.as_ref(), self.wall_ms(), self.settings.sweep_every)
             {
-                due.push(reach);
+                due.push(route);
             }
         }
         due
@@ -176,8 +176,8 @@ impl Context {
 
     /// Whether every volume of the set is there and votes.
     async fn all_vote(&self, set: &SetView) -> bool {
-        let replies = ask_all(set, 0, |reach| reach.peer.guarantees(reach.volume)).await;
-        replies.len() == set.reach.len()
+        let replies = ask_all(set, 0, |route| route.peer.guarantees(route.volume)).await;
+        replies.len() == set.route.len()
             && replies.iter().all(|reply| reply.from.votes && reply.result.is_ok())
     }
 
@@ -198,7 +198,7 @@ impl Context {
         }
         let horizon = horizon(self.now());
         let raise = Control::RaiseDataFloor { floor: horizon };
-        let raised = ask_all(set, 0, |reach| reach.peer.control(reach.volume, raise.clone())).await;
+        let raised = ask_all(set, 0, |route| route.peer.control(route.volume, raise.clone())).await;
         let lives = lives_of(&raised);
         let floors: Vec<Reply<Timestamp>> = raised.into_iter().map(data_floor).collect();
         for floor in floors.iter().filter_map(|reply| reply.result.as_ref().ok()) {
@@ -250,10 +250,10 @@ impl Context {
     /// Removes every shard of an orphan; `false` when some volume did not.
     async fn remove_orphan(&self, set: &SetView, suspect: &Suspect) -> bool {
         let Suspect { key, data, home } = suspect;
-        let volumes = set.reach.len();
-        let deletes = set.reach.iter().enumerate().map(|(place, reach)| {
+        let volumes = set.route.len();
+        let deletes = set.route.iter().enumerate().map(|(place, route)| {
             let index = sherd_core::placement::shard_at(*data, place, volumes);
-            ask(reach.peer.delete_shard(reach.volume, ShardId { data: *data, index }, *home), PATIENCE)
+            ask(route.peer.delete_shard(route.volume, ShardId { data: *data, index }, *home), PATIENCE)
         });
         let is_removed = join_all(deletes).await.iter().all(Result::is_ok);
         if is_removed {
@@ -264,19 +264,19 @@ impl Context {
     }
 
     /// Drops the old tombstones that a volume of this node holds, from where the last walk was cut short.
-    async fn drop_tombstones(&self, set: &Arc<SetView>, reach: &Reach) -> Result<(), String> {
-        let remembered = self.progress(reach.volume).await?.sweep.filter(|sweep| sweep.place.is_some());
+    async fn drop_tombstones(&self, set: &Arc<SetView>, route: &VolumeRoute) -> Result<(), String> {
+        let remembered = self.progress(route.volume).await?.sweep.filter(|sweep| sweep.place.is_some());
         let began_ms = remembered.as_ref().map_or_else(|| self.wall_ms(), |sweep| sweep.began_ms);
         let mut after = remembered.and_then(|sweep| sweep.place).and_then(|place| decode_place(&place));
         let mut noted_ms = self.now_ms();
-        while let Some(next) = self.drop_page(set, reach, after).await? {
+        while let Some(next) = self.drop_page(set, route, after).await? {
             if self.now_ms().saturating_sub(noted_ms) >= NOTE_EVERY_MS {
                 noted_ms = self.now_ms();
-                self.note_sweep(reach.volume, began_ms, Some(encode_place(&next))).await?;
+                self.note_sweep(route.volume, began_ms, Some(encode_place(&next))).await?;
             }
             after = Some(next);
         }
-        self.note_sweep(reach.volume, began_ms, None).await
+        self.note_sweep(route.volume, began_ms, None).await
     }
 
     async fn note_sweep(&self, volume: VolumeId, began_ms: u64, place: Option<String>) -> Result<(), String> {
@@ -288,11 +288,11 @@ impl Context {
     async fn drop_page(
         &self,
         set: &Arc<SetView>,
-        reach: &Reach,
+        route: &VolumeRoute,
         after: Option<RegisterKey>,
     ) -> Result<Option<RegisterKey>, String> {
         let request = RowScan { want_value: false, ..RowScan::all(self.cluster.epoch(), after, PAGE) };
-        let answer = ask(reach.peer.rows(reach.volume, &request), PATIENCE).await;
+        let answer = ask(route.peer.rows(route.volume, &request), PATIENCE).await;
         let page = answer.map_err(|error| error.to_string())?.result.map_err(|error| error.to_string())?;
         let old: Vec<(RegisterKey, Ballot)> = page
             .rows
@@ -311,15 +311,15 @@ impl Context {
     async fn drop_batch(&self, set: &Arc<SetView>, tombstones: &[(RegisterKey, Ballot)]) -> bool {
         let Some(floor) = tombstones.iter().map(|(_, ballot)| *ballot).max() else { return true };
         let raise = Control::RaiseFloor { floor };
-        let raised = ask_all(set, 0, |reach| reach.peer.control(reach.volume, raise.clone())).await;
-        if raised.len() < set.reach.len() || raised.iter().any(|reply| reply.result.is_err()) {
+        let raised = ask_all(set, 0, |route| route.peer.control(route.volume, raise.clone())).await;
+        if raised.len() < set.route.len() || raised.iter().any(|reply| reply.result.is_err()) {
             return false;
         }
         for (key, ballot) in tombstones {
             self.throttle.take(0).await;
             let target = self.cluster.target(key.clone());
             let votes: Vec<Reply<Vote>> =
-                ask_all(set, 1, |reach| reach.peer.read(reach.volume, &target, false)).await;
+                ask_all(set, 1, |route| route.peer.read(route.volume, &target, false)).await;
             let mut lives = lives_of(&raised);
             for vote in &votes {
                 lives.learn_from(vote.volume, &vote.from);
@@ -327,12 +327,12 @@ impl Context {
             if may_drop(*ballot, &votes, set.quorums(), &lives) {
                 let target = self.cluster.target(key.clone());
                 let drops = set
-                    .reach
+                    .route
                     .iter()
-                    .map(|reach| ask(reach.peer.drop_row(reach.volume, &target, *ballot), PATIENCE));
+                    .map(|route| ask(route.peer.drop_row(route.volume, &target, *ballot), PATIENCE));
                 join_all(drops).await;
                 self.swept.tombstones.fetch_add(1, Ordering::Relaxed);
-            } else if votes.len() == set.reach.len() && is_behind(&votes, *ballot) {
+            } else if votes.len() == set.route.len() && is_behind(&votes, *ballot) {
                 // An older row stands somewhere, and the floor keeps this tombstone from it: a fresh
                 // one replaces it, and is dropped in its turn.
                 drop(self.registers.finish(key).await);
@@ -412,7 +412,7 @@ fn decode_place(stored: &str) -> Option<RegisterKey> {
 }
 
 /// Whether an upload is open in an object's register.
-pub(super) fn is_open(found: &Found, upload: UploadId) -> bool {
+pub(super) fn is_open(found: &QuorumRow, upload: UploadId) -> bool {
     found.object().is_some_and(|object| object.uploads.iter().any(|open| open.id == upload))
 }
 

@@ -1,7 +1,7 @@
 //! When the log thread may compact: in small steps between batches, a limited number of bytes per
 //! second, so that a step never costs a waiting batch more than a few milliseconds.
 
-use sherd_volume::write::compact::Compacted;
+use sherd_volume::write::compact::CompactionStep;
 
 /// Bytes of one step: a few milliseconds of a slow disk.
 pub(super) const STEP_BYTES: u64 = 1 << 20;
@@ -28,14 +28,18 @@ impl Compaction {
     }
 
     /// A step was made.
-    pub(super) fn stepped(&mut self, result: &Result<Compacted, sherd_volume::error::Error>, now_us: u64) {
+    pub(super) fn stepped(
+        &mut self,
+        result: &Result<CompactionStep, sherd_volume::error::Error>,
+        now_us: u64,
+    ) {
         let pause = match result {
-            Ok(Compacted::Idle) => IDLE_US,
-            Ok(Compacted::Progress { walked_bytes, moved_bytes }) => {
+            Ok(CompactionStep::Idle) => IDLE_US,
+            Ok(CompactionStep::Progress { walked_bytes, moved_bytes }) => {
                 let bytes = walked_bytes.saturating_add(*moved_bytes);
                 bytes.saturating_mul(1_000_000) / self.bytes_per_second.max(1)
             }
-            Ok(Compacted::Reclaimed { .. }) => 0,
+            Ok(CompactionStep::Reclaimed { .. }) => 0,
             Err(_) => FAILED_US,
         };
         self.next_us = now_us.saturating_add(pause);
@@ -50,10 +54,10 @@ mod tests {
     fn a_step_pays_for_its_bytes_with_a_pause() {
         let mut compaction = Compaction::new(1 << 20, 0);
         assert_eq!(compaction.next_us(), IDLE_US);
-        let progress = Ok(Compacted::Progress { walked_bytes: 1 << 20, moved_bytes: 1 << 20 });
+        let progress = Ok(CompactionStep::Progress { walked_bytes: 1 << 20, moved_bytes: 1 << 20 });
         compaction.stepped(&progress, 5);
         assert_eq!(compaction.next_us(), 2_000_005);
-        compaction.stepped(&Ok(Compacted::Reclaimed { segment: 1 }), 7);
+        compaction.stepped(&Ok(CompactionStep::Reclaimed { segment: 1 }), 7);
         assert_eq!(compaction.next_us(), 7);
     }
 

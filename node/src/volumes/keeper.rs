@@ -22,16 +22,16 @@ use sherd_core::id::{Ballot, Incarnation};
 use sherd_core::limits::VOLUME_QUEUE_MAX;
 use sherd_volume::Reader;
 use sherd_volume::error::OpenError;
-use sherd_volume::identity::{Expected, Phase};
+use sherd_volume::identity::{ExpectedIdentity, Phase};
 use sherd_volume::open::{NewVolume, RemovedFile, Setup};
 use sherd_volume::options::{Options, UnreadablePolicy};
 use sherd_volume::write::volume::Volume;
 
 use super::compaction::Compaction;
-use super::local::{AdoptError, LocalVolume, Serving};
-use super::log_thread::{Command, LogThread, Seen};
+use super::local::{AdoptError, LocalVolume, ServingVolume};
+use super::log_thread::{Command, LogThread, ThreadStatus};
 use super::{VolumeState, VolumesConfig};
-use crate::machine::queue::{self, Nothing, Receiver, Sender};
+use crate::machine::queue::{self, QueueEmpty, Receiver, Sender};
 use crate::machine::workers::Workers;
 use crate::observe::metrics::VolumeFault;
 use crate::volumes::form::directory::{Directory, look_at};
@@ -62,7 +62,7 @@ pub(super) enum Order {
     /// Make a volume in the empty directory.
     Adopt { incarnation: Incarnation, done: oneshot::Sender<Result<(), AdoptError>> },
     /// Peers remember a later state than this opening has: the volume opens as one that lost its state.
-    Lost { opening: Arc<Serving>, reason: String, remembered: Incarnation },
+    Lost { opening: Arc<ServingVolume>, reason: String, remembered: Incarnation },
     /// Close in order and end.
     Close(oneshot::Sender<Result<(), String>>),
 }
@@ -74,7 +74,7 @@ pub(super) struct Keeper {
     /// For the log thread, which says when it ended.
     orders: Sender<Order>,
     taken: Receiver<Order>,
-    serving: Option<Arc<Serving>>,
+    serving: Option<Arc<ServingVolume>>,
     /// Why it is vacant, or does not vote.
     waits: String,
     /// Who is told when the next look is over.
@@ -119,8 +119,8 @@ impl Keeper {
             }
             let order = match self.taken.next(Some(self.config.pace.look_every)) {
                 Ok(order) => order,
-                Err(Nothing::Timeout) => continue,
-                Err(Nothing::Closed) => return,
+                Err(QueueEmpty::Timeout) => continue,
+                Err(QueueEmpty::Closed) => return,
             };
             let is_last = matches!(order, Order::Close(_));
             let followed = catch_unwind(AssertUnwindSafe(|| self.follow(order)));
@@ -191,7 +191,7 @@ impl Keeper {
             clock: Arc::clone(clock),
             index: index(self.volume.path()),
             buffers: buffers.clone(),
-            expected: Expected { cluster: Some(*cluster), volume: Some(self.volume.id()) },
+            expected: ExpectedIdentity { cluster: Some(*cluster), volume: Some(self.volume.id()) },
             options: Options { unreadable: self.unreadable_policy(), ..*options },
         }
     }
@@ -208,7 +208,7 @@ impl Keeper {
 
     /// Notes in volume.json that an opening has lost state, and shuts it. Another opening may have found what that
     /// one lacked: it is asked for by itself.
-    fn lose(&mut self, opening: &Arc<Serving>, reason: &str, remembered: Incarnation) {
+    fn lose(&mut self, opening: &Arc<ServingVolume>, reason: &str, remembered: Incarnation) {
         if self.serving.as_ref().is_none_or(|serving| !Arc::ptr_eq(serving, opening)) {
             return;
         }
@@ -250,10 +250,10 @@ impl Keeper {
     fn serve(&mut self, volume: Volume) -> std::io::Result<()> {
         let clock = Arc::clone(&self.config.clock);
         let (queue, commands) = queue::bounded(VOLUME_QUEUE_MAX);
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(ThreadStatus::default());
         let reader = volume.reader();
         let has_promised = reader.guarantees().bound > Ballot::ZERO;
-        let serving = Arc::new(Serving {
+        let serving = Arc::new(ServingVolume {
             reader,
             has_promised,
             reads: Workers::start("volume-read", WORKERS, READ_QUEUE_MAX)?,
@@ -282,7 +282,7 @@ impl Keeper {
     }
 
     /// Looks whether an open volume still is what it was.
-    fn check(&mut self, serving: &Arc<Serving>) {
+    fn check(&mut self, serving: &Arc<ServingVolume>) {
         if let Some(reason) = serving.seen.ended.lock().clone() {
             return self.shut(serving, &reason);
         }
@@ -315,7 +315,7 @@ impl Keeper {
     }
 
     /// What is wrong with a volume that still serves.
-    fn suspicion(&mut self, serving: &Serving, busy: Duration, now_us: u64) -> Option<String> {
+    fn suspicion(&mut self, serving: &ServingVolume, busy: Duration, now_us: u64) -> Option<String> {
         let corrupt = serving.faults.of(VolumeFault::Corrupt);
         if now_us.saturating_sub(self.rot.0) >= MINUTE_US {
             self.rot = (now_us, corrupt);
@@ -328,7 +328,7 @@ impl Keeper {
     }
 
     /// Shuts the door and lets the threads end. What was queued is dropped, which its callers see.
-    fn shut(&mut self, serving: &Serving, reason: &str) {
+    fn shut(&mut self, serving: &ServingVolume, reason: &str) {
         drop(serving.queue.send_over(Command::Abandon));
         self.closing = Arc::downgrade(&serving.reader);
         self.serving = None;

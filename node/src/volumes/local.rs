@@ -18,9 +18,9 @@ use sherd_volume::request::Op;
 
 use super::faults::Faults;
 use super::keeper::{Keeper, Order};
-use super::log_thread::{Command, Seen};
+use super::log_thread::{Command, ThreadStatus};
 use super::{VolumeState, VolumeStatus, VolumesConfig};
-use crate::machine::queue::{self, Refused, Sender};
+use crate::machine::queue::{self, QueueRefusal, Sender};
 use crate::machine::workers::Workers;
 use crate::observe::metrics::VolumeFault;
 
@@ -47,12 +47,12 @@ pub struct LocalVolume {
 struct Door {
     state: VolumeState,
     /// Present exactly while calls reach the volume.
-    serving: Option<Arc<Serving>>,
+    serving: Option<Arc<ServingVolume>>,
 }
 
 /// An open volume.
 #[derive(Debug)]
-pub(crate) struct Serving {
+pub(crate) struct ServingVolume {
     /// Reads that need no order.
     pub(crate) reader: Arc<Reader>,
     /// Blocking reads.
@@ -60,14 +60,14 @@ pub(crate) struct Serving {
     /// Shard files. Those under way keep the threads, not the volume.
     pub(crate) writes: Arc<Workers>,
     pub(super) queue: Sender<Command>,
-    pub(super) seen: Arc<Seen>,
+    pub(super) seen: Arc<ThreadStatus>,
     pub(crate) faults: Arc<Faults>,
     /// Whether it may have promised ballots before it was opened: it refuses all up to these, which
     /// may be ahead of the clock.
     pub(crate) has_promised: bool,
 }
 
-impl Serving {
+impl ServingVolume {
     /// Queues an operation for the log thread.
     ///
     /// # Errors
@@ -90,10 +90,10 @@ impl Serving {
     }
 }
 
-fn refused(error: &Refused<Command>) -> message::Error {
+fn refused(error: &QueueRefusal<Command>) -> message::Error {
     match error {
-        Refused::Full(_) => message::Error::Busy,
-        Refused::Closed(_) => unreachable_because("the volume is closing"),
+        QueueRefusal::Full(_) => message::Error::Busy,
+        QueueRefusal::Closed(_) => unreachable_because("the volume is closing"),
     }
 }
 
@@ -178,7 +178,7 @@ impl LocalVolume {
     ///
     /// # Errors
     /// [`message::Error::Unreachable`] while it is not open, with the reason.
-    pub(crate) fn serving(&self) -> Result<Arc<Serving>, message::Error> {
+    pub(crate) fn serving(&self) -> Result<Arc<ServingVolume>, message::Error> {
         let door = self.door.read();
         match &door.serving {
             Some(serving) => Ok(Arc::clone(serving)),
@@ -197,12 +197,12 @@ impl LocalVolume {
     }
 
     /// Opens or shuts the door, and tells who watches.
-    pub(super) fn show(&self, state: VolumeState, serving: Option<Arc<Serving>>) {
+    pub(super) fn show(&self, state: VolumeState, serving: Option<Arc<ServingVolume>>) {
         self.show_for(VolumeFault::Io, state, serving);
     }
 
     /// As [`Self::show`]; where the volume goes away, it is for this fault.
-    fn show_for(&self, fault: VolumeFault, state: VolumeState, serving: Option<Arc<Serving>>) {
+    fn show_for(&self, fault: VolumeFault, state: VolumeState, serving: Option<Arc<ServingVolume>>) {
         {
             let mut door = self.door.write();
             if door.state == state && door.serving.is_some() == serving.is_some() {
@@ -265,7 +265,7 @@ impl LocalVolume {
 
     /// The peers remember a later state of this volume than this opening has. It is opened anew as one that
     /// lost its state, in a life after the one that they remember.
-    pub(crate) fn declare_lost(&self, opening: &Arc<Serving>, reason: &str, remembered: Incarnation) {
+    pub(crate) fn declare_lost(&self, opening: &Arc<ServingVolume>, reason: &str, remembered: Incarnation) {
         let (opening, reason) = (Arc::clone(opening), reason.to_owned());
         drop(self.orders.try_send(Order::Lost { opening, reason, remembered }));
     }
@@ -284,7 +284,7 @@ impl LocalVolume {
     ///
     /// # Errors
     /// As [`message::Error`].
-    pub(crate) async fn confirm(&self, serving: &Serving) -> message::Result<()> {
+    pub(crate) async fn confirm(&self, serving: &ServingVolume) -> message::Result<()> {
         let (done, wait) = oneshot::channel();
         serving.command(Command::Confirm(done))?;
         wait.await.map_err(|_| unreachable_because("the volume went away"))?;
@@ -333,8 +333,8 @@ impl LocalVolume {
         let orders = self.orders.clone();
         if let Err(error) = orders.try_send(Order::Close(done)) {
             return match error {
-                Refused::Closed(_) => Ok(()),
-                Refused::Full(_) => Err("the volume's keeper does not answer".to_owned()),
+                QueueRefusal::Closed(_) => Ok(()),
+                QueueRefusal::Full(_) => Err("the volume's keeper does not answer".to_owned()),
             };
         }
         wait.await.map_err(|_| "the volume's keeper ended".to_owned())?

@@ -18,7 +18,7 @@ use sherd_volume::request::Op;
 use sherd_volume::write::volume::{Step, Volume};
 
 use super::compaction::{Compaction, STEP_BYTES};
-use crate::machine::queue::{Nothing, Receiver};
+use crate::machine::queue::{QueueEmpty, Receiver};
 use crate::machine::workers::Workers;
 
 /// Operations taken from the queue before one step: a batch is also bounded by its bytes.
@@ -46,7 +46,7 @@ pub(crate) enum Command {
 
 /// What others see of the thread.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct ThreadStatus {
     /// Monotonic microseconds at which the step under way began; 0 between steps.
     pub(super) step_since_us: AtomicU64,
     /// Why the thread ended.
@@ -62,13 +62,13 @@ pub(super) struct LogThread {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) maintenance: Workers,
     pub(super) compaction: Compaction,
-    pub(super) seen: Arc<Seen>,
+    pub(super) seen: Arc<ThreadStatus>,
     /// Tells the keeper that the thread ended.
     pub(super) notify: Box<dyn Fn() + Send>,
 }
 
 /// What to do after taking from the queue.
-enum Taken {
+enum QueueTake {
     Nothing,
     Ops,
     Close(oneshot::Sender<Result<(), sherd_volume::error::Error>>),
@@ -120,19 +120,19 @@ impl LogThread {
         loop {
             let taken = self.take();
             step = match taken {
-                Taken::Close(done) => {
+                QueueTake::Close(done) => {
                     while step.more {
                         step = self.step();
                     }
                     return Some(done);
                 }
-                Taken::Abandon => return None,
-                Taken::Ops => self.step(),
-                Taken::Nothing if step.more => self.step(),
-                Taken::Nothing => match self.wait(&step) {
-                    Taken::Close(done) => return Some(done),
-                    Taken::Abandon => return None,
-                    Taken::Ops | Taken::Nothing => self.step(),
+                QueueTake::Abandon => return None,
+                QueueTake::Ops => self.step(),
+                QueueTake::Nothing if step.more => self.step(),
+                QueueTake::Nothing => match self.wait(&step) {
+                    QueueTake::Close(done) => return Some(done),
+                    QueueTake::Abandon => return None,
+                    QueueTake::Ops | QueueTake::Nothing => self.step(),
                 },
             };
             self.compact();
@@ -155,9 +155,9 @@ impl LogThread {
         step
     }
 
-    fn take(&mut self) -> Taken {
+    fn take(&mut self) -> QueueTake {
         if self.queue.take(TAKE_MAX, &mut self.taken).is_err() {
-            return Taken::Abandon;
+            return QueueTake::Abandon;
         }
         if self.taken.len() >= CROWD && self.taken.len() < TAKE_MAX {
             // Whoever is ready to run may have more for this batch; nobody is waited for.
@@ -165,51 +165,51 @@ impl LogThread {
             // What was taken is still to be answered, whether or not more can come.
             let _ = self.queue.take(TAKE_MAX - self.taken.len(), &mut self.taken);
         }
-        let mut taken = Taken::Nothing;
+        let mut taken = QueueTake::Nothing;
         while let Some(command) = self.taken.pop_front() {
             match self.submit(command) {
-                Taken::Nothing => {}
-                Taken::Ops => taken = Taken::Ops,
+                QueueTake::Nothing => {}
+                QueueTake::Ops => taken = QueueTake::Ops,
                 end => return end,
             }
         }
         taken
     }
 
-    fn submit(&mut self, command: Command) -> Taken {
+    fn submit(&mut self, command: Command) -> QueueTake {
         match command {
             Command::Op(op) => {
                 self.volume.submit(op);
-                Taken::Ops
+                QueueTake::Ops
             }
             Command::Confirm(done) => {
                 self.volume.confirm();
                 // Nobody may be waiting any more.
                 let _ = done.send(());
-                Taken::Nothing
+                QueueTake::Nothing
             }
             Command::BeginLife(incarnation, done) => {
                 drop(done.send(self.volume.begin_life(incarnation)));
-                Taken::Nothing
+                QueueTake::Nothing
             }
             Command::Close(done) => {
                 // What was queued before is written first.
                 while self.step().more {}
-                Taken::Close(done)
+                QueueTake::Close(done)
             }
-            Command::Abandon => Taken::Abandon,
+            Command::Abandon => QueueTake::Abandon,
         }
     }
 
     /// Sleeps until there is something to do.
-    fn wait(&mut self, step: &Step) -> Taken {
+    fn wait(&mut self, step: &Step) -> QueueTake {
         let now_us = self.clock.monotonic_us();
         let wake_us = step.wake_at_us.unwrap_or(u64::MAX).min(self.compaction.next_us());
         let wait = Duration::from_micros(wake_us.saturating_sub(now_us)).min(WAIT_MAX);
         match self.queue.next(Some(wait)) {
             Ok(command) => self.submit(command),
-            Err(Nothing::Timeout) => Taken::Nothing,
-            Err(Nothing::Closed) => Taken::Abandon,
+            Err(QueueEmpty::Timeout) => QueueTake::Nothing,
+            Err(QueueEmpty::Closed) => QueueTake::Abandon,
         }
     }
 

@@ -34,7 +34,7 @@ use sherd_volume::disk::Disk;
 use sherd_volume::open::IndexSource;
 use sherd_volume::options::Options;
 
-use crate::machine::queue::{self, Nothing, Sender};
+use crate::machine::queue::{self, QueueEmpty, Sender};
 
 pub(crate) use index::DIRECTORY as INDEX;
 pub use index::lsm_indexes;
@@ -43,7 +43,7 @@ pub use status::{VolumeState, VolumeStatus};
 
 #[cfg(test)]
 pub(crate) use keeper::WORKERS;
-pub(crate) use local::{Serving, unreachable_because};
+pub(crate) use local::{ServingVolume, unreachable_because};
 
 /// What upkeep remembers of a volume, in its directory.
 pub(crate) const UPKEEP_FILE: &str = "upkeep.json";
@@ -211,7 +211,7 @@ fn start_watch(volumes: Arc<[Arc<LocalVolume>]>, config: &VolumesConfig) -> std:
     let (watch, ended) = queue::bounded::<()>(1);
     let (clock, pace) = (Arc::clone(&config.clock), config.pace);
     std::thread::Builder::new().name("volume-watch".to_owned()).spawn(move || {
-        while ended.next(Some(pace.look_every)) == Err(Nothing::Timeout) {
+        while ended.next(Some(pace.look_every)) == Err(QueueEmpty::Timeout) {
             let now_us = clock.monotonic_us();
             for volume in volumes.iter() {
                 volume.watch(now_us, pace.stuck_after);

@@ -11,7 +11,7 @@ use sherd_core::id::{
 };
 use sherd_core::message;
 use sherd_core::record::Home;
-use sherd_core::topology::Wish;
+use sherd_core::topology::GeometryRequest;
 use sherd_volume::buffer::PoolLimits;
 use sherd_volume::disk::faulty::{Call, Failure, Fault, FaultyDisk};
 use sherd_volume::index::memory::MemoryIndex;
@@ -49,7 +49,7 @@ fn form(disk: &FaultyDisk, directories: &[&str]) -> Formation {
         disk: Arc::new(disk.clone()),
         directories: directories.iter().map(PathBuf::from).collect(),
         zone: None,
-        wish: Wish::default(),
+        geometry: GeometryRequest::default(),
     };
     form_or_find(&forming, &SystemRng).expect("formed")
 }

@@ -58,6 +58,34 @@ fn words_of(name: &str) -> Vec<String> {
     words
 }
 
+/// Names of one word that look like participles and are nouns.
+const NOUNS: [&str; 3] = ["Pending", "Seed", "Opening"];
+/// Participles and particles that do not end as others do.
+const IRREGULAR: [&str; 30] = [
+    "Ahead", "Before", "Beside", "Chosen", "Cut", "Done", "Enough", "Found", "Frozen", "Gone", "Heard",
+    "Held", "How", "Kept", "Known", "Learnt", "Lost", "Made", "Nothing", "Other", "Seen", "Shown", "Spent",
+    "Still", "Swept", "Taken", "Thing", "Told", "Who", "Written",
+];
+
+/// The name of a type says what it is, not what happened to it.
+fn types_are_named_by_nouns(source: &Source) -> Vec<String> {
+    let code = &source.code[..source.tests_begin()];
+    let mut complaints = Vec::new();
+    for keyword in ["struct ", "enum ", "trait ", "type "] {
+        for at in all(code, keyword) {
+            let begins = at == 0 || !is_name(code.as_bytes()[at - 1]);
+            let rest = &code[at + keyword.len()..];
+            let name = &rest[..rest.bytes().take_while(|&byte| is_name(byte)).count()];
+            let is_one_word = name.bytes().filter(u8::is_ascii_uppercase).count() == 1;
+            let is_participle = name.ends_with("ed") || name.ends_with("ing") || IRREGULAR.contains(&name);
+            if begins && is_one_word && is_participle && !NOUNS.contains(&name) {
+                complaints.push(source.complaint(at, &format!("type `{name}` does not say of what")));
+            }
+        }
+    }
+    complaints
+}
+
 /// Nothing is left for later without a number that says where it is tracked.
 fn leaves_nothing_open(source: &Source) -> Vec<String> {
     let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
@@ -144,6 +172,27 @@ fn names_are_of_our_vocabulary() {
     let signed = Source::new("node/src/s3/example.rs", "let chunk = 1; let item = 2;");
     assert_eq!(uses_our_words(&signed).len(), 1, "only S3's own word is allowed there");
     holds(uses_our_words);
+}
+
+#[test]
+fn no_type_is_named_by_a_bare_participle() {
+    let production = |source: &Source| {
+        let is_test = source.path.contains("/tests") || source.path.ends_with("tests.rs");
+        if is_test { vec![] } else { types_are_named_by_nouns(source) }
+    };
+    holds(production);
+    for bad in ["struct Stored;", "pub(crate) enum Found { A }", "type Reading<'a> = &'a u8;"] {
+        assert!(bites(types_are_named_by_nouns, bad), "{bad}");
+    }
+    for good in [
+        "struct StoredRow;",
+        "struct Pending<R>(R);",
+        "enum Found2;",
+        "let stored = structed;",
+        "// struct Stored",
+    ] {
+        assert!(!bites(types_are_named_by_nouns, good), "{good}");
+    }
 }
 
 #[test]

@@ -60,10 +60,10 @@ pub struct PoolUse {
 /// The pool. Clones are the same pool.
 #[derive(Clone)]
 pub struct BufferPool {
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
 }
 
-struct Shared {
+struct PoolState {
     limits: PoolLimits,
     classes: [usize; 4],
     state: Mutex<State>,
@@ -74,7 +74,7 @@ type Hook = Arc<dyn Fn() + Send + Sync>;
 
 #[derive(Default)]
 struct State {
-    idle: [Idle; 4],
+    idle: [IdleBuffers; 4],
     in_use_bytes: usize,
     warm_bytes: usize,
     waits: u64,
@@ -83,7 +83,7 @@ struct State {
 }
 
 #[derive(Default)]
-struct Idle {
+struct IdleBuffers {
     /// The most recently used last.
     warm: Vec<Slot>,
     cold: Vec<Slot>,
@@ -122,7 +122,7 @@ impl BufferPool {
         let stripe_bytes = limits.stripe_bytes.next_multiple_of(BUFFER_ALIGN).max(STRIPE_CLASS_BYTES_MIN);
         assert!(limits.cap_bytes >= stripe_bytes, "the cap of the pool is below one stripe");
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(PoolState {
                 limits,
                 classes: [small, medium, large, stripe_bytes],
                 state: Mutex::new(State::default()),
@@ -185,7 +185,7 @@ impl BufferPool {
     }
 }
 
-impl Shared {
+impl PoolState {
     fn take(&self, class: usize) -> Option<Slot> {
         let bytes = self.classes[class];
         let state = &mut *self.state.lock();
@@ -298,7 +298,7 @@ pub struct Buffer {
     slot: Option<Slot>,
     class: usize,
     len: usize,
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
 }
 
 impl Buffer {
@@ -324,7 +324,7 @@ impl Buffer {
     pub fn freeze(mut self, len: usize) -> Bytes {
         assert!(len <= self.len, "only bytes that are there can be frozen");
         self.len = len;
-        Bytes::from_owner(Frozen(self))
+        Bytes::from_owner(FrozenBytes(self))
     }
 }
 
@@ -369,9 +369,9 @@ impl std::fmt::Debug for Buffer {
 }
 
 /// The owner behind frozen bytes.
-struct Frozen(Buffer);
+struct FrozenBytes(Buffer);
 
-impl AsRef<[u8]> for Frozen {
+impl AsRef<[u8]> for FrozenBytes {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }

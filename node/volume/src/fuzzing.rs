@@ -15,9 +15,9 @@ use crate::disk::faulty::FaultyDisk;
 use crate::disk::{Disk, OpenMode};
 use crate::format::{Flags, SEGMENT_HEADER_BYTES, SegmentHeader, Subject};
 use crate::index::table::payload_bytes_needed;
-use crate::log::append::{Log, NewRecord, Promised, Tail};
-use crate::log::durable::Spares;
-use crate::log::replay::{Found, Headed, Unreadable, replay};
+use crate::log::append::{HeaderPromises, Log, NewRecord, Tail};
+use crate::log::durable::SpareSegments;
+use crate::log::replay::{FoundRecord, HeadedSegment, UnreadableRange, replay};
 use crate::log::{Segment, Segments};
 use crate::options::UnreadablePolicy;
 use bytes::Bytes;
@@ -34,9 +34,9 @@ const BATCH_BYTES: usize = 128 << 10;
 const RECORDS_MAX: usize = 40;
 
 #[derive(Debug)]
-struct Still;
+struct FixedClock;
 
-impl Clock for Still {
+impl Clock for FixedClock {
     fn wall_ms(&self) -> u64 {
         0
     }
@@ -47,7 +47,7 @@ impl Clock for Still {
 }
 
 /// What was written: subject, payload and its place.
-struct Written {
+struct WrittenRecord {
     sequence: Sequence,
     subject: Subject,
     payload: Bytes,
@@ -71,11 +71,11 @@ pub fn damaged_log(input: &[u8]) {
         let offset = u64::from(u32::from_le_bytes([a, b, c, 0]));
         is_damaged |= put(&disk, &last, offset, byte);
     }
-    let headed: Vec<Headed> = segments.all().into_iter().map(headed).collect();
-    let mut found: Vec<Found> = Vec::new();
-    let mut visit = |frame: Vec<Found>, _| {
+    let headed: Vec<HeadedSegment> = segments.all().into_iter().map(headed).collect();
+    let mut found: Vec<FoundRecord> = Vec::new();
+    let mut visit = |frame: Vec<FoundRecord>, _| {
         found.extend(frame);
-        Ok::<(), Unreadable>(())
+        Ok::<(), UnreadableRange>(())
     };
     let result = replay(&headed, Sequence(1), UnreadablePolicy::Refuse, &|_| None, &mut visit);
     let result = result.expect("the disk reads, and the visitor fails never");
@@ -101,22 +101,22 @@ pub fn damaged_log(input: &[u8]) {
     assert!(result.next.0 <= written.last().map_or(1, |last| last.sequence.0 + 1));
 }
 
-fn write(disk: &FaultyDisk, folder: &Path, segments: &Arc<Segments>, records: &[u8]) -> Vec<Written> {
+fn write(disk: &FaultyDisk, folder: &Path, segments: &Arc<Segments>, records: &[u8]) -> Vec<WrittenRecord> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    let spares = Spares::adopt(disk, folder, &[], SEGMENT_BYTES, 0).expect("nothing to adopt");
+    let spares = SpareSegments::adopt(disk, folder, &[], SEGMENT_BYTES, 0).expect("nothing to adopt");
     let tail = Tail { segment: None, number: 0, previous: 0, end: 0, next: Sequence(1) };
     let (segments, spares) = (Arc::clone(segments), Arc::new(spares));
-    let mut log = Log::new(VOLUME, SEGMENT_BYTES, true, Arc::new(Still), segments, spares, &tail);
+    let mut log = Log::new(VOLUME, SEGMENT_BYTES, true, Arc::new(FixedClock), segments, spares, &tail);
     let mut written = Vec::new();
     let mut batch: Vec<NewRecord> = Vec::new();
-    let mut flush = |batch: &mut Vec<NewRecord>, written: &mut Vec<Written>| {
+    let mut flush = |batch: &mut Vec<NewRecord>, written: &mut Vec<WrittenRecord>| {
         if batch.is_empty() {
             return;
         }
-        let placed = log.append(batch, Promised::default()).expect("there is room");
+        let placed = log.append(batch, HeaderPromises::default()).expect("there is room");
         for (record, placed) in batch.drain(..).zip(placed) {
             let payload = record.payload.concat().into();
-            written.push(Written { sequence: placed.placed, subject: record.subject, payload });
+            written.push(WrittenRecord { sequence: placed.placed, subject: record.subject, payload });
         }
     };
     for record in records.chunks_exact(4) {
@@ -164,12 +164,12 @@ fn put(disk: &FaultyDisk, segment: &Segment, offset: u64, byte: u8) -> bool {
     true
 }
 
-fn headed(segment: Arc<Segment>) -> Headed {
+fn headed(segment: Arc<Segment>) -> HeadedSegment {
     let mut page = [0; SEGMENT_HEADER_BYTES];
     let read = segment.file().and_then(|file| file.read_at(&mut page, 0)).unwrap_or(0);
     let header = SegmentHeader::decode(&page[..read]).ok();
     let header = header.filter(|header| header.volume == VOLUME && header.number == segment.number);
-    Headed { segment, header }
+    HeadedSegment { segment, header }
 }
 
 #[cfg(test)]

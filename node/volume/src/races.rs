@@ -55,13 +55,13 @@ impl Answers {
 
 /// What the threads share: a queue to the volume's own, and what came of it.
 #[derive(Clone, Default)]
-struct Meeting {
+struct SharedQueue {
     queue: Arc<Mutex<VecDeque<Op>>>,
     answers: Arc<Mutex<Answers>>,
     left: Arc<Mutex<usize>>,
 }
 
-impl Meeting {
+impl SharedQueue {
     fn begin(threads: usize) -> Self {
         let meeting = Self::default();
         *meeting.left.lock() = threads;
@@ -162,12 +162,12 @@ fn opened(bench: &Bench) -> Driver {
 
 /// Runs the threads and a volume of their own in many orders, then looks at what was answered, and
 /// at the row that is left.
-fn explore<const THREADS: usize>(threads: [fn(&Meeting, &Reader); THREADS], check: fn(&Answers, Ballot)) {
+fn explore<const THREADS: usize>(threads: [fn(&SharedQueue, &Reader); THREADS], check: fn(&Answers, Ballot)) {
     let bench = prepared();
     bench.clock.advance_ms(10_000);
     let run = move || {
         let mut driver = opened(&bench);
-        let meeting = Meeting::begin(THREADS);
+        let meeting = SharedQueue::begin(THREADS);
         let threads = threads.map(|run| {
             let (meeting, reader) = (meeting.clone(), Arc::clone(&driver.reader));
             thread::spawn(move || {
@@ -189,7 +189,7 @@ fn explore<const THREADS: usize>(threads: [fn(&Meeting, &Reader); THREADS], chec
 
 #[test]
 fn a_promise_is_kept_in_whatever_order_proposers_meet() {
-    fn propose(meeting: &Meeting, reader: &Reader, at: Ballot) {
+    fn propose(meeting: &SharedQueue, reader: &Reader, at: Ballot) {
         if meeting.prepare(reader, at).is_some() {
             meeting.accept(at);
         }
@@ -245,8 +245,8 @@ fn an_answer_to_a_read_is_of_one_moment() {
                 let (raised, done) = slot();
                 let control = Control::RaiseFloor { floor: late(1) };
                 meeting.queue.lock().extend([accept, Op::Control { control, done }]);
-                assert_eq!(Meeting::answer(&accepted).result, Ok(()));
-                assert!(Meeting::answer(&raised).result.is_ok());
+                assert_eq!(SharedQueue::answer(&accepted).result, Ok(()));
+                assert!(SharedQueue::answer(&raised).result.is_ok());
             },
             |_, reader| {
                 let found = reader.row(&target(&object("key")), false, Source::Disk);

@@ -12,7 +12,7 @@ use sherd_core::id::{
     VolumeId,
 };
 pub use sherd_core::register::recover::Guarantees;
-use sherd_core::register::{Accept, Answerer, Encoded, Positions, Prepare, Refusal, RowHead, Vote};
+use sherd_core::register::{Accept, Answerer, EncodedValue, Positions, Prepare, Refusal, RowHead, Vote};
 use sherd_core::release::ReleaseId;
 
 use crate::error::Error;
@@ -268,7 +268,7 @@ pub struct AdoptedRow {
     /// Ballot, digest, committed flag.
     pub head: RowHead,
     /// The value with its inline bytes.
-    pub value: Encoded,
+    pub value: EncodedValue,
 }
 
 /// What is known of a shard file before its first byte; goes into its header.

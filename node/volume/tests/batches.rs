@@ -11,7 +11,7 @@ use bytes::Bytes;
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, ChangeId, Epoch, ProposerId, Sequence, Timestamp};
 use sherd_core::limits::{HASH_BLOCK_BYTES, INLINE_BYTES_MAX, VALUE_BYTES_MAX};
-use sherd_core::register::{Accept, Encoded, Prepare, Refusal, RowHead, Vote};
+use sherd_core::register::{Accept, EncodedValue, Prepare, Refusal, RowHead, Vote};
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::faulty::{Call, Failure, Fault, InjectedFault};
 use sherd_volume::error::Error;
@@ -58,7 +58,7 @@ fn submit_accept(
     volume: &mut Driver,
     name: &str,
     ballot: Ballot,
-    value: Encoded,
+    value: EncodedValue,
     heal: Option<(HealId, Bytes)>,
 ) -> Held<Answer<()>> {
     let (held, done) = slot();
@@ -74,7 +74,7 @@ fn submit_shard(volume: &mut Driver, number: u64, length: usize) -> Held<()> {
     held
 }
 
-fn submit_adopted(volume: &mut Driver, name: &str, ballot: Ballot, value: Encoded) -> Held<Answer<()>> {
+fn submit_adopted(volume: &mut Driver, name: &str, ballot: Ballot, value: EncodedValue) -> Held<Answer<()>> {
     let digest = value.brief().unwrap().digest;
     let row = AdoptedRow { key: object(name), head: RowHead { ballot, digest, committed: true }, value };
     let (held, done) = slot();
@@ -262,7 +262,7 @@ fn what_is_over_its_limit_is_refused_and_what_is_at_it_is_taken() {
     volume.write(&object("a"), ballot(1), &value(1, inline));
     let over = volume.accept(&object("a"), ballot(2), &value(2, inline + 1));
     assert!(matches!(over, Err(Error::Corrupt { .. })), "{over:?}");
-    let head = Encoded::new(bytes(1, VALUE_BYTES_MAX + 1), Bytes::new());
+    let head = EncodedValue::new(bytes(1, VALUE_BYTES_MAX + 1), Bytes::new());
     let over = volume.accept(&object("a"), ballot(2), &head);
     assert!(matches!(&over, Err(Error::Corrupt { what }) if what == "value over its limit"), "{over:?}");
     volume.heal_put(HealId([1; 16]), &bytes(1, 4_096)).unwrap();
@@ -438,7 +438,7 @@ fn a_full_volume_repairs_a_row_and_takes_what_is_smaller() {
     bench.clock.advance_ms(200);
     volume.run();
     assert!(volume.reader.status().full);
-    let mut accepts = |count: u64, value: &Encoded| {
+    let mut accepts = |count: u64, value: &EncodedValue| {
         volume.prepare(&object("a"), ballot(count)).unwrap().result.unwrap();
         volume.accept(&object("a"), ballot(count), value)
     };

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use sherd_core::id::{BucketId, Epoch, Sequence, UploadId};
 use sherd_core::register::Refusal;
 use sherd_volume::lookup::{Lookup, Source};
-use sherd_volume::read::list::{ListPage, ListScan, Listed, PartsScan, RowScan, after_key, past_prefix};
+use sherd_volume::read::list::{ListPage, ListScan, ListedRow, PartsScan, RowScan, after_key, past_prefix};
 use sherd_volume::request::{Control, Op, Target};
 use support::*;
 
@@ -30,8 +30,8 @@ fn shown(page: &ListPage) -> Vec<String> {
     page.entries
         .iter()
         .map(|entry| match entry {
-            Listed::Row(row) => row.key.key.as_str().to_owned(),
-            Listed::Prefix { prefix, witness } => format!("{} ({})", text(prefix), witness.key.key),
+            ListedRow::Row(row) => row.key.key.as_str().to_owned(),
+            ListedRow::Prefix { prefix, witness } => format!("{} ({})", text(prefix), witness.key.key),
         })
         .collect()
 }

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use sherd_core::env::Clock;
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, Epoch, RegisterKey, Sequence};
-use sherd_core::register::{Encoded, Refusal};
+use sherd_core::register::{EncodedValue, Refusal};
 use sherd_core::release::ReleaseId;
 use sherd_volume::error::Error;
 use sherd_volume::lookup::Source;
@@ -64,7 +64,7 @@ fn action() -> impl Strategy<Value = Action> {
 #[derive(Debug, Clone, PartialEq)]
 struct ModelRow {
     ballot: Ballot,
-    value: Encoded,
+    value: EncodedValue,
     committed: bool,
 }
 
@@ -189,7 +189,7 @@ fn check(volume: &mut Driver, model: &Model) {
         let found = row.map(|row| ModelRow {
             ballot: row.head.ballot,
             committed: row.head.committed,
-            value: Encoded::new(
+            value: EncodedValue::new(
                 row.value.unwrap(),
                 volume
                     .reader

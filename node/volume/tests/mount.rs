@@ -15,7 +15,7 @@ use sherd_core::id::VolumeId;
 use sherd_volume::disk::faulty::FaultyDisk;
 use sherd_volume::disk::{Disk, DiskFile, Entry, FileId, OpenMode, Space};
 use sherd_volume::error::OpenError;
-use sherd_volume::identity::Expected;
+use sherd_volume::identity::ExpectedIdentity;
 use sherd_volume::open::{Setup, open};
 use support::*;
 
@@ -27,7 +27,7 @@ fn setup(bench: &Bench, disk: Arc<dyn Disk>, volume: VolumeId) -> Setup {
         clock: Arc::clone(&bench.clock) as Arc<dyn Clock>,
         index: Box::new(bench.index.clone()),
         buffers: bench.buffers.clone(),
-        expected: Expected { cluster: Some(CLUSTER), volume: Some(volume) },
+        expected: ExpectedIdentity { cluster: Some(CLUSTER), volume: Some(volume) },
         options: bench.options,
     }
 }

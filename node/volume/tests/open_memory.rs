@@ -16,7 +16,7 @@ use sherd_core::env::Clock;
 use sherd_core::id::{Incarnation, RegisterKey};
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
-use sherd_volume::identity::{Expected, Phase};
+use sherd_volume::identity::{ExpectedIdentity, Phase};
 use sherd_volume::index::lsm::{IndexCache, LsmIndex};
 use sherd_volume::index::{Index, IndexError};
 use sherd_volume::open::{IndexSource, NewVolume, OpenReport, Setup, create, open};
@@ -89,7 +89,7 @@ fn opened(path: &Path) -> (Driver, OpenReport) {
         clock: Arc::clone(&clock) as Arc<dyn Clock>,
         index: Box::new(Source(path.join("index"))),
         buffers: pool(),
-        expected: Expected { cluster: Some(CLUSTER), volume: Some(VOLUME) },
+        expected: ExpectedIdentity { cluster: Some(CLUSTER), volume: Some(VOLUME) },
         options,
     };
     let (volume, report) = open(setup).unwrap();

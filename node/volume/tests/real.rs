@@ -12,7 +12,7 @@ use sherd_core::env::Clock;
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
 use sherd_volume::error::Error;
-use sherd_volume::identity::{Expected, Phase};
+use sherd_volume::identity::{ExpectedIdentity, Phase};
 use sherd_volume::index::lsm::{IndexCache, LsmIndex};
 use sherd_volume::index::{Index, IndexError};
 use sherd_volume::lookup::{self, Lookup};
@@ -46,7 +46,7 @@ fn open_with(path: &Path, clock: &Arc<TestClock>, options: Options) -> (Driver, 
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         index: Box::new(Source { path: path.join("index"), cache: IndexCache::new(1 << 20, 64) }),
         buffers: pool(),
-        expected: Expected { cluster: Some(CLUSTER), volume: Some(VOLUME) },
+        expected: ExpectedIdentity { cluster: Some(CLUSTER), volume: Some(VOLUME) },
         options: Options { reserve_bytes: 0, ..options },
     };
     let (volume, report) = open(setup).unwrap();

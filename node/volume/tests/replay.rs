@@ -12,7 +12,7 @@ use sherd_core::id::Incarnation;
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::faulty::Keep;
 use sherd_volume::error::{FaultClass, OpenError};
-use sherd_volume::identity::Expected;
+use sherd_volume::identity::ExpectedIdentity;
 use sherd_volume::index::{Index, IndexError};
 use sherd_volume::open::{IndexSource, Setup, open};
 use sherd_volume::options::{Options, UnreadablePolicy};
@@ -159,7 +159,7 @@ fn an_index_is_wiped_only_where_it_is_proven_to_be_bad() {
             clock: Arc::clone(&bench.clock) as Arc<dyn Clock>,
             index: Box::new(Refused { inside: bench.index.clone(), error: Some(error) }),
             buffers: bench.buffers.clone(),
-            expected: Expected { cluster: Some(CLUSTER), volume: Some(VOLUME) },
+            expected: ExpectedIdentity { cluster: Some(CLUSTER), volume: Some(VOLUME) },
             options: Options { unreadable, ..bench.options },
         };
         let opened = open(setup).map(|(_, report)| report);

@@ -177,7 +177,7 @@ pub enum Task {
 
 /// What all threads of a run share: which numbers are taken.
 #[derive(Debug)]
-pub struct Shared {
+pub struct RunState {
     /// The next number to write.
     next: AtomicU64,
     /// The next number to delete.
@@ -196,7 +196,7 @@ pub struct Source {
     /// Writes go to the first so many numbers, over and over.
     overwrite: Option<u64>,
     random: Random,
-    shared: Arc<Shared>,
+    shared: Arc<RunState>,
     /// Objects that this thread alone reads and deletes, in a mix with deletions.
     live: Vec<u64>,
     /// Reads under way of those.
@@ -220,7 +220,7 @@ pub struct Choice {
     pub seed: u64,
 }
 
-impl Shared {
+impl RunState {
     /// Takes off where `keys` ended.
     pub fn new(keys: &Keys) -> Self {
         Self { next: AtomicU64::new(keys.end), deleted: AtomicU64::new(keys.begin) }
@@ -241,7 +241,7 @@ impl Source {
         choice: &Choice,
         keys: &Keys,
         order: &Order,
-        shared: &Arc<Shared>,
+        shared: &Arc<RunState>,
         thread: u64,
         threads: u64,
     ) -> Self {

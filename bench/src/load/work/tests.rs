@@ -8,10 +8,10 @@ fn keys(count: u64) -> Keys {
     Keys { end: count, ..Keys::new("", Size(1)) }
 }
 
-fn source(op: Op, mix: Option<&str>, keys: &Keys) -> (Source, Arc<Shared>) {
+fn source(op: Op, mix: Option<&str>, keys: &Keys) -> (Source, Arc<RunState>) {
     let mix = mix.map(|text| text.parse().unwrap());
     let choice = Choice { op, mix, page: 10, overwrite: None, seed: 3 };
-    let shared = Arc::new(Shared::new(keys));
+    let shared = Arc::new(RunState::new(keys));
     (Source::new(&choice, keys, &keys.order(), &shared, 0, 1), shared)
 }
 
@@ -57,7 +57,7 @@ fn writes_are_new_unless_they_go_round() {
     shared.settle(&mut after, None);
     assert_eq!(after.count(), 5);
     let choice = Choice { op: Op::Put, mix: None, page: 10, overwrite: Some(3), seed: 3 };
-    let shared = Arc::new(Shared::new(&keys));
+    let shared = Arc::new(RunState::new(&keys));
     let mut round = Source::new(&choice, &keys, &keys.order(), &shared, 0, 1);
     let drawn: Vec<_> = (0..4).map(|_| round.draw().unwrap()).collect();
     assert_eq!(drawn, [2, 0, 1, 2].map(|key| Task::Put { key }));

@@ -65,13 +65,13 @@ const CHECKED: u64 = 2000;
 
 /// How heals are limited, and who works beside them.
 #[derive(Debug, Clone, Copy)]
-struct Setting {
+struct HealSetting {
     bandwidth: &'static str,
     has_clients: bool,
 }
 
 /// Which objects there are.
-struct Stored {
+struct StoredObjects {
     small: Keys,
     large: Keys,
     /// What each volume has to hold of them.
@@ -96,7 +96,7 @@ pub(super) fn measure(arguments: &Arguments, bench: &mut Bench) -> Result<(), Er
         if bandwidth == "default" {
             node.restart(&AT_ONCE, End::Asked)?;
         }
-        let setting = Setting { bandwidth, has_clients };
+        let setting = HealSetting { bandwidth, has_clients };
         let seconds = heal(&node, number, setting, &mut stored.small, bench)?.as_secs_f64();
         let rest = node.until_idle(REST_BEHIND);
         let held = stored.held_bytes as f64 / f64::from(1 << 20);
@@ -115,11 +115,11 @@ pub(super) fn measure(arguments: &Arguments, bench: &mut Bench) -> Result<(), Er
 }
 
 /// Writes the objects.
-fn store(arguments: &Arguments, node: &Node, is_moment: bool) -> Result<Stored, Error> {
+fn store(arguments: &Arguments, node: &Node, is_moment: bool) -> Result<StoredObjects, Error> {
     let Arguments { small, large } = *arguments;
     let (small_count, large_count, large_bytes) =
         if is_moment { MOMENT_OBJECTS } else { (small, large, LARGE_BYTES) };
-    let mut stored = Stored {
+    let mut stored = StoredObjects {
         small: node::keys("small", SMALL_BYTES),
         large: node::keys("large", large_bytes),
         held_bytes: small_count * held(SMALL_BYTES) + large_count * held(large_bytes),
@@ -155,7 +155,7 @@ fn before(node: &Node, small: &mut Keys, bench: &mut Bench) -> Result<(), Error>
 fn heal(
     node: &Node,
     number: usize,
-    setting: Setting,
+    setting: HealSetting,
     small: &mut Keys,
     bench: &mut Bench,
 ) -> Result<Duration, Error> {
@@ -235,7 +235,7 @@ impl<'a> Foreground<'a> {
     }
 }
 
-impl Setting {
+impl HealSetting {
     fn row(self, part: &str) -> Row {
         let foreground = if self.has_clients { "clients" } else { "none" };
         let labels = [("part", part), ("bandwidth", self.bandwidth), ("foreground", foreground)];
@@ -245,12 +245,12 @@ impl Setting {
 
 /// Takes away the volume that was healed last and the one that never was: two healed ones are left, and
 /// must give everything back, byte by byte.
-fn check(node: &Node, stored: &mut Stored, bench: &mut Bench) -> Result<(), Error> {
+fn check(node: &Node, stored: &mut StoredObjects, bench: &mut Bench) -> Result<(), Error> {
     node.settle("check")?;
     for number in [1, 2] {
         node.lose(number)?;
     }
-    let Stored { small, large, .. } = stored;
+    let StoredObjects { small, large, .. } = stored;
     for (keys, clients, count) in [(small, FOREGROUND_CLIENTS, CHECKED), (large, LARGE_WRITERS, u64::MAX)] {
         let count = count.min(keys.count());
         let outcome = node.run(&Plan::new(Op::Get, clients, Limit::Count(count)), keys)?;

@@ -65,7 +65,7 @@ pub(super) fn round(bench: &mut Bench) -> Result<(), Error> {
             node.lose(number)?;
         }
         for (load, keys) in loads.iter().zip(&mut stored) {
-            let asked = Asked { node: &node, load: *load, state };
+            let asked = RequestLoad { node: &node, load: *load, state };
             let rows = [asked.get(keys, bench)?, asked.put(bench)?];
             for row in rows {
                 let rate_in = |row: &Row| row.figure("ops_s").filter(|rate| *rate > 0.0);
@@ -87,13 +87,13 @@ pub(super) fn round(bench: &mut Bench) -> Result<(), Error> {
 
 /// One load on the node in one state.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct RequestLoad<'a> {
     node: &'a Node,
     load: Load,
     state: &'static str,
 }
 
-impl Asked<'_> {
+impl RequestLoad<'_> {
     fn plan(&self, op: Op, bench: &Bench) -> Plan {
         let warm_up = if bench.is_moment() { Duration::ZERO } else { WARM_UP };
         Plan { warm_up, ..Plan::new(op, self.load.clients, Limit::Time(bench.window())) }

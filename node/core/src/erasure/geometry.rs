@@ -29,7 +29,7 @@ pub struct InvalidGeometry {
 
 /// What a set does with some of its volumes down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Standing {
+pub enum Availability {
     /// It serves neither writes nor all reads.
     Outage,
     /// Committed keys can be read; nothing can be written.
@@ -67,16 +67,16 @@ impl Geometry {
     }
 
     /// What the set does with `down` of its volumes down.
-    pub const fn standing(self, down: usize) -> Standing {
+    pub const fn standing(self, down: usize) -> Availability {
         let volumes = self.volumes();
-        let Some(up) = volumes.checked_sub(down) else { return Standing::Outage };
+        let Some(up) = volumes.checked_sub(down) else { return Availability::Outage };
         let majority = 2 * up > volumes;
         if majority && up >= self.data_shards() + (if self.parity == 0 { 0 } else { 1 }) {
-            Standing::AllWorks
+            Availability::AllWorks
         } else if 2 * down <= volumes && up >= self.data_shards() {
-            Standing::CommittedReads
+            Availability::CommittedReads
         } else {
-            Standing::Outage
+            Availability::Outage
         }
     }
 }
@@ -124,9 +124,9 @@ mod tests {
         ] {
             for down in 0..=usize::from(k + m + 1) {
                 let expected = match down {
-                    _ if down <= all_works_to => Standing::AllWorks,
-                    _ if down <= reads_to => Standing::CommittedReads,
-                    _ => Standing::Outage,
+                    _ if down <= all_works_to => Availability::AllWorks,
+                    _ if down <= reads_to => Availability::CommittedReads,
+                    _ => Availability::Outage,
                 };
                 assert_eq!(standing(k, m, down), expected, "{k}+{m} with {down} down");
             }

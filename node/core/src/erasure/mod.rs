@@ -14,7 +14,7 @@ mod kernel;
 #[cfg(test)]
 mod tests;
 
-pub use geometry::{Geometry, InvalidGeometry, Standing};
+pub use geometry::{Availability, Geometry, InvalidGeometry};
 pub use kernel::Kernel;
 
 use std::sync::{Arc, OnceLock};

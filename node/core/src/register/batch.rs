@@ -41,7 +41,7 @@ pub struct RefusedMember {
 
 /// What a member is told that leaves before its batch has ended: cancelled, or past its deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Leaving {
+pub enum LeaveReply {
     /// Nothing of it was proposed, and nothing will be.
     NothingChanged,
     /// An accept was sent: it may have taken effect, or still take effect.
@@ -61,7 +61,7 @@ pub enum GiveBack {
 
 /// What a batch decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decided<S> {
+pub struct BatchDecision<S> {
     /// The state after the last member.
     pub state: S,
     /// How many members changed something.
@@ -74,11 +74,11 @@ pub fn decide_in_order<M, S>(
     members: impl IntoIterator<Item = M>,
     found: S,
     mut judge: impl FnMut(M, &S) -> Option<S>,
-) -> Decided<S> {
-    let mut decided = Decided { state: found, made_count: 0 };
+) -> BatchDecision<S> {
+    let mut decided = BatchDecision { state: found, made_count: 0 };
     for member in members {
         if let Some(state) = judge(member, &decided.state) {
-            decided = Decided { state, made_count: decided.made_count + 1 };
+            decided = BatchDecision { state, made_count: decided.made_count + 1 };
         }
     }
     decided
@@ -126,8 +126,8 @@ impl Batch {
     }
 
     /// What a member is told that leaves now.
-    pub const fn leaving(&self) -> Leaving {
-        if self.tries.is_some() { Leaving::Unknown } else { Leaving::NothingChanged }
+    pub const fn leaving(&self) -> LeaveReply {
+        if self.tries.is_some() { LeaveReply::Unknown } else { LeaveReply::NothingChanged }
     }
 }
 
@@ -160,9 +160,9 @@ mod tests {
         let members = [(0, 1), (0, 2), (1, 4), (9, 8)];
         let decided =
             decide_in_order(members, 0, |(asks, adds), state| (asks == *state).then(|| state + adds));
-        assert_eq!(decided, Decided { state: 5, made_count: 2 });
+        assert_eq!(decided, BatchDecision { state: 5, made_count: 2 });
         let none = decide_in_order([(1, 1)], 0, |(asks, adds), state| (asks == *state).then(|| state + adds));
-        assert_eq!(none, Decided { state: 0, made_count: 0 });
+        assert_eq!(none, BatchDecision { state: 0, made_count: 0 });
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
         let mut identity = batch();
         identity.note_accept(ballot(5), None);
         assert!(identity.is_closed && identity.tries.is_none());
-        assert_eq!(identity.leaving(), Leaving::NothingChanged);
+        assert_eq!(identity.leaving(), LeaveReply::NothingChanged);
     }
 
     #[test]
@@ -214,7 +214,7 @@ mod tests {
         let mut tried = batch();
         tried.note_accept(ballot(5), Some(7));
         assert!(!tried.may_refuse_at_once(all));
-        assert_eq!(tried.leaving(), Leaving::Unknown);
+        assert_eq!(tried.leaving(), LeaveReply::Unknown);
     }
 
     #[test]

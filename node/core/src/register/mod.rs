@@ -50,24 +50,24 @@ pub struct RowHead {
 
 /// A register's value as it is stored and sent.
 #[derive(Debug, Clone)]
-pub struct Encoded {
+pub struct EncodedValue {
     /// The encoded [`crate::record::Value`], which names the length and hash of its inline bytes.
     pub head: Bytes,
     /// The bytes of an inline object; empty for every other home.
     pub inline: Bytes,
-    brief: Option<Brief>,
+    brief: Option<ValueTraits>,
 }
 
 /// What an acceptor asks of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Brief {
+pub struct ValueTraits {
     /// The hash of its head.
     pub digest: Digest,
     /// Whether it says that nothing is there.
     pub tombstone: bool,
 }
 
-impl Encoded {
+impl EncodedValue {
     /// A value as it came from elsewhere: it is decoded before anything is believed of it.
     pub const fn new(head: Bytes, inline: Bytes) -> Self {
         Self { head, inline, brief: None }
@@ -79,7 +79,7 @@ impl Encoded {
     /// [`OverLimit`] names the field that has grown too large.
     pub fn of(value: &Value, inline: Bytes) -> Result<Self, OverLimit> {
         let head = value.try_encode()?;
-        let brief = Brief { digest: Value::digest(&head), tombstone: value.state == State::Tombstone };
+        let brief = ValueTraits { digest: Value::digest(&head), tombstone: value.state == State::Tombstone };
         Ok(Self { head, inline, brief: Some(brief) })
     }
 
@@ -87,23 +87,23 @@ impl Encoded {
     ///
     /// # Errors
     /// [`DecodeError`] when the head is no value.
-    pub fn brief(&self) -> Result<Brief, DecodeError> {
+    pub fn brief(&self) -> Result<ValueTraits, DecodeError> {
         if let Some(brief) = self.brief {
             return Ok(brief);
         }
         let value = Value::decode(self.head.clone())?;
-        Ok(Brief { digest: Value::digest(&self.head), tombstone: value.state == State::Tombstone })
+        Ok(ValueTraits { digest: Value::digest(&self.head), tombstone: value.state == State::Tombstone })
     }
 }
 
-impl PartialEq for Encoded {
+impl PartialEq for EncodedValue {
     fn eq(&self, other: &Self) -> bool {
         let Self { head, inline, brief: _ } = self;
         *head == other.head && *inline == other.inline
     }
 }
 
-impl Eq for Encoded {}
+impl Eq for EncodedValue {}
 
 /// A row as an acceptor hands it out. The inline bytes are asked for on their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,7 +127,7 @@ pub struct Accept {
     /// The ballot that was prepared.
     pub ballot: Ballot,
     /// The value.
-    pub value: Encoded,
+    pub value: EncodedValue,
     /// The data ids that this value names and the value that the proposer's prepare found does not.
     pub introduces: Vec<DataId>,
     /// Whether the value is what the prepare found and does not know to be committed, proposed unchanged: it was admitted
@@ -220,8 +220,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_value_from_elsewhere_is_judged_as_our_own(value in strategy::value()) {
-            let own = Encoded::of(&value, Bytes::new()).expect("within its limits");
-            let foreign = Encoded::new(own.head.clone(), Bytes::new());
+            let own = EncodedValue::of(&value, Bytes::new()).expect("within its limits");
+            let foreign = EncodedValue::new(own.head.clone(), Bytes::new());
             prop_assert_eq!(own.brief(), foreign.brief());
             prop_assert_eq!(own, foreign);
         }
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn values_are_the_same_in_head_and_inline_bytes_or_not_at_all() {
-        let value = |head, inline| Encoded::new(Bytes::from_static(head), Bytes::from_static(inline));
+        let value = |head, inline| EncodedValue::new(Bytes::from_static(head), Bytes::from_static(inline));
         assert_eq!(value(b"head", b"inline"), value(b"head", b"inline"));
         assert_ne!(value(b"head", b"inline"), value(b"other", b"inline"));
         assert_ne!(value(b"head", b"inline"), value(b"head", b"other"));
@@ -237,6 +237,6 @@ mod tests {
 
     #[test]
     fn bytes_from_elsewhere_that_are_no_value_are_refused() {
-        assert!(Encoded::new(Bytes::from_static(b"x"), Bytes::new()).brief().is_err());
+        assert!(EncodedValue::new(Bytes::from_static(b"x"), Bytes::new()).brief().is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! A topology for a new pool: the set size and the code that fit its nodes and volumes.
 //!
-//! [`Shape::choose`] decides from the numbers alone, so that whoever validates a specification asks
+//! [`PoolShape::choose`] decides from the numbers alone, so that whoever validates a specification asks
 //! the same function; [`Topology::form`] then deals the volumes out. A set takes consecutive volumes
 //! of the order "first volume of every node, second volume of every node, ...", with the nodes of
 //! different zones next to each other, so no node has more than its share of any set.
@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::{InvalidTopology, Node, SetPlan, Topology, Volume};
-use crate::erasure::{Geometry, Standing};
+use crate::erasure::{Availability, Geometry};
 use crate::id::{ClusterId, Epoch, NodeId, SetId, VolumeId};
 use crate::limits;
 
@@ -19,7 +19,7 @@ const DEFAULT_SET_VOLUMES: std::ops::RangeInclusive<usize> = 8..=16;
 
 /// What is asked for instead of the defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Wish {
+pub struct GeometryRequest {
     /// Volumes of one set.
     pub set_volumes: Option<usize>,
     /// Parity shards (m).
@@ -39,7 +39,7 @@ pub struct PoolNode {
 
 /// How a pool is cut into sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
+pub struct PoolShape {
     /// How many sets.
     pub sets: usize,
     /// The code of each.
@@ -50,7 +50,7 @@ pub struct Shape {
 
 /// What a geometry cannot do, for people to know before they store anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Warning {
+pub enum FormationWarning {
     /// Losing any volume loses data.
     #[error("not redundant: losing one volume loses data")]
     NotRedundant,
@@ -76,11 +76,11 @@ pub enum Warning {
 
 /// A new topology, and what to know about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Formed {
+pub struct FormedTopology {
     /// The topology, at its first epoch.
     pub topology: Topology,
     /// What it cannot do.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<FormationWarning>,
 }
 
 /// Why a pool cannot be formed.
@@ -131,21 +131,26 @@ pub enum FormError {
     Invalid(#[from] InvalidTopology),
 }
 
-impl Shape {
+impl PoolShape {
     /// Cuts a pool of `nodes` with `volumes_per_node` volumes each into sets.
     ///
     /// # Errors
     /// [`FormError`] when the pool has no size or the wish does not fit it.
-    pub fn choose(nodes: usize, volumes_per_node: usize, wish: Wish) -> Result<Self, FormError> {
+    pub fn choose(
+        nodes: usize,
+        volumes_per_node: usize,
+        geometry: GeometryRequest,
+    ) -> Result<Self, FormError> {
         let size = FormError::Size { nodes, volumes_per_node };
         let volumes = nodes.checked_mul(volumes_per_node).ok_or_else(|| size.clone())?;
         if volumes == 0 || nodes > limits::NODES_MAX || volumes > limits::VOLUMES_MAX {
             return Err(size);
         }
-        let set_volumes = choose_set_volumes(nodes, volumes, wish.set_volumes)?;
+        let set_volumes = choose_set_volumes(nodes, volumes, geometry.set_volumes)?;
         // A set takes consecutive volumes of a cyclic order of nodes.
         let on_one_node = set_volumes.div_ceil(nodes);
-        let parity_shards = wish.parity_shards.unwrap_or_else(|| default_parity(set_volumes, on_one_node));
+        let parity_shards =
+            geometry.parity_shards.unwrap_or_else(|| default_parity(set_volumes, on_one_node));
         let no_geometry = FormError::Parity { parity_shards, set_volumes };
         let data_shards = set_volumes.checked_sub(parity_shards).ok_or_else(|| no_geometry.clone())?;
         let geometry = match (u8::try_from(data_shards), u8::try_from(parity_shards)) {
@@ -166,28 +171,28 @@ impl Shape {
     }
 
     /// What this shape of a pool of `nodes` nodes cannot do.
-    pub fn warnings(&self, nodes: usize) -> Vec<Warning> {
+    pub fn warnings(&self, nodes: usize) -> Vec<FormationWarning> {
         let Self { sets, geometry, volumes_per_node } = *self;
         let mut warnings = Vec::new();
         if geometry.parity_shards() == 0 {
-            warnings.push(Warning::NotRedundant);
+            warnings.push(FormationWarning::NotRedundant);
         }
-        if geometry.standing(1) != Standing::AllWorks {
-            warnings.push(Warning::VolumeDownStopsWrites);
+        if geometry.standing(1) != Availability::AllWorks {
+            warnings.push(FormationWarning::VolumeDownStopsWrites);
         }
         match geometry.standing(volumes_per_node) {
-            Standing::AllWorks => {}
-            Standing::CommittedReads => warnings.push(Warning::NodeDownStopsWrites),
-            Standing::Outage => warnings.push(Warning::NodeDownIsOutage),
+            Availability::AllWorks => {}
+            Availability::CommittedReads => warnings.push(FormationWarning::NodeDownStopsWrites),
+            Availability::Outage => warnings.push(FormationWarning::NodeDownIsOutage),
         }
         if !spreads_evenly(nodes, geometry.volumes()) {
-            warnings.push(Warning::UnevenSpread);
+            warnings.push(FormationWarning::UnevenSpread);
         }
         let on_each = sets * geometry.volumes() / nodes.max(1);
-        if let Ok(default) = Self::choose(nodes, on_each, Wish::default())
+        if let Ok(default) = Self::choose(nodes, on_each, GeometryRequest::default())
             && default != *self
         {
-            warnings.push(Warning::NotTheDefault { geometry: default.geometry });
+            warnings.push(FormationWarning::NotTheDefault { geometry: default.geometry });
         }
         warnings
     }
@@ -201,14 +206,18 @@ impl Topology {
     ///
     /// # Errors
     /// [`FormError`] when the pool is none or the wish does not fit it.
-    pub fn form(cluster: ClusterId, pool: &[PoolNode], wish: Wish) -> Result<Formed, FormError> {
+    pub fn form(
+        cluster: ClusterId,
+        pool: &[PoolNode],
+        geometry: GeometryRequest,
+    ) -> Result<FormedTopology, FormError> {
         let expected = pool.first().map_or(0, |node| node.volumes.len());
         for PoolNode { id, zone: _, volumes } in pool {
             if volumes.len() != expected {
                 return Err(FormError::UnequalNodes { node: *id, volumes: volumes.len(), expected });
             }
         }
-        let shape = Shape::choose(pool.len(), expected, wish)?;
+        let shape = PoolShape::choose(pool.len(), expected, geometry)?;
         let plans: Vec<SetPlan> = deal(pool)
             .chunks(shape.geometry.volumes())
             .map(|members| SetPlan { volumes: members.to_vec(), geometry: shape.geometry })
@@ -217,7 +226,7 @@ impl Topology {
         let volumes = pool.iter().flat_map(volumes_of).collect();
         let slots = spread_slots(plans.len());
         let topology = Self::new(cluster, Epoch::FIRST, nodes, volumes, plans, slots)?;
-        Ok(Formed { topology, warnings: shape.warnings(pool.len()) })
+        Ok(FormedTopology { topology, warnings: shape.warnings(pool.len()) })
     }
 }
 
@@ -225,9 +234,9 @@ fn volumes_of(node: &PoolNode) -> impl Iterator<Item = Volume> {
     (0..).zip(&node.volumes).map(|(ordinal, id)| Volume { id: *id, node: node.id, ordinal })
 }
 
-fn choose_set_volumes(nodes: usize, volumes: usize, wish: Option<usize>) -> Result<usize, FormError> {
+fn choose_set_volumes(nodes: usize, volumes: usize, geometry: Option<usize>) -> Result<usize, FormError> {
     let even = || (1..=limits::SET_VOLUMES_MAX).filter(|size| fits_evenly(nodes, volumes, *size));
-    match wish {
+    match geometry {
         Some(size) if (1..=limits::SET_VOLUMES_MAX).contains(&size) && volumes.is_multiple_of(size) => {
             Ok(size)
         }

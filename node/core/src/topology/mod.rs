@@ -11,7 +11,7 @@ mod stored;
 #[cfg(test)]
 mod tests;
 
-pub use form::{FormError, Formed, PoolNode, Shape, Warning, Wish};
+pub use form::{FormError, FormationWarning, FormedTopology, GeometryRequest, PoolNode, PoolShape};
 
 use std::collections::{BTreeMap, BTreeSet};
 

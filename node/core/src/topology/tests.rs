@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::erasure::Standing;
+use crate::erasure::Availability;
 
 fn node_id(index: usize) -> NodeId {
     NodeId(u128::try_from(index + 1).expect("small").to_be_bytes())
@@ -23,21 +23,21 @@ fn a_pool(nodes: usize, volumes: usize) -> Vec<PoolNode> {
         .collect()
 }
 
-fn form(nodes: usize, volumes: usize) -> Formed {
-    form_with(nodes, volumes, Wish::default()).expect("a pool with a default")
+fn form(nodes: usize, volumes: usize) -> FormedTopology {
+    form_with(nodes, volumes, GeometryRequest::default()).expect("a pool with a default")
 }
 
-fn form_with(nodes: usize, volumes: usize, wish: Wish) -> Result<Formed, FormError> {
-    Topology::form(ClusterId([0xcc; 16]), &a_pool(nodes, volumes), wish)
+fn form_with(nodes: usize, volumes: usize, geometry: GeometryRequest) -> Result<FormedTopology, FormError> {
+    Topology::form(ClusterId([0xcc; 16]), &a_pool(nodes, volumes), geometry)
 }
 
-fn wish(set_volumes: usize, parity_shards: usize) -> Wish {
-    Wish { set_volumes: Some(set_volumes), parity_shards: Some(parity_shards) }
+fn geometry(set_volumes: usize, parity_shards: usize) -> GeometryRequest {
+    GeometryRequest { set_volumes: Some(set_volumes), parity_shards: Some(parity_shards) }
 }
 
 #[test]
 fn defaults_are_the_geometry_table() {
-    use Standing::{AllWorks, CommittedReads, Outage};
+    use Availability::{AllWorks, CommittedReads, Outage};
     for (nodes, volumes, sets, geometry, volume_down, node_down) in [
         (1, 1, 1, (1, 0), Outage, Outage),
         (1, 4, 1, (2, 2), AllWorks, Outage),
@@ -55,7 +55,7 @@ fn defaults_are_the_geometry_table() {
         (10, 4, 5, (6, 2), AllWorks, AllWorks),
         (16, 1, 2, (6, 2), AllWorks, AllWorks),
     ] {
-        let Formed { topology, warnings } = form(nodes, volumes);
+        let FormedTopology { topology, warnings } = form(nodes, volumes);
         let expected = Geometry::new(geometry.0, geometry.1).expect("a geometry");
         assert_eq!(topology.sets().len(), sets, "{nodes} x {volumes}");
         for set in topology.sets() {
@@ -69,55 +69,59 @@ fn defaults_are_the_geometry_table() {
 
 #[test]
 fn warnings_say_what_a_geometry_cannot_do() {
-    use Warning::{
+    use FormationWarning::{
         NodeDownIsOutage, NodeDownStopsWrites, NotRedundant, NotTheDefault, UnevenSpread,
         VolumeDownStopsWrites,
     };
     let default = |k, m| NotTheDefault { geometry: Geometry::new(k, m).expect("a geometry") };
-    let warnings = |nodes, volumes, wish| form_with(nodes, volumes, wish).expect("it fits").warnings;
-    assert_eq!(warnings(1, 1, Wish::default()), vec![NotRedundant, VolumeDownStopsWrites, NodeDownIsOutage]);
-    assert_eq!(warnings(2, 2, Wish::default()), vec![NodeDownStopsWrites]);
+    let warnings = |nodes, volumes, geometry| form_with(nodes, volumes, geometry).expect("it fits").warnings;
     assert_eq!(
-        warnings(4, 4, wish(8, 0)),
+        warnings(1, 1, GeometryRequest::default()),
+        vec![NotRedundant, VolumeDownStopsWrites, NodeDownIsOutage]
+    );
+    assert_eq!(warnings(2, 2, GeometryRequest::default()), vec![NodeDownStopsWrites]);
+    assert_eq!(
+        warnings(4, 4, geometry(8, 0)),
         vec![NotRedundant, VolumeDownStopsWrites, NodeDownIsOutage, default(5, 3)]
     );
-    assert_eq!(warnings(4, 4, wish(8, 2)), vec![NodeDownStopsWrites, default(5, 3)]);
-    assert_eq!(warnings(3, 8, wish(8, 4)), vec![UnevenSpread, default(7, 5)]);
-    assert_eq!(warnings(4, 4, wish(8, 4)), vec![default(5, 3)]);
-    assert_eq!(warnings(4, 4, wish(8, 3)), vec![]);
+    assert_eq!(warnings(4, 4, geometry(8, 2)), vec![NodeDownStopsWrites, default(5, 3)]);
+    assert_eq!(warnings(3, 8, geometry(8, 4)), vec![UnevenSpread, default(7, 5)]);
+    assert_eq!(warnings(4, 4, geometry(8, 4)), vec![default(5, 3)]);
+    assert_eq!(warnings(4, 4, geometry(8, 3)), vec![]);
 }
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let refused = |nodes, volumes, wish| form_with(nodes, volumes, wish).expect_err("it does not fit");
-    assert_eq!(refused(0, 1, Wish::default()), FormError::Size { nodes: 0, volumes_per_node: 0 });
-    assert_eq!(refused(2, 0, Wish::default()), FormError::Size { nodes: 2, volumes_per_node: 0 });
-    assert_eq!(refused(17, 1, Wish::default()), FormError::NoDefaultSetSize { even: vec![1, 17] });
+    let refused =
+        |nodes, volumes, geometry| form_with(nodes, volumes, geometry).expect_err("it does not fit");
+    assert_eq!(refused(0, 1, GeometryRequest::default()), FormError::Size { nodes: 0, volumes_per_node: 0 });
+    assert_eq!(refused(2, 0, GeometryRequest::default()), FormError::Size { nodes: 2, volumes_per_node: 0 });
+    assert_eq!(refused(17, 1, GeometryRequest::default()), FormError::NoDefaultSetSize { even: vec![1, 17] });
     let even = vec![1, 2, 4, 8, 16];
     for set_volumes in [0, 5, 64] {
         let error = FormError::SetSize { set_volumes, even: even.clone() };
-        assert_eq!(refused(4, 4, wish(set_volumes, 2)), error);
+        assert_eq!(refused(4, 4, geometry(set_volumes, 2)), error);
     }
     for parity_shards in [8, 9, 4000] {
         assert_eq!(
-            refused(4, 4, wish(8, parity_shards)),
+            refused(4, 4, geometry(8, parity_shards)),
             FormError::Parity { parity_shards, set_volumes: 8 }
         );
     }
     assert_eq!(
-        Shape::choose(usize::MAX, 2, Wish::default()),
+        PoolShape::choose(usize::MAX, 2, GeometryRequest::default()),
         Err(FormError::Size { nodes: usize::MAX, volumes_per_node: 2 })
     );
-    assert!(Shape::choose(1025, 1, Wish::default()).is_err());
+    assert!(PoolShape::choose(1025, 1, GeometryRequest::default()).is_err());
 
     let mut pool = a_pool(2, 2);
     pool[1].volumes.pop();
     let unequal = FormError::UnequalNodes { node: node_id(1), volumes: 1, expected: 2 };
-    assert_eq!(Topology::form(ClusterId([0; 16]), &pool, Wish::default()), Err(unequal));
+    assert_eq!(Topology::form(ClusterId([0; 16]), &pool, GeometryRequest::default()), Err(unequal));
     let mut pool = a_pool(2, 2);
     pool[1].volumes[1] = volume_id(0, 0);
     let twice = FormError::Invalid(InvalidTopology::VolumeTwice { volume: volume_id(0, 0) });
-    assert_eq!(Topology::form(ClusterId([0; 16]), &pool, Wish::default()), Err(twice));
+    assert_eq!(Topology::form(ClusterId([0; 16]), &pool, GeometryRequest::default()), Err(twice));
 }
 
 #[test]
@@ -126,8 +130,8 @@ fn sets_spread_over_zones_before_they_double_up() {
     for (index, node) in pool.iter_mut().enumerate() {
         node.zone = Some(["east", "east", "north", "north", "west", "west"][index].to_owned());
     }
-    let wish = Wish { set_volumes: Some(3), parity_shards: None };
-    let topology = Topology::form(ClusterId([0; 16]), &pool, wish).expect("it fits").topology;
+    let geometry = GeometryRequest { set_volumes: Some(3), parity_shards: None };
+    let topology = Topology::form(ClusterId([0; 16]), &pool, geometry).expect("it fits").topology;
     for set in topology.sets() {
         let zones: BTreeSet<_> = set
             .volumes()
@@ -166,7 +170,7 @@ fn the_stored_form_is_this_json() {
         "slots":[{"first":0,"set":0},{"first":8192,"set":1}]}"#;
     let mut pool = a_pool(2, 1);
     pool[1].zone = Some("b".to_owned());
-    let topology = Topology::form(ClusterId([0xcc; 16]), &pool, wish(1, 0)).expect("it fits").topology;
+    let topology = Topology::form(ClusterId([0xcc; 16]), &pool, geometry(1, 0)).expect("it fits").topology;
     let stored = serde_json::to_string(&topology).expect("a topology is JSON");
     assert_eq!(stored, text.split_whitespace().collect::<String>());
     assert_eq!(serde_json::from_str::<Topology>(text).expect("as stored"), topology);
@@ -222,7 +226,7 @@ fn what_is_no_topology_is_refused_on_reading() {
 proptest! {
     #[test]
     fn every_pool_is_dealt_out_evenly(nodes in 1..40_usize, volumes in 1..12_usize) {
-        let Ok(Formed { topology, .. }) = form_with(nodes, volumes, Wish::default()) else {
+        let Ok(FormedTopology { topology, .. }) = form_with(nodes, volumes, GeometryRequest::default()) else {
             // 17 volumes and the like: what is refused has no even width from 8 to 16.
             let even = (8..=16).any(|size| {
                 (nodes * volumes).is_multiple_of(size) && (size <= nodes || size.is_multiple_of(nodes))

@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use sherd_core::id::{BucketId, ChangeId, Incarnation, ProposerId, Sequence, Timestamp, VolumeId};
 use sherd_core::record::BucketPhase;
-use sherd_core::register::acceptor::{AcceptVerdict, AcceptorState, Asked, KeyState, judge_accept};
-use sherd_core::register::proposer::{AcceptOutcome, Asking, after_accept};
+use sherd_core::register::acceptor::{AcceptVerdict, AcceptorState, Circumstances, KeyState, judge_accept};
+use sherd_core::register::proposer::{AcceptOutcome, PrepareProgress, after_accept};
 use sherd_core::register::quorum::{Lives, Order, Quorums, Reply};
 use sherd_core::register::seal::{
     DeletionDecision, Remains, RowFate, SealFate, Seals, SetAnswers, decide_deletion, row_fate, seal_fate,
@@ -376,7 +376,8 @@ impl Bucket {
                     time: Timestamp::from_ms(u64::from(write)),
                     proposer: ProposerId(0),
                 };
-                let verdict = judge_accept(&AcceptorState::default(), &key, Asked::default(), ballot, &[]);
+                let verdict =
+                    judge_accept(&AcceptorState::default(), &key, Circumstances::default(), ballot, &[]);
                 let heard = column.answers[usize::from(write)].0 > 0;
                 if verdict.is_err() || (verdict == Ok(AcceptVerdict::AlreadyStored) && heard) {
                     continue;
@@ -400,8 +401,12 @@ impl Bucket {
                 })
                 .collect();
             let lives = Lives::default();
-            let asking =
-                Asking { quorums: self.quorums(), outstanding: 0, now: Timestamp::ZERO, lives: &lives };
+            let asking = PrepareProgress {
+                quorums: self.quorums(),
+                outstanding: 0,
+                now: Timestamp::ZERO,
+                lives: &lives,
+            };
             if after_accept(&replies, asking).outcome == AcceptOutcome::Committed {
                 let mut after = *state;
                 after.acked |= 1 << write;

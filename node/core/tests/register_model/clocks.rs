@@ -11,10 +11,12 @@
 use sherd_core::id::{Ballot, DataId, Epoch, Incarnation, ProposerId, Sequence, Timestamp, VolumeId};
 use sherd_core::limits::{BALLOT_AHEAD_MS_MAX, BODY_MS_MAX, FOLLOW_BOUND_MS_MAX};
 use sherd_core::register::acceptor::{
-    AcceptorState, Asked, KeyState, Standing, after_restart, judge_accept, judge_data_floor, judge_prepare,
-    next_reading, raise_data_floor, raise_floor,
+    AcceptorState, Circumstances, KeyState, VoterStatus, after_restart, judge_accept, judge_data_floor,
+    judge_prepare, next_reading, raise_data_floor, raise_floor,
 };
-use sherd_core::register::proposer::{AcceptOutcome, Asking, PrepareOutcome, after_accept, after_prepare};
+use sherd_core::register::proposer::{
+    AcceptOutcome, PrepareOutcome, PrepareProgress, after_accept, after_prepare,
+};
 use sherd_core::register::quorum::{Lives, Order, Quorums, Reply};
 use sherd_core::register::recover::{Adoption, Guarantees, adopt, barrier};
 use sherd_core::register::{Answerer, Refusal, Row, RowHead, Vote};
@@ -201,11 +203,11 @@ impl Clocks {
             durable_bound: volume.durable_bound,
             clock_reading: if is_out { Timestamp::ZERO } else { volume.reading },
             data_floor: volume.data_floor,
-            standing: Standing::Voting,
+            standing: VoterStatus::Voting,
         }
     }
 
-    fn asked(&self, state: &State, at: usize, ballot: Ballot) -> Asked {
+    fn asked(&self, state: &State, at: usize, ballot: Ballot) -> Circumstances {
         let volume = &state.volumes[at];
         let now = self.clock_of(state, at);
         let now = match self.without {
@@ -214,7 +216,7 @@ impl Clocks {
             Without::FarAheadIsRefused => now.max(ballot.time),
             _ => now,
         };
-        Asked { epoch: Epoch(0), now }
+        Circumstances { epoch: Epoch(0), now }
     }
 
     fn prepare(&self, state: &mut State, at: usize, ballot: Ballot) -> Result<Vote, Refusal> {
@@ -253,7 +255,7 @@ impl Clocks {
             let time = now.max(after(state.last.time)).max(after(above.time));
             state.last.time = time;
             let ballot = state.last;
-            let asking = Asking { quorums: SET, outstanding: 0, now, lives: &lives };
+            let asking = PrepareProgress { quorums: SET, outstanding: 0, now, lives: &lives };
             let replies: Vec<_> = reached().map(|at| reply(at, self.prepare(state, at, ballot))).collect();
             above = match after_prepare(&replies, asking).outcome {
                 PrepareOutcome::Prepared(_) => match self.accepted(state, &replies, asking) {
@@ -294,7 +296,12 @@ impl Clocks {
         }
     }
 
-    fn accepted(&self, state: &mut State, votes: &[Reply<Vote>], asking: Asking<'_>) -> AcceptOutcome {
+    fn accepted(
+        &self,
+        state: &mut State,
+        votes: &[Reply<Vote>],
+        asking: PrepareProgress<'_>,
+    ) -> AcceptOutcome {
         state.last_birth = asking.now.max(after(state.last_birth));
         let data = [DataId { birth: state.last_birth, proposer: state.last.proposer }];
         let ballot = state.last;
@@ -346,7 +353,7 @@ impl Clocks {
 
     fn bad_floor(&self, state: &mut State, at: usize) -> bool {
         let clock = self.clock_of(state, at);
-        let floor = match judge_data_floor(Standing::Voting, FAR, clock) {
+        let floor = match judge_data_floor(VoterStatus::Voting, FAR, clock) {
             Err(Refusal::TooFarAhead { latest }) if self.without != Without::DataFloorsAreJudged => latest,
             _ => FAR,
         };

@@ -13,9 +13,9 @@
 
 use sherd_core::id::{Ballot, ObjectKey, ProposerId, Timestamp};
 use sherd_core::register::RowHead;
-use sherd_core::register::acceptor::{AcceptorState, Asked, KeyState, judge_accept};
+use sherd_core::register::acceptor::{AcceptorState, Circumstances, KeyState, judge_accept};
 use sherd_core::register::listing::{
-    KeyDecision, Listed, PrefixDecision, decide_key, decide_prefix, is_listed,
+    KeyDecision, PrefixDecision, ScannedEntry, decide_key, decide_prefix, is_listed,
 };
 use sherd_core::register::quorum::Quorums;
 
@@ -204,8 +204,13 @@ impl Listing {
                 let row = head(cell.row);
                 let known =
                     KeyState { row: row.as_ref(), promised: ballot(cell.promised), ..KeyState::default() };
-                let verdict =
-                    judge_accept(&AcceptorState::default(), &known, Asked::default(), ballot(number), &[]);
+                let verdict = judge_accept(
+                    &AcceptorState::default(),
+                    &known,
+                    Circumstances::default(),
+                    ballot(number),
+                    &[],
+                );
                 if verdict.is_err() || cell.row.ballot == number {
                     continue;
                 }
@@ -286,10 +291,10 @@ impl Listing {
         }
     }
 
-    fn listed(&self, volume: &Volume) -> Option<Listed> {
+    fn listed(&self, volume: &Volume) -> Option<ScannedEntry> {
         let head = head(volume.row)?;
         let head = RowHead { committed: head.committed || self.without == Without::Committed, ..head };
-        Some(Listed { head, live: self.is_put(usize::from(volume.key), volume.row.ballot) })
+        Some(ScannedEntry { head, live: self.is_put(usize::from(volume.key), volume.row.ballot) })
     }
 
     fn decide_key(&self, state: &State, from: u8) -> Shown {

@@ -59,7 +59,7 @@ pub(crate) struct ReturningDisks {
 
 /// Whether a volume votes: production's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
-pub(crate) enum Standing {
+pub(crate) enum VoterStatus {
     #[default]
     Voting,
     Unconfirmed,
@@ -78,7 +78,7 @@ pub(crate) struct Disk {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct State {
-    standing: [Standing; VOLUMES],
+    standing: [VoterStatus; VOLUMES],
     disks: [Disk; VOLUMES],
     /// A disk that was copied, or taken away.
     aside: [Option<Disk>; VICTIMS],
@@ -142,7 +142,7 @@ impl ReturningDisks {
             later.map(|(victim, known)| (volume(victim), Incarnation(known.0.into()))).collect();
         let from = Answerer {
             incarnation: Incarnation(disk.at.0.into()),
-            votes: state.standing[at] == Standing::Voting,
+            votes: state.standing[at] == VoterStatus::Voting,
             peers,
             durable: Sequence(disk.at.1.into()),
         };
@@ -191,7 +191,7 @@ impl ReturningDisks {
 
     fn fault_steps(&self, state: &State, out: &mut Vec<(Step, State)>) {
         for victim in 0..VICTIMS.min(self.volumes) {
-            let is_voting = state.standing[victim] == Standing::Voting;
+            let is_voting = state.standing[victim] == VoterStatus::Voting;
             if is_voting && state.aside[victim].is_none() && state.returns < self.returns {
                 let mut after = *state;
                 after.aside[victim] = Some(state.disks[victim]);
@@ -202,7 +202,7 @@ impl ReturningDisks {
                 after.losses[victim] += 1;
                 after.aside[victim] = after.aside[victim].or(Some(state.disks[victim]));
                 after.disks[victim] = Disk { knows: [(1, 0); VICTIMS], ..Disk::default() };
-                after.standing[victim] = Standing::Lost;
+                after.standing[victim] = VoterStatus::Lost;
                 out.push((Step::Lose { disk: small(victim) }, after));
             }
             let Some(disk) = state.aside[victim] else { continue };
@@ -213,15 +213,15 @@ impl ReturningDisks {
                 let mut after = *state;
                 after.returns += 1;
                 (after.aside[victim], after.disks[victim]) = (None, disk);
-                after.standing[victim] = Standing::Unconfirmed;
+                after.standing[victim] = VoterStatus::Unconfirmed;
                 out.push((Step::Return { disk: small(victim) }, after));
             }
         }
-        for at in (0..self.volumes).filter(|at| state.standing[*at] == Standing::Voting) {
+        for at in (0..self.volumes).filter(|at| state.standing[*at] == VoterStatus::Voting) {
             if state.restarts < self.restarts {
                 let mut after = *state;
                 after.restarts += 1;
-                after.standing[at] = Standing::Unconfirmed;
+                after.standing[at] = VoterStatus::Unconfirmed;
                 out.push((Step::Restart { volume: small(at) }, after));
             }
         }
@@ -267,14 +267,14 @@ impl ReturningDisks {
                     u8::try_from(position.1).expect("few records"),
                 ));
             }
-            (after.disks[victim], after.standing[victim]) = (rebuilt, Standing::Voting);
+            (after.disks[victim], after.standing[victim]) = (rebuilt, VoterStatus::Voting);
             after.voted[victim] = life;
             out.push((Step::Rebuild { volume: small(victim), from }, after));
         }
     }
 
     fn memory(&self, state: &State, at: usize) -> Memory {
-        let is_whole = state.standing[at] != Standing::Lost || self.without == Without::WholePeers;
+        let is_whole = state.standing[at] != VoterStatus::Lost || self.without == Without::WholePeers;
         Memory { is_whole, positions: state.disks[at].positions() }
     }
 
@@ -311,7 +311,7 @@ impl ReturningDisks {
             match confirm(opened, &answers, quorums) {
                 Confirmation::Confirmed => {
                     let mut after = *state;
-                    after.standing[at] = Standing::Voting;
+                    after.standing[at] = VoterStatus::Voting;
                     out.push((step, after));
                 }
                 Confirmation::Lost { remembered } => out.push((step, lose(state, at, remembered))),
@@ -338,7 +338,7 @@ fn lose(state: &State, at: usize, remembered: Position) -> State {
     let mut after = *state;
     let life = u8::try_from(remembered.incarnation.0).expect("few lives").max(state.disks[at].at.0);
     after.disks[at].at = (life + 1, 0);
-    after.standing[at] = Standing::Lost;
+    after.standing[at] = VoterStatus::Lost;
     after
 }
 
@@ -356,9 +356,9 @@ impl Model for ReturningDisks {
         self.fault_steps(state, out);
         for at in 0..self.volumes {
             match state.standing[at] {
-                Standing::Voting => self.hear_steps(state, at, out),
-                Standing::Unconfirmed => self.confirm_steps(state, at, out),
-                Standing::Lost => self.rebuild_steps(state, at, out),
+                VoterStatus::Voting => self.hear_steps(state, at, out),
+                VoterStatus::Unconfirmed => self.confirm_steps(state, at, out),
+                VoterStatus::Lost => self.rebuild_steps(state, at, out),
             }
         }
         for (_, after) in out {

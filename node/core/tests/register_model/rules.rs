@@ -3,7 +3,7 @@
 //! Production code has no switch. A model that leaves a rule out passes altered inputs to the
 //! production function, overrules its decision, or skips the step that the rule asks for.
 
-/// A rule taken out. `Nothing` is the design as it is.
+/// A rule taken out. `QueueEmpty` is the design as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Without {
     /// Every rule is in.

@@ -13,13 +13,13 @@ use sherd_core::id::{BucketId, ChangeId, Epoch, ObjectKey, RegisterKey};
 use sherd_core::record::{BucketPhase, State, Value};
 use sherd_core::register::quorum::{Lives, Order, Reply};
 use sherd_core::register::seal::{DeletionDecision, Remains, RowFate, SetAnswers, decide_deletion, row_fate};
-use sherd_volume::read::list::{ListScan, Listed, ScannedRow};
+use sherd_volume::read::list::{ListScan, ListedRow, ScannedRow};
 use sherd_volume::request::{Answer, Control};
 
-use super::NotMoved;
+use super::PhaseError;
 use crate::cluster::SetView;
-use crate::object::{Error, Objects, Result, Unavailable};
-use crate::peer::Reach;
+use crate::object::{Error, Objects, Result, UnavailableReason};
+use crate::peer::VolumeRoute;
 use crate::register::Failure;
 use crate::upkeep::ask;
 
@@ -38,7 +38,7 @@ const RENEW_EVERY: Duration = Duration::from_secs(10);
 const PAGE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the volumes of one set answered.
-struct Sealed {
+struct SealAnswers {
     set: Arc<SetView>,
     seals: Vec<Reply<()>>,
     remains: Vec<Reply<Remains>>,
@@ -75,7 +75,7 @@ impl Objects {
             match decision {
                 DeletionDecision::End if moved.is_ok() => return Ok(()),
                 DeletionDecision::NotEmpty => return Err(Error::BucketNotEmpty),
-                DeletionDecision::Unavailable => return Err(Unavailable::Quorum.into()),
+                DeletionDecision::Unavailable => return Err(UnavailableReason::Quorum.into()),
                 DeletionDecision::Settle | DeletionDecision::End => {}
             }
             for object in unsettled {
@@ -113,7 +113,7 @@ impl Objects {
         bucket: BucketId,
         deletion: ChangeId,
         decision: DeletionDecision,
-    ) -> Result<std::result::Result<(), NotMoved>> {
+    ) -> Result<std::result::Result<(), PhaseError>> {
         let unseal = Control::Unseal { bucket, deletion };
         let (to, told) = match decision {
             DeletionDecision::End => (BucketPhase::Deleted, Control::SealForEver { bucket }),
@@ -126,9 +126,9 @@ impl Objects {
             Ok(()) => self.tell_all(&told).await,
             // Somebody took it for left behind and undid it. Seals that it placed after that are its own
             // to remove.
-            Err(NotMoved::OtherPhase) => self.tell_all(&unseal).await,
+            Err(PhaseError::OtherPhase) => self.tell_all(&unseal).await,
             // The seals of a deleted bucket stay.
-            Err(NotMoved::Gone) => {}
+            Err(PhaseError::Gone) => {}
         }
         Ok(moved)
     }
@@ -140,7 +140,7 @@ impl Objects {
     ) -> (DeletionDecision, Vec<ObjectKey>) {
         let epoch = self.inner.cluster.epoch();
         let sets = self.inner.cluster.sets().iter().map(|set| seal_set(set, bucket, deletion, epoch));
-        let sealed: Vec<Sealed> = join_all(sets).await;
+        let sealed: Vec<SealAnswers> = join_all(sets).await;
         let answers: Vec<SetAnswers<'_>> = sealed
             .iter()
             .map(|sealed| SetAnswers {
@@ -165,8 +165,8 @@ impl Objects {
     async fn tell_all(&self, control: &Control) {
         let sets = self.inner.cluster.sets().iter();
         let told = sets
-            .flat_map(|set| &set.reach)
-            .map(|reach| ask(reach.peer.control(reach.volume, control.clone()), CONTROL_PATIENCE));
+            .flat_map(|set| &set.route)
+            .map(|route| ask(route.peer.control(route.volume, control.clone()), CONTROL_PATIENCE));
         join_all(told).await;
     }
 }
@@ -180,31 +180,31 @@ fn left_behind(error: Error) -> Error {
 }
 
 /// Seals the bucket on every volume of a set, and then asks each that did what it still holds.
-async fn seal_set(set: &Arc<SetView>, bucket: BucketId, deletion: ChangeId, epoch: Epoch) -> Sealed {
+async fn seal_set(set: &Arc<SetView>, bucket: BucketId, deletion: ChangeId, epoch: Epoch) -> SealAnswers {
     let mut sealed =
-        Sealed { set: Arc::clone(set), seals: Vec::new(), remains: Vec::new(), unsettled: Vec::new() };
+        SealAnswers { set: Arc::clone(set), seals: Vec::new(), remains: Vec::new(), unsettled: Vec::new() };
     let seal = Control::Seal { bucket, deletion, epoch };
     let asked =
-        set.reach.iter().map(|reach| ask(reach.peer.control(reach.volume, seal.clone()), CONTROL_PATIENCE));
+        set.route.iter().map(|route| ask(route.peer.control(route.volume, seal.clone()), CONTROL_PATIENCE));
     let mut arrived = 0;
-    for (reach, answer) in set.reach.iter().zip(join_all(asked).await) {
+    for (route, answer) in set.route.iter().zip(join_all(asked).await) {
         let Ok(Answer { from, result }) = answer else { continue };
         arrived += 1;
         let order = Order { asked: 0, arrived };
-        sealed.seals.push(Reply { volume: reach.volume, from, order, result: result.map(|_| ()) });
+        sealed.seals.push(Reply { volume: route.volume, from, order, result: result.map(|_| ()) });
     }
-    let holders: Vec<&Reach> = set
-        .reach
+    let holders: Vec<&VolumeRoute> = set
+        .route
         .iter()
-        .filter(|reach| sealed.seals.iter().any(|seal| seal.volume == reach.volume && seal.result.is_ok()))
+        .filter(|route| sealed.seals.iter().any(|seal| seal.volume == route.volume && seal.result.is_ok()))
         .collect();
-    let listed = join_all(holders.iter().map(|reach| remains(reach, bucket, deletion, epoch))).await;
-    for (reach, listed) in holders.into_iter().zip(listed) {
+    let listed = join_all(holders.iter().map(|route| remains(route, bucket, deletion, epoch))).await;
+    for (route, listed) in holders.into_iter().zip(listed) {
         let Some((from, remains, unsettled)) = listed else { continue };
         arrived += 1;
         // Every list was asked for after every seal of this set had arrived.
         let order = Order { asked: arrived, arrived: arrived + 1 };
-        sealed.remains.push(Reply { volume: reach.volume, from, order, result: Ok(remains) });
+        sealed.remains.push(Reply { volume: route.volume, from, order, result: Ok(remains) });
         sealed.unsettled.extend(unsettled);
     }
     sealed
@@ -212,7 +212,7 @@ async fn seal_set(set: &Arc<SetView>, bucket: BucketId, deletion: ChangeId, epoc
 
 /// Walks what one sealed volume holds under the bucket, until something live is seen.
 async fn remains(
-    reach: &Reach,
+    route: &VolumeRoute,
     bucket: BucketId,
     deletion: ChangeId,
     epoch: Epoch,
@@ -229,10 +229,10 @@ async fn remains(
         deletion: Some(deletion),
     };
     loop {
-        let Answer { from, result } = ask(reach.peer.list(reach.volume, &scan), PAGE_PATIENCE).await.ok()?;
+        let Answer { from, result } = ask(route.peer.list(route.volume, &scan), PAGE_PATIENCE).await.ok()?;
         let page = result.ok()?;
         for listed in page.entries {
-            let (Listed::Row(row) | Listed::Prefix { witness: row, .. }) = listed;
+            let (ListedRow::Row(row) | ListedRow::Prefix { witness: row, .. }) = listed;
             match fate(&row) {
                 RowFate::Gone => {}
                 RowFate::Live => remains.live = true,

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 use sherd_core::id::{BucketId, ChangeId, ObjectKey, RegisterKey};
 use sherd_core::record::{Bucket, BucketPhase, State};
 
-use super::{BucketInfo, BucketPage, Error, Missing, Objects, Result, Unavailable};
-use crate::register::{Found, Proposal, Writer};
+use super::{BucketInfo, BucketPage, Error, MissingResource, Objects, Result, UnavailableReason};
+use crate::register::{Proposal, QuorumRow, Writer};
 
 mod deletion;
 
@@ -30,7 +30,7 @@ const SEALED_PAUSE: Duration = Duration::from_millis(20);
 
 /// Why a bucket's phase was not changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum NotMoved {
+enum PhaseError {
     /// The bucket is there, in another phase than was expected.
     OtherPhase,
     /// It is deleted; another may bear its name.
@@ -63,7 +63,7 @@ impl BucketCache {
 }
 
 /// The bucket that a register holds, unless it is deleted.
-pub(super) fn living(found: Option<&Found>) -> Option<&Bucket> {
+pub(super) fn living(found: Option<&QuorumRow>) -> Option<&Bucket> {
     living_in(found.map(|found| &found.value.state))
 }
 
@@ -108,11 +108,11 @@ impl Objects {
     /// Reads what a bucket is.
     ///
     /// # Errors
-    /// [`Missing::Bucket`] when it is not there; any of [`Error`].
+    /// [`MissingResource::Bucket`] when it is not there; any of [`Error`].
     pub async fn head_bucket(&self, name: ObjectKey) -> Result<BucketInfo> {
         let key = RegisterKey::bucket(name.clone());
         let found = self.inner.registers.read(&key).await?;
-        let bucket = living(found.as_ref()).ok_or(Missing::Bucket)?;
+        let bucket = living(found.as_ref()).ok_or(MissingResource::Bucket)?;
         Ok(BucketInfo { name, created_ms: bucket.created_ms, location: bucket.location.clone() })
     }
 
@@ -130,7 +130,7 @@ impl Objects {
             return Ok(id);
         }
         let found = self.inner.registers.read(&RegisterKey::bucket(name.clone())).await?;
-        let id = living(found.as_ref()).ok_or(Missing::Bucket)?.id;
+        let id = living(found.as_ref()).ok_or(MissingResource::Bucket)?.id;
         self.inner.buckets.put(name.clone(), id);
         Ok(id)
     }
@@ -144,8 +144,8 @@ impl Objects {
                 tokio::time::sleep(SEALED_PAUSE).await;
                 Ok(())
             }
-            Ok(_) => Err(Missing::Bucket.into()),
-            Err(Error::BucketBusy) => Err(Unavailable::Sealed.into()),
+            Ok(_) => Err(MissingResource::Bucket.into()),
+            Err(Error::BucketBusy) => Err(UnavailableReason::Sealed.into()),
             Err(error) => Err(error),
         }
     }
@@ -155,7 +155,7 @@ impl Objects {
         let deadline = Instant::now() + SEALED_WAIT;
         loop {
             let found = self.inner.registers.read(key).await?;
-            let bucket = living(found.as_ref()).ok_or(Missing::Bucket)?;
+            let bucket = living(found.as_ref()).ok_or(MissingResource::Bucket)?;
             if bucket.phase == BucketPhase::Active {
                 return Ok(bucket.id);
             }
@@ -183,13 +183,13 @@ impl Objects {
         id: BucketId,
         from: BucketPhase,
         to: BucketPhase,
-    ) -> Result<std::result::Result<(), NotMoved>> {
+    ) -> Result<std::result::Result<(), PhaseError>> {
         let decide = move |state: Option<&State>| match living_in(state) {
             Some(bucket) if bucket.id == id && bucket.phase == from => {
                 Ok(proposal(Bucket { phase: to, ..bucket.clone() }))
             }
-            Some(bucket) if bucket.id == id => Err(NotMoved::OtherPhase),
-            Some(_) | None => Err(NotMoved::Gone),
+            Some(bucket) if bucket.id == id => Err(PhaseError::OtherPhase),
+            Some(_) | None => Err(PhaseError::Gone),
         };
         let ticket = self.inner.registers.begin(key);
         self.change_or(&key.key, key, ticket, Writer::new(decide)).await

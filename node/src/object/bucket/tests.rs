@@ -52,7 +52,7 @@ async fn a_put_that_races_the_deletion_of_its_bucket_is_told_nothing_wrong() {
             match put {
                 Ok(()) => assert!(is_there(&node, name).await, "{name:?} was acknowledged; {deleted:?}"),
                 // Unknown, where a volume took it that the deletion did not hear of.
-                Err(Error::Missing(Missing::Bucket) | Error::OutcomeUnknown) => {
+                Err(Error::Missing(MissingResource::Bucket) | Error::OutcomeUnknown) => {
                     assert!(deleted.is_ok(), "the bucket is there");
                 }
                 Err(other) => panic!("{name:?}: {other:?}; {deleted:?}"),
@@ -68,8 +68,8 @@ async fn delete_elsewhere(objects: &Objects, bucket: ObjectKey, id: BucketId, se
     let (deleting, epoch) = (BucketPhase::Deleting { deletion }, objects.inner.cluster.epoch());
     let moved = objects.move_bucket(&key, id, BucketPhase::Active, deleting).await;
     assert_eq!(moved.expect("changed"), Ok(()));
-    for reach in objects.inner.cluster.sets()[0].reach.iter().take(sealed_count) {
-        let sealed = reach.peer.control(reach.volume, Control::Seal { bucket: id, deletion, epoch }).await;
+    for route in objects.inner.cluster.sets()[0].route.iter().take(sealed_count) {
+        let sealed = route.peer.control(route.volume, Control::Seal { bucket: id, deletion, epoch }).await;
         assert!(matches!(&sealed, Ok(answer) if answer.result.is_ok()), "{sealed:?}");
     }
     let moved = objects.move_bucket(&key, id, deleting, BucketPhase::Deleted).await;
@@ -97,12 +97,12 @@ async fn a_write_is_told_that_its_bucket_is_gone_only_where_no_volume_took_it() 
         let ticket = node.registers().begin(&key);
         let told = objects.change(&bucket, &key, ticket, Writer::new(decide)).await;
         let mut taken_count = 0;
-        for reach in &objects.inner.cluster.sets()[0].reach {
-            let rows = reach.peer.unsettled(reach.volume, None, 10).await.expect("readable");
+        for route in &objects.inner.cluster.sets()[0].route {
+            let rows = route.peer.unsettled(route.volume, None, 10).await.expect("readable");
             taken_count += rows.iter().filter(|(row, _)| *row == key).count();
         }
         match told {
-            Err(Error::Missing(Missing::Bucket)) => assert_eq!((sealed_count, taken_count), (4, 0)),
+            Err(Error::Missing(MissingResource::Bucket)) => assert_eq!((sealed_count, taken_count), (4, 0)),
             Err(Error::OutcomeUnknown) => assert_eq!((sealed_count, taken_count), (3, 1)),
             other => panic!("{sealed_count} volumes are sealed: {other:?}"),
         }
@@ -117,7 +117,7 @@ async fn of_deletions_that_race_one_wins_and_the_others_find_nothing() {
     for _ in 0..ROUNDS / 4 {
         node.create_bucket().await;
         let outcomes = join_all((0..3).map(|_| node.objects().delete_bucket(key_of("bucket")))).await;
-        let lost = |outcome: &&Result<()>| matches!(outcome, Err(Error::Missing(Missing::Bucket)));
+        let lost = |outcome: &&Result<()>| matches!(outcome, Err(Error::Missing(MissingResource::Bucket)));
         assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1, "{outcomes:?}");
         assert_eq!(outcomes.iter().filter(lost).count(), 2, "{outcomes:?}");
     }
@@ -140,7 +140,7 @@ async fn a_deletion_that_was_undone_by_another_gateway_leaves_no_seal() {
         objects.seal_and_list(id, deletion).await;
         assert_eq!(node.seals().len(), 4, "it does not know yet");
         let moved = objects.conclude(&key, id, deletion, decision).await;
-        assert_eq!(moved.expect("readable"), Err(NotMoved::OtherPhase));
+        assert_eq!(moved.expect("readable"), Err(PhaseError::OtherPhase));
         assert_eq!(node.seals(), []);
     }
     node.close().await;

@@ -22,10 +22,8 @@ use tokio::time::Instant;
 use sherd_core::id::{BucketId, Incarnation, ObjectKey};
 use sherd_core::record::{State, Value};
 use sherd_core::register::Refusal;
-use sherd_core::register::listing::{
-    KeyDecision, Listed as Judged, PrefixDecision, decide_key, decide_prefix,
-};
-use sherd_volume::read::list::{ListPage, ListScan, Listed, ScannedRow, after_key};
+use sherd_core::register::listing::{KeyDecision, PrefixDecision, ScannedEntry, decide_key, decide_prefix};
+use sherd_volume::read::list::{ListPage, ListScan, ListedRow, ScannedRow, after_key};
 
 use crate::cluster::{Cluster, SetView};
 use crate::register::{Failure, Registers};
@@ -48,7 +46,7 @@ pub(super) struct Query {
     /// Names that may be looked at and not show; then the walk stops where it is.
     pub(super) hidden_max: usize,
     /// How long a volume may take for a page, before another is asked.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
 }
 
 /// The scans of all sets.
@@ -104,7 +102,7 @@ struct SetScan {
 #[derive(Debug)]
 struct VolumeScan {
     place: usize,
-    rows: VecDeque<Listed>,
+    rows: VecDeque<ListedRow>,
     /// Where the next page begins.
     from: Bytes,
     /// Whether there is no next page.
@@ -124,10 +122,10 @@ impl VolumeScan {
     }
 }
 
-fn name_of(listed: &Listed) -> &[u8] {
+fn name_of(listed: &ListedRow) -> &[u8] {
     match listed {
-        Listed::Row(row) => row.key.key.as_bytes(),
-        Listed::Prefix { prefix, .. } => prefix,
+        ListedRow::Row(row) => row.key.key.as_bytes(),
+        ListedRow::Prefix { prefix, .. } => prefix,
     }
 }
 
@@ -277,13 +275,13 @@ impl SetScan {
                         limit: self.query.wanted.clamp(1, SCAN_ROWS),
                         deletion: None,
                     };
-                    let reach = &self.set.reach[scan.place];
-                    (index, reach.peer.list(reach.volume, &request))
+                    let route = &self.set.route[scan.place];
+                    (index, route.peer.list(route.volume, &request))
                 })
                 .collect();
-            let deadline = Instant::now() + self.query.patience;
+            let deadline = Instant::now() + self.query.timeout;
             for (index, pending) in asked {
-                let volume = self.set.reach[self.volumes[index].place].volume;
+                let volume = self.set.route[self.volumes[index].place].volume;
                 let answer = tokio::time::timeout_at(deadline, pending).await;
                 self.set.late.note(volume, answer.is_err());
                 let Ok(Ok(answer)) = answer else {
@@ -307,7 +305,7 @@ impl SetScan {
     /// begins with the last of them.
     fn take(&mut self, index: usize, life: Incarnation, page: ListPage) {
         let passed =
-            |listed: &Listed| self.passed.as_ref().is_some_and(|passed| name_of(listed) <= &passed[..]);
+            |listed: &ListedRow| self.passed.as_ref().is_some_and(|passed| name_of(listed) <= &passed[..]);
         let rows = page.entries.into_iter().skip_while(passed).collect();
         let scan = &mut self.volumes[index];
         (scan.rows, scan.life) = (rows, Some(life));
@@ -321,7 +319,7 @@ impl SetScan {
         let lives = self.registers.known_lives();
         for index in 0..self.volumes.len() {
             let VolumeScan { place, life, .. } = self.volumes[index];
-            let volume = self.set.reach[place].volume;
+            let volume = self.set.route[place].volume;
             if life.is_some_and(|life| lives.is_over(volume, life)) {
                 self.replace(index)?;
             }
@@ -352,10 +350,10 @@ impl SetScan {
     fn reseek(&mut self, prefix: &[u8], after: &ObjectKey) {
         for volume in &mut self.volumes {
             let behind = match volume.rows.front() {
-                Some(Listed::Prefix { prefix: named, witness }) => {
+                Some(ListedRow::Prefix { prefix: named, witness }) => {
                     named == prefix && witness.key.key <= *after
                 }
-                Some(Listed::Row(_)) | None => false,
+                Some(ListedRow::Row(_)) | None => false,
             };
             if behind {
                 volume.rows.clear();
@@ -366,19 +364,19 @@ impl SetScan {
     }
 
     fn judge(&self, name: &[u8]) -> SetVerdict {
-        let entries: Vec<Option<&Listed>> = self
+        let entries: Vec<Option<&ListedRow>> = self
             .volumes
             .iter()
             .map(|volume| volume.rows.front().filter(|listed| name_of(listed) == name))
             .collect();
-        let is_prefix = entries.iter().flatten().any(|listed| matches!(listed, Listed::Prefix { .. }));
+        let is_prefix = entries.iter().flatten().any(|listed| matches!(listed, ListedRow::Prefix { .. }));
         if is_prefix { self.judge_prefix(name, &entries) } else { self.judge_key(&entries) }
     }
 
-    fn judge_key(&self, entries: &[Option<&Listed>]) -> SetVerdict {
-        let judged: Vec<Option<Judged>> = entries
+    fn judge_key(&self, entries: &[Option<&ListedRow>]) -> SetVerdict {
+        let judged: Vec<Option<ScannedEntry>> = entries
             .iter()
-            .map(|entry| entry.map(|listed| Judged { head: row_of(listed).row.head, live: true }))
+            .map(|entry| entry.map(|listed| ScannedEntry { head: row_of(listed).row.head, live: true }))
             .collect();
         let row = |at: usize| entries[at].map(row_of).expect("named by the decision");
         match decide_key(&judged, self.set.quorums()) {
@@ -397,8 +395,8 @@ impl SetScan {
         }
     }
 
-    fn judge_prefix(&self, name: &[u8], entries: &[Option<&Listed>]) -> SetVerdict {
-        let witnesses: Vec<Option<(&ObjectKey, Judged)>> = entries
+    fn judge_prefix(&self, name: &[u8], entries: &[Option<&ListedRow>]) -> SetVerdict {
+        let witnesses: Vec<Option<(&ObjectKey, ScannedEntry)>> = entries
             .iter()
             .map(|entry| entry.map(row_of).map(|row| (&row.key.key, self.judged(row, decode(row).as_ref()))))
             .collect();
@@ -413,17 +411,17 @@ impl SetScan {
 
     /// A row that does not decode is not known to be dead, so it counts as live and uncommitted:
     /// its register decides.
-    fn judged(&self, row: &ScannedRow, value: Option<&Value>) -> Judged {
+    fn judged(&self, row: &ScannedRow, value: Option<&Value>) -> ScannedEntry {
         let mut head = row.row.head;
         head.committed &= value.is_some();
-        Judged { head, live: value.is_none_or(|value| (self.query.shows)(value)) }
+        ScannedEntry { head, live: value.is_none_or(|value| (self.query.shows)(value)) }
     }
 }
 
-fn row_of(listed: &Listed) -> &ScannedRow {
+fn row_of(listed: &ListedRow) -> &ScannedRow {
     match listed {
-        Listed::Row(row) => row,
-        Listed::Prefix { witness, .. } => witness,
+        ListedRow::Row(row) => row,
+        ListedRow::Prefix { witness, .. } => witness,
     }
 }
 
@@ -470,11 +468,11 @@ mod tests {
             shows: shows_object,
             wanted: 1,
             hidden_max: 10,
-            patience: SCAN_PATIENCE,
+            timeout: SCAN_PATIENCE,
         };
         let mut merge = Merge::new(&inner.cluster, &inner.registers, &query);
         let mut names = Vec::new();
-        let volumes: Vec<_> = merge.sets[0].set.reach.iter().map(|reach| reach.volume).collect();
+        let volumes: Vec<_> = merge.sets[0].set.route.iter().map(|route| route.volume).collect();
         while let Some(name) = merge.next().await.expect("enough volumes vote") {
             names.push(match name {
                 // A write waits for A volumes, and tells of its commit later.
@@ -508,14 +506,14 @@ mod tests {
         let inner = &node.objects().inner;
         let bucket = node.objects().bucket_id(&key_of("bucket")).await.expect("it was created");
         let query =
-            Query { patience: Duration::from_millis(50), ..Objects::query("", None, None, shows_object, 1) };
+            Query { timeout: Duration::from_millis(50), ..Objects::query("", None, None, shows_object, 1) };
         let query = Query { bucket, ..query };
-        let hung = node.hang_reads(inner.cluster.sets()[0].reach[0].volume);
+        let hung = node.hang_reads(inner.cluster.sets()[0].route[0].volume);
         let mut merge = Merge::new(&inner.cluster, &inner.registers, &query);
         let name = merge.next().await.expect("the others answer");
         assert!(matches!(name, Some(Name::Key { key, .. } | Name::Unsure(key)) if key.as_str() == "a"));
         // The next one does not wait for it.
-        let query = Query { patience: Duration::from_hours(1), ..query };
+        let query = Query { timeout: Duration::from_hours(1), ..query };
         let mut merge = Merge::new(&inner.cluster, &inner.registers, &query);
         let name = tokio::time::timeout(DEADLINE, merge.next()).await.expect("in time");
         assert!(name.is_ok_and(|name| name.is_some()));

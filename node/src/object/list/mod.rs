@@ -14,7 +14,7 @@ use sherd_core::record::{State, Value};
 use super::get::info_of;
 use super::{
     BucketInfo, BucketPage, ListEntry, ListPage, ListRequest, ListUploads, Objects, Result, SCAN_PATIENCE,
-    SEALED_TRIES, Unavailable, UploadEntry, UploadPage,
+    SEALED_TRIES, UnavailableReason, UploadEntry, UploadPage,
 };
 use crate::register::Failure;
 use merge::{Merge, Name, Query, shows_bucket, shows_object, shows_uploads};
@@ -30,7 +30,7 @@ struct Walk<E> {
 }
 
 /// One name that shows.
-enum Shown {
+enum ListedName {
     Key(ObjectKey, Value),
     Prefix(String),
 }
@@ -114,7 +114,7 @@ impl Objects {
         let name = super::ObjectName { bucket: bucket.clone(), key: key.clone() };
         let register = self.object_key(&name).await?;
         let Some(found) = self.find(bucket, &register).await? else { return Ok(Vec::new()) };
-        let all = upload_entries(Shown::Key(key, found.value));
+        let all = upload_entries(ListedName::Key(key, found.value));
         let behind =
             all.iter().position(|entry| matches!(entry, UploadEntry::Upload { id, .. } if *id == upload));
         Ok(all.into_iter().skip(behind.map_or(0, |at| at + 1)).collect())
@@ -142,7 +142,7 @@ impl Objects {
         &self,
         bucket: &ObjectKey,
         query: Query,
-        entries: fn(Shown) -> I,
+        entries: fn(ListedName) -> I,
     ) -> Result<Walk<E>> {
         for _ in 0..SEALED_TRIES {
             let id = self.bucket_id(bucket).await?;
@@ -151,7 +151,7 @@ impl Objects {
                 other => return Ok(other?),
             }
         }
-        Err(Unavailable::Sealed.into())
+        Err(UnavailableReason::Sealed.into())
     }
 
     /// What to ask for `wanted` names of the system's own namespace, or of a bucket that is put in.
@@ -170,7 +170,7 @@ impl Objects {
             shows,
             wanted,
             hidden_max: usize::MAX,
-            patience: SCAN_PATIENCE,
+            timeout: SCAN_PATIENCE,
         }
     }
 
@@ -179,22 +179,22 @@ impl Objects {
     async fn names<E, I: IntoIterator<Item = E>>(
         &self,
         query: Query,
-        entries: fn(Shown) -> I,
+        entries: fn(ListedName) -> I,
     ) -> std::result::Result<Walk<E>, Failure> {
         let mut merge = Merge::new(&self.inner.cluster, &self.inner.registers, &query);
         let mut walk = Walk { entries: Vec::new(), stopped: None };
         while walk.entries.len() < query.wanted {
             let Some(name) = merge.next().await? else { break };
             match name {
-                Name::Key { key, value } => walk.entries.extend(entries(Shown::Key(key, *value))),
+                Name::Key { key, value } => walk.entries.extend(entries(ListedName::Key(key, *value))),
                 Name::Prefix(prefix) => {
-                    walk.entries.extend(text(&prefix).map(Shown::Prefix).into_iter().flat_map(entries));
+                    walk.entries.extend(text(&prefix).map(ListedName::Prefix).into_iter().flat_map(entries));
                 }
                 Name::Unsure(key) => {
                     let found =
                         self.inner.registers.read(&RegisterKey::object(query.bucket, key.clone())).await?;
                     match found.filter(|found| (query.shows)(&found.value)) {
-                        Some(found) => walk.entries.extend(entries(Shown::Key(key, found.value))),
+                        Some(found) => walk.entries.extend(entries(ListedName::Key(key, found.value))),
                         None if merge.hide() => {
                             walk.stopped = Some(key.as_str().to_owned());
                             break;
@@ -209,7 +209,8 @@ impl Objects {
                         .read(&RegisterKey::object(query.bucket, witness.clone()))
                         .await?;
                     if found.is_some_and(|found| (query.shows)(&found.value)) {
-                        walk.entries.extend(text(&prefix).map(Shown::Prefix).into_iter().flat_map(entries));
+                        walk.entries
+                            .extend(text(&prefix).map(ListedName::Prefix).into_iter().flat_map(entries));
                         merge.pass(&prefix);
                     } else {
                         merge.dead_witness(set, &prefix, &witness);
@@ -247,10 +248,10 @@ fn text(prefix: &Bytes) -> Option<String> {
     String::from_utf8(prefix.to_vec()).ok()
 }
 
-fn object_entry(shown: Shown) -> Option<ListEntry> {
+fn object_entry(shown: ListedName) -> Option<ListEntry> {
     match shown {
-        Shown::Prefix(prefix) => Some(ListEntry::Prefix(prefix)),
-        Shown::Key(key, value) => {
+        ListedName::Prefix(prefix) => Some(ListEntry::Prefix(prefix)),
+        ListedName::Key(key, value) => {
             let State::Object(object) = &value.state else { return None };
             let (version, content) = object.current()?;
             let mut info = info_of(version, content);
@@ -260,10 +261,10 @@ fn object_entry(shown: Shown) -> Option<ListEntry> {
     }
 }
 
-fn upload_entries(shown: Shown) -> Vec<UploadEntry> {
+fn upload_entries(shown: ListedName) -> Vec<UploadEntry> {
     match shown {
-        Shown::Prefix(prefix) => vec![UploadEntry::Prefix(prefix)],
-        Shown::Key(key, value) => {
+        ListedName::Prefix(prefix) => vec![UploadEntry::Prefix(prefix)],
+        ListedName::Key(key, value) => {
             let State::Object(object) = value.state else { return Vec::new() };
             let entry = |upload: sherd_core::record::Upload| UploadEntry::Upload {
                 key: key.clone(),
@@ -276,12 +277,12 @@ fn upload_entries(shown: Shown) -> Vec<UploadEntry> {
     }
 }
 
-fn bucket_info(shown: Shown) -> Option<BucketInfo> {
+fn bucket_info(shown: ListedName) -> Option<BucketInfo> {
     match shown {
-        Shown::Key(name, Value { state: State::Bucket(bucket), .. }) => {
+        ListedName::Key(name, Value { state: State::Bucket(bucket), .. }) => {
             Some(BucketInfo { name, created_ms: bucket.created_ms, location: bucket.location })
         }
-        Shown::Key(..) | Shown::Prefix(_) => None,
+        ListedName::Key(..) | ListedName::Prefix(_) => None,
     }
 }
 

@@ -16,19 +16,20 @@ use super::{open_upload, without_upload};
 use crate::object::condition::judge_write;
 use crate::object::digest::{self, join_checksums};
 use crate::object::{
-    BodyError, CompleteUpload, Error, Invalid, ListedPart, Missing, Objects, Result, WriteConditions, Written,
+    BodyError, CompleteUpload, Error, Invalid, ListedPart, MissingResource, Objects, Result, WriteConditions,
+    WriteOutcome,
 };
-use crate::register::{Found, Proposal, Writer};
-use crate::stripe::{Placement, Staged};
+use crate::register::{Proposal, QuorumRow, Writer};
+use crate::stripe::{Placement, StagedData};
 
 /// Part registers that are read at one time.
 const CONCURRENT_READS: usize = 32;
 
 /// What the compare-and-set came upon.
 #[derive(Debug)]
-enum Other {
+enum CompletionConflict {
     /// An earlier try of this Complete was the one that did it.
-    Done(Written),
+    Done(WriteOutcome),
     /// It cannot be done.
     Refused(Error),
 }
@@ -38,11 +39,11 @@ impl Objects {
     ///
     /// # Errors
     /// Any of [`Error`]; nothing changed unless it is `OutcomeUnknown`.
-    pub async fn complete_upload(&self, request: CompleteUpload) -> Result<Written> {
+    pub async fn complete_upload(&self, request: CompleteUpload) -> Result<WriteOutcome> {
         let CompleteUpload { name, upload, parts, checksum, size, conditions } = request;
         let key = self.object_key(&name).await?;
         let found = self.find(&name.bucket, &key).await?;
-        let object = found.as_ref().and_then(Found::object);
+        let object = found.as_ref().and_then(QuorumRow::object);
         let opened = match open_upload(object, upload) {
             Ok(opened) => opened.clone(),
             Err(missing) => {
@@ -85,29 +86,30 @@ impl Objects {
         bucket: &ObjectKey,
         key: &RegisterKey,
         completion: Completion,
-        staged: Option<Staged>,
+        staged: Option<StagedData>,
         conditions: WriteConditions,
-    ) -> Result<Written> {
+    ) -> Result<WriteOutcome> {
         let Completion { upload, content, kept } = completion;
         let modified_ms = self.now_ms();
         let written =
-            Written { etag: content.etag.clone(), modified_ms, checksums: content.checksums.clone() };
+            WriteOutcome { etag: content.etag.clone(), modified_ms, checksums: content.checksums.clone() };
         let version = Version { id: VersionId::NULL, modified_ms, kind: VersionKind::Content(content) };
         let ticket = self.inner.registers.begin(key);
         let decide = move |state: Option<&State>| {
             let object = state.and_then(State::object);
             if let Err(missing) = open_upload(object, upload) {
-                return Err(completed(object, upload).map_or(Other::Refused(missing), Other::Done));
+                return Err(completed(object, upload)
+                    .map_or(CompletionConflict::Refused(missing), CompletionConflict::Done));
             }
-            judge_write(&conditions, object).map_err(Other::Refused)?;
+            judge_write(&conditions, object).map_err(CompletionConflict::Refused)?;
             let mut object = object.map(|object| without_upload(object, upload)).unwrap_or_default();
             object.versions = vec![version.clone()];
             Ok(Proposal { carried: kept.clone(), ..Proposal::of(State::Object(object)) })
         };
         match self.change_or(bucket, key, ticket, Writer::new(decide).naming(staged)).await? {
             Ok(()) => Ok(written),
-            Err(Other::Done(written)) => Ok(written),
-            Err(Other::Refused(error)) => Err(error),
+            Err(CompletionConflict::Done(written)) => Ok(written),
+            Err(CompletionConflict::Refused(error)) => Err(error),
         }
     }
 
@@ -136,7 +138,7 @@ impl Objects {
     }
 
     /// Names the parts in the record, or on a manifest page where there are many.
-    async fn name_parts(&self, key: &RegisterKey, parts: Vec<PartRef>) -> Result<(Body, Option<Staged>)> {
+    async fn name_parts(&self, key: &RegisterKey, parts: Vec<PartRef>) -> Result<(Body, Option<StagedData>)> {
         if parts.len() <= limits::PARTS_IN_RECORD_MAX {
             return Ok((Body::Parts(parts), None));
         }
@@ -163,9 +165,9 @@ struct Completion {
 }
 
 /// What an earlier Complete of this upload made, while it is still the current version.
-fn completed(object: Option<&Object>, upload: UploadId) -> Option<Written> {
+fn completed(object: Option<&Object>, upload: UploadId) -> Option<WriteOutcome> {
     let (version, content) = object?.current()?;
-    (content.upload == Some(upload)).then(|| Written {
+    (content.upload == Some(upload)).then(|| WriteOutcome {
         etag: content.etag.clone(),
         modified_ms: version.modified_ms,
         checksums: content.checksums.clone(),
@@ -245,8 +247,8 @@ fn object_checksum(
     Ok(vec![checksum])
 }
 
-impl From<Missing> for Other {
-    fn from(missing: Missing) -> Self {
+impl From<MissingResource> for CompletionConflict {
+    fn from(missing: MissingResource) -> Self {
         Self::Refused(missing.into())
     }
 }

@@ -8,17 +8,18 @@ use sherd_core::id::{ObjectKey, PartKey, RegisterKey, UploadId};
 use sherd_core::limits;
 use sherd_core::record::{ChecksumAlgorithm, Object, Part, PartRef, State, Upload as OpenUpload};
 
-use super::body::Stored;
+use super::body::StoredBody;
 use super::digest::DigestValues;
 use super::{
-    CreateUpload, Error, Invalid, Missing, ObjectName, Objects, PartName, PartPage, Result, Upload, Written,
+    CreateUpload, Error, Invalid, MissingResource, ObjectName, Objects, PartName, PartPage, Result, Upload,
+    WriteOutcome,
 };
-use crate::register::{Found, Inline, Proposal, Writer};
+use crate::register::{Inline, Proposal, QuorumRow, Writer};
 
 /// The upload of that id, while it is open.
 fn open_upload(object: Option<&Object>, id: UploadId) -> Result<&OpenUpload> {
     let uploads = object.map(|object| object.uploads.as_slice()).unwrap_or_default();
-    uploads.iter().find(|upload| upload.id == id).ok_or(Error::Missing(Missing::Upload))
+    uploads.iter().find(|upload| upload.id == id).ok_or(Error::Missing(MissingResource::Upload))
 }
 
 /// The object without one of its uploads.
@@ -64,14 +65,14 @@ impl Objects {
     ///
     /// # Errors
     /// Any of [`Error`].
-    pub async fn put_part(&self, part: PartName, upload: Upload) -> Result<Written> {
+    pub async fn put_part(&self, part: PartName, upload: Upload) -> Result<WriteOutcome> {
         let PartName { name, upload: id, number } = part;
         if number == 0 || number > limits::PARTS_MAX {
             return Err(Invalid::Argument { name: "partNumber" }.into());
         }
         let object_key = self.object_key(&name).await?;
         let found = self.find(&name.bucket, &object_key).await?;
-        let wanted = open_upload(found.as_ref().and_then(Found::object), id)?.checksum;
+        let wanted = open_upload(found.as_ref().and_then(QuorumRow::object), id)?.checksum;
         let wanted = wanted.map(|(algorithm, _)| algorithm);
         let announced = upload.checksum.as_ref().map(super::ExpectedChecksum::algorithm);
         if wanted.is_some() && announced.is_some_and(|announced| Some(announced) != wanted) {
@@ -106,13 +107,13 @@ impl Objects {
             Ok(())
         };
         self.to_the_end("part put", commit).await?;
-        Ok(Written { etag, modified_ms, checksums: digests.checksums })
+        Ok(WriteOutcome { etag, modified_ms, checksums: digests.checksums })
     }
 
     /// Gives an upload up.
     ///
     /// # Errors
-    /// [`Missing::Upload`] when it is not open; any of [`Error`].
+    /// [`MissingResource::Upload`] when it is not open; any of [`Error`].
     pub async fn abort_upload(&self, name: ObjectName, id: UploadId) -> Result<()> {
         let key = self.object_key(&name).await?;
         let objects = self.clone();
@@ -136,7 +137,7 @@ impl Objects {
     /// Lists the parts of an open upload, those behind number `after`.
     ///
     /// # Errors
-    /// [`Missing::Upload`] when it is not open; any of [`Error`].
+    /// [`MissingResource::Upload`] when it is not open; any of [`Error`].
     pub async fn list_parts(
         &self,
         name: ObjectName,
@@ -146,7 +147,7 @@ impl Objects {
     ) -> Result<PartPage> {
         let key = self.object_key(&name).await?;
         let found = self.find(&name.bucket, &key).await?;
-        let checksum = open_upload(found.as_ref().and_then(Found::object), id)?.checksum;
+        let checksum = open_upload(found.as_ref().and_then(QuorumRow::object), id)?.checksum;
         let max = usize::try_from(max.min(limits::LIST_KEYS_MAX)).expect("at most 1000");
         let mut parts = self.parts_behind(&name.bucket, &key, id, after, max + 1).await?;
         let more = parts.len() > max;
@@ -160,7 +161,7 @@ fn part_of(
     number: u16,
     digests: &DigestValues,
     wanted: Option<ChecksumAlgorithm>,
-    stored: &Stored,
+    stored: &StoredBody,
 ) -> PartRef {
     let checksum = digests.checksums.iter().find(|checksum| Some(checksum.algorithm) == wanted).cloned();
     PartRef { number, tag: stored.tag(digests.md5), checksum, data: stored.data() }

@@ -10,8 +10,8 @@ use sherd_volume::read::list::{PartsScan, ScannedRow};
 use sherd_volume::request::{Answer, Target};
 
 use super::open_upload;
-use crate::object::{Error, Objects, PartInfo, Result, SCAN_PATIENCE, Unavailable};
-use crate::register::{Found, Proposal, Writer};
+use crate::object::{Error, Objects, PartInfo, Result, SCAN_PATIENCE, UnavailableReason};
+use crate::register::{Proposal, QuorumRow, Writer};
 use crate::upkeep::kept_by;
 
 /// Parts that are looked at, and then tombstoned, at one time.
@@ -81,12 +81,12 @@ impl Objects {
         let scan = PartsScan { bucket: object.bucket, upload, slot, epoch, after, limit: SCAN_ROWS };
         let mut scans = Vec::new();
         for place in set.prompt_first() {
-            let reach = &set.reach[place];
-            let answer = tokio::time::timeout(SCAN_PATIENCE, reach.peer.parts(reach.volume, &scan)).await;
-            set.late.note(reach.volume, answer.is_err());
+            let route = &set.route[place];
+            let answer = tokio::time::timeout(SCAN_PATIENCE, route.peer.parts(route.volume, &scan)).await;
+            set.late.note(route.volume, answer.is_err());
             let Ok(Ok(Answer { from, result: Ok(rows) })) = answer else { continue };
-            self.inner.registers.learn(reach.volume, &from);
-            scans.push((reach.volume, from, rows));
+            self.inner.registers.learn(route.volume, &from);
+            scans.push((route.volume, from, rows));
             // A later answer may say that an earlier one is of a life that is over.
             let lives = self.inner.registers.known_lives();
             scans.retain(|(volume, from, _)| lives.counts(*volume, from));
@@ -94,7 +94,7 @@ impl Objects {
                 return Ok(numbers_in(scans.iter().map(|(_, _, rows)| rows.as_slice()), SCAN_ROWS));
             }
         }
-        Err(Unavailable::Quorum.into())
+        Err(UnavailableReason::Quorum.into())
     }
 
     /// Tombstones the parts of a closed upload, in the background; data that the object does not
@@ -131,7 +131,11 @@ impl Objects {
 
     /// The data that an object keeps of the parts of its closed uploads: what it does not name by now, it never gets
     /// from a part.
-    async fn kept_data(&self, object: &RegisterKey, found: Option<&Found>) -> Result<Arc<HashSet<DataId>>> {
+    async fn kept_data(
+        &self,
+        object: &RegisterKey,
+        found: Option<&QuorumRow>,
+    ) -> Result<Arc<HashSet<DataId>>> {
         let kept: Vec<DataRef> = match found {
             Some(found) => kept_by(&self.inner.stripes, object, &found.value)
                 .await
@@ -170,7 +174,7 @@ impl Objects {
         part: PartKey,
     ) -> Result<()> {
         let found = self.find(bucket, object).await?;
-        let holder = found.as_ref().and_then(Found::object);
+        let holder = found.as_ref().and_then(QuorumRow::object);
         if open_upload(holder, part.upload).is_ok() {
             return Ok(());
         }
@@ -234,12 +238,12 @@ mod tests {
         assert_eq!(objects.part_numbers(&key, id, None).await.expect("all vote"), [3]);
 
         let set = objects.inner.cluster.set_of(&key);
-        node.outlive(set.reach[0].volume).await;
+        node.outlive(set.route[0].volume).await;
         for away in [2, 3] {
-            node.take_away(set.reach[away].volume).await;
+            node.take_away(set.route[away].volume).await;
         }
         let numbers = objects.part_numbers(&key, id, None).await;
-        assert!(matches!(numbers, Err(Error::Unavailable(Unavailable::Quorum))), "one volume votes");
+        assert!(matches!(numbers, Err(Error::Unavailable(UnavailableReason::Quorum))), "one volume votes");
         node.close().await;
     }
 

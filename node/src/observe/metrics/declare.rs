@@ -12,13 +12,13 @@ use prometheus::{
 use super::mirror::Mirror;
 
 /// Declares into one registry.
-pub(super) struct Declare<'a> {
+pub(super) struct MetricDeclarer<'a> {
     pub(super) registry: &'a Registry,
 }
 
 const WELL_FORMED: &str = "names and labels of metrics are well formed";
 
-impl Declare<'_> {
+impl MetricDeclarer<'_> {
     fn register<C: Collector + Clone + 'static>(&self, metric: C) -> C {
         self.registry.register(Box::new(metric.clone())).expect("every metric is declared once");
         metric

@@ -21,12 +21,12 @@ pub(super) struct Mirror {
 
 /// One of them.
 #[derive(Debug, Clone)]
-pub struct Mirrored {
+pub struct MirroredMetric {
     mirror: Mirror,
     name: String,
 }
 
-impl Mirrored {
+impl MirroredMetric {
     /// Shows what was counted so far.
     pub fn show(&self, distribution: Distribution) {
         self.mirror.seen.lock().insert(self.name.clone(), distribution);
@@ -46,9 +46,9 @@ impl Mirror {
     }
 
     /// The member of this name, shown from here on.
-    pub(super) fn of(&self, name: &str) -> Mirrored {
+    pub(super) fn of(&self, name: &str) -> MirroredMetric {
         self.seen.lock().entry(name.to_owned()).or_default();
-        Mirrored { mirror: self.clone(), name: name.to_owned() }
+        MirroredMetric { mirror: self.clone(), name: name.to_owned() }
     }
 
     fn metric(&self, name: &str, seen: &Distribution) -> proto::Metric {

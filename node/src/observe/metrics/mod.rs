@@ -18,8 +18,8 @@ use prometheus::{
 };
 use sherd_volume::options::Durability;
 
-use self::declare::Declare;
-pub use self::mirror::Mirrored;
+use self::declare::MetricDeclarer;
+pub use self::mirror::MirroredMetric;
 use self::process::ProcessMetrics;
 use self::volume::VolumeFamilies;
 pub use self::volume::{VolumeFault, VolumeMetrics};
@@ -191,7 +191,7 @@ impl Metrics {
     /// Declares everything, at zero.
     pub fn new(durability: Durability) -> Self {
         let registry = Registry::new();
-        let declare = Declare { registry: &registry };
+        let declare = MetricDeclarer { registry: &registry };
         constants(&declare, durability);
         let process = ProcessMetrics::new(&declare);
         let volumes = VolumeFamilies::new(&declare);
@@ -231,7 +231,7 @@ impl Metrics {
     }
 }
 
-fn constants(declare: &Declare<'_>, durability: Durability) {
+fn constants(declare: &MetricDeclarer<'_>, durability: Durability) {
     let build = declare.gauges("sherd_build_info", "Version of this node; always 1.", &["version"]);
     build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
     let name = "sherd_durability_info";
@@ -243,7 +243,7 @@ fn constants(declare: &Declare<'_>, durability: Durability) {
     info.with_label_values(&[durability.as_str()]).set(1);
 }
 
-fn s3(declare: &Declare<'_>) -> S3Metrics {
+fn s3(declare: &MetricDeclarer<'_>) -> S3Metrics {
     let bytes = declare.counters(
         "sherd_s3_bytes_total",
         "Bytes on S3 connections, heads included, by direction.",
@@ -277,7 +277,7 @@ fn s3(declare: &Declare<'_>) -> S3Metrics {
     }
 }
 
-fn admin(declare: &Declare<'_>) -> Traffic {
+fn admin(declare: &MetricDeclarer<'_>) -> Traffic {
     let bytes = declare.counters(
         "sherd_admin_bytes_total",
         "Bytes on admin connections, by direction.",
@@ -290,7 +290,7 @@ fn admin(declare: &Declare<'_>) -> Traffic {
     }
 }
 
-fn register(declare: &Declare<'_>) -> RegisterMetrics {
+fn register(declare: &MetricDeclarer<'_>) -> RegisterMetrics {
     let rounds = declare.counters(
         "sherd_register_rounds_total",
         "Rounds begun over the volumes of a set, by kind.",
@@ -315,7 +315,7 @@ fn register(declare: &Declare<'_>) -> RegisterMetrics {
     }
 }
 
-fn mrf(declare: &Declare<'_>) -> MrfMetrics {
+fn mrf(declare: &MetricDeclarer<'_>) -> MrfMetrics {
     MrfMetrics {
         queue_length: declare.gauge("sherd_mrf_queue_length", "Entries that wait to be healed."),
         oldest_age_seconds: declare
@@ -329,7 +329,7 @@ fn mrf(declare: &Declare<'_>) -> MrfMetrics {
     }
 }
 
-fn scrub(declare: &Declare<'_>) -> ScrubMetrics {
+fn scrub(declare: &MetricDeclarer<'_>) -> ScrubMetrics {
     ScrubMetrics {
         verified_bytes: declare
             .counter("sherd_scrub_verified_bytes_total", "Bytes that the scrubber verified."),
@@ -349,7 +349,7 @@ fn scrub(declare: &Declare<'_>) -> ScrubMetrics {
     }
 }
 
-fn upkeep(declare: &Declare<'_>) -> UpkeepMetrics {
+fn upkeep(declare: &MetricDeclarer<'_>) -> UpkeepMetrics {
     UpkeepMetrics {
         panics: declare
             .counter("sherd_upkeep_panics_total", "Panics of background work, which was begun again."),
@@ -365,7 +365,7 @@ fn upkeep(declare: &Declare<'_>) -> UpkeepMetrics {
     }
 }
 
-fn buffer(declare: &Declare<'_>) -> BufferMetrics {
+fn buffer(declare: &MetricDeclarer<'_>) -> BufferMetrics {
     BufferMetrics {
         cap_bytes: declare.gauge("sherd_buffer_cap_bytes", "Bytes that the buffer pool may hand out."),
         used_bytes: declare.gauge("sherd_buffer_used_bytes", "Bytes that the buffer pool has handed out."),

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use prometheus::{Counter, Gauge, IntGauge};
 use rustix::process::Resource;
 
-use super::declare::Declare;
+use super::declare::MetricDeclarer;
 use crate::machine::heap::status_number;
 
 /// The process' own metrics.
@@ -27,7 +27,7 @@ pub(super) struct ProcessMetrics {
 }
 
 impl ProcessMetrics {
-    pub(super) fn new(declare: &Declare<'_>) -> Self {
+    pub(super) fn new(declare: &MetricDeclarer<'_>) -> Self {
         let this = Self {
             cpu_seconds: declare
                 .float_counter("process_cpu_seconds_total", "User and system processor time."),

@@ -4,8 +4,8 @@
 
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
-use super::declare::Declare;
-use super::mirror::{Mirror, Mirrored};
+use super::declare::MetricDeclarer;
+use super::mirror::{Mirror, MirroredMetric};
 use crate::observe::health::VolumeState;
 
 /// In what a volume measures time, and a metric does.
@@ -52,7 +52,7 @@ pub(super) struct VolumeFamilies {
 }
 
 impl VolumeFamilies {
-    pub(super) fn new(declare: &Declare<'_>) -> Self {
+    pub(super) fn new(declare: &MetricDeclarer<'_>) -> Self {
         Self {
             bytes: declare.gauges("sherd_volume_bytes", "Size of the volume's filesystem.", &["volume"]),
             free_bytes: declare.gauges(
@@ -124,9 +124,9 @@ pub struct VolumeMetrics {
     pub index_unmerged: IntGauge,
     states: [(VolumeState, IntGauge); VolumeState::ALL.len()],
     /// How long each sync took, in microseconds.
-    pub sync_duration: Mirrored,
+    pub sync_duration: MirroredMetric,
     /// How many records each sync carried.
-    pub batch_records: Mirrored,
+    pub batch_records: MirroredMetric,
     errors: [(VolumeFault, IntCounter); VolumeFault::ALL.len()],
 }
 

@@ -26,10 +26,10 @@ use sherd_volume::request::{
 use sherd_volume::shard_file::{FilePage, ShardWriter};
 
 use super::{
-    Answering, PartsScan, Peer, Pending, RowScan, ShardPage, ShardRange, ShardScan, ShardSink, Wanted,
+    AnswerSender, PartsScan, Peer, Pending, ReadPurpose, RowScan, ShardPage, ShardRange, ShardScan, ShardSink,
 };
 use crate::machine::workers::Workers;
-use crate::volumes::{Serving, Volumes, unreachable_because};
+use crate::volumes::{ServingVolume, Volumes, unreachable_because};
 
 /// Bytes verified between two looks at the pool: a mebibyte.
 const VERIFY_STEP_BYTES: u64 = 1 << 20;
@@ -46,7 +46,7 @@ impl LocalPeer {
         Self { volumes }
     }
 
-    fn serving(&self, volume: VolumeId) -> Result<Arc<Serving>> {
+    fn serving(&self, volume: VolumeId) -> Result<Arc<ServingVolume>> {
         match self.volumes.get(volume) {
             Some(volume) => volume.serving(),
             None => Err(unreachable_because(&format!("volume {volume} is not on this node"))),
@@ -68,7 +68,7 @@ impl LocalPeer {
     fn answer_on_readers<R: Send + 'static>(
         &self,
         volume: VolumeId,
-        job: impl FnOnce(&Arc<Serving>, Answering<R>) + Send + 'static,
+        job: impl FnOnce(&Arc<ServingVolume>, AnswerSender<R>) + Send + 'static,
     ) -> Pending<R> {
         match self.serving(volume) {
             Ok(serving) => run_on(&serving.reads, &serving, job),
@@ -81,7 +81,7 @@ impl LocalPeer {
     fn answer_at_once<R>(
         &self,
         volume: VolumeId,
-        look: impl FnOnce(&Serving) -> std::result::Result<Lookup<R>, sherd_volume::error::Error>,
+        look: impl FnOnce(&ServingVolume) -> std::result::Result<Lookup<R>, sherd_volume::error::Error>,
     ) -> Option<R> {
         match look(self.serving(volume).ok()?.as_ref()) {
             Ok(Lookup::Immediate(answer)) => Some(answer),
@@ -118,8 +118,8 @@ impl LocalPeer {
 
 fn run_on<R: Send + 'static>(
     workers: &Workers,
-    serving: &Arc<Serving>,
-    job: impl FnOnce(&Arc<Serving>, Answering<R>) + Send + 'static,
+    serving: &Arc<ServingVolume>,
+    job: impl FnOnce(&Arc<ServingVolume>, AnswerSender<R>) + Send + 'static,
 ) -> Pending<R> {
     let (answering, pending) = Pending::waiting();
     let held = Arc::clone(serving);
@@ -129,7 +129,7 @@ fn run_on<R: Send + 'static>(
     }
 }
 
-fn finish<R>(serving: &Serving, answering: Answering<R>, result: Result<R>) {
+fn finish<R>(serving: &ServingVolume, answering: AnswerSender<R>, result: Result<R>) {
     if let Err(error) = &result {
         serving.faults.note(error);
     }
@@ -137,8 +137,8 @@ fn finish<R>(serving: &Serving, answering: Answering<R>, result: Result<R>) {
 }
 
 fn submit<R: Send + 'static>(
-    serving: &Serving,
-    answering: Answering<R>,
+    serving: &ServingVolume,
+    answering: AnswerSender<R>,
     op: impl FnOnce(Completion<R>) -> Op,
 ) -> Result<()> {
     let faults = Arc::clone(&serving.faults);
@@ -154,8 +154,8 @@ fn submit<R: Send + 'static>(
 
 /// Answers from memory or disk, or queues the operation where a row is pending.
 fn look_up<R: Send + 'static>(
-    serving: &Serving,
-    answering: Answering<R>,
+    serving: &ServingVolume,
+    answering: AnswerSender<R>,
     found: std::result::Result<Lookup<R>, sherd_volume::error::Error>,
     op: impl FnOnce(Completion<R>) -> Op,
 ) {
@@ -188,7 +188,8 @@ impl Peer for LocalPeer {
         prepare: Prepare,
         want_value: bool,
     ) -> Pending<Answer<Vote>> {
-        let known = |serving: &Serving| serving.reader.prepare(target, &prepare, want_value, Source::Cache);
+        let known =
+            |serving: &ServingVolume| serving.reader.prepare(target, &prepare, want_value, Source::Cache);
         if let Some(answer) = self.answer_at_once(volume, known) {
             return Pending::ready(Ok(answer));
         }
@@ -221,7 +222,7 @@ impl Peer for LocalPeer {
     }
 
     fn read(&self, volume: VolumeId, target: &Target, want_value: bool) -> Pending<Answer<Vote>> {
-        let known = |serving: &Serving| serving.reader.row(target, want_value, Source::Cache);
+        let known = |serving: &ServingVolume| serving.reader.row(target, want_value, Source::Cache);
         if let Some(answer) = self.answer_at_once(volume, known) {
             return Pending::ready(Ok(answer));
         }
@@ -275,7 +276,7 @@ impl Peer for LocalPeer {
         let ShardRange { shard, home, offset, length, wanted } = range;
         let bytes = offset..offset.saturating_add(length);
         // What nobody asked for shall not push out of memory what somebody did.
-        let is_aside = home == Home::File && wanted == Wanted::ByUpkeep;
+        let is_aside = home == Home::File && wanted == ReadPurpose::ByUpkeep;
         let cached = if is_aside {
             Ok(Lookup::Pending)
         } else {
@@ -493,7 +494,7 @@ struct LocalSink {
 struct SinkOpening {
     /// Held by the jobs alone: a body that comes slowly may outlive the opening by hours, and whoever holds it
     /// holds the lock that the next one needs.
-    serving: Weak<Serving>,
+    serving: Weak<ServingVolume>,
     writes: Arc<Workers>,
 }
 
@@ -507,7 +508,7 @@ enum File {
 
 impl File {
     /// Takes the writer out, opening the file first where that was not done.
-    fn writer(&mut self, serving: &Serving) -> Result<Box<ShardWriter>> {
+    fn writer(&mut self, serving: &ServingVolume) -> Result<Box<ShardWriter>> {
         match std::mem::replace(self, Self::Ended) {
             Self::New { header, replace: false } => {
                 Ok(Box::new(serving.reader.shard_files().create(&header)?))
@@ -519,7 +520,7 @@ impl File {
     }
 
     /// Writes; after an error the file is given up, and removed.
-    fn append(&mut self, serving: &Serving, bytes: &[Bytes]) -> Result<()> {
+    fn append(&mut self, serving: &ServingVolume, bytes: &[Bytes]) -> Result<()> {
         let mut writer = self.writer(serving)?;
         writer.append(bytes)?;
         *self = Self::Open(writer);
@@ -531,7 +532,7 @@ impl LocalSink {
     fn on_writers(
         &self,
         file: Option<Arc<Mutex<File>>>,
-        job: impl FnOnce(&Serving, &mut File) -> Result<()> + Send + 'static,
+        job: impl FnOnce(&ServingVolume, &mut File) -> Result<()> + Send + 'static,
     ) -> Pending<()> {
         let (opening, file) = match (&self.opening, file) {
             (Ok(opening), Some(file)) => (opening, file),

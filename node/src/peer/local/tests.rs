@@ -15,7 +15,7 @@ use sherd_volume::read::list::PartsScan;
 use sherd_volume::request::{Control, ShardFileHeader, Target};
 
 use super::LocalPeer;
-use crate::peer::{Peer, RowScan, ShardRange, ShardScan, Wanted};
+use crate::peer::{Peer, ReadPurpose, RowScan, ShardRange, ShardScan};
 use crate::upkeep::tests::{Directories, body};
 use crate::volumes::{VolumeState, Volumes};
 
@@ -50,7 +50,7 @@ fn whole(n: u64) -> ShardRange {
         home: Home::File,
         offset: 0,
         length: BYTES as u64,
-        wanted: Wanted::ByClient,
+        wanted: ReadPurpose::ByClient,
     }
 }
 

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sherd_core::limits::{ADOPT_AFTER_MS, INLINE_BYTES_MAX, PACK_BYTES_MAX, RELEASE_GRACE_MS};
-use sherd_core::topology::{Shape, Wish};
+use sherd_core::topology::{GeometryRequest, PoolShape};
 use sherd_volume::options::Durability;
 
 use self::credentials::Credentials;
@@ -27,7 +27,7 @@ use self::settings::{EtagForm, LimitSettings, LogSettings, Settings, UpkeepSetti
 use self::source::Sources;
 use crate::machine::quantity::{ByteSize, Period};
 use crate::observe::log::{Log, LogFormat, parse_level};
-use crate::server::{Allowed, ROOMY_CONNECTIONS_MAX};
+use crate::server::{ListenerLimits, ROOMY_CONNECTIONS_MAX};
 
 /// The port of the S3 listener where none is given.
 pub const S3_PORT: u16 = 9000;
@@ -48,7 +48,7 @@ pub struct Config {
     /// How many parity shards are asked for; a cluster that is there has them or is refused.
     pub parity: Option<u8>,
     /// How a new cluster cuts the volumes into sets, and the erasure code of each.
-    pub shape: Shape,
+    pub shape: PoolShape,
     /// Where S3 is served.
     pub listen: SocketAddr,
     /// Where metrics and health are served.
@@ -98,7 +98,7 @@ pub struct Limits {
     pub stall_timeout: Duration,
 }
 
-impl From<Limits> for Allowed {
+impl From<Limits> for ListenerLimits {
     fn from(limits: Limits) -> Self {
         let Limits { connections_max, requests_max: _, queue_max: _, idle_timeout, stall_timeout } = limits;
         let roomy_max = ROOMY_CONNECTIONS_MAX;
@@ -156,8 +156,8 @@ impl Config {
         let patterns = volumes.unwrap_or_default().0;
         let volumes = volumes::expand(&patterns).map_err(|why| judge.refuse("volumes", why))?;
         volumes::check(&volumes).map_err(|why| judge.refuse("volumes", why))?;
-        let wish = Wish { set_volumes: None, parity_shards: parity.map(usize::from) };
-        let shape = Shape::choose(1, volumes.len(), wish)
+        let geometry = GeometryRequest { set_volumes: None, parity_shards: parity.map(usize::from) };
+        let shape = PoolShape::choose(1, volumes.len(), geometry)
             .map_err(|why| judge.refuse(if parity.is_some() { "parity" } else { "volumes" }, why))?;
 
         let listen = listen.unwrap_or(loopback(S3_PORT));

@@ -22,7 +22,7 @@ pub struct Settings {
     /// Directories that are volumes, each on a filesystem of its own: paths or patterns like
     /// /data/v{1...4}, separated by commas (in the file: text or a list)
     #[arg(long, env = "SHERD_VOLUMES", value_name = "PATHS")]
-    pub volumes: Option<Words>,
+    pub volumes: Option<WordList>,
     /// Volumes of a set that may be lost without losing data; a cluster keeps what it was formed with
     /// [default: as formed; half of a set for a new cluster]
     #[arg(long, env = "SHERD_PARITY", value_name = "COUNT")]
@@ -38,7 +38,7 @@ pub struct Settings {
     pub region: Option<String>,
     /// Domains whose subdomains name buckets, separated by commas [default: none, path style only]
     #[arg(long, env = "SHERD_DOMAINS", value_name = "NAMES")]
-    pub domains: Option<Words>,
+    pub domains: Option<WordList>,
     /// File with AWS_ACCESS_KEY_ID=... and AWS_SECRET_ACCESS_KEY=..., closed to others
     #[arg(long, env = "SHERD_CREDENTIALS_FILE", value_name = "FILE")]
     pub credentials_file: Option<PathBuf>,
@@ -159,9 +159,9 @@ pub enum EtagForm {
 
 /// Several words: separated by commas in a flag or a variable, text or a list in the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Words(pub Vec<String>);
+pub struct WordList(pub Vec<String>);
 
-impl FromStr for Words {
+impl FromStr for WordList {
     type Err = std::convert::Infallible;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -169,18 +169,18 @@ impl FromStr for Words {
     }
 }
 
-impl<'de> Deserialize<'de> for Words {
+impl<'de> Deserialize<'de> for WordList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         /// As the file may have it.
         #[derive(Deserialize)]
         #[serde(untagged, expecting = "expected text or a list of texts")]
-        enum Written {
+        enum WrittenWords {
             Text(String),
             List(Vec<String>),
         }
-        Ok(match Written::deserialize(deserializer)? {
-            Written::Text(text) => text.parse().unwrap_or_else(|never| match never {}),
-            Written::List(words) => Self(words),
+        Ok(match WrittenWords::deserialize(deserializer)? {
+            WrittenWords::Text(text) => text.parse().unwrap_or_else(|never| match never {}),
+            WrittenWords::List(words) => Self(words),
         })
     }
 }

@@ -11,7 +11,7 @@ use sherd_core::env::Clock;
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
 
-use super::{InspectError, Wanted, run};
+use super::{InspectError, InspectRequest, run};
 use crate::machine::system::SystemClock;
 
 /// Something in the volumes is wrong.
@@ -37,7 +37,7 @@ pub struct InspectArgs {
 pub fn inspect(arguments: &InspectArgs, out: &mut dyn Write, errors: &mut dyn Write) -> ExitCode {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let wanted = Wanted { verify: arguments.verify, json: arguments.json };
+    let wanted = InspectRequest { verify: arguments.verify, json: arguments.json };
     match run(&disk, &clock, &arguments.directories, wanted, out) {
         Ok(report) if report.is_clean() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::from(PROBLEMS),

@@ -25,7 +25,7 @@ use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::Disk;
 use sherd_volume::error::{Error, OpenError};
 use sherd_volume::format::Subject;
-use sherd_volume::identity::{Expected, Identity};
+use sherd_volume::identity::{ExpectedIdentity, Identity};
 use sherd_volume::index::lsm::IndexCache;
 use sherd_volume::open::{Setup, open};
 use sherd_volume::options::Options;
@@ -45,7 +45,7 @@ const INDEX_CACHE: (u64, usize) = (32 << 20, 128);
 
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Wanted {
+pub struct InspectRequest {
     /// Read everything back and compare it.
     pub verify: bool,
     /// Write the report as JSON instead of text.
@@ -165,7 +165,7 @@ impl Report {
 }
 
 /// A volume that nobody else uses meanwhile.
-struct Opened {
+struct InspectedVolume {
     path: PathBuf,
     id: VolumeId,
     reader: Arc<Reader>,
@@ -181,7 +181,7 @@ pub fn run(
     disk: &Arc<dyn Disk>,
     clock: &Arc<dyn Clock>,
     directories: &[PathBuf],
-    wanted: Wanted,
+    wanted: InspectRequest,
     out: &mut dyn Write,
 ) -> Result<Report, InspectError> {
     let limits = PoolLimits { cap_bytes: BUFFER_BYTES, stripe_bytes: 1 << 20, idle_bytes: 1 << 20 };
@@ -198,14 +198,18 @@ pub fn run(
             clock: Arc::clone(clock),
             index: lsm_indexes(cache.clone())(path),
             buffers: buffers.clone(),
-            expected: Expected::default(),
+            expected: ExpectedIdentity::default(),
             options: Options { spare_segments: 0, ballast_bytes: 0, ..Options::default() },
         };
         let (volume, opening) = open(setup)?;
         judge_rotten(path, &volume.reader(), &opening.rotten, wanted, &mut report)
             .map_err(|source| read_error(path, source))?;
-        let volume =
-            Opened { path: path.clone(), id: identity.volume, reader: volume.reader(), _volume: volume };
+        let volume = InspectedVolume {
+            path: path.clone(),
+            id: identity.volume,
+            reader: volume.reader(),
+            _volume: volume,
+        };
         let carried = carried(path, &identity, &mut report);
         let mut found =
             describe(&volume, &identity, carried.as_ref()).map_err(|source| read_error(path, source))?;
@@ -241,7 +245,7 @@ fn judge_rotten(
     path: &Path,
     reader: &Reader,
     rotten: &[Subject],
-    wanted: Wanted,
+    wanted: InspectRequest,
     report: &mut Report,
 ) -> Result<(), Error> {
     for subject in rotten {
@@ -276,7 +280,7 @@ fn carried(path: &Path, identity: &Identity, report: &mut Report) -> Option<Topo
 
 /// Counts what a volume holds.
 fn describe(
-    volume: &Opened,
+    volume: &InspectedVolume,
     identity: &Identity,
     topology: Option<&Topology>,
 ) -> Result<VolumeReport, Error> {
@@ -340,7 +344,7 @@ fn count<T, K>(
     }
 }
 
-fn write_report(report: &Report, wanted: Wanted, out: &mut dyn Write) -> std::io::Result<()> {
+fn write_report(report: &Report, wanted: InspectRequest, out: &mut dyn Write) -> std::io::Result<()> {
     if wanted.json {
         serde_json::to_writer_pretty(&mut *out, report).map_err(std::io::Error::other)?;
         return writeln!(out);

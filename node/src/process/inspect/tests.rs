@@ -18,7 +18,7 @@ use crate::upkeep::tests::{DEADLINE, Directories, body, key_of, releases};
 fn inspect(directories: &[PathBuf]) -> Result<Report, InspectError> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    run(&disk, &clock, directories, Wanted { verify: true, json: true }, &mut Vec::new())
+    run(&disk, &clock, directories, InspectRequest { verify: true, json: true }, &mut Vec::new())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

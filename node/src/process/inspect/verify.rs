@@ -16,7 +16,7 @@ use sherd_volume::lookup::{Lookup, Source};
 use sherd_volume::read::list::RowScan;
 use sherd_volume::request::Target;
 
-use super::{InspectError, Opened, PAGE, Report, read_error};
+use super::{InspectError, InspectedVolume, PAGE, Report, read_error};
 
 /// Bytes of a shard that are compared at one time.
 const WINDOW_BYTES: u64 = 256 << 10;
@@ -26,7 +26,7 @@ const STEP_BYTES: u64 = 1 << 20;
 const PAGE_BYTES_MAX: u64 = 16 << 20;
 
 /// A row as one volume holds it.
-struct Held {
+struct HeldRow {
     volume: usize,
     ballot: Ballot,
     committed: bool,
@@ -35,7 +35,7 @@ struct Held {
 
 /// Verifies every row and shard of every volume, and what they are together.
 pub(super) fn verify(
-    volumes: &[Opened],
+    volumes: &[InspectedVolume],
     topology: Option<&Topology>,
     report: &mut Report,
 ) -> Result<(), InspectError> {
@@ -54,7 +54,7 @@ pub(super) fn verify(
     report.knows_uploads = true;
     while let Some(page) = next_page(volumes, after.as_ref(), report)? {
         after = page.last_key_value().map(|(order, _)| order.key.clone());
-        for (Ordered { key, .. }, held) in page {
+        for (OrderedKey { key, .. }, held) in page {
             verify_register(volumes, topology, &key, &held, report);
         }
     }
@@ -63,15 +63,15 @@ pub(super) fn verify(
 }
 
 /// Every packed shard and shard file of one volume, by itself.
-fn verify_shards(volume: &Opened, report: &mut Report) -> Result<(), Error> {
-    let Opened { path, reader, .. } = volume;
+fn verify_shards(volume: &InspectedVolume, report: &mut Report) -> Result<(), Error> {
+    let InspectedVolume { path, reader, .. } = volume;
     let mut after = None;
     loop {
         let page = reader.shards(after, PAGE)?;
         after = page.last().map(|seen| seen.shard);
         for seen in &page {
             if let Err(error) = reader.verify_packed(seen.shard) {
-                let what = format!("{}: packed shard {}: {error}", path.display(), Named(seen.shard));
+                let what = format!("{}: packed shard {}: {error}", path.display(), NamedData(seen.shard));
                 report.broken.entry(seen.shard.data).or_default().push(what);
             }
         }
@@ -86,7 +86,7 @@ fn verify_shards(volume: &Opened, report: &mut Report) -> Result<(), Error> {
                 Ok(())
             });
             if let Err(error) = checked {
-                let what = format!("{}: shard file {}: {error}", path.display(), Named(shard));
+                let what = format!("{}: shard file {}: {error}", path.display(), NamedData(shard));
                 report.broken.entry(shard.data).or_default().push(what);
             }
         }
@@ -94,9 +94,9 @@ fn verify_shards(volume: &Opened, report: &mut Report) -> Result<(), Error> {
     Ok(())
 }
 
-struct Named(ShardId);
+struct NamedData(ShardId);
 
-impl std::fmt::Display for Named {
+impl std::fmt::Display for NamedData {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{}", self.0.data, self.0.index)
     }
@@ -104,11 +104,11 @@ impl std::fmt::Display for Named {
 
 /// A key in the order of the scans: objects, then parts.
 #[derive(Debug, PartialEq, Eq)]
-struct Ordered {
+struct OrderedKey {
     key: RegisterKey,
 }
 
-impl Ord for Ordered {
+impl Ord for OrderedKey {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         let order = |key: &RegisterKey| {
             let (upload, number) = key.part.map_or(([0; 16], 0), |part| (part.upload.0, part.number));
@@ -118,7 +118,7 @@ impl Ord for Ordered {
     }
 }
 
-impl PartialOrd for Ordered {
+impl PartialOrd for OrderedKey {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
@@ -126,12 +126,12 @@ impl PartialOrd for Ordered {
 
 /// The next keys of all volumes together, up to the first page that ends; `None` at the end.
 fn next_page(
-    volumes: &[Opened],
+    volumes: &[InspectedVolume],
     after: Option<&RegisterKey>,
     report: &mut Report,
-) -> Result<Option<BTreeMap<Ordered, Vec<Held>>>, InspectError> {
-    let mut keys: BTreeMap<Ordered, Vec<Held>> = BTreeMap::new();
-    let mut end: Option<Ordered> = None;
+) -> Result<Option<BTreeMap<OrderedKey, Vec<HeldRow>>>, InspectError> {
+    let mut keys: BTreeMap<OrderedKey, Vec<HeldRow>> = BTreeMap::new();
+    let mut end: Option<OrderedKey> = None;
     for (index, volume) in volumes.iter().enumerate() {
         let mut from = after.cloned();
         // A page may be empty and not the last one.
@@ -153,7 +153,7 @@ fn next_page(
         if page.next.is_some()
             && let Some(last) = page.rows.last()
         {
-            let last = Ordered { key: last.key.clone() };
+            let last = OrderedKey { key: last.key.clone() };
             end = Some(match end {
                 Some(end) => end.min(last),
                 None => last,
@@ -164,7 +164,7 @@ fn next_page(
             if scanned.row.value.is_none() {
                 report.problem(format!("{}: row of {:?} cannot be read", volume.path.display(), scanned.key));
             }
-            keys.entry(Ordered { key: scanned.key }).or_default().push(Held {
+            keys.entry(OrderedKey { key: scanned.key }).or_default().push(HeldRow {
                 volume: index,
                 ballot: head.ballot,
                 committed: head.committed,
@@ -181,10 +181,10 @@ fn next_page(
 
 /// The rows of one key over the volumes of its set, and the data that its value keeps alive.
 fn verify_register(
-    volumes: &[Opened],
+    volumes: &[InspectedVolume],
     topology: &Topology,
     key: &RegisterKey,
-    held: &[Held],
+    held: &[HeldRow],
     report: &mut Report,
 ) {
     report.registers += 1;
@@ -236,7 +236,12 @@ fn verify_register(
 
 /// Whether a row names nothing any more that anybody needs: that of a deleted bucket, and that of a part whose
 /// upload is closed. What data it names has gone, or belongs to the object. Upkeep removes such rows.
-fn is_unneeded(volumes: &[Opened], sees_every_value: bool, key: &RegisterKey, report: &Report) -> bool {
+fn is_unneeded(
+    volumes: &[InspectedVolume],
+    sees_every_value: bool,
+    key: &RegisterKey,
+    report: &Report,
+) -> bool {
     let mut seals = volumes.iter().flat_map(|volume| volume.reader.seals());
     let is_gone = seals.any(|(bucket, deletions)| bucket == key.bucket && deletions.is_empty());
     // All objects come before all parts. With fewer volumes of the set than see every value an upload may be open
@@ -247,11 +252,11 @@ fn is_unneeded(volumes: &[Opened], sees_every_value: bool, key: &RegisterKey, re
 }
 
 fn verify_value(
-    volumes: &[Opened],
+    volumes: &[InspectedVolume],
     topology: &Topology,
     key: &RegisterKey,
     value: &Value,
-    held: &[Held],
+    held: &[HeldRow],
     report: &mut Report,
 ) {
     if value.state.has_inline() {
@@ -291,12 +296,12 @@ struct Subject<'a> {
     layout: Layout,
     code: std::sync::Arc<Code>,
     /// By shard index; `None` on a volume that was not given.
-    homes: Vec<Option<&'a Opened>>,
+    homes: Vec<Option<&'a InspectedVolume>>,
 }
 
 impl<'a> Subject<'a> {
     fn new(
-        volumes: &'a [Opened],
+        volumes: &'a [InspectedVolume],
         topology: &Topology,
         key: &'a RegisterKey,
         data: DataRef,
@@ -318,7 +323,12 @@ impl<'a> Subject<'a> {
         Some(Self { key, data, layout, code: Code::of(geometry), homes })
     }
 
-    fn read_shard(&self, volume: &Opened, index: u8, range: std::ops::Range<u64>) -> Result<Bytes, Error> {
+    fn read_shard(
+        &self,
+        volume: &InspectedVolume,
+        index: u8,
+        range: std::ops::Range<u64>,
+    ) -> Result<Bytes, Error> {
         let shard = ShardId { data: self.data.id, index };
         let buffers = match self.data.home {
             Home::Packed => volume.reader.packed(shard, range, Source::Device)?,

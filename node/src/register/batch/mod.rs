@@ -10,30 +10,32 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, DataId};
 use sherd_core::record::{DataRef, State};
 use sherd_core::register::Accept;
-use sherd_core::register::batch::{Decided, GiveBack, Leaving, RefusedMember, decide_in_order, give_back};
+use sherd_core::register::batch::{
+    BatchDecision, GiveBack, LeaveReply, RefusedMember, decide_in_order, give_back,
+};
 use sherd_core::register::proposer::AfterConflict;
 use sherd_core::register::release::{CommittedValue, Releaser, may_release};
 
-use super::change::{Accepted, Change, Draft, DraftInline, DraftValue, PreparedKey};
+use super::change::{AcceptRoundOutcome, Change, Draft, DraftInline, DraftValue, PreparedKey};
 use super::writer::{Answer, Inline, Member, MemberData, Proposal};
-use super::writers::{OrderedPrepare, Turn};
+use super::writers::{KeyTurn, OrderedPrepare};
 use super::{Failure, Registers};
 
 /// A batch at work.
 pub(super) struct BatchRun<'a> {
     registers: &'a Registers,
-    turn: &'a Turn,
+    turn: &'a KeyTurn,
     change: Change<'a>,
     members: Vec<Member>,
     /// Data of members that left after the first accept: what is committed decides about it.
     left: Vec<MemberData>,
     /// What each of its own tries replaces, by their numbers, from 1.
-    tried: Vec<Replaced>,
+    tried: Vec<ReplacedValue>,
 }
 
 /// What a try takes out of the register.
 #[derive(Debug, Default)]
-struct Replaced {
+struct ReplacedValue {
     /// Data that the found value names, or that members made and others overwrote.
     data: Vec<DataRef>,
     /// The manifest pages among it.
@@ -59,8 +61,8 @@ enum Step {
 }
 
 impl<'a> BatchRun<'a> {
-    pub(super) fn new(registers: &'a Registers, turn: &'a Turn) -> Self {
-        let change = Change::new(registers, Instant::now() + registers.inner.patience.operation);
+    pub(super) fn new(registers: &'a Registers, turn: &'a KeyTurn) -> Self {
+        let change = Change::new(registers, Instant::now() + registers.inner.timeouts.operation);
         Self { registers, turn, change, members: Vec::new(), left: Vec::new(), tried: Vec::new() }
     }
 
@@ -139,7 +141,7 @@ impl<'a> BatchRun<'a> {
 
     /// Decides the members in order. Where the limits of a value or the room of the volumes would be
     /// exceeded, `one_by_one` finds whose proposals do that.
-    fn decide(&mut self, ready: &PreparedKey, one_by_one: bool) -> Decided<Draft> {
+    fn decide(&mut self, ready: &PreparedKey, one_by_one: bool) -> BatchDecision<Draft> {
         let change = &self.change;
         let found = ready.found.as_ref().map(|found| &found.value.state);
         decide_in_order(&mut self.members, Draft::default(), |member, draft| {
@@ -174,7 +176,7 @@ impl<'a> BatchRun<'a> {
     /// Commits what was found, unchanged, and then answers.
     async fn settle(&mut self, ready: &PreparedKey, answer: Answer) -> Result<Step, Failure> {
         match self.change.repropose(ready).await? {
-            Accepted::Committed => {
+            AcceptRoundOutcome::Committed => {
                 let named = ready.found.as_ref().map(|found| found.value.data_refs()).unwrap_or_default();
                 Ok(self.end(answer, &CommittedData { ballot: ready.round.ballot, named }))
             }
@@ -191,7 +193,7 @@ impl<'a> BatchRun<'a> {
     ) -> Result<Step, Failure> {
         let ballot = ready.round.ballot;
         let Some(inline) = self.change.inline_of(ready, &draft.inline).await? else {
-            return Ok(Step::Again(self.change.above(Accepted::Conflict { above: ballot }).await?));
+            return Ok(Step::Again(self.change.above(AcceptRoundOutcome::Conflict { above: ballot }).await?));
         };
         let DraftValue { mut encoded, named, introduces, count } = value;
         encoded.inline = inline;
@@ -208,7 +210,7 @@ impl<'a> BatchRun<'a> {
             self.members.iter_mut().for_each(|member| member.data.set_unnamed());
         }
         match accepted {
-            Accepted::Committed => {
+            AcceptRoundOutcome::Committed => {
                 let number = self.change.batch.tries_count;
                 Ok(self.end(Answer::AsTried { number }, &committed))
             }
@@ -223,7 +225,7 @@ impl<'a> BatchRun<'a> {
         if let Answer::AsTried { number } = answer
             && let Some(replaced) = usize::from(number).checked_sub(1).and_then(|at| self.tried.get_mut(at))
         {
-            let Replaced { data, pages: listed, handed_over, heals } = std::mem::take(replaced);
+            let ReplacedValue { data, pages: listed, handed_over, heals } = std::mem::take(replaced);
             let replacer = Releaser::Replacer { found_names: true };
             gone.extend(data.into_iter().filter(|data| {
                 !handed_over.contains(&data.id) && may_release(replacer, Some(committed.without(*data)))
@@ -264,8 +266,8 @@ impl<'a> BatchRun<'a> {
     fn let_go(&mut self) {
         let now = Instant::now();
         let failure = match self.change.batch.leaving() {
-            Leaving::NothingChanged => Failure::Unavailable,
-            Leaving::Unknown => Failure::OutcomeUnknown,
+            LeaveReply::NothingChanged => Failure::Unavailable,
+            LeaveReply::Unknown => Failure::OutcomeUnknown,
         };
         for member in self.members.extract_if(.., |member| member.has_left() || member.deadline <= now) {
             let mut member = member;
@@ -313,7 +315,7 @@ impl Draft {
     }
 
     /// What it takes out of the register, where it becomes the value that names `named`.
-    fn replaced(self, named: &[DataRef]) -> Replaced {
+    fn replaced(self, named: &[DataRef]) -> ReplacedValue {
         let Self { state: _, inline: _, carried: _, handed_over, heals, passed, passed_pages } = self;
         let is_gone = |data: &DataRef| !named.contains(data);
         let mut data: Vec<DataRef> = passed.into_iter().filter(is_gone).collect();
@@ -323,7 +325,7 @@ impl Draft {
             heal.data.is_some_and(|damaged| named.iter().any(|data| data.id == damaged.id()))
         };
         let heals = heals.into_iter().filter(is_named).collect();
-        Replaced { data, pages: passed_pages.into_iter().filter(is_gone).collect(), handed_over, heals }
+        ReplacedValue { data, pages: passed_pages.into_iter().filter(is_gone).collect(), handed_over, heals }
     }
 }
 

@@ -16,7 +16,7 @@ async fn a_page_that_was_overwritten_within_its_batch_is_there_until_the_batch_e
     let registers = node.registers();
     let (page, other) = (stage(&node, 1).await, stage(&node, 2).await);
     let (page_data, other_data) = (page.data(), other.data());
-    let turn = Turn::of(registers, &key());
+    let turn = KeyTurn::of(registers, &key());
     let mut run = BatchRun::new(registers, &turn);
     for staged in [page, other] {
         let writer: Writer<()> = Writer::new(|_| Ok(Proposal::of(State::Tombstone)));
@@ -27,7 +27,11 @@ async fn a_page_that_was_overwritten_within_its_batch_is_there_until_the_batch_e
     let ballot = registers.inner.ballots.above(Ballot::ZERO);
     run.change.batch.note_accept(ballot, Some(1));
     run.members.iter_mut().for_each(|member| member.note_try(&[], ballot));
-    run.tried.push(Replaced { data: vec![page_data], pages: vec![page_data], ..Replaced::default() });
+    run.tried.push(ReplacedValue {
+        data: vec![page_data],
+        pages: vec![page_data],
+        ..ReplacedValue::default()
+    });
     run.let_go();
     assert!(run.members.is_empty());
     assert_eq!((files(&directories, page_data), files(&directories, other_data)), (4, 4));

@@ -16,7 +16,7 @@ use crate::peer::Peer;
 use crate::peer::scripted::{Fate, ScriptedPeer, says};
 
 /// A gateway whose tries are soon over.
-pub(super) const IMPATIENT: RegisterPatience = RegisterPatience {
+pub(super) const IMPATIENT: RegisterTimeouts = RegisterTimeouts {
     round: Duration::from_secs(1),
     operation: Duration::from_millis(100),
     hedge: Duration::from_millis(10),
@@ -29,7 +29,7 @@ pub(super) fn lost() -> Error {
 
 /// The volumes of the key's set, in their order.
 pub(super) fn volumes(node: &Node) -> Vec<VolumeId> {
-    node.registers().inner.cluster.set_of(&key()).reach.iter().map(|reach| reach.volume).collect()
+    node.registers().inner.cluster.set_of(&key()).route.iter().map(|route| route.volume).collect()
 }
 
 /// What a volume would refuse.
@@ -47,7 +47,7 @@ fn first_accepts(script: &ScriptedPeer, fate: impl Fn(VolumeId) -> Fate<Answer<(
 }
 
 /// Writes this data whatever is there.
-fn named(staged: Staged) -> Writer<()> {
+fn named(staged: StagedData) -> Writer<()> {
     let data = staged.data();
     Writer::new(move |_| Ok(Proposal::of(naming(data, 1)))).naming(Some(staged))
 }
@@ -75,7 +75,7 @@ fn superseded(reported: Vec<Report>) -> Vec<DataId> {
 async fn a_change_whose_answers_were_lost_is_made_once() {
     let directories = Directories::new(4);
     let node = directories.start().await;
-    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     first_accepts(&script, |_| Fate::Unheard(Err(lost())));
     let registers = gateway.registers();
     registers.change(registers.begin(&key()), plain(1)).await.expect("it was made");
@@ -89,7 +89,7 @@ async fn a_change_whose_answers_were_lost_is_made_once() {
 async fn a_change_whose_accepts_were_lost_is_proposed_again() {
     let directories = Directories::new(4);
     let node = directories.start().await;
-    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     first_accepts(&script, |_| Fate::Instead(Err(lost())));
     let registers = gateway.registers();
     registers.change(registers.begin(&key()), plain(1)).await.expect("it was made");
@@ -104,7 +104,7 @@ async fn a_change_whose_accepts_were_lost_is_proposed_again() {
 async fn data_that_an_earlier_try_named_is_given_back_when_a_later_one_is_committed() {
     let directories = Directories::new(4);
     let node = directories.start().await;
-    let (mut gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    let (mut gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     first_accepts(&script, |_| Fate::Instead(Err(lost())));
     let registers = gateway.registers().clone();
     let staged = stage(&gateway, 1).await;
@@ -128,7 +128,7 @@ async fn what_every_volume_refused_has_not_happened_and_leaves_nothing() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     for (error, failure) in [(Error::Full, Failure::Full), (Error::Busy, Failure::Overloaded)] {
-        let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+        let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
         says(&script.accepts, move |_, _| Fate::Instead(Err(error.clone())));
         let staged = stage(&gateway, 1).await;
         let (registers, data) = (gateway.registers(), staged.data());
@@ -174,7 +174,7 @@ async fn what_one_volume_may_have_taken_has_an_unknown_outcome_and_keeps_its_dat
 async fn an_accept_that_nobody_heard_the_end_of_has_its_row_looked_at() {
     let directories = Directories::new(4);
     let node = directories.start().await;
-    let (mut gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    let (mut gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     let (sent, mut is_sent) = tokio::sync::mpsc::unbounded_channel();
     says(&script.accepts, move |_, _| {
         sent.send(()).expect("the test hears it");
@@ -228,7 +228,7 @@ async fn what_was_not_promised_was_not_proposed() {
 async fn a_writer_that_meets_a_seal_after_its_accept_waits_for_the_end_of_it() {
     let directories = Directories::new(4);
     let node = directories.start().await;
-    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     let mut sealed = Vec::new();
     for volume in volumes(&node) {
         sealed.push((volume, refused::<Vote>(&script, volume, Refusal::Sealed).await));
@@ -252,7 +252,7 @@ async fn a_writer_that_meets_a_seal_after_its_accept_waits_for_the_end_of_it() {
 async fn a_volume_that_missed_a_write_is_reported() {
     let directories = Directories::new(4);
     let node = directories.start().await;
-    let (_, script) = node.scripted_gateway(RegisterPatience::default());
+    let (_, script) = node.scripted_gateway(RegisterTimeouts::default());
     let one = volumes(&node)[2];
     let now = node.registers().now();
     let bound = |ms| Refusal::Below { bound: Ballot { time: now.plus_ms(ms), proposer: ProposerId(1) } };
@@ -266,7 +266,7 @@ async fn a_volume_that_missed_a_write_is_reported() {
         (Ok(refused(&script, one, bound(1)).await), true, 0),
     ];
     for (told, has_it, behind) in told {
-        let (mut gateway, script) = node.scripted_gateway(RegisterPatience::default());
+        let (mut gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
         let heard = told.clone();
         says(&script.accepts, move |volume, _| match (volume == one, has_it) {
             (true, true) => Fate::Unheard(heard.clone()),
@@ -306,7 +306,7 @@ async fn a_volume_that_never_answers_an_accept_is_reported_when_its_time_is_over
 }
 
 /// As ever, but that a round is over in a second.
-const IMPATIENT_ROUND: RegisterPatience = RegisterPatience {
+const IMPATIENT_ROUND: RegisterTimeouts = RegisterTimeouts {
     round: Duration::from_secs(1),
     operation: Duration::from_secs(20),
     hedge: Duration::from_millis(100),
@@ -329,7 +329,7 @@ pub(super) fn inline(content_type: &str, bytes: &'static [u8]) -> Writer<()> {
         .carrying(Bytes::from_static(bytes))
 }
 
-pub(super) async fn read(node: &Node) -> Found {
+pub(super) async fn read(node: &Node) -> QuorumRow {
     node.registers().read(&key()).await.expect("readable").expect("there")
 }
 
@@ -378,7 +378,7 @@ async fn what_needs_room_is_refused_where_too_few_volumes_have_it() {
     let before = || inline(&long, b"some bytes");
     let tombstone = || Writer::<()>::new(|_| Ok(Proposal::of(State::Tombstone)));
     for (full, has_room) in [(1, true), (2, false)] {
-        let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+        let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
         *script.full.lock() = volumes(&node)[..full].to_vec();
         let staged = stage(&node, 1).await;
         let writers = [
@@ -475,7 +475,7 @@ pub(super) async fn until_told_committed(node: &Node) {
     let told = async {
         loop {
             registers.change(registers.begin(&other), plain(1)).await.expect("a healthy node");
-            let votes = set.reach.iter().map(|reach| reach.peer.read(reach.volume, &target, false));
+            let votes = set.route.iter().map(|route| route.peer.read(route.volume, &target, false));
             let is_committed = |vote: message::Result<Answer<Vote>>| {
                 let row = vote.expect("answered").result.expect("a vote").row;
                 row.is_some_and(|row| row.head.committed)
@@ -527,7 +527,7 @@ async fn a_batch_reports_what_it_replaced_and_what_its_last_writer_wants_mended(
 async fn an_accept_says_how_far_the_logs_of_those_are_that_promised() {
     let directories = Directories::new(4);
     let node = directories.start().await;
-    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     let said = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&said);
     says(&script.accepts, move |_, accept| {
@@ -549,7 +549,7 @@ async fn an_accept_says_how_far_the_logs_of_those_are_that_promised() {
 async fn what_is_to_be_finished_is_tried_again_until_its_time_is_over() {
     let directories = Directories::new(4);
     let node = directories.start().await;
-    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     let registers = gateway.registers();
     registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
     first_accepts(&script, |_| Fate::Instead(Err(lost())));
@@ -570,7 +570,7 @@ async fn what_is_to_be_finished_is_tried_again_until_its_time_is_over() {
 async fn only_what_is_not_known_to_be_committed_may_use_the_reserve_of_a_volume() {
     let directories = Directories::new(4);
     let node = directories.start().await;
-    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     let urgent = Arc::new(Mutex::new(Vec::new()));
     let said = Arc::clone(&urgent);
     says(&script.accepts, move |_, accept| {
@@ -593,7 +593,7 @@ async fn only_what_is_not_known_to_be_committed_may_use_the_reserve_of_a_volume(
 async fn answers_that_take_a_moment_are_waited_for() {
     let directories = Directories::new(4);
     let node = directories.start().await;
-    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     says(&script.prepares, |_, _| Fate::Late);
     says(&script.accepts, |_, _| Fate::Late);
     says(&script.reads, |_, _| Fate::Late);

@@ -34,7 +34,7 @@ async fn inline_bytes_go_with_a_row_that_is_proposed_anew() {
 async fn a_row_without_inline_bytes_is_proposed_anew_without_asking_for_them() {
     let directories = Directories::new(4);
     let node = directories.start().await;
-    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     says(&script.inlines, |_, _| Fate::Instead(Err(lost())));
     let registers = gateway.registers();
     registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
@@ -62,7 +62,7 @@ async fn inline_bytes_are_read_from_whoever_has_them() {
         ([const { Some(Error::NotFound) }; 4], Ok(None), 0),
     ];
     for (errors, heard, damaged) in said {
-        let (mut gateway, script) = node.scripted_gateway(RegisterPatience::default());
+        let (mut gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
         // Whom the row was found on is asked first: here in the order of the answers.
         let mut errors = errors.clone().into_iter();
         says(&script.inlines, move |_, _| match errors.next().expect("each volume is asked once") {
@@ -93,8 +93,8 @@ async fn a_read_asks_the_others_where_the_first_volumes_do_not_answer() {
     registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
     until_told_committed(&node).await;
     for silent in [true, false] {
-        let patience = RegisterPatience { round: 2 * DEADLINE, ..RegisterPatience::default() };
-        let (gateway, script) = node.scripted_gateway(patience);
+        let timeouts = RegisterTimeouts { round: 2 * DEADLINE, ..RegisterTimeouts::default() };
+        let (gateway, script) = node.scripted_gateway(timeouts);
         let asked = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&asked);
         says(&script.reads, move |_, _| match count.fetch_add(1, Ordering::Relaxed) {
@@ -118,8 +118,8 @@ async fn a_read_whose_row_moves_on_reads_again_until_its_time_is_over() {
     registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
     at_rest(&node).await;
     for (moves, is_read) in [(5, true), (usize::MAX, false)] {
-        let patience = if is_read { RegisterPatience::default() } else { IMPATIENT };
-        let (gateway, script) = node.scripted_gateway(patience);
+        let timeouts = if is_read { RegisterTimeouts::default() } else { IMPATIENT };
+        let (gateway, script) = node.scripted_gateway(timeouts);
         let from = script.guarantees(volumes(&node)[0]).await.expect("it serves").from;
         let nothing = Answer { from, result: Ok(Vote { row: None, floor: Ballot::ZERO }) };
         let mut moved = 0;
@@ -180,7 +180,7 @@ async fn a_read_finishes_a_write_that_its_writer_left() {
     let told = registers.change(registers.begin(&key()), plain(1)).await;
     assert!(matches!(told, Err(ChangeError::Failed(Failure::OutcomeUnknown))), "{told:?}");
     // One is silent, so that it may have it, too.
-    let (reader, script) = node.scripted_gateway(RegisterPatience::default());
+    let (reader, script) = node.scripted_gateway(RegisterTimeouts::default());
     let silent = volumes(&node)[3];
     says(
         &script.reads,
@@ -203,7 +203,7 @@ async fn a_row_below_the_floor_of_a_nothing_is_asked_for_once_more() {
     let registers = node.registers();
     registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
     until_told_committed(&node).await;
-    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     let from = script.guarantees(volumes(&node)[0]).await.expect("it serves").from;
     let floor = read(&node).await.ballot;
     let nothing = Answer { from, result: Ok(Vote { row: None, floor }) };

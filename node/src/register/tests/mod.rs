@@ -22,7 +22,7 @@ use sherd_volume::request::Control;
 
 use super::*;
 use crate::cluster::damage::Report;
-use crate::stripe::Staged;
+use crate::stripe::StagedData;
 use crate::upkeep::tests::{DEADLINE, Directories, Node, body, key_of};
 
 pub(super) fn key() -> RegisterKey {
@@ -185,7 +185,7 @@ pub(crate) fn naming(data: DataRef, number: u64) -> State {
 }
 
 /// Durable data of this size that nothing names yet.
-pub(crate) async fn stage(node: &Node, seed: u64) -> Staged {
+pub(crate) async fn stage(node: &Node, seed: u64) -> StagedData {
     let bytes = body(seed, 300_000);
     let size = bytes.len() as u64;
     let mut writer = node.stripes().write(&key(), size, Home::File).await.expect("there is room");
@@ -222,7 +222,7 @@ async fn data_that_is_overwritten_within_its_batch_goes_at_once() {
     for _ in 0..3 {
         staged.push(stage(&node, 1).await);
     }
-    let data: Vec<DataRef> = staged.iter().map(Staged::data).collect();
+    let data: Vec<DataRef> = staged.iter().map(StagedData::data).collect();
     assert!(data.iter().all(|data| files(&directories, *data) == 4));
     let writers = staged.into_iter().zip(0..).map(|(staged, number)| {
         let named = staged.data();
@@ -240,8 +240,8 @@ async fn data_that_is_overwritten_within_its_batch_goes_at_once() {
 }
 
 async fn tell_all(registers: &Registers, control: Control) {
-    let reach = registers.inner.cluster.sets().iter().flat_map(|set| &set.reach);
-    let told = join_all(reach.map(|reach| reach.peer.control(reach.volume, control.clone()))).await;
+    let route = registers.inner.cluster.sets().iter().flat_map(|set| &set.route);
+    let told = join_all(route.map(|route| route.peer.control(route.volume, control.clone()))).await;
     assert!(told.iter().all(|told| matches!(told, Ok(answer) if answer.result.is_ok())), "{told:?}");
 }
 
@@ -285,7 +285,7 @@ async fn a_volume_that_promised_more_and_got_nothing_is_known_to_lack_the_row() 
     let registers = node.registers();
     registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
     let set = registers.inner.cluster.set_of(&key());
-    let (target, late) = (registers.inner.cluster.target(key()), set.reach[0].clone());
+    let (target, late) = (registers.inner.cluster.target(key()), set.route[0].clone());
     let row_on_it = async || {
         let answer = late.peer.read(late.volume, &target, false).await.expect("it answers");
         answer.result.expect("it votes").row.expect("it has a row").head.ballot

@@ -1,7 +1,7 @@
 //! The `Authorization` header of SigV4, taken apart.
 
 use super::credential_scope::CredentialScope;
-use super::error::{AuthError, Malformed, Place};
+use super::error::{AuthError, MalformedAuth, Place};
 
 /// The only signing algorithm that is served.
 pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
@@ -38,23 +38,24 @@ impl<'a> Authorization<'a> {
         let malformed = |reason| AuthError::Malformed { place: Place::Header, reason };
         let (mut credential, mut signed_headers, mut signature) = (None, None, None);
         for component in rest.split(',') {
-            let (name, value) = component.trim().split_once('=').ok_or(malformed(Malformed::Components))?;
+            let (name, value) =
+                component.trim().split_once('=').ok_or(malformed(MalformedAuth::Components))?;
             let slot = match name {
                 "Credential" => &mut credential,
                 "SignedHeaders" => &mut signed_headers,
                 "Signature" => &mut signature,
-                _ => return Err(malformed(Malformed::Components)),
+                _ => return Err(malformed(MalformedAuth::Components)),
             };
             if slot.replace(value).is_some() {
-                return Err(malformed(Malformed::Components));
+                return Err(malformed(MalformedAuth::Components));
             }
         }
         let (Some(credential), Some(signed_headers), Some(signature)) =
             (credential, signed_headers, signature)
         else {
-            return Err(malformed(Malformed::Components));
+            return Err(malformed(MalformedAuth::Components));
         };
-        let credential = CredentialScope::parse(credential).ok_or(malformed(Malformed::Credential))?;
+        let credential = CredentialScope::parse(credential).ok_or(malformed(MalformedAuth::Credential))?;
         Ok(Self { credential, signed_headers, signature })
     }
 }

@@ -14,7 +14,7 @@ pub enum Place {
 
 /// What was malformed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Malformed {
+pub enum MalformedAuth {
     /// A component or parameter is missing, unknown or stands twice.
     Components,
     /// The credential has not five parts.
@@ -94,7 +94,7 @@ pub enum AuthError {
         /// Where.
         place: Place,
         /// What.
-        reason: Malformed,
+        reason: MalformedAuth,
     },
     /// Neither `x-amz-date` nor `Date` says when it was signed.
     #[error("the request has no valid date")]

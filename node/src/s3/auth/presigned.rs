@@ -6,7 +6,7 @@ use crate::s3::protocol::query::Query;
 
 use super::amz_date::AmzDate;
 use super::authorization::ALGORITHM;
-use super::error::{AuthError, Malformed, Place};
+use super::error::{AuthError, MalformedAuth, Place};
 
 /// The query parameter that holds the signature, and is itself not signed.
 pub(super) const SIGNATURE: &str = "X-Amz-Signature";
@@ -28,7 +28,7 @@ const EXPIRES_SECONDS_MAX: u64 = 604_800;
 
 /// A presigned URL's own claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Presigned<'a> {
+pub struct PresignedQuery<'a> {
     /// The credential, to be parsed as a scope.
     pub credential: Cow<'a, str>,
     /// When it was signed.
@@ -41,7 +41,7 @@ pub struct Presigned<'a> {
     pub signature: Cow<'a, str>,
 }
 
-impl<'a> Presigned<'a> {
+impl<'a> PresignedQuery<'a> {
     /// Whether a query claims to be presigned with SigV4.
     pub fn is_in(query: &Query<'_>) -> bool {
         ["X-Amz-Algorithm", "X-Amz-Credential", SIGNATURE].iter().any(|name| query.has(name))
@@ -56,7 +56,7 @@ impl<'a> Presigned<'a> {
         let value = |name| {
             let pair = query.get(name).filter(|_| query.count(name) == 1);
             let value = pair.and_then(|pair| pair.value().ok());
-            value.filter(|value| !value.is_empty()).ok_or(malformed(Malformed::Components))
+            value.filter(|value| !value.is_empty()).ok_or(malformed(MalformedAuth::Components))
         };
         let algorithm = value("X-Amz-Algorithm")?;
         let credential = value("X-Amz-Credential")?;
@@ -65,18 +65,18 @@ impl<'a> Presigned<'a> {
         let signed_headers = value("X-Amz-SignedHeaders")?;
         let expires = value("X-Amz-Expires")?;
         if algorithm != ALGORITHM {
-            return Err(malformed(Malformed::Algorithm));
+            return Err(malformed(MalformedAuth::Algorithm));
         }
-        let date = AmzDate::parse(date.as_bytes()).ok_or(malformed(Malformed::Date))?;
+        let date = AmzDate::parse(date.as_bytes()).ok_or(malformed(MalformedAuth::Date))?;
         let expires_seconds = match expires.parse::<i64>() {
-            Err(_) => return Err(malformed(Malformed::ExpiresNumber)),
+            Err(_) => return Err(malformed(MalformedAuth::ExpiresNumber)),
             Ok(seconds) => u64::try_from(seconds).unwrap_or_default(),
         };
         if expires_seconds == 0 {
-            return Err(malformed(Malformed::ExpiresTooSoon));
+            return Err(malformed(MalformedAuth::ExpiresTooSoon));
         }
         if expires_seconds > EXPIRES_SECONDS_MAX {
-            return Err(malformed(Malformed::ExpiresTooLate));
+            return Err(malformed(MalformedAuth::ExpiresTooLate));
         }
         Ok(Self { credential, date, expires_seconds, signed_headers, signature })
     }
@@ -100,9 +100,9 @@ mod tests {
         pairs.join("&")
     }
 
-    fn refusal(change: (&str, &str)) -> Option<Malformed> {
+    fn refusal(change: (&str, &str)) -> Option<MalformedAuth> {
         let url = url(change);
-        match Presigned::parse(&Query::parse(Some(&url)).expect("a query")) {
+        match PresignedQuery::parse(&Query::parse(Some(&url)).expect("a query")) {
             Err(AuthError::Malformed { place: Place::Query, reason }) => Some(reason),
             _ => None,
         }
@@ -112,8 +112,8 @@ mod tests {
     fn a_presigned_url_comes_apart() {
         let url = url(("", ""));
         let query = Query::parse(Some(&url)).expect("a query");
-        assert!(Presigned::is_in(&query));
-        let parsed = Presigned::parse(&query).expect("well formed");
+        assert!(PresignedQuery::is_in(&query));
+        let parsed = PresignedQuery::parse(&query).expect("well formed");
         assert_eq!(parsed.credential, "AKID/20130524/us-east-1/s3/aws4_request");
         assert_eq!(parsed.expires_seconds, 86_400);
     }
@@ -122,13 +122,13 @@ mod tests {
     fn every_parameter_is_checked() {
         assert_eq!(refusal(("X-Amz-Expires", "604800")), None);
         assert_eq!(refusal(("X-Amz-Expires", "1")), None);
-        assert_eq!(refusal(("X-Amz-Expires", "604801")), Some(Malformed::ExpiresTooLate));
-        assert_eq!(refusal(("X-Amz-Expires", "0")), Some(Malformed::ExpiresTooSoon));
-        assert_eq!(refusal(("X-Amz-Expires", "-5")), Some(Malformed::ExpiresTooSoon));
-        assert_eq!(refusal(("X-Amz-Expires", "soon")), Some(Malformed::ExpiresNumber));
-        assert_eq!(refusal(("X-Amz-Date", "2013-05-24")), Some(Malformed::Date));
-        assert_eq!(refusal(("X-Amz-Algorithm", "AWS4-ECDSA-P256-SHA256")), Some(Malformed::Algorithm));
-        assert_eq!(refusal(("X-Amz-SignedHeaders", "")), Some(Malformed::Components));
-        assert_eq!(refusal(("X-Amz-Signature", "a&X-Amz-Signature=b")), Some(Malformed::Components));
+        assert_eq!(refusal(("X-Amz-Expires", "604801")), Some(MalformedAuth::ExpiresTooLate));
+        assert_eq!(refusal(("X-Amz-Expires", "0")), Some(MalformedAuth::ExpiresTooSoon));
+        assert_eq!(refusal(("X-Amz-Expires", "-5")), Some(MalformedAuth::ExpiresTooSoon));
+        assert_eq!(refusal(("X-Amz-Expires", "soon")), Some(MalformedAuth::ExpiresNumber));
+        assert_eq!(refusal(("X-Amz-Date", "2013-05-24")), Some(MalformedAuth::Date));
+        assert_eq!(refusal(("X-Amz-Algorithm", "AWS4-ECDSA-P256-SHA256")), Some(MalformedAuth::Algorithm));
+        assert_eq!(refusal(("X-Amz-SignedHeaders", "")), Some(MalformedAuth::Components));
+        assert_eq!(refusal(("X-Amz-Signature", "a&X-Amz-Signature=b")), Some(MalformedAuth::Components));
     }
 }

@@ -80,11 +80,11 @@ impl SigningKey {
 /// Keys kept for the requests that follow.
 #[derive(Debug, Default)]
 pub struct KeyCache {
-    keys: RwLock<HashMap<Box<str>, Vec<Kept>>>,
+    keys: RwLock<HashMap<Box<str>, Vec<KeptKey>>>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct KeptKey {
     day: [u8; 8],
     region: Box<str>,
     secret: Secret,
@@ -117,7 +117,7 @@ impl KeyCache {
         if kept.len() >= Self::KEYS_EACH_MAX {
             kept.remove(0);
         }
-        kept.push(Kept { day, region: region.into(), secret: secret.clone(), key: key.clone() });
+        kept.push(KeptKey { day, region: region.into(), secret: secret.clone(), key: key.clone() });
     }
 }
 

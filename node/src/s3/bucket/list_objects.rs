@@ -13,7 +13,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use sherd_core::limits::LIST_KEYS_MAX;
 
 use crate::object::{ListEntry, ListPage, ListRequest};
-use crate::s3::bucket::token::{self, Listing};
+use crate::s3::bucket::token::{self, ListingKind};
 use crate::s3::error::Outcome;
 use crate::s3::{Gateway, body, header::checksum, header::timestamp, names, owner};
 
@@ -26,7 +26,7 @@ pub(in crate::s3) async fn list(
     request: S3Request<ListObjectsInput>,
 ) -> Outcome<S3Response<ListObjectsOutput>> {
     let input = request.input;
-    let encoding = Encoding::of(input.encoding_type.as_ref())?;
+    let encoding = KeyEncoding::of(input.encoding_type.as_ref())?;
     let max_keys = page_size(input.max_keys, "max-keys", 0)?;
     let prefix = input.prefix.unwrap_or_default();
     let marker = input.marker.unwrap_or_default();
@@ -62,13 +62,13 @@ pub(in crate::s3) async fn list_v2(
     request: S3Request<ListObjectsV2Input>,
 ) -> Outcome<S3Response<ListObjectsV2Output>> {
     let input = request.input;
-    let encoding = Encoding::of(input.encoding_type.as_ref())?;
+    let encoding = KeyEncoding::of(input.encoding_type.as_ref())?;
     let max_keys = page_size(input.max_keys, "max-keys", 0)?;
     let prefix = input.prefix.unwrap_or_default();
     let delimiter = input.delimiter.filter(|delimiter| !delimiter.is_empty());
     let start_after = input.start_after.filter(|start| !start.is_empty());
     let after = match &input.continuation_token {
-        Some(token) => Some(token::decode(Listing::Objects, token)?),
+        Some(token) => Some(token::decode(ListingKind::Objects, token)?),
         None => start_after.clone(),
     };
     let page = gateway
@@ -90,7 +90,7 @@ pub(in crate::s3) async fn list_v2(
         key_count: Some(key_count),
         continuation_token: input.continuation_token,
         is_truncated: Some(next.is_some()),
-        next_continuation_token: next.map(|next| token::encode(Listing::Objects, &next)),
+        next_continuation_token: next.map(|next| token::encode(ListingKind::Objects, &next)),
         contents: Some(contents),
         common_prefixes: Some(common_prefixes),
         delimiter: delimiter.map(|delimiter| encoding.text(delimiter)),
@@ -116,11 +116,11 @@ pub(in crate::s3) fn page_size(asked: Option<i32>, name: &'static str, min: u32)
 
 /// Whether names in an answer are percent-encoded: `encoding-type=url`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::s3) struct Encoding {
+pub(in crate::s3) struct KeyEncoding {
     url: bool,
 }
 
-impl Encoding {
+impl KeyEncoding {
     /// Reads the parameter.
     ///
     /// # Errors
@@ -155,7 +155,7 @@ struct Page {
 }
 
 impl Page {
-    fn of(page: ListPage, max_keys: u32, encoding: Encoding, with_owner: bool) -> Self {
+    fn of(page: ListPage, max_keys: u32, encoding: KeyEncoding, with_owner: bool) -> Self {
         let key_count = i32::try_from(page.entries.len()).expect("a page has 1000 entries at most");
         let next = page.next.filter(|_| max_keys > 0);
         let mut contents = Vec::new();
@@ -191,8 +191,8 @@ mod tests {
     use super::*;
     use crate::object::ObjectInfo;
 
-    const PLAIN: Encoding = Encoding { url: false };
-    const URL: Encoding = Encoding { url: true };
+    const PLAIN: KeyEncoding = KeyEncoding { url: false };
+    const URL: KeyEncoding = KeyEncoding { url: true };
 
     fn page(next: Option<&str>) -> ListPage {
         let info = ObjectInfo {
@@ -228,9 +228,9 @@ mod tests {
         assert_eq!(encoded.contents[0].key.as_deref(), Some("a%20b/%C3%A4%2B%0A"));
         assert_eq!(encoded.common_prefixes[0].prefix.as_deref(), Some("p%20q/"));
         assert_eq!(encoded.key_count, 2);
-        assert_eq!(Encoding::of(None).unwrap(), PLAIN);
-        assert_eq!(Encoding::of(Some(&EncodingType::from_static("url"))).unwrap(), URL);
-        assert!(Encoding::of(Some(&EncodingType::from_static("utf7"))).is_err());
+        assert_eq!(KeyEncoding::of(None).unwrap(), PLAIN);
+        assert_eq!(KeyEncoding::of(Some(&EncodingType::from_static("url"))).unwrap(), URL);
+        assert!(KeyEncoding::of(Some(&EncodingType::from_static("utf7"))).is_err());
     }
 
     #[test]

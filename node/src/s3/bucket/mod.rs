@@ -17,7 +17,7 @@ use s3s::dto::{
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::object::{BucketInfo, BucketPage, Error};
-use crate::s3::bucket::token::Listing;
+use crate::s3::bucket::token::ListingKind;
 use crate::s3::error::Outcome;
 use crate::s3::{Gateway, REGION_DEFAULT, header::timestamp, names, owner};
 
@@ -103,7 +103,7 @@ pub(in crate::s3) async fn list(
     // AWS says a bucket's region once the request has any parameter.
     let with_region =
         bucket_region.is_some() || continuation_token.is_some() || max_buckets.is_some() || prefix.is_some();
-    let after = continuation_token.map(|token| token::decode(Listing::Buckets, &token)).transpose()?;
+    let after = continuation_token.map(|token| token::decode(ListingKind::Buckets, &token)).transpose()?;
     let elsewhere = bucket_region.is_some_and(|region| region != gateway.region);
     let page = if elsewhere {
         BucketPage { buckets: Vec::new(), next: None }
@@ -112,7 +112,7 @@ pub(in crate::s3) async fn list(
     };
     Ok(S3Response::new(ListBucketsOutput {
         buckets: Some(page.buckets.iter().map(|bucket| described(bucket, with_region)).collect()),
-        continuation_token: page.next.map(|name| token::encode(Listing::Buckets, &name)),
+        continuation_token: page.next.map(|name| token::encode(ListingKind::Buckets, &name)),
         owner: Some(owner::owner()),
         prefix,
     }))

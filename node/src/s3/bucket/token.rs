@@ -15,7 +15,7 @@ use s3s::{S3Result, s3_error};
 /// Which listing a token belongs to. The numbers stand in tokens that clients hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(in crate::s3) enum Listing {
+pub(in crate::s3) enum ListingKind {
     /// ListBuckets.
     Buckets = 1,
     /// ListObjectsV2.
@@ -23,7 +23,7 @@ pub(in crate::s3) enum Listing {
 }
 
 /// The token that continues a listing behind `name`.
-pub(in crate::s3) fn encode(listing: Listing, name: &str) -> String {
+pub(in crate::s3) fn encode(listing: ListingKind, name: &str) -> String {
     let mut bytes = vec![listing as u8];
     bytes.extend_from_slice(name.as_bytes());
     bytes.extend_from_slice(&crc(&bytes));
@@ -34,12 +34,12 @@ pub(in crate::s3) fn encode(listing: Listing, name: &str) -> String {
 ///
 /// # Errors
 /// InvalidArgument for anything that [`encode`] did not make for this listing.
-pub(in crate::s3) fn decode(listing: Listing, token: &str) -> S3Result<String> {
+pub(in crate::s3) fn decode(listing: ListingKind, token: &str) -> S3Result<String> {
     name_in(listing, token)
         .ok_or_else(|| s3_error!(InvalidArgument, "The continuation token provided is incorrect"))
 }
 
-fn name_in(listing: Listing, token: &str) -> Option<String> {
+fn name_in(listing: ListingKind, token: &str) -> Option<String> {
     let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
     let (checked, sum) = bytes.split_last_chunk::<4>()?;
     let (kind, name) = checked.split_first()?;
@@ -64,34 +64,34 @@ mod tests {
     proptest! {
         #[test]
         fn tokens_come_back(name in ".{0,40}") {
-            prop_assert_eq!(decode(Listing::Objects, &encode(Listing::Objects, &name)).unwrap(), name);
+            prop_assert_eq!(decode(ListingKind::Objects, &encode(ListingKind::Objects, &name)).unwrap(), name);
         }
 
         #[test]
         fn nonsense_is_refused_and_never_panics(token in ".{0,60}") {
-            if let Ok(name) = decode(Listing::Objects, &token) {
-                prop_assert_eq!(encode(Listing::Objects, &name), token);
+            if let Ok(name) = decode(ListingKind::Objects, &token) {
+                prop_assert_eq!(encode(ListingKind::Objects, &name), token);
             }
         }
     }
 
     #[test]
     fn a_changed_token_is_refused() {
-        let token = encode(Listing::Objects, "photos/2026");
+        let token = encode(ListingKind::Objects, "photos/2026");
         for at in 0..token.len() {
             let mut changed = token.clone().into_bytes();
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).unwrap();
-            let error = decode(Listing::Objects, &changed).expect_err(&changed);
+            let error = decode(ListingKind::Objects, &changed).expect_err(&changed);
             assert_eq!(error.code(), &S3ErrorCode::InvalidArgument);
         }
         for text in ["", "AAAA", "photos", "=", &token[1..]] {
-            assert!(decode(Listing::Objects, text).is_err(), "{text}");
+            assert!(decode(ListingKind::Objects, text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn a_token_belongs_to_one_listing() {
-        assert!(decode(Listing::Buckets, &encode(Listing::Objects, "a")).is_err());
+        assert!(decode(ListingKind::Buckets, &encode(ListingKind::Objects, "a")).is_err());
     }
 }

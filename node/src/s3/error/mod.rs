@@ -16,7 +16,7 @@ use s3s::{S3Error, S3ErrorCode, S3Request};
 use super::header::{checksum, timestamp};
 use super::names;
 use crate::machine::quantity::Period;
-use crate::object::{BodyError, Error, Invalid, Missing, Unavailable};
+use crate::object::{BodyError, Error, Invalid, MissingResource, UnavailableReason};
 use crate::s3::protocol::context::{RequestContext, RequestId};
 
 /// Carries details of an error to the protocol layer, which takes it off the answer: pairs
@@ -128,16 +128,18 @@ fn to_s3(error: Error, release_grace: Duration) -> S3Error {
     }
 }
 
-fn of_missing(missing: Missing) -> S3Error {
+fn of_missing(missing: MissingResource) -> S3Error {
     match missing {
-        Missing::Bucket => {
+        MissingResource::Bucket => {
             S3Error::with_message(S3ErrorCode::NoSuchBucket, "The specified bucket does not exist")
         }
-        Missing::Key => S3Error::with_message(S3ErrorCode::NoSuchKey, "The specified key does not exist."),
-        Missing::Version => {
+        MissingResource::Key => {
+            S3Error::with_message(S3ErrorCode::NoSuchKey, "The specified key does not exist.")
+        }
+        MissingResource::Version => {
             S3Error::with_message(S3ErrorCode::NoSuchVersion, "The specified version does not exist.")
         }
-        Missing::Upload => names::no_such_upload(),
+        MissingResource::Upload => names::no_such_upload(),
     }
 }
 
@@ -238,15 +240,17 @@ fn incomplete_body() -> S3Error {
     )
 }
 
-fn of_unavailable(unavailable: Unavailable) -> S3Error {
+fn of_unavailable(unavailable: UnavailableReason) -> S3Error {
     let (code, message) = match unavailable {
-        Unavailable::Quorum => (S3ErrorCode::SlowDown, "Too few volumes can be reached. Please try again."),
-        Unavailable::Data => (
+        UnavailableReason::Quorum => {
+            (S3ErrorCode::SlowDown, "Too few volumes can be reached. Please try again.")
+        }
+        UnavailableReason::Data => (
             S3ErrorCode::ServiceUnavailable,
             "Too few shards of the object can be reached. Please try again.",
         ),
-        Unavailable::Overloaded => (S3ErrorCode::SlowDown, "Please reduce your request rate."),
-        Unavailable::Sealed => {
+        UnavailableReason::Overloaded => (S3ErrorCode::SlowDown, "Please reduce your request rate."),
+        UnavailableReason::Sealed => {
             (S3ErrorCode::ServiceUnavailable, "A deletion of the bucket is under way. Please try again.")
         }
     };

@@ -9,7 +9,12 @@ const GRACE: Duration = Duration::from_mins(10);
 /// Fails to compile when a variant is added, so that the table below is looked at again.
 fn is_in_the_table(error: &Error) {
     match error {
-        Error::Missing(Missing::Bucket | Missing::Key | Missing::Version | Missing::Upload)
+        Error::Missing(
+            MissingResource::Bucket
+            | MissingResource::Key
+            | MissingResource::Version
+            | MissingResource::Upload,
+        )
         | Error::Invalid(
             Invalid::Range { .. }
             | Invalid::PartNumber
@@ -34,7 +39,10 @@ fn is_in_the_table(error: &Error) {
         | Error::BucketNotEmpty
         | Error::BucketBusy
         | Error::Unavailable(
-            Unavailable::Quorum | Unavailable::Data | Unavailable::Overloaded | Unavailable::Sealed,
+            UnavailableReason::Quorum
+            | UnavailableReason::Data
+            | UnavailableReason::Overloaded
+            | UnavailableReason::Sealed,
         )
         | Error::Full
         | Error::OutcomeUnknown
@@ -46,10 +54,10 @@ fn table() -> Vec<(Error, &'static str, u16)> {
     let etag = || "0123".to_owned();
     let lost = || Box::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
     vec![
-        (Missing::Bucket.into(), "NoSuchBucket", 404),
-        (Missing::Key.into(), "NoSuchKey", 404),
-        (Missing::Version.into(), "NoSuchVersion", 404),
-        (Missing::Upload.into(), "NoSuchUpload", 404),
+        (MissingResource::Bucket.into(), "NoSuchBucket", 404),
+        (MissingResource::Key.into(), "NoSuchKey", 404),
+        (MissingResource::Version.into(), "NoSuchVersion", 404),
+        (MissingResource::Upload.into(), "NoSuchUpload", 404),
         (Invalid::Range { size: 7 }.into(), "InvalidRange", 416),
         (Invalid::PartNumber.into(), "InvalidPartNumber", 416),
         (Invalid::Part { number: 2 }.into(), "InvalidPart", 400),
@@ -70,10 +78,10 @@ fn table() -> Vec<(Error, &'static str, u16)> {
         (Error::BucketAlreadyOwnedByYou, "BucketAlreadyOwnedByYou", 409),
         (Error::BucketNotEmpty, "BucketNotEmpty", 409),
         (Error::BucketBusy, "OperationAborted", 409),
-        (Unavailable::Quorum.into(), "SlowDown", 503),
-        (Unavailable::Data.into(), "ServiceUnavailable", 503),
-        (Unavailable::Overloaded.into(), "SlowDown", 503),
-        (Unavailable::Sealed.into(), "ServiceUnavailable", 503),
+        (UnavailableReason::Quorum.into(), "SlowDown", 503),
+        (UnavailableReason::Data.into(), "ServiceUnavailable", 503),
+        (UnavailableReason::Overloaded.into(), "SlowDown", 503),
+        (UnavailableReason::Sealed.into(), "ServiceUnavailable", 503),
         (Error::Full, "InsufficientStorage", 507),
         (Error::OutcomeUnknown, "InternalError", 500),
         (Error::Internal { what: "a secret place".to_owned() }, "InternalError", 500),
@@ -125,8 +133,12 @@ fn not_modified_carries_what_a_cache_keeps() {
 
 #[test]
 fn whoever_may_try_again_is_told_when() {
-    for unavailable in [Unavailable::Overloaded, Unavailable::Quorum, Unavailable::Data, Unavailable::Sealed]
-    {
+    for unavailable in [
+        UnavailableReason::Overloaded,
+        UnavailableReason::Quorum,
+        UnavailableReason::Data,
+        UnavailableReason::Sealed,
+    ] {
         assert_eq!(headers(unavailable.into()).get(RETRY_AFTER).unwrap(), "1");
     }
     assert!(!headers(Error::Full).contains_key(RETRY_AFTER));

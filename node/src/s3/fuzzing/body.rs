@@ -9,7 +9,9 @@ use crate::s3::auth::Secret;
 use crate::s3::auth::amz_date::AmzDate;
 use crate::s3::auth::signing_key::SigningKey;
 use crate::s3::auth::verifier::FrameSigner;
-use crate::s3::protocol::aws_chunked::{FRAME_BYTES_MIN, Framing, FramingError, TrailerChecksum, decode};
+use crate::s3::protocol::aws_chunked::{
+    ChunkedFraming, FRAME_BYTES_MIN, FramingError, TrailerChecksum, decode,
+};
 
 /// The trailer of a framed body that has one.
 pub(in crate::s3) const CHECKSUM: &str = "x-amz-checksum-crc32c:sOO8/Q==";
@@ -36,7 +38,7 @@ pub fn framed_body(input: &[u8]) {
 }
 
 /// A payload in frames of any length comes back, and no flipped bit of a signed one passes.
-fn payload(framing: &Framing, seed: usize, payload: &[u8]) {
+fn payload(framing: &ChunkedFraming, seed: usize, payload: &[u8]) {
     let (first, rest) = if payload.len() as u64 > FRAME_BYTES_MIN {
         payload.split_at(usize::try_from(FRAME_BYTES_MIN).unwrap_or(usize::MAX))
     } else {
@@ -59,13 +61,13 @@ fn payload(framing: &Framing, seed: usize, payload: &[u8]) {
 }
 
 /// What decoding gives: the payload, the trailer, and whether the body was whole.
-type Decoded = Result<(Vec<u8>, Option<TrailerChecksum>, bool), FramingError>;
+type DecodeResult = Result<(Vec<u8>, Option<TrailerChecksum>, bool), FramingError>;
 
-fn pieces(framing: &Framing, bytes: &[u8], step: usize) -> Decoded {
+fn pieces(framing: &ChunkedFraming, bytes: &[u8], step: usize) -> DecodeResult {
     decode(framing.clone(), bytes.chunks(step).map(Bytes::copy_from_slice))
 }
 
-pub(in crate::s3) fn framing(is_signed: bool, trailer: bool) -> Framing {
+pub(in crate::s3) fn framing(is_signed: bool, trailer: bool) -> ChunkedFraming {
     let secret = Secret::new("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY");
     let signer = is_signed.then(|| {
         let key = SigningKey::derive(&secret, "20130524", "us-east-1", "s3");
@@ -74,11 +76,11 @@ pub(in crate::s3) fn framing(is_signed: bool, trailer: bool) -> Framing {
         FrameSigner::new(key, &date, "20130524/us-east-1/s3/aws4_request", seed)
     });
     let trailer = trailer.then_some(ChecksumAlgorithm::Crc32c);
-    Framing { signer, trailer, signed_frame_bytes_max: 16 << 20 }
+    ChunkedFraming { signer, trailer, signed_frame_bytes_max: 16 << 20 }
 }
 
 /// Frames `payloads` as a client would.
-pub(in crate::s3) fn framed(framing: &Framing, payloads: &[&[u8]]) -> Vec<u8> {
+pub(in crate::s3) fn framed(framing: &ChunkedFraming, payloads: &[&[u8]]) -> Vec<u8> {
     let mut signer = framing.signer.clone();
     let mut out = Vec::new();
     let mut head = |out: &mut Vec<u8>, payload: &[u8]| {

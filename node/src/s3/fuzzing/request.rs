@@ -39,9 +39,9 @@ const SCOPE: &str = "20130524/us-east-1/s3/aws4_request";
 
 /// The moment at which all requests are signed.
 #[derive(Debug)]
-struct Still;
+struct FixedClock;
 
-impl Clock for Still {
+impl Clock for FixedClock {
     fn wall_ms(&self) -> u64 {
         1_369_353_600_000
     }
@@ -99,7 +99,7 @@ static PROTOCOL: LazyLock<Protocol> = LazyLock::new(|| {
     };
     let credentials = StaticCredentials::single("AKID", Secret::new(SECRET));
     let adapter = Adapter { before: raw_headers::set_aside, error_details: error::take_details };
-    Protocol::with_adapter(config, Arc::new(credentials), Arc::new(Still), Lookers, adapter)
+    Protocol::with_adapter(config, Arc::new(credentials), Arc::new(FixedClock), Lookers, adapter)
 });
 
 static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {

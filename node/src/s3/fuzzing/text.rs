@@ -14,8 +14,8 @@ use crate::s3::auth::authorization::Authorization;
 use crate::s3::auth::canonical::{CanonicalRequest, PathForm};
 use crate::s3::auth::credential_scope::CredentialScope;
 use crate::s3::auth::payload::PayloadForm;
-use crate::s3::auth::presigned::Presigned;
-use crate::s3::bucket::token::{self, Listing};
+use crate::s3::auth::presigned::PresignedQuery;
+use crate::s3::bucket::token::{self, ListingKind};
 use crate::s3::protocol::operation::{Level, classify};
 use crate::s3::protocol::query::Query;
 use crate::s3::{
@@ -101,10 +101,10 @@ fn signatures(text: &str) {
 
 fn queries(text: &str) {
     let Ok(query) = Query::parse(Some(text)) else { return };
-    if let Ok(url) = Presigned::parse(&query) {
+    if let Ok(url) = PresignedQuery::parse(&query) {
         assert!((1..=604_800).contains(&url.expires_seconds));
         assert!(!url.signature.is_empty() && !url.signed_headers.is_empty());
-        assert!(Presigned::is_in(&query));
+        assert!(PresignedQuery::is_in(&query));
     }
     // A canonical form is its own canonical form.
     if let Some((path, parameters)) = canonical(text, &query) {
@@ -143,7 +143,7 @@ fn canonical(path: &str, query: &Query<'_>) -> Option<(String, String)> {
 }
 
 fn tokens(text: &str) {
-    for listing in [Listing::Buckets, Listing::Objects] {
+    for listing in [ListingKind::Buckets, ListingKind::Objects] {
         let encoded = token::encode(listing, text);
         assert_eq!(token::decode(listing, &encoded).ok().as_deref(), Some(text));
         if let Ok(name) = token::decode(listing, text) {

@@ -21,7 +21,7 @@ const NOT_CHECKSUMS: [&str; 3] = ["x-amz-checksum-algorithm", "x-amz-checksum-mo
 
 /// What a body's headers say about its checksum.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::s3) enum Announced {
+pub(in crate::s3) enum ChecksumAnnouncement {
     /// Its value.
     Value(Checksum),
     /// That it comes behind the body.
@@ -32,7 +32,7 @@ pub(in crate::s3) enum Announced {
 ///
 /// # Errors
 /// InvalidRequest, as AWS words it, for several checksums, unknown ones, and values that are none.
-pub(in crate::s3) fn announced(headers: &HeaderMap) -> S3Result<Option<Announced>> {
+pub(in crate::s3) fn announced(headers: &HeaderMap) -> S3Result<Option<ChecksumAnnouncement>> {
     let mut found = None;
     for (name, value) in headers {
         if !name.as_str().starts_with(PREFIX) || NOT_CHECKSUMS.contains(&name.as_str()) {
@@ -47,7 +47,7 @@ pub(in crate::s3) fn announced(headers: &HeaderMap) -> S3Result<Option<Announced
         let value = value.to_str().map_err(|_| bad_value(name.as_str()))?;
         once(
             &mut found,
-            Announced::Value(of_whole(algorithm, value).ok_or_else(|| bad_value(name.as_str()))?),
+            ChecksumAnnouncement::Value(of_whole(algorithm, value).ok_or_else(|| bad_value(name.as_str()))?),
         )?;
     }
     for trailer in headers.get_all("x-amz-trailer") {
@@ -56,14 +56,14 @@ pub(in crate::s3) fn announced(headers: &HeaderMap) -> S3Result<Option<Announced
             let algorithm = of_header(&name.to_ascii_lowercase()).ok_or_else(|| {
                 s3_error!(InvalidRequest, "The value specified in the x-amz-trailer header is not supported")
             })?;
-            once(&mut found, Announced::Trailer(algorithm))?;
+            once(&mut found, ChecksumAnnouncement::Trailer(algorithm))?;
         }
     }
     agrees_with_sdk_header(headers, found.as_ref())?;
     Ok(found)
 }
 
-fn once(found: &mut Option<Announced>, announced: Announced) -> S3Result<()> {
+fn once(found: &mut Option<ChecksumAnnouncement>, announced: ChecksumAnnouncement) -> S3Result<()> {
     if found.is_some() {
         return Err(s3_error!(
             InvalidRequest,
@@ -75,12 +75,12 @@ fn once(found: &mut Option<Announced>, announced: Announced) -> S3Result<()> {
 }
 
 /// `x-amz-sdk-checksum-algorithm` promises a checksum: it must be there, and be that one.
-fn agrees_with_sdk_header(headers: &HeaderMap, found: Option<&Announced>) -> S3Result<()> {
+fn agrees_with_sdk_header(headers: &HeaderMap, found: Option<&ChecksumAnnouncement>) -> S3Result<()> {
     let Some(promised) = headers.get("x-amz-sdk-checksum-algorithm") else { return Ok(()) };
     let promised = by_name(promised.to_str().unwrap_or("?"))?;
     let actual = match found {
-        Some(Announced::Value(checksum)) => checksum.algorithm,
-        Some(Announced::Trailer(algorithm)) => *algorithm,
+        Some(ChecksumAnnouncement::Value(checksum)) => checksum.algorithm,
+        Some(ChecksumAnnouncement::Trailer(algorithm)) => *algorithm,
         None => {
             return Err(s3_error!(
                 InvalidRequest,
@@ -111,11 +111,11 @@ pub(in crate::s3) fn announced_whole(headers: &HeaderMap) -> S3Result<Option<Che
     for (algorithm, _, header) in ALGORITHMS {
         let Some(value) = headers.get(header) else { continue };
         let checksum = value.to_str().ok().and_then(|value| of_object(algorithm, value));
-        once(&mut found, Announced::Value(checksum.ok_or_else(|| bad_value(header))?))?;
+        once(&mut found, ChecksumAnnouncement::Value(checksum.ok_or_else(|| bad_value(header))?))?;
     }
     Ok(found.and_then(|announced| match announced {
-        Announced::Value(checksum) => Some(checksum),
-        Announced::Trailer(_) => None,
+        ChecksumAnnouncement::Value(checksum) => Some(checksum),
+        ChecksumAnnouncement::Trailer(_) => None,
     }))
 }
 
@@ -189,11 +189,14 @@ pub(in crate::s3) fn of_listed_part(values: [Option<String>; 5]) -> S3Result<Opt
     let mut found = None;
     for ((algorithm, _, header), value) in ALGORITHMS.into_iter().zip(values) {
         let Some(value) = value else { continue };
-        once(&mut found, Announced::Value(of_whole(algorithm, &value).ok_or_else(|| bad_value(header))?))?;
+        once(
+            &mut found,
+            ChecksumAnnouncement::Value(of_whole(algorithm, &value).ok_or_else(|| bad_value(header))?),
+        )?;
     }
     Ok(found.and_then(|announced| match announced {
-        Announced::Value(checksum) => Some(checksum),
-        Announced::Trailer(_) => None,
+        ChecksumAnnouncement::Value(checksum) => Some(checksum),
+        ChecksumAnnouncement::Trailer(_) => None,
     }))
 }
 
@@ -304,13 +307,13 @@ mod tests {
     fn a_checksum_comes_in_a_header_or_in_the_trailer() {
         let found = |pairs: &[(&'static str, &'static str)]| announced(&headers(pairs)).unwrap();
         assert_eq!(found(&[("host", "h"), ("x-amz-checksum-mode", "ENABLED")]), None);
-        let value = Announced::Value(crc32());
+        let value = ChecksumAnnouncement::Value(crc32());
         assert_eq!(found(&[("x-amz-checksum-crc32", "AAAAAA==")]), Some(value.clone()));
         assert_eq!(
             found(&[("x-amz-checksum-crc32", "AAAAAA=="), ("x-amz-sdk-checksum-algorithm", "CRC32")]),
             Some(value)
         );
-        let trailer = Announced::Trailer(ChecksumAlgorithm::Sha256);
+        let trailer = ChecksumAnnouncement::Trailer(ChecksumAlgorithm::Sha256);
         assert_eq!(
             found(&[("x-amz-trailer", "X-Amz-Checksum-Sha256"), ("x-amz-sdk-checksum-algorithm", "sha256")]),
             Some(trailer)

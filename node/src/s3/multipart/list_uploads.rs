@@ -8,7 +8,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use sherd_core::id::UploadId;
 
 use crate::object::{ListUploads, UploadEntry};
-use crate::s3::bucket::list_objects::{Encoding, page_size};
+use crate::s3::bucket::list_objects::{KeyEncoding, page_size};
 use crate::s3::error::Outcome;
 use crate::s3::{Gateway, header::checksum, header::timestamp, names, owner};
 
@@ -20,7 +20,7 @@ pub(in crate::s3) async fn list(
     request: S3Request<ListMultipartUploadsInput>,
 ) -> Outcome<S3Response<ListMultipartUploadsOutput>> {
     let input = request.input;
-    let encoding = Encoding::of(input.encoding_type.as_ref())?;
+    let encoding = KeyEncoding::of(input.encoding_type.as_ref())?;
     let max_uploads = page_size(input.max_uploads, "max-uploads", 1)?;
     let prefix = input.prefix.unwrap_or_default();
     let delimiter = input.delimiter.filter(|delimiter| !delimiter.is_empty());
@@ -37,8 +37,8 @@ pub(in crate::s3) async fn list(
     let (mut uploads, mut common_prefixes) = (Vec::new(), Vec::new());
     for entry in page.entries {
         match described(entry, encoding) {
-            Described::Upload(upload) => uploads.push(*upload),
-            Described::Prefix(prefix) => common_prefixes.push(prefix),
+            UploadDescription::Upload(upload) => uploads.push(*upload),
+            UploadDescription::Prefix(prefix) => common_prefixes.push(prefix),
         }
     }
     let is_truncated = page.next.is_some();
@@ -68,18 +68,18 @@ fn marker(key: Option<&str>, upload: Option<&str>) -> S3Result<Option<Marker>> {
     Ok(Some((key.to_owned(), upload)))
 }
 
-enum Described {
+enum UploadDescription {
     Upload(Box<MultipartUpload>),
     Prefix(CommonPrefix),
 }
 
-fn described(entry: UploadEntry, encoding: Encoding) -> Described {
+fn described(entry: UploadEntry, encoding: KeyEncoding) -> UploadDescription {
     match entry {
         UploadEntry::Prefix(prefix) => {
-            Described::Prefix(CommonPrefix { prefix: Some(encoding.text(prefix)) })
+            UploadDescription::Prefix(CommonPrefix { prefix: Some(encoding.text(prefix)) })
         }
         UploadEntry::Upload { key, id, initiated_ms, checksum } => {
-            Described::Upload(Box::new(MultipartUpload {
+            UploadDescription::Upload(Box::new(MultipartUpload {
                 checksum_algorithm: checksum
                     .map(|(algorithm, _)| ChecksumAlgorithm::from_static(checksum::name(algorithm))),
                 checksum_type: checksum.map(|(_, kind)| ChecksumType::from_static(checksum::kind_text(kind))),

@@ -5,7 +5,7 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::object::{CopyPart, Error, Invalid, PartName, Written};
+use crate::object::{CopyPart, Error, Invalid, PartName, WriteOutcome};
 use crate::s3::error::{Failure, Outcome};
 use crate::s3::object::copy_object::source_failure;
 use crate::s3::{
@@ -68,7 +68,7 @@ fn range_failure(error: Error) -> Failure {
     }
 }
 
-fn result(written: &Written) -> CopyPartResult {
+fn result(written: &WriteOutcome) -> CopyPartResult {
     let mut result = CopyPartResult {
         e_tag: Some(body::etag(&written.etag)),
         last_modified: Some(timestamp::in_xml(written.modified_ms)),

@@ -6,7 +6,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use sherd_core::limits::PUT_BYTES_MAX;
 use sherd_core::record::Attributes;
 
-use crate::object::{CopyRequest, Error, Invalid, Written};
+use crate::object::{CopyRequest, Error, Invalid, WriteOutcome};
 use crate::s3::error::{Failure, Outcome};
 use crate::s3::{
     Gateway, body, header::attributes, header::checksum, header::conditions, header::copy_source,
@@ -60,7 +60,7 @@ pub(in crate::s3) fn source_failure(error: Error) -> Failure {
     }
 }
 
-fn result(written: &Written) -> CopyObjectResult {
+fn result(written: &WriteOutcome) -> CopyObjectResult {
     let mut result = CopyObjectResult {
         e_tag: Some(body::etag(&written.etag)),
         last_modified: Some(timestamp::in_xml(written.modified_ms)),

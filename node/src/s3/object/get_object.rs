@@ -40,7 +40,7 @@ pub(in crate::s3) async fn get(
 macro_rules! asked {
     ($request:expr) => {{
         let input = &$request.input;
-        $crate::s3::object::get_object::Asked {
+        $crate::s3::object::get_object::GetRequest {
             bucket: &input.bucket,
             key: &input.key,
             part: input.part_number,
@@ -53,7 +53,7 @@ macro_rules! asked {
 pub(in crate::s3) use asked;
 
 /// What GetObject and HeadObject are asked.
-pub(in crate::s3) struct Asked<'a> {
+pub(in crate::s3) struct GetRequest<'a> {
     /// The bucket's name.
     pub(in crate::s3) bucket: &'a str,
     /// The object's key.
@@ -68,7 +68,7 @@ pub(in crate::s3) struct Asked<'a> {
     pub(in crate::s3) query: Option<&'a str>,
 }
 
-impl Asked<'_> {
+impl GetRequest<'_> {
     /// Asks the store by one of its verbs, and describes what it found.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Asked<'_> {
         &self,
         about: impl Fn(&T) -> (&ObjectInfo, &Range<u64>),
         verb: impl Fn(ReadRequest) -> F,
-    ) -> Outcome<(T, Described)>
+    ) -> Outcome<(T, ResponseParts)>
     where
         F: Future<Output = crate::object::Result<T>>,
     {
@@ -126,7 +126,7 @@ impl Asked<'_> {
 }
 
 /// What an answer says about an object.
-pub(in crate::s3) struct Described {
+pub(in crate::s3) struct ResponseParts {
     /// All headers but `Content-Range`.
     pub(in crate::s3) headers: HeaderMap,
     /// Which bytes the answer is about, when they are not simply all.
@@ -147,12 +147,12 @@ fn quoted(etag: &str) -> String {
 
 /// Describes an object, or the `range` of it that was read for `span`.
 fn describe(
-    asked: &Asked<'_>,
+    asked: &GetRequest<'_>,
     span: Span,
     info: &ObjectInfo,
     range: &Range<u64>,
     overrides: HeaderMap,
-) -> Described {
+) -> ResponseParts {
     let mut headers = attributes::to_headers(&info.attributes, HEADERS_USUAL);
     headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static(attributes::CONTENT_TYPE_DEFAULT));
     headers.extend(overrides);
@@ -176,7 +176,7 @@ fn describe(
     let partial = (ranged || asked.part.is_some()) && !range.is_empty();
     let content_range =
         partial.then(|| format!("bytes {}-{}/{}", range.start, range.end.saturating_sub(1), info.size));
-    Described { headers, content_range }
+    ResponseParts { headers, content_range }
 }
 
 #[cfg(test)]
@@ -212,8 +212,8 @@ mod tests {
         pairs.collect()
     }
 
-    fn asked<'a>(headers: &'a HeaderMap, part: Option<i32>, query: Option<&'a str>) -> Asked<'a> {
-        Asked { bucket: "bucket", key: "key", part, version: None, headers, query }
+    fn asked<'a>(headers: &'a HeaderMap, part: Option<i32>, query: Option<&'a str>) -> GetRequest<'a> {
+        GetRequest { bucket: "bucket", key: "key", part, version: None, headers, query }
     }
 
     #[test]

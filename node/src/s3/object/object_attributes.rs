@@ -24,7 +24,7 @@ pub(in crate::s3) async fn get(
     request: S3Request<GetObjectAttributesInput>,
 ) -> Outcome<S3Response<GetObjectAttributesOutput>> {
     let input = &request.input;
-    let wanted = Wanted::of(&input.object_attributes)?;
+    let wanted = AttributeSelection::of(&input.object_attributes)?;
     let page = PartsAsked::of(input)?;
     let null_version = names::version(input.version_id.as_deref())?;
     let described = gateway.objects.describe(names::object(&input.bucket, &input.key)?).await?;
@@ -51,9 +51,9 @@ pub(in crate::s3) async fn get(
 
 /// Which elements the answer has.
 #[derive(Debug, PartialEq, Eq)]
-struct Wanted<'a>(Vec<&'a str>);
+struct AttributeSelection<'a>(Vec<&'a str>);
 
-impl<'a> Wanted<'a> {
+impl<'a> AttributeSelection<'a> {
     /// Reads the names, one or several of them on each line of the header.
     ///
     /// # Errors
@@ -133,10 +133,10 @@ mod tests {
         for lines in [&["ETag, ObjectSize"][..], &["ETag", "ObjectSize"]] {
             let lines: Vec<ObjectAttributes> =
                 lines.iter().map(|line| ObjectAttributes::from_static(line)).collect();
-            assert_eq!(Wanted::of(&lines).unwrap().0, ["ETag", "ObjectSize"]);
+            assert_eq!(AttributeSelection::of(&lines).unwrap().0, ["ETag", "ObjectSize"]);
         }
         for bad in ["", "etag", "ETag,", "Everything"] {
-            let refused = Wanted::of(&[ObjectAttributes::from_static(bad)]).unwrap_err();
+            let refused = AttributeSelection::of(&[ObjectAttributes::from_static(bad)]).unwrap_err();
             assert_eq!(refused.code(), &S3ErrorCode::InvalidArgument, "{bad}");
         }
     }

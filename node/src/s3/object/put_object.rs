@@ -3,7 +3,7 @@
 use s3s::dto::{PutObjectInput, PutObjectOutput};
 use s3s::{S3Request, S3Response, S3Result};
 
-use crate::object::{PutRequest, Written};
+use crate::object::{PutRequest, WriteOutcome};
 use crate::s3::error::Outcome;
 use crate::s3::{
     Gateway, body, header::attributes, header::checksum, header::conditions, header::raw_headers, names,
@@ -32,7 +32,7 @@ fn asked(mut request: S3Request<PutObjectInput>) -> S3Result<PutRequest> {
     })
 }
 
-fn answer(written: &Written) -> S3Response<PutObjectOutput> {
+fn answer(written: &WriteOutcome) -> S3Response<PutObjectOutput> {
     let e_tag = Some(body::etag(&written.etag));
     let mut response = S3Response::new(PutObjectOutput { e_tag, ..PutObjectOutput::default() });
     checksum::add_headers(&written.checksums, &mut response.headers);

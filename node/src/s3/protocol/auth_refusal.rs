@@ -1,7 +1,7 @@
 //! The one match from why a request is not believed to what S3 answers.
 
 use crate::s3::auth::amz_date::AmzDate;
-use crate::s3::auth::error::{AuthError, Malformed, Place};
+use crate::s3::auth::error::{AuthError, MalformedAuth, Place};
 
 use super::code::Code;
 use super::refusal::Refusal;
@@ -73,7 +73,7 @@ impl From<AuthError> for Refusal {
     }
 }
 
-fn malformed(place: Place, reason: Malformed) -> Refusal {
+fn malformed(place: Place, reason: MalformedAuth) -> Refusal {
     let (code, start) = match place {
         Place::Header => (Code::AuthorizationHeaderMalformed, "The authorization header is malformed; "),
         Place::Query => {
@@ -82,7 +82,7 @@ fn malformed(place: Place, reason: Malformed) -> Refusal {
     };
     let says = |text: &str| Refusal::says(code, format!("{start}{text}"));
     match reason {
-        Malformed::Components => match place {
+        MalformedAuth::Components => match place {
             Place::Header => says(
                 "the authorization header requires three components: Credential, SignedHeaders, and Signature.",
             ),
@@ -92,31 +92,31 @@ fn malformed(place: Place, reason: Malformed) -> Refusal {
                  X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and X-Amz-Expires parameters.",
             ),
         },
-        Malformed::Credential => says(
+        MalformedAuth::Credential => says(
             "the Credential is mal-formed; expecting \"<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request\".",
         ),
-        Malformed::Algorithm => Refusal::says(code, "X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\""),
-        Malformed::SignedHeaders => {
+        MalformedAuth::Algorithm => Refusal::says(code, "X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\""),
+        MalformedAuth::SignedHeaders => {
             Refusal::says(code, "The SignedHeaders must be lower-case header names, separated by semicolons.")
         }
-        Malformed::Date => {
+        MalformedAuth::Date => {
             Refusal::says(code, "X-Amz-Date must be in the ISO8601 Long Format \"yyyyMMdd'T'HHmmss'Z'\"")
         }
-        Malformed::ScopeDay { scope, request } => says(&format!(
+        MalformedAuth::ScopeDay { scope, request } => says(&format!(
             "Invalid credential date \"{scope}\". This date is not the same as X-Amz-Date: \"{request}\"."
         )),
-        Malformed::Region { given, expected } => {
+        MalformedAuth::Region { given, expected } => {
             says(&format!("the region '{given}' is wrong; expecting '{expected}'")).with("Region", expected)
         }
-        Malformed::Service { given } => {
+        MalformedAuth::Service { given } => {
             says(&format!("incorrect service \"{given}\". This endpoint belongs to \"s3\"."))
         }
-        Malformed::Terminator { given } => {
+        MalformedAuth::Terminator { given } => {
             says(&format!("incorrect terminal \"{given}\". This endpoint uses \"aws4_request\"."))
         }
-        Malformed::ExpiresNumber => Refusal::says(code, "X-Amz-Expires should be a number"),
-        Malformed::ExpiresTooSoon => Refusal::says(code, "X-Amz-Expires must be positive"),
-        Malformed::ExpiresTooLate => Refusal::says(
+        MalformedAuth::ExpiresNumber => Refusal::says(code, "X-Amz-Expires should be a number"),
+        MalformedAuth::ExpiresTooSoon => Refusal::says(code, "X-Amz-Expires must be positive"),
+        MalformedAuth::ExpiresTooLate => Refusal::says(
             code,
             "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be \
              less than 604800 seconds",

@@ -63,7 +63,7 @@ impl Trailers {
 
 /// What goes beside s3s' input.
 #[derive(Debug, Clone, Default)]
-pub struct Extras {
+pub struct RequestExtras {
     /// The checksum that stands in a header of the request.
     pub header_checksum: Option<ChecksumAlgorithm>,
     /// The checksum that the trailer will carry.
@@ -85,7 +85,7 @@ pub struct RequestContext {
     /// What follows its body.
     pub trailers: Trailers,
     /// What s3s' input lacks.
-    pub extras: Extras,
+    pub extras: RequestExtras,
 }
 
 impl RequestContext {

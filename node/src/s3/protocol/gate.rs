@@ -24,10 +24,10 @@ impl S3Auth for NoKeys {
     }
 }
 
-struct CameThrough;
+struct GatedRequest;
 
 #[async_trait::async_trait]
-impl S3Access for CameThrough {
+impl S3Access for GatedRequest {
     async fn check(&self, cx: &mut S3AccessContext<'_>) -> S3Result<()> {
         let admitted = RequestContext::of(cx.extensions_mut()).map(|context| context.operation);
         // s3s has a router of its own: what was admitted as one operation never runs as another.
@@ -45,7 +45,7 @@ pub(super) fn service(s3: impl S3, limits: &Limits) -> S3Service {
     let mut builder = S3ServiceBuilder::new(s3);
     builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
     builder.set_auth(NoKeys);
-    builder.set_access(CameThrough);
+    builder.set_access(GatedRequest);
     builder.build()
 }
 

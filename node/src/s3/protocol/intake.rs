@@ -24,16 +24,16 @@ use crate::machine::budget::Share;
 use crate::s3::auth::error::AuthError;
 use crate::s3::auth::payload::PayloadForm;
 use crate::s3::auth::presigned;
-use crate::s3::auth::verifier::Verified;
+use crate::s3::auth::verifier::VerifiedRequest;
 
 use super::address::{self, Address, BadAddress};
-use super::aws_chunked::Framing;
-use super::body::{Arrival, BodyOutcome, CheckedBody, Collected, TransportError, collect};
+use super::aws_chunked::ChunkedFraming;
+use super::body::{BodyArrival, BodyOutcome, CheckedBody, CollectedBody, TransportError, collect};
 use super::checksum;
 use super::code::Code;
-use super::context::{Extras, RequestContext, RequestId, Trailers};
+use super::context::{RequestContext, RequestExtras, RequestId, Trailers};
 use super::feature::{self, DeclaredChecksum};
-use super::operation::{BodyUse, Lacking, Level, NoOperation, Operation, classify};
+use super::operation::{BodyUse, Level, NoOperation, Operation, UnservedRequest, classify};
 use super::query::{Pair, Query};
 use super::refusal::Refusal;
 use super::{Inner, Limits, cors, xml};
@@ -48,7 +48,7 @@ const EMPTY_SHA256: [u8; 32] = [
 ];
 
 /// A request for s3s, and where to look for what became of its body.
-pub(super) struct Admitted {
+pub(super) struct AdmittedRequest {
     pub(super) request: Request<Body>,
     pub(super) operation: Operation,
     pub(super) outcome: Option<Arc<BodyOutcome>>,
@@ -57,14 +57,14 @@ pub(super) struct Admitted {
 }
 
 /// The body that s3s sees.
-struct TakenBody {
+struct IntakeBody {
     body: Body,
     outcome: Option<Arc<BodyOutcome>>,
     /// Room for it, where it is a document.
     room: Option<Share>,
 }
 
-impl TakenBody {
+impl IntakeBody {
     const fn of(body: Body, outcome: Option<Arc<BodyOutcome>>) -> Self {
         Self { body, outcome, room: None }
     }
@@ -83,7 +83,7 @@ impl Inner {
         &self,
         request: Request<B>,
         request_id: RequestId,
-    ) -> Result<Admitted, Refusal>
+    ) -> Result<AdmittedRequest, Refusal>
     where
         B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
         B::Error: Into<TransportError>,
@@ -103,7 +103,7 @@ impl Inner {
             return Err(NoOperation::lacks_operation("PostObject").into());
         }
         let host_bucket = address.host_bucket.map(Cow::into_owned);
-        let Verified { caller, payload, frames } = self.verifier.verify(&parts, &query)?;
+        let VerifiedRequest { caller, payload, frames } = self.verifier.verify(&parts, &query)?;
         let rewritten = simplify(&mut parts.headers, &uri, host_bucket.as_deref(), &query)?;
         let copies = parts.headers.contains_key("x-amz-copy-source");
         let operation = classify(&parts.method, level, &query, copies)?;
@@ -115,14 +115,14 @@ impl Inner {
                 "The x-amz-trailer header is only allowed with a payload that has a trailer",
             ));
         }
-        let framing = payload.is_framed().then(|| Framing {
+        let framing = payload.is_framed().then(|| ChunkedFraming {
             signer: frames,
             trailer: checksum.trailer,
             signed_frame_bytes_max: self.limits.signed_frame_bytes_max,
         });
         let head = Head { operation, payload, checksum };
         let taken = self.take_body(&mut parts, body, &head, framing).await?;
-        let TakenBody { body, outcome, room: document_room } = taken;
+        let IntakeBody { body, outcome, room: document_room } = taken;
         let list_room = self.xml_room.for_list(operation, &query).await?;
         if let Some(rewritten) = rewritten {
             parts.uri = rewritten;
@@ -133,7 +133,7 @@ impl Inner {
             caller,
             operation,
             trailers: Trailers(outcome.clone()),
-            extras: Extras {
+            extras: RequestExtras {
                 header_checksum: head.checksum.header,
                 trailer_checksum: head.checksum.trailer,
                 content_type: take_form_type(&mut parts),
@@ -141,7 +141,7 @@ impl Inner {
         };
         parts.extensions.insert(context);
         let room = document_room.or(list_room);
-        Ok(Admitted { request: Request::from_parts(parts, body), operation, outcome, room })
+        Ok(AdmittedRequest { request: Request::from_parts(parts, body), operation, outcome, room })
     }
 
     /// Makes the body that s3s sees, and the headers that describe it.
@@ -150,8 +150,8 @@ impl Inner {
         parts: &mut Parts,
         body: B,
         head: &Head,
-        framing: Option<Framing>,
-    ) -> Result<TakenBody, Refusal>
+        framing: Option<ChunkedFraming>,
+    ) -> Result<IntakeBody, Refusal>
     where
         B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
         B::Error: Into<TransportError>,
@@ -180,21 +180,22 @@ impl Inner {
                 Some(declared) if declared != EMPTY_SHA256 => {
                     Err(Refusal::from(&super::body::BodyError::Digest { declared, computed: EMPTY_SHA256 }))
                 }
-                _ => Ok(TakenBody::of(Body::empty(), None)),
+                _ => Ok(IntakeBody::of(Body::empty(), None)),
             };
         }
-        let arrival = framing.map_or(Arrival::Plain(sha256), |framing| Arrival::Framed(Box::new(framing)));
+        let arrival =
+            framing.map_or(BodyArrival::Plain(sha256), |framing| BodyArrival::Framed(Box::new(framing)));
         let is_document = body_use == BodyUse::Xml;
-        let mut patience = self.patience;
+        let mut timeouts = self.timeouts;
         if is_document {
-            patience.whole =
-                patience.whole.min(self.limits.document_whole + Duration::from_secs(length >> 15));
+            timeouts.whole =
+                timeouts.whole.min(self.limits.document_whole + Duration::from_secs(length >> 15));
         }
-        let checked = CheckedBody::new(body, arrival, length, patience);
+        let checked = CheckedBody::new(body, arrival, length, timeouts);
         let outcome = checked.outcome();
         // An operation that is promised no bytes asks for none, and would never meet the fault.
         if body_use == BodyUse::Object && length > 0 {
-            return Ok(TakenBody::of(Body::http_body(checked), Some(outcome)));
+            return Ok(IntakeBody::of(Body::http_body(checked), Some(outcome)));
         }
         if is_document && length > 0 {
             return self.take_document(&mut parts.headers, checked, length, head, digest).await;
@@ -203,7 +204,7 @@ impl Inner {
         if is_document {
             check_document(&parts.headers, head, &collected, digest)?;
         }
-        Ok(TakenBody::of(Body::empty(), Some(outcome)))
+        Ok(IntakeBody::of(Body::empty(), Some(outcome)))
     }
 
     /// Takes a document when there is room for it.
@@ -214,7 +215,7 @@ impl Inner {
         length: u64,
         head: &Head,
         digest: Option<[u8; 16]>,
-    ) -> Result<TakenBody, Refusal>
+    ) -> Result<IntakeBody, Refusal>
     where
         B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
         B::Error: Into<TransportError>,
@@ -229,7 +230,7 @@ impl Inner {
         if readable.len() as u64 != length {
             headers.insert(CONTENT_LENGTH, HeaderValue::from(readable.len()));
         }
-        Ok(TakenBody { room: Some(room), ..TakenBody::of(Body::from(readable), Some(outcome)) })
+        Ok(IntakeBody { room: Some(room), ..IntakeBody::of(Body::from(readable), Some(outcome)) })
     }
 }
 
@@ -374,7 +375,7 @@ fn declared_md5(headers: &HeaderMap) -> Result<Option<[u8; 16]>, Refusal> {
 fn check_document(
     headers: &HeaderMap,
     head: &Head,
-    collected: &Collected,
+    collected: &CollectedBody,
     declared_md5: Option<[u8; 16]>,
 ) -> Result<(), Refusal> {
     if let Some(declared) = declared_md5 {
@@ -470,10 +471,10 @@ impl From<NoOperation> for Refusal {
         match error {
             NoOperation::NotImplemented { lacking, name } => {
                 let message = match lacking {
-                    Lacking::Parameter => {
+                    UnservedRequest::Parameter => {
                         "A query parameter you provided implies functionality that is not implemented"
                     }
-                    Lacking::Operation => "The operation you asked for is not implemented",
+                    UnservedRequest::Operation => "The operation you asked for is not implemented",
                 };
                 Self::says(Code::NotImplemented, message).with(lacking.element(), name)
             }

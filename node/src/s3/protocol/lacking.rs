@@ -17,11 +17,11 @@ const SAID_EVERY_US: u64 = 60_000_000;
 /// What was asked for lately.
 pub(super) struct LackingFeatures {
     clock: Arc<dyn Clock>,
-    names: Mutex<HashMap<String, Mentions>>,
+    names: Mutex<HashMap<String, MentionCounts>>,
 }
 
 /// How often one name was asked for.
-struct Mentions {
+struct MentionCounts {
     said_us: u64,
     unsaid_count: u64,
 }
@@ -44,7 +44,7 @@ impl LackingFeatures {
     fn count(&self, name: &str) -> Option<u64> {
         let name = name.get(..name.floor_char_boundary(LACKING_NAME_BYTES_MAX)).unwrap_or(name);
         let now_us = self.clock.monotonic_us();
-        let is_due = |mentions: &Mentions| now_us.saturating_sub(mentions.said_us) >= SAID_EVERY_US;
+        let is_due = |mentions: &MentionCounts| now_us.saturating_sub(mentions.said_us) >= SAID_EVERY_US;
         let mut names = self.names.lock();
         if let Some(mentions) = names.get_mut(name) {
             if !is_due(mentions) {
@@ -60,7 +60,7 @@ impl LackingFeatures {
                 return None;
             }
         }
-        names.insert(name.to_owned(), Mentions { said_us: now_us, unsaid_count: 0 });
+        names.insert(name.to_owned(), MentionCounts { said_us: now_us, unsaid_count: 0 });
         Some(0)
     }
 }

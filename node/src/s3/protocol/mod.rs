@@ -48,11 +48,11 @@ use crate::observe::metrics::ApiName;
 use crate::s3::auth::Credentials;
 use crate::s3::auth::verifier::Verifier;
 
-use body::{Patience, TransportError};
+use body::{BodyTimeouts, TransportError};
 use context::RequestId;
 use lacking::LackingFeatures;
 use refusal::Refusal;
-use respond::Asked;
+use respond::RespondContext;
 use room::XmlRoom;
 
 /// What one request may take.
@@ -136,7 +136,7 @@ struct Inner {
     domains: Vec<String>,
     host_id: HeaderValue,
     limits: Limits,
-    patience: Patience,
+    timeouts: BodyTimeouts,
     verifier: Verifier,
     service: S3Service,
     adapter: Adapter,
@@ -175,7 +175,7 @@ impl Protocol {
         let inner = Inner {
             domains,
             host_id: HeaderValue::try_from(visible).expect("visible ASCII is a header value"),
-            patience: Patience { idle: limits.body_idle, whole: limits.body_whole },
+            timeouts: BodyTimeouts { idle: limits.body_idle, whole: limits.body_whole },
             lacking: LackingFeatures::new(Arc::clone(&clock)),
             xml_room: XmlRoom::new(limits.xml_room_bytes),
             verifier: Verifier::new(&region, credentials, clock),
@@ -221,9 +221,9 @@ impl Inner {
         B::Error: Into<TransportError>,
     {
         let is_head = request.method() == Method::HEAD;
-        let expects = Expects::of(&request);
+        let expects = ContinueExpectation::of(&request);
         let uri = request.uri().clone();
-        let asked = Asked { request_id, host_id: &self.host_id, path: uri.path(), is_head };
+        let asked = RespondContext { request_id, host_id: &self.host_id, path: uri.path(), is_head };
         let admitted = match self.admit(request, request_id).await {
             Ok(admitted) => admitted,
             Err(refusal) => {
@@ -233,19 +233,19 @@ impl Inner {
                     tracing::debug!(code = refusal.code.name(), "refused");
                 }
                 let mut response = asked.refuse(&refusal);
-                close_if(expects != Expects::Nothing, &mut response);
+                close_if(expects != ContinueExpectation::Nothing, &mut response);
                 return (ApiName::default(), response);
             }
         };
         let api = ApiName(admitted.operation.name());
         let mut response = self.perform(admitted, &asked).await;
-        close_if(expects == Expects::ContinueForNothing, &mut response);
+        close_if(expects == ContinueExpectation::ContinueForNothing, &mut response);
         (api, response)
     }
 
     /// Runs the operation of an admitted request.
-    async fn perform(&self, admitted: intake::Admitted, asked: &Asked<'_>) -> Response<Body> {
-        let intake::Admitted { request, operation, outcome, room } = admitted;
+    async fn perform(&self, admitted: intake::AdmittedRequest, asked: &RespondContext<'_>) -> Response<Body> {
+        let intake::AdmittedRequest { request, operation, outcome, room } = admitted;
         let answer = self.service.call(request).await;
         // What is wrong with the body is the client's to know, whatever the operation made of it.
         if let Some(fault) = outcome.as_ref().and_then(|outcome| outcome.fault()) {
@@ -278,14 +278,14 @@ impl Inner {
 
 /// Whether a client waits for `100 Continue` before it sends its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Expects {
+enum ContinueExpectation {
     Nothing,
     Continue,
     /// The body that it would send is empty.
     ContinueForNothing,
 }
 
-impl Expects {
+impl ContinueExpectation {
     fn of<B>(request: &Request<B>) -> Self {
         let headers = request.headers();
         match headers.get(EXPECT) {

@@ -111,14 +111,14 @@ operations! {
 
 /// What a request asks for that is not here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lacking {
+pub enum UnservedRequest {
     /// What a parameter of its query stands for.
     Parameter,
     /// An operation.
     Operation,
 }
 
-impl Lacking {
+impl UnservedRequest {
     /// The element of an error document that names it.
     pub const fn element(self) -> &'static str {
         match self {
@@ -135,7 +135,7 @@ pub enum NoOperation {
     #[error("{lacking:?} {name} is not implemented")]
     NotImplemented {
         /// Whether a parameter or the operation is lacking.
-        lacking: Lacking,
+        lacking: UnservedRequest,
         /// Its name.
         name: String,
     },
@@ -153,12 +153,12 @@ pub enum NoOperation {
 impl NoOperation {
     /// AWS has an operation of that name.
     pub fn lacks_operation(name: &str) -> Self {
-        Self::NotImplemented { lacking: Lacking::Operation, name: name.to_owned() }
+        Self::NotImplemented { lacking: UnservedRequest::Operation, name: name.to_owned() }
     }
 
     /// AWS has, or may have, a parameter of that name.
     fn lacks_parameter(name: &str) -> Self {
-        Self::NotImplemented { lacking: Lacking::Parameter, name: name.to_owned() }
+        Self::NotImplemented { lacking: UnservedRequest::Parameter, name: name.to_owned() }
     }
 }
 

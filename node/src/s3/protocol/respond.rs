@@ -27,14 +27,14 @@ const ERROR_END: &[u8] = b"</Error>";
 
 /// What an answer needs to know of its request.
 #[derive(Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct RespondContext<'a> {
     pub(super) request_id: RequestId,
     pub(super) host_id: &'a HeaderValue,
     pub(super) path: &'a str,
     pub(super) is_head: bool,
 }
 
-impl Asked<'_> {
+impl RespondContext<'_> {
     /// Answers a refused request.
     pub(super) fn refuse(&self, refusal: &Refusal) -> Response<Body> {
         let mut xml = refusal.open();
@@ -219,8 +219,8 @@ mod tests {
 
     static HOST: HeaderValue = HeaderValue::from_static("node-0");
 
-    fn asked(is_head: bool) -> Asked<'static> {
-        Asked { request_id: RequestId::from_u64(0xab), host_id: &HOST, path: "/b/<k>", is_head }
+    fn asked(is_head: bool) -> RespondContext<'static> {
+        RespondContext { request_id: RequestId::from_u64(0xab), host_id: &HOST, path: "/b/<k>", is_head }
     }
 
     fn answer(status: u16, body: &'static str) -> Response<Body> {

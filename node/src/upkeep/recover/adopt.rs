@@ -12,13 +12,13 @@ use sherd_core::message;
 use sherd_core::record::Value;
 use sherd_core::register::quorum::{Order, Reply};
 use sherd_core::register::recover::Barrier;
-use sherd_core::register::{Answerer, Encoded, RowHead};
+use sherd_core::register::{Answerer, EncodedValue, RowHead};
 use sherd_volume::read::list::ScannedRow;
 use sherd_volume::request::AdoptedRow;
 
 use super::super::{Context, ask};
-use super::{Stalled, Try};
-use crate::peer::{Reach, RowScan};
+use super::{RecoveryStall, RecoveryTry};
+use crate::peer::{RowScan, VolumeRoute};
 
 /// Rows of one page.
 const PAGE: usize = 200;
@@ -33,7 +33,7 @@ const TRIES: usize = 5;
 
 /// The scan of one voter.
 struct Scan {
-    reach: Reach,
+    route: VolumeRoute,
     epoch: Epoch,
     rows: VecDeque<ScannedRow>,
     after: Option<RegisterKey>,
@@ -44,12 +44,12 @@ struct Scan {
 }
 
 /// A row to adopt, and who showed it.
-struct Chosen {
+struct ChosenRow {
     key: RegisterKey,
     head: RowHead,
     /// Absent where the holder could not read it.
     value: Option<Bytes>,
-    holder: Reach,
+    holder: VolumeRoute,
 }
 
 /// The order in which rows are scanned: objects by bucket and key, then parts by upload and number.
@@ -59,21 +59,21 @@ fn scan_order(key: &RegisterKey) -> (bool, [u8; 16], [u8; 16], u16, &[u8]) {
 }
 
 impl Scan {
-    fn new(reach: Reach, epoch: Epoch, asked: u32) -> Self {
-        Self { reach, epoch, rows: VecDeque::new(), after: None, is_done: false, from: None, asked }
+    fn new(route: VolumeRoute, epoch: Epoch, asked: u32) -> Self {
+        Self { route, epoch, rows: VecDeque::new(), after: None, is_done: false, from: None, asked }
     }
 
-    fn failed(&self, reason: impl std::fmt::Display) -> Stalled {
-        Stalled::Scan { volume: self.reach.volume, reason: reason.to_string() }
+    fn failed(&self, reason: impl std::fmt::Display) -> RecoveryStall {
+        RecoveryStall::Scan { volume: self.route.volume, reason: reason.to_string() }
     }
 
     /// Fetches the next page where the last is used up.
-    async fn fill(&mut self) -> Result<(), Stalled> {
+    async fn fill(&mut self) -> Result<(), RecoveryStall> {
         if self.is_done || !self.rows.is_empty() {
             return Ok(());
         }
         let request = RowScan::all(self.epoch, self.after.clone(), PAGE);
-        let answer = ask(self.reach.peer.rows(self.reach.volume, &request), PATIENCE).await;
+        let answer = ask(self.route.peer.rows(self.route.volume, &request), PATIENCE).await;
         let answer = answer.map_err(|error| self.failed(error))?;
         let page = answer.result.map_err(|refusal| self.failed(refusal))?;
         if let Some(before) = &self.from
@@ -90,17 +90,17 @@ impl Scan {
 }
 
 /// Takes the lowest key of all scans off them, with its highest row. `None` when all are at the end.
-fn next_key(scans: &mut [Scan]) -> Option<Chosen> {
+fn next_key(scans: &mut [Scan]) -> Option<ChosenRow> {
     let fronts = scans.iter().filter_map(|scan| scan.rows.front());
     let key =
         fronts.map(|row| &row.key).min_by(|one, other| scan_order(one).cmp(&scan_order(other)))?.clone();
-    let mut chosen: Option<Chosen> = None;
+    let mut chosen: Option<ChosenRow> = None;
     for scan in scans {
         if scan.rows.front().is_none_or(|row| row.key != key) {
             continue;
         }
         let Some(ScannedRow { row, .. }) = scan.rows.pop_front() else { continue };
-        let holder = scan.reach.clone();
+        let holder = scan.route.clone();
         match &mut chosen {
             Some(chosen) if chosen.head.ballot > row.head.ballot => {}
             Some(chosen) if chosen.head.ballot == row.head.ballot => {
@@ -109,7 +109,7 @@ fn next_key(scans: &mut [Scan]) -> Option<Chosen> {
                     (chosen.value, chosen.holder) = (row.value, holder);
                 }
             }
-            _ => chosen = Some(Chosen { key: key.clone(), head: row.head, value: row.value, holder }),
+            _ => chosen = Some(ChosenRow { key: key.clone(), head: row.head, value: row.value, holder }),
         }
     }
     chosen
@@ -119,13 +119,13 @@ impl Context {
     /// Scans the voters of the barrier and adopts what they hold. Gives the scans as replies.
     pub(super) async fn adopt_rows(
         &self,
-        own: &Reach,
-        attempt: &Try,
+        own: &VolumeRoute,
+        attempt: &RecoveryTry,
         barrier: &Barrier,
-    ) -> Result<Vec<Reply<()>>, Stalled> {
+    ) -> Result<Vec<Reply<()>>, RecoveryStall> {
         let (epoch, asked) = (self.cluster.epoch(), attempt.now());
         let mut scans: Vec<Scan> =
-            attempt.sources().iter().map(|reach| Scan::new(reach.clone(), epoch, asked)).collect();
+            attempt.sources().iter().map(|route| Scan::new(route.clone(), epoch, asked)).collect();
         debug_assert_eq!(scans.len(), barrier.voters.len(), "every voter of the barrier is scanned");
         let mut batch = Vec::new();
         let mut batch_bytes = 0;
@@ -153,7 +153,7 @@ impl Context {
             .into_iter()
             .map(|scan| match &scan.from {
                 Some(from) => Ok(Reply {
-                    volume: scan.reach.volume,
+                    volume: scan.route.volume,
                     from: from.clone(),
                     order: Order { asked: scan.asked, arrived },
                     result: Ok(()),
@@ -163,7 +163,7 @@ impl Context {
             .collect()
     }
 
-    async fn adopt_batch(&self, own: &Reach, batch: Vec<Chosen>) -> Result<(), Stalled> {
+    async fn adopt_batch(&self, own: &VolumeRoute, batch: Vec<ChosenRow>) -> Result<(), RecoveryStall> {
         if batch.is_empty() {
             return Ok(());
         }
@@ -173,17 +173,17 @@ impl Context {
         let bytes: usize = rows.iter().map(|row| row.value.head.len() + row.value.inline.len()).sum();
         self.throttle.take(bytes as u64).await;
         let answer = ask(own.peer.adopt(own.volume, rows), PATIENCE).await;
-        let answer = answer.map_err(|error| Stalled::Own(error.to_string()))?;
-        answer.result.map_err(|refusal| Stalled::Own(refusal.to_string()))?;
+        let answer = answer.map_err(|error| RecoveryStall::Own(error.to_string()))?;
+        answer.result.map_err(|refusal| RecoveryStall::Own(refusal.to_string()))?;
         self.recovery.adopted(own.volume, count);
         Ok(())
     }
 
     /// Fetches what the scan did not bring: inline bytes, and a value that could not be read.
     /// `Ok(None)` when the row was dropped meanwhile.
-    async fn with_inline(&self, mut chosen: Chosen) -> Result<Option<AdoptedRow>, Stalled> {
+    async fn with_inline(&self, mut chosen: ChosenRow) -> Result<Option<AdoptedRow>, RecoveryStall> {
         let holder = chosen.holder.clone();
-        let failed = |reason: String| Stalled::Scan { volume: holder.volume, reason };
+        let failed = |reason: String| RecoveryStall::Scan { volume: holder.volume, reason };
         let target = self.cluster.target(chosen.key.clone());
         for _ in 0..TRIES {
             if let Some(value) = &chosen.value {
@@ -223,9 +223,9 @@ impl Context {
     }
 }
 
-impl Chosen {
+impl ChosenRow {
     fn adopted(&self, head: Bytes, inline: Bytes) -> AdoptedRow {
-        AdoptedRow { key: self.key.clone(), head: self.head, value: Encoded::new(head, inline) }
+        AdoptedRow { key: self.key.clone(), head: self.head, value: EncodedValue::new(head, inline) }
     }
 }
 

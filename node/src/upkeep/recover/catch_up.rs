@@ -18,9 +18,9 @@ use sherd_volume::request::Op;
 
 use super::super::mrf::Spare;
 use super::super::{Context, ask};
-use super::notes::CaughtUp;
-use crate::peer::{Reach, RowScan};
-use crate::volumes::{LocalVolume, Serving};
+use super::notes::ComparisonPoint;
+use crate::peer::{RowScan, VolumeRoute};
+use crate::volumes::{LocalVolume, ServingVolume};
 
 /// Keys of one page.
 const PAGE: usize = 500;
@@ -45,7 +45,7 @@ impl Context {
     /// A volume votes again: its shards are rebuilt, and what it missed is healed or queued. From then on
     /// it is known what this opening lacks. `false` when its own shards could not be looked through, rows are
     /// not settled yet, or too few peers could be compared: it has to be tried again.
-    pub(in crate::upkeep) async fn came_back(&self, volume: VolumeId, now: CaughtUp) -> bool {
+    pub(in crate::upkeep) async fn came_back(&self, volume: VolumeId, now: ComparisonPoint) -> bool {
         if let Err(reason) = self.rebuild_shards(volume).await {
             tracing::warn!(%volume, reason, "the volume's shards are not rebuilt yet");
             return false;
@@ -69,7 +69,7 @@ impl Context {
 
     /// Rows that were sealed when the volume came back are settled like the others once their seals have gone: until
     /// then it is not known again what it lacks.
-    pub(in crate::upkeep) async fn look_at_left_out_rows(&self, volume: VolumeId, since: CaughtUp) {
+    pub(in crate::upkeep) async fn look_at_left_out_rows(&self, volume: VolumeId, since: ComparisonPoint) {
         if self.are_left_out_rows_back(volume).await {
             self.recovery.doubt(volume);
         }
@@ -79,12 +79,13 @@ impl Context {
     }
 
     async fn wait_for_its_bound(&self, volume: VolumeId) {
-        if self.set_with(volume).is_some_and(|set| set.reach.len() == 1) {
+        if self.set_with(volume).is_some_and(|set| set.route.len() == 1) {
             return;
         }
         let serving = self.volumes.get(volume).and_then(|volume| volume.serving().ok());
-        let refuses =
-            |serving: Arc<Serving>| serving.has_promised || serving.reader.guarantees().floor > Ballot::ZERO;
+        let refuses = |serving: Arc<ServingVolume>| {
+            serving.has_promised || serving.reader.guarantees().floor > Ballot::ZERO
+        };
         if serving.is_none_or(refuses) {
             tokio::time::sleep(AFTER_OPENING).await;
         }
@@ -98,12 +99,12 @@ impl Context {
         let set = self.set_with(volume).ok_or("the volume is in no set")?;
         let wanted = set.quorums().prepare();
         let (mut compared, mut failure) = (0, String::new());
-        for reach in set.reach.iter().filter(|reach| reach.volume != volume) {
+        for route in set.route.iter().filter(|route| route.volume != volume) {
             if compared >= wanted {
                 break;
             }
-            let noted = known.iter().find(|(peer, _)| *peer == reach.volume).map(|(_, noted)| *noted);
-            match self.catch_up_with(reach, noted).await {
+            let noted = known.iter().find(|(peer, _)| *peer == route.volume).map(|(_, noted)| *noted);
+            match self.catch_up_with(route, noted).await {
                 Ok(()) => compared += 1,
                 Err(reason) => failure = reason,
             }
@@ -114,10 +115,10 @@ impl Context {
 
     pub(in crate::upkeep) async fn catch_up_with(
         &self,
-        reach: &Reach,
+        route: &VolumeRoute,
         noted: Option<Position>,
     ) -> Result<(), String> {
-        let now = self.position_of_voter(reach).await?;
+        let now = self.position_of_voter(route).await?;
         // One that was never noted, or has begun another life, is compared as a whole: sequences of other lives
         // say nothing of this one.
         let noted = noted.filter(|noted| noted.incarnation == now.incarnation);
@@ -129,7 +130,7 @@ impl Context {
         loop {
             let request =
                 RowScan { epoch: self.cluster.epoch(), after, since, until, limit: PAGE, want_value: false };
-            let page = self.changed_rows(reach, &request, now.incarnation).await?;
+            let page = self.changed_rows(route, &request, now.incarnation).await?;
             let keys = page.rows.into_iter().map(|row| row.key);
             let mut compared = stream::iter(keys).map(|key| self.compare(key)).buffer_unordered(KEYS_AT_ONCE);
             while let Some(is_known) = compared.next().await {
@@ -147,16 +148,16 @@ impl Context {
     /// How far the log of a peer is that votes. One that recovers gets rows in its own life that stand behind
     /// that, and are older than the comparison all the same; once a volume votes in a life it never recovers
     /// in it.
-    async fn position_of_voter(&self, reach: &Reach) -> Result<Position, String> {
+    async fn position_of_voter(&self, route: &VolumeRoute) -> Result<Position, String> {
         let mut pauses = PAGE_PAUSES.into_iter();
         loop {
-            let answer = ask(reach.peer.guarantees(reach.volume), PATIENCE).await;
+            let answer = ask(route.peer.guarantees(route.volume), PATIENCE).await;
             let from = answer.map_err(|error| error.to_string())?.from;
             if from.votes {
                 return Ok(from.position());
             }
             let Some(pause) = pauses.next() else {
-                return Err(format!("volume {} does not vote", reach.volume));
+                return Err(format!("volume {} does not vote", route.volume));
             };
             tokio::time::sleep(pause).await;
         }
@@ -166,17 +167,17 @@ impl Context {
     /// away for a moment; one in another life has other rows.
     pub(in crate::upkeep) async fn changed_rows(
         &self,
-        reach: &Reach,
+        route: &VolumeRoute,
         request: &RowScan,
         life: Incarnation,
     ) -> Result<RowPage, String> {
         let mut pauses = PAGE_PAUSES.into_iter();
         loop {
-            let failed = match ask(reach.peer.rows(reach.volume, request), PATIENCE).await {
+            let failed = match ask(route.peer.rows(route.volume, request), PATIENCE).await {
                 Ok(answer) if answer.from.incarnation != life => {
-                    return Err(format!("volume {} began another life", reach.volume));
+                    return Err(format!("volume {} began another life", route.volume));
                 }
-                Ok(answer) if !answer.from.votes => format!("volume {} does not vote", reach.volume),
+                Ok(answer) if !answer.from.votes => format!("volume {} does not vote", route.volume),
                 Ok(answer) => match answer.result {
                     Ok(page) => return Ok(page),
                     Err(refusal) => refusal.to_string(),
@@ -201,9 +202,9 @@ impl Context {
     pub(in crate::upkeep) async fn peer_positions(&self, volume: VolumeId) -> PeerPositions {
         let mut positions = Vec::new();
         let Some(set) = self.set_with(volume) else { return positions };
-        for reach in set.reach.iter().filter(|reach| reach.volume != volume) {
-            if let Ok(answer) = ask(reach.peer.guarantees(reach.volume), PATIENCE).await {
-                positions.push((reach.volume, answer.from.position()));
+        for route in set.route.iter().filter(|route| route.volume != volume) {
+            if let Ok(answer) = ask(route.peer.guarantees(route.volume), PATIENCE).await {
+                positions.push((route.volume, answer.from.position()));
             }
         }
         positions

@@ -23,21 +23,21 @@ use sherd_core::register::recover::confirm::{
 };
 
 use super::super::{Context, ask};
-use super::{CONTROL_PATIENCE, Stalled, StuckSet};
+use super::{CONTROL_PATIENCE, RecoveryStall, StuckSet};
 use crate::cluster::SetView;
-use crate::peer::{Gather, Reach};
-use crate::volumes::{LocalVolume, Serving, VolumeState};
+use crate::peer::{Gather, VolumeRoute};
+use crate::volumes::{LocalVolume, ServingVolume, VolumeState};
 
 /// What one opening of a volume has come to, as its follower keeps it.
 #[derive(Debug)]
-pub(super) struct Opening {
+pub(super) struct OpeningConfirmation {
     number: u32,
     since: Instant,
     /// The peers that said what they remember.
     heard: BTreeSet<VolumeId>,
 }
 
-impl Opening {
+impl OpeningConfirmation {
     /// Nothing was heard in it yet.
     pub(super) fn new(number: u32) -> Self {
         Self { number, since: Instant::now(), heard: BTreeSet::new() }
@@ -60,7 +60,7 @@ impl Context {
             .iter()
             .filter(|volume| matches!(volume.state(), VolumeState::Unconfirmed { .. }));
         join_all(unconfirmed.map(|volume| async move {
-            let mut opening = Opening::new(volume.opened_count());
+            let mut opening = OpeningConfirmation::new(volume.opened_count());
             self.confirm(volume, &mut opening).await;
         }))
         .await;
@@ -68,7 +68,7 @@ impl Context {
 
     /// Asks the peers of an opened volume what they remember of it, and lets it vote when that is enough.
     /// `true` when it votes.
-    pub(super) async fn confirm(&self, volume: &LocalVolume, opening: &mut Opening) -> bool {
+    pub(super) async fn confirm(&self, volume: &LocalVolume, opening: &mut OpeningConfirmation) -> bool {
         let Ok(serving) = volume.serving() else { return false };
         let (mut waits, mut stuck) = (None, None);
         for set in self.sets_with(volume.id()) {
@@ -103,15 +103,19 @@ impl Context {
     }
 
     /// Asks the peers that said nothing yet in this opening. `true` when one remembers a later state.
-    pub(super) async fn hear_the_others(&self, volume: &LocalVolume, opening: &mut Opening) -> bool {
+    pub(super) async fn hear_the_others(
+        &self,
+        volume: &LocalVolume,
+        opening: &mut OpeningConfirmation,
+    ) -> bool {
         let Ok(serving) = volume.serving() else { return false };
         for set in self.sets_with(volume.id()) {
-            let silent: Vec<Reach> = peers_of(&set, volume.id())
-                .filter(|reach| !opening.heard.contains(&reach.volume))
+            let silent: Vec<VolumeRoute> = peers_of(&set, volume.id())
+                .filter(|route| !opening.heard.contains(&route.volume))
                 .cloned()
                 .collect();
-            let answers = join_all(silent.iter().map(|reach| async move {
-                (reach.volume, ask(reach.peer.remembers(reach.volume), CONTROL_PATIENCE).await)
+            let answers = join_all(silent.iter().map(|route| async move {
+                (route.volume, ask(route.peer.remembers(route.volume), CONTROL_PATIENCE).await)
             }));
             for (peer, answer) in answers.await {
                 let Ok(memory) = answer.map(|answer| answer.result) else { continue };
@@ -131,15 +135,21 @@ impl Context {
     }
 
     /// What the voters of a recovery remember of a volume's peers.
-    pub(super) async fn memory_of(&self, volume: VolumeId, voters: &[Reach]) -> Result<Positions, Stalled> {
+    pub(super) async fn memory_of(
+        &self,
+        volume: VolumeId,
+        voters: &[VolumeRoute],
+    ) -> Result<Positions, RecoveryStall> {
         let mut answers = Vec::new();
-        for reach in voters {
-            let answer = ask(reach.peer.remembers(reach.volume), CONTROL_PATIENCE).await;
-            let failed =
-                |error: message::Error| Stalled::Scan { volume: reach.volume, reason: error.to_string() };
+        for route in voters {
+            let answer = ask(route.peer.remembers(route.volume), CONTROL_PATIENCE).await;
+            let failed = |error: message::Error| RecoveryStall::Scan {
+                volume: route.volume,
+                reason: error.to_string(),
+            };
             let answer = answer.map_err(failed)?;
             let order = Order::default();
-            answers.push(Reply { volume: reach.volume, from: answer.from, order, result: answer.result });
+            answers.push(Reply { volume: route.volume, from: answer.from, order, result: answer.result });
         }
         Ok(adopted_memory(volume, &answers).into_iter().collect())
     }
@@ -148,13 +158,13 @@ impl Context {
     async fn judge(
         &self,
         volume: VolumeId,
-        serving: &Serving,
+        serving: &ServingVolume,
         set: &SetView,
-        opening: &mut Opening,
+        opening: &mut OpeningConfirmation,
     ) -> Confirmation {
-        let peers: Vec<&Reach> = peers_of(set, volume).collect();
+        let peers: Vec<&VolumeRoute> = peers_of(set, volume).collect();
         let asked = peers.iter().enumerate();
-        let mut gather = Gather::new(asked.map(|(place, reach)| (place, reach.peer.remembers(reach.volume))));
+        let mut gather = Gather::new(asked.map(|(place, route)| (place, route.peer.remembers(route.volume))));
         let deadline = Instant::now() + CONTROL_PATIENCE;
         let mut answers: Vec<Reply<Memory>> = Vec::new();
         let decide = |answers: &[Reply<Memory>]| {
@@ -178,7 +188,7 @@ impl Context {
     }
 
     /// Whether an admin lets volumes vote that too few peers confirm, and this one waited for them.
-    fn is_vouched(&self, opening: &Opening) -> bool {
+    fn is_vouched(&self, opening: &OpeningConfirmation) -> bool {
         self.settings.vouch_after.is_some_and(|after| opening.since.elapsed() >= after)
     }
 
@@ -186,14 +196,14 @@ impl Context {
         &self,
         volume: VolumeId,
         set: &SetView,
-        opening: &Opening,
+        opening: &OpeningConfirmation,
         answers: usize,
         needed: usize,
     ) -> String {
-        let silent = peers_of(set, volume).filter(|reach| !opening.heard.contains(&reach.volume));
-        let named = silent.map(|reach| match self.volumes.get(reach.volume) {
+        let silent = peers_of(set, volume).filter(|route| !opening.heard.contains(&route.volume));
+        let named = silent.map(|route| match self.volumes.get(route.volume) {
             Some(local) => local.path().display().to_string(),
-            None => reach.volume.to_string(),
+            None => route.volume.to_string(),
         });
         let named: Vec<String> = named.collect();
         format!(
@@ -217,11 +227,11 @@ fn explain(volume: &LocalVolume, waits: &str, stuck: Option<&StuckSet>) {
     volume.explain(&why);
 }
 
-fn peers_of(set: &SetView, volume: VolumeId) -> impl Iterator<Item = &Reach> {
-    set.reach.iter().filter(move |reach| reach.volume != volume)
+fn peers_of(set: &SetView, volume: VolumeId) -> impl Iterator<Item = &VolumeRoute> {
+    set.route.iter().filter(move |route| route.volume != volume)
 }
 
-fn declare_lost(volume: &LocalVolume, serving: &Arc<Serving>, remembered: Position) {
+fn declare_lost(volume: &LocalVolume, serving: &Arc<ServingVolume>, remembered: Position) {
     let own = serving.reader.answerer().position();
     let reason = format!("its peers remember {remembered}, and it is at {own}");
     tracing::error!(volume = %volume.id(), path = %volume.path().display(), reason, "volume has lost state");

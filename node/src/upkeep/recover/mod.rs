@@ -36,11 +36,11 @@ use sherd_core::register::recover::{Barrier, Guarantees, barrier, may_scan, may_
 use sherd_volume::request::{Answer, Control};
 
 pub(in crate::upkeep) use self::catch_up::note_peers;
-use self::confirm::Opening;
-use self::notes::{CaughtUp, Compared, NOTE_EVERY, Notes};
+use self::confirm::OpeningConfirmation;
+use self::notes::{ComparisonPoint, LastComparison, NOTE_EVERY, Notes};
 use super::{Context, ask};
 use crate::cluster::SetView;
-use crate::peer::{Gather, Peer, Pending, Reach};
+use crate::peer::{Gather, Peer, Pending, VolumeRoute};
 use crate::volumes::{LocalVolume, VolumeState};
 
 /// How long a peer may take to make a change durable.
@@ -48,7 +48,7 @@ pub(super) const CONTROL_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a recovery does not go on now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Stalled {
+pub(crate) enum RecoveryStall {
     /// Too few voters of the set answer.
     #[error("{voters} of {needed} needed voters of its set answer")]
     Voters {
@@ -85,7 +85,7 @@ pub(crate) enum Stalled {
 
 /// How far a volume is since it was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum OpeningStatus {
     /// It was not looked at yet: neither the queue nor [`Self::Recovering`] speaks of what it lacks.
     Unknown,
     /// Its rows or its shards are being brought back.
@@ -127,7 +127,7 @@ impl fmt::Display for RecoveryStatus {
 
 /// What is known of one recovery.
 #[derive(Debug, Clone, Default)]
-struct Running {
+struct RecoveryRun {
     step: &'static str,
     stalled: Option<String>,
     rows_count: u64,
@@ -137,7 +137,7 @@ struct Running {
     shards_since_ms: Option<u64>,
 }
 
-impl Running {
+impl RecoveryRun {
     fn status(&self, now_ms: u64) -> RecoveryStatus {
         let passed_ms = self.shards_since_ms.map(|since_ms| now_ms.saturating_sub(since_ms));
         RecoveryStatus {
@@ -154,13 +154,13 @@ impl Running {
 /// All recoveries under way.
 #[derive(Debug, Default)]
 pub(crate) struct Recoveries {
-    running: Mutex<BTreeMap<VolumeId, Running>>,
+    running: Mutex<BTreeMap<VolumeId, RecoveryRun>>,
     /// Since when it is known of each volume what it lacks: all of that is done or queued.
-    known: Mutex<BTreeMap<VolumeId, CaughtUp>>,
+    known: Mutex<BTreeMap<VolumeId, ComparisonPoint>>,
 }
 
 impl Recoveries {
-    fn change(&self, volume: VolumeId, change: impl FnOnce(&mut Running)) {
+    fn change(&self, volume: VolumeId, change: impl FnOnce(&mut RecoveryRun)) {
         change(self.running.lock().entry(volume).or_default());
     }
 
@@ -172,7 +172,8 @@ impl Recoveries {
     pub(super) fn shards_left(&self, volume: VolumeId, bytes_left: u64, now_ms: u64) {
         self.change(volume, |running| {
             if running.step != "shards" || running.shards_since_ms.is_none() {
-                *running = Running { step: "shards", shards_since_ms: Some(now_ms), ..Running::default() };
+                *running =
+                    RecoveryRun { step: "shards", shards_since_ms: Some(now_ms), ..RecoveryRun::default() };
             }
             running.bytes_left = bytes_left;
         });
@@ -190,7 +191,7 @@ impl Recoveries {
     }
 
     /// What this opening of a volume lacks is known from here on.
-    pub(super) fn know(&self, volume: VolumeId, since: CaughtUp) {
+    pub(super) fn know(&self, volume: VolumeId, since: ComparisonPoint) {
         self.known.lock().insert(volume, since);
         self.end(volume);
     }
@@ -200,27 +201,27 @@ impl Recoveries {
         self.known.lock().remove(&volume);
     }
 
-    fn is_known(&self, volume: VolumeId, since: CaughtUp) -> bool {
+    fn is_known(&self, volume: VolumeId, since: ComparisonPoint) -> bool {
         self.known.lock().get(&volume) == Some(&since)
     }
 
     /// What an opening of a volume has come to. What is recovered is listed before it is known to be
     /// all, and what is not recovered is queued before it is no longer listed: so the list is asked
     /// last, and the queue after it.
-    pub(super) fn standing(&self, volume: VolumeId, since: CaughtUp, now_ms: u64) -> Standing {
+    pub(super) fn standing(&self, volume: VolumeId, since: ComparisonPoint, now_ms: u64) -> OpeningStatus {
         let is_known = self.is_known(volume, since);
         match self.running.lock().get(&volume) {
-            Some(running) => Standing::Recovering(running.status(now_ms)),
-            None if is_known => Standing::Known,
-            None => Standing::Unknown,
+            Some(running) => OpeningStatus::Recovering(running.status(now_ms)),
+            None if is_known => OpeningStatus::Known,
+            None => OpeningStatus::Unknown,
         }
     }
 }
 
 /// One try: its own count of events, and what it heard of lives.
-struct Try {
+struct RecoveryTry {
     volume: VolumeId,
-    others: Vec<Reach>,
+    others: Vec<VolumeRoute>,
     quorums: Quorums,
     lives: Lives,
     arrivals: u32,
@@ -236,10 +237,10 @@ impl Context {
 
     async fn follow(&self, volume: &Arc<LocalVolume>) {
         let mut changes = self.volumes.changes();
-        let mut compared: Option<Compared> = None;
+        let mut compared: Option<LastComparison> = None;
         let (mut note_at, mut notes) = (Instant::now(), Notes::default());
         let mut vacant_since = None;
-        let mut heard = Opening::new(0);
+        let mut heard = OpeningConfirmation::new(0);
         loop {
             changes.borrow_and_update();
             let opening = volume.opened_count();
@@ -273,7 +274,7 @@ impl Context {
                             self.mrf.wake_all();
                         }
                         if self.came_back(volume.id(), now).await {
-                            compared = Some(Compared { since: now, ended: Instant::now() });
+                            compared = Some(LastComparison { since: now, ended: Instant::now() });
                         }
                     }
                     let is_caught_up = compared.is_some_and(|last| last.since == now);
@@ -298,8 +299,8 @@ impl Context {
     }
 
     /// What a comparison that begins now makes known of an opening.
-    pub(in crate::upkeep) fn caught_up_now(&self, opening: u32) -> CaughtUp {
-        CaughtUp { opening, lost_reports: self.report_counts.lost_heals_count() }
+    pub(in crate::upkeep) fn caught_up_now(&self, opening: u32) -> ComparisonPoint {
+        ComparisonPoint { opening, lost_reports: self.report_counts.lost_heals_count() }
     }
 
     /// Whether a directory was empty for so long that its disk is not coming back. A disk that does comes
@@ -329,16 +330,16 @@ impl Context {
                 return false;
             }
         }
-        for reach in &set.reach {
+        for route in &set.route {
             // What another volume's log holds counts against that volume, until it is read.
-            if !self.load_heals_of(reach).await && reach.volume == volume {
+            if !self.load_heals_of(route).await && route.volume == volume {
                 return false;
             }
         }
         true
     }
 
-    fn stalled(&self, volume: &LocalVolume, stalled: &Stalled) {
+    fn stalled(&self, volume: &LocalVolume, stalled: &RecoveryStall) {
         let why = stalled.to_string();
         let known = {
             let running = self.recovery.running.lock();
@@ -362,7 +363,7 @@ impl Context {
         }
         for volume in self.volumes.all() {
             let opening = volume.opened_count();
-            let since = CaughtUp { opening, lost_reports: lost };
+            let since = ComparisonPoint { opening, lost_reports: lost };
             if volume.state().votes() && self.recovery.is_known(volume.id(), since) {
                 let peers = self.peer_positions(volume.id()).await;
                 note_peers(volume, opening, &peers);
@@ -371,13 +372,13 @@ impl Context {
     }
 
     /// Brings a volume from nothing, or from lost state, to voting. Shards follow when it is online.
-    pub(crate) async fn recover(&self, volume: &LocalVolume) -> Result<(), Stalled> {
+    pub(crate) async fn recover(&self, volume: &LocalVolume) -> Result<(), RecoveryStall> {
         let id = volume.id();
-        let set = self.set_with(id).ok_or(Stalled::NoSet)?;
-        let others: Vec<Reach> = set.reach.iter().filter(|reach| reach.volume != id).cloned().collect();
-        let own = set.reach.iter().find(|reach| reach.volume == id).cloned().ok_or(Stalled::NoSet)?;
+        let set = self.set_with(id).ok_or(RecoveryStall::NoSet)?;
+        let others: Vec<VolumeRoute> = set.route.iter().filter(|route| route.volume != id).cloned().collect();
+        let own = set.route.iter().find(|route| route.volume == id).cloned().ok_or(RecoveryStall::NoSet)?;
         let mut attempt =
-            Try { volume: id, others, quorums: set.quorums(), lives: Lives::default(), arrivals: 0 };
+            RecoveryTry { volume: id, others, quorums: set.quorums(), lives: Lives::default(), arrivals: 0 };
         self.recovery.change(id, |running| running.step = "registers");
         let life = attempt.begin_life(volume).await?;
         let barrier = attempt.raise_barrier(life, self.now()).await?;
@@ -390,11 +391,11 @@ impl Context {
         });
         let scans = self.adopt_rows(&own, &attempt, &barrier).await?;
         if !may_vote(&barrier, &confirmations, &scans, &attempt.lives) {
-            return Err(Stalled::Changed);
+            return Err(RecoveryStall::Changed);
         }
         let remembered = self.memory_of(id, attempt.sources()).await?;
         // Before it votes: a crash in between finds the marker, and looks for shards once too often.
-        self.want_shards(id).await.map_err(Stalled::Own)?;
+        self.want_shards(id).await.map_err(RecoveryStall::Own)?;
         own_did(ask(own.peer.control(id, Control::FinishRecovery { remembered }), CONTROL_PATIENCE).await)?;
         volume.look();
         self.online_again(volume).await;
@@ -426,14 +427,14 @@ impl Context {
     }
 }
 
-fn own_did(answer: message::Result<Answer<Guarantees>>) -> Result<Guarantees, Stalled> {
+fn own_did(answer: message::Result<Answer<Guarantees>>) -> Result<Guarantees, RecoveryStall> {
     match answer {
-        Ok(answer) => answer.result.map_err(|refusal| Stalled::Own(refusal.to_string())),
-        Err(error) => Err(Stalled::Own(error.to_string())),
+        Ok(answer) => answer.result.map_err(|refusal| RecoveryStall::Own(refusal.to_string())),
+        Err(error) => Err(RecoveryStall::Own(error.to_string())),
     }
 }
 
-impl Try {
+impl RecoveryTry {
     /// Asks the other volumes of the set, all at one time, and counts arrivals.
     async fn ask_others(
         &mut self,
@@ -442,7 +443,7 @@ impl Try {
         let asked = self.arrivals;
         let pendings = self.others.iter().enumerate();
         let mut gather =
-            Gather::new(pendings.map(|(place, reach)| (place, question(&*reach.peer, reach.volume))));
+            Gather::new(pendings.map(|(place, route)| (place, question(&*route.peer, route.volume))));
         let deadline = Instant::now() + CONTROL_PATIENCE;
         let mut replies = Vec::new();
         while let Ok(Some((place, answer))) = tokio::time::timeout_at(deadline, gather.next()).await {
@@ -456,13 +457,13 @@ impl Try {
         replies
     }
 
-    fn too_few(&self, replies: &[Reply<Guarantees>]) -> Stalled {
+    fn too_few(&self, replies: &[Reply<Guarantees>]) -> RecoveryStall {
         let voters = replies.iter().filter(|reply| reply.from.votes && reply.result.is_ok()).count();
-        Stalled::Voters { voters, needed: self.quorums.prepare() }
+        RecoveryStall::Voters { voters, needed: self.quorums.prepare() }
     }
 
     /// A life above every one that is known, begun durably on the volume itself.
-    async fn begin_life(&mut self, volume: &LocalVolume) -> Result<Incarnation, Stalled> {
+    async fn begin_life(&mut self, volume: &LocalVolume) -> Result<Incarnation, RecoveryStall> {
         let known = self.ask_others(|peer, volume| peer.guarantees(volume)).await;
         let own = match volume.serving() {
             Ok(serving) => serving.reader.answerer().incarnation,
@@ -472,15 +473,15 @@ impl Try {
             .ok_or_else(|| self.too_few(&known))?;
         match volume.state() {
             VolumeState::Vacant { .. } => {
-                volume.adopt(life).await.map_err(|error| Stalled::Own(error.to_string()))?;
+                volume.adopt(life).await.map_err(|error| RecoveryStall::Own(error.to_string()))?;
             }
-            _ => volume.begin_life(life).await.map_err(|error| Stalled::Own(error.to_string()))?,
+            _ => volume.begin_life(life).await.map_err(|error| RecoveryStall::Own(error.to_string()))?,
         }
         Ok(life)
     }
 
     /// Step 1: P voters durably record the life, and then report.
-    async fn raise_barrier(&mut self, life: Incarnation, now: Timestamp) -> Result<Barrier, Stalled> {
+    async fn raise_barrier(&mut self, life: Incarnation, now: Timestamp) -> Result<Barrier, RecoveryStall> {
         let lost = self.volume;
         self.lives.learn(lost, life);
         let record = Control::RecordIncarnation { volume: lost, incarnation: life };
@@ -493,21 +494,26 @@ impl Try {
         reports.retain(|reply| !is_far(reply));
         // P are enough, and each more would have to be scanned.
         reports.truncate(self.quorums.prepare());
-        barrier(lost, life, &reports, self.quorums, &self.lives, now)
-            .ok_or_else(|| far.map_or_else(|| self.too_few(&reports), |volume| Stalled::FarAhead { volume }))
+        barrier(lost, life, &reports, self.quorums, &self.lives, now).ok_or_else(|| {
+            far.map_or_else(|| self.too_few(&reports), |volume| RecoveryStall::FarAhead { volume })
+        })
     }
 
     /// Step 2: F is the durable floor of each of them.
-    async fn raise_floors(&mut self, barrier: &Barrier) -> Result<Vec<Reply<Guarantees>>, Stalled> {
+    async fn raise_floors(&mut self, barrier: &Barrier) -> Result<Vec<Reply<Guarantees>>, RecoveryStall> {
         let raise = Control::RaiseFloor { floor: barrier.floor };
         let voters: Vec<VolumeId> = barrier.voters.iter().map(|(volume, _)| *volume).collect();
-        self.others.retain(|reach| voters.contains(&reach.volume));
+        self.others.retain(|route| voters.contains(&route.volume));
         let confirmations = self.ask_others(|peer, volume| peer.control(volume, raise.clone())).await;
-        if may_scan(barrier, &confirmations, &self.lives) { Ok(confirmations) } else { Err(Stalled::Changed) }
+        if may_scan(barrier, &confirmations, &self.lives) {
+            Ok(confirmations)
+        } else {
+            Err(RecoveryStall::Changed)
+        }
     }
 
     /// The voters to scan.
-    pub(super) fn sources(&self) -> &[Reach] {
+    pub(super) fn sources(&self) -> &[VolumeRoute] {
         &self.others
     }
 
@@ -521,14 +527,14 @@ impl Try {
 mod tests {
     use super::*;
 
-    const SINCE: CaughtUp = CaughtUp { opening: 1, lost_reports: 0 };
+    const SINCE: ComparisonPoint = ComparisonPoint { opening: 1, lost_reports: 0 };
 
     #[test]
     fn the_time_that_is_left_is_counted_from_where_shards_began() {
         let recoveries = Recoveries::default();
         let volume = VolumeId([1; 16]);
         let said = |now_ms| match recoveries.standing(volume, SINCE, now_ms) {
-            Standing::Recovering(status) => status.to_string(),
+            OpeningStatus::Recovering(status) => status.to_string(),
             standing => panic!("{standing:?}"),
         };
         let began_ms = 1_795_000_000_000;
@@ -544,6 +550,6 @@ mod tests {
         recoveries.change(volume, |running| running.stalled = Some("no voters".to_owned()));
         assert_eq!(said(began_ms), "waits: no voters");
         recoveries.end(volume);
-        assert_eq!(recoveries.standing(volume, SINCE, began_ms), Standing::Unknown);
+        assert_eq!(recoveries.standing(volume, SINCE, began_ms), OpeningStatus::Unknown);
     }
 }

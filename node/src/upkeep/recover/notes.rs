@@ -21,7 +21,7 @@ const ROUNDS_BETWEEN: u32 = 5;
 
 /// Up to when a volume was compared with its peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::upkeep) struct CaughtUp {
+pub(in crate::upkeep) struct ComparisonPoint {
     /// In this opening.
     pub(in crate::upkeep) opening: u32,
     /// After so many reports of what volumes missed were lost: who compared before knows nothing of them.
@@ -30,15 +30,15 @@ pub(in crate::upkeep) struct CaughtUp {
 
 /// The last comparison of a volume with its peers that came to its end.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Compared {
-    pub(super) since: CaughtUp,
+pub(super) struct LastComparison {
+    pub(super) since: ComparisonPoint,
     pub(super) ended: Instant,
 }
 
-impl Compared {
+impl LastComparison {
     /// Whether another is due: at once after an opening. Reports that are lost again and again, as they are while
     /// no log takes any, would make the volumes compare without an end.
-    pub(super) fn is_over(&self, now: CaughtUp, recover_every: Duration) -> bool {
+    pub(super) fn is_over(&self, now: ComparisonPoint, recover_every: Duration) -> bool {
         let is_rested = self.ended.elapsed() >= recover_every * ROUNDS_BETWEEN;
         self.since.opening != now.opening || (self.since != now && is_rested)
     }
@@ -47,7 +47,7 @@ impl Compared {
 /// How far the logs of a volume's peers were, for as long as somebody may still say what the volume missed up to there.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    since: CaughtUp,
+    since: ComparisonPoint,
     taken: VecDeque<Note>,
 }
 
@@ -60,7 +60,7 @@ struct Note {
 }
 
 impl Notes {
-    pub(super) fn take(&mut self, since: CaughtUp, peers: PeerPositions) {
+    pub(super) fn take(&mut self, since: ComparisonPoint, peers: PeerPositions) {
         if self.since != since {
             self.since = since;
             self.taken.clear();
@@ -93,14 +93,14 @@ mod tests {
     use super::*;
     use crate::cluster::damage::Damage;
 
-    const SINCE: CaughtUp = CaughtUp { opening: 1, lost_reports: 0 };
+    const SINCE: ComparisonPoint = ComparisonPoint { opening: 1, lost_reports: 0 };
 
     #[tokio::test(start_paused = true)]
     async fn volumes_rest_between_two_comparisons_for_lost_reports() {
         let every = Duration::from_secs(2);
-        let last = Compared { since: SINCE, ended: Instant::now() };
-        let after_a_loss = CaughtUp { lost_reports: 1, ..SINCE };
-        let opened = CaughtUp { opening: 2, ..SINCE };
+        let last = LastComparison { since: SINCE, ended: Instant::now() };
+        let after_a_loss = ComparisonPoint { lost_reports: 1, ..SINCE };
+        let opened = ComparisonPoint { opening: 2, ..SINCE };
         assert_eq!([SINCE, after_a_loss, opened].map(|now| last.is_over(now, every)), [false, false, true]);
         tokio::time::advance(every * ROUNDS_BETWEEN).await;
         assert_eq!([SINCE, after_a_loss, opened].map(|now| last.is_over(now, every)), [false, true, true]);
@@ -120,7 +120,7 @@ mod tests {
             tokio::time::advance(NOTE_EVERY).await;
         }
         tokio::time::advance(NOTED_AFTER).await;
-        let mut since = CaughtUp { opening: 2, ..SINCE };
+        let mut since = ComparisonPoint { opening: 2, ..SINCE };
         notes.take(since, at(50));
         assert_eq!(notes.ripe(&counts), None, "another opening");
         tokio::time::advance(NOTED_AFTER).await;

@@ -23,7 +23,7 @@ use super::super::mrf::Spare;
 use super::super::rebuild::Subject;
 use super::super::{Context, ask};
 use crate::cluster::SetView;
-use crate::peer::{Reach, RowScan};
+use crate::peer::{RowScan, VolumeRoute};
 use sherd_core::heal::HealEntry;
 
 /// Shards of one pass: about 300 bytes each.
@@ -39,20 +39,20 @@ const CONCURRENT: usize = 4;
 
 /// A shard that should be on the volume and is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Missing {
+struct MissingShard {
     id: DataId,
     key: RegisterKey,
     data: DataRef,
     index: u8,
 }
 
-impl Ord for Missing {
+impl Ord for MissingShard {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.id.cmp(&other.id)
     }
 }
 
-impl PartialOrd for Missing {
+impl PartialOrd for MissingShard {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
@@ -60,14 +60,14 @@ impl PartialOrd for Missing {
 
 /// The newest missing shards of one pass.
 #[derive(Debug, Default)]
-struct Pass {
-    newest: BinaryHeap<Reverse<Missing>>,
+struct ShardPass {
+    newest: BinaryHeap<Reverse<MissingShard>>,
     bytes: u64,
     is_cut: bool,
 }
 
-impl Pass {
-    fn add(&mut self, missing: Missing, shard_bytes: u64) {
+impl ShardPass {
+    fn add(&mut self, missing: MissingShard, shard_bytes: u64) {
         self.bytes = self.bytes.saturating_add(shard_bytes);
         self.newest.push(Reverse(missing));
         if self.newest.len() > PASS_MAX {
@@ -94,7 +94,7 @@ impl Context {
         loop {
             let pass = self.missing_shards(&set, place, below).await?;
             self.recovery.shards_left(volume, pass.bytes, self.wall_ms());
-            let newest_first: Vec<Missing> =
+            let newest_first: Vec<MissingShard> =
                 pass.newest.into_sorted_vec().into_iter().map(|Reverse(missing)| missing).collect();
             below = newest_first.last().map(|missing| missing.id);
             let rebuilding = newest_first.into_iter().map(|missing| self.rebuild_missing(volume, missing));
@@ -115,9 +115,9 @@ impl Context {
         set: &SetView,
         place: usize,
         below: Option<DataId>,
-    ) -> Result<Pass, String> {
-        let own = &set.reach[place];
-        let mut pass = Pass::default();
+    ) -> Result<ShardPass, String> {
+        let own = &set.route[place];
+        let mut pass = ShardPass::default();
         let mut after = None;
         loop {
             let request = RowScan::all(self.cluster.epoch(), after, PAGE);
@@ -153,9 +153,9 @@ impl Context {
         &self,
         key: &RegisterKey,
         data: DataRef,
-        own: &Reach,
+        own: &VolumeRoute,
         place: usize,
-        pass: &mut Pass,
+        pass: &mut ShardPass,
     ) -> Result<(), String> {
         let Ok(subject) = Subject::new(self, key, data) else { return Ok(()) };
         let volumes = usize::from(data.data_shards) + usize::from(data.parity_shards);
@@ -172,7 +172,7 @@ impl Context {
         match looked {
             Ok(bytes) if bytes == subject.shard_bytes() => {}
             Ok(_) | Err(message::Error::NotFound | message::Error::Corrupt { .. }) => {
-                pass.add(Missing { id: data.id, key: key.clone(), data, index }, subject.shard_bytes());
+                pass.add(MissingShard { id: data.id, key: key.clone(), data, index }, subject.shard_bytes());
             }
             Err(error @ message::Error::Unreachable { .. }) => return Err(error.to_string()),
             // One shard that cannot be told holds up nobody: its heal looks at all of its data.
@@ -187,7 +187,7 @@ impl Context {
     /// How many bytes of a shard a volume has.
     async fn look_at(
         &self,
-        own: &Reach,
+        own: &VolumeRoute,
         shard: ShardId,
         subject: &Subject,
         home: Home,
@@ -201,8 +201,8 @@ impl Context {
         ask(own.peer.verify_shard(own.volume, shard, home), PATIENCE).await
     }
 
-    async fn rebuild_missing(&self, volume: VolumeId, missing: Missing) {
-        let Missing { key, data, index, .. } = missing;
+    async fn rebuild_missing(&self, volume: VolumeId, missing: MissingShard) {
+        let MissingShard { key, data, index, .. } = missing;
         let Ok(subject) = Subject::new(self, &key, data) else { return };
         let others: Vec<u8> =
             (0..data.data_shards + data.parity_shards).filter(|other| *other != index).collect();
@@ -223,17 +223,17 @@ mod tests {
     use super::*;
     use sherd_core::id::{BucketId, ObjectKey, ProposerId, Timestamp};
 
-    fn missing(birth_ms: u64) -> Missing {
+    fn missing(birth_ms: u64) -> MissingShard {
         let id = DataId { birth: Timestamp::from_ms(birth_ms), proposer: ProposerId(1) };
         let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("k").expect("a key"));
         let data =
             DataRef { id, size: 1, data_shards: 2, parity_shards: 2, stripe_unit: 1, home: Home::Packed };
-        Missing { id, key, data, index: 0 }
+        MissingShard { id, key, data, index: 0 }
     }
 
     #[test]
     fn a_pass_keeps_the_newest_and_says_that_older_ones_are_left() {
-        let mut pass = Pass::default();
+        let mut pass = ShardPass::default();
         for birth in 0..PASS_MAX as u64 {
             pass.add(missing(birth), 10);
         }

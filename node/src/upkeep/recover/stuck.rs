@@ -51,9 +51,9 @@ impl Context {
     pub(in crate::upkeep) fn stuck(&self, set: &SetView) -> Option<StuckSet> {
         let mut standing = SetStanding::default();
         let (mut lost, mut unconfirmed) = (Vec::new(), Vec::new());
-        for reach in &set.reach {
+        for route in &set.route {
             // What another node's volume is, its own node says.
-            let Some(volume) = self.volumes.get(reach.volume) else {
+            let Some(volume) = self.volumes.get(route.volume) else {
                 standing.away += 1;
                 continue;
             };

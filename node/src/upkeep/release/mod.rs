@@ -28,7 +28,7 @@ use sherd_core::release::{ReleaseEntry, ReleaseId, ReplacedData};
 use super::refs::RefsError;
 use super::sweep::is_open;
 use super::{Context, ask};
-use crate::peer::Reach;
+use crate::peer::VolumeRoute;
 use crate::register::Failure;
 
 /// Between two looks.
@@ -209,14 +209,14 @@ impl Context {
     fn note_release(&self, entry: &ReleaseEntry, id: ReleaseId) -> Holders {
         let set = self.cluster.set_of(&entry.key);
         let [.., spread] = id.0;
-        let start = usize::from(spread) % set.reach.len();
+        let start = usize::from(spread) % set.route.len();
         let serves =
-            |reach: &&Reach| self.volumes.get(reach.volume).is_none_or(|local| local.state().votes());
-        let (before, from) = set.reach.split_at(start);
+            |route: &&VolumeRoute| self.volumes.get(route.volume).is_none_or(|local| local.state().votes());
+        let (before, from) = set.route.split_at(start);
         let chosen = from.iter().chain(before).filter(serves).take(NOTED_ON);
-        let note = |reach: &Reach| {
-            reach.peer.release_put(reach.volume, entry);
-            reach.volume
+        let note = |route: &VolumeRoute| {
+            route.peer.release_put(route.volume, entry);
+            route.volume
         };
         chosen.map(note).collect()
     }
@@ -306,8 +306,8 @@ impl Context {
             Some((true, _)) => {
                 self.release.queue.lock().done(id);
                 let set = self.cluster.set_of(&key);
-                for reach in set.reach.iter().filter(|reach| release.holders.contains(&reach.volume)) {
-                    reach.peer.release_done(reach.volume, id);
+                for route in set.route.iter().filter(|route| release.holders.contains(&route.volume)) {
+                    route.peer.release_done(route.volume, id);
                 }
                 return;
             }
@@ -411,14 +411,14 @@ impl Context {
     /// Removes every shard of data; `false` when some volume did not answer.
     pub(super) async fn delete_data(&self, key: &RegisterKey, data: DataRef) -> bool {
         let set = self.cluster.set_of(key);
-        let volumes = set.reach.len();
+        let volumes = set.route.len();
         if usize::from(data.data_shards) + usize::from(data.parity_shards) != volumes {
             return true;
         }
         let deletes = (0..data.data_shards + data.parity_shards).map(|index| {
-            let reach = &set.reach[placement::home(data.id, index, volumes)];
+            let route = &set.route[placement::home(data.id, index, volumes)];
             let shard = ShardId { data: data.id, index };
-            ask(reach.peer.delete_shard(reach.volume, shard, data.home), PATIENCE)
+            ask(route.peer.delete_shard(route.volume, shard, data.home), PATIENCE)
         });
         let all = join_all(deletes).await.into_iter().all(|deleted| deleted.is_ok());
         if all {

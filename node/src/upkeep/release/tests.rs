@@ -9,7 +9,7 @@ use sherd_core::record::{Home, PartRef, State, encode_manifest};
 use super::*;
 use crate::peer::scripted::{Fate, ScriptedPeer, says};
 use crate::register::tests::files;
-use crate::register::{Proposal, RegisterPatience, Writer};
+use crate::register::{Proposal, RegisterTimeouts, Writer};
 use crate::upkeep::tests::{Directories, Node, body, key_of};
 
 fn release(name: &str, since_ms: u64, holder: u8) -> (ReleaseId, WaitingRelease) {
@@ -94,7 +94,7 @@ async fn stored(node: &Node, bytes: bytes::Bytes) -> DataRef {
 
 /// A gateway, with a script before its volumes, that knows of replaced data; its queue holds so many entries.
 fn releasing(node: &Node, capacity: usize) -> (Node, Arc<ScriptedPeer>) {
-    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     *gateway.context.release.queue.lock() = ReleaseQueue::new(capacity);
     (gateway, script)
 }
@@ -167,7 +167,7 @@ async fn notes_of_replaced_data_are_spread_over_the_volumes() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let (gateway, _) = releasing(&node, 100);
-    let volumes: Vec<_> = gateway.context.cluster.set_of(&key()).reach.iter().map(|r| r.volume).collect();
+    let volumes: Vec<_> = gateway.context.cluster.set_of(&key()).route.iter().map(|r| r.volume).collect();
     for since_ms in 0..20 {
         let entry = ReleaseEntry { key: key(), data: Vec::new(), since_ms };
         let id = entry.id();
@@ -192,8 +192,8 @@ async fn replaced_data_that_nobody_notes_is_counted_where_memory_has_no_room_for
     gateway.context.queue_release(&key(), &data[..1], &[]);
     gateway.context.queue_release(&key(), &data[1..2], &[]);
     assert_eq!(dropped(), 0, "noted by two volumes");
-    for reach in &gateway.context.cluster.set_of(&key()).reach {
-        gateway.take_away(reach.volume).await;
+    for route in &gateway.context.cluster.set_of(&key()).route {
+        gateway.take_away(route.volume).await;
     }
     gateway.context.queue_release(&key(), &data[2..3], &[]);
     assert_eq!(dropped(), 1);

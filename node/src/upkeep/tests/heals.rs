@@ -4,13 +4,13 @@ use sherd_core::heal::{DamagedData, HealEntry};
 use sherd_core::message::Error;
 use sherd_volume::request::Control;
 
-use super::super::heal::Healed;
+use super::super::heal::HealOutcome;
 use super::super::mrf::Spare;
 use super::super::rebuild::Subject;
 use super::sweeps::{seal, tell};
 use super::{DEADLINE, Directories, body};
 use crate::peer::scripted::{Fate, says};
-use crate::register::RegisterPatience;
+use crate::register::RegisterTimeouts;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deleted_and_a_rotten_shard_file_are_rebuilt() {
@@ -32,7 +32,7 @@ async fn a_deleted_and_a_rotten_shard_file_are_rebuilt() {
     assert_eq!(broken, [0, 3]);
     assert_eq!(node.get("large").await, Some(bytes.clone()), "two of four are enough to read");
 
-    assert_eq!(node.context.heal_data(&register, data.id).await, Healed::Whole);
+    assert_eq!(node.context.heal_data(&register, data.id).await, HealOutcome::Whole);
     assert!(subject.look(true).await.broken.is_empty());
     // The healed ones alone give the object back.
     std::fs::remove_file(node.file(&register, &data, 1)).expect("removed");
@@ -56,7 +56,7 @@ async fn a_missing_packed_shard_is_rebuilt() {
     assert_eq!(subject.look(false).await.broken, [2]);
     // As the volume's opening queues it: nobody asked the register yet.
     let entry = HealEntry { key: register, data: Some(DamagedData::Id(data.id)), since_ms: 1 };
-    assert_eq!(node.context.heal(&entry).await, Healed::Whole);
+    assert_eq!(node.context.heal(&entry).await, HealOutcome::Whole);
     assert!(subject.look(true).await.broken.is_empty());
     node.close().await;
 }
@@ -71,13 +71,13 @@ async fn a_row_of_a_sealed_bucket_waits_for_the_deletion() {
     // One volume that is sealed by itself, and all of them.
     for sealed in [0..1, 0..4] {
         seal(&node, sealed).await;
-        let Healed::Later { reason, .. } = node.context.heal_row(&register).await else {
+        let HealOutcome::Later { reason, .. } = node.context.heal_row(&register).await else {
             panic!("it cannot be known to be whole");
         };
         assert_eq!(reason, "bucket sealed");
     }
     tell(&node, 0..4, &Control::SealForEver { bucket: register.bucket }).await;
-    assert_eq!(node.context.heal_row(&register).await, Healed::Unnamed);
+    assert_eq!(node.context.heal_row(&register).await, HealOutcome::Unnamed);
     node.context.check_register(&register).await.expect("all of it is there");
     let findings_count = node.context.scrubbed.status().findings_count;
     assert_eq!((findings_count, node.context.mrf.status().len), (0, 0), "nothing is wrong with it");
@@ -92,7 +92,7 @@ async fn data_that_nobody_names_needs_no_heal() {
     node.put("a", &body(3, 100_000)).await;
     let (register, data) = (node.register("a").await, node.data("a").await);
     node.put("a", &body(4, 100_000)).await;
-    assert_eq!(node.context.heal_data(&register, data.id).await, Healed::Unnamed);
+    assert_eq!(node.context.heal_data(&register, data.id).await, HealOutcome::Unnamed);
     node.close().await;
 }
 
@@ -110,7 +110,7 @@ async fn too_few_shards_stay_queued_and_a_restart_loses_none() {
     }
     let entry = HealEntry { key: register.clone(), data: Some(data.into()), since_ms: 0 };
     node.context.queue_heal(entry.clone(), Spare(1)).await;
-    assert!(matches!(node.context.heal_data(&register, data.id).await, Healed::Later { .. }));
+    assert!(matches!(node.context.heal_data(&register, data.id).await, HealOutcome::Later { .. }));
     node.close().await;
 
     std::fs::write(&files[0], kept).expect("written");
@@ -120,7 +120,7 @@ async fn too_few_shards_stay_queued_and_a_restart_loses_none() {
     assert_eq!(node.context.mrf.status().len, 1);
     let queued = node.context.mrf.take(node.context.now_ms()).expect("due");
     assert_eq!(queued.id(), entry.id());
-    assert_eq!(node.context.heal(&queued).await, Healed::Whole);
+    assert_eq!(node.context.heal(&queued).await, HealOutcome::Whole);
     node.close().await;
 }
 
@@ -131,11 +131,11 @@ async fn damage_is_in_the_logs_when_as_many_have_it_as_a_write_needs() {
     node.create_bucket().await;
     let register = node.register("a").await;
     let volumes: Vec<_> =
-        node.context.cluster.set_of(&register).reach.iter().map(|reach| reach.volume).collect();
+        node.context.cluster.set_of(&register).route.iter().map(|route| route.volume).collect();
     let entry = HealEntry { key: register, data: None, since_ms: 0 };
     let (slow, taken) = (volumes[0], volumes[1]);
     for (others, is_logged) in [(true, true), (false, false)] {
-        let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+        let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
         says(&script.heals, move |volume, _| match (others, volume == slow) {
             (true, true) => Fate::Silence,
             (true, false) => Fate::Through,
@@ -171,7 +171,7 @@ async fn damage_that_no_log_took_is_logged_when_it_cannot_be_healed() {
     for index in 0..3 {
         std::fs::remove_file(node.file(&register, &data, index)).expect("removed");
     }
-    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     says(&script.heals, |_, _| Fate::Instead(Err(Error::Full)));
     let entry = HealEntry { key: register, data: Some(data.into()), since_ms: 0 };
     assert!(!gateway.context.queue_heal(entry.clone(), Spare(1)).await);
@@ -204,7 +204,7 @@ async fn the_scrubber_finds_what_rotted_and_what_is_missing() {
     node.context.scrub_pass(holder).await.expect("the pass ends");
     let queued = node.context.mrf.take(node.context.now_ms()).expect("a finding");
     assert_eq!(queued.data, Some(data.into()));
-    assert_eq!(node.context.heal(&queued).await, Healed::Whole);
+    assert_eq!(node.context.heal(&queued).await, HealOutcome::Whole);
     assert_eq!(node.context.scrubbed.status().findings_count, 1);
     node.close().await;
 }

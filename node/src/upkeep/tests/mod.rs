@@ -31,8 +31,8 @@ use sherd_core::id::{
 };
 use sherd_core::placement;
 use sherd_core::record::{Attributes, Body, Changes, DataRef, State, Value, VersionKind};
-use sherd_core::register::{Accept, Encoded, Prepare};
-use sherd_core::topology::Wish;
+use sherd_core::register::{Accept, EncodedValue, Prepare};
+use sherd_core::topology::GeometryRequest;
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
@@ -41,7 +41,7 @@ use sherd_volume::index::lsm::IndexCache;
 use sherd_volume::options::Options;
 use sherd_volume::request::Control;
 
-use super::heal::Healed;
+use super::heal::HealOutcome;
 use super::settle::RowsAhead;
 use super::{Context, Deletions, Settings, UpkeepConfig};
 use crate::cluster::Cluster;
@@ -54,9 +54,9 @@ use crate::object::{
 };
 use crate::observe::metrics::Metrics;
 use crate::peer::scripted::ScriptedPeer;
-use crate::peer::{LocalPeer, Peer, Reach};
-use crate::register::{RegisterPatience, Registers, RegistersConfig};
-use crate::stripe::{Patience, Stripes, StripesConfig, Thresholds};
+use crate::peer::{LocalPeer, Peer, VolumeRoute};
+use crate::register::{RegisterTimeouts, Registers, RegistersConfig};
+use crate::stripe::{StripeTimeouts, Stripes, StripesConfig, Thresholds};
 use crate::volumes::form::{FormationConfig, FormationError, form_or_find};
 use crate::volumes::{LocalVolume, Pace, VolumeState, Volumes, VolumesConfig, WORKERS, lsm_indexes};
 
@@ -166,7 +166,7 @@ impl Directories {
             disk: Arc::clone(&disk),
             directories: self.paths(),
             zone: None,
-            wish: Wish::default(),
+            geometry: GeometryRequest::default(),
         };
         let began = std::time::Instant::now();
         let formation = loop {
@@ -235,7 +235,7 @@ fn build(
         ahead,
         pool,
         at_once(adopt_after, vouch_after),
-        RegisterPatience::default(),
+        RegisterTimeouts::default(),
     )
 }
 
@@ -247,7 +247,7 @@ fn build_over(
     ahead: Arc<Ahead>,
     pool: BufferPool,
     settings: Settings,
-    patience: RegisterPatience,
+    timeouts: RegisterTimeouts,
 ) -> Node {
     let wall: Arc<dyn Clock> = Arc::<Ahead>::clone(&ahead);
     let cluster = Arc::new(Cluster::new(Arc::clone(topology), |_| Arc::clone(peer)));
@@ -263,7 +263,7 @@ fn build_over(
         rng: Arc::clone(&rng),
         proposer,
         births: Arc::clone(&births),
-        patience,
+        timeouts,
         damage: damage.clone(),
         metrics: Arc::new(Metrics::new(sherd_volume::options::Durability::Fsync)),
         tasks: TaskTracker::new(),
@@ -271,14 +271,14 @@ fn build_over(
     let pins = Pins::default();
     let deletions = Deletions::default();
     let stripes = Stripes::new(StripesConfig {
-        lookout: crate::stripe::Lookout::start().expect("threads start"),
+        digests: crate::stripe::DigestPool::start().expect("threads start"),
         pins: pins.clone(),
         cluster: Arc::clone(&cluster),
         births: Arc::clone(&births),
         proposer,
         pool,
         thresholds: Thresholds::default(),
-        patience: Patience::default(),
+        timeouts: StripeTimeouts::default(),
         damage,
         reclaim: crate::machine::reclaim::Reclaim::default(),
     });
@@ -365,14 +365,14 @@ impl Node {
     }
 
     /// Another gateway, between which and the same volumes a script stands.
-    pub(crate) fn scripted_gateway(&self, patience: RegisterPatience) -> (Self, Arc<ScriptedPeer>) {
+    pub(crate) fn scripted_gateway(&self, timeouts: RegisterTimeouts) -> (Self, Arc<ScriptedPeer>) {
         let limits = PoolLimits { cap_bytes: 64 << 20, stripe_bytes: 1 << 20, idle_bytes: 1 << 20 };
         let (ahead, pool) = (Ahead::new(0), BufferPool::new(limits));
         let scripted = Arc::new(ScriptedPeer::new(LocalPeer::new(self.volumes.clone())));
         let peer: Arc<dyn Peer> = Arc::<ScriptedPeer>::clone(&scripted);
         let settings = at_once(Duration::ZERO, None);
         let volumes = self.volumes.clone();
-        (build_over(&peer, volumes, &self.topology, ahead, pool, settings, patience), scripted)
+        (build_over(&peer, volumes, &self.topology, ahead, pool, settings, timeouts), scripted)
     }
 
     /// Another node, of which these volumes are: the others are this one's.
@@ -414,7 +414,7 @@ impl Node {
 
     /// Makes shards that a write did not wait for.
     pub(crate) async fn complete(&self, register: &RegisterKey, data: &DataRef) {
-        assert_eq!(self.context.heal_data(register, data.id).await, Healed::Whole);
+        assert_eq!(self.context.heal_data(register, data.id).await, HealOutcome::Whole);
     }
 
     pub(crate) async fn get(&self, key: &str) -> Option<Bytes> {
@@ -452,7 +452,7 @@ impl Node {
     /// The volume that holds one shard.
     fn home(&self, register: &RegisterKey, data: &DataRef, index: u8) -> VolumeId {
         let set = self.context.cluster.set_of(register);
-        set.reach[placement::home(data.id, index, set.reach.len())].volume
+        set.route[placement::home(data.id, index, set.route.len())].volume
     }
 
     fn local(&self, volume: VolumeId) -> &Arc<LocalVolume> {
@@ -486,8 +486,8 @@ impl Node {
         let set = self.context.set_with(volume).expect("it is in a set");
         let life = self.local(volume).serving().expect("it serves").reader.answerer().incarnation;
         let record = Control::RecordIncarnation { volume, incarnation: Incarnation(life.0 + 1) };
-        for reach in set.reach.iter().filter(|reach| reach.volume != volume) {
-            let recorded = reach.peer.control(reach.volume, record.clone()).await.expect("it serves");
+        for route in set.route.iter().filter(|route| route.volume != volume) {
+            let recorded = route.peer.control(route.volume, record.clone()).await.expect("it serves");
             assert!(recorded.result.is_ok());
         }
     }
@@ -615,29 +615,29 @@ impl Node {
 }
 
 /// A tombstone that these volumes accepted, and whose writer was killed then.
-async fn accept_on(node: &Node, register: &RegisterKey, reach: &[Reach]) -> Ballot {
-    accept_at(node, register, reach, node.context.clock.tick()).await
+async fn accept_on(node: &Node, register: &RegisterKey, route: &[VolumeRoute]) -> Ballot {
+    accept_at(node, register, route, node.context.clock.tick()).await
 }
 
 /// As [`accept_on`], with a ballot of this time.
-async fn accept_at(node: &Node, register: &RegisterKey, reach: &[Reach], time: Timestamp) -> Ballot {
+async fn accept_at(node: &Node, register: &RegisterKey, route: &[VolumeRoute], time: Timestamp) -> Ballot {
     let value = Value { changes: Changes::default(), state: State::Tombstone };
-    accept_value(node, register, reach, Encoded::new(value.encode(), bytes::Bytes::new()), time).await
+    accept_value(node, register, route, EncodedValue::new(value.encode(), bytes::Bytes::new()), time).await
 }
 
 /// As [`accept_at`], with another value.
 async fn accept_value(
     node: &Node,
     register: &RegisterKey,
-    reach: &[Reach],
-    value: Encoded,
+    route: &[VolumeRoute],
+    value: EncodedValue,
     time: Timestamp,
 ) -> Ballot {
     let target = node.context.cluster.target(register.clone());
     let ballot = Ballot { time, proposer: ProposerId(5) };
     let (introduces, positions) = (Vec::new(), Arc::default());
     let accept = Accept { ballot, value, introduces, finishes: false, positions };
-    for one in reach {
+    for one in route {
         let promise = one.peer.prepare(one.volume, &target, Prepare { ballot }, false).await;
         promise.expect("answered").result.expect("promised");
         let accepted = one.peer.accept(one.volume, &target, &accept, None).await;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use sherd_core::heal::HealEntry;
 use sherd_core::id::RegisterKey;
 use sherd_core::record::{Body, DataRef, Home, PartRef, State, VersionKind, encode_manifest};
-use sherd_core::register::Encoded;
+use sherd_core::register::EncodedValue;
 
-use super::super::heal::Healed;
+use super::super::heal::HealOutcome;
 use super::super::scrub::{Look, LookError};
 use super::{Directories, Node, accept_value, body};
 
@@ -29,9 +29,9 @@ impl Paged {
         let State::Object(object) = &mut value.state else { panic!("not an object") };
         let VersionKind::Content(content) = &mut object.versions[0].kind else { panic!("deleted") };
         content.body = Body::Manifest { page, parts: 1 };
-        let value = Encoded::new(value.encode(), bytes::Bytes::new());
+        let value = EncodedValue::new(value.encode(), bytes::Bytes::new());
         let set = node.context.cluster.set_of(&register);
-        accept_value(node, &register, &set.reach, value, node.context.clock.tick()).await;
+        accept_value(node, &register, &set.route, value, node.context.clock.tick()).await;
         for data in [&part, &page] {
             node.complete(&register, data).await;
         }
@@ -55,14 +55,14 @@ impl Paged {
     /// The page can be read again: what heals the row finds the part's shard missing, and it is made again.
     async fn heals(&self, node: &Node, page: Vec<PathBuf>, part: &Path) {
         assert!(node.context.mrf.contains(self.row().id()), "nobody would look again");
-        assert!(matches!(node.context.heal(&self.row()).await, Healed::Later { .. }), "not before");
+        assert!(matches!(node.context.heal(&self.row()).await, HealOutcome::Later { .. }), "not before");
         for file in page {
             std::fs::rename(file.with_extension("hidden"), file).expect("moved");
         }
-        assert_eq!(node.context.heal(&self.row()).await, Healed::Whole);
+        assert_eq!(node.context.heal(&self.row()).await, HealOutcome::Whole);
         let missing = HealEntry { key: self.register.clone(), data: Some(self.part.into()), since_ms: 0 };
         assert!(node.context.mrf.contains(missing.id()));
-        assert_eq!(node.context.heal(&missing).await, Healed::Whole);
+        assert_eq!(node.context.heal(&missing).await, HealOutcome::Whole);
         assert!(part.exists());
     }
 }
@@ -104,7 +104,7 @@ async fn a_comparison_that_cannot_read_a_page_comes_back_to_what_it_lists() {
     let hidden = paged.hide_page(&node);
 
     let set = node.context.cluster.set_of(&paged.register);
-    node.context.catch_up_with(&set.reach[0], None).await.expect("compared");
+    node.context.catch_up_with(&set.route[0], None).await.expect("compared");
     paged.heals(&node, hidden, &missing).await;
     node.close().await;
 }

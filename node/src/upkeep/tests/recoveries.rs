@@ -12,8 +12,8 @@ use sherd_volume::request::Op;
 use super::{DEADLINE, Directories, Node, body, key_of};
 use crate::peer::RowScan;
 use crate::upkeep::rebuild::Subject;
-use crate::upkeep::recover::{Progress, Stalled};
-use crate::upkeep::{Context, Standing, Upkeep};
+use crate::upkeep::recover::{Progress, RecoveryStall};
+use crate::upkeep::{Context, OpeningStatus, Upkeep};
 use crate::volumes::VolumeState;
 
 /// Follows the volumes in the background until the test ends.
@@ -98,7 +98,7 @@ async fn a_disk_that_comes_back_after_its_volume_was_rebuilt_is_recovered() {
 async fn heal_what_is_queued(node: &Node) {
     while let Some(queued) = node.context.mrf.take(node.context.now_ms()) {
         let healed = node.context.heal(&queued).await;
-        assert_eq!(healed, crate::upkeep::heal::Healed::Whole, "{queued:?}");
+        assert_eq!(healed, crate::upkeep::heal::HealOutcome::Whole, "{queued:?}");
         node.context.mrf.healed(queued.id(), || {});
     }
 }
@@ -123,11 +123,11 @@ async fn a_volume_that_was_away_gets_what_it_missed() {
     let upkeep = Upkeep::over(Arc::clone(&node.context));
     let opening = volume.opened_count();
     assert!(node.context.take_stock(volume.id()).await);
-    assert_eq!(upkeep.standing(volume.id(), opening), Standing::Unknown, "no log says what it missed");
+    assert_eq!(upkeep.standing(volume.id(), opening), OpeningStatus::Unknown, "no log says what it missed");
     // What was not told to be committed before it left: nobody else settles rows here.
     let known = async {
         // Once more where no log took in time what was found.
-        while upkeep.standing(volume.id(), opening) != Standing::Known {
+        while upkeep.standing(volume.id(), opening) != OpeningStatus::Known {
             assert!(node.comes_back(&volume).await);
             assert_eq!(volume.opened_count(), opening);
         }
@@ -236,7 +236,7 @@ async fn a_peer_that_recovers_is_compared_when_it_has_its_rows() {
         while wiped.serving().is_err() {
             tokio::task::yield_now().await;
         }
-        node.context.catch_up_with(&set.reach[place], None).await
+        node.context.catch_up_with(&set.route[place], None).await
     };
     let (compared, recovered) = tokio::join!(compared, node.context.recover(&wiped));
     recovered.expect("recovered");
@@ -294,8 +294,8 @@ async fn a_peer_that_is_away_for_a_moment_is_compared_further_and_one_in_another
     let node = directories.start().await;
     node.create_bucket().await;
     let register = node.register("a").await;
-    let reach = node.context.cluster.set_of(&register).reach[1].clone();
-    let volume = node.volumes.get(reach.volume).expect("a volume of this node");
+    let route = node.context.cluster.set_of(&register).route[1].clone();
+    let volume = node.volumes.get(route.volume).expect("a volume of this node");
     let life = volume.serving().expect("it serves").reader.answerer().incarnation;
     let request = RowScan::all(node.context.cluster.epoch(), None, 10);
     node.on_all_volumes(&RegisterKey::bucket(key_of("bucket"))).await;
@@ -304,9 +304,9 @@ async fn a_peer_that_is_away_for_a_moment_is_compared_further_and_one_in_another
         std::fs::rename(volume.path().with_extension("away"), volume.path()).expect("moved back");
         node.back_online(volume.id()).await;
     };
-    let (page, ()) = tokio::join!(node.context.changed_rows(&reach, &request, life), back);
+    let (page, ()) = tokio::join!(node.context.changed_rows(&route, &request, life), back);
     assert_eq!(page.map(|page| page.rows.len()), Ok(1), "the bucket");
-    let other = node.context.changed_rows(&reach, &request, Incarnation(life.0 + 1)).await;
+    let other = node.context.changed_rows(&route, &request, Incarnation(life.0 + 1)).await;
     assert!(other.is_err_and(|reason| reason.contains("another life")));
     node.close().await;
 }
@@ -396,7 +396,7 @@ async fn a_vacant_directory_is_not_adopted_while_too_few_others_vote() {
     // Nobody is left to say what it had.
     node.volumes.all()[3].vouch().await.expect("it serves");
     let stalled = node.context.recover(&vacant).await;
-    assert_eq!(stalled, Err(Stalled::Voters { voters: 1, needed: 2 }));
+    assert_eq!(stalled, Err(RecoveryStall::Voters { voters: 1, needed: 2 }));
     assert!(matches!(vacant.state(), VolumeState::Vacant { .. }));
     assert!(std::fs::read_dir(vacant.path()).expect("readable").next().is_none(), "nothing was written");
     node.close().await;
@@ -680,13 +680,17 @@ async fn a_rebuild_that_a_restart_cut_short_is_known_before_the_volume_passes_fo
     let volume = &node.volumes.all()[0];
     let upkeep = Upkeep::over(Arc::clone(&node.context));
     let standing = || upkeep.standing(volume.id(), volume.opened_count());
-    assert_eq!((standing(), upkeep.status().mrf.len), (Standing::Unknown, 0));
+    assert_eq!((standing(), upkeep.status().mrf.len), (OpeningStatus::Unknown, 0));
     assert!(node.context.take_stock(volume.id()).await);
-    assert!(matches!(standing(), Standing::Recovering(_)), "{:?}", standing());
+    assert!(matches!(standing(), OpeningStatus::Recovering(_)), "{:?}", standing());
     assert_eq!(upkeep.status().mrf.len, 1, "what the logs hold counts from here on");
     assert!(node.comes_back(volume).await);
-    assert_eq!(standing(), Standing::Known);
-    assert_eq!(upkeep.standing(volume.id(), volume.opened_count() + 1), Standing::Unknown, "a later opening");
+    assert_eq!(standing(), OpeningStatus::Known);
+    assert_eq!(
+        upkeep.standing(volume.id(), volume.opened_count() + 1),
+        OpeningStatus::Unknown,
+        "a later opening"
+    );
     node.close().await;
 }
 

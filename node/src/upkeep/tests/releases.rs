@@ -5,7 +5,7 @@ use sherd_core::limits;
 use sherd_core::record::{Attributes, DataRef, State};
 use sherd_volume::request::Control;
 
-use super::super::heal::Healed;
+use super::super::heal::HealOutcome;
 use super::super::rebuild::Subject;
 use super::super::release::ReleaseOutcome;
 use super::sweeps::{HOUR_MS, seal, tell};
@@ -298,7 +298,7 @@ async fn a_part_that_a_crash_left_open_wants_nothing_healed_that_its_object_let_
     put_back(&node, &part, stored).await;
     node.put("a", &body(2, 100_000)).await;
     assert_eq!(node.context.release_data_id(&object, data, false).await, ReleaseOutcome::Done);
-    assert_eq!(node.context.heal_data(&part, data.id).await, Healed::Unnamed);
+    assert_eq!(node.context.heal_data(&part, data.id).await, HealOutcome::Unnamed);
     until_closed(&node, &part).await;
     node.close().await;
 }

@@ -8,15 +8,15 @@ use std::time::Duration;
 use futures::future::join_all;
 use sherd_core::id::{RegisterKey, Timestamp};
 use sherd_core::record::{Changes, State, Value};
-use sherd_core::register::Encoded;
+use sherd_core::register::EncodedValue;
 use sherd_volume::request::Control;
 
 use super::super::settle::RowsAhead;
 use super::sweeps::{seal, tell};
 use super::{DEADLINE, Directories, Node, accept_at, accept_on, accept_value};
-use crate::peer::Reach;
-use crate::upkeep::{Standing, Upkeep};
-use crate::volumes::{LocalVolume, Serving, WORKERS};
+use crate::peer::VolumeRoute;
+use crate::upkeep::{OpeningStatus, Upkeep};
+use crate::volumes::{LocalVolume, ServingVolume, WORKERS};
 
 /// Gives what an opening found so long to be settled, beyond the pause of the settle worker.
 fn with_patience(node: &mut Node, found_patience: Duration) {
@@ -32,16 +32,16 @@ async fn a_volume_is_not_known_before_the_rows_that_its_opening_found_are_settle
         let node = directories.start().await;
         node.create_bucket().await;
         let register = node.register("a").await;
-        let reach = node.context.cluster.set_of(&register).reach.clone();
+        let route = node.context.cluster.set_of(&register).route.clone();
         let time = Timestamp::from_ms(node.context.clock.tick().as_ms() + ahead_ms);
-        accept_at(&node, &register, &reach[1..], time).await;
+        accept_at(&node, &register, &route[1..], time).await;
         for volume in node.volumes.all() {
             node.note_peers(volume, volume.opened_count()).await;
         }
         node.close().await;
 
         let node = directories.start().await;
-        let volume = node.volumes.get(reach[1].volume).expect("a volume of this node");
+        let volume = node.volumes.get(route[1].volume).expect("a volume of this node");
         let upkeep = Upkeep::over(Arc::clone(&node.context));
         let standing = || upkeep.standing(volume.id(), volume.opened_count());
         assert!(node.context.take_stock(volume.id()).await);
@@ -50,10 +50,10 @@ async fn a_volume_is_not_known_before_the_rows_that_its_opening_found_are_settle
             for _ in 0..200 {
                 assert!(!node.context.rows_of(&register).await.are_equal());
             }
-            assert_eq!(standing(), Standing::Unknown, "{ahead_ms} ms ahead");
+            assert_eq!(standing(), OpeningStatus::Unknown, "{ahead_ms} ms ahead");
         };
         assert!(node.comes_back_after(volume, unsettled).await);
-        assert_eq!(standing(), Standing::Known);
+        assert_eq!(standing(), OpeningStatus::Known);
         node.until_same(&register).await;
         node.close().await;
     }
@@ -66,15 +66,15 @@ async fn a_volume_waits_for_rows_that_can_be_settled_and_for_no_others() {
     with_patience(&mut node, Duration::ZERO);
     node.create_bucket().await;
     let register = node.register("a").await;
-    let reach = node.context.cluster.set_of(&register).reach.clone();
-    accept_on(&node, &register, &reach[1..]).await;
-    let volume = node.volumes.get(reach[1].volume).expect("a volume of this node");
+    let route = node.context.cluster.set_of(&register).route.clone();
+    accept_on(&node, &register, &route[1..]).await;
+    let volume = node.volumes.get(route[1].volume).expect("a volume of this node");
     let upkeep = Upkeep::over(Arc::clone(&node.context));
     let now = node.context.caught_up_now(volume.opened_count());
     assert!(!node.context.came_back(volume.id(), now).await, "nobody settles it");
-    assert_eq!(upkeep.standing(volume.id(), volume.opened_count()), Standing::Unknown);
+    assert_eq!(upkeep.standing(volume.id(), volume.opened_count()), OpeningStatus::Unknown);
 
-    let away: Vec<_> = reach[2..].iter().map(|reach| reach.volume).collect();
+    let away: Vec<_> = route[2..].iter().map(|route| route.volume).collect();
     node.take_away(away[0]).await;
     assert!(!node.context.found_rows_settled(volume.id()).await, "three of four can settle it");
     node.take_away(away[1]).await;
@@ -89,16 +89,16 @@ async fn rows_of_a_sealed_bucket_hold_up_nobody() {
     with_patience(&mut node, Duration::from_hours(1));
     node.create_bucket().await;
     let register = node.register("a").await;
-    let reach = node.context.cluster.set_of(&register).reach.clone();
-    accept_on(&node, &register, &reach[1..]).await;
+    let route = node.context.cluster.set_of(&register).route.clone();
+    accept_on(&node, &register, &route[1..]).await;
     let deletion = seal(&node, 0..2).await;
-    for one in &reach {
+    for one in &route {
         let settled = tokio::time::timeout(DEADLINE, node.context.found_rows_settled(one.volume)).await;
         assert_eq!(settled, Ok(true), "two of four seals, and what is left settles nothing");
     }
     tell(&node, 0..1, &Control::Unseal { bucket: register.bucket, deletion }).await;
     let soon = Duration::from_millis(500);
-    let settled = tokio::time::timeout(soon, node.context.found_rows_settled(reach[1].volume)).await;
+    let settled = tokio::time::timeout(soon, node.context.found_rows_settled(route[1].volume)).await;
     assert!(settled.is_err(), "one seal stops no write");
     node.close().await;
 }
@@ -110,18 +110,18 @@ async fn rows_written_meanwhile_are_not_waited_for() {
     node.create_bucket().await;
     let [first, second, other] =
         [node.register("a").await, node.register("b").await, node.register("c").await];
-    let reach = node.context.cluster.set_of(&first).reach.clone();
-    let volume = reach[1].volume;
+    let route = node.context.cluster.set_of(&first).route.clone();
+    let volume = route[1].volume;
     for register in [&first, &second] {
-        accept_on(&node, register, &reach[1..]).await;
+        accept_on(&node, register, &route[1..]).await;
     }
     let deadline = tokio::time::Instant::now();
     let mut found = node.context.find_rows(volume, None, deadline).await.expect("it says");
-    accept_on(&node, &other, &reach[1..]).await;
+    accept_on(&node, &other, &route[1..]).await;
     let left = node.context.rows_left(volume, &mut found, usize::MAX).await.expect("it says");
     assert_eq!(left, [first.clone(), second.clone()]);
     assert_eq!(node.context.rows_left(volume, &mut found, 1).await, Some(vec![first.clone()]));
-    accept_on(&node, &first, &reach[1..]).await;
+    accept_on(&node, &first, &route[1..]).await;
     let left = node.context.rows_left(volume, &mut found, usize::MAX).await.expect("it says");
     assert_eq!(left, [second], "the other is a later write's now");
     node.close().await;
@@ -133,14 +133,14 @@ async fn very_many_rows_are_waited_for_one_stretch_after_the_other() {
     let node = directories.start().await;
     node.create_bucket().await;
     let any = node.register("a").await;
-    let reach = node.context.cluster.set_of(&any).reach.clone();
+    let route = node.context.cluster.set_of(&any).route.clone();
     let registers: Vec<_> = (0..4_100)
         .map(|n| sherd_core::id::RegisterKey::object(any.bucket, super::key_of(&format!("{n:04}"))))
         .collect();
     for some in registers.chunks(256) {
-        join_all(some.iter().map(|register| accept_on(&node, register, &reach))).await;
+        join_all(some.iter().map(|register| accept_on(&node, register, &route))).await;
     }
-    let volume = reach[0].volume;
+    let volume = route[0].volume;
     let deadline = tokio::time::Instant::now();
     let mut first = node.context.find_rows(volume, None, deadline).await.expect("it says");
     let last = first.last.clone().expect("there are more");
@@ -162,14 +162,14 @@ async fn a_row_that_too_few_volumes_took_anew_is_still_waited_for() {
     with_patience(&mut node, Duration::ZERO);
     node.create_bucket().await;
     let register = node.register("a").await;
-    let reach = node.context.cluster.set_of(&register).reach.clone();
-    accept_on(&node, &register, &reach[1..]).await;
-    let volume = reach[1].volume;
+    let route = node.context.cluster.set_of(&register).route.clone();
+    accept_on(&node, &register, &route[1..]).await;
+    let volume = route[1].volume;
     let deadline = tokio::time::Instant::now();
     let mut found = node.context.find_rows(volume, None, deadline).await.expect("it says");
-    accept_on(&node, &register, &reach[1..3]).await;
+    accept_on(&node, &register, &route[1..3]).await;
     assert_eq!(node.context.rows_left(volume, &mut found, 1).await, Some(vec![register.clone()]));
-    accept_on(&node, &register, &reach[1..]).await;
+    accept_on(&node, &register, &route[1..]).await;
     assert_eq!(node.context.rows_left(volume, &mut found, 1).await, Some(Vec::new()), "A volumes hold it");
     assert!(!node.context.found_rows_settled(volume).await, "nobody has said so yet");
     node.close().await;
@@ -178,7 +178,7 @@ async fn a_row_that_too_few_volumes_took_anew_is_still_waited_for() {
 /// Whether the volumes' background work has made a volume pass for known, or not, in time.
 async fn until_known(upkeep: &Upkeep, volume: &LocalVolume, is_known: bool) {
     let reached = async {
-        while (upkeep.standing(volume.id(), volume.opened_count()) == Standing::Known) != is_known {
+        while (upkeep.standing(volume.id(), volume.opened_count()) == OpeningStatus::Known) != is_known {
             tokio::task::yield_now().await;
         }
     };
@@ -192,9 +192,9 @@ async fn rows_that_were_sealed_are_waited_for_when_their_seals_have_gone() {
     with_patience(&mut node, Duration::ZERO);
     node.create_bucket().await;
     let register = node.register("a").await;
-    let reach = node.context.cluster.set_of(&register).reach.clone();
-    accept_on(&node, &register, &reach[1..]).await;
-    let volume = node.volumes.get(reach[1].volume).expect("a volume of this node");
+    let route = node.context.cluster.set_of(&register).route.clone();
+    accept_on(&node, &register, &route[1..]).await;
+    let volume = node.volumes.get(route[1].volume).expect("a volume of this node");
     let deletion = seal(&node, 0..4).await;
     let upkeep = Upkeep::over(Arc::clone(&node.context));
     upkeep.run("volumes", |context| async move { context.follow_volumes().await });
@@ -208,11 +208,11 @@ async fn rows_that_were_sealed_are_waited_for_when_their_seals_have_gone() {
 }
 
 /// A row that each volume which holds it can only show to be there.
-async fn accept_unreadable(node: &Node, register: &RegisterKey, reach: &[Reach]) {
+async fn accept_unreadable(node: &Node, register: &RegisterKey, route: &[VolumeRoute]) {
     let value = Value { changes: Changes::default(), state: State::Tombstone };
-    let mut value = Encoded::of(&value, bytes::Bytes::new()).expect("within its limits");
+    let mut value = EncodedValue::of(&value, bytes::Bytes::new()).expect("within its limits");
     value.head = vec![0xff; value.head.len()].into();
-    accept_value(node, register, reach, value, node.context.clock.tick()).await;
+    accept_value(node, register, route, value, node.context.clock.tick()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -222,13 +222,13 @@ async fn a_row_that_nobody_can_read_is_damage_and_holds_up_nobody() {
     with_patience(&mut node, Duration::ZERO);
     node.create_bucket().await;
     let [register, other] = [node.register("a").await, node.register("b").await];
-    let reach = node.context.cluster.set_of(&register).reach.clone();
-    accept_unreadable(&node, &register, &reach[1..3]).await;
-    let volume = reach[1].volume;
+    let route = node.context.cluster.set_of(&register).route.clone();
+    accept_unreadable(&node, &register, &route[1..3]).await;
+    let volume = route[1].volume;
     node.context.settle_volume(volume, &mut RowsAhead::default()).await;
-    let unsettled = async || reach[1].peer.unsettled(volume, None, 10).await.expect("it says").len();
+    let unsettled = async || route[1].peer.unsettled(volume, None, 10).await.expect("it says").len();
     assert_eq!(unsettled().await, 1, "two of four cannot propose what they do not know");
-    accept_on(&node, &other, &reach[1..3]).await;
+    accept_on(&node, &other, &route[1..3]).await;
     assert!(!node.context.found_rows_settled(volume).await, "the other can be settled");
     assert_eq!(node.context.scrubbed.status().findings_count, 0);
     node.context.settle_volume(volume, &mut RowsAhead::default()).await;
@@ -239,7 +239,11 @@ async fn a_row_that_nobody_can_read_is_damage_and_holds_up_nobody() {
 }
 
 /// Gives a volume's read workers a job that ends with the gate; whether it fits their queue.
-fn fits(serving: &Serving, gate: &Arc<parking_lot::Mutex<Receiver<()>>>, begun: &Arc<AtomicUsize>) -> bool {
+fn fits(
+    serving: &ServingVolume,
+    gate: &Arc<parking_lot::Mutex<Receiver<()>>>,
+    begun: &Arc<AtomicUsize>,
+) -> bool {
     let (gate, begun) = (Arc::clone(gate), Arc::clone(begun));
     let job = move || {
         begun.fetch_add(1, Ordering::Relaxed);
@@ -255,15 +259,15 @@ async fn rows_wait_for_volumes_that_are_there_and_too_busy_to_answer() {
     let node = directories.start().await;
     node.create_bucket().await;
     let register = node.register("a").await;
-    accept_on(&node, &register, &node.context.cluster.set_of(&register).reach[1..]).await;
+    accept_on(&node, &register, &node.context.cluster.set_of(&register).route[1..]).await;
     node.close().await;
     // What it knew by heart is forgotten: its read workers are asked.
     let mut node = directories.start().await;
     with_patience(&mut node, Duration::ZERO);
-    let reach = node.context.cluster.set_of(&register).reach.clone();
+    let route = node.context.cluster.set_of(&register).route.clone();
     let (gate, wait) = std::sync::mpsc::channel::<()>();
     let wait = Arc::new(parking_lot::Mutex::new(wait));
-    for busy in &reach[2..] {
+    for busy in &route[2..] {
         let serving = node.local(busy.volume).serving().expect("it serves");
         let begun_count = Arc::new(AtomicUsize::new(0));
         // All of its workers have begun one that does not end, and the queue behind them is full.
@@ -275,14 +279,14 @@ async fn rows_wait_for_volumes_that_are_there_and_too_busy_to_answer() {
         }
     }
     assert_eq!(node.context.rows_of(&register).await.late.len(), 2);
-    let settled = node.context.found_rows_settled(reach[1].volume);
+    let settled = node.context.found_rows_settled(route[1].volume);
     let settled = tokio::time::timeout(Duration::from_millis(500), settled).await;
     assert!(settled.is_err(), "three of four can settle it when they get to it");
     drop(gate);
     let settled = async {
         // They come to it when they have done what is queued.
-        while !node.context.found_rows_settled(reach[1].volume).await {
-            node.context.settle_volume(reach[1].volume, &mut RowsAhead::default()).await;
+        while !node.context.found_rows_settled(route[1].volume).await {
+            node.context.settle_volume(route[1].volume, &mut RowsAhead::default()).await;
         }
     };
     tokio::time::timeout(DEADLINE, settled).await.expect("it is settled in time");

@@ -11,17 +11,17 @@ use sherd_core::register::Refusal;
 use sherd_volume::request::{Answer, Control, ShardFileHeader};
 
 use super::super::Upkeep;
-use super::super::heal::Healed;
+use super::super::heal::HealOutcome;
 use super::super::rebuild::Subject;
 use super::super::recover::SweepProgress;
 use super::super::sweep::{Suspect, encode_place};
 use super::releases::begun_upload;
 use super::{Directories, Node, accept_on, body, key_of};
-use crate::object::{Error, ListRequest, Missing, ObjectName, PartName, WriteConditions};
+use crate::object::{Error, ListRequest, MissingResource, ObjectName, PartName, WriteConditions};
 use crate::observe::metrics::VolumeFault;
 use crate::peer::Peer;
 use crate::peer::scripted::{Fate, says};
-use crate::register::{Proposal, RegisterPatience, Writer};
+use crate::register::{Proposal, RegisterTimeouts, Writer};
 use crate::volumes::VolumeState;
 
 pub(super) const HOUR_MS: u64 = 3_600_000;
@@ -286,7 +286,7 @@ async fn no_tombstone_is_dropped_while_a_volume_does_not_raise_its_floor() {
     node.clock.advance(30 * HOUR_MS);
     // That it is committed rides with the frames that this makes.
     node.put_everywhere("other", &body(2, 1_000)).await;
-    let (gateway, script) = node.scripted_gateway(RegisterPatience::default());
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     gateway.clock.advance(30 * HOUR_MS);
     let one = node.volumes.all()[3].id();
     let from = script.guarantees(one).await.expect("it serves").from;
@@ -410,11 +410,14 @@ async fn the_seals_of_a_bucket_become_final_though_another_has_its_name() {
     move_bucket(&node, BucketPhase::Deleting { deletion }).await;
     move_bucket(&node, BucketPhase::Deleted).await;
     node.create_bucket().await;
-    assert!(matches!(node.context.heal(&entry).await, Healed::Later { .. }), "nobody knows that it is gone");
+    assert!(
+        matches!(node.context.heal(&entry).await, HealOutcome::Later { .. }),
+        "nobody knows that it is gone"
+    );
     node.context.look_after_buckets().await;
     assert!(node.context.is_gone_for_ever(&register));
     assert_eq!(node.context.local_seals().len(), 4, "on every volume");
-    assert_eq!(node.context.heal(&entry).await, Healed::Unnamed);
+    assert_eq!(node.context.heal(&entry).await, HealOutcome::Unnamed);
     node.put("a", &body(2, 1_000)).await;
     node.close().await;
 }
@@ -480,7 +483,7 @@ async fn a_listing_passes_a_volume_with_a_stale_seal() {
     let deletion = seal(&node, 0..3).await;
     move_bucket(&node, BucketPhase::Deleting { deletion }).await;
     move_bucket(&node, BucketPhase::Deleted).await;
-    assert!(matches!(list().await, Err(Error::Missing(Missing::Bucket))));
+    assert!(matches!(list().await, Err(Error::Missing(MissingResource::Bucket))));
     node.close().await;
 }
 
@@ -566,21 +569,21 @@ async fn a_row_that_one_volume_never_got_is_brought_to_it_when_it_is_settled() {
     let node = directories.start().await;
     node.create_bucket().await;
     let register = node.register("a").await;
-    let reach = node.context.cluster.set_of(&register).reach.clone();
-    let ballot = accept_on(&node, &register, &reach[1..]).await;
-    assert_eq!(node.context.rows_of(&register).await.without, [reach[0].volume]);
-    let one = &reach[1];
+    let route = node.context.cluster.set_of(&register).route.clone();
+    let ballot = accept_on(&node, &register, &route[1..]).await;
+    assert_eq!(node.context.rows_of(&register).await.without, [route[0].volume]);
+    let one = &route[1];
     node.context.settle_row(one.volume, &*one.peer, &register, ballot).await;
     let rows = node.context.rows_of(&register).await;
     assert!(rows.are_same() && rows.held.len() == 4, "{rows:?}");
 
     // As when nobody heard what became of the overwrite that it missed.
-    let ballot = accept_on(&node, &register, &reach[1..]).await;
+    let ballot = accept_on(&node, &register, &route[1..]).await;
     let rows = node.context.rows_of(&register).await;
     assert!(!rows.are_same() && rows.without.is_empty(), "it has the older one: {rows:?}");
     node.context.settle_row(one.volume, &*one.peer, &register, ballot).await;
     let queued = node.context.mrf.take(node.context.now_ms()).expect("it is about to be healed");
-    assert_eq!(node.context.heal(&queued).await, Healed::Whole);
+    assert_eq!(node.context.heal(&queued).await, HealOutcome::Whole);
     let rows = node.context.rows_of(&register).await;
     assert!(rows.are_same() && rows.held.iter().all(|(_, held, _)| *held >= ballot), "{rows:?}");
     node.close().await;

@@ -18,10 +18,12 @@ use std::sync::Arc;
 use sherd_core::env::Rng;
 use sherd_core::erasure::Geometry;
 use sherd_core::id::{ClusterId, Incarnation, NodeId, VolumeId};
-use sherd_core::topology::{FormError, Formed, PoolNode, Set, Topology, Warning, Wish};
+use sherd_core::topology::{
+    FormError, FormationWarning, FormedTopology, GeometryRequest, PoolNode, Set, Topology,
+};
 use sherd_volume::disk::Disk;
 use sherd_volume::error::OpenError;
-use sherd_volume::identity::{Expected, Identity, IdentityFile, Phase, lock};
+use sherd_volume::identity::{ExpectedIdentity, Identity, IdentityFile, Phase, lock};
 use sherd_volume::open::{NewVolume, create};
 
 use directory::{Directory, identity_of, look_at};
@@ -37,7 +39,7 @@ pub struct FormationConfig {
     pub zone: Option<String>,
     /// What is asked for instead of the default geometry when a cluster is formed; one that was formed must
     /// have it.
-    pub wish: Wish,
+    pub geometry: GeometryRequest,
 }
 
 /// A node's place in its cluster.
@@ -52,7 +54,7 @@ pub struct Formation {
     /// The volumes of this node and where they are (or should be), by ordinal.
     pub volumes: Vec<(VolumeId, PathBuf)>,
     /// What the geometry cannot do; only told when the cluster was formed just now.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<FormationWarning>,
 }
 
 /// The directories do not make a node.
@@ -153,7 +155,7 @@ pub enum FormationError {
 }
 
 /// A directory and what was found in it.
-struct Seen {
+struct SeenDirectory {
     path: PathBuf,
     identity: Option<Identity>,
     directory: Directory,
@@ -187,7 +189,7 @@ pub fn form_or_find(config: &FormationConfig, rng: &dyn Rng) -> Result<Formation
     if is_begun { go_on(config, &seen, rng) } else { form(config, &seen, rng) }
 }
 
-fn see_all(config: &FormationConfig) -> Result<Vec<Seen>, FormationError> {
+fn see_all(config: &FormationConfig) -> Result<Vec<SeenDirectory>, FormationError> {
     if config.directories.is_empty() {
         return Err(FormationError::NoDirectories);
     }
@@ -199,7 +201,7 @@ fn see_all(config: &FormationConfig) -> Result<Vec<Seen>, FormationError> {
     config.directories.iter().map(|path| see(&*config.disk, path)).collect()
 }
 
-fn see(disk: &dyn Disk, path: &Path) -> Result<Seen, FormationError> {
+fn see(disk: &dyn Disk, path: &Path) -> Result<SeenDirectory, FormationError> {
     let io = |source| OpenError::Io { op: "list", path: path.to_owned(), source };
     let directory = match look_at(disk, path) {
         Ok(directory) => directory,
@@ -229,14 +231,14 @@ fn see(disk: &dyn Disk, path: &Path) -> Result<Seen, FormationError> {
         },
         Directory::Vacant | Directory::Remains | Directory::Missing | Directory::Strange { .. } => None,
     };
-    Ok(Seen { path: path.to_owned(), identity, directory })
+    Ok(SeenDirectory { path: path.to_owned(), identity, directory })
 }
 
 /// One cluster, and every volume once.
-fn check_distinct(seen: &[Seen]) -> Result<(), FormationError> {
+fn check_distinct(seen: &[SeenDirectory]) -> Result<(), FormationError> {
     let mut first: Option<(&Path, ClusterId)> = None;
     let mut volumes: BTreeMap<VolumeId, &Path> = BTreeMap::new();
-    for Seen { path, identity, .. } in seen {
+    for SeenDirectory { path, identity, .. } in seen {
         let Some(identity) = identity else { continue };
         match first {
             None => first = Some((path, identity.cluster)),
@@ -260,16 +262,20 @@ fn check_distinct(seen: &[Seen]) -> Result<(), FormationError> {
 
 /// Forms a new cluster of one node. Where a crash left volumes that carry no topology yet, they keep
 /// their ids.
-fn form(config: &FormationConfig, seen: &[Seen], rng: &dyn Rng) -> Result<Formation, FormationError> {
+fn form(
+    config: &FormationConfig,
+    seen: &[SeenDirectory],
+    rng: &dyn Rng,
+) -> Result<Formation, FormationError> {
     let identities = || seen.iter().filter_map(|seen| seen.identity.as_ref());
     let cluster = identities().next().map_or_else(|| ClusterId(rng.next_id()), |identity| identity.cluster);
-    let volume_of = |seen: &Seen| {
+    let volume_of = |seen: &SeenDirectory| {
         seen.identity.as_ref().map_or_else(|| VolumeId(rng.next_id()), |identity| identity.volume)
     };
     let volumes: Vec<VolumeId> = seen.iter().map(volume_of).collect();
     let node = NodeId(rng.next_id());
     let pool = [PoolNode { id: node, zone: config.zone.clone(), volumes }];
-    let Formed { topology, warnings } = Topology::form(cluster, &pool, config.wish)?;
+    let FormedTopology { topology, warnings } = Topology::form(cluster, &pool, config.geometry)?;
     let mut formation = complete(config, seen, Arc::new(topology), node)?;
     formation.warnings = warnings;
     Ok(formation)
@@ -285,13 +291,18 @@ fn make_directory(disk: &dyn Disk, path: &Path) -> Result<(), OpenError> {
 }
 
 /// Continues a formation: nothing was served, so what is missing is made.
-fn go_on(config: &FormationConfig, seen: &[Seen], rng: &dyn Rng) -> Result<Formation, FormationError> {
-    let carries = |seen: &Seen| seen.identity.as_ref().is_some_and(|identity| identity.topology.is_some());
+fn go_on(
+    config: &FormationConfig,
+    seen: &[SeenDirectory],
+    rng: &dyn Rng,
+) -> Result<Formation, FormationError> {
+    let carries =
+        |seen: &SeenDirectory| seen.identity.as_ref().is_some_and(|identity| identity.topology.is_some());
     if !seen.iter().any(carries) {
         return form(config, seen, rng);
     }
     let topology = newest_topology(seen)?;
-    check_wish(config.wish, &topology)?;
+    check_geometry(config.geometry, &topology)?;
     let node = our_node(seen, &topology)?;
     complete(config, seen, topology, node)
 }
@@ -299,7 +310,7 @@ fn go_on(config: &FormationConfig, seen: &[Seen], rng: &dyn Rng) -> Result<Forma
 /// Gives every directory its volume.json, and then says in each that the cluster is formed.
 fn complete(
     config: &FormationConfig,
-    seen: &[Seen],
+    seen: &[SeenDirectory],
     topology: Arc<Topology>,
     node: NodeId,
 ) -> Result<Formation, FormationError> {
@@ -344,7 +355,7 @@ pub(crate) fn make_volume(
 /// Gives the volume in a directory the topology to carry.
 fn carry(disk: &Arc<dyn Disk>, path: &Path, topology: &Topology) -> Result<(), OpenError> {
     let stored = serde_json::to_value(topology).expect("a topology is JSON");
-    match IdentityFile::open(Arc::clone(disk), path, Expected::default()) {
+    match IdentityFile::open(Arc::clone(disk), path, ExpectedIdentity::default()) {
         Ok(Some(file)) => file.update(|identity| identity.topology = Some(stored)),
         // A failed volume is replaced, and says so when it is opened.
         Ok(None) | Err(OpenError::Failed { .. }) => Ok(()),
@@ -356,7 +367,7 @@ fn carry(disk: &Arc<dyn Disk>, path: &Path, topology: &Topology) -> Result<(), O
 /// next start finds one that does, and says it in the others.
 fn say_formed(
     config: &FormationConfig,
-    seen: &[Seen],
+    seen: &[SeenDirectory],
     volumes: &[(VolumeId, PathBuf)],
 ) -> Result<(), FormationError> {
     for ((_, path), seen) in volumes.iter().zip(seen) {
@@ -364,7 +375,7 @@ fn say_formed(
         if is_formed {
             continue;
         }
-        match IdentityFile::open(Arc::clone(&config.disk), path, Expected::default()) {
+        match IdentityFile::open(Arc::clone(&config.disk), path, ExpectedIdentity::default()) {
             Ok(Some(file)) => file.update(|identity| identity.phase = Phase::Formed)?,
             Ok(None) | Err(OpenError::Failed { .. }) => {}
             Err(error) => return Err(error.into()),
@@ -374,9 +385,9 @@ fn say_formed(
 }
 
 /// Finds the place of every directory in a formed cluster.
-fn find(config: &FormationConfig, seen: &[Seen]) -> Result<Formation, FormationError> {
+fn find(config: &FormationConfig, seen: &[SeenDirectory]) -> Result<Formation, FormationError> {
     let topology = newest_topology(seen)?;
-    check_wish(config.wish, &topology)?;
+    check_geometry(config.geometry, &topology)?;
     let node = our_node(seen, &topology)?;
     let volumes = places(config, seen, &topology, node)?;
     for (place, seen) in volumes.iter().zip(seen) {
@@ -394,8 +405,8 @@ fn find(config: &FormationConfig, seen: &[Seen]) -> Result<Formation, FormationE
 
 /// Whether the sets are what is asked for. They are what they were formed as in any case, and whoever asks for
 /// more parity must not believe that it is there.
-fn check_wish(wish: Wish, topology: &Topology) -> Result<(), FormationError> {
-    let Wish { set_volumes, parity_shards } = wish;
+fn check_geometry(geometry: GeometryRequest, topology: &Topology) -> Result<(), FormationError> {
+    let GeometryRequest { set_volumes, parity_shards } = geometry;
     for geometry in topology.sets().iter().map(Set::geometry) {
         for (what, asked, formed) in [
             ("volumes of a set", set_volumes, geometry.volumes()),
@@ -410,10 +421,10 @@ fn check_wish(wish: Wish, topology: &Topology) -> Result<(), FormationError> {
 }
 
 /// The topology of the highest epoch that any directory carries.
-fn newest_topology(seen: &[Seen]) -> Result<Arc<Topology>, FormationError> {
+fn newest_topology(seen: &[SeenDirectory]) -> Result<Arc<Topology>, FormationError> {
     let mut newest: Option<Topology> = None;
     let mut unreadable: Option<FormationError> = None;
-    for Seen { path, identity, .. } in seen {
+    for SeenDirectory { path, identity, .. } in seen {
         let Some(identity) = identity else { continue };
         let Some(stored) = &identity.topology else { continue };
         match serde_json::from_value::<Topology>(stored.clone()) {
@@ -445,10 +456,10 @@ fn newest_topology(seen: &[Seen]) -> Result<Arc<Topology>, FormationError> {
 }
 
 /// The node whose volumes these are: that of the first directory with an identity.
-fn our_node(seen: &[Seen], topology: &Topology) -> Result<NodeId, FormationError> {
+fn our_node(seen: &[SeenDirectory], topology: &Topology) -> Result<NodeId, FormationError> {
     let epoch = topology.epoch().0;
     let mut node = None;
-    for Seen { path, identity, .. } in seen {
+    for SeenDirectory { path, identity, .. } in seen {
         let Some(identity) = identity else { continue };
         let volume = identity.volume;
         let found = topology.volume(volume).map(|volume| volume.node);
@@ -470,7 +481,7 @@ fn our_node(seen: &[Seen], topology: &Topology) -> Result<NodeId, FormationError
 /// Which volume is where: by its volume.json, and what is left in the order of the ordinals.
 fn places(
     config: &FormationConfig,
-    seen: &[Seen],
+    seen: &[SeenDirectory],
     topology: &Topology,
     node: NodeId,
 ) -> Result<Vec<(VolumeId, PathBuf)>, FormationError> {

@@ -33,15 +33,20 @@ fn paths() -> Vec<PathBuf> {
 }
 
 fn config(disk: &FaultyDisk, directories: Vec<PathBuf>) -> FormationConfig {
-    FormationConfig { disk: Arc::new(disk.clone()), directories, zone: None, wish: Wish::default() }
+    FormationConfig {
+        disk: Arc::new(disk.clone()),
+        directories,
+        zone: None,
+        geometry: GeometryRequest::default(),
+    }
 }
 
-fn start_with(disk: &FaultyDisk, wish: Wish) -> Result<Formation, FormationError> {
-    form_or_find(&FormationConfig { wish, ..config(disk, paths()) }, &Counting::default())
+fn start_with(disk: &FaultyDisk, geometry: GeometryRequest) -> Result<Formation, FormationError> {
+    form_or_find(&FormationConfig { geometry, ..config(disk, paths()) }, &Counting::default())
 }
 
-const fn parity(parity_shards: usize) -> Wish {
-    Wish { set_volumes: None, parity_shards: Some(parity_shards) }
+const fn parity(parity_shards: usize) -> GeometryRequest {
+    GeometryRequest { set_volumes: None, parity_shards: Some(parity_shards) }
 }
 
 fn start(disk: &FaultyDisk, directories: Vec<PathBuf>) -> Result<Formation, FormationError> {
@@ -145,7 +150,9 @@ fn directories_that_do_not_make_a_node_are_refused_by_name() {
 fn a_cluster_keeps_its_geometry_and_refuses_to_be_asked_for_another() {
     let disk = disk();
     let first = start_with(&disk, parity(1)).expect("formed");
-    for same in [Wish::default(), parity(1), Wish { set_volumes: Some(4), parity_shards: None }] {
+    for same in
+        [GeometryRequest::default(), parity(1), GeometryRequest { set_volumes: Some(4), parity_shards: None }]
+    {
         let found = start_with(&disk, same).unwrap_or_else(|error| panic!("{same:?}: {error}"));
         assert_eq!(found.topology, first.topology, "{same:?}");
     }
@@ -153,7 +160,8 @@ fn a_cluster_keeps_its_geometry_and_refuses_to_be_asked_for_another() {
     for word in ["2 parity", "`parity`", "formed with 1", "3+1", "ask for 1", "empty volumes"] {
         assert!(said.contains(word), "{word}: {said}");
     }
-    let said = start_with(&disk, Wish { set_volumes: Some(2), parity_shards: None }).expect_err("one set");
+    let said = start_with(&disk, GeometryRequest { set_volumes: Some(2), parity_shards: None })
+        .expect_err("one set");
     assert!(said.to_string().contains("2 volumes of a set"), "{said}");
     assert_eq!(start(&disk, paths()).expect("found").topology, first.topology, "nothing was changed");
 }
@@ -171,14 +179,14 @@ fn a_formation_that_a_crash_cut_short_goes_on_with_the_geometry_that_it_began_wi
         disk.restart(1, Keep::Everything);
         let carries = |path: &PathBuf| identity_of(&disk, path).is_ok_and(|found| found.topology.is_some());
         let is_decided = paths().iter().any(carries);
-        let next = |wish| {
-            let config = FormationConfig { wish, ..config(&disk, paths()) };
+        let next = |geometry| {
+            let config = FormationConfig { geometry, ..config(&disk, paths()) };
             form_or_find(&config, &Counting(AtomicU64::new(1000)))
         };
         let found = match next(parity(2)) {
             Err(FormationError::OtherGeometry { asked: 2, formed: 1, .. }) => {
                 refused_count += 1;
-                next(Wish::default())
+                next(GeometryRequest::default())
             }
             other => other,
         };

@@ -34,12 +34,12 @@ pub(crate) struct FailureLatch {
     reason: OnceLock<String>,
     /// Where a failure for life is noted; none for shard files without a volume. It is not held here: a shard
     /// file that is written for hours shall not keep the directory locked when the volume has ended.
-    sticky: Option<Weak<Sticky>>,
+    sticky: Option<Weak<FailureFile>>,
 }
 
 impl FailureLatch {
     /// Of a volume, whose identity is held weakly.
-    pub(crate) fn new(sticky: &Arc<Sticky>) -> Self {
+    pub(crate) fn new(sticky: &Arc<FailureFile>) -> Self {
         Self { reason: OnceLock::new(), sticky: Some(Arc::downgrade(sticky)) }
     }
 
@@ -113,13 +113,13 @@ fn span_of(error: &io::Error) -> FailureSpan {
 
 /// volume.json of an open volume, and the lock on its directory.
 #[derive(Debug)]
-pub(crate) struct Sticky {
+pub(crate) struct FailureFile {
     pub(crate) file: IdentityFile,
     pub(crate) ballast: Arc<Ballast>,
     pub(crate) _lock: VolumeLock,
 }
 
-impl Sticky {
+impl FailureFile {
     /// Changes volume.json. On a full disk the ballast makes room for it: what it says of a volume is for no reason
     /// of space left unsaid, and whoever does not open for it cannot free any.
     fn update(&self, change: impl Fn(&mut Identity)) -> Result<(), OpenError> {

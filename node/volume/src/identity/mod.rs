@@ -100,7 +100,7 @@ pub enum Phase {
 
 /// Whom a directory must belong to; `None` where anyone will do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Expected {
+pub struct ExpectedIdentity {
     /// The cluster.
     pub cluster: Option<ClusterId>,
     /// The volume.
@@ -110,7 +110,7 @@ pub struct Expected {
 /// The volume's directory is not what was opened any more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
-pub struct Gone {
+pub struct DirectoryGone {
     /// What was found instead.
     pub reason: String,
 }
@@ -215,7 +215,7 @@ impl Identity {
     }
 
     /// Refuses what is somebody else's.
-    fn check(&self, directory: &Path, expected: Expected) -> Result<(), OpenError> {
+    fn check(&self, directory: &Path, expected: ExpectedIdentity) -> Result<(), OpenError> {
         let cluster = expected.cluster.unwrap_or(self.cluster);
         let volume = expected.volume.unwrap_or(self.volume);
         if cluster == self.cluster && volume == self.volume {
@@ -278,7 +278,7 @@ impl IdentityFile {
     pub fn open(
         disk: Arc<dyn Disk>,
         directory: &Path,
-        expected: Expected,
+        expected: ExpectedIdentity,
     ) -> Result<Option<Self>, OpenError> {
         let path = directory.join(FILE_NAME);
         let io = |op| {
@@ -356,14 +356,14 @@ impl IdentityFile {
     /// Whether the directory still holds this very file. Called about each second.
     ///
     /// # Errors
-    /// [`Gone`] when it is removed, replaced, or cannot be asked.
-    pub fn still_here(&self) -> Result<(), Gone> {
+    /// [`DirectoryGone`] when it is removed, replaced, or cannot be asked.
+    pub fn still_here(&self) -> Result<(), DirectoryGone> {
         let path = self.directory.join(FILE_NAME);
         let state = self.state.lock();
         match self.disk.file_id(&path) {
             Ok(id) if id == state.id => Ok(()),
-            Ok(_) => Err(Gone { reason: format!("{} was replaced", path.display()) }),
-            Err(error) => Err(Gone { reason: format!("{}: {error}", path.display()) }),
+            Ok(_) => Err(DirectoryGone { reason: format!("{} was replaced", path.display()) }),
+            Err(error) => Err(DirectoryGone { reason: format!("{}: {error}", path.display()) }),
         }
     }
 }

@@ -27,7 +27,7 @@ fn disk() -> FaultyDisk {
 }
 
 fn open(disk: &FaultyDisk) -> Result<Option<IdentityFile>, OpenError> {
-    IdentityFile::open(Arc::new(disk.clone()), Path::new(DIRECTORY), Expected::default())
+    IdentityFile::open(Arc::new(disk.clone()), Path::new(DIRECTORY), ExpectedIdentity::default())
 }
 
 fn create(disk: &FaultyDisk, identity: Identity) -> Result<IdentityFile, OpenError> {
@@ -149,7 +149,7 @@ fn only_an_empty_directory_is_empty() {
     assert!(open(&disk).unwrap().is_none());
     disk.create_dir(&Path::new(DIRECTORY).join("log")).unwrap();
     assert!(matches!(open(&disk), Err(OpenError::Damaged { .. })));
-    let missing = IdentityFile::open(Arc::new(disk.clone()), Path::new("/none"), Expected::default());
+    let missing = IdentityFile::open(Arc::new(disk.clone()), Path::new("/none"), ExpectedIdentity::default());
     assert!(matches!(missing, Err(OpenError::Io { .. })));
 }
 
@@ -157,9 +157,9 @@ fn only_an_empty_directory_is_empty() {
 fn a_foreign_volume_is_refused_with_both_ids() {
     let disk = disk();
     create(&disk, identity()).unwrap();
-    let cluster = Expected { cluster: Some(ClusterId([0xee; 16])), volume: None };
-    let volume = Expected { cluster: None, volume: Some(VolumeId([0xdd; 16])) };
-    let right = Expected { cluster: Some(identity().cluster), volume: Some(identity().volume) };
+    let cluster = ExpectedIdentity { cluster: Some(ClusterId([0xee; 16])), volume: None };
+    let volume = ExpectedIdentity { cluster: None, volume: Some(VolumeId([0xdd; 16])) };
+    let right = ExpectedIdentity { cluster: Some(identity().cluster), volume: Some(identity().volume) };
     let open = |expected| IdentityFile::open(Arc::new(disk.clone()), Path::new(DIRECTORY), expected);
     for (expected, found, wanted) in [(cluster, "c1c1", "eeee"), (volume, "0101", "dddd")] {
         let error = open(expected).unwrap_err();

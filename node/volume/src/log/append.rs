@@ -25,7 +25,7 @@ use crate::format::{
     Subject, VERSION, block_count, block_hashes, hash_blocks,
 };
 use crate::index::table::{Origin, Place, RowKeys};
-use crate::log::durable::Spares;
+use crate::log::durable::SpareSegments;
 use crate::log::{FIRST_FRAME, SHORT_END_BYTES, Segment, Segments};
 
 /// A payload up to this is copied behind its header, and hashed there in one piece.
@@ -47,7 +47,7 @@ pub type Buffers = SmallVec<[Bytes; 2]>;
 
 /// What is known of the entry that a row replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Before {
+pub(crate) enum ReplacedEntry {
     /// Nothing: look for it.
     Unknown,
     /// There is none.
@@ -58,7 +58,7 @@ pub(crate) enum Before {
 
 /// What is known about the rows of a record, so that they need not be found out from its bytes.
 #[derive(Debug)]
-pub(crate) enum Known {
+pub(crate) enum KnownRows {
     /// Nothing.
     Nothing,
     /// Of a row's record.
@@ -66,7 +66,7 @@ pub(crate) enum Known {
         /// The keys of the row.
         keys: RowKeys,
         /// Its entry, as of before the batch.
-        before: Before,
+        before: ReplacedEntry,
     },
     /// Of a record of hints: which of those that the batch learnt.
     Hints(Range<usize>),
@@ -74,12 +74,12 @@ pub(crate) enum Known {
 
 /// A commit learnt, with the keys of its row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Learnt {
+pub(crate) struct LearntCommit {
     pub(crate) hint: Hint,
     pub(crate) keys: RowKeys,
 }
 
-impl From<Hint> for Learnt {
+impl From<Hint> for LearntCommit {
     fn from(hint: Hint) -> Self {
         let keys = RowKeys::of(&hint.key);
         Self { hint, keys }
@@ -98,7 +98,7 @@ pub struct NewRecord {
     /// Its payload.
     pub payload: Buffers,
     /// What whoever made it has at hand.
-    pub(crate) known: Known,
+    pub(crate) known: KnownRows,
     subject_bytes: usize,
     payload_bytes: u32,
 }
@@ -110,7 +110,7 @@ impl NewRecord {
         let length: usize = payload.iter().map(Bytes::len).sum();
         let payload_bytes = u32::try_from(length).expect("payloads are checked against the frame's limit");
         let subject_bytes = subject.encoded_bytes();
-        Self { subject, flags, moved: None, payload, known: Known::Nothing, subject_bytes, payload_bytes }
+        Self { subject, flags, moved: None, payload, known: KnownRows::Nothing, subject_bytes, payload_bytes }
     }
 
     /// A record without payload.
@@ -128,7 +128,7 @@ impl NewRecord {
 
     /// The same record, with what is known about its rows.
     #[must_use]
-    pub(crate) fn knowing(mut self, known: Known) -> Self {
+    pub(crate) fn knowing(mut self, known: KnownRows) -> Self {
         self.known = known;
         self
     }
@@ -190,11 +190,11 @@ impl NewRecord {
 }
 
 /// Where the records of a frame were written, in their order.
-pub type Places = SmallVec<[Placed; 4]>;
+pub type RecordPlaces = SmallVec<[RecordPlace; 4]>;
 
 /// Where a record was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Placed {
+pub struct RecordPlace {
     /// Its (original) sequence.
     pub sequence: Sequence,
     /// The sequence of its place.
@@ -240,7 +240,7 @@ pub struct TailSegment {
 
 /// What a new segment's header says besides its place in the chain.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Promised {
+pub struct HeaderPromises {
     /// The promise bound.
     pub bound: Ballot,
     /// The ballot floor.
@@ -257,7 +257,7 @@ pub struct Log {
     sync: bool,
     clock: Arc<dyn Clock>,
     segments: Arc<Segments>,
-    spares: Arc<Spares>,
+    spares: Arc<SpareSegments>,
     tail: Option<TailSegment>,
     highest: u64,
     previous: u64,
@@ -296,7 +296,7 @@ impl Log {
         sync: bool,
         clock: Arc<dyn Clock>,
         segments: Arc<Segments>,
-        spares: Arc<Spares>,
+        spares: Arc<SpareSegments>,
         tail: &Tail,
     ) -> Self {
         Self {
@@ -381,8 +381,8 @@ impl Log {
     pub fn append(
         &mut self,
         records: &mut Vec<NewRecord>,
-        promised: Promised,
-    ) -> Result<Places, AppendError> {
+        promised: HeaderPromises,
+    ) -> Result<RecordPlaces, AppendError> {
         assert!(!records.is_empty(), "a frame has records");
         if records.iter().map(NewRecord::bytes).sum::<usize>() > self.frame_bytes_max() {
             // Replay would refuse such a frame: nobody may be told that it is durable.
@@ -465,10 +465,10 @@ impl Log {
     }
 
     /// Begins a new segment; nothing changes when it cannot be begun.
-    fn roll(&mut self, promised: Promised) -> io::Result<()> {
+    fn roll(&mut self, promised: HeaderPromises) -> io::Result<()> {
         let number = self.highest + 1;
         let (previous, end) = (self.tail_number().unwrap_or(self.previous), self.offset);
-        let Promised { bound, floor, data_floor } = promised;
+        let HeaderPromises { bound, floor, data_floor } = promised;
         let header = SegmentHeader {
             version: VERSION,
             is_synced: self.sync,
@@ -505,21 +505,21 @@ impl Log {
         tail: &TailSegment,
         frame: &FrameHeader,
         records: &[NewRecord],
-    ) -> io::Result<Places> {
+    ) -> io::Result<RecordPlaces> {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
         let Segment { seed, number, .. } = *tail.segment;
         scratch.raw(&frame.encode(seed, self.offset));
         // Where, in the scratch, a payload goes that is written from its own place.
         let mut direct: Vec<(usize, &Bytes)> = Vec::new();
-        let mut placed = Places::with_capacity(records.len());
+        let mut placed = RecordPlaces::with_capacity(records.len());
         let mut at = self.offset + FRAME_HEADER_BYTES as u64;
         for (sequence, record) in (frame.first.0..).map(Sequence).zip(records) {
             record.put(&mut scratch, seed, sequence, &mut direct);
             let offset = u32::try_from(at).expect("a segment's offsets fit a u32");
             let bytes = u32::try_from(record.bytes()).expect("a record fits a frame");
             let place = Place { segment: number, offset, bytes };
-            placed.push(Placed { sequence: record.moved.unwrap_or(sequence), placed: sequence, place });
+            placed.push(RecordPlace { sequence: record.moved.unwrap_or(sequence), placed: sequence, place });
             at += u64::from(bytes);
         }
         let padding = usize::try_from(frame.padded()).expect("a frame is at most a few megabytes")

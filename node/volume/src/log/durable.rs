@@ -26,7 +26,7 @@ struct Zeros([u8; 1 << 18]);
 
 /// Where the file of a segment went that is not needed any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PutAway {
+pub enum RetiredFile {
     /// It has no name any more.
     Removed,
     /// It has this name.
@@ -36,7 +36,7 @@ pub enum PutAway {
 /// Files that are ready to become segments: written once, so that a sync of what is written into
 /// them writes no file metadata, and so that a full disk still has room for deletes and repairs.
 #[derive(Debug)]
-pub struct Spares {
+pub struct SpareSegments {
     disk: Arc<dyn Disk>,
     log: PathBuf,
     segment_bytes: u64,
@@ -56,7 +56,7 @@ fn parse_own_name(name: &str) -> Option<(u64, bool)> {
     Some((number.parse().ok()?, is_ready))
 }
 
-impl Spares {
+impl SpareSegments {
     /// Takes over what a directory listing found: spares are used, halves are removed.
     ///
     /// # Errors
@@ -168,21 +168,21 @@ impl Spares {
     }
 
     /// Makes the file of a segment that nobody finds any more a spare, or removes it when a reader still
-    /// holds it, no spare is wanted, or it was cut. Not durable before [`Spares::settle`].
+    /// holds it, no spare is wanted, or it was cut. Not durable before [`SpareSegments::settle`].
     ///
     /// # Errors
     /// When the disk refuses; then nothing has changed.
-    pub fn put_away(&self, segment: &mut Arc<Segment>) -> io::Result<PutAway> {
+    pub fn put_away(&self, segment: &mut Arc<Segment>) -> io::Result<RetiredFile> {
         let is_read = Arc::get_mut(segment).is_none();
         let is_whole = !is_read && self.is_short() && segment.file()?.length()? == self.segment_bytes;
         if is_whole {
             let spare = self.spare_path(self.next_number());
             self.disk.rename(&segment.path, &spare)?;
-            return Ok(PutAway::Spare(spare));
+            return Ok(RetiredFile::Spare(spare));
         }
         match self.disk.remove(&segment.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(PutAway::Removed),
+            _ => Ok(RetiredFile::Removed),
         }
     }
 
@@ -190,12 +190,12 @@ impl Spares {
     ///
     /// # Errors
     /// When the disk refuses or fails.
-    pub fn settle(&self, put_away: &PutAway) -> io::Result<()> {
+    pub fn settle(&self, put_away: &RetiredFile) -> io::Result<()> {
         // Crash before this: the segment is back, with nothing in it that is needed. Its old copies
         // must not outlive the deletes that kill them, so it counts as kept until here.
         self.disk.sync_dir(&self.log)?;
         // Used again before this, a crash would bring it back with another one's header.
-        if let PutAway::Spare(spare) = put_away {
+        if let RetiredFile::Spare(spare) = put_away {
             self.ready.lock().push(spare.clone());
         }
         Ok(())
@@ -283,7 +283,7 @@ mod tests {
         for name in &names {
             disk.open(&log.join(name), OpenMode::CreateNew).unwrap().allocate(bytes).unwrap();
         }
-        let spares = Spares::adopt(Arc::new(disk.clone()), log, &names, bytes, 4).unwrap();
+        let spares = SpareSegments::adopt(Arc::new(disk.clone()), log, &names, bytes, 4).unwrap();
         spares.make_one().unwrap();
         spares.make_one().unwrap();
         assert_eq!(spares.ready.lock().iter().collect::<BTreeSet<_>>().len(), 4);
@@ -298,7 +298,7 @@ mod tests {
             let log = Path::new("/log");
             disk.create_dir(log).unwrap();
             let bytes = 1 << 19;
-            let spares = Spares::adopt(Arc::new(disk.clone()), log, &[], bytes, 1).unwrap();
+            let spares = SpareSegments::adopt(Arc::new(disk.clone()), log, &[], bytes, 1).unwrap();
             spares.make_one().unwrap();
             assert_eq!((spares.count(), spares.missing()), (1, 0));
             let [entry] = &disk.list(log).unwrap()[..] else { panic!("one file") };

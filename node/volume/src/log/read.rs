@@ -37,7 +37,7 @@ pub enum ReadError {
 
 /// A record without its payload, verified.
 #[derive(Debug)]
-pub struct Opened<'a> {
+pub struct VerifiedHead<'a> {
     /// What it is about.
     pub subject: Subject,
     /// How it is meant.
@@ -69,7 +69,7 @@ pub fn open(
     place: Place,
     payload_bytes: u32,
     source: Source,
-) -> Result<Opened<'_>, ReadError> {
+) -> Result<VerifiedHead<'_>, ReadError> {
     let before = place.bytes.checked_sub(payload_bytes).ok_or(ReadError::Corrupt)?;
     let mut buffer = vec![0; before as usize];
     let bytes = SegmentBytes::of(segment, source);
@@ -80,7 +80,7 @@ pub fn open(
     }
     let (subject, hashes) =
         header.open(segment.seed, &Bytes::from(buffer)).map_err(|_| ReadError::Corrupt)?;
-    Ok(Opened {
+    Ok(VerifiedHead {
         subject,
         flags: header.flags,
         sequence: header.sequence,
@@ -91,7 +91,7 @@ pub fn open(
     })
 }
 
-impl Opened<'_> {
+impl VerifiedHead<'_> {
     /// Bytes of its payload.
     pub const fn payload_bytes(&self) -> u32 {
         self.payload_bytes

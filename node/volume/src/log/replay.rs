@@ -32,7 +32,7 @@ use crate::format::{
 };
 use crate::identity::LostRange;
 use crate::index::table::{Place, payload_bytes_needed};
-use crate::log::append::Placed;
+use crate::log::append::RecordPlace;
 use crate::log::{FIRST_FRAME, SHORT_END_BYTES, Segment};
 use crate::options::UnreadablePolicy;
 
@@ -50,7 +50,7 @@ const _: () = assert!(
 
 /// A segment with what its header says.
 #[derive(Debug, Clone)]
-pub struct Headed {
+pub struct HeadedSegment {
     /// The segment.
     pub segment: Arc<Segment>,
     /// Its header; `None` when it is damaged and the frames behind it are not.
@@ -59,13 +59,13 @@ pub struct Headed {
 
 /// A record as replay found it.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct FoundRecord {
     /// What it is about.
     pub subject: Subject,
     /// How it is meant.
     pub flags: Flags,
     /// Where it is.
-    pub placed: Placed,
+    pub placed: RecordPlace,
     /// Bytes of its payload.
     pub payload_bytes: u32,
     /// The first bytes of its payload, as many as [`payload_bytes_needed`]; `None` when any of it is rotten.
@@ -74,7 +74,7 @@ pub struct Found {
 
 /// Acknowledged data that is not there any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostData {
     /// Where it was.
     pub range: LostRange,
     /// The first sequence that is missing.
@@ -84,7 +84,7 @@ pub struct Lost {
 /// The disk could not read a part of the log: what stands there is not known.
 #[derive(Debug, thiserror::Error)]
 #[error("read {} at {offset}: {source}", path.display())]
-pub struct Unreadable {
+pub struct UnreadableRange {
     /// The segment's file.
     pub path: PathBuf,
     /// Where in it.
@@ -93,7 +93,7 @@ pub struct Unreadable {
     pub source: io::Error,
 }
 
-impl Unreadable {
+impl UnreadableRange {
     /// Names what could not be read of a segment.
     pub fn new(segment: &Segment, offset: u64, source: io::Error) -> Self {
         Self { path: segment.path.clone(), offset, source }
@@ -115,7 +115,7 @@ impl Unreadable {
 
 /// What replay came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Replayed {
+pub struct ReplayOutcome {
     /// Where the frames of the last segment end.
     pub end: u64,
     /// The sequence that follows the last one found.
@@ -123,14 +123,14 @@ pub struct Replayed {
     /// Whether something that was never acknowledged lies behind the end.
     pub torn: bool,
     /// Rot of acknowledged data.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<LostData>,
     /// Records handed out.
     pub records: u64,
     /// Ends of segments that nothing named before: what lies behind is judged by their `segment` records.
-    pub open_ends: Vec<Lost>,
+    pub open_ends: Vec<LostData>,
 }
 
-impl Replayed {
+impl ReplayOutcome {
     /// Whether a range was found lost, or may be.
     pub fn has_lost(&self, range: &LostRange) -> bool {
         self.lost.iter().chain(&self.open_ends).any(|lost| lost.range == *range)
@@ -141,15 +141,15 @@ impl Replayed {
 /// where segments end whose follower compaction has let go; where it does not, what they hold tells.
 ///
 /// # Errors
-/// [`Unreadable`] where the policy refuses it, and whatever the visitor returns.
-pub fn replay<E: From<Unreadable>>(
-    segments: &[Headed],
+/// [`UnreadableRange`] where the policy refuses it, and whatever the visitor returns.
+pub fn replay<E: From<UnreadableRange>>(
+    segments: &[HeadedSegment],
     from: Sequence,
     policy: UnreadablePolicy,
     end_of: &dyn Fn(u64) -> Option<u64>,
-    visit: &mut dyn FnMut(Vec<Found>, Sequence) -> Result<(), E>,
-) -> Result<Replayed, E> {
-    let mut result = Replayed {
+    visit: &mut dyn FnMut(Vec<FoundRecord>, Sequence) -> Result<(), E>,
+) -> Result<ReplayOutcome, E> {
+    let mut result = ReplayOutcome {
         end: FIRST_FRAME,
         next: Sequence(1),
         torn: false,
@@ -160,17 +160,17 @@ pub fn replay<E: From<Unreadable>>(
     for (index, headed) in segments.iter().enumerate() {
         let follower = segments.get(index + 1);
         let ends = match follower {
-            None => Ends::Last,
-            Some(Headed { header: Some(next), .. }) if next.previous == headed.segment.number => {
-                Ends::At(next.previous_end)
+            None => SegmentEnds::Last,
+            Some(HeadedSegment { header: Some(next), .. }) if next.previous == headed.segment.number => {
+                SegmentEnds::At(next.previous_end)
             }
-            Some(_) => end_of(headed.segment.number).map_or(Ends::Unknown, Ends::At),
+            Some(_) => end_of(headed.segment.number).map_or(SegmentEnds::Unknown, SegmentEnds::At),
         };
         if let Some(header) = &headed.header {
             result.next = result.next.max(header.first);
         } else {
             let range = LostRange { segment: headed.segment.number, offset: 0, until: Some(FIRST_FRAME) };
-            result.lost.push(Lost { range, from: result.next });
+            result.lost.push(LostData { range, from: result.next });
         }
         Walk::new(headed, ends, from, policy)?.run(&mut result, visit)?;
     }
@@ -191,9 +191,9 @@ pub enum FoundFrames {
 /// Looks for a frame of a segment.
 ///
 /// # Errors
-/// [`Unreadable`] where the policy refuses it.
-pub fn find_frames(segment: &Segment, policy: UnreadablePolicy) -> Result<FoundFrames, Unreadable> {
-    let unreadable = |error| Unreadable::new(segment, 0, error);
+/// [`UnreadableRange`] where the policy refuses it.
+pub fn find_frames(segment: &Segment, policy: UnreadablePolicy) -> Result<FoundFrames, UnreadableRange> {
+    let unreadable = |error| UnreadableRange::new(segment, 0, error);
     let length = segment.file().and_then(|file| file.length()).map_err(unreadable)?;
     let is_unreadable = Rc::new(Cell::new(false));
     let window = Window::new(segment, policy, &is_unreadable);
@@ -207,7 +207,7 @@ pub fn find_frames(segment: &Segment, policy: UnreadablePolicy) -> Result<FoundF
 
 /// How a segment's end is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ends {
+enum SegmentEnds {
     /// The next segment's header names it, or the index.
     At(u64),
     /// It is the last one.
@@ -220,7 +220,7 @@ struct Walk<'a> {
     segment: &'a Segment,
     window: Window<'a>,
     limit: u64,
-    ends: Ends,
+    ends: SegmentEnds,
     from: Sequence,
     expected: Option<Sequence>,
     policy: UnreadablePolicy,
@@ -240,19 +240,19 @@ struct Frame {
 
 impl<'a> Walk<'a> {
     fn new(
-        headed: &'a Headed,
-        ends: Ends,
+        headed: &'a HeadedSegment,
+        ends: SegmentEnds,
         from: Sequence,
         policy: UnreadablePolicy,
-    ) -> Result<Self, Unreadable> {
+    ) -> Result<Self, UnreadableRange> {
         let segment = headed.segment.as_ref();
-        let unreadable = |error| Unreadable::new(segment, 0, error);
+        let unreadable = |error| UnreadableRange::new(segment, 0, error);
         let file = segment.file().map_err(unreadable)?;
         let length = file.length().map_err(unreadable)?;
         let limit = match ends {
             // A file that is shorter has lost its end: what is not there cannot be used, like any rot.
-            Ends::At(end) => end,
-            Ends::Last | Ends::Unknown => length,
+            SegmentEnds::At(end) => end,
+            SegmentEnds::Last | SegmentEnds::Unknown => length,
         };
         file.evict(0, length);
         let expected = headed.header.as_ref().map(|header| header.first);
@@ -263,10 +263,10 @@ impl<'a> Walk<'a> {
         Ok(Self { segment, window, limit, ends, from, expected, policy, is_synced, is_longer, is_unreadable })
     }
 
-    fn run<E: From<Unreadable>>(
+    fn run<E: From<UnreadableRange>>(
         mut self,
-        result: &mut Replayed,
-        visit: &mut dyn FnMut(Vec<Found>, Sequence) -> Result<(), E>,
+        result: &mut ReplayOutcome,
+        visit: &mut dyn FnMut(Vec<FoundRecord>, Sequence) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut offset = FIRST_FRAME;
         while offset < self.limit {
@@ -301,10 +301,10 @@ impl<'a> Walk<'a> {
             let from = self.expected.unwrap_or(result.next);
             let range = LostRange { segment: self.segment.number, offset, until: None };
             match self.ends {
-                Ends::Last if self.is_longer => result.lost.push(Lost { range, from }),
+                SegmentEnds::Last if self.is_longer => result.lost.push(LostData { range, from }),
                 // As far as the file goes; its `segment` record tells whether that is its end.
-                Ends::Unknown => result.open_ends.push(Lost { range, from }),
-                Ends::Last | Ends::At(_) => {}
+                SegmentEnds::Unknown => result.open_ends.push(LostData { range, from }),
+                SegmentEnds::Last | SegmentEnds::At(_) => {}
             }
         }
         result.end = offset.min(self.limit).max(FIRST_FRAME);
@@ -317,21 +317,23 @@ impl<'a> Walk<'a> {
         offset: u64,
         expected: Sequence,
         later: Option<&Frame>,
-        result: &mut Replayed,
-    ) -> Result<bool, Unreadable> {
+        result: &mut ReplayOutcome,
+    ) -> Result<bool, UnreadableRange> {
         let segment = self.segment.number;
-        let lost = Lost { range: LostRange { segment, offset, until: None }, from: expected };
+        let lost = LostData { range: LostRange { segment, offset, until: None }, from: expected };
         if self.is_cut(offset, expected)? {
             result.lost.push(lost);
             return Ok(false);
         }
         let Some(frame) = later else {
             match self.ends {
-                Ends::At(_) => result.lost.push(lost),
+                SegmentEnds::At(_) => result.lost.push(lost),
                 // What cannot be read may be what was acknowledged.
-                Ends::Last | Ends::Unknown if self.is_unreadable.get() => result.lost.push(lost),
-                Ends::Unknown => result.open_ends.push(lost),
-                Ends::Last => {}
+                SegmentEnds::Last | SegmentEnds::Unknown if self.is_unreadable.get() => {
+                    result.lost.push(lost);
+                }
+                SegmentEnds::Unknown => result.open_ends.push(lost),
+                SegmentEnds::Last => {}
             }
             return Ok(false);
         };
@@ -342,16 +344,16 @@ impl<'a> Walk<'a> {
             (frame.header.first.0, frame.offset)
         };
         let proven = match self.ends {
-            Ends::At(_) => true,
-            Ends::Last | Ends::Unknown if bad_itself => self.reached(frame, expected)?,
-            Ends::Last | Ends::Unknown => frame.header.durable >= expected,
+            SegmentEnds::At(_) => true,
+            SegmentEnds::Last | SegmentEnds::Unknown if bad_itself => self.reached(frame, expected)?,
+            SegmentEnds::Last | SegmentEnds::Unknown => frame.header.durable >= expected,
         };
         if !proven && !self.is_unreadable.get() {
             // Behind the end of a segment that is not the last, this is what a crash left long ago,
             // or rot of its last frame: its `segment` record will tell.
-            if self.ends == Ends::Unknown {
+            if self.ends == SegmentEnds::Unknown {
                 let range = LostRange { segment, offset, until: None };
-                result.open_ends.push(Lost { range, from: expected });
+                result.open_ends.push(LostData { range, from: expected });
             } else {
                 result.torn = true;
             }
@@ -359,17 +361,17 @@ impl<'a> Walk<'a> {
         }
         if missing_end > self.from.0.max(expected.0) {
             let range = LostRange { segment, offset, until: Some(until) };
-            result.lost.push(Lost { range, from: expected });
+            result.lost.push(LostData { range, from: expected });
         }
         Ok(true)
     }
 
     /// Whether the log's last file ends within the frame at `offset`. Spares and recycled segments hold no frame
     /// of this sequence. One that ends with its frames is judged behind the last of them.
-    fn is_cut(&self, offset: u64, expected: Sequence) -> Result<bool, Unreadable> {
+    fn is_cut(&self, offset: u64, expected: Sequence) -> Result<bool, UnreadableRange> {
         let left = usize::try_from(self.limit.saturating_sub(offset)).unwrap_or(usize::MAX);
         let is_made_short = self.is_longer && left as u64 == SHORT_END_BYTES;
-        if self.ends != Ends::Last || !self.is_synced || is_made_short {
+        if self.ends != SegmentEnds::Last || !self.is_synced || is_made_short {
             return Ok(false);
         }
         let mut window = Window::new(self.segment, self.policy, &self.is_unreadable);
@@ -382,7 +384,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether a frame behind this one knew that `expected` was durable.
-    fn reached(&self, frame: &Frame, expected: Sequence) -> Result<bool, Unreadable> {
+    fn reached(&self, frame: &Frame, expected: Sequence) -> Result<bool, UnreadableRange> {
         let mut offset = frame.offset + PAGE;
         while offset < self.limit {
             let Some(later) = self.header_from(offset, self.limit, frame.header.last)? else {
@@ -398,17 +400,22 @@ impl<'a> Walk<'a> {
 
     /// The next frame at or behind `offset`. At the end of the log this looks through the rest of the
     /// segment, so that no stretch of rot, however long, passes for its end.
-    fn next_header(&self, offset: u64, expected: Sequence) -> Result<Option<Frame>, Unreadable> {
+    fn next_header(&self, offset: u64, expected: Sequence) -> Result<Option<Frame>, UnreadableRange> {
         self.header_from(offset, self.limit, expected)
     }
 
-    fn header_from(&self, offset: u64, limit: u64, least: Sequence) -> Result<Option<Frame>, Unreadable> {
+    fn header_from(
+        &self,
+        offset: u64,
+        limit: u64,
+        least: Sequence,
+    ) -> Result<Option<Frame>, UnreadableRange> {
         Window::new(self.segment, self.policy, &self.is_unreadable).header_from(offset, limit, least)
     }
 
     /// The frame at `offset` with its records from `from` on, when all of it is what was written;
     /// rotten payloads pass where a later frame proves that this one was acknowledged.
-    fn good_frame(&mut self, offset: u64) -> Result<Option<(Frame, Vec<Found>)>, Unreadable> {
+    fn good_frame(&mut self, offset: u64) -> Result<Option<(Frame, Vec<FoundRecord>)>, UnreadableRange> {
         let Some(header) = self.window.get(offset, FRAME_HEADER_BYTES)? else { return Ok(None) };
         let Ok(header) = FrameHeader::decode(header, self.segment.seed, offset) else { return Ok(None) };
         if self.expected.is_some_and(|expected| expected != header.first)
@@ -422,11 +429,11 @@ impl<'a> Walk<'a> {
         }
         let Some((records, intact)) = self.records(&frame)? else { return Ok(None) };
         let settled =
-            intact || matches!(self.ends, Ends::At(_)) || self.reached(&frame, frame.header.first)?;
+            intact || matches!(self.ends, SegmentEnds::At(_)) || self.reached(&frame, frame.header.first)?;
         Ok(settled.then_some((frame, records)))
     }
 
-    fn records(&mut self, frame: &Frame) -> Result<Option<(Vec<Found>, bool)>, Unreadable> {
+    fn records(&mut self, frame: &Frame) -> Result<Option<(Vec<FoundRecord>, bool)>, UnreadableRange> {
         let mut found = Vec::new();
         let mut at = frame.offset + FRAME_HEADER_BYTES as u64;
         let end = frame.offset + u64::from(frame.header.used);
@@ -442,7 +449,12 @@ impl<'a> Walk<'a> {
         Ok((at == end).then_some((found, all_intact)))
     }
 
-    fn record(&mut self, at: u64, end: u64, sequence: Sequence) -> Result<Option<Found>, Unreadable> {
+    fn record(
+        &mut self,
+        at: u64,
+        end: u64,
+        sequence: Sequence,
+    ) -> Result<Option<FoundRecord>, UnreadableRange> {
         let Some(fixed) = self.window.get(at, RECORD_HEADER_BYTES)? else { return Ok(None) };
         let Ok(header) = RecordHeader::decode(fixed) else { return Ok(None) };
         let place = (u32::try_from(at), u32::try_from(header.record_bytes()));
@@ -464,10 +476,10 @@ impl<'a> Walk<'a> {
         let read = self.payload(payload_at, header.payload_bytes, &hashes, needed)?;
         let Some((is_intact, kept)) = read else { return Ok(None) };
         let place = Place { segment: self.segment.number, offset, bytes };
-        let found = Found {
+        let found = FoundRecord {
             subject,
             flags: header.flags,
-            placed: Placed { sequence: header.sequence, placed: sequence, place },
+            placed: RecordPlace { sequence: header.sequence, placed: sequence, place },
             payload_bytes: header.payload_bytes,
             payload: is_intact.then_some(kept),
         };
@@ -481,7 +493,7 @@ impl<'a> Walk<'a> {
         length: u32,
         hashes: &[u8],
         needed: u32,
-    ) -> Result<Option<(bool, Bytes)>, Unreadable> {
+    ) -> Result<Option<(bool, Bytes)>, UnreadableRange> {
         let mut kept = Vec::with_capacity(needed as usize);
         let mut is_intact = true;
         let mut left = length as usize;
@@ -514,12 +526,12 @@ impl<'a> Window<'a> {
 
     /// A range; `None` behind the end of the file. Where it could not be read and the policy bears that,
     /// nothing, and the walk remembers it.
-    fn get(&mut self, offset: u64, length: usize) -> Result<Option<&[u8]>, Unreadable> {
+    fn get(&mut self, offset: u64, length: usize) -> Result<Option<&[u8]>, UnreadableRange> {
         if self.held(offset, length).is_none() {
             // Where the range is readable, what cannot be read behind it is not its fault.
             let read = self.read(offset, length.max(WINDOW_BYTES)).or_else(|_| self.read(offset, length));
             if let Err(error) = read {
-                Unreadable::new(self.segment, offset, error).judge(self.policy)?;
+                UnreadableRange::new(self.segment, offset, error).judge(self.policy)?;
                 self.is_unreadable.set(true);
             }
         }
@@ -532,7 +544,7 @@ impl<'a> Window<'a> {
         mut offset: u64,
         limit: u64,
         least: Sequence,
-    ) -> Result<Option<Frame>, Unreadable> {
+    ) -> Result<Option<Frame>, UnreadableRange> {
         while offset < limit {
             let seed = self.segment.seed;
             let bytes = self.get(offset, FRAME_HEADER_BYTES)?.unwrap_or_default();

@@ -15,7 +15,7 @@ use crate::disk::faulty::FaultyDisk;
 use crate::disk::thrifty::ThriftyDisk;
 use crate::error::FaultClass;
 use crate::format::{SegmentHeader, VERSION};
-use crate::log::durable::{PutAway, Spares};
+use crate::log::durable::{RetiredFile, SpareSegments};
 
 /// Orders tried: each of the faults that this is for is met within the first hundred.
 const ORDERS: usize = 2_000;
@@ -33,7 +33,7 @@ const NEXT: u64 = 4;
 struct Scene {
     disk: FaultyDisk,
     segments: Segments,
-    spares: Spares,
+    spares: SpareSegments,
 }
 
 /// What each byte of a segment is.
@@ -54,7 +54,7 @@ impl Scene {
             let files = Arc::clone(segments.files());
             segments.insert(Arc::new(Segment::new(VOLUME, number, Sequence(number), path, files)));
         }
-        let spares = Spares::adopt(thrifty, log, &[], SEGMENT_BYTES, 1).unwrap();
+        let spares = SpareSegments::adopt(thrifty, log, &[], SEGMENT_BYTES, 1).unwrap();
         disk.set_descriptors(DESCRIPTORS);
         Self { disk, segments, spares }
     }
@@ -101,7 +101,7 @@ impl Scene {
         };
         let (file, _) = until_not_busy(|| self.spares.begin(&header, true));
         fill(&*file, NEXT);
-        matches!(put_away, PutAway::Spare(_))
+        matches!(put_away, RetiredFile::Spare(_))
     }
 }
 

@@ -9,7 +9,7 @@ use sherd_core::id::Sequence;
 use crate::error::Error;
 use crate::format::{Flags, HEAL_ENTRY_BYTES_MAX, SUBJECT_BYTES_MAX, Subject};
 use crate::log::append::NewRecord;
-use crate::log::replay::Found;
+use crate::log::replay::FoundRecord;
 use crate::write::plan::Plan;
 use crate::write::volume::Volume;
 
@@ -35,7 +35,7 @@ pub(crate) struct RottenRecords {
 }
 
 impl RottenRecords {
-    pub(crate) fn add(&mut self, found: &Found, bytes_max: u64) {
+    pub(crate) fn add(&mut self, found: &FoundRecord, bytes_max: u64) {
         let placed = found.placed.placed;
         self.named_bytes += found.subject.encoded_bytes() as u64 + ROTTEN_RECORD_BYTES;
         if self.named_bytes <= bytes_max || self.named.is_empty() {

@@ -26,13 +26,13 @@ use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader, Subject, VERSION};
 use crate::identity::LostRange;
 use crate::index::Index;
 use crate::index::table::segment_key;
-use crate::log::durable::Spares;
-use crate::log::replay::{Found, FoundFrames, Headed, Unreadable, find_frames, replay};
+use crate::log::durable::SpareSegments;
+use crate::log::replay::{FoundFrames, FoundRecord, HeadedSegment, UnreadableRange, find_frames, replay};
 use crate::log::{
     FIRST_FRAME, SEGMENT_NUMBER_MAX, Segment, Segments, is_segment_name, parse_segment_name, segment_path,
 };
 use crate::options::UnreadablePolicy;
-use crate::state::apply::Derived;
+use crate::state::apply::DerivedState;
 
 /// The log as a directory holds it, and how it is to be read.
 pub(crate) struct LogFiles<'a> {
@@ -57,25 +57,25 @@ pub(crate) struct LogFiles<'a> {
     pub(crate) syncs: bool,
 }
 
-impl From<Unreadable> for OpenError {
-    fn from(Unreadable { path, offset, source }: Unreadable) -> Self {
+impl From<UnreadableRange> for OpenError {
+    fn from(UnreadableRange { path, offset, source }: UnreadableRange) -> Self {
         Self::Unreadable { path, offset, source }
     }
 }
 
 /// Segments as a directory holds them.
-pub(crate) struct Located {
-    pub(crate) headed: Vec<Headed>,
+pub(crate) struct LocatedSegments {
+    pub(crate) headed: Vec<HeadedSegment>,
     /// Files that were never used: halves of segments, and what is none.
-    pub(crate) discarded: Vec<Unused>,
+    pub(crate) discarded: Vec<UnusedFile>,
     /// The number to count on from.
     pub(crate) highest: u64,
     /// Files with the whole header of another segment than their name says, of which there is no file.
-    pub(crate) misnamed: Vec<Misnamed>,
+    pub(crate) misnamed: Vec<MisnamedSegment>,
 }
 
 /// A file that is named as a segment and holds none.
-pub(crate) struct Unused {
+pub(crate) struct UnusedFile {
     /// The number of its name.
     pub(crate) number: u64,
     /// What it is instead.
@@ -83,11 +83,11 @@ pub(crate) struct Unused {
 }
 
 /// A segment under another name.
-pub(crate) struct Misnamed {
+pub(crate) struct MisnamedSegment {
     /// The number of its name; none where that is not one of a segment.
     named: Option<u64>,
     /// The segment that it is.
-    headed: Headed,
+    headed: HeadedSegment,
 }
 
 /// A file that is named as a segment.
@@ -123,7 +123,7 @@ const STRAY_FROM: u64 = SEGMENT_NUMBER_MAX / 2;
 ///
 /// # Errors
 /// [`OpenError`].
-pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result<Located, OpenError> {
+pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result<LocatedSegments, OpenError> {
     let LogFiles { path: log, names, volume, .. } = *files;
     if let Some(name) = names.iter().find(|name| is_segment_name(name) && parse_segment_name(name).is_none())
     {
@@ -138,7 +138,8 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
     let last = candidates.iter().rfind(|one| !one.is_stray()).map(|one| one.segment.number);
     let proper: BTreeSet<u64> =
         candidates.iter().filter(|one| one.is_proper()).map(|one| one.segment.number).collect();
-    let mut located = Located { headed: Vec::new(), discarded: Vec::new(), highest: 0, misnamed: Vec::new() };
+    let mut located =
+        LocatedSegments { headed: Vec::new(), discarded: Vec::new(), highest: 0, misnamed: Vec::new() };
     for one in candidates {
         let (named, is_stray) = (one.segment.number, one.is_stray());
         let Candidate { segment, is_readable, header, other, frames } = one;
@@ -152,22 +153,22 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
         {
             let files = Arc::clone(segments.files());
             let real = Segment::new(volume, other.number, other.first, segment.path.clone(), files);
-            let headed = Headed { segment: Arc::new(real), header: Some(other) };
-            located.misnamed.push(Misnamed { named: Some(named), headed });
+            let headed = HeadedSegment { segment: Arc::new(real), header: Some(other) };
+            located.misnamed.push(MisnamedSegment { named: Some(named), headed });
         }
         // What cannot be read may have been in use.
         let is_unused = is_readable && frames == Some(FoundFrames::No);
         if is_unused && (is_stray || Some(named) == last && may_be_half) {
-            located.discarded.push(Unused { number: named, what });
+            located.discarded.push(UnusedFile { number: named, what });
         } else if !is_stray {
-            located.headed.push(Headed { segment: Arc::new(segment), header });
+            located.headed.push(HeadedSegment { segment: Arc::new(segment), header });
         }
     }
-    for name in names.iter().filter(|name| !is_segment_name(name) && !Spares::is_own_name(name)) {
+    for name in names.iter().filter(|name| !is_segment_name(name) && !SpareSegments::is_own_name(name)) {
         if let Some(headed) = read_aside(files, segments, name)?
             && !proper.contains(&headed.segment.number)
         {
-            located.misnamed.push(Misnamed { named: None, headed });
+            located.misnamed.push(MisnamedSegment { named: None, headed });
         }
     }
     let unused = located.discarded.iter().map(|unused| unused.number);
@@ -179,7 +180,7 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
 
 /// Whether whoever began a segment behind these made its header durable before its name: whoever syncs does it with
 /// each, and whoever does not with the first one behind a segment of one that does.
-fn headers_are_durable(files: &LogFiles<'_>, before: &[Headed]) -> bool {
+fn headers_are_durable(files: &LogFiles<'_>, before: &[HeadedSegment]) -> bool {
     match before.last() {
         Some(last) => last.header.as_ref().is_some_and(|header| header.is_synced),
         None => files.is_formatted && files.syncs,
@@ -213,7 +214,11 @@ fn read_candidate(files: &LogFiles<'_>, segments: &Segments, number: u64) -> Res
 }
 
 /// Looks for a segment of this log in a file whose name is not one of a segment.
-fn read_aside(files: &LogFiles<'_>, segments: &Segments, name: &str) -> Result<Option<Headed>, OpenError> {
+fn read_aside(
+    files: &LogFiles<'_>,
+    segments: &Segments,
+    name: &str,
+) -> Result<Option<HeadedSegment>, OpenError> {
     let LogFiles { disk, path: log, volume, .. } = *files;
     let path = log.join(name);
     let file = disk.open(&path, OpenMode::Read);
@@ -230,7 +235,7 @@ fn read_aside(files: &LogFiles<'_>, segments: &Segments, name: &str) -> Result<O
     Ok(header.filter(|header| header.volume == volume).map(|header| {
         let kept = Arc::clone(segments.files());
         let segment = Segment::new(volume, header.number, header.first, path, kept);
-        Headed { segment: Arc::new(segment), header: Some(header) }
+        HeadedSegment { segment: Arc::new(segment), header: Some(header) }
     }))
 }
 
@@ -240,14 +245,14 @@ fn read_at(
     offset: u64,
     length: usize,
     policy: UnreadablePolicy,
-) -> Result<Option<Vec<u8>>, Unreadable> {
+) -> Result<Option<Vec<u8>>, UnreadableRange> {
     let mut bytes = vec![0; length];
     match segment.file().and_then(|file| file.read_at(&mut bytes, offset)) {
         Ok(read) => {
             bytes.truncate(read);
             Ok(Some(bytes))
         }
-        Err(error) => Unreadable::new(segment, offset, error).judge(policy).map(|()| None),
+        Err(error) => UnreadableRange::new(segment, offset, error).judge(policy).map(|()| None),
     }
 }
 
@@ -258,22 +263,24 @@ fn read_at(
 /// [`OpenError`]; `Damaged` where a file has the name of another segment than the one it is.
 pub(crate) fn refuse_misnamed(
     files: &LogFiles<'_>,
-    located: &Located,
+    located: &LocatedSegments,
     index: Option<&Arc<dyn Index>>,
 ) -> Result<(), OpenError> {
-    let Located { headed, discarded, misnamed, .. } = located;
+    let LocatedSegments { headed, discarded, misnamed, .. } = located;
     if misnamed.is_empty() {
         return Ok(());
     }
     let is_misnamed = |number: u64| misnamed.iter().any(|one| one.named == Some(number));
-    let others: Vec<Headed> = headed.iter().filter(|one| !is_misnamed(one.segment.number)).cloned().collect();
+    let others: Vec<HeadedSegment> =
+        headed.iter().filter(|one| !is_misnamed(one.segment.number)).cloned().collect();
     let has_damaged = others.iter().any(|one| one.header.is_none())
         || discarded.iter().any(|unused| unused.number < STRAY_FROM && !is_misnamed(unused.number));
     if has_damaged || others.last().and_then(|one| one.header.as_ref()).is_some_and(|last| !last.is_synced) {
         return Ok(());
     }
     // As the log is under the right names, whatever is kept of it.
-    let mut all: Vec<Headed> = others.iter().chain(misnamed.iter().map(|one| &one.headed)).cloned().collect();
+    let mut all: Vec<HeadedSegment> =
+        others.iter().chain(misnamed.iter().map(|one| &one.headed)).cloned().collect();
     all.sort_by_key(|one| one.segment.number);
     let index = index.filter(|index| is_up_to_date(index, &all));
     for one in misnamed {
@@ -286,10 +293,10 @@ pub(crate) fn refuse_misnamed(
 }
 
 /// Whether an index and the log behind it have everything. Where the index cannot say, the log is asked alone.
-fn is_up_to_date(index: &Arc<dyn Index>, headed: &[Headed]) -> bool {
+fn is_up_to_date(index: &Arc<dyn Index>, headed: &[HeadedSegment]) -> bool {
     let Some(persisted) = index.persisted() else { return false };
     let unseen = Sequence(persisted.0 + 1);
-    let is_whole = Derived::load(index.as_ref()).is_ok_and(|derived| derived.replay_from().is_none());
+    let is_whole = DerivedState::load(index.as_ref()).is_ok_and(|derived| derived.replay_from().is_none());
     is_whole && !has_hole(headed.get(first_needed(headed, unseen)..).unwrap_or(&[]), unseen)
 }
 
@@ -301,11 +308,11 @@ fn is_up_to_date(index: &Arc<dyn Index>, headed: &[Headed]) -> bool {
 /// go, but for segments of its own: what the log says of the others is durable. Of several that are misnamed the last
 /// one is certain, for what the log says of it stands behind it.
 fn holds_what_is_kept(
-    misnamed: &Misnamed,
-    others: &[Headed],
+    misnamed: &MisnamedSegment,
+    others: &[HeadedSegment],
     index: Option<&Arc<dyn Index>>,
     policy: UnreadablePolicy,
-) -> Result<bool, Unreadable> {
+) -> Result<bool, UnreadableRange> {
     let Some(header) = &misnamed.headed.header else { return Ok(false) };
     let last = others.last().and_then(|one| one.header.as_ref());
     if last.is_none_or(|last| header.number > last.number) {
@@ -316,7 +323,7 @@ fn holds_what_is_kept(
     let known = index.and_then(|index| Some((index.persisted()?, index.get(&key).ok()?)));
     let (from, known) = known.map_or((Sequence(1), None), |(upto, known)| (Sequence(upto.0 + 1), known));
     let (mut is_sealed, mut is_deleted) = (known.is_some(), false);
-    let mut visit = |frame: Vec<Found>, _| {
+    let mut visit = |frame: Vec<FoundRecord>, _| {
         for found in frame {
             match found.subject {
                 Subject::Segment { number, .. } => is_sealed |= number == header.number,
@@ -324,7 +331,7 @@ fn holds_what_is_kept(
                 _ => {}
             }
         }
-        Ok::<(), Unreadable>(())
+        Ok::<(), UnreadableRange>(())
     };
     let needed = others.get(first_needed(others, from)..).unwrap_or(&[]);
     let replayed = replay(needed, from, policy, &|_| None, &mut visit)?;
@@ -335,7 +342,7 @@ fn holds_what_is_kept(
 
 /// The first segment that holds records from a sequence on. Where the header of one is damaged nobody knows with which
 /// it begins: the one before it may hold them, too.
-pub(crate) fn first_needed(headed: &[Headed], from: Sequence) -> usize {
+pub(crate) fn first_needed(headed: &[HeadedSegment], from: Sequence) -> usize {
     let later = headed.iter().position(|one| one.segment.first > from).unwrap_or(headed.len());
     let earlier = headed.get(..later).unwrap_or(&[]);
     earlier.iter().rposition(|one| one.header.is_some()).unwrap_or(0)
@@ -343,7 +350,7 @@ pub(crate) fn first_needed(headed: &[Headed], from: Sequence) -> usize {
 
 /// Whether records from a sequence on are missing between or before these segments: let go by
 /// compaction after a newer index was persisted, or lost.
-pub(crate) fn has_hole(headed: &[Headed], from: Sequence) -> bool {
+pub(crate) fn has_hole(headed: &[HeadedSegment], from: Sequence) -> bool {
     let starts_late = headed
         .first()
         .and_then(|one| one.header.as_ref())

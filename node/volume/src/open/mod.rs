@@ -29,19 +29,19 @@ use crate::disk::ballast::Ballast;
 use crate::disk::thrifty::ThriftyDisk;
 use crate::error::{Error, OpenError};
 use crate::format::Subject;
-use crate::identity::failure::{FailureLatch, Sticky};
-use crate::identity::{self, Expected, Identity, IdentityFile, LostRange};
+use crate::identity::failure::{FailureFile, FailureLatch};
+use crate::identity::{self, ExpectedIdentity, Identity, IdentityFile, LostRange};
 use crate::index::{Index, IndexError};
 use crate::log::append::{Log, Tail};
-use crate::log::durable::Spares;
+use crate::log::durable::SpareSegments;
 use crate::log::{self, Segments};
 use crate::open::damage::RottenRecords;
 use crate::open::locate::LogFiles;
-use crate::open::rebuild::{Restored, index_error, restore};
+use crate::open::rebuild::{RestoredState, index_error, restore};
 use crate::options::{Durability, Options};
 use crate::read::reader::Reader;
 use crate::read::recent::Recent;
-use crate::read::view::{Counters, Shared, View};
+use crate::read::view::{Counters, View, VolumeShared};
 use crate::shard_file::ShardFiles;
 use crate::state::Recovery;
 use crate::state::promises::Promises;
@@ -83,7 +83,7 @@ pub struct Setup {
     /// The process's buffers.
     pub buffers: BufferPool,
     /// Whom the directory must belong to.
-    pub expected: Expected,
+    pub expected: ExpectedIdentity,
     /// How it is run.
     pub options: Options,
 }
@@ -187,7 +187,7 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
     let lock = identity::lock(disk.as_ref(), &path)?;
     let file = identity_in(&disk, &path, expected)?;
     let ballast = Arc::new(Ballast::new(Arc::clone(&disk), &path, options.ballast_bytes));
-    let sticky = Arc::new(Sticky { file, ballast: Arc::clone(&ballast), _lock: lock });
+    let sticky = Arc::new(FailureFile { file, ballast: Arc::clone(&ballast), _lock: lock });
     let failure = Arc::new(FailureLatch::new(&sticky));
     let identity = sticky.file.identity();
     let is_new = identity.lost.as_deref() == Some(UNFINISHED);
@@ -200,7 +200,7 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
             }
         })?;
     ballast.make(clock.monotonic_us());
-    let shared = Shared {
+    let shared = VolumeShared {
         disk: Arc::clone(&disk),
         path,
         clock: Arc::clone(&clock),
@@ -229,7 +229,11 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
     serve(Arc::new(shared), shard_files, sticky, restored, is_new, began_us)
 }
 
-fn identity_in(disk: &Arc<dyn Disk>, path: &Path, expected: Expected) -> Result<IdentityFile, OpenError> {
+fn identity_in(
+    disk: &Arc<dyn Disk>,
+    path: &Path,
+    expected: ExpectedIdentity,
+) -> Result<IdentityFile, OpenError> {
     IdentityFile::open(Arc::clone(disk), path, expected)?.ok_or_else(|| OpenError::Damaged {
         path: path.to_owned(),
         what: "it is empty, and no volume yet".to_owned(),
@@ -245,7 +249,7 @@ fn make_directories(disk: &dyn Disk, path: &Path, identity: &IdentityFile) -> Re
             Err(error) => return Err(io_error("stat", &directory)(error)),
             Ok(_) => continue,
         }
-        let gone = |gone: identity::Gone| io::Error::new(io::ErrorKind::NotFound, gone);
+        let gone = |gone: identity::DirectoryGone| io::Error::new(io::ErrorKind::NotFound, gone);
         identity.still_here().map_err(gone).map_err(io_error("find the volume of", &directory))?;
         disk.create_dir(&directory).map_err(io_error("create", &directory))?;
     }
@@ -261,7 +265,7 @@ fn read_in(
     identity: &Identity,
     segments: &Segments,
     index: &mut dyn IndexSource,
-) -> Result<(Spares, Restored), OpenError> {
+) -> Result<(SpareSegments, RestoredState), OpenError> {
     let log_path = log::directory(path);
     let names: Vec<String> = disk
         .list(&log_path)
@@ -270,9 +274,14 @@ fn read_in(
         .filter(|entry| !entry.is_dir)
         .map(|entry| entry.name)
         .collect();
-    let spares =
-        Spares::adopt(Arc::clone(disk), &log_path, &names, options.segment_bytes, options.spare_segments)
-            .map_err(io_error("read spares in", &log_path))?;
+    let spares = SpareSegments::adopt(
+        Arc::clone(disk),
+        &log_path,
+        &names,
+        options.segment_bytes,
+        options.spare_segments,
+    )
+    .map_err(io_error("read spares in", &log_path))?;
     // Without this a power cut may take the name of a segment back, and bring a segment back under the name of
     // a spare that was used since.
     disk.sync_dir(&log_path).map_err(io_error("sync", &log_path))?;
@@ -323,15 +332,25 @@ fn life_of(identity: &Identity, recovery: Option<Recovery>, is_lost: bool) -> In
 
 /// Judges the volume's state and makes it serve.
 fn serve(
-    shared: Arc<Shared>,
+    shared: Arc<VolumeShared>,
     shard_files: ShardFiles,
-    sticky: Arc<Sticky>,
-    restored: Restored,
+    sticky: Arc<FailureFile>,
+    restored: RestoredState,
     is_new: bool,
     began_us: u64,
 ) -> Result<(Volume, OpenReport), OpenError> {
-    let Restored { mut small, derived, tail, mut report, rotten, lost, told, unnamed, is_flushed, index: _ } =
-        restored;
+    let RestoredState {
+        mut small,
+        derived,
+        tail,
+        mut report,
+        rotten,
+        lost,
+        told,
+        unnamed,
+        is_flushed,
+        index: _,
+    } = restored;
     let is_new = is_new && lost.is_none();
     // A filesystem that does not say how full it is counts as full: new data is refused.
     let _ = shared.measure_space();
@@ -393,7 +412,7 @@ fn serve(
     Ok((volume, report))
 }
 
-fn log_of(shared: &Shared, volume: VolumeId, tail: &Tail) -> Log {
+fn log_of(shared: &VolumeShared, volume: VolumeId, tail: &Tail) -> Log {
     Log::new(
         volume,
         shared.options.segment_bytes,

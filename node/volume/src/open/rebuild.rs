@@ -23,17 +23,17 @@ use crate::format::{SegmentHeader, Subject, VERSION};
 use crate::identity::LostRange;
 use crate::index::table::{Payload, Place, STATE};
 use crate::index::{Index, IndexError, MERGES_MAX};
-use crate::log::append::{Known, Tail, TailSegment};
-use crate::log::replay::{Found, Headed, Lost, Replayed, Unreadable, replay};
+use crate::log::append::{KnownRows, Tail, TailSegment};
+use crate::log::replay::{FoundRecord, HeadedSegment, LostData, ReplayOutcome, UnreadableRange, replay};
 use crate::log::{FIRST_FRAME, Segments, segment_path};
 use crate::open::damage::RottenRecords;
 use crate::open::locate::{
-    Located, LogFiles, Unused, find_segments, first_needed, has_hole, refuse_misnamed,
+    LocatedSegments, LogFiles, UnusedFile, find_segments, first_needed, has_hole, refuse_misnamed,
 };
 use crate::open::{IndexSource, OpenReport, RemovedFile};
 use crate::options::UnreadablePolicy;
-use crate::state::apply::{Batch, Changes, Derived, Written, as_index_changes, decode_entry};
-use crate::state::{Sealed, Small};
+use crate::state::apply::{Batch, Changes, DerivedState, WrittenRecord, as_index_changes, decode_entry};
+use crate::state::{SealedSegment, SmallState};
 
 /// Changes gathered before they are applied to the index: what a running volume gathers, too.
 const CHANGES_MAX: usize = 1024;
@@ -42,10 +42,10 @@ const CHANGES_MAX: usize = 1024;
 const UNNAMED_MAX: usize = 256;
 
 /// What a volume knew.
-pub(crate) struct Restored {
+pub(crate) struct RestoredState {
     pub(crate) index: Arc<dyn Index>,
-    pub(crate) small: Small,
-    pub(crate) derived: Derived,
+    pub(crate) small: SmallState,
+    pub(crate) derived: DerivedState,
     pub(crate) tail: Tail,
     pub(crate) report: OpenReport,
     pub(crate) rotten: RottenRecords,
@@ -60,33 +60,33 @@ pub(crate) struct Restored {
 }
 
 /// Why the index does not do, or why nobody can tell.
-enum Unfit {
+enum IndexUnfit {
     Index(IndexError),
     Behind,
     /// The log cannot be read, or made durable.
     Log(OpenError),
 }
 
-impl From<Unreadable> for Unfit {
-    fn from(unreadable: Unreadable) -> Self {
+impl From<UnreadableRange> for IndexUnfit {
+    fn from(unreadable: UnreadableRange) -> Self {
         Self::Log(unreadable.into())
     }
 }
 
-impl From<IndexError> for Unfit {
+impl From<IndexError> for IndexUnfit {
     fn from(error: IndexError) -> Self {
         Self::Index(error)
     }
 }
 
 /// What one try to use an index gave.
-struct Try {
+struct IndexTry {
     index: Arc<dyn Index>,
     /// Why it was wiped before.
     rebuilt: Option<String>,
-    replayed: Replayed,
-    small: Small,
-    derived: Derived,
+    replayed: ReplayOutcome,
+    small: SmallState,
+    derived: DerivedState,
     rotten: RottenRecords,
     persisted: Option<Sequence>,
     /// Whether it has seen the whole log.
@@ -98,12 +98,12 @@ pub(crate) fn restore(
     files: &LogFiles<'_>,
     segments: &Segments,
     source: &mut dyn IndexSource,
-) -> Result<Restored, OpenError> {
+) -> Result<RestoredState, OpenError> {
     let LogFiles { disk, path: log, .. } = *files;
     let located = find_segments(files, segments)?;
-    let Try { index, rebuilt, replayed, mut small, derived, rotten, persisted, is_complete } =
+    let IndexTry { index, rebuilt, replayed, mut small, derived, rotten, persisted, is_complete } =
         fill_index(files, &located, source)?;
-    let Located { mut headed, discarded, highest, misnamed: _ } = located;
+    let LocatedSegments { mut headed, discarded, highest, misnamed: _ } = located;
     for one in &headed {
         if let Some(header) = &one.header {
             small.bound = small.bound.max(header.bound);
@@ -145,7 +145,7 @@ pub(crate) fn restore(
     let highest = known.fold(highest, u64::max);
     let tail = tail_of(files, &headed, end, highest, next, is_whole)?;
     let is_flushed = index.persisted() != persisted || derived.was_cut_short();
-    Ok(Restored { index, small, derived, tail, report, rotten, lost, told, unnamed, is_flushed })
+    Ok(RestoredState { index, small, derived, tail, report, rotten, lost, told, unnamed, is_flushed })
 }
 
 /// Replays the log into the index, or into an empty one where that does not do, and why not.
@@ -154,21 +154,23 @@ pub(crate) fn restore(
 /// late for what lies before: where that would be a loss, the log is replayed once more, with the ends that it named.
 fn fill_index(
     files: &LogFiles<'_>,
-    located: &Located,
+    located: &LocatedSegments,
     source: &mut dyn IndexSource,
-) -> Result<Try, OpenError> {
+) -> Result<IndexTry, OpenError> {
     let headed = &located.headed;
-    let reset = |source: &mut dyn IndexSource, reason: Option<String>, ends: &BTreeMap<u64, Sealed>| {
+    let reset = |source: &mut dyn IndexSource,
+                 reason: Option<String>,
+                 ends: &BTreeMap<u64, SealedSegment>| {
         let index = source.reset().map_err(|error| index_error(error, files.path))?;
         let done = attempt(index, headed, files, true, ends).map_err(|unfit| match unfit {
-            Unfit::Index(error) => index_error(error, files.path),
-            Unfit::Log(error) => error,
-            Unfit::Behind => unreachable!("an empty index lacks everything and is fed the whole log"),
+            IndexUnfit::Index(error) => index_error(error, files.path),
+            IndexUnfit::Log(error) => error,
+            IndexUnfit::Behind => unreachable!("an empty index lacks everything and is fed the whole log"),
         })?;
-        Ok(Try { rebuilt: reason, ..done })
+        Ok(IndexTry { rebuilt: reason, ..done })
     };
     let unknown = BTreeMap::new();
-    let opened = source.open().map_err(Unfit::Index);
+    let opened = source.open().map_err(IndexUnfit::Index);
     refuse_misnamed(files, located, opened.as_ref().ok())?;
     let done = match opened.and_then(|index| attempt(index, headed, files, false, &unknown)) {
         Ok(done) => done,
@@ -178,13 +180,16 @@ fn fill_index(
     if !done.is_complete || cut_segments(&done.replayed, &done.small).next().is_none() {
         return Ok(done);
     }
-    let Try { index, small, rebuilt, .. } = done;
+    let IndexTry { index, small, rebuilt, .. } = done;
     drop(index);
     reset(source, rebuilt, &small.segments)
 }
 
 /// Where segments stop before the end that their `segment` record names.
-fn cut_segments<'a>(replayed: &'a Replayed, small: &'a Small) -> impl Iterator<Item = &'a Lost> {
+fn cut_segments<'a>(
+    replayed: &'a ReplayOutcome,
+    small: &'a SmallState,
+) -> impl Iterator<Item = &'a LostData> {
     replayed.open_ends.iter().filter(|open| {
         let ends = small.segments.get(&open.range.segment).map(|sealed| sealed.end);
         ends.is_some_and(|end| end > open.range.offset)
@@ -193,11 +198,11 @@ fn cut_segments<'a>(replayed: &'a Replayed, small: &'a Small) -> impl Iterator<I
 
 /// Why the index is wiped, where it is proven to be of no use, or where the device was given long enough to
 /// read it. Whatever a later try can mend keeps it.
-fn reason_to_rebuild(unfit: Unfit, files: &LogFiles<'_>) -> Result<String, OpenError> {
+fn reason_to_rebuild(unfit: IndexUnfit, files: &LogFiles<'_>) -> Result<String, OpenError> {
     let error = match unfit {
-        Unfit::Behind => return Ok("it lacks what the log has let go".to_owned()),
-        Unfit::Log(error) => return Err(error),
-        Unfit::Index(error) => error,
+        IndexUnfit::Behind => return Ok("it lacks what the log has let go".to_owned()),
+        IndexUnfit::Log(error) => return Err(error),
+        IndexUnfit::Index(error) => error,
     };
     match (&error, files.policy) {
         (IndexError::Damaged { .. } | IndexError::Misused { .. }, _)
@@ -226,13 +231,13 @@ pub(crate) fn index_error(error: IndexError, path: &Path) -> OpenError {
 
 fn attempt(
     index: Arc<dyn Index>,
-    headed: &[Headed],
+    headed: &[HeadedSegment],
     files: &LogFiles<'_>,
     is_rebuild: bool,
-    ends: &BTreeMap<u64, Sealed>,
-) -> Result<Try, Unfit> {
+    ends: &BTreeMap<u64, SealedSegment>,
+) -> Result<IndexTry, IndexUnfit> {
     let persisted = index.persisted();
-    let mut derived = Derived::load(index.as_ref())?;
+    let mut derived = DerivedState::load(index.as_ref())?;
     // What an open that was cut short had judged, it told nobody.
     let began = derived.replay_from();
     let unseen = Sequence(persisted.map_or(1, |persisted| persisted.0 + 1));
@@ -244,9 +249,9 @@ fn attempt(
     // looked for, and what is gone was needed by nobody.
     let lacking = headed.get(first_needed(headed, unseen)..).unwrap_or(&[]);
     if !is_rebuild && has_hole(lacking, unseen) {
-        return Err(Unfit::Behind);
+        return Err(IndexUnfit::Behind);
     }
-    let sealed = Small::load(index.as_ref(), derived.highest())?.segments;
+    let sealed = SmallState::load(index.as_ref(), derived.highest())?.segments;
     let end_of = |number: u64| sealed.get(&number).or_else(|| ends.get(&number)).map(|sealed| sealed.end);
     sync(headed, start)?;
     derived.begin_replay(from);
@@ -260,20 +265,20 @@ fn attempt(
         replay_bytes: files.replay_bytes,
         rotten: RottenRecords::default(),
     };
-    let mut visit = |frame: Vec<Found>, last| feed.frame(&frame, last).map_err(Unfit::Index);
+    let mut visit = |frame: Vec<FoundRecord>, last| feed.frame(&frame, last).map_err(IndexUnfit::Index);
     let replayed = replay(needed, from, files.policy, &end_of, &mut visit)?;
     let (derived, rotten) = feed.finish()?;
-    let small = Small::load(index.as_ref(), derived.highest())?;
+    let small = SmallState::load(index.as_ref(), derived.highest())?;
     let is_complete = from == Sequence(1);
-    Ok(Try { index, rebuilt: None, replayed, small, derived, rotten, persisted, is_complete })
+    Ok(IndexTry { index, rebuilt: None, replayed, small, derived, rotten, persisted, is_complete })
 }
 
 /// Makes segments durable, before anything of them is in an index that is flushed and before anybody hears of
 /// it: a process that did not sync, or that died before it did, may have left them in memory alone. What was
 /// written by one that syncs, and lies before what is replayed, is durable. Only what is clean leaves the page
 /// cache, so that replay, which begins with the segment at `replayed`, reads it from the device.
-fn sync(headed: &[Headed], replayed: usize) -> Result<(), Unfit> {
-    let is_durable = |one: &Headed| one.header.as_ref().is_some_and(|header| header.is_synced);
+fn sync(headed: &[HeadedSegment], replayed: usize) -> Result<(), IndexUnfit> {
+    let is_durable = |one: &HeadedSegment| one.header.as_ref().is_some_and(|header| header.is_synced);
     for (index, one) in headed.iter().enumerate() {
         if index < replayed && is_durable(one) {
             continue;
@@ -281,7 +286,7 @@ fn sync(headed: &[Headed], replayed: usize) -> Result<(), Unfit> {
         let path = &one.segment.path;
         one.segment.file().and_then(|file| file.sync_data()).map_err(|source| {
             let is_full = SyncFailure::within(&source).is_some_and(SyncFailure::is_full);
-            Unfit::Log(if is_full && index >= replayed {
+            IndexUnfit::Log(if is_full && index >= replayed {
                 // What found no room was never synced: the next replay reads what the device has of it.
                 OpenError::Io { op: "sync", path: path.clone(), source }
             } else {
@@ -295,7 +300,7 @@ fn sync(headed: &[Headed], replayed: usize) -> Result<(), Unfit> {
 /// Feeds an index with what replay finds, a bounded number of changes at a time.
 struct IndexFeed<'a> {
     index: &'a Arc<dyn Index>,
-    derived: Derived,
+    derived: DerivedState,
     changes: Changes,
     /// Up to here the index has everything.
     persisted: Option<Sequence>,
@@ -307,7 +312,7 @@ struct IndexFeed<'a> {
 }
 
 impl IndexFeed<'_> {
-    fn frame(&mut self, records: &[Found], last: Sequence) -> Result<(), IndexError> {
+    fn frame(&mut self, records: &[FoundRecord], last: Sequence) -> Result<(), IndexError> {
         if self.changes.len() >= CHANGES_MAX || self.gathered_bytes >= self.replay_bytes / 4 {
             self.apply()?;
             self.flush_by_bytes()?;
@@ -320,7 +325,7 @@ impl IndexFeed<'_> {
         for found in records.iter().filter(|found| is_new(found.placed.placed)) {
             let payload_bytes = found.payload.as_ref().map_or(0, Bytes::len);
             self.gathered_bytes += (found.subject.encoded_bytes() + payload_bytes) as u64;
-            batch.record(&Written {
+            batch.record(&WrittenRecord {
                 subject: &found.subject,
                 flags: found.flags,
                 payload: Payload {
@@ -328,7 +333,7 @@ impl IndexFeed<'_> {
                     intact: found.payload.as_ref().map(std::slice::from_ref),
                 },
                 placed: found.placed,
-                known: &Known::Nothing,
+                known: &KnownRows::Nothing,
                 learnt: None,
             })?;
         }
@@ -368,7 +373,7 @@ impl IndexFeed<'_> {
     }
 
     /// What is rotten is evidence: where there is any, the replay ends only when it is queued.
-    fn finish(mut self) -> Result<(Derived, RottenRecords), IndexError> {
+    fn finish(mut self) -> Result<(DerivedState, RottenRecords), IndexError> {
         if self.rotten.named.is_empty() {
             self.derived.end_replay();
         }
@@ -378,9 +383,9 @@ impl IndexFeed<'_> {
 }
 
 fn judge_loss(
-    headed: &[Headed],
-    replayed: &Replayed,
-    small: &Small,
+    headed: &[HeadedSegment],
+    replayed: &ReplayOutcome,
+    small: &SmallState,
     persisted: Option<Sequence>,
     files: &LogFiles<'_>,
 ) -> Option<String> {
@@ -389,7 +394,7 @@ fn judge_loss(
     }
     // A replay may begin before a loss that was told: for the evidence of rot before it.
     let told = small.recovery.map(|recovery| recovery.rows_after);
-    let is_behind = |lost: &Lost| {
+    let is_behind = |lost: &LostData| {
         let is_known = files.is_whole && files.told.contains(&lost.range);
         let is_in_index = persisted.is_some_and(|persisted| lost.from <= persisted);
         // Where nothing readable was behind a loss, it began with the very sequence that the life that told it began
@@ -427,8 +432,8 @@ fn judge_loss(
 /// these offsets is told. Shards are not spoken for by a vote; reads and the scrubber find that they are missing.
 fn told_by_a_life(
     index: &Arc<dyn Index>,
-    headed: &[Headed],
-    replayed: &Replayed,
+    headed: &[HeadedSegment],
+    replayed: &ReplayOutcome,
 ) -> Result<Vec<LostRange>, IndexError> {
     let ranges = || replayed.lost.iter().chain(&replayed.open_ends).map(|lost| lost.range);
     for pair in index.scan(&[STATE], Some(&[STATE + 1])) {
@@ -444,13 +449,13 @@ fn told_by_a_life(
 
 /// The records that say which segments are kept, of those that have none: it stood in the next segment's first frame,
 /// and without it the next opening would take them for let go.
-fn unnamed_of(headed: &[Headed], replayed: &Replayed, small: &Small) -> Vec<Subject> {
+fn unnamed_of(headed: &[HeadedSegment], replayed: &ReplayOutcome, small: &SmallState) -> Vec<Subject> {
     let pairs = headed.iter().zip(headed.iter().skip(1));
     let unnamed = pairs.filter(|(one, _)| !small.segments.contains_key(&one.segment.number));
     let named = unnamed.filter_map(|(one, next)| {
         let number = one.segment.number;
         let next = next.header.as_ref();
-        let is_end = |lost: &&Lost| lost.range.segment == number && lost.range.until.is_none();
+        let is_end = |lost: &&LostData| lost.range.segment == number && lost.range.until.is_none();
         let end = match next.filter(|next| next.previous == number) {
             Some(next) => next.previous_end,
             None => replayed.lost.iter().chain(&replayed.open_ends).find(is_end)?.range.offset,
@@ -467,14 +472,14 @@ fn unnamed_of(headed: &[Headed], replayed: &Replayed, small: &Small) -> Vec<Subj
 fn tidy(
     disk: &Arc<dyn Disk>,
     log: &Path,
-    headed: &mut Vec<Headed>,
-    discarded: &[Unused],
+    headed: &mut Vec<HeadedSegment>,
+    discarded: &[UnusedFile],
     empty: Option<u64>,
-    small: &Small,
+    small: &SmallState,
 ) -> Result<Vec<RemovedFile>, OpenError> {
     let io = |op| move |source: io::Error| OpenError::refused(op, log, source);
     let last = headed.last().map_or(0, |one| one.segment.number);
-    let (kept, gone): (Vec<Headed>, Vec<Headed>) = std::mem::take(headed)
+    let (kept, gone): (Vec<HeadedSegment>, Vec<HeadedSegment>) = std::mem::take(headed)
         .into_iter()
         .partition(|one| one.segment.number == last || small.segments.contains_key(&one.segment.number));
     *headed = kept;
@@ -498,7 +503,7 @@ fn tidy(
 
 /// Takes a last segment without a frame away, as if it had never begun: the record that says that
 /// the segment before it is kept would have been in its first frame. Its number, and where the log ends then.
-fn cut_empty(headed: &mut Vec<Headed>, replayed: &Replayed, is_lost: bool) -> (Option<u64>, u64) {
+fn cut_empty(headed: &mut Vec<HeadedSegment>, replayed: &ReplayOutcome, is_lost: bool) -> (Option<u64>, u64) {
     let is_empty = replayed.end == FIRST_FRAME && !is_lost;
     let last_header = headed.last().and_then(|one| one.header.clone());
     match last_header {
@@ -514,7 +519,7 @@ fn cut_empty(headed: &mut Vec<Headed>, replayed: &Replayed, is_lost: bool) -> (O
 /// its header does not say what is true of what will be written.
 fn tail_of(
     files: &LogFiles<'_>,
-    headed: &[Headed],
+    headed: &[HeadedSegment],
     end: u64,
     highest: u64,
     next: Sequence,
@@ -526,7 +531,7 @@ fn tail_of(
         header.version == VERSION && is_alike
     };
     let goes_on = last.filter(|one| is_whole && one.header.as_ref().is_some_and(holds));
-    let open = |one: &Headed| {
+    let open = |one: &HeadedSegment| {
         let segment = Arc::clone(&one.segment);
         let opened = files.disk.open(&segment.path, OpenMode::Write);
         match opened.and_then(|file| Ok((file.length()?, file))) {

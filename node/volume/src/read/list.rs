@@ -17,7 +17,7 @@ use crate::index::table::{OBJECT, PART, UNSETTLED, parse_row_key, row_key, unset
 use crate::lookup::{Lookup, Source};
 use crate::read::reader::{Reader, behind};
 use crate::read::scan::{Walk, behind_prefix};
-use crate::read::view::{Shared, Stored, as_stored};
+use crate::read::view::{StoredRow, VolumeShared, as_stored};
 use crate::request::Answer;
 use crate::state::promises::judge_bucket;
 
@@ -71,7 +71,7 @@ pub struct ScannedRow {
 
 /// An entry of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Listed {
+pub enum ListedRow {
     /// A key.
     Row(ScannedRow),
     /// A common prefix.
@@ -87,7 +87,7 @@ pub enum Listed {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListPage {
     /// In key order.
-    pub entries: Vec<Listed>,
+    pub entries: Vec<ListedRow>,
     /// Where to go on; `None` when the scan is complete.
     pub next: Option<Bytes>,
 }
@@ -183,11 +183,11 @@ impl Reader {
             match common_prefix(&name, scan) {
                 Some(prefix) => {
                     let past = behind_prefix(&table(&prefix));
-                    page.entries.push(Listed::Prefix { prefix, witness: row });
+                    page.entries.push(ListedRow::Prefix { prefix, witness: row });
                     let Some(past) = past else { break };
                     walk.seek(&past);
                 }
-                None => page.entries.push(Listed::Row(row)),
+                None => page.entries.push(ListedRow::Row(row)),
             }
         }
         Ok(page)
@@ -297,19 +297,19 @@ impl Reader {
     }
 }
 
-impl Shared {
+impl VolumeShared {
     fn scanned(
         &self,
         key: &Bytes,
         value: Bytes,
         rows_after: Sequence,
-    ) -> Result<Option<(RegisterKey, Stored)>, Error> {
+    ) -> Result<Option<(RegisterKey, StoredRow)>, Error> {
         let entry =
             crate::state::apply::decode_entry(key, value).map_err(|error| self.index_failed(&error))?;
         Ok(parse_row_key(key).zip(as_stored(entry, rows_after)))
     }
 
-    fn scanned_row(&self, key: RegisterKey, stored: &Stored, want_value: bool) -> ScannedRow {
+    fn scanned_row(&self, key: RegisterKey, stored: &StoredRow, want_value: bool) -> ScannedRow {
         let read = || self.value(&key, stored, Source::Disk).and_then(Lookup::told).ok();
         let value = want_value.then(read).flatten();
         ScannedRow { row: Row { head: stored.head(), value }, tombstone: stored.row.tombstone, key }

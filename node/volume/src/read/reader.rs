@@ -20,12 +20,12 @@ use sherd_core::release::ReleaseId;
 
 use crate::error::Error;
 use crate::format::Subject;
-use crate::identity::failure::Sticky;
+use crate::identity::failure::FailureFile;
 use crate::index::table::{self, Body, Origin, row_key, shard_key};
 use crate::log::read::{self, ReadError};
 use crate::lookup::{Lookup, Source};
 use crate::read::scan::Walk;
-use crate::read::view::{Shared, Stored, describe};
+use crate::read::view::{StoredRow, VolumeShared, describe};
 use crate::request::{Answer, SeenShard, Target};
 use crate::shard_file::ShardFiles;
 use crate::state::promises::{asked, key_state};
@@ -34,7 +34,7 @@ use crate::state::promises::{asked, key_state};
 const TRIES: usize = 4;
 
 /// A row as it is now, where that can be told.
-enum Current {
+enum CurrentRow {
     /// Under this version of the view.
     Row(u64, Option<Row>),
     /// It moved meanwhile.
@@ -46,9 +46,9 @@ enum Current {
 /// The reading end of a volume.
 #[derive(Debug)]
 pub struct Reader {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<VolumeShared>,
     pub(crate) shard_files: ShardFiles,
-    pub(crate) sticky: Arc<Sticky>,
+    pub(crate) sticky: Arc<FailureFile>,
 }
 
 impl Reader {
@@ -68,9 +68,9 @@ impl Reader {
                 return Ok(Lookup::Pending);
             }
             let (version, row) = match self.current(target, key, want_value, source)? {
-                Current::Row(version, row) => (version, row),
-                Current::Moved => continue,
-                Current::OnDisk => return Ok(Lookup::Pending),
+                CurrentRow::Row(version, row) => (version, row),
+                CurrentRow::Moved => continue,
+                CurrentRow::OnDisk => return Ok(Lookup::Pending),
             };
             let view = self.shared.view.read();
             if view.version != version {
@@ -108,9 +108,9 @@ impl Reader {
         let key = target.rows().row();
         for _ in 0..TRIES {
             let (version, row) = match self.current(target, key, want_value, source)? {
-                Current::Row(version, row) => (version, row),
-                Current::Moved => continue,
-                Current::OnDisk => return Ok(Lookup::Pending),
+                CurrentRow::Row(version, row) => (version, row),
+                CurrentRow::Moved => continue,
+                CurrentRow::OnDisk => return Ok(Lookup::Pending),
             };
             let mut promises = self.shared.promises.lock();
             if promises.is_busy(key) {
@@ -149,23 +149,25 @@ impl Reader {
         key: &Bytes,
         want_value: bool,
         source: Source,
-    ) -> Result<Current, Error> {
+    ) -> Result<CurrentRow, Error> {
         self.shared.check()?;
         let version = self.shared.view.read().version;
         let stored = match self.shared.stored(key, source)? {
             Lookup::Immediate(Some(stored)) => stored,
-            Lookup::Immediate(None) => return Ok(Current::Row(version, None)),
-            Lookup::Pending => return Ok(Current::OnDisk),
+            Lookup::Immediate(None) => return Ok(CurrentRow::Row(version, None)),
+            Lookup::Pending => return Ok(CurrentRow::OnDisk),
         };
         let head = stored.head();
         if !want_value {
-            return Ok(Current::Row(version, Some(Row { head, value: None })));
+            return Ok(CurrentRow::Row(version, Some(Row { head, value: None })));
         }
         match self.shared.value(&target.key, &stored, source) {
-            Err(Error::NotFound) => Ok(Current::Moved),
+            Err(Error::NotFound) => Ok(CurrentRow::Moved),
             Err(error) => Err(error),
-            Ok(Lookup::Immediate(value)) => Ok(Current::Row(version, Some(Row { head, value: Some(value) }))),
-            Ok(Lookup::Pending) => Ok(Current::OnDisk),
+            Ok(Lookup::Immediate(value)) => {
+                Ok(CurrentRow::Row(version, Some(Row { head, value: Some(value) })))
+            }
+            Ok(Lookup::Pending) => Ok(CurrentRow::OnDisk),
         }
     }
 
@@ -447,7 +449,7 @@ fn described(shard: ShardId) -> String {
     format!("shard {} of {}", shard.index, shard.data)
 }
 
-impl Shared {
+impl VolumeShared {
     /// Whether a place is one that a replay comes to. What a cut left behind the end of its segment may still be
     /// read, and goes when the segment is let go; what lies whole in a stretch that was told as missing may be, too,
     /// and goes when the index is rebuilt. Neither is found as long as it is there, or it would count until then, and
@@ -470,7 +472,7 @@ impl Shared {
     pub(crate) fn value(
         &self,
         key: &RegisterKey,
-        stored: &Stored,
+        stored: &StoredRow,
         source: Source,
     ) -> Result<Lookup<Bytes>, Error> {
         match &stored.row.value {
@@ -482,11 +484,11 @@ impl Shared {
     fn row_payload(
         &self,
         key: &RegisterKey,
-        stored: &Stored,
+        stored: &StoredRow,
         range: Range<u64>,
         source: Source,
     ) -> Result<Lookup<Bytes>, Error> {
-        let Stored { origin, row } = stored;
+        let StoredRow { origin, row } = stored;
         let segment = self.segments.get(origin.place.segment).ok_or(Error::NotFound)?;
         let length = row.head_bytes.saturating_add(row.inline_bytes);
         let read = read::open(&segment, origin.place, length, source).and_then(|opened| {

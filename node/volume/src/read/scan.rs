@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::error::Error;
 use crate::index::{IndexError, Pair};
-use crate::read::view::Shared;
+use crate::read::view::VolumeShared;
 
 type IndexScan<'a> = Box<dyn Iterator<Item = Result<Pair, IndexError>> + 'a>;
 
@@ -21,7 +21,7 @@ const RETRY: u32 = 32;
 
 /// A walk in key order that can jump ahead.
 pub(crate) struct Walk<'a> {
-    shared: &'a Shared,
+    shared: &'a VolumeShared,
     overlay: Peekable<vec::IntoIter<(Bytes, Option<Bytes>)>>,
     index: Peekable<IndexScan<'a>>,
     to: Option<Bytes>,
@@ -31,7 +31,7 @@ pub(crate) struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// Walks `from..to`.
-    pub(crate) fn new(shared: &'a Shared, from: &[u8], to: Option<Bytes>) -> Self {
+    pub(crate) fn new(shared: &'a VolumeShared, from: &[u8], to: Option<Bytes>) -> Self {
         let view = shared.view.read();
         let start = Bytes::copy_from_slice(from);
         let overlay: Vec<_> = view

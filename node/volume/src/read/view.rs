@@ -26,11 +26,11 @@ use crate::identity::failure::{FailureLatch, FailureSpan};
 use crate::index::table::{Body, Entry, Origin, RowBody};
 use crate::index::{Change, Index, IndexError};
 use crate::log::Segments;
-use crate::log::durable::Spares;
+use crate::log::durable::SpareSegments;
 use crate::lookup::{Lookup, Source};
 use crate::options::Options;
 use crate::read::recent::Recent;
-use crate::state::Small;
+use crate::state::SmallState;
 use crate::state::apply::{Base, Changes, decode_entry};
 use crate::state::promises::Promises;
 use crate::sync::{Mutex, RwLock};
@@ -41,7 +41,7 @@ pub(crate) struct View {
     pub(crate) overlay: BTreeMap<Bytes, Option<Bytes>>,
     /// Grows with every batch.
     pub(crate) version: u64,
-    pub(crate) small: Small,
+    pub(crate) small: SmallState,
     pub(crate) durable: Sequence,
 }
 
@@ -103,7 +103,7 @@ impl Counters {
 
 /// What the volume's thread and its readers share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct VolumeShared {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) path: PathBuf,
     pub(crate) clock: Arc<dyn Clock>,
@@ -113,7 +113,7 @@ pub(crate) struct Shared {
     pub(crate) segments: Arc<Segments>,
     /// What is missing in the log and was told: none, but after a loss.
     pub(crate) told: Vec<LostRange>,
-    pub(crate) spares: Arc<Spares>,
+    pub(crate) spares: Arc<SpareSegments>,
     pub(crate) ballast: Arc<Ballast>,
     pub(crate) buffers: BufferPool,
     pub(crate) view: RwLock<View>,
@@ -126,18 +126,18 @@ pub(crate) struct Shared {
 
 /// A row as it is known without reading the log.
 #[derive(Debug, Clone)]
-pub(crate) struct Stored {
+pub(crate) struct StoredRow {
     pub(crate) origin: Origin,
     pub(crate) row: RowBody,
 }
 
-impl Stored {
+impl StoredRow {
     pub(crate) const fn head(&self) -> RowHead {
         self.row.head
     }
 }
 
-impl Base for Shared {
+impl Base for VolumeShared {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
         let version = {
             let view = self.view.read();
@@ -161,7 +161,7 @@ impl Base for Shared {
     }
 }
 
-impl Shared {
+impl VolumeShared {
     /// The reason why the volume serves no more.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.failure.check()
@@ -204,7 +204,7 @@ impl Shared {
     }
 
     /// The row under an index key, unless it is of a life before.
-    pub(crate) fn stored(&self, key: &[u8], source: Source) -> Result<Lookup<Option<Stored>>, Error> {
+    pub(crate) fn stored(&self, key: &[u8], source: Source) -> Result<Lookup<Option<StoredRow>>, Error> {
         let rows_after = self.view.read().small.rows_after();
         let found = self.entry_from(key, source)?;
         Ok(found.map(|entry| entry.and_then(|entry| as_stored(entry, rows_after))))
@@ -285,9 +285,9 @@ impl Shared {
 }
 
 /// The row of an entry, unless it is of a life before.
-pub(crate) fn as_stored(entry: Entry, rows_after: Sequence) -> Option<Stored> {
+pub(crate) fn as_stored(entry: Entry, rows_after: Sequence) -> Option<StoredRow> {
     let Entry { origin, body: Body::Row(row) } = entry else { return None };
-    (origin.sequence > rows_after).then_some(Stored { origin, row })
+    (origin.sequence > rows_after).then_some(StoredRow { origin, row })
 }
 
 /// What tells a register's row apart in messages.

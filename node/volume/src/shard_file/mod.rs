@@ -46,7 +46,7 @@ const HEAL_SUFFIX: &str = ".heal";
 /// The shard files of one volume. Clones are the same; every call may come from any thread.
 #[derive(Debug, Clone)]
 pub struct ShardFiles {
-    shared: Arc<Shared>,
+    shared: Arc<ShardFilesState>,
 }
 
 /// A page of the shards that have a file in a directory.
@@ -60,14 +60,14 @@ pub struct FilePage {
 
 /// What lay in a directory when its first page was asked for.
 #[derive(Debug)]
-struct Listing {
+struct FolderListing {
     directory: u8,
     /// In order.
     shards: Vec<ShardId>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ShardFilesState {
     disk: Arc<dyn Disk>,
     cluster: ClusterId,
     pool: BufferPool,
@@ -81,7 +81,7 @@ struct Shared {
     /// Of the whole volume: where it failed here, it failed.
     failure: Arc<FailureLatch>,
     /// The directory that is gone through page by page, until its last page.
-    listing: Mutex<Option<Listing>>,
+    listing: Mutex<Option<FolderListing>>,
 }
 
 impl ShardFiles {
@@ -103,7 +103,7 @@ impl ShardFiles {
         let open: Arc<OpenFiles> = Arc::default();
         let keeper: Weak<dyn FileKeeper> = Arc::<OpenFiles>::downgrade(&open);
         disk.note_keeper(keeper);
-        let shared = Shared {
+        let shared = ShardFilesState {
             disk,
             cluster,
             pool,
@@ -138,7 +138,7 @@ impl ShardFiles {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(self
                 .shared
                 .failure
-                .judge_harmless(&format!("remove shard file {}", Named(shard)), &error)),
+                .judge_harmless(&format!("remove shard file {}", NamedShard(shard)), &error)),
             _ => Ok(()),
         }
     }
@@ -157,7 +157,7 @@ impl ShardFiles {
         } else {
             let mut shards = self.list(directory)?;
             shards.sort_unstable();
-            Listing { directory, shards }
+            FolderListing { directory, shards }
         };
         let start = held.shards.partition_point(|shard| after.is_some_and(|after| *shard <= after));
         let rest = held.shards.get(start..).unwrap_or(&[]);
@@ -199,34 +199,34 @@ impl ShardFiles {
     }
 }
 
-impl Shared {
+impl ShardFilesState {
     fn path(&self, shard: ShardId) -> PathBuf {
-        self.directories.path(Directories::of(shard.data)).join(Named(shard).to_string())
+        self.directories.path(Directories::of(shard.data)).join(NamedShard(shard).to_string())
     }
 
     fn heal_path(&self, shard: ShardId) -> PathBuf {
-        let name = format!("{}{HEAL_SUFFIX}", Named(shard));
+        let name = format!("{}{HEAL_SUFFIX}", NamedShard(shard));
         self.directories.path(Directories::of(shard.data)).join(name)
     }
 }
 
 /// A shard as its file is named.
-struct Named(ShardId);
+struct NamedShard(ShardId);
 
-impl std::fmt::Display for Named {
+impl std::fmt::Display for NamedShard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self(ShardId { data, index }) = self;
         write!(f, "{data}.{index}")
     }
 }
 
-/// The shard of a file's name; `None` for every name that [`Named`] does not write.
+/// The shard of a file's name; `None` for every name that [`NamedShard`] does not write.
 fn parse_name(name: &str) -> Option<ShardId> {
     let (data, index) = name.split_once('.')?;
     let is_hex = data.len() == 32 && data.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let data = u128::from_str_radix(data, 16).ok().filter(|_| is_hex)?;
     let shard = ShardId { data: DataId::from_bytes(data.to_be_bytes()), index: index.parse().ok()? };
-    (Named(shard).to_string() == name).then_some(shard)
+    (NamedShard(shard).to_string() == name).then_some(shard)
 }
 
 #[cfg(test)]

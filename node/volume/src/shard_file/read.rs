@@ -20,7 +20,7 @@ use sherd_core::limits::{HASH_BLOCK_BYTES, SHARD_FILES_MAX};
 use super::format::{
     FOOTER_BYTES, HASH_BYTES, HEADER_BYTES, Layout, SHARD_BYTES_MAX, decode_header, decode_table,
 };
-use super::{Named, ShardFiles, Shared};
+use super::{NamedShard, ShardFiles, ShardFilesState};
 use crate::buffer::Buffer;
 use crate::disk::thrifty::FileKeeper;
 use crate::disk::{DIRECT_ALIGN, DiskFile, OpenMode};
@@ -125,7 +125,7 @@ impl OpenState {
 }
 
 fn corrupt(shard: ShardId, why: &dyn std::fmt::Display) -> Error {
-    Error::Corrupt { what: format!("shard file {}: {why}", Named(shard)) }
+    Error::Corrupt { what: format!("shard file {}: {why}", NamedShard(shard)) }
 }
 
 /// A read that was refused for want of something says nothing of the file.
@@ -136,7 +136,7 @@ fn read_error(shard: ShardId, error: &io::Error) -> Error {
     }
 }
 
-impl Shared {
+impl ShardFilesState {
     /// Gives an open and checked file, from the cache or from disk.
     pub(super) fn open(&self, shard: ShardId) -> Result<Arc<OpenShard>, Error> {
         if let Some(open) = self.open.get(shard) {
@@ -170,7 +170,7 @@ impl Shared {
         }
         let header = stored.shard;
         if header.shard != shard {
-            return Err(corrupt(shard, &format_args!("the header says {}", Named(header.shard))));
+            return Err(corrupt(shard, &format_args!("the header says {}", NamedShard(header.shard))));
         }
         Ok((file, header))
     }

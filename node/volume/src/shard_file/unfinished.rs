@@ -17,7 +17,7 @@ use sherd_core::id::{ShardId, Timestamp};
 use sherd_core::register::sweep::horizon;
 
 use super::format::FOOTER_BYTES;
-use super::{Named, ShardFiles, Shared};
+use super::{NamedShard, ShardFiles, ShardFilesState};
 use crate::disk::{DiskFile, OpenMode};
 use crate::error::Error;
 use crate::request::SeenShard;
@@ -57,7 +57,9 @@ impl WriteClaim {
             return Err(Error::Busy);
         }
         if !claims.creates.insert(shard) {
-            return Err(Error::Corrupt { what: format!("shard file {}: is being written", Named(shard)) });
+            return Err(Error::Corrupt {
+                what: format!("shard file {}: is being written", NamedShard(shard)),
+            });
         }
         drop(claims);
         Ok(Self { files: files.clone(), shard, is_heal: false })
@@ -118,7 +120,7 @@ impl ShardFiles {
 
     /// Removes a file that has neither header nor end. The next listing finds what could not be removed.
     fn clear_away(&self, shard: ShardId) {
-        let Shared { claims, disk, failure, clock, cleared, .. } = &*self.shared;
+        let ShardFilesState { claims, disk, failure, clock, cleared, .. } = &*self.shared;
         // Somebody may write it who outlived an opening, and whose claim is not known here. And a volume that
         // failed changes nothing.
         let is_old = clock

@@ -17,7 +17,7 @@ use sherd_core::id::ShardId;
 use super::directories::Directories;
 use super::format::{HEADER_BYTES, Layout, PAGE_BYTES, StoredHeader, encode_header, encode_table};
 use super::unfinished::WriteClaim;
-use super::{Named, ShardFiles, Shared};
+use super::{NamedShard, ShardFiles, ShardFilesState};
 use crate::disk::{DIRECT_ALIGN, DiskFile, OpenMode, write_past_cache};
 use crate::error::{Error, SyncFailure};
 use crate::request::ShardFileHeader;
@@ -33,7 +33,7 @@ const ZEROS: [u8; 4096] = [0; 4096];
 /// A shard file that is not whole yet. Dropped unfinished, it removes what it wrote.
 #[derive(Debug)]
 pub struct ShardWriter {
-    shared: Arc<Shared>,
+    shared: Arc<ShardFilesState>,
     shard: ShardId,
     file: Arc<dyn DiskFile>,
     /// The same file past the page cache; none where the filesystem has no such thing.
@@ -75,7 +75,8 @@ impl ShardFiles {
         let id = header.shard;
         let failed = |error: io::Error| shared.write_error(id, &error);
         let layout = Layout::of(header.shard_bytes);
-        let layout = layout.ok_or_else(|| Error::Corrupt { what: format!("{} is too long", Named(id)) })?;
+        let layout =
+            layout.ok_or_else(|| Error::Corrupt { what: format!("{} is too long", NamedShard(id)) })?;
         let directory = Directories::of(id.data);
         shared
             .directories
@@ -113,10 +114,10 @@ impl ShardFiles {
     }
 }
 
-impl Shared {
+impl ShardFilesState {
     /// What a failed write means: for this shard, or for the whole volume.
     fn write_error(&self, shard: ShardId, error: &io::Error) -> Error {
-        let named = Named(shard);
+        let named = NamedShard(shard);
         match error.kind() {
             // The same request came twice.
             ErrorKind::AlreadyExists => {
@@ -215,7 +216,7 @@ impl ShardWriter {
         let end_at = self.layout.table_at - self.layout.padding_bytes;
         self.file.write_at(&end, end_at).map_err(|error| self.shared.write_error(self.shard, &error))?;
         // A crash before this sync leaves a file without a footer, or nothing.
-        let named = Named(self.shard);
+        let named = NamedShard(self.shard);
         self.file.sync_data().map_err(|error| match SyncFailure::within(&error) {
             // A filesystem that allocates late: only this file's pages are lost, and nothing names it.
             Some(failure) if failure.is_full() => Error::Full,
@@ -245,7 +246,7 @@ impl ShardWriter {
 
     fn wrong_length(&self, came: u64) -> Error {
         let Self { shard, shard_bytes, .. } = self;
-        Error::Corrupt { what: format!("{}: {came} bytes came, not {shard_bytes}", Named(*shard)) }
+        Error::Corrupt { what: format!("{}: {came} bytes came, not {shard_bytes}", NamedShard(*shard)) }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::index::table::{
     self, Body, DERIVED, Entry, Origin, Payload, RowKeys, entry_of, key_of, unsettled_key,
 };
 use crate::index::{Change, Index, IndexError};
-use crate::log::append::{Before, Known, Learnt, NewRecord, Placed};
+use crate::log::append::{KnownRows, LearntCommit, NewRecord, RecordPlace, ReplacedEntry};
 
 /// What a batch is applied to.
 pub(crate) trait Base {
@@ -35,7 +35,7 @@ impl Base for Arc<dyn Index> {
 
 /// Bytes of a segment that are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Use {
+pub(crate) struct SegmentUse {
     /// Records that an entry points at.
     pub(crate) live: u64,
     /// Delete records: needed until what they kill is gone.
@@ -45,8 +45,8 @@ pub(crate) struct Use {
 /// What is made from the entries and kept beside them, in the index's derived table: live bytes by
 /// segment, the highest ballot of any row ever applied, and where a replay that has not ended began.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Derived {
-    map: BTreeMap<u64, Use>,
+pub(crate) struct DerivedState {
+    map: BTreeMap<u64, SegmentUse>,
     /// Live bytes of all segments.
     live_total: u64,
     highest: Ballot,
@@ -59,8 +59,8 @@ pub(crate) struct Derived {
     found_replay: bool,
 }
 
-impl Derived {
-    pub(crate) fn get(&self, segment: u64) -> Use {
+impl DerivedState {
+    pub(crate) fn get(&self, segment: u64) -> SegmentUse {
         self.map.get(&segment).copied().unwrap_or_default()
     }
 
@@ -68,7 +68,7 @@ impl Derived {
         self.live_total
     }
 
-    fn change(&mut self, segment: u64, change: impl FnOnce(&mut Use)) {
+    fn change(&mut self, segment: u64, change: impl FnOnce(&mut SegmentUse)) {
         let one = self.map.entry(segment).or_default();
         let before = one.live;
         change(one);
@@ -113,7 +113,7 @@ impl Derived {
         for segment in std::mem::take(&mut self.dirty) {
             let key = use_key(segment);
             changes.push(match self.map.get(&segment) {
-                Some(Use { live, deletes }) => {
+                Some(SegmentUse { live, deletes }) => {
                     let mut writer = Writer::with_capacity(2 * 8);
                     writer.u64(*live).u64(*deletes);
                     Change::Put { key, value: writer.finish() }
@@ -173,9 +173,9 @@ fn parse_use_key(key: &[u8]) -> Option<u64> {
     key.get(2..).and_then(|number| number.try_into().ok()).map(u64::from_be_bytes)
 }
 
-fn parse_use(value: Bytes) -> Option<Use> {
+fn parse_use(value: Bytes) -> Option<SegmentUse> {
     let mut reader = Reader::new(value);
-    Some(Use { live: reader.u64("live").ok()?, deletes: reader.u64("deletes").ok()? })
+    Some(SegmentUse { live: reader.u64("live").ok()?, deletes: reader.u64("deletes").ok()? })
 }
 
 /// The key under which an index keeps the highest ballot of any row.
@@ -203,14 +203,14 @@ fn replay_from_of(index: &dyn Index) -> Result<Option<Sequence>, IndexError> {
 }
 
 /// A written record, as it is applied.
-pub(crate) struct Written<'a> {
+pub(crate) struct WrittenRecord<'a> {
     pub(crate) subject: &'a Subject,
     pub(crate) flags: Flags,
     pub(crate) payload: Payload<'a>,
-    pub(crate) placed: Placed,
-    pub(crate) known: &'a Known,
+    pub(crate) placed: RecordPlace,
+    pub(crate) known: &'a KnownRows,
     /// What a record of hints says, where that is at hand.
-    pub(crate) learnt: Option<&'a [Learnt]>,
+    pub(crate) learnt: Option<&'a [LearntCommit]>,
 }
 
 /// The entries that a batch asks for, looked up before it is written. What the log has must be applied, and a
@@ -226,17 +226,21 @@ impl<'a> FetchedEntries<'a> {
     }
 
     /// Looks up what [`Batch::record`] asks for to apply a record.
-    pub(crate) fn fetch_for(&mut self, record: &NewRecord, learnt: &[Learnt]) -> Result<(), IndexError> {
+    pub(crate) fn fetch_for(
+        &mut self,
+        record: &NewRecord,
+        learnt: &[LearntCommit],
+    ) -> Result<(), IndexError> {
         match (&record.subject, &record.known) {
             // Whoever judged it knows where its entry comes from.
-            (_, Known::Row { .. }) => Ok(()),
-            (_, Known::Hints(range)) => {
+            (_, KnownRows::Row { .. }) => Ok(()),
+            (_, KnownRows::Hints(range)) => {
                 let learnt = learnt.get(range.clone()).unwrap_or(&[]);
                 learnt.iter().try_for_each(|one| self.fetch(one.keys.row()))
             }
-            (Subject::Delete { key, .. }, Known::Nothing) => self.fetch(key),
-            (Subject::Row { key, .. }, Known::Nothing) => self.fetch(RowKeys::of(key).row()),
-            (subject, Known::Nothing) => key_of(subject).map_or(Ok(()), |key| self.fetch(&key)),
+            (Subject::Delete { key, .. }, KnownRows::Nothing) => self.fetch(key),
+            (Subject::Row { key, .. }, KnownRows::Nothing) => self.fetch(RowKeys::of(key).row()),
+            (subject, KnownRows::Nothing) => key_of(subject).map_or(Ok(()), |key| self.fetch(&key)),
         }
     }
 
@@ -265,12 +269,12 @@ pub(crate) type Changes = HashMap<Bytes, Option<Bytes>>;
 /// Changes of entries, not yet visible to anybody.
 pub(crate) struct Batch<'a> {
     base: &'a dyn Base,
-    derived: &'a mut Derived,
+    derived: &'a mut DerivedState,
     changes: &'a mut Changes,
 }
 
 impl<'a> Batch<'a> {
-    pub(crate) fn new(base: &'a dyn Base, derived: &'a mut Derived, changes: &'a mut Changes) -> Self {
+    pub(crate) fn new(base: &'a dyn Base, derived: &'a mut DerivedState, changes: &'a mut Changes) -> Self {
         Self { base, derived, changes }
     }
 
@@ -283,7 +287,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Applies one record.
-    pub(crate) fn record(&mut self, written: &Written<'_>) -> Result<(), IndexError> {
+    pub(crate) fn record(&mut self, written: &WrittenRecord<'_>) -> Result<(), IndexError> {
         match written.subject {
             Subject::Delete { key, .. } => self.delete(key, written.placed),
             Subject::Hints => {
@@ -299,9 +303,9 @@ impl<'a> Batch<'a> {
         }
     }
 
-    fn put(&mut self, written: &Written<'_>) -> Result<(), IndexError> {
+    fn put(&mut self, written: &WrittenRecord<'_>) -> Result<(), IndexError> {
         let keys = match (written.subject, written.known) {
-            (_, Known::Row { keys, .. }) => Some(keys.clone()),
+            (_, KnownRows::Row { keys, .. }) => Some(keys.clone()),
             (Subject::Row { key, .. }, _) => Some(RowKeys::of(key)),
             _ => None,
         };
@@ -312,7 +316,7 @@ impl<'a> Batch<'a> {
                 None => return Ok(()),
             },
         };
-        let Placed { sequence, placed, place } = written.placed;
+        let RecordPlace { sequence, placed, place } = written.placed;
         let mut oldest = placed;
         if let Some(old) = self.origin_of(&key, written.known)? {
             let newer = (old.sequence, old.placed) >= (sequence, placed);
@@ -343,19 +347,21 @@ impl<'a> Batch<'a> {
     }
 
     /// Where the entry under a key comes from, before a record is applied.
-    fn origin_of(&self, key: &[u8], known: &Known) -> Result<Option<Origin>, IndexError> {
+    fn origin_of(&self, key: &[u8], known: &KnownRows) -> Result<Option<Origin>, IndexError> {
         match known {
             // Nothing but this batch can have changed it since.
-            Known::Row { before: Before::Absent, .. } if !self.changes.contains_key(key) => Ok(None),
-            Known::Row { before: Before::At(origin), .. } if !self.changes.contains_key(key) => {
+            KnownRows::Row { before: ReplacedEntry::Absent, .. } if !self.changes.contains_key(key) => {
+                Ok(None)
+            }
+            KnownRows::Row { before: ReplacedEntry::At(origin), .. } if !self.changes.contains_key(key) => {
                 Ok(Some(*origin))
             }
             _ => Ok(self.get(key)?.map(|entry| entry.origin)),
         }
     }
 
-    fn delete(&mut self, key: &Bytes, placed: Placed) -> Result<(), IndexError> {
-        let Placed { sequence, place, .. } = placed;
+    fn delete(&mut self, key: &Bytes, placed: RecordPlace) -> Result<(), IndexError> {
+        let RecordPlace { sequence, place, .. } = placed;
         self.derived.change(place.segment, |one| one.deletes += u64::from(place.bytes));
         let Some(old) = self.get(key)? else { return Ok(()) };
         if old.origin.sequence >= sequence {
@@ -407,7 +413,7 @@ pub(crate) fn decode_entry(key: &[u8], bytes: Bytes) -> Result<Entry, IndexError
 }
 
 /// Changes of entries as an index takes them, with what they change beside the entries.
-pub(crate) fn as_index_changes(changes: Changes, derived: &mut Derived) -> Vec<Change> {
+pub(crate) fn as_index_changes(changes: Changes, derived: &mut DerivedState) -> Vec<Change> {
     let change = |(key, value)| match value {
         Some(value) => Change::Put { key, value },
         None => Change::Remove { key },
@@ -436,7 +442,7 @@ mod tests {
             Change::Put { key: Bytes::from_static(&HIGHEST_KEY), value: Bytes::from_static(&[3; 16]) },
         ];
         index.apply(changes, sherd_core::id::Sequence(1)).unwrap();
-        let mut derived = Derived::load(&index).unwrap();
+        let mut derived = DerivedState::load(&index).unwrap();
         assert_eq!((derived.get(9).live, derived.get(9).deletes), (5, 6));
         assert_eq!(derived.highest(), highest);
         assert_eq!(derived.take_changes(), [], "nothing changed since it was loaded");
@@ -444,7 +450,7 @@ mod tests {
 
     #[test]
     fn live_bytes_of_all_segments_are_their_sum() {
-        let mut derived = Derived::default();
+        let mut derived = DerivedState::default();
         derived.change(1, |one| one.live += 5);
         derived.change(2, |one| one.live += 7);
         derived.change(1, |one| one.live = one.live.saturating_sub(9));
@@ -458,14 +464,14 @@ mod tests {
     #[test]
     fn an_index_says_where_a_replay_began_until_it_ended() {
         let index = MemoryIndex::new();
-        let mut derived = Derived::default();
+        let mut derived = DerivedState::default();
         derived.begin_replay(Sequence(0x0102));
         index.apply(derived.take_changes(), Sequence(1)).unwrap();
         assert_eq!(index.get(&REPLAY_KEY).unwrap().as_deref(), Some(&[2, 1, 0, 0, 0, 0, 0, 0][..]));
-        let mut derived = Derived::load(&index).unwrap();
+        let mut derived = DerivedState::load(&index).unwrap();
         assert_eq!(derived.replay_from(), Some(Sequence(0x0102)));
         derived.end_replay();
         index.apply(derived.take_changes(), Sequence(2)).unwrap();
-        assert_eq!(Derived::load(&index).unwrap().replay_from(), None);
+        assert_eq!(DerivedState::load(&index).unwrap().replay_from(), None);
     }
 }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, Incarnation, Sequence, Slot, Timestamp, VolumeId};
 use sherd_core::register::Answerer;
-use sherd_core::register::acceptor::{AcceptorState, Standing};
+use sherd_core::register::acceptor::{AcceptorState, VoterStatus};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Position;
 use sherd_core::register::seal::Seals;
@@ -21,12 +21,12 @@ use sherd_core::register::seal::Seals;
 use crate::format::{Kind, Phase, Subject};
 use crate::index::table::{Body, STATE};
 use crate::index::{Index, IndexError};
-use crate::log::append::Promised;
+use crate::log::append::HeaderPromises;
 use crate::state::apply::decode_entry;
 
 /// A sealed segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sealed {
+pub(crate) struct SealedSegment {
     pub(crate) end: u64,
     pub(crate) first: Sequence,
     pub(crate) last: Sequence,
@@ -43,7 +43,7 @@ pub(crate) struct Recovery {
 
 /// The small state.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Small {
+pub(crate) struct SmallState {
     /// The life of this volume, and whether volume.json says that it lost its state.
     pub(crate) incarnation: u32,
     pub(crate) is_recovering: bool,
@@ -62,11 +62,11 @@ pub(crate) struct Small {
     /// How far the peers' logs were, as writes said: more than what this volume has of them.
     pub(crate) positions: BTreeMap<VolumeId, Position>,
     lives: Option<Arc<[(VolumeId, Incarnation)]>>,
-    pub(crate) segments: BTreeMap<u64, Sealed>,
+    pub(crate) segments: BTreeMap<u64, SealedSegment>,
     pub(crate) recovery: Option<Recovery>,
 }
 
-impl Small {
+impl SmallState {
     /// Reads the state table.
     pub(crate) fn load(index: &dyn Index, highest: Ballot) -> Result<Self, IndexError> {
         let mut small = Self { highest, ..Self::default() };
@@ -116,7 +116,7 @@ impl Small {
                 self.positions.insert(*volume, position);
             }
             Subject::Segment { number, end, first, last } => {
-                self.segments.insert(*number, Sealed { end: *end, first: *first, last: *last });
+                self.segments.insert(*number, SealedSegment { end: *end, first: *first, last: *last });
             }
             Subject::Phase { incarnation, phase, rows_after, kept_after } => {
                 self.recovery = Some(Recovery {
@@ -158,17 +158,17 @@ impl Small {
     }
 
     /// Whether the volume has the state that its votes speak for.
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> VoterStatus {
         if !self.is_recovering {
-            return if self.is_confirmed { Standing::Voting } else { Standing::Unconfirmed };
+            return if self.is_confirmed { VoterStatus::Voting } else { VoterStatus::Unconfirmed };
         }
         match self.recovery {
             Some(Recovery { incarnation, phase, .. }) if incarnation.0 == self.incarnation => match phase {
-                Phase::Waiting => Standing::Lost,
-                Phase::Adopting => Standing::Refilling,
-                Phase::Voting => Standing::Voting,
+                Phase::Waiting => VoterStatus::Lost,
+                Phase::Adopting => VoterStatus::Refilling,
+                Phase::Voting => VoterStatus::Voting,
             },
-            _ => Standing::Lost,
+            _ => VoterStatus::Lost,
         }
     }
 
@@ -210,8 +210,8 @@ impl Small {
     }
 
     /// What a new segment's header repeats.
-    pub(crate) const fn promised(&self) -> Promised {
-        Promised { bound: self.bound, floor: self.floor, data_floor: self.data_floor }
+    pub(crate) const fn promised(&self) -> HeaderPromises {
+        HeaderPromises { bound: self.bound, floor: self.floor, data_floor: self.data_floor }
     }
 
     /// What the volume guarantees, given the highest ballot that it may have promised.
@@ -273,40 +273,45 @@ impl Small {
 mod tests {
     use super::*;
 
-    fn recovering(own: u32, of_life: u32, phase: Phase) -> Small {
+    fn recovering(own: u32, of_life: u32, phase: Phase) -> SmallState {
         let recovery = Recovery {
             incarnation: Incarnation(of_life),
             phase,
             rows_after: Sequence(0),
             kept_after: Sequence(0),
         };
-        Small { incarnation: own, is_recovering: true, recovery: Some(recovery), ..Small::default() }
+        SmallState {
+            incarnation: own,
+            is_recovering: true,
+            recovery: Some(recovery),
+            ..SmallState::default()
+        }
     }
 
     #[test]
     fn how_far_the_recovery_of_an_earlier_life_got_says_nothing_of_this_one() {
         for phase in [Phase::Waiting, Phase::Adopting, Phase::Voting] {
-            assert_eq!(recovering(3, 2, phase).standing(), Standing::Lost, "{phase:?}");
+            assert_eq!(recovering(3, 2, phase).standing(), VoterStatus::Lost, "{phase:?}");
         }
-        assert_eq!(recovering(3, 3, Phase::Waiting).standing(), Standing::Lost);
-        assert_eq!(recovering(3, 3, Phase::Adopting).standing(), Standing::Refilling);
-        assert_eq!(recovering(3, 3, Phase::Voting).standing(), Standing::Voting);
+        assert_eq!(recovering(3, 3, Phase::Waiting).standing(), VoterStatus::Lost);
+        assert_eq!(recovering(3, 3, Phase::Adopting).standing(), VoterStatus::Refilling);
+        assert_eq!(recovering(3, 3, Phase::Voting).standing(), VoterStatus::Voting);
     }
 
     #[test]
     fn what_is_promised_is_what_a_new_segment_repeats() {
         let ballot = |ms| Ballot { time: Timestamp::from_ms(ms), proposer: sherd_core::id::ProposerId(1) };
-        let mut small = Small::default();
+        let mut small = SmallState::default();
         small.learn(&Subject::Bound(ballot(3)));
         small.learn(&Subject::Floor(ballot(2)));
         small.learn(&Subject::DataFloor(Timestamp::from_ms(1)));
-        let Promised { bound, floor, data_floor } = small.promised();
+        let HeaderPromises { bound, floor, data_floor } = small.promised();
         assert_eq!((bound, floor, data_floor), (ballot(3), ballot(2), Timestamp::from_ms(1)));
     }
 
     #[test]
     fn a_segment_that_is_let_go_is_forgotten_and_a_seal_is_none() {
-        let mut small = Small::default();
+        let mut small = SmallState::default();
         for number in [1, 2] {
             small.learn(&Subject::Segment { number, end: 9, first: Sequence(1), last: Sequence(2) });
         }
@@ -318,7 +323,7 @@ mod tests {
 
     #[test]
     fn peers_in_their_first_life_are_named_to_nobody() {
-        let mut small = Small::default();
+        let mut small = SmallState::default();
         for (id, life) in [(1, 1), (2, 2)] {
             let (volume, incarnation) = (VolumeId([id; 16]), Incarnation(life));
             small.learn(&Subject::Peer { volume, incarnation, durable: Sequence(1) });

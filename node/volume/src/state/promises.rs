@@ -11,11 +11,11 @@ use bytes::Bytes;
 
 use sherd_core::env::Clock;
 use sherd_core::id::{Ballot, Timestamp};
-use sherd_core::register::acceptor::{Asked, KeyState, after_forgetting};
+use sherd_core::register::acceptor::{Circumstances, KeyState, after_forgetting};
 use sherd_core::register::{Refusal, RowHead};
 
 use crate::request::Target;
-use crate::state::Small;
+use crate::state::SmallState;
 
 /// Promises that a row replaced, kept in the order until it is looked through.
 const ORDER_SLACK: usize = 1024;
@@ -136,7 +136,7 @@ fn promise_bytes(key: &Bytes) -> u64 {
 
 /// The state of a key, as the rules take it.
 pub(crate) fn key_state<'a>(
-    small: &Small,
+    small: &SmallState,
     target: &Target,
     row: Option<&'a RowHead>,
     promised: Ballot,
@@ -150,12 +150,12 @@ pub(crate) fn key_state<'a>(
 }
 
 /// The circumstances of a request.
-pub(crate) fn asked(target: &Target, clock: &dyn Clock) -> Asked {
-    Asked { epoch: target.epoch, now: Timestamp::from_ms(clock.wall_ms()) }
+pub(crate) fn asked(target: &Target, clock: &dyn Clock) -> Circumstances {
+    Circumstances { epoch: target.epoch, now: Timestamp::from_ms(clock.wall_ms()) }
 }
 
 /// Judges whether a bucket's rows may be listed or scanned.
-pub(crate) fn judge_bucket(small: &Small, bucket: sherd_core::id::BucketId) -> Result<(), Refusal> {
+pub(crate) fn judge_bucket(small: &SmallState, bucket: sherd_core::id::BucketId) -> Result<(), Refusal> {
     if !small.standing().votes() {
         return Err(Refusal::Recovering);
     }

@@ -21,9 +21,9 @@ use crate::format::{
 };
 use crate::identity::LostRange;
 use crate::index::table::{Body, Place, key_of, row_key, segment_key};
-use crate::log::append::{Learnt, NewRecord};
-use crate::log::durable::PutAway;
-use crate::log::read::{self, Opened, ReadError, SegmentBytes};
+use crate::log::append::{LearntCommit, NewRecord};
+use crate::log::durable::RetiredFile;
+use crate::log::read::{self, ReadError, SegmentBytes, VerifiedHead};
 use crate::log::{FIRST_FRAME, Segment};
 use crate::lookup::Source;
 use crate::write::plan::Plan;
@@ -34,7 +34,7 @@ const DELETES_AGAIN: u64 = 8;
 
 /// What a step of compaction did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compacted {
+pub enum CompactionStep {
     /// Nothing is worth compacting.
     Idle,
     /// A segment is being walked.
@@ -54,11 +54,11 @@ pub enum Compacted {
 /// Where compaction is.
 #[derive(Debug, Default)]
 pub(crate) struct Compaction {
-    pass: Option<Pass>,
+    pass: Option<CompactionPass>,
     /// Segments of which something cannot be read: kept until nothing needs that any more.
     damaged: BTreeMap<u64, Damage>,
     /// A segment that is on its way out: nothing else is compacted before it is gone.
-    retiring: Option<Retiring>,
+    retiring: Option<RetiringSegment>,
     /// How many segments were reclaimed when a segment was sealed or first seen.
     seen_at: BTreeMap<u64, u64>,
     reclaimed: u64,
@@ -67,16 +67,16 @@ pub(crate) struct Compaction {
 /// A segment whose record is deleted. Its file may hold what deletes in other segments kill, so it must be
 /// gone before these are judged again.
 #[derive(Debug)]
-struct Retiring {
+struct RetiringSegment {
     segment: Arc<Segment>,
     /// Whether a frame stands behind the delete.
     is_protected: bool,
     /// Where its file went.
-    put_away: Option<PutAway>,
+    put_away: Option<RetiredFile>,
 }
 
 #[derive(Debug)]
-struct Pass {
+struct CompactionPass {
     segment: Arc<Segment>,
     end: u64,
     offset: u64,
@@ -108,7 +108,7 @@ impl Volume {
     ///
     /// # Errors
     /// [`Error::Failed`]; [`Error::Full`] when there is no segment to write to; [`Error::Busy`].
-    pub fn compact_step(&mut self, budget_bytes: u64) -> Result<Compacted, Error> {
+    pub fn compact_step(&mut self, budget_bytes: u64) -> Result<CompactionStep, Error> {
         self.shared.check()?;
         if let Some(retiring) = self.compaction.retiring.take() {
             return self.retire(retiring);
@@ -116,7 +116,7 @@ impl Volume {
         if self.compaction.pass.is_none() {
             self.compaction.pass = self.candidate();
         }
-        let Some(mut pass) = self.compaction.pass.take() else { return Ok(Compacted::Idle) };
+        let Some(mut pass) = self.compaction.pass.take() else { return Ok(CompactionStep::Idle) };
         let mut plan = Plan::default();
         let mut hints = Vec::new();
         let mut walked_bytes = 0;
@@ -126,17 +126,17 @@ impl Volume {
             match self.walk_one(&mut pass, &mut plan, &mut hints) {
                 Ok(0) => break,
                 Ok(bytes) => walked_bytes += bytes,
-                Err(Walked::Damaged(record)) => {
+                Err(WalkEnd::Damaged(record)) => {
                     let number = pass.segment.number;
                     let live = self.derived.get(number).live;
                     self.compaction.damaged.insert(number, Damage { record, live });
-                    return Ok(Compacted::Idle);
+                    return Ok(CompactionStep::Idle);
                 }
                 // Walked anew: what was moved is found dead.
-                Err(Walked::Failed(error)) => return Err(error),
+                Err(WalkEnd::Failed(error)) => return Err(error),
             }
         }
-        Self::push_hints(&mut plan, hints.into_iter().map(Learnt::from));
+        Self::push_hints(&mut plan, hints.into_iter().map(LearntCommit::from));
         let moved_bytes = plan.bytes as u64;
         if !plan.is_empty() {
             self.commit_moved(plan)?;
@@ -150,10 +150,10 @@ impl Volume {
             // Entries point into the hole: whoever reads or scrubs them finds that they are damaged as long as there is
             // a segment to look into, and lets them go when they are healed.
             self.compaction.damaged.insert(number, Damage { record: None, live });
-            return Ok(Compacted::Progress { walked_bytes, moved_bytes });
+            return Ok(CompactionStep::Progress { walked_bytes, moved_bytes });
         }
         self.compaction.pass = Some(pass);
-        Ok(Compacted::Progress { walked_bytes, moved_bytes })
+        Ok(CompactionStep::Progress { walked_bytes, moved_bytes })
     }
 
     /// What is missing in the log, where the volume's life needs none of it: whatever was there that it still knows of has
@@ -190,7 +190,7 @@ impl Volume {
         });
     }
 
-    fn candidate(&mut self) -> Option<Pass> {
+    fn candidate(&mut self) -> Option<CompactionPass> {
         self.forget_damage();
         let persisted = self.shared.index.persisted()?;
         let again = DELETES_AGAIN.max(self.shared.segments.len() as u64 / 4);
@@ -211,11 +211,16 @@ impl Volume {
         let (_, number) = best?;
         let sealed = self.working.segments.get(&number)?;
         let segment = self.shared.segments.get(number)?;
-        Some(Pass { segment, end: sealed.end, offset: FIRST_FRAME, frame: None, has_hole: false })
+        Some(CompactionPass { segment, end: sealed.end, offset: FIRST_FRAME, frame: None, has_hole: false })
     }
 
     /// Looks at the next record; the bytes looked at, or zero at the end.
-    fn walk_one(&mut self, pass: &mut Pass, plan: &mut Plan, hints: &mut Vec<Hint>) -> Result<u64, Walked> {
+    fn walk_one(
+        &mut self,
+        pass: &mut CompactionPass,
+        plan: &mut Plan,
+        hints: &mut Vec<Hint>,
+    ) -> Result<u64, WalkEnd> {
         let Some(mut frame) = pass.enter(self.known_holes())? else { return Ok(0) };
         let (header, place) = pass.peek(&frame)?;
         let opened = read::open(&pass.segment, place, header.payload_bytes, Source::Disk)?;
@@ -233,12 +238,12 @@ impl Volume {
 
     fn keep(
         &mut self,
-        pass: &Pass,
+        pass: &CompactionPass,
         plan: &mut Plan,
         hints: &mut Vec<Hint>,
-        opened: &Opened<'_>,
+        opened: &VerifiedHead<'_>,
         (placed, _): (Sequence, Place),
-    ) -> Result<(), Walked> {
+    ) -> Result<(), WalkEnd> {
         match &opened.subject {
             Subject::Delete { oldest, newest, .. } => {
                 if self.may_hold(pass.segment.number, *oldest, *newest) {
@@ -253,7 +258,7 @@ impl Volume {
                     Err(ReadError::Corrupt) => return Ok(()),
                     payload => payload?,
                 };
-                let learnt = decode_hints(payload).map_err(|_| Walked::Damaged(None))?;
+                let learnt = decode_hints(payload).map_err(|_| WalkEnd::Damaged(None))?;
                 for hint in learnt {
                     if self.only_hinted(&hint)? {
                         hints.push(hint);
@@ -279,7 +284,7 @@ impl Volume {
             }
             flags = flags.with(Flags::COMMITTED, row.head.committed);
         }
-        let payload = opened.whole().map_err(|error| Walked::from(error).of_record(key, placed))?;
+        let payload = opened.whole().map_err(|error| WalkEnd::from(error).of_record(key, placed))?;
         let payload = (!payload.is_empty()).then_some(payload);
         plan.push(NewRecord::new(opened.subject.clone(), flags, payload).moved_from(opened.sequence));
         Ok(())
@@ -304,7 +309,7 @@ impl Volume {
     }
 
     /// Lets a segment go in which nothing is needed any more.
-    fn reclaim(&mut self, pass: Pass) -> Result<Compacted, Error> {
+    fn reclaim(&mut self, pass: CompactionPass) -> Result<CompactionStep, Error> {
         let segment = pass.segment;
         let number = segment.number;
         let key = segment_key(number);
@@ -315,12 +320,12 @@ impl Volume {
             plan.push(NewRecord::bare(Subject::Delete { key, oldest, newest }));
             self.commit_moved(plan)?;
         }
-        self.retire(Retiring { segment, is_protected: false, put_away: None })
+        self.retire(RetiringSegment { segment, is_protected: false, put_away: None })
     }
 
     /// Puts away a segment that has no record any more. Where the disk refuses, the next step goes on with
     /// it.
-    fn retire(&mut self, mut retiring: Retiring) -> Result<Compacted, Error> {
+    fn retire(&mut self, mut retiring: RetiringSegment) -> Result<CompactionStep, Error> {
         let number = retiring.segment.number;
         if let Err(error) = self.try_retire(&mut retiring) {
             self.compaction.retiring = Some(retiring);
@@ -329,10 +334,10 @@ impl Volume {
         self.shared.segments.files().forget(number);
         self.compaction.reclaimed += 1;
         self.compaction.seen_at.remove(&number);
-        Ok(Compacted::Reclaimed { segment: number })
+        Ok(CompactionStep::Reclaimed { segment: number })
     }
 
-    fn try_retire(&mut self, retiring: &mut Retiring) -> Result<(), Error> {
+    fn try_retire(&mut self, retiring: &mut RetiringSegment) -> Result<(), Error> {
         // Crash here: the next open finds a segment without a record, and removes it. With a frame
         // behind the delete, rot of that frame is rot, and never a torn tail that brings the
         // record back without its segment.
@@ -352,13 +357,13 @@ impl Volume {
 }
 
 /// Why a walk stopped.
-enum Walked {
+enum WalkEnd {
     /// At a record that cannot be read, or at something else.
     Damaged(Option<(Bytes, Sequence)>),
     Failed(Error),
 }
 
-impl Walked {
+impl WalkEnd {
     /// The same, at a record that is known.
     fn of_record(self, key: Bytes, placed: Sequence) -> Self {
         match self {
@@ -368,13 +373,13 @@ impl Walked {
     }
 }
 
-impl From<Error> for Walked {
+impl From<Error> for WalkEnd {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
 }
 
-impl From<ReadError> for Walked {
+impl From<ReadError> for WalkEnd {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::Busy => Self::Failed(Error::Busy),
@@ -385,7 +390,7 @@ impl From<ReadError> for Walked {
     }
 }
 
-impl Pass {
+impl CompactionPass {
     /// Bytes that the next record adds at most.
     fn next_bytes(&self) -> usize {
         let Some(frame) = &self.frame else { return FRAME_HEADER_BYTES };
@@ -393,7 +398,7 @@ impl Pass {
     }
 
     /// The frame that the walk is in; `None` at the segment's end.
-    fn enter(&mut self, holes: &[LostRange]) -> Result<Option<InFrame>, Walked> {
+    fn enter(&mut self, holes: &[LostRange]) -> Result<Option<InFrame>, WalkEnd> {
         if let Some(frame) = self.frame {
             return Ok(Some(frame));
         }
@@ -406,8 +411,8 @@ impl Pass {
         }
         let mut bytes = [0; FRAME_HEADER_BYTES];
         self.read(&mut bytes, self.offset)?;
-        let header =
-            FrameHeader::decode(&bytes, self.segment.seed, self.offset).map_err(|_| Walked::Damaged(None))?;
+        let header = FrameHeader::decode(&bytes, self.segment.seed, self.offset)
+            .map_err(|_| WalkEnd::Damaged(None))?;
         let frame = InFrame {
             next: self.offset + FRAME_HEADER_BYTES as u64,
             sequence: header.first,
@@ -418,18 +423,18 @@ impl Pass {
         Ok(Some(frame))
     }
 
-    fn read(&self, bytes: &mut [u8], offset: u64) -> Result<(), Walked> {
+    fn read(&self, bytes: &mut [u8], offset: u64) -> Result<(), WalkEnd> {
         Ok(SegmentBytes::of(&self.segment, Source::Disk).read_exact(bytes, offset)?)
     }
 
-    fn peek(&self, frame: &InFrame) -> Result<(RecordHeader, Place), Walked> {
+    fn peek(&self, frame: &InFrame) -> Result<(RecordHeader, Place), WalkEnd> {
         let mut bytes = [0; RECORD_HEADER_BYTES];
         self.read(&mut bytes, frame.next)?;
-        let header = RecordHeader::decode(&bytes).map_err(|_| Walked::Damaged(None))?;
+        let header = RecordHeader::decode(&bytes).map_err(|_| WalkEnd::Damaged(None))?;
         let place = (u32::try_from(frame.next), u32::try_from(header.record_bytes()));
-        let (Ok(offset), Ok(bytes)) = place else { return Err(Walked::Damaged(None)) };
+        let (Ok(offset), Ok(bytes)) = place else { return Err(WalkEnd::Damaged(None)) };
         if u64::from(offset) + u64::from(bytes) > frame.end {
-            return Err(Walked::Damaged(None));
+            return Err(WalkEnd::Damaged(None));
         }
         Ok((header, Place { segment: self.segment.number, offset, bytes }))
     }

@@ -14,7 +14,7 @@ use sherd_core::id::{Ballot, BucketId, ChangeId, Incarnation, Sequence, VolumeId
 use sherd_core::limits;
 use sherd_core::register::Refusal;
 use sherd_core::register::acceptor::{
-    Standing, judge_data_floor, judge_epoch, judge_raise, raise_data_floor, raise_floor,
+    VoterStatus, judge_data_floor, judge_epoch, judge_raise, raise_data_floor, raise_floor,
 };
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Position;
@@ -24,10 +24,10 @@ use sherd_core::release::ReleaseId;
 use crate::error::Error;
 use crate::format::{Hint, Phase, RELEASE_ENTRY_BYTES_MAX, Subject};
 use crate::index::table::key_of;
-use crate::log::append::{Learnt, NewRecord};
+use crate::log::append::{LearntCommit, NewRecord};
 use crate::request::{Answer, Completion, Control, Op, Target};
 use crate::state::Recovery;
-use crate::write::judge::Judged;
+use crate::write::judge::JudgedPlace;
 use crate::write::plan::Plan;
 use crate::write::volume::{Volume, hint_bytes};
 
@@ -69,7 +69,7 @@ impl Volume {
         plan: &mut Plan,
         control: Control,
         done: Completion<Answer<Guarantees>>,
-    ) -> Judged {
+    ) -> JudgedPlace {
         if let Control::Unseal { bucket, deletion } = control {
             return self.unseal(plan, bucket, deletion, done);
         }
@@ -78,14 +78,14 @@ impl Volume {
             && !self.take_seals(plan, guarantees)
         {
             // What is sealed by this batch is found sealed by the next.
-            return Judged::Later(Op::Control { control, done });
+            return JudgedPlace::Later(Op::Control { control, done });
         }
         match self.change(plan, &control) {
             Ok(Ok(())) => self.report(plan, done),
             Ok(Err(refusal)) => self.answer(plan, plan.changes_state, done, Err(refusal)),
             Err(error) => done.complete(Err(error)),
         }
-        Judged::Done
+        JudgedPlace::Done
     }
 
     fn change(&mut self, plan: &mut Plan, control: &Control) -> Result<Result<(), Refusal>, Error> {
@@ -104,7 +104,7 @@ impl Volume {
             {
                 return Err(not_recovering());
             }
-            Control::FinishRecovery { .. } if standing == Standing::Lost => Err(Refusal::Recovering),
+            Control::FinishRecovery { .. } if standing == VoterStatus::Lost => Err(Refusal::Recovering),
             Control::Unseal { .. }
             | Control::SealForEver { .. }
             | Control::TakeGuarantees(_)
@@ -189,12 +189,12 @@ impl Volume {
         bucket: BucketId,
         deletion: ChangeId,
         done: Completion<Answer<Guarantees>>,
-    ) -> Judged {
+    ) -> JudgedPlace {
         let subject = Subject::Seal { bucket, deletion: Some(deletion) };
         let key = key_of(&subject).expect("a seal has an index key");
         if plan.keys.contains(&key) {
             let control = Control::Unseal { bucket, deletion };
-            return Judged::Later(Op::Control { control, done });
+            return JudgedPlace::Later(Op::Control { control, done });
         }
         match self.shared.entry(&key) {
             Ok(Some(entry)) => {
@@ -206,11 +206,11 @@ impl Volume {
             Ok(None) => {}
             Err(error) => {
                 done.complete(Err(error));
-                return Judged::Done;
+                return JudgedPlace::Done;
             }
         }
         self.report(plan, done);
-        Judged::Done
+        JudgedPlace::Done
     }
 
     fn learn_life(&mut self, plan: &mut Plan, volume: VolumeId, incarnation: Incarnation) {
@@ -286,7 +286,7 @@ impl Volume {
         if self.lazy.hints_bytes < HINTS_BYTES_MAX {
             let hint = Hint { key: target.key.clone(), ballot };
             self.lazy.hints_bytes += hint_bytes(&hint);
-            self.lazy.hints.push(Learnt { hint, keys: target.rows().clone() });
+            self.lazy.hints.push(LearntCommit { hint, keys: target.rows().clone() });
             self.lazy_begins();
         }
     }

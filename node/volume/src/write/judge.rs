@@ -11,19 +11,19 @@ use sherd_core::id::{Ballot, RegisterKey, ShardId};
 use sherd_core::limits;
 use sherd_core::record::Value;
 use sherd_core::register::acceptor::{
-    AcceptVerdict, AcceptorState, Standing, judge_accept, judge_commit, judge_drop, judge_epoch,
+    AcceptVerdict, AcceptorState, VoterStatus, judge_accept, judge_commit, judge_drop, judge_epoch,
     judge_prepare, judge_raise, judge_read,
 };
 use sherd_core::register::recover::{Adoption, adopt};
 use sherd_core::register::seal::Seals;
-use sherd_core::register::{Accept, Brief, Encoded, Prepare, Refusal, Row, RowHead, Vote};
+use sherd_core::register::{Accept, EncodedValue, Prepare, Refusal, Row, RowHead, ValueTraits, Vote};
 
 use crate::error::Error;
 use crate::format::{Flags, HEAL_ENTRY_BYTES_MAX, Hint, Subject, encode_hints};
 use crate::index::table::{RowKeys, shard_key};
-use crate::log::append::{Before, Known as KnownRow, Learnt, NewRecord};
+use crate::log::append::{KnownRows, LearntCommit, NewRecord, ReplacedEntry};
 use crate::lookup::Source;
-use crate::read::view::Stored;
+use crate::read::view::StoredRow;
 use crate::request::{AdoptedRow, Answer, Completion, Op, Target};
 use crate::state::promises::{asked, key_state};
 use crate::write::plan::{PendingRow, Plan};
@@ -34,7 +34,7 @@ const RECORD_OVERHEAD_BYTES: usize = 2048;
 
 /// Whether an operation found its place.
 #[expect(clippy::large_enum_variant, reason = "it lives for one call, on the stack")]
-pub(crate) enum Judged {
+pub(crate) enum JudgedPlace {
     /// Answered, or part of the batch.
     Done,
     /// It depends on where this batch will stand: it begins the next one.
@@ -42,24 +42,24 @@ pub(crate) enum Judged {
 }
 
 /// The row of a key, as this batch sees it.
-struct Known {
+struct KnownRow {
     head: Option<RowHead>,
     value: Option<Bytes>,
-    stored: Option<Stored>,
+    stored: Option<StoredRow>,
     /// The entry in the index; not looked for where the batch has a newer row.
-    before: Before,
+    before: ReplacedEntry,
     is_pending: bool,
 }
 
 /// A row that is to be stored: its register, its keys, and where the entry comes from that it replaces
-/// (as [`Known::before`]).
+/// (as [`KnownRow::before`]).
 struct NewRow<'a> {
     key: &'a RegisterKey,
     keys: &'a RowKeys,
-    before: Before,
+    before: ReplacedEntry,
 }
 
-impl Known {
+impl KnownRow {
     fn row(self) -> Option<Row> {
         self.head.map(|head| Row { head, value: self.value })
     }
@@ -70,7 +70,7 @@ impl Known {
 /// some, which is an unknown outcome). There is room for the value that the row has already, at
 /// another ballot, which is a repair; for one that takes less than what it replaces; and for one that
 /// makes way, whatever it takes.
-fn needs_room(plan: &Plan, row: &Bytes, known: &Known, value: &Encoded, brief: Brief) -> bool {
+fn needs_room(plan: &Plan, row: &Bytes, known: &KnownRow, value: &EncodedValue, brief: ValueTraits) -> bool {
     let repairs = known.head.is_some_and(|head| head.digest == brief.digest);
     let replaced = known
         .stored
@@ -87,7 +87,7 @@ fn needs_room(plan: &Plan, row: &Bytes, known: &Known, value: &Encoded, brief: B
 
 /// Bytes that an operation may add to a batch.
 pub(crate) fn op_bytes(op: &Op) -> usize {
-    let encoded = |value: &Encoded| value.head.len() + value.inline.len();
+    let encoded = |value: &EncodedValue| value.head.len() + value.inline.len();
     let payload = match op {
         Op::Accept { accept, heal, .. } => {
             encoded(&accept.value) + heal.as_ref().map_or(0, |(_, entry)| entry.len() + RECORD_OVERHEAD_BYTES)
@@ -111,7 +111,7 @@ pub(crate) fn op_bytes(op: &Op) -> usize {
 
 impl Volume {
     /// Judges one operation.
-    pub(crate) fn judge(&mut self, plan: &mut Plan, op: Op) -> Judged {
+    pub(crate) fn judge(&mut self, plan: &mut Plan, op: Op) -> JudgedPlace {
         match op {
             Op::Prepare { target, prepare, want_value, done } => {
                 self.prepare(plan, &target, prepare, want_value, done);
@@ -135,26 +135,38 @@ impl Volume {
             Op::Adopt { rows, done } => return self.adopt(plan, rows, done),
             Op::Drop { target, ballot, done } => return self.drop_row(plan, target, ballot, done),
         }
-        Judged::Done
+        JudgedPlace::Done
     }
 
-    fn known(&self, plan: &Plan, key: &RegisterKey, row: &Bytes, want_value: bool) -> Result<Known, Error> {
+    fn known(
+        &self,
+        plan: &Plan,
+        key: &RegisterKey,
+        row: &Bytes,
+        want_value: bool,
+    ) -> Result<KnownRow, Error> {
         if let Some(pending) = plan.rows.get(row) {
             let (head, value) = match pending {
                 Some(PendingRow { head, value }) => (Some(*head), want_value.then(|| value.clone())),
                 None => (None, None),
             };
-            return Ok(Known { head, value, stored: None, before: Before::Unknown, is_pending: true });
+            return Ok(KnownRow {
+                head,
+                value,
+                stored: None,
+                before: ReplacedEntry::Unknown,
+                is_pending: true,
+            });
         }
         let rows_after = self.working.rows_after();
         let entry = self.shared.entry(row)?;
-        let before = entry.as_ref().map_or(Before::Absent, |entry| Before::At(entry.origin));
+        let before = entry.as_ref().map_or(ReplacedEntry::Absent, |entry| ReplacedEntry::At(entry.origin));
         let Some(stored) = entry.and_then(|entry| crate::read::view::as_stored(entry, rows_after)) else {
-            return Ok(Known { head: None, value: None, stored: None, before, is_pending: false });
+            return Ok(KnownRow { head: None, value: None, stored: None, before, is_pending: false });
         };
         let value =
             if want_value { Some(self.shared.value(key, &stored, Source::Disk)?.told()?) } else { None };
-        Ok(Known { head: Some(stored.head()), value, stored: Some(stored), before, is_pending: false })
+        Ok(KnownRow { head: Some(stored.head()), value, stored: Some(stored), before, is_pending: false })
     }
 
     /// The acceptor's state: everything that is decided, but only the bound and the reading of the clock
@@ -297,23 +309,23 @@ impl Volume {
         plan: &mut Plan,
         row: &NewRow<'_>,
         ballot: Ballot,
-        value: Encoded,
-        (brief, committed): (Brief, bool),
+        value: EncodedValue,
+        (brief, committed): (ValueTraits, bool),
     ) {
         let NewRow { key, keys, before } = *row;
-        let Encoded { head, inline, .. } = value;
-        let Brief { digest, tombstone } = brief;
+        let EncodedValue { head, inline, .. } = value;
+        let ValueTraits { digest, tombstone } = brief;
         let head_bytes = u32::try_from(head.len()).expect("values are checked against their limit");
         let flags = Flags::default().with(Flags::TOMBSTONE, tombstone).with(Flags::COMMITTED, committed);
         let subject = Subject::Row { key: key.clone(), ballot, digest, head_bytes };
         let pending = PendingRow { head: RowHead { ballot, digest, committed }, value: head.clone() };
         plan.rows.insert(keys.row().clone(), Some(pending));
-        let known = KnownRow::Row { keys: keys.clone(), before };
+        let known = KnownRows::Row { keys: keys.clone(), before };
         plan.push(NewRecord::new(subject, flags, [head, inline]).knowing(known));
     }
 
     /// Checks a value's limits, and says what it is.
-    fn check_value(&self, value: &Encoded) -> Result<Brief, Error> {
+    fn check_value(&self, value: &EncodedValue) -> Result<ValueTraits, Error> {
         let bytes = value.head.len() + value.inline.len();
         if value.head.len() > limits::VALUE_BYTES_MAX
             || value.inline.len() > limits::INLINE_BYTES_MAX as usize
@@ -348,10 +360,10 @@ impl Volume {
         plan.confirm(done);
     }
 
-    fn delete_shard(&mut self, plan: &mut Plan, shard: ShardId, done: Completion<()>) -> Judged {
+    fn delete_shard(&mut self, plan: &mut Plan, shard: ShardId, done: Completion<()>) -> JudgedPlace {
         let key = shard_key(shard);
         if plan.keys.contains(&key) {
-            return Judged::Later(Op::DeleteShard { shard, done });
+            return JudgedPlace::Later(Op::DeleteShard { shard, done });
         }
         match self.shared.entry(&key) {
             Ok(Some(entry)) => {
@@ -362,7 +374,7 @@ impl Volume {
             Ok(None) => done.complete(Ok(())),
             Err(error) => done.complete(Err(error)),
         }
-        Judged::Done
+        JudgedPlace::Done
     }
 
     fn heal_put(&mut self, plan: &mut Plan, id: HealId, entry: Bytes, done: Completion<()>) {
@@ -385,30 +397,31 @@ impl Volume {
         target: Target,
         ballot: Ballot,
         done: Completion<Answer<()>>,
-    ) -> Judged {
+    ) -> JudgedPlace {
         let row = target.rows().row().clone();
         if plan.rows.contains_key(&row) || plan.changes_state {
-            return Judged::Later(Op::Drop { target, ballot, done });
+            return JudgedPlace::Later(Op::Drop { target, ballot, done });
         }
         let judged = judge_raise(self.working.standing())
             .and_then(|()| judge_epoch(target.epoch, self.working.epoch_of(target.slot)));
         if judged.is_err() {
             self.answer(plan, false, done, judged);
-            return Judged::Done;
+            return JudgedPlace::Done;
         }
         let known = match self.known(plan, &target.key, &row, false) {
             Ok(known) => known,
             Err(error) => {
                 done.complete(Err(error));
-                return Judged::Done;
+                return JudgedPlace::Done;
             }
         };
         // Under a final seal no row is ever shown again, whatever it holds: a bucket's id is not used twice.
         let is_gone = self.working.seals_of(target.key.bucket) == Seals::Final;
-        let is_dead = |stored: &Stored| {
+        let is_dead = |stored: &StoredRow| {
             stored.row.tombstone && judge_drop(known.head.as_ref(), ballot, self.working.floor)
         };
-        let goes = |stored: &Stored| if is_gone { stored.head().ballot == ballot } else { is_dead(stored) };
+        let goes =
+            |stored: &StoredRow| if is_gone { stored.head().ballot == ballot } else { is_dead(stored) };
         match &known.stored {
             Some(stored) if goes(stored) => {
                 self.shared.promises.lock().begin_drop(&row);
@@ -419,36 +432,36 @@ impl Volume {
             }
             _ => self.answer(plan, false, done, Ok(())),
         }
-        Judged::Done
+        JudgedPlace::Done
     }
 
-    fn adopt(&mut self, plan: &mut Plan, rows: Vec<AdoptedRow>, done: Completion<Answer<()>>) -> Judged {
+    fn adopt(&mut self, plan: &mut Plan, rows: Vec<AdoptedRow>, done: Completion<Answer<()>>) -> JudgedPlace {
         let standing = self.working.standing();
-        if matches!(standing, Standing::Lost | Standing::Unconfirmed) {
+        if matches!(standing, VoterStatus::Lost | VoterStatus::Unconfirmed) {
             self.answer(plan, false, done, Err(Refusal::Recovering));
-            return Judged::Done;
+            return JudgedPlace::Done;
         }
         let mut learnt = Vec::new();
         let mut rows = rows.into_iter();
         let limit = self.log.batch_bytes_max();
         while let Some(row) = rows.next() {
             let bytes = row.value.head.len() + row.value.inline.len() + RECORD_OVERHEAD_BYTES;
-            let learnt_bytes: usize = learnt.iter().map(|one: &Learnt| hint_bytes(&one.hint)).sum();
+            let learnt_bytes: usize = learnt.iter().map(|one: &LearntCommit| hint_bytes(&one.hint)).sum();
             let is_first = plan.is_empty() && learnt.is_empty();
             if !is_first && plan.bytes + learnt_bytes + bytes > limit {
                 Self::push_hints(plan, learnt);
                 let rest = std::iter::once(row).chain(rows).collect();
-                return Judged::Later(Op::Adopt { rows: rest, done: plan.answer_with_later(done) });
+                return JudgedPlace::Later(Op::Adopt { rows: rest, done: plan.answer_with_later(done) });
             }
             if let Err(error) = self.adopt_one(plan, row, standing.votes(), &mut learnt) {
                 done.complete(Err(error));
-                return Judged::Done;
+                return JudgedPlace::Done;
             }
         }
         Self::push_hints(plan, learnt);
         let waits = !plan.is_empty();
         self.answer(plan, waits, done, Ok(()));
-        Judged::Done
+        JudgedPlace::Done
     }
 
     fn adopt_one(
@@ -456,7 +469,7 @@ impl Volume {
         plan: &mut Plan,
         adopted: AdoptedRow,
         votes: bool,
-        learnt: &mut Vec<Learnt>,
+        learnt: &mut Vec<LearntCommit>,
     ) -> Result<(), Error> {
         let AdoptedRow { key, head, value } = adopted;
         let brief = self.check_value(&value)?;
@@ -485,14 +498,14 @@ impl Volume {
                     Self::store(plan, &adopted, ballot, value, (brief, head.committed));
                 }
             }
-            Adoption::LearnCommitted => learnt.push(Learnt { hint: Hint { key, ballot }, keys }),
+            Adoption::LearnCommitted => learnt.push(LearntCommit { hint: Hint { key, ballot }, keys }),
             Adoption::Keep => {}
         }
         Ok(())
     }
 
     /// Puts commits learnt into the batch.
-    pub(crate) fn push_hints(plan: &mut Plan, learnt: impl IntoIterator<Item = Learnt>) {
+    pub(crate) fn push_hints(plan: &mut Plan, learnt: impl IntoIterator<Item = LearntCommit>) {
         let start = plan.learnt.len();
         plan.learnt.extend(learnt);
         let end = plan.learnt.len();
@@ -500,7 +513,7 @@ impl Volume {
         if learnt.is_empty() {
             return;
         }
-        for Learnt { hint, keys } in learnt {
+        for LearntCommit { hint, keys } in learnt {
             if let Some(Some(row)) = plan.rows.get_mut(keys.row())
                 && judge_commit(Some(&row.head), hint.ballot)
             {
@@ -509,7 +522,7 @@ impl Volume {
         }
         let payload = encode_hints(learnt.iter().map(|one| &one.hint));
         let record = NewRecord::new(Subject::Hints, Flags::default(), [payload]);
-        plan.push(record.knowing(KnownRow::Hints(start..end)));
+        plan.push(record.knowing(KnownRows::Hints(start..end)));
     }
 
     /// Answers at once, or after the sync.

@@ -13,20 +13,20 @@ use sherd_core::register::{Answerer, Refusal, RowHead};
 use crate::error::Error;
 use crate::format::Subject;
 use crate::index::table::key_of;
-use crate::log::append::{Learnt, NewRecord};
+use crate::log::append::{LearntCommit, NewRecord};
 use crate::request::{Answer, Completion};
-use crate::state::Small;
+use crate::state::SmallState;
 use crate::state::apply::Changes;
 use crate::write::ride_along::Riders;
 
 /// What a waiter learns after the sync.
 pub(crate) struct Outcome<'a> {
     pub(crate) from: Answerer,
-    pub(crate) small: &'a Small,
+    pub(crate) small: &'a SmallState,
 }
 
 /// Hears what came of a batch.
-type Tell = Box<dyn FnOnce(Result<&Outcome<'_>, Error>) + Send>;
+type BatchListener = Box<dyn FnOnce(Result<&Outcome<'_>, Error>) + Send>;
 
 /// Who is told after the sync.
 enum Waiter {
@@ -35,7 +35,7 @@ enum Waiter {
     /// Something is durable.
     Confirm(Completion<()>),
     /// Anybody else.
-    Other(Tell),
+    Other(BatchListener),
 }
 
 impl Waiter {
@@ -67,7 +67,7 @@ pub(crate) struct Plan {
     /// All other index keys written by this batch.
     pub(crate) keys: HashSet<Bytes>,
     /// The commits that its records of hints say.
-    pub(crate) learnt: Vec<Learnt>,
+    pub(crate) learnt: Vec<LearntCommit>,
     /// What its records change.
     pub(crate) changes: Changes,
     /// The bound that this batch makes durable.
@@ -124,7 +124,7 @@ impl Plan {
 
     /// Adds a piece of state, and tells the working copy. Bounds and readings of the clock are told to
     /// nobody, so no answer waits for them but the promise that needs one.
-    pub(crate) fn push_state(&mut self, subject: Subject, working: &mut Small) {
+    pub(crate) fn push_state(&mut self, subject: Subject, working: &mut SmallState) {
         working.learn(&subject);
         match &subject {
             Subject::Bound(bound) => self.bound = Some(*bound),

@@ -18,7 +18,7 @@ use sherd_core::register::recover::confirm::Position;
 use sherd_core::release::ReleaseId;
 
 use crate::format::{Flags, Subject};
-use crate::log::append::{Learnt, NewRecord};
+use crate::log::append::{LearntCommit, NewRecord};
 use crate::write::plan::Plan;
 use crate::write::volume::{Volume, hint_bytes};
 
@@ -32,7 +32,7 @@ const LAZY_RECORD_BYTES: usize = 256;
 /// What waits for a frame.
 #[derive(Debug, Default)]
 pub(crate) struct Lazy {
-    pub(crate) hints: Vec<Learnt>,
+    pub(crate) hints: Vec<LearntCommit>,
     /// What the hints take, by [`hint_bytes`].
     pub(crate) hints_bytes: usize,
     pub(crate) healed: BTreeSet<HealId>,

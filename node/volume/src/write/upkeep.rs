@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use sherd_core::id::Incarnation;
-use sherd_core::register::acceptor::Standing;
+use sherd_core::register::acceptor::VoterStatus;
 
 use crate::error::Error;
 use crate::histogram::Distribution;
@@ -85,10 +85,10 @@ impl Reader {
             let view = shared.view.read();
             let state = match (shared.failure.reason(), view.small.standing()) {
                 (Some(reason), _) => State::Failed { reason: reason.to_owned() },
-                (None, Standing::Voting) => State::Serving,
-                (None, Standing::Unconfirmed) => State::Unconfirmed,
-                (None, Standing::Lost) => State::Recovering { may_write: false },
-                (None, Standing::Refilling) => State::Recovering { may_write: true },
+                (None, VoterStatus::Voting) => State::Serving,
+                (None, VoterStatus::Unconfirmed) => State::Unconfirmed,
+                (None, VoterStatus::Lost) => State::Recovering { may_write: false },
+                (None, VoterStatus::Refilling) => State::Recovering { may_write: true },
             };
             (state, Incarnation(view.small.incarnation))
         };

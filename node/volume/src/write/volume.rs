@@ -18,17 +18,17 @@ use sherd_core::register::acceptor::{extend_bound, next_reading};
 
 use crate::error::Error;
 use crate::format::{Flags, Hint, Subject, encode_hints};
-use crate::identity::failure::{FailureSpan, Sticky};
+use crate::identity::failure::{FailureFile, FailureSpan};
 use crate::index::IndexError;
 use crate::index::table::Payload;
-use crate::log::append::{AppendError, Known, Log, NewRecord, Placed};
+use crate::log::append::{AppendError, KnownRows, Log, NewRecord, RecordPlace};
 use crate::read::reader::Reader;
-use crate::read::view::Shared;
+use crate::read::view::VolumeShared;
 use crate::request::Op;
-use crate::state::Small;
-use crate::state::apply::{Batch, Derived, FetchedEntries, Written};
+use crate::state::SmallState;
+use crate::state::apply::{Batch, DerivedState, FetchedEntries, WrittenRecord};
 use crate::write::compact::Compaction;
-use crate::write::judge::{Judged, op_bytes};
+use crate::write::judge::{JudgedPlace, op_bytes};
 use crate::write::plan::{Outcome, Plan};
 use crate::write::ride_along::Lazy;
 
@@ -56,16 +56,16 @@ pub struct Step {
 #[derive(Debug)]
 pub struct Volume {
     pub(crate) id: VolumeId,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<VolumeShared>,
     pub(crate) reader: Arc<Reader>,
     pub(crate) log: Log,
-    pub(crate) working: Small,
+    pub(crate) working: SmallState,
     pub(crate) durable_bound: Ballot,
     pub(crate) durable_reading: Timestamp,
-    pub(crate) derived: Derived,
+    pub(crate) derived: DerivedState,
     pub(crate) lazy: Lazy,
     pub(crate) compaction: Compaction,
-    pub(crate) sticky: Arc<Sticky>,
+    pub(crate) sticky: Arc<FailureFile>,
     pub(crate) queue: VecDeque<Op>,
     /// The room of the batch before.
     pub(crate) room: Plan,
@@ -128,8 +128,8 @@ impl Volume {
         let limit = self.log.batch_bytes_max();
         while let Some(op) = self.queue.pop_front() {
             let fits = plan.is_empty() || plan.bytes + op_bytes(&op) <= limit;
-            let judged = if fits { self.judge(plan, op) } else { Judged::Later(op) };
-            if let Judged::Later(op) = judged {
+            let judged = if fits { self.judge(plan, op) } else { JudgedPlace::Later(op) };
+            if let JudgedPlace::Later(op) = judged {
                 self.queue.push_front(op);
                 break;
             }
@@ -258,7 +258,7 @@ impl Volume {
     }
 
     /// Looks up what the batch will change, as long as nothing of it is written.
-    fn fetch_entries<'a>(&self, shared: &'a Shared, plan: &Plan) -> Result<FetchedEntries<'a>, Error> {
+    fn fetch_entries<'a>(&self, shared: &'a VolumeShared, plan: &Plan) -> Result<FetchedEntries<'a>, Error> {
         let mut entries = FetchedEntries::new(shared);
         let mut sealed = self.log.may_seal(&plan.records);
         sealed
@@ -272,7 +272,7 @@ impl Volume {
         &mut self,
         entries: &FetchedEntries<'_>,
         plan: &mut Plan,
-        placed: &[Placed],
+        placed: &[RecordPlace],
     ) -> Result<(), IndexError> {
         let Plan { records, learnt, changes, .. } = plan;
         let mut batch = Batch::new(entries, &mut self.derived, changes);
@@ -280,10 +280,10 @@ impl Volume {
             let payload = Payload { length: record.payload_bytes(), intact: Some(&record.payload) };
             let (subject, flags, known) = (&record.subject, record.flags, &record.known);
             let learnt = match known {
-                Known::Hints(range) => learnt.get(range.clone()),
-                Known::Nothing | Known::Row { .. } => None,
+                KnownRows::Hints(range) => learnt.get(range.clone()),
+                KnownRows::Nothing | KnownRows::Row { .. } => None,
             };
-            batch.record(&Written { subject, flags, payload, placed: *placed, known, learnt })?;
+            batch.record(&WrittenRecord { subject, flags, payload, placed: *placed, known, learnt })?;
             if let Subject::Row { ballot, .. } = subject {
                 self.working.highest = self.working.highest.max(*ballot);
             }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, ChangeId, Epoch, ProposerId, RegisterKey, ShardId, Timestamp};
-use sherd_core::register::{Encoded, Refusal};
+use sherd_core::register::{EncodedValue, Refusal};
 use sherd_volume::error::Error;
 use sherd_volume::lookup::{Lookup, Source};
 
@@ -50,7 +50,7 @@ pub(crate) type Name = String;
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) keys: BTreeMap<Name, RegisterKey>,
-    pub(crate) rows: BTreeMap<Name, Fate<(Ballot, Encoded)>>,
+    pub(crate) rows: BTreeMap<Name, Fate<(Ballot, EncodedValue)>>,
     pub(crate) shards: BTreeMap<ShardId, Fate<Bytes>>,
     pub(crate) heals: BTreeMap<HealId, Fate<Bytes>>,
     pub(crate) promised: BTreeMap<Name, Ballot>,
@@ -91,7 +91,7 @@ impl Ledger {
                     assert!(told, "{story}: nobody said that {name} is committed");
                 }
                 let head = row.value.expect("asked for");
-                (row.head.ballot, Encoded::new(head, inline))
+                (row.head.ballot, EncodedValue::new(head, inline))
             });
             assert!(found.as_ref().is_none_or(|(ballot, _)| guarantees.highest >= *ballot));
             fate.check(found, &format!("{story}: {name}"));

@@ -8,7 +8,7 @@ use sherd_core::env::Clock;
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, RegisterKey, Timestamp};
 use sherd_core::limits::DATA_FLOOR_BEHIND_MS_MIN;
-use sherd_core::register::{Accept, Encoded, Prepare};
+use sherd_core::register::{Accept, EncodedValue, Prepare};
 use sherd_volume::error::Error;
 use sherd_volume::request::{Answer, Completion, Control, Op};
 
@@ -169,7 +169,7 @@ impl Script {
         ledger: &mut Ledger,
         notes: &mut Vec<(Heard, Note)>,
         key: &RegisterKey,
-        (ballot, value): (Ballot, Encoded),
+        (ballot, value): (Ballot, EncodedValue),
     ) {
         let name = ledger.name(key);
         // Whether it was heard or not, the commit may be known: hints need no answer.

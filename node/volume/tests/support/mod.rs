@@ -19,12 +19,12 @@ use sherd_core::id::{
     RegisterKey, ShardId, Slot, Timestamp, UploadId, VolumeId,
 };
 use sherd_core::record::{Attributes, Bucket, BucketPhase, ChangeTry, Changes, Object, State, Upload, Value};
-use sherd_core::register::{Accept, Encoded, Prepare, Refusal, Vote};
+use sherd_core::register::{Accept, EncodedValue, Prepare, Refusal, Vote};
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::faulty::FaultyDisk;
 use sherd_volume::error::{Error, OpenError};
-use sherd_volume::identity::{Expected, Phase};
+use sherd_volume::identity::{ExpectedIdentity, Phase};
 use sherd_volume::index::memory::MemoryIndex;
 use sherd_volume::index::{Index, IndexError};
 use sherd_volume::lookup::Source;
@@ -171,7 +171,7 @@ impl Bench {
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             index,
             buffers: self.buffers.clone(),
-            expected: Expected { cluster: Some(CLUSTER), volume: Some(VOLUME) },
+            expected: ExpectedIdentity { cluster: Some(CLUSTER), volume: Some(VOLUME) },
             options: self.options,
         };
         open(setup)
@@ -260,7 +260,7 @@ impl Driver {
         &mut self,
         key: &RegisterKey,
         ballot: Ballot,
-        value: &Encoded,
+        value: &EncodedValue,
     ) -> Result<Answer<()>, Error> {
         self.accept_for(key, ballot, value, false)
     }
@@ -270,7 +270,7 @@ impl Driver {
         &mut self,
         key: &RegisterKey,
         ballot: Ballot,
-        value: &Encoded,
+        value: &EncodedValue,
         finishes: bool,
     ) -> Result<Answer<()>, Error> {
         let (value, introduces, positions) = (value.clone(), Vec::new(), Arc::default());
@@ -280,7 +280,7 @@ impl Driver {
     }
 
     /// Prepares and accepts; the write is acknowledged.
-    pub(crate) fn write(&mut self, key: &RegisterKey, ballot: Ballot, value: &Encoded) {
+    pub(crate) fn write(&mut self, key: &RegisterKey, ballot: Ballot, value: &EncodedValue) {
         assert_eq!(self.prepare(key, ballot).unwrap().result.map(|_| ()), Ok(()));
         assert_eq!(self.accept(key, ballot, value).unwrap().result, Ok(()));
     }
@@ -326,13 +326,13 @@ impl Driver {
 
     /// Compacts until nothing is left to do; how many segments were reclaimed.
     pub(crate) fn compact(&mut self) -> usize {
-        use sherd_volume::write::compact::Compacted;
+        use sherd_volume::write::compact::CompactionStep;
         let mut reclaimed = 0;
         for _ in 0..10_000 {
             match self.volume.compact_step(64 << 10).unwrap() {
-                Compacted::Idle => return reclaimed,
-                Compacted::Reclaimed { .. } => reclaimed += 1,
-                Compacted::Progress { .. } => {}
+                CompactionStep::Idle => return reclaimed,
+                CompactionStep::Reclaimed { .. } => reclaimed += 1,
+                CompactionStep::Progress { .. } => {}
             }
         }
         panic!("compaction never ends");
@@ -378,14 +378,14 @@ pub(crate) fn shard(number: u64, index: u8) -> ShardId {
 }
 
 /// A value that differs from every other number's, with inline bytes.
-pub(crate) fn value(number: u64, inline_bytes: usize) -> Encoded {
+pub(crate) fn value(number: u64, inline_bytes: usize) -> EncodedValue {
     let changes = Changes { count: number, recent: vec![ChangeTry { change: change(number), number: 1 }] };
     let head = Value { changes, state: State::Object(Object::default()) }.encode();
-    Encoded::new(head, bytes(number, inline_bytes))
+    EncodedValue::new(head, bytes(number, inline_bytes))
 }
 
 /// A value whose head is too large for an index row.
-pub(crate) fn large_value(number: u64) -> Encoded {
+pub(crate) fn large_value(number: u64) -> EncodedValue {
     let upload = |id: u8| Upload {
         id: UploadId([id; 16]),
         initiated_ms: number,
@@ -396,19 +396,19 @@ pub(crate) fn large_value(number: u64) -> Encoded {
     let changes = Changes { count: number, recent: vec![ChangeTry { change: change(number), number: 1 }] };
     let head = Value { changes, state: State::Object(object) }.encode();
     assert!(head.len() > 4096);
-    Encoded::new(head, Bytes::new())
+    EncodedValue::new(head, Bytes::new())
 }
 
-pub(crate) fn tombstone(number: u64) -> Encoded {
+pub(crate) fn tombstone(number: u64) -> EncodedValue {
     let changes = Changes { count: number, recent: vec![ChangeTry { change: change(number), number: 1 }] };
-    Encoded::new(Value { changes, state: State::Tombstone }.encode(), Bytes::new())
+    EncodedValue::new(Value { changes, state: State::Tombstone }.encode(), Bytes::new())
 }
 
 /// A bucket in a phase.
-pub(crate) fn bucket(number: u64, id: u8, phase: BucketPhase) -> Encoded {
+pub(crate) fn bucket(number: u64, id: u8, phase: BucketPhase) -> EncodedValue {
     let changes = Changes { count: number, recent: vec![ChangeTry { change: change(number), number: 1 }] };
     let bucket = Bucket { id: BucketId([id; 16]), created_ms: 1, location: String::new(), phase };
-    Encoded::new(Value { changes, state: State::Bucket(bucket) }.encode(), Bytes::new())
+    EncodedValue::new(Value { changes, state: State::Bucket(bucket) }.encode(), Bytes::new())
 }
 
 /// Bytes that depend on a number.

@@ -12,7 +12,7 @@ use crate::register::{Refusal, RowHead};
 
 /// Whether a volume has the state that its votes speak for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Standing {
+pub enum VoterStatus {
     /// It has: it votes.
     #[default]
     Voting,
@@ -27,7 +27,7 @@ pub enum Standing {
     Refilling,
 }
 
-impl Standing {
+impl VoterStatus {
     /// What goes into [`crate::register::Answerer::votes`].
     pub const fn votes(self) -> bool {
         matches!(self, Self::Voting)
@@ -55,7 +55,7 @@ pub struct AcceptorState {
     /// Accepts that introduce data born before are refused. Durable; never falls.
     pub data_floor: Timestamp,
     /// Whether it votes.
-    pub standing: Standing,
+    pub standing: VoterStatus,
 }
 
 /// What a volume holds for the key in question.
@@ -81,7 +81,7 @@ impl KeyState<'_> {
 
 /// Circumstances of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Asked {
+pub struct Circumstances {
     /// By which topology the volume was found.
     pub epoch: Epoch,
     /// The volume's clock.
@@ -118,7 +118,7 @@ pub enum AcceptVerdict {
 pub fn judge_prepare(
     state: &AcceptorState,
     key: &KeyState<'_>,
-    asked: Asked,
+    asked: Circumstances,
     ballot: Ballot,
 ) -> Result<Promise, Refusal> {
     judge_vote(state, key, asked)?;
@@ -140,11 +140,11 @@ pub fn judge_prepare(
 pub fn judge_accept(
     state: &AcceptorState,
     key: &KeyState<'_>,
-    asked: Asked,
+    asked: Circumstances,
     ballot: Ballot,
     introduces: &[DataId],
 ) -> Result<AcceptVerdict, Refusal> {
-    if matches!(state.standing, Standing::Lost | Standing::Unconfirmed) {
+    if matches!(state.standing, VoterStatus::Lost | VoterStatus::Unconfirmed) {
         return Err(Refusal::Recovering);
     }
     judge_place(key, asked)?;
@@ -167,7 +167,7 @@ pub fn judge_accept(
 ///
 /// # Errors
 /// [`Refusal`] when it does not vote, knows a later epoch, or holds a seal on the bucket.
-pub fn judge_read(state: &AcceptorState, key: &KeyState<'_>, asked: Asked) -> Result<(), Refusal> {
+pub fn judge_read(state: &AcceptorState, key: &KeyState<'_>, asked: Circumstances) -> Result<(), Refusal> {
     judge_vote(state, key, asked)
 }
 
@@ -201,7 +201,7 @@ pub fn raise_data_floor(current: Timestamp, asked: Timestamp) -> Timestamp {
 ///
 /// # Errors
 /// [`Refusal::Recovering`].
-pub fn judge_raise(standing: Standing) -> Result<(), Refusal> {
+pub fn judge_raise(standing: VoterStatus) -> Result<(), Refusal> {
     if standing.votes() { Ok(()) } else { Err(Refusal::Recovering) }
 }
 
@@ -210,7 +210,7 @@ pub fn judge_raise(standing: Standing) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// [`Refusal::Recovering`]; [`Refusal::TooFarAhead`] for one nearer to the volume's own clock than 24 hours.
-pub fn judge_data_floor(standing: Standing, floor: Timestamp, now: Timestamp) -> Result<(), Refusal> {
+pub fn judge_data_floor(standing: VoterStatus, floor: Timestamp, now: Timestamp) -> Result<(), Refusal> {
     judge_raise(standing)?;
     let latest = now.minus_ms(DATA_FLOOR_BEHIND_MS_MIN);
     if floor > latest { Err(Refusal::TooFarAhead { latest }) } else { Ok(()) }
@@ -254,7 +254,7 @@ pub fn after_forgetting(restart_bound: Ballot, promised: Ballot) -> Ballot {
     restart_bound.max(promised)
 }
 
-fn judge_vote(state: &AcceptorState, key: &KeyState<'_>, asked: Asked) -> Result<(), Refusal> {
+fn judge_vote(state: &AcceptorState, key: &KeyState<'_>, asked: Circumstances) -> Result<(), Refusal> {
     if !state.standing.votes() {
         return Err(Refusal::Recovering);
     }
@@ -270,7 +270,7 @@ pub fn judge_epoch(asked: Epoch, seen: Epoch) -> Result<(), Refusal> {
     if asked < seen { Err(Refusal::StaleEpoch { epoch: seen }) } else { Ok(()) }
 }
 
-fn judge_place(key: &KeyState<'_>, asked: Asked) -> Result<(), Refusal> {
+fn judge_place(key: &KeyState<'_>, asked: Circumstances) -> Result<(), Refusal> {
     judge_epoch(asked.epoch, key.epoch_seen)?;
     if key.sealed {
         return Err(Refusal::Sealed);
@@ -283,7 +283,7 @@ fn judge_place(key: &KeyState<'_>, asked: Asked) -> Result<(), Refusal> {
 /// What counts is what the volume's own clock said: now, or up to a day ahead of that before it was
 /// set back. A row or a promise does not: one proposer would pull them up, each five minutes above
 /// the last.
-fn judge_ahead(state: &AcceptorState, asked: Asked, ballot: Ballot) -> Result<(), Refusal> {
+fn judge_ahead(state: &AcceptorState, asked: Circumstances, ballot: Ballot) -> Result<(), Refusal> {
     let before_a_step = state.clock_reading.min(asked.now.plus_ms(CLOCK_STEP_MS_MAX));
     let known = asked.now.max(before_a_step).max(state.floor.time);
     let latest = known.plus_ms(BALLOT_AHEAD_MS_MAX);

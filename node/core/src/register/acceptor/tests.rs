@@ -11,15 +11,15 @@ fn row(seconds: u64) -> RowHead {
     RowHead { ballot: ballot(seconds), digest: [0; 32], committed: false }
 }
 
-fn at(seconds: u64) -> Asked {
-    Asked { epoch: Epoch(3), now: Timestamp::from_ms(seconds * 1_000) }
+fn at(seconds: u64) -> Circumstances {
+    Circumstances { epoch: Epoch(3), now: Timestamp::from_ms(seconds * 1_000) }
 }
 
 fn voting() -> AcceptorState {
     AcceptorState { durable_bound: ballot(1_000), ..AcceptorState::default() }
 }
 
-fn with(standing: Standing) -> AcceptorState {
+fn with(standing: VoterStatus) -> AcceptorState {
     AcceptorState { standing, ..voting() }
 }
 
@@ -104,35 +104,35 @@ fn what_the_own_clock_said_before_it_was_set_back_counts_up_to_a_day() {
 #[test]
 fn a_data_floor_stays_a_day_behind_the_own_clock() {
     let hours = |count: u64| Timestamp::from_ms(count * 3_600_000);
-    assert_eq!(judge_data_floor(Standing::Voting, hours(76), hours(100)), Ok(()));
+    assert_eq!(judge_data_floor(VoterStatus::Voting, hours(76), hours(100)), Ok(()));
     let refusal = Refusal::TooFarAhead { latest: hours(76) };
-    assert_eq!(judge_data_floor(Standing::Voting, hours(77), hours(100)), Err(refusal));
-    assert_eq!(judge_data_floor(Standing::Refilling, hours(1), hours(100)), Err(Refusal::Recovering));
+    assert_eq!(judge_data_floor(VoterStatus::Voting, hours(77), hours(100)), Err(refusal));
+    assert_eq!(judge_data_floor(VoterStatus::Refilling, hours(1), hours(100)), Err(Refusal::Recovering));
 }
 
 #[test]
 fn a_volume_that_lost_its_state_answers_nothing_until_it_may() {
     let key = KeyState::default();
-    for standing in [Standing::Unconfirmed, Standing::Lost, Standing::Refilling] {
+    for standing in [VoterStatus::Unconfirmed, VoterStatus::Lost, VoterStatus::Refilling] {
         assert_eq!(judge_prepare(&with(standing), &key, at(1), ballot(1)), Err(Refusal::Recovering));
         assert_eq!(judge_read(&with(standing), &key, at(1)), Err(Refusal::Recovering));
         assert_eq!(judge_raise(standing), Err(Refusal::Recovering));
         assert!(!standing.votes());
     }
-    for standing in [Standing::Unconfirmed, Standing::Lost] {
+    for standing in [VoterStatus::Unconfirmed, VoterStatus::Lost] {
         assert_eq!(judge_accept(&with(standing), &key, at(1), ballot(1), &[]), Err(Refusal::Recovering));
     }
     assert_eq!(
-        judge_accept(&with(Standing::Refilling), &key, at(1), ballot(1), &[]),
+        judge_accept(&with(VoterStatus::Refilling), &key, at(1), ballot(1), &[]),
         Ok(AcceptVerdict::Store)
     );
-    assert_eq!(judge_raise(Standing::Voting), Ok(()));
+    assert_eq!(judge_raise(VoterStatus::Voting), Ok(()));
 }
 
 #[test]
 fn state_is_lost_until_it_is_recovered_and_not_while_it_is_unconfirmed() {
-    assert!(Standing::Lost.has_lost_state() && Standing::Refilling.has_lost_state());
-    assert!(!Standing::Voting.has_lost_state() && !Standing::Unconfirmed.has_lost_state());
+    assert!(VoterStatus::Lost.has_lost_state() && VoterStatus::Refilling.has_lost_state());
+    assert!(!VoterStatus::Voting.has_lost_state() && !VoterStatus::Unconfirmed.has_lost_state());
 }
 
 #[test]

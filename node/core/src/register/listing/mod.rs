@@ -13,7 +13,7 @@ use crate::register::quorum::Quorums;
 
 /// A row as a scan returns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Listed {
+pub struct ScannedEntry {
     /// Ballot, digest, committed flag.
     pub head: RowHead,
     /// Whether the value shows in this kind of listing; a tombstone does not.
@@ -62,7 +62,7 @@ pub enum PrefixDecision {
 /// Judges one key by what each counted scan returned for it.
 ///
 /// Programmer error: fewer than P entries.
-pub fn decide_key(rows: &[Option<Listed>], quorums: Quorums) -> KeyDecision {
+pub fn decide_key(rows: &[Option<ScannedEntry>], quorums: Quorums) -> KeyDecision {
     assert!(rows.len() >= quorums.prepare(), "fewer scans than P see not every committed key");
     judge(rows.iter().copied(), quorums)
 }
@@ -74,7 +74,7 @@ pub fn decide_key(rows: &[Option<Listed>], quorums: Quorums) -> KeyDecision {
 /// lowest witness comes first, since seeking goes upwards.
 ///
 /// Programmer error: fewer than P entries.
-pub fn decide_prefix(witnesses: &[Option<(&ObjectKey, Listed)>], quorums: Quorums) -> PrefixDecision {
+pub fn decide_prefix(witnesses: &[Option<(&ObjectKey, ScannedEntry)>], quorums: Quorums) -> PrefixDecision {
     assert!(witnesses.len() >= quorums.prepare(), "fewer scans than P see not every committed key");
     let named = |key: &ObjectKey| {
         let rows = witnesses.iter().map(|entry| entry.filter(|(other, _)| *other == key).map(|(_, row)| row));
@@ -99,7 +99,7 @@ pub fn decide_prefix(witnesses: &[Option<(&ObjectKey, Listed)>], quorums: Quorum
     }
 }
 
-fn judge(rows: impl Iterator<Item = Option<Listed>> + Clone, quorums: Quorums) -> KeyDecision {
+fn judge(rows: impl Iterator<Item = Option<ScannedEntry>> + Clone, quorums: Quorums) -> KeyDecision {
     let held = rows.enumerate().filter_map(|(at, row)| row.map(|row| (at, row)));
     let Some((from, top)) = held.clone().max_by_key(|(_, row)| row.head.ballot) else {
         return KeyDecision::Absent;

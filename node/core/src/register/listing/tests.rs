@@ -4,9 +4,9 @@ use super::*;
 use crate::id::{Ballot, ProposerId, Timestamp};
 
 #[expect(clippy::unnecessary_wraps, reason = "an entry of a scan is an option")]
-fn row(time: u64, committed: bool, live: bool) -> Option<Listed> {
+fn row(time: u64, committed: bool, live: bool) -> Option<ScannedEntry> {
     let ballot = Ballot { time: Timestamp::from_ms(time), proposer: ProposerId(1) };
-    Some(Listed { head: RowHead { ballot, digest: [0; 32], committed }, live })
+    Some(ScannedEntry { head: RowHead { ballot, digest: [0; 32], committed }, live })
 }
 
 fn key(name: &'static str) -> ObjectKey {
@@ -34,7 +34,7 @@ fn a_key_is_taken_from_p_rows_of_which_the_highest_is_committed() {
 fn a_prefix_is_taken_when_p_scans_name_one_live_witness() {
     let set = Quorums::of(3);
     let (a, b) = (key("p/a"), key("p/b"));
-    let named = |key, row: Option<Listed>| row.map(|row| (key, row));
+    let named = |key, row: Option<ScannedEntry>| row.map(|row| (key, row));
     let same = [named(&a, row(5, true, true)), named(&a, row(5, false, true))];
     assert_eq!(decide_prefix(&same, set), PrefixDecision::Take);
     let apart = [named(&b, row(5, true, true)), named(&a, row(6, true, true))];

@@ -19,7 +19,7 @@ use crate::register::{Refusal, Vote};
 
 /// What is known about the asking, beside the replies.
 #[derive(Debug, Clone, Copy)]
-pub struct Asking<'a> {
+pub struct PrepareProgress<'a> {
     /// The set's quorums.
     pub quorums: Quorums,
     /// Volumes that were asked and may still answer.
@@ -48,7 +48,7 @@ pub enum PrepareOutcome {
     /// Undecided while volumes may still answer.
     Wait,
     /// A volumes promised: the value may be made and proposed.
-    Prepared(Prepared),
+    Prepared(PrepareResult),
     /// Too many know a higher ballot: prepare anew above this one.
     Retry {
         /// The highest bound worth following.
@@ -69,10 +69,10 @@ pub enum PrepareOutcome {
 
 /// What A promises found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prepared {
+pub struct PrepareResult {
     /// The value to build on; `None` when none of them holds a row. A tombstone found here may have
     /// been dropped since its volume promised: that says the same, and nothing else can vanish.
-    pub found: Option<Found>,
+    pub found: Option<HighestRow>,
     /// The highest floor among them. A floor at or above a change's first accept says that a
     /// tombstone made after it may have been dropped, and its history with it.
     pub floor: Ballot,
@@ -80,7 +80,7 @@ pub struct Prepared {
 
 /// The highest row of a quorum.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct HighestRow {
     /// Its ballot.
     pub ballot: Ballot,
     /// The hash of the value's head.
@@ -155,12 +155,12 @@ pub enum AfterConflict {
 }
 
 /// Decides after the replies so far to a prepare.
-pub fn after_prepare(replies: &[Reply<Vote>], asking: Asking<'_>) -> Decision<PrepareOutcome> {
+pub fn after_prepare(replies: &[Reply<Vote>], asking: PrepareProgress<'_>) -> Decision<PrepareOutcome> {
     let promises = voters(replies, asking.lives).count();
     let needed = asking.quorums.accept();
-    let refusals = Refusals::of(replies, asking);
+    let refusals = RefusalSummary::of(replies, asking);
     let outcome = if promises >= needed {
-        PrepareOutcome::Prepared(Prepared {
+        PrepareOutcome::Prepared(PrepareResult {
             found: highest(voters(replies, asking.lives).map(|(reply, vote)| (reply.volume, vote))),
             floor: voters(replies, asking.lives).map(|(_, vote)| vote.floor).max().unwrap_or_default(),
         })
@@ -181,10 +181,10 @@ pub fn after_prepare(replies: &[Reply<Vote>], asking: Asking<'_>) -> Decision<Pr
 }
 
 /// Decides after the replies so far to an accept. A reply `Ok` says that the row is durable.
-pub fn after_accept(replies: &[Reply<()>], asking: Asking<'_>) -> Decision<AcceptOutcome> {
+pub fn after_accept(replies: &[Reply<()>], asking: PrepareProgress<'_>) -> Decision<AcceptOutcome> {
     let accepts = voters(replies, asking.lives).count();
     let needed = asking.quorums.accept();
-    let refusals = Refusals::of(replies, asking);
+    let refusals = RefusalSummary::of(replies, asking);
     let outcome = if accepts >= needed {
         AcceptOutcome::Committed
     } else if accepts + asking.outstanding >= needed {
@@ -238,11 +238,11 @@ pub fn is_skewed(refusal: Refusal, now: Timestamp) -> bool {
 }
 
 /// The highest row among votes.
-pub(super) fn highest<'a>(votes: impl Iterator<Item = (VolumeId, &'a Vote)> + Clone) -> Option<Found> {
+pub(super) fn highest<'a>(votes: impl Iterator<Item = (VolumeId, &'a Vote)> + Clone) -> Option<HighestRow> {
     let rows = votes.filter_map(|(volume, vote)| vote.row.as_ref().map(|row| (volume, row.head)));
     let top = rows.clone().map(|(_, head)| head).max_by_key(|head| head.ballot)?;
     let same = rows.filter(|(_, head)| head.ballot == top.ballot);
-    Some(Found {
+    Some(HighestRow {
         ballot: top.ballot,
         digest: top.digest,
         committed: same.clone().any(|(_, head)| head.committed),
@@ -251,7 +251,7 @@ pub(super) fn highest<'a>(votes: impl Iterator<Item = (VolumeId, &'a Vote)> + Cl
 }
 
 /// What a round's refusals say together.
-struct Refusals {
+struct RefusalSummary {
     /// The highest bound up to four minutes past our clock, and how many voters named one.
     near: Option<Ballot>,
     near_count: usize,
@@ -265,8 +265,8 @@ struct Refusals {
     skewed: Vec<VolumeId>,
 }
 
-impl Refusals {
-    fn of<T>(replies: &[Reply<T>], asking: Asking<'_>) -> Self {
+impl RefusalSummary {
+    fn of<T>(replies: &[Reply<T>], asking: PrepareProgress<'_>) -> Self {
         let mut all = Self {
             near: None,
             near_count: 0,

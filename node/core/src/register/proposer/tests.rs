@@ -33,7 +33,10 @@ fn prepared(replies: &[Reply<Vote>], outstanding: usize) -> PrepareOutcome {
 
 fn prepared_in(volumes: usize, replies: &[Reply<Vote>], outstanding: usize) -> Decision<PrepareOutcome> {
     let lives = Lives::default();
-    after_prepare(replies, Asking { quorums: Quorums::of(volumes), outstanding, now: NOW, lives: &lives })
+    after_prepare(
+        replies,
+        PrepareProgress { quorums: Quorums::of(volumes), outstanding, now: NOW, lives: &lives },
+    )
 }
 
 fn accepted(replies: &[Reply<()>], outstanding: usize) -> Decision<AcceptOutcome> {
@@ -42,19 +45,22 @@ fn accepted(replies: &[Reply<()>], outstanding: usize) -> Decision<AcceptOutcome
 
 fn accepted_in(volumes: usize, replies: &[Reply<()>], outstanding: usize) -> Decision<AcceptOutcome> {
     let lives = Lives::default();
-    after_accept(replies, Asking { quorums: Quorums::of(volumes), outstanding, now: NOW, lives: &lives })
+    after_accept(
+        replies,
+        PrepareProgress { quorums: Quorums::of(volumes), outstanding, now: NOW, lives: &lives },
+    )
 }
 
 #[test]
 fn a_promises_find_the_highest_row_and_floor() {
     let outcome = prepared(&[promise(1, Some((5, false)), 3), promise(2, Some((9, true)), 1)], 1);
-    let PrepareOutcome::Prepared(Prepared { found: Some(found), floor }) = outcome else {
+    let PrepareOutcome::Prepared(PrepareResult { found: Some(found), floor }) = outcome else {
         panic!("{outcome:?}")
     };
     assert_eq!((found.ballot, found.committed, floor), (ballot(9), true, ballot(3)));
     assert_eq!(found.holders, [VolumeId([2; 16])]);
     let nothing = prepared(&[promise(1, None, 0), promise(2, None, 0)], 0);
-    assert_eq!(nothing, PrepareOutcome::Prepared(Prepared { found: None, floor: ballot(0) }));
+    assert_eq!(nothing, PrepareOutcome::Prepared(PrepareResult { found: None, floor: ballot(0) }));
 }
 
 #[test]
@@ -62,7 +68,7 @@ fn the_committed_flag_of_a_lower_row_says_nothing() {
     let outcome = prepared(&[promise(1, Some((5, true)), 0), promise(2, Some((9, false)), 0)], 0);
     assert!(matches!(
         outcome,
-        PrepareOutcome::Prepared(Prepared { found: Some(Found { committed: false, .. }), .. })
+        PrepareOutcome::Prepared(PrepareResult { found: Some(HighestRow { committed: false, .. }), .. })
     ));
 }
 
@@ -227,7 +233,7 @@ fn a_prepare_is_decided_by_who_can_still_promise_in_every_round_of_up_to_five_vo
         let outcome = prepared_in(volumes, &round.replies(&nothing), outstanding).outcome;
         let open = votes + outstanding;
         let expected = if round.is_quorum(votes) {
-            PrepareOutcome::Prepared(Prepared { found: None, floor: ballot(0) })
+            PrepareOutcome::Prepared(PrepareResult { found: None, floor: ballot(0) })
         } else if round.is_quorum(open) {
             PrepareOutcome::Wait
         } else if let Some(above) = round.follows() {

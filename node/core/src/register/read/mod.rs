@@ -10,13 +10,13 @@
 //! volume holds the tombstone, nothing, or something newer. Guards I-7.
 
 use crate::id::{Ballot, Epoch, VolumeId};
-use crate::register::proposer::{Found, highest};
+use crate::register::proposer::{HighestRow, highest};
 use crate::register::quorum::{Lives, Quorums, Reply, is_current, voters};
 use crate::register::{Refusal, Vote};
 
 /// What is known about the read, beside the replies.
 #[derive(Debug, Clone, Copy)]
-pub struct Reading<'a> {
+pub struct ReadProgress<'a> {
     /// The set's quorums.
     pub quorums: Quorums,
     /// Volumes that were asked and may still answer.
@@ -34,7 +34,7 @@ pub enum ReadDecision {
     /// Undecided while volumes may still answer.
     Wait,
     /// This value is committed.
-    Value(Found),
+    Value(HighestRow),
     /// The register holds nothing.
     Absent,
     /// Ask these volumes once more and put their new replies in the place of the old ones.
@@ -59,7 +59,7 @@ pub enum ReadDecision {
 }
 
 /// Decides after the replies so far to a read, at most one of each volume, the latest.
-pub fn decide_read(replies: &[Reply<Vote>], reading: Reading<'_>) -> ReadDecision {
+pub fn decide_read(replies: &[Reply<Vote>], reading: ReadProgress<'_>) -> ReadDecision {
     let votes = voters(replies, reading.lives);
     let needed = reading.quorums.prepare();
     if votes.clone().count() < needed {
@@ -101,7 +101,7 @@ fn maybe_dropped<'a>(
         .collect()
 }
 
-fn too_few(replies: &[Reply<Vote>], reading: Reading<'_>) -> ReadDecision {
+fn too_few(replies: &[Reply<Vote>], reading: ReadProgress<'_>) -> ReadDecision {
     if voters(replies, reading.lives).count() + reading.outstanding >= reading.quorums.prepare() {
         return ReadDecision::Wait;
     }

@@ -19,7 +19,10 @@ fn vote(volume: u8, row: Option<(u64, bool)>, floor: u64) -> Reply<Vote> {
 
 fn decide(volumes: usize, replies: &[Reply<Vote>], outstanding: usize, patience_over: bool) -> ReadDecision {
     let lives = Lives::default();
-    decide_read(replies, Reading { quorums: Quorums::of(volumes), outstanding, lives: &lives, patience_over })
+    decide_read(
+        replies,
+        ReadProgress { quorums: Quorums::of(volumes), outstanding, lives: &lives, patience_over },
+    )
 }
 
 fn value_of(decision: &ReadDecision) -> Option<Ballot> {

@@ -5,7 +5,7 @@ use sherd_core::register::proposer::{
     AcceptOutcome, AfterConflict, PrepareOutcome, Tries, after_accept, after_conflict, after_prepare,
 };
 use sherd_core::register::quorum::{Lives, Quorums};
-use sherd_core::register::read::{ReadDecision, Reading, decide_read};
+use sherd_core::register::read::{ReadDecision, ReadProgress, decide_read};
 use sherd_core::register::release::{CommittedValue, Releaser, may_release};
 use sherd_core::register::sweep::introduced;
 
@@ -361,7 +361,8 @@ impl Register {
                     top.filter(|top| value(*top) == value(row.head.ballot)).unwrap_or(row.head.ballot);
             }
         }
-        let reading = Reading { quorums: self.quorums(), outstanding: 0, lives: &lives, patience_over: true };
+        let reading =
+            ReadProgress { quorums: self.quorums(), outstanding: 0, lives: &lives, patience_over: true };
         let mut after = *state;
         match decide_read(&replies, reading) {
             ReadDecision::Value(found) => self.finish(&mut after, actor, number(found.ballot)),

@@ -4,7 +4,7 @@
 //! Beside the answers runs a ghost: a change whose writer was refused, or told that nothing changed, must
 //! never be seen; one whose writer was told that it was made must be in what was committed.
 
-use sherd_core::register::batch::{Batch, GiveBack, Leaving, RefusedMember, decide_in_order, give_back};
+use sherd_core::register::batch::{Batch, GiveBack, LeaveReply, RefusedMember, decide_in_order, give_back};
 use sherd_core::register::proposer::{AfterConflict, Tries};
 use sherd_core::register::release::CommittedValue;
 
@@ -130,11 +130,11 @@ impl Register {
     /// A writer is cancelled, or past its deadline.
     fn leave(&self, after: &mut State, actor: usize, at: usize, write: Write) {
         let leaving = match self.without {
-            Without::LeavingIsUnknown => Leaving::NothingChanged,
+            Without::LeavingIsUnknown => LeaveReply::NothingChanged,
             _ => self.batch(after, actor).leaving(),
         };
         let bit = 1 << write.change();
-        if leaving == Leaving::NothingChanged {
+        if leaving == LeaveReply::NothingChanged {
             after.refused |= bit;
         }
         let member = &mut after.actors[actor].members[at];

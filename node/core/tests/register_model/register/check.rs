@@ -1,7 +1,7 @@
 //! What must hold in every state.
 
 use super::act::clear;
-use super::{Actor, Kind, Phase, Program, Register, Standing, State};
+use super::{Actor, Kind, Phase, Program, Register, State, VoterStatus};
 
 impl Register {
     /// Completes an actor's operation with the value of a ballot, which it takes for committed.
@@ -57,7 +57,7 @@ impl Register {
             return Some("a change took effect whose writer was told that it did not".to_owned());
         }
         let voting =
-            |at: &usize| state.columns[*at].standing == Standing::Voting && !state.columns[*at].rotten;
+            |at: &usize| state.columns[*at].standing == VoterStatus::Voting && !state.columns[*at].rotten;
         let all: u8 = self.columns().filter(voting).map(|at| 1 << at).sum();
         let quorum = self.quorums().prepare();
         for mask in (1..=all).filter(|mask| mask & !all == 0 && mask.count_ones() as usize == quorum) {

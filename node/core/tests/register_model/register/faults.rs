@@ -4,7 +4,7 @@ use sherd_core::register::acceptor::{after_restart, judge_commit};
 
 use super::act::small;
 use super::wire::{ballot, head, number};
-use super::{Column, Register, Standing, State, Step};
+use super::{Column, Register, State, Step, VoterStatus};
 use crate::rules::Without;
 
 impl Register {
@@ -23,7 +23,7 @@ impl Register {
                 after.columns[at].row.committed = true;
                 out.push((Step::Hint { at: label }, after));
             }
-            if state.restarts < self.restarts && column.standing != Standing::Lost {
+            if state.restarts < self.restarts && column.standing != VoterStatus::Lost {
                 let mut after = *state;
                 after.restarts += 1;
                 let changed = &mut after.columns[at];
@@ -35,13 +35,13 @@ impl Register {
             }
             if at < self.losses.len()
                 && state.losses[at] < self.losses[at]
-                && column.standing == Standing::Voting
+                && column.standing == VoterStatus::Voting
             {
                 let mut after = *state;
                 after.losses[at] += 1;
                 let (slots, tombstones) = (column.slots, column.tombstones);
                 after.columns[at] = Column {
-                    standing: Standing::Lost,
+                    standing: VoterStatus::Lost,
                     life: 1,
                     knows: [1; 2],
                     slots,

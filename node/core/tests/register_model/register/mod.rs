@@ -235,7 +235,7 @@ pub(crate) struct Slot {
 
 /// Whether an acceptor votes: production's words, ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
-pub(crate) enum Standing {
+pub(crate) enum VoterStatus {
     #[default]
     Voting,
     Lost,
@@ -251,7 +251,7 @@ pub(crate) struct Column {
     pub(crate) durable_bound: u8,
     pub(crate) restart_bound: u8,
     pub(crate) data_floor: u8,
-    pub(crate) standing: Standing,
+    pub(crate) standing: VoterStatus,
     pub(crate) life: u8,
     pub(crate) knows: [u8; VICTIMS],
     pub(crate) rotten: bool,

@@ -6,7 +6,7 @@ use sherd_core::register::recover::{Adoption, Guarantees, adopt, barrier, may_sc
 
 use super::act::{clear, small};
 use super::wire::{ASKED, head, number, volume};
-use super::{Column, Phase, Program, Register, Row, Slot, Standing, State, Step, VICTIMS};
+use super::{Column, Phase, Program, Register, Row, Slot, State, Step, VICTIMS, VoterStatus};
 use crate::rules::Without;
 
 /// How far a voter has come, as a slot's stage.
@@ -29,7 +29,7 @@ impl Register {
             let column = &state.columns[at];
             let stage = column.slots[actor].stage;
             let label = state.labels[at];
-            if column.standing != Standing::Voting {
+            if column.standing != VoterStatus::Voting {
                 continue;
             }
             match (state.actors[actor].phase, stage) {
@@ -72,17 +72,17 @@ impl Register {
     fn must_begin(&self, state: &State, actor: usize, victim: usize) -> bool {
         let changed = |at: usize| {
             let (column, slot) = (&state.columns[at], &state.columns[at].slots[actor]);
-            slot.stage >= CHOSEN && (column.standing != Standing::Voting || column.life != slot.life)
+            slot.stage >= CHOSEN && (column.standing != VoterStatus::Voting || column.life != slot.life)
         };
         match state.actors[actor].phase {
-            Phase::Idle => state.columns[victim].standing == Standing::Lost,
+            Phase::Idle => state.columns[victim].standing == VoterStatus::Lost,
             Phase::Acting => self.columns().any(changed),
             _ => false,
         }
     }
 
     fn rebuild_steps(&self, state: &State, actor: usize, victim: usize, out: &mut Vec<(Step, State)>) {
-        let others = |at: &usize| *at != victim && state.columns[*at].standing == Standing::Voting;
+        let others = |at: &usize| *at != victim && state.columns[*at].standing == VoterStatus::Voting;
         let all: u8 = self.columns().filter(others).map(|at| 1 << at).sum();
         let quorum = self.quorums().prepare();
         for mask in (1..=all).filter(|mask| mask & !all == 0 && mask.count_ones() as usize == quorum) {
@@ -125,7 +125,7 @@ impl Register {
                 changed.floor = changed.floor.max(floor);
             }
             self.take_over(changed, &found.guarantees);
-            changed.standing = Standing::Refilling;
+            changed.standing = VoterStatus::Refilling;
             (after.actors[actor].phase, after.actors[actor].aux) = (Phase::Acting, floor);
             out.push((Step::Take { actor: small(actor), from: self.label_mask(state, mask) }, after));
         }
@@ -190,7 +190,7 @@ impl Register {
         }
         let mut after = *state;
         clear(&mut after, actor);
-        after.columns[victim].standing = Standing::Voting;
+        after.columns[victim].standing = VoterStatus::Voting;
         (after.actors[actor].phase, after.actors[actor].aux) = (Phase::Idle, 0);
         out.push((Step::Vote { actor: small(actor) }, after));
     }

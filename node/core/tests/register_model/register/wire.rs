@@ -5,13 +5,13 @@ use std::sync::Arc;
 use sherd_core::id::{Ballot, ChangeId, DataId, Incarnation, ProposerId, Sequence, Timestamp, VolumeId};
 use sherd_core::limits::CHANGE_IDS;
 use sherd_core::record::{ChangeTry, Changes};
-use sherd_core::register::acceptor::{AcceptorState, Asked, KeyState, Standing as Stands};
-use sherd_core::register::proposer::Asking;
+use sherd_core::register::acceptor::{AcceptorState, Circumstances, KeyState, VoterStatus as Stands};
+use sherd_core::register::proposer::PrepareProgress;
 use sherd_core::register::quorum::{Lives, Order, Quorums, Reply};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Answerer, Row as WireRow, RowHead, Vote};
 
-use super::{Column, Register, Row, Slot, Standing, VICTIMS, Value};
+use super::{Column, Register, Row, Slot, VICTIMS, Value, VoterStatus};
 use crate::rules::Without;
 
 /// Ten seconds apart: farther than a bound reaches ahead, all within five minutes.
@@ -45,7 +45,8 @@ pub(super) fn data_floor(raised: u8) -> Timestamp {
 }
 
 /// The model's clocks stand still: ballots alone order what happens.
-pub(super) const ASKED: Asked = Asked { epoch: sherd_core::id::Epoch(0), now: Timestamp::ZERO };
+pub(super) const ASKED: Circumstances =
+    Circumstances { epoch: sherd_core::id::Epoch(0), now: Timestamp::ZERO };
 
 pub(super) fn head(row: Row) -> Option<RowHead> {
     (row.ballot > 0).then(|| RowHead {
@@ -115,11 +116,11 @@ impl Register {
             clock_reading: Timestamp::ZERO,
             data_floor: data_floor(column.data_floor),
             standing: match column.standing {
-                Standing::Refilling if self.without == Without::RefillingDoesNotVote => Stands::Voting,
-                Standing::Lost if self.without == Without::LostTakesNoWrites => Stands::Refilling,
-                Standing::Voting => Stands::Voting,
-                Standing::Lost => Stands::Lost,
-                Standing::Refilling => Stands::Refilling,
+                VoterStatus::Refilling if self.without == Without::RefillingDoesNotVote => Stands::Voting,
+                VoterStatus::Lost if self.without == Without::LostTakesNoWrites => Stands::Refilling,
+                VoterStatus::Voting => Stands::Voting,
+                VoterStatus::Lost => Stands::Lost,
+                VoterStatus::Refilling => Stands::Refilling,
             },
         }
     }
@@ -185,8 +186,8 @@ fn lives(knows: [u8; VICTIMS]) -> Vec<(VolumeId, Incarnation)> {
 }
 
 /// A node whose clock stands still, and to which everybody who will has answered.
-pub(super) fn asking(quorums: Quorums, lives: &Lives) -> Asking<'_> {
-    Asking { quorums, outstanding: 0, now: Timestamp::ZERO, lives }
+pub(super) fn asking(quorums: Quorums, lives: &Lives) -> PrepareProgress<'_> {
+    PrepareProgress { quorums, outstanding: 0, now: Timestamp::ZERO, lives }
 }
 
 pub(super) fn key<'a>(column: &Column, row: Option<&'a RowHead>) -> KeyState<'a> {

@@ -21,9 +21,9 @@ use super::amz_date::AmzDate;
 use super::authorization::{ALGORITHM, Authorization};
 use super::canonical::{CanonicalRequest, PathForm};
 use super::credential_scope::CredentialScope;
-use super::error::{AuthError, Malformed, Mismatch, Place};
+use super::error::{AuthError, MalformedAuth, Mismatch, Place};
 use super::payload::PayloadForm;
-use super::presigned::{Presigned, SIGNATURE};
+use super::presigned::{PresignedQuery, SIGNATURE};
 use super::signing_key::{KeyCache, Signature, SigningKey};
 use super::{Caller, Credentials};
 
@@ -45,7 +45,7 @@ pub struct Verifier {
 
 /// A request that is who it says it is.
 #[derive(Debug)]
-pub struct Verified {
+pub struct VerifiedRequest {
     /// Who.
     pub caller: Caller,
     /// How its body is covered and framed.
@@ -128,9 +128,9 @@ impl Verifier {
     ///
     /// # Errors
     /// [`AuthError`] with the reason; none of them is worth a retry of the same request.
-    pub fn verify(&self, head: &Parts, query: &Query<'_>) -> Result<Verified, AuthError> {
+    pub fn verify(&self, head: &Parts, query: &Query<'_>) -> Result<VerifiedRequest, AuthError> {
         let header = head.headers.get(AUTHORIZATION);
-        let presigned = Presigned::is_in(query);
+        let presigned = PresignedQuery::is_in(query);
         if query.has("Signature") || query.has("AWSAccessKeyId") {
             return Err(AuthError::UnsupportedMechanism);
         }
@@ -165,9 +165,9 @@ impl Verifier {
         self.check_signature(head, query, &claim)
     }
 
-    fn verify_presigned(&self, head: &Parts, query: &Query<'_>) -> Result<Verified, AuthError> {
-        let url = Presigned::parse(query)?;
-        let malformed = AuthError::Malformed { place: Place::Query, reason: Malformed::Credential };
+    fn verify_presigned(&self, head: &Parts, query: &Query<'_>) -> Result<VerifiedRequest, AuthError> {
+        let url = PresignedQuery::parse(query)?;
+        let malformed = AuthError::Malformed { place: Place::Query, reason: MalformedAuth::Credential };
         let credential = CredentialScope::parse(&url.credential).ok_or(malformed)?;
         let in_query = match query.get("X-Amz-Content-Sha256").or_else(|| query.get("x-amz-content-sha256")) {
             Some(pair) => Some(pair.value().map_err(|_| AuthError::BadUri)?),
@@ -203,15 +203,15 @@ impl Verifier {
     fn check_scope(&self, claim: &Claim<'_>) -> Result<(), AuthError> {
         let scope = &claim.credential;
         let reason = if scope.terminator != "aws4_request" {
-            Malformed::Terminator { given: scope.terminator.into() }
+            MalformedAuth::Terminator { given: scope.terminator.into() }
         } else if scope.service != "s3" {
-            Malformed::Service { given: scope.service.into() }
+            MalformedAuth::Service { given: scope.service.into() }
         } else if scope.region != &*self.region && scope.region != FALLBACK_REGION {
-            Malformed::Region { given: scope.region.into(), expected: self.region.clone() }
+            MalformedAuth::Region { given: scope.region.into(), expected: self.region.clone() }
         } else if scope.day != claim.date.day() {
-            Malformed::ScopeDay { scope: scope.day.into(), request: claim.date.day().into() }
+            MalformedAuth::ScopeDay { scope: scope.day.into(), request: claim.date.day().into() }
         } else if !are_header_names(claim.signed_headers) {
-            Malformed::SignedHeaders
+            MalformedAuth::SignedHeaders
         } else {
             return Ok(());
         };
@@ -223,7 +223,7 @@ impl Verifier {
         head: &Parts,
         query: &Query<'_>,
         claim: &Claim<'_>,
-    ) -> Result<Verified, AuthError> {
+    ) -> Result<VerifiedRequest, AuthError> {
         check_signed_headers(head, claim.signed_headers)?;
         let payload = PayloadForm::parse(claim.payload)
             .ok_or_else(|| AuthError::InvalidPayloadHash { given: claim.payload.into() })?;
@@ -243,7 +243,7 @@ impl Verifier {
         }
         let frames = matches!(payload, PayloadForm::SignedFrames { .. })
             .then(|| FrameSigner::new(key, date, credential.scope, signature));
-        Ok(Verified { caller: Caller::new(credential.access_key), payload, frames })
+        Ok(VerifiedRequest { caller: Caller::new(credential.access_key), payload, frames })
     }
 }
 

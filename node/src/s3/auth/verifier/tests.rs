@@ -40,7 +40,7 @@ fn authorization(signed: &str, signature: &str) -> String {
     )
 }
 
-fn verify(verifier: &Verifier, head: &Parts) -> Result<Verified, AuthError> {
+fn verify(verifier: &Verifier, head: &Parts) -> Result<VerifiedRequest, AuthError> {
     let query = Query::parse(head.uri.query()).expect("a query");
     verifier.verify(head, &query)
 }
@@ -239,7 +239,7 @@ fn only_this_region_and_the_fallback_are_accepted() {
     let value = authorization(SIGNED, SIGNATURE_OF_LIST).replace("us-east-1", "eu-north-1");
     other.headers.insert(AUTHORIZATION, value.parse().expect("a value"));
     let refusal = refused(&verifier("eu-west-1", EXAMPLE_MS), &other);
-    let AuthError::Malformed { place: Place::Header, reason: Malformed::Region { given, expected } } =
+    let AuthError::Malformed { place: Place::Header, reason: MalformedAuth::Region { given, expected } } =
         refusal
     else {
         panic!("{refusal}")
@@ -259,12 +259,12 @@ fn a_scope_for_something_else_is_refused() {
             other => panic!("{other}"),
         }
     };
-    assert_eq!(with("/s3/", "/sts/"), Malformed::Service { given: "sts".into() });
-    assert_eq!(with("aws4_request", "aws5"), Malformed::Terminator { given: "aws5".into() });
-    let days = Malformed::ScopeDay { scope: "20130523".into(), request: "20130524".into() };
+    assert_eq!(with("/s3/", "/sts/"), MalformedAuth::Service { given: "sts".into() });
+    assert_eq!(with("aws4_request", "aws5"), MalformedAuth::Terminator { given: "aws5".into() });
+    let days = MalformedAuth::ScopeDay { scope: "20130523".into(), request: "20130524".into() };
     assert_eq!(with("20130524", "20130523"), days);
-    assert_eq!(with("Headers=host;", "Headers=Host;"), Malformed::SignedHeaders);
-    assert_eq!(with("Headers=host;", "Headers=;"), Malformed::SignedHeaders);
+    assert_eq!(with("Headers=host;", "Headers=Host;"), MalformedAuth::SignedHeaders);
+    assert_eq!(with("Headers=host;", "Headers=;"), MalformedAuth::SignedHeaders);
 }
 
 #[test]

@@ -68,7 +68,7 @@ pub enum FramingError {
 
 /// What a body is expected to be.
 #[derive(Debug, Clone)]
-pub struct Framing {
+pub struct ChunkedFraming {
     /// Signs its frames and its trailer, when they are signed.
     pub signer: Option<FrameSigner>,
     /// The checksum that its trailer carries, when there is one.
@@ -103,7 +103,7 @@ enum State {
 /// Decodes one body.
 #[derive(Debug)]
 pub struct Decoder {
-    framing: Framing,
+    framing: ChunkedFraming,
     state: State,
     /// A line that has not ended yet.
     line: Vec<u8>,
@@ -119,7 +119,7 @@ pub struct Decoder {
 
 impl Decoder {
     /// Makes a decoder.
-    pub fn new(framing: Framing) -> Self {
+    pub fn new(framing: ChunkedFraming) -> Self {
         Self {
             framing,
             state: State::Head,
@@ -324,7 +324,7 @@ impl Decoder {
 /// # Errors
 /// [`FramingError`] as soon as the body cannot become a valid one.
 pub fn decode(
-    framing: Framing,
+    framing: ChunkedFraming,
     pieces: impl IntoIterator<Item = Bytes>,
 ) -> Result<(Vec<u8>, Option<TrailerChecksum>, bool), FramingError> {
     let mut decoder = Decoder::new(framing);

@@ -4,12 +4,15 @@ use super::*;
 use crate::s3::fuzzing::{CHECKSUM, framed, framing};
 use proptest::prelude::*;
 
-fn whole(framing: &Framing, bytes: &[u8]) -> Result<(Vec<u8>, Option<TrailerChecksum>, bool), FramingError> {
+fn whole(
+    framing: &ChunkedFraming,
+    bytes: &[u8],
+) -> Result<(Vec<u8>, Option<TrailerChecksum>, bool), FramingError> {
     decode(framing.clone(), [Bytes::copy_from_slice(bytes)])
 }
 
 /// The four forms: signed or not, with a trailer or not.
-fn forms() -> impl Iterator<Item = Framing> {
+fn forms() -> impl Iterator<Item = ChunkedFraming> {
     [(true, true), (true, false), (false, true), (false, false)]
         .into_iter()
         .map(|(signed, trailer)| framing(signed, trailer))

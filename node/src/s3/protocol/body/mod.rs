@@ -16,7 +16,7 @@ use http_body::{Body, Frame, SizeHint};
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, Sleep};
 
-use super::aws_chunked::{Decoder, Framing, FramingError, TrailerChecksum};
+use super::aws_chunked::{ChunkedFraming, Decoder, FramingError, TrailerChecksum};
 
 /// Any error of the transport below.
 pub type TransportError = Box<dyn std::error::Error + Send + Sync>;
@@ -77,7 +77,7 @@ impl BodyOutcome {
 
 /// How long a body may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct BodyTimeouts {
     /// Without a byte.
     pub idle: Duration,
     /// From the first byte to the last.
@@ -86,11 +86,11 @@ pub struct Patience {
 
 /// How a body arrives.
 #[derive(Debug)]
-pub enum Arrival {
+pub enum BodyArrival {
     /// As it is, with the SHA-256 that it should have, when that was declared.
     Plain(Option<[u8; 32]>),
     /// In frames.
-    Framed(Box<Framing>),
+    Framed(Box<ChunkedFraming>),
 }
 
 enum Shape {
@@ -106,7 +106,7 @@ pub struct CheckedBody<B> {
     missing: u64,
     done: bool,
     outcome: Arc<BodyOutcome>,
-    patience: Patience,
+    timeouts: BodyTimeouts,
     timer: Option<Pin<Box<Sleep>>>,
     ends: Option<Instant>,
     waiting: bool,
@@ -124,10 +124,10 @@ where
     B::Error: Into<TransportError>,
 {
     /// Wraps a body of `length` bytes, not counting its frames.
-    pub fn new(inner: B, arrival: Arrival, length: u64, patience: Patience) -> Self {
+    pub fn new(inner: B, arrival: BodyArrival, length: u64, timeouts: BodyTimeouts) -> Self {
         let shape = match arrival {
-            Arrival::Plain(sha256) => Shape::Plain(sha256.map(|declared| (declared, Sha256::new()))),
-            Arrival::Framed(framing) => {
+            BodyArrival::Plain(sha256) => Shape::Plain(sha256.map(|declared| (declared, Sha256::new()))),
+            BodyArrival::Framed(framing) => {
                 Shape::Framed { decoder: Box::new(Decoder::new(*framing)), input: Bytes::new(), held: None }
             }
         };
@@ -137,7 +137,7 @@ where
             missing: length,
             done: false,
             outcome: Arc::default(),
-            patience,
+            timeouts,
             timer: None,
             ends: None,
             waiting: false,
@@ -253,11 +253,11 @@ where
     /// Ready when patience is at its end.
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let now = Instant::now();
-        let ends = *self.ends.get_or_insert(now + self.patience.whole);
+        let ends = *self.ends.get_or_insert(now + self.timeouts.whole);
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(ends)));
         if !self.waiting {
             self.waiting = true;
-            timer.as_mut().reset(ends.min(now + self.patience.idle));
+            timer.as_mut().reset(ends.min(now + self.timeouts.idle));
         }
         timer.as_mut().poll(cx)
     }
@@ -315,7 +315,7 @@ where
 
 /// A whole body that was small enough.
 #[derive(Debug)]
-pub struct Collected {
+pub struct CollectedBody {
     /// Its bytes, verified.
     pub bytes: Bytes,
     /// The checksum from its trailer.
@@ -326,7 +326,7 @@ pub struct Collected {
 ///
 /// # Errors
 /// [`BodyError`] when it is not what was declared.
-pub async fn collect<B>(mut body: CheckedBody<B>) -> Result<Collected, BodyError>
+pub async fn collect<B>(mut body: CheckedBody<B>) -> Result<CollectedBody, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<TransportError>,
@@ -348,7 +348,7 @@ where
         }
     }
     let bytes = if rest.is_empty() { first } else { Bytes::from([&first[..], &rest].concat()) };
-    Ok(Collected { bytes, trailer: body.outcome.trailer().cloned() })
+    Ok(CollectedBody { bytes, trailer: body.outcome.trailer().cloned() })
 }
 
 #[cfg(test)]

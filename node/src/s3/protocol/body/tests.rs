@@ -7,11 +7,11 @@ use sherd_core::record::ChecksumAlgorithm;
 
 type Parts = Vec<Result<Frame<Bytes>, TransportError>>;
 
-const PATIENCE: Patience = Patience { idle: Duration::from_secs(20), whole: Duration::from_hours(1) };
+const PATIENCE: BodyTimeouts = BodyTimeouts { idle: Duration::from_secs(20), whole: Duration::from_hours(1) };
 
 fn body(
     pieces: &[&'static str],
-    arrival: Arrival,
+    arrival: BodyArrival,
     length: u64,
 ) -> CheckedBody<impl Body<Data = Bytes, Error = TransportError> + Unpin> {
     let parts: Parts =
@@ -19,12 +19,12 @@ fn body(
     CheckedBody::new(StreamBody::new(stream::iter(parts)), arrival, length, PATIENCE)
 }
 
-fn sha256(text: &str) -> Arrival {
-    Arrival::Plain(Some(Sha256::digest(text).into()))
+fn sha256(text: &str) -> BodyArrival {
+    BodyArrival::Plain(Some(Sha256::digest(text).into()))
 }
 
-fn frames() -> Arrival {
-    Arrival::Framed(Box::new(Framing {
+fn frames() -> BodyArrival {
+    BodyArrival::Framed(Box::new(ChunkedFraming {
         signer: None,
         trailer: Some(ChecksumAlgorithm::Crc32),
         signed_frame_bytes_max: 16 << 20,
@@ -51,7 +51,7 @@ where
 async fn a_whole_body_passes_as_it_came() {
     let collected = collect(body(&["ab", "", "c"], sha256("abc"), 3)).await.expect("whole");
     assert_eq!(collected.bytes, "abc");
-    let unsigned = collect(body(&["abc"], Arrival::Plain(None), 3)).await.expect("whole");
+    let unsigned = collect(body(&["abc"], BodyArrival::Plain(None), 3)).await.expect("whole");
     assert_eq!(unsigned.bytes, "abc");
 }
 
@@ -73,9 +73,9 @@ async fn an_empty_body_has_a_digest_too() {
 
 #[tokio::test]
 async fn bodies_are_neither_shorter_nor_longer_than_declared() {
-    let short = collect(body(&["abc"], Arrival::Plain(None), 4)).await;
+    let short = collect(body(&["abc"], BodyArrival::Plain(None), 4)).await;
     assert!(matches!(short, Err(BodyError::Truncated { missing: 1 })));
-    let long = collect(body(&["abc", "d"], Arrival::Plain(None), 3)).await;
+    let long = collect(body(&["abc", "d"], BodyArrival::Plain(None), 3)).await;
     assert!(matches!(long, Err(BodyError::TooLong)));
     let text = "3\r\nabc\r\n0\r\nx-amz-checksum-crc32:NSRBwg==\r\n\r\n";
     assert!(matches!(collect(body(&[text], frames(), 4)).await, Err(BodyError::Truncated { missing: 1 })));
@@ -108,7 +108,7 @@ async fn the_last_bytes_wait_for_the_trailer() {
 #[tokio::test]
 async fn a_broken_connection_is_a_broken_body() {
     let parts: Parts = vec![Ok(Frame::data(Bytes::from_static(b"a"))), Err("reset".into())];
-    let body = CheckedBody::new(StreamBody::new(stream::iter(parts)), Arrival::Plain(None), 2, PATIENCE);
+    let body = CheckedBody::new(StreamBody::new(stream::iter(parts)), BodyArrival::Plain(None), 2, PATIENCE);
     assert!(matches!(collect(body).await, Err(BodyError::Broken { .. })));
 }
 
@@ -116,7 +116,7 @@ async fn a_broken_connection_is_a_broken_body() {
 async fn a_body_that_stands_still_fails_after_the_idle_time() {
     let parts = stream::once(async { Ok::<_, TransportError>(Frame::data(Bytes::from_static(b"a"))) });
     let still = futures::StreamExt::chain(parts, stream::pending());
-    let body = CheckedBody::new(StreamBody::new(Box::pin(still)), Arrival::Plain(None), 2, PATIENCE);
+    let body = CheckedBody::new(StreamBody::new(Box::pin(still)), BodyArrival::Plain(None), 2, PATIENCE);
     let started = Instant::now();
     assert!(matches!(collect(body).await, Err(BodyError::Slow)));
     assert_eq!(started.elapsed().as_secs(), PATIENCE.idle.as_secs());
@@ -128,7 +128,8 @@ async fn a_body_that_only_drips_fails_after_the_whole_time() {
         tokio::time::sleep(Duration::from_secs(10)).await;
         Some((Ok::<_, TransportError>(Frame::data(Bytes::from_static(b"a"))), ()))
     });
-    let body = CheckedBody::new(StreamBody::new(Box::pin(drips)), Arrival::Plain(None), 1 << 30, PATIENCE);
+    let body =
+        CheckedBody::new(StreamBody::new(Box::pin(drips)), BodyArrival::Plain(None), 1 << 30, PATIENCE);
     let started = Instant::now();
     assert!(matches!(collect(body).await, Err(BodyError::Slow)));
     assert_eq!(started.elapsed().as_secs(), PATIENCE.whole.as_secs());

@@ -19,7 +19,7 @@ use crate::disk::OpenMode;
 use crate::disk::ballast::Ballast;
 use crate::disk::faulty::{Call, Failure, Fault, FaultyDisk, Keep};
 use crate::disk::thrifty::ThriftyDisk;
-use crate::identity::failure::{FailureSpan, Sticky};
+use crate::identity::failure::{FailureFile, FailureSpan};
 use crate::identity::{self, Identity, IdentityFile, Phase};
 use crate::lookup::{Lookup, Source};
 
@@ -695,7 +695,7 @@ fn kept_files_are_closed_where_no_descriptor_is_left() {
 }
 
 /// The shard files of a volume, and what its directory is locked by.
-fn files_of_volume(disk: &FaultyDisk) -> (ShardFiles, Arc<FailureLatch>, Arc<Sticky>) {
+fn files_of_volume(disk: &FaultyDisk) -> (ShardFiles, Arc<FailureLatch>, Arc<FailureFile>) {
     let (directory, shared_disk) = (Path::new("/volume"), Arc::new(disk.clone()) as Arc<dyn Disk>);
     let identity = Identity {
         cluster: CLUSTER,
@@ -710,7 +710,7 @@ fn files_of_volume(disk: &FaultyDisk) -> (ShardFiles, Arc<FailureLatch>, Arc<Sti
     let lock = identity::lock(disk, directory).unwrap();
     let file = IdentityFile::create(Arc::clone(&shared_disk), directory, identity).unwrap();
     let ballast = Arc::new(Ballast::new(Arc::clone(&shared_disk), directory, 0));
-    let sticky = Arc::new(Sticky { file, ballast, _lock: lock });
+    let sticky = Arc::new(FailureFile { file, ballast, _lock: lock });
     let failure = Arc::new(FailureLatch::new(&sticky));
     let root = PathBuf::from(ROOT);
     let files = ShardFiles::of_volume(shared_disk, root, CLUSTER, pool(), Arc::clone(&failure), None);

@@ -20,16 +20,16 @@ use crate::machine::workers::Workers;
 const QUEUE_MAX: usize = 1024;
 
 /// Sees the bytes of a body, in order.
-pub(crate) trait Onlooker: Send + Sync {
+pub(crate) trait BodyDigester: Send + Sync {
     /// Sees the next bytes.
     fn see(&self, bytes: &[u8]);
 }
 
 /// The threads that look, one for each core.
 #[derive(Debug, Clone)]
-pub(crate) struct Lookout(Arc<Workers>);
+pub(crate) struct DigestPool(Arc<Workers>);
 
-impl Lookout {
+impl DigestPool {
     /// Starts them.
     ///
     /// # Errors
@@ -41,12 +41,12 @@ impl Lookout {
 
     /// Looks at the first stripe of a line that has some, and comes back for the next: lines take turns.
     /// Where too many wait the caller looks here and now.
-    fn look(&self, line: &Arc<Line>) {
+    fn look(&self, line: &Arc<DigestQueue>) {
         loop {
-            let (lookout, next) = (self.clone(), Arc::clone(line));
+            let (digests, next) = (self.clone(), Arc::clone(line));
             let job = move || {
                 if next.look_once() {
-                    lookout.look(&next);
+                    digests.look(&next);
                 }
             };
             if self.0.run(job).is_ok() || !line.look_once() {
@@ -57,8 +57,8 @@ impl Lookout {
 }
 
 /// The stripes of one body that are still to be seen.
-pub(super) struct Line {
-    onlooker: Arc<dyn Onlooker>,
+pub(super) struct DigestQueue {
+    digester: Arc<dyn BodyDigester>,
     state: Mutex<State>,
 }
 
@@ -77,20 +77,20 @@ struct Stripe {
     done: oneshot::Sender<()>,
 }
 
-impl Line {
-    /// A line before an onlooker.
-    pub(super) fn before(onlooker: Arc<dyn Onlooker>) -> Arc<Self> {
-        Arc::new(Self { onlooker, state: Mutex::default() })
+impl DigestQueue {
+    /// A queue before a digester.
+    pub(super) fn before(digester: Arc<dyn BodyDigester>) -> Arc<Self> {
+        Arc::new(Self { digester, state: Mutex::default() })
     }
 
     /// Shows the first `length` bytes of some buffers behind those that were shown before.
     pub(super) fn show(
         self: &Arc<Self>,
-        lookout: &Lookout,
+        digests: &DigestPool,
         buffers: Vec<Bytes>,
         length: usize,
         share: Arc<Share>,
-    ) -> Seen {
+    ) -> DigestWindow {
         let (done, seen) = oneshot::channel();
         let was_looked_at = {
             let mut state = self.state.lock();
@@ -98,9 +98,9 @@ impl Line {
             std::mem::replace(&mut state.is_looked_at, true)
         };
         if !was_looked_at {
-            lookout.look(self);
+            digests.look(self);
         }
-        Seen(seen)
+        DigestWindow(seen)
     }
 
     /// Looks at the first stripe. Whether there are more.
@@ -110,7 +110,7 @@ impl Line {
             let mut left = length;
             for buffer in &buffers {
                 let now = left.min(buffer.len());
-                self.onlooker.see(&buffer[..now]);
+                self.digester.see(&buffer[..now]);
                 left -= now;
             }
             // What they hold goes before whoever waits for it to be free.
@@ -125,13 +125,13 @@ impl Line {
 
 /// Bytes that are being looked at.
 #[derive(Debug)]
-pub(super) struct Seen(oneshot::Receiver<()>);
+pub(super) struct DigestWindow(oneshot::Receiver<()>);
 
-impl Seen {
+impl DigestWindow {
     /// Waits until they were seen.
     ///
     /// # Panics
-    /// When the onlooker did.
+    /// When the digester did.
     pub(super) async fn wait(self) {
         self.0.await.expect("whoever looks does not panic");
     }
@@ -146,7 +146,7 @@ mod tests {
 
     struct Log(Mutex<Vec<u8>>);
 
-    impl Onlooker for Log {
+    impl BodyDigester for Log {
         fn see(&self, bytes: &[u8]) {
             // Whoever looks beside us finds the lock taken.
             let mut seen = self.0.try_lock().expect("one stripe at a time");
@@ -157,16 +157,16 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn stripes_of_a_body_are_seen_in_order_and_their_shares_come_back() {
-        let lookout = Lookout::start().expect("threads start");
+        let digests = DigestPool::start().expect("threads start");
         let budget = Budget::new(1 << 20, Duration::ZERO, Reclaim::default());
         let logs: Vec<_> = (0..3).map(|_| Arc::new(Log(Mutex::default()))).collect();
-        let lines: Vec<_> = logs.iter().map(|log| Line::before(Arc::clone(log) as Arc<_>)).collect();
+        let lines: Vec<_> = logs.iter().map(|log| DigestQueue::before(Arc::clone(log) as Arc<_>)).collect();
         let mut seen = Vec::new();
         for number in 0..50_u8 {
             for line in &lines {
                 let share = Arc::new(budget.take(4096).await.expect("there is room for all"));
                 let buffers = vec![Bytes::from(vec![number; 3]), Bytes::from(vec![number; 3])];
-                seen.push(line.show(&lookout, buffers, 4, share));
+                seen.push(line.show(&digests, buffers, 4, share));
             }
         }
         for seen in seen {
