@@ -13,12 +13,12 @@ use tokio::time::Instant;
 
 use sherd_core::erasure::Geometry;
 use sherd_core::id::{Epoch, RegisterKey, SetId, VolumeId};
+use sherd_core::message::Target;
 use sherd_core::placement;
 use sherd_core::register::quorum::Quorums;
 use sherd_core::topology::Topology;
-use sherd_volume::request::Target;
 
-use crate::peer::{Peer, VolumeRoute};
+use crate::peer::VolumeRoute;
 
 /// The topology with its peers.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub struct SetView {
     /// Its code.
     pub geometry: Geometry,
     /// Its volumes in order; shard placement counts in this order.
-    pub route: Vec<VolumeRoute>,
+    pub routes: Vec<VolumeRoute>,
     /// Those that scans had to wait for.
     pub late: LateVolumes,
     durable_enough: usize,
@@ -76,7 +76,7 @@ impl SetView {
 
     /// The set's register quorums.
     pub const fn quorums(&self) -> Quorums {
-        Quorums::of(self.route.len())
+        Quorums::of(self.routes.len())
     }
 
     /// Whether so many volumes are full that too few would accept what needs room.
@@ -90,38 +90,35 @@ impl SetView {
     }
 
     fn with_room(&self) -> usize {
-        self.route.iter().filter(|route| !route.peer.is_full(route.volume)).count()
+        self.routes.iter().filter(|route| !route.registers.is_full(route.volume)).count()
     }
 
     /// The places of all volumes, those that were late behind the others.
     pub fn prompt_first(&self) -> Vec<usize> {
-        let mut places: Vec<usize> = (0..self.route.len()).collect();
-        places.sort_by_cached_key(|place| self.late.contains(self.route[*place].volume));
+        let mut places: Vec<usize> = (0..self.routes.len()).collect();
+        places.sort_by_cached_key(|place| self.late.contains(self.routes[*place].volume));
         places
     }
 
     /// The place of a volume in the set.
     pub fn place_of(&self, volume: VolumeId) -> Option<usize> {
-        self.route.iter().position(|route| route.volume == volume)
+        self.routes.iter().position(|route| route.volume == volume)
     }
 }
 
 impl Cluster {
-    /// Joins a topology with the peers that own its volumes.
-    pub fn new(topology: Arc<Topology>, peer_of: impl Fn(VolumeId) -> Arc<dyn Peer>) -> Self {
+    /// Joins a topology with the ways to its volumes.
+    pub fn new(topology: Arc<Topology>, route_to: impl Fn(VolumeId) -> VolumeRoute) -> Self {
         let sets = topology
             .sets()
             .iter()
             .zip(0..)
             .map(|(set, id)| {
-                let route = set
-                    .volumes()
-                    .iter()
-                    .map(|volume| VolumeRoute { volume: *volume, peer: peer_of(*volume) });
+                let routes = set.volumes().iter().map(|volume| route_to(*volume));
                 Arc::new(SetView {
                     id: SetId(id),
                     geometry: set.geometry(),
-                    route: route.collect(),
+                    routes: routes.collect(),
                     late: LateVolumes::default(),
                     durable_enough: set.durable_enough(true),
                 })

@@ -11,7 +11,9 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use parking_lot::Mutex;
 
-use super::{Pending, Result};
+use sherd_core::message::Result;
+
+use super::Pending;
 
 /// The answers under way of one round, each under its place in the set.
 #[derive(Debug)]
@@ -222,7 +224,10 @@ mod tests {
         second.answer(Ok(20));
         assert_eq!(gather.next().await, Some((1, Ok(20))));
         drop(first);
-        assert!(matches!(gather.next().await, Some((0, Err(super::super::Error::Unreachable { .. })))));
+        assert!(matches!(
+            gather.next().await,
+            Some((0, Err(sherd_core::message::Error::Unreachable { .. })))
+        ));
         assert_eq!(gather.next().await, None);
     }
 }

@@ -12,14 +12,17 @@ use parking_lot::Mutex;
 use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::id::{Ballot, RegisterKey, ShardId, VolumeId};
 use sherd_core::message;
+use sherd_core::message::{
+    AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow,
+    ShardFileHeader, ShardPage, ShardRange, ShardScan, Target,
+};
 use sherd_core::record::Home;
+use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Memory;
 use sherd_core::register::{Accept, Positions, Prepare, Vote};
 use sherd_core::release::{ReleaseEntry, ReleaseId};
-use sherd_volume::read::list::{ListPage, ListScan, PartsScan, RowPage, ScannedRow};
-use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, ShardFileHeader, Target};
 
-use super::{LocalPeer, Peer, Pending, RowScan, ShardPage, ShardRange, ShardScan, ShardSink};
+use super::{LocalPeer, Pending, RegisterPeer, ShardPeer, ShardSink, UpkeepPeer};
 
 /// What becomes of one question.
 #[derive(Debug)]
@@ -124,7 +127,49 @@ pub(crate) fn says<Q, R>(script: &Script<Q, R>, fate: impl FnMut(VolumeId, Q) ->
     *script.lock() = Some(Box::new(fate));
 }
 
-impl Peer for ScriptedPeer {
+impl ShardPeer for ScriptedPeer {
+    fn put_shard(
+        &self,
+        volume: VolumeId,
+        shard: ShardId,
+        target: &Target,
+        payload: Vec<Bytes>,
+    ) -> Pending<()> {
+        self.volumes.put_shard(volume, shard, target, payload)
+    }
+
+    fn create_shard(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        header: ShardFileHeader,
+        replace: bool,
+    ) -> Box<dyn ShardSink> {
+        self.volumes.create_shard(volume, target, header, replace)
+    }
+
+    fn read_shard(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>> {
+        self.volumes.read_shard(volume, range)
+    }
+
+    fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()> {
+        self.play(&self.deletes, (volume, shard), || self.volumes.delete_shard(volume, shard, home))
+    }
+
+    fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
+        self.volumes.shard_bytes(volume, shard, home)
+    }
+
+    fn verify_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
+        self.volumes.verify_shard(volume, shard, home)
+    }
+
+    fn shards(&self, volume: VolumeId, request: ShardScan) -> Pending<ShardPage> {
+        self.volumes.shards(volume, request)
+    }
+}
+
+impl RegisterPeer for ScriptedPeer {
     fn prepare(
         &self,
         volume: VolumeId,
@@ -166,42 +211,6 @@ impl Peer for ScriptedPeer {
         self.play(&self.inlines, (volume, ballot), || self.volumes.inline(volume, target, ballot))
     }
 
-    fn put_shard(
-        &self,
-        volume: VolumeId,
-        shard: ShardId,
-        target: &Target,
-        payload: Vec<Bytes>,
-    ) -> Pending<()> {
-        self.volumes.put_shard(volume, shard, target, payload)
-    }
-
-    fn create_shard(
-        &self,
-        volume: VolumeId,
-        target: &Target,
-        header: ShardFileHeader,
-        replace: bool,
-    ) -> Box<dyn ShardSink> {
-        self.volumes.create_shard(volume, target, header, replace)
-    }
-
-    fn read_shard(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>> {
-        self.volumes.read_shard(volume, range)
-    }
-
-    fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()> {
-        self.play(&self.deletes, (volume, shard), || self.volumes.delete_shard(volume, shard, home))
-    }
-
-    fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
-        self.volumes.shard_bytes(volume, shard, home)
-    }
-
-    fn verify_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
-        self.volumes.verify_shard(volume, shard, home)
-    }
-
     fn verify_row(&self, volume: VolumeId, key: &RegisterKey) -> Pending<()> {
         self.volumes.verify_row(volume, key)
     }
@@ -227,22 +236,6 @@ impl Peer for ScriptedPeer {
         self.volumes.unsettled(volume, after, limit)
     }
 
-    fn heals(&self, volume: VolumeId, after: Option<HealId>, limit: usize) -> Pending<Vec<(HealId, Bytes)>> {
-        self.volumes.heals(volume, after, limit)
-    }
-
-    fn shards(&self, volume: VolumeId, request: ShardScan) -> Pending<ShardPage> {
-        self.volumes.shards(volume, request)
-    }
-
-    fn guarantees(&self, volume: VolumeId) -> Pending<Answer<Guarantees>> {
-        self.volumes.guarantees(volume)
-    }
-
-    fn remembers(&self, volume: VolumeId) -> Pending<Answer<Memory>> {
-        self.volumes.remembers(volume)
-    }
-
     fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>> {
         let ask = || self.volumes.control(volume, control.clone());
         self.play(&self.controls, (volume, control.clone()), ask)
@@ -254,6 +247,12 @@ impl Peer for ScriptedPeer {
 
     fn drop_row(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Answer<()>> {
         self.volumes.drop_row(volume, target, ballot)
+    }
+}
+
+impl UpkeepPeer for ScriptedPeer {
+    fn heals(&self, volume: VolumeId, after: Option<HealId>, limit: usize) -> Pending<Vec<(HealId, Bytes)>> {
+        self.volumes.heals(volume, after, limit)
     }
 
     fn heal_put(&self, volume: VolumeId, entry: &HealEntry) -> Pending<()> {
@@ -280,5 +279,13 @@ impl Peer for ScriptedPeer {
     fn release_done(&self, volume: VolumeId, id: ReleaseId) {
         self.released.lock().push((volume, id));
         self.volumes.release_done(volume, id);
+    }
+
+    fn guarantees(&self, volume: VolumeId) -> Pending<Answer<Guarantees>> {
+        self.volumes.guarantees(volume)
+    }
+
+    fn remembers(&self, volume: VolumeId) -> Pending<Answer<Memory>> {
+        self.volumes.remembers(volume)
     }
 }

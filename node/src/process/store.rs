@@ -26,7 +26,7 @@ use crate::machine::reclaim::Reclaim;
 use crate::object::{Objects, ObjectsConfig};
 use crate::observe::health::{self, HealthReport, SetHealth, VolumeHealth};
 use crate::observe::metrics::Metrics;
-use crate::peer::{LocalPeer, Peer, VolumeRoute};
+use crate::peer::{LocalPeer, VolumeRoute};
 use crate::register::{RegisterTimeouts, Registers, RegistersConfig};
 use crate::stripe::{DigestPool, StripeTimeouts, Stripes, StripesConfig, Thresholds};
 use crate::upkeep::{Deletions, OpeningStatus, Settings, Upkeep, UpkeepConfig};
@@ -157,8 +157,8 @@ impl Store {
     /// Puts the layers together; nothing runs yet.
     fn assemble(parts: Parts, metrics: &Arc<Metrics>) -> (Self, Reports) {
         let Parts { volumes, digests, topology, clock, rng, pool, thresholds, fast_etags, upkeep } = parts;
-        let local: Arc<dyn Peer> = Arc::new(LocalPeer::new(volumes.clone()));
-        let cluster = Arc::new(Cluster::new(topology, |_| Arc::clone(&local)));
+        let local = Arc::new(LocalPeer::new(volumes.clone()));
+        let cluster = Arc::new(Cluster::new(topology, |volume| VolumeRoute::through(volume, &local)));
         let wall = Arc::clone(&clock);
         let births = Arc::new(HybridClock::new(Arc::clone(&clock)));
         let clock = Arc::new(HybridClock::new(clock));
@@ -242,7 +242,7 @@ impl Store {
     pub fn health(&self) -> HealthReport {
         let status = self.volumes.status();
         let votes = |id: VolumeId| status.iter().any(|volume| volume.id == id && volume.state.votes());
-        let has_room = |route: &&VolumeRoute| !route.peer.is_full(route.volume);
+        let has_room = |route: &&VolumeRoute| !route.registers.is_full(route.volume);
         let is_there = |id: VolumeId| self.volumes.get(id).is_some_and(|volume| volume.serving().is_ok());
         let sets = self
             .cluster
@@ -250,11 +250,11 @@ impl Store {
             .iter()
             .map(|set| SetHealth {
                 set: set.id.0,
-                volumes: set.route.len(),
-                voting: set.route.iter().filter(|route| votes(route.volume)).count(),
-                with_room: set.route.iter().filter(has_room).count(),
+                volumes: set.routes.len(),
+                voting: set.routes.iter().filter(|route| votes(route.volume)).count(),
+                with_room: set.routes.iter().filter(has_room).count(),
                 taking_shards: set
-                    .route
+                    .routes
                     .iter()
                     .filter(has_room)
                     .filter(|route| is_there(route.volume))

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, ChangeId, DataId, RegisterKey};
 use sherd_core::message;
+use sherd_core::message::{Answer, Target};
 use sherd_core::record::{Changes, DataRef, State, Value};
 use sherd_core::register::batch::Batch;
 use sherd_core::register::proposer::{
@@ -23,7 +24,6 @@ use sherd_core::register::proposer::{
 };
 use sherd_core::register::sweep::{SettleWith, introduced, settle_with};
 use sherd_core::register::{Accept, EncodedValue, Positions, Prepare, Refusal, Vote};
-use sherd_volume::request::{Answer, Target};
 
 use super::round::Round;
 use super::{Failure, Inner, QuorumRow, Registers};
@@ -176,11 +176,11 @@ impl Registers {
     /// Sends a prepare.
     pub(super) fn prepare(&self, target: Target, ballot: Ballot) -> PrepareRound {
         let set = self.inner.cluster.set_of(&target.key);
-        let start = usize::from(target.slot.0) % set.route.len();
+        let start = usize::from(target.slot.0) % set.routes.len();
         let mut round = Round::new(set, Instant::now() + self.inner.timeouts.round);
-        for place in 0..round.set.route.len() {
-            let route = round.set.route[place].clone();
-            let pending = route.peer.prepare(route.volume, &target, Prepare { ballot }, place == start);
+        for place in 0..round.set.routes.len() {
+            let route = round.set.routes[place].clone();
+            let pending = route.registers.prepare(route.volume, &target, Prepare { ballot }, place == start);
             round.ask(place, pending);
         }
         self.inner.metrics.register.prepare_rounds.inc();
@@ -368,9 +368,9 @@ impl Change<'_> {
         let registers = self.registers;
         let deadline = Instant::now() + registers.inner.timeouts.round;
         let mut round: Round<()> = Round::new(Arc::clone(&begun.round.set), deadline);
-        for place in 0..round.set.route.len() {
-            let route = round.set.route[place].clone();
-            round.ask(place, route.peer.accept(route.volume, &begun.target, accept, heal));
+        for place in 0..round.set.routes.len() {
+            let route = round.set.routes[place].clone();
+            round.ask(place, route.registers.accept(route.volume, &begun.target, accept, heal));
         }
         let mut sent = OpenAccept { registers, key: &begun.target.key, is_known: false };
         registers.inner.metrics.register.accept_rounds.inc();
@@ -437,8 +437,8 @@ impl Registers {
     fn committed(&self, round: Round<()>, target: &Target, ballot: Ballot) {
         // After the accepts: an idle volume's position would otherwise be noted with the next write.
         let positions = round.positions();
-        for route in &round.set.route {
-            route.peer.commit(route.volume, target, ballot, &positions);
+        for route in &round.set.routes {
+            route.registers.commit(route.volume, target, ballot, &positions);
         }
         if round.was_missed(self.now()) {
             self.inner.damage.row(&target.key);
@@ -475,7 +475,7 @@ impl Registers {
         };
         tokio::time::sleep(FASTER_ONE_ENDS).await;
         let looks = round.refused().map(|(route, _)| async move {
-            let pending = route.peer.read(route.volume, target, false);
+            let pending = route.registers.read(route.volume, target, false);
             match tokio::time::timeout(self.inner.timeouts.round, pending).await {
                 Ok(Ok(Answer { result: Ok(vote), .. })) => {
                     vote.row.is_none_or(|row| row.head.ballot < ballot)

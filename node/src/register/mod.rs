@@ -245,8 +245,8 @@ impl Registers {
         let target = self.inner.cluster.target(key.clone());
         let mut gone = 0;
         for place in holders_first(&set, &found.holders) {
-            let route = &set.route[place];
-            let pending = route.peer.inline(route.volume, &target, found.ballot);
+            let route = &set.routes[place];
+            let pending = route.registers.inline(route.volume, &target, found.ballot);
             match tokio::time::timeout(self.inner.timeouts.round, pending).await {
                 Ok(Ok(bytes)) => return Ok(Some(bytes)),
                 Ok(Err(message::Error::NotFound)) => gone += 1,
@@ -260,8 +260,8 @@ impl Registers {
 
 /// The places of a set, those that hold the row first.
 fn holders_first(set: &SetView, holders: &[VolumeId]) -> Vec<usize> {
-    let mut places: Vec<usize> = (0..set.route.len()).collect();
-    places.sort_by_key(|place| !holders.contains(&set.route[*place].volume));
+    let mut places: Vec<usize> = (0..set.routes.len()).collect();
+    places.sort_by_key(|place| !holders.contains(&set.routes[*place].volume));
     places
 }
 

@@ -7,11 +7,11 @@
 use tokio::time::Instant;
 
 use sherd_core::id::RegisterKey;
+use sherd_core::message::Target;
 use sherd_core::record::Value;
 use sherd_core::register::proposer::HighestRow;
 use sherd_core::register::read::{ReadDecision, ReadProgress, decide_read};
 use sherd_core::register::{Refusal, Vote};
-use sherd_volume::request::Target;
 
 use bytes::Bytes;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl Registers {
         self.inner.metrics.register.read_rounds.inc();
         let target = self.inner.cluster.target(key.clone());
         let set = self.inner.cluster.set_of(key);
-        let volumes = set.route.len();
+        let volumes = set.routes.len();
         let start = usize::from(target.slot.0) % volumes;
         let order = (0..volumes).map(move |n| (start + n) % volumes);
         let mut unasked = order.clone();
@@ -126,8 +126,8 @@ impl Registers {
         }
         let mut answered = false;
         for place in holders_first(set, &head.holders) {
-            let route = &set.route[place];
-            let pending = route.peer.read(route.volume, target, true);
+            let route = &set.routes[place];
+            let pending = route.registers.read(route.volume, target, true);
             let Ok(Ok(answer)) = tokio::time::timeout(self.inner.timeouts.round, pending).await else {
                 continue;
             };
@@ -175,8 +175,8 @@ enum ReadOutcome {
 }
 
 fn ask(round: &mut Round<Vote>, place: usize, target: &Target, want_value: bool) {
-    let route = round.set.route[place].clone();
-    round.ask(place, route.peer.read(route.volume, target, want_value));
+    let route = round.set.routes[place].clone();
+    round.ask(place, route.registers.read(route.volume, target, want_value));
 }
 
 fn value_at(vote: &Vote, head: &HighestRow) -> Option<Bytes> {

@@ -4,10 +4,10 @@
 
 use sherd_core::id::Timestamp;
 use sherd_core::message;
+use sherd_core::message::Answer;
 use sherd_core::register::proposer::{Decision, PrepareProgress, is_skewed};
 use sherd_core::register::quorum::{Lives, Order, Reply};
 use sherd_core::register::{Positions, Refusal};
-use sherd_volume::request::Answer;
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(super) struct Round<R> {
 impl<R: Unpin> Round<R> {
     /// Begins a round without questions.
     pub(super) fn new(set: Arc<SetView>, deadline: Instant) -> Self {
-        let asked = SmallVec::from_elem(0, set.route.len());
+        let asked = SmallVec::from_elem(0, set.routes.len());
         Self {
             set,
             replies: Vec::new(),
@@ -106,7 +106,7 @@ impl<R: Unpin> Round<R> {
             Err(error) => return self.fail(place, error),
         };
         self.arrivals += 1;
-        let volume = self.set.route[place].volume;
+        let volume = self.set.routes[place].volume;
         registers.learn(volume, &answer.from);
         if let Err(Refusal::DataTooOld { floor }) = &answer.result {
             registers.note_data_floor(*floor);
@@ -117,7 +117,7 @@ impl<R: Unpin> Round<R> {
     }
 
     fn fail(&mut self, place: usize, error: message::Error) {
-        let volume = self.set.route[place].volume;
+        let volume = self.set.routes[place].volume;
         self.replies.retain(|reply| reply.volume != volume);
         self.failed.push((place, error));
     }
@@ -162,7 +162,7 @@ impl<R: Unpin> Round<R> {
         let refusals =
             self.replies.iter().filter_map(|reply| Some((reply.volume, reply.result.as_ref().err()?)));
         refusals.filter_map(|(volume, refusal)| {
-            let route = self.set.route.iter().find(|route| route.volume == volume)?;
+            let route = self.set.routes.iter().find(|route| route.volume == volume)?;
             Some((route, *refusal != Refusal::Recovering))
         })
     }

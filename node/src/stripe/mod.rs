@@ -175,7 +175,7 @@ impl Stripes {
     /// Decides where a body of `size` bytes under `key` goes.
     pub(crate) fn placement(&self, key: &RegisterKey, size: u64) -> Placement {
         let set = self.inner.cluster.set_of(key);
-        let volumes = set.route.len() as u64;
+        let volumes = set.routes.len() as u64;
         if size <= u64::from(self.inner.thresholds.inline_bytes_max) / volumes {
             return Placement::Inline;
         }

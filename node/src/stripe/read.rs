@@ -14,6 +14,7 @@ use sherd_core::erasure::Geometry;
 use sherd_core::id::{RegisterKey, ShardId};
 use sherd_core::limits::HASH_BLOCK_BYTES;
 use sherd_core::message;
+use sherd_core::message::{ReadPurpose, ShardRange};
 use sherd_core::placement;
 use sherd_core::record::DataRef;
 use sherd_core::stripe::{Layout, Piece};
@@ -28,7 +29,7 @@ use super::{BudgetExhausted, ReleaseWait, Stripes, code_of};
 use crate::cluster::SetView;
 use crate::cluster::pins::PinGuard;
 use crate::machine::budget::{BudgetShare, Share, with_share};
-use crate::peer::{Gather, Pending, ReadPurpose, ShardRange};
+use crate::peer::{Gather, Pending};
 
 /// Bytes of a body that are read at one time, where there is room for all who read.
 const WINDOW_BYTES: u64 = 1 << 20;
@@ -104,7 +105,7 @@ impl StripeRead {
         let geometry = Geometry::new(data.data_shards, data.parity_shards).ok()?;
         let layout = Layout::new(data.size, geometry, data.stripe_unit).ok()?;
         let set = stripes.inner.cluster.set_of(key);
-        (set.route.len() == geometry.volumes()).then(|| Self {
+        (set.routes.len() == geometry.volumes()).then(|| Self {
             stripes: stripes.clone(),
             key: key.clone(),
             data,
@@ -173,11 +174,11 @@ impl StripeRead {
     /// Asks one shard for the columns of a piece.
     fn ask(&self, index: usize, piece: &Piece) -> Pending<Vec<Bytes>> {
         let index = u8::try_from(index).expect("a set has at most 32 volumes");
-        let route = &self.set.route[placement::home(self.data.id, index, self.set.route.len())];
+        let route = &self.set.routes[placement::home(self.data.id, index, self.set.routes.len())];
         let shard = ShardId { data: self.data.id, index };
         let Piece { offset, length, .. } = *piece;
         let range = ShardRange { shard, home: self.data.home, offset, length, wanted: ReadPurpose::ByClient };
-        route.peer.read_shard(route.volume, range)
+        route.shards.read_shard(route.volume, range)
     }
 
     async fn collect(&mut self, window: Window) -> Result<(), ReadError> {
@@ -240,7 +241,7 @@ impl StripeRead {
     /// Computes a piece of a data shard from the same columns of k others.
     async fn rebuild(&mut self, piece: &Piece) -> Result<Bytes, ReadError> {
         let needed = usize::from(self.data.data_shards);
-        let all = self.set.route.len();
+        let all = self.set.routes.len();
         let wanted = usize::from(piece.shard);
         // Shards that failed before come last: they may have been late, not gone.
         let mut order: VecDeque<usize> = (0..all).filter(|index| *index != wanted).collect();

@@ -14,11 +14,11 @@ use bytes::Bytes;
 
 use sherd_core::id::{RegisterKey, ShardId};
 use sherd_core::message;
+use sherd_core::message::{ShardFileHeader, Target};
 use sherd_core::placement;
 use sherd_core::record::{DataRef, Home};
 use sherd_core::stripe::Layout;
 use sherd_volume::buffer::{Buffer, BufferPool};
-use sherd_volume::request::{ShardFileHeader, Target};
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -64,8 +64,8 @@ struct UnnamedData {
 impl UnnamedData {
     /// The volume that shard `index` belongs on.
     fn route(&self, index: usize) -> &peer::VolumeRoute {
-        let place = placement::home(self.data.id, self.shard(index).index, self.set.route.len());
-        &self.set.route[place]
+        let place = placement::home(self.data.id, self.shard(index).index, self.set.routes.len());
+        &self.set.routes[place]
     }
 
     fn shard(&self, index: usize) -> ShardId {
@@ -77,9 +77,9 @@ impl UnnamedData {
 impl Drop for UnnamedData {
     fn drop(&mut self) {
         if self.armed {
-            for index in 0..self.set.route.len() {
+            for index in 0..self.set.routes.len() {
                 let route = self.route(index);
-                drop(route.peer.delete_shard(route.volume, self.shard(index), self.data.home));
+                drop(route.shards.delete_shard(route.volume, self.shard(index), self.data.home));
             }
         }
     }
@@ -154,7 +154,7 @@ impl Stripes {
         let layout = Layout::new(size, set.geometry, data.stripe_unit)
             .expect("the size is at least 1 and the topology's geometry is valid");
         let target = self.inner.cluster.target(key.clone());
-        let gathering_share = self.inner.uploads.take(self.stripe_cost(&layout, 0, set.route.len())).await?;
+        let gathering_share = self.inner.uploads.take(self.stripe_cost(&layout, 0, set.routes.len())).await?;
         let unnamed = UnnamedData { set, data, armed: true };
         let sinks = match home {
             Home::Packed => Vec::new(),
@@ -252,7 +252,7 @@ impl Units {
 }
 
 fn open_sinks(unnamed: &UnnamedData, layout: &Layout, target: &Target) -> Vec<Option<Box<dyn ShardSink>>> {
-    (0..unnamed.set.route.len())
+    (0..unnamed.set.routes.len())
         .map(|index| {
             let header = ShardFileHeader {
                 shard: unnamed.shard(index),
@@ -263,7 +263,7 @@ fn open_sinks(unnamed: &UnnamedData, layout: &Layout, target: &Target) -> Vec<Op
                 shard_bytes: layout.shard_bytes(),
             };
             let route = unnamed.route(index);
-            Some(route.peer.create_shard(route.volume, target, header, false))
+            Some(route.shards.create_shard(route.volume, target, header, false))
         })
         .collect()
 }
@@ -304,7 +304,7 @@ impl StripeWriter {
                 Gather::new(shards.into_iter().enumerate().map(|(index, payload)| {
                     let route = self.unnamed.route(index);
                     let shard = self.unnamed.shard(index);
-                    (index, route.peer.put_shard(route.volume, shard, &self.target, payload))
+                    (index, route.shards.put_shard(route.volume, shard, &self.target, payload))
                 }))
             }
             Home::File => {
@@ -317,7 +317,7 @@ impl StripeWriter {
         };
         Ok(SyncingBody {
             timeouts: self.stripes.inner.timeouts,
-            all_shards: self.unnamed.set.route.len(),
+            all_shards: self.unnamed.set.routes.len(),
             unnamed: self.unnamed,
             gather,
             failures: self.failures,
@@ -353,7 +353,7 @@ impl StripeWriter {
         }
         self.stripe += 1;
         if self.stripe < self.layout.stripes() {
-            let cost = self.stripes.stripe_cost(&self.layout, self.stripe, self.unnamed.set.route.len());
+            let cost = self.stripes.stripe_cost(&self.layout, self.stripe, self.unnamed.set.routes.len());
             self.gathering_share = self.stripes.inner.uploads.try_take(cost);
             if self.gathering_share.is_none() {
                 // Nobody waits for a share while it holds one: what is being written comes first.
@@ -406,7 +406,7 @@ impl StripeWriter {
         }
         self.appending_share = None;
         let set = &self.unnamed.set;
-        if set.route.len() - self.failures.count() < set.durable_enough() {
+        if set.routes.len() - self.failures.count() < set.durable_enough() {
             return Err(self.failures.verdict());
         }
         Ok(())

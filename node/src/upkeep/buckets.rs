@@ -21,13 +21,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use sherd_core::id::{Ballot, BucketId, ChangeId, ObjectKey, RegisterKey, VolumeId};
+use sherd_core::message::{RowScan, ScannedRow};
 use sherd_core::record::{Bucket, BucketPhase, State, Value};
 use sherd_core::register::quorum::{Order, Reply};
-use sherd_volume::read::list::ScannedRow;
 
 use super::{Context, ask};
 use crate::cluster::SetView;
-use crate::peer::{RowScan, VolumeRoute};
+use crate::peer::VolumeRoute;
 use crate::register::{ChangeError, Proposal, Writer};
 use crate::volumes::LocalVolume;
 
@@ -149,7 +149,7 @@ impl Context {
         let is_met = is_suspected || self.bucket_watch.knows_deletions();
         let is_due = is_met || !held.is_empty();
         let mut buckets = BucketRows::default();
-        for route in self.cluster.sets().iter().flat_map(|set| &set.route) {
+        for route in self.cluster.sets().iter().flat_map(|set| &set.routes) {
             let Some(volume) = self.volumes.get(route.volume) else { continue };
             let opening = volume.opened_count();
             if !is_due && self.bucket_watch.has_looked_through(volume) {
@@ -167,7 +167,7 @@ impl Context {
             self.deletions.keep_suspicion();
         }
         if held.keys().any(|id| !buckets.by_id.contains_key(id)) {
-            self.add_other_nodes(&mut buckets, |set| set.route.len()).await;
+            self.add_other_nodes(&mut buckets, |set| set.routes.len()).await;
         }
         self.undo_deletions(&buckets.by_id).await;
         self.judge_held_seals(&held, &mut buckets).await;
@@ -182,7 +182,7 @@ impl Context {
     ) -> bool {
         let mut are_enough = true;
         for set in self.cluster.sets() {
-            for route in set.route.iter().filter(|route| self.volumes.get(route.volume).is_none()) {
+            for route in set.routes.iter().filter(|route| self.volumes.get(route.volume).is_none()) {
                 let is_known = buckets.told.iter().any(|told| told.volume == route.volume);
                 if !is_known && buckets.told_by(set).len() < wanted(set) {
                     self.buckets_on(route, buckets).await;
@@ -200,7 +200,7 @@ impl Context {
         let (mut life, mut all_there) = (None, true);
         loop {
             let request = RowScan::all(self.cluster.epoch(), after, PAGE);
-            let Ok(answer) = ask(route.peer.rows(route.volume, &request), PATIENCE).await else {
+            let Ok(answer) = ask(route.registers.rows(route.volume, &request), PATIENCE).await else {
                 return false;
             };
             let from = answer.from;
@@ -248,8 +248,8 @@ impl Context {
 
     /// Whether no other process is a gateway: all volumes of the cluster are this node's.
     fn is_alone(&self) -> bool {
-        let mut reaches = self.cluster.sets().iter().flat_map(|set| &set.route);
-        reaches.all(|route| self.volumes.get(route.volume).is_some())
+        let mut routes = self.cluster.sets().iter().flat_map(|set| &set.routes);
+        routes.all(|route| self.volumes.get(route.volume).is_some())
     }
 
     /// Takes a bucket whose deletion lost its gateway back to active. Its seals go after that. A

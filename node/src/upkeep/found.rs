@@ -292,12 +292,12 @@ impl Context {
     /// volumes of this node only: the seals of others show in their answers.
     fn sealed_in_set(&self, volume: VolumeId) -> HashSet<BucketId> {
         let Some(set) = self.set_with(volume) else { return HashSet::new() };
-        let local = set.route.iter().filter_map(|route| self.volumes.get(route.volume)?.serving().ok());
+        let local = set.routes.iter().filter_map(|route| self.volumes.get(route.volume)?.serving().ok());
         let mut counts: HashMap<BucketId, usize> = HashMap::new();
         for (bucket, _) in local.flat_map(|serving| serving.reader.seals()) {
             *counts.entry(bucket).or_default() += 1;
         }
-        let is_sealed = |sealed: usize| set.route.len() - sealed < set.quorums().accept();
+        let is_sealed = |sealed: usize| set.routes.len() - sealed < set.quorums().accept();
         counts.into_iter().filter(|(_, sealed)| is_sealed(*sealed)).map(|(bucket, _)| bucket).collect()
     }
 }

@@ -11,9 +11,9 @@ use futures::stream::FuturesUnordered;
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, DataId, RegisterKey, VolumeId};
 use sherd_core::message;
+use sherd_core::message::{Answer, Target};
 use sherd_core::record::Value;
 use sherd_core::register::{Positions, Refusal, Vote};
-use sherd_volume::request::{Answer, Target};
 
 use super::mrf::Spare;
 use super::rebuild::{RebuildError, Subject};
@@ -229,7 +229,7 @@ impl Context {
         let set = self.cluster.set_of(key);
         let is_full = |volume| {
             let place = set.place_of(volume);
-            place.is_some_and(|place| set.route[place].peer.is_full(volume))
+            place.is_some_and(|place| set.routes[place].registers.is_full(volume))
         };
         let needs_room = rows.behind_the_committed_and_need_room();
         needs_room.is_some_and(|behind| behind.into_iter().all(is_full))
@@ -257,7 +257,7 @@ impl Context {
         let target = self.cluster.target(key.clone());
         for (volume, ballot, _) in rows.held.iter().filter(|(_, _, committed)| !committed) {
             if let Some(place) = set.place_of(*volume) {
-                set.route[place].peer.commit(*volume, &target, *ballot, &Positions::default());
+                set.routes[place].registers.commit(*volume, &target, *ballot, &Positions::default());
             }
         }
     }
@@ -281,11 +281,11 @@ impl Context {
     async fn ask_rows(&self, key: &RegisterKey, check: RowCheck) -> Rows {
         let set = self.cluster.set_of(key);
         let target: Target = self.cluster.target(key.clone());
-        let asked = set.route.iter().map(|route| {
+        let asked = set.routes.iter().map(|route| {
             let target = &target;
             async move {
                 let whole = check != RowCheck::Head;
-                let pending = route.peer.read(route.volume, target, whole);
+                let pending = route.registers.read(route.volume, target, whole);
                 let answer = match tokio::time::timeout(ROW_PATIENCE, pending).await {
                     Ok(Ok(answer)) if whole => Some(verify_value(route, target, answer, check).await),
                     Ok(answer) => Some(answer),
@@ -377,8 +377,8 @@ impl Context {
             HealOutcome::Whole | HealOutcome::Unnamed => {
                 let set = self.cluster.set_of(&entry.key);
                 self.mrf.healed(id, || {
-                    for route in &set.route {
-                        route.peer.heal_done(route.volume, id);
+                    for route in &set.routes {
+                        route.upkeep.heal_done(route.volume, id);
                     }
                 });
             }
@@ -416,7 +416,8 @@ impl Context {
             entry.since_ms = self.wall_ms();
         }
         let set = self.cluster.set_of(&entry.key);
-        let puts = set.route.iter().map(|route| ask(route.peer.heal_put(route.volume, &entry), ROW_PATIENCE));
+        let puts =
+            set.routes.iter().map(|route| ask(route.upkeep.heal_put(route.volume, &entry), ROW_PATIENCE));
         let mut puts: FuturesUnordered<_> = puts.collect();
         let mut taken = 0;
         while taken < set.quorums().accept()
@@ -435,7 +436,7 @@ impl Context {
 
     /// Loads what the logs of all volumes hold. One that does not answer is asked when it comes back.
     pub(crate) async fn load_heals(&self) {
-        for route in self.cluster.sets().iter().flat_map(|set| &set.route) {
+        for route in self.cluster.sets().iter().flat_map(|set| &set.routes) {
             self.load_heals_of(route).await;
         }
     }
@@ -444,7 +445,7 @@ impl Context {
     pub(super) async fn load_heals_of(&self, route: &VolumeRoute) -> bool {
         let mut after = None;
         loop {
-            let page = route.peer.heals(route.volume, after, PAGE);
+            let page = route.upkeep.heals(route.volume, after, PAGE);
             let Ok(page) = ask(page, PAGE_PATIENCE).await else { return false };
             let full = page.len() >= PAGE;
             after = page.last().map(|(id, _)| *id);
@@ -456,7 +457,7 @@ impl Context {
                     }
                     Err(error) => {
                         tracing::warn!(?error, "a heal entry does not decode and is dropped");
-                        route.peer.heal_done(route.volume, id);
+                        route.upkeep.heal_done(route.volume, id);
                     }
                 }
             }
@@ -482,7 +483,7 @@ async fn verify_value(
     };
     if value.state.has_inline()
         && let Err(error @ message::Error::Corrupt { .. }) =
-            ask(route.peer.inline(route.volume, target, row.head.ballot), ROW_PATIENCE).await
+            ask(route.registers.inline(route.volume, target, row.head.ballot), ROW_PATIENCE).await
     {
         return Err(error);
     }

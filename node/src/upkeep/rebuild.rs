@@ -12,14 +12,14 @@ use futures::future::{join, join_all};
 use sherd_core::erasure::{Code, Geometry};
 use sherd_core::id::{RegisterKey, ShardId};
 use sherd_core::message;
+use sherd_core::message::{ReadPurpose, ShardFileHeader, ShardRange};
 use sherd_core::placement;
 use sherd_core::record::{DataRef, Home};
 use sherd_core::stripe::Layout;
-use sherd_volume::request::ShardFileHeader;
 
 use super::{Context, ask};
 use crate::cluster::SetView;
-use crate::peer::{ReadPurpose, ShardRange, VolumeRoute};
+use crate::peer::VolumeRoute;
 
 /// Bytes of a shard that are rebuilt at one time: with k columns of it, a few mebibytes.
 const WINDOW_BYTES: u64 = 512 << 10;
@@ -92,7 +92,7 @@ impl Subject {
             Geometry::new(data.data_shards, data.parity_shards).map_err(|_| RebuildError::Geometry)?;
         let layout =
             Layout::new(data.size, geometry, data.stripe_unit).map_err(|_| RebuildError::Geometry)?;
-        if geometry.volumes() != set.route.len() {
+        if geometry.volumes() != set.routes.len() {
             return Err(RebuildError::Geometry);
         }
         Ok(Self { key: key.clone(), data, set, layout, code: Code::of(geometry) })
@@ -103,7 +103,7 @@ impl Subject {
     }
 
     fn route(&self, index: u8) -> &VolumeRoute {
-        &self.set.route[placement::home(self.data.id, index, self.set.route.len())]
+        &self.set.routes[placement::home(self.data.id, index, self.set.routes.len())]
     }
 
     const fn shard(&self, index: u8) -> ShardId {
@@ -142,9 +142,9 @@ impl Subject {
     async fn bytes_of(&self, index: u8, verify: bool) -> message::Result<u64> {
         let (route, shard, home) = (self.route(index), self.shard(index), self.data.home);
         if verify {
-            ask(route.peer.verify_shard(route.volume, shard, home), VERIFY_PATIENCE).await
+            ask(route.shards.verify_shard(route.volume, shard, home), VERIFY_PATIENCE).await
         } else {
-            ask(route.peer.shard_bytes(route.volume, shard, home), LOOK_PATIENCE).await
+            ask(route.shards.shard_bytes(route.volume, shard, home), LOOK_PATIENCE).await
         }
     }
 
@@ -193,7 +193,7 @@ impl Subject {
         match self.data.home {
             Home::Packed => {
                 let bytes = self.window(context, index, sources, 0, self.shard_bytes()).await?;
-                let put = route.peer.put_shard(route.volume, shard, &register, vec![bytes]);
+                let put = route.shards.put_shard(route.volume, shard, &register, vec![bytes]);
                 ask(put, WINDOW_PATIENCE).await.map_err(target)
             }
             Home::File => {
@@ -205,7 +205,7 @@ impl Subject {
                     stripe_unit: self.data.stripe_unit,
                     shard_bytes: self.shard_bytes(),
                 };
-                let mut sink = route.peer.create_shard(route.volume, &register, header, true);
+                let mut sink = route.shards.create_shard(route.volume, &register, header, true);
                 let mut next = self.window_at(context, index, sources, 0).await?;
                 let mut end = 0;
                 while let Some(bytes) = next {
@@ -251,7 +251,7 @@ impl Subject {
             let route = self.route(*source);
             let (shard, home) = (self.shard(*source), self.data.home);
             let range = ShardRange { shard, home, offset, length, wanted: ReadPurpose::ByUpkeep };
-            (*source, ask(route.peer.read_shard(route.volume, range), WINDOW_PATIENCE).await)
+            (*source, ask(route.shards.read_shard(route.volume, range), WINDOW_PATIENCE).await)
         });
         let mut columns: Vec<(u8, Bytes)> = Vec::with_capacity(sources.len());
         for (source, read) in join_all(reads).await {

@@ -15,15 +15,14 @@ use parking_lot::Mutex;
 
 use sherd_core::id::{BucketId, ObjectKey, PartKey, RegisterKey, UploadId, VolumeId};
 use sherd_core::message;
+use sherd_core::message::{Control, RowScan, ScannedRow};
 use sherd_core::record::{DataRef, Value};
 use sherd_core::register::seal::Seals;
-use sherd_volume::read::list::ScannedRow;
-use sherd_volume::request::Control;
 
 use super::rebuild::Subject;
 use super::release::ReleaseOutcome;
 use super::{Context, ask};
-use crate::peer::{RowScan, VolumeRoute};
+use crate::peer::VolumeRoute;
 
 /// Between two looks for seals that became final.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -114,7 +113,7 @@ impl Context {
     /// Clears away what this node's volumes hold of buckets that are sealed for ever, where it is due.
     pub(crate) async fn look_for_remains(&self) {
         let grace_ms = u64::try_from(self.settings.release_grace.as_millis()).unwrap_or(u64::MAX);
-        for own in self.cluster.sets().iter().flat_map(|set| &set.route) {
+        for own in self.cluster.sets().iter().flat_map(|set| &set.routes) {
             let Some(local) = self.volumes.get(own.volume) else { continue };
             let opening = (own.volume, local.opened_count());
             // One that recovers still gets rows.
@@ -146,15 +145,16 @@ impl Context {
     /// bucket is deleted stays true, in whatever life a peer says so.
     pub(super) async fn take_final_seals(&self, volume: VolumeId) {
         let Some(set) = self.set_with(volume) else { return };
-        let Some(own) = set.route.iter().find(|route| route.volume == volume) else { return };
-        for route in set.route.iter().filter(|route| route.volume != volume) {
-            let Ok(answer) = ask(route.peer.guarantees(route.volume), PATIENCE).await else { continue };
+        let Some(own) = set.routes.iter().find(|route| route.volume == volume) else { return };
+        for route in set.routes.iter().filter(|route| route.volume != volume) {
+            let Ok(answer) = ask(route.upkeep.guarantees(route.volume), PATIENCE).await else { continue };
             let Ok(guarantees) = answer.result else { continue };
             for (bucket, deletions) in guarantees.seals {
                 if Seals::from_stored(&deletions) == Seals::Final
                     && !self.is_sealed_for_ever_on(volume, bucket)
                 {
-                    let told = ask(own.peer.control(volume, Control::SealForEver { bucket }), PATIENCE).await;
+                    let told =
+                        ask(own.registers.control(volume, Control::SealForEver { bucket }), PATIENCE).await;
                     // What it does not take now it is told by the next opening, or when the scrubber meets a row.
                     drop(told);
                 }
@@ -169,7 +169,7 @@ impl Context {
             let is_in_table = |key: &RegisterKey| key.part.is_some() == after.part.is_some();
             let mut request = RowScan::all(self.cluster.epoch(), Some(after.clone()), PAGE);
             loop {
-                let Ok(answer) = ask(own.peer.rows(own.volume, &request), PATIENCE).await else {
+                let Ok(answer) = ask(own.registers.rows(own.volume, &request), PATIENCE).await else {
                     return false;
                 };
                 let Ok(page) = answer.result else { return false };
@@ -199,7 +199,7 @@ impl Context {
         let ScannedRow { key, row, tombstone: _ } = scanned;
         // What a row names that is rotten is left to the sweep. It may only be that nobody could read it just then.
         if row.value.is_none() {
-            let verified = ask(own.peer.verify_row(own.volume, key), PATIENCE).await;
+            let verified = ask(own.registers.verify_row(own.volume, key), PATIENCE).await;
             if !matches!(verified, Err(message::Error::Corrupt { .. } | message::Error::NotFound)) {
                 return false;
             }
@@ -215,7 +215,7 @@ impl Context {
             }
         }
         let target = self.cluster.target(key.clone());
-        let dropped = ask(own.peer.drop_row(own.volume, &target, row.head.ballot), PATIENCE).await;
+        let dropped = ask(own.registers.drop_row(own.volume, &target, row.head.ballot), PATIENCE).await;
         dropped.is_ok_and(|answer| answer.result.is_ok())
     }
 
@@ -273,16 +273,17 @@ mod tests {
     }
 
     async fn seal_for_ever(node: &Node, bucket: u8) {
-        for route in &node.context.cluster.set_of(&key(bucket, "a")).route {
+        for route in &node.context.cluster.set_of(&key(bucket, "a")).routes {
             let control = Control::SealForEver { bucket: BucketId([bucket; 16]) };
-            let told = route.peer.control(route.volume, control).await;
+            let told = route.registers.control(route.volume, control).await;
             assert!(told.is_ok_and(|answer| answer.result.is_ok()));
         }
     }
 
     async fn rows(own: &VolumeRoute, node: &Node) -> Vec<RegisterKey> {
         let request = RowScan::all(node.context.cluster.epoch(), None, 1_000);
-        let page = own.peer.rows(own.volume, &request).await.expect("it serves").result.expect("not refused");
+        let page =
+            own.registers.rows(own.volume, &request).await.expect("it serves").result.expect("not refused");
         page.rows.into_iter().map(|row| row.key).collect()
     }
 
@@ -299,7 +300,7 @@ mod tests {
             let keys: Vec<_> = (0..count).map(|n| key(bucket, &format!("{n:03}"))).collect();
             futures::future::join_all(keys.iter().map(|key| tombstone(&node, key))).await;
             seal_for_ever(&node, bucket).await;
-            let own = &node.context.cluster.set_of(&key(bucket, "a")).route[0];
+            let own = &node.context.cluster.set_of(&key(bucket, "a")).routes[0];
             assert_eq!(rows(own, &node).await.len(), count + neighbours.len());
             assert!(node.context.clear_bucket(own, BucketId([bucket; 16])).await);
             assert_eq!(rows(own, &node).await, neighbours);
@@ -322,7 +323,7 @@ mod tests {
         write(&gateway, &key(7, "b"), named.naming(Some(staged))).await;
         seal_for_ever(&gateway, 7).await;
         says(&script.deletes, |_, _| Fate::Instead(Err(message::Error::Busy)));
-        let own = &gateway.context.cluster.set_of(&key(7, "a")).route[0];
+        let own = &gateway.context.cluster.set_of(&key(7, "a")).routes[0];
         assert!(!gateway.context.clear_bucket(own, BucketId([7; 16])).await);
         assert_eq!(rows(own, &gateway).await, [key(7, "b")]);
         says(&script.deletes, |_, _| Fate::Through);

@@ -21,9 +21,8 @@ use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{DataId, RegisterKey, ShardId, VolumeId};
 use sherd_core::message;
+use sherd_core::message::{RowScan, ScannedRow, SeenShard, ShardScan};
 use sherd_core::record::{Home, Value, put_register_key, take_register_key};
-use sherd_volume::read::list::ScannedRow;
-use sherd_volume::request::SeenShard;
 
 use super::heal::HealOutcome;
 use super::mrf::Spare;
@@ -32,7 +31,7 @@ use super::recover::ScrubProgress;
 use super::refs::RefsError;
 use super::sweep::Suspect;
 use super::{Context, ask};
-use crate::peer::{RowScan, ShardScan, VolumeRoute};
+use crate::peer::VolumeRoute;
 use crate::register::Failure;
 use crate::volumes::LocalVolume;
 
@@ -260,7 +259,7 @@ impl Context {
         let stored = remembered.and_then(|scrub| scrub.place);
         let mut place = stored.map_or(Place::Rows { after: None }, |stored| Place::decode(&stored));
         let set = self.set_with(id).ok_or("the volume is in no set")?;
-        let own = set.route.iter().find(|route| route.volume == id).ok_or("the volume is in no set")?;
+        let own = set.routes.iter().find(|route| route.volume == id).ok_or("the volume is in no set")?;
         let note_every_ms = u64::try_from(self.settings.note_every.as_millis()).unwrap_or(u64::MAX);
         let mut noted_ms = self.now_ms();
         let mut postponed = Vec::new();
@@ -299,7 +298,7 @@ impl Context {
         match place {
             Place::Rows { after } => {
                 let request = RowScan::all(self.cluster.epoch(), after.clone(), PAGE);
-                let answer = ask(own.peer.rows(own.volume, &request), PATIENCE).await;
+                let answer = ask(own.registers.rows(own.volume, &request), PATIENCE).await;
                 let page = answer.map_err(text)?.result.map_err(text)?;
                 let cost = ROW_COST_BYTES.saturating_mul(page.rows.len() as u64);
                 for row in &page.rows {
@@ -309,13 +308,13 @@ impl Context {
             }
             Place::Packed { after } => {
                 let request = ShardScan::Packed { after: *after, limit: PAGE };
-                let page = ask(own.peer.shards(own.volume, request), PATIENCE).await.map_err(text)?;
+                let page = ask(own.shards.shards(own.volume, request), PATIENCE).await.map_err(text)?;
                 let cost = self.scrub_shards(own, Home::Packed, &page.shards).await;
                 Ok((page.next.map(|after| Place::Packed { after: Some(after) }), cost))
             }
             Place::Files { directory, after } => {
                 let request = ShardScan::Files { directory: *directory, after: *after, limit: PAGE };
-                let page = ask(own.peer.shards(own.volume, request), PATIENCE).await.map_err(text)?;
+                let page = ask(own.shards.shards(own.volume, request), PATIENCE).await.map_err(text)?;
                 let cost = self.scrub_shards(own, Home::File, &page.shards).await;
                 let next = page.next.map(|after| Place::Files { directory: *directory, after: Some(after) });
                 Ok((next, cost))
@@ -358,7 +357,8 @@ impl Context {
         if row.value.clone().and_then(|head| Value::decode(head).ok()).is_none() {
             return self.found_row(key).await;
         }
-        if let Err(message::Error::Corrupt { .. }) = ask(own.peer.verify_row(own.volume, key), PATIENCE).await
+        if let Err(message::Error::Corrupt { .. }) =
+            ask(own.registers.verify_row(own.volume, key), PATIENCE).await
         {
             return self.found_row(key).await;
         }
@@ -372,7 +372,7 @@ impl Context {
         }
         let set = self.cluster.set_of(key);
         let holds = |volume| rows.held.iter().any(|(held, _, _)| *held == volume);
-        let first = set.route.iter().find(|route| holds(route.volume));
+        let first = set.routes.iter().find(|route| holds(route.volume));
         if first.is_none_or(|first| first.volume == own.volume) {
             // What cannot be told now is looked at in the next pass.
             let _ = self.check_register(key).await;
@@ -458,7 +458,7 @@ impl Context {
         for SeenShard { shard, key, is_whole } in shards {
             self.scrubbed.shards.fetch_add(1, Ordering::Relaxed);
             let verified = if *is_whole {
-                ask(own.peer.verify_shard(own.volume, *shard, home), PATIENCE).await
+                ask(own.shards.verify_shard(own.volume, *shard, home), PATIENCE).await
             } else {
                 // What a crash left of a write: no sign of a bad disk, and not counted as one.
                 Err(message::Error::Corrupt { what: "it was never finished".to_owned() })
@@ -491,7 +491,9 @@ impl Context {
     /// Whether the volume's own row names data: then nobody else has to be asked.
     async fn is_named_here(&self, own: &VolumeRoute, key: &RegisterKey, data: DataId) -> bool {
         let target = self.cluster.target(key.clone());
-        let Ok(answer) = ask(own.peer.read(own.volume, &target, true), PATIENCE).await else { return false };
+        let Ok(answer) = ask(own.registers.read(own.volume, &target, true), PATIENCE).await else {
+            return false;
+        };
         let row = answer.result.ok().and_then(|vote| vote.row);
         let value = row.and_then(|row| row.value).and_then(|head| Value::decode(head).ok());
         value.is_some_and(|value| value.data_refs().iter().any(|named| named.id == data))

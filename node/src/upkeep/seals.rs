@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::{join_all, try_join_all};
 
 use sherd_core::id::{BucketId, ChangeId, ObjectKey, RegisterKey};
+use sherd_core::message::Control;
 use sherd_core::record::{BucketPhase, State};
 use sherd_core::register::quorum::Reply;
 use sherd_core::register::seal::{NameAnswers, SealFate, Seals, is_nowhere, seal_fate, tell_all_names};
-use sherd_volume::request::Control;
 
 use super::buckets::{BucketRows, PATIENCE};
 use super::{Context, ask};
@@ -55,7 +55,7 @@ impl Context {
             }
         }
         if !nameless.is_empty() {
-            self.add_other_nodes(rows, |set| set.route.len()).await;
+            self.add_other_nodes(rows, |set| set.routes.len()).await;
             self.judge_nameless_seals(&nameless, rows).await;
         }
     }
@@ -114,8 +114,8 @@ impl Context {
     }
 
     async fn tell_every_volume(&self, control: &Control) {
-        let reaches = self.cluster.sets().iter().flat_map(|set| &set.route);
-        let told = reaches.map(|route| ask(route.peer.control(route.volume, control.clone()), PATIENCE));
+        let routes = self.cluster.sets().iter().flat_map(|set| &set.routes);
+        let told = routes.map(|route| ask(route.registers.control(route.volume, control.clone()), PATIENCE));
         join_all(told).await;
     }
 }

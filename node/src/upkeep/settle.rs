@@ -11,7 +11,7 @@ use sherd_core::register::Positions;
 use super::heal::HealOutcome;
 use super::mrf::Spare;
 use super::{Context, ask};
-use crate::peer::Peer;
+use crate::peer::VolumeRoute;
 use crate::register::Failure;
 
 /// Rows of one page.
@@ -63,10 +63,11 @@ impl Context {
         behind: Option<&RegisterKey>,
         mut show: impl FnMut(RegisterKey, Ballot) -> bool,
     ) -> bool {
-        let Some(peer) = self.peer_of(volume) else { return true };
+        let Some(route) = self.route_to(volume) else { return true };
         let mut after = behind.cloned();
         loop {
-            let Ok(page) = ask(peer.unsettled(volume, after.as_ref(), PAGE), PATIENCE).await else {
+            let Ok(page) = ask(route.registers.unsettled(volume, after.as_ref(), PAGE), PATIENCE).await
+            else {
                 return false;
             };
             let is_full = page.len() >= PAGE;
@@ -84,11 +85,11 @@ impl Context {
 
     /// Settles what one volume of this node does not know to be committed.
     pub(super) async fn settle_volume(&self, volume: VolumeId, ahead: &mut RowsAhead) {
-        let Some(peer) = self.peer_of(volume) else { return };
+        let Some(route) = self.route_to(volume) else { return };
         let known = std::mem::take(ahead);
         let mut after: Option<RegisterKey> = None;
         loop {
-            let page = peer.unsettled(volume, after.as_ref(), PAGE);
+            let page = route.registers.unsettled(volume, after.as_ref(), PAGE);
             let Ok(page) = ask(page, PATIENCE).await else { return };
             let full = page.len() >= PAGE;
             after = page.last().map(|(key, _)| key.clone());
@@ -99,7 +100,7 @@ impl Context {
                 };
                 // Its writer has either finished or gone.
                 if Duration::from_millis(age_ms) >= self.settings.settle_after {
-                    self.settle_row(volume, &*peer, &key, ballot).await;
+                    self.settle_row(&route, &key, ballot).await;
                 }
             }
             if !full {
@@ -108,13 +109,7 @@ impl Context {
         }
     }
 
-    pub(super) async fn settle_row(
-        &self,
-        volume: VolumeId,
-        peer: &dyn Peer,
-        key: &RegisterKey,
-        ballot: Ballot,
-    ) {
+    pub(super) async fn settle_row(&self, route: &VolumeRoute, key: &RegisterKey, ballot: Ballot) {
         let rows = self.rows_of(key).await;
         if rows.are_same() && rows.held.len() >= self.cluster.set_of(key).quorums().accept() {
             return self.tell_committed(key, &rows);
@@ -143,7 +138,8 @@ impl Context {
         // A read finishes what it finds; a row that it does not find is below a later one.
         match self.registers.read(key).await {
             Ok(Some(found)) if found.ballot == ballot => {
-                peer.commit(volume, &self.cluster.target(key.clone()), ballot, &Positions::default());
+                let target = self.cluster.target(key.clone());
+                route.registers.commit(route.volume, &target, ballot, &Positions::default());
             }
             Ok(_) => match self.registers.finish(key).await {
                 Ok(_) | Err(Failure::Sealed) => {}
@@ -155,9 +151,9 @@ impl Context {
     }
 
     /// How a volume is reached, by its set.
-    pub(super) fn peer_of(&self, volume: VolumeId) -> Option<std::sync::Arc<dyn Peer>> {
-        let mut reaches = self.cluster.sets().iter().flat_map(|set| set.route.iter());
-        reaches.find(|route| route.volume == volume).map(|route| std::sync::Arc::clone(&route.peer))
+    pub(super) fn route_to(&self, volume: VolumeId) -> Option<VolumeRoute> {
+        let mut routes = self.cluster.sets().iter().flat_map(|set| set.routes.iter());
+        routes.find(|route| route.volume == volume).cloned()
     }
 }
 

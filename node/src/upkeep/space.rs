@@ -62,7 +62,7 @@ impl Context {
     fn full_volumes(&self) -> FullVolumes {
         let mut now = FullVolumes::default();
         for set in self.cluster.sets() {
-            let full = set.route.iter().filter(|route| route.peer.is_full(route.volume));
+            let full = set.routes.iter().filter(|route| route.registers.is_full(route.volume));
             now.volumes.extend(full.map(|route| route.volume));
             if set.lacks_room() || set.lacks_room_for_shards() {
                 now.sets.insert(set.id.0);

@@ -16,18 +16,18 @@ use parking_lot::Mutex;
 
 use sherd_core::codec::{Reader, Writer};
 use sherd_core::id::{Ballot, DataId, RegisterKey, ShardId, Timestamp, UploadId, VolumeId};
+use sherd_core::message::{Answer, Control, RowScan};
 use sherd_core::record::{Home, State, put_register_key, take_register_key};
 use sherd_core::register::Vote;
 use sherd_core::register::drop::{is_old_enough, may_drop};
 use sherd_core::register::quorum::{Lives, Order, Reply};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::sweep::{horizon, is_orphan, may_sweep};
-use sherd_volume::request::{Answer, Control};
 
 use super::recover::SweepProgress;
 use super::{Context, ask};
 use crate::cluster::SetView;
-use crate::peer::{Pending, RowScan, VolumeRoute};
+use crate::peer::{Pending, VolumeRoute};
 use crate::register::{self, Failure, Proposal, QuorumRow};
 
 /// How long a volume may take to make a change durable.
@@ -111,9 +111,9 @@ async fn ask_all<R: Unpin>(
     round: u32,
     question: impl Fn(&VolumeRoute) -> Pending<Answer<R>>,
 ) -> Vec<Reply<R>> {
-    let asked = join_all(set.route.iter().map(|route| ask(question(route), PATIENCE))).await;
+    let asked = join_all(set.routes.iter().map(|route| ask(question(route), PATIENCE))).await;
     let order = Order { asked: round * 64, arrived: round * 64 + 63 };
-    set.route
+    set.routes
         .iter()
         .zip(asked)
         .filter_map(|(route, answer)| answer.ok().map(|answer| (route.volume, answer)))
@@ -158,7 +158,7 @@ impl Context {
     /// Volumes of this node whose tombstones were not walked for long, or not to the end.
     async fn tombstone_walks_due<'a>(&self, set: &'a SetView) -> Vec<&'a VolumeRoute> {
         let mut due = Vec::new();
-        for route in set.route.iter().filter(|route| self.volumes.get(route.volume).is_some()) {
+        for route in set.routes.iter().filter(|route| self.volumes.get(route.volume).is_some()) {
             if let Ok(progress) = self.progress(route.volume).await
                 && is_walk_due(progress.sweep.as_ref(), self.wall_ms(), self.settings.sweep_every)
             {
@@ -176,8 +176,8 @@ impl Context {
 
     /// Whether every volume of the set is there and votes.
     async fn all_vote(&self, set: &SetView) -> bool {
-        let replies = ask_all(set, 0, |route| route.peer.guarantees(route.volume)).await;
-        replies.len() == set.route.len()
+        let replies = ask_all(set, 0, |route| route.upkeep.guarantees(route.volume)).await;
+        replies.len() == set.routes.len()
             && replies.iter().all(|reply| reply.from.votes && reply.result.is_ok())
     }
 
@@ -198,7 +198,7 @@ impl Context {
         }
         let horizon = horizon(self.now());
         let raise = Control::RaiseDataFloor { floor: horizon };
-        let raised = ask_all(set, 0, |route| route.peer.control(route.volume, raise.clone())).await;
+        let raised = ask_all(set, 0, |route| route.registers.control(route.volume, raise.clone())).await;
         let lives = lives_of(&raised);
         let floors: Vec<Reply<Timestamp>> = raised.into_iter().map(data_floor).collect();
         for floor in floors.iter().filter_map(|reply| reply.result.as_ref().ok()) {
@@ -250,10 +250,10 @@ impl Context {
     /// Removes every shard of an orphan; `false` when some volume did not.
     async fn remove_orphan(&self, set: &SetView, suspect: &Suspect) -> bool {
         let Suspect { key, data, home } = suspect;
-        let volumes = set.route.len();
-        let deletes = set.route.iter().enumerate().map(|(place, route)| {
+        let volumes = set.routes.len();
+        let deletes = set.routes.iter().enumerate().map(|(place, route)| {
             let index = sherd_core::placement::shard_at(*data, place, volumes);
-            ask(route.peer.delete_shard(route.volume, ShardId { data: *data, index }, *home), PATIENCE)
+            ask(route.shards.delete_shard(route.volume, ShardId { data: *data, index }, *home), PATIENCE)
         });
         let is_removed = join_all(deletes).await.iter().all(Result::is_ok);
         if is_removed {
@@ -292,7 +292,7 @@ impl Context {
         after: Option<RegisterKey>,
     ) -> Result<Option<RegisterKey>, String> {
         let request = RowScan { want_value: false, ..RowScan::all(self.cluster.epoch(), after, PAGE) };
-        let answer = ask(route.peer.rows(route.volume, &request), PATIENCE).await;
+        let answer = ask(route.registers.rows(route.volume, &request), PATIENCE).await;
         let page = answer.map_err(|error| error.to_string())?.result.map_err(|error| error.to_string())?;
         let old: Vec<(RegisterKey, Ballot)> = page
             .rows
@@ -311,15 +311,15 @@ impl Context {
     async fn drop_batch(&self, set: &Arc<SetView>, tombstones: &[(RegisterKey, Ballot)]) -> bool {
         let Some(floor) = tombstones.iter().map(|(_, ballot)| *ballot).max() else { return true };
         let raise = Control::RaiseFloor { floor };
-        let raised = ask_all(set, 0, |route| route.peer.control(route.volume, raise.clone())).await;
-        if raised.len() < set.route.len() || raised.iter().any(|reply| reply.result.is_err()) {
+        let raised = ask_all(set, 0, |route| route.registers.control(route.volume, raise.clone())).await;
+        if raised.len() < set.routes.len() || raised.iter().any(|reply| reply.result.is_err()) {
             return false;
         }
         for (key, ballot) in tombstones {
             self.throttle.take(0).await;
             let target = self.cluster.target(key.clone());
             let votes: Vec<Reply<Vote>> =
-                ask_all(set, 1, |route| route.peer.read(route.volume, &target, false)).await;
+                ask_all(set, 1, |route| route.registers.read(route.volume, &target, false)).await;
             let mut lives = lives_of(&raised);
             for vote in &votes {
                 lives.learn_from(vote.volume, &vote.from);
@@ -327,12 +327,12 @@ impl Context {
             if may_drop(*ballot, &votes, set.quorums(), &lives) {
                 let target = self.cluster.target(key.clone());
                 let drops = set
-                    .route
+                    .routes
                     .iter()
-                    .map(|route| ask(route.peer.drop_row(route.volume, &target, *ballot), PATIENCE));
+                    .map(|route| ask(route.registers.drop_row(route.volume, &target, *ballot), PATIENCE));
                 join_all(drops).await;
                 self.swept.tombstones.fetch_add(1, Ordering::Relaxed);
-            } else if votes.len() == set.route.len() && is_behind(&votes, *ballot) {
+            } else if votes.len() == set.routes.len() && is_behind(&votes, *ballot) {
                 // An older row stands somewhere, and the floor keeps this tombstone from it: a fresh
                 // one replaces it, and is dropped in its turn.
                 drop(self.registers.finish(key).await);

@@ -10,6 +10,7 @@ use sherd_core::id::{
     Timestamp,
 };
 use sherd_core::message;
+use sherd_core::message::{ShardFileHeader, Target};
 use sherd_core::record::Home;
 use sherd_core::topology::GeometryRequest;
 use sherd_volume::buffer::PoolLimits;
@@ -17,11 +18,10 @@ use sherd_volume::disk::faulty::{Call, Failure, Fault, FaultyDisk};
 use sherd_volume::index::memory::MemoryIndex;
 use sherd_volume::index::{Change, Index, IndexError, Pair};
 use sherd_volume::lookup::Lookup;
-use sherd_volume::request::{ShardFileHeader, Target};
 
 use super::*;
 use crate::machine::system::{SystemClock, SystemRng};
-use crate::peer::{LocalPeer, Peer};
+use crate::peer::{LocalPeer, ShardPeer};
 use crate::volumes::form::directory::identity_of;
 use crate::volumes::form::{Formation, FormationConfig, form_or_find};
 

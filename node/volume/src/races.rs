@@ -17,11 +17,12 @@ use shuttle::scheduler::RandomScheduler;
 use shuttle::{Config, Runner, thread};
 
 use sherd_core::id::Ballot;
+use sherd_core::message::{AdoptedRow, Control};
 use sherd_core::register::{Accept, Prepare, RowHead, Vote};
 
 use crate::lookup::{Lookup, Source};
 use crate::read::reader::Reader;
-use crate::request::{AdoptedRow, Completion, Control, Op};
+use crate::request::{Completion, Op};
 use crate::support::{Bench, Driver, Held, ballot, object, slot, target, value};
 use crate::sync::Mutex;
 

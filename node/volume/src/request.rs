@@ -1,4 +1,4 @@
-//! What a volume is asked, and how the answer comes back.
+//! The operations on a volume's log, and how their answers come back.
 //!
 //! Everything that changes a volume's log goes through [`Op`]: one queue, one thread, one order.
 //! Reads that need no order (rows already durable, shard bytes, listings) go through
@@ -7,16 +7,13 @@
 use bytes::Bytes;
 
 use sherd_core::heal::HealId;
-use sherd_core::id::{
-    Ballot, BucketId, ChangeId, DataId, Epoch, Incarnation, RegisterKey, Sequence, ShardId, Slot, Timestamp,
-    VolumeId,
-};
-pub use sherd_core::register::recover::Guarantees;
-use sherd_core::register::{Accept, Answerer, EncodedValue, Positions, Prepare, Refusal, RowHead, Vote};
+use sherd_core::id::{Ballot, Incarnation, Sequence, ShardId, VolumeId};
+use sherd_core::message::{AdoptedRow, Answer, Control, Target};
+use sherd_core::register::recover::Guarantees;
+use sherd_core::register::{Accept, Positions, Prepare, Vote};
 use sherd_core::release::ReleaseId;
 
 use crate::error::Error;
-use crate::index::table::RowKeys;
 
 /// Where an answer goes; called exactly once, after what it says is durable.
 ///
@@ -38,40 +35,6 @@ impl<R> Completion<R> {
 impl<R> std::fmt::Debug for Completion<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Completion")
-    }
-}
-
-/// An acceptor's answer: who says it, and a vote or a refusal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer<R> {
-    /// Which life of the volume speaks, and how far its log is durable.
-    pub from: Answerer,
-    /// The vote.
-    pub result: Result<R, Refusal>,
-}
-
-/// Which register, and by which topology the caller found this volume.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
-    /// The register.
-    pub key: RegisterKey,
-    /// The slot of its key.
-    pub slot: Slot,
-    /// The topology's epoch for that slot.
-    pub epoch: Epoch,
-    rows: RowKeys,
-}
-
-impl Target {
-    /// Names a register for all volumes of its set.
-    pub fn new(key: RegisterKey, slot: Slot, epoch: Epoch) -> Self {
-        let rows = RowKeys::of(&key);
-        Self { key, slot, epoch, rows }
-    }
-
-    /// The keys of its row.
-    pub const fn rows(&self) -> &RowKeys {
-        &self.rows
     }
 }
 
@@ -197,107 +160,3 @@ pub enum Op {
         done: Completion<Answer<()>>,
     },
 }
-
-/// A durable change of what a volume guarantees.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Control {
-    /// Know that a peer is in a new life; replies of its older ones are discarded from here on.
-    RecordIncarnation {
-        /// The peer.
-        volume: VolumeId,
-        /// Its life.
-        incarnation: Incarnation,
-    },
-    /// Refuse every ballot at or below this one. Never lowers the floor.
-    RaiseFloor {
-        /// The new floor.
-        floor: Ballot,
-    },
-    /// Refuse accepts that introduce data born before this. Never lowers the data floor.
-    RaiseDataFloor {
-        /// The new data floor.
-        floor: Timestamp,
-    },
-    /// Refuse requests of lower epochs for a slot.
-    RecordEpoch {
-        /// The slot.
-        slot: Slot,
-        /// The epoch.
-        epoch: Epoch,
-    },
-    /// Answer `sealed` for a bucket from here on.
-    Seal {
-        /// The bucket.
-        bucket: BucketId,
-        /// Which deletion asks.
-        deletion: ChangeId,
-        /// Its topology; refused where any slot is known to be in a later one.
-        epoch: Epoch,
-    },
-    /// Take back the seal of one deletion.
-    Unseal {
-        /// The bucket.
-        bucket: BucketId,
-        /// Whose seal.
-        deletion: ChangeId,
-    },
-    /// Make a bucket's seal final: its deletion is committed.
-    SealForEver {
-        /// The bucket.
-        bucket: BucketId,
-    },
-    /// While recovering: take the maximum of the voters' guarantees; writes may come now.
-    TakeGuarantees(Guarantees),
-    /// While recovering: every row was adopted; vote from here on. Rows of the life before that
-    /// were not adopted are gone.
-    FinishRecovery {
-        /// How far its voters remember the logs of its peers: durable with this, since its own memory of them
-        /// is gone.
-        remembered: Positions,
-    },
-    /// While recovering, where too few voters are left to recover from: vote again with the rows
-    /// that are still here. Only an operator may decide so: acknowledged writes may be lost.
-    ForceRecovery,
-}
-
-/// A row as a recovering volume adopts it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AdoptedRow {
-    /// The register.
-    pub key: RegisterKey,
-    /// Ballot, digest, committed flag.
-    pub head: RowHead,
-    /// The value with its inline bytes.
-    pub value: EncodedValue,
-}
-
-/// What is known of a shard file before its first byte; goes into its header.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShardFileHeader {
-    /// Which shard.
-    pub shard: ShardId,
-    /// The register that will name it.
-    pub key: RegisterKey,
-    /// Data shards of its code (k).
-    pub data_shards: u8,
-    /// Parity shards of its code (m).
-    pub parity_shards: u8,
-    /// Bytes of a stripe unit.
-    pub stripe_unit: u32,
-    /// Bytes of the shard.
-    pub shard_bytes: u64,
-}
-
-/// A data id seen on a volume, for the sweeper.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeenShard {
-    /// Which shard.
-    pub shard: ShardId,
-    /// The register that should name it.
-    pub key: RegisterKey,
-    /// Whether it was ever finished, as far as that is known without reading it.
-    pub is_whole: bool,
-}
-
-/// Names data for pins.
-pub type Pin = DataId;

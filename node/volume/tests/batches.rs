@@ -9,15 +9,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use sherd_core::heal::HealId;
-use sherd_core::id::{Ballot, ChangeId, Epoch, ProposerId, Sequence, Timestamp};
+use sherd_core::id::{Ballot, ChangeId, Epoch, ProposerId, Timestamp};
 use sherd_core::limits::{HASH_BLOCK_BYTES, INLINE_BYTES_MAX, VALUE_BYTES_MAX};
+use sherd_core::message::{AdoptedRow, Answer, Control, RowScan};
+use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Accept, EncodedValue, Prepare, Refusal, RowHead, Vote};
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::faulty::{Call, Failure, Fault, InjectedFault};
 use sherd_volume::error::Error;
 use sherd_volume::options::Options;
-use sherd_volume::read::list::RowScan;
-use sherd_volume::request::{AdoptedRow, Answer, Control, Guarantees, Op};
+use sherd_volume::request::Op;
 use support::*;
 
 /// A ballot some seconds after the start.
@@ -153,7 +154,7 @@ fn a_known_epoch_is_not_written_again() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
     volume.write(&object("a"), ballot(1), &value(1, 10));
-    let later = sherd_volume::request::Target::new(object("a"), target(&object("a")).slot, Epoch(4));
+    let later = sherd_core::message::Target::new(object("a"), target(&object("a")).slot, Epoch(4));
     let before = volume.reader.status().frame_records.count();
     for frames in [1, 1] {
         let (held, done) = slot();
@@ -171,7 +172,7 @@ fn an_answer_under_a_new_epoch_waits_for_its_record() {
     volume.write(&object("a"), ballot(1), &value(1, 10));
     let slot_of = target(&object("a")).slot;
     for epoch in [Epoch(4), Epoch(5)] {
-        let later = sherd_volume::request::Target::new(object("a"), slot_of, epoch);
+        let later = sherd_core::message::Target::new(object("a"), slot_of, epoch);
         let fault = failing_sync(&bench);
         let (held, done) = slot();
         volume.volume.submit(if epoch == Epoch(4) {
@@ -340,14 +341,8 @@ fn a_drop_takes_any_row_under_a_final_seal_and_none_under_another() {
     let register = object("left");
     volume.write(&register, ballot(3), &value(3, 10));
     let heads = |volume: &Driver| -> Vec<Ballot> {
-        let scan = RowScan {
-            epoch: Epoch::FIRST,
-            limit: 10,
-            want_value: false,
-            since: Sequence(0),
-            until: Sequence::MAX,
-        };
-        let page = volume.volume.reader().rows(None, scan).unwrap();
+        let scan = RowScan { want_value: false, ..RowScan::all(Epoch::FIRST, None, 10) };
+        let page = volume.volume.reader().rows(&scan).unwrap();
         page.rows.iter().map(|row| row.row.head.ballot).collect()
     };
     let deletion = ChangeId { made: Timestamp::from_ms(START_MS), proposer: ProposerId(1) };

@@ -10,12 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sherd_core::heal::HealId;
 use sherd_core::limits::SEGMENT_FILES_MAX;
+use sherd_core::message::Control;
+use sherd_core::register::recover::Guarantees;
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::faulty::{Call, Failure, Fault};
 use sherd_volume::error::{Error, FaultClass};
 use sherd_volume::index::IndexError;
 use sherd_volume::lookup::{Lookup, Source};
-use sherd_volume::request::{Control, Guarantees, Op};
+use sherd_volume::request::Op;
 use support::hooked::{HookedSource, IndexCall};
 use support::*;
 

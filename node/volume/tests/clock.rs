@@ -7,9 +7,9 @@ mod support;
 use sherd_core::env::Clock;
 use sherd_core::id::{Ballot, ProposerId, Timestamp};
 use sherd_core::limits::{BALLOT_AHEAD_MS_MAX, DATA_FLOOR_BEHIND_MS_MIN};
+use sherd_core::message::Control;
 use sherd_core::register::{Prepare, Refusal};
 use sherd_volume::lookup::{Lookup, Source};
-use sherd_volume::request::Control;
 use support::{Bench, Driver, START_MS, object, target, value};
 
 const HOUR_MS: u64 = 3_600_000;

@@ -5,6 +5,8 @@
 
 mod support;
 
+use sherd_core::message::Control;
+use sherd_core::register::recover::Guarantees;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +16,6 @@ use sherd_volume::error::FaultClass;
 use sherd_volume::format::{FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, Seed, Subject};
 use sherd_volume::index::{Index, IndexError};
 use sherd_volume::log::segment_path;
-use sherd_volume::request::{Control, Guarantees};
 use support::hooked::{HookedSource, IndexCall};
 use support::*;
 

@@ -5,12 +5,13 @@
 
 mod support;
 
+use sherd_core::message::Control;
 use sherd_core::record::BucketPhase;
 use sherd_core::register::{Accept, Prepare};
 use sherd_volume::disk::faulty::{Call, Failure, Fault, InjectedFault, Keep};
 use sherd_volume::error::{Error, OpenError};
 use sherd_volume::lookup::{Lookup, Source};
-use sherd_volume::request::{Control, Op};
+use sherd_volume::request::Op;
 use support::*;
 
 fn fault(bench: &Bench, below: &str, call: Call, failure: Failure) -> InjectedFault {

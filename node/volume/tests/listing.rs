@@ -6,11 +6,13 @@ mod support;
 
 use bytes::Bytes;
 
-use sherd_core::id::{BucketId, Epoch, Sequence, UploadId};
+use sherd_core::id::{BucketId, Epoch, UploadId};
+use sherd_core::message::{
+    Control, ListPage, ListScan, ListedRow, PartsScan, RowScan, Target, behind, behind_prefix,
+};
 use sherd_core::register::Refusal;
 use sherd_volume::lookup::{Lookup, Source};
-use sherd_volume::read::list::{ListPage, ListScan, ListedRow, PartsScan, RowScan, after_key, past_prefix};
-use sherd_volume::request::{Control, Op, Target};
+use sherd_volume::request::Op;
 use support::*;
 
 fn scan(prefix: &str, delimiter: Option<&str>) -> ListScan {
@@ -107,11 +109,9 @@ fn a_page_ends_after_enough_bytes_of_values() {
     }
     let all: Vec<String> = (1..=rows_count).map(|count| format!("{count:04}")).collect();
     assert_eq!((keys, pages), (all.clone(), 3));
-    let scan =
-        RowScan { epoch: Epoch::FIRST, limit, want_value: true, since: Sequence(0), until: Sequence::MAX };
     let (mut keys, mut pages, mut after) = (Vec::new(), 0, None);
     loop {
-        let page = volume.reader.rows(after.as_ref(), scan).unwrap();
+        let page = volume.reader.rows(&RowScan::all(Epoch::FIRST, after, limit)).unwrap();
         pages += 1;
         keys.extend(page.rows.iter().map(|row| row.key.key.as_str().to_owned()));
         after = page.next;
@@ -136,9 +136,9 @@ fn pages_follow_each_other_without_gap_or_repetition() {
         }
         assert_eq!(seen, ["a", "b/ (b/1)", "b0", "c/ (c/1)", "d", "\u{10ffff}z"], "limit {limit}");
     }
-    let after = ListScan { from: past_prefix(b"b/").unwrap(), ..scan("", Some("/")) };
+    let after = ListScan { from: behind_prefix(b"b/").unwrap(), ..scan("", Some("/")) };
     assert_eq!(shown(&list(&volume, &after))[0], "b0");
-    let inside = ListScan { from: after_key(&object("b/1").key), ..scan("", Some("/")) };
+    let inside = ListScan { from: behind(object("b/1").key.as_bytes()), ..scan("", Some("/")) };
     assert_eq!(
         shown(&list(&volume, &inside))[0],
         "b/ (b/2)",
@@ -154,14 +154,8 @@ fn only_tombstones_known_to_be_committed_are_skipped() {
     volume.commit(&object("b/1"), ballot(100));
     volume.settle();
     assert_eq!(shown(&list(&volume, &scan("", Some("/"))))[1], "b/ (b/2)");
-    let scan = RowScan {
-        epoch: Epoch::FIRST,
-        limit: 100,
-        want_value: true,
-        since: Sequence(0),
-        until: Sequence::MAX,
-    };
-    let rows = volume.reader.rows(None, scan).unwrap().rows;
+    let scan = RowScan::all(Epoch::FIRST, None, 100);
+    let rows = volume.reader.rows(&scan).unwrap().rows;
     assert!(rows.iter().any(|row| row.key == object("b/1") && row.tombstone), "a scan of all rows has it");
 }
 
@@ -242,14 +236,8 @@ fn a_scan_of_rows_goes_on_behind_its_cursor_and_knows_what_changed() {
     let mut names = Vec::new();
     let mut after = None;
     loop {
-        let scan = RowScan {
-            epoch: Epoch::FIRST,
-            limit: 2,
-            want_value: false,
-            since: Sequence(0),
-            until: Sequence::MAX,
-        };
-        let page = volume.reader.rows(after.as_ref(), scan).unwrap();
+        let scan = RowScan { want_value: false, ..RowScan::all(Epoch::FIRST, after, 2) };
+        let page = volume.reader.rows(&scan).unwrap();
         names.extend(page.rows.iter().map(|row| row.key.clone()));
         after = page.next;
         if after.is_none() {
@@ -258,20 +246,9 @@ fn a_scan_of_rows_goes_on_behind_its_cursor_and_knows_what_changed() {
     }
     assert_eq!(names.len(), 9);
     assert_eq!(names[8], part("a", 1, 1), "parts come behind objects");
-    let changed = volume
-        .reader
-        .rows(
-            None,
-            RowScan { epoch: Epoch::FIRST, limit: 100, want_value: false, since, until: Sequence::MAX },
-        )
-        .unwrap();
-    let older = volume
-        .reader
-        .rows(
-            None,
-            RowScan { epoch: Epoch::FIRST, limit: 100, want_value: false, since: Sequence(0), until: since },
-        )
-        .unwrap();
+    let all = RowScan { want_value: false, ..RowScan::all(Epoch::FIRST, None, 100) };
+    let changed = volume.reader.rows(&RowScan { since, ..all.clone() }).unwrap();
+    let older = volume.reader.rows(&RowScan { until: since, ..all }).unwrap();
     assert_eq!(older.rows.len(), 8, "what came later is left out");
     assert_eq!(changed.rows.iter().map(|row| row.key.clone()).collect::<Vec<_>>(), [object("d")]);
 }

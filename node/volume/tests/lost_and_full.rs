@@ -9,6 +9,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use sherd_core::id::Incarnation;
+use sherd_core::message::Control;
+use sherd_core::register::recover::Guarantees;
 use sherd_volume::Volume;
 use sherd_volume::disk::ballast;
 use sherd_volume::disk::faulty::{Call, Failure, Fault};
@@ -17,7 +19,6 @@ use sherd_volume::error::OpenError;
 use sherd_volume::index::IndexError;
 use sherd_volume::open::OpenReport;
 use sherd_volume::options::UnreadablePolicy;
-use sherd_volume::request::{Control, Guarantees};
 use sherd_volume::write::upkeep::State;
 use support::hooked::{HookedSource, IndexCall};
 use support::*;

@@ -5,6 +5,8 @@
 
 mod support;
 
+use sherd_core::message::Control;
+use sherd_core::register::recover::Guarantees;
 use std::io::IoSlice;
 use std::path::PathBuf;
 
@@ -12,7 +14,6 @@ use sherd_volume::disk::{Disk, OpenMode};
 use sherd_volume::error::OpenError;
 use sherd_volume::log::{SEGMENT_NUMBER_MAX, segment_path};
 use sherd_volume::options::{Durability, UnreadablePolicy};
-use sherd_volume::request::{Control, Guarantees};
 use support::*;
 
 const SHARDS: u64 = 30;

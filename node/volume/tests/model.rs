@@ -11,13 +11,13 @@ use proptest::prelude::*;
 
 use sherd_core::env::Clock;
 use sherd_core::heal::HealId;
-use sherd_core::id::{Ballot, Epoch, RegisterKey, Sequence};
+use sherd_core::id::{Ballot, Epoch, RegisterKey};
+use sherd_core::message::{Control, RowScan};
 use sherd_core::register::{EncodedValue, Refusal};
 use sherd_core::release::ReleaseId;
 use sherd_volume::error::Error;
 use sherd_volume::lookup::Source;
-use sherd_volume::read::list::RowScan;
-use sherd_volume::request::{Control, Op};
+use sherd_volume::request::Op;
 use support::*;
 
 #[derive(Debug, Clone)]
@@ -217,14 +217,8 @@ fn check(volume: &mut Driver, model: &Model) {
     assert_eq!(releases, model.releases.values().cloned().collect::<Vec<_>>());
     let unsettled = volume.reader.unsettled(None, 100).unwrap().len();
     assert_eq!(unsettled, model.rows.values().filter(|row| !row.committed).count());
-    let scan = RowScan {
-        epoch: Epoch::FIRST,
-        limit: 100,
-        want_value: true,
-        since: Sequence(0),
-        until: Sequence::MAX,
-    };
-    assert_eq!(volume.reader.rows(None, scan).unwrap().rows.len(), model.rows.len());
+    let scan = RowScan::all(Epoch::FIRST, None, 100);
+    assert_eq!(volume.reader.rows(&scan).unwrap().rows.len(), model.rows.len());
 }
 
 proptest! {

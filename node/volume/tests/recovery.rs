@@ -8,14 +8,16 @@ mod support;
 use std::sync::Arc;
 
 use sherd_core::id::{Ballot, BucketId, Epoch, Incarnation, Sequence, VolumeId};
+use sherd_core::message::{AdoptedRow, Control};
 use sherd_core::record::Value;
+use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Position;
 use sherd_core::register::{Refusal, RowHead};
 use sherd_volume::disk::{Disk, OpenMode};
 use sherd_volume::error::Error;
 use sherd_volume::lookup::Source;
 use sherd_volume::options::UnreadablePolicy;
-use sherd_volume::request::{AdoptedRow, Control, Guarantees, Op};
+use sherd_volume::request::Op;
 use sherd_volume::write::upkeep::State;
 use support::*;
 

@@ -7,6 +7,7 @@
 
 mod bytes;
 mod check;
+pub mod row_key;
 
 #[cfg(test)]
 pub(crate) mod strategy;

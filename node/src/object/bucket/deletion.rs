@@ -10,11 +10,10 @@ use std::time::Duration;
 use futures::future::join_all;
 
 use sherd_core::id::{BucketId, ChangeId, Epoch, ObjectKey, RegisterKey};
+use sherd_core::message::{Answer, Control, ListScan, ListedRow, ScannedRow};
 use sherd_core::record::{BucketPhase, State, Value};
 use sherd_core::register::quorum::{Lives, Order, Reply};
 use sherd_core::register::seal::{DeletionDecision, Remains, RowFate, SetAnswers, decide_deletion, row_fate};
-use sherd_volume::read::list::{ListScan, ListedRow, ScannedRow};
-use sherd_volume::request::{Answer, Control};
 
 use super::PhaseError;
 use crate::cluster::SetView;
@@ -165,8 +164,8 @@ impl Objects {
     async fn tell_all(&self, control: &Control) {
         let sets = self.inner.cluster.sets().iter();
         let told = sets
-            .flat_map(|set| &set.route)
-            .map(|route| ask(route.peer.control(route.volume, control.clone()), CONTROL_PATIENCE));
+            .flat_map(|set| &set.routes)
+            .map(|route| ask(route.registers.control(route.volume, control.clone()), CONTROL_PATIENCE));
         join_all(told).await;
     }
 }
@@ -184,17 +183,19 @@ async fn seal_set(set: &Arc<SetView>, bucket: BucketId, deletion: ChangeId, epoc
     let mut sealed =
         SealAnswers { set: Arc::clone(set), seals: Vec::new(), remains: Vec::new(), unsettled: Vec::new() };
     let seal = Control::Seal { bucket, deletion, epoch };
-    let asked =
-        set.route.iter().map(|route| ask(route.peer.control(route.volume, seal.clone()), CONTROL_PATIENCE));
+    let asked = set
+        .routes
+        .iter()
+        .map(|route| ask(route.registers.control(route.volume, seal.clone()), CONTROL_PATIENCE));
     let mut arrived = 0;
-    for (route, answer) in set.route.iter().zip(join_all(asked).await) {
+    for (route, answer) in set.routes.iter().zip(join_all(asked).await) {
         let Ok(Answer { from, result }) = answer else { continue };
         arrived += 1;
         let order = Order { asked: 0, arrived };
         sealed.seals.push(Reply { volume: route.volume, from, order, result: result.map(|_| ()) });
     }
     let holders: Vec<&VolumeRoute> = set
-        .route
+        .routes
         .iter()
         .filter(|route| sealed.seals.iter().any(|seal| seal.volume == route.volume && seal.result.is_ok()))
         .collect();
@@ -229,7 +230,8 @@ async fn remains(
         deletion: Some(deletion),
     };
     loop {
-        let Answer { from, result } = ask(route.peer.list(route.volume, &scan), PAGE_PATIENCE).await.ok()?;
+        let Answer { from, result } =
+            ask(route.registers.list(route.volume, &scan), PAGE_PATIENCE).await.ok()?;
         let page = result.ok()?;
         for listed in page.entries {
             let (ListedRow::Row(row) | ListedRow::Prefix { witness: row, .. }) = listed;

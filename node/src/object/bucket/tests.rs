@@ -3,9 +3,9 @@
 
 use futures::future::join_all;
 
+use sherd_core::message::Control;
 use sherd_core::record::Object;
 use sherd_core::register::seal::DeletionDecision;
-use sherd_volume::request::Control;
 
 use super::*;
 use crate::object::{ObjectName, PutRequest, ReadConditions, ReadRequest, Span, WriteConditions};
@@ -68,8 +68,9 @@ async fn delete_elsewhere(objects: &Objects, bucket: ObjectKey, id: BucketId, se
     let (deleting, epoch) = (BucketPhase::Deleting { deletion }, objects.inner.cluster.epoch());
     let moved = objects.move_bucket(&key, id, BucketPhase::Active, deleting).await;
     assert_eq!(moved.expect("changed"), Ok(()));
-    for route in objects.inner.cluster.sets()[0].route.iter().take(sealed_count) {
-        let sealed = route.peer.control(route.volume, Control::Seal { bucket: id, deletion, epoch }).await;
+    for route in objects.inner.cluster.sets()[0].routes.iter().take(sealed_count) {
+        let sealed =
+            route.registers.control(route.volume, Control::Seal { bucket: id, deletion, epoch }).await;
         assert!(matches!(&sealed, Ok(answer) if answer.result.is_ok()), "{sealed:?}");
     }
     let moved = objects.move_bucket(&key, id, deleting, BucketPhase::Deleted).await;
@@ -97,8 +98,8 @@ async fn a_write_is_told_that_its_bucket_is_gone_only_where_no_volume_took_it() 
         let ticket = node.registers().begin(&key);
         let told = objects.change(&bucket, &key, ticket, Writer::new(decide)).await;
         let mut taken_count = 0;
-        for route in &objects.inner.cluster.sets()[0].route {
-            let rows = route.peer.unsettled(route.volume, None, 10).await.expect("readable");
+        for route in &objects.inner.cluster.sets()[0].routes {
+            let rows = route.registers.unsettled(route.volume, None, 10).await.expect("readable");
             taken_count += rows.iter().filter(|(row, _)| *row == key).count();
         }
         match told {

@@ -20,10 +20,10 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use sherd_core::id::{BucketId, Incarnation, ObjectKey};
+use sherd_core::message::{ListPage, ListScan, ListedRow, ScannedRow};
 use sherd_core::record::{State, Value};
 use sherd_core::register::Refusal;
 use sherd_core::register::listing::{KeyDecision, PrefixDecision, ScannedEntry, decide_key, decide_prefix};
-use sherd_volume::read::list::{ListPage, ListScan, ListedRow, ScannedRow, after_key};
 
 use crate::cluster::{Cluster, SetView};
 use crate::register::{Failure, Registers};
@@ -275,13 +275,13 @@ impl SetScan {
                         limit: self.query.wanted.clamp(1, SCAN_ROWS),
                         deletion: None,
                     };
-                    let route = &self.set.route[scan.place];
-                    (index, route.peer.list(route.volume, &request))
+                    let route = &self.set.routes[scan.place];
+                    (index, route.registers.list(route.volume, &request))
                 })
                 .collect();
             let deadline = Instant::now() + self.query.timeout;
             for (index, pending) in asked {
-                let volume = self.set.route[self.volumes[index].place].volume;
+                let volume = self.set.routes[self.volumes[index].place].volume;
                 let answer = tokio::time::timeout_at(deadline, pending).await;
                 self.set.late.note(volume, answer.is_err());
                 let Ok(Ok(answer)) = answer else {
@@ -319,7 +319,7 @@ impl SetScan {
         let lives = self.registers.known_lives();
         for index in 0..self.volumes.len() {
             let VolumeScan { place, life, .. } = self.volumes[index];
-            let volume = self.set.route[place].volume;
+            let volume = self.set.routes[place].volume;
             if life.is_some_and(|life| lives.is_over(volume, life)) {
                 self.replace(index)?;
             }
@@ -357,7 +357,7 @@ impl SetScan {
             };
             if behind {
                 volume.rows.clear();
-                volume.from = after_key(after);
+                volume.from = sherd_core::message::behind(after.as_bytes());
                 volume.complete = false;
             }
         }
@@ -472,7 +472,7 @@ mod tests {
         };
         let mut merge = Merge::new(&inner.cluster, &inner.registers, &query);
         let mut names = Vec::new();
-        let volumes: Vec<_> = merge.sets[0].set.route.iter().map(|route| route.volume).collect();
+        let volumes: Vec<_> = merge.sets[0].set.routes.iter().map(|route| route.volume).collect();
         while let Some(name) = merge.next().await.expect("enough volumes vote") {
             names.push(match name {
                 // A write waits for A volumes, and tells of its commit later.
@@ -508,7 +508,7 @@ mod tests {
         let query =
             Query { timeout: Duration::from_millis(50), ..Objects::query("", None, None, shows_object, 1) };
         let query = Query { bucket, ..query };
-        let hung = node.hang_reads(inner.cluster.sets()[0].route[0].volume);
+        let hung = node.hang_reads(inner.cluster.sets()[0].routes[0].volume);
         let mut merge = Merge::new(&inner.cluster, &inner.registers, &query);
         let name = merge.next().await.expect("the others answer");
         assert!(matches!(name, Some(Name::Key { key, .. } | Name::Unsure(key)) if key.as_str() == "a"));

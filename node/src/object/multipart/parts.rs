@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use sherd_core::id::{DataId, ObjectKey, PartKey, RegisterKey, UploadId};
 use sherd_core::limits;
+use sherd_core::message::{Answer, PartsScan, ScannedRow, Target};
 use sherd_core::record::{DataRef, Part, State, Value};
-use sherd_volume::read::list::{PartsScan, ScannedRow};
-use sherd_volume::request::{Answer, Target};
 
 use super::open_upload;
 use crate::object::{Error, Objects, PartInfo, Result, SCAN_PATIENCE, UnavailableReason};
@@ -81,8 +80,9 @@ impl Objects {
         let scan = PartsScan { bucket: object.bucket, upload, slot, epoch, after, limit: SCAN_ROWS };
         let mut scans = Vec::new();
         for place in set.prompt_first() {
-            let route = &set.route[place];
-            let answer = tokio::time::timeout(SCAN_PATIENCE, route.peer.parts(route.volume, &scan)).await;
+            let route = &set.routes[place];
+            let answer =
+                tokio::time::timeout(SCAN_PATIENCE, route.registers.parts(route.volume, &scan)).await;
             set.late.note(route.volume, answer.is_err());
             let Ok(Ok(Answer { from, result: Ok(rows) })) = answer else { continue };
             self.inner.registers.learn(route.volume, &from);
@@ -238,9 +238,9 @@ mod tests {
         assert_eq!(objects.part_numbers(&key, id, None).await.expect("all vote"), [3]);
 
         let set = objects.inner.cluster.set_of(&key);
-        node.outlive(set.route[0].volume).await;
+        node.outlive(set.routes[0].volume).await;
         for away in [2, 3] {
-            node.take_away(set.route[away].volume).await;
+            node.take_away(set.routes[away].volume).await;
         }
         let numbers = objects.part_numbers(&key, id, None).await;
         assert!(matches!(numbers, Err(Error::Unavailable(UnavailableReason::Quorum))), "one volume votes");

@@ -8,14 +8,14 @@ use sherd_core::id::{
     Ballot, BucketId, DataId, Epoch, ObjectKey, ProposerId, RegisterKey, Sequence, ShardId, Slot, Timestamp,
     UploadId, VolumeId,
 };
-use sherd_core::message::Error;
+use sherd_core::message::{
+    Control, Error, PartsScan, ReadPurpose, RowScan, ShardFileHeader, ShardRange, ShardScan, Target,
+};
 use sherd_core::record::Home;
 use sherd_core::register::Refusal;
-use sherd_volume::read::list::PartsScan;
-use sherd_volume::request::{Control, ShardFileHeader, Target};
 
 use super::LocalPeer;
-use crate::peer::{Peer, ReadPurpose, RowScan, ShardRange, ShardScan};
+use crate::peer::{RegisterPeer, ShardPeer};
 use crate::upkeep::tests::{Directories, body};
 use crate::volumes::{VolumeState, Volumes};
 

@@ -18,7 +18,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use sherd_core::env::Clock;
-use sherd_core::id::{DataId, Epoch, Sequence, UploadId, VolumeId};
+use sherd_core::id::{DataId, Epoch, UploadId, VolumeId};
+use sherd_core::message::RowScan;
 use sherd_core::topology::Topology;
 use sherd_volume::Reader;
 use sherd_volume::buffer::{BufferPool, PoolLimits};
@@ -29,7 +30,6 @@ use sherd_volume::identity::{ExpectedIdentity, Identity};
 use sherd_volume::index::lsm::IndexCache;
 use sherd_volume::open::{Setup, open};
 use sherd_volume::options::Options;
-use sherd_volume::read::list::RowScan;
 
 use crate::volumes::form::directory::identity_of;
 use crate::volumes::lsm_indexes;
@@ -289,14 +289,8 @@ fn describe(
     let (mut rows, mut tombstones) = (0, 0);
     let mut after = None;
     loop {
-        let scan = RowScan {
-            epoch: Epoch::MAX,
-            limit: PAGE,
-            want_value: false,
-            since: Sequence(0),
-            until: Sequence::MAX,
-        };
-        let page = reader.rows(after.as_ref(), scan)?;
+        let scan = RowScan { want_value: false, ..RowScan::all(Epoch::MAX, after.clone(), PAGE) };
+        let page = reader.rows(&scan)?;
         rows += page.rows.len() as u64;
         tombstones += page.rows.iter().filter(|row| row.tombstone).count() as u64;
         match page.next {

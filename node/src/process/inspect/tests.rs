@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use sherd_core::id::{DataId, Epoch, ProposerId, RegisterKey, ShardId, Slot, Timestamp};
 use sherd_core::limits::KEY_BYTES_MAX;
+use sherd_core::message::Target;
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
 use sherd_volume::options::Options;
-use sherd_volume::request::Target;
 
 use super::*;
 use crate::machine::system::SystemClock;
-use crate::peer::{LocalPeer, Peer};
+use crate::peer::{LocalPeer, ShardPeer};
 use crate::upkeep::tests::{DEADLINE, Directories, body, key_of, releases};
 
 fn inspect(directories: &[PathBuf]) -> Result<Report, InspectError> {

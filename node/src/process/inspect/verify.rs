@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use sherd_core::erasure::{Code, Geometry};
-use sherd_core::id::{Ballot, Epoch, RegisterKey, Sequence, ShardId};
+use sherd_core::id::{Ballot, Epoch, RegisterKey, ShardId};
+use sherd_core::message::{RowScan, Target};
 use sherd_core::placement;
 use sherd_core::record::{DataRef, Home, State, Value, decode_manifest};
 use sherd_core::register::quorum::Quorums;
@@ -13,8 +14,6 @@ use sherd_core::stripe::Layout;
 use sherd_core::topology::Topology;
 use sherd_volume::error::Error;
 use sherd_volume::lookup::{Lookup, Source};
-use sherd_volume::read::list::RowScan;
-use sherd_volume::request::Target;
 
 use super::{InspectError, InspectedVolume, PAGE, Report, read_error};
 
@@ -136,15 +135,8 @@ fn next_page(
         let mut from = after.cloned();
         // A page may be empty and not the last one.
         let page = loop {
-            let scan = RowScan {
-                epoch: Epoch::MAX,
-                limit: PAGE,
-                want_value: true,
-                since: Sequence(0),
-                until: Sequence::MAX,
-            };
-            let page =
-                volume.reader.rows(from.as_ref(), scan).map_err(|source| read_error(&volume.path, source))?;
+            let scan = RowScan::all(Epoch::MAX, from.clone(), PAGE);
+            let page = volume.reader.rows(&scan).map_err(|source| read_error(&volume.path, source))?;
             match (&page.next, page.rows.is_empty()) {
                 (Some(next), true) => from = Some(next.clone()),
                 _ => break page,

@@ -5,14 +5,13 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::DataId;
 use sherd_core::limits::ETAG_BYTES_MAX;
 use sherd_core::message;
-use sherd_core::message::Error;
+use sherd_core::message::{Answer, Error};
 use sherd_core::register::proposer::is_skewed;
 use sherd_core::register::{Refusal, Vote};
-use sherd_volume::request::Answer;
 
 use super::*;
 use crate::cluster::damage::Report;
-use crate::peer::Peer;
+use crate::peer::UpkeepPeer;
 use crate::peer::scripted::{Fate, ScriptedPeer, says};
 
 /// A gateway whose tries are soon over.
@@ -29,7 +28,7 @@ pub(super) fn lost() -> Error {
 
 /// The volumes of the key's set, in their order.
 pub(super) fn volumes(node: &Node) -> Vec<VolumeId> {
-    node.registers().inner.cluster.set_of(&key()).route.iter().map(|route| route.volume).collect()
+    node.registers().inner.cluster.set_of(&key()).routes.iter().map(|route| route.volume).collect()
 }
 
 /// What a volume would refuse.
@@ -475,7 +474,7 @@ pub(super) async fn until_told_committed(node: &Node) {
     let told = async {
         loop {
             registers.change(registers.begin(&other), plain(1)).await.expect("a healthy node");
-            let votes = set.route.iter().map(|route| route.peer.read(route.volume, &target, false));
+            let votes = set.routes.iter().map(|route| route.registers.read(route.volume, &target, false));
             let is_committed = |vote: message::Result<Answer<Vote>>| {
                 let row = vote.expect("answered").result.expect("a vote").row;
                 row.is_some_and(|row| row.head.committed)

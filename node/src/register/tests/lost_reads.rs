@@ -3,15 +3,14 @@
 use std::sync::atomic::AtomicUsize;
 
 use sherd_core::id::Incarnation;
-use sherd_core::message::Error;
+use sherd_core::message::{Answer, Error};
 use sherd_core::register::Vote;
-use sherd_volume::request::Answer;
 
 use super::lost_answers::{
     IMPATIENT, at_rest, inline, lost, read, rows_behind, until_told_committed, volumes,
 };
 use super::*;
-use crate::peer::Peer;
+use crate::peer::UpkeepPeer;
 use crate::peer::scripted::{Fate, says};
 
 #[tokio::test]

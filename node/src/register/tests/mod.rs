@@ -15,10 +15,9 @@ use futures::future::join_all;
 
 use sherd_core::id::{BucketId, ChangeId, VersionId};
 use sherd_core::limits::KEY_WRITERS_MAX;
+use sherd_core::message::Control;
 use sherd_core::record::{Attributes, Body, Content, DataRef, Home, State, Version, VersionKind};
 use sherd_core::register::Prepare;
-
-use sherd_volume::request::Control;
 
 use super::*;
 use crate::cluster::damage::Report;
@@ -240,8 +239,8 @@ async fn data_that_is_overwritten_within_its_batch_goes_at_once() {
 }
 
 async fn tell_all(registers: &Registers, control: Control) {
-    let route = registers.inner.cluster.sets().iter().flat_map(|set| &set.route);
-    let told = join_all(route.map(|route| route.peer.control(route.volume, control.clone()))).await;
+    let route = registers.inner.cluster.sets().iter().flat_map(|set| &set.routes);
+    let told = join_all(route.map(|route| route.registers.control(route.volume, control.clone()))).await;
     assert!(told.iter().all(|told| matches!(told, Ok(answer) if answer.result.is_ok())), "{told:?}");
 }
 
@@ -285,15 +284,15 @@ async fn a_volume_that_promised_more_and_got_nothing_is_known_to_lack_the_row() 
     let registers = node.registers();
     registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
     let set = registers.inner.cluster.set_of(&key());
-    let (target, late) = (registers.inner.cluster.target(key()), set.route[0].clone());
+    let (target, late) = (registers.inner.cluster.target(key()), set.routes[0].clone());
     let row_on_it = async || {
-        let answer = late.peer.read(late.volume, &target, false).await.expect("it answers");
+        let answer = late.registers.read(late.volume, &target, false).await.expect("it answers");
         answer.result.expect("it votes").row.expect("it has a row").head.ballot
     };
     let before = row_on_it().await;
     let time = registers.now().plus_ms(30_000);
     let prepare = Prepare { ballot: Ballot { time, proposer: registers.proposer() } };
-    let promised = late.peer.prepare(late.volume, &target, prepare, false).await.expect("it answers");
+    let promised = late.registers.prepare(late.volume, &target, prepare, false).await.expect("it answers");
     promised.result.expect("nobody promised more");
     registers.change(registers.begin(&key()), plain(2)).await.expect("three of four take it");
     assert_eq!(row_on_it().await, before);

@@ -9,16 +9,15 @@ use futures::future::join_all;
 
 use sherd_core::id::{Epoch, RegisterKey};
 use sherd_core::message;
+use sherd_core::message::{AdoptedRow, RowScan, ScannedRow};
 use sherd_core::record::Value;
 use sherd_core::register::quorum::{Order, Reply};
 use sherd_core::register::recover::Barrier;
 use sherd_core::register::{Answerer, EncodedValue, RowHead};
-use sherd_volume::read::list::ScannedRow;
-use sherd_volume::request::AdoptedRow;
 
 use super::super::{Context, ask};
 use super::{RecoveryStall, RecoveryTry};
-use crate::peer::{RowScan, VolumeRoute};
+use crate::peer::VolumeRoute;
 
 /// Rows of one page.
 const PAGE: usize = 200;
@@ -73,7 +72,7 @@ impl Scan {
             return Ok(());
         }
         let request = RowScan::all(self.epoch, self.after.clone(), PAGE);
-        let answer = ask(self.route.peer.rows(self.route.volume, &request), PATIENCE).await;
+        let answer = ask(self.route.registers.rows(self.route.volume, &request), PATIENCE).await;
         let answer = answer.map_err(|error| self.failed(error))?;
         let page = answer.result.map_err(|refusal| self.failed(refusal))?;
         if let Some(before) = &self.from
@@ -172,7 +171,7 @@ impl Context {
         let count = rows.len() as u64;
         let bytes: usize = rows.iter().map(|row| row.value.head.len() + row.value.inline.len()).sum();
         self.throttle.take(bytes as u64).await;
-        let answer = ask(own.peer.adopt(own.volume, rows), PATIENCE).await;
+        let answer = ask(own.registers.adopt(own.volume, rows), PATIENCE).await;
         let answer = answer.map_err(|error| RecoveryStall::Own(error.to_string()))?;
         answer.result.map_err(|refusal| RecoveryStall::Own(refusal.to_string()))?;
         self.recovery.adopted(own.volume, count);
@@ -190,7 +189,7 @@ impl Context {
                 if !has_inline(value).map_err(failed)? {
                     return Ok(Some(chosen.adopted(value.clone(), Bytes::new())));
                 }
-                let inline = holder.peer.inline(holder.volume, &target, chosen.head.ballot);
+                let inline = holder.registers.inline(holder.volume, &target, chosen.head.ballot);
                 match ask(inline, PATIENCE).await {
                     Ok(inline) => return Ok(Some(chosen.adopted(value.clone(), inline))),
                     Err(message::Error::NotFound) => {}
@@ -203,7 +202,7 @@ impl Context {
                 self.write_anew(&chosen.key).await.map_err(failed)?;
             }
             // The row moved on; what stands there now is above it.
-            let answer = ask(holder.peer.read(holder.volume, &target, true), PATIENCE).await;
+            let answer = ask(holder.registers.read(holder.volume, &target, true), PATIENCE).await;
             match answer {
                 Ok(answer) => {
                     let vote = answer.result.map_err(|refusal| failed(refusal.to_string()))?;

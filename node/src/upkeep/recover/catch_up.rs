@@ -12,14 +12,14 @@ use futures::{StreamExt, stream};
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, Incarnation, RegisterKey, Sequence, VolumeId};
 use sherd_core::limits::{BOUND_AHEAD_MS, SET_VOLUMES_MAX};
+use sherd_core::message::{RowPage, RowScan};
 use sherd_core::register::recover::confirm::Position;
-use sherd_volume::read::list::RowPage;
 use sherd_volume::request::Op;
 
 use super::super::mrf::Spare;
 use super::super::{Context, ask};
 use super::notes::ComparisonPoint;
-use crate::peer::{RowScan, VolumeRoute};
+use crate::peer::VolumeRoute;
 use crate::volumes::{LocalVolume, ServingVolume};
 
 /// Keys of one page.
@@ -79,7 +79,7 @@ impl Context {
     }
 
     async fn wait_for_its_bound(&self, volume: VolumeId) {
-        if self.set_with(volume).is_some_and(|set| set.route.len() == 1) {
+        if self.set_with(volume).is_some_and(|set| set.routes.len() == 1) {
             return;
         }
         let serving = self.volumes.get(volume).and_then(|volume| volume.serving().ok());
@@ -99,7 +99,7 @@ impl Context {
         let set = self.set_with(volume).ok_or("the volume is in no set")?;
         let wanted = set.quorums().prepare();
         let (mut compared, mut failure) = (0, String::new());
-        for route in set.route.iter().filter(|route| route.volume != volume) {
+        for route in set.routes.iter().filter(|route| route.volume != volume) {
             if compared >= wanted {
                 break;
             }
@@ -151,7 +151,7 @@ impl Context {
     async fn position_of_voter(&self, route: &VolumeRoute) -> Result<Position, String> {
         let mut pauses = PAGE_PAUSES.into_iter();
         loop {
-            let answer = ask(route.peer.guarantees(route.volume), PATIENCE).await;
+            let answer = ask(route.upkeep.guarantees(route.volume), PATIENCE).await;
             let from = answer.map_err(|error| error.to_string())?.from;
             if from.votes {
                 return Ok(from.position());
@@ -173,7 +173,7 @@ impl Context {
     ) -> Result<RowPage, String> {
         let mut pauses = PAGE_PAUSES.into_iter();
         loop {
-            let failed = match ask(route.peer.rows(route.volume, request), PATIENCE).await {
+            let failed = match ask(route.registers.rows(route.volume, request), PATIENCE).await {
                 Ok(answer) if answer.from.incarnation != life => {
                     return Err(format!("volume {} began another life", route.volume));
                 }
@@ -202,8 +202,8 @@ impl Context {
     pub(in crate::upkeep) async fn peer_positions(&self, volume: VolumeId) -> PeerPositions {
         let mut positions = Vec::new();
         let Some(set) = self.set_with(volume) else { return positions };
-        for route in set.route.iter().filter(|route| route.volume != volume) {
-            if let Ok(answer) = ask(route.peer.guarantees(route.volume), PATIENCE).await {
+        for route in set.routes.iter().filter(|route| route.volume != volume) {
+            if let Ok(answer) = ask(route.upkeep.guarantees(route.volume), PATIENCE).await {
                 positions.push((route.volume, answer.from.position()));
             }
         }

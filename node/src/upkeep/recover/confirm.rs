@@ -115,7 +115,7 @@ impl Context {
                 .cloned()
                 .collect();
             let answers = join_all(silent.iter().map(|route| async move {
-                (route.volume, ask(route.peer.remembers(route.volume), CONTROL_PATIENCE).await)
+                (route.volume, ask(route.upkeep.remembers(route.volume), CONTROL_PATIENCE).await)
             }));
             for (peer, answer) in answers.await {
                 let Ok(memory) = answer.map(|answer| answer.result) else { continue };
@@ -142,7 +142,7 @@ impl Context {
     ) -> Result<Positions, RecoveryStall> {
         let mut answers = Vec::new();
         for route in voters {
-            let answer = ask(route.peer.remembers(route.volume), CONTROL_PATIENCE).await;
+            let answer = ask(route.upkeep.remembers(route.volume), CONTROL_PATIENCE).await;
             let failed = |error: message::Error| RecoveryStall::Scan {
                 volume: route.volume,
                 reason: error.to_string(),
@@ -164,7 +164,8 @@ impl Context {
     ) -> Confirmation {
         let peers: Vec<&VolumeRoute> = peers_of(set, volume).collect();
         let asked = peers.iter().enumerate();
-        let mut gather = Gather::new(asked.map(|(place, route)| (place, route.peer.remembers(route.volume))));
+        let mut gather =
+            Gather::new(asked.map(|(place, route)| (place, route.upkeep.remembers(route.volume))));
         let deadline = Instant::now() + CONTROL_PATIENCE;
         let mut answers: Vec<Reply<Memory>> = Vec::new();
         let decide = |answers: &[Reply<Memory>]| {
@@ -228,7 +229,7 @@ fn explain(volume: &LocalVolume, waits: &str, stuck: Option<&StuckSet>) {
 }
 
 fn peers_of(set: &SetView, volume: VolumeId) -> impl Iterator<Item = &VolumeRoute> {
-    set.route.iter().filter(move |route| route.volume != volume)
+    set.routes.iter().filter(move |route| route.volume != volume)
 }
 
 fn declare_lost(volume: &LocalVolume, serving: &Arc<ServingVolume>, remembered: Position) {

@@ -31,16 +31,16 @@ use tokio::time::Instant;
 
 use sherd_core::id::{Incarnation, Timestamp, VolumeId};
 use sherd_core::message;
+use sherd_core::message::{Answer, Control};
 use sherd_core::register::quorum::{Lives, Order, Quorums, Reply};
 use sherd_core::register::recover::{Barrier, Guarantees, barrier, may_scan, may_vote, next_life};
-use sherd_volume::request::{Answer, Control};
 
 pub(in crate::upkeep) use self::catch_up::note_peers;
 use self::confirm::OpeningConfirmation;
 use self::notes::{ComparisonPoint, LastComparison, NOTE_EVERY, Notes};
 use super::{Context, ask};
 use crate::cluster::SetView;
-use crate::peer::{Gather, Peer, Pending, VolumeRoute};
+use crate::peer::{Gather, Pending, VolumeRoute};
 use crate::volumes::{LocalVolume, VolumeState};
 
 /// How long a peer may take to make a change durable.
@@ -330,7 +330,7 @@ impl Context {
                 return false;
             }
         }
-        for route in &set.route {
+        for route in &set.routes {
             // What another volume's log holds counts against that volume, until it is read.
             if !self.load_heals_of(route).await && route.volume == volume {
                 return false;
@@ -375,14 +375,15 @@ impl Context {
     pub(crate) async fn recover(&self, volume: &LocalVolume) -> Result<(), RecoveryStall> {
         let id = volume.id();
         let set = self.set_with(id).ok_or(RecoveryStall::NoSet)?;
-        let others: Vec<VolumeRoute> = set.route.iter().filter(|route| route.volume != id).cloned().collect();
-        let own = set.route.iter().find(|route| route.volume == id).cloned().ok_or(RecoveryStall::NoSet)?;
+        let others: Vec<VolumeRoute> =
+            set.routes.iter().filter(|route| route.volume != id).cloned().collect();
+        let own = set.routes.iter().find(|route| route.volume == id).cloned().ok_or(RecoveryStall::NoSet)?;
         let mut attempt =
             RecoveryTry { volume: id, others, quorums: set.quorums(), lives: Lives::default(), arrivals: 0 };
         self.recovery.change(id, |running| running.step = "registers");
         let life = attempt.begin_life(volume).await?;
         let barrier = attempt.raise_barrier(life, self.now()).await?;
-        let took = own.peer.control(id, Control::TakeGuarantees(barrier.guarantees.clone()));
+        let took = own.registers.control(id, Control::TakeGuarantees(barrier.guarantees.clone()));
         own_did(ask(took, CONTROL_PATIENCE).await)?;
         let confirmations = attempt.raise_floors(&barrier).await?;
         self.recovery.change(id, |running| {
@@ -396,7 +397,9 @@ impl Context {
         let remembered = self.memory_of(id, attempt.sources()).await?;
         // Before it votes: a crash in between finds the marker, and looks for shards once too often.
         self.want_shards(id).await.map_err(RecoveryStall::Own)?;
-        own_did(ask(own.peer.control(id, Control::FinishRecovery { remembered }), CONTROL_PATIENCE).await)?;
+        own_did(
+            ask(own.registers.control(id, Control::FinishRecovery { remembered }), CONTROL_PATIENCE).await,
+        )?;
         volume.look();
         self.online_again(volume).await;
         Ok(())
@@ -438,12 +441,11 @@ impl RecoveryTry {
     /// Asks the other volumes of the set, all at one time, and counts arrivals.
     async fn ask_others(
         &mut self,
-        question: impl Fn(&dyn Peer, VolumeId) -> Pending<Answer<Guarantees>>,
+        question: impl Fn(&VolumeRoute) -> Pending<Answer<Guarantees>>,
     ) -> Vec<Reply<Guarantees>> {
         let asked = self.arrivals;
         let pendings = self.others.iter().enumerate();
-        let mut gather =
-            Gather::new(pendings.map(|(place, route)| (place, question(&*route.peer, route.volume))));
+        let mut gather = Gather::new(pendings.map(|(place, route)| (place, question(route))));
         let deadline = Instant::now() + CONTROL_PATIENCE;
         let mut replies = Vec::new();
         while let Ok(Some((place, answer))) = tokio::time::timeout_at(deadline, gather.next()).await {
@@ -464,7 +466,7 @@ impl RecoveryTry {
 
     /// A life above every one that is known, begun durably on the volume itself.
     async fn begin_life(&mut self, volume: &LocalVolume) -> Result<Incarnation, RecoveryStall> {
-        let known = self.ask_others(|peer, volume| peer.guarantees(volume)).await;
+        let known = self.ask_others(|route| route.upkeep.guarantees(route.volume)).await;
         let own = match volume.serving() {
             Ok(serving) => serving.reader.answerer().incarnation,
             Err(_) => Incarnation(0),
@@ -485,7 +487,8 @@ impl RecoveryTry {
         let lost = self.volume;
         self.lives.learn(lost, life);
         let record = Control::RecordIncarnation { volume: lost, incarnation: life };
-        let mut reports = self.ask_others(|peer, volume| peer.control(volume, record.clone())).await;
+        let mut reports =
+            self.ask_others(|route| route.registers.control(route.volume, record.clone())).await;
         reports.retain(|reply| reply.from.votes && reply.result.is_ok());
         let is_far = |reply: &Reply<Guarantees>| {
             reply.result.as_ref().is_ok_and(|guarantees| guarantees.is_far_ahead(now))
@@ -504,7 +507,8 @@ impl RecoveryTry {
         let raise = Control::RaiseFloor { floor: barrier.floor };
         let voters: Vec<VolumeId> = barrier.voters.iter().map(|(volume, _)| *volume).collect();
         self.others.retain(|route| voters.contains(&route.volume));
-        let confirmations = self.ask_others(|peer, volume| peer.control(volume, raise.clone())).await;
+        let confirmations =
+            self.ask_others(|route| route.registers.control(route.volume, raise.clone())).await;
         if may_scan(barrier, &confirmations, &self.lives) {
             Ok(confirmations)
         } else {

@@ -15,15 +15,15 @@ use futures::StreamExt;
 
 use sherd_core::id::{DataId, RegisterKey, ShardId, VolumeId};
 use sherd_core::message;
+use sherd_core::message::{RowScan, ScannedRow};
 use sherd_core::placement;
 use sherd_core::record::{DataRef, Home, Value};
-use sherd_volume::read::list::ScannedRow;
 
 use super::super::mrf::Spare;
 use super::super::rebuild::Subject;
 use super::super::{Context, ask};
 use crate::cluster::SetView;
-use crate::peer::{RowScan, VolumeRoute};
+use crate::peer::VolumeRoute;
 use sherd_core::heal::HealEntry;
 
 /// Shards of one pass: about 300 bytes each.
@@ -116,12 +116,12 @@ impl Context {
         place: usize,
         below: Option<DataId>,
     ) -> Result<ShardPass, String> {
-        let own = &set.route[place];
+        let own = &set.routes[place];
         let mut pass = ShardPass::default();
         let mut after = None;
         loop {
             let request = RowScan::all(self.cluster.epoch(), after, PAGE);
-            let page = ask(own.peer.rows(own.volume, &request), PATIENCE).await;
+            let page = ask(own.registers.rows(own.volume, &request), PATIENCE).await;
             let page = page.map_err(|error| error.to_string())?.result.map_err(|error| error.to_string())?;
             for scanned in page.rows {
                 let kept = self.named_by(&scanned).await;
@@ -192,13 +192,13 @@ impl Context {
         subject: &Subject,
         home: Home,
     ) -> message::Result<u64> {
-        let bytes = ask(own.peer.shard_bytes(own.volume, shard, home), PATIENCE).await?;
+        let bytes = ask(own.shards.shard_bytes(own.volume, shard, home), PATIENCE).await?;
         if home != Home::Packed {
             return Ok(bytes);
         }
         // What a loss took of the log may end within a record.
         self.throttle.take(subject.shard_bytes()).await;
-        ask(own.peer.verify_shard(own.volume, shard, home), PATIENCE).await
+        ask(own.shards.verify_shard(own.volume, shard, home), PATIENCE).await
     }
 
     async fn rebuild_missing(&self, volume: VolumeId, missing: MissingShard) {

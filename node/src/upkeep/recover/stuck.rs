@@ -51,7 +51,7 @@ impl Context {
     pub(in crate::upkeep) fn stuck(&self, set: &SetView) -> Option<StuckSet> {
         let mut standing = SetStanding::default();
         let (mut lost, mut unconfirmed) = (Vec::new(), Vec::new());
-        for route in &set.route {
+        for route in &set.routes {
             // What another node's volume is, its own node says.
             let Some(volume) = self.volumes.get(route.volume) else {
                 standing.away += 1;

@@ -209,13 +209,13 @@ impl Context {
     fn note_release(&self, entry: &ReleaseEntry, id: ReleaseId) -> Holders {
         let set = self.cluster.set_of(&entry.key);
         let [.., spread] = id.0;
-        let start = usize::from(spread) % set.route.len();
+        let start = usize::from(spread) % set.routes.len();
         let serves =
             |route: &&VolumeRoute| self.volumes.get(route.volume).is_none_or(|local| local.state().votes());
-        let (before, from) = set.route.split_at(start);
+        let (before, from) = set.routes.split_at(start);
         let chosen = from.iter().chain(before).filter(serves).take(NOTED_ON);
         let note = |route: &VolumeRoute| {
-            route.peer.release_put(route.volume, entry);
+            route.upkeep.release_put(route.volume, entry);
             route.volume
         };
         chosen.map(note).collect()
@@ -268,10 +268,12 @@ impl Context {
 
     /// Reads a volume's notes as far as there is room; `false` when it does not answer.
     async fn read_notes_of(&self, volume: VolumeId) -> bool {
-        let Some(peer) = self.peer_of(volume) else { return true };
+        let Some(route) = self.route_to(volume) else { return true };
         let mut after = None;
         loop {
-            let Ok(page) = ask(peer.releases(volume, after, PAGE), PAGE_PATIENCE).await else { return false };
+            let Ok(page) = ask(route.upkeep.releases(volume, after, PAGE), PAGE_PATIENCE).await else {
+                return false;
+            };
             let is_last = page.len() < PAGE;
             after = page.last().map(|(id, _)| *id);
             for (id, stored) in page {
@@ -279,7 +281,7 @@ impl Context {
                     Ok(entry) => entry,
                     Err(error) => {
                         tracing::warn!(?error, "a note of replaced data does not decode and is dropped");
-                        peer.release_done(volume, id);
+                        route.upkeep.release_done(volume, id);
                         continue;
                     }
                 };
@@ -306,8 +308,8 @@ impl Context {
             Some((true, _)) => {
                 self.release.queue.lock().done(id);
                 let set = self.cluster.set_of(&key);
-                for route in set.route.iter().filter(|route| release.holders.contains(&route.volume)) {
-                    route.peer.release_done(route.volume, id);
+                for route in set.routes.iter().filter(|route| release.holders.contains(&route.volume)) {
+                    route.upkeep.release_done(route.volume, id);
                 }
                 return;
             }
@@ -411,14 +413,14 @@ impl Context {
     /// Removes every shard of data; `false` when some volume did not answer.
     pub(super) async fn delete_data(&self, key: &RegisterKey, data: DataRef) -> bool {
         let set = self.cluster.set_of(key);
-        let volumes = set.route.len();
+        let volumes = set.routes.len();
         if usize::from(data.data_shards) + usize::from(data.parity_shards) != volumes {
             return true;
         }
         let deletes = (0..data.data_shards + data.parity_shards).map(|index| {
-            let route = &set.route[placement::home(data.id, index, volumes)];
+            let route = &set.routes[placement::home(data.id, index, volumes)];
             let shard = ShardId { data: data.id, index };
-            ask(route.peer.delete_shard(route.volume, shard, data.home), PATIENCE)
+            ask(route.shards.delete_shard(route.volume, shard, data.home), PATIENCE)
         });
         let all = join_all(deletes).await.into_iter().all(|deleted| deleted.is_ok());
         if all {

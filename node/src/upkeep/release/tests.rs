@@ -167,7 +167,7 @@ async fn notes_of_replaced_data_are_spread_over_the_volumes() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let (gateway, _) = releasing(&node, 100);
-    let volumes: Vec<_> = gateway.context.cluster.set_of(&key()).route.iter().map(|r| r.volume).collect();
+    let volumes: Vec<_> = gateway.context.cluster.set_of(&key()).routes.iter().map(|r| r.volume).collect();
     for since_ms in 0..20 {
         let entry = ReleaseEntry { key: key(), data: Vec::new(), since_ms };
         let id = entry.id();
@@ -192,7 +192,7 @@ async fn replaced_data_that_nobody_notes_is_counted_where_memory_has_no_room_for
     gateway.context.queue_release(&key(), &data[..1], &[]);
     gateway.context.queue_release(&key(), &data[1..2], &[]);
     assert_eq!(dropped(), 0, "noted by two volumes");
-    for route in &gateway.context.cluster.set_of(&key()).route {
+    for route in &gateway.context.cluster.set_of(&key()).routes {
         gateway.take_away(route.volume).await;
     }
     gateway.context.queue_release(&key(), &data[2..3], &[]);

@@ -32,9 +32,9 @@ async fn with_promise_ahead(directories: &Directories, volume: usize, ahead_ms: 
     let ballot = Ballot { time: Timestamp::from_ms(node.context.wall_ms()), proposer: ProposerId(9) };
     let set = node.context.cluster.set_of(&register);
     let route =
-        set.route.iter().find(|route| route.volume == node.volumes.all()[volume].id()).expect("in it");
+        set.routes.iter().find(|route| route.volume == node.volumes.all()[volume].id()).expect("in it");
     let target = node.context.cluster.target(register.clone());
-    let promised = route.peer.prepare(route.volume, &target, Prepare { ballot }, false);
+    let promised = route.registers.prepare(route.volume, &target, Prepare { ballot }, false);
     assert!(ask(promised, DEADLINE).await.expect("it answers").result.is_ok(), "its own clock allows it");
     node.clock.set(0);
     node
@@ -147,9 +147,9 @@ async fn data_is_born_above_a_data_floor_that_a_volume_showed() {
     let floor = Timestamp::from_ms(node.context.wall_ms() + HOUR_MS);
     node.clock.set(48 * HOUR_MS);
     let register = node.register("a").await;
-    for route in &node.context.cluster.set_of(&register).route {
-        let raise = sherd_volume::request::Control::RaiseDataFloor { floor };
-        let raised = ask(route.peer.control(route.volume, raise), DEADLINE).await.expect("it answers");
+    for route in &node.context.cluster.set_of(&register).routes {
+        let raise = sherd_core::message::Control::RaiseDataFloor { floor };
+        let raised = ask(route.registers.control(route.volume, raise), DEADLINE).await.expect("it answers");
         assert!(raised.result.is_ok());
     }
     node.clock.set(0);

@@ -1,8 +1,7 @@
 //! Shards that go missing or rot, rows that fall behind: found, and made whole again.
 
 use sherd_core::heal::{DamagedData, HealEntry};
-use sherd_core::message::Error;
-use sherd_volume::request::Control;
+use sherd_core::message::{Control, Error};
 
 use super::super::heal::HealOutcome;
 use super::super::mrf::Spare;
@@ -49,9 +48,9 @@ async fn a_missing_packed_shard_is_rebuilt() {
     let bytes = body(2, 100_000);
     node.put("packed", &bytes).await;
     let (register, data) = (node.register("packed").await, node.data("packed").await);
-    let peer = node.context.peer_of(node.home(&register, &data, 2)).expect("a peer");
+    let route = node.context.route_to(node.home(&register, &data, 2)).expect("a route");
     let shard = sherd_core::id::ShardId { data: data.id, index: 2 };
-    peer.delete_shard(node.home(&register, &data, 2), shard, data.home).await.expect("deleted");
+    route.shards.delete_shard(route.volume, shard, data.home).await.expect("deleted");
     let subject = Subject::new(&node.context, &register, data).expect("fits its set");
     assert_eq!(subject.look(false).await.broken, [2]);
     // As the volume's opening queues it: nobody asked the register yet.
@@ -131,7 +130,7 @@ async fn damage_is_in_the_logs_when_as_many_have_it_as_a_write_needs() {
     node.create_bucket().await;
     let register = node.register("a").await;
     let volumes: Vec<_> =
-        node.context.cluster.set_of(&register).route.iter().map(|route| route.volume).collect();
+        node.context.cluster.set_of(&register).routes.iter().map(|route| route.volume).collect();
     let entry = HealEntry { key: register, data: None, since_ms: 0 };
     let (slow, taken) = (volumes[0], volumes[1]);
     for (others, is_logged) in [(true, true), (false, false)] {

@@ -29,6 +29,7 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{
     Ballot, BucketId, ChangeId, Incarnation, ObjectKey, ProposerId, RegisterKey, ShardId, Timestamp, VolumeId,
 };
+use sherd_core::message::Control;
 use sherd_core::placement;
 use sherd_core::record::{Attributes, Body, Changes, DataRef, State, Value, VersionKind};
 use sherd_core::register::{Accept, EncodedValue, Prepare};
@@ -39,7 +40,6 @@ use sherd_volume::disk::real::RealDisk;
 use sherd_volume::error::OpenError;
 use sherd_volume::index::lsm::IndexCache;
 use sherd_volume::options::Options;
-use sherd_volume::request::Control;
 
 use super::heal::HealOutcome;
 use super::settle::RowsAhead;
@@ -54,7 +54,7 @@ use crate::object::{
 };
 use crate::observe::metrics::Metrics;
 use crate::peer::scripted::ScriptedPeer;
-use crate::peer::{LocalPeer, Peer, VolumeRoute};
+use crate::peer::{LocalPeer, VolumeRoute};
 use crate::register::{RegisterTimeouts, Registers, RegistersConfig};
 use crate::stripe::{StripeTimeouts, Stripes, StripesConfig, Thresholds};
 use crate::volumes::form::{FormationConfig, FormationError, form_or_find};
@@ -227,9 +227,9 @@ fn build(
     pool: BufferPool,
     (adopt_after, vouch_after): (Duration, Option<Duration>),
 ) -> Node {
-    let peer: Arc<dyn Peer> = Arc::new(LocalPeer::new(volumes.clone()));
+    let peer = Arc::new(LocalPeer::new(volumes.clone()));
     build_over(
-        &peer,
+        &|volume| VolumeRoute::through(volume, &peer),
         volumes,
         topology,
         ahead,
@@ -239,9 +239,9 @@ fn build(
     )
 }
 
-/// A node that reaches its volumes by this peer.
+/// A node that reaches its volumes by these ways.
 fn build_over(
-    peer: &Arc<dyn Peer>,
+    route_to: &dyn Fn(VolumeId) -> VolumeRoute,
     volumes: Volumes,
     topology: &Arc<sherd_core::topology::Topology>,
     ahead: Arc<Ahead>,
@@ -250,7 +250,7 @@ fn build_over(
     timeouts: RegisterTimeouts,
 ) -> Node {
     let wall: Arc<dyn Clock> = Arc::<Ahead>::clone(&ahead);
-    let cluster = Arc::new(Cluster::new(Arc::clone(topology), |_| Arc::clone(peer)));
+    let cluster = Arc::new(Cluster::new(Arc::clone(topology), route_to));
     let births = Arc::new(HybridClock::new(Arc::clone(&wall)));
     let clock = Arc::new(HybridClock::new(wall));
     let rng: Arc<dyn Rng> = Arc::new(SystemRng);
@@ -369,10 +369,10 @@ impl Node {
         let limits = PoolLimits { cap_bytes: 64 << 20, stripe_bytes: 1 << 20, idle_bytes: 1 << 20 };
         let (ahead, pool) = (Ahead::new(0), BufferPool::new(limits));
         let scripted = Arc::new(ScriptedPeer::new(LocalPeer::new(self.volumes.clone())));
-        let peer: Arc<dyn Peer> = Arc::<ScriptedPeer>::clone(&scripted);
+        let route_to = |volume| VolumeRoute::through(volume, &scripted);
         let settings = at_once(Duration::ZERO, None);
         let volumes = self.volumes.clone();
-        (build_over(&peer, volumes, &self.topology, ahead, pool, settings, timeouts), scripted)
+        (build_over(&route_to, volumes, &self.topology, ahead, pool, settings, timeouts), scripted)
     }
 
     /// Another node, of which these volumes are: the others are this one's.
@@ -452,7 +452,7 @@ impl Node {
     /// The volume that holds one shard.
     fn home(&self, register: &RegisterKey, data: &DataRef, index: u8) -> VolumeId {
         let set = self.context.cluster.set_of(register);
-        set.route[placement::home(data.id, index, set.route.len())].volume
+        set.routes[placement::home(data.id, index, set.routes.len())].volume
     }
 
     fn local(&self, volume: VolumeId) -> &Arc<LocalVolume> {
@@ -486,8 +486,8 @@ impl Node {
         let set = self.context.set_with(volume).expect("it is in a set");
         let life = self.local(volume).serving().expect("it serves").reader.answerer().incarnation;
         let record = Control::RecordIncarnation { volume, incarnation: Incarnation(life.0 + 1) };
-        for route in set.route.iter().filter(|route| route.volume != volume) {
-            let recorded = route.peer.control(route.volume, record.clone()).await.expect("it serves");
+        for route in set.routes.iter().filter(|route| route.volume != volume) {
+            let recorded = route.registers.control(route.volume, record.clone()).await.expect("it serves");
             assert!(recorded.result.is_ok());
         }
     }
@@ -638,9 +638,9 @@ async fn accept_value(
     let (introduces, positions) = (Vec::new(), Arc::default());
     let accept = Accept { ballot, value, introduces, finishes: false, positions };
     for one in route {
-        let promise = one.peer.prepare(one.volume, &target, Prepare { ballot }, false).await;
+        let promise = one.registers.prepare(one.volume, &target, Prepare { ballot }, false).await;
         promise.expect("answered").result.expect("promised");
-        let accepted = one.peer.accept(one.volume, &target, &accept, None).await;
+        let accepted = one.registers.accept(one.volume, &target, &accept, None).await;
         accepted.expect("answered").result.expect("accepted");
     }
     ballot

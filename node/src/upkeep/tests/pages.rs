@@ -31,7 +31,7 @@ impl Paged {
         content.body = Body::Manifest { page, parts: 1 };
         let value = EncodedValue::new(value.encode(), bytes::Bytes::new());
         let set = node.context.cluster.set_of(&register);
-        accept_value(node, &register, &set.route, value, node.context.clock.tick()).await;
+        accept_value(node, &register, &set.routes, value, node.context.clock.tick()).await;
         for data in [&part, &page] {
             node.complete(&register, data).await;
         }
@@ -104,7 +104,7 @@ async fn a_comparison_that_cannot_read_a_page_comes_back_to_what_it_lists() {
     let hidden = paged.hide_page(&node);
 
     let set = node.context.cluster.set_of(&paged.register);
-    node.context.catch_up_with(&set.route[0], None).await.expect("compared");
+    node.context.catch_up_with(&set.routes[0], None).await.expect("compared");
     paged.heals(&node, hidden, &missing).await;
     node.close().await;
 }

@@ -7,10 +7,10 @@ use futures::future::join_all;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Incarnation, RegisterKey, Sequence};
+use sherd_core::message::RowScan;
 use sherd_volume::request::Op;
 
 use super::{DEADLINE, Directories, Node, body, key_of};
-use crate::peer::RowScan;
 use crate::upkeep::rebuild::Subject;
 use crate::upkeep::recover::{Progress, RecoveryStall};
 use crate::upkeep::{Context, OpeningStatus, Upkeep};
@@ -236,7 +236,7 @@ async fn a_peer_that_recovers_is_compared_when_it_has_its_rows() {
         while wiped.serving().is_err() {
             tokio::task::yield_now().await;
         }
-        node.context.catch_up_with(&set.route[place], None).await
+        node.context.catch_up_with(&set.routes[place], None).await
     };
     let (compared, recovered) = tokio::join!(compared, node.context.recover(&wiped));
     recovered.expect("recovered");
@@ -294,7 +294,7 @@ async fn a_peer_that_is_away_for_a_moment_is_compared_further_and_one_in_another
     let node = directories.start().await;
     node.create_bucket().await;
     let register = node.register("a").await;
-    let route = node.context.cluster.set_of(&register).route[1].clone();
+    let route = node.context.cluster.set_of(&register).routes[1].clone();
     let volume = node.volumes.get(route.volume).expect("a volume of this node");
     let life = volume.serving().expect("it serves").reader.answerer().incarnation;
     let request = RowScan::all(node.context.cluster.epoch(), None, 10);
@@ -322,10 +322,10 @@ async fn an_opening_that_was_not_compared_with_its_peers_is_not_told_how_far_the
     std::fs::rename(volume.path().with_extension("away"), volume.path()).expect("moved back");
     node.back_online(volume.id()).await;
     let frame = HealEntry { key: node.register("a").await, data: None, since_ms: 1 };
-    let peer = node.context.peer_of(volume.id()).expect("in a set");
+    let route = node.context.route_to(volume.id()).expect("in a set");
     let noted = async || {
         // Notes ride with what comes next.
-        peer.heal_put(volume.id(), &frame).await.expect("noted");
+        route.upkeep.heal_put(volume.id(), &frame).await.expect("noted");
         volume.serving().expect("it serves").reader.peers()
     };
     node.note_peers(&volume, compared).await;
@@ -673,7 +673,7 @@ async fn a_rebuild_that_a_restart_cut_short_is_known_before_the_volume_passes_fo
     let (register, data) = (node.register("file").await, node.data("file").await);
     let damage = HealEntry { key: register, data: Some(data.into()), since_ms: 1 };
     let other = node.volumes.all()[2].id();
-    node.context.peer_of(other).expect("in a set").heal_put(other, &damage).await.expect("noted");
+    node.context.route_to(other).expect("in a set").upkeep.heal_put(other, &damage).await.expect("noted");
     node.close().await;
 
     let node = directories.start().await;

@@ -2,8 +2,8 @@
 
 use sherd_core::id::{PartKey, RegisterKey, UploadId};
 use sherd_core::limits;
+use sherd_core::message::Control;
 use sherd_core::record::{Attributes, DataRef, State};
-use sherd_volume::request::Control;
 
 use super::super::heal::HealOutcome;
 use super::super::rebuild::Subject;
@@ -109,8 +109,8 @@ async fn a_restart_finds_again_what_was_replaced() {
 async fn notes(node: &Node) -> usize {
     let mut count = 0;
     for volume in node.volumes.all() {
-        let peer = node.context.peer_of(volume.id()).expect("a peer");
-        count += peer.releases(volume.id(), None, 100).await.expect("readable").len();
+        let route = node.context.route_to(volume.id()).expect("a route");
+        count += route.upkeep.releases(volume.id(), None, 100).await.expect("readable").len();
     }
     count
 }

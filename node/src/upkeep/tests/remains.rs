@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sherd_core::id::{BucketId, PartKey, RegisterKey};
+use sherd_core::message::{Control, RowScan};
 use sherd_core::record::{Attributes, Body, DataRef, State, VersionKind};
-use sherd_volume::request::Control;
 
 use super::super::rebuild::Subject;
 use super::releases::begun_upload;
 use super::sweeps::{HOUR_MS, scrub_all, seal, tell};
 use super::{Directories, Node, body, key_of, upload};
 use crate::object::{CreateUpload, ObjectName, PartName, WriteConditions};
-use crate::peer::RowScan;
 use crate::register::{Proposal, Writer};
 
 /// A node whose upkeep gives what is left of deleted buckets no grace.
@@ -66,9 +65,10 @@ async fn with_open_uploads(node: &Node) -> Vec<(RegisterKey, DataRef)> {
 async fn rows_left(node: &Node, bucket: BucketId) -> Vec<usize> {
     let mut left = Vec::new();
     for volume in node.volumes.all() {
-        let peer = node.context.peer_of(volume.id()).expect("a peer");
+        let route = node.context.route_to(volume.id()).expect("a route");
         let request = RowScan::all(node.context.cluster.epoch(), None, 1_000);
-        let page = peer.rows(volume.id(), &request).await.expect("answered").result.expect("not refused");
+        let page =
+            route.registers.rows(volume.id(), &request).await.expect("answered").result.expect("not refused");
         left.push(page.rows.iter().filter(|row| row.key.bucket == bucket).count());
     }
     left

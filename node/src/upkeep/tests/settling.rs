@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use sherd_core::id::{RegisterKey, Timestamp};
+use sherd_core::message::Control;
 use sherd_core::record::{Changes, State, Value};
 use sherd_core::register::EncodedValue;
-use sherd_volume::request::Control;
 
 use super::super::settle::RowsAhead;
 use super::sweeps::{seal, tell};
@@ -32,7 +32,7 @@ async fn a_volume_is_not_known_before_the_rows_that_its_opening_found_are_settle
         let node = directories.start().await;
         node.create_bucket().await;
         let register = node.register("a").await;
-        let route = node.context.cluster.set_of(&register).route.clone();
+        let route = node.context.cluster.set_of(&register).routes.clone();
         let time = Timestamp::from_ms(node.context.clock.tick().as_ms() + ahead_ms);
         accept_at(&node, &register, &route[1..], time).await;
         for volume in node.volumes.all() {
@@ -66,7 +66,7 @@ async fn a_volume_waits_for_rows_that_can_be_settled_and_for_no_others() {
     with_patience(&mut node, Duration::ZERO);
     node.create_bucket().await;
     let register = node.register("a").await;
-    let route = node.context.cluster.set_of(&register).route.clone();
+    let route = node.context.cluster.set_of(&register).routes.clone();
     accept_on(&node, &register, &route[1..]).await;
     let volume = node.volumes.get(route[1].volume).expect("a volume of this node");
     let upkeep = Upkeep::over(Arc::clone(&node.context));
@@ -89,7 +89,7 @@ async fn rows_of_a_sealed_bucket_hold_up_nobody() {
     with_patience(&mut node, Duration::from_hours(1));
     node.create_bucket().await;
     let register = node.register("a").await;
-    let route = node.context.cluster.set_of(&register).route.clone();
+    let route = node.context.cluster.set_of(&register).routes.clone();
     accept_on(&node, &register, &route[1..]).await;
     let deletion = seal(&node, 0..2).await;
     for one in &route {
@@ -110,7 +110,7 @@ async fn rows_written_meanwhile_are_not_waited_for() {
     node.create_bucket().await;
     let [first, second, other] =
         [node.register("a").await, node.register("b").await, node.register("c").await];
-    let route = node.context.cluster.set_of(&first).route.clone();
+    let route = node.context.cluster.set_of(&first).routes.clone();
     let volume = route[1].volume;
     for register in [&first, &second] {
         accept_on(&node, register, &route[1..]).await;
@@ -133,7 +133,7 @@ async fn very_many_rows_are_waited_for_one_stretch_after_the_other() {
     let node = directories.start().await;
     node.create_bucket().await;
     let any = node.register("a").await;
-    let route = node.context.cluster.set_of(&any).route.clone();
+    let route = node.context.cluster.set_of(&any).routes.clone();
     let registers: Vec<_> = (0..4_100)
         .map(|n| sherd_core::id::RegisterKey::object(any.bucket, super::key_of(&format!("{n:04}"))))
         .collect();
@@ -162,7 +162,7 @@ async fn a_row_that_too_few_volumes_took_anew_is_still_waited_for() {
     with_patience(&mut node, Duration::ZERO);
     node.create_bucket().await;
     let register = node.register("a").await;
-    let route = node.context.cluster.set_of(&register).route.clone();
+    let route = node.context.cluster.set_of(&register).routes.clone();
     accept_on(&node, &register, &route[1..]).await;
     let volume = route[1].volume;
     let deadline = tokio::time::Instant::now();
@@ -192,7 +192,7 @@ async fn rows_that_were_sealed_are_waited_for_when_their_seals_have_gone() {
     with_patience(&mut node, Duration::ZERO);
     node.create_bucket().await;
     let register = node.register("a").await;
-    let route = node.context.cluster.set_of(&register).route.clone();
+    let route = node.context.cluster.set_of(&register).routes.clone();
     accept_on(&node, &register, &route[1..]).await;
     let volume = node.volumes.get(route[1].volume).expect("a volume of this node");
     let deletion = seal(&node, 0..4).await;
@@ -222,11 +222,11 @@ async fn a_row_that_nobody_can_read_is_damage_and_holds_up_nobody() {
     with_patience(&mut node, Duration::ZERO);
     node.create_bucket().await;
     let [register, other] = [node.register("a").await, node.register("b").await];
-    let route = node.context.cluster.set_of(&register).route.clone();
+    let route = node.context.cluster.set_of(&register).routes.clone();
     accept_unreadable(&node, &register, &route[1..3]).await;
     let volume = route[1].volume;
     node.context.settle_volume(volume, &mut RowsAhead::default()).await;
-    let unsettled = async || route[1].peer.unsettled(volume, None, 10).await.expect("it says").len();
+    let unsettled = async || route[1].registers.unsettled(volume, None, 10).await.expect("it says").len();
     assert_eq!(unsettled().await, 1, "two of four cannot propose what they do not know");
     accept_on(&node, &other, &route[1..3]).await;
     assert!(!node.context.found_rows_settled(volume).await, "the other can be settled");
@@ -259,12 +259,12 @@ async fn rows_wait_for_volumes_that_are_there_and_too_busy_to_answer() {
     let node = directories.start().await;
     node.create_bucket().await;
     let register = node.register("a").await;
-    accept_on(&node, &register, &node.context.cluster.set_of(&register).route[1..]).await;
+    accept_on(&node, &register, &node.context.cluster.set_of(&register).routes[1..]).await;
     node.close().await;
     // What it knew by heart is forgotten: its read workers are asked.
     let mut node = directories.start().await;
     with_patience(&mut node, Duration::ZERO);
-    let route = node.context.cluster.set_of(&register).route.clone();
+    let route = node.context.cluster.set_of(&register).routes.clone();
     let (gate, wait) = std::sync::mpsc::channel::<()>();
     let wait = Arc::new(parking_lot::Mutex::new(wait));
     for busy in &route[2..] {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{ChangeId, DataId, PartKey, ProposerId, RegisterKey, ShardId, Timestamp};
 use sherd_core::message;
+use sherd_core::message::{Answer, Control, ShardFileHeader};
 use sherd_core::record::{Bucket, BucketPhase, DataRef, State};
 use sherd_core::register::Refusal;
-use sherd_volume::request::{Answer, Control, ShardFileHeader};
 
 use super::super::Upkeep;
 use super::super::heal::HealOutcome;
@@ -19,7 +19,7 @@ use super::releases::begun_upload;
 use super::{Directories, Node, accept_on, body, key_of};
 use crate::object::{Error, ListRequest, MissingResource, ObjectName, PartName, WriteConditions};
 use crate::observe::metrics::VolumeFault;
-use crate::peer::Peer;
+use crate::peer::UpkeepPeer;
 use crate::peer::scripted::{Fate, says};
 use crate::register::{Proposal, RegisterTimeouts, Writer};
 use crate::volumes::VolumeState;
@@ -79,8 +79,8 @@ async fn with_a_killed_upload(directories: &Directories) -> (Node, RegisterKey, 
             shard_bytes: 300_000,
         };
         let volume = node.home(&register, &cut, index);
-        let (peer, target) = (node.context.peer_of(volume), node.context.cluster.target(register.clone()));
-        let mut sink = peer.expect("a peer").create_shard(volume, &target, header, false);
+        let (route, target) = (node.context.route_to(volume), node.context.cluster.target(register.clone()));
+        let mut sink = route.expect("a route").shards.create_shard(volume, &target, header, false);
         sink.append(vec![body(2, 300_000)]).await.expect("appended");
         sink.finish().await.expect("durable");
         files.push(node.file(&register, &cut, index));
@@ -499,8 +499,8 @@ pub(super) async fn seal(node: &Node, volumes: std::ops::Range<usize>) -> Change
 
 pub(super) async fn tell(node: &Node, volumes: std::ops::Range<usize>, control: &Control) {
     for volume in &node.volumes.all()[volumes] {
-        let peer = node.context.peer_of(volume.id()).expect("a peer");
-        let told = peer.control(volume.id(), control.clone()).await;
+        let route = node.context.route_to(volume.id()).expect("a route");
+        let told = route.registers.control(volume.id(), control.clone()).await;
         told.expect("answered").result.expect("done");
     }
 }
@@ -569,11 +569,11 @@ async fn a_row_that_one_volume_never_got_is_brought_to_it_when_it_is_settled() {
     let node = directories.start().await;
     node.create_bucket().await;
     let register = node.register("a").await;
-    let route = node.context.cluster.set_of(&register).route.clone();
+    let route = node.context.cluster.set_of(&register).routes.clone();
     let ballot = accept_on(&node, &register, &route[1..]).await;
     assert_eq!(node.context.rows_of(&register).await.without, [route[0].volume]);
     let one = &route[1];
-    node.context.settle_row(one.volume, &*one.peer, &register, ballot).await;
+    node.context.settle_row(one, &register, ballot).await;
     let rows = node.context.rows_of(&register).await;
     assert!(rows.are_same() && rows.held.len() == 4, "{rows:?}");
 
@@ -581,7 +581,7 @@ async fn a_row_that_one_volume_never_got_is_brought_to_it_when_it_is_settled() {
     let ballot = accept_on(&node, &register, &route[1..]).await;
     let rows = node.context.rows_of(&register).await;
     assert!(!rows.are_same() && rows.without.is_empty(), "it has the older one: {rows:?}");
-    node.context.settle_row(one.volume, &*one.peer, &register, ballot).await;
+    node.context.settle_row(one, &register, ballot).await;
     let queued = node.context.mrf.take(node.context.now_ms()).expect("it is about to be healed");
     assert_eq!(node.context.heal(&queued).await, HealOutcome::Whole);
     let rows = node.context.rows_of(&register).await;

@@ -6,7 +6,10 @@
 
 use bytes::Bytes;
 
-use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, ObjectKey, RegisterKey, Sequence, Slot, UploadId};
+use sherd_core::id::{Ballot, RegisterKey, Sequence};
+use sherd_core::message::{
+    Answer, ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow, behind, behind_prefix,
+};
 use sherd_core::register::acceptor::judge_epoch;
 use sherd_core::register::listing::is_listed;
 use sherd_core::register::seal::Seals;
@@ -15,10 +18,9 @@ use sherd_core::register::{Refusal, Row};
 use crate::error::Error;
 use crate::index::table::{OBJECT, PART, UNSETTLED, parse_row_key, row_key, unsettled_key};
 use crate::lookup::{Lookup, Source};
-use crate::read::reader::{Reader, behind};
-use crate::read::scan::{Walk, behind_prefix};
+use crate::read::reader::Reader;
+use crate::read::scan::Walk;
 use crate::read::view::{StoredRow, VolumeShared, as_stored};
-use crate::request::Answer;
 use crate::state::promises::judge_bucket;
 
 /// Rows that one call looks at before it hands back what it has.
@@ -27,111 +29,6 @@ const LOOKED_AT_MAX: usize = 20_000;
 /// Bytes of values after which one call hands back what it has: a value may have some mebibytes, and a page is
 /// in memory as a whole.
 const VALUES_BYTES_MAX: usize = 1 << 20;
-
-/// What a listing asks one volume.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListScan {
-    /// The bucket.
-    pub bucket: BucketId,
-    /// The listing's topology; refused where any slot is known to be in a later one.
-    pub epoch: Epoch,
-    /// The deletion of the bucket that asks, after its own seal.
-    pub deletion: Option<ChangeId>,
-    /// Only keys that start with this.
-    pub prefix: Bytes,
-    /// Only keys at or behind this: [`after_key`] and [`past_prefix`] give where to go on.
-    pub from: Bytes,
-    /// Rolls up keys that share what is before its first appearance behind the prefix.
-    pub delimiter: Option<Bytes>,
-    /// Entries at most.
-    pub limit: usize,
-}
-
-/// The first bound behind a key.
-pub fn after_key(key: &ObjectKey) -> Bytes {
-    behind(key.as_bytes())
-}
-
-/// The first bound behind everything that starts with a prefix; `None` when nothing is.
-pub fn past_prefix(prefix: &[u8]) -> Option<Bytes> {
-    behind_prefix(prefix)
-}
-
-/// A row that a scan found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScannedRow {
-    /// The register.
-    pub key: RegisterKey,
-    /// The row; its value is absent where only heads were asked for, or where it cannot be read:
-    /// then a register read decides.
-    pub row: Row,
-    /// Whether the value is a tombstone.
-    pub tombstone: bool,
-}
-
-/// An entry of a listing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ListedRow {
-    /// A key.
-    Row(ScannedRow),
-    /// A common prefix.
-    Prefix {
-        /// Up to and with the delimiter.
-        prefix: Bytes,
-        /// The first key below it that is not a tombstone known to be committed.
-        witness: ScannedRow,
-    },
-}
-
-/// A page of a listing.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ListPage {
-    /// In key order.
-    pub entries: Vec<ListedRow>,
-    /// Where to go on; `None` when the scan is complete.
-    pub next: Option<Bytes>,
-}
-
-/// A page of a scan of rows.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RowPage {
-    /// In the index's order: objects, then parts.
-    pub rows: Vec<ScannedRow>,
-    /// The last key looked at, to go on behind; `None` when the scan is complete.
-    pub next: Option<RegisterKey>,
-}
-
-/// What a scan of rows wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RowScan {
-    /// By which topology the volume was found; refused where any slot is known to be in a later one.
-    pub epoch: Epoch,
-    /// Rows at most.
-    pub limit: usize,
-    /// Whether values come along.
-    pub want_value: bool,
-    /// Only rows whose record has a later sequence on this volume.
-    pub since: Sequence,
-    /// Only rows whose record has this sequence here or an earlier one.
-    pub until: Sequence,
-}
-
-/// Which parts of which upload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PartsScan {
-    /// The bucket of the upload's key.
-    pub bucket: BucketId,
-    /// The upload.
-    pub upload: UploadId,
-    /// The slot of the upload's key.
-    pub slot: Slot,
-    /// The topology's epoch for that slot.
-    pub epoch: Epoch,
-    /// Only parts above this number.
-    pub after: Option<u16>,
-    /// Rows at most.
-    pub limit: usize,
-}
 
 impl Reader {
     /// Lists a page of a bucket.
@@ -244,9 +141,10 @@ impl Reader {
     ///
     /// # Errors
     /// [`Error::Refused`] by a volume that has seen a later topology, [`Error::Failed`].
-    pub fn rows(&self, after: Option<&RegisterKey>, scan: RowScan) -> Result<RowPage, Error> {
+    pub fn rows(&self, scan: &RowScan) -> Result<RowPage, Error> {
         self.shared.check()?;
         judge_epoch(scan.epoch, self.shared.view.read().small.epoch_max()).map_err(Error::Refused)?;
+        let after = scan.after.as_ref();
         let from = after.map_or_else(|| Bytes::from_static(&[OBJECT]), |key| behind(&row_key(key)));
         let rows_after = {
             let small = &self.shared.view.read().small;

@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, BucketId, ChangeId, RegisterKey, ShardId, VolumeId};
+use sherd_core::message::{Answer, SeenShard, Target, behind};
 use sherd_core::register::acceptor::{judge_epoch, judge_prepare, judge_read};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::{Memory, Position};
@@ -26,7 +27,6 @@ use crate::log::read::{self, ReadError};
 use crate::lookup::{Lookup, Source};
 use crate::read::scan::Walk;
 use crate::read::view::{StoredRow, VolumeShared, describe};
-use crate::request::{Answer, SeenShard, Target};
 use crate::shard_file::ShardFiles;
 use crate::state::promises::{asked, key_state};
 
@@ -434,14 +434,6 @@ impl Reader {
     pub const fn shard_files(&self) -> &ShardFiles {
         &self.shard_files
     }
-}
-
-/// The first key behind one key.
-pub(crate) fn behind(key: &[u8]) -> Bytes {
-    let mut bytes = Vec::with_capacity(key.len() + 1);
-    bytes.extend_from_slice(key);
-    bytes.push(0);
-    bytes.into()
 }
 
 /// What an error calls a shard.

@@ -90,15 +90,3 @@ impl<'a> Walk<'a> {
         }
     }
 }
-
-/// The first byte string behind all that start with `prefix`; `None` when there is none.
-pub(crate) fn behind_prefix(prefix: &[u8]) -> Option<Bytes> {
-    let mut bytes = prefix.to_vec();
-    while let Some(last) = bytes.pop() {
-        if last < u8::MAX {
-            bytes.push(last + 1);
-            return Some(bytes.into());
-        }
-    }
-    None
-}

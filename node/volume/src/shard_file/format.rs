@@ -20,8 +20,7 @@ use sherd_core::checksum::Digest;
 use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::id::{BucketId, ClusterId, DataId, ObjectKey, PartKey, RegisterKey, ShardId, UploadId};
 use sherd_core::limits::{HASH_BLOCK_BYTES, KEY_BYTES_MAX, SET_VOLUMES_MAX};
-
-use crate::request::ShardFileHeader;
+use sherd_core::message::ShardFileHeader;
 
 /// The first bytes of a shard file.
 pub const HEADER_MAGIC: [u8; 8] = *b"SHRDFILE";

@@ -26,13 +26,13 @@ use parking_lot::Mutex;
 
 use sherd_core::env::Clock;
 use sherd_core::id::{ClusterId, DataId, ShardId};
+use sherd_core::message::ShardFileHeader;
 
 use crate::buffer::BufferPool;
 use crate::disk::Disk;
 use crate::disk::thrifty::FileKeeper;
 use crate::error::{Error, FaultClass};
 use crate::identity::failure::FailureLatch;
-use crate::request::ShardFileHeader;
 use directories::Directories;
 use read::OpenFiles;
 use unfinished::Claims;

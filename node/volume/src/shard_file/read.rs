@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 
 use sherd_core::id::ShardId;
 use sherd_core::limits::{HASH_BLOCK_BYTES, SHARD_FILES_MAX};
+use sherd_core::message::ShardFileHeader;
 
 use super::format::{
     FOOTER_BYTES, HASH_BYTES, HEADER_BYTES, Layout, SHARD_BYTES_MAX, decode_header, decode_table,
@@ -26,7 +27,6 @@ use crate::disk::thrifty::FileKeeper;
 use crate::disk::{DIRECT_ALIGN, DiskFile, OpenMode};
 use crate::error::{Error, FaultClass};
 use crate::lookup::{Lookup, Source};
-use crate::request::ShardFileHeader;
 
 /// Bytes of tables kept with them.
 const TABLE_BYTES_MAX: u64 = 8 << 20;

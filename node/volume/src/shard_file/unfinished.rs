@@ -14,13 +14,13 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use sherd_core::id::{ShardId, Timestamp};
+use sherd_core::message::SeenShard;
 use sherd_core::register::sweep::horizon;
 
 use super::format::FOOTER_BYTES;
 use super::{NamedShard, ShardFiles, ShardFilesState};
 use crate::disk::{DiskFile, OpenMode};
 use crate::error::Error;
-use crate::request::SeenShard;
 
 /// The files that are being written.
 #[derive(Debug, Default)]

@@ -13,6 +13,7 @@ use bytes::Bytes;
 
 use sherd_core::checksum::BlockHasher;
 use sherd_core::id::ShardId;
+use sherd_core::message::ShardFileHeader;
 
 use super::directories::Directories;
 use super::format::{HEADER_BYTES, Layout, PAGE_BYTES, StoredHeader, encode_header, encode_table};
@@ -20,7 +21,6 @@ use super::unfinished::WriteClaim;
 use super::{NamedShard, ShardFiles, ShardFilesState};
 use crate::disk::{DIRECT_ALIGN, DiskFile, OpenMode, write_past_cache};
 use crate::error::{Error, SyncFailure};
-use crate::request::ShardFileHeader;
 
 /// Bytes after which written pages are sent to the device: early, so that the sync at the end finds
 /// little to do, and late enough that the device sees large writes.

@@ -11,10 +11,10 @@ use bytes::Bytes;
 
 use sherd_core::env::Clock;
 use sherd_core::id::{Ballot, Timestamp};
+use sherd_core::message::Target;
 use sherd_core::register::acceptor::{Circumstances, KeyState, after_forgetting};
 use sherd_core::register::{Refusal, RowHead};
 
-use crate::request::Target;
 use crate::state::SmallState;
 
 /// Promises that a row replaced, kept in the order until it is looked through.

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, BucketId, ChangeId, Incarnation, Sequence, VolumeId};
 use sherd_core::limits;
+use sherd_core::message::{Answer, Control, Target};
 use sherd_core::register::Refusal;
 use sherd_core::register::acceptor::{
     VoterStatus, judge_data_floor, judge_epoch, judge_raise, raise_data_floor, raise_floor,
@@ -25,7 +26,7 @@ use crate::error::Error;
 use crate::format::{Hint, Phase, RELEASE_ENTRY_BYTES_MAX, Subject};
 use crate::index::table::key_of;
 use crate::log::append::{LearntCommit, NewRecord};
-use crate::request::{Answer, Completion, Control, Op, Target};
+use crate::request::{Completion, Op};
 use crate::state::Recovery;
 use crate::write::judge::JudgedPlace;
 use crate::write::plan::Plan;
@@ -43,22 +44,20 @@ const RELEASES_WAITING_MAX: usize = 4096;
 /// Bytes of a small record, about.
 const SMALL_RECORD_BYTES: usize = 128;
 
-impl Control {
-    /// Bytes that it may add to a batch.
-    pub(crate) fn bytes(&self) -> usize {
-        match self {
-            // Seals come in as many batches as they need.
-            Self::TakeGuarantees(guarantees) => (guarantees.incarnations.len() + 4) * SMALL_RECORD_BYTES,
-            Self::RecordIncarnation { .. }
-            | Self::RaiseFloor { .. }
-            | Self::RaiseDataFloor { .. }
-            | Self::RecordEpoch { .. }
-            | Self::Seal { .. }
-            | Self::Unseal { .. }
-            | Self::SealForEver { .. }
-            | Self::FinishRecovery { .. }
-            | Self::ForceRecovery => SMALL_RECORD_BYTES,
-        }
+/// Bytes that a control may add to a batch.
+pub(crate) fn control_bytes(control: &Control) -> usize {
+    match control {
+        // Seals come in as many batches as they need.
+        Control::TakeGuarantees(guarantees) => (guarantees.incarnations.len() + 4) * SMALL_RECORD_BYTES,
+        Control::RecordIncarnation { .. }
+        | Control::RaiseFloor { .. }
+        | Control::RaiseDataFloor { .. }
+        | Control::RecordEpoch { .. }
+        | Control::Seal { .. }
+        | Control::Unseal { .. }
+        | Control::SealForEver { .. }
+        | Control::FinishRecovery { .. }
+        | Control::ForceRecovery => SMALL_RECORD_BYTES,
     }
 }
 

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, RegisterKey, ShardId};
 use sherd_core::limits;
+use sherd_core::message::{AdoptedRow, Answer, Target};
 use sherd_core::record::Value;
 use sherd_core::register::acceptor::{
     AcceptVerdict, AcceptorState, VoterStatus, judge_accept, judge_commit, judge_drop, judge_epoch,
@@ -24,7 +25,7 @@ use crate::index::table::{RowKeys, shard_key};
 use crate::log::append::{KnownRows, LearntCommit, NewRecord, ReplacedEntry};
 use crate::lookup::Source;
 use crate::read::view::StoredRow;
-use crate::request::{AdoptedRow, Answer, Completion, Op, Target};
+use crate::request::{Completion, Op};
 use crate::state::promises::{asked, key_state};
 use crate::write::plan::{PendingRow, Plan};
 use crate::write::volume::{Volume, hint_bytes};
@@ -95,7 +96,7 @@ pub(crate) fn op_bytes(op: &Op) -> usize {
         Op::PutShard { payload, .. } => payload.iter().map(Bytes::len).sum(),
         Op::HealPut { entry, .. } => entry.len(),
         Op::Adopt { rows, .. } => rows.first().map_or(0, |row| encoded(&row.value)),
-        Op::Control { control, .. } => control.bytes(),
+        Op::Control { control, .. } => super::control::control_bytes(control),
         Op::Prepare { .. }
         | Op::Commit { .. }
         | Op::Read { .. }

@@ -8,13 +8,14 @@ use foldhash::{HashMap, HashSet};
 use parking_lot::Mutex;
 
 use sherd_core::id::Ballot;
+use sherd_core::message::Answer;
 use sherd_core::register::{Answerer, Refusal, RowHead};
 
 use crate::error::Error;
 use crate::format::Subject;
 use crate::index::table::key_of;
 use crate::log::append::{LearntCommit, NewRecord};
-use crate::request::{Answer, Completion};
+use crate::request::Completion;
 use crate::state::SmallState;
 use crate::state::apply::Changes;
 use crate::write::ride_along::Riders;

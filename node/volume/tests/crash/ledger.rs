@@ -124,7 +124,7 @@ impl Ledger {
             .collect();
         for (deletion, fate) in &mut self.seals {
             fate.check(held.contains(deletion).then_some(()), &format!("{story}: seal {deletion:?}"));
-            let unseal = sherd_volume::request::Control::Unseal { bucket: BUCKET, deletion: *deletion };
+            let unseal = sherd_core::message::Control::Unseal { bucket: BUCKET, deletion: *deletion };
             volume.control(unseal).expect("the volume answers").expect("not refused");
             fate.note(None, true);
         }
@@ -144,14 +144,8 @@ impl Ledger {
 
     /// A scan of all rows shows what reads show.
     fn check_scan(&self, volume: &Driver, story: &str) {
-        let scan = sherd_volume::read::list::RowScan {
-            epoch: Epoch::FIRST,
-            limit: 100_000,
-            want_value: true,
-            since: sherd_core::id::Sequence(0),
-            until: sherd_core::id::Sequence::MAX,
-        };
-        let rows = volume.reader.rows(None, scan).expect("readable").rows;
+        let scan = sherd_core::message::RowScan::all(Epoch::FIRST, None, 100_000);
+        let rows = volume.reader.rows(&scan).expect("readable").rows;
         let found: BTreeMap<Name, Ballot> =
             rows.iter().map(|row| (format!("{:?}", row.key), row.row.head.ballot)).collect();
         let expected: BTreeMap<Name, Ballot> = self

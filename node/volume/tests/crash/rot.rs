@@ -1,14 +1,14 @@
 //! Rot of what was acknowledged: never taken for a torn tail.
 
 use sherd_core::heal::{DamagedData, HealEntry};
-use sherd_core::id::{Epoch, Sequence};
+use sherd_core::id::Epoch;
+use sherd_core::message::RowScan;
 use sherd_core::register::Refusal;
 use sherd_volume::disk::faulty::{Call, Failure, Fault, Keep};
 use sherd_volume::disk::{Disk, OpenMode};
 use sherd_volume::error::{Error, OpenError};
 use sherd_volume::log::SEGMENT_NUMBER_MAX;
 use sherd_volume::options::{Durability, UnreadablePolicy};
-use sherd_volume::read::list::RowScan;
 use sherd_volume::write::upkeep::State;
 
 use crate::support::{Bench, ballot, bytes, object, shard, value};
@@ -418,14 +418,8 @@ fn a_log_behind_its_index_is_lost_state() {
     bench.index.crash();
     let (volume, report) = bench.open().unwrap();
     assert!(report.lost_state.is_some());
-    let scan = RowScan {
-        epoch: Epoch::FIRST,
-        limit: 10,
-        want_value: false,
-        since: Sequence(0),
-        until: Sequence::MAX,
-    };
-    assert!(volume.reader.rows(None, scan).is_ok());
+    let scan = RowScan { want_value: false, ..RowScan::all(Epoch::FIRST, None, 10) };
+    assert!(volume.reader.rows(&scan).is_ok());
 }
 
 #[test]

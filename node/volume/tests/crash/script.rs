@@ -8,9 +8,10 @@ use sherd_core::env::Clock;
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, RegisterKey, Timestamp};
 use sherd_core::limits::DATA_FLOOR_BEHIND_MS_MIN;
+use sherd_core::message::{Answer, Control};
 use sherd_core::register::{Accept, EncodedValue, Prepare};
 use sherd_volume::error::Error;
-use sherd_volume::request::{Answer, Completion, Control, Op};
+use sherd_volume::request::{Completion, Op};
 
 use crate::ledger::Ledger;
 use crate::support::{

@@ -18,7 +18,9 @@ use sherd_core::id::{
     Ballot, BucketId, ChangeId, ClusterId, DataId, Epoch, Incarnation, ObjectKey, PartKey, ProposerId,
     RegisterKey, ShardId, Slot, Timestamp, UploadId, VolumeId,
 };
+use sherd_core::message::{Answer, Control, Target};
 use sherd_core::record::{Attributes, Bucket, BucketPhase, ChangeTry, Changes, Object, State, Upload, Value};
+use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Accept, EncodedValue, Prepare, Refusal, Vote};
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::Disk;
@@ -30,7 +32,7 @@ use sherd_volume::index::{Index, IndexError};
 use sherd_volume::lookup::Source;
 use sherd_volume::open::{IndexSource, NewVolume, OpenReport, Setup, create, open};
 use sherd_volume::options::Options;
-use sherd_volume::request::{Answer, Completion, Control, Guarantees, Op, Target};
+use sherd_volume::request::{Completion, Op};
 use sherd_volume::{Reader, Volume};
 
 pub(crate) const CLUSTER: ClusterId = ClusterId([1; 16]);

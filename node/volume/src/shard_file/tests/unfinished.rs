@@ -2,7 +2,7 @@
 //! somebody writes it.
 
 use super::*;
-use crate::request::SeenShard;
+use sherd_core::message::SeenShard;
 
 fn seen(n: u64, is_whole: bool) -> SeenShard {
     let ShardFileHeader { shard, key, .. } = header(n, 0);

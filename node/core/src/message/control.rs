@@ -1,0 +1,78 @@
+//! Changes of what a volume guarantees, and rows for one that recovers.
+
+use crate::id::{Ballot, BucketId, ChangeId, Epoch, Incarnation, RegisterKey, Slot, Timestamp, VolumeId};
+use crate::register::recover::Guarantees;
+use crate::register::{EncodedValue, Positions, RowHead};
+
+/// A durable change of what a volume guarantees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Control {
+    /// Know that a peer is in a new life; replies of its older ones are discarded from here on.
+    RecordIncarnation {
+        /// The peer.
+        volume: VolumeId,
+        /// Its life.
+        incarnation: Incarnation,
+    },
+    /// Refuse every ballot at or below this one. Never lowers the floor.
+    RaiseFloor {
+        /// The new floor.
+        floor: Ballot,
+    },
+    /// Refuse accepts that introduce data born before this. Never lowers the data floor.
+    RaiseDataFloor {
+        /// The new data floor.
+        floor: Timestamp,
+    },
+    /// Refuse requests of lower epochs for a slot.
+    RecordEpoch {
+        /// The slot.
+        slot: Slot,
+        /// The epoch.
+        epoch: Epoch,
+    },
+    /// Answer `sealed` for a bucket from here on.
+    Seal {
+        /// The bucket.
+        bucket: BucketId,
+        /// Which deletion asks.
+        deletion: ChangeId,
+        /// Its topology; refused where any slot is known to be in a later one.
+        epoch: Epoch,
+    },
+    /// Take back the seal of one deletion.
+    Unseal {
+        /// The bucket.
+        bucket: BucketId,
+        /// Whose seal.
+        deletion: ChangeId,
+    },
+    /// Make a bucket's seal final: its deletion is committed.
+    SealForEver {
+        /// The bucket.
+        bucket: BucketId,
+    },
+    /// While recovering: take the maximum of the voters' guarantees; writes may come now.
+    TakeGuarantees(Guarantees),
+    /// While recovering: every row was adopted; vote from here on. Rows of the life before that
+    /// were not adopted are gone.
+    FinishRecovery {
+        /// How far its voters remember the logs of its peers: durable with this, since its own memory of them
+        /// is gone.
+        remembered: Positions,
+    },
+    /// While recovering, where too few voters are left to recover from: vote again with the rows
+    /// that are still here. Only an operator may decide so: acknowledged writes may be lost.
+    ForceRecovery,
+}
+
+/// A row as a recovering volume adopts it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdoptedRow {
+    /// The register.
+    pub key: RegisterKey,
+    /// Ballot, digest, committed flag.
+    pub head: RowHead,
+    /// The value with its inline bytes.
+    pub value: EncodedValue,
+}

@@ -1,0 +1,84 @@
+//! What a volume is asked, and what it answers.
+//!
+//! The same words hold for a volume of this process and for one behind a network: whoever asks need
+//! not know which it was.
+
+mod control;
+mod scan;
+mod shard;
+
+pub use control::{AdoptedRow, Control};
+pub use scan::{
+    ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow, behind, behind_prefix,
+};
+pub use shard::{ReadPurpose, SeenShard, ShardFileHeader, ShardPage, ShardRange, ShardScan};
+
+use crate::id::{Epoch, RegisterKey, Slot};
+use crate::record::row_key::RowKeys;
+use crate::register::{Answerer, Refusal};
+
+/// A call to a volume failed, by what the caller can do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The volume works and does not have it. Ask another; queue a heal.
+    #[error("not found")]
+    NotFound,
+    /// The volume works and what it has is rotten. Ask another; queue a heal.
+    #[error("corrupt: {what}")]
+    Corrupt {
+        /// Which record or file.
+        what: String,
+    },
+    /// No space for new data on the volume.
+    #[error("volume full")]
+    Full,
+    /// The volume's queue is full.
+    #[error("volume busy")]
+    Busy,
+    /// The volume works and its rules forbid it: this node's topology is out of date.
+    #[error("refused: {0}")]
+    Refused(Refusal),
+    /// The volume is offline, or its node does not answer.
+    #[error("unreachable: {reason}")]
+    Unreachable {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What a call gives.
+pub type Result<R, E = Error> = std::result::Result<R, E>;
+
+/// An acceptor's answer: who says it, and a vote or a refusal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer<R> {
+    /// Which life of the volume speaks, and how far its log is durable.
+    pub from: Answerer,
+    /// The vote.
+    pub result: Result<R, Refusal>,
+}
+
+/// Which register, and by which topology the caller found this volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The register.
+    pub key: RegisterKey,
+    /// The slot of its key.
+    pub slot: Slot,
+    /// The topology's epoch for that slot.
+    pub epoch: Epoch,
+    rows: RowKeys,
+}
+
+impl Target {
+    /// Names a register for all volumes of its set.
+    pub fn new(key: RegisterKey, slot: Slot, epoch: Epoch) -> Self {
+        let rows = RowKeys::of(&key);
+        Self { key, slot, epoch, rows }
+    }
+
+    /// The keys of its row.
+    pub const fn rows(&self) -> &RowKeys {
+        &self.rows
+    }
+}

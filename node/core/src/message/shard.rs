@@ -1,0 +1,86 @@
+//! Shards as they are asked for, and the pages of those that a volume holds.
+
+use crate::id::{RegisterKey, ShardId};
+use crate::record::Home;
+
+/// What is known of a shard file before its first byte; goes into its header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShardFileHeader {
+    /// Which shard.
+    pub shard: ShardId,
+    /// The register that will name it.
+    pub key: RegisterKey,
+    /// Data shards of its code (k).
+    pub data_shards: u8,
+    /// Parity shards of its code (m).
+    pub parity_shards: u8,
+    /// Bytes of a stripe unit.
+    pub stripe_unit: u32,
+    /// Bytes of the shard.
+    pub shard_bytes: u64,
+}
+
+/// A data id seen on a volume, for the sweeper.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenShard {
+    /// Which shard.
+    pub shard: ShardId,
+    /// The register that should name it.
+    pub key: RegisterKey,
+    /// Whether it was ever finished, as far as that is known without reading it.
+    pub is_whole: bool,
+}
+
+/// Who wants bytes of a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadPurpose {
+    /// A client: they may be asked for again.
+    ByClient,
+    /// Upkeep, once: they take no place in the page cache.
+    ByUpkeep,
+}
+
+/// Which bytes of a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShardRange {
+    /// Which shard.
+    pub shard: ShardId,
+    /// Where it lives.
+    pub home: Home,
+    /// First byte.
+    pub offset: u64,
+    /// How many bytes.
+    pub length: u64,
+    /// Who wants them.
+    pub wanted: ReadPurpose,
+}
+
+/// Which shards of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShardScan {
+    /// Packed ones, above this one.
+    Packed {
+        /// Only shards above this one.
+        after: Option<ShardId>,
+        /// At most so many.
+        limit: usize,
+    },
+    /// Those with a file in one of the volume's 256 directories.
+    Files {
+        /// Which directory.
+        directory: u8,
+        /// Only shards above this one.
+        after: Option<ShardId>,
+        /// At most so many.
+        limit: usize,
+    },
+}
+
+/// One page of a volume's shards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShardPage {
+    /// In the order of their ids, with the register that should name them.
+    pub shards: Vec<SeenShard>,
+    /// Where the next page begins; `None` when this was the last.
+    pub next: Option<ShardId>,
+}

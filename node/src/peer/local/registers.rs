@@ -1,0 +1,137 @@
+//! Registers of this node's own volumes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use sherd_core::heal::HealEntry;
+use sherd_core::id::{Ballot, RegisterKey, VolumeId};
+use sherd_core::message::{
+    AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow, Target,
+};
+use sherd_core::register::recover::Guarantees;
+use sherd_core::register::{Accept, Positions, Prepare, Vote};
+use sherd_volume::lookup::Source;
+use sherd_volume::request::Op;
+
+use super::{LocalPeer, look_up};
+use crate::peer::{Pending, RegisterPeer};
+use crate::volumes::ServingVolume;
+
+impl RegisterPeer for LocalPeer {
+    fn prepare(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        prepare: Prepare,
+        want_value: bool,
+    ) -> Pending<Answer<Vote>> {
+        let known =
+            |serving: &ServingVolume| serving.reader.prepare(target, &prepare, want_value, Source::Cache);
+        if let Some(answer) = self.answer_at_once(volume, known) {
+            return Pending::ready(Ok(answer));
+        }
+        let target = target.clone();
+        self.answer_on_readers(volume, move |serving, answering| {
+            let found = serving.reader.prepare(&target, &prepare, want_value, Source::Disk);
+            look_up(serving, answering, found, |done| Op::Prepare { target, prepare, want_value, done });
+        })
+    }
+
+    fn accept(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        accept: &Accept,
+        heal: Option<&HealEntry>,
+    ) -> Pending<Answer<()>> {
+        let (target, accept) = (target.clone(), accept.clone());
+        let heal = heal.map(|entry| (entry.id(), entry.encode()));
+        self.on_log(volume, |done| Op::Accept { target, accept, heal, done })
+    }
+
+    fn is_full(&self, volume: VolumeId) -> bool {
+        self.serving(volume).is_ok_and(|serving| serving.reader.is_full())
+    }
+
+    fn commit(&self, volume: VolumeId, target: &Target, ballot: Ballot, positions: &Positions) {
+        let positions = Arc::clone(positions);
+        self.tell_log(volume, Op::Commit { target: target.clone(), ballot, positions });
+    }
+
+    fn read(&self, volume: VolumeId, target: &Target, want_value: bool) -> Pending<Answer<Vote>> {
+        let known = |serving: &ServingVolume| serving.reader.row(target, want_value, Source::Cache);
+        if let Some(answer) = self.answer_at_once(volume, known) {
+            return Pending::ready(Ok(answer));
+        }
+        let target = target.clone();
+        self.answer_on_readers(volume, move |serving, answering| {
+            let found = serving.reader.row(&target, want_value, Source::Disk);
+            look_up(serving, answering, found, |done| Op::Read { target, want_value, done });
+        })
+    }
+
+    fn inline(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Bytes> {
+        if let Some(bytes) =
+            self.answer_at_once(volume, |serving| serving.reader.inline(target, ballot, Source::Cache))
+        {
+            return Pending::ready(Ok(bytes));
+        }
+        let target = target.clone();
+        self.on_readers(volume, move |reader| reader.inline(&target, ballot, Source::Disk)?.told())
+    }
+
+    fn verify_row(&self, volume: VolumeId, key: &RegisterKey) -> Pending<()> {
+        let key = key.clone();
+        self.on_readers(volume, move |reader| reader.verify_row(&key))
+    }
+
+    fn list(&self, volume: VolumeId, request: &ListScan) -> Pending<Answer<ListPage>> {
+        let request = request.clone();
+        self.on_readers(volume, move |reader| reader.list(&request))
+    }
+
+    fn parts(&self, volume: VolumeId, request: &PartsScan) -> Pending<Answer<Vec<ScannedRow>>> {
+        let request = *request;
+        self.on_readers(volume, move |reader| reader.parts(&request))
+    }
+
+    fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>> {
+        let request = request.clone();
+        self.on_readers(volume, move |reader| {
+            let before = reader.answerer();
+            let result = match reader.rows(&request) {
+                Ok(page) => Ok(page),
+                Err(sherd_volume::error::Error::Refused(refusal)) => Err(refusal),
+                Err(error) => return Err(error),
+            };
+            // Rows that were read before the volume voted may be without some that it got before it did.
+            let mut from = reader.answerer();
+            from.votes &= before.votes && before.incarnation == from.incarnation;
+            Ok(Answer { from, result })
+        })
+    }
+
+    fn unsettled(
+        &self,
+        volume: VolumeId,
+        after: Option<&RegisterKey>,
+        limit: usize,
+    ) -> Pending<Vec<(RegisterKey, Ballot)>> {
+        let after = after.cloned();
+        self.on_readers(volume, move |reader| reader.unsettled(after.as_ref(), limit))
+    }
+
+    fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>> {
+        self.on_log(volume, |done| Op::Control { control, done })
+    }
+
+    fn adopt(&self, volume: VolumeId, rows: Vec<AdoptedRow>) -> Pending<Answer<()>> {
+        self.on_log(volume, |done| Op::Adopt { rows, done })
+    }
+
+    fn drop_row(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Answer<()>> {
+        let target = target.clone();
+        self.on_log(volume, |done| Op::Drop { target, ballot, done })
+    }
+}

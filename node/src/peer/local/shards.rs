@@ -1,0 +1,253 @@
+//! Shards of this node's own volumes.
+
+use std::ops::Range;
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use sherd_core::id::{ShardId, VolumeId};
+use sherd_core::message::{
+    Error, ReadPurpose, Result, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target,
+};
+use sherd_core::record::Home;
+use sherd_volume::lookup::{Lookup, Source};
+use sherd_volume::read::reader::Reader;
+use sherd_volume::request::Op;
+use sherd_volume::shard_file::{FilePage, ShardWriter};
+
+use super::{LocalPeer, finish, run_on};
+use crate::machine::workers::Workers;
+use crate::peer::{Pending, ShardPeer, ShardSink};
+use crate::volumes::{ServingVolume, unreachable_because};
+
+/// Bytes verified between two looks at the pool: a mebibyte.
+const VERIFY_STEP_BYTES: u64 = 1 << 20;
+
+impl ShardPeer for LocalPeer {
+    fn put_shard(
+        &self,
+        volume: VolumeId,
+        shard: ShardId,
+        target: &Target,
+        payload: Vec<Bytes>,
+    ) -> Pending<()> {
+        let target = target.clone();
+        self.on_log(volume, |done| Op::PutShard { shard, target, payload, done })
+    }
+
+    fn create_shard(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        header: ShardFileHeader,
+        replace: bool,
+    ) -> Box<dyn ShardSink> {
+        let opening = self.serving(volume).and_then(|serving| {
+            serving.reader.judge_epoch(target)?;
+            Ok(SinkOpening { serving: Arc::downgrade(&serving), writes: Arc::clone(&serving.writes) })
+        });
+        Box::new(LocalSink { opening, file: Some(Arc::new(Mutex::new(File::New { header, replace }))) })
+    }
+
+    fn read_shard(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>> {
+        let serving = match self.serving(volume) {
+            Ok(serving) => serving,
+            Err(error) => return Pending::ready(Err(error)),
+        };
+        let ShardRange { shard, home, offset, length, wanted } = range;
+        let bytes = offset..offset.saturating_add(length);
+        // What nobody asked for shall not push out of memory what somebody did.
+        let is_aside = home == Home::File && wanted == ReadPurpose::ByUpkeep;
+        let cached = if is_aside {
+            Ok(Lookup::Pending)
+        } else {
+            read_from(&serving.reader, shard, home, bytes.clone(), Source::Cache)
+        };
+        match cached {
+            Ok(Lookup::Immediate(read)) => Pending::ready(Ok(read)),
+            Ok(Lookup::Pending) => run_on(&serving.reads, &serving, move |serving, answering| {
+                let source = if is_aside { Source::Device } else { Source::Disk };
+                let read = read_from(&serving.reader, shard, home, bytes, source).and_then(Lookup::told);
+                finish(serving, answering, read.map_err(Error::from));
+            }),
+            Err(error) => {
+                let error = Error::from(error);
+                serving.faults.note(&error);
+                Pending::ready(Err(error))
+            }
+        }
+    }
+
+    fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()> {
+        match home {
+            Home::Packed => self.on_log(volume, |done| Op::DeleteShard { shard, done }),
+            Home::File => match self.serving(volume) {
+                Ok(serving) => run_on(&serving.writes, &serving, move |serving, answering| {
+                    let result = serving.reader.shard_files().delete(shard);
+                    finish(serving, answering, result.map_err(Error::from));
+                }),
+                Err(error) => Pending::ready(Err(error)),
+            },
+        }
+    }
+
+    fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
+        self.on_readers(volume, move |reader| match home {
+            Home::Packed => reader.packed_len(shard),
+            Home::File => reader.shard_files().header(shard).map(|header| header.shard_bytes),
+        })
+    }
+
+    fn verify_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
+        self.on_readers(volume, move |reader| match home {
+            Home::Packed => reader.verify_packed(shard),
+            Home::File => verify_file(reader, shard),
+        })
+    }
+
+    fn shards(&self, volume: VolumeId, request: ShardScan) -> Pending<ShardPage> {
+        self.on_readers(volume, move |reader| match request {
+            ShardScan::Packed { after, limit } => {
+                let shards = reader.shards(after, limit)?;
+                let next = (shards.len() >= limit).then(|| shards.last().map(|seen| seen.shard)).flatten();
+                Ok(ShardPage { shards, next })
+            }
+            ShardScan::Files { directory, after, limit } => shard_files(reader, directory, after, limit),
+        })
+    }
+}
+
+/// One page of the shard files in a directory, with the keys that their headers name.
+fn shard_files(
+    reader: &Reader,
+    directory: u8,
+    after: Option<ShardId>,
+    limit: usize,
+) -> std::result::Result<ShardPage, sherd_volume::error::Error> {
+    let files = reader.shard_files();
+    let FilePage { shards: ids, has_more } = files.page(directory, after, limit)?;
+    let next = ids.last().copied().filter(|_| has_more);
+    let (mut shards, before) = (Vec::with_capacity(ids.len()), files.cleared_away());
+    for shard in ids {
+        shards.extend(files.seen(shard)?);
+    }
+    let count = files.cleared_away() - before;
+    if count > 0 {
+        tracing::warn!(directory, count, "removed old shard files without a header and without an end");
+    }
+    Ok(ShardPage { shards, next })
+}
+
+/// A range of a shard, wherever it lives.
+fn read_from(
+    reader: &Reader,
+    shard: ShardId,
+    home: Home,
+    range: Range<u64>,
+    source: Source,
+) -> std::result::Result<Lookup<Vec<Bytes>>, sherd_volume::error::Error> {
+    match home {
+        Home::Packed => reader.packed(shard, range, source),
+        Home::File => reader.shard_files().read(shard, range, source),
+    }
+}
+
+/// Verifies a shard file from its first byte to its last.
+fn verify_file(reader: &Reader, shard: ShardId) -> std::result::Result<u64, sherd_volume::error::Error> {
+    let mut check = reader.shard_files().check(shard)?;
+    while !check.step(VERIFY_STEP_BYTES)? {}
+    Ok(check.header().shard_bytes)
+}
+
+/// A shard file under way on a local volume. Appends run on its write workers; the lock is taken
+/// only there, and by one job at a time.
+#[derive(Debug)]
+struct LocalSink {
+    opening: Result<SinkOpening>,
+    /// Present until the last job was queued.
+    file: Option<Arc<Mutex<File>>>,
+}
+
+/// The opening of the volume that a shard file is written under.
+#[derive(Debug)]
+struct SinkOpening {
+    /// Held by the jobs alone: a body that comes slowly may outlive the opening by hours, and whoever holds it
+    /// holds the lock that the next one needs.
+    serving: Weak<ServingVolume>,
+    writes: Arc<Workers>,
+}
+
+/// How far the file is.
+#[derive(Debug)]
+enum File {
+    New { header: ShardFileHeader, replace: bool },
+    Open(Box<ShardWriter>),
+    Ended,
+}
+
+impl File {
+    /// Takes the writer out, opening the file first where that was not done.
+    fn writer(&mut self, serving: &ServingVolume) -> Result<Box<ShardWriter>> {
+        match std::mem::replace(self, Self::Ended) {
+            Self::New { header, replace: false } => {
+                Ok(Box::new(serving.reader.shard_files().create(&header)?))
+            }
+            Self::New { header, replace: true } => Ok(Box::new(serving.reader.shard_files().heal(&header)?)),
+            Self::Open(writer) => Ok(writer),
+            Self::Ended => Err(unreachable_because("an earlier write of the shard failed")),
+        }
+    }
+
+    /// Writes; after an error the file is given up, and removed.
+    fn append(&mut self, serving: &ServingVolume, bytes: &[Bytes]) -> Result<()> {
+        let mut writer = self.writer(serving)?;
+        writer.append(bytes)?;
+        *self = Self::Open(writer);
+        Ok(())
+    }
+}
+
+impl LocalSink {
+    fn on_writers(
+        &self,
+        file: Option<Arc<Mutex<File>>>,
+        job: impl FnOnce(&ServingVolume, &mut File) -> Result<()> + Send + 'static,
+    ) -> Pending<()> {
+        let (opening, file) = match (&self.opening, file) {
+            (Ok(opening), Some(file)) => (opening, file),
+            (Err(error), _) => return Pending::ready(Err(error.clone())),
+            (Ok(_), None) => return Pending::ready(Err(unreachable_because("the shard was finished"))),
+        };
+        let Some(serving) = opening.serving.upgrade() else {
+            return Pending::ready(Err(unreachable_because(
+                "the volume was shut while the shard was written",
+            )));
+        };
+        run_on(&opening.writes, &serving, move |serving, answering| {
+            let result = job(serving, &mut file.lock());
+            finish(serving, answering, result);
+        })
+    }
+}
+
+impl ShardSink for LocalSink {
+    fn append(&mut self, bytes: Vec<Bytes>) -> Pending<()> {
+        self.on_writers(self.file.clone(), move |serving, file| file.append(serving, &bytes))
+    }
+
+    fn finish(mut self: Box<Self>) -> Pending<()> {
+        let file = self.file.take();
+        self.on_writers(file, |serving, file| Ok(file.writer(serving)?.finish()?))
+    }
+}
+
+impl Drop for LocalSink {
+    fn drop(&mut self) {
+        if let (Ok(opening), Some(file)) = (&self.opening, self.file.take()) {
+            // Removing the unfinished file touches the disk, so it is done where files are
+            // written. A job that still holds the file outlives this, and removes it then.
+            let _ = opening.writes.run(move || drop(file));
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! An answer that may be there already, or comes.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::sync::oneshot;
+
+use sherd_core::message::{Error, Result};
+
+/// An answer under way.
+#[derive(Debug)]
+pub struct Pending<R>(State<R>);
+
+#[derive(Debug)]
+enum State<R> {
+    Ready(Option<Result<R>>),
+    Waiting(oneshot::Receiver<Result<R>>),
+}
+
+/// Where an answer is delivered.
+#[derive(Debug)]
+pub struct AnswerSender<R>(oneshot::Sender<Result<R>>);
+
+impl<R> AnswerSender<R> {
+    /// Delivers. Nobody may be waiting any more; then the answer is dropped.
+    pub fn answer(self, result: Result<R>) {
+        drop(self.0.send(result));
+    }
+}
+
+impl<R> Pending<R> {
+    /// An answer that is there already.
+    pub const fn ready(result: Result<R>) -> Self {
+        Self(State::Ready(Some(result)))
+    }
+
+    /// An answer to come.
+    pub fn waiting() -> (AnswerSender<R>, Self) {
+        let (sender, receiver) = oneshot::channel();
+        (AnswerSender(sender), Self(State::Waiting(receiver)))
+    }
+}
+
+impl<R> Pending<R> {
+    /// Whether the answer is known to be there, without a look.
+    pub(super) const fn is_ready(&self) -> bool {
+        matches!(self.0, State::Ready(_))
+    }
+
+    /// Whether the answer is there; if not, the context's task is woken when it is.
+    pub(super) fn is_there(&mut self, context: &mut Context<'_>) -> bool {
+        let State::Waiting(receiver) = &mut self.0 else { return true };
+        // Outside the task's budget: to make a task yield the runtime wakes it and shows it nothing, which
+        // who counts wakes would take for the answer.
+        let mut receiver = tokio::task::unconstrained(receiver);
+        let Poll::Ready(answer) = Pin::new(&mut receiver).poll(context) else { return false };
+        let gone = |_| Err(Error::Unreachable { reason: "the volume went away".to_owned() });
+        self.0 = State::Ready(Some(answer.unwrap_or_else(gone)));
+        true
+    }
+}
+
+impl<R: Unpin> Future for Pending<R> {
+    type Output = Result<R>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if !self.is_there(context) {
+            return Poll::Pending;
+        }
+        let State::Ready(result) = &mut self.0 else { return Poll::Pending };
+        Poll::Ready(result.take().expect("polled once after it is ready"))
+    }
+}

@@ -1,0 +1,77 @@
+//! The seam to the registers of a node's volumes.
+
+use bytes::Bytes;
+
+use sherd_core::heal::HealEntry;
+use sherd_core::id::{Ballot, RegisterKey, VolumeId};
+use sherd_core::message::{
+    AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow, Target,
+};
+use sherd_core::register::recover::Guarantees;
+use sherd_core::register::{Accept, Positions, Prepare, Vote};
+
+use super::Pending;
+
+/// The registers of one node's volumes: rounds, scans, and what the volumes guarantee about them.
+pub trait RegisterPeer: Send + Sync + std::fmt::Debug {
+    /// Asks for a promise.
+    fn prepare(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        prepare: Prepare,
+        want_value: bool,
+    ) -> Pending<Answer<Vote>>;
+
+    /// Asks to accept a value; an MRF entry becomes durable with it.
+    fn accept(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        accept: &Accept,
+        heal: Option<&HealEntry>,
+    ) -> Pending<Answer<()>>;
+
+    /// Whether the volume was out of room when it was last looked at. Does not wait; a hint, so that
+    /// an accept that too few would take is not sent: what some took has an unknown outcome.
+    fn is_full(&self, volume: VolumeId) -> bool;
+
+    /// Says that a value is committed, and how far the logs of the volumes are that accepted it. Lazy, and
+    /// lost without harm.
+    fn commit(&self, volume: VolumeId, target: &Target, ballot: Ballot, positions: &Positions);
+
+    /// Reads a row.
+    fn read(&self, volume: VolumeId, target: &Target, want_value: bool) -> Pending<Answer<Vote>>;
+
+    /// Reads the inline bytes of the row accepted at `ballot`, verified.
+    fn inline(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Bytes>;
+
+    /// Verifies a row as the device has it, its inline bytes too. Nothing but the answer travels.
+    fn verify_row(&self, volume: VolumeId, key: &RegisterKey) -> Pending<()>;
+
+    /// One page of a listing, pending rows included.
+    fn list(&self, volume: VolumeId, request: &ListScan) -> Pending<Answer<ListPage>>;
+
+    /// The parts of one upload, in the order of their numbers.
+    fn parts(&self, volume: VolumeId, request: &PartsScan) -> Pending<Answer<Vec<ScannedRow>>>;
+
+    /// One page of all rows, tombstones and parts too: what recovery and upkeep walk.
+    fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>>;
+
+    /// One page of the rows that the volume does not know to be committed.
+    fn unsettled(
+        &self,
+        volume: VolumeId,
+        after: Option<&RegisterKey>,
+        limit: usize,
+    ) -> Pending<Vec<(RegisterKey, Ballot)>>;
+
+    /// Changes what the volume guarantees.
+    fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>>;
+
+    /// Hands a recovering volume rows that its peers hold.
+    fn adopt(&self, volume: VolumeId, rows: Vec<AdoptedRow>) -> Pending<Answer<()>>;
+
+    /// Drops a tombstone under the floor, or any row under a final seal, where it is still that row.
+    fn drop_row(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Answer<()>>;
+}

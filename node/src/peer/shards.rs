@@ -1,0 +1,57 @@
+//! The seam to the shards of a node's volumes.
+
+use bytes::Bytes;
+
+use sherd_core::id::{ShardId, VolumeId};
+use sherd_core::message::{ShardFileHeader, ShardPage, ShardRange, ShardScan, Target};
+use sherd_core::record::Home;
+
+use super::Pending;
+
+/// A shard file being written: appends in order, then one finish. Dropped unfinished, the file is
+/// removed.
+pub trait ShardSink: Send + std::fmt::Debug {
+    /// Writes the next bytes. The caller waits for one append before it begins the next.
+    fn append(&mut self, bytes: Vec<Bytes>) -> Pending<()>;
+
+    /// Makes the file durable under its name.
+    fn finish(self: Box<Self>) -> Pending<()>;
+}
+
+/// The shards of one node's volumes: bytes without an order, named once.
+pub trait ShardPeer: Send + Sync + std::fmt::Debug {
+    /// Writes a packed shard, durably.
+    fn put_shard(
+        &self,
+        volume: VolumeId,
+        shard: ShardId,
+        target: &Target,
+        payload: Vec<Bytes>,
+    ) -> Pending<()>;
+
+    /// Begins a shard file of a register's; `replace` for a heal, which puts it over a bad one when it is
+    /// finished.
+    fn create_shard(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        header: ShardFileHeader,
+        replace: bool,
+    ) -> Box<dyn ShardSink>;
+
+    /// Reads verified bytes of a shard.
+    fn read_shard(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>>;
+
+    /// Removes a shard; succeeds when it is not there.
+    fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()>;
+
+    /// The bytes of a shard, by its header, which is read and verified; its bytes are not.
+    fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64>;
+
+    /// Verifies a whole shard as the device has it, and gives its bytes. Nothing but the answer travels.
+    fn verify_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64>;
+
+    /// One page of the shards that the volume holds. Files that are being written, and those without a whole header, are
+    /// left out.
+    fn shards(&self, volume: VolumeId, request: ShardScan) -> Pending<ShardPage>;
+}

@@ -1,0 +1,45 @@
+//! The seam to what a node's volumes keep for upkeep.
+
+use bytes::Bytes;
+
+use sherd_core::heal::{HealEntry, HealId};
+use sherd_core::id::VolumeId;
+use sherd_core::message::Answer;
+use sherd_core::register::recover::Guarantees;
+use sherd_core::register::recover::confirm::Memory;
+use sherd_core::release::{ReleaseEntry, ReleaseId};
+
+use super::Pending;
+
+/// The queues in the logs of one node's volumes, and what the volumes know of themselves and each other.
+pub trait UpkeepPeer: Send + Sync + std::fmt::Debug {
+    /// One page of the MRF entries in the volume's log.
+    fn heals(&self, volume: VolumeId, after: Option<HealId>, limit: usize) -> Pending<Vec<(HealId, Bytes)>>;
+
+    /// Queues a heal on the volume's log.
+    fn heal_put(&self, volume: VolumeId, entry: &HealEntry) -> Pending<()>;
+
+    /// Notes that a heal is done. Lazy.
+    fn heal_done(&self, volume: VolumeId, id: HealId);
+
+    /// One page of the notes of replaced data in the volume's log, oldest first.
+    fn releases(
+        &self,
+        volume: VolumeId,
+        after: Option<ReleaseId>,
+        limit: usize,
+    ) -> Pending<Vec<(ReleaseId, Bytes)>>;
+
+    /// Notes replaced data on the volume's log. Lazy.
+    fn release_put(&self, volume: VolumeId, entry: &ReleaseEntry);
+
+    /// Notes that replaced data is gone. Lazy.
+    fn release_done(&self, volume: VolumeId, id: ReleaseId);
+
+    /// What the volume guarantees durably.
+    fn guarantees(&self, volume: VolumeId) -> Pending<Answer<Guarantees>>;
+
+    /// How far the volume saw its peers' logs become durable, and in which of their lives. Answered as
+    /// soon as it is open, whether it votes or not.
+    fn remembers(&self, volume: VolumeId) -> Pending<Answer<Memory>>;
+}
