@@ -7,8 +7,9 @@ mod support;
 
 use sherd_core::env::Clock as _;
 use sherd_core::heal::HealId;
-use sherd_core::id::{Ballot, Incarnation, Sequence, VolumeId};
+use sherd_core::id::{Ballot, Epoch, Incarnation, Sequence, VolumeId};
 use sherd_core::limits::POSITIONS_WAITING_MAX;
+use sherd_core::message::RowScan;
 use sherd_core::register::Accept;
 use sherd_core::register::recover::confirm::Position;
 use sherd_core::release::ReleaseId;
@@ -329,4 +330,29 @@ fn what_is_known_of_a_peer_never_falls() {
         let known = Position { incarnation: Incarnation(expected.0), durable: Sequence(expected.1) };
         assert_eq!(volume.reader.peers(), [(peer, known)]);
     }
+}
+
+/// What is lazy may be lost; the index is made whole all the same, and the next start has nothing to replay.
+#[test]
+fn a_close_on_a_full_disk_still_makes_the_index_whole() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("kept"), ballot(3), &value(3, 10));
+    for count in 0_u128..3_000 {
+        let id = ReleaseId(count.to_be_bytes());
+        volume.volume.submit(Op::ReleasePut { id, entry: bytes(1, 60) });
+    }
+    let under = bench.path.join("log");
+    let fault = bench.disk.inject(Fault {
+        under,
+        call: Call::Write,
+        skip: 1,
+        times: u64::MAX,
+        failure: Failure::Full,
+    });
+    volume.close();
+    assert!(fault.end() > 0);
+    let (volume, report) = bench.open().unwrap();
+    assert_eq!(report.replayed_records, 0);
+    assert_eq!(volume.reader.rows(&RowScan::all(Epoch::FIRST, None, 10)).unwrap().rows.len(), 1);
 }

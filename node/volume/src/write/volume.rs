@@ -462,10 +462,13 @@ impl Volume {
             waiting = self.lazy.len();
             let mut plan = Plan::default();
             self.ride_along(&mut plan);
-            if plan.is_empty() {
-                self.write_empty_frame()?;
-            } else {
-                self.commit(plan, 0)?;
+            self.shared.check()?;
+            let written = if plan.is_empty() { self.write_empty_frame() } else { self.commit(plan, 0) };
+            match written {
+                Ok(()) => {}
+                // What waits is lazy: what stands in the log is made whole all the same.
+                Err(Error::Full | Error::Busy) => break,
+                Err(error) => return Err(error),
             }
         }
         self.shared.check()?;
