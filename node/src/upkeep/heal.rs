@@ -36,6 +36,8 @@ const STRAGGLER_PAUSES: [Duration; 4] = [
 const RELOAD_EVERY: Duration = Duration::from_mins(1);
 /// Entries of one page of a volume's log.
 const PAGE: usize = 500;
+/// Entries that no log took which are put at one time.
+const UNLOGGED_AT_ONCE: usize = 64;
 /// How long a page may take.
 const PAGE_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -52,12 +54,14 @@ pub(crate) enum HealOutcome {
         spare: Spare,
         /// Why.
         reason: String,
+        /// Something is wrong where somebody answered; else volumes are away, which are compared when they come back.
+        is_damaged: bool,
     },
 }
 
 impl HealOutcome {
     fn later(spare: u8, reason: impl std::fmt::Display) -> Self {
-        Self::Later { spare: Spare(spare), reason: reason.to_string() }
+        Self::Later { spare: Spare(spare), reason: reason.to_string(), is_damaged: true }
     }
 }
 
@@ -96,6 +100,13 @@ impl Rows {
     pub(crate) fn are_equal(&self) -> bool {
         let all_said = self.silent.is_empty() && self.sealed.is_empty();
         all_said && self.are_same() && self.held.iter().all(|(_, _, committed)| *committed)
+    }
+
+    /// Whether nothing is wrong where somebody answered, and the others are away: when they come back they are compared
+    /// with their peers.
+    pub(crate) fn are_equal_but_for_the_absent(&self) -> bool {
+        let are_known = self.sealed.is_empty() && self.late.is_empty();
+        are_known && self.are_same() && self.held.iter().all(|(_, _, committed)| *committed)
     }
 
     /// Whether the volumes that answered hold the row of one ballot, or none does.
@@ -219,7 +230,8 @@ impl Context {
         } else if rows.silent.is_empty() {
             HealOutcome::Whole
         } else {
-            HealOutcome::later(1, "volumes of the set are offline, or do not vote")
+            let reason = "volumes of the set are offline, or do not vote".to_owned();
+            HealOutcome::Later { spare: Spare(1), reason, is_damaged: !rows.late.is_empty() }
         }
     }
 
@@ -356,6 +368,7 @@ impl Context {
         loop {
             tokio::time::sleep(RELOAD_EVERY).await;
             self.load_heals().await;
+            self.log_unlogged().await;
         }
     }
 
@@ -376,17 +389,17 @@ impl Context {
         match healed.unwrap_or_else(|| HealOutcome::later(0, "healing it panicked")) {
             HealOutcome::Whole | HealOutcome::Unnamed => {
                 let set = self.cluster.set_of(&entry.key);
-                self.mrf.healed(id, || {
+                self.mrf.healed(id, self.now_ms(), || {
                     for route in &set.routes {
                         route.upkeep.heal_done(route.volume, id);
                     }
                 });
             }
-            HealOutcome::Later { spare, reason } => {
+            HealOutcome::Later { spare, reason, .. } => {
                 tracing::debug!(key = ?entry.key, data = ?entry.data, reason, "not healed yet");
                 // A kill would forget it, and where a scrubber found it a comparison of what changed does not look.
                 if !self.mrf.is_logged(id) {
-                    self.log_heal(entry.clone(), spare).await;
+                    let _ = self.panics.contain("heal", self.log_heal(entry.clone(), spare)).await;
                 }
                 let [jitter, ..] = self.rng.next_u64().to_le_bytes();
                 self.mrf.failed(id, spare, self.now_ms(), jitter);
@@ -434,6 +447,18 @@ impl Context {
         taken > 0
     }
 
+    /// Tries once more to make durable what no log took; not to its end while they still refuse.
+    pub(super) async fn log_unlogged(&self) {
+        loop {
+            let unlogged = self.mrf.unlogged(UNLOGGED_AT_ONCE);
+            let puts = unlogged.into_iter().map(|(entry, spare)| self.log_heal(entry, spare));
+            let taken = futures::future::join_all(puts).await;
+            if !taken.contains(&true) {
+                return;
+            }
+        }
+    }
+
     /// Loads what the logs of all volumes hold. One that does not answer is asked when it comes back.
     pub(crate) async fn load_heals(&self) {
         for route in self.cluster.sets().iter().flat_map(|set| &set.routes) {
@@ -453,7 +478,7 @@ impl Context {
                 match HealEntry::decode(stored) {
                     Ok(entry) => {
                         let spare = entry.data.map_or(1, |data| data.spare());
-                        self.mrf.add(entry, Spare(spare));
+                        self.mrf.load(entry, Spare(spare), self.now_ms());
                     }
                     Err(error) => {
                         tracing::warn!(?error, "a heal entry does not decode and is dropped");

@@ -4,7 +4,7 @@
 //! The logs are the truth. What does not fit here stays there, and is loaded again when there is
 //! room; a restart loses none.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -18,6 +18,9 @@ pub(crate) const ENTRIES_MAX: usize = 100_000;
 const PAUSE_MS: u64 = 5_000;
 /// The longest pause: 10 minutes. A volume that comes back ends all pauses.
 const PAUSE_MS_MAX: u64 = 600_000;
+/// How long a log may still show an entry that it was told to forget: it writes that with what comes next, or
+/// after a second. Ten times that.
+const FORGOTTEN_MS: u64 = 10_000;
 
 /// How many more losses an entry's data can take; the least first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +32,10 @@ pub(crate) struct Queue {
     entries: HashMap<HealId, HeldEntry>,
     due: BTreeSet<(Spare, u64, HealId)>,
     later: BTreeSet<(u64, HealId)>,
+    /// Those that wait and can be loaded again from the logs, the least urgent last.
+    loadable: BTreeSet<(Spare, u64, HealId)>,
+    unlogged: BTreeSet<HealId>,
+    forgotten: ForgottenEntries,
     capacity: usize,
     overflowed: bool,
 }
@@ -62,6 +69,9 @@ impl Queue {
             entries: HashMap::new(),
             due: BTreeSet::new(),
             later: BTreeSet::new(),
+            loadable: BTreeSet::new(),
+            unlogged: BTreeSet::new(),
+            forgotten: ForgottenEntries::default(),
             capacity,
             overflowed: false,
         }
@@ -78,6 +88,12 @@ impl Queue {
             self.insert(entry.clone(), spare, false);
         }
         is_logged == Some(true)
+    }
+
+    /// Entries that no log has, at most so many.
+    fn unlogged(&self, limit: usize) -> Vec<(HealEntry, Spare)> {
+        let held = self.unlogged.iter().filter_map(|id| self.entries.get(id));
+        held.take(limit).map(|held| (held.entry.clone(), held.spare)).collect()
     }
 
     /// Whether entries were turned away since the last [`Self::may_reload`].
@@ -97,23 +113,29 @@ impl Queue {
     /// Takes an entry in that is in the logs. One that is known keeps its pause, and its place unless it turns out to be
     /// more endangered. `false` when there is no room.
     pub(crate) fn add(&mut self, entry: HealEntry, spare: Spare) -> bool {
+        self.forgotten.since.remove(&entry.id());
         self.insert(entry, spare, true)
+    }
+
+    /// Takes an entry in that a log shows. One that it was told to forget a moment ago goes from there, and was
+    /// met again since all the same, or will be healed once too often.
+    fn load(&mut self, entry: HealEntry, spare: Spare, now_ms: u64) -> bool {
+        self.forgotten.drop_older_than(now_ms.saturating_sub(FORGOTTEN_MS));
+        let is_logged = !self.forgotten.since.contains_key(&entry.id());
+        self.insert(entry, spare, is_logged)
     }
 
     /// Takes an entry in that may be in no log.
     fn insert(&mut self, entry: HealEntry, spare: Spare, is_logged: bool) -> bool {
         let id = entry.id();
-        if let Some(held) = self.entries.get_mut(&id) {
-            held.is_logged |= is_logged;
-            match &mut held.place {
-                Place::InHand { again } => *again = true,
-                Place::Due if spare < held.spare => {
-                    self.due.remove(&(held.spare, held.entry.since_ms, id));
-                    held.spare = spare;
-                    self.due.insert((spare, held.entry.since_ms, id));
+        if self.entries.contains_key(&id) {
+            self.change(id, |held| {
+                held.is_logged |= is_logged;
+                match &mut held.place {
+                    Place::InHand { again } => *again = true,
+                    Place::Due | Place::Later { .. } => held.spare = held.spare.min(spare),
                 }
-                Place::Due | Place::Later { .. } => held.spare = held.spare.min(spare),
-            }
+            });
             return true;
         }
         if self.entries.len() >= self.capacity {
@@ -123,36 +145,66 @@ impl Queue {
                 return false;
             }
         }
-        self.due.insert((spare, entry.since_ms, id));
         self.entries.insert(id, HeldEntry { entry, spare, tries: 0, place: Place::Due, is_logged });
+        self.link(id);
         true
     }
 
     /// Makes room: the least urgent entry that is in the logs is loaded again from there. `false` where there is none.
     fn turn_a_logged_one_away(&mut self) -> bool {
-        let is_logged = |id: &HealId| self.entries.get(id).is_some_and(|held| held.is_logged);
-        if let Some(last) = self.later.iter().rfind(|(_, id)| is_logged(id)).copied() {
-            self.later.remove(&last);
-            self.entries.remove(&last.1);
-        } else if let Some(last) = self.due.iter().rfind(|(_, _, id)| is_logged(id)).copied() {
-            self.due.remove(&last);
-            self.entries.remove(&last.2);
-        } else {
-            return false;
-        }
+        let Some((_, _, id)) = self.loadable.last().copied() else { return false };
+        self.unlink(id);
+        self.entries.remove(&id);
         true
+    }
+
+    /// Changes an entry that is held, and where it stands.
+    fn change<R>(&mut self, id: HealId, change: impl FnOnce(&mut HeldEntry) -> R) -> Option<R> {
+        self.unlink(id);
+        let changed = self.entries.get_mut(&id).map(change);
+        self.link(id);
+        changed
+    }
+
+    /// Enters an entry where it stands.
+    fn link(&mut self, id: HealId) {
+        let Some(held) = self.entries.get(&id) else { return };
+        let by_need = held.by_need(id);
+        match held.place {
+            Place::Due => drop(self.due.insert(by_need)),
+            Place::Later { due_ms } => drop(self.later.insert((due_ms, id))),
+            Place::InHand { .. } => {}
+        }
+        if !held.is_logged {
+            self.unlogged.insert(id);
+        } else if !matches!(held.place, Place::InHand { .. }) {
+            self.loadable.insert(by_need);
+        }
+    }
+
+    /// Takes back what [`Self::link`] did.
+    fn unlink(&mut self, id: HealId) {
+        let Some(held) = self.entries.get(&id) else { return };
+        let by_need = held.by_need(id);
+        match held.place {
+            Place::Due => drop(self.due.remove(&by_need)),
+            Place::Later { due_ms } => drop(self.later.remove(&(due_ms, id))),
+            Place::InHand { .. } => {}
+        }
+        self.loadable.remove(&by_need);
+        self.unlogged.remove(&id);
     }
 
     /// Hands out the most endangered entry that is due.
     pub(crate) fn take(&mut self, now_ms: u64) -> Option<HealEntry> {
-        while let Some((due_ms, id)) = self.later.first().copied().filter(|(due_ms, _)| *due_ms <= now_ms) {
-            self.later.remove(&(due_ms, id));
+        while let Some((_, id)) = self.later.first().copied().filter(|(due_ms, _)| *due_ms <= now_ms) {
             self.make_due(id);
         }
-        let (_, _, id) = self.due.pop_first()?;
-        let held = self.entries.get_mut(&id).expect("what is due is held");
-        held.place = Place::InHand { again: false };
-        Some(held.entry.clone())
+        let (_, _, id) = self.due.first().copied()?;
+        self.change(id, |held| {
+            held.place = Place::InHand { again: false };
+            held.entry.clone()
+        })
     }
 
     /// When the next entry becomes due, in monotonic milliseconds; `None` when none waits.
@@ -162,44 +214,82 @@ impl Queue {
 
     /// An entry that was handed out is healed. `false` when it was reported again meanwhile: then it
     /// is due again, and must stay in the logs.
-    pub(crate) fn healed(&mut self, id: HealId) -> bool {
+    pub(crate) fn healed(&mut self, id: HealId, now_ms: u64) -> bool {
         match self.entries.get(&id).map(|held| held.place) {
             Some(Place::InHand { again: true }) => {
                 self.make_due(id);
-                false
+                return false;
             }
             Some(_) => {
+                self.unlink(id);
                 self.entries.remove(&id);
-                true
             }
-            None => true,
+            None => {}
         }
+        self.forgotten.add(id, now_ms, self.capacity);
+        true
     }
 
     /// An entry that was handed out could not be healed: it comes again after a pause, `jitter` of
     /// which (0 to 255 of 255) is random.
     pub(crate) fn failed(&mut self, id: HealId, spare: Spare, now_ms: u64, jitter: u8) {
-        let Some(held) = self.entries.get_mut(&id) else { return };
-        let longest = PAUSE_MS.saturating_mul(1 << held.tries.min(16)).min(PAUSE_MS_MAX);
-        let pause = longest / 2 + longest / 2 * u64::from(jitter) / 255;
-        held.tries = held.tries.saturating_add(1);
-        held.spare = spare;
-        let due_ms = now_ms.saturating_add(pause);
-        held.place = Place::Later { due_ms };
-        self.later.insert((due_ms, id));
+        self.change(id, |held| {
+            let longest = PAUSE_MS.saturating_mul(1 << held.tries.min(16)).min(PAUSE_MS_MAX);
+            let pause = longest / 2 + longest / 2 * u64::from(jitter) / 255;
+            held.tries = held.tries.saturating_add(1);
+            held.spare = spare;
+            held.place = Place::Later { due_ms: now_ms.saturating_add(pause) };
+        });
     }
 
     /// Ends all pauses: a volume came back.
     pub(crate) fn wake_all(&mut self) {
-        while let Some((_, id)) = self.later.pop_first() {
+        while let Some((_, id)) = self.later.first().copied() {
             self.make_due(id);
         }
     }
 
     fn make_due(&mut self, id: HealId) {
-        let held = self.entries.get_mut(&id).expect("what waits is held");
-        held.place = Place::Due;
-        self.due.insert((held.spare, held.entry.since_ms, id));
+        self.change(id, |held| held.place = Place::Due);
+    }
+}
+
+/// What the logs were told to forget of late: a page of one may still show it.
+#[derive(Debug, Default)]
+struct ForgottenEntries {
+    since: HashMap<HealId, u64>,
+    /// The oldest first. One that was put again since is no longer in `since`.
+    order: VecDeque<(u64, HealId)>,
+}
+
+impl ForgottenEntries {
+    fn add(&mut self, id: HealId, now_ms: u64, capacity: usize) {
+        if self.order.len() >= capacity {
+            self.drop_oldest();
+        }
+        self.since.insert(id, now_ms);
+        self.order.push_back((now_ms, id));
+    }
+
+    fn drop_older_than(&mut self, ms: u64) {
+        while self.order.front().is_some_and(|(since, _)| *since <= ms) {
+            self.drop_oldest();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some((since, id)) = self.order.pop_front()
+            && self.since.get(&id) == Some(&since)
+        {
+            self.since.remove(&id);
+        }
+    }
+}
+
+impl HeldEntry {
+    /// The most endangered first, and then the oldest.
+    fn by_need(&self, id: HealId) -> (Spare, u64, HealId) {
+        (self.spare, self.entry.since_ms, id)
     }
 }
 
@@ -265,10 +355,28 @@ impl Mrf {
         }
     }
 
+    /// Takes an entry in that a log took just now.
     pub(crate) fn add(&self, entry: HealEntry, spare: Spare) {
         if self.queue.lock().add(entry, spare) {
             self.added.notify_one();
         }
+    }
+
+    /// Takes an entry in that a page of a log shows.
+    pub(crate) fn load(&self, entry: HealEntry, spare: Spare, now_ms: u64) {
+        if self.queue.lock().load(entry, spare, now_ms) {
+            self.added.notify_one();
+        }
+    }
+
+    /// Entries that no log has, at most so many.
+    pub(crate) fn unlogged(&self, limit: usize) -> Vec<(HealEntry, Spare)> {
+        self.queue.lock().unlogged(limit)
+    }
+
+    /// Whether every entry is in some log.
+    pub(crate) fn are_all_logged(&self) -> bool {
+        self.queue.lock().unlogged.is_empty()
     }
 
     pub(crate) fn take(&self, now_ms: u64) -> Option<HealEntry> {
@@ -285,10 +393,10 @@ impl Mrf {
 
     /// An entry that was handed out is healed: `forget`, which does not wait, tells the logs, unless it was reported
     /// again meanwhile. Whoever finds the entry gone writes it anew, and the logs hear that after they were told.
-    pub(crate) fn healed(&self, id: HealId, forget: impl FnOnce()) {
+    pub(crate) fn healed(&self, id: HealId, now_ms: u64, forget: impl FnOnce()) {
         self.healed_count.fetch_add(1, Ordering::Relaxed);
         let mut queue = self.queue.lock();
-        if queue.healed(id) {
+        if queue.healed(id, now_ms) {
             forget();
         }
     }
@@ -393,9 +501,9 @@ mod tests {
         queue.add(entry("a", 1), Spare(1));
         queue.take(0);
         queue.add(entry("a", 2), Spare(1));
-        assert!(!queue.healed(entry("a", 1).id()));
+        assert!(!queue.healed(entry("a", 1).id(), 0));
         assert!(queue.take(0).is_some());
-        assert!(queue.healed(entry("a", 1).id()));
+        assert!(queue.healed(entry("a", 1).id(), 0));
         assert_eq!(queue.len(), 0);
     }
 
@@ -407,10 +515,10 @@ mod tests {
         mrf.add(entry("a", 1), Spare(1));
         assert!(mrf.take(0).is_some());
         assert!(mrf.met_again(&entry("a", 2), Spare(1)));
-        mrf.healed(id, || panic!("it was met again"));
+        mrf.healed(id, 0, || panic!("it was met again"));
         assert!(mrf.take(0).is_some());
         let mut told = false;
-        mrf.healed(id, || told = mrf.queue.is_locked());
+        mrf.healed(id, 0, || told = mrf.queue.is_locked());
         assert!(told, "whoever asks waits until then");
         assert!(!mrf.met_again(&entry("a", 3), Spare(1)));
 
@@ -434,10 +542,10 @@ mod tests {
         assert!(queue.insert(entry("second", 9), Spare(1), false));
         let order: Vec<HealEntry> = std::iter::from_fn(|| queue.take(u64::MAX)).collect();
         assert_eq!(order.len(), 3, "never more than it holds");
-        assert_eq!(order[0], entry("old", 2));
+        assert_eq!(order[0], entry("waits", 1), "the most endangered stays, although it waits");
         assert!(!queue.insert(entry("third", 9), Spare(1), false), "what is in hand stays");
         for taken in &order {
-            queue.healed(taken.id());
+            queue.healed(taken.id(), 0);
         }
         assert!(queue.may_reload(), "what made way is loaded again");
     }
@@ -451,9 +559,59 @@ mod tests {
         assert!(!queue.may_reload(), "still full");
         for _ in 0..2 {
             let taken = queue.take(0).expect("due");
-            queue.healed(taken.id());
+            queue.healed(taken.id(), 0);
         }
         assert!(queue.may_reload());
         assert!(!queue.may_reload(), "once");
+    }
+    /// A log shows for a second more what it was told to forget: who took that for logged would put it nowhere
+    /// when it is met again.
+    #[test]
+    fn what_a_log_is_about_to_forget_does_not_count_as_logged() {
+        let mrf = Mrf::new();
+        mrf.add(entry("a", 1), Spare(1));
+        assert!(mrf.take(0).is_some());
+        mrf.healed(entry("a", 1).id(), 5_000, || {});
+        mrf.load(entry("a", 1), Spare(1), 6_000);
+        assert!(!mrf.is_logged(entry("a", 1).id()) && !mrf.are_all_logged());
+        assert!(!mrf.met_again(&entry("a", 2), Spare(1)), "it is put anew");
+        mrf.add(entry("a", 2), Spare(1));
+        mrf.load(entry("a", 2), Spare(1), 6_000);
+        assert!(mrf.met_again(&entry("a", 3), Spare(1)) && mrf.are_all_logged());
+
+        assert!(mrf.take(0).is_some());
+        mrf.healed(entry("a", 1).id(), 7_000, || {});
+        mrf.load(entry("a", 4), Spare(1), 7_000 + FORGOTTEN_MS);
+        assert!(mrf.is_logged(entry("a", 1).id()), "by then the logs show what was put after that");
+    }
+
+    #[test]
+    fn every_entry_stands_where_it_should_after_any_change() {
+        let mut queue = Queue::new(4);
+        let mut random = 1_u64;
+        for step in 0..20_000_u64 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let [kind, name, spare, jitter, ..] = (random >> 16).to_le_bytes();
+            let (name, spare) =
+                (entry(["a", "b", "c", "d", "e", "f"][usize::from(name % 6)], 1), Spare(spare % 3));
+            match kind % 7 {
+                0 => drop(queue.add(name, spare)),
+                1 => drop(queue.insert(name, spare, false)),
+                2 => drop(queue.load(name, spare, step)),
+                3 => drop(queue.take(step)),
+                4 => drop(queue.healed(name.id(), step)),
+                5 => queue.failed(name.id(), spare, step, jitter),
+                _ => queue.wake_all(),
+            }
+            let count =
+                |is: &dyn Fn(&HeldEntry) -> bool| queue.entries.values().filter(|held| is(held)).count();
+            let in_hand = |held: &HeldEntry| matches!(held.place, Place::InHand { .. });
+            assert_eq!(queue.due.len(), count(&|held| held.place == Place::Due));
+            assert_eq!(queue.later.len(), count(&|held| matches!(held.place, Place::Later { .. })));
+            assert_eq!(queue.unlogged.len(), count(&|held| !held.is_logged));
+            assert_eq!(queue.loadable.len(), count(&|held| held.is_logged && !in_hand(held)));
+            assert!(queue.entries.len() <= 4 && queue.forgotten.order.len() <= 4);
+            assert!(queue.forgotten.since.len() <= queue.forgotten.order.len());
+        }
     }
 }

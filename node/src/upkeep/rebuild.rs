@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::future::{join, join_all};
 
 use sherd_core::erasure::{Code, Geometry};
-use sherd_core::id::{RegisterKey, ShardId};
+use sherd_core::id::{RegisterKey, ShardId, VolumeId};
 use sherd_core::message;
 use sherd_core::message::{ReadPurpose, ShardFileHeader, ShardRange};
 use sherd_core::placement;
@@ -100,6 +100,11 @@ impl Subject {
 
     fn all(&self) -> impl Iterator<Item = u8> + use<> {
         0..self.data.data_shards + self.data.parity_shards
+    }
+
+    /// The volume that a shard belongs on.
+    pub(crate) fn home(&self, index: u8) -> VolumeId {
+        self.route(index).volume
     }
 
     fn route(&self, index: u8) -> &VolumeRoute {

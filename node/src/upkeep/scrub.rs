@@ -31,6 +31,7 @@ use super::recover::ScrubProgress;
 use super::refs::RefsError;
 use super::sweep::Suspect;
 use super::{Context, ask};
+use crate::cluster::SetView;
 use crate::peer::VolumeRoute;
 use crate::register::Failure;
 use crate::volumes::LocalVolume;
@@ -196,6 +197,8 @@ impl ScrubCounters {
 pub(super) enum Look {
     /// All of them, whoever does not answer.
     Everywhere,
+    /// All of them, for one volume, which has to answer: what it lacks is asked for.
+    For(VolumeId),
     /// For a heal, which comes back where somebody does not answer. Those in the log are verified: what a loss took of
     /// it may end within a record.
     WhileAllAnswer,
@@ -242,7 +245,7 @@ impl Context {
     /// again what cannot be judged for so long.
     async fn end_pass(&self, volume: &LocalVolume, began_ms: u64) -> Result<(), String> {
         let set = self.set_with(volume.id()).ok_or("the volume is in no set")?;
-        while self.has_suspects(&set) && self.until_next_pass(began_ms) > Duration::ZERO {
+        while self.would_forget(&set) && self.until_next_pass(began_ms) > Duration::ZERO {
             tokio::time::sleep(AWAY).await;
         }
         self.remember(volume.id(), |progress| progress.scrub = None).await
@@ -272,7 +275,7 @@ impl Context {
                 None => break,
             }
             let is_time = self.now_ms().saturating_sub(noted_ms) >= note_every_ms;
-            if is_time && !self.has_suspects(&set) {
+            if is_time && !self.would_forget(&set) {
                 noted_ms = self.now_ms();
                 let scrub = ScrubProgress { began_ms, place: Some(place.encode()) };
                 self.remember(id, |progress| progress.scrub = Some(scrub)).await?;
@@ -282,10 +285,16 @@ impl Context {
         self.scrubbed.passes.fetch_add(1, Ordering::Relaxed);
         self.scrubbed.ended_ms.store(self.wall_ms(), Ordering::Relaxed);
         self.scrubbed.running.lock().remove(&id);
-        if !self.has_suspects(&set) {
+        if !self.would_forget(&set) {
             self.remember(id, |progress| progress.scrub = None).await?;
         }
         Ok(began_ms)
+    }
+
+    /// Whether a restart would forget what was found up to here: suspects that are not judged yet, and damage that no
+    /// log took. A place behind it would pass it over until the next pass.
+    fn would_forget(&self, set: &SetView) -> bool {
+        self.has_suspects(set) || !self.mrf.are_all_logged()
     }
 
     /// Looks at one page. Gives where its stage goes on, and what it cost.
@@ -375,7 +384,7 @@ impl Context {
         let first = set.routes.iter().find(|route| holds(route.volume));
         if first.is_none_or(|first| first.volume == own.volume) {
             // What cannot be told now is looked at in the next pass.
-            let _ = self.check_register(key).await;
+            let _ = self.check_register(key, Look::Everywhere).await;
             if key.part.is_some() && !tombstone {
                 self.close_old_part(key).await;
             }
@@ -402,17 +411,18 @@ impl Context {
     }
 
     /// Looks whether the rows of a key are equal, and every shard that its value keeps alive is where
-    /// it should be; heals the rows, queues the shards.
+    /// it should be; heals the rows, queues the shards. Volumes that are away are no damage: they are compared when
+    /// they come back.
     ///
     /// # Errors
     /// As [`Self::look_at_shards`].
-    pub(super) async fn check_register(&self, key: &RegisterKey) -> Result<(), LookError> {
-        if !self.rows_of(key).await.are_equal()
-            && matches!(self.heal_row(key).await, HealOutcome::Later { .. })
+    pub(super) async fn check_register(&self, key: &RegisterKey, look: Look) -> Result<(), LookError> {
+        if !self.rows_of(key).await.are_equal_but_for_the_absent()
+            && matches!(self.heal_row(key).await, HealOutcome::Later { is_damaged: true, .. })
         {
             self.found_row(key).await;
         }
-        self.look_at_shards(key, Look::Everywhere).await
+        self.look_at_shards(key, look).await
     }
 
     /// Looks whether every shard that a key's value keeps alive is where it should be, and queues the others.
@@ -442,7 +452,11 @@ impl Context {
                 let entry = HealEntry { key: key.clone(), data: Some(data.into()), since_ms: 0 };
                 self.queue_heal(entry, Spare(shards.spare(&data))).await;
             }
-            if !shards.unknown.is_empty() {
+            let is_unknown = match look {
+                Look::Everywhere | Look::WhileAllAnswer => !shards.unknown.is_empty(),
+                Look::For(volume) => shards.unknown.iter().any(|index| subject.home(*index) == volume),
+            };
+            if is_unknown {
                 told = Err(LookError::Unanswered);
                 if look == Look::WhileAllAnswer {
                     break;

@@ -118,7 +118,9 @@ impl Context {
         // A volume that did not get the row would wait for the scrubber, with one copy less until then.
         let to_queue = if !(rows.without.is_empty() && rows.rotten.is_empty()) {
             match self.heal_row(key).await {
-                HealOutcome::Whole | HealOutcome::Unnamed => return,
+                HealOutcome::Whole | HealOutcome::Unnamed | HealOutcome::Later { is_damaged: false, .. } => {
+                    return;
+                }
                 HealOutcome::Later { spare, .. } => Some(behind(spare)),
             }
         } else if rows.held.iter().any(|(_, held, _)| *held < ballot) {

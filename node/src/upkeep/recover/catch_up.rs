@@ -17,6 +17,7 @@ use sherd_core::register::recover::confirm::Position;
 use sherd_volume::request::Op;
 
 use super::super::mrf::Spare;
+use super::super::scrub::Look;
 use super::super::{Context, ask};
 use super::notes::ComparisonPoint;
 use crate::peer::VolumeRoute;
@@ -104,7 +105,7 @@ impl Context {
                 break;
             }
             let noted = known.iter().find(|(peer, _)| *peer == route.volume).map(|(_, noted)| *noted);
-            match self.catch_up_with(route, noted).await {
+            match self.catch_up_with(volume, route, noted).await {
                 Ok(()) => compared += 1,
                 Err(reason) => failure = reason,
             }
@@ -115,6 +116,7 @@ impl Context {
 
     pub(in crate::upkeep) async fn catch_up_with(
         &self,
+        volume: VolumeId,
         route: &VolumeRoute,
         noted: Option<Position>,
     ) -> Result<(), String> {
@@ -132,7 +134,8 @@ impl Context {
                 RowScan { epoch: self.cluster.epoch(), after, since, until, limit: PAGE, want_value: false };
             let page = self.changed_rows(route, &request, now.incarnation).await?;
             let keys = page.rows.into_iter().map(|row| row.key);
-            let mut compared = stream::iter(keys).map(|key| self.compare(key)).buffer_unordered(KEYS_AT_ONCE);
+            let mut compared =
+                stream::iter(keys).map(|key| self.compare(volume, key)).buffer_unordered(KEYS_AT_ONCE);
             while let Some(is_known) = compared.next().await {
                 if !is_known {
                     return Err("what a row lacks is in no log".to_owned());
@@ -189,10 +192,10 @@ impl Context {
         }
     }
 
-    /// Compares a row; `false` where it lacks something that no log took.
-    async fn compare(&self, key: RegisterKey) -> bool {
+    /// Compares a row for a volume; `false` where that lacks something that no log took.
+    async fn compare(&self, volume: VolumeId, key: RegisterKey) -> bool {
         self.throttle.take(0).await;
-        let Err(error) = self.check_register(&key).await else { return true };
+        let Err(error) = self.check_register(&key, Look::For(volume)).await else { return true };
         // Nobody would look again: the next comparison begins behind this one.
         tracing::debug!(?key, %error, "what the row names is not looked at yet");
         self.queue_heal(HealEntry { key, data: None, since_ms: 0 }, Spare(1)).await

@@ -45,6 +45,8 @@ use crate::volumes::{LocalVolume, VolumeState};
 
 /// How long a peer may take to make a change durable.
 pub(super) const CONTROL_PATIENCE: Duration = Duration::from_secs(10);
+/// How long an orderly end tries to log damage that no log took.
+const LOG_AT_END: Duration = Duration::from_secs(10);
 
 /// Why a recovery does not go on now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -237,7 +239,8 @@ impl Context {
 
     async fn follow(&self, volume: &Arc<LocalVolume>) {
         let mut changes = self.volumes.changes();
-        let mut compared: Option<LastComparison> = None;
+        let (mut compared, mut fruitless): (Option<LastComparison>, Option<LastComparison>) = (None, None);
+        let mut woken_by = None;
         let (mut note_at, mut notes) = (Instant::now(), Notes::default());
         let mut vacant_since = None;
         let mut heard = OpeningConfirmation::new(0);
@@ -263,18 +266,24 @@ impl Context {
                 }
                 VolumeState::Online | VolumeState::Suspect { .. } => {
                     let now = self.caught_up_now(opening);
-                    let is_due = compared.is_none_or(|last| last.is_over(now, self.settings.recover_every));
+                    let every = self.settings.recover_every;
+                    let is_due = compared.is_none_or(|last| last.is_over(now, every))
+                        && fruitless.is_none_or(|last| last.may_be_repeated(now, every));
                     if !self.hear_the_others(volume, &mut heard).await
                         && is_due
                         // Not while more reports are about to be lost.
                         && self.report_counts.has_room()
                         && self.take_stock(volume.id()).await
                     {
-                        if compared.is_none_or(|last| last.since.opening != opening) {
+                        if woken_by != Some(opening) {
+                            woken_by = Some(opening);
                             self.mrf.wake_all();
                         }
                         if self.came_back(volume.id(), now).await {
                             compared = Some(LastComparison { since: now, ended: Instant::now() });
+                        } else if self.caught_up_now(opening) != now {
+                            // No log takes what it finds, and each try makes the others compare as well.
+                            fruitless = Some(LastComparison { since: now, ended: Instant::now() });
                         }
                     }
                     let is_caught_up = compared.is_some_and(|last| last.since == now);
@@ -357,6 +366,11 @@ impl Context {
     /// At an orderly end: notes once more how far the peers' logs are, so that the next start knows
     /// that nobody missed anything. Not where something that a volume missed was reported and is in no log.
     pub(super) async fn note_peers_at_end(&self) {
+        // What the scrubber found is looked for by no comparison.
+        let logging = tokio::time::timeout(LOG_AT_END, self.log_unlogged());
+        if logging.await.is_err() || !self.mrf.are_all_logged() {
+            tracing::warn!("damage that is known is in no log, and is found again by the next scrub");
+        }
         let lost = self.report_counts.lost_heals_count();
         if !self.report_counts.are_logged(self.report_counts.made_heals_count(), lost) {
             return;

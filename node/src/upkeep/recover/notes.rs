@@ -39,8 +39,12 @@ impl LastComparison {
     /// Whether another is due: at once after an opening. Reports that are lost again and again, as they are while
     /// no log takes any, would make the volumes compare without an end.
     pub(super) fn is_over(&self, now: ComparisonPoint, recover_every: Duration) -> bool {
-        let is_rested = self.ended.elapsed() >= recover_every * ROUNDS_BETWEEN;
-        self.since.opening != now.opening || (self.since != now && is_rested)
+        self.since != now && self.may_be_repeated(now, recover_every)
+    }
+
+    /// Whether it is long enough ago, where reports were lost in it, too.
+    pub(super) fn may_be_repeated(&self, now: ComparisonPoint, recover_every: Duration) -> bool {
+        self.since.opening != now.opening || self.ended.elapsed() >= recover_every * ROUNDS_BETWEEN
     }
 }
 
@@ -104,6 +108,18 @@ mod tests {
         assert_eq!([SINCE, after_a_loss, opened].map(|now| last.is_over(now, every)), [false, false, true]);
         tokio::time::advance(every * ROUNDS_BETWEEN).await;
         assert_eq!([SINCE, after_a_loss, opened].map(|now| last.is_over(now, every)), [false, true, true]);
+    }
+
+    /// One in which reports were lost has lost them behind its beginning.
+    #[tokio::test(start_paused = true)]
+    async fn volumes_rest_after_a_comparison_that_lost_reports_itself() {
+        let every = Duration::from_secs(2);
+        let last = LastComparison { since: SINCE, ended: Instant::now() };
+        let points =
+            [SINCE, ComparisonPoint { lost_reports: 3, ..SINCE }, ComparisonPoint { opening: 2, ..SINCE }];
+        assert_eq!(points.map(|now| last.may_be_repeated(now, every)), [false, false, true]);
+        tokio::time::advance(every * ROUNDS_BETWEEN).await;
+        assert_eq!(points.map(|now| last.may_be_repeated(now, every)), [true, true, true]);
     }
 
     /// A kill must not come between a note and the report of what the volume missed before that.

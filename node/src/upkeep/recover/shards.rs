@@ -64,6 +64,8 @@ struct ShardPass {
     newest: BinaryHeap<Reverse<MissingShard>>,
     bytes: u64,
     is_cut: bool,
+    /// What could not be looked at is in no log.
+    is_unlogged: bool,
 }
 
 impl ShardPass {
@@ -90,7 +92,7 @@ impl Context {
         }
         let set = self.set_with(volume).ok_or("the volume is in no set")?;
         let place = set.place_of(volume).ok_or("the volume is in no set")?;
-        let mut below = None;
+        let (mut below, mut are_logged) = (None, true);
         loop {
             let pass = self.missing_shards(&set, place, below).await?;
             self.recovery.shards_left(volume, pass.bytes, self.wall_ms());
@@ -98,10 +100,15 @@ impl Context {
                 pass.newest.into_sorted_vec().into_iter().map(|Reverse(missing)| missing).collect();
             below = newest_first.last().map(|missing| missing.id);
             let rebuilding = newest_first.into_iter().map(|missing| self.rebuild_missing(volume, missing));
-            futures::stream::iter(rebuilding).buffer_unordered(CONCURRENT).for_each(|()| async {}).await;
+            let rebuilt = futures::stream::iter(rebuilding).buffer_unordered(CONCURRENT);
+            are_logged &= !pass.is_unlogged;
+            are_logged = rebuilt.fold(are_logged, async |are_logged, is_safe| are_logged && is_safe).await;
             if !pass.is_cut {
                 break;
             }
+        }
+        if !are_logged {
+            return Err("what it lacks could not be rebuilt, and no log took that".to_owned());
         }
         self.remember(volume, |progress| progress.wants_shards = false).await?;
         self.recovery.end(volume);
@@ -124,7 +131,7 @@ impl Context {
             let page = ask(own.registers.rows(own.volume, &request), PATIENCE).await;
             let page = page.map_err(|error| error.to_string())?.result.map_err(|error| error.to_string())?;
             for scanned in page.rows {
-                let kept = self.named_by(&scanned).await;
+                let kept = self.named_by(&scanned, &mut pass).await;
                 for data in kept.into_iter().filter(|data| below.is_none_or(|below| data.id < below)) {
                     self.look_for(&scanned.key, data, own, place, &mut pass).await?;
                 }
@@ -138,14 +145,15 @@ impl Context {
 
     /// What a row keeps alive. Where that cannot be told now, because the value or a page that it names cannot be
     /// read, the row is queued: its heal looks at all that it names.
-    async fn named_by(&self, scanned: &ScannedRow) -> Vec<DataRef> {
+    async fn named_by(&self, scanned: &ScannedRow, pass: &mut ShardPass) -> Vec<DataRef> {
         let value = scanned.row.value.clone().and_then(|head| Value::decode(head).ok());
         if let Some(value) = &value
             && let Ok(kept) = self.kept_by(&scanned.key, value).await
         {
             return kept;
         }
-        self.queue_heal(HealEntry { key: scanned.key.clone(), data: None, since_ms: 0 }, Spare(1)).await;
+        let entry = HealEntry { key: scanned.key.clone(), data: None, since_ms: 0 };
+        pass.is_unlogged |= !self.queue_heal(entry, Spare(1)).await;
         value.map(|value| value.data_refs()).unwrap_or_default()
     }
 
@@ -178,7 +186,8 @@ impl Context {
             // One shard that cannot be told holds up nobody: its heal looks at all of its data.
             Err(_) => {
                 let entry = HealEntry { key: key.clone(), data: Some(data.into()), since_ms: 0 };
-                self.queue_heal(entry, Spare(data.parity_shards.saturating_sub(1))).await;
+                let is_logged = self.queue_heal(entry, Spare(data.parity_shards.saturating_sub(1))).await;
+                pass.is_unlogged |= !is_logged;
             }
         }
         Ok(())
@@ -201,20 +210,22 @@ impl Context {
         ask(own.shards.verify_shard(own.volume, shard, home), PATIENCE).await
     }
 
-    async fn rebuild_missing(&self, volume: VolumeId, missing: MissingShard) {
+    /// Rebuilds a shard, or queues that; `false` where no log took it.
+    async fn rebuild_missing(&self, volume: VolumeId, missing: MissingShard) -> bool {
         let MissingShard { key, data, index, .. } = missing;
-        let Ok(subject) = Subject::new(self, &key, data) else { return };
+        let Ok(subject) = Subject::new(self, &key, data) else { return true };
         let others: Vec<u8> =
             (0..data.data_shards + data.parity_shards).filter(|other| *other != index).collect();
-        match subject.rebuild(self, index, &others).await {
-            Ok(()) => {}
+        let is_safe = match subject.rebuild(self, index, &others).await {
+            Ok(()) => true,
             Err(error) => {
                 tracing::debug!(?key, data = %data.id, index, %error, "shard not rebuilt yet");
                 let entry = HealEntry { key, data: Some(data.into()), since_ms: 0 };
-                self.queue_heal(entry, Spare(0)).await;
+                self.queue_heal(entry, Spare(0)).await
             }
-        }
+        };
         self.recovery.shard_done(volume, subject.shard_bytes());
+        is_safe
     }
 }
 

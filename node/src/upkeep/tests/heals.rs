@@ -6,6 +6,8 @@ use sherd_core::message::{Control, Error};
 use super::super::heal::HealOutcome;
 use super::super::mrf::Spare;
 use super::super::rebuild::Subject;
+use super::super::recover::ScrubProgress;
+use super::super::scrub::Look;
 use super::sweeps::{seal, tell};
 use super::{DEADLINE, Directories, body};
 use crate::peer::scripted::{Fate, says};
@@ -77,7 +79,7 @@ async fn a_row_of_a_sealed_bucket_waits_for_the_deletion() {
     }
     tell(&node, 0..4, &Control::SealForEver { bucket: register.bucket }).await;
     assert_eq!(node.context.heal_row(&register).await, HealOutcome::Unnamed);
-    node.context.check_register(&register).await.expect("all of it is there");
+    node.context.check_register(&register, Look::Everywhere).await.expect("all of it is there");
     let findings_count = node.context.scrubbed.status().findings_count;
     assert_eq!((findings_count, node.context.mrf.status().len), (0, 0), "nothing is wrong with it");
     node.close().await;
@@ -184,6 +186,76 @@ async fn damage_that_no_log_took_is_logged_when_it_cannot_be_healed() {
     let node = directories.start().await;
     node.context.load_heals().await;
     assert!(node.context.mrf.contains(entry.id()));
+    node.close().await;
+}
+
+/// A place of the scrubber behind it would pass it over until the next pass, and a start would find it nowhere.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_forgets_nothing_that_the_scrubber_found_while_no_log_took_it() {
+    for is_orderly in [true, false] {
+        let directories = Directories::new(4);
+        let node = directories.start().await;
+        node.create_bucket().await;
+        node.put("large", &body(5, 1_000_000)).await;
+        let (register, data) = (node.register("large").await, node.data("large").await);
+        std::fs::remove_file(node.file(&register, &data, 2)).expect("removed");
+        let volume = node.context.cluster.set_of(&register).routes[0].volume;
+        let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+        says(&script.heals, |_, _| Fate::Instead(Err(Error::Full)));
+        gateway.clock.advance(3_600_000);
+        gateway.context.remember(volume, |progress| progress.scrub = Some(begun())).await.expect("noted");
+        gateway.context.scrub_pass(gateway.local(volume)).await.expect("the pass ends");
+        let entry = HealEntry { key: register, data: Some(data.into()), since_ms: 0 };
+        assert!(gateway.context.mrf.contains(entry.id()) && !gateway.context.mrf.are_all_logged());
+        let progress = gateway.context.progress(volume).await.expect("readable");
+        assert_eq!(progress.scrub, Some(begun()), "a restart looks again");
+
+        says(&script.heals, |_, _| Fate::Through);
+        if is_orderly {
+            gateway.context.note_peers_at_end().await;
+        } else {
+            gateway.context.log_unlogged().await;
+        }
+        assert!(gateway.context.mrf.are_all_logged());
+        drop(gateway);
+        node.close().await;
+
+        let node = directories.start().await;
+        node.context.load_heals().await;
+        assert!(node.context.mrf.contains(entry.id()));
+        node.close().await;
+    }
+}
+
+fn begun() -> ScrubProgress {
+    ScrubProgress { began_ms: 1, place: None }
+}
+
+/// A volume that is away for a night would fill the logs of the others with rows that nothing is wrong with.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_that_is_away_is_no_damage_of_every_row() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("inline", &body(1, 1_000)).await;
+    node.put("large", &body(2, 1_000_000)).await;
+    let registers = [node.register("inline").await, node.register("large").await];
+    for register in &registers {
+        node.context.heal_row(register).await;
+    }
+    let set = node.context.cluster.set_of(&registers[0]);
+    let (away, compared) = (set.routes[3].volume, set.routes[0].volume);
+    node.take_away(away).await;
+    for register in &registers {
+        let checked = node.context.check_register(register, Look::For(compared)).await;
+        assert_eq!(checked, Ok(()));
+        let HealOutcome::Later { is_damaged, .. } = node.context.heal_row(register).await else {
+            panic!("the volume that is away has not said that it has the row")
+        };
+        assert!(!is_damaged);
+    }
+    node.context.scrub_pass(node.local(compared)).await.expect("the pass ends");
+    assert_eq!((node.context.scrubbed.status().findings_count, node.context.mrf.status().len), (0, 0));
     node.close().await;
 }
 

@@ -7,6 +7,7 @@ mod buckets;
 mod clocks;
 mod heals;
 mod pages;
+mod rebuilds;
 mod recoveries;
 pub(crate) mod releases;
 mod remains;

@@ -104,7 +104,7 @@ async fn a_comparison_that_cannot_read_a_page_comes_back_to_what_it_lists() {
     let hidden = paged.hide_page(&node);
 
     let set = node.context.cluster.set_of(&paged.register);
-    node.context.catch_up_with(&set.routes[0], None).await.expect("compared");
+    node.context.catch_up_with(set.routes[1].volume, &set.routes[0], None).await.expect("compared");
     paged.heals(&node, hidden, &missing).await;
     node.close().await;
 }
@@ -115,11 +115,13 @@ async fn a_shard_that_nobody_can_tell_of_is_not_taken_for_there() {
     let node = directories.start().await;
     node.create_bucket().await;
     let paged = Paged::put(&node).await;
-    assert_eq!(node.context.check_register(&paged.register).await, Ok(()));
-    node.take_away(node.home(&paged.register, &paged.part, 3)).await;
-    for look in [Look::Everywhere, Look::WhileAllAnswer] {
+    let homes: Vec<_> = (0..4).map(|index| node.home(&paged.register, &paged.part, index)).collect();
+    assert_eq!(node.context.check_register(&paged.register, Look::For(homes[3])).await, Ok(()));
+    node.take_away(homes[3]).await;
+    for look in [Look::Everywhere, Look::WhileAllAnswer, Look::For(homes[3])] {
         let told = node.context.look_at_shards(&paged.register, look).await;
         assert_eq!(told, Err(LookError::Unanswered));
     }
+    assert_eq!(node.context.check_register(&paged.register, Look::For(homes[0])).await, Ok(()));
     node.close().await;
 }

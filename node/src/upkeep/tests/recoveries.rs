@@ -99,7 +99,7 @@ async fn heal_what_is_queued(node: &Node) {
     while let Some(queued) = node.context.mrf.take(node.context.now_ms()) {
         let healed = node.context.heal(&queued).await;
         assert_eq!(healed, crate::upkeep::heal::HealOutcome::Whole, "{queued:?}");
-        node.context.mrf.healed(queued.id(), || {});
+        node.context.mrf.healed(queued.id(), node.context.now_ms(), || {});
     }
 }
 
@@ -236,7 +236,7 @@ async fn a_peer_that_recovers_is_compared_when_it_has_its_rows() {
         while wiped.serving().is_err() {
             tokio::task::yield_now().await;
         }
-        node.context.catch_up_with(&set.routes[place], None).await
+        node.context.catch_up_with(behind.id(), &set.routes[place], None).await
     };
     let (compared, recovered) = tokio::join!(compared, node.context.recover(&wiped));
     recovered.expect("recovered");
@@ -660,38 +660,6 @@ fn copy(from: &std::path::Path, to: &std::path::Path) {
             std::fs::copy(entry.path(), target).expect("copied");
         }
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rebuild_that_a_restart_cut_short_is_known_before_the_volume_passes_for_whole() {
-    let directories = Directories::new(4);
-    let node = directories.start().await;
-    node.create_bucket().await;
-    node.put("file", &body(1, 2_000_000)).await;
-    let volume = Arc::clone(&node.volumes.all()[0]);
-    node.context.remember(volume.id(), |progress| progress.wants_shards = true).await.expect("written");
-    let (register, data) = (node.register("file").await, node.data("file").await);
-    let damage = HealEntry { key: register, data: Some(data.into()), since_ms: 1 };
-    let other = node.volumes.all()[2].id();
-    node.context.route_to(other).expect("in a set").upkeep.heal_put(other, &damage).await.expect("noted");
-    node.close().await;
-
-    let node = directories.start().await;
-    let volume = &node.volumes.all()[0];
-    let upkeep = Upkeep::over(Arc::clone(&node.context));
-    let standing = || upkeep.standing(volume.id(), volume.opened_count());
-    assert_eq!((standing(), upkeep.status().mrf.len), (OpeningStatus::Unknown, 0));
-    assert!(node.context.take_stock(volume.id()).await);
-    assert!(matches!(standing(), OpeningStatus::Recovering(_)), "{:?}", standing());
-    assert_eq!(upkeep.status().mrf.len, 1, "what the logs hold counts from here on");
-    assert!(node.comes_back(volume).await);
-    assert_eq!(standing(), OpeningStatus::Known);
-    assert_eq!(
-        upkeep.standing(volume.id(), volume.opened_count() + 1),
-        OpeningStatus::Unknown,
-        "a later opening"
-    );
-    node.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -521,7 +521,10 @@ async fn rows_on_a_minority_are_settled() {
     assert!(!node.context.rows_of(&register).await.are_same());
     // Past what the volume may have promised before it left.
     node.clock.advance(5_000);
-    node.context.check_register(&register).await.expect("it can be told");
+    node.context
+        .check_register(&register, crate::upkeep::scrub::Look::Everywhere)
+        .await
+        .expect("it can be told");
     assert!(node.context.rows_of(&register).await.are_same());
     node.close().await;
 }
