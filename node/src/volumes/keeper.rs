@@ -34,7 +34,7 @@ use super::{VolumeState, VolumesConfig};
 use crate::machine::queue::{self, QueueEmpty, Receiver, Sender};
 use crate::machine::workers::Workers;
 use crate::observe::metrics::VolumeFault;
-use crate::volumes::form::directory::{Directory, look_at};
+use crate::volumes::form::directory::{Directory, look_at, marks_of_remains};
 use crate::volumes::form::make_volume;
 
 /// Threads for blocking reads, and for shard files.
@@ -85,6 +85,8 @@ pub(super) struct Keeper {
     closing: Weak<Reader>,
     /// Since when, in monotonic microseconds, each try to open it met a log that cannot be read.
     unreadable_since_us: Option<u64>,
+    /// What is left of a removed volume in its directory, and since when it is so, in monotonic microseconds.
+    remains: Option<(Vec<u64>, u64)>,
 }
 
 impl Keeper {
@@ -105,6 +107,7 @@ impl Keeper {
             rot: (0, 0),
             closing: Weak::new(),
             unreadable_since_us: None,
+            remains: None,
         };
         // The thread ends with the order to close; one that hangs in a dead disk is left behind.
         std::thread::Builder::new().name("volume-keeper".to_owned()).spawn(move || keeper.run()).map(drop)
@@ -173,6 +176,9 @@ impl Keeper {
     fn look(&mut self) {
         let shown = match look_at(&*self.config.disk, self.volume.path()) {
             Ok(Directory::Volume) => return self.open(),
+            Ok(Directory::Remains) if !self.are_remains_at_rest() => offline(
+                "a part of a volume is left in the directory, and is changing: somebody may be removing it",
+            ),
             Ok(Directory::Vacant | Directory::Remains) => VolumeState::Vacant { reason: self.waits.clone() },
             Ok(Directory::Missing) => offline("the directory is missing"),
             Ok(Directory::Strange { name }) => {
@@ -181,6 +187,18 @@ impl Keeper {
             Err(error) => offline(&format!("the directory cannot be read: {error}")),
         };
         self.volume.show(shown, None);
+    }
+
+    /// Whether what is left in the directory has been as it is for a while.
+    fn are_remains_at_rest(&mut self) -> bool {
+        let now_us = self.config.clock.monotonic_us();
+        let Ok(marks) = marks_of_remains(&*self.config.disk, self.volume.path()) else { return false };
+        let since_us = match self.remains.take() {
+            Some((known, since_us)) if known == marks => since_us,
+            _ => now_us,
+        };
+        self.remains = Some((marks, since_us));
+        Duration::from_micros(now_us.saturating_sub(since_us)) >= self.config.pace.remains_rest
     }
 
     fn setup(&self) -> Setup {
@@ -340,7 +358,7 @@ impl Keeper {
         let failed = |error: &dyn std::fmt::Display| AdoptError::Failed { reason: error.to_string() };
         match look_at(&*self.config.disk, self.volume.path()) {
             Ok(Directory::Vacant) if self.serving.is_none() => {}
-            Ok(Directory::Remains) if self.serving.is_none() => {
+            Ok(Directory::Remains) if self.serving.is_none() && self.are_remains_at_rest() => {
                 // What it knew was in its log; an index of it would be believed.
                 (self.config.index)(self.volume.path()).reset().map_err(|error| failed(&error))?;
             }

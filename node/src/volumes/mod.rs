@@ -93,6 +93,9 @@ pub struct Pace {
     pub stuck_after: Duration,
     /// How long a log that the disk cannot read is tried again before what it cannot read counts as lost.
     pub unreadable_after: Duration,
+    /// How long what is left of a volume in its directory has to be as it is before it counts as empty: whoever
+    /// is still removing it would remove what is rebuilt there, too.
+    pub remains_rest: Duration,
     /// Rotten records and shards within a minute that make the volume suspect.
     pub corrupt_per_minute_max: u32,
     /// Bytes per second that compaction may read and write on one volume.
@@ -107,6 +110,7 @@ impl Default for Pace {
             stuck_after: Duration::from_secs(30),
             // Longer than a controller takes to come back: a recovery costs more than a minute does.
             unreadable_after: Duration::from_mins(2),
+            remains_rest: Duration::from_secs(10),
             corrupt_per_minute_max: 16,
             compaction_bytes_per_second: 32 << 20,
         }

@@ -14,6 +14,7 @@ use sherd_core::message::{ShardFileHeader, Target};
 use sherd_core::record::Home;
 use sherd_core::topology::GeometryRequest;
 use sherd_volume::buffer::PoolLimits;
+use sherd_volume::disk::OpenMode;
 use sherd_volume::disk::faulty::{Call, Failure, Fault, FaultyDisk};
 use sherd_volume::index::memory::MemoryIndex;
 use sherd_volume::index::{Change, Index, IndexError, Pair};
@@ -119,7 +120,7 @@ async fn put_bytes(peer: &LocalPeer, volume: VolumeId, n: u64, payload: Bytes) -
     let data = DataId { birth: Timestamp::from_ms(n), proposer: ProposerId(1) };
     let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("k").expect("a key"));
     let target = Target::new(key, Slot(0), Epoch::FIRST);
-    peer.put_shard(volume, ShardId { data, index: 0 }, &target, vec![payload]).await
+    peer.put_shard(volume, ShardId { data, index: 0 }, &target, vec![payload]).await.map(|_life| ())
 }
 
 async fn wait_for(volumes: &Volumes, volume: &LocalVolume, is: impl Fn(&VolumeState) -> bool) {
@@ -502,5 +503,55 @@ async fn a_loss_is_not_noted_of_another_opening_nor_in_another_directory() {
     assert_eq!(identity(&disk, "/data/kept"), (Incarnation(1), None), "its peers tell when it is back");
     assert!(matches!(volume.state(), VolumeState::Offline { .. }), "{:?}", volume.state());
     drop(opening);
+    assert_eq!(volumes.close(DEADLINE).await, Vec::new());
+}
+
+/// A clock that stands still until it is told.
+#[derive(Debug, Default)]
+struct StoppedClock(AtomicU64);
+
+impl Clock for StoppedClock {
+    fn wall_ms(&self) -> u64 {
+        1_000_000 + self.monotonic_us() / 1_000
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Who still removes it would remove what is rebuilt there, too, and nobody would know.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_left_of_a_volume_is_adopted_when_nobody_removes_it_any_more() {
+    let (disk, clock) = (new_disk(), Arc::new(StoppedClock::default()));
+    let index: IndexFactory = Arc::new(|_: &Path| Box::new(Forgetful) as Box<dyn IndexSource>);
+    let wall: Arc<dyn Clock> = Arc::<StoppedClock>::clone(&clock);
+    let volumes = start_with(&disk, only_told(), index, small(), wall).await;
+    let volume = Arc::clone(&volumes.all()[0]);
+    let path = volume.path();
+    let left = ["shards/00/a", "shards/00/b"].map(|name| path.join(name));
+    disk.create_dir(&path.join("shards/00")).expect("made");
+    for file in &left {
+        drop(disk.open(file, OpenMode::CreateNew).expect("made"));
+    }
+    for entry in disk.list(&path.join("log")).expect("a log") {
+        disk.remove(&path.join("log").join(entry.name)).expect("removed");
+    }
+    disk.remove(&path.join("volume.json")).expect("removed");
+    let looked = async || {
+        volume.look();
+        keeper_is_through(&volume).await;
+        volume.state()
+    };
+    while !matches!(looked().await, VolumeState::Offline { reason } if reason.contains("removing")) {}
+    for file in &left {
+        clock.0.fetch_add(9_000_000, Ordering::Relaxed);
+        assert!(matches!(looked().await, VolumeState::Offline { .. }));
+        disk.remove(file).expect("removed");
+    }
+    clock.0.fetch_add(9_000_000, Ordering::Relaxed);
+    assert!(matches!(looked().await, VolumeState::Offline { .. }), "the last one went just now");
+    clock.0.fetch_add(10_000_000, Ordering::Relaxed);
+    volume.adopt(Incarnation(2)).await.expect("nobody changes it any more");
     assert_eq!(volumes.close(DEADLINE).await, Vec::new());
 }

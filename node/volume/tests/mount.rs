@@ -96,6 +96,10 @@ impl Disk for LeavingDisk {
     fn file_id(&self, path: &Path) -> io::Result<FileId> {
         self.look(path).file_id(path)
     }
+
+    fn names_mark(&self, path: &Path) -> io::Result<u64> {
+        self.look(path).names_mark(path)
+    }
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         self.look(path).lock(path)
     }

@@ -62,6 +62,29 @@ pub fn look_at(disk: &dyn Disk, path: &Path) -> io::Result<Directory> {
     }
 }
 
+/// Marks of the names in what is left of a volume, its directory's first: while somebody still removes it, they change.
+///
+/// # Errors
+/// As the disk says, but for folders that went meanwhile.
+pub fn marks_of_remains(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u64>> {
+    let mut marks = Vec::new();
+    let mut folders = vec![path.to_owned()];
+    while let Some(folder) = folders.pop() {
+        match disk.names_mark(&folder) {
+            Ok(mark) => marks.push(mark),
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        }
+        // Shards lie in folders right below theirs; what they hold is no folder.
+        if folder == *path || folder.parent() == Some(path) {
+            let entries = disk.list(&folder)?;
+            folders.extend(entries.iter().filter(|entry| entry.is_dir).map(|entry| folder.join(&entry.name)));
+        }
+    }
+    marks.sort_unstable();
+    Ok(marks)
+}
+
 /// Whether a log is there that says something.
 fn has_segments(disk: &dyn Disk, path: &Path) -> io::Result<bool> {
     match disk.list(&log::directory(path)) {

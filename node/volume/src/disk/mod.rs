@@ -164,6 +164,12 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     /// As the system says; `NotFound` when none has.
     fn file_id(&self, path: &Path) -> io::Result<FileId>;
 
+    /// A mark of the names in a directory: it is another one when any was added or removed since.
+    ///
+    /// # Errors
+    /// As the system says; `NotFound` when it is not there.
+    fn names_mark(&self, path: &Path) -> io::Result<u64>;
+
     /// Takes the exclusive lock of a file, creating it; the lock goes with the value.
     ///
     /// # Errors

@@ -87,6 +87,12 @@ impl Disk for RealDisk {
         Ok(FileId { device: metadata.dev(), inode: metadata.ino() })
     }
 
+    fn names_mark(&self, path: &Path) -> io::Result<u64> {
+        let metadata = fs::metadata(path)?;
+        let seconds = metadata.mtime().unsigned_abs().wrapping_mul(1_000_000_000);
+        Ok(seconds.wrapping_add(metadata.mtime_nsec().unsigned_abs()) ^ metadata.ino().rotate_left(32))
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
         let fd = retry_on_intr(|| rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR));

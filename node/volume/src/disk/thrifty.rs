@@ -81,6 +81,10 @@ impl Disk for ThriftyDisk {
         self.disk.file_id(path)
     }
 
+    fn names_mark(&self, path: &Path) -> io::Result<u64> {
+        self.disk.names_mark(path)
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         // Nothing is kept yet, and a lock that is held is not to be waited for.
         self.disk.lock(path)

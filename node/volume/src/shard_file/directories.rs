@@ -153,6 +153,9 @@ mod tests {
         fn file_id(&self, path: &Path) -> io::Result<FileId> {
             self.disk.file_id(path)
         }
+        fn names_mark(&self, path: &Path) -> io::Result<u64> {
+            self.disk.names_mark(path)
+        }
         fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + std::marker::Sync>> {
             self.disk.lock(path)
         }

@@ -484,6 +484,12 @@ impl Disk for FaultyDisk {
         Ok(FileId { device: 1, inode: state.tree.find(path)?.inode() })
     }
 
+    fn names_mark(&self, path: &Path) -> io::Result<u64> {
+        let mut state = self.state.lock();
+        state.call(Call::Open, path)?;
+        state.tree.names_mark(path)
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         let state = &mut *self.state.lock();
         let node = if let Ok(node) = state.tree.find_file(path) {

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::hash::{Hash as _, Hasher as _};
 use std::io;
 use std::path::{Component, Path};
 
@@ -13,7 +14,7 @@ use super::content::FileNode;
 use super::{Entry, Keep, SplitMix};
 
 /// Names a file or directory, whatever its name is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct NodeId(u64);
 
 /// A directory's id.
@@ -83,6 +84,14 @@ impl Tree {
     pub(super) fn find_dir(&self, path: &Path) -> io::Result<DirId> {
         let dir = self.find(path)?;
         self.names(dir).map(|_| dir)
+    }
+
+    /// A mark of the names in a directory.
+    pub(super) fn names_mark(&self, path: &Path) -> io::Result<u64> {
+        let dir = self.find(path)?;
+        let mut hasher = std::hash::DefaultHasher::new();
+        (dir, self.names(dir)?).hash(&mut hasher);
+        Ok(hasher.finish())
     }
 
     pub(super) fn find_file(&self, path: &Path) -> io::Result<NodeId> {
