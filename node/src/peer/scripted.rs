@@ -10,7 +10,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use sherd_core::heal::{HealEntry, HealId};
-use sherd_core::id::{Ballot, RegisterKey, ShardId, VolumeId};
+use sherd_core::id::{Ballot, Incarnation, RegisterKey, ShardId, VolumeId};
 use sherd_core::message;
 use sherd_core::message::{
     AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow,
@@ -134,7 +134,7 @@ impl ShardPeer for ScriptedPeer {
         shard: ShardId,
         target: &Target,
         payload: Vec<Bytes>,
-    ) -> Pending<()> {
+    ) -> Pending<Incarnation> {
         self.volumes.put_shard(volume, shard, target, payload)
     }
 

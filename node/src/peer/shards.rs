@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use sherd_core::id::{ShardId, VolumeId};
+use sherd_core::id::{Incarnation, ShardId, VolumeId};
 use sherd_core::message::{ShardFileHeader, ShardPage, ShardRange, ShardScan, Target};
 use sherd_core::record::Home;
 
@@ -14,20 +14,21 @@ pub trait ShardSink: Send + std::fmt::Debug {
     /// Writes the next bytes. The caller waits for one append before it begins the next.
     fn append(&mut self, bytes: Vec<Bytes>) -> Pending<()>;
 
-    /// Makes the file durable under its name.
-    fn finish(self: Box<Self>) -> Pending<()>;
+    /// Makes the file durable under its name. Gives the life of the volume in which it is: in a later one it is
+    /// gone.
+    fn finish(self: Box<Self>) -> Pending<Incarnation>;
 }
 
 /// The shards of one node's volumes: bytes without an order, named once.
 pub trait ShardPeer: Send + Sync + std::fmt::Debug {
-    /// Writes a packed shard, durably.
+    /// Writes a packed shard, durably. Gives the life of the volume in which it is: in a later one it is gone.
     fn put_shard(
         &self,
         volume: VolumeId,
         shard: ShardId,
         target: &Target,
         payload: Vec<Bytes>,
-    ) -> Pending<()>;
+    ) -> Pending<Incarnation>;
 
     /// Begins a shard file of a register's; `replace` for a heal, which puts it over a bad one when it is
     /// finished.

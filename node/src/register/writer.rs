@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, DataId};
 use sherd_core::record::{DataRef, State};
+use sherd_core::register::quorum::Lives;
 
 use super::Failure;
 use crate::stripe::StagedData;
@@ -138,6 +139,12 @@ impl MemberData {
     /// What an accept has named, and the highest ballot of one.
     pub(super) fn named(&self) -> Option<(DataRef, Ballot)> {
         Some((self.staged.as_ref()?.data(), self.named_at?))
+    }
+
+    /// What has to be healed, because a volume lost the shard that it had of it before any value named it: whoever
+    /// rebuilt that volume may have looked at its rows before this one was there.
+    pub(super) fn outlived(&self, lives: &Lives) -> Option<DataRef> {
+        self.staged.as_ref().filter(|staged| staged.is_outlived(lives)).map(StagedData::data)
     }
 
     /// An accept at `ballot` that names `named` is about to be sent.

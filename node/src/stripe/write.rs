@@ -12,11 +12,12 @@
 
 use bytes::Bytes;
 
-use sherd_core::id::{RegisterKey, ShardId};
+use sherd_core::id::{Incarnation, RegisterKey, ShardId, VolumeId};
 use sherd_core::message;
 use sherd_core::message::{ShardFileHeader, Target};
 use sherd_core::placement;
 use sherd_core::record::{DataRef, Home};
+use sherd_core::register::quorum::Lives;
 use sherd_core::stripe::Layout;
 use sherd_volume::buffer::{Buffer, BufferPool};
 
@@ -428,7 +429,7 @@ pub(crate) struct SyncingBody {
     timeouts: super::StripeTimeouts,
     all_shards: usize,
     unnamed: UnnamedData,
-    gather: Gather<()>,
+    gather: Gather<Incarnation>,
     failures: Failures,
     /// What packed bytes cost until they are durable.
     _share: Option<Share>,
@@ -438,7 +439,7 @@ impl SyncingBody {
     /// Waits until the data is durable enough, and a little longer for the rest.
     pub(crate) async fn durable(mut self) -> Result<StagedData, WriteError> {
         let enough = self.unnamed.set.durable_enough();
-        let mut durable = 0;
+        let (mut durable, mut lives) = (0, Vec::with_capacity(self.all_shards));
         while !self.gather.is_empty() {
             let (wanted, timeouts) = match enough.checked_sub(durable) {
                 None | Some(0) => (self.gather.len(), self.timeouts.straggler),
@@ -447,7 +448,10 @@ impl SyncingBody {
             let in_time = tokio::time::timeout(timeouts, self.gather.gathered(wanted)).await.is_ok();
             while let Some((index, finished)) = self.gather.take_now() {
                 match finished {
-                    Ok(()) => durable += 1,
+                    Ok(life) => {
+                        durable += 1;
+                        lives.push((self.unnamed.route(index).volume, life));
+                    }
                     Err(error) => self.failures.add(index, &error),
                 }
             }
@@ -458,7 +462,7 @@ impl SyncingBody {
         if durable < enough {
             return Err(self.failures.verdict());
         }
-        Ok(StagedData { missing: durable < self.all_shards, unnamed: self.unnamed })
+        Ok(StagedData { missing: durable < self.all_shards, lives, unnamed: self.unnamed })
     }
 }
 
@@ -467,6 +471,8 @@ impl SyncingBody {
 pub(crate) struct StagedData {
     unnamed: UnnamedData,
     missing: bool,
+    /// The volumes on which shards are durable, and in which of their lives.
+    lives: Vec<(VolumeId, Incarnation)>,
 }
 
 impl StagedData {
@@ -478,6 +484,11 @@ impl StagedData {
     /// Whether some shard is not (known to be) durable, and a heal has to look after it.
     pub(crate) const fn missing(&self) -> bool {
         self.missing
+    }
+
+    /// Whether a volume with a shard is known to have begun another life since, in which the shard is gone.
+    pub(crate) fn is_outlived(&self, known: &Lives) -> bool {
+        self.lives.iter().any(|(volume, life)| known.is_over(*volume, *life))
     }
 
     /// An accept that names the data is about to be sent: from here on only a committed value

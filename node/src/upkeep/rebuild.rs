@@ -199,7 +199,7 @@ impl Subject {
             Home::Packed => {
                 let bytes = self.window(context, index, sources, 0, self.shard_bytes()).await?;
                 let put = route.shards.put_shard(route.volume, shard, &register, vec![bytes]);
-                ask(put, WINDOW_PATIENCE).await.map_err(target)
+                ask(put, WINDOW_PATIENCE).await.map(|_life| ()).map_err(target)
             }
             Home::File => {
                 let header = ShardFileHeader {
@@ -222,7 +222,7 @@ impl Subject {
                     written.map_err(target)?;
                     next = read?;
                 }
-                ask(sink.finish(), WINDOW_PATIENCE).await.map_err(target)
+                ask(sink.finish(), WINDOW_PATIENCE).await.map(|_life| ()).map_err(target)
             }
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use sherd_core::id::VolumeId;
+use sherd_core::id::{Incarnation, VolumeId};
 use sherd_core::message::{Error, Result};
 use sherd_volume::lookup::Lookup;
 use sherd_volume::read::reader::Reader;
@@ -93,6 +93,27 @@ impl LocalPeer {
             }
             Err(error) => Pending::ready(Err(error)),
         }
+    }
+
+    /// Queues an operation on the log whose answer is the life of the volume that it was queued in.
+    fn on_log_in_its_life(
+        &self,
+        volume: VolumeId,
+        op: impl FnOnce(Completion<()>) -> Op,
+    ) -> Pending<Incarnation> {
+        let (answering, pending) = Pending::waiting();
+        let submitted = self.serving(volume).and_then(|serving| {
+            let (life, faults) = (serving.reader.answerer().incarnation, Arc::clone(&serving.faults));
+            let done = Completion::new(move |result: std::result::Result<(), sherd_volume::error::Error>| {
+                let result = result.map(|()| life).map_err(Error::from);
+                if let Err(error) = &result {
+                    faults.note(error);
+                }
+                answering.answer(result);
+            });
+            serving.submit(op(done))
+        });
+        submitted.map_or_else(|error| Pending::ready(Err(error)), |()| pending)
     }
 
     /// Queues an operation that answers nobody, and rides with a frame to come.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use sherd_core::id::{ShardId, VolumeId};
+use sherd_core::id::{Incarnation, ShardId, VolumeId};
 use sherd_core::message::{
     Error, ReadPurpose, Result, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target,
 };
@@ -31,9 +31,9 @@ impl ShardPeer for LocalPeer {
         shard: ShardId,
         target: &Target,
         payload: Vec<Bytes>,
-    ) -> Pending<()> {
+    ) -> Pending<Incarnation> {
         let target = target.clone();
-        self.on_log(volume, |done| Op::PutShard { shard, target, payload, done })
+        self.on_log_in_its_life(volume, |done| Op::PutShard { shard, target, payload, done })
     }
 
     fn create_shard(
@@ -209,11 +209,11 @@ impl File {
 }
 
 impl LocalSink {
-    fn on_writers(
+    fn on_writers<R: Send + 'static>(
         &self,
         file: Option<Arc<Mutex<File>>>,
-        job: impl FnOnce(&ServingVolume, &mut File) -> Result<()> + Send + 'static,
-    ) -> Pending<()> {
+        job: impl FnOnce(&ServingVolume, &mut File) -> Result<R> + Send + 'static,
+    ) -> Pending<R> {
         let (opening, file) = match (&self.opening, file) {
             (Ok(opening), Some(file)) => (opening, file),
             (Err(error), _) => return Pending::ready(Err(error.clone())),
@@ -236,9 +236,13 @@ impl ShardSink for LocalSink {
         self.on_writers(self.file.clone(), move |serving, file| file.append(serving, &bytes))
     }
 
-    fn finish(mut self: Box<Self>) -> Pending<()> {
+    fn finish(mut self: Box<Self>) -> Pending<Incarnation> {
         let file = self.file.take();
-        self.on_writers(file, |serving, file| Ok(file.writer(serving)?.finish()?))
+        self.on_writers(file, |serving, file| {
+            let life = serving.reader.answerer().incarnation;
+            file.writer(serving)?.finish()?;
+            Ok(life)
+        })
     }
 }
 

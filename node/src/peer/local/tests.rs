@@ -153,8 +153,8 @@ async fn what_a_topology_out_of_force_asks_is_refused() {
     assert_eq!(peer.rows(volume, &rows(Epoch::FIRST)).await.expect("it answers").result, Err(stale));
 
     // The topology in force is served, and another slot's requests are none of this one's.
-    assert_eq!(put(Target::new(key(), slot, epoch)).await, Ok(()));
-    assert_eq!(put(Target::new(key(), Slot(8), Epoch::FIRST)).await, Ok(()));
+    assert!(put(Target::new(key(), slot, epoch)).await.is_ok());
+    assert!(put(Target::new(key(), Slot(8), Epoch::FIRST)).await.is_ok());
     assert!(peer.parts(volume, &parts(epoch)).await.expect("it answers").result.is_ok());
     assert!(peer.rows(volume, &rows(epoch)).await.expect("it answers").result.is_ok());
 }

@@ -7,7 +7,7 @@
 use tokio::time::Instant;
 
 use sherd_core::heal::HealEntry;
-use sherd_core::id::{Ballot, DataId};
+use sherd_core::id::{Ballot, DataId, RegisterKey};
 use sherd_core::record::{DataRef, State};
 use sherd_core::register::Accept;
 use sherd_core::register::batch::{
@@ -144,10 +144,15 @@ impl<'a> BatchRun<'a> {
     fn decide(&mut self, ready: &PreparedKey, one_by_one: bool) -> BatchDecision<Draft> {
         let change = &self.change;
         let found = ready.found.as_ref().map(|found| &found.value.state);
+        // The prepare was answered by somebody who knows of every life that began before its ballot could be accepted.
+        let lives = self.registers.known_lives();
+        let since_ms = ready.round.ballot.time.as_ms();
         decide_in_order(&mut self.members, Draft::default(), |member, draft| {
             let before = draft.state.as_ref().or(found);
             let proposal = member.decide(before)?;
+            let outlived = member.data.outlived(&lives).map(|data| heal_of(self.turn.key(), data, since_ms));
             let mut next = draft.after(before, proposal, member);
+            next.heals.splice(..0, outlived);
             if one_by_one && let Err(failure) = change.value_of(ready, &mut next) {
                 member.fail(failure);
                 return None;
@@ -235,6 +240,7 @@ impl<'a> BatchRun<'a> {
                 self.registers.inner.damage.heal(heal);
             }
         }
+        self.report_outlived(committed);
         let mut left = std::mem::take(&mut self.left);
         for member in self.members.iter_mut().map(|member| &mut member.data).chain(&mut left) {
             if let Some(data) = member.unnamed() {
@@ -259,6 +265,18 @@ impl<'a> BatchRun<'a> {
             member.answer(answer);
         }
         Step::Ended
+    }
+
+    /// Reports committed data of which a volume lost its shard while the accept was under way.
+    fn report_outlived(&self, committed: &CommittedData) {
+        let lives = self.registers.known_lives();
+        let data = self.members.iter().map(|member| &member.data).chain(&self.left);
+        for data in data.filter_map(|data| data.outlived(&lives)) {
+            if committed.named.contains(&data) {
+                let heal = heal_of(self.turn.key(), data, committed.ballot.time.as_ms());
+                self.registers.inner.damage.heal(heal);
+            }
+        }
     }
 
     /// Lets those go who have left or are past their deadline: they are left out of what is proposed from
@@ -327,6 +345,10 @@ impl Draft {
         let heals = heals.into_iter().filter(is_named).collect();
         ReplacedValue { data, pages: passed_pages.into_iter().filter(is_gone).collect(), handed_over, heals }
     }
+}
+
+fn heal_of(key: &RegisterKey, data: DataRef, since_ms: u64) -> HealEntry {
+    HealEntry { key: key.clone(), data: Some(data.into()), since_ms }
 }
 
 fn data_and_pages(state: Option<&State>) -> (Vec<DataRef>, Vec<DataRef>) {

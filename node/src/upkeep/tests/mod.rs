@@ -26,7 +26,7 @@ use tempfile::TempDir;
 use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{Clock, HybridClock, Rng};
-use sherd_core::heal::HealEntry;
+use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::id::{
     Ballot, BucketId, ChangeId, Incarnation, ObjectKey, ProposerId, RegisterKey, ShardId, Timestamp, VolumeId,
 };
@@ -491,6 +491,28 @@ impl Node {
             let recorded = route.registers.control(route.volume, record.clone()).await.expect("it serves");
             assert!(recorded.result.is_ok());
         }
+    }
+
+    /// The volumes of this node, in their order.
+    pub(crate) fn volume_ids(&self) -> Vec<VolumeId> {
+        self.volumes.all().iter().map(|volume| volume.id()).collect()
+    }
+
+    /// Heals that were reported and that nobody has taken yet.
+    pub(crate) fn reported_heals(&mut self) -> Vec<HealId> {
+        let heal = |report| match report {
+            Report::Heal(entry) => Some(entry.id()),
+            Report::Superseded { .. } => None,
+        };
+        self.reported().into_iter().filter_map(heal).collect()
+    }
+
+    /// Heals that its volumes' logs hold.
+    pub(crate) async fn logged_heals(&self) -> Vec<HealId> {
+        let routes = self.context.cluster.sets().iter().flat_map(|set| &set.routes);
+        let pages = routes.map(|route| route.upkeep.heals(route.volume, None, 1_000));
+        let pages = futures::future::join_all(pages).await;
+        pages.into_iter().flatten().flatten().map(|(id, _)| id).collect()
     }
 
     /// Lets a volume's blocking reads hang until what this gives is dropped.
