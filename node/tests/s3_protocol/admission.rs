@@ -1,6 +1,13 @@
 //! Who is let in, and for what.
 
-use crate::wire::{ACCESS_KEY, Asking, Server, TestClock, small_limits};
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+use sherd_node::observe::metrics::ApiName;
+use sherd_node::s3::protocol::Limits;
+
+use crate::memory::Memory;
+use crate::wire::{ACCESS_KEY, Asking, Server, TestClock, protocol, small_limits};
 
 async fn refused(server: &Server, bytes: &[u8]) -> (u16, String) {
     server.exchange(bytes).await.refusal()
@@ -8,6 +15,23 @@ async fn refused(server: &Server, bytes: &[u8]) -> (u16, String) {
 
 fn code(status: u16, code: &str) -> (u16, String) {
     (status, code.to_owned())
+}
+
+/// Metrics count it under its name, as they do what it is refused for.
+#[tokio::test]
+async fn what_is_refused_has_the_name_of_what_it_asks_for() {
+    let protocol = protocol(TestClock::Still, Limits::default(), Memory::new());
+    for (method, target, name) in [
+        ("PUT", "/bucket/k", "PutObject"),
+        ("GET", "/bucket/k?uploadId=u", "ListParts"),
+        ("POST", "/bucket?delete", "DeleteObjects"),
+        ("GET", "/bucket?noSuchThing", "Unknown"),
+    ] {
+        let request = Request::builder().method(method).uri(target).header("host", "s3.test");
+        let request = request.body(Full::new(Bytes::new())).expect("a request");
+        let (api, response) = protocol.call(request).await;
+        assert_eq!((api, response.status().as_u16()), (ApiName(name), 403), "{method} {target}");
+    }
 }
 
 #[tokio::test]

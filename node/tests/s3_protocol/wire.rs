@@ -53,6 +53,19 @@ pub(crate) struct Server {
     _tasks: JoinSet<()>,
 }
 
+/// The layer over operations that keep what they are given.
+pub(crate) fn protocol(clock: TestClock, limits: Limits, memory: Memory) -> Protocol {
+    let config = Config {
+        region: "eu-west-1".to_owned(),
+        domains: vec!["s3.test".to_owned()],
+        host_id: "node-0".to_owned(),
+        request_id_seed: 7,
+        limits,
+    };
+    let credentials = StaticCredentials::single(ACCESS_KEY, Secret::new(SECRET));
+    Protocol::new(config, Arc::new(credentials), Arc::new(clock), memory)
+}
+
 impl Server {
     pub(crate) async fn start() -> Self {
         Self::start_with(TestClock::Still, Limits::default()).await
@@ -60,15 +73,7 @@ impl Server {
 
     pub(crate) async fn start_with(clock: TestClock, limits: Limits) -> Self {
         let memory = Memory::new();
-        let config = Config {
-            region: "eu-west-1".to_owned(),
-            domains: vec!["s3.test".to_owned()],
-            host_id: "node-0".to_owned(),
-            request_id_seed: 7,
-            limits,
-        };
-        let credentials = StaticCredentials::single(ACCESS_KEY, Secret::new(SECRET));
-        let protocol = Protocol::new(config, Arc::new(credentials), Arc::new(clock), memory.clone());
+        let protocol = protocol(clock, limits, memory.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let mut tasks = JoinSet::new();

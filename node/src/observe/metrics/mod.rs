@@ -57,8 +57,8 @@ impl std::fmt::Debug for Metrics {
     }
 }
 
-/// Which operation a response answers: `PutObject`, or `Unknown` where the request was refused
-/// before anybody could tell.
+/// Which operation a response answers: `PutObject`, or `Unknown` where the request names none that is served, or was
+/// refused before its head was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ApiName(pub &'static str);
 

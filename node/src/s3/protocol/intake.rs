@@ -21,6 +21,7 @@ use sherd_core::md5::Md5;
 use sherd_core::record::ChecksumAlgorithm;
 
 use crate::machine::budget::Share;
+use crate::observe::metrics::ApiName;
 use crate::s3::auth::error::AuthError;
 use crate::s3::auth::payload::PayloadForm;
 use crate::s3::auth::presigned;
@@ -78,11 +79,13 @@ struct Head {
 }
 
 impl Inner {
-    /// Admits or refuses a request.
+    /// Admits or refuses a request. `named` becomes what it asks for as soon as its head says so, whether it is
+    /// admitted or not.
     pub(super) async fn admit<B>(
         &self,
         request: Request<B>,
         request_id: RequestId,
+        named: &mut ApiName,
     ) -> Result<AdmittedRequest, Refusal>
     where
         B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
@@ -103,10 +106,16 @@ impl Inner {
             return Err(NoOperation::lacks_operation("PostObject").into());
         }
         let host_bucket = address.host_bucket.map(Cow::into_owned);
+        let copies = |headers: &HeaderMap| headers.contains_key("x-amz-copy-source");
+        if let Ok(operation) = classify(&parts.method, level, &query, copies(&parts.headers)) {
+            *named = ApiName(operation.name());
+        }
         let VerifiedRequest { caller, payload, frames } = self.verifier.verify(&parts, &query)?;
         let rewritten = simplify(&mut parts.headers, &uri, host_bucket.as_deref(), &query)?;
-        let copies = parts.headers.contains_key("x-amz-copy-source");
-        let operation = classify(&parts.method, level, &query, copies)?;
+        // Who may not ask is not told what is served; and what a presigned request asks for may be among the headers
+        // that stood in its query.
+        let operation = classify(&parts.method, level, &query, copies(&parts.headers))?;
+        *named = ApiName(operation.name());
         tracing::Span::current().record("operation", operation.name());
         let checksum = feature::check(&parts.headers, operation)?;
         if checksum.trailer.is_some() && !payload.has_trailer() {

@@ -224,7 +224,8 @@ impl Inner {
         let expects = ContinueExpectation::of(&request);
         let uri = request.uri().clone();
         let asked = RespondContext { request_id, host_id: &self.host_id, path: uri.path(), is_head };
-        let admitted = match self.admit(request, request_id).await {
+        let mut api = ApiName::default();
+        let admitted = match self.admit(request, request_id, &mut api).await {
             Ok(admitted) => admitted,
             Err(refusal) => {
                 if let Some((kind, name)) = refusal.lacking() {
@@ -234,10 +235,9 @@ impl Inner {
                 }
                 let mut response = asked.refuse(&refusal);
                 close_if(expects != ContinueExpectation::Nothing, &mut response);
-                return (ApiName::default(), response);
+                return (api, response);
             }
         };
-        let api = ApiName(admitted.operation.name());
         let mut response = self.perform(admitted, &asked).await;
         close_if(expects == ContinueExpectation::ContinueForNothing, &mut response);
         (api, response)
