@@ -1,5 +1,7 @@
 //! Shard files through crashes, damage, heals and ranges.
 
+mod faults;
+mod layout;
 mod unfinished;
 
 use std::ops::Range;
@@ -88,6 +90,29 @@ fn write(files: &ShardFiles, n: u64, payload: &Bytes) -> Result<(), Error> {
 
 fn path(n: u64) -> PathBuf {
     files(&FaultyDisk::new(1)).shared.path(shard_id(n))
+}
+
+/// The shard files of a volume, and what its directory is locked by.
+fn files_of_volume(disk: &FaultyDisk) -> (ShardFiles, Arc<FailureLatch>, Arc<FailureFile>) {
+    let (directory, shared_disk) = (Path::new("/volume"), Arc::new(disk.clone()) as Arc<dyn Disk>);
+    let identity = Identity {
+        cluster: CLUSTER,
+        volume: VolumeId([1; 16]),
+        incarnation: Incarnation(1),
+        phase: Phase::Formed,
+        topology: None,
+        failed: None,
+        lost: None,
+        told: Vec::new(),
+    };
+    let lock = identity::lock(disk, directory).unwrap();
+    let file = IdentityFile::create(Arc::clone(&shared_disk), directory, identity).unwrap();
+    let ballast = Arc::new(Ballast::new(Arc::clone(&shared_disk), directory, 0));
+    let sticky = Arc::new(FailureFile { file, ballast, _lock: lock });
+    let failure = Arc::new(FailureLatch::new(&sticky));
+    let root = PathBuf::from(ROOT);
+    let files = ShardFiles::of_volume(shared_disk, root, CLUSTER, pool(), Arc::clone(&failure), None);
+    (files, failure, sticky)
 }
 
 fn joined(found: &[Bytes]) -> Vec<u8> {
@@ -266,138 +291,6 @@ fn a_file_is_verified_where_nothing_goes_past_the_page_cache() {
 }
 
 #[test]
-fn the_bytes_of_version_1_never_change() {
-    let disk = disk();
-    let files = files(&disk);
-    let payload = payload(70_000);
-    write(&files, 1, &payload).unwrap();
-    let bytes = file_bytes(&disk, &path(1));
-    let layout = Layout::of(70_000).unwrap();
-    assert_eq!(path(1), Path::new("/volume/shards/50/01a3185c500100000102030405060708.2"));
-    assert_eq!((bytes.len() as u64, layout.table_at, layout.footer_at), (layout.file_bytes, 77_824, 77_888));
-    assert_eq!(layout.file_bytes, 77_936);
-    let mut wanted = b"SHRDFILE\x01\0\0\0\0\0\0\0".to_vec();
-    wanted.extend([0xc1; 16]);
-    wanted.extend([0xb1; 16]);
-    wanted.extend(blake3::hash("photos/été.jpg".as_bytes()).as_bytes());
-    wanted.extend([0x01, 0xa3, 0x18, 0x5c, 0x50, 0x01, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
-    wanted.extend([2, 2, 2, 1]);
-    wanted.extend([0, 0, 4, 0]);
-    wanted.extend([0x70, 0x11, 1, 0, 0, 0, 0, 0]);
-    wanted.extend([0x77; 16]);
-    wanted.extend([9, 0, 16, 0, 0, 0, 0, 0]);
-    wanted.extend("photos/été.jpg".as_bytes());
-    assert_eq!(bytes[..wanted.len()], wanted);
-    assert!(bytes[wanted.len()..4092].iter().all(|byte| *byte == 0));
-    assert_eq!(bytes[4096..74_096], payload);
-    assert!(bytes[74_096..77_824].iter().all(|byte| *byte == 0));
-    assert_eq!(bytes[77_824..77_856], *blake3::hash(&payload[..65_536]).as_bytes());
-    assert_eq!(bytes[77_856..77_888], *blake3::hash(&payload[65_536..]).as_bytes());
-    assert_eq!(bytes[77_888..77_896], [64, 0, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(bytes[77_896..77_928], *blake3::hash(&bytes[77_824..77_888]).as_bytes());
-    assert_eq!(&bytes[77_928..], b"SHRDDONE");
-    let whole = blake3::hash(&bytes).to_hex().to_string();
-    assert_eq!(whole, "8a485a9ec7c8ef83f46a202f4cda5cb824634e33661d93cdf41ecea1988f0378", "the whole file");
-}
-
-#[test]
-fn headers_come_back_and_other_bytes_are_refused() {
-    let mut plain = header(3, 5);
-    plain.key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new(vec![b'k'; 1024]).unwrap());
-    for shard in [header(1, 70_000), plain] {
-        let stored = StoredHeader { cluster: CLUSTER, shard };
-        let page = encode_header(&stored);
-        assert_eq!(decode_header(&page), Ok(stored));
-        for at in 0..HEADER_BYTES {
-            let mut damaged = page.to_vec();
-            damaged[at] ^= 0x10;
-            assert!(decode_header(&damaged.into()).is_err(), "byte {at}");
-        }
-        assert!(decode_header(&page.slice(1..)).is_err());
-        assert!(decode_header(&Bytes::new()).is_err());
-    }
-    let mut next = encode_header(&StoredHeader { cluster: CLUSTER, shard: header(1, 1) }).to_vec();
-    next[8] = 2;
-    let refused = decode_header(&next.into());
-    assert_eq!(refused, Err(DecodeError::Version { field: "shard file header", version: 2 }));
-}
-
-proptest::proptest! {
-    #[test]
-    fn no_header_with_a_right_crc_panics_and_one_that_decodes_has_one_form(
-        changes in proptest::collection::vec((0..200_usize, proptest::prelude::any::<u8>()), 0..6),
-    ) {
-        let stored = StoredHeader { cluster: CLUSTER, shard: header(1, 70_000) };
-        let mut page = encode_header(&stored).to_vec();
-        for (at, byte) in changes {
-            page[at] = byte;
-        }
-        let crc = crc32c::crc32c(&page[..HEADER_BYTES - 4]);
-        page[HEADER_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
-        let page = Bytes::from(page);
-        if let Ok(decoded) = decode_header(&page) {
-            proptest::prop_assert_eq!(encode_header(&decoded), page);
-        }
-    }
-
-    #[test]
-    fn no_table_panics(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300), blocks in 0..10_u64) {
-        proptest::prop_assert!(decode_table(&bytes.into(), blocks).is_err());
-    }
-}
-
-#[test]
-fn tables_come_back_and_fit_only_their_number_of_blocks() {
-    for blocks in [0, 1, 5] {
-        let hashes = vec![[7; 32]; blocks];
-        let end = encode_table(&hashes);
-        assert_eq!(decode_table(&end, blocks as u64).unwrap(), hashes.concat());
-        assert!(decode_table(&end, blocks as u64 + 1).is_err());
-        assert!(decode_table(&end, u64::MAX).is_err());
-    }
-}
-
-#[test]
-fn damage_anywhere_in_the_file_is_found() {
-    let disk = disk();
-    let payload = payload(2 * HASH_BLOCK_BYTES + 100);
-    write(&files(&disk), 1, &payload).unwrap();
-    let layout = Layout::of(payload.len() as u64).unwrap();
-    for at in (0..layout.file_bytes).step_by(509).chain(layout.table_at..layout.file_bytes) {
-        let damaged = disk.fork();
-        damaged.rot(&path(1), at..at + 1).unwrap();
-        let files = files(&damaged);
-        assert!(is_corrupt(&check(&files, 1)), "the scrubber missed byte {at}");
-        let is_padding = (HEADER_BYTES as u64 + payload.len() as u64..layout.table_at).contains(&at);
-        let read = read(&files, shard_id(1), 0..payload.len() as u64);
-        assert_eq!(is_corrupt(&read), !is_padding, "byte {at}");
-    }
-}
-
-#[test]
-fn a_file_cut_short_grown_unreadable_or_of_others_is_refused() {
-    let disk = disk();
-    let whole = payload(80_000);
-    write(&files(&disk), 1, &whole).unwrap();
-    let layout = Layout::of(80_000).unwrap();
-    for length in [0, 10, 4095, 4096, 50_000, layout.file_bytes - 1, layout.file_bytes + 1] {
-        let changed = disk.fork();
-        changed.open(&path(1), OpenMode::Write).unwrap().truncate(length).unwrap();
-        assert!(is_corrupt(&read(&files(&changed), shard_id(1), 0..1)), "{length} bytes");
-    }
-    for range in [0..1, 4096..4097, layout.table_at..layout.table_at + 1] {
-        let changed = disk.fork();
-        changed.make_unreadable(&path(1), range).unwrap();
-        assert!(is_corrupt(&read(&files(&changed), shard_id(1), 0..1)));
-    }
-    let other = ShardFiles::new(Arc::new(disk.clone()), PathBuf::from(ROOT), ClusterId([9; 16]), pool());
-    assert!(is_corrupt(&read(&other, shard_id(1), 0..1)));
-    disk.rename(&path(1), &path(1).with_extension("3")).unwrap();
-    assert!(is_corrupt(&read(&files(&disk), ShardId { index: 3, ..shard_id(1) }, 0..1)));
-    assert!(matches!(read(&files(&disk), shard_id(1), 0..1), Err(Error::NotFound)));
-}
-
-#[test]
 fn a_finished_file_is_whole_after_every_power_cut_and_an_unfinished_one_never_passes() {
     let first = payload(150_000);
     let second = payload(HASH_BLOCK_BYTES);
@@ -525,78 +418,6 @@ fn a_directory_is_listed_once_for_all_its_pages() {
 }
 
 #[test]
-fn an_aborted_or_dropped_writer_leaves_nothing() {
-    let disk = disk();
-    let files = files(&disk);
-    let mut writer = files.create(&header(1, 100)).unwrap();
-    writer.append(&[payload(50)]).unwrap();
-    writer.abort();
-    drop(files.create(&header(1, 100)).unwrap());
-    assert_eq!(files.list(Directories::of(shard_id(1).data)).unwrap(), []);
-    assert!(matches!(read(&files, shard_id(1), 0..1), Err(Error::NotFound)));
-}
-
-#[test]
-fn a_payload_of_another_length_than_the_header_says_is_refused() {
-    let files = files(&disk());
-    let mut writer = files.create(&header(1, 100)).unwrap();
-    assert!(is_corrupt(&writer.append(&[payload(101)])));
-    drop(writer);
-    let mut writer = files.create(&header(1, 100)).unwrap();
-    writer.append(&[payload(99)]).unwrap();
-    assert!(is_corrupt(&writer.finish()));
-    assert!(matches!(read(&files, shard_id(1), 0..1), Err(Error::NotFound)));
-}
-
-#[test]
-fn a_taken_name_is_refused() {
-    let files = files(&disk());
-    write(&files, 1, &payload(10)).unwrap();
-    assert!(is_corrupt(&files.create(&header(1, 10))));
-    assert_eq!(files.shared.failure.reason(), None);
-    assert_eq!(joined(&read(&files, shard_id(1), 0..10).unwrap()), payload(10));
-}
-
-#[test]
-fn a_full_disk_is_told_at_the_start_and_leaves_nothing() {
-    let disk = disk();
-    let files = files(&disk);
-    disk.set_capacity(64 << 10);
-    assert!(matches!(files.create(&header(1, 1 << 20)), Err(Error::Full)));
-    assert_eq!(files.list(Directories::of(shard_id(1).data)).unwrap(), []);
-    assert_eq!(files.shared.failure.reason(), None);
-    write(&files, 1, &payload(1000)).unwrap();
-}
-
-#[test]
-fn nothing_is_made_where_the_volume_was_taken_away() {
-    let disk = disk();
-    let files = files(&disk);
-    disk.vanish(Path::new(ROOT)).unwrap();
-    assert!(matches!(files.create(&header(1, 10)), Err(Error::Failed { .. })));
-    assert!(disk.list(Path::new(ROOT)).is_err());
-    assert!(files.shared.failure.reason().is_some());
-}
-
-#[test]
-fn a_failed_write_or_sync_fails_every_later_write() {
-    for call in [Call::Write, Call::Sync, Call::SyncDir] {
-        let disk = disk();
-        let files = files(&disk);
-        write(&files, 1, &payload(1000)).unwrap();
-        let under = PathBuf::from(ROOT).join("50");
-        let mut begun = files.create(&header(3, 10)).unwrap();
-        begun.append(&[payload(10)]).unwrap();
-        let _fault = disk.inject(Fault { under, call, skip: 0, times: 1, failure: Failure::Io });
-        assert!(matches!(write(&files, 2, &payload(1000)), Err(Error::Failed { .. })));
-        assert!(files.shared.failure.reason().is_some());
-        assert!(matches!(begun.finish(), Err(Error::Failed { .. })));
-        assert!(matches!(write(&files, 4, &payload(1000)), Err(Error::Failed { .. })));
-        assert_eq!(joined(&read(&files, shard_id(1), 0..1000).unwrap()), payload(1000), "reads go on");
-    }
-}
-
-#[test]
 fn deleted_shards_are_gone_and_may_be_deleted_again() {
     let files = files(&disk());
     write(&files, 1, &payload(1000)).unwrap();
@@ -667,100 +488,4 @@ fn the_scrubber_works_in_steps_and_sees_what_the_device_has() {
     };
     assert!(is_corrupt(&end));
     assert!(matches!(files.check(shard_id(2)), Err(Error::NotFound)));
-}
-
-/// Files that are kept open cost descriptors: they go before anybody is refused for want of one.
-#[test]
-fn kept_files_are_closed_where_no_descriptor_is_left() {
-    let disk = disk();
-    let thrifty = Arc::new(ThriftyDisk::new(Arc::new(disk.clone())));
-    let files = ShardFiles::new(thrifty, PathBuf::from(ROOT), CLUSTER, pool());
-    for n in 1..=3 {
-        write(&files, n, &payload(1000)).unwrap();
-    }
-    read(&files, shard_id(1), 0..1000).unwrap();
-    let refused = |call, n| {
-        disk.inject(Fault { call, under: path(n), skip: 0, times: 1, failure: Failure::NoDescriptor })
-    };
-    let fault = refused(Call::Open, 2);
-    assert_eq!(joined(&read(&files, shard_id(2), 0..1000).unwrap()), payload(1000));
-    assert!(cached(&files, shard_id(1), 0..1000).unwrap().is_none(), "closed");
-    assert!(cached(&files, shard_id(2), 0..1000).unwrap().is_some(), "opened in its place");
-    drop(fault);
-    let fault = refused(Call::Create, 4);
-    write(&files, 4, &payload(1000)).unwrap();
-    drop(fault);
-    let _fault = refused(Call::Open, 3);
-    assert!(matches!(read(&files, shard_id(3), 0..1000), Err(Error::Busy)), "none was left to be closed");
-}
-
-/// The shard files of a volume, and what its directory is locked by.
-fn files_of_volume(disk: &FaultyDisk) -> (ShardFiles, Arc<FailureLatch>, Arc<FailureFile>) {
-    let (directory, shared_disk) = (Path::new("/volume"), Arc::new(disk.clone()) as Arc<dyn Disk>);
-    let identity = Identity {
-        cluster: CLUSTER,
-        volume: VolumeId([1; 16]),
-        incarnation: Incarnation(1),
-        phase: Phase::Formed,
-        topology: None,
-        failed: None,
-        lost: None,
-        told: Vec::new(),
-    };
-    let lock = identity::lock(disk, directory).unwrap();
-    let file = IdentityFile::create(Arc::clone(&shared_disk), directory, identity).unwrap();
-    let ballast = Arc::new(Ballast::new(Arc::clone(&shared_disk), directory, 0));
-    let sticky = Arc::new(FailureFile { file, ballast, _lock: lock });
-    let failure = Arc::new(FailureLatch::new(&sticky));
-    let root = PathBuf::from(ROOT);
-    let files = ShardFiles::of_volume(shared_disk, root, CLUSTER, pool(), Arc::clone(&failure), None);
-    (files, failure, sticky)
-}
-
-#[test]
-fn a_directory_that_cannot_be_listed_fails_nothing_and_a_file_that_cannot_be_removed_the_run() {
-    let disk = disk();
-    let (files, failure, sticky) = files_of_volume(&disk);
-    write(&files, 1, &payload(1000)).unwrap();
-    let refused =
-        |call, under, times| disk.inject(Fault { call, under, skip: 0, times, failure: Failure::Io });
-    let directory = Directories::of(shard_id(1).data);
-    let fault = refused(Call::List, files.shared.directories.path(directory), 1);
-    assert!(is_corrupt(&files.list(directory)));
-    drop(fault);
-    assert_eq!((failure.reason(), files.list(directory).unwrap()), (None, vec![shard_id(1)]));
-    let _fault = refused(Call::Remove, path(1), 1);
-    assert!(matches!(files.delete(shard_id(1)), Err(Error::Failed { .. })));
-    assert!(failure.reason().is_some());
-    assert_eq!(sticky.file.identity().failed, None, "it may be opened again");
-}
-
-#[test]
-fn nothing_is_appended_in_a_volume_that_failed() {
-    let disk = disk();
-    let (files, failure, _sticky) = files_of_volume(&disk);
-    let mut writer = files.create(&header(1, 2000)).unwrap();
-    writer.append(&[payload(1000)]).unwrap();
-    failure.fail(FailureSpan::Run, "its index");
-    assert!(matches!(writer.append(&[payload(1000)]), Err(Error::Failed { .. })));
-    drop(writer);
-    assert!(matches!(disk.file_id(&path(1)), Err(error) if error.kind() == ErrorKind::NotFound), "removed");
-}
-
-#[test]
-fn a_writer_that_outlives_its_opening_neither_locks_the_directory_nor_touches_what_the_next_one_writes() {
-    let disk = disk();
-    let (files_before, failure, sticky) = files_of_volume(&disk);
-    let mut heal = files_before.heal(&header(1, 2000)).unwrap();
-    heal.append(&[payload(1000)]).unwrap();
-    failure.fail(FailureSpan::Run, "its index");
-    drop((files_before, failure, sticky));
-    let _lock = identity::lock(&disk, Path::new("/volume")).expect("nobody holds it any more");
-
-    let files = files(&disk);
-    let mut again = files.heal(&header(1, 2000)).unwrap();
-    again.append(&[payload(2000)]).unwrap();
-    drop(heal);
-    again.finish().unwrap();
-    assert_eq!(joined(&read(&files, shard_id(1), 0..2000).unwrap()), payload(2000));
 }
