@@ -5,6 +5,7 @@
 
 mod buckets;
 mod clocks;
+mod confirmations;
 mod heals;
 mod pages;
 mod rebuilds;
@@ -313,6 +314,13 @@ fn build_over(
         context: Arc::new(context),
         reports: Some(reports),
     }
+}
+
+/// Follows the volumes in the background until the test ends.
+fn follow(context: &Arc<Context>) -> super::Upkeep {
+    let upkeep = super::Upkeep::over(Arc::clone(context));
+    upkeep.run("volumes", |context| async move { context.follow_volumes().await });
+    upkeep
 }
 
 fn name(key: &str) -> ObjectName {

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use sherd_core::heal::HealEntry;
 use sherd_core::message::Error;
 
-use super::{Directories, body};
+use super::{DEADLINE, Directories, body};
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
+use crate::upkeep::rebuild::Subject;
 use crate::upkeep::{OpeningStatus, Upkeep};
+use crate::volumes::VolumeState;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rebuild_that_a_restart_cut_short_is_known_before_the_volume_passes_for_whole() {
@@ -65,4 +67,43 @@ async fn a_rebuild_is_over_when_what_it_could_not_do_is_in_a_log() {
     assert!(gateway.context.mrf.are_all_logged());
     drop(gateway);
     node.close().await;
+}
+
+/// The index outlived them, and names them all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shards_that_went_with_the_end_of_a_log_are_rebuilt() {
+    // The second cut goes through a frame behind a shard that is whole in it: compaction lets it go all the same.
+    for cut in [250_000, 298_000] {
+        let directories = Directories::new(4);
+        let node = directories.start().await;
+        node.create_bucket().await;
+        let names: Vec<String> = (0..12).map(|n| format!("packed-{n}")).collect();
+        for (seed, name) in (0..).zip(&names) {
+            node.put_everywhere(name, &body(seed, 100_000)).await;
+            node.complete(&node.register(name).await, &node.data(name).await).await;
+        }
+        node.close().await;
+        let mut log = std::fs::read_dir(directories.paths()[0].join("log")).expect("a log");
+        let segment = log.next().expect("a segment").expect("readable").path();
+        let file = std::fs::File::options().write(true).open(&segment).expect("writable");
+        file.set_len(cut).expect("cut");
+
+        let node = directories.start().await;
+        let volume = Arc::clone(&node.volumes.all()[0]);
+        assert!(matches!(volume.state(), VolumeState::Recovering), "{:?}", volume.state());
+        node.context.recover(&volume).await.expect("recovered");
+        node.context.rebuild_shards(volume.id()).await.expect("shards are rebuilt");
+        let compacted = async {
+            while segment.exists() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, compacted).await.expect("its segment is compacted");
+        for name in &names {
+            let (register, data) = (node.register(name).await, node.data(name).await);
+            let subject = Subject::new(&node.context, &register, data).expect("fits its set");
+            assert_eq!(subject.look(true).await.intact.len(), 4, "{name}, cut at {cut}");
+        }
+        node.close().await;
+    }
 }
