@@ -4,6 +4,7 @@
 pub(crate) mod budget;
 pub mod cpu;
 pub(crate) mod heap;
+pub mod host;
 pub mod quantity;
 pub(crate) mod queue;
 pub mod reclaim;

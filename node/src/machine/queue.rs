@@ -6,13 +6,17 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::machine::host::Inbox;
+
 /// Makes a queue that holds `max` values.
 pub(crate) fn bounded<T>(max: usize) -> (Sender<T>, Receiver<T>) {
-    let state = State { waiting: VecDeque::new(), sleeps_for: None, senders: 1, receivers: 1 };
+    let state =
+        State { waiting: VecDeque::new(), sleeps_for: None, tasks: Vec::new(), senders: 1, receivers: 1 };
     let shared = Arc::new(QueueState { max, state: Mutex::new(state), came: Condvar::new() });
     (Sender { shared: Arc::clone(&shared) }, Receiver { shared })
 }
@@ -40,8 +44,8 @@ pub(crate) struct Receiver<T> {
 /// No value came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QueueEmpty {
-    /// In time.
-    Timeout,
+    /// Yet.
+    Nothing,
     /// And none will: all senders are gone.
     Closed,
 }
@@ -56,6 +60,8 @@ struct State<T> {
     waiting: VecDeque<T>,
     /// How long the receiver that sleeps does so at most.
     sleeps_for: Option<Duration>,
+    /// Receivers that wait as tasks.
+    tasks: Vec<Waker>,
     senders: usize,
     receivers: usize,
 }
@@ -88,7 +94,9 @@ impl<T> Sender<T> {
         state.waiting.push_back(value);
         // Of several receivers another one may be woken for another value, and take this one instead.
         let sleeps_for = state.sleeps_for.filter(|_| state.receivers == 1);
+        let tasks = std::mem::take(&mut state.tasks);
         drop(state);
+        tasks.into_iter().for_each(Waker::wake);
         let in_time = |timeout| sleeps_for.is_some_and(|most| most <= timeout);
         if !timeout.is_some_and(in_time) {
             self.shared.came.notify_one();
@@ -114,29 +122,42 @@ impl<T> Receiver<T> {
         Ok(())
     }
 
-    /// Waits for the next value, at most `timeout` (anew where another receiver took what came);
-    /// forever without.
-    pub(crate) fn next(&self, timeout: Option<Duration>) -> Result<T, QueueEmpty> {
+    /// The next value, if one waits.
+    pub(crate) fn try_next(&self) -> Result<T, QueueEmpty> {
         let mut state = self.shared.state.lock();
-        loop {
-            if let Some(value) = state.waiting.pop_front() {
-                return Ok(value);
-            }
-            if state.senders == 0 {
-                return Err(QueueEmpty::Closed);
-            }
-            match timeout {
-                None => self.shared.came.wait(&mut state),
-                Some(timeout) => {
-                    state.sleeps_for = Some(timeout);
-                    let late = self.shared.came.wait_for(&mut state, timeout).timed_out();
-                    state.sleeps_for = None;
-                    if late && state.waiting.is_empty() {
-                        return Err(QueueEmpty::Timeout);
-                    }
-                }
-            }
+        let none = if state.senders == 0 { QueueEmpty::Closed } else { QueueEmpty::Nothing };
+        state.waiting.pop_front().ok_or(none)
+    }
+}
+
+impl<T> State<T> {
+    /// Whether a receiver that looks learns something.
+    fn is_ready(&self) -> bool {
+        !self.waiting.is_empty() || self.senders == 0
+    }
+}
+
+impl<T> Inbox for Receiver<T> {
+    fn wait(&self, timeout: Option<Duration>) {
+        let mut state = self.shared.state.lock();
+        if state.is_ready() {
+            return;
         }
+        let Some(timeout) = timeout else { return self.shared.came.wait(&mut state) };
+        state.sleeps_for = Some(timeout);
+        self.shared.came.wait_for(&mut state, timeout);
+        state.sleeps_for = None;
+    }
+
+    fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.shared.state.lock();
+        if state.is_ready() {
+            return Poll::Ready(());
+        }
+        if state.tasks.iter().all(|task| !task.will_wake(context.waker())) {
+            state.tasks.push(context.waker().clone());
+        }
+        Poll::Pending
     }
 }
 
@@ -159,9 +180,11 @@ impl<T> Drop for Sender<T> {
         let mut state = self.shared.state.lock();
         state.senders -= 1;
         let last = state.senders == 0;
+        let tasks = if last { std::mem::take(&mut state.tasks) } else { Vec::new() };
         drop(state);
         if last {
             self.shared.came.notify_all();
+            tasks.into_iter().for_each(Waker::wake);
         }
     }
 }
@@ -193,6 +216,22 @@ impl<T> std::fmt::Debug for Receiver<T> {
 mod tests {
     use super::*;
 
+    impl<T> Receiver<T> {
+        /// Waits for the next value as a thread does, once `timeout`.
+        fn next(&self, timeout: Option<Duration>) -> Result<T, QueueEmpty> {
+            loop {
+                let next = self.try_next();
+                if !matches!(next, Err(QueueEmpty::Nothing)) {
+                    return next;
+                }
+                self.wait(timeout);
+                if timeout.is_some() {
+                    return self.try_next();
+                }
+            }
+        }
+    }
+
     #[test]
     fn values_come_in_their_order_and_no_more_than_fit() {
         let (sender, receiver) = bounded(2);
@@ -205,7 +244,7 @@ mod tests {
         assert_eq!(receiver.take(1, &mut taken), Ok(()));
         assert_eq!(receiver.take(9, &mut taken), Ok(()));
         assert_eq!(taken, [2, 4]);
-        assert_eq!(receiver.next(Some(Duration::ZERO)), Err(QueueEmpty::Timeout));
+        assert_eq!(receiver.next(Some(Duration::ZERO)), Err(QueueEmpty::Nothing));
     }
 
     #[test]

@@ -19,12 +19,11 @@ use sherd_core::topology::{GeometryRequest, PoolShape};
 use sherd_volume::options::Options;
 
 use crate::machine::reclaim::Reclaim;
-use crate::machine::system::{SystemClock, SystemRng};
 use crate::observe::health::ReportSource;
 use crate::observe::metrics::{ApiName, Metrics};
 use crate::process::config::Config;
 use crate::process::config::settings::EtagForm;
-use crate::process::store::{Store, StoreConfig};
+use crate::process::store::{Machine, Store, StoreConfig};
 use crate::s3::Gateway;
 use crate::s3::auth::{Secret, StaticCredentials};
 use crate::s3::protocol::{self, Protocol};
@@ -71,9 +70,10 @@ pub async fn open(
     >,
     OpenError,
 > {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let rng: Arc<dyn Rng> = Arc::new(SystemRng);
-    let store = Store::open(store_config(config), Arc::clone(&clock), Arc::clone(&rng), metrics).await?;
+    let machine = Machine::real(config.index_cache_bytes);
+    let (clock, rng) = (Arc::clone(&machine.clock), Arc::clone(&machine.rng));
+    let store = Store::open(store_config(config), machine, metrics).await?;
+    store.trim_memory();
     let observed = store.clone();
     let gauges = Arc::downgrade(metrics);
     metrics.on_scrape(move || {
@@ -108,7 +108,6 @@ pub fn store_config(config: &Config) -> StoreConfig {
         },
         fast_etags: config.etag == EtagForm::Fast,
         buffer_bytes_max: usize::try_from(config.buffer_bytes_max).unwrap_or(usize::MAX),
-        index_cache_bytes: config.index_cache_bytes,
         upkeep: Settings {
             heal_bytes_per_second: config.upkeep.heal_bytes_per_second,
             release_grace: config.upkeep.release_grace,

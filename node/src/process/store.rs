@@ -22,7 +22,9 @@ use crate::cluster::Cluster;
 use crate::cluster::damage::{Damage, ReportCounts, Reports};
 use crate::cluster::pins::Pins;
 use crate::machine::heap::Heap;
+use crate::machine::host::{Host, ThreadHost};
 use crate::machine::reclaim::Reclaim;
+use crate::machine::system::{SystemClock, SystemRng};
 use crate::object::{Objects, ObjectsConfig};
 use crate::observe::health::{self, HealthReport, SetHealth, VolumeHealth};
 use crate::observe::metrics::Metrics;
@@ -31,7 +33,7 @@ use crate::register::{RegisterTimeouts, Registers, RegistersConfig};
 use crate::stripe::{DigestPool, StripeTimeouts, Stripes, StripesConfig, Thresholds};
 use crate::upkeep::{Deletions, OpeningStatus, Settings, Upkeep, UpkeepConfig};
 use crate::volumes::form::{self, FormationConfig, FormationError};
-use crate::volumes::{Pace, VolumeState, VolumeStatus, Volumes, VolumesConfig, lsm_indexes};
+use crate::volumes::{IndexFactory, Pace, VolumeState, VolumeStatus, Volumes, VolumesConfig, lsm_indexes};
 
 /// Bytes of buffers that an idle node keeps committed.
 const IDLE_BUFFER_BYTES: usize = 4 << 20;
@@ -60,10 +62,42 @@ pub struct StoreConfig {
     pub fast_etags: bool,
     /// Bytes of the buffer pool.
     pub buffer_bytes_max: usize,
-    /// Bytes of the cache that all indexes share.
-    pub index_cache_bytes: u64,
     /// Background work.
     pub upkeep: Settings,
+}
+
+/// What a store runs on: the machine, or a simulation of one. It touches nothing else.
+#[derive(Clone)]
+pub struct Machine {
+    /// Where the directories are.
+    pub disk: Arc<dyn Disk>,
+    /// Opens the index of a volume's directory.
+    pub index: IndexFactory,
+    /// The process's clock; in a simulation the one of the runtime that the store is opened in.
+    pub clock: Arc<dyn Clock>,
+    /// Entropy.
+    pub rng: Arc<dyn Rng>,
+    /// Runs what lives beside the requests.
+    pub host: Arc<dyn Host>,
+}
+
+impl Machine {
+    /// The one that the process runs on; the indexes of all volumes share a cache of so many bytes.
+    pub fn real(index_cache_bytes: u64) -> Self {
+        Self {
+            disk: Arc::new(RealDisk),
+            index: lsm_indexes(IndexCache::new(index_cache_bytes, INDEX_FILES_MAX)),
+            clock: Arc::new(SystemClock::new()),
+            rng: Arc::new(SystemRng),
+            host: Arc::new(ThreadHost),
+        }
+    }
+}
+
+impl std::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Machine").field("disk", &self.disk).field("host", &self.host).finish_non_exhaustive()
+    }
 }
 
 /// The store cannot be opened.
@@ -101,13 +135,12 @@ impl Store {
     /// offline volume, not an error.
     pub async fn open(
         config: StoreConfig,
-        clock: Arc<dyn Clock>,
-        rng: Arc<dyn Rng>,
+        machine: Machine,
         metrics: &Arc<Metrics>,
     ) -> Result<Self, OpenError> {
         let StoreConfig { volumes, geometry, options, thresholds, fast_etags, .. } = config;
-        let StoreConfig { buffer_bytes_max, index_cache_bytes, upkeep, .. } = config;
-        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        let StoreConfig { buffer_bytes_max, upkeep, .. } = config;
+        let Machine { disk, index, clock, rng, host } = machine;
         let forming = FormationConfig { disk: Arc::clone(&disk), directories: volumes, zone: None, geometry };
         let formation = form::form_or_find(&forming, rng.as_ref())?;
         for warning in &formation.warnings {
@@ -122,8 +155,9 @@ impl Store {
         let volumes = Volumes::start(&VolumesConfig {
             disk,
             clock: Arc::clone(&clock),
+            host: Arc::clone(&host),
             buffers: pool.clone(),
-            index: lsm_indexes(IndexCache::new(index_cache_bytes, INDEX_FILES_MAX)),
+            index,
             options,
             cluster: formation.cluster,
             topology: Arc::clone(&formation.topology),
@@ -133,7 +167,7 @@ impl Store {
         if !volumes.settled(OPEN_PATIENCE).await {
             tracing::warn!("some volumes are still opening; the node serves without them");
         }
-        let digests = DigestPool::start()?;
+        let digests = DigestPool::start(&*host)?;
         let (store, reports) = Self::assemble(
             Parts {
                 volumes,
@@ -150,7 +184,6 @@ impl Store {
         );
         store.upkeep.confirm_volumes().await;
         store.upkeep.run_all(reports);
-        store.trim_memory();
         Ok(store)
     }
 
@@ -350,7 +383,7 @@ impl Store {
     }
 
     /// Gives idle buffers back to the system, every second, and what the allocator keeps where that is much.
-    fn trim_memory(&self) {
+    pub(crate) fn trim_memory(&self) {
         let (pool, stop) = (self.pool.clone(), self.stop.clone());
         let mut heap = Heap::default();
         self.tasks.spawn(async move {
@@ -411,7 +444,6 @@ mod tests {
     use sherd_volume::options::Durability;
 
     use super::*;
-    use crate::machine::system::{SystemClock, SystemRng};
 
     async fn open(folder: &std::path::Path) -> Store {
         let volumes: Vec<PathBuf> = (1..=4).map(|number| folder.join(format!("v{number}"))).collect();
@@ -425,11 +457,10 @@ mod tests {
             thresholds: Thresholds::default(),
             fast_etags: false,
             buffer_bytes_max: 64 << 20,
-            index_cache_bytes: 4 << 20,
             upkeep: Settings::default(),
         };
         let metrics = Arc::new(Metrics::new(Durability::Fsync));
-        let opened = Store::open(config, Arc::new(SystemClock::new()), Arc::new(SystemRng), &metrics);
+        let opened = Store::open(config, Machine::real(4 << 20), &metrics);
         opened.await.expect("four empty folders make a node")
     }
 

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::machine::budget::Share;
+use crate::machine::host::Host;
 use crate::machine::workers::Workers;
 
 /// Lines that may wait for a thread: each upload has one.
@@ -34,9 +35,8 @@ impl DigestPool {
     ///
     /// # Errors
     /// As the system says.
-    pub(crate) fn start() -> std::io::Result<Self> {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Ok(Self(Arc::new(Workers::start("digest", cores, QUEUE_MAX)?)))
+    pub(crate) fn start(host: &dyn Host) -> std::io::Result<Self> {
+        Ok(Self(Arc::new(Workers::start(host, "digest", host.cores(), QUEUE_MAX)?)))
     }
 
     /// Looks at the first stripe of a line that has some, and comes back for the next: lines take turns.
@@ -141,6 +141,7 @@ impl DigestWindow {
 mod tests {
     use super::*;
     use crate::machine::budget::Budget;
+    use crate::machine::host::ThreadHost;
     use crate::machine::reclaim::Reclaim;
     use std::time::Duration;
 
@@ -157,7 +158,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn stripes_of_a_body_are_seen_in_order_and_their_shares_come_back() {
-        let digests = DigestPool::start().expect("threads start");
+        let digests = DigestPool::start(&ThreadHost).expect("threads start");
         let budget = Budget::new(1 << 20, Duration::ZERO, Reclaim::default());
         let logs: Vec<_> = (0..3).map(|_| Arc::new(Log(Mutex::default()))).collect();
         let lines: Vec<_> = logs.iter().map(|log| DigestQueue::before(Arc::clone(log) as Arc<_>)).collect();

@@ -25,13 +25,14 @@ use sherd_volume::error::OpenError;
 use sherd_volume::identity::{ExpectedIdentity, Phase};
 use sherd_volume::open::{NewVolume, RemovedFile, Setup};
 use sherd_volume::options::{Options, UnreadablePolicy};
-use sherd_volume::write::volume::Volume;
+use sherd_volume::write::volume::{Step, Volume};
 
 use super::compaction::Compaction;
 use super::local::{AdoptError, LocalVolume, ServingVolume};
-use super::log_thread::{Command, LogThread, ThreadStatus};
+use super::log_thread::{Command, LogThread, OpenLog, ThreadStatus};
 use super::{VolumeState, VolumesConfig};
-use crate::machine::queue::{self, QueueEmpty, Receiver, Sender};
+use crate::machine::host::{Inbox, Next, Turns};
+use crate::machine::queue::{self, QueueEmpty, QueueRefusal, Receiver, Sender};
 use crate::machine::workers::Workers;
 use crate::observe::metrics::VolumeFault;
 use crate::volumes::form::directory::{Directory, look_at, marks_of_remains};
@@ -96,7 +97,8 @@ impl Keeper {
         orders: Sender<Order>,
         taken: Receiver<Order>,
     ) -> std::io::Result<()> {
-        let mut keeper = Self {
+        let host = Arc::clone(&config.host);
+        let keeper = Self {
             volume,
             config,
             orders,
@@ -109,32 +111,8 @@ impl Keeper {
             unreadable_since_us: None,
             remains: None,
         };
-        // The thread ends with the order to close; one that hangs in a dead disk is left behind.
-        std::thread::Builder::new().name("volume-keeper".to_owned()).spawn(move || keeper.run()).map(drop)
-    }
-
-    /// A panic must not leave the volume without its keeper: nobody would open it again, or close it. Where each
-    /// look panics orders are taken as well.
-    fn run(&mut self) {
-        loop {
-            if catch_unwind(AssertUnwindSafe(|| self.look_once())).is_err() {
-                self.after_panic();
-            }
-            let order = match self.taken.next(Some(self.config.pace.look_every)) {
-                Ok(order) => order,
-                Err(QueueEmpty::Timeout) => continue,
-                Err(QueueEmpty::Closed) => return,
-            };
-            let is_last = matches!(order, Order::Close(_));
-            let followed = catch_unwind(AssertUnwindSafe(|| self.follow(order)));
-            // However its closing went: nobody opens a volume behind it.
-            if is_last {
-                return;
-            }
-            if followed.is_err() {
-                self.after_panic();
-            }
-        }
+        // It ends with the order to close; one that hangs in a dead disk is left behind.
+        host.start("volume-keeper", Box::new(keeper))
     }
 
     /// Goes on with a volume that still serves, and shows one that did not open as what it is. Where it said
@@ -168,7 +146,7 @@ impl Keeper {
             Order::Explain(why) => self.waits = why,
             Order::Adopt { incarnation, done } => drop(done.send(self.adopt(incarnation))),
             Order::Lost { opening, reason, remembered } => self.lose(&opening, &reason, remembered),
-            Order::Close(done) => drop(done.send(self.close())),
+            Order::Close(done) => self.close(done),
         }
     }
 
@@ -266,6 +244,7 @@ impl Keeper {
 
     /// Starts the threads of an open volume and opens the door.
     fn serve(&mut self, volume: Volume) -> std::io::Result<()> {
+        let host = &*self.config.host;
         let clock = Arc::clone(&self.config.clock);
         let (queue, commands) = queue::bounded(VOLUME_QUEUE_MAX);
         let seen = Arc::new(ThreadStatus::default());
@@ -274,24 +253,26 @@ impl Keeper {
         let serving = Arc::new(ServingVolume {
             reader,
             has_promised,
-            reads: Workers::start("volume-read", WORKERS, READ_QUEUE_MAX)?,
-            writes: Arc::new(Workers::start("volume-write", WORKERS, WRITE_QUEUE_MAX)?),
+            reads: Workers::start(host, "volume-read", WORKERS, READ_QUEUE_MAX)?,
+            writes: Arc::new(Workers::start(host, "volume-write", WORKERS, WRITE_QUEUE_MAX)?),
             queue,
             seen: Arc::clone(&seen),
             faults: Arc::clone(self.volume.faults()),
         });
         let orders = self.orders.clone();
-        let thread = LogThread {
+        let log = LogThread::new(OpenLog {
             volume,
             queue: commands,
             taken: VecDeque::new(),
+            step: Step { more: true, ..Step::default() },
+            has_waited: false,
             compaction: Compaction::new(self.config.pace.compaction_bytes_per_second, clock.monotonic_us()),
             clock,
-            maintenance: Workers::start("volume-upkeep", 1, 1)?,
+            maintenance: Workers::start(host, "volume-upkeep", 1, 1)?,
             seen,
             notify: Box::new(move || drop(orders.try_send(Order::Look))),
-        };
-        std::thread::Builder::new().name("volume-log".to_owned()).spawn(move || thread.run())?;
+        });
+        host.start("volume-log", Box::new(log))?;
         self.rot = (self.config.clock.monotonic_us(), serving.faults.of(VolumeFault::Corrupt));
         self.serving = Some(Arc::clone(&serving));
         NOT_ASKED.clone_into(&mut self.waits);
@@ -381,18 +362,48 @@ impl Keeper {
         }
     }
 
-    fn close(&mut self) -> Result<(), String> {
+    /// Lets the log close; whoever asked hears it from there.
+    fn close(&mut self, done: oneshot::Sender<Result<(), String>>) {
         self.volume.show(VolumeState::Closed, None);
-        let Some(serving) = self.serving.take() else { return Ok(()) };
-        let (done, wait) = oneshot::channel();
-        if serving.queue.send_over(Command::Close(done)).is_err() {
-            return Err("its log thread ended before".to_owned());
+        let Some(serving) = self.serving.take() else {
+            // Nobody may be waiting any more.
+            let _ = done.send(Ok(()));
+            return;
+        };
+        if let Err(QueueRefusal::Closed(Command::Close(done))) = serving.queue.send_over(Command::Close(done))
+        {
+            let _ = done.send(Err("its log thread ended before".to_owned()));
         }
-        drop(serving);
-        match wait.blocking_recv() {
-            Ok(result) => result.map_err(|error| error.to_string()),
-            Err(_) => Err("its log thread ended".to_owned()),
+    }
+}
+
+impl Turns for Keeper {
+    /// A panic must not leave the volume without its keeper: nobody would open it again, or close it. Where each
+    /// look panics orders are taken as well.
+    fn turn(&mut self) -> Next {
+        match self.taken.try_next() {
+            Ok(order) => {
+                let is_last = matches!(order, Order::Close(_));
+                let followed = catch_unwind(AssertUnwindSafe(|| self.follow(order)));
+                // However its closing went: nobody opens a volume behind it.
+                if is_last {
+                    return Next::End;
+                }
+                if followed.is_err() {
+                    self.after_panic();
+                }
+            }
+            Err(QueueEmpty::Nothing) => {}
+            Err(QueueEmpty::Closed) => return Next::End,
         }
+        if catch_unwind(AssertUnwindSafe(|| self.look_once())).is_err() {
+            self.after_panic();
+        }
+        Next::Wait(Some(self.config.pace.look_every))
+    }
+
+    fn inbox(&mut self) -> &dyn Inbox {
+        &self.taken
     }
 }
 

@@ -1,4 +1,4 @@
-//! The thread that owns a volume's log: takes what is queued, makes one step, and waits.
+//! What owns a volume's log, a thread in production: takes what is queued, makes one step, and waits.
 //!
 //! A panic on it fails this volume and no other. When it ends, everything queued is dropped, which
 //! its callers see as a volume that went away.
@@ -18,7 +18,8 @@ use sherd_volume::request::Op;
 use sherd_volume::write::volume::{Step, Volume};
 
 use super::compaction::{Compaction, STEP_BYTES};
-use crate::machine::queue::{QueueEmpty, Receiver};
+use crate::machine::host::{Inbox, Next, Turns};
+use crate::machine::queue::Receiver;
 use crate::machine::workers::Workers;
 
 /// Operations taken from the queue before one step: a batch is also bounded by its bytes.
@@ -39,7 +40,7 @@ pub(crate) enum Command {
     /// A recovering volume begins a higher life.
     BeginLife(Incarnation, oneshot::Sender<Result<(), sherd_volume::error::Error>>),
     /// Sync, flush, and end.
-    Close(oneshot::Sender<Result<(), sherd_volume::error::Error>>),
+    Close(oneshot::Sender<Result<(), String>>),
     /// End without a word to the disk: the directory is gone.
     Abandon,
 }
@@ -53,12 +54,22 @@ pub(super) struct ThreadStatus {
     pub(super) ended: Mutex<Option<String>>,
 }
 
-/// The thread's own things.
+/// The log of an open volume, until it ends.
 pub(super) struct LogThread {
+    /// Nothing behind its end.
+    open: Option<OpenLog>,
+}
+
+/// The thread's own things.
+pub(super) struct OpenLog {
     pub(super) volume: Volume,
     pub(super) queue: Receiver<Command>,
     /// Taken from it, to be submitted.
     pub(super) taken: VecDeque<Command>,
+    /// What the last step asked for.
+    pub(super) step: Step,
+    /// Whether it waited since: when nothing came, it was for the time.
+    pub(super) has_waited: bool,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) maintenance: Workers,
     pub(super) compaction: Compaction,
@@ -71,27 +82,52 @@ pub(super) struct LogThread {
 enum QueueTake {
     Nothing,
     Ops,
-    Close(oneshot::Sender<Result<(), sherd_volume::error::Error>>),
+    Close(oneshot::Sender<Result<(), String>>),
+    Abandon,
+}
+
+/// How a turn ended.
+enum Turned {
+    Next(Next),
+    Close(oneshot::Sender<Result<(), String>>),
     Abandon,
 }
 
 impl LogThread {
-    /// The thread's whole life.
-    pub(super) fn run(mut self) {
-        let end = catch_unwind(AssertUnwindSafe(|| self.serve()));
-        self.seen.step_since_us.store(0, Ordering::Release);
-        match end {
-            Ok(Some(done)) => self.close(done),
-            Ok(None) => self.end("closed"),
+    pub(super) const fn new(open: OpenLog) -> Self {
+        Self { open: Some(open) }
+    }
+}
+
+impl Turns for LogThread {
+    fn turn(&mut self) -> Next {
+        let Some(log) = &mut self.open else { return Next::End };
+        let turned = catch_unwind(AssertUnwindSafe(|| log.serve_once()));
+        if let Ok(Turned::Next(next)) = turned {
+            return next;
+        }
+        let Some(mut log) = self.open.take() else { return Next::End };
+        log.seen.step_since_us.store(0, Ordering::Release);
+        match turned {
+            Ok(Turned::Close(done)) => log.close(done),
+            Ok(_) => log.end("closed"),
             Err(_) => {
                 // The volume may be in any state: what it can still do is remember that it failed.
-                drop(catch_unwind(AssertUnwindSafe(|| self.volume.fail("its log thread panicked"))));
-                self.end("its log thread panicked");
+                drop(catch_unwind(AssertUnwindSafe(|| log.volume.fail("its log thread panicked"))));
+                log.end("its log thread panicked");
             }
         }
+        Next::End
     }
 
-    fn close(self, done: oneshot::Sender<Result<(), sherd_volume::error::Error>>) {
+    fn inbox(&mut self) -> &dyn Inbox {
+        let log = self.open.as_ref().expect("one that ended waits for nothing");
+        &log.queue
+    }
+}
+
+impl OpenLog {
+    fn close(self, done: oneshot::Sender<Result<(), String>>) {
         let Self { volume, queue, maintenance, seen, notify, .. } = self;
         drop(queue);
         // Closed means that nothing of it touches the directory any more: somebody else may open it.
@@ -101,7 +137,7 @@ impl LogThread {
             Err(sherd_volume::error::Error::Failed { reason: "closing panicked".to_owned() })
         });
         *seen.ended.lock() = Some("closed".to_owned());
-        drop(done.send(result));
+        drop(done.send(result.map_err(|error| error.to_string())));
         notify();
     }
 
@@ -114,29 +150,21 @@ impl LogThread {
         notify();
     }
 
-    /// Serves until told to end; `Some` when it is to close in order.
-    fn serve(&mut self) -> Option<oneshot::Sender<Result<(), sherd_volume::error::Error>>> {
-        let mut step = self.step();
-        loop {
-            let taken = self.take();
-            step = match taken {
-                QueueTake::Close(done) => {
-                    while step.more {
-                        step = self.step();
-                    }
-                    return Some(done);
-                }
-                QueueTake::Abandon => return None,
-                QueueTake::Ops => self.step(),
-                QueueTake::Nothing if step.more => self.step(),
-                QueueTake::Nothing => match self.wait(&step) {
-                    QueueTake::Close(done) => return Some(done),
-                    QueueTake::Abandon => return None,
-                    QueueTake::Ops | QueueTake::Nothing => self.step(),
-                },
-            };
-            self.compact();
+    /// Takes what is queued and makes a step, or says until when there is nothing to do.
+    fn serve_once(&mut self) -> Turned {
+        let has_waited = std::mem::take(&mut self.has_waited);
+        match self.take() {
+            QueueTake::Close(done) => return Turned::Close(done),
+            QueueTake::Abandon => return Turned::Abandon,
+            QueueTake::Nothing if !self.step.more && !has_waited => {
+                self.has_waited = true;
+                return Turned::Next(Next::Wait(Some(self.wait())));
+            }
+            QueueTake::Ops | QueueTake::Nothing => {}
         }
+        self.step = self.step();
+        self.compact();
+        Turned::Next(Next::Turn)
     }
 
     fn step(&mut self) -> Step {
@@ -201,16 +229,11 @@ impl LogThread {
         }
     }
 
-    /// Sleeps until there is something to do.
-    fn wait(&mut self, step: &Step) -> QueueTake {
+    /// How long there is nothing to do unless something comes.
+    fn wait(&self) -> Duration {
         let now_us = self.clock.monotonic_us();
-        let wake_us = step.wake_at_us.unwrap_or(u64::MAX).min(self.compaction.next_us());
-        let wait = Duration::from_micros(wake_us.saturating_sub(now_us)).min(WAIT_MAX);
-        match self.queue.next(Some(wait)) {
-            Ok(command) => self.submit(command),
-            Err(QueueEmpty::Timeout) => QueueTake::Nothing,
-            Err(QueueEmpty::Closed) => QueueTake::Abandon,
-        }
+        let wake_us = self.step.wake_at_us.unwrap_or(u64::MAX).min(self.compaction.next_us());
+        Duration::from_micros(wake_us.saturating_sub(now_us)).min(WAIT_MAX)
     }
 
     fn compact(&mut self) {

@@ -34,7 +34,8 @@ use sherd_volume::disk::Disk;
 use sherd_volume::open::IndexSource;
 use sherd_volume::options::Options;
 
-use crate::machine::queue::{self, QueueEmpty, Sender};
+use crate::machine::host::{Host, Inbox, Next, Turns};
+use crate::machine::queue::{self, QueueEmpty, Receiver, Sender};
 
 pub(crate) use index::DIRECTORY as INDEX;
 pub use index::lsm_indexes;
@@ -60,6 +61,8 @@ pub struct VolumesConfig {
     pub disk: Arc<dyn Disk>,
     /// The process's clock.
     pub clock: Arc<dyn Clock>,
+    /// Runs keepers, logs and workers.
+    pub host: Arc<dyn Host>,
     /// The process's buffers.
     pub buffers: BufferPool,
     /// Opens indexes.
@@ -209,19 +212,37 @@ impl Volumes {
     }
 }
 
-/// Watches from a thread that never touches a disk: a volume whose log, or whose keeper, hangs in the
-/// kernel is taken offline, so that nobody waits for it.
+/// Watches and never touches a disk: a volume whose log, or whose keeper, hangs in the kernel is taken
+/// offline, so that nobody waits for it.
+struct Watch {
+    volumes: Arc<[Arc<LocalVolume>]>,
+    clock: Arc<dyn Clock>,
+    pace: Pace,
+    /// Closed when nobody has the volumes any more.
+    ended: Receiver<()>,
+}
+
+impl Turns for Watch {
+    fn turn(&mut self) -> Next {
+        if self.ended.try_next() == Err(QueueEmpty::Closed) {
+            return Next::End;
+        }
+        let now_us = self.clock.monotonic_us();
+        for volume in self.volumes.iter() {
+            volume.watch(now_us, self.pace.stuck_after);
+        }
+        Next::Wait(Some(self.pace.look_every))
+    }
+
+    fn inbox(&mut self) -> &dyn Inbox {
+        &self.ended
+    }
+}
+
 fn start_watch(volumes: Arc<[Arc<LocalVolume>]>, config: &VolumesConfig) -> std::io::Result<Sender<()>> {
     let (watch, ended) = queue::bounded::<()>(1);
     let (clock, pace) = (Arc::clone(&config.clock), config.pace);
-    std::thread::Builder::new().name("volume-watch".to_owned()).spawn(move || {
-        while ended.next(Some(pace.look_every)) == Err(QueueEmpty::Timeout) {
-            let now_us = clock.monotonic_us();
-            for volume in volumes.iter() {
-                volume.watch(now_us, pace.stuck_after);
-            }
-        }
-    })?;
+    config.host.start("volume-watch", Box::new(Watch { volumes, clock, pace, ended }))?;
     Ok(watch)
 }
 

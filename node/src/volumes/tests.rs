@@ -21,6 +21,7 @@ use sherd_volume::index::{Change, Index, IndexError, Pair};
 use sherd_volume::lookup::Lookup;
 
 use super::*;
+use crate::machine::host::ThreadHost;
 use crate::machine::system::{SystemClock, SystemRng};
 use crate::peer::{LocalPeer, ShardPeer};
 use crate::volumes::form::directory::identity_of;
@@ -93,6 +94,7 @@ async fn start_with(
     let config = VolumesConfig {
         disk: Arc::new(disk.clone()),
         clock,
+        host: Arc::new(ThreadHost),
         buffers: BufferPool::new(limits),
         index,
         options,

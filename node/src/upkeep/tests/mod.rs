@@ -49,6 +49,7 @@ use super::{Context, Deletions, Settings, UpkeepConfig};
 use crate::cluster::Cluster;
 use crate::cluster::damage::{Damage, Report, Reports};
 use crate::cluster::pins::Pins;
+use crate::machine::host::ThreadHost;
 use crate::machine::system::{SystemClock, SystemRng};
 use crate::object::{
     ObjectName, Objects, ObjectsConfig, PutRequest, ReadConditions, ReadRequest, Span, Upload,
@@ -194,6 +195,7 @@ impl Directories {
         let volumes = Volumes::start(&VolumesConfig {
             disk,
             clock: Arc::clone(&wall),
+            host: Arc::new(ThreadHost),
             buffers: pool.clone(),
             index: lsm_indexes(IndexCache::new(4 << 20, 64)),
             options,
@@ -273,7 +275,7 @@ fn build_over(
     let pins = Pins::default();
     let deletions = Deletions::default();
     let stripes = Stripes::new(StripesConfig {
-        digests: crate::stripe::DigestPool::start().expect("threads start"),
+        digests: crate::stripe::DigestPool::start(&ThreadHost).expect("threads start"),
         pins: pins.clone(),
         cluster: Arc::clone(&cluster),
         births: Arc::clone(&births),
