@@ -2,10 +2,8 @@
 //!
 //! A volume has lives of its own: a keeper, a log, workers. Each is written as [`Turns`]: it does what there is
 //! to do, says what it waits for, and gives the thread back. On [`ThreadHost`] each has a thread, so that a dead
-//! disk holds up nobody else. On [`TaskHost`] they take turns on the runtime that the requests run on: with a
-//! paused clock and one thread, a whole store has one history for each seed.
-
-#![expect(clippy::disallowed_methods, reason = "this file is the seam to threads and tasks")]
+//! disk holds up nobody else. On [`TaskHost`] they take turns on the runtime that the requests run on: a whole
+//! store runs on one thread, with a paused clock where the runtime's is paused.
 
 use std::fmt::Debug;
 use std::future::poll_fn;

@@ -87,7 +87,7 @@ enum QueueTake {
 }
 
 /// How a turn ended.
-enum Turned {
+enum TurnOutcome {
     Next(Next),
     Close(oneshot::Sender<Result<(), String>>),
     Abandon,
@@ -103,13 +103,13 @@ impl Turns for LogThread {
     fn turn(&mut self) -> Next {
         let Some(log) = &mut self.open else { return Next::End };
         let turned = catch_unwind(AssertUnwindSafe(|| log.serve_once()));
-        if let Ok(Turned::Next(next)) = turned {
+        if let Ok(TurnOutcome::Next(next)) = turned {
             return next;
         }
         let Some(mut log) = self.open.take() else { return Next::End };
         log.seen.step_since_us.store(0, Ordering::Release);
         match turned {
-            Ok(Turned::Close(done)) => log.close(done),
+            Ok(TurnOutcome::Close(done)) => log.close(done),
             Ok(_) => log.end("closed"),
             Err(_) => {
                 // The volume may be in any state: what it can still do is remember that it failed.
@@ -151,20 +151,20 @@ impl OpenLog {
     }
 
     /// Takes what is queued and makes a step, or says until when there is nothing to do.
-    fn serve_once(&mut self) -> Turned {
+    fn serve_once(&mut self) -> TurnOutcome {
         let has_waited = std::mem::take(&mut self.has_waited);
         match self.take() {
-            QueueTake::Close(done) => return Turned::Close(done),
-            QueueTake::Abandon => return Turned::Abandon,
+            QueueTake::Close(done) => return TurnOutcome::Close(done),
+            QueueTake::Abandon => return TurnOutcome::Abandon,
             QueueTake::Nothing if !self.step.more && !has_waited => {
                 self.has_waited = true;
-                return Turned::Next(Next::Wait(Some(self.wait())));
+                return TurnOutcome::Next(Next::Wait(Some(self.wait())));
             }
             QueueTake::Ops | QueueTake::Nothing => {}
         }
         self.step = self.step();
         self.compact();
-        Turned::Next(Next::Turn)
+        TurnOutcome::Next(Next::Turn)
     }
 
     fn step(&mut self) -> Step {
