@@ -28,7 +28,7 @@ use crate::register::{ChangeError, Failure, QuorumRow, Registers, WriteTicket, W
 use crate::stripe::{Stripes, WriteError};
 use crate::upkeep::Deletions;
 
-use bucket::BucketCache;
+use bucket::cache::BucketCache;
 
 pub(crate) use digest::checksum;
 pub use digest::{DigestValues, Digests};

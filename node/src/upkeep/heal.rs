@@ -15,10 +15,10 @@ use sherd_core::message::{Answer, Target};
 use sherd_core::record::Value;
 use sherd_core::register::{Positions, Refusal, Vote};
 
+use super::look::Look;
 use super::mrf::Spare;
 use super::rebuild::{RebuildError, Subject};
 use super::refs::RefsError;
-use super::scrub::Look;
 use super::{Context, ask};
 use crate::peer::VolumeRoute;
 use crate::register::Failure;

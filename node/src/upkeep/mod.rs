@@ -14,6 +14,7 @@ mod buckets;
 mod deletions;
 mod found;
 mod heal;
+mod look;
 mod mrf;
 mod rebuild;
 mod recover;

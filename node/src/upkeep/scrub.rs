@@ -25,6 +25,7 @@ use sherd_core::message::{RowScan, ScannedRow, SeenShard, ShardScan};
 use sherd_core::record::{Home, Value, put_register_key, take_register_key};
 
 use super::heal::HealOutcome;
+use super::look::{Look, LookError};
 use super::mrf::Spare;
 use super::rebuild::Subject;
 use super::recover::ScrubProgress;
@@ -190,29 +191,6 @@ impl ScrubCounters {
             done_permille: least * 1000 / STAGES,
         }
     }
-}
-
-/// How the shards of a value are looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look {
-    /// All of them, whoever does not answer.
-    Everywhere,
-    /// All of them, for one volume, which has to answer: what it lacks is asked for.
-    For(VolumeId),
-    /// For a heal, which comes back where somebody does not answer. Those in the log are verified: what a loss took of
-    /// it may end within a record.
-    WhileAllAnswer,
-}
-
-/// Why it is not known whether all that a register names is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum LookError {
-    /// What it names cannot be told.
-    #[error(transparent)]
-    Refs(#[from] RefsError),
-    /// Volumes are away, or do not answer in time.
-    #[error("volumes of the set are offline, or busy")]
-    Unanswered,
 }
 
 impl Context {

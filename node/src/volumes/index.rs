@@ -7,7 +7,7 @@ use sherd_volume::index::lsm::{IndexCache, LsmIndex};
 use sherd_volume::index::{Index, IndexError};
 use sherd_volume::open::IndexSource;
 
-use super::IndexFactory;
+use super::config::IndexFactory;
 
 /// The index's directory below the volume's.
 pub(crate) const DIRECTORY: &str = "index";

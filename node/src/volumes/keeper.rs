@@ -27,10 +27,13 @@ use sherd_volume::open::{NewVolume, RemovedFile, Setup};
 use sherd_volume::options::{Options, UnreadablePolicy};
 use sherd_volume::write::volume::{Step, Volume};
 
+use super::VolumeState;
 use super::compaction::Compaction;
-use super::local::{AdoptError, LocalVolume, ServingVolume};
+use super::config::VolumesConfig;
+use super::local::LocalVolume;
 use super::log_thread::{Command, LogThread, OpenLog, ThreadStatus};
-use super::{VolumeState, VolumesConfig};
+use super::orders::{AdoptError, Order};
+use super::serving::ServingVolume;
 use crate::machine::host::{Inbox, Next, Turns};
 use crate::machine::queue::{self, QueueEmpty, QueueRefusal, Receiver, Sender};
 use crate::machine::workers::Workers;
@@ -50,23 +53,6 @@ const ROTTEN_SHOWN: usize = 10;
 const NOT_ASKED: &str = "its set was not asked yet";
 /// A minute, over which rot is counted.
 const MINUTE_US: u64 = 60_000_000;
-
-/// What a keeper is told.
-#[derive(Debug)]
-pub(super) enum Order {
-    /// Look at the directory now.
-    Look,
-    /// Look, and say when what was seen is shown.
-    Show(oneshot::Sender<()>),
-    /// Why the vacant directory is not adopted, or for whom the opened volume waits.
-    Explain(String),
-    /// Make a volume in the empty directory.
-    Adopt { incarnation: Incarnation, done: oneshot::Sender<Result<(), AdoptError>> },
-    /// Peers remember a later state than this opening has: the volume opens as one that lost its state.
-    Lost { opening: Arc<ServingVolume>, reason: String, remembered: Incarnation },
-    /// Close in order and end.
-    Close(oneshot::Sender<Result<(), String>>),
-}
 
 /// The keeper.
 pub(super) struct Keeper {

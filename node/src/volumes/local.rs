@@ -13,20 +13,14 @@ use tokio::sync::{oneshot, watch};
 
 use sherd_core::id::{Incarnation, VolumeId};
 use sherd_core::message;
-use sherd_volume::read::reader::Reader;
-use sherd_volume::request::Op;
 
 use super::faults::Faults;
-use super::keeper::{Keeper, Order};
-use super::log_thread::{Command, ThreadStatus};
-use super::{VolumeState, VolumeStatus, VolumesConfig};
-use crate::machine::queue::{self, QueueRefusal, Sender};
-use crate::machine::workers::Workers;
+use super::log_thread::Command;
+use super::orders::{AdoptError, Order};
+use super::serving::{ServingVolume, unreachable_because};
+use super::{VolumeState, VolumeStatus};
+use crate::machine::queue::{QueueRefusal, Sender};
 use crate::observe::metrics::VolumeFault;
-
-/// How long the log thread may sleep on what rides with a frame to come. Behind a frame that somebody
-/// waited for it sleeps a tenth of a second.
-const LAZY_PATIENCE: Duration = Duration::from_millis(200);
 
 /// A volume of this node.
 #[derive(Debug)]
@@ -50,91 +44,25 @@ struct Door {
     serving: Option<Arc<ServingVolume>>,
 }
 
-/// An open volume.
-#[derive(Debug)]
-pub(crate) struct ServingVolume {
-    /// Reads that need no order.
-    pub(crate) reader: Arc<Reader>,
-    /// Blocking reads.
-    pub(crate) reads: Workers,
-    /// Shard files. Those under way keep the threads, not the volume.
-    pub(crate) writes: Arc<Workers>,
-    pub(super) queue: Sender<Command>,
-    pub(super) seen: Arc<ThreadStatus>,
-    pub(crate) faults: Arc<Faults>,
-    /// Whether it may have promised ballots before it was opened: it refuses all up to these, which
-    /// may be ahead of the clock.
-    pub(crate) has_promised: bool,
-}
-
-impl ServingVolume {
-    /// Queues an operation for the log thread.
-    ///
-    /// # Errors
-    /// [`message::Error::Busy`] when too many wait, [`message::Error::Unreachable`] when the thread ended.
-    pub(crate) fn submit(&self, op: Op) -> Result<(), message::Error> {
-        self.command(Command::Op(op))
-    }
-
-    /// Queues an operation that rides with a frame to come: the log thread is not woken for it when it
-    /// wakes soon.
-    ///
-    /// # Errors
-    /// As [`Self::submit`].
-    pub(crate) fn submit_lazily(&self, op: Op) -> Result<(), message::Error> {
-        self.queue.try_send_idly(Command::Op(op), LAZY_PATIENCE).map_err(|error| refused(&error))
-    }
-
-    fn command(&self, command: Command) -> Result<(), message::Error> {
-        self.queue.try_send(command).map_err(|error| refused(&error))
-    }
-}
-
-fn refused(error: &QueueRefusal<Command>) -> message::Error {
-    match error {
-        QueueRefusal::Full(_) => message::Error::Busy,
-        QueueRefusal::Closed(_) => unreachable_because("the volume is closing"),
-    }
-}
-
-/// An empty directory was not adopted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AdoptError {
-    /// The directory is not an empty one that waits to be adopted.
-    #[error("the volume is {state}, not vacant")]
-    NotVacant {
-        /// What it is.
-        state: &'static str,
-    },
-    /// The volume could not be made.
-    #[error("{reason}")]
-    Failed {
-        /// Why.
-        reason: String,
-    },
-}
-
 impl LocalVolume {
-    pub(super) fn start(
+    /// A volume whose keeper takes `orders`.
+    pub(super) fn new(
         id: VolumeId,
         path: PathBuf,
-        config: &VolumesConfig,
+        orders: Sender<Order>,
         changed: Arc<watch::Sender<u64>>,
-    ) -> std::io::Result<Arc<Self>> {
-        let (orders, taken) = queue::bounded(64);
+    ) -> Self {
         let door = RwLock::new(Door { state: VolumeState::Opening, serving: None });
-        let volume = Arc::new(Self {
+        Self {
             id,
             path,
             door,
-            orders: orders.clone(),
+            orders,
             changed,
             faults: Arc::default(),
             opened_count: AtomicU32::new(0),
             keeper_since_us: AtomicU64::new(0),
-        });
-        Keeper::start(Arc::clone(&volume), config.clone(), orders, taken)?;
-        Ok(volume)
+        }
     }
 
     /// Its id.
@@ -339,9 +267,4 @@ impl LocalVolume {
         }
         wait.await.map_err(|_| "the volume's keeper ended".to_owned())?
     }
-}
-
-/// The error of a volume that cannot be asked.
-pub(crate) fn unreachable_because(reason: &str) -> message::Error {
-    message::Error::Unreachable { reason: reason.to_owned() }
 }

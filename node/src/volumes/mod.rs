@@ -12,113 +12,44 @@
 //! watches [`Volumes::changes`].
 
 mod compaction;
+mod config;
 mod faults;
 pub mod form;
 mod index;
 mod keeper;
 mod local;
 mod log_thread;
+mod orders;
+mod serving;
 mod status;
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use sherd_core::env::Clock;
-use sherd_core::id::{ClusterId, VolumeId};
-use sherd_core::topology::Topology;
-use sherd_volume::buffer::BufferPool;
+use sherd_core::id::VolumeId;
 use sherd_volume::disk::Disk;
-use sherd_volume::open::IndexSource;
-use sherd_volume::options::Options;
 
-use crate::machine::host::{Host, Inbox, Next, Turns};
+use crate::machine::host::{Inbox, Next, Turns};
 use crate::machine::queue::{self, QueueEmpty, Receiver, Sender};
 
-pub(crate) use index::DIRECTORY as INDEX;
+use keeper::Keeper;
+
+pub use config::{IndexFactory, Pace, VolumesConfig};
+pub(crate) use form::directory::{UPKEEP_FILE, UPKEEP_FILE_NEW};
 pub use index::lsm_indexes;
-pub use local::{AdoptError, LocalVolume};
+pub use local::LocalVolume;
+pub use orders::AdoptError;
 pub use status::{VolumeState, VolumeStatus};
 
 #[cfg(test)]
 pub(crate) use keeper::WORKERS;
-pub(crate) use local::{ServingVolume, unreachable_because};
+pub(crate) use serving::{ServingVolume, unreachable_because};
 
-/// What upkeep remembers of a volume, in its directory.
-pub(crate) const UPKEEP_FILE: &str = "upkeep.json";
-/// What that is written as until it is whole.
-pub(crate) const UPKEEP_FILE_NEW: &str = "upkeep.json.new";
-
-/// Makes the index source of a volume's directory.
-pub type IndexFactory = Arc<dyn Fn(&Path) -> Box<dyn IndexSource> + Send + Sync>;
-
-/// What the local volumes are built from.
-#[derive(Clone)]
-pub struct VolumesConfig {
-    /// Where the directories are.
-    pub disk: Arc<dyn Disk>,
-    /// The process's clock.
-    pub clock: Arc<dyn Clock>,
-    /// Runs keepers, logs and workers.
-    pub host: Arc<dyn Host>,
-    /// The process's buffers.
-    pub buffers: BufferPool,
-    /// Opens indexes.
-    pub index: IndexFactory,
-    /// How volumes are opened.
-    pub options: Options,
-    /// The cluster they belong to.
-    pub cluster: ClusterId,
-    /// The topology that an adopted volume takes into its `volume.json`.
-    pub topology: Arc<Topology>,
-    /// The volumes of this node and their directories.
-    pub volumes: Vec<(VolumeId, PathBuf)>,
-    /// How often a directory is looked at, and when a volume counts as stuck.
-    pub pace: Pace,
-}
-
-impl std::fmt::Debug for VolumesConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("VolumesConfig").field("volumes", &self.volumes).finish_non_exhaustive()
-    }
-}
-
-/// How often keepers look, and when they lose patience.
-#[derive(Debug, Clone, Copy)]
-pub struct Pace {
-    /// Between two looks at a directory.
-    pub look_every: Duration,
-    /// A log step that takes this long makes the volume suspect.
-    pub suspect_after: Duration,
-    /// A log step that takes this long takes the volume offline until it ends.
-    pub stuck_after: Duration,
-    /// How long a log that the disk cannot read is tried again before what it cannot read counts as lost.
-    pub unreadable_after: Duration,
-    /// How long what is left of a volume in its directory has to be as it is before it counts as empty: whoever
-    /// is still removing it would remove what is rebuilt there, too.
-    pub remains_rest: Duration,
-    /// Rotten records and shards within a minute that make the volume suspect.
-    pub corrupt_per_minute_max: u32,
-    /// Bytes per second that compaction may read and write on one volume.
-    pub compaction_bytes_per_second: u64,
-}
-
-impl Default for Pace {
-    fn default() -> Self {
-        Self {
-            look_every: Duration::from_secs(1),
-            suspect_after: Duration::from_secs(5),
-            stuck_after: Duration::from_secs(30),
-            // Longer than a controller takes to come back: a recovery costs more than a minute does.
-            unreadable_after: Duration::from_mins(2),
-            remains_rest: Duration::from_secs(10),
-            corrupt_per_minute_max: 16,
-            compaction_bytes_per_second: 32 << 20,
-        }
-    }
-}
+/// Orders that may wait for a keeper.
+const ORDERS_MAX: usize = 64;
 
 /// The volumes of this node. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -142,7 +73,13 @@ impl Volumes {
         let volumes = config
             .volumes
             .iter()
-            .map(|(id, path)| LocalVolume::start(*id, path.clone(), config, Arc::clone(&counter)))
+            .map(|(id, path)| {
+                let (orders, taken) = queue::bounded(ORDERS_MAX);
+                let volume = LocalVolume::new(*id, path.clone(), orders.clone(), Arc::clone(&counter));
+                let volume = Arc::new(volume);
+                Keeper::start(Arc::clone(&volume), config.clone(), orders, taken)?;
+                Ok(volume)
+            })
             .collect::<std::io::Result<Vec<_>>>()?;
         let all: Arc<[Arc<LocalVolume>]> = volumes.into();
         let watch = start_watch(Arc::clone(&all), config)?;

@@ -1,6 +1,6 @@
 //! Volumes that fail and hang, and those beside them that do not.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
@@ -13,12 +13,14 @@ use sherd_core::message;
 use sherd_core::message::{ShardFileHeader, Target};
 use sherd_core::record::Home;
 use sherd_core::topology::GeometryRequest;
-use sherd_volume::buffer::PoolLimits;
+use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::OpenMode;
 use sherd_volume::disk::faulty::{Call, Failure, Fault, FaultyDisk};
 use sherd_volume::index::memory::MemoryIndex;
 use sherd_volume::index::{Change, Index, IndexError, Pair};
 use sherd_volume::lookup::Lookup;
+use sherd_volume::open::IndexSource;
+use sherd_volume::options::Options;
 
 use super::*;
 use crate::machine::host::ThreadHost;

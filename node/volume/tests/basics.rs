@@ -7,7 +7,7 @@ mod support;
 
 use sherd_core::id::{Epoch, Incarnation, Sequence, Slot, VolumeId};
 use sherd_core::message::{Answer, Control, Target};
-use sherd_core::register::recover::confirm::Position;
+use sherd_core::register::position::Position;
 use sherd_core::register::{Accept, Positions, Prepare, Refusal};
 use sherd_volume::lookup::{Lookup, Source};
 use sherd_volume::request::Op;

@@ -11,7 +11,7 @@ use sherd_core::id::{Ballot, Epoch, Incarnation, Sequence, VolumeId};
 use sherd_core::limits::POSITIONS_WAITING_MAX;
 use sherd_core::message::RowScan;
 use sherd_core::register::Accept;
-use sherd_core::register::recover::confirm::Position;
+use sherd_core::register::position::Position;
 use sherd_core::release::ReleaseId;
 use sherd_volume::disk::faulty::{Call, Failure, Fault};
 use sherd_volume::error::Error;

@@ -19,6 +19,7 @@ pub mod acceptor;
 pub mod batch;
 pub mod drop;
 pub mod listing;
+pub mod position;
 pub mod proposer;
 pub mod quorum;
 pub mod read;
@@ -35,7 +36,7 @@ use crate::checksum::Digest;
 use crate::codec::DecodeError;
 use crate::id::{Ballot, DataId, Incarnation, Sequence, Timestamp, VolumeId};
 use crate::record::{OverLimit, State, Value};
-use crate::register::recover::confirm::Position;
+use crate::register::position::Position;
 
 /// What an acceptor holds for a key, without the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

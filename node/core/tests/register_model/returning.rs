@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use sherd_core::id::{Incarnation, Sequence, VolumeId};
 use sherd_core::register::Answerer;
+use sherd_core::register::position::Position;
 use sherd_core::register::quorum::{Lives, Order, Quorums, Reply, voters};
 use sherd_core::register::recover::confirm::{
-    Confirmation, Memory, OpenedVolume, Position, adopted_memory, confirm, lost_state,
+    Confirmation, Memory, OpenedVolume, adopted_memory, confirm, lost_state,
 };
 use sherd_core::register::recover::{Guarantees, next_life};
 

@@ -5,10 +5,8 @@
 //! set seal the id, those same volumes are listed, and only then is the bucket gone, or active
 //! again.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use sherd_core::id::{BucketId, ChangeId, ObjectKey, RegisterKey};
@@ -17,12 +15,9 @@ use sherd_core::record::{Bucket, BucketPhase, State};
 use super::{BucketInfo, BucketPage, Error, MissingResource, Objects, Result, UnavailableReason};
 use crate::register::{Proposal, QuorumRow, Writer};
 
+pub(super) mod cache;
 mod deletion;
 
-/// How long a bucket's id may be remembered. "No such bucket" never is.
-const CACHE_TIME: Duration = Duration::from_secs(2);
-/// Buckets that are remembered at one time.
-const CACHE_MAX: usize = 10_000;
 /// How long a request waits for a deletion of its bucket to end or to be undone.
 const SEALED_WAIT: Duration = Duration::from_secs(5);
 /// Pause between two looks at a sealed bucket's register.
@@ -35,31 +30,6 @@ enum PhaseError {
     OtherPhase,
     /// It is deleted; another may bear its name.
     Gone,
-}
-
-/// Bucket ids by name, each for a moment.
-#[derive(Debug, Default)]
-pub(super) struct BucketCache {
-    ids: Mutex<HashMap<ObjectKey, (BucketId, Instant)>>,
-}
-
-impl BucketCache {
-    fn get(&self, name: &ObjectKey) -> Option<BucketId> {
-        let ids = self.ids.lock();
-        ids.get(name).filter(|(_, until)| *until > Instant::now()).map(|(id, _)| *id)
-    }
-
-    fn put(&self, name: ObjectKey, id: BucketId) {
-        let mut ids = self.ids.lock();
-        if ids.len() >= CACHE_MAX {
-            ids.clear();
-        }
-        ids.insert(name, (id, Instant::now() + CACHE_TIME));
-    }
-
-    fn forget(&self, name: &ObjectKey) {
-        self.ids.lock().remove(name);
-    }
 }
 
 /// The bucket that a register holds, unless it is deleted.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use sherd_core::topology::FormError;
 
 use super::credentials::InvalidCredentials;
-use super::source::Origin;
+use super::origin::Origin;
 use super::volumes::InvalidVolumes;
 
 /// The process must not start with this configuration.

@@ -8,6 +8,7 @@ pub mod credentials;
 pub mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod origin;
 pub mod settings;
 pub mod source;
 pub mod volumes;

@@ -16,7 +16,8 @@ use sherd_core::register::recover::Barrier;
 use sherd_core::register::{Answerer, EncodedValue, RowHead};
 
 use super::super::{Context, ask};
-use super::{RecoveryStall, RecoveryTry};
+use super::RecoveryTry;
+use super::stall::RecoveryStall;
 use crate::peer::VolumeRoute;
 
 /// Rows of one page.

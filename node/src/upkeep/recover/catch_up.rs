@@ -13,13 +13,13 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, Incarnation, RegisterKey, Sequence, VolumeId};
 use sherd_core::limits::{BOUND_AHEAD_MS, SET_VOLUMES_MAX};
 use sherd_core::message::{RowPage, RowScan};
-use sherd_core::register::recover::confirm::Position;
+use sherd_core::register::position::Position;
 use sherd_volume::request::Op;
 
+use super::super::look::Look;
 use super::super::mrf::Spare;
-use super::super::scrub::Look;
 use super::super::{Context, ask};
-use super::notes::ComparisonPoint;
+use super::notes::{ComparisonPoint, PeerPositions};
 use crate::peer::VolumeRoute;
 use crate::volumes::{LocalVolume, ServingVolume};
 
@@ -38,9 +38,6 @@ const PAGE_PAUSES: [Duration; 4] =
 const AFTER_OPENING: Duration = Duration::from_millis(BOUND_AHEAD_MS + 500);
 /// By how many records a peer's log grows before that is noted: more than the notes of a whole set.
 const NOTE_RECORDS: u64 = 4 * SET_VOLUMES_MAX as u64;
-
-/// How far the logs of peers are durable.
-pub(in crate::upkeep) type PeerPositions = Vec<(VolumeId, Position)>;
 
 impl Context {
     /// A volume votes again: its shards are rebuilt, and what it missed is healed or queued. From then on

@@ -17,13 +17,15 @@ use tokio::time::Instant;
 use sherd_core::id::VolumeId;
 use sherd_core::message;
 use sherd_core::register::Positions;
+use sherd_core::register::position::Position;
 use sherd_core::register::quorum::{Order, Reply};
 use sherd_core::register::recover::confirm::{
-    Confirmation, Memory, OpenedVolume, Position, adopted_memory, confirm, lost_state,
+    Confirmation, Memory, OpenedVolume, adopted_memory, confirm, lost_state,
 };
 
 use super::super::{Context, ask};
-use super::{CONTROL_PATIENCE, RecoveryStall, StuckSet};
+use super::StuckSet;
+use super::stall::{CONTROL_PATIENCE, RecoveryStall};
 use crate::cluster::SetView;
 use crate::peer::{Gather, VolumeRoute};
 use crate::volumes::{LocalVolume, ServingVolume, VolumeState};

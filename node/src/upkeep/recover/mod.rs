@@ -14,6 +14,7 @@ mod confirm;
 mod notes;
 mod progress;
 mod shards;
+pub(super) mod stall;
 mod stuck;
 
 #[cfg(test)]
@@ -38,52 +39,14 @@ use sherd_core::register::recover::{Barrier, Guarantees, barrier, may_scan, may_
 pub(in crate::upkeep) use self::catch_up::note_peers;
 use self::confirm::OpeningConfirmation;
 use self::notes::{ComparisonPoint, LastComparison, NOTE_EVERY, Notes};
+use self::stall::{CONTROL_PATIENCE, RecoveryStall};
 use super::{Context, ask};
 use crate::cluster::SetView;
 use crate::peer::{Gather, Pending, VolumeRoute};
 use crate::volumes::{LocalVolume, VolumeState};
 
-/// How long a peer may take to make a change durable.
-pub(super) const CONTROL_PATIENCE: Duration = Duration::from_secs(10);
 /// How long an orderly end tries to log damage that no log took.
 const LOG_AT_END: Duration = Duration::from_secs(10);
-
-/// Why a recovery does not go on now.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum RecoveryStall {
-    /// Too few voters of the set answer.
-    #[error("{voters} of {needed} needed voters of its set answer")]
-    Voters {
-        /// Who answered and votes.
-        voters: usize,
-        /// P.
-        needed: usize,
-    },
-    /// A volume guarantees what lies more than a day ahead of this node's clock: as a voter it would
-    /// close its set to every write.
-    #[error("volume {volume} is more than a day ahead, and its set lacks voters without it")]
-    FarAhead {
-        /// Which voter.
-        volume: VolumeId,
-    },
-    /// A voter changed its life, or did not confirm, in between.
-    #[error("the voters of its set changed meanwhile")]
-    Changed,
-    /// A voter did not answer.
-    #[error("scanning volume {volume}: {reason}")]
-    Scan {
-        /// Which voter.
-        volume: VolumeId,
-        /// Why.
-        reason: String,
-    },
-    /// The volume itself did not do what recovery asked.
-    #[error("the volume: {0}")]
-    Own(String),
-    /// The volume belongs to no set.
-    #[error("the volume is in no set of the topology")]
-    NoSet,
-}
 
 /// How far a volume is since it was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,8 +6,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::catch_up::PeerPositions;
 use crate::cluster::damage::ReportCounts;
+use sherd_core::id::VolumeId;
+use sherd_core::register::position::Position;
+
+/// How far the logs of peers are durable.
+pub(in crate::upkeep) type PeerPositions = Vec<(VolumeId, Position)>;
 
 /// Between two notes of how far the peers' logs are durable.
 pub(super) const NOTE_EVERY: Duration = Duration::from_secs(10);
@@ -92,7 +96,7 @@ mod tests {
     use std::sync::Arc;
 
     use sherd_core::id::{BucketId, Incarnation, ObjectKey, RegisterKey, Sequence, VolumeId};
-    use sherd_core::register::recover::confirm::Position;
+    use sherd_core::register::position::Position;
 
     use super::*;
     use crate::cluster::damage::Damage;

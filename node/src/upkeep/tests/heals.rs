@@ -4,10 +4,10 @@ use sherd_core::heal::{DamagedData, HealEntry};
 use sherd_core::message::{Control, Error};
 
 use super::super::heal::HealOutcome;
+use super::super::look::Look;
 use super::super::mrf::Spare;
 use super::super::rebuild::Subject;
 use super::super::recover::ScrubProgress;
-use super::super::scrub::Look;
 use super::sweeps::{seal, tell};
 use super::{DEADLINE, Directories, body};
 use crate::peer::scripted::{Fate, says};

@@ -8,7 +8,7 @@ use sherd_core::record::{Body, DataRef, Home, PartRef, State, VersionKind, encod
 use sherd_core::register::EncodedValue;
 
 use super::super::heal::HealOutcome;
-use super::super::scrub::{Look, LookError};
+use super::super::look::{Look, LookError};
 use super::{Directories, Node, accept_value, body};
 
 /// An object of one part that stands on a page; all of its shards are files, and there.

@@ -12,7 +12,8 @@ use sherd_volume::request::Op;
 
 use super::{DEADLINE, Directories, Node, body, follow, key_of};
 use crate::upkeep::rebuild::Subject;
-use crate::upkeep::recover::{Progress, RecoveryStall};
+use crate::upkeep::recover::Progress;
+use crate::upkeep::recover::stall::RecoveryStall;
 use crate::upkeep::{OpeningStatus, Upkeep};
 use crate::volumes::VolumeState;
 

@@ -522,7 +522,7 @@ async fn rows_on_a_minority_are_settled() {
     // Past what the volume may have promised before it left.
     node.clock.advance(5_000);
     node.context
-        .check_register(&register, crate::upkeep::scrub::Look::Everywhere)
+        .check_register(&register, crate::upkeep::look::Look::Everywhere)
         .await
         .expect("it can be told");
     assert!(node.context.rows_of(&register).await.are_same());

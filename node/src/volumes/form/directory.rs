@@ -10,8 +10,12 @@ use sherd_volume::identity::{FILE_NAME, FORMAT, Identity, LOCK_NAME, NotAnIdenti
 use sherd_volume::log;
 use sherd_volume::open::SHARDS;
 
-use crate::volumes::{INDEX, UPKEEP_FILE, UPKEEP_FILE_NEW};
+use crate::volumes::index::DIRECTORY as INDEX;
 
+/// What upkeep remembers of a volume, in its directory.
+pub(crate) const UPKEEP_FILE: &str = "upkeep.json";
+/// What that is written as until it is whole.
+pub(crate) const UPKEEP_FILE_NEW: &str = "upkeep.json.new";
 /// What an empty filesystem, or a format that a crash interrupted before its first file, may hold.
 const HARMLESS: [&str; 3] = ["lost+found", LOCK_NAME, "volume.json.new"];
 /// What a volume has in its directory beside its identity.

@@ -30,7 +30,7 @@ use crate::open::damage::RottenRecords;
 use crate::open::locate::{
     LocatedSegments, LogFiles, UnusedFile, find_segments, first_needed, has_hole, refuse_misnamed,
 };
-use crate::open::{IndexSource, OpenReport, RemovedFile};
+use crate::open::report::{IndexSource, OpenReport, RemovedFile};
 use crate::options::UnreadablePolicy;
 use crate::state::apply::{Batch, Changes, DerivedState, WrittenRecord, as_index_changes, decode_entry};
 use crate::state::{SealedSegment, SmallState};

@@ -10,9 +10,11 @@
 //! shards/ab/<data id>.<shard index>.heal    being written by a heal
 //! ```
 
+mod claims;
 pub mod format;
 
 mod directories;
+mod open_files;
 mod read;
 mod unfinished;
 mod write;
@@ -33,9 +35,9 @@ use crate::disk::Disk;
 use crate::disk::thrifty::FileKeeper;
 use crate::error::{Error, FaultClass};
 use crate::identity::failure::FailureLatch;
+use claims::Claims;
 use directories::Directories;
-use read::OpenFiles;
-use unfinished::Claims;
+use open_files::OpenFiles;
 
 pub use read::ShardCheck;
 pub use write::ShardWriter;

@@ -6,30 +6,26 @@
 //! What is read to be served goes through the page cache, whose own lists let what is read once go
 //! first; what is read to be verified, or to rebuild another shard, goes past it.
 
-use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use parking_lot::Mutex;
 
 use sherd_core::id::ShardId;
-use sherd_core::limits::{HASH_BLOCK_BYTES, SHARD_FILES_MAX};
+use sherd_core::limits::HASH_BLOCK_BYTES;
 use sherd_core::message::ShardFileHeader;
 
 use super::format::{
     FOOTER_BYTES, HASH_BYTES, HEADER_BYTES, Layout, SHARD_BYTES_MAX, decode_header, decode_table,
 };
+use super::open_files::OpenShard;
 use super::{NamedShard, ShardFiles, ShardFilesState};
 use crate::buffer::Buffer;
-use crate::disk::thrifty::FileKeeper;
 use crate::disk::{DIRECT_ALIGN, DiskFile, OpenMode};
 use crate::error::{Error, FaultClass};
 use crate::lookup::{Lookup, Source};
 
-/// Bytes of tables kept with them.
-const TABLE_BYTES_MAX: u64 = 8 << 20;
 /// Bytes of one read: whole blocks, and a size class of the pool.
 const READ_BYTES: u64 = 1 << 20;
 const BLOCK_BYTES: u64 = HASH_BLOCK_BYTES as u64;
@@ -42,87 +38,6 @@ const _: () = {
     assert!(HEADER_BYTES.is_multiple_of(DIRECT_ALIGN), "blocks lie on pages");
     assert!(HASH_BLOCK_BYTES.is_multiple_of(DIRECT_ALIGN), "blocks are whole pages");
 };
-
-/// A shard file that is open, with what vouches for its bytes.
-#[derive(Debug)]
-pub(super) struct OpenShard {
-    file: Arc<dyn DiskFile>,
-    header: ShardFileHeader,
-    layout: Layout,
-    /// A hash for each block.
-    table: Bytes,
-}
-
-/// The open files, the least recently used go first.
-#[derive(Debug, Default)]
-pub(super) struct OpenFiles {
-    state: Mutex<OpenState>,
-}
-
-#[derive(Debug, Default)]
-struct OpenState {
-    files: HashMap<ShardId, (Arc<OpenShard>, u64)>,
-    table_bytes: u64,
-    uses: u64,
-    /// Grows when a file is deleted or replaced: what was opened before is not kept.
-    changes: u64,
-}
-
-impl OpenFiles {
-    fn get(&self, shard: ShardId) -> Option<Arc<OpenShard>> {
-        let state = &mut *self.state.lock();
-        state.uses += 1;
-        let (open, used) = state.files.get_mut(&shard)?;
-        *used = state.uses;
-        Some(Arc::clone(open))
-    }
-
-    fn changes(&self) -> u64 {
-        self.state.lock().changes
-    }
-
-    fn keep(&self, shard: ShardId, open: &Arc<OpenShard>, changes: u64) {
-        let state = &mut *self.state.lock();
-        if state.changes != changes || open.layout.table_bytes() > TABLE_BYTES_MAX {
-            return;
-        }
-        state.uses += 1;
-        state.table_bytes += open.layout.table_bytes();
-        if let Some((old, _)) = state.files.insert(shard, (Arc::clone(open), state.uses)) {
-            state.table_bytes -= old.layout.table_bytes();
-        }
-        while state.files.len() > SHARD_FILES_MAX || state.table_bytes > TABLE_BYTES_MAX {
-            let oldest = state.files.iter().min_by_key(|(_, (_, used))| *used);
-            let Some(oldest) = oldest.map(|(shard, _)| *shard) else { return };
-            state.remove(oldest);
-        }
-    }
-
-    pub(super) fn forget(&self, shard: ShardId) {
-        let state = &mut *self.state.lock();
-        state.changes += 1;
-        state.remove(shard);
-    }
-}
-
-impl FileKeeper for OpenFiles {
-    fn close_all(&self) -> bool {
-        let closed = {
-            let state = &mut *self.state.lock();
-            state.table_bytes = 0;
-            std::mem::take(&mut state.files)
-        };
-        !closed.is_empty()
-    }
-}
-
-impl OpenState {
-    fn remove(&mut self, shard: ShardId) {
-        if let Some((open, _)) = self.files.remove(&shard) {
-            self.table_bytes -= open.layout.table_bytes();
-        }
-    }
-}
 
 fn corrupt(shard: ShardId, why: &dyn std::fmt::Display) -> Error {
     Error::Corrupt { what: format!("shard file {}: {why}", NamedShard(shard)) }

@@ -9,7 +9,6 @@
 //! none    other    never: a finished file that has rotted, which a heal replaces
 //! ```
 
-use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::Ordering;
 
@@ -21,24 +20,6 @@ use super::format::FOOTER_BYTES;
 use super::{NamedShard, ShardFiles, ShardFilesState};
 use crate::disk::{DiskFile, OpenMode};
 use crate::error::Error;
-
-/// The files that are being written.
-#[derive(Debug, Default)]
-pub(super) struct Claims {
-    creates: HashSet<ShardId>,
-    heals: HashSet<ShardId>,
-}
-
-impl Claims {
-    /// Whether a heal of a shard is being written.
-    pub(super) fn has_heal(&self, shard: ShardId) -> bool {
-        self.heals.contains(&shard)
-    }
-
-    fn has(&self, shard: ShardId) -> bool {
-        self.creates.contains(&shard) || self.has_heal(shard)
-    }
-}
 
 /// The claim of whoever writes a file: nobody else writes it, shows it or clears it away until this is dropped.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use bytes::Bytes;
 use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, Incarnation, Sequence, Slot, Timestamp, VolumeId};
 use sherd_core::register::Answerer;
 use sherd_core::register::acceptor::{AcceptorState, VoterStatus};
+use sherd_core::register::position::Position;
 use sherd_core::register::recover::Guarantees;
-use sherd_core::register::recover::confirm::Position;
 use sherd_core::register::seal::Seals;
 
 use crate::format::{Kind, Phase, Subject};

@@ -17,8 +17,8 @@ use sherd_core::register::Refusal;
 use sherd_core::register::acceptor::{
     VoterStatus, judge_data_floor, judge_epoch, judge_raise, raise_data_floor, raise_floor,
 };
+use sherd_core::register::position::Position;
 use sherd_core::register::recover::Guarantees;
-use sherd_core::register::recover::confirm::Position;
 use sherd_core::register::seal::Seals;
 use sherd_core::release::ReleaseId;
 

@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use sherd_core::heal::HealId;
 use sherd_core::id::{Incarnation, Sequence, VolumeId};
-use sherd_core::register::recover::confirm::Position;
+use sherd_core::register::position::Position;
 use sherd_core::release::ReleaseId;
 
 use crate::format::{Flags, Subject};

@@ -8,26 +8,10 @@
 //! start together confirm each other. Called by upkeep. Guards I-18.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use crate::id::{Incarnation, Sequence, VolumeId};
+use crate::id::VolumeId;
+use crate::register::position::Position;
 use crate::register::quorum::{Quorums, Reply};
-
-/// How far a volume's log is durable, and in which of its lives. Ordered: a later life is above every
-/// sequence of an earlier one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Position {
-    /// The life.
-    pub incarnation: Incarnation,
-    /// Its highest durable sequence in that life.
-    pub durable: Sequence,
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "record {} of life {}", self.durable.0, self.incarnation.0)
-    }
-}
 
 /// What a volume remembers of its peers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -132,6 +116,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::id::{Incarnation, Sequence};
     use crate::register::Answerer;
     use crate::register::quorum::Order;
 

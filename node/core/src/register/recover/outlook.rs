@@ -48,8 +48,9 @@ mod tests {
     use super::*;
     use crate::id::{Incarnation, Sequence, VolumeId};
     use crate::register::Answerer;
+    use crate::register::position::Position;
     use crate::register::quorum::{Order, Reply};
-    use crate::register::recover::confirm::{Confirmation, Memory, OpenedVolume, Position, confirm};
+    use crate::register::recover::confirm::{Confirmation, Memory, OpenedVolume, confirm};
 
     fn volume(number: usize) -> VolumeId {
         VolumeId([u8::try_from(number).expect("few"); 16])

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Keep, SplitMix};
+use super::chance::{Keep, SplitMix};
 
 /// Bytes of a page: the unit of the page cache.
 pub(super) const PAGE: usize = 4096;

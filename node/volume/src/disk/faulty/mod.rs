@@ -9,6 +9,7 @@
 //! One [`FaultyDisk`] is the hardware, and clones of it are the same hardware. A restart ends the
 //! process that used it: every file and lock taken before is dead.
 
+mod chance;
 mod content;
 mod names;
 
@@ -22,18 +23,9 @@ use parking_lot::Mutex;
 
 use super::{DIRECT_ALIGN, Disk, DiskFile, Entry, FileId, OpenMode, Space};
 use crate::error::SyncFailure;
+pub use chance::Keep;
+use chance::SplitMix;
 use names::{NodeId, Tree};
-
-/// What a power cut leaves of what was not durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
-    /// None of it.
-    Nothing,
-    /// All of it.
-    Everything,
-    /// An arbitrary part of it, decided by the seed.
-    Some,
-}
 
 /// A kind of call, for counting and for injected failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -674,33 +666,6 @@ impl Drop for FaultyLock {
         if state.process == self.process {
             state.locks.retain(|node| *node != self.node);
         }
-    }
-}
-
-/// SplitMix64 (Steele, Lea, Flood, 2014): small, seeded, and all that a disk's bad luck needs.
-#[derive(Debug, Clone)]
-struct SplitMix(u64);
-
-impl SplitMix {
-    const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number from 0 up to `bound`, which is excluded.
-    const fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    fn index(&mut self, bound: usize) -> usize {
-        usize::try_from(self.below(bound as u64)).expect("below a usize")
     }
 }
 

@@ -10,8 +10,9 @@ use std::hash::{Hash as _, Hasher as _};
 use std::io;
 use std::path::{Component, Path};
 
+use super::chance::{Keep, SplitMix};
 use super::content::FileNode;
-use super::{Entry, Keep, SplitMix};
+use crate::disk::Entry;
 
 /// Names a file or directory, whatever its name is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
