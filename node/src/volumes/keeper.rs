@@ -25,7 +25,8 @@ use sherd_volume::error::OpenError;
 use sherd_volume::identity::{ExpectedIdentity, Phase};
 use sherd_volume::open::{NewVolume, RemovedFile, Setup};
 use sherd_volume::options::{Options, UnreadablePolicy};
-use sherd_volume::write::volume::{Step, Volume};
+use sherd_volume::write::step::Step;
+use sherd_volume::write::volume::Volume;
 
 use super::VolumeState;
 use super::compaction::Compaction;

@@ -15,7 +15,8 @@ use tokio::sync::oneshot;
 use sherd_core::env::Clock;
 use sherd_core::id::Incarnation;
 use sherd_volume::request::Op;
-use sherd_volume::write::volume::{Step, Volume};
+use sherd_volume::write::step::Step;
+use sherd_volume::write::volume::Volume;
 
 use super::compaction::{Compaction, STEP_BYTES};
 use crate::machine::host::{Inbox, Next, Turns};

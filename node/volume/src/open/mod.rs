@@ -47,7 +47,7 @@ use crate::shard_file::ShardFiles;
 use crate::state::Recovery;
 use crate::state::promises::Promises;
 use crate::sync::{Mutex, RwLock};
-use crate::write::ride_along::Lazy;
+use crate::write::lazy::Lazy;
 use crate::write::volume::Volume;
 
 pub use crate::open::report::{IndexSource, OpenReport, RemovedFile};
@@ -346,7 +346,7 @@ fn serve(
         working: small,
         derived,
         lazy: Lazy::default(),
-        compaction: crate::write::compact::Compaction::default(),
+        compaction: crate::write::compaction::Compaction::default(),
         sticky,
         queue: std::collections::VecDeque::new(),
         room: crate::write::plan::Plan::default(),

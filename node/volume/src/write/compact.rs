@@ -8,9 +8,6 @@
 //! copy is there until the new one is durable) and leaks nothing (opening removes a segment whose
 //! record is gone; a half-copied one is walked anew, and what was moved is found dead).
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use bytes::Bytes;
 
 use sherd_core::id::Sequence;
@@ -21,13 +18,14 @@ use crate::format::{
 };
 use crate::identity::LostRange;
 use crate::index::table::{Body, Place, key_of, row_key, segment_key};
+use crate::log::FIRST_FRAME;
 use crate::log::append::{LearntCommit, NewRecord};
-use crate::log::durable::RetiredFile;
 use crate::log::read::{self, ReadError, SegmentBytes, VerifiedHead};
-use crate::log::{FIRST_FRAME, Segment};
 use crate::lookup::Source;
+use crate::write::compaction::{CompactionPass, Damage, InFrame, RetiringSegment};
+use crate::write::lazy::hint_bytes;
 use crate::write::plan::Plan;
-use crate::write::volume::{Volume, hint_bytes};
+use crate::write::volume::Volume;
 
 /// Reclaims after which deletes are judged again, at least: they die with what they kill.
 const DELETES_AGAIN: u64 = 8;
@@ -49,57 +47,6 @@ pub enum CompactionStep {
         /// Its number.
         segment: u64,
     },
-}
-
-/// Where compaction is.
-#[derive(Debug, Default)]
-pub(crate) struct Compaction {
-    pass: Option<CompactionPass>,
-    /// Segments of which something cannot be read: kept until nothing needs that any more.
-    damaged: BTreeMap<u64, Damage>,
-    /// A segment that is on its way out: nothing else is compacted before it is gone.
-    retiring: Option<RetiringSegment>,
-    /// How many segments were reclaimed when a segment was sealed or first seen.
-    seen_at: BTreeMap<u64, u64>,
-    reclaimed: u64,
-}
-
-/// A segment whose record is deleted. Its file may hold what deletes in other segments kill, so it must be
-/// gone before these are judged again.
-#[derive(Debug)]
-struct RetiringSegment {
-    segment: Arc<Segment>,
-    /// Whether a frame stands behind the delete.
-    is_protected: bool,
-    /// Where its file went.
-    put_away: Option<RetiredFile>,
-}
-
-#[derive(Debug)]
-struct CompactionPass {
-    segment: Arc<Segment>,
-    end: u64,
-    offset: u64,
-    frame: Option<InFrame>,
-    /// Whether a stretch was passed over that is known to be missing.
-    has_hole: bool,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct InFrame {
-    next: u64,
-    sequence: Sequence,
-    last: Sequence,
-    end: u64,
-}
-
-/// A segment could not be compacted.
-#[derive(Debug)]
-struct Damage {
-    /// The record that could not be read, by its key and the sequence of its place; none where that is not known.
-    record: Option<(Bytes, Sequence)>,
-    /// Bytes of the segment that were needed then.
-    live: u64,
 }
 
 impl Volume {

@@ -28,9 +28,9 @@ use crate::index::table::key_of;
 use crate::log::append::{LearntCommit, NewRecord};
 use crate::request::{Completion, Op};
 use crate::state::Recovery;
-use crate::write::judge::JudgedPlace;
-use crate::write::plan::Plan;
-use crate::write::volume::{Volume, hint_bytes};
+use crate::write::lazy::hint_bytes;
+use crate::write::plan::{JudgedPlace, Plan};
+use crate::write::volume::Volume;
 
 /// Bytes of hints remembered at most, as their records count: in memory they take three times that. Beyond it they are
 /// dropped, and upkeep settles those rows. Some 15,000 for keys of usual length.

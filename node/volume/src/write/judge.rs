@@ -27,20 +27,12 @@ use crate::lookup::Source;
 use crate::read::view::StoredRow;
 use crate::request::{Completion, Op};
 use crate::state::promises::{asked, key_state};
-use crate::write::plan::{PendingRow, Plan};
-use crate::write::volume::{Volume, hint_bytes};
+use crate::write::lazy::hint_bytes;
+use crate::write::plan::{JudgedPlace, PendingRow, Plan};
+use crate::write::volume::Volume;
 
 /// What a record costs beside its payload, about: for deciding whether an operation still fits.
 const RECORD_OVERHEAD_BYTES: usize = 2048;
-
-/// Whether an operation found its place.
-#[expect(clippy::large_enum_variant, reason = "it lives for one call, on the stack")]
-pub(crate) enum JudgedPlace {
-    /// Answered, or part of the batch.
-    Done,
-    /// It depends on where this batch will stand: it begins the next one.
-    Later(Op),
-}
 
 /// The row of a key, as this batch sees it.
 struct KnownRow {

@@ -5,9 +5,12 @@
 //! ```
 
 pub mod compact;
+pub(crate) mod compaction;
 pub(crate) mod control;
 pub(crate) mod judge;
+pub(crate) mod lazy;
 pub(crate) mod plan;
 pub(crate) mod ride_along;
+pub mod step;
 pub mod upkeep;
 pub mod volume;

@@ -15,10 +15,10 @@ use crate::error::Error;
 use crate::format::Subject;
 use crate::index::table::key_of;
 use crate::log::append::{LearntCommit, NewRecord};
-use crate::request::Completion;
+use crate::request::{Completion, Op};
 use crate::state::SmallState;
 use crate::state::apply::Changes;
-use crate::write::ride_along::Riders;
+use crate::write::lazy::Riders;
 
 /// What a waiter learns after the sync.
 pub(crate) struct Outcome<'a> {
@@ -56,6 +56,15 @@ impl Waiter {
 pub(crate) struct PendingRow {
     pub(crate) head: RowHead,
     pub(crate) value: Bytes,
+}
+
+/// Whether an operation found its place.
+#[expect(clippy::large_enum_variant, reason = "it lives for one call, on the stack")]
+pub(crate) enum JudgedPlace {
+    /// Answered, or part of the batch.
+    Done,
+    /// It depends on where this batch will stand: it begins the next one.
+    Later(Op),
 }
 
 /// A batch that is put together.

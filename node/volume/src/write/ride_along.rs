@@ -8,19 +8,14 @@
 //! and releases, and what is known of the peers' logs. Called by the volume's thread alone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
-use bytes::Bytes;
-
-use sherd_core::heal::HealId;
-use sherd_core::id::{Incarnation, Sequence, VolumeId};
 use sherd_core::register::position::Position;
-use sherd_core::release::ReleaseId;
 
 use crate::format::{Flags, Subject};
-use crate::log::append::{LearntCommit, NewRecord};
+use crate::log::append::NewRecord;
+use crate::write::lazy::{Riders, hint_bytes};
 use crate::write::plan::Plan;
-use crate::write::volume::{Volume, hint_bytes};
+use crate::write::volume::Volume;
 
 /// Hints in one record at most.
 const HINTS_IN_RECORD: usize = 4096;
@@ -28,62 +23,6 @@ const HINTS_IN_RECORD: usize = 4096;
 const ROOM_BYTES: usize = 4096;
 /// Bytes of a record that rides along, at most.
 const LAZY_RECORD_BYTES: usize = 256;
-
-/// What waits for a frame.
-#[derive(Debug, Default)]
-pub(crate) struct Lazy {
-    pub(crate) hints: Vec<LearntCommit>,
-    /// What the hints take, by [`hint_bytes`].
-    pub(crate) hints_bytes: usize,
-    pub(crate) healed: BTreeSet<HealId>,
-    pub(crate) releases: BTreeMap<ReleaseId, Bytes>,
-    pub(crate) released: BTreeSet<ReleaseId>,
-    pub(crate) seen: BTreeMap<VolumeId, (Incarnation, Sequence)>,
-    pub(crate) positions: BTreeMap<VolumeId, Position>,
-    pub(crate) since_us: Option<u64>,
-}
-
-/// What a batch took along, as long as it may have to wait again.
-#[derive(Debug, Default)]
-pub(crate) struct Riders {
-    taken: Lazy,
-    /// Which of the commits that the batch learnt.
-    hints: Range<usize>,
-}
-
-impl Lazy {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        let Self { hints, healed, releases, released, seen, positions, hints_bytes: _, since_us: _ } = self;
-        hints.len() + healed.len() + releases.len() + released.len() + seen.len() + positions.len()
-    }
-
-    /// Takes back what rode with a frame that was refused; what came since is newer.
-    fn put_back(&mut self, refused: Self) {
-        let Self { mut hints, hints_bytes: _, healed, releases, released, seen, positions, since_us } =
-            refused;
-        self.hints_bytes += hints.iter().map(|learnt| hint_bytes(&learnt.hint)).sum::<usize>();
-        hints.append(&mut self.hints);
-        self.hints = hints;
-        self.healed.extend(healed);
-        for (id, entry) in releases {
-            self.releases.entry(id).or_insert(entry);
-        }
-        self.released.extend(released);
-        for (volume, news) in seen {
-            let known = self.seen.entry(volume).or_insert(news);
-            *known = news.max(*known);
-        }
-        for (volume, position) in positions {
-            let known = self.positions.entry(volume).or_insert(position);
-            *known = position.max(*known);
-        }
-        self.since_us = since_us.or(self.since_us);
-    }
-}
 
 impl Volume {
     /// Adds what waits for a frame.

@@ -1,23 +1,14 @@
-//! The volume's writing end: a queue, and a step that turns what is queued into one durable batch.
-//!
-//! ```text
-//! submit -> queue -> judge each -> one frame: write, sync -> publish -> complete
-//!                                                             ... many batches ... -> index
-//! ```
-//!
-//! The owner calls [`Volume::step`] from one thread, whenever something was submitted and when the
-//! last step asked to be woken. There is no thread, clock or entropy in here.
+//! The volume's writing end: what it is, and how a batch becomes durable and is published.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use sherd_core::id::{Ballot, Incarnation, Sequence, Timestamp, VolumeId};
-use sherd_core::limits;
 use sherd_core::register::acceptor::{extend_bound, next_reading};
 
 use crate::error::Error;
-use crate::format::{Flags, Hint, Subject, encode_hints};
+use crate::format::{Flags, Subject, encode_hints};
 use crate::identity::failure::{FailureFile, FailureSpan};
 use crate::index::IndexError;
 use crate::index::table::Payload;
@@ -27,30 +18,18 @@ use crate::read::view::VolumeShared;
 use crate::request::Op;
 use crate::state::SmallState;
 use crate::state::apply::{Batch, DerivedState, FetchedEntries, WrittenRecord};
-use crate::write::compact::Compaction;
-use crate::write::judge::{JudgedPlace, op_bytes};
+use crate::write::compaction::Compaction;
+use crate::write::lazy::Lazy;
 use crate::write::plan::{Outcome, Plan};
-use crate::write::ride_along::Lazy;
 
 /// After this time a frame that nobody followed is followed by an empty one, and a note of replaced data gets one.
-const TRAIL_US: u64 = 100_000;
+pub(super) const TRAIL_US: u64 = 100_000;
 /// After this time what waits for a frame gets one of its own.
-const LAZY_US: u64 = 1_000_000;
+pub(super) const LAZY_US: u64 = 1_000_000;
 /// After this time what is visible is folded into the index: later than a hint of it comes.
-const FOLD_US: u64 = 2 * LAZY_US;
+pub(super) const FOLD_US: u64 = 2 * LAZY_US;
 /// How often the space left is measured.
-const SPACE_US: u64 = 100_000;
-
-/// What a step asks of its owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Step {
-    /// Operations are left: step again.
-    pub more: bool,
-    /// When to step again though nothing is submitted, by [`sherd_core::env::Clock::monotonic_us`].
-    pub wake_at_us: Option<u64>,
-    /// [`Reader::upkeep`] has something to do.
-    pub upkeep: bool,
-}
+pub(super) const SPACE_US: u64 = 100_000;
 
 /// One volume, open.
 #[derive(Debug)]
@@ -81,70 +60,6 @@ impl Volume {
     /// The reading end.
     pub fn reader(&self) -> Arc<Reader> {
         Arc::clone(&self.reader)
-    }
-
-    /// Queues an operation. Never blocks: over the queue's limit the answer is [`Error::Busy`], and
-    /// on a failed volume [`Error::Failed`].
-    pub fn submit(&mut self, op: Op) {
-        if let Err(error) = self.shared.check() {
-            return refuse(op, &error);
-        }
-        if self.queue.len() >= limits::VOLUME_QUEUE_MAX {
-            return refuse(op, &Error::Busy);
-        }
-        self.queue.push_back(op);
-        self.shared.counters.queue_len.store(self.queue.len(), Ordering::Relaxed);
-    }
-
-    /// Turns what is queued into one durable batch, and answers.
-    pub fn step(&mut self) -> Step {
-        if let Err(error) = self.shared.check() {
-            self.refuse_all(&error);
-            return Step::default();
-        }
-        let now_us = self.shared.clock.monotonic_us();
-        self.measure_space(now_us);
-        if self.unfolded_since_us.is_some_and(|since| now_us >= since + FOLD_US) && self.fold().is_err() {
-            return Step::default();
-        }
-        let mut plan = std::mem::take(&mut self.room);
-        self.drain(&mut plan);
-        let is_due = self.is_due(now_us);
-        if !plan.is_empty() || is_due {
-            self.ride_along(&mut plan);
-            if plan.is_empty() {
-                plan.push(NewRecord::new(Subject::Hints, Flags::default(), [encode_hints([])]));
-            }
-            // Whoever waits was told; whoever does not asks again.
-            let _ = self.commit(plan, now_us);
-        } else {
-            self.room = plan.emptied();
-        }
-        self.shared.counters.queue_len.store(self.queue.len(), Ordering::Relaxed);
-        self.next_step()
-    }
-
-    fn drain(&mut self, plan: &mut Plan) {
-        let limit = self.log.batch_bytes_max();
-        while let Some(op) = self.queue.pop_front() {
-            let fits = plan.is_empty() || plan.bytes + op_bytes(&op) <= limit;
-            let judged = if fits { self.judge(plan, op) } else { JudgedPlace::Later(op) };
-            if let JudgedPlace::Later(op) = judged {
-                self.queue.push_front(op);
-                break;
-            }
-        }
-    }
-
-    /// Whether a frame is to be written though nobody waits for one.
-    fn is_due(&self, now_us: u64) -> bool {
-        if now_us < self.blocked_until_us {
-            return false;
-        }
-        let passed = |since: Option<u64>, after: u64| since.is_some_and(|since| now_us >= since + after);
-        passed(self.unprotected_since_us, TRAIL_US)
-            || (!self.lazy.is_empty() && passed(self.lazy.since_us, LAZY_US))
-            || self.bound_to_extend().is_some()
     }
 
     pub(crate) fn bound_to_extend(&self) -> Option<Ballot> {
@@ -345,48 +260,6 @@ impl Volume {
         plan.tell(Err(error));
     }
 
-    fn next_step(&self) -> Step {
-        let mut wake_at_us = self.unprotected_since_us.map(|since| since + TRAIL_US);
-        let mut sooner = |at: Option<u64>| {
-            wake_at_us = match (wake_at_us, at) {
-                (Some(one), Some(other)) => Some(one.min(other)),
-                (one, other) => one.or(other),
-            };
-        };
-        sooner(self.lazy.since_us.map(|since| since + LAZY_US));
-        sooner(self.unfolded_since_us.map(|since| since + FOLD_US));
-        if self.shared.promises.lock().is_active {
-            let now_ms = self.shared.clock.wall_ms();
-            let left_ms = self.durable_bound.time.as_ms().saturating_sub(now_ms);
-            let wait_ms = (left_ms + 1).saturating_sub(limits::BOUND_AHEAD_MS / 2);
-            sooner(Some(self.shared.clock.monotonic_us() + wait_ms * 1000));
-        }
-        let wake_at_us = wake_at_us.map(|at| at.max(self.blocked_until_us));
-        let wake_at_us = [wake_at_us, self.reader.flush_due_us()].into_iter().flatten().min();
-        Step { more: !self.queue.is_empty(), wake_at_us, upkeep: self.reader.wants_upkeep() }
-    }
-
-    fn measure_space(&mut self, now_us: u64) {
-        if self.measured_us == 0 || now_us >= self.measured_us + SPACE_US {
-            self.measured_us = now_us.max(1);
-            // A filesystem that does not answer shows in the next write; the old figure stays.
-            let _ = self.shared.measure_space();
-        }
-    }
-
-    /// Fails the volume until it is replaced, for a reason that its owner knows.
-    pub fn fail(&mut self, reason: &str) {
-        let error = self.shared.failure.fail(FailureSpan::Life, reason);
-        self.refuse_all(&error);
-    }
-
-    fn refuse_all(&mut self, error: &Error) {
-        for op in std::mem::take(&mut self.queue) {
-            refuse(op, error);
-        }
-        self.shared.counters.queue_len.store(0, Ordering::Relaxed);
-    }
-
     /// Lets the volume vote, unless it lost its state: peers confirmed that they remember no later one.
     /// Until then a volume that was opened refuses every vote and every write of a row.
     pub fn confirm(&mut self) {
@@ -448,54 +321,5 @@ impl Volume {
         plan.push(NewRecord::new(Subject::Hints, Flags::default(), [encode_hints([])]));
         let now_us = self.shared.clock.monotonic_us();
         self.commit(plan, now_us)
-    }
-
-    /// Writes what waits, and makes the index whole: the next open replays nothing.
-    ///
-    /// # Errors
-    /// [`Error::Failed`].
-    pub fn close(mut self) -> Result<(), Error> {
-        while self.step().more {}
-        let mut waiting = usize::MAX;
-        // What the index cannot tell of would wait for ever.
-        while (self.unprotected_since_us.is_some() || !self.lazy.is_empty()) && self.lazy.len() < waiting {
-            waiting = self.lazy.len();
-            let mut plan = Plan::default();
-            self.ride_along(&mut plan);
-            self.shared.check()?;
-            let written = if plan.is_empty() { self.write_empty_frame() } else { self.commit(plan, 0) };
-            match written {
-                Ok(()) => {}
-                // What waits is lazy: what stands in the log is made whole all the same.
-                Err(Error::Full | Error::Busy) => break,
-                Err(error) => return Err(error),
-            }
-        }
-        self.shared.check()?;
-        self.checkpoint()
-    }
-}
-
-/// Bytes of a hint in a record, about.
-pub(crate) fn hint_bytes(hint: &Hint) -> usize {
-    64 + hint.key.key.as_bytes().len()
-}
-
-/// Answers an operation that is not done.
-fn refuse(op: Op, error: &Error) {
-    match op {
-        Op::Prepare { done, .. } | Op::Read { done, .. } => done.complete(Err(error.clone())),
-        Op::Accept { done, .. } | Op::Adopt { done, .. } | Op::Drop { done, .. } => {
-            done.complete(Err(error.clone()));
-        }
-        Op::PutShard { done, .. } | Op::DeleteShard { done, .. } | Op::HealPut { done, .. } => {
-            done.complete(Err(error.clone()));
-        }
-        Op::Control { done, .. } => done.complete(Err(error.clone())),
-        Op::Commit { .. }
-        | Op::HealDone { .. }
-        | Op::ReleasePut { .. }
-        | Op::ReleaseDone { .. }
-        | Op::PeerSeen { .. } => {}
     }
 }

@@ -1,0 +1,75 @@
+//! What waits for a frame that somebody else asks for, and what a batch took of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use sherd_core::heal::HealId;
+use sherd_core::id::{Incarnation, Sequence, VolumeId};
+use sherd_core::register::position::Position;
+use sherd_core::release::ReleaseId;
+
+use crate::format::Hint;
+use crate::log::append::LearntCommit;
+
+/// What waits for a frame.
+#[derive(Debug, Default)]
+pub(crate) struct Lazy {
+    pub(crate) hints: Vec<LearntCommit>,
+    /// What the hints take, by [`hint_bytes`].
+    pub(crate) hints_bytes: usize,
+    pub(crate) healed: BTreeSet<HealId>,
+    pub(crate) releases: BTreeMap<ReleaseId, Bytes>,
+    pub(crate) released: BTreeSet<ReleaseId>,
+    pub(crate) seen: BTreeMap<VolumeId, (Incarnation, Sequence)>,
+    pub(crate) positions: BTreeMap<VolumeId, Position>,
+    pub(crate) since_us: Option<u64>,
+}
+
+/// What a batch took along, as long as it may have to wait again.
+#[derive(Debug, Default)]
+pub(crate) struct Riders {
+    pub(super) taken: Lazy,
+    /// Which of the commits that the batch learnt.
+    pub(super) hints: Range<usize>,
+}
+
+impl Lazy {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        let Self { hints, healed, releases, released, seen, positions, hints_bytes: _, since_us: _ } = self;
+        hints.len() + healed.len() + releases.len() + released.len() + seen.len() + positions.len()
+    }
+
+    /// Takes back what rode with a frame that was refused; what came since is newer.
+    pub(super) fn put_back(&mut self, refused: Self) {
+        let Self { mut hints, hints_bytes: _, healed, releases, released, seen, positions, since_us } =
+            refused;
+        self.hints_bytes += hints.iter().map(|learnt| hint_bytes(&learnt.hint)).sum::<usize>();
+        hints.append(&mut self.hints);
+        self.hints = hints;
+        self.healed.extend(healed);
+        for (id, entry) in releases {
+            self.releases.entry(id).or_insert(entry);
+        }
+        self.released.extend(released);
+        for (volume, news) in seen {
+            let known = self.seen.entry(volume).or_insert(news);
+            *known = news.max(*known);
+        }
+        for (volume, position) in positions {
+            let known = self.positions.entry(volume).or_insert(position);
+            *known = position.max(*known);
+        }
+        self.since_us = since_us.or(self.since_us);
+    }
+}
+
+/// Bytes of a hint in a record, about.
+pub(crate) fn hint_bytes(hint: &Hint) -> usize {
+    64 + hint.key.key.as_bytes().len()
+}
