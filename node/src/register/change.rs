@@ -25,8 +25,9 @@ use sherd_core::register::proposer::{
 use sherd_core::register::sweep::{SettleWith, introduced, settle_with};
 use sherd_core::register::{Accept, EncodedValue, Positions, Prepare, Refusal, Vote};
 
+use super::failure::Failure;
 use super::round::Round;
-use super::{Failure, Inner, QuorumRow, Registers};
+use super::{Inner, QuorumRow, Registers};
 
 /// The pause after the first conflict; each further one is up to twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -34,9 +35,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// After which somebody who was faster has brought a newer row to a volume that refused ours for it.
 const FASTER_ONE_ENDS: Duration = Duration::from_secs(1);
-/// Rounds that wait for that at one time, of a few hundred bytes each.
-pub(super) const SECOND_LOOKS_MAX: usize = 4096;
-
 /// What the members of a batch make of a register together.
 #[derive(Debug, Default)]
 pub(super) struct Draft {

@@ -6,6 +6,9 @@
 //! it finds, as one compare-and-set; writers of one key share it: `writers` has who waits, `writer` one
 //! of them, `batch` those who are at work, `change` their rounds.
 
+mod failure;
+mod key_writers;
+mod turn;
 mod writers;
 mod writer;
 mod batch;
@@ -28,7 +31,7 @@ use sherd_core::checksum::Digest;
 use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{Ballot, ProposerId, RegisterKey, Timestamp, VolumeId};
 use sherd_core::message;
-use sherd_core::record::{Object, OverLimit, Value};
+use sherd_core::record::{Object, Value};
 use sherd_core::register::Answerer;
 use sherd_core::register::quorum::Lives;
 
@@ -36,36 +39,17 @@ use crate::cluster::damage::Damage;
 use crate::cluster::{Cluster, SetView};
 use crate::observe::metrics::Metrics;
 
+pub(crate) use failure::Failure;
 pub(crate) use writer::{ChangeError, Inline, Proposal, Writer};
 pub(crate) use writers::WriteTicket;
 
-use writers::Writers;
+use key_writers::Writers;
 
 /// A volume whose clock is far from this node's is named so often in the log.
 const SKEW_TOLD_EVERY: Duration = Duration::from_mins(1);
-
-/// A register could not be read or changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Failure {
-    /// Too few volumes answer, or none can say what its row holds. Nothing was proposed.
-    #[error("too few volumes")]
-    Unavailable,
-    /// The volumes' queues are full. Nothing was proposed.
-    #[error("overloaded")]
-    Overloaded,
-    /// The volumes are full. Nothing was proposed.
-    #[error("volumes full")]
-    Full,
-    /// The bucket is sealed: its register tells what became of it. No volume took anything.
-    #[error("bucket sealed")]
-    Sealed,
-    /// The value would grow past a limit. Nothing was proposed.
-    #[error(transparent)]
-    OverLimit(OverLimit),
-    /// A volume may have taken an accept: whether it takes effect, or did for a while, cannot be told.
-    #[error("outcome unknown")]
-    OutcomeUnknown,
-}
+/// Rounds that wait at one time to look once more at volumes that refused what others took, of a few hundred bytes
+/// each.
+const SECOND_LOOKS_MAX: usize = 4096;
 
 /// How long the rounds wait.
 #[derive(Debug, Clone, Copy)]
@@ -173,7 +157,7 @@ impl Registers {
             proposer,
             births,
             timeouts,
-            second_looks: Semaphore::new(change::SECOND_LOOKS_MAX),
+            second_looks: Semaphore::new(SECOND_LOOKS_MAX),
             damage,
             metrics,
             tasks,

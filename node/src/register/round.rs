@@ -14,7 +14,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use super::{Failure, Registers};
+use super::Registers;
+use super::failure::Failure;
 use crate::cluster::SetView;
 use crate::peer::{Gather, Pending, VolumeRoute};
 

@@ -13,7 +13,7 @@ use sherd_core::id::{Ballot, DataId};
 use sherd_core::record::{DataRef, State};
 use sherd_core::register::quorum::Lives;
 
-use super::Failure;
+use super::failure::Failure;
 use crate::stripe::StagedData;
 
 /// What a waiting writer costs beside its inline bytes: its conditions, attributes and place.

@@ -12,6 +12,7 @@ pub mod protocol;
 
 mod body;
 mod error;
+mod gateway;
 mod header;
 mod names;
 mod owner;
@@ -59,28 +60,9 @@ use auth::Credentials;
 use error::{answer, request_id};
 use protocol::{Adapter, Config, Protocol};
 
-/// The region that S3 calls by no name.
-const REGION_DEFAULT: &str = "us-east-1";
-
-/// The operations of S3 on a store.
-#[derive(Clone)]
-pub struct Gateway {
-    objects: Objects,
-    region: String,
-}
-
-impl std::fmt::Debug for Gateway {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Gateway").field("region", &self.region).finish_non_exhaustive()
-    }
-}
+pub use gateway::Gateway;
 
 impl Gateway {
-    /// Serves `objects` as a region.
-    pub fn new(objects: Objects, region: impl Into<String>) -> Self {
-        Self { objects, region: region.into() }
-    }
-
     /// Serves `objects` behind the protocol layer: the whole S3 surface of a node.
     pub fn serve(
         objects: Objects,

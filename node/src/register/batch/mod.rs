@@ -16,10 +16,11 @@ use sherd_core::register::batch::{
 use sherd_core::register::proposer::AfterConflict;
 use sherd_core::register::release::{CommittedValue, Releaser, may_release};
 
+use super::Registers;
 use super::change::{AcceptRoundOutcome, Change, Draft, DraftInline, DraftValue, PreparedKey};
+use super::failure::Failure;
+use super::turn::{KeyTurn, OrderedPrepare};
 use super::writer::{Answer, Inline, Member, MemberData, Proposal};
-use super::writers::{KeyTurn, OrderedPrepare};
-use super::{Failure, Registers};
 
 /// A batch at work.
 pub(super) struct BatchRun<'a> {

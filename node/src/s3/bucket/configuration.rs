@@ -25,7 +25,7 @@ use s3s::{S3Request, S3Response, s3_error};
 
 use crate::object::{ReadConditions, ReadRequest, Span};
 use crate::s3::error::{Outcome, not_configured};
-use crate::s3::{Gateway, names, owner};
+use crate::s3::{gateway::Gateway, names, owner};
 
 /// Writes the operations whose answer for "none" is an error: where it is said of a bucket that exists.
 macro_rules! refused {

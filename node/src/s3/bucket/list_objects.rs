@@ -15,7 +15,7 @@ use sherd_core::limits::LIST_KEYS_MAX;
 use crate::object::{ListEntry, ListPage, ListRequest};
 use crate::s3::bucket::token::{self, ListingKind};
 use crate::s3::error::Outcome;
-use crate::s3::{Gateway, body, header::checksum, header::timestamp, names, owner};
+use crate::s3::{body, gateway::Gateway, header::checksum, header::timestamp, names, owner};
 
 /// What `encoding-type=url` leaves as it is.
 const URL_SAFE: &AsciiSet =

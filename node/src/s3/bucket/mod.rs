@@ -19,7 +19,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use crate::object::{BucketInfo, BucketPage, Error};
 use crate::s3::bucket::token::ListingKind;
 use crate::s3::error::Outcome;
-use crate::s3::{Gateway, REGION_DEFAULT, header::timestamp, names, owner};
+use crate::s3::{gateway::Gateway, gateway::REGION_DEFAULT, header::timestamp, names, owner};
 
 /// Buckets on one page of ListBuckets (AWS, "ListBuckets").
 const BUCKETS_MAX: u32 = 10_000;

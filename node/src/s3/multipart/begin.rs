@@ -5,7 +5,7 @@ use s3s::{S3Request, S3Response};
 
 use crate::object;
 use crate::s3::error::Outcome;
-use crate::s3::{Gateway, header::attributes, header::checksum, header::raw_headers, names};
+use crate::s3::{gateway::Gateway, header::attributes, header::checksum, header::raw_headers, names};
 
 pub(in crate::s3) async fn create(
     gateway: &Gateway,

@@ -15,7 +15,7 @@ use sherd_core::limits::PARTS_MAX;
 
 use crate::object::{CompleteUpload, ListedPart};
 use crate::s3::error::Outcome;
-use crate::s3::{Gateway, body, header::checksum, header::conditions, header::raw_headers, names};
+use crate::s3::{body, gateway::Gateway, header::checksum, header::conditions, header::raw_headers, names};
 
 /// What a URL's path leaves as it is.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');

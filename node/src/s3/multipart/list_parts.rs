@@ -7,7 +7,7 @@ use sherd_core::limits::PARTS_MAX;
 use crate::object::PartInfo;
 use crate::s3::bucket::list_objects::page_size;
 use crate::s3::error::Outcome;
-use crate::s3::{Gateway, body, header::checksum, header::timestamp, names, owner};
+use crate::s3::{body, gateway::Gateway, header::checksum, header::timestamp, names, owner};
 
 pub(in crate::s3) async fn list(
     gateway: &Gateway,

@@ -10,7 +10,7 @@ use sherd_core::id::UploadId;
 use crate::object::{ListUploads, UploadEntry};
 use crate::s3::bucket::list_objects::{KeyEncoding, page_size};
 use crate::s3::error::Outcome;
-use crate::s3::{Gateway, header::checksum, header::timestamp, names, owner};
+use crate::s3::{gateway::Gateway, header::checksum, header::timestamp, names, owner};
 
 /// Where a page begins: behind a key, or behind one upload of it.
 type Marker = (String, Option<UploadId>);

@@ -16,7 +16,7 @@ use sherd_core::limits::DELETE_KEYS_MAX;
 
 use crate::object::WriteConditions;
 use crate::s3::error::{Outcome, logged, request_id};
-use crate::s3::{Gateway, header::conditions, header::raw_headers, names};
+use crate::s3::{gateway::Gateway, header::conditions, header::raw_headers, names};
 
 pub(in crate::s3) async fn delete(
     gateway: &Gateway,

@@ -4,8 +4,8 @@ use http::StatusCode;
 use s3s::dto::{HeadObjectInput, HeadObjectOutput};
 use s3s::{S3Request, S3Response};
 
-use crate::s3::Gateway;
 use crate::s3::error::Outcome;
+use crate::s3::gateway::Gateway;
 use crate::s3::object::get_object::asked;
 
 pub(in crate::s3) async fn head(

@@ -15,7 +15,7 @@ use sherd_core::limits::LIST_KEYS_MAX;
 use crate::object::{ObjectDescription, PartDescription};
 use crate::s3::error::{Outcome, bad_argument};
 use crate::s3::multipart::part_marker;
-use crate::s3::{Gateway, body, header::checksum, header::timestamp, names};
+use crate::s3::{body, gateway::Gateway, header::checksum, header::timestamp, names};
 
 const ATTRIBUTES: &str = "x-amz-object-attributes";
 

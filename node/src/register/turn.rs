@@ -1,0 +1,95 @@
+//! The turn of whoever runs the batches of a key, and the prepares that go out for it.
+
+use sherd_core::id::{Ballot, RegisterKey};
+use sherd_core::limits::BATCH_WRITERS_MAX;
+
+use super::Registers;
+use super::change::PrepareRound;
+use super::key_writers::{HashedKey, KeyWriters};
+use super::writer::Member;
+
+/// A prepare that was sent, and its place in the order of writers and prepares.
+#[derive(Debug)]
+pub(super) struct OrderedPrepare {
+    pub(super) round: PrepareRound,
+    pub(super) order: u64,
+}
+
+/// What the next prepare of a key goes out with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PreparePlace {
+    pub(super) order: u64,
+    pub(super) ballot: Ballot,
+}
+
+/// The right to run the batches of a key, one after the other.
+#[derive(Debug)]
+pub(super) struct KeyTurn {
+    pub(super) registers: Registers,
+    pub(super) key: HashedKey,
+    pub(super) is_over: bool,
+}
+
+impl Registers {
+    /// The place of a prepare among those of its key, whose ballots rise in the same order.
+    pub(super) fn next_prepare(&self, entry: &mut KeyWriters, above: Ballot) -> PreparePlace {
+        let place =
+            PreparePlace { order: self.inner.writers.next_place(), ballot: self.inner.ballots.above(above) };
+        entry.prepared = place.order;
+        place
+    }
+
+    pub(super) fn prepare_at(&self, key: &RegisterKey, place: PreparePlace) -> OrderedPrepare {
+        let target = self.inner.cluster.target(key.clone());
+        OrderedPrepare { round: self.prepare(target, place.ballot), order: place.order }
+    }
+}
+
+impl KeyTurn {
+    /// A turn of its own.
+    #[cfg(test)]
+    pub(super) fn of(registers: &Registers, key: &RegisterKey) -> Self {
+        Self { registers: registers.clone(), key: registers.inner.writers.hashed(key), is_over: true }
+    }
+
+    /// Whose turn it is.
+    pub(super) const fn key(&self) -> &RegisterKey {
+        &self.key.key
+    }
+
+    /// Adds those who wait, in their order, as far as a batch has room.
+    pub(super) fn take_waiting(&self, members: &mut Vec<Member>) {
+        let most = BATCH_WRITERS_MAX.saturating_sub(members.len());
+        self.registers.inner.writers.update(&self.key, |entry| entry.take(most, members));
+    }
+
+    /// Sends a prepare above a ballot.
+    pub(super) fn prepare_above(&self, above: Ballot) -> OrderedPrepare {
+        let registers = &self.registers;
+        let writers = &registers.inner.writers;
+        let place = writers.update(&self.key, |entry| registers.next_prepare(entry, above));
+        registers.prepare_at(&self.key.key, place)
+    }
+
+    /// Ends the turn if nobody waits: whoever comes next begins another.
+    pub(super) fn ends(&mut self) -> bool {
+        self.is_over = self.registers.inner.writers.update(&self.key, |entry| {
+            entry.at_work = !entry.waiting.is_empty();
+            !entry.at_work
+        });
+        self.is_over
+    }
+}
+
+impl Drop for KeyTurn {
+    /// The task was dropped or has failed: nobody else would ever tell those who wait.
+    fn drop(&mut self) {
+        if !self.is_over {
+            let mut waiting = Vec::new();
+            self.registers.inner.writers.update(&self.key, |entry| {
+                entry.at_work = false;
+                entry.take(usize::MAX, &mut waiting);
+            });
+        }
+    }
+}
