@@ -28,7 +28,7 @@ pub struct Step {
     pub more: bool,
     /// When to step again though nothing is submitted, by [`sherd_core::env::Clock::monotonic_us`].
     pub wake_at_us: Option<u64>,
-    /// [`Reader::upkeep`] has something to do.
+    /// [`Reader::upkeep`](crate::read::reader::Reader::upkeep) has something to do.
     pub upkeep: bool,
 }
 
