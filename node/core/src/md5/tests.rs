@@ -1,5 +1,4 @@
-//! All lanes give the digests of RFC 1321 and of the `md-5` crate, however many streams there are and
-//! however their bytes are cut.
+//! The digests of RFC 1321 and of the `md-5` crate, however the bytes are cut.
 
 use md5_reference::Digest as _;
 use proptest::prelude::*;
@@ -10,36 +9,10 @@ fn reference(bytes: &[u8]) -> [u8; 16] {
     md5_reference::Md5::digest(bytes).into()
 }
 
-/// Streams of these lengths, each of other bytes.
-fn streams(lengths: &[usize], seed: u64) -> Vec<Vec<u8>> {
-    let mut random = blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof();
-    lengths
-        .iter()
-        .map(|length| {
-            let mut bytes = vec![0; *length];
-            random.fill(&mut bytes);
-            bytes
-        })
-        .collect()
-}
-
-/// Hashes all streams at a time, in rounds of the lengths that `cut` gives for each stream.
-fn digests(lanes: Lanes, streams: &[Vec<u8>], mut cut: impl FnMut(usize) -> usize) -> Vec<[u8; 16]> {
-    let mut hashers = vec![Md5::new(); streams.len()];
-    let mut left: Vec<&[u8]> = streams.iter().map(Vec::as_slice).collect();
-    while left.iter().any(|left| !left.is_empty()) {
-        let mut round: Vec<Stream<'_>> = hashers
-            .iter_mut()
-            .zip(&mut left)
-            .map(|(md5, left)| {
-                let (bytes, later) = left.split_at(cut(left.len()).min(left.len()));
-                *left = later;
-                Stream { md5, bytes }
-            })
-            .collect();
-        lanes.update(&mut round);
-    }
-    hashers.into_iter().map(Md5::finish).collect()
+fn bytes(length: usize, seed: u64) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut bytes);
+    bytes
 }
 
 #[test]
@@ -67,48 +40,26 @@ fn the_suite_of_rfc_1321_holds() {
 
 #[test]
 fn every_length_is_padded_as_it_must_be() {
-    for bytes in streams(&(0..300).collect::<Vec<_>>(), 1) {
-        assert_eq!(Md5::digest(&bytes), reference(&bytes), "{} bytes", bytes.len());
+    for length in 0..300 {
+        let bytes = bytes(length, 1);
+        assert_eq!(Md5::digest(&bytes), reference(&bytes), "{length} bytes");
     }
-}
-
-#[test]
-fn any_number_of_streams_fits_all_lanes() {
-    for lanes in Lanes::all() {
-        for count in 0..=70 {
-            let streams = streams(&vec![64 * 3 + 7; count], count as u64);
-            let expected: Vec<[u8; 16]> = streams.iter().map(|bytes| reference(bytes)).collect();
-            assert_eq!(digests(lanes, &streams, |left| left), expected, "{count} in {lanes:?}");
-        }
-    }
-}
-
-#[test]
-fn plain_lanes_are_everywhere_and_the_best_are_the_last() {
-    let all: Vec<Lanes> = Lanes::all().collect();
-    assert_eq!(all[0], Lanes::PLAIN);
-    assert_eq!(all.last(), Some(&Lanes::best()));
-    let names: std::collections::BTreeSet<&str> = all.iter().map(|lanes| lanes.name()).collect();
-    assert_eq!(names.len(), all.len());
 }
 
 proptest! {
     #[test]
-    fn streams_of_any_lengths_cut_anywhere_give_their_own_digests(
-        lengths in prop::collection::vec(prop_oneof![0..200_usize, 0..5000_usize], 0..40),
-        cuts in prop::collection::vec(prop_oneof![0..70_usize, 1..1000_usize], 1..50),
+    fn bytes_cut_anywhere_give_the_digest_of_the_whole(
+        cuts in prop::collection::vec(prop_oneof![0..70_usize, 0..1000_usize], 0..50),
         seed: u64,
     ) {
-        let streams = streams(&lengths, seed);
-        let expected: Vec<[u8; 16]> = streams.iter().map(|bytes| reference(bytes)).collect();
-        for lanes in Lanes::all() {
-            let mut turn = 0;
-            let cut = |_| {
-                turn += 1;
-                // Empty ones too, but not for ever.
-                cuts[turn % cuts.len()].max(usize::from(turn > 200))
-            };
-            prop_assert_eq!(&digests(lanes, &streams, cut), &expected, "{:?}", lanes);
+        let bytes = bytes(cuts.iter().sum(), seed);
+        let mut md5 = Md5::new();
+        let mut left = &bytes[..];
+        for cut in cuts {
+            let (now, later) = left.split_at(cut);
+            md5.update(now);
+            left = later;
         }
+        prop_assert_eq!(md5.finish(), reference(&bytes));
     }
 }
