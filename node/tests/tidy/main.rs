@@ -4,6 +4,7 @@
 //! first where a rule is about code. What needs types (the bans on clocks, files and tasks) is
 //! clippy's; `seams` has only the list of files that may break it.
 
+mod circles;
 mod docs;
 mod invariants;
 mod rooms;

@@ -62,6 +62,12 @@ pub struct Space {
     pub free: u64,
 }
 
+/// Keeps files open that it can open again.
+pub trait FileKeeper: Send + Sync + std::fmt::Debug {
+    /// Closes all of them, as far as nobody reads them. Says whether there were any.
+    fn close_all(&self) -> bool;
+}
+
 /// Writes past the page cache as long as the filesystem takes our alignment, and through it from then on:
 /// that it aligns otherwise is no failure. Empty lists are no call.
 ///
@@ -183,7 +189,7 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     fn space(&self, path: &Path) -> io::Result<Space>;
 
     /// Notes who keeps files of this disk open, for disks that have them closed.
-    fn note_keeper(&self, keeper: Weak<dyn thrifty::FileKeeper>) {
+    fn note_keeper(&self, keeper: Weak<dyn FileKeeper>) {
         drop(keeper);
     }
 }

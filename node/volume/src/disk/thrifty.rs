@@ -11,14 +11,8 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::{Disk, DiskFile, Entry, FileId, OpenMode, Space};
+use super::{Disk, DiskFile, Entry, FileId, FileKeeper, OpenMode, Space};
 use crate::error::FaultClass;
-
-/// Keeps files open that it can open again.
-pub trait FileKeeper: Send + Sync + std::fmt::Debug {
-    /// Closes all of them, as far as nobody reads them. Says whether there were any.
-    fn close_all(&self) -> bool;
-}
 
 /// A disk below which nobody keeps a file that another one lacks the descriptor of.
 #[derive(Debug)]

@@ -24,7 +24,7 @@ use std::sync::{Arc, Weak};
 use sherd_core::id::{Sequence, VolumeId};
 use sherd_core::limits;
 
-use crate::disk::thrifty::FileKeeper;
+use crate::disk::FileKeeper;
 use crate::disk::{Disk, DiskFile, OpenMode};
 use crate::format::{SEGMENT_HEADER_BYTES, Seed};
 use crate::sync::{Mutex, RwLock};

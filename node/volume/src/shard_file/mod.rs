@@ -32,7 +32,7 @@ use sherd_core::message::ShardFileHeader;
 
 use crate::buffer::BufferPool;
 use crate::disk::Disk;
-use crate::disk::thrifty::FileKeeper;
+use crate::disk::FileKeeper;
 use crate::error::{Error, FaultClass};
 use crate::identity::failure::FailureLatch;
 use claims::Claims;

@@ -12,7 +12,7 @@ use sherd_core::message::ShardFileHeader;
 
 use super::format::Layout;
 use crate::disk::DiskFile;
-use crate::disk::thrifty::FileKeeper;
+use crate::disk::FileKeeper;
 
 /// Bytes of tables kept with them.
 const TABLE_BYTES_MAX: u64 = 8 << 20;

@@ -4,6 +4,7 @@
 //! byte is read once for up to [`OUTS_MAX`] outs, each out byte is written once. [`Kernel`] says
 //! which units of the processor are used; `x86` holds what differs between them.
 
+mod pass;
 mod plain;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -14,12 +15,7 @@ mod tests;
 use std::fmt;
 
 use super::matrix::Row;
-
-/// Outs computed in one pass over the sources.
-const OUTS_MAX: usize = 4;
-/// Bytes of each source after which the next outs are computed, where there are more than fit one
-/// pass: those of nine sources stay in the innermost cache.
-const BLOCK_BYTES: usize = 4 << 10;
+use pass::{BLOCK_BYTES, OUTS_MAX};
 
 /// A way to compute, which this processor has: nobody else can make one.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -4,11 +4,10 @@
 //! value    := version u8 = 2, changes, state u8, (0 nothing | 1 object | 2 part | 3 bucket)
 //! changes  := count u64, n u8 (at most 16), n x (change id 16, try u16)
 //! bucket   := id 16, created u64, location text, phase u8, (0 active | 1 deletion 16 | 2 deleted)
-//! data ref := id 16, size u64, k u8, m u8, stripe unit u32, home u8
 //! key      := bucket 16, key blob, part u8, (0 nothing | 1 upload 16, number u16)
 //! ```
 //!
-//! `object` is drawn in `object.rs`, `part` and `manifest` in `part.rs`. All numbers are little
+//! `object` is drawn in `object.rs`, `part` and `manifest` in `part.rs`, `data ref` in `data_ref.rs`. All numbers are little
 //! endian; ids are as [`crate::id`] stores them; lists, blobs and texts (UTF-8) carry a `u32` count
 //! in front; times are milliseconds since the Unix epoch. A value has one stored form in each version,
 //! so bytes that are passed on unchanged keep their digest. Version 1 of a value, which is still read,
@@ -17,6 +16,7 @@
 
 #![deny(clippy::indexing_slicing)]
 
+mod data_ref;
 mod object;
 mod part;
 
@@ -24,15 +24,17 @@ mod part;
 #[expect(clippy::indexing_slicing, reason = "a test that indexes past an end has failed")]
 mod tests;
 
+pub use data_ref::{put_data_ref, take_data_ref};
 pub use part::{decode_manifest, encode_manifest};
 
 use bytes::Bytes;
 
 use crate::checksum::Digest;
 use crate::codec::{DecodeError, Reader, Writer};
-use crate::id::{BucketId, ChangeId, DataId, ObjectKey, PartKey, RegisterKey, UploadId};
+use crate::id::{BucketId, ChangeId, ObjectKey, PartKey, RegisterKey, UploadId};
 use crate::limits;
-use crate::record::{Bucket, BucketPhase, ChangeTry, Changes, DataRef, Home, OverLimit, State, Value};
+use crate::record::{Bucket, BucketPhase, ChangeTry, Changes, OverLimit, State, Value};
+use data_ref::take_optional;
 
 /// The version in which values are stored.
 const VERSION: u8 = 2;
@@ -40,8 +42,6 @@ const VERSION: u8 = 2;
 const VERSION_UNNUMBERED: u8 = 1;
 /// Change ids that such a value has at most.
 const UNNUMBERED_CHANGE_IDS: usize = 4;
-/// The only version of a manifest page.
-const MANIFEST_VERSION: u8 = 1;
 /// Bytes that most values fit in, so that their encoding allocates once.
 const USUAL_BYTES: usize = 512;
 
@@ -116,19 +116,6 @@ impl Value {
 impl From<OverLimit> for DecodeError {
     fn from(OverLimit { field }: OverLimit) -> Self {
         Self::Invalid { field }
-    }
-}
-
-/// Takes a byte that says whether something follows, and what follows.
-fn take_optional<T>(
-    reader: &mut Reader,
-    field: &'static str,
-    take: impl FnOnce(&mut Reader) -> Result<T, DecodeError>,
-) -> Result<Option<T>, DecodeError> {
-    match reader.u8(field)? {
-        0 => Ok(None),
-        1 => take(reader).map(Some),
-        _ => Err(DecodeError::Invalid { field }),
     }
 }
 
@@ -215,32 +202,4 @@ fn take_part_key(reader: &mut Reader) -> Result<PartKey, DecodeError> {
     } else {
         Err(DecodeError::Invalid { field: "part number" })
     }
-}
-
-/// Appends a data reference: id 16, size u64, k u8, m u8, stripe unit u32, home u8.
-pub fn put_data_ref(writer: &mut Writer, data: &DataRef) {
-    let DataRef { id, size, data_shards, parity_shards, stripe_unit, home } = data;
-    writer.raw(&id.to_bytes()).u64(*size).u8(*data_shards).u8(*parity_shards);
-    writer.u32(*stripe_unit).u8(*home as u8);
-}
-
-/// Takes a data reference and checks its size and geometry.
-///
-/// # Errors
-/// [`DecodeError`] when the bytes end or the geometry is none.
-pub fn take_data_ref(reader: &mut Reader) -> Result<DataRef, DecodeError> {
-    let data = DataRef {
-        id: DataId::from_bytes(reader.array("data id")?),
-        size: reader.u64("data size")?,
-        data_shards: reader.u8("data shards")?,
-        parity_shards: reader.u8("parity shards")?,
-        stripe_unit: reader.u32("stripe unit")?,
-        home: match reader.u8("home")? {
-            1 => Home::Packed,
-            2 => Home::File,
-            _ => return Err(DecodeError::Invalid { field: "home" }),
-        },
-    };
-    data.check()?;
-    Ok(data)
 }

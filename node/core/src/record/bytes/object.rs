@@ -10,8 +10,8 @@
 //! upload     := id 16, initiated u64, attributes, algorithm u8 (0 none), (kind u8)
 //! ```
 
+use super::data_ref::{put_data_ref, take_data_ref, take_optional};
 use super::part::{algorithm_of, put_checksum, put_parts, take_checksum, take_parts};
-use super::{put_data_ref, take_data_ref, take_optional};
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::id::{UploadId, VersionId};
 use crate::limits;

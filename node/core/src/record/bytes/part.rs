@@ -11,12 +11,14 @@
 
 use bytes::Bytes;
 
-use super::{MANIFEST_VERSION, put_data_ref, take_data_ref, take_optional};
+use super::data_ref::{put_data_ref, take_data_ref, take_optional};
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::limits;
 use crate::record::check::check_parts;
 use crate::record::{Checksum, ChecksumAlgorithm, Part, PartRef};
 
+/// The only version of a manifest page.
+const MANIFEST_VERSION: u8 = 1;
 /// Bytes of the shortest part reference: no checksum, no data.
 const PART_REF_BYTES_MIN: usize = 2 + 16 + 1 + 1;
 /// Bytes of the longest checksum: SHA-256's.

@@ -5,10 +5,10 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::id::{ProposerId, Timestamp, VersionId};
+use crate::id::{DataId, ProposerId, Timestamp, VersionId};
 use crate::record::{
-    Attributes, Body, ChangeTry, Checksum, ChecksumAlgorithm, ChecksumKind, Content, Object, Part, PartRef,
-    Upload, Version, VersionKind, strategy,
+    Attributes, Body, ChangeTry, Checksum, ChecksumAlgorithm, ChecksumKind, Content, DataRef, Home, Object,
+    Part, PartRef, Upload, Version, VersionKind, strategy,
 };
 
 fn hex(bytes: &[u8]) -> String {

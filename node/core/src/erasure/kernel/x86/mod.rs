@@ -18,7 +18,7 @@ mod lanes;
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::ops::Range;
 
-use super::OUTS_MAX;
+use super::pass::OUTS_MAX;
 use crate::erasure::matrix::Row;
 use crate::limits::SET_VOLUMES_MAX;
 use lanes::{Bits256, Bits512, Multiply, Nibbles256, Nibbles512, Vector};
