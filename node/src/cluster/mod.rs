@@ -15,6 +15,7 @@ use sherd_core::erasure::Geometry;
 use sherd_core::id::{Epoch, RegisterKey, SetId, VolumeId};
 use sherd_core::message::Target;
 use sherd_core::placement;
+use sherd_core::record::DataRef;
 use sherd_core::register::quorum::Quorums;
 use sherd_core::topology::Topology;
 
@@ -142,6 +143,20 @@ impl Cluster {
         let set = self.topology.owner(placement::slot(key));
         let index = usize::try_from(set.0).expect("a set's place fits memory");
         Arc::clone(&self.sets[index])
+    }
+
+    /// A set by its id; `None` where the topology has no such set.
+    pub fn set(&self, id: SetId) -> Option<&Arc<SetView>> {
+        self.sets.get(usize::try_from(id.0).ok()?)
+    }
+
+    /// The set whose volumes have the shards of data that `key` names: the one that the reference says, else
+    /// the key's. `None` where the topology has no such set.
+    pub fn set_holding(&self, key: &RegisterKey, data: &DataRef) -> Option<Arc<SetView>> {
+        match data.set {
+            Some(id) => self.set(id).map(Arc::clone),
+            None => Some(self.set_of(key)),
+        }
     }
 
     /// The current epoch.
