@@ -4,8 +4,8 @@
 //! and whether a volume has room, and health, settle and sweep read the rest. Of a node that is down its last words
 //! stay, under a state that says so. One table per process, shared by clones.
 
-use std::collections::BTreeMap;
 use std::collections::hash_map::{Entry, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -45,6 +45,8 @@ struct RemoteTable {
     volumes: HashMap<VolumeId, RemoteVolume>,
     /// By the other node, and volume.
     conflicts: BTreeMap<(NodeId, VolumeId), VolumeConflict>,
+    /// Nodes that do not answer.
+    down: BTreeSet<NodeId>,
 }
 
 impl RemoteVolumes {
@@ -70,6 +72,12 @@ impl RemoteVolumes {
         self.0.read().volumes.get(&volume).is_none_or(|known| known.report.has_room)
     }
 
+    /// Whether any of these nodes does not answer. One that was not asked yet counts as up.
+    pub fn any_down(&self, nodes: &[NodeId]) -> bool {
+        let table = self.0.read();
+        !table.down.is_empty() && nodes.iter().any(|node| table.down.contains(node))
+    }
+
     /// Volumes that two nodes report.
     pub fn conflicts(&self) -> Vec<VolumeConflict> {
         self.0.read().conflicts.values().cloned().collect()
@@ -79,7 +87,8 @@ impl RemoteVolumes {
     /// stays that node's. Returns whether anything changed that somebody may wait for.
     pub fn replace(&self, node: NodeId, reports: &[VolumeReport]) -> bool {
         let mut table = self.0.write();
-        let RemoteTable { volumes, conflicts } = &mut *table;
+        let RemoteTable { volumes, conflicts, down } = &mut *table;
+        let was_down = down.remove(&node);
         let mut named = Vec::with_capacity(reports.len().min(NODE_VOLUMES_MAX));
         let mut has_changed = false;
         conflicts.retain(|(other, _), _| *other != node);
@@ -105,12 +114,13 @@ impl RemoteVolumes {
         let before = volumes.len();
         volumes.retain(|id, volume| volume.node != node || named.contains(id));
         conflicts.retain(|(_, id), _| volumes.contains_key(id));
-        has_changed || volumes.len() != before
+        has_changed || was_down || volumes.len() != before
     }
 
     /// Shows the volumes of a node that is down as offline.
     pub fn node_is_down(&self, node: NodeId, reason: &str) {
         let mut table = self.0.write();
+        table.down.insert(node);
         for volume in table.volumes.values_mut().filter(|volume| volume.node == node) {
             let report = &mut volume.report;
             report.state = VolumeState::Offline.into();
@@ -160,7 +170,9 @@ mod tests {
         let known = table.volume(VOLUME).expect("still known");
         assert_eq!((known.report.state(), known.report.votes), (VolumeState::Offline, false));
         assert_eq!(table.life_of(VOLUME), 3);
+        assert!(table.any_down(&[TWO, ONE]) && !table.any_down(&[TWO]));
         assert!(table.replace(ONE, &[]));
+        assert!(!table.any_down(&[ONE]));
         assert_eq!(table.volume(VOLUME), None);
     }
 
