@@ -196,3 +196,6 @@ async fn answer(
     request.extensions_mut().insert(peer);
     services.call(request).await
 }
+
+#[cfg(test)]
+mod tests;

@@ -154,6 +154,11 @@ impl Link {
         self.0.calls.read().as_ref().err().map(Arc::clone)
     }
 
+    /// Whether both connections are there.
+    pub fn is_up(&self) -> bool {
+        self.0.calls.read().is_ok() && self.0.bytes.read().is_ok()
+    }
+
     /// Asks the peer about itself and its cluster, over the connection of small calls.
     ///
     /// # Errors
@@ -179,6 +184,12 @@ impl Link {
             Ok(client) => Ok(client.clone()),
             Err(reason) => Err(unreachable(&**reason)),
         }
+    }
+
+    /// A client of bytes that sends messages of any length.
+    #[cfg(test)]
+    pub(crate) fn bytes_for_tests(&self) -> Result<ShardServiceClient<Connection>> {
+        self.bytes().map(|client| client.max_encoding_message_size(usize::MAX))
     }
 
     /// Runs a transfer of bytes, if there is a place for one more.

@@ -7,9 +7,7 @@
 //! An append is answered when the peer's volume took all of it, so at most one append is under way. A sink that
 //! is dropped before its finish ends the stream, and the peer removes the file.
 
-use std::collections::VecDeque;
-
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::stream;
 use tokio::sync::mpsc;
 use tonic::Streaming;
@@ -140,13 +138,8 @@ impl SinkTask {
     }
 
     async fn append(&mut self, bytes: Vec<Bytes>) -> Result<()> {
-        let mut pieces = VecDeque::from(bytes);
-        while let Some(mut piece) = pieces.pop_front() {
-            if piece.len() > SHARD_FRAME_BYTES_MAX {
-                let rest = piece.split_off(SHARD_FRAME_BYTES_MAX);
-                pieces.push_front(rest);
-            }
-            match self.step(write_shard::Step::Bytes(piece)).await? {
+        for frame in frames(bytes) {
+            match self.step(write_shard::Step::Bytes(frame)).await? {
                 write_reply::Reply::Taken(Empty {}) => {}
                 other => return Err(unexpected(other)),
             }
@@ -176,6 +169,30 @@ impl SinkTask {
             Err(_elapsed) => Err(unreachable("no answer in time")),
         }
     }
+}
+
+/// Bytes as frames that are as long as they may be: each costs an answer.
+fn frames(bytes: Vec<Bytes>) -> Vec<Bytes> {
+    let mut frames = Vec::new();
+    let mut open = BytesMut::new();
+    for mut piece in bytes {
+        while !piece.is_empty() {
+            let room = SHARD_FRAME_BYTES_MAX - open.len();
+            let taken = piece.split_to(piece.len().min(room));
+            if taken.len() == SHARD_FRAME_BYTES_MAX {
+                frames.push(taken);
+                continue;
+            }
+            open.extend_from_slice(&taken);
+            if open.len() == SHARD_FRAME_BYTES_MAX {
+                frames.push(open.split().freeze());
+            }
+        }
+    }
+    if !open.is_empty() {
+        frames.push(open.freeze());
+    }
+    frames
 }
 
 fn unexpected(reply: write_reply::Reply) -> Error {
