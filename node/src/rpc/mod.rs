@@ -19,6 +19,7 @@ mod shard_service;
 mod upkeep_service;
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::{Request, Response};
@@ -32,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::body::Body;
 use tonic::service::Routes;
+use tonic::transport::server::Connected as _;
 use tower::Service;
 
 use sherd_proto::limits::MESSAGE_BYTES_MAX;
@@ -46,7 +48,7 @@ use self::shard_service::ShardRpc;
 use self::upkeep_service::UpkeepRpc;
 use crate::observe::metrics::RpcMetrics;
 use crate::peer::wire::{self, TrackedExecutor};
-use crate::trust::{PeerIdentity, Trust};
+use crate::trust::{ConnectedPeer, RefusalLog, Trust};
 
 /// The services that answer for this node's volumes. The admin service is added to them.
 pub fn volume_services(node: &RpcNode, metrics: &RpcMetrics, stop: &CancellationToken) -> Routes {
@@ -78,7 +80,8 @@ pub async fn serve(
     metrics: RpcMetrics,
     stop: CancellationToken,
 ) {
-    let server = Arc::new(Server { trust, services: services.prepare(), metrics, stop, cut: CancellationToken::new() });
+    let (services, refusals, cut) = (services.prepare(), RefusalLog::default(), CancellationToken::new());
+    let server = Arc::new(Server { trust, services, metrics, refusals, stop, cut });
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     let tasks = TaskTracker::new();
@@ -87,11 +90,11 @@ pub async fn serve(
             let Ok(connection) = Arc::clone(&connections).acquire_owned().await else { return };
             let Ok(handshake) = Arc::clone(&handshakes).acquire_owned().await else { return };
             match listener.accept().await {
-                Ok((stream, _)) => {
+                Ok(accepted) => {
                     let server = Arc::clone(&server);
                     let executor = TrackedExecutor(tasks.clone());
                     tasks.spawn(async move {
-                        server.serve_connection(stream, handshake, executor).await;
+                        server.serve_connection(accepted, handshake, executor).await;
                         drop(connection);
                     });
                 }
@@ -121,6 +124,7 @@ struct Server {
     trust: Trust,
     services: Routes,
     metrics: RpcMetrics,
+    refusals: RefusalLog,
     stop: CancellationToken,
     /// Ends connections that did not end by themselves.
     cut: CancellationToken,
@@ -129,26 +133,25 @@ struct Server {
 impl Server {
     async fn serve_connection(
         &self,
-        stream: TcpStream,
+        (stream, from): (TcpStream, SocketAddr),
         handshake: OwnedSemaphorePermit,
         executor: TrackedExecutor,
     ) {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "set TCP_NODELAY");
-        }
-        // The refusal was logged where it was made. Cancel-safe: a dropped handshake closes its socket.
+        // Cancel-safe: a dropped handshake closes its socket.
         let accepted = tokio::select! {
             biased;
             () = self.stop.cancelled() => return,
             accepted = self.trust.accept(stream) => accepted,
         };
         drop(handshake);
-        let Ok(accepted) = accepted else { return };
-        let peer = Arc::new(accepted.peer.clone());
-        let name = peer.dns_name();
+        let accepted = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => return self.refusals.log(from, &error),
+        };
+        let (peer, name) = (accepted.connect_info(), accepted.peer.dns_name());
         self.metrics.connections.inc();
         let services = self.services.clone();
-        let answer = service_fn(move |request| answer(request, Arc::clone(&peer), services.clone()));
+        let answer = service_fn(move |request| answer(request, peer.clone(), services.clone()));
         let connection = http2::Builder::new(executor)
             .timer(TokioTimer::new())
             .initial_stream_window_size(wire::STREAM_WINDOW_BYTES)
@@ -187,10 +190,10 @@ impl Server {
 /// Answers one request, if the peer may ask it.
 async fn answer(
     mut request: Request<Incoming>,
-    peer: Arc<PeerIdentity>,
+    peer: ConnectedPeer,
     mut services: Routes,
 ) -> Result<Response<Body>, Infallible> {
-    if let Err(status) = roles::judge(request.uri().path(), &peer) {
+    if let Err(status) = roles::judge(request.uri().path(), peer.identity()) {
         return Ok(status.into_http());
     }
     request.extensions_mut().insert(peer);

@@ -11,7 +11,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use sherd_core::id::{ShardId, VolumeId};
 use sherd_core::message::{
-    Error, ReadPurpose, Result as CallResult, ShardFileHeader, ShardPage, ShardRange, Target,
+    Error, Result as CallResult, ShardFileHeader, ShardPage, ShardRange, Target,
 };
 use sherd_core::record::Home;
 use sherd_proto::convert::Wire;
@@ -55,7 +55,8 @@ impl ShardRpc {
         let PutShard { sender: _, to, timeout_ms, shard, target, payload } = request;
         let _held = self.node.hold(payload.len()).ok_or(Error::Busy)?;
         let (volumes, volume) = self.node.addressed(to.as_ref(), false)?;
-        let ((shard, _), target) = (name(shard)?, self::target(target)?);
+        let shard = shard.ok_or_else(|| error::refused("shard: missing"))?;
+        let (shard, target) = (ShardId::from_wire(shard)?, self::target(target)?);
         let life = in_time(timeout_ms, volumes.put_shard(volume, shard, &target, vec![payload])).await?;
         Ok(life.0)
     }
@@ -64,16 +65,14 @@ impl ShardRpc {
         &self,
         request: ReadShard,
     ) -> CallResult<BoxStream<'static, Result<ShardBytes, Status>>, CallFailure> {
-        let ReadShard { sender: _, to, timeout_ms, shard, offset, length, aside } = request;
+        let ReadShard { sender: _, to, timeout_ms, range } = request;
+        let range = ShardRange::from_wire(range.ok_or_else(|| error::refused("range: missing"))?)?;
+        let length = range.length;
         if length > READ_BYTES_MAX {
             return Err(error::refused(&format!("length: {length}, and {READ_BYTES_MAX} at most")));
         }
-        let bytes = usize::try_from(length).unwrap_or(usize::MAX);
-        let held = self.node.hold(bytes).ok_or(Error::Busy)?;
+        let held = self.node.hold(usize::try_from(length).unwrap_or(usize::MAX)).ok_or(Error::Busy)?;
         let (volumes, volume) = self.node.addressed(to.as_ref(), false)?;
-        let (shard, home) = name(shard)?;
-        let wanted = if aside { ReadPurpose::ByUpkeep } else { ReadPurpose::ByClient };
-        let range = ShardRange { shard, home, offset, length, wanted };
         let read = in_time(timeout_ms, volumes.read_shard(volume, range)).await?;
         Ok(frames(read, held).boxed())
     }

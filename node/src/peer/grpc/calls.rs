@@ -10,12 +10,12 @@
 //! which is what keeps a commit behind its accept. When the stream ends, every call that was not answered
 //! has an unknown outcome and is `Unreachable`.
 
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::Stream;
-use hashbrown::HashMap;
 use parking_lot::Mutex;
 use prost::Message;
 use tokio::sync::mpsc;

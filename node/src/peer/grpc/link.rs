@@ -40,7 +40,7 @@ use super::upkeep::UpkeepCallService;
 use crate::trust::{PeerIdentity, Trust};
 
 /// The scheme and authority that requests name; the connection alone says who is asked.
-const ORIGIN: Uri = Uri::from_static("https://sherd");
+const ORIGIN: &str = "https://sherd";
 
 /// Which peer, and where.
 #[derive(Debug, Clone)]
@@ -299,7 +299,7 @@ impl LinkKeeper {
         };
         let driving = self.link.0.tasks.spawn(driver);
         let _cut = Cut(driving.abort_handle());
-        let client = ShardServiceClient::with_origin(connection, ORIGIN)
+        let client = ShardServiceClient::with_origin(connection, origin())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         *self.link.0.bytes.write() = Ok(client);
@@ -328,13 +328,13 @@ impl LinkKeeper {
         let (registers, register_frames) = CallStream::new(sender());
         let (shards, shard_frames) = CallStream::new(sender());
         let (upkeep, upkeep_frames) = CallStream::new(sender());
-        let mut register_client = RegisterServiceClient::with_origin(connection.clone(), ORIGIN)
+        let mut register_client = RegisterServiceClient::with_origin(connection.clone(), origin())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
-        let mut shard_client = ShardServiceClient::with_origin(connection.clone(), ORIGIN)
+        let mut shard_client = ShardServiceClient::with_origin(connection.clone(), origin())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
-        let mut upkeep_client = UpkeepServiceClient::with_origin(connection.clone(), ORIGIN)
+        let mut upkeep_client = UpkeepServiceClient::with_origin(connection.clone(), origin())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         let (register_replies, shard_replies, upkeep_replies) = futures::try_join!(
@@ -342,7 +342,7 @@ impl LinkKeeper {
             shard_client.calls(shard_frames),
             upkeep_client.calls(upkeep_frames),
         )?;
-        let admin = AdminServiceClient::with_origin(connection, ORIGIN)
+        let admin = AdminServiceClient::with_origin(connection, origin())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         let replies = ReplyStreams {
@@ -361,6 +361,10 @@ impl LinkKeeper {
         tokio::time::sleep(OLD_CERTIFICATE_MAX - AGE_LOOK_EVERY).await;
         "its certificate was replaced an hour ago".to_owned()
     }
+}
+
+fn origin() -> Uri {
+    Uri::from_static(ORIGIN)
 }
 
 fn connection_end(ended: Result<Result<(), hyper::Error>, tokio::task::JoinError>) -> String {

@@ -4,7 +4,6 @@
 //! into an answer. `Busy` and `Full` come from replies alone, and say that nothing was stored. Whatever else
 //! goes wrong between here and the peer's volume has an unknown outcome, and is `Unreachable`.
 
-mod bytes;
 mod calls;
 mod connection;
 mod limits;
@@ -12,6 +11,7 @@ mod link;
 mod registers;
 mod shards;
 mod sink;
+mod transfers;
 mod upkeep;
 
 use std::sync::Arc;

@@ -16,7 +16,7 @@ use super::calls::{CallService, unreachable};
 use super::limits::{PAGE_CALL_MAX, SMALL_CALL_MAX, VERIFY_SHARD_MAX};
 use super::registers::deliver;
 use super::sink::RemoteSink;
-use super::{GrpcPeer, bytes, failed};
+use super::{GrpcPeer, failed, transfers};
 use crate::peer::{AnswerSender, Pending, ShardPeer, ShardSink};
 
 /// The small calls of [`ShardPeer`].
@@ -107,7 +107,7 @@ impl ShardPeer for GrpcPeer {
         target: &Target,
         payload: Vec<Bytes>,
     ) -> Pending<Incarnation> {
-        bytes::put(&self.link, self.address(volume), shard, target, payload)
+        transfers::put(&self.link, self.address(volume), shard, target, payload)
     }
 
     fn create_shard(
@@ -128,7 +128,7 @@ impl ShardPeer for GrpcPeer {
     }
 
     fn read_shard(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>> {
-        bytes::read(&self.link, self.address(volume), range)
+        transfers::read(&self.link, self.address(volume), range)
     }
 
     fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()> {

@@ -8,8 +8,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 
 use sherd_core::id::{Incarnation, ShardId};
-use sherd_core::message::{Error, ReadPurpose, Result, ShardRange, Target};
-use sherd_core::record::Home;
+use sherd_core::message::{Error, Result, ShardRange, Target};
 use sherd_proto::convert::Wire;
 use sherd_proto::v1::shard_service_client::ShardServiceClient;
 use sherd_proto::v1::{Addressed, PutReply, PutShard, ReadShard, ShardBytes, put_reply, shard_bytes};
@@ -33,7 +32,7 @@ pub(super) fn put(
         sender: Some(link.sender()),
         to: Some(to),
         timeout_ms: milliseconds(BYTES_STALL_MAX),
-        shard: Some((shard, Home::Packed).to_wire()),
+        shard: Some(shard.to_wire()),
         target: Some(target.to_wire()),
         payload: joined(payload),
     };
@@ -57,16 +56,13 @@ fn put_answer(reply: PutReply) -> Result<Incarnation> {
 
 /// Reads a range.
 pub(super) fn read(link: &Link, to: Addressed, range: ShardRange) -> Pending<Vec<Bytes>> {
-    let ShardRange { shard, home, offset, length, wanted } = range;
     let request = ReadShard {
         sender: Some(link.sender()),
         to: Some(to),
         timeout_ms: milliseconds(BYTES_STALL_MAX),
-        shard: Some((shard, home).to_wire()),
-        offset,
-        length,
-        aside: wanted == ReadPurpose::ByUpkeep,
+        range: Some(range.to_wire()),
     };
+    let length = range.length;
     transfer(link, move |client, mut answering: AnswerSender<Vec<Bytes>>| async move {
         // Cancel-safe: a read that is dropped resets its stream, and nothing else is done.
         let answer = tokio::select! {
