@@ -1,7 +1,9 @@
 //! What nodes say to each other: the messages of `sherd/v1/*.proto`, the services over them, and the
 //! bounds that they keep.
 
+pub mod convert;
 pub mod limits;
+pub mod sender;
 
 /// The generated messages, clients and servers of package `sherd.v1`.
 #[allow(
