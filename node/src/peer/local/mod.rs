@@ -34,6 +34,14 @@ impl LocalPeer {
         Self { volumes }
     }
 
+    /// The life that a volume is in.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] while it is not open, or not of this node.
+    pub(crate) fn life(&self, volume: VolumeId) -> Result<Incarnation> {
+        self.serving(volume).map(|serving| serving.reader.answerer().incarnation)
+    }
+
     fn serving(&self, volume: VolumeId) -> Result<Arc<ServingVolume>> {
         match self.volumes.get(volume) {
             Some(volume) => volume.serving(),

@@ -1,0 +1,95 @@
+//! What the services of this node share: its volumes once they hold the topology, the cluster it is of, and how
+//! many bytes of peers it holds.
+//!
+//! Before the node's own volumes hold the topology no call reaches one: each is answered `Unreachable`, since
+//! an answer by a volume that belongs to no topology could be counted in a quorum that is not its own.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::Status;
+
+use sherd_core::id::{ClusterId, VolumeId};
+use sherd_core::message::{Error, Result};
+use sherd_proto::v1::{Addressed, Sender};
+
+use super::calls::CallFailure;
+use super::error;
+use super::limits::{BYTES_HELD_MAX, BYTES_UNCOUNTED_MAX};
+use crate::peer::LocalPeer;
+
+/// Where the volumes of this node are found, once they can be asked.
+#[derive(Debug, Clone, Default)]
+pub struct LocalSlot(Arc<RwLock<Option<Arc<LocalPeer>>>>);
+
+impl LocalSlot {
+    /// Lets calls reach the volumes: they hold the topology.
+    pub fn fill(&self, peer: LocalPeer) {
+        *self.0.write() = Some(Arc::new(peer));
+    }
+
+    /// Lets no further call reach them.
+    pub fn empty(&self) {
+        *self.0.write() = None;
+    }
+
+    fn get(&self) -> Result<Arc<LocalPeer>> {
+        let forming = || Error::Unreachable { reason: "forming: the node has no topology yet".to_owned() };
+        self.0.read().as_ref().map(Arc::clone).ok_or_else(forming)
+    }
+}
+
+/// What the services of this node share. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct RpcNode {
+    volumes: LocalSlot,
+    cluster: ClusterId,
+    bytes: Arc<Semaphore>,
+}
+
+impl RpcNode {
+    /// A node of `cluster` whose volumes are found in `volumes`.
+    pub fn new(cluster: ClusterId, volumes: LocalSlot) -> Self {
+        Self { volumes, cluster, bytes: Arc::new(Semaphore::new(BYTES_HELD_MAX)) }
+    }
+
+    /// Checks who sends.
+    pub(super) fn check(&self, sender: Option<&Sender>) -> Result<(), Status> {
+        error::check_sender(sender, self.cluster)
+    }
+
+    /// This node's volumes.
+    pub(super) fn volumes(&self) -> Result<Arc<LocalPeer>> {
+        self.volumes.get()
+    }
+
+    /// Counts bytes that are held for a peer until what is returned is dropped. `None` outside: there is no room;
+    /// `None` inside: they are too few to be counted.
+    pub(super) fn hold(&self, bytes: usize) -> Option<Option<OwnedSemaphorePermit>> {
+        if bytes <= BYTES_UNCOUNTED_MAX {
+            return Some(None);
+        }
+        let permits = u32::try_from(bytes).ok()?;
+        Arc::clone(&self.bytes).try_acquire_many_owned(permits).ok().map(Some)
+    }
+
+    /// The volumes and the one that is asked, in the life that the caller believes it to be in where `in_life` says that
+    /// it matters: what a caller decided about an earlier life may be wrong about this one.
+    pub(super) fn addressed(
+        &self,
+        to: Option<&Addressed>,
+        in_life: bool,
+    ) -> Result<(Arc<LocalPeer>, VolumeId), CallFailure> {
+        let to = to.ok_or_else(|| error::refused("to: missing"))?;
+        let id = <[u8; 16]>::try_from(&*to.volume).map_err(|_| error::refused("to.volume: not 16 bytes"))?;
+        let (volumes, volume) = (self.volumes.get()?, VolumeId(id));
+        if in_life && to.life != 0 {
+            let life = volumes.life(volume)?;
+            if life.0 != to.life {
+                return Err(CallFailure::OtherLife(life.0));
+            }
+        }
+        Ok((volumes, volume))
+    }
+}

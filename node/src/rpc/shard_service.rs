@@ -1,0 +1,253 @@
+//! Shards of this node's volumes, for its peers: small calls as one stream, bytes as calls of their own.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::stream::BoxStream;
+use futures::{StreamExt, stream};
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status, Streaming};
+
+use sherd_core::id::{ShardId, VolumeId};
+use sherd_core::message::{
+    Error, Result as CallResult, ShardFileHeader, ShardPage, ShardRange, Target,
+};
+use sherd_core::record::Home;
+use sherd_proto::convert::Wire;
+use sherd_proto::limits::PAGE_BYTES_MAX;
+use sherd_proto::v1::shard_call::Call;
+use sherd_proto::v1::shard_reply::Reply;
+use sherd_proto::v1::shard_service_server::ShardService;
+use sherd_proto::v1::{
+    Empty, PutReply, PutShard, ReadShard, Sender, ShardBytes, ShardCall, ShardCalls, ShardName, ShardReplies,
+    ShardReply, WriteReply, WriteShard, put_reply, shard_bytes, write_reply, write_shard,
+};
+
+use super::calls::{CallFailure, CallReplies, CallServer};
+use super::limits::{READ_BYTES_MAX, TIMEOUT_MAX};
+use super::node::RpcNode;
+use super::shard_bytes::{ShardUpload, frames};
+use super::error;
+use crate::observe::metrics::RpcCallMetrics;
+use crate::peer::{LocalPeer, Pending, ShardPeer, ShardSink};
+
+/// Answers calls about shards.
+#[derive(Debug)]
+pub(super) struct ShardRpc {
+    node: RpcNode,
+    metrics: RpcCallMetrics,
+    stop: CancellationToken,
+}
+
+impl ShardRpc {
+    pub(super) const fn new(node: RpcNode, metrics: RpcCallMetrics, stop: CancellationToken) -> Self {
+        Self { node, metrics, stop }
+    }
+
+    fn count<R>(&self, result: CallResult<R, CallFailure>) -> CallResult<R, CallFailure> {
+        let counter = if result.is_ok() { &self.metrics.answered } else { &self.metrics.failed };
+        counter.inc();
+        result
+    }
+
+    async fn put_shard(&self, request: PutShard) -> CallResult<u32, CallFailure> {
+        let PutShard { sender: _, to, timeout_ms, shard, target, payload } = request;
+        let _held = self.node.hold(payload.len()).ok_or(Error::Busy)?;
+        let (volumes, volume) = self.node.addressed(to.as_ref(), false)?;
+        let shard = shard.ok_or_else(|| error::refused("shard: missing"))?;
+        let (shard, target) = (ShardId::from_wire(shard)?, self::target(target)?);
+        let life = in_time(timeout_ms, volumes.put_shard(volume, shard, &target, vec![payload])).await?;
+        Ok(life.0)
+    }
+
+    async fn read_shard(
+        &self,
+        request: ReadShard,
+    ) -> CallResult<BoxStream<'static, Result<ShardBytes, Status>>, CallFailure> {
+        let ReadShard { sender: _, to, timeout_ms, range } = request;
+        let range = ShardRange::from_wire(range.ok_or_else(|| error::refused("range: missing"))?)?;
+        let length = range.length;
+        if length > READ_BYTES_MAX {
+            return Err(error::refused(&format!("length: {length}, and {READ_BYTES_MAX} at most")));
+        }
+        let held = self.node.hold(usize::try_from(length).unwrap_or(usize::MAX)).ok_or(Error::Busy)?;
+        let (volumes, volume) = self.node.addressed(to.as_ref(), false)?;
+        let read = in_time(timeout_ms, volumes.read_shard(volume, range)).await?;
+        Ok(frames(read, held).boxed())
+    }
+
+    fn begin(&self, begin: write_shard::Begin) -> CallResult<Box<dyn ShardSink>, CallFailure> {
+        let write_shard::Begin { sender: _, to, target, file, replace } = begin;
+        // A heal that goes by an earlier life may put an older file over a newer one.
+        let (volumes, volume) = self.node.addressed(to.as_ref(), replace)?;
+        let target = self::target(target)?;
+        let file = file.ok_or_else(|| error::refused("file: missing"))?;
+        Ok(volumes.create_shard(volume, &target, ShardFileHeader::from_wire(file)?, replace))
+    }
+}
+
+#[async_trait::async_trait]
+impl ShardService for ShardRpc {
+    type CallsStream = CallReplies<ShardServer>;
+    type WriteStream = BoxStream<'static, Result<WriteReply, Status>>;
+    type ReadStream = BoxStream<'static, Result<ShardBytes, Status>>;
+
+    async fn calls(
+        &self,
+        request: Request<Streaming<ShardCalls>>,
+    ) -> Result<Response<Self::CallsStream>, Status> {
+        let (node, metrics, stop) = (self.node.clone(), self.metrics.clone(), self.stop.clone());
+        Ok(Response::new(CallReplies::new(node, request.into_inner(), metrics, stop)))
+    }
+
+    async fn put(&self, request: Request<PutShard>) -> Result<Response<PutReply>, Status> {
+        let request = request.into_inner();
+        self.node.check(request.sender.as_ref())?;
+        let reply = match self.count(self.put_shard(request).await) {
+            Ok(life) => put_reply::Reply::Life(life),
+            Err(failed) => put_reply::Reply::Failure(error::failure(failed)),
+        };
+        Ok(Response::new(PutReply { reply: Some(reply) }))
+    }
+
+    async fn write(
+        &self,
+        request: Request<Streaming<WriteShard>>,
+    ) -> Result<Response<Self::WriteStream>, Status> {
+        let mut steps = request.into_inner();
+        let Some(WriteShard { step: Some(write_shard::Step::Begin(begin)) }) = steps.message().await? else {
+            return Err(Status::invalid_argument("step: the first is not `begin`"));
+        };
+        self.node.check(begin.sender.as_ref())?;
+        let replies = match self.count(self.begin(begin)) {
+            Ok(sink) => ShardUpload::new(self.node.clone(), steps, sink).replies(),
+            Err(failed) => {
+                let reply = Some(write_reply::Reply::Failure(error::failure(failed)));
+                stream::iter([Ok(WriteReply { reply })]).boxed()
+            }
+        };
+        Ok(Response::new(replies))
+    }
+
+    async fn read(&self, request: Request<ReadShard>) -> Result<Response<Self::ReadStream>, Status> {
+        let request = request.into_inner();
+        self.node.check(request.sender.as_ref())?;
+        Ok(Response::new(match self.count(self.read_shard(request).await) {
+            Ok(frames) => frames,
+            Err(failed) => {
+                let part = Some(shard_bytes::Part::Failure(error::failure(failed)));
+                stream::iter([Ok(ShardBytes { part })]).boxed()
+            }
+        }))
+    }
+}
+
+/// Waits as long as the caller does.
+async fn in_time<R: Unpin>(timeout_ms: u32, pending: Pending<R>) -> CallResult<R> {
+    let timeout = Duration::from_millis(timeout_ms.into()).min(TIMEOUT_MAX);
+    match tokio::time::timeout(timeout, pending).await {
+        Ok(result) => result,
+        Err(_elapsed) => Err(Error::Unreachable { reason: "the volume did not answer in time".to_owned() }),
+    }
+}
+
+/// The small calls of [`ShardService`].
+#[derive(Debug)]
+pub(super) enum ShardServer {}
+
+/// A call under way on a volume.
+#[derive(Debug)]
+pub(super) enum StartedCall {
+    Done(Pending<()>),
+    Bytes(Pending<u64>),
+    Page(Pending<ShardPage>),
+}
+
+impl CallServer for ShardServer {
+    type Frame = ShardCalls;
+    type Call = ShardCall;
+    type Started = StartedCall;
+    type Reply = ShardReply;
+    type Replies = ShardReplies;
+
+    fn calls(frame: ShardCalls) -> (Option<Sender>, Vec<ShardCall>) {
+        (frame.sender, frame.calls)
+    }
+
+    fn head(call: &ShardCall) -> (u64, u32) {
+        (call.number, call.timeout_ms)
+    }
+
+    fn bytes_held(call: &ShardCall) -> usize {
+        if matches!(call.call, Some(Call::Page(_))) { PAGE_BYTES_MAX } else { 0 }
+    }
+
+    fn start(node: &RpcNode, call: ShardCall) -> Result<StartedCall, CallFailure> {
+        let ShardCall { to, call, number: _, timeout_ms: _ } = call;
+        let call = call.ok_or_else(|| error::refused("call: missing"))?;
+        let (volumes, volume) = node.addressed(to.as_ref(), matches!(call, Call::Delete(_)))?;
+        start(&volumes, volume, call)
+    }
+
+    fn poll(started: &mut StartedCall, number: u64, context: &mut Context<'_>) -> Poll<ShardReply> {
+        let reply = match started {
+            StartedCall::Done(pending) => poll(pending, context, |()| Reply::Done(Empty {})),
+            StartedCall::Bytes(pending) => poll(pending, context, Reply::Bytes),
+            StartedCall::Page(pending) => poll(pending, context, |page| Reply::Page(page.to_wire())),
+        };
+        reply.map(|reply| ShardReply { number, reply: Some(reply) })
+    }
+
+    fn failed(number: u64, failure: CallFailure) -> ShardReply {
+        ShardReply { number, reply: Some(Reply::Failure(error::failure(failure))) }
+    }
+
+    fn is_failure(reply: &ShardReply) -> bool {
+        matches!(reply.reply, Some(Reply::Failure(_)))
+    }
+
+    fn replies(replies: Vec<ShardReply>) -> ShardReplies {
+        ShardReplies { replies }
+    }
+}
+
+/// The reply of a call, once it is there.
+fn poll<R: Unpin>(
+    pending: &mut Pending<R>,
+    context: &mut Context<'_>,
+    reply: impl FnOnce(R) -> Reply,
+) -> Poll<Reply> {
+    Pin::new(pending).poll(context).map(|result| match result {
+        Ok(answer) => reply(answer),
+        Err(failed) => Reply::Failure(error::failure(failed.into())),
+    })
+}
+
+fn start(volumes: &LocalPeer, volume: VolumeId, call: Call) -> Result<StartedCall, CallFailure> {
+    Ok(match call {
+        Call::Delete(shard) => {
+            let (shard, home) = name(Some(shard))?;
+            StartedCall::Done(volumes.delete_shard(volume, shard, home))
+        }
+        Call::Length(shard) => {
+            let (shard, home) = name(Some(shard))?;
+            StartedCall::Bytes(volumes.shard_bytes(volume, shard, home))
+        }
+        Call::Verify(shard) => {
+            let (shard, home) = name(Some(shard))?;
+            StartedCall::Bytes(volumes.verify_shard(volume, shard, home))
+        }
+        Call::Page(page) => StartedCall::Page(volumes.shards(volume, Wire::from_wire(page)?)),
+    })
+}
+
+fn name(name: Option<ShardName>) -> Result<(ShardId, Home), CallFailure> {
+    let name = name.ok_or_else(|| error::refused("shard: missing"))?;
+    Ok(<(ShardId, Home)>::from_wire(name)?)
+}
+
+fn target(target: Option<sherd_proto::v1::Target>) -> Result<Target, CallFailure> {
+    let target = target.ok_or_else(|| error::refused("target: missing"))?;
+    Ok(Target::from_wire(target)?)
+}
