@@ -2,7 +2,12 @@
 //! volumes. With it, what all rooms above tell each other of what the cluster holds: what is damaged
 //! (`damage`), and what is being read (`pins`).
 
+pub mod asker;
 pub mod damage;
+pub mod formation;
+pub mod limits;
+pub mod links;
+pub mod membership;
 pub mod pins;
 
 use std::sync::Arc;

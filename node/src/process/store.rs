@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use sherd_core::env::{Clock, HybridClock, Rng};
 use sherd_core::id::{NodeId, ProposerId, VolumeId};
 use sherd_core::topology::{GeometryRequest, PoolShape, Topology};
+use sherd_proto::v1::{VolumeReport, VolumeState as ReportedState};
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
@@ -28,12 +29,13 @@ use crate::machine::system::{SystemClock, SystemRng};
 use crate::object::{Objects, ObjectsConfig};
 use crate::observe::health::{self, HealthReport, SetHealth, VolumeHealth};
 use crate::observe::metrics::Metrics;
+use crate::peer::grpc::GrpcPeer;
 use crate::peer::remote::RemoteVolumes;
 use crate::peer::{LocalPeer, VolumeRoute};
 use crate::register::{RegisterTimeouts, Registers, RegistersConfig};
 use crate::stripe::{DigestPool, StripeTimeouts, Stripes, StripesConfig, Thresholds};
 use crate::upkeep::{Deletions, OpeningStatus, Settings, Upkeep, UpkeepConfig};
-use crate::volumes::form::{self, FormationConfig, FormationError};
+use crate::volumes::form::{self, Formation, FormationConfig, FormationError};
 use crate::volumes::{IndexFactory, Pace, VolumeState, VolumeStatus, Volumes, VolumesConfig, lsm_indexes};
 
 /// Bytes of buffers that an idle node keeps committed.
@@ -101,12 +103,26 @@ impl std::fmt::Debug for Machine {
     }
 }
 
+/// The place of a node among others, which its cluster's formation found.
+#[derive(Debug)]
+pub struct ClusterPlace {
+    /// The topology, and this node's volumes in it.
+    pub formation: Formation,
+    /// What the other nodes report of their volumes.
+    pub remote: RemoteVolumes,
+    /// How each node of the topology is reached, in its order; `None` for this one.
+    pub peers: Vec<Option<Arc<GrpcPeer>>>,
+}
+
 /// The store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The directories do not make a node.
     #[error(transparent)]
     Formation(#[from] FormationError),
+    /// The node cannot take its place among others.
+    #[error(transparent)]
+    Cluster(Box<crate::process::cluster::ClusterError>),
     /// Threads cannot be started.
     #[error("start volume threads: {0}")]
     Threads(#[from] std::io::Error),
@@ -118,6 +134,7 @@ pub struct Store {
     objects: Objects,
     cluster: Arc<Cluster>,
     volumes: Volumes,
+    local: LocalPeer,
     upkeep: Arc<Upkeep>,
     /// Reports that upkeep has not queued yet, or did not get.
     reports: Arc<ReportCounts>,
@@ -129,7 +146,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the volumes, forming a cluster where there is none, and starts the background work.
+    /// Opens the volumes, and starts the background work. A node among others has its `place` in the cluster; the
+    /// volumes of a node alone are the cluster, which is formed where there is none.
     ///
     /// # Errors
     /// [`OpenError`] when the directories do not make a node. A volume that does not open is an
@@ -138,12 +156,21 @@ impl Store {
         config: StoreConfig,
         machine: Machine,
         metrics: &Arc<Metrics>,
+        place: Option<ClusterPlace>,
     ) -> Result<Self, OpenError> {
         let StoreConfig { volumes, geometry, options, thresholds, fast_etags, .. } = config;
         let StoreConfig { buffer_bytes_max, upkeep, .. } = config;
         let Machine { disk, index, clock, rng, host } = machine;
-        let forming = FormationConfig { disk: Arc::clone(&disk), directories: volumes, zone: None, geometry };
-        let formation = form::form_or_find(&forming, rng.as_ref())?;
+        let is_alone = place.is_none();
+        let ClusterPlace { formation, remote, peers } = match place {
+            Some(place) => place,
+            None => {
+                let disk = Arc::clone(&disk);
+                let forming = FormationConfig { disk, directories: volumes, zone: None, geometry };
+                let formation = form::form_or_find(&forming, rng.as_ref())?;
+                ClusterPlace { formation, remote: RemoteVolumes::default(), peers: Vec::new() }
+            }
+        };
         for warning in &formation.warnings {
             tracing::warn!(%warning, "geometry");
         }
@@ -175,6 +202,8 @@ impl Store {
                 digests,
                 topology: formation.topology,
                 node: formation.node,
+                remote,
+                peers,
                 clock,
                 rng,
                 pool,
@@ -184,19 +213,20 @@ impl Store {
             },
             metrics,
         );
-        store.upkeep.confirm_volumes().await;
+        // Among others each volume votes as soon as enough peers answered; nothing waits for those that do not.
+        if is_alone {
+            store.upkeep.confirm_volumes().await;
+        }
         store.upkeep.run_all(reports);
         Ok(store)
     }
 
     /// Puts the layers together; nothing runs yet.
     fn assemble(parts: Parts, metrics: &Arc<Metrics>) -> (Self, Reports) {
-        let Parts { volumes, digests, topology, node, clock, rng, pool, thresholds, fast_etags, upkeep } =
+        let Parts { volumes, digests, topology, node, remote, peers, clock, rng, pool, thresholds, fast_etags, upkeep } =
             parts;
-        let local = Arc::new(LocalPeer::new(volumes.clone()));
-        let cluster = Arc::new(Cluster::new(topology, node, RemoteVolumes::default(), |volume| {
-            VolumeRoute::through(volume, &local)
-        }));
+        let local = LocalPeer::new(volumes.clone());
+        let cluster = Arc::new(routed(&topology, node, remote, &peers, &local));
         let wall = Arc::clone(&clock);
         let births = Arc::new(HybridClock::new(Arc::clone(&clock)));
         let clock = Arc::new(HybridClock::new(clock));
@@ -256,7 +286,7 @@ impl Store {
         let upkeep = Arc::new(upkeep);
         let stop = CancellationToken::new();
         (
-            Self { objects, cluster, volumes, upkeep, reports: counts, pool, reclaim, wall, tasks, stop },
+            Self { objects, cluster, volumes, local, upkeep, reports: counts, pool, reclaim, wall, tasks, stop },
             reports,
         )
     }
@@ -279,9 +309,16 @@ impl Store {
     /// What is whole and what is not, at this moment.
     pub fn health(&self) -> HealthReport {
         let status = self.volumes.status();
-        let votes = |id: VolumeId| status.iter().any(|volume| volume.id == id && volume.state.votes());
+        let remote = self.cluster.remote();
+        let votes = |id: VolumeId| match status.iter().find(|volume| volume.id == id) {
+            Some(volume) => volume.state.votes(),
+            None => remote.volume(id).is_some_and(|volume| volume.report.votes),
+        };
         let has_room = |route: &&VolumeRoute| !route.registers.is_full(route.volume);
-        let is_there = |id: VolumeId| self.volumes.get(id).is_some_and(|volume| volume.serving().is_ok());
+        let is_there = |id: VolumeId| match self.volumes.get(id) {
+            Some(volume) => volume.serving().is_ok(),
+            None => remote.volume(id).is_some_and(|volume| volume.report.is_open),
+        };
         let sets = self
             .cluster
             .sets()
@@ -343,6 +380,85 @@ impl Store {
         (shown, volume.state.reason().unwrap_or_default().to_owned())
     }
 
+    /// The volumes of this node, for those that reach them over the network.
+    pub(crate) fn local_peer(&self) -> LocalPeer {
+        self.local.clone()
+    }
+
+    /// The topology in force.
+    pub(crate) fn topology(&self) -> &Arc<Topology> {
+        self.cluster.topology()
+    }
+
+    /// Damage that is reported or queued here and not healed.
+    pub(crate) fn reports_waiting_count(&self) -> u64 {
+        // Before the queue: a report is in the one or the other.
+        let waiting_count = self.reports.waiting_heals_count();
+        (self.upkeep.status().mrf.len + waiting_count) as u64
+    }
+
+    /// What this node, by its name, reports of its volumes to the others. Whether they are healed is not judged.
+    pub(crate) fn volume_reports(&self, node: &str) -> Vec<VolumeReport> {
+        let report = |volume: VolumeStatus| {
+            let (shown, reason) = self.shown(&volume);
+            let serving = self.volumes.get(volume.id).and_then(|volume| volume.serving().ok());
+            let is_full = volume.open.as_ref().is_some_and(|open| open.full);
+            let ordinal = self.topology().volume(volume.id).map_or(0, |volume| volume.ordinal);
+            VolumeReport {
+                volume: volume.id.0.to_vec().into(),
+                node: node.to_owned(),
+                ordinal: ordinal.into(),
+                path: volume.path.display().to_string(),
+                state: reported(shown).into(),
+                reason,
+                life: serving.as_ref().map_or(0, |serving| serving.reader.answerer().incarnation.0),
+                votes: volume.state.votes(),
+                is_open: serving.is_some(),
+                has_room: !is_full,
+                total_bytes: volume.open.as_ref().map_or(0, |open| open.total_bytes),
+                free_bytes: volume.open.as_ref().map_or(0, |open| open.free_bytes),
+                unconfirmed: matches!(volume.state, VolumeState::Unconfirmed { .. }),
+                lost: matches!(
+                    volume.state,
+                    VolumeState::Recovering | VolumeState::Vacant { .. } | VolumeState::Failed { .. }
+                ),
+                healed: false,
+                healed_since_ms: 0,
+            }
+        };
+        self.volumes.status().into_iter().map(report).collect()
+    }
+
+    /// Rebuilds a volume in its empty directory without waiting for its disk.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub(crate) fn replace_volume(&self, volume: VolumeId) -> Result<(), String> {
+        let local = self.volumes.get(volume).ok_or_else(|| not_here(volume))?;
+        match local.state() {
+            VolumeState::Vacant { .. } => {
+                self.upkeep.adopt_now(volume);
+                Ok(())
+            }
+            state => Err(format!("volume {volume} is {}, and only an empty directory is replaced", state.name())),
+        }
+    }
+
+    /// Lets a volume vote that too few of its peers confirm.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub(crate) fn vouch(&self, volume: VolumeId) -> Result<(), String> {
+        let local = self.volumes.get(volume).ok_or_else(|| not_here(volume))?;
+        match local.state() {
+            VolumeState::Unconfirmed { .. } => {
+                self.upkeep.vouch(volume);
+                Ok(())
+            }
+            state => Err(format!("volume {volume} is {}, and waits for no confirmation", state.name())),
+        }
+    }
+
     /// Sets the gauges that mirror the store's state.
     pub fn observe(&self, metrics: &Metrics) {
         for volume in self.volumes.status() {
@@ -363,10 +479,8 @@ impl Store {
         let usage = self.pool.usage();
         metrics.buffer.cap_bytes.set(gauge(usage.cap_bytes as u64));
         metrics.buffer.used_bytes.set(gauge(usage.in_use_bytes as u64));
-        // Before the queue: a report is in the one or the other.
-        let waiting_count = self.reports.waiting_heals_count();
+        metrics.mrf.queue_length.set(gauge(self.reports_waiting_count()));
         let upkeep = self.upkeep.status();
-        metrics.mrf.queue_length.set(gauge((upkeep.mrf.len + waiting_count) as u64));
         let oldest = upkeep.mrf.oldest_ms.map_or(0, |since| self.wall.wall_ms().saturating_sub(since));
         metrics.mrf.oldest_age_seconds.set(Duration::from_millis(oldest).as_secs_f64());
         catch_up(&metrics.mrf.healed, upkeep.mrf.healed_count);
@@ -428,12 +542,52 @@ struct Parts {
     digests: DigestPool,
     topology: Arc<Topology>,
     node: NodeId,
+    remote: RemoteVolumes,
+    peers: Vec<Option<Arc<GrpcPeer>>>,
     clock: Arc<dyn Clock>,
     rng: Arc<dyn Rng>,
     pool: BufferPool,
     thresholds: Thresholds,
     fast_etags: bool,
     upkeep: Settings,
+}
+
+fn not_here(volume: VolumeId) -> String {
+    format!("volume {volume} is not on this node")
+}
+
+/// A state as other nodes are told of it.
+const fn reported(state: health::VolumeState) -> ReportedState {
+    match state {
+        health::VolumeState::Opening => ReportedState::Opening,
+        health::VolumeState::Online => ReportedState::Online,
+        health::VolumeState::Suspect => ReportedState::Suspect,
+        health::VolumeState::Recovering => ReportedState::Recovering,
+        health::VolumeState::Full => ReportedState::Full,
+        health::VolumeState::Failed => ReportedState::Failed,
+        health::VolumeState::Offline => ReportedState::Offline,
+    }
+}
+
+/// Joins a topology with the ways to its volumes: those of this node in this process, the others through the peer
+/// that reaches their node.
+fn routed(
+    topology: &Arc<Topology>,
+    own: NodeId,
+    remote: RemoteVolumes,
+    peers: &[Option<Arc<GrpcPeer>>],
+    local: &LocalPeer,
+) -> Cluster {
+    let local = Arc::new(local.clone());
+    let peer_of = |volume: VolumeId| {
+        let node = topology.volume(volume)?.node;
+        let place = topology.nodes().iter().position(|known| known.id == node)?;
+        peers.get(place)?.as_ref()
+    };
+    Cluster::new(Arc::clone(topology), own, remote, |volume| match peer_of(volume) {
+        Some(peer) => VolumeRoute::through(volume, peer),
+        None => VolumeRoute::through(volume, &local),
+    })
 }
 
 /// Brings a counter up to a count that is kept elsewhere.
@@ -466,7 +620,7 @@ mod tests {
             upkeep: Settings::default(),
         };
         let metrics = Arc::new(Metrics::new(Durability::Fsync));
-        let opened = Store::open(config, Machine::real(4 << 20), &metrics);
+        let opened = Store::open(config, Machine::real(4 << 20), &metrics, None);
         opened.await.expect("four empty folders make a node")
     }
 
