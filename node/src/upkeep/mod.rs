@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{HybridClock, Rng};
-use sherd_core::id::{BucketId, ChangeId, Timestamp, VolumeId};
+use sherd_core::id::{Timestamp, VolumeId};
 use sherd_core::limits;
 use sherd_core::message;
 
@@ -211,12 +211,6 @@ impl Context {
     /// The wall clock as a timestamp.
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::from_ms(self.wall_ms())
-    }
-
-    /// The seals that the volumes of this node hold.
-    pub(crate) fn local_seals(&self) -> Vec<(BucketId, Vec<ChangeId>)> {
-        let serving = self.volumes.all().iter().filter_map(|volume| volume.serving().ok());
-        serving.flat_map(|serving| serving.reader.seals()).collect()
     }
 }
 

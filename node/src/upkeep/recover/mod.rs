@@ -2,8 +2,8 @@
 //! by step, over the peers of its set; then its shards, newest first.
 //!
 //! ```text
-//! vacant, or recovering -> a new life -> P voters record it, then report -> their floors are taken
-//!   -> F is the floor of all of them -> their rows are adopted -> it votes -> shards
+//! vacant, or recovering -> a new life -> P voters record it, then report -> their seals are read
+//!   -> their floors and seals are taken -> F is the floor of all of them -> their rows are adopted -> it votes -> shards
 //! ```
 //! Whatever fails, all of it is tried again in a higher life: that is always safe, and rows that
 //! were adopted before are only compared. Which shards are there is seen on the volume itself.
@@ -16,6 +16,7 @@ mod progress;
 mod shards;
 pub(super) mod stall;
 mod stuck;
+mod voter_seals;
 
 #[cfg(test)]
 pub(crate) use progress::Progress;
@@ -45,6 +46,8 @@ use crate::cluster::SetView;
 use crate::peer::{Gather, Pending, VolumeRoute};
 use crate::volumes::{LocalVolume, VolumeState};
 
+/// How long a volume may take to make what it takes over durable: a million seals are some 40 batches.
+const TAKE_PATIENCE: Duration = Duration::from_mins(1);
 /// How long an orderly end tries to log damage that no log took.
 const LOG_AT_END: Duration = Duration::from_secs(10);
 
@@ -359,9 +362,12 @@ impl Context {
             RecoveryTry { volume: id, others, quorums: set.quorums(), lives: Lives::default(), arrivals: 0 };
         self.recovery.change(id, |running| running.step = "registers");
         let life = attempt.begin_life(volume).await?;
-        let barrier = attempt.raise_barrier(life, self.now()).await?;
-        let took = own.registers.control(id, Control::TakeGuarantees(barrier.guarantees.clone()));
-        own_did(ask(took, CONTROL_PATIENCE).await)?;
+        let (barrier, reports) = attempt.raise_barrier(life, self.now()).await?;
+        // After the reports: what is sealed from then on is sealed by deletions that do not count the lost life. Before
+        // the volume stores anything: in this life it takes nothing under a seal that it stood for.
+        let seals = attempt.read_seals(&barrier, &reports).await?;
+        let take = Control::TakeGuarantees { guarantees: barrier.guarantees.clone(), seals };
+        own_did(ask(own.registers.control(id, take), TAKE_PATIENCE).await)?;
         let confirmations = attempt.raise_floors(&barrier).await?;
         self.recovery.change(id, |running| {
             running.stalled = None;
@@ -460,7 +466,11 @@ impl RecoveryTry {
     }
 
     /// Step 1: P voters durably record the life, and then report.
-    async fn raise_barrier(&mut self, life: Incarnation, now: Timestamp) -> Result<Barrier, RecoveryStall> {
+    async fn raise_barrier(
+        &mut self,
+        life: Incarnation,
+        now: Timestamp,
+    ) -> Result<(Barrier, Vec<Reply<Guarantees>>), RecoveryStall> {
         let lost = self.volume;
         self.lives.learn(lost, life);
         let record = Control::RecordIncarnation { volume: lost, incarnation: life };
@@ -474,9 +484,12 @@ impl RecoveryTry {
         reports.retain(|reply| !is_far(reply));
         // P are enough, and each more would have to be scanned.
         reports.truncate(self.quorums.prepare());
-        barrier(lost, life, &reports, self.quorums, &self.lives, now).ok_or_else(|| {
-            far.map_or_else(|| self.too_few(&reports), |volume| RecoveryStall::FarAhead { volume })
-        })
+        match barrier(lost, life, &reports, self.quorums, &self.lives, now) {
+            Some(barrier) => Ok((barrier, reports)),
+            None => {
+                Err(far.map_or_else(|| self.too_few(&reports), |volume| RecoveryStall::FarAhead { volume }))
+            }
+        }
     }
 
     /// Step 2: F is the durable floor of each of them.
