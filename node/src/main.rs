@@ -74,8 +74,9 @@ fn start(config: Config, announce: impl FnOnce(Addresses)) -> ExitCode {
 }
 
 fn listening(addresses: Addresses) -> String {
-    let Addresses { s3, admin } = addresses;
-    format!("S3 listening on http://{s3}\nAdmin listening on http://{admin}\n")
+    let Addresses { s3, admin, node } = addresses;
+    let node = node.map(|node| format!("Nodes listening on {node}\n")).unwrap_or_default();
+    format!("S3 listening on http://{s3}\nAdmin listening on http://{admin}\n{node}")
 }
 
 /// Prints to standard output; a reader that went away does not stop a node.

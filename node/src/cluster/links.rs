@@ -45,7 +45,7 @@ impl PeerLinks {
     ) -> Self {
         let link = |node: &ConfiguredNode| {
             let peer = PeerIdentity { name: node.name.clone(), role: Role::Node, cluster };
-            let config = LinkConfig { peer, address: node.address.clone(), cluster, epoch: 0 };
+            let config = LinkConfig { peer, address: node.address.clone(), cluster, epoch: None };
             Link::start(config, trust, rng, tasks, stop)
         };
         Self { links: nodes.iter().map(link).collect(), own_name: trust.own().name.as_str().into() }

@@ -235,11 +235,7 @@ fn configured(node: &crate::process::config::cluster::NodeAddress) -> Configured
     ConfiguredNode { name: node.name.clone(), address: node.address.clone() }
 }
 
-fn formation_config(
-    config: &Config,
-    cluster: &ClusterConfig,
-    disk: Arc<dyn Disk>,
-) -> ClusterFormationConfig {
+fn formation_config(config: &Config, cluster: &ClusterConfig, disk: Arc<dyn Disk>) -> ClusterFormationConfig {
     ClusterFormationConfig {
         local: FormationConfig {
             disk,

@@ -2,11 +2,13 @@
 //! meet (`open`, `store`).
 
 pub mod cli;
+pub mod cluster;
 pub mod config;
 pub(crate) mod descriptors;
 pub mod dev;
 pub mod inspect;
 pub mod open;
+pub mod report;
 pub mod run;
 pub mod store;
 pub mod working_directory;

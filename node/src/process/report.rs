@@ -15,9 +15,7 @@ use parking_lot::Mutex;
 use sherd_core::env::{Clock, Rng};
 use sherd_core::id::VolumeId;
 use sherd_core::topology::Topology;
-use sherd_proto::v1::{
-    Formation, NodeState, NodeStatus, SetStatus, StatusReply, VolumeReport, VolumeState,
-};
+use sherd_proto::v1::{Formation, NodeState, NodeStatus, SetStatus, StatusReply, VolumeReport, VolumeState};
 
 use crate::cluster::formation::topology_digest;
 use crate::cluster::membership::Membership;
@@ -122,7 +120,12 @@ impl NodeReporter {
         let reports_waiting = store.map_or(0, Store::reports_waiting_count);
         self.judge_healed(&mut volumes, reports_waiting);
         NodeState {
-            trusted_cas: self.trust.fingerprints().iter().map(|print| Bytes::copy_from_slice(print)).collect(),
+            trusted_cas: self
+                .trust
+                .fingerprints()
+                .iter()
+                .map(|print| Bytes::copy_from_slice(print))
+                .collect(),
             topology_digest: self.topology.get().cloned().unwrap_or_default(),
             stopping: self.health.phase() == Phase::Stopping,
             volumes,
@@ -218,7 +221,8 @@ fn set_statuses(store: &Store, volumes: &[VolumeReport]) -> Vec<SetStatus> {
     let healths: Vec<SetHealth> = store.health().sets;
     let sets = topology.sets().iter().zip(healths);
     sets.map(|(set, health)| {
-        let is_healed = |id: &&VolumeId| volumes.iter().any(|report| report.volume == id.0[..] && report.healed);
+        let is_healed =
+            |id: &&VolumeId| volumes.iter().any(|report| report.volume == id.0[..] && report.healed);
         SetStatus {
             set: health.set,
             volumes: count(health.volumes),

@@ -223,8 +223,20 @@ impl Store {
 
     /// Puts the layers together; nothing runs yet.
     fn assemble(parts: Parts, metrics: &Arc<Metrics>) -> (Self, Reports) {
-        let Parts { volumes, digests, topology, node, remote, peers, clock, rng, pool, thresholds, fast_etags, upkeep } =
-            parts;
+        let Parts {
+            volumes,
+            digests,
+            topology,
+            node,
+            remote,
+            peers,
+            clock,
+            rng,
+            pool,
+            thresholds,
+            fast_etags,
+            upkeep,
+        } = parts;
         let local = LocalPeer::new(volumes.clone());
         let cluster = Arc::new(routed(&topology, node, remote, &peers, &local));
         let wall = Arc::clone(&clock);
@@ -286,7 +298,19 @@ impl Store {
         let upkeep = Arc::new(upkeep);
         let stop = CancellationToken::new();
         (
-            Self { objects, cluster, volumes, local, upkeep, reports: counts, pool, reclaim, wall, tasks, stop },
+            Self {
+                objects,
+                cluster,
+                volumes,
+                local,
+                upkeep,
+                reports: counts,
+                pool,
+                reclaim,
+                wall,
+                tasks,
+                stop,
+            },
             reports,
         )
     }
@@ -440,7 +464,9 @@ impl Store {
                 self.upkeep.adopt_now(volume);
                 Ok(())
             }
-            state => Err(format!("volume {volume} is {}, and only an empty directory is replaced", state.name())),
+            state => {
+                Err(format!("volume {volume} is {}, and only an empty directory is replaced", state.name()))
+            }
         }
     }
 

@@ -62,7 +62,7 @@ impl AdminRpc {
         routes.add_service(AdminServiceServer::new(self))
     }
 
-    fn check(&self, sender: Option<&Sender>) -> Result<(), Status> {
+    fn check(&self, sender: Option<Sender>) -> Result<(), Status> {
         error::check_sender(sender, self.cluster)
     }
 
@@ -78,7 +78,7 @@ impl AdminRpc {
         what: &'static str,
         follow: impl FnOnce(VolumeId) -> Result<(), String>,
     ) -> Result<Response<OrderReply>, Status> {
-        self.check(order.sender.as_ref())?;
+        self.check(order.sender.clone())?;
         let id = <[u8; 16]>::try_from(&*order.volume)
             .map_err(|_| Status::invalid_argument("volume: not 16 bytes"))?;
         let volume = VolumeId(id);
@@ -104,11 +104,14 @@ impl AdminService for AdminRpc {
     async fn ping(&self, request: Request<PingRequest>) -> Result<Response<PingReply>, Status> {
         let by = caller(&request)?;
         let PingRequest { sender, caller } = request.into_inner();
-        self.check(sender.as_ref())?;
+        self.check(sender)?;
         if let Some(caller) = caller {
             if by.role != crate::trust::Role::Node || by.name != caller.name {
                 let (name, called) = (&by.name, &caller.name);
-                let what = format!("the certificate is of {} {name}, and the caller says it is node {called}", by.role);
+                let what = format!(
+                    "the certificate is of {} {name}, and the caller says it is node {called}",
+                    by.role
+                );
                 return Err(Status::permission_denied(what));
             }
             self.membership.note_caller(&caller);
@@ -118,13 +121,13 @@ impl AdminService for AdminRpc {
     }
 
     async fn topology(&self, request: Request<TopologyRequest>) -> Result<Response<TopologyReply>, Status> {
-        self.check(request.into_inner().sender.as_ref())?;
+        self.check(request.into_inner().sender)?;
         let topology = self.formation.topology().map(|topology| json_of(&topology));
         Ok(Response::new(TopologyReply { sender: Some(self.sender()), topology }))
     }
 
     async fn status(&self, request: Request<StatusRequest>) -> Result<Response<StatusReply>, Status> {
-        self.check(request.into_inner().sender.as_ref())?;
+        self.check(request.into_inner().sender)?;
         Ok(Response::new(StatusReply { sender: Some(self.sender()), ..self.desk.status() }))
     }
 
@@ -142,7 +145,7 @@ impl AdminService for AdminRpc {
 
     async fn form(&self, request: Request<FormRequest>) -> Result<Response<FormReply>, Status> {
         let FormRequest { sender, maker, attempt } = request.into_inner();
-        self.check(sender.as_ref())?;
+        self.check(sender)?;
         let answer = self.formation.form(attempt).await.map_err(|error| {
             tracing::warn!(maker, attempt, %error, "an attempt to form the cluster is not answered");
             Status::unavailable(error.to_string())

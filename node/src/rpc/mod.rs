@@ -7,6 +7,7 @@
 //! [`serve`] accepts, and each connection is a task that ends with it. Who may call what is decided by the
 //! role in the peer's certificate before a service sees the request.
 
+mod admin_service;
 mod calls;
 mod error;
 mod limits;
@@ -41,6 +42,7 @@ use sherd_proto::v1::register_service_server::RegisterServiceServer;
 use sherd_proto::v1::shard_service_server::ShardServiceServer;
 use sherd_proto::v1::upkeep_service_server::UpkeepServiceServer;
 
+pub use self::admin_service::{AdminRpc, NodeDesk};
 use self::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, HANDSHAKES_MAX, SHUTDOWN_MAX};
 pub use self::node::{LocalSlot, RpcNode};
 use self::register_service::RegisterRpc;

@@ -152,6 +152,7 @@ pub(crate) struct Context {
     pub(crate) remains: remains::BucketRemains,
     pub(crate) recovery: recover::Recoveries,
     pub(crate) progress_locks: recover::ProgressLocks,
+    pub(crate) volume_orders: recover::VolumeOrders,
     pub(crate) left_out: found::RowsLeftOut,
     pub(crate) scrubbed: scrub::ScrubCounters,
     pub(crate) swept: sweep::SweepState,
@@ -190,6 +191,7 @@ impl Context {
             remains: remains::BucketRemains::default(),
             recovery: recover::Recoveries::default(),
             progress_locks: recover::ProgressLocks::default(),
+            volume_orders: recover::VolumeOrders::default(),
             left_out: found::RowsLeftOut::default(),
             scrubbed: scrub::ScrubCounters::default(),
             swept: sweep::SweepState::default(),
@@ -299,6 +301,16 @@ impl Upkeep {
                 () = work => {}
             }
         });
+    }
+
+    /// Rebuilds a volume in its empty directory without waiting for its disk, as an admin ordered.
+    pub(crate) fn adopt_now(&self, volume: VolumeId) {
+        self.context.volume_orders.adopt_now(volume);
+    }
+
+    /// Lets a volume vote that too few of its peers confirm, as an admin ordered.
+    pub(crate) fn vouch(&self, volume: VolumeId) {
+        self.context.volume_orders.vouch(volume);
     }
 
     /// Holds all background work, or lets it go on.

@@ -8,7 +8,7 @@ use sherd_core::register::recover::Guarantees;
 use super::{ConvertError, Wire, list_from_wire, list_to_wire, required};
 use crate::limits::{PAGE_ROWS_MAX, PEERS_MAX, REPORTED_SEALS_MAX, SEAL_DELETIONS_MAX};
 use crate::v1;
-use crate::v1::control::{Change, FinishRecovery, RecordEpoch, SealBucket};
+use crate::v1::control::{Change, FinishRecovery, RecordEpoch, SealBucket, TakeGuarantees};
 
 impl Wire for Control {
     type Message = v1::Control;
@@ -32,7 +32,10 @@ impl Wire for Control {
                 Change::Unseal(SealBucket { bucket, deletion, epoch: 0 })
             }
             Self::SealForEver { bucket } => Change::SealForEver(bucket.to_wire()),
-            Self::TakeGuarantees(guarantees) => Change::TakeGuarantees(guarantees.to_wire()),
+            Self::TakeGuarantees { guarantees, seals } => Change::TakeGuarantees(TakeGuarantees {
+                guarantees: Some(guarantees.to_wire()),
+                seals: list_to_wire(seals),
+            }),
             Self::FinishRecovery { remembered } => {
                 Change::FinishRecovery(FinishRecovery { remembered: list_to_wire(remembered) })
             }
@@ -65,7 +68,10 @@ impl Wire for Control {
                 return Err(ConvertError::range("epoch of an unseal", epoch));
             }
             Change::SealForEver(bucket) => Self::SealForEver { bucket: BucketId::from_wire(bucket)? },
-            Change::TakeGuarantees(guarantees) => Self::TakeGuarantees(Guarantees::from_wire(guarantees)?),
+            Change::TakeGuarantees(TakeGuarantees { guarantees, seals }) => Self::TakeGuarantees {
+                guarantees: Guarantees::from_wire(required(guarantees, "guarantees")?)?,
+                seals: list_from_wire(seals, REPORTED_SEALS_MAX, "seals")?,
+            },
             Change::FinishRecovery(FinishRecovery { remembered }) => {
                 let remembered: Vec<(VolumeId, Position)> =
                     list_from_wire(remembered, PEERS_MAX, "remembered positions")?;
@@ -107,25 +113,23 @@ impl Wire for Guarantees {
     type Message = v1::Guarantees;
 
     fn to_wire(&self) -> v1::Guarantees {
-        let Self { bound, floor, highest, data_floor, seals, incarnations } = self;
+        let Self { bound, floor, highest, data_floor, incarnations } = self;
         v1::Guarantees {
             bound: bound.to_wire(),
             floor: floor.to_wire(),
             highest: highest.to_wire(),
             data_floor: data_floor.as_u64(),
-            seals: list_to_wire(seals),
             lives: list_to_wire(incarnations),
         }
     }
 
     fn from_wire(message: v1::Guarantees) -> Result<Self, ConvertError> {
-        let v1::Guarantees { bound, floor, highest, data_floor, seals, lives } = message;
+        let v1::Guarantees { bound, floor, highest, data_floor, lives } = message;
         Ok(Self {
             bound: Ballot::from_wire(bound)?,
             floor: Ballot::from_wire(floor)?,
             highest: Ballot::from_wire(highest)?,
             data_floor: Timestamp::from_u64(data_floor),
-            seals: list_from_wire(seals, REPORTED_SEALS_MAX, "seals")?,
             incarnations: list_from_wire(lives, PEERS_MAX, "lives of peers")?,
         })
     }

@@ -12,12 +12,14 @@ mod adopt;
 mod catch_up;
 mod confirm;
 mod notes;
+mod orders;
 mod progress;
 mod shards;
 pub(super) mod stall;
 mod stuck;
 mod voter_seals;
 
+pub(crate) use orders::VolumeOrders;
 #[cfg(test)]
 pub(crate) use progress::Progress;
 pub(crate) use progress::{ProgressLocks, ScrubProgress, SweepProgress};
@@ -218,7 +220,7 @@ impl Context {
             let is_vacant = matches!(state, VolumeState::Vacant { .. });
             vacant_since = is_vacant.then(|| vacant_since.unwrap_or_else(Instant::now));
             match state {
-                VolumeState::Vacant { .. } if !self.may_adopt(vacant_since) => {
+                VolumeState::Vacant { .. } if !self.may_adopt(volume.id(), vacant_since) => {
                     volume.explain(&self.waits_for_its_disk());
                 }
                 VolumeState::Vacant { .. } | VolumeState::Recovering => match self.recover(volume).await {
@@ -231,6 +233,7 @@ impl Context {
                     }
                 }
                 VolumeState::Online | VolumeState::Suspect { .. } => {
+                    self.volume_orders.end(volume.id());
                     let now = self.caught_up_now(opening);
                     let every = self.settings.recover_every;
                     let is_due = compared.is_none_or(|last| last.is_over(now, every))
@@ -280,8 +283,9 @@ impl Context {
 
     /// Whether a directory was empty for so long that its disk is not coming back. A disk that does comes
     /// back with all that it had; a rebuild takes hours, and in them the set can lose one volume less.
-    fn may_adopt(&self, vacant_since: Option<Instant>) -> bool {
-        vacant_since.is_some_and(|since| since.elapsed() >= self.settings.adopt_after)
+    fn may_adopt(&self, volume: VolumeId, vacant_since: Option<Instant>) -> bool {
+        self.volume_orders.is_adopted_now(volume)
+            || vacant_since.is_some_and(|since| since.elapsed() >= self.settings.adopt_after)
     }
 
     fn waits_for_its_disk(&self) -> String {
