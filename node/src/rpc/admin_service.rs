@@ -23,7 +23,7 @@ use tonic::service::Routes;
 use super::error;
 use crate::cluster::formation::FormationAnswers;
 use crate::cluster::membership::Membership;
-use crate::trust::PeerIdentity;
+use crate::trust::{ConnectedPeer, PeerIdentity};
 
 /// What the process does for those who ask this service.
 pub trait NodeDesk: Debug + Send + Sync {
@@ -94,9 +94,10 @@ fn json_of(topology: &Topology) -> Bytes {
 }
 
 /// Who asks, as the connection's certificate says.
-fn caller<T>(request: &Request<T>) -> Result<Arc<PeerIdentity>, Status> {
-    let peer = request.extensions().get::<Arc<PeerIdentity>>();
-    peer.map(Arc::clone).ok_or_else(|| Status::internal("the connection has no identity"))
+fn caller<T>(request: &Request<T>) -> Result<PeerIdentity, Status> {
+    let peer = request.extensions().get::<ConnectedPeer>();
+    peer.map(|peer| peer.identity().clone())
+        .ok_or_else(|| Status::internal("the connection has no identity"))
 }
 
 #[tonic::async_trait]
