@@ -9,6 +9,8 @@ pub mod limits;
 pub mod links;
 pub mod membership;
 pub mod pins;
+#[cfg(test)]
+pub(crate) mod scripted;
 
 use std::sync::Arc;
 use std::time::Duration;
