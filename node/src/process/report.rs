@@ -49,6 +49,7 @@ struct CalmSince {
 }
 
 /// What a reporter is made of.
+#[derive(Debug)]
 pub struct ReporterConfig {
     /// This node's name.
     pub node: String,

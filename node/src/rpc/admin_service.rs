@@ -96,8 +96,7 @@ fn json_of(topology: &Topology) -> Bytes {
 /// Who asks, as the connection's certificate says.
 fn caller<T>(request: &Request<T>) -> Result<PeerIdentity, Status> {
     let peer = request.extensions().get::<ConnectedPeer>();
-    peer.map(|peer| peer.identity().clone())
-        .ok_or_else(|| Status::internal("the connection has no identity"))
+    peer.map(|peer| peer.identity().clone()).ok_or_else(|| Status::internal("the connection has no identity"))
 }
 
 #[tonic::async_trait]

@@ -213,14 +213,12 @@ fn accept() -> impl Strategy<Value = Accept> {
 }
 
 fn guarantees() -> impl Strategy<Value = Guarantees> {
-    let seals = vec((bucket_id(), vec(change_id(), 0..3)), 0..3);
-    (ballot(), ballot(), ballot(), timestamp(), seals, vec(peer_life(), 0..3)).prop_map(
-        |(bound, floor, highest, data_floor, seals, incarnations)| Guarantees {
+    (ballot(), ballot(), ballot(), timestamp(), vec(peer_life(), 0..3)).prop_map(
+        |(bound, floor, highest, data_floor, incarnations)| Guarantees {
             bound,
             floor,
             highest,
             data_floor,
-            seals,
             incarnations,
         },
     )
@@ -239,7 +237,7 @@ fn control() -> impl Strategy<Value = Control> {
         }),
         (bucket_id(), change_id()).prop_map(|(bucket, deletion)| Control::Unseal { bucket, deletion }),
         bucket_id().prop_map(|bucket| Control::SealForEver { bucket }),
-        guarantees().prop_map(Control::TakeGuarantees),
+        (guarantees(), seals()).prop_map(|(guarantees, seals)| Control::TakeGuarantees { guarantees, seals }),
         positions().prop_map(|remembered| Control::FinishRecovery { remembered }),
         Just(Control::ForceRecovery),
     ]
