@@ -7,6 +7,8 @@ pub(crate) mod descriptors;
 pub mod dev;
 pub mod inspect;
 pub mod open;
+pub mod parent;
 pub mod run;
+pub mod status;
 pub mod store;
 pub mod working_directory;
