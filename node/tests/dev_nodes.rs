@@ -81,7 +81,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     let begin = Instant::now();
     while !is_so() {
         assert!(begin.elapsed() < SOON, "{what}");
-        std::thread::yield_now();
+        std::thread::park_timeout(Duration::from_millis(20));
     }
 }
 

@@ -65,8 +65,8 @@ pub struct DevArgs {
     /// Address of metrics and health, without authentication. Further nodes take the ports after it
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9200")]
     pub admin_listen: SocketAddr,
-    /// Address where the first node meets the others, who take the ports after it [default: the S3
-    /// port plus 100, on the loopback]
+    /// Address of the first node for the other nodes; further nodes take the ports after it [default:
+    /// the S3 port plus 100, on the loopback]
     #[arg(long, value_name = "ADDRESS", requires = "nodes")]
     pub node_listen: Option<SocketAddr>,
     /// What is logged.

@@ -67,7 +67,7 @@ impl NodeProcess {
         Ok(Self { child, pid, printed })
     }
 
-    /// The process's id.
+    /// Returns the process's id.
     pub(crate) fn id(&self) -> u32 {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }
@@ -89,7 +89,7 @@ impl NodeProcess {
     /// # Errors
     /// As the system says.
     pub(crate) async fn end(&mut self, patience: Duration) -> io::Result<ExitStatus> {
-        // The process is not waited for yet, so its id is nobody else's.
+        // The process is not waited for yet, so no other process has its id.
         let _ended_already =
             kill_process(self.pid, Signal::TERM).and_then(|()| kill_process(self.pid, Signal::CONT));
         if let Ok(status) = tokio::time::timeout(patience, self.ended()).await {

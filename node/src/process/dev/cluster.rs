@@ -3,7 +3,7 @@
 //! ```text
 //! sherd-data/credentials.env              the key pair, which serves all nodes
 //!            pki/{ca,n1,..,admin}.{crt,key}
-//!            n1/sherd.toml                written anew at each start of `dev`
+//!            n1/sherd.toml                written at each start of `dev`
 //!            n1/v1 ..                     its volumes
 //!            n1/pid                       of its process
 //!            n1/hold                      made by a person: keeps the node down
@@ -288,7 +288,7 @@ impl Pki {
         Ok(authority.cluster())
     }
 
-    /// The key is written first: an authority is there when its certificate is.
+    /// Writes a new authority's key first: an authority is there when its certificate is.
     fn find_or_make_authority(&self, now_ms: u64, rng: &dyn Rng) -> Result<Authority, DevError> {
         let failed = |source| DevError::Authority { path: self.directory.clone(), source };
         let (certificate, key) = (self.path("ca", "crt"), self.path("ca", "key"));
@@ -319,12 +319,12 @@ impl Pki {
 }
 
 impl DevCluster {
-    /// What the supervisor logs.
+    /// Returns what the supervisor logs.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// What is printed when every node serves: where each listens, and what to paste into another terminal.
+    /// Writes where each node listens, and what to paste into another terminal.
     pub fn announcement(&self) -> String {
         let mut out = String::new();
         let rows = self.nodes.iter().map(|node| {
@@ -366,7 +366,7 @@ impl DevCluster {
 /// Why writing to a `String` cannot fail.
 const TEXT: &str = "a String takes every text";
 
-/// A path as a file of settings has it.
+/// Converts a path to the text that a file of settings holds.
 fn text(path: &Path) -> Result<String, DevError> {
     path.to_str().map(str::to_owned).ok_or_else(|| DevError::Path { path: path.to_owned() })
 }

@@ -94,7 +94,7 @@ impl Dev {
     }
 }
 
-/// What to paste into another terminal for a first object.
+/// Writes what to paste into another terminal for a first object.
 fn example(credentials_file: &Path, s3: SocketAddr) -> String {
     let aws = format!("aws --endpoint-url http://{} --region {REGION}", reachable(s3));
     let mut text = String::from("\nTry it from another terminal in this directory:\n");

@@ -56,7 +56,7 @@ pub enum SuperviseError {
 }
 
 impl SuperviseError {
-    /// The exit code of the supervisor.
+    /// Returns the exit code of the supervisor.
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Start(_) => Exit::Failed as u8,
@@ -97,7 +97,7 @@ pub fn supervise(cluster: &DevCluster, announce: impl FnOnce()) -> Result<(), Su
 struct Supervision {
     program: PathBuf,
     life: Life,
-    /// Whether all nodes served once: from then on whatever ends starts again.
+    /// Whether all nodes served once: from then on each node that ends starts again.
     is_up: Cell<bool>,
     /// The first node that did not start, and its exit code.
     refused: Cell<Option<(String, u8)>>,

@@ -29,7 +29,7 @@ pub(crate) enum AskError {
     /// Timers and sockets cannot be had.
     #[error("start runtime: {0}")]
     Runtime(#[source] io::Error),
-    /// The certificate names nobody.
+    /// The certificate cannot be read.
     #[error("{path}: {why}", path = path.display())]
     Certificate {
         /// The file.
@@ -40,7 +40,7 @@ pub(crate) enum AskError {
     /// The files cannot be used.
     #[error(transparent)]
     Trust(#[from] TrustError),
-    /// No node is met at the address.
+    /// No node of the cluster answers at the address.
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// The node does not answer in time.
@@ -107,7 +107,7 @@ impl Asker {
     }
 }
 
-/// A channel over the one connection that there is.
+/// Opens a channel over the one connection that there is.
 async fn over<S>(stream: S) -> Result<Channel, String>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
@@ -122,7 +122,7 @@ where
     channel.map_err(|error| chain(&error))
 }
 
-/// An error and its causes.
+/// Joins an error and its causes.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

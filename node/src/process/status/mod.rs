@@ -25,7 +25,7 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 /// `sherd-node status`.
 #[derive(Debug, Clone, Args)]
 pub struct StatusArgs {
-    /// Where a node of the cluster meets the others (its `node_listen`)
+    /// Address of a node of the cluster for other nodes (its `node_listen`)
     #[arg(long, value_name = "HOST:PORT")]
     pub endpoint: String,
     /// Certificate of the cluster's authority

@@ -35,7 +35,7 @@ pub(crate) fn verdict(reply: &StatusReply) -> Verdict {
     if healed { Verdict::Healed } else { Verdict::Degraded }
 }
 
-/// The answer as tables for people.
+/// Renders the answer as tables.
 pub(crate) fn table(reply: &StatusReply) -> String {
     let StatusReply { sender: _, cluster_name, node, formation, nodes, volumes, sets, problems } = reply;
     let mut out = String::new();
@@ -97,7 +97,7 @@ fn not_serving(formation: Option<&Formation>) -> String {
     text
 }
 
-/// The most that a set does.
+/// Names the most that a set does.
 fn set_state(set: &SetStatus) -> &'static str {
     match set {
         set if set.voting < set.prepare => "does not serve",
@@ -108,7 +108,7 @@ fn set_state(set: &SetStatus) -> &'static str {
     }
 }
 
-/// A state as health and metrics name it.
+/// Names a state as health and metrics do.
 fn state_name(state: i32) -> &'static str {
     match VolumeState::try_from(state) {
         Ok(VolumeState::Opening) => "opening",
@@ -134,7 +134,7 @@ fn row<const N: usize>(cells: [&str; N]) -> [String; N] {
     cells.map(plain)
 }
 
-/// A text without what a terminal would obey.
+/// Replaces control characters, which a terminal would obey.
 fn plain(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
@@ -156,7 +156,7 @@ fn section<const N: usize>(out: &mut String, rows: &[[String; N]]) {
     }
 }
 
-/// The answer as one line of JSON, the verdict with it.
+/// Renders the answer and the verdict as one line of JSON.
 pub(crate) fn json(reply: &StatusReply) -> String {
     let formation = reply.formation.clone().unwrap_or_default();
     let report = Report {
@@ -175,14 +175,14 @@ pub(crate) fn json(reply: &StatusReply) -> String {
     line(&report)
 }
 
-/// That there is no answer, as one line of JSON.
+/// Renders a missing answer as one line of JSON.
 pub(crate) fn json_of_error(error: &str) -> String {
     #[derive(Serialize)]
-    struct Unanswered<'a> {
+    struct MissingReply<'a> {
         verdict: Verdict,
         error: &'a str,
     }
-    line(&Unanswered { verdict: Verdict::NotServing, error })
+    line(&MissingReply { verdict: Verdict::NotServing, error })
 }
 
 fn line(value: &impl Serialize) -> String {
