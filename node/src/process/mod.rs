@@ -9,6 +9,8 @@ pub mod dev;
 pub mod inspect;
 pub mod open;
 pub mod report;
+pub mod parent;
 pub mod run;
+pub mod status;
 pub mod store;
 pub mod working_directory;
