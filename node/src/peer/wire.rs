@@ -32,4 +32,5 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Tracked
     }
 }
 
-const _: () = assert!(SHARD_FRAME_BYTES_MAX < STREAM_WINDOW_BYTES as usize, "two frames of bytes are under way");
+const _: () =
+    assert!(SHARD_FRAME_BYTES_MAX < STREAM_WINDOW_BYTES as usize, "two frames of bytes are under way");

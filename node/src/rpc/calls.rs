@@ -20,13 +20,18 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::{Status, Streaming};
 
+use sherd_core::id::Incarnation;
 use sherd_core::message::Error;
-use sherd_proto::limits::FRAME_CALLS_MAX;
+use sherd_proto::convert::answer::{AnswerIn, ReplyMessage, reply};
+use sherd_proto::convert::check_frame;
+use sherd_proto::limits::{FRAME_CALLS_MAX, TIMEOUT_MS_MAX};
 use sherd_proto::v1::Sender;
 
-use super::limits::{CALLS_UNDER_WAY_MAX, FRAME_BYTES_USUAL, REPLY_BYTES_MAX, SWEEP_EVERY, TIMEOUT_MAX};
+use super::error;
+use super::limits::{CALLS_UNDER_WAY_MAX, FRAME_BYTES_USUAL, REPLY_BYTES_MAX, SWEEP_EVERY};
 use super::node::RpcNode;
 use crate::observe::metrics::RpcCallMetrics;
+use crate::peer::Pending;
 
 /// A service whose calls come as one stream.
 pub(super) trait CallServer: Send + Sync + Unpin + 'static {
@@ -54,7 +59,7 @@ pub(super) trait CallServer: Send + Sync + Unpin + 'static {
     fn start(node: &RpcNode, call: Self::Call) -> Result<Self::Started, CallFailure>;
     /// Whether a call is answered; if not, the context's task is woken when it is.
     fn poll(started: &mut Self::Started, number: u64, context: &mut Context<'_>) -> Poll<Self::Reply>;
-    /// Whether a reply says that the call failed, and whether it was for want of room in a queue.
+    /// The reply of a call that was not started, or whose answer cannot be sent.
     fn failed(number: u64, failure: CallFailure) -> Self::Reply;
     /// Whether a reply is a failure.
     fn is_failure(reply: &Self::Reply) -> bool;
@@ -68,13 +73,21 @@ pub(super) enum CallFailure {
     /// As a volume fails.
     Volume(Error),
     /// The volume is in another life than the caller believes.
-    OtherLife(u32),
+    OtherLife(Incarnation),
 }
 
 impl From<Error> for CallFailure {
     fn from(error: Error) -> Self {
         Self::Volume(error)
     }
+}
+
+/// The reply of a call, once it is there.
+pub(super) fn poll<R: ReplyMessage, A: AnswerIn<R> + Unpin>(
+    pending: &mut Pending<A>,
+    context: &mut Context<'_>,
+) -> Poll<R> {
+    Pin::new(pending).poll(context).map(|result| reply(&result))
 }
 
 /// The replies of one stream.
@@ -130,11 +143,8 @@ impl<S: CallServer> CallReplies<S> {
 
     fn start_calls(&mut self, frame: S::Frame) -> Result<(), Status> {
         let (sender, calls) = S::calls(frame);
-        self.node.check(sender.as_ref())?;
-        if calls.len() > FRAME_CALLS_MAX {
-            let count = calls.len();
-            return Err(Status::invalid_argument(format!("{count} calls in a frame: {FRAME_CALLS_MAX} at most")));
-        }
+        self.node.check(sender)?;
+        check_frame(calls.len()).map_err(|error| error::invalid(&error))?;
         let now = Instant::now();
         for call in calls {
             let (number, timeout_ms) = S::head(&call);
@@ -142,7 +152,7 @@ impl<S: CallServer> CallReplies<S> {
                 // A call without a number has no reply.
                 Ok(_) | Err(_) if number == 0 => {}
                 Ok((started, share)) => {
-                    let deadline = now + Duration::from_millis(timeout_ms.into()).min(TIMEOUT_MAX);
+                    let deadline = now + Duration::from_millis(timeout_ms.min(TIMEOUT_MS_MAX).into());
                     let call = CallUnderWay { number, deadline, started, _share: share };
                     if let Some(reply) = self.under_way.add(call, S::poll) {
                         self.reply(number, reply);
@@ -154,10 +164,7 @@ impl<S: CallServer> CallReplies<S> {
         Ok(())
     }
 
-    fn start_call(
-        &self,
-        call: S::Call,
-    ) -> Result<(S::Started, Option<OwnedSemaphorePermit>), CallFailure> {
+    fn start_call(&self, call: S::Call) -> Result<(S::Started, Option<OwnedSemaphorePermit>), CallFailure> {
         let share = self.node.hold(S::bytes_held(&call)).ok_or(Error::Busy)?;
         Ok((S::start(&self.node, call)?, share))
     }

@@ -5,10 +5,11 @@
 
 use tonic::Status;
 
-use sherd_core::id::ClusterId;
 use sherd_core::message::Error;
+use sherd_proto::convert::value::other_life;
 use sherd_proto::convert::{ConvertError, Wire};
-use sherd_proto::v1::{Failure, Sender, failure};
+use sherd_proto::sender::SenderRefusal;
+use sherd_proto::v1::Failure;
 
 use super::calls::CallFailure;
 
@@ -27,7 +28,7 @@ impl From<ConvertError> for CallFailure {
 pub(super) fn failure(failed: CallFailure) -> Failure {
     match failed {
         CallFailure::Volume(error) => error.to_wire(),
-        CallFailure::OtherLife(life) => Failure { why: Some(failure::Why::OtherLife(life)) },
+        CallFailure::OtherLife(life) => other_life(life),
     }
 }
 
@@ -36,12 +37,12 @@ pub(super) fn invalid(error: &ConvertError) -> Status {
     Status::invalid_argument(error.to_string())
 }
 
-/// Checks that a sender is of this cluster and speaks this version of the messages.
-///
-/// # Errors
-/// `FAILED_PRECONDITION`, naming what differs.
-pub(super) fn check_sender(sender: Option<&Sender>, cluster: ClusterId) -> Result<(), Status> {
-    let Some(sender) = sender else { return Err(Status::invalid_argument("sender: missing")) };
-    sherd_proto::sender::check(sender, cluster)
-        .map_err(|refusal| Status::failed_precondition(refusal.to_string()))
+/// Refuses whoever sends.
+pub(super) fn refusal(refusal: &SenderRefusal) -> Status {
+    match refusal {
+        SenderRefusal::Missing | SenderRefusal::Invalid(_) => Status::invalid_argument(refusal.to_string()),
+        SenderRefusal::Version { .. } | SenderRefusal::Cluster { .. } => {
+            Status::failed_precondition(refusal.to_string())
+        }
+    }
 }

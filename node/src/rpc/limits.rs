@@ -23,8 +23,6 @@ pub(super) const READ_BYTES_MAX: u64 = 16 << 20;
 pub(super) const FRAME_BYTES_USUAL: usize = 1 << 20;
 /// The longest reply: a frame holds it behind others.
 pub(super) const REPLY_BYTES_MAX: usize = MESSAGE_BYTES_MAX - FRAME_BYTES_USUAL - (64 << 10);
-/// The longest that a caller may wait.
-pub(super) const TIMEOUT_MAX: Duration = Duration::from_secs(120);
 /// How often calls whose callers stopped waiting are looked for.
 pub(super) const SWEEP_EVERY: Duration = Duration::from_millis(500);
 /// After a connection could not be accepted: descriptors come back when others end.

@@ -12,6 +12,9 @@ use tonic::Status;
 
 use sherd_core::id::{ClusterId, VolumeId};
 use sherd_core::message::{Error, Result};
+use sherd_proto::convert::Wire;
+use sherd_proto::convert::value::VolumeAddress;
+use sherd_proto::sender;
 use sherd_proto::v1::{Addressed, Sender};
 
 use super::calls::CallFailure;
@@ -54,14 +57,12 @@ impl RpcNode {
         Self { volumes, cluster, bytes: Arc::new(Semaphore::new(BYTES_HELD_MAX)) }
     }
 
-    /// Checks who sends.
-    pub(super) fn check(&self, sender: Option<&Sender>) -> Result<(), Status> {
-        error::check_sender(sender, self.cluster)
-    }
-
-    /// This node's volumes.
-    pub(super) fn volumes(&self) -> Result<Arc<LocalPeer>> {
-        self.volumes.get()
+    /// Checks that a sender is of this cluster and speaks this version of the messages.
+    ///
+    /// # Errors
+    /// A status that names what differs.
+    pub(super) fn check(&self, sender: Option<Sender>) -> Result<(), Status> {
+        sender::check(sender, self.cluster).map(drop).map_err(|refusal| error::refusal(&refusal))
     }
 
     /// Counts bytes that are held for a peer until what is returned is dropped. `None` outside: there is no room;
@@ -78,16 +79,16 @@ impl RpcNode {
     /// it matters: what a caller decided about an earlier life may be wrong about this one.
     pub(super) fn addressed(
         &self,
-        to: Option<&Addressed>,
+        to: Option<Addressed>,
         in_life: bool,
     ) -> Result<(Arc<LocalPeer>, VolumeId), CallFailure> {
         let to = to.ok_or_else(|| error::refused("to: missing"))?;
-        let id = <[u8; 16]>::try_from(&*to.volume).map_err(|_| error::refused("to.volume: not 16 bytes"))?;
-        let (volumes, volume) = (self.volumes.get()?, VolumeId(id));
-        if in_life && to.life != 0 {
+        let VolumeAddress { volume, life } = VolumeAddress::from_wire(to)?;
+        let volumes = self.volumes.get()?;
+        if let (true, Some(believed)) = (in_life, life) {
             let life = volumes.life(volume)?;
-            if life.0 != to.life {
-                return Err(CallFailure::OtherLife(life.0));
+            if life != believed {
+                return Err(CallFailure::OtherLife(life));
             }
         }
         Ok((volumes, volume))

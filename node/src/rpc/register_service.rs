@@ -7,18 +7,20 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
-use sherd_core::id::{Ballot, RegisterKey};
-use sherd_core::message::{Answer, ListPage, RowPage, ScannedRow, Target};
+use sherd_core::id::{Ballot, RegisterKey, VolumeId};
+use sherd_core::message::{Answer, ListPage, RowPage, ScannedRow};
+use sherd_core::register::Vote;
 use sherd_core::register::recover::Guarantees;
-use sherd_core::register::{Prepare, Vote};
-use sherd_proto::convert::{self, Wire};
+use sherd_proto::convert::Wire;
+use sherd_proto::convert::answer::{AnswerIn, reply};
+use sherd_proto::convert::register::RegisterRequest;
 use sherd_proto::limits::PAGE_BYTES_MAX;
 use sherd_proto::v1::register_call::Call;
 use sherd_proto::v1::register_reply::Reply;
 use sherd_proto::v1::register_service_server::RegisterService;
-use sherd_proto::v1::{self, Empty, RegisterCall, RegisterCalls, RegisterReplies, RegisterReply, Sender};
+use sherd_proto::v1::{self, RegisterCall, RegisterCalls, RegisterReplies, RegisterReply, Sender};
 
-use super::calls::{CallFailure, CallReplies, CallServer};
+use super::calls::{CallFailure, CallReplies, CallServer, poll};
 use super::node::RpcNode;
 use super::{error, pages};
 use crate::observe::metrics::RpcCallMetrics;
@@ -102,34 +104,24 @@ impl CallServer for RegisterServer {
         let RegisterCall { to, call, number: _, timeout_ms: _ } = call;
         let call = call.ok_or_else(|| error::refused("call: missing"))?;
         let in_life = matches!(call, Call::Adopt(_) | Call::DropRow(_));
-        let (volumes, volume) = node.addressed(to.as_ref(), in_life)?;
-        start(&volumes, volume, call)
+        let (volumes, volume) = node.addressed(to, in_life)?;
+        Ok(start(&volumes, volume, RegisterRequest::from_wire(call)?))
     }
 
     fn poll(started: &mut StartedCall, number: u64, context: &mut Context<'_>) -> Poll<RegisterReply> {
         let reply = match started {
-            StartedCall::Vote(pending) => poll(pending, context, |vote| Reply::Vote(vote.to_wire())),
-            StartedCall::Done(pending) => poll(pending, context, |done| Reply::Done(done.to_wire())),
-            StartedCall::Inline(pending) => poll(pending, context, Reply::Inline),
-            StartedCall::Verified(pending) => poll(pending, context, |()| Reply::Verified(Empty {})),
-            StartedCall::List(pending) => poll(pending, context, |mut list| {
-                if let Ok(page) = &mut list.result {
-                    pages::end_list(page);
-                }
-                Reply::List(list.to_wire())
-            }),
-            StartedCall::Parts(pending) => poll(pending, context, |parts| Reply::Parts(parts.to_wire())),
-            StartedCall::Rows(pending) => poll(pending, context, |mut rows| {
-                if let Ok(page) = &mut rows.result {
-                    pages::end_rows(page);
-                }
-                Reply::Rows(rows.to_wire())
-            }),
-            StartedCall::Unsettled(pending) => poll(pending, context, |page| Reply::Unsettled(page.to_wire())),
-            StartedCall::Guarantees(pending) => {
-                poll(pending, context, |guarantees| Reply::Guarantees(guarantees.to_wire()))
+            StartedCall::Vote(pending) => poll(pending, context),
+            StartedCall::Done(pending) => poll(pending, context),
+            StartedCall::Inline(pending) => poll(pending, context),
+            StartedCall::Verified(pending) => poll(pending, context),
+            StartedCall::List(pending) => poll_page(pending, context, pages::end_list),
+            StartedCall::Parts(pending) => poll(pending, context),
+            StartedCall::Rows(pending) => poll_page(pending, context, pages::end_rows),
+            StartedCall::Unsettled(pending) => poll(pending, context),
+            StartedCall::Guarantees(pending) => poll(pending, context),
+            StartedCall::Silent => {
+                Poll::Ready(Reply::Failure(error::failure(error::refused("it has no reply"))))
             }
-            StartedCall::Silent => Poll::Ready(Reply::Failure(error::failure(error::refused("it has no reply")))),
         };
         reply.map(|reply| RegisterReply { number, reply: Some(reply) })
     }
@@ -147,67 +139,52 @@ impl CallServer for RegisterServer {
     }
 }
 
-/// The reply of a call, once it is there.
-fn poll<R: Unpin>(
-    pending: &mut Pending<R>,
+/// The reply with a page, which ends where a message must.
+fn poll_page<P>(
+    pending: &mut Pending<Answer<P>>,
     context: &mut Context<'_>,
-    reply: impl FnOnce(R) -> Reply,
-) -> Poll<Reply> {
-    Pin::new(pending).poll(context).map(|result| match result {
-        Ok(answer) => reply(answer),
-        Err(failed) => Reply::Failure(error::failure(failed.into())),
+    end: impl FnOnce(&mut P),
+) -> Poll<Reply>
+where
+    Answer<P>: AnswerIn<Reply> + Unpin,
+{
+    Pin::new(pending).poll(context).map(|mut result| {
+        if let Ok(Answer { result: Ok(page), .. }) = &mut result {
+            end(page);
+        }
+        reply(&result)
     })
 }
 
-fn start(
-    volumes: &LocalPeer,
-    volume: sherd_core::id::VolumeId,
-    call: Call,
-) -> Result<StartedCall, CallFailure> {
-    Ok(match call {
-        Call::Prepare(call) => {
-            let (target, ballot) = (target(call.target)?, Ballot::from_wire(call.ballot)?);
-            StartedCall::Vote(volumes.prepare(volume, &target, Prepare { ballot }, call.want_value))
+fn start(volumes: &LocalPeer, volume: VolumeId, request: RegisterRequest) -> StartedCall {
+    match request {
+        RegisterRequest::Prepare { target, prepare, want_value } => {
+            StartedCall::Vote(volumes.prepare(volume, &target, prepare, want_value))
         }
-        Call::Accept(call) => {
-            let (target, accept, heal) = convert::accept_from_wire(call)?;
+        RegisterRequest::Accept { target, accept, heal } => {
             StartedCall::Done(volumes.accept(volume, &target, &accept, heal.as_ref()))
         }
-        Call::Commit(call) => {
-            let (target, ballot) = (target(call.target)?, Ballot::from_wire(call.ballot)?);
-            let positions = convert::positions_from_wire(call.positions)?;
+        RegisterRequest::Commit { target, ballot, positions } => {
             volumes.commit(volume, &target, ballot, &positions);
             StartedCall::Silent
         }
-        Call::Read(call) => StartedCall::Vote(volumes.read(volume, &target(call.target)?, call.want_value)),
-        Call::Inline(call) => {
-            let (target, ballot) = (target(call.target)?, Ballot::from_wire(call.ballot)?);
+        RegisterRequest::Read { target, want_value } => {
+            StartedCall::Vote(volumes.read(volume, &target, want_value))
+        }
+        RegisterRequest::Inline { target, ballot } => {
             StartedCall::Inline(volumes.inline(volume, &target, ballot))
         }
-        Call::VerifyRow(key) => {
-            StartedCall::Verified(volumes.verify_row(volume, &RegisterKey::from_wire(key)?))
-        }
-        Call::List(call) => StartedCall::List(volumes.list(volume, &Wire::from_wire(call)?)),
-        Call::Parts(call) => StartedCall::Parts(volumes.parts(volume, &Wire::from_wire(call)?)),
-        Call::Rows(call) => StartedCall::Rows(volumes.rows(volume, &Wire::from_wire(call)?)),
-        Call::Unsettled(call) => {
-            let after = call.after.map(RegisterKey::from_wire).transpose()?;
-            let limit = convert::page_limit(call.limit);
+        RegisterRequest::VerifyRow { key } => StartedCall::Verified(volumes.verify_row(volume, &key)),
+        RegisterRequest::List(scan) => StartedCall::List(volumes.list(volume, &scan)),
+        RegisterRequest::Parts(scan) => StartedCall::Parts(volumes.parts(volume, &scan)),
+        RegisterRequest::Rows(scan) => StartedCall::Rows(volumes.rows(volume, &scan)),
+        RegisterRequest::Unsettled { after, limit } => {
             StartedCall::Unsettled(volumes.unsettled(volume, after.as_ref(), limit))
         }
-        Call::Control(call) => StartedCall::Guarantees(volumes.control(volume, Wire::from_wire(call)?)),
-        Call::Adopt(call) => {
-            let rows = call.rows.into_iter().map(Wire::from_wire).collect::<Result<_, _>>()?;
-            StartedCall::Done(volumes.adopt(volume, rows))
-        }
-        Call::DropRow(call) => {
-            let (target, ballot) = (target(call.target)?, Ballot::from_wire(call.ballot)?);
+        RegisterRequest::Control(control) => StartedCall::Guarantees(volumes.control(volume, control)),
+        RegisterRequest::Adopt { rows } => StartedCall::Done(volumes.adopt(volume, rows)),
+        RegisterRequest::DropRow { target, ballot } => {
             StartedCall::Done(volumes.drop_row(volume, &target, ballot))
         }
-    })
-}
-
-fn target(target: Option<v1::Target>) -> Result<Target, CallFailure> {
-    let target = target.ok_or_else(|| error::refused("target: missing"))?;
-    Ok(Target::from_wire(target)?)
+    }
 }

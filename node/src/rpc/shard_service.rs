@@ -1,8 +1,6 @@
 //! Shards of this node's volumes, for its peers: small calls as one stream, bytes as calls of their own.
 
-use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
@@ -10,25 +8,23 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use sherd_core::id::{ShardId, VolumeId};
-use sherd_core::message::{
-    Error, Result as CallResult, ShardFileHeader, ShardPage, ShardRange, Target,
-};
-use sherd_core::record::Home;
-use sherd_proto::convert::Wire;
+use sherd_core::message::{Error, Result as CallResult, ShardFileHeader, ShardPage, ShardRange, Target};
+use sherd_proto::convert::shard::ShardRequest;
+use sherd_proto::convert::{Wire, timeout_from_wire};
 use sherd_proto::limits::PAGE_BYTES_MAX;
 use sherd_proto::v1::shard_call::Call;
 use sherd_proto::v1::shard_reply::Reply;
 use sherd_proto::v1::shard_service_server::ShardService;
 use sherd_proto::v1::{
-    Empty, PutReply, PutShard, ReadShard, Sender, ShardBytes, ShardCall, ShardCalls, ShardName, ShardReplies,
-    ShardReply, WriteReply, WriteShard, put_reply, shard_bytes, write_reply, write_shard,
+    PutReply, PutShard, ReadShard, Sender, ShardBytes, ShardCall, ShardCalls, ShardReplies, ShardReply,
+    WriteReply, WriteShard, put_reply, shard_bytes, write_reply, write_shard,
 };
 
-use super::calls::{CallFailure, CallReplies, CallServer};
-use super::limits::{READ_BYTES_MAX, TIMEOUT_MAX};
+use super::calls::{CallFailure, CallReplies, CallServer, poll};
+use super::error;
+use super::limits::READ_BYTES_MAX;
 use super::node::RpcNode;
 use super::shard_bytes::{ShardUpload, frames};
-use super::error;
 use crate::observe::metrics::RpcCallMetrics;
 use crate::peer::{LocalPeer, Pending, ShardPeer, ShardSink};
 
@@ -54,7 +50,7 @@ impl ShardRpc {
     async fn put_shard(&self, request: PutShard) -> CallResult<u32, CallFailure> {
         let PutShard { sender: _, to, timeout_ms, shard, target, payload } = request;
         let _held = self.node.hold(payload.len()).ok_or(Error::Busy)?;
-        let (volumes, volume) = self.node.addressed(to.as_ref(), false)?;
+        let (volumes, volume) = self.node.addressed(to, false)?;
         let shard = shard.ok_or_else(|| error::refused("shard: missing"))?;
         let (shard, target) = (ShardId::from_wire(shard)?, self::target(target)?);
         let life = in_time(timeout_ms, volumes.put_shard(volume, shard, &target, vec![payload])).await?;
@@ -72,7 +68,7 @@ impl ShardRpc {
             return Err(error::refused(&format!("length: {length}, and {READ_BYTES_MAX} at most")));
         }
         let held = self.node.hold(usize::try_from(length).unwrap_or(usize::MAX)).ok_or(Error::Busy)?;
-        let (volumes, volume) = self.node.addressed(to.as_ref(), false)?;
+        let (volumes, volume) = self.node.addressed(to, false)?;
         let read = in_time(timeout_ms, volumes.read_shard(volume, range)).await?;
         Ok(frames(read, held).boxed())
     }
@@ -80,7 +76,7 @@ impl ShardRpc {
     fn begin(&self, begin: write_shard::Begin) -> CallResult<Box<dyn ShardSink>, CallFailure> {
         let write_shard::Begin { sender: _, to, target, file, replace } = begin;
         // A heal that goes by an earlier life may put an older file over a newer one.
-        let (volumes, volume) = self.node.addressed(to.as_ref(), replace)?;
+        let (volumes, volume) = self.node.addressed(to, replace)?;
         let target = self::target(target)?;
         let file = file.ok_or_else(|| error::refused("file: missing"))?;
         Ok(volumes.create_shard(volume, &target, ShardFileHeader::from_wire(file)?, replace))
@@ -103,7 +99,7 @@ impl ShardService for ShardRpc {
 
     async fn put(&self, request: Request<PutShard>) -> Result<Response<PutReply>, Status> {
         let request = request.into_inner();
-        self.node.check(request.sender.as_ref())?;
+        self.node.check(request.sender.clone())?;
         let reply = match self.count(self.put_shard(request).await) {
             Ok(life) => put_reply::Reply::Life(life),
             Err(failed) => put_reply::Reply::Failure(error::failure(failed)),
@@ -119,7 +115,7 @@ impl ShardService for ShardRpc {
         let Some(WriteShard { step: Some(write_shard::Step::Begin(begin)) }) = steps.message().await? else {
             return Err(Status::invalid_argument("step: the first is not `begin`"));
         };
-        self.node.check(begin.sender.as_ref())?;
+        self.node.check(begin.sender.clone())?;
         let replies = match self.count(self.begin(begin)) {
             Ok(sink) => ShardUpload::new(self.node.clone(), steps, sink).replies(),
             Err(failed) => {
@@ -132,7 +128,7 @@ impl ShardService for ShardRpc {
 
     async fn read(&self, request: Request<ReadShard>) -> Result<Response<Self::ReadStream>, Status> {
         let request = request.into_inner();
-        self.node.check(request.sender.as_ref())?;
+        self.node.check(request.sender.clone())?;
         Ok(Response::new(match self.count(self.read_shard(request).await) {
             Ok(frames) => frames,
             Err(failed) => {
@@ -144,11 +140,12 @@ impl ShardService for ShardRpc {
 }
 
 /// Waits as long as the caller does.
-async fn in_time<R: Unpin>(timeout_ms: u32, pending: Pending<R>) -> CallResult<R> {
-    let timeout = Duration::from_millis(timeout_ms.into()).min(TIMEOUT_MAX);
-    match tokio::time::timeout(timeout, pending).await {
-        Ok(result) => result,
-        Err(_elapsed) => Err(Error::Unreachable { reason: "the volume did not answer in time".to_owned() }),
+async fn in_time<R: Unpin>(timeout_ms: u32, pending: Pending<R>) -> CallResult<R, CallFailure> {
+    match tokio::time::timeout(timeout_from_wire(timeout_ms)?, pending).await {
+        Ok(result) => Ok(result?),
+        Err(_elapsed) => {
+            Err(Error::Unreachable { reason: "the volume did not answer in time".to_owned() }.into())
+        }
     }
 }
 
@@ -186,15 +183,15 @@ impl CallServer for ShardServer {
     fn start(node: &RpcNode, call: ShardCall) -> Result<StartedCall, CallFailure> {
         let ShardCall { to, call, number: _, timeout_ms: _ } = call;
         let call = call.ok_or_else(|| error::refused("call: missing"))?;
-        let (volumes, volume) = node.addressed(to.as_ref(), matches!(call, Call::Delete(_)))?;
-        start(&volumes, volume, call)
+        let (volumes, volume) = node.addressed(to, matches!(call, Call::Delete(_)))?;
+        Ok(start(&volumes, volume, ShardRequest::from_wire(call)?))
     }
 
     fn poll(started: &mut StartedCall, number: u64, context: &mut Context<'_>) -> Poll<ShardReply> {
         let reply = match started {
-            StartedCall::Done(pending) => poll(pending, context, |()| Reply::Done(Empty {})),
-            StartedCall::Bytes(pending) => poll(pending, context, Reply::Bytes),
-            StartedCall::Page(pending) => poll(pending, context, |page| Reply::Page(page.to_wire())),
+            StartedCall::Done(pending) => poll(pending, context),
+            StartedCall::Bytes(pending) => poll(pending, context),
+            StartedCall::Page(pending) => poll(pending, context),
         };
         reply.map(|reply| ShardReply { number, reply: Some(reply) })
     }
@@ -212,39 +209,13 @@ impl CallServer for ShardServer {
     }
 }
 
-/// The reply of a call, once it is there.
-fn poll<R: Unpin>(
-    pending: &mut Pending<R>,
-    context: &mut Context<'_>,
-    reply: impl FnOnce(R) -> Reply,
-) -> Poll<Reply> {
-    Pin::new(pending).poll(context).map(|result| match result {
-        Ok(answer) => reply(answer),
-        Err(failed) => Reply::Failure(error::failure(failed.into())),
-    })
-}
-
-fn start(volumes: &LocalPeer, volume: VolumeId, call: Call) -> Result<StartedCall, CallFailure> {
-    Ok(match call {
-        Call::Delete(shard) => {
-            let (shard, home) = name(Some(shard))?;
-            StartedCall::Done(volumes.delete_shard(volume, shard, home))
-        }
-        Call::Length(shard) => {
-            let (shard, home) = name(Some(shard))?;
-            StartedCall::Bytes(volumes.shard_bytes(volume, shard, home))
-        }
-        Call::Verify(shard) => {
-            let (shard, home) = name(Some(shard))?;
-            StartedCall::Bytes(volumes.verify_shard(volume, shard, home))
-        }
-        Call::Page(page) => StartedCall::Page(volumes.shards(volume, Wire::from_wire(page)?)),
-    })
-}
-
-fn name(name: Option<ShardName>) -> Result<(ShardId, Home), CallFailure> {
-    let name = name.ok_or_else(|| error::refused("shard: missing"))?;
-    Ok(<(ShardId, Home)>::from_wire(name)?)
+fn start(volumes: &LocalPeer, volume: VolumeId, request: ShardRequest) -> StartedCall {
+    match request {
+        ShardRequest::Delete(shard, home) => StartedCall::Done(volumes.delete_shard(volume, shard, home)),
+        ShardRequest::Length(shard, home) => StartedCall::Bytes(volumes.shard_bytes(volume, shard, home)),
+        ShardRequest::Verify(shard, home) => StartedCall::Bytes(volumes.verify_shard(volume, shard, home)),
+        ShardRequest::Page(scan) => StartedCall::Page(volumes.shards(volume, scan)),
+    }
 }
 
 fn target(target: Option<sherd_proto::v1::Target>) -> Result<Target, CallFailure> {

@@ -1,26 +1,26 @@
 //! What this node's volumes keep for upkeep, for its peers.
 
-use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
-use sherd_core::heal::{HealEntry, HealId};
+use sherd_core::heal::HealId;
 use sherd_core::id::VolumeId;
 use sherd_core::message::Answer;
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Memory;
-use sherd_core::release::{ReleaseEntry, ReleaseId};
-use sherd_proto::convert::{self, Wire};
+use sherd_core::release::ReleaseId;
+use sherd_proto::convert::Wire;
+use sherd_proto::convert::upkeep::UpkeepRequest;
 use sherd_proto::limits::PAGE_BYTES_MAX;
 use sherd_proto::v1::upkeep_call::Call;
 use sherd_proto::v1::upkeep_reply::Reply;
 use sherd_proto::v1::upkeep_service_server::UpkeepService;
-use sherd_proto::v1::{Empty, Sender, UpkeepCall, UpkeepCalls, UpkeepReplies, UpkeepReply};
+use sherd_proto::v1::{Sender, UpkeepCall, UpkeepCalls, UpkeepReplies, UpkeepReply};
 
-use super::calls::{CallFailure, CallReplies, CallServer};
+use super::calls::{CallFailure, CallReplies, CallServer, poll};
 use super::error;
 use super::node::RpcNode;
 use crate::observe::metrics::RpcCallMetrics;
@@ -97,19 +97,17 @@ impl CallServer for UpkeepServer {
         let call = call.ok_or_else(|| error::refused("call: missing"))?;
         // What is done with the data of an earlier life may not be done with that of this one.
         let in_life = matches!(call, Call::ReleasePut(_) | Call::ReleaseDone(_) | Call::HealDone(_));
-        let (volumes, volume) = node.addressed(to.as_ref(), in_life)?;
-        start(&volumes, volume, call)
+        let (volumes, volume) = node.addressed(to, in_life)?;
+        start(&volumes, volume, UpkeepRequest::from_wire(call)?)
     }
 
     fn poll(started: &mut StartedCall, number: u64, context: &mut Context<'_>) -> Poll<UpkeepReply> {
         let reply = match started {
-            StartedCall::Heals(pending) => poll(pending, context, |page| Reply::Entries(page.to_wire())),
-            StartedCall::Releases(pending) => poll(pending, context, |page| Reply::Entries(page.to_wire())),
-            StartedCall::Done(pending) => poll(pending, context, |()| Reply::Done(Empty {})),
-            StartedCall::Guarantees(pending) => {
-                poll(pending, context, |guarantees| Reply::Guarantees(guarantees.to_wire()))
-            }
-            StartedCall::Memory(pending) => poll(pending, context, |memory| Reply::Memory(memory.to_wire())),
+            StartedCall::Heals(pending) => poll(pending, context),
+            StartedCall::Releases(pending) => poll(pending, context),
+            StartedCall::Done(pending) => poll(pending, context),
+            StartedCall::Guarantees(pending) => poll(pending, context),
+            StartedCall::Memory(pending) => poll(pending, context),
             StartedCall::Silent => {
                 Poll::Ready(Reply::Failure(error::failure(error::refused("it has no reply"))))
             }
@@ -130,49 +128,28 @@ impl CallServer for UpkeepServer {
     }
 }
 
-/// The reply of a call, once it is there.
-fn poll<R: Unpin>(
-    pending: &mut Pending<R>,
-    context: &mut Context<'_>,
-    reply: impl FnOnce(R) -> Reply,
-) -> Poll<Reply> {
-    Pin::new(pending).poll(context).map(|result| match result {
-        Ok(answer) => reply(answer),
-        Err(failed) => Reply::Failure(error::failure(failed.into())),
-    })
-}
-
-fn start(volumes: &LocalPeer, volume: VolumeId, call: Call) -> Result<StartedCall, CallFailure> {
-    Ok(match call {
-        Call::Heals(page) => {
-            let after = page.after.map(HealId::from_wire).transpose()?;
-            StartedCall::Heals(volumes.heals(volume, after, convert::page_limit(page.limit)))
-        }
-        Call::HealPut(entry) => {
-            let entry = HealEntry::decode(entry).map_err(|_| error::refused("heal_put: does not decode"))?;
-            StartedCall::Done(volumes.heal_put(volume, &entry))
-        }
-        Call::HealDone(id) => {
-            volumes.heal_done(volume, HealId::from_wire(id)?);
+fn start(volumes: &LocalPeer, volume: VolumeId, request: UpkeepRequest) -> Result<StartedCall, CallFailure> {
+    Ok(match request {
+        UpkeepRequest::Heals { after, limit } => StartedCall::Heals(volumes.heals(volume, after, limit)),
+        UpkeepRequest::HealPut(entry) => StartedCall::Done(volumes.heal_put(volume, &entry)),
+        UpkeepRequest::HealDone(id) => {
+            volumes.heal_done(volume, id);
             StartedCall::Silent
         }
-        Call::Releases(page) => {
-            let after = page.after.map(ReleaseId::from_wire).transpose()?;
-            StartedCall::Releases(volumes.releases(volume, after, convert::page_limit(page.limit)))
+        UpkeepRequest::Releases { after, limit } => {
+            StartedCall::Releases(volumes.releases(volume, after, limit))
         }
-        Call::ReleasePut(entry) => {
-            let decoded = ReleaseEntry::decode(entry);
-            let entry = decoded.map_err(|_| error::refused("release_put: does not decode"))?;
+        UpkeepRequest::ReleasePut(entry) => {
             volumes.release_put(volume, &entry);
             StartedCall::Silent
         }
-        Call::ReleaseDone(id) => {
-            volumes.release_done(volume, ReleaseId::from_wire(id)?);
+        UpkeepRequest::ReleaseDone(id) => {
+            volumes.release_done(volume, id);
             StartedCall::Silent
         }
-        Call::Guarantees(Empty {}) => StartedCall::Guarantees(volumes.guarantees(volume)),
-        Call::Remembers(Empty {}) => StartedCall::Memory(volumes.remembers(volume)),
-        Call::Position(Empty {}) => return Err(error::refused("position: not served")),
-        Call::Seals(_) => return Err(error::refused("seals: not served")),
+        UpkeepRequest::Guarantees => StartedCall::Guarantees(volumes.guarantees(volume)),
+        UpkeepRequest::Remembers => StartedCall::Memory(volumes.remembers(volume)),
+        UpkeepRequest::Position => return Err(error::refused("position: not served")),
+        UpkeepRequest::Seals { .. } => return Err(error::refused("seals: not served")),
     })
 }

@@ -69,7 +69,9 @@ struct WaitingCalls<S: CallService> {
 
 impl<S: CallService> std::fmt::Debug for CallStream<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CallStream").field("waiting", &self.table.lock().waiting.len()).finish_non_exhaustive()
+        f.debug_struct("CallStream")
+            .field("waiting", &self.table.lock().waiting.len())
+            .finish_non_exhaustive()
     }
 }
 

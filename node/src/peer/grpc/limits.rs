@@ -45,7 +45,10 @@ pub(super) const AGE_LOOK_EVERY: Duration = Duration::from_secs(10);
 pub(super) const OPEN_MAX: Duration = Duration::from_secs(5);
 
 const _: () = {
-    assert!(CALL_BYTES_MAX > sherd_core::limits::VALUE_BYTES_MAX + (1 << 20), "the largest value fits a call");
+    assert!(
+        CALL_BYTES_MAX > sherd_core::limits::VALUE_BYTES_MAX + (1 << 20),
+        "the largest value fits a call"
+    );
     assert!(FRAME_CALLS_MAX <= CALLS_QUEUED_MAX, "a frame can be full");
     assert!(SHARD_FRAME_BYTES_MAX < MESSAGE_BYTES_MAX, "a frame of bytes fits a message");
 };

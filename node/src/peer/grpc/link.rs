@@ -8,7 +8,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::Uri;
 use parking_lot::RwLock;
 use tokio::sync::Semaphore;
@@ -19,9 +18,10 @@ use tokio_util::task::TaskTracker;
 use tonic::{Status, Streaming};
 
 use sherd_core::env::Rng;
-use sherd_core::id::ClusterId;
+use sherd_core::id::{ClusterId, Epoch};
 use sherd_core::message::{Error, Result};
-use sherd_proto::limits::{MESSAGE_BYTES_MAX, WIRE_VERSION};
+use sherd_proto::limits::MESSAGE_BYTES_MAX;
+use sherd_proto::sender::sender;
 use sherd_proto::v1::admin_service_client::AdminServiceClient;
 use sherd_proto::v1::register_service_client::RegisterServiceClient;
 use sherd_proto::v1::shard_service_client::ShardServiceClient;
@@ -51,8 +51,8 @@ pub struct LinkConfig {
     pub address: String,
     /// The cluster that both are of.
     pub cluster: ClusterId,
-    /// The epoch of the topology in force; 0 while there is none.
-    pub epoch: u64,
+    /// The epoch of the topology in force; `None` while there is none.
+    pub epoch: Option<Epoch>,
 }
 
 /// The connections to one peer. Cheap to clone.
@@ -120,8 +120,7 @@ impl Link {
         tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> Self {
-        let cluster = Bytes::copy_from_slice(&config.cluster.0);
-        let sender = Sender { wire: WIRE_VERSION, cluster, epoch: config.epoch };
+        let sender = sender(config.cluster, config.epoch);
         let not_yet: Arc<str> = "not connected yet".into();
         let link = Self(Arc::new(LinkState {
             config,
@@ -324,10 +323,9 @@ impl LinkKeeper {
     }
 
     async fn open_streams(&self, connection: Connection) -> Result<(LiveCalls, ReplyStreams), Status> {
-        let sender = || self.link.sender();
-        let (registers, register_frames) = CallStream::new(sender());
-        let (shards, shard_frames) = CallStream::new(sender());
-        let (upkeep, upkeep_frames) = CallStream::new(sender());
+        let (registers, register_frames) = CallStream::new(self.link.sender());
+        let (shards, shard_frames) = CallStream::new(self.link.sender());
+        let (upkeep, upkeep_frames) = CallStream::new(self.link.sender());
         let mut register_client = RegisterServiceClient::with_origin(connection.clone(), origin())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);

@@ -18,14 +18,17 @@ use std::sync::Arc;
 
 use tonic::Status;
 
-use sherd_core::id::VolumeId;
-use sherd_core::message::Error;
-use sherd_proto::convert::{ConvertError, Wire};
-use sherd_proto::v1::{Addressed, Failure, failure};
+use sherd_core::id::{Incarnation, VolumeId};
+use sherd_core::message::Result;
+use sherd_proto::convert::Wire;
+use sherd_proto::convert::answer::{AnswerIn, ReplyMessage, answer};
+use sherd_proto::convert::value::VolumeAddress;
+use sherd_proto::v1::Addressed;
 
 use self::calls::unreachable;
 pub use self::connection::Connection;
 pub use self::link::{Link, LinkConfig};
+use super::AnswerSender;
 
 /// What is known of volumes on other nodes, as their nodes said last.
 pub trait RemoteVolumes: Send + Sync + std::fmt::Debug {
@@ -55,26 +58,19 @@ impl GrpcPeer {
     }
 
     fn address(&self, volume: VolumeId) -> Addressed {
-        Addressed { volume: volume.to_wire(), life: self.remote.life_of(volume) }
+        let life = self.remote.life_of(volume);
+        VolumeAddress { volume, life: (life > 0).then_some(Incarnation(life)) }.to_wire()
     }
 }
 
-/// A failure that a peer's volume told.
-fn failed(failure: Failure) -> Error {
-    if let Some(failure::Why::OtherLife(life)) = failure.why {
-        return unreachable(format!("the volume is in life {life}"));
-    }
-    Error::from_wire(failure).unwrap_or_else(|error| garbled(&error))
+/// Answers with what a reply says.
+fn deliver<R: ReplyMessage, A: AnswerIn<R>>(to: AnswerSender<A>, reply: Result<Option<R>>) {
+    to.answer(reply.and_then(answered));
 }
 
-/// A reply that cannot be read: whether the call was done is not known.
-fn garbled(error: &ConvertError) -> Error {
-    unreachable(format!("the peer's reply: {error}"))
-}
-
-/// A bound of rows or entries; no page is nearly as long as a `u32` may say.
-fn wire_limit(limit: usize) -> u32 {
-    u32::try_from(limit).unwrap_or(u32::MAX)
+/// What a reply says. From one that cannot be read it is not known whether the call was done.
+fn answered<R: ReplyMessage, A: AnswerIn<R>>(reply: Option<R>) -> Result<A> {
+    answer(reply).unwrap_or_else(|error| Err(unreachable(format!("the peer's reply: {error}"))))
 }
 
 /// What a status says.

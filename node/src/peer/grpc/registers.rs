@@ -12,13 +12,13 @@ use sherd_core::message::{
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Accept, Positions, Prepare, Vote};
 use sherd_proto::convert::Wire;
+use sherd_proto::convert::register::{RegisterRequest, accept_to_wire};
 use sherd_proto::v1::register_call::{self, Call};
-use sherd_proto::v1::register_reply::Reply;
 use sherd_proto::v1::{RegisterCall, RegisterCalls, RegisterReplies, RegisterReply, Sender};
 
-use super::calls::{CallService, unreachable};
+use super::calls::CallService;
 use super::limits::{LONG_CALL_MAX, PAGE_CALL_MAX, SMALL_CALL_MAX};
-use super::{GrpcPeer, failed, garbled};
+use super::{GrpcPeer, deliver};
 use crate::peer::{AnswerSender, Pending, RegisterPeer};
 
 /// The calls of [`RegisterPeer`].
@@ -63,44 +63,17 @@ impl CallService for RegisterCallService {
     }
 
     fn answer(waiter: RegisterWaiter, reply: Result<RegisterReply, Error>) {
-        let reply = reply.and_then(|reply| match reply.reply {
-            Some(Reply::Failure(failure)) => Err(failed(failure)),
-            Some(reply) => Ok(reply),
-            None => Err(unreachable("the peer's reply is empty")),
-        });
-        match (waiter, reply) {
-            (RegisterWaiter::Vote(to), Ok(Reply::Vote(vote))) => deliver(to, vote),
-            (RegisterWaiter::Done(to), Ok(Reply::Done(done))) => deliver(to, done),
-            (RegisterWaiter::Inline(to), Ok(Reply::Inline(bytes))) => to.answer(Ok(bytes)),
-            (RegisterWaiter::Verified(to), Ok(Reply::Verified(_))) => to.answer(Ok(())),
-            (RegisterWaiter::List(to), Ok(Reply::List(list))) => deliver(to, list),
-            (RegisterWaiter::Parts(to), Ok(Reply::Parts(parts))) => deliver(to, parts),
-            (RegisterWaiter::Rows(to), Ok(Reply::Rows(rows))) => deliver(to, rows),
-            (RegisterWaiter::Unsettled(to), Ok(Reply::Unsettled(page))) => deliver(to, page),
-            (RegisterWaiter::Guarantees(to), Ok(Reply::Guarantees(answer))) => deliver(to, answer),
-            (waiter, Ok(_)) => waiter.fail(unreachable("the peer answers another call than was asked")),
-            (waiter, Err(error)) => waiter.fail(error),
-        }
-    }
-}
-
-/// Answers with what a message says.
-pub(super) fn deliver<R: Wire>(to: AnswerSender<R>, message: R::Message) {
-    to.answer(R::from_wire(message).map_err(|error| garbled(&error)));
-}
-
-impl RegisterWaiter {
-    fn fail(self, error: Error) {
-        match self {
-            Self::Vote(to) => to.answer(Err(error)),
-            Self::Done(to) => to.answer(Err(error)),
-            Self::Inline(to) => to.answer(Err(error)),
-            Self::Verified(to) => to.answer(Err(error)),
-            Self::List(to) => to.answer(Err(error)),
-            Self::Parts(to) => to.answer(Err(error)),
-            Self::Rows(to) => to.answer(Err(error)),
-            Self::Unsettled(to) => to.answer(Err(error)),
-            Self::Guarantees(to) => to.answer(Err(error)),
+        let reply = reply.map(|reply| reply.reply);
+        match waiter {
+            RegisterWaiter::Vote(to) => deliver(to, reply),
+            RegisterWaiter::Done(to) => deliver(to, reply),
+            RegisterWaiter::Inline(to) => deliver(to, reply),
+            RegisterWaiter::Verified(to) => deliver(to, reply),
+            RegisterWaiter::List(to) => deliver(to, reply),
+            RegisterWaiter::Parts(to) => deliver(to, reply),
+            RegisterWaiter::Rows(to) => deliver(to, reply),
+            RegisterWaiter::Unsettled(to) => deliver(to, reply),
+            RegisterWaiter::Guarantees(to) => deliver(to, reply),
         }
     }
 }
@@ -147,7 +120,7 @@ impl RegisterPeer for GrpcPeer {
         accept: &Accept,
         heal: Option<&HealEntry>,
     ) -> Pending<Answer<()>> {
-        let call = Call::Accept(sherd_proto::convert::accept_to_wire(target, accept, heal));
+        let call = Call::Accept(accept_to_wire(target, accept, heal));
         self.ask_register(volume, SMALL_CALL_MAX, call, RegisterWaiter::Done)
     }
 
@@ -158,7 +131,7 @@ impl RegisterPeer for GrpcPeer {
     fn commit(&self, volume: VolumeId, target: &Target, ballot: Ballot, positions: &Positions) {
         if let Ok(live) = self.link.calls() {
             let (target, ballot) = (Some(target.to_wire()), ballot.to_wire());
-            let positions = sherd_proto::convert::positions_to_wire(positions);
+            let positions = positions.to_wire();
             let call = Call::Commit(register_call::Commit { target, ballot, positions });
             live.registers.send(self.register_call(volume, call));
         }
@@ -201,8 +174,7 @@ impl RegisterPeer for GrpcPeer {
         after: Option<&RegisterKey>,
         limit: usize,
     ) -> Pending<Vec<(RegisterKey, Ballot)>> {
-        let (after, limit) = (after.map(Wire::to_wire), super::wire_limit(limit));
-        let call = Call::Unsettled(register_call::Unsettled { after, limit });
+        let call = RegisterRequest::Unsettled { after: after.cloned(), limit }.to_wire();
         self.ask_register(volume, PAGE_CALL_MAX, call, RegisterWaiter::Unsettled)
     }
 

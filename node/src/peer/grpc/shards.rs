@@ -9,14 +9,12 @@ use sherd_core::message::{Error, ShardFileHeader, ShardPage, ShardRange, ShardSc
 use sherd_core::record::Home;
 use sherd_proto::convert::Wire;
 use sherd_proto::v1::shard_call::Call;
-use sherd_proto::v1::shard_reply::Reply;
 use sherd_proto::v1::{Sender, ShardCall, ShardCalls, ShardReplies, ShardReply, write_shard};
 
-use super::calls::{CallService, unreachable};
+use super::calls::CallService;
 use super::limits::{PAGE_CALL_MAX, SMALL_CALL_MAX, VERIFY_SHARD_MAX};
-use super::registers::deliver;
 use super::sink::RemoteSink;
-use super::{GrpcPeer, failed, transfers};
+use super::{GrpcPeer, deliver, transfers};
 use crate::peer::{AnswerSender, Pending, ShardPeer, ShardSink};
 
 /// The small calls of [`ShardPeer`].
@@ -55,27 +53,11 @@ impl CallService for ShardCallService {
     }
 
     fn answer(waiter: ShardWaiter, reply: Result<ShardReply, Error>) {
-        let reply = reply.and_then(|reply| match reply.reply {
-            Some(Reply::Failure(failure)) => Err(failed(failure)),
-            Some(reply) => Ok(reply),
-            None => Err(unreachable("the peer's reply is empty")),
-        });
-        match (waiter, reply) {
-            (ShardWaiter::Done(to), Ok(Reply::Done(_))) => to.answer(Ok(())),
-            (ShardWaiter::Bytes(to), Ok(Reply::Bytes(count))) => to.answer(Ok(count)),
-            (ShardWaiter::Page(to), Ok(Reply::Page(page))) => deliver(to, page),
-            (waiter, Ok(_)) => waiter.fail(unreachable("the peer answers another call than was asked")),
-            (waiter, Err(error)) => waiter.fail(error),
-        }
-    }
-}
-
-impl ShardWaiter {
-    fn fail(self, error: Error) {
-        match self {
-            Self::Done(to) => to.answer(Err(error)),
-            Self::Bytes(to) => to.answer(Err(error)),
-            Self::Page(to) => to.answer(Err(error)),
+        let reply = reply.map(|reply| reply.reply);
+        match waiter {
+            ShardWaiter::Done(to) => deliver(to, reply),
+            ShardWaiter::Bytes(to) => deliver(to, reply),
+            ShardWaiter::Page(to) => deliver(to, reply),
         }
     }
 }

@@ -14,6 +14,7 @@ use tonic::Streaming;
 
 use sherd_core::id::Incarnation;
 use sherd_core::message::{Error, Result};
+use sherd_proto::convert::answer::AnswerIn;
 use sherd_proto::limits::SHARD_FRAME_BYTES_MAX;
 use sherd_proto::v1::shard_service_client::ShardServiceClient;
 use sherd_proto::v1::{Empty, WriteReply, WriteShard, write_reply, write_shard};
@@ -22,7 +23,7 @@ use super::calls::unreachable;
 use super::connection::Connection;
 use super::limits::BYTES_STALL_MAX;
 use super::link::Link;
-use super::{failed, told};
+use super::{answered, told};
 use crate::peer::{AnswerSender, Pending, ShardSink};
 
 /// Steps of a sink that its task has not begun: the caller waits for one before the next.
@@ -139,31 +140,24 @@ impl SinkTask {
 
     async fn append(&mut self, bytes: Vec<Bytes>) -> Result<()> {
         for frame in frames(bytes) {
-            match self.step(write_shard::Step::Bytes(frame)).await? {
-                write_reply::Reply::Taken(Empty {}) => {}
-                other => return Err(unexpected(other)),
-            }
+            self.step::<()>(write_shard::Step::Bytes(frame)).await?;
         }
         Ok(())
     }
 
     async fn finish(&mut self) -> Result<Incarnation> {
-        match self.step(write_shard::Step::Finish(Empty {})).await? {
-            write_reply::Reply::Life(life) => Ok(Incarnation(life)),
-            other => Err(unexpected(other)),
-        }
+        self.step(write_shard::Step::Finish(Empty {})).await
     }
 
     /// Sends a step and waits for its reply, as long as anything can be expected to come.
-    async fn step(&mut self, step: write_shard::Step) -> Result<write_reply::Reply> {
+    async fn step<A: AnswerIn<write_reply::Reply>>(&mut self, step: write_shard::Step) -> Result<A> {
         let exchange = async {
             // A body that is gone shows in the replies, which say why.
             drop(self.messages.send(WriteShard { step: Some(step) }).await);
             self.replies.message().await
         };
         match tokio::time::timeout(BYTES_STALL_MAX, exchange).await {
-            Ok(Ok(Some(WriteReply { reply: Some(reply) }))) => Ok(reply),
-            Ok(Ok(Some(WriteReply { reply: None }))) => Err(unreachable("the peer's reply is empty")),
+            Ok(Ok(Some(WriteReply { reply }))) => answered(reply),
             Ok(Ok(None)) => Err(unreachable("the peer ended the stream")),
             Ok(Err(status)) => Err(unreachable(told(&status))),
             Err(_elapsed) => Err(unreachable("no answer in time")),
@@ -193,13 +187,4 @@ fn frames(bytes: Vec<Bytes>) -> Vec<Bytes> {
         frames.push(open.freeze());
     }
     frames
-}
-
-fn unexpected(reply: write_reply::Reply) -> Error {
-    match reply {
-        write_reply::Reply::Failure(failure) => failed(failure),
-        write_reply::Reply::Taken(_) | write_reply::Reply::Life(_) => {
-            unreachable("the peer answers another step than was asked")
-        }
-    }
 }

@@ -3,21 +3,19 @@
 //! Each transfer is a task, since its call must move on while nobody looks at the answer: a put whose caller
 //! stopped waiting is still made. A read ends when its caller is gone.
 
-use std::time::Duration;
-
 use bytes::{Bytes, BytesMut};
 
 use sherd_core::id::{Incarnation, ShardId};
 use sherd_core::message::{Error, Result, ShardRange, Target};
-use sherd_proto::convert::Wire;
+use sherd_proto::convert::{Wire, timeout_to_wire};
 use sherd_proto::v1::shard_service_client::ShardServiceClient;
-use sherd_proto::v1::{Addressed, PutReply, PutShard, ReadShard, ShardBytes, put_reply, shard_bytes};
+use sherd_proto::v1::{Addressed, PutShard, ReadShard, ShardBytes};
 
 use super::calls::unreachable;
 use super::connection::Connection;
 use super::limits::BYTES_STALL_MAX;
 use super::link::Link;
-use super::{failed, told};
+use super::{answered, told};
 use crate::peer::{AnswerSender, Pending};
 
 /// Writes a packed shard.
@@ -31,7 +29,7 @@ pub(super) fn put(
     let request = PutShard {
         sender: Some(link.sender()),
         to: Some(to),
-        timeout_ms: milliseconds(BYTES_STALL_MAX),
+        timeout_ms: timeout_to_wire(BYTES_STALL_MAX),
         shard: Some(shard.to_wire()),
         target: Some(target.to_wire()),
         payload: joined(payload),
@@ -39,19 +37,11 @@ pub(super) fn put(
     transfer(link, |mut client, answering| async move {
         let answer = tokio::time::timeout(BYTES_STALL_MAX, client.put(request)).await;
         answering.answer(match answer {
-            Ok(Ok(reply)) => put_answer(reply.into_inner()),
+            Ok(Ok(reply)) => answered(reply.into_inner().reply),
             Ok(Err(status)) => Err(unreachable(told(&status))),
             Err(_elapsed) => Err(unreachable("no answer in time")),
         });
     })
-}
-
-fn put_answer(reply: PutReply) -> Result<Incarnation> {
-    match reply.reply {
-        Some(put_reply::Reply::Life(life)) => Ok(Incarnation(life)),
-        Some(put_reply::Reply::Failure(failure)) => Err(failed(failure)),
-        None => Err(unreachable("the peer's reply is empty")),
-    }
 }
 
 /// Reads a range.
@@ -59,7 +49,7 @@ pub(super) fn read(link: &Link, to: Addressed, range: ShardRange) -> Pending<Vec
     let request = ReadShard {
         sender: Some(link.sender()),
         to: Some(to),
-        timeout_ms: milliseconds(BYTES_STALL_MAX),
+        timeout_ms: timeout_to_wire(BYTES_STALL_MAX),
         range: Some(range.to_wire()),
     };
     let length = range.length;
@@ -82,17 +72,12 @@ async fn read_frames(
     let mut frames = in_time(client.read(request)).await?.into_inner();
     let (mut read, mut count) = (Vec::new(), 0);
     while let Some(ShardBytes { part }) = in_time(frames.message()).await? {
-        match part {
-            Some(shard_bytes::Part::Bytes(bytes)) => {
-                count += bytes.len() as u64;
-                if count > length {
-                    return Err(unreachable("the peer sends more bytes than were asked for"));
-                }
-                read.push(bytes);
-            }
-            Some(shard_bytes::Part::Failure(failure)) => return Err(failed(failure)),
-            None => return Err(unreachable("the peer's reply is empty")),
+        let bytes: Bytes = answered(part)?;
+        count += bytes.len() as u64;
+        if count > length {
+            return Err(unreachable("the peer sends more bytes than were asked for"));
         }
+        read.push(bytes);
     }
     if count < length {
         return Err(unreachable(format!("the peer sent {count} bytes of {length}")));
@@ -133,8 +118,4 @@ fn joined(pieces: Vec<Bytes>) -> Bytes {
             joined.freeze()
         }
     }
-}
-
-fn milliseconds(duration: Duration) -> u32 {
-    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
 }

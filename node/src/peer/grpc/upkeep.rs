@@ -11,14 +11,12 @@ use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Memory;
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 use sherd_proto::convert::Wire;
-use sherd_proto::v1::upkeep_call::{Call, EntryPage};
-use sherd_proto::v1::upkeep_reply::Reply;
-use sherd_proto::v1::{Empty, Sender, UpkeepCall, UpkeepCalls, UpkeepReplies, UpkeepReply};
+use sherd_proto::convert::upkeep::UpkeepRequest;
+use sherd_proto::v1::{Sender, UpkeepCall, UpkeepCalls, UpkeepReplies, UpkeepReply};
 
-use super::calls::{CallService, unreachable};
+use super::calls::CallService;
 use super::limits::{PAGE_CALL_MAX, SMALL_CALL_MAX};
-use super::registers::deliver;
-use super::{GrpcPeer, failed, wire_limit};
+use super::{GrpcPeer, deliver};
 use crate::peer::{AnswerSender, Pending, UpkeepPeer};
 
 /// The calls of [`UpkeepPeer`].
@@ -59,31 +57,13 @@ impl CallService for UpkeepCallService {
     }
 
     fn answer(waiter: UpkeepWaiter, reply: Result<UpkeepReply, Error>) {
-        let reply = reply.and_then(|reply| match reply.reply {
-            Some(Reply::Failure(failure)) => Err(failed(failure)),
-            Some(reply) => Ok(reply),
-            None => Err(unreachable("the peer's reply is empty")),
-        });
-        match (waiter, reply) {
-            (UpkeepWaiter::Heals(to), Ok(Reply::Entries(page))) => deliver(to, page),
-            (UpkeepWaiter::Releases(to), Ok(Reply::Entries(page))) => deliver(to, page),
-            (UpkeepWaiter::Done(to), Ok(Reply::Done(_))) => to.answer(Ok(())),
-            (UpkeepWaiter::Guarantees(to), Ok(Reply::Guarantees(answer))) => deliver(to, answer),
-            (UpkeepWaiter::Memory(to), Ok(Reply::Memory(answer))) => deliver(to, answer),
-            (waiter, Ok(_)) => waiter.fail(unreachable("the peer answers another call than was asked")),
-            (waiter, Err(error)) => waiter.fail(error),
-        }
-    }
-}
-
-impl UpkeepWaiter {
-    fn fail(self, error: Error) {
-        match self {
-            Self::Heals(to) => to.answer(Err(error)),
-            Self::Releases(to) => to.answer(Err(error)),
-            Self::Done(to) => to.answer(Err(error)),
-            Self::Guarantees(to) => to.answer(Err(error)),
-            Self::Memory(to) => to.answer(Err(error)),
+        let reply = reply.map(|reply| reply.reply);
+        match waiter {
+            UpkeepWaiter::Heals(to) => deliver(to, reply),
+            UpkeepWaiter::Releases(to) => deliver(to, reply),
+            UpkeepWaiter::Done(to) => deliver(to, reply),
+            UpkeepWaiter::Guarantees(to) => deliver(to, reply),
+            UpkeepWaiter::Memory(to) => deliver(to, reply),
         }
     }
 }
@@ -93,7 +73,7 @@ impl GrpcPeer {
         &self,
         volume: VolumeId,
         timeout: Duration,
-        call: Call,
+        request: &UpkeepRequest,
         waiter: impl FnOnce(AnswerSender<R>) -> UpkeepWaiter,
     ) -> Pending<R> {
         let live = match self.link.calls() {
@@ -101,39 +81,35 @@ impl GrpcPeer {
             Err(error) => return Pending::ready(Err(error)),
         };
         let (answering, pending) = Pending::waiting();
-        live.upkeep.submit(self.upkeep_call(volume, call), timeout, waiter(answering));
+        live.upkeep.submit(self.upkeep_call(volume, request), timeout, waiter(answering));
         pending
     }
 
-    fn tell_upkeep(&self, volume: VolumeId, call: Call) {
+    fn tell_upkeep(&self, volume: VolumeId, request: &UpkeepRequest) {
         if let Ok(live) = self.link.calls() {
-            live.upkeep.send(self.upkeep_call(volume, call));
+            live.upkeep.send(self.upkeep_call(volume, request));
         }
     }
 
-    fn upkeep_call(&self, volume: VolumeId, call: Call) -> UpkeepCall {
-        UpkeepCall { number: 0, timeout_ms: 0, to: Some(self.address(volume)), call: Some(call) }
+    fn upkeep_call(&self, volume: VolumeId, request: &UpkeepRequest) -> UpkeepCall {
+        let (to, call) = (Some(self.address(volume)), Some(request.to_wire()));
+        UpkeepCall { number: 0, timeout_ms: 0, to, call }
     }
 }
 
 impl UpkeepPeer for GrpcPeer {
-    fn heals(
-        &self,
-        volume: VolumeId,
-        after: Option<HealId>,
-        limit: usize,
-    ) -> Pending<Vec<(HealId, Bytes)>> {
-        let page = EntryPage { after: after.as_ref().map(Wire::to_wire), limit: wire_limit(limit) };
-        self.ask_upkeep(volume, PAGE_CALL_MAX, Call::Heals(page), UpkeepWaiter::Heals)
+    fn heals(&self, volume: VolumeId, after: Option<HealId>, limit: usize) -> Pending<Vec<(HealId, Bytes)>> {
+        let request = UpkeepRequest::Heals { after, limit };
+        self.ask_upkeep(volume, PAGE_CALL_MAX, &request, UpkeepWaiter::Heals)
     }
 
     fn heal_put(&self, volume: VolumeId, entry: &HealEntry) -> Pending<()> {
-        let call = Call::HealPut(entry.encode());
-        self.ask_upkeep(volume, SMALL_CALL_MAX, call, UpkeepWaiter::Done)
+        let request = UpkeepRequest::HealPut(entry.clone());
+        self.ask_upkeep(volume, SMALL_CALL_MAX, &request, UpkeepWaiter::Done)
     }
 
     fn heal_done(&self, volume: VolumeId, id: HealId) {
-        self.tell_upkeep(volume, Call::HealDone(id.to_wire()));
+        self.tell_upkeep(volume, &UpkeepRequest::HealDone(id));
     }
 
     fn releases(
@@ -142,23 +118,23 @@ impl UpkeepPeer for GrpcPeer {
         after: Option<ReleaseId>,
         limit: usize,
     ) -> Pending<Vec<(ReleaseId, Bytes)>> {
-        let page = EntryPage { after: after.as_ref().map(Wire::to_wire), limit: wire_limit(limit) };
-        self.ask_upkeep(volume, PAGE_CALL_MAX, Call::Releases(page), UpkeepWaiter::Releases)
+        let request = UpkeepRequest::Releases { after, limit };
+        self.ask_upkeep(volume, PAGE_CALL_MAX, &request, UpkeepWaiter::Releases)
     }
 
     fn release_put(&self, volume: VolumeId, entry: &ReleaseEntry) {
-        self.tell_upkeep(volume, Call::ReleasePut(entry.encode()));
+        self.tell_upkeep(volume, &UpkeepRequest::ReleasePut(entry.clone()));
     }
 
     fn release_done(&self, volume: VolumeId, id: ReleaseId) {
-        self.tell_upkeep(volume, Call::ReleaseDone(id.to_wire()));
+        self.tell_upkeep(volume, &UpkeepRequest::ReleaseDone(id));
     }
 
     fn guarantees(&self, volume: VolumeId) -> Pending<Answer<Guarantees>> {
-        self.ask_upkeep(volume, SMALL_CALL_MAX, Call::Guarantees(Empty {}), UpkeepWaiter::Guarantees)
+        self.ask_upkeep(volume, SMALL_CALL_MAX, &UpkeepRequest::Guarantees, UpkeepWaiter::Guarantees)
     }
 
     fn remembers(&self, volume: VolumeId) -> Pending<Answer<Memory>> {
-        self.ask_upkeep(volume, SMALL_CALL_MAX, Call::Remembers(Empty {}), UpkeepWaiter::Memory)
+        self.ask_upkeep(volume, SMALL_CALL_MAX, &UpkeepRequest::Remembers, UpkeepWaiter::Memory)
     }
 }

@@ -130,7 +130,8 @@ impl Pair {
         let (authorities, slot) = (Authorities::new(), LocalSlot::default());
         slot.fill(local.clone());
         let metrics = Arc::new(Metrics::new(Durability::Fsync));
-        let (stop_server, stop, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
+        let (stop_server, stop, tasks) =
+            (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let served_at = listener.local_addr().expect("an address");
         let node = RpcNode::new(CLUSTER, slot.clone());
@@ -138,8 +139,12 @@ impl Pair {
         let trust = authorities.trust("n2", Role::Node);
         tasks.spawn(serve(listener, trust, services, metrics.rpc.clone(), stop_server.clone()));
         let relay = Relay::start(served_at, &tasks, &stop).await;
-        let config =
-            LinkConfig { peer: identity("n2", Role::Node), address: relay.at.to_string(), cluster, epoch: 1 };
+        let config = LinkConfig {
+            peer: identity("n2", Role::Node),
+            address: relay.at.to_string(),
+            cluster,
+            epoch: Some(Epoch::FIRST),
+        };
         let own = authorities.trust("n1", role);
         let link = Link::start(config, &own, &(Arc::new(SystemRng) as _), &tasks, &stop);
         let believed = Arc::new(Believed::default());

@@ -20,7 +20,8 @@ async fn another_cluster_is_refused_by_name() {
     pair.connected().await;
     let refused = reason(pair.peer.read(pair.volume, &target("a"), true).await);
     assert!(refused.contains("cluster"), "{refused}");
-    let refused = reason(put(&pair, Sender { wire: WIRE_VERSION, cluster: cluster([8; 16]), epoch: 1 }, 10).await);
+    let refused =
+        reason(put(&pair, Sender { wire: WIRE_VERSION, cluster: cluster([8; 16]), epoch: 1 }, 10).await);
     assert!(refused.contains("cluster"), "{refused}");
     let old = Sender { wire: WIRE_VERSION + 1, cluster: cluster(CLUSTER.0), epoch: 1 };
     let refused = reason(put(&pair, old, 10).await);
