@@ -63,7 +63,7 @@ mod tests {
     use sherd_core::register::{Row, RowHead};
 
     fn row(name: &str, bytes: usize) -> ScannedRow {
-        let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new(name).expect("a key"));
+        let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new(name.to_owned()).expect("a key"));
         let head = RowHead { ballot: Ballot::ZERO, digest: [0; 32], committed: true };
         ScannedRow { key, row: Row { head, value: Some(Bytes::from(vec![0; bytes])) }, tombstone: false }
     }
