@@ -2,6 +2,8 @@
 //! bounds that they keep.
 
 pub mod convert;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod limits;
 pub mod sender;
 

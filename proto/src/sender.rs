@@ -57,3 +57,31 @@ pub fn check(sender: Option<v1::Sender>, cluster: ClusterId) -> Result<Option<Ep
     }
     Ok((epoch > 0).then_some(Epoch(epoch)))
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    const OURS: ClusterId = ClusterId([0xab; 16]);
+
+    #[test]
+    fn a_node_of_this_cluster_is_taken() {
+        assert_eq!(check(Some(sender(OURS, Some(Epoch(3)))), OURS), Ok(Some(Epoch(3))));
+        assert_eq!(check(Some(sender(OURS, None)), OURS), Ok(None), "it has no topology yet");
+    }
+
+    #[test]
+    fn others_are_refused_and_both_sides_named() {
+        let said = |sender: Option<v1::Sender>| check(sender, OURS).expect_err("refused").to_string();
+        assert_eq!(said(None), "the message names no sender");
+        let newer = v1::Sender { wire: 2, ..sender(OURS, None) };
+        assert_eq!(said(Some(newer)), "wire version 2, and this node has 1");
+        let elsewhere = sender(ClusterId([0xcd; 16]), None);
+        let named = format!("cluster {}, and this node is of cluster {OURS}", ClusterId([0xcd; 16]));
+        assert_eq!(said(Some(elsewhere)), named);
+        let nameless = v1::Sender { cluster: Bytes::from_static(b"x"), ..sender(OURS, None) };
+        assert_eq!(said(Some(nameless)), "cluster id: 1 bytes instead of 16");
+    }
+}

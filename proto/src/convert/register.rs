@@ -22,6 +22,10 @@ use crate::v1;
 use crate::v1::register_call::{self, Call};
 
 /// A call to the registers of a volume.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most calls are accepts, and a box is one allocation more for each"
+)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RegisterRequest {
     /// Asks for a promise.
