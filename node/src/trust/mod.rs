@@ -26,7 +26,9 @@ use sherd_core::env::Clock;
 pub use sherd_trust::{CertificateFacts, InvalidIdentity, PeerIdentity, Role, authority};
 
 use crate::machine::system::SystemClock;
-pub use crate::trust::error::{AcceptError, CertificateFault, ConnectError, HandshakeFailure, TrustError};
+pub use crate::trust::error::{
+    AcceptError, CertificateFault, CertificateRefusal, ConnectError, HandshakeFailure, TrustError,
+};
 use crate::trust::files::PemFiles;
 pub use crate::trust::files::TrustFiles;
 use crate::trust::material::Material;
