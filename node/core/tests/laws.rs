@@ -25,6 +25,7 @@ fn a_topology(nodes: u8, volumes: u8) -> Topology {
     let pool: Vec<PoolNode> = (0..nodes)
         .map(|node| PoolNode {
             id: NodeId([node; 16]),
+            name: String::new(),
             zone: None,
             volumes: (0..volumes).map(|ordinal| volume(node, ordinal)).collect(),
         })

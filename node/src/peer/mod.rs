@@ -13,6 +13,7 @@ pub mod grpc;
 mod local;
 mod pending;
 mod registers;
+pub mod remote;
 #[cfg(test)]
 pub(crate) mod scripted;
 mod shards;
