@@ -14,8 +14,6 @@ mod sink;
 mod transfers;
 mod upkeep;
 
-use std::sync::Arc;
-
 use tonic::Status;
 
 use sherd_core::id::{Incarnation, VolumeId};
@@ -29,26 +27,18 @@ use self::calls::unreachable;
 pub use self::connection::Connection;
 pub use self::link::{Link, LinkConfig};
 use super::AnswerSender;
-
-/// What is known of volumes on other nodes, as their nodes said last.
-pub trait RemoteVolumes: Send + Sync + std::fmt::Debug {
-    /// The life that a volume is in; 0 while it is not known.
-    fn life_of(&self, volume: VolumeId) -> u32;
-
-    /// Whether a volume had room for new data; `true` while it is not known.
-    fn has_room(&self, volume: VolumeId) -> bool;
-}
+use super::remote::RemoteVolumes;
 
 /// The volumes of one other node.
 #[derive(Debug, Clone)]
 pub struct GrpcPeer {
     link: Link,
-    remote: Arc<dyn RemoteVolumes>,
+    remote: RemoteVolumes,
 }
 
 impl GrpcPeer {
-    /// Reaches the volumes of the node at the other end of `link`.
-    pub fn new(link: Link, remote: Arc<dyn RemoteVolumes>) -> Self {
+    /// Reaches the volumes of the node at the other end of `link`; `remote` says what they reported last.
+    pub const fn new(link: Link, remote: RemoteVolumes) -> Self {
         Self { link, remote }
     }
 

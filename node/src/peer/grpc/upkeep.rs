@@ -81,7 +81,7 @@ impl GrpcPeer {
             Err(error) => return Pending::ready(Err(error)),
         };
         let (answering, pending) = Pending::waiting();
-        live.upkeep.submit(self.upkeep_call(volume, request), timeout, waiter(answering));
+        live.upkeep.submit(volume, self.upkeep_call(volume, request), timeout, waiter(answering));
         pending
     }
 
