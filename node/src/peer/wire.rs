@@ -9,6 +9,8 @@ use tokio_util::task::TaskTracker;
 
 use sherd_proto::limits::SHARD_FRAME_BYTES_MAX;
 
+use crate::trust::Trust;
+
 /// Bytes of one stream that are not taken yet.
 pub(crate) const STREAM_WINDOW_BYTES: u32 = 2 << 20;
 /// Bytes of one connection that are not taken yet.
@@ -21,6 +23,19 @@ pub(crate) const STREAMS_MAX: u32 = 1024;
 pub(crate) const PING_EVERY: Duration = Duration::from_secs(1);
 /// How long it may take to give one.
 pub(crate) const PING_ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// How long a connection may go on under a certificate that was replaced.
+const OLD_CERTIFICATE_MAX: Duration = Duration::from_hours(1);
+/// How often that is looked at.
+const AGE_LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// Returns when a connection of that generation of certificates must end: an hour after a later one came.
+pub(crate) async fn outlived(trust: &Trust, generation: u64) {
+    while trust.generation() == generation {
+        tokio::time::sleep(AGE_LOOK_EVERY).await;
+    }
+    tokio::time::sleep(OLD_CERTIFICATE_MAX.saturating_sub(AGE_LOOK_EVERY)).await;
+}
 
 /// Spawns the tasks of a connection where its owner waits for them.
 #[derive(Debug, Clone)]

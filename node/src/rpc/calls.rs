@@ -15,7 +15,6 @@ use futures::Stream;
 use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 use prost::Message;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::{Status, Streaming};
@@ -29,7 +28,7 @@ use sherd_proto::v1::Sender;
 
 use super::error;
 use super::limits::{CALLS_UNDER_WAY_MAX, FRAME_BYTES_USUAL, REPLY_BYTES_MAX, SWEEP_EVERY};
-use super::node::RpcNode;
+use super::node::{HeldShare, RpcNode};
 use crate::observe::metrics::RpcCallMetrics;
 use crate::peer::Pending;
 
@@ -50,13 +49,11 @@ pub(super) trait CallServer: Send + Sync + Unpin + 'static {
     fn calls(frame: Self::Frame) -> (Option<Sender>, Vec<Self::Call>);
     /// The number of a call, 0 where it has no reply, and how many milliseconds its caller waits.
     fn head(call: &Self::Call) -> (u64, u32);
-    /// Bytes that a call holds until it is answered.
-    fn bytes_held(call: &Self::Call) -> usize;
-    /// Starts a call.
+    /// Starts a call; what it holds is counted until it is answered.
     ///
     /// # Errors
     /// As the volume's, before it was asked.
-    fn start(node: &RpcNode, call: Self::Call) -> Result<Self::Started, CallFailure>;
+    fn start(node: &RpcNode, call: Self::Call) -> Result<(Self::Started, HeldShare), CallFailure>;
     /// Whether a call is answered; if not, the context's task is woken when it is.
     fn poll(started: &mut Self::Started, number: u64, context: &mut Context<'_>) -> Poll<Self::Reply>;
     /// The reply of a call that was not started, or whose answer cannot be sent.
@@ -148,12 +145,12 @@ impl<S: CallServer> CallReplies<S> {
         let now = Instant::now();
         for call in calls {
             let (number, timeout_ms) = S::head(&call);
-            match self.start_call(call) {
+            match S::start(&self.node, call) {
                 // A call without a number has no reply.
                 Ok(_) | Err(_) if number == 0 => {}
-                Ok((started, share)) => {
+                Ok((started, held)) => {
                     let deadline = now + Duration::from_millis(timeout_ms.min(TIMEOUT_MS_MAX).into());
-                    let call = CallUnderWay { number, deadline, started, _share: share };
+                    let call = CallUnderWay { number, deadline, started, _held: held };
                     if let Some(reply) = self.under_way.add(call, S::poll) {
                         self.reply(number, reply);
                     }
@@ -162,11 +159,6 @@ impl<S: CallServer> CallReplies<S> {
             }
         }
         Ok(())
-    }
-
-    fn start_call(&self, call: S::Call) -> Result<(S::Started, Option<OwnedSemaphorePermit>), CallFailure> {
-        let share = self.node.hold(S::bytes_held(&call)).ok_or(Error::Busy)?;
-        Ok((S::start(&self.node, call)?, share))
     }
 
     fn reply(&mut self, number: u64, reply: S::Reply) {
@@ -241,12 +233,12 @@ struct CallUnderWay<T> {
     number: u64,
     deadline: Instant,
     started: T,
-    _share: Option<OwnedSemaphorePermit>,
+    _held: HeldShare,
 }
 
 /// The calls under way, each in a slot with a waker that says which one it is.
 struct Slots<T> {
-    slots: Vec<Slot<T>>,
+    places: Vec<Slot<T>>,
     free: Vec<usize>,
     wakes: Arc<Wakes>,
     /// Woken slots that were taken off the list and not looked at yet.
@@ -290,13 +282,13 @@ impl Wake for SlotWaker {
 
 impl<T> Default for Slots<T> {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), wakes: Arc::default(), woken: Vec::new() }
+        Self { places: Vec::new(), free: Vec::new(), wakes: Arc::default(), woken: Vec::new() }
     }
 }
 
 impl<T> Slots<T> {
     fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.places.len() - self.free.len()
     }
 
     fn is_empty(&self) -> bool {
@@ -315,12 +307,12 @@ impl<T> Slots<T> {
         poll: impl Fn(&mut T, u64, &mut Context<'_>) -> Poll<R>,
     ) -> Option<R> {
         let index = self.free.pop().unwrap_or_else(|| {
-            let index = self.slots.len();
+            let index = self.places.len();
             let waker = Arc::new(SlotWaker { slot: index, wakes: Arc::clone(&self.wakes) }).into();
-            self.slots.push(Slot { call: None, waker });
+            self.places.push(Slot { call: None, waker });
             index
         });
-        self.slots[index].call = Some(call);
+        self.places[index].call = Some(call);
         self.look(index, poll).map(|(_, reply)| reply)
     }
 
@@ -345,7 +337,7 @@ impl<T> Slots<T> {
         index: usize,
         poll: impl Fn(&mut T, u64, &mut Context<'_>) -> Poll<R>,
     ) -> Option<(u64, R)> {
-        let slot = &mut self.slots[index];
+        let slot = &mut self.places[index];
         let call = slot.call.as_mut()?;
         let number = call.number;
         match poll(&mut call.started, number, &mut Context::from_waker(&slot.waker)) {
@@ -362,7 +354,7 @@ impl<T> Slots<T> {
     /// places of the others.
     fn expire(&mut self, now: Instant) -> u64 {
         let mut count = 0;
-        for (index, slot) in self.slots.iter_mut().enumerate() {
+        for (index, slot) in self.places.iter_mut().enumerate() {
             if slot.call.as_ref().is_some_and(|call| call.deadline <= now) {
                 slot.call = None;
                 self.free.push(index);

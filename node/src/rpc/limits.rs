@@ -15,10 +15,12 @@ pub(super) const HANDSHAKES_MAX: usize = 64;
 pub(super) const CALLS_UNDER_WAY_MAX: usize = 4096;
 /// Bytes that peers sent or asked for, and that no volume took or no peer read yet.
 pub(super) const BYTES_HELD_MAX: usize = 64 << 20;
+/// Of these, bytes for one volume: one that hangs must leave the others their room.
+pub(super) const VOLUME_BYTES_HELD_MAX: usize = 24 << 20;
 /// Calls with fewer bytes are not counted there: as many as may be under way hold no more than that.
 pub(super) const BYTES_UNCOUNTED_MAX: usize = 16 << 10;
 /// Bytes of a shard that one call may read.
-pub(super) const READ_BYTES_MAX: u64 = 16 << 20;
+pub(super) const READ_BYTES_MAX: usize = 16 << 20;
 /// Bytes at which a frame of replies takes no further one.
 pub(super) const FRAME_BYTES_USUAL: usize = 1 << 20;
 /// The longest reply: a frame holds it behind others.
@@ -33,5 +35,5 @@ pub(super) const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
 const _: () = {
     assert!(CALLS_UNDER_WAY_MAX * BYTES_UNCOUNTED_MAX <= BYTES_HELD_MAX, "uncounted bytes have a bound, too");
     assert!(FRAME_CALLS_MAX < CALLS_UNDER_WAY_MAX, "a whole frame can be under way");
-    assert!(READ_BYTES_MAX as usize <= BYTES_HELD_MAX / 4, "one read leaves room for others");
+    assert!(READ_BYTES_MAX <= VOLUME_BYTES_HELD_MAX, "the longest read has room");
 };

@@ -150,7 +150,8 @@ impl Server {
             Ok(accepted) => accepted,
             Err(error) => return self.refusals.log(from, &error),
         };
-        let (peer, name) = (accepted.connect_info(), accepted.peer.dns_name());
+        let (peer, name, generation) =
+            (accepted.connect_info(), accepted.peer.dns_name(), accepted.generation);
         self.metrics.connections.inc();
         let services = self.services.clone();
         let answer = service_fn(move |request| answer(request, peer.clone(), services.clone()));
@@ -162,6 +163,9 @@ impl Server {
             .max_concurrent_streams(wire::STREAMS_MAX)
             .keep_alive_interval(wire::PING_EVERY)
             .keep_alive_timeout(wire::PING_ANSWER_MAX)
+            // Peers drop reads whenever others answered first: no number of them is an attack.
+            .max_pending_accept_reset_streams(wire::STREAMS_MAX as usize)
+            .max_local_error_reset_streams(None)
             .serve_connection(TokioIo::new(accepted), answer);
         let mut connection = std::pin::pin!(connection);
         // Cancel-safe: the connection is borrowed, and goes on below.
@@ -169,17 +173,18 @@ impl Server {
             biased;
             () = self.stop.cancelled() => None,
             ended = connection.as_mut() => Some(ended),
+            () = wire::outlived(&self.trust, generation) => None,
         };
-        let ended = match ended {
-            Some(ended) => ended,
-            None => {
-                connection.as_mut().graceful_shutdown();
-                // Cancel-safe: what is dropped is cut off.
-                tokio::select! {
-                    biased;
-                    ended = connection => ended,
-                    () = self.cut.cancelled() => Ok(()),
-                }
+        let ended = if let Some(ended) = ended {
+            ended
+        } else {
+            connection.as_mut().graceful_shutdown();
+            // Cancel-safe: what is dropped is cut off.
+            tokio::select! {
+                biased;
+                ended = connection => ended,
+                () = self.cut.cancelled() => Ok(()),
+                () = tokio::time::sleep(SHUTDOWN_MAX) => Ok(()),
             }
         };
         if let Err(error) = ended {

@@ -4,9 +4,10 @@
 //! Before the node's own volumes hold the topology no call reaches one: each is answered `Unreachable`, since
 //! an answer by a volume that belongs to no topology could be counted in a quorum that is not its own.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
@@ -18,7 +19,7 @@ use sherd_proto::v1::{Addressed, Sender};
 
 use super::calls::CallFailure;
 use super::error;
-use super::limits::{BYTES_HELD_MAX, BYTES_UNCOUNTED_MAX};
+use super::limits::{BYTES_HELD_MAX, BYTES_UNCOUNTED_MAX, VOLUME_BYTES_HELD_MAX};
 use crate::peer::LocalPeer;
 
 /// Where the volumes of this node are found, once they can be asked.
@@ -47,13 +48,26 @@ impl LocalSlot {
 pub struct RpcNode {
     volumes: LocalSlot,
     cluster: ClusterId,
-    bytes: Arc<Semaphore>,
+    bytes: Arc<HeldBytes>,
+}
+
+/// Bytes that are held for peers, in all and for each volume.
+#[derive(Debug)]
+struct HeldBytes {
+    all: Arc<Semaphore>,
+    volumes: Mutex<HashMap<VolumeId, Arc<Semaphore>>>,
+}
+
+/// Bytes that are counted until this is dropped; none where they are too few to be counted.
+#[derive(Debug, Default)]
+pub(super) struct HeldShare {
+    _permits: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
 }
 
 impl RpcNode {
     /// A node of `cluster` whose volumes are found in `volumes`.
     pub fn new(cluster: ClusterId, volumes: LocalSlot) -> Self {
-        Self { volumes, cluster, bytes: Arc::new(Semaphore::new(BYTES_HELD_MAX)) }
+        Self { volumes, cluster, bytes: Arc::new(HeldBytes::new()) }
     }
 
     /// Checks that a sender is of this cluster and speaks this version of the messages.
@@ -64,14 +78,19 @@ impl RpcNode {
         error::check_sender(sender, self.cluster)
     }
 
-    /// Counts bytes that are held for a peer until what is returned is dropped. `None` outside: there is no room;
-    /// `None` inside: they are too few to be counted.
-    pub(super) fn hold(&self, bytes: usize) -> Option<Option<OwnedSemaphorePermit>> {
+    /// Counts bytes that are held for a peer's call to one of this node's volumes until what is returned is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when there is no room: nothing was done.
+    pub(super) fn hold(&self, volume: VolumeId, bytes: usize) -> Result<HeldShare> {
         if bytes <= BYTES_UNCOUNTED_MAX {
-            return Some(None);
+            return Ok(HeldShare::default());
         }
-        let permits = u32::try_from(bytes).ok()?;
-        Arc::clone(&self.bytes).try_acquire_many_owned(permits).ok().map(Some)
+        let permits = u32::try_from(bytes).map_err(|_| Error::Busy)?;
+        // Its own bound first: a volume that takes nothing must leave the others their room.
+        let own = self.bytes.of(volume).try_acquire_many_owned(permits).map_err(|_| Error::Busy)?;
+        let all = Arc::clone(&self.bytes.all).try_acquire_many_owned(permits).map_err(|_| Error::Busy)?;
+        Ok(HeldShare { _permits: Some((own, all)) })
     }
 
     /// The volumes and the one that is asked, in the life that the caller believes it to be in where `in_life` says that
@@ -84,6 +103,9 @@ impl RpcNode {
         let to = to.ok_or_else(|| error::refused("to: missing"))?;
         let VolumeAddress { volume, life } = VolumeAddress::from_wire(to)?;
         let volumes = self.volumes.get()?;
+        if !volumes.has(volume) {
+            return Err(Error::Unreachable { reason: format!("volume {volume} is not on this node") }.into());
+        }
         if let (true, Some(believed)) = (in_life, life) {
             let life = volumes.life(volume)?;
             if life != believed {
@@ -91,5 +113,16 @@ impl RpcNode {
             }
         }
         Ok((volumes, volume))
+    }
+}
+
+impl HeldBytes {
+    fn new() -> Self {
+        Self { all: Arc::new(Semaphore::new(BYTES_HELD_MAX)), volumes: Mutex::default() }
+    }
+
+    fn of(&self, volume: VolumeId) -> Arc<Semaphore> {
+        let mut volumes = self.volumes.lock();
+        Arc::clone(volumes.entry(volume).or_insert_with(|| Arc::new(Semaphore::new(VOLUME_BYTES_HELD_MAX))))
     }
 }

@@ -60,11 +60,11 @@ mod tests {
     use bytes::Bytes;
 
     use sherd_core::id::{Ballot, BucketId, ObjectKey, RegisterKey};
-    use sherd_core::register::{Digest, Row, RowHead};
+    use sherd_core::register::{Row, RowHead};
 
     fn row(name: &str, bytes: usize) -> ScannedRow {
-        let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new(name).expect("a key"));
-        let head = RowHead { ballot: Ballot::ZERO, digest: Digest([0; 32]), committed: true };
+        let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new(name.to_owned()).expect("a key"));
+        let head = RowHead { ballot: Ballot::ZERO, digest: [0; 32], committed: true };
         ScannedRow { key, row: Row { head, value: Some(Bytes::from(vec![0; bytes])) }, tombstone: false }
     }
 

@@ -9,8 +9,8 @@ use tonic::{Request, Response, Status, Streaming};
 
 use sherd_core::id::{Ballot, RegisterKey, VolumeId};
 use sherd_core::message::{Answer, ListPage, RowPage, ScannedRow};
-use sherd_core::register::Vote;
 use sherd_core::register::recover::Guarantees;
+use sherd_core::register::{EncodedValue, Vote};
 use sherd_proto::convert::Wire;
 use sherd_proto::convert::answer::{AnswerIn, reply};
 use sherd_proto::convert::register::RegisterRequest;
@@ -21,10 +21,13 @@ use sherd_proto::v1::register_service_server::RegisterService;
 use sherd_proto::v1::{self, RegisterCall, RegisterCalls, RegisterReplies, RegisterReply, Sender};
 
 use super::calls::{CallFailure, CallReplies, CallServer, poll};
-use super::node::RpcNode;
+use super::node::{HeldShare, RpcNode};
 use super::{error, pages};
 use crate::observe::metrics::RpcCallMetrics;
 use crate::peer::{LocalPeer, Pending, RegisterPeer};
+
+/// Values up to this length are copied: 64 KiB, which takes a few microseconds.
+const UNSHARED_BYTES_MAX: usize = 64 << 10;
 
 /// Answers calls about registers.
 #[derive(Debug)]
@@ -88,24 +91,13 @@ impl CallServer for RegisterServer {
         (call.number, call.timeout_ms)
     }
 
-    fn bytes_held(call: &RegisterCall) -> usize {
-        let value = |value: &Option<v1::Value>| {
-            value.as_ref().map_or(0, |value| value.head.len() + value.inline.len())
-        };
-        match &call.call {
-            Some(Call::Accept(accept)) => value(&accept.value),
-            Some(Call::Adopt(adopt)) => adopt.rows.iter().map(|row| value(&row.value)).sum(),
-            Some(Call::List(_) | Call::Parts(_) | Call::Rows(_)) => PAGE_BYTES_MAX,
-            _ => 0,
-        }
-    }
-
-    fn start(node: &RpcNode, call: RegisterCall) -> Result<StartedCall, CallFailure> {
+    fn start(node: &RpcNode, call: RegisterCall) -> Result<(StartedCall, HeldShare), CallFailure> {
         let RegisterCall { to, call, number: _, timeout_ms: _ } = call;
         let call = call.ok_or_else(|| error::refused("call: missing"))?;
         let in_life = matches!(call, Call::Adopt(_) | Call::DropRow(_));
         let (volumes, volume) = node.addressed(to, in_life)?;
-        Ok(start(&volumes, volume, RegisterRequest::from_wire(call)?))
+        let held = node.hold(volume, bytes_held(&call))?;
+        Ok((start(&volumes, volume, RegisterRequest::from_wire(call)?), held))
     }
 
     fn poll(started: &mut StartedCall, number: u64, context: &mut Context<'_>) -> Poll<RegisterReply> {
@@ -156,12 +148,25 @@ where
     })
 }
 
+/// Bytes that a call holds until it is answered.
+fn bytes_held(call: &Call) -> usize {
+    let value =
+        |value: &Option<v1::Value>| value.as_ref().map_or(0, |value| value.head.len() + value.inline.len());
+    match call {
+        Call::Accept(accept) => value(&accept.value),
+        Call::Adopt(adopt) => adopt.rows.iter().map(|row| value(&row.value)).sum(),
+        Call::List(_) | Call::Parts(_) | Call::Rows(_) => PAGE_BYTES_MAX,
+        _ => 0,
+    }
+}
+
 fn start(volumes: &LocalPeer, volume: VolumeId, request: RegisterRequest) -> StartedCall {
     match request {
         RegisterRequest::Prepare { target, prepare, want_value } => {
             StartedCall::Vote(volumes.prepare(volume, &target, prepare, want_value))
         }
-        RegisterRequest::Accept { target, accept, heal } => {
+        RegisterRequest::Accept { target, mut accept, heal } => {
+            unshare(&mut accept.value);
             StartedCall::Done(volumes.accept(volume, &target, &accept, heal.as_ref()))
         }
         RegisterRequest::Commit { target, ballot, positions } => {
@@ -186,5 +191,14 @@ fn start(volumes: &LocalPeer, volume: VolumeId, request: RegisterRequest) -> Sta
         RegisterRequest::DropRow { target, ballot } => {
             StartedCall::Done(volumes.drop_row(volume, &target, ballot))
         }
+    }
+}
+
+/// Copies a value out of the frame that it came in: the volume keeps it in memory, and it must not keep all of the
+/// frame. A large one is most of its frame.
+fn unshare(value: &mut EncodedValue) {
+    if value.head.len() + value.inline.len() <= UNSHARED_BYTES_MAX {
+        value.head = Bytes::copy_from_slice(&value.head);
+        value.inline = Bytes::copy_from_slice(&value.inline);
     }
 }

@@ -6,29 +6,35 @@
 use bytes::Bytes;
 use futures::Stream;
 use futures::stream::{self, BoxStream};
-use tokio::sync::OwnedSemaphorePermit;
 use tonic::{Status, Streaming};
 
+use sherd_core::id::VolumeId;
 use sherd_core::message::Error;
 use sherd_proto::limits::SHARD_FRAME_BYTES_MAX;
 use sherd_proto::v1::{Empty, ShardBytes, WriteReply, WriteShard, shard_bytes, write_reply, write_shard};
 
 use super::calls::CallFailure;
 use super::error;
-use super::node::RpcNode;
+use super::node::{HeldShare, RpcNode};
 use crate::peer::ShardSink;
 
 /// A shard file that a peer writes.
 pub(super) struct ShardUpload {
     node: RpcNode,
+    volume: VolumeId,
     steps: Streaming<WriteShard>,
     /// `None` once the file is finished, or a write failed.
     sink: Option<Box<dyn ShardSink>>,
 }
 
 impl ShardUpload {
-    pub(super) const fn new(node: RpcNode, steps: Streaming<WriteShard>, sink: Box<dyn ShardSink>) -> Self {
-        Self { node, steps, sink: Some(sink) }
+    pub(super) const fn new(
+        node: RpcNode,
+        volume: VolumeId,
+        steps: Streaming<WriteShard>,
+        sink: Box<dyn ShardSink>,
+    ) -> Self {
+        Self { node, volume, steps, sink: Some(sink) }
     }
 
     /// One reply for each step, until the file is finished or a step fails.
@@ -55,10 +61,10 @@ impl ShardUpload {
             let count = bytes.len();
             return Err(Status::invalid_argument(format!("{count} bytes: {SHARD_FRAME_BYTES_MAX} at most")));
         }
-        let result = match (self.sink.as_mut(), self.node.hold(bytes.len())) {
-            (Some(sink), Some(_held)) => sink.append(vec![bytes]).await,
-            (_, None) => Err(Error::Busy),
-            (None, _) => Err(Error::Unreachable { reason: "the shard was finished".to_owned() }),
+        let result = match (self.sink.as_mut(), self.node.hold(self.volume, bytes.len())) {
+            (Some(sink), Ok(_held)) => sink.append(vec![bytes]).await,
+            (_, Err(error)) => Err(error),
+            (None, Ok(_)) => Err(Error::Unreachable { reason: "the shard was finished".to_owned() }),
         };
         Ok(match result {
             Ok(()) => write_reply::Reply::Taken(Empty {}),
@@ -83,10 +89,10 @@ impl ShardUpload {
 /// Bytes that were read, in frames; they are counted until the last is taken.
 pub(super) fn frames(
     bytes: Vec<Bytes>,
-    held: Option<OwnedSemaphorePermit>,
+    held: HeldShare,
 ) -> impl Stream<Item = Result<ShardBytes, Status>> + Send + 'static {
     let mut pieces: std::collections::VecDeque<_> = bytes.into();
-    let mut held = held;
+    let mut held = Some(held);
     stream::iter(std::iter::from_fn(move || {
         let Some(mut piece) = pieces.pop_front() else {
             held = None;

@@ -23,7 +23,7 @@ use sherd_proto::v1::{
 use super::calls::{CallFailure, CallReplies, CallServer, poll};
 use super::error;
 use super::limits::READ_BYTES_MAX;
-use super::node::RpcNode;
+use super::node::{HeldShare, RpcNode};
 use super::shard_bytes::{ShardUpload, frames};
 use crate::observe::metrics::RpcCallMetrics;
 use crate::peer::{LocalPeer, Pending, ShardPeer, ShardSink};
@@ -49,8 +49,8 @@ impl ShardRpc {
 
     async fn put_shard(&self, request: PutShard) -> CallResult<u32, CallFailure> {
         let PutShard { sender: _, to, timeout_ms, shard, target, payload } = request;
-        let _held = self.node.hold(payload.len()).ok_or(Error::Busy)?;
         let (volumes, volume) = self.node.addressed(to, false)?;
+        let _held = self.node.hold(volume, payload.len())?;
         let shard = shard.ok_or_else(|| error::refused("shard: missing"))?;
         let (shard, target) = (ShardId::from_wire(shard)?, self::target(target)?);
         let life = in_time(timeout_ms, volumes.put_shard(volume, shard, &target, vec![payload])).await?;
@@ -63,23 +63,23 @@ impl ShardRpc {
     ) -> CallResult<BoxStream<'static, Result<ShardBytes, Status>>, CallFailure> {
         let ReadShard { sender: _, to, timeout_ms, range } = request;
         let range = ShardRange::from_wire(range.ok_or_else(|| error::refused("range: missing"))?)?;
-        let length = range.length;
+        let length = usize::try_from(range.length).unwrap_or(usize::MAX);
         if length > READ_BYTES_MAX {
             return Err(error::refused(&format!("length: {length}, and {READ_BYTES_MAX} at most")));
         }
-        let held = self.node.hold(usize::try_from(length).unwrap_or(usize::MAX)).ok_or(Error::Busy)?;
         let (volumes, volume) = self.node.addressed(to, false)?;
+        let held = self.node.hold(volume, length)?;
         let read = in_time(timeout_ms, volumes.read_shard(volume, range)).await?;
         Ok(frames(read, held).boxed())
     }
 
-    fn begin(&self, begin: write_shard::Begin) -> CallResult<Box<dyn ShardSink>, CallFailure> {
+    fn begin(&self, begin: write_shard::Begin) -> CallResult<(VolumeId, Box<dyn ShardSink>), CallFailure> {
         let write_shard::Begin { sender: _, to, target, file, replace } = begin;
         // A heal that goes by an earlier life may put an older file over a newer one.
         let (volumes, volume) = self.node.addressed(to, replace)?;
         let target = self::target(target)?;
         let file = file.ok_or_else(|| error::refused("file: missing"))?;
-        Ok(volumes.create_shard(volume, &target, ShardFileHeader::from_wire(file)?, replace))
+        Ok((volume, volumes.create_shard(volume, &target, ShardFileHeader::from_wire(file)?, replace)))
     }
 }
 
@@ -117,7 +117,7 @@ impl ShardService for ShardRpc {
         };
         self.node.check(begin.sender.clone())?;
         let replies = match self.count(self.begin(begin)) {
-            Ok(sink) => ShardUpload::new(self.node.clone(), steps, sink).replies(),
+            Ok((volume, sink)) => ShardUpload::new(self.node.clone(), volume, steps, sink).replies(),
             Err(failed) => {
                 let reply = Some(write_reply::Reply::Failure(error::failure(failed)));
                 stream::iter([Ok(WriteReply { reply })]).boxed()
@@ -176,15 +176,12 @@ impl CallServer for ShardServer {
         (call.number, call.timeout_ms)
     }
 
-    fn bytes_held(call: &ShardCall) -> usize {
-        if matches!(call.call, Some(Call::Page(_))) { PAGE_BYTES_MAX } else { 0 }
-    }
-
-    fn start(node: &RpcNode, call: ShardCall) -> Result<StartedCall, CallFailure> {
+    fn start(node: &RpcNode, call: ShardCall) -> Result<(StartedCall, HeldShare), CallFailure> {
         let ShardCall { to, call, number: _, timeout_ms: _ } = call;
         let call = call.ok_or_else(|| error::refused("call: missing"))?;
         let (volumes, volume) = node.addressed(to, matches!(call, Call::Delete(_)))?;
-        Ok(start(&volumes, volume, ShardRequest::from_wire(call)?))
+        let held = node.hold(volume, bytes_held(&call))?;
+        Ok((start(&volumes, volume, &ShardRequest::from_wire(call)?), held))
     }
 
     fn poll(started: &mut StartedCall, number: u64, context: &mut Context<'_>) -> Poll<ShardReply> {
@@ -209,8 +206,13 @@ impl CallServer for ShardServer {
     }
 }
 
-fn start(volumes: &LocalPeer, volume: VolumeId, request: ShardRequest) -> StartedCall {
-    match request {
+/// Bytes that a call holds until it is answered.
+fn bytes_held(call: &Call) -> usize {
+    if matches!(call, Call::Page(_)) { PAGE_BYTES_MAX } else { 0 }
+}
+
+fn start(volumes: &LocalPeer, volume: VolumeId, request: &ShardRequest) -> StartedCall {
+    match *request {
         ShardRequest::Delete(shard, home) => StartedCall::Done(volumes.delete_shard(volume, shard, home)),
         ShardRequest::Length(shard, home) => StartedCall::Bytes(volumes.shard_bytes(volume, shard, home)),
         ShardRequest::Verify(shard, home) => StartedCall::Bytes(volumes.verify_shard(volume, shard, home)),

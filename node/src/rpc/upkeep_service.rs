@@ -7,11 +7,11 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use sherd_core::heal::HealId;
-use sherd_core::id::{BucketId, ChangeId, VolumeId};
+use sherd_core::id::VolumeId;
 use sherd_core::message::Answer;
 use sherd_core::register::Answerer;
-use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Memory;
+use sherd_core::register::recover::{Guarantees, SealPage};
 use sherd_core::release::ReleaseId;
 use sherd_proto::convert::Wire;
 use sherd_proto::convert::upkeep::UpkeepRequest;
@@ -23,7 +23,7 @@ use sherd_proto::v1::{Sender, UpkeepCall, UpkeepCalls, UpkeepReplies, UpkeepRepl
 
 use super::calls::{CallFailure, CallReplies, CallServer, poll};
 use super::error;
-use super::node::RpcNode;
+use super::node::{HeldShare, RpcNode};
 use crate::observe::metrics::RpcCallMetrics;
 use crate::peer::{LocalPeer, Pending, UpkeepPeer};
 
@@ -67,7 +67,7 @@ pub(super) enum StartedCall {
     Guarantees(Pending<Answer<Guarantees>>),
     Memory(Pending<Answer<Memory>>),
     Position(Pending<Answerer>),
-    Seals(Pending<Answer<Vec<(BucketId, Vec<ChangeId>)>>>),
+    Seals(Pending<Answer<SealPage>>),
     /// It has no reply.
     Silent,
 }
@@ -87,21 +87,14 @@ impl CallServer for UpkeepServer {
         (call.number, call.timeout_ms)
     }
 
-    fn bytes_held(call: &UpkeepCall) -> usize {
-        match &call.call {
-            Some(Call::HealPut(entry) | Call::ReleasePut(entry)) => entry.len(),
-            Some(Call::Heals(_) | Call::Releases(_) | Call::Seals(_)) => PAGE_BYTES_MAX,
-            _ => 0,
-        }
-    }
-
-    fn start(node: &RpcNode, call: UpkeepCall) -> Result<StartedCall, CallFailure> {
+    fn start(node: &RpcNode, call: UpkeepCall) -> Result<(StartedCall, HeldShare), CallFailure> {
         let UpkeepCall { to, call, number: _, timeout_ms: _ } = call;
         let call = call.ok_or_else(|| error::refused("call: missing"))?;
         // What is done with the data of an earlier life may not be done with that of this one.
         let in_life = matches!(call, Call::ReleasePut(_) | Call::ReleaseDone(_) | Call::HealDone(_));
         let (volumes, volume) = node.addressed(to, in_life)?;
-        Ok(start(&volumes, volume, UpkeepRequest::from_wire(call)?))
+        let held = node.hold(volume, bytes_held(&call))?;
+        Ok((start(&volumes, volume, UpkeepRequest::from_wire(call)?), held))
     }
 
     fn poll(started: &mut StartedCall, number: u64, context: &mut Context<'_>) -> Poll<UpkeepReply> {
@@ -130,6 +123,15 @@ impl CallServer for UpkeepServer {
 
     fn replies(replies: Vec<UpkeepReply>) -> UpkeepReplies {
         UpkeepReplies { replies }
+    }
+}
+
+/// Bytes that a call holds until it is answered.
+fn bytes_held(call: &Call) -> usize {
+    match call {
+        Call::HealPut(entry) | Call::ReleasePut(entry) => entry.len(),
+        Call::Heals(_) | Call::Releases(_) | Call::Seals(_) => PAGE_BYTES_MAX,
+        _ => 0,
     }
 }
 

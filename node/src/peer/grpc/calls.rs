@@ -22,11 +22,15 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 use tonic::Streaming;
 
+use sherd_core::id::VolumeId;
 use sherd_core::message::Error;
 use sherd_proto::limits::FRAME_CALLS_MAX;
 use sherd_proto::v1::Sender;
 
-use super::limits::{CALL_BYTES_MAX, CALLS_QUEUED_MAX, CALLS_WAITING_MAX, FRAME_BYTES_USUAL, SWEEP_EVERY};
+use super::limits::{
+    CALL_BYTES_MAX, CALLS_QUEUED_MAX, CALLS_WAITING_MAX, FRAME_BYTES_USUAL, SWEEP_EVERY,
+    VOLUME_CALLS_WAITING_MAX,
+};
 
 /// A service whose calls travel as one stream.
 pub(super) trait CallService: Send + Sync + 'static {
@@ -62,9 +66,38 @@ pub(super) struct CallStream<S: CallService> {
 /// Calls without an answer.
 struct WaitingCalls<S: CallService> {
     next_number: u64,
-    waiting: HashMap<u64, (Instant, S::Waiter)>,
+    waiting: HashMap<u64, WaitingCall<S::Waiter>>,
+    /// How many of them are for each volume that was ever asked.
+    volumes: HashMap<VolumeId, usize>,
     /// Why the stream ended.
     ended: Option<String>,
+}
+
+/// A call without an answer.
+struct WaitingCall<W> {
+    volume: VolumeId,
+    deadline: Instant,
+    waiter: W,
+}
+
+impl<S: CallService> WaitingCalls<S> {
+    fn has_room(&self, volume: VolumeId) -> bool {
+        self.waiting.len() < CALLS_WAITING_MAX
+            && self.volumes.get(&volume).is_none_or(|count| *count < VOLUME_CALLS_WAITING_MAX)
+    }
+
+    fn add(&mut self, number: u64, call: WaitingCall<S::Waiter>) {
+        *self.volumes.entry(call.volume).or_default() += 1;
+        self.waiting.insert(number, call);
+    }
+
+    fn take(&mut self, number: u64) -> Option<S::Waiter> {
+        let WaitingCall { volume, deadline: _, waiter } = self.waiting.remove(&number)?;
+        if let Some(count) = self.volumes.get_mut(&volume) {
+            *count -= 1;
+        }
+        Some(waiter)
+    }
 }
 
 impl<S: CallService> std::fmt::Debug for CallStream<S> {
@@ -84,19 +117,21 @@ impl<S: CallService> CallStream<S> {
     /// A stream, and the body of the request that carries it.
     pub(super) fn new(sender: Sender) -> (Self, FrameStream<S>) {
         let (queue, calls) = mpsc::channel(CALLS_QUEUED_MAX);
-        let table = WaitingCalls { next_number: 1, waiting: HashMap::new(), ended: None };
+        let table =
+            WaitingCalls { next_number: 1, waiting: HashMap::new(), volumes: HashMap::new(), ended: None };
         (Self { queue, table: Mutex::new(table) }, FrameStream { calls, sender })
     }
 
     /// Sends a call that is answered in `timeout`, or `Unreachable` then.
-    pub(super) fn submit(&self, call: S::Call, timeout: Duration, waiter: S::Waiter) {
-        if let Err((waiter, error)) = self.enqueue(call, timeout, waiter) {
+    pub(super) fn submit(&self, volume: VolumeId, call: S::Call, timeout: Duration, waiter: S::Waiter) {
+        if let Err((waiter, error)) = self.enqueue(volume, call, timeout, waiter) {
             S::answer(waiter, Err(error));
         }
     }
 
     fn enqueue(
         &self,
+        volume: VolumeId,
         mut call: S::Call,
         timeout: Duration,
         waiter: S::Waiter,
@@ -111,7 +146,7 @@ impl<S: CallService> CallStream<S> {
         if let Some(reason) = &table.ended {
             return Err((waiter, unreachable(reason.as_str())));
         }
-        if table.waiting.len() >= CALLS_WAITING_MAX {
+        if !table.has_room(volume) {
             return Err((waiter, Error::Busy));
         }
         let number = table.next_number;
@@ -119,7 +154,7 @@ impl<S: CallService> CallStream<S> {
         match self.queue.try_send(call) {
             Ok(()) => {
                 table.next_number += 1;
-                table.waiting.insert(number, (deadline, waiter));
+                table.add(number, WaitingCall { volume, deadline, waiter });
                 Ok(())
             }
             // The call is in no frame, so the peer surely never gets it.
@@ -144,12 +179,12 @@ impl<S: CallService> CallStream<S> {
             // Cancel-safe: a message is taken only when it is whole, and a tick that is not taken stays due.
             tokio::select! {
                 biased;
+                now = sweep.tick() => self.expire(now),
                 message = replies.message() => match message {
                     Ok(Some(frame)) => self.complete(S::replies(frame)),
                     Ok(None) => return "the peer ended the stream of calls".to_owned(),
                     Err(status) => return super::told(&status),
                 },
-                now = sweep.tick() => self.expire(now),
             }
         }
     }
@@ -161,8 +196,8 @@ impl<S: CallService> CallStream<S> {
             table.ended.get_or_insert_with(|| reason.to_owned());
             std::mem::take(&mut table.waiting)
         };
-        for (_, waiter) in waiting.into_values() {
-            S::answer(waiter, Err(unreachable(reason)));
+        for call in waiting.into_values() {
+            S::answer(call.waiter, Err(unreachable(reason)));
         }
     }
 
@@ -171,7 +206,7 @@ impl<S: CallService> CallStream<S> {
         let mut table = self.table.lock();
         for reply in replies {
             // An answer past its deadline has no waiter any more.
-            if let Some((_, waiter)) = table.waiting.remove(&S::number(&reply)) {
+            if let Some(waiter) = table.take(S::number(&reply)) {
                 answered.push((waiter, reply));
             }
         }
@@ -182,12 +217,11 @@ impl<S: CallService> CallStream<S> {
     }
 
     fn expire(&self, now: Instant) {
-        let mut expired = Vec::new();
-        self.table
-            .lock()
-            .waiting
-            .extract_if(|_, (deadline, _)| *deadline <= now)
-            .for_each(|(_, (_, waiter))| expired.push(waiter));
+        let mut table = self.table.lock();
+        let late = table.waiting.iter().filter(|(_, call)| call.deadline <= now);
+        let late: Vec<_> = late.map(|(number, _)| *number).collect();
+        let expired: Vec<_> = late.into_iter().filter_map(|number| table.take(number)).collect();
+        drop(table);
         for waiter in expired {
             S::answer(waiter, Err(unreachable("no answer in time")));
         }

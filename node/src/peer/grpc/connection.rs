@@ -43,6 +43,9 @@ impl Connection {
             .keep_alive_interval(wire::PING_EVERY)
             .keep_alive_timeout(wire::PING_ANSWER_MAX)
             .keep_alive_while_idle(true)
+            // Reads are dropped whenever others answered first: no number of them is an attack by this peer.
+            .max_concurrent_reset_streams(wire::STREAMS_MAX as usize)
+            .max_local_error_reset_streams(None)
             .handshake(TokioIo::new(stream))
             .await?;
         Ok((Self { requests }, Box::pin(connection)))

@@ -15,7 +15,7 @@ pub(super) const PAGE_CALL_MAX: Duration = Duration::from_secs(10);
 /// For a change of guarantees, adopted rows, and the verification of a row.
 pub(super) const LONG_CALL_MAX: Duration = Duration::from_secs(30);
 /// For the verification of a whole shard: a file of a few GiB is read once.
-pub(super) const VERIFY_SHARD_MAX: Duration = Duration::from_secs(60);
+pub(super) const VERIFY_SHARD_MAX: Duration = Duration::from_mins(1);
 /// Since the last bytes of a shard moved.
 pub(super) const BYTES_STALL_MAX: Duration = Duration::from_secs(10);
 /// How often calls past their deadline are looked for.
@@ -23,6 +23,8 @@ pub(super) const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
 /// Calls of one stream that wait for their answers. The volumes of a node queue 4,096 operations each.
 pub(super) const CALLS_WAITING_MAX: usize = 4096;
+/// Of these, calls for one volume: one that hangs must leave the others their places.
+pub(super) const VOLUME_CALLS_WAITING_MAX: usize = 1024;
 /// Calls of one stream that no frame has taken yet.
 pub(super) const CALLS_QUEUED_MAX: usize = 4096;
 /// Bytes at which a frame of calls takes no further one.
@@ -37,10 +39,6 @@ pub(super) const BYTE_STREAMS_MAX: usize = 960;
 pub(super) const RECONNECT_MIN: Duration = Duration::from_millis(50);
 /// The longest.
 pub(super) const RECONNECT_MAX: Duration = Duration::from_secs(2);
-/// How long a connection may go on under a certificate that was replaced.
-pub(super) const OLD_CERTIFICATE_MAX: Duration = Duration::from_secs(3600);
-/// How often that is looked at.
-pub(super) const AGE_LOOK_EVERY: Duration = Duration::from_secs(10);
 /// For the handshake of HTTP/2 and the heads of the first answers, once TLS is up.
 pub(super) const OPEN_MAX: Duration = Duration::from_secs(5);
 

@@ -30,13 +30,12 @@ use sherd_proto::v1::{RegisterReplies, Sender, ShardReplies, UpkeepReplies};
 
 use super::calls::{CallStream, unreachable};
 use super::connection::{Connection, Driver};
-use super::limits::{
-    AGE_LOOK_EVERY, BYTE_STREAMS_MAX, OLD_CERTIFICATE_MAX, OPEN_MAX, RECONNECT_MAX, RECONNECT_MIN,
-};
+use super::limits::{BYTE_STREAMS_MAX, OPEN_MAX, RECONNECT_MAX, RECONNECT_MIN};
 use super::registers::RegisterCallService;
 use super::shards::ShardCallService;
 use super::told;
 use super::upkeep::UpkeepCallService;
+use crate::peer::wire;
 use crate::trust::{PeerIdentity, Trust};
 
 /// The scheme and authority that requests name; the connection alone says who is asked.
@@ -284,7 +283,7 @@ impl LinkKeeper {
             reason = live.shards.answer_calls(replies.shards) => reason,
             reason = live.upkeep.answer_calls(replies.upkeep) => reason,
             ended = driving => connection_end(ended),
-            reason = self.aged(generation) => reason,
+            () = wire::outlived(&self.trust, generation) => "its certificate was replaced an hour ago".to_owned(),
         };
         live.end(&reason);
         reason
@@ -306,7 +305,7 @@ impl LinkKeeper {
         tokio::select! {
             biased;
             ended = driving => connection_end(ended),
-            reason = self.aged(generation) => reason,
+            () = wire::outlived(&self.trust, generation) => "its certificate was replaced an hour ago".to_owned(),
         }
     }
 
@@ -349,15 +348,6 @@ impl LinkKeeper {
             upkeep: upkeep_replies.into_inner(),
         };
         Ok((LiveCalls { registers, shards, upkeep, admin }, replies))
-    }
-
-    /// Returns when the connection is an hour under a certificate that was replaced.
-    async fn aged(&self, generation: u64) -> String {
-        while self.trust.generation() == generation {
-            tokio::time::sleep(AGE_LOOK_EVERY).await;
-        }
-        tokio::time::sleep(OLD_CERTIFICATE_MAX - AGE_LOOK_EVERY).await;
-        "its certificate was replaced an hour ago".to_owned()
     }
 }
 

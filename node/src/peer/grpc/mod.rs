@@ -27,7 +27,7 @@ use self::calls::unreachable;
 pub use self::connection::Connection;
 pub use self::link::{Link, LinkConfig};
 use super::AnswerSender;
-use crate::peer::remote::RemoteVolumes;
+use super::remote::RemoteVolumes;
 
 /// The volumes of one other node.
 #[derive(Debug, Clone)]
@@ -37,8 +37,8 @@ pub struct GrpcPeer {
 }
 
 impl GrpcPeer {
-    /// Reaches the volumes of the node at the other end of `link`.
-    pub fn new(link: Link, remote: RemoteVolumes) -> Self {
+    /// Reaches the volumes of the node at the other end of `link`; `remote` says what they reported last.
+    pub const fn new(link: Link, remote: RemoteVolumes) -> Self {
         Self { link, remote }
     }
 

@@ -91,7 +91,7 @@ impl GrpcPeer {
             Err(error) => return Pending::ready(Err(error)),
         };
         let (answering, pending) = Pending::waiting();
-        live.registers.submit(self.register_call(volume, call), timeout, waiter(answering));
+        live.registers.submit(volume, self.register_call(volume, call), timeout, waiter(answering));
         pending
     }
 

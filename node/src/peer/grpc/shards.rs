@@ -76,7 +76,7 @@ impl GrpcPeer {
         };
         let (answering, pending) = Pending::waiting();
         let call = ShardCall { number: 0, timeout_ms: 0, to: Some(self.address(volume)), call: Some(call) };
-        live.shards.submit(call, timeout, waiter(answering));
+        live.shards.submit(volume, call, timeout, waiter(answering));
         pending
     }
 }

@@ -91,13 +91,13 @@ async fn write(
 ) {
     let (messages, body) = mpsc::channel(1);
     let begin = WriteShard { step: Some(write_shard::Step::Begin(begin)) };
-    let begun = stream::unfold((Some(begin), body), |(begin, mut body)| async move {
+    let steps_sent = stream::unfold((Some(begin), body), |(begin, mut body)| async move {
         match begin {
             Some(begin) => Some((begin, (None, body))),
             None => body.recv().await.map(|message| (message, (None, body))),
         }
     });
-    let opened = tokio::time::timeout(BYTES_STALL_MAX, client.write(begun)).await;
+    let opened = tokio::time::timeout(BYTES_STALL_MAX, client.write(steps_sent)).await;
     let error = match opened {
         Ok(Ok(replies)) => {
             let replies = replies.into_inner();

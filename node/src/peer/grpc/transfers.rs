@@ -114,7 +114,9 @@ fn joined(pieces: Vec<Bytes>) -> Bytes {
         Ok([piece]) => piece,
         Err(pieces) => {
             let mut joined = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
-            pieces.iter().for_each(|piece| joined.extend_from_slice(piece));
+            for piece in &pieces {
+                joined.extend_from_slice(piece);
+            }
             joined.freeze()
         }
     }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use sherd_core::heal::{HealEntry, HealId};
-use sherd_core::id::{BucketId, ChangeId, VolumeId};
+use sherd_core::id::{BucketId, VolumeId};
 use sherd_core::message::{Answer, Error};
 use sherd_core::register::Answerer;
-use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Memory;
+use sherd_core::register::recover::{Guarantees, SealPage};
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 use sherd_proto::convert::Wire;
 use sherd_proto::convert::upkeep::UpkeepRequest;
@@ -33,7 +33,7 @@ pub(super) enum UpkeepWaiter {
     Guarantees(AnswerSender<Answer<Guarantees>>),
     Memory(AnswerSender<Answer<Memory>>),
     Position(AnswerSender<Answerer>),
-    Seals(AnswerSender<Answer<Vec<(BucketId, Vec<ChangeId>)>>>),
+    Seals(AnswerSender<Answer<SealPage>>),
 }
 
 impl CallService for UpkeepCallService {
@@ -86,7 +86,7 @@ impl GrpcPeer {
             Err(error) => return Pending::ready(Err(error)),
         };
         let (answering, pending) = Pending::waiting();
-        live.upkeep.submit(self.upkeep_call(volume, request), timeout, waiter(answering));
+        live.upkeep.submit(volume, self.upkeep_call(volume, request), timeout, waiter(answering));
         pending
     }
 
@@ -139,12 +139,7 @@ impl UpkeepPeer for GrpcPeer {
         self.ask_upkeep(volume, SMALL_CALL_MAX, &UpkeepRequest::Position, UpkeepWaiter::Position)
     }
 
-    fn seals(
-        &self,
-        volume: VolumeId,
-        after: Option<BucketId>,
-        limit: usize,
-    ) -> Pending<Answer<Vec<(BucketId, Vec<ChangeId>)>>> {
+    fn seals(&self, volume: VolumeId, after: Option<BucketId>, limit: usize) -> Pending<Answer<SealPage>> {
         let request = UpkeepRequest::Seals { after, limit };
         self.ask_upkeep(volume, PAGE_CALL_MAX, &request, UpkeepWaiter::Seals)
     }

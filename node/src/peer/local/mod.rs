@@ -34,6 +34,11 @@ impl LocalPeer {
         Self { volumes }
     }
 
+    /// Whether a volume is of this node, open or not.
+    pub(crate) fn has(&self, volume: VolumeId) -> bool {
+        self.volumes.get(volume).is_some()
+    }
+
     /// The life that a volume is in.
     ///
     /// # Errors

@@ -12,7 +12,6 @@ mod shards;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -21,9 +20,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use sherd_core::env::Clock;
-use sherd_core::id::{BucketId, ClusterId, Epoch, ObjectKey, RegisterKey, VolumeId};
+use sherd_core::id::{BucketId, ClusterId, Epoch, NodeId, ObjectKey, RegisterKey, VolumeId};
 use sherd_core::message::{Error, Target};
 use sherd_core::placement;
+use sherd_proto::v1::VolumeReport;
 use sherd_trust::authority::Authority;
 use sherd_volume::options::Durability;
 
@@ -31,7 +31,8 @@ use super::{LocalSlot, RpcNode, serve, volume_services};
 use crate::machine::system::{SystemClock, SystemRng};
 use crate::observe::metrics::Metrics;
 use crate::peer::LocalPeer;
-use crate::peer::grpc::{GrpcPeer, Link, LinkConfig, RemoteVolumes};
+use crate::peer::grpc::{GrpcPeer, Link, LinkConfig};
+use crate::peer::remote::RemoteVolumes;
 use crate::trust::{PeerIdentity, Role, Trust, TrustFiles};
 use crate::upkeep::tests::{DEADLINE, Directories};
 use crate::volumes::Volumes;
@@ -77,27 +78,10 @@ fn identity(name: &str, role: Role) -> PeerIdentity {
     PeerIdentity { name: name.to_owned(), role, cluster: CLUSTER }
 }
 
-/// What the client believes of the server's volumes.
-#[derive(Debug, Default)]
-struct Believed {
-    life: AtomicU32,
-    is_full: AtomicBool,
-}
-
-impl RemoteVolumes for Believed {
-    fn life_of(&self, _volume: VolumeId) -> u32 {
-        self.life.load(Ordering::Relaxed)
-    }
-
-    fn has_room(&self, _volume: VolumeId) -> bool {
-        !self.is_full.load(Ordering::Relaxed)
-    }
-}
-
 /// A node that serves one volume, and a link to it through a relay.
 struct Pair {
     authorities: Authorities,
-    _directories: Directories,
+    directories: Directories,
     _volumes: Volumes,
     local: LocalPeer,
     volume: VolumeId,
@@ -106,7 +90,7 @@ struct Pair {
     relay: Relay,
     link: Link,
     peer: GrpcPeer,
-    believed: Arc<Believed>,
+    believed: RemoteVolumes,
     metrics: Arc<Metrics>,
     stop_server: CancellationToken,
     stop: CancellationToken,
@@ -147,11 +131,11 @@ impl Pair {
         };
         let own = authorities.trust("n1", role);
         let link = Link::start(config, &own, &(Arc::new(SystemRng) as _), &tasks, &stop);
-        let believed = Arc::new(Believed::default());
-        let peer = GrpcPeer::new(link.clone(), Arc::<Believed>::clone(&believed) as _);
+        let believed = RemoteVolumes::default();
+        let peer = GrpcPeer::new(link.clone(), believed.clone());
         Self {
             authorities,
-            _directories: directories,
+            directories,
             _volumes: volumes,
             local,
             volume,
@@ -166,6 +150,13 @@ impl Pair {
             stop,
             tasks,
         }
+    }
+
+    /// Lets the client believe so of the server's volume.
+    fn believe(&self, life: u32, has_room: bool) {
+        let volume = self.volume.0.to_vec().into();
+        let report = VolumeReport { volume, life, has_room, is_open: true, ..VolumeReport::default() };
+        self.believed.replace(NodeId([2; 16]), &[report]);
     }
 
     async fn connected(&self) {

@@ -149,7 +149,7 @@ async fn a_volume_that_is_not_there_and_a_node_that_forms_say_so() {
     let forming = reason(pair.peer.read(pair.volume, &target("a"), true).await);
     assert!(forming.contains("forming"), "{forming}");
     assert!(!pair.peer.is_full(pair.volume));
-    pair.believed.is_full.store(true, std::sync::atomic::Ordering::Relaxed);
+    pair.believe(0, false);
     assert!(pair.peer.is_full(pair.volume));
     pair.close().await;
 }
@@ -161,10 +161,10 @@ async fn what_was_decided_about_another_life_is_not_done() {
     let life = pair.local.life(volume).expect("it is open").0;
     let ballot = ballot(0);
     peer.accept(volume, &target, &accept(ballot), None).await.expect("it answers").result.expect("taken");
-    pair.believed.life.store(life + 1, std::sync::atomic::Ordering::Relaxed);
+    pair.believe(life + 1, true);
     let dropped = reason(peer.drop_row(volume, &target, ballot).await);
     assert!(dropped.contains(&format!("life {life}")), "{dropped}");
-    pair.believed.life.store(life, std::sync::atomic::Ordering::Relaxed);
+    pair.believe(life, true);
     assert!(peer.drop_row(volume, &target, ballot).await.is_ok());
     assert_ne!(peer.drop_row(volume, &target, ballot).await, Err(Error::Busy));
     pair.close().await;

@@ -36,6 +36,9 @@ use crate::register::RowHead;
 use crate::register::quorum::{Lives, Quorums, Reply, voters};
 use crate::register::seal::Seals;
 
+/// Seals, by bucket: the deletions that hold each, none for a final seal.
+pub type SealPage = Vec<(BucketId, Vec<ChangeId>)>;
+
 /// What a volume guarantees durably, as it reports it. Its seals are read apart, page by page: they are as many as
 /// buckets were deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
