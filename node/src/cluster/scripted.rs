@@ -32,9 +32,9 @@ pub(crate) const CLUSTER: ClusterId = ClusterId([0xcc; 16]);
 
 /// Bytes that differ, the same in every run.
 #[derive(Debug)]
-pub(crate) struct Counting(pub(crate) AtomicU64);
+pub(crate) struct CountingAsker(pub(crate) AtomicU64);
 
-impl Rng for Counting {
+impl Rng for CountingAsker {
     fn fill(&self, bytes: &mut [u8]) {
         let n = self.0.fetch_add(1, Ordering::Relaxed);
         for (byte, value) in bytes.iter_mut().zip(n.to_be_bytes().iter().cycle()) {
@@ -165,7 +165,7 @@ impl RunningNode {
 pub(crate) struct Nodes {
     pub(crate) net: Arc<Net>,
     pub(crate) disks: Vec<FaultyDisk>,
-    rng: Arc<Counting>,
+    rng: Arc<CountingAsker>,
     runs: AtomicU64,
 }
 
@@ -179,7 +179,7 @@ impl Nodes {
         Self {
             net: Arc::default(),
             disks: (0..count).map(|_| disk()).collect(),
-            rng: Arc::new(Counting(AtomicU64::new(1))),
+            rng: Arc::new(CountingAsker(AtomicU64::new(1))),
             runs: AtomicU64::new(1),
         }
     }

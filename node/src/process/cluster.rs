@@ -25,7 +25,7 @@ use crate::cluster::asker::Asker;
 use crate::cluster::formation::{self, FormationAnswers, FormationRun, FormationStatus};
 use crate::cluster::links::PeerLinks;
 use crate::cluster::membership::{ConfiguredNode, Membership, MembershipConfig, OwnState};
-use crate::observe::health::{Forming, Health};
+use crate::observe::health::{FormationWait, Health};
 use crate::observe::metrics::Metrics;
 use crate::peer::grpc::GrpcPeer;
 use crate::peer::remote::RemoteVolumes;
@@ -172,7 +172,7 @@ impl ClusterNode {
     /// Waits until this node's volumes hold the cluster's topology; health says what it waits for. Cancel-safe.
     pub async fn form(&self, health: &Health) -> Formation {
         let (status, mut watched) = watch::channel(FormationStatus::default());
-        health.form(Some(Forming::default()));
+        health.form(Some(FormationWait::default()));
         let run = formation::run(FormationRun {
             answers: self.answers.clone(),
             membership: Arc::clone(&self.membership),
@@ -183,7 +183,7 @@ impl ClusterNode {
         let show = async {
             while watched.changed().await.is_ok() {
                 let FormationStatus { formed, waiting_for, reason } = watched.borrow_and_update().clone();
-                health.form((!formed).then_some(Forming { waiting_for, reason }));
+                health.form((!formed).then_some(FormationWait { waiting_for, reason }));
             }
             std::future::pending::<()>().await;
         };

@@ -39,7 +39,7 @@ pub(super) trait CallServer: Send + Sync + Unpin + 'static {
     /// One call.
     type Call;
     /// A call under way.
-    type Started: Send + Unpin;
+    type Work: Send + Unpin;
     /// One reply.
     type Reply: Message;
     /// A frame of replies.
@@ -53,9 +53,9 @@ pub(super) trait CallServer: Send + Sync + Unpin + 'static {
     ///
     /// # Errors
     /// As the volume's, before it was asked.
-    fn start(node: &RpcNode, call: Self::Call) -> Result<(Self::Started, HeldShare), CallFailure>;
+    fn start(node: &RpcNode, call: Self::Call) -> Result<(Self::Work, HeldShare), CallFailure>;
     /// Whether a call is answered; if not, the context's task is woken when it is.
-    fn poll(started: &mut Self::Started, number: u64, context: &mut Context<'_>) -> Poll<Self::Reply>;
+    fn poll(started: &mut Self::Work, number: u64, context: &mut Context<'_>) -> Poll<Self::Reply>;
     /// The reply of a call that was not started, or whose answer cannot be sent.
     fn failed(number: u64, failure: CallFailure) -> Self::Reply;
     /// Whether a reply is a failure.
@@ -92,7 +92,7 @@ pub(super) struct CallReplies<S: CallServer> {
     node: RpcNode,
     /// `None` when the peer sends no more, or this node stops.
     frames: Option<Streaming<S::Frame>>,
-    under_way: Slots<S::Started>,
+    under_way: Slots<S::Work>,
     outbox: VecDeque<S::Reply>,
     sweep: Interval,
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,

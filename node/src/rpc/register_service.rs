@@ -79,7 +79,7 @@ pub(super) enum StartedCall {
 impl CallServer for RegisterServer {
     type Frame = RegisterCalls;
     type Call = RegisterCall;
-    type Started = StartedCall;
+    type Work = StartedCall;
     type Reply = RegisterReply;
     type Replies = RegisterReplies;
 

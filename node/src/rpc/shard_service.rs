@@ -164,7 +164,7 @@ pub(super) enum StartedCall {
 impl CallServer for ShardServer {
     type Frame = ShardCalls;
     type Call = ShardCall;
-    type Started = StartedCall;
+    type Work = StartedCall;
     type Reply = ShardReply;
     type Replies = ShardReplies;
 

@@ -75,7 +75,7 @@ pub(super) enum StartedCall {
 impl CallServer for UpkeepServer {
     type Frame = UpkeepCalls;
     type Call = UpkeepCall;
-    type Started = StartedCall;
+    type Work = StartedCall;
     type Reply = UpkeepReply;
     type Replies = UpkeepReplies;
 

@@ -85,9 +85,9 @@ struct ReplyStreams {
 }
 
 /// Cuts a connection off.
-struct Cut(AbortHandle);
+struct ConnectionCut(AbortHandle);
 
-impl Drop for Cut {
+impl Drop for ConnectionCut {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -267,7 +267,7 @@ impl LinkKeeper {
             Err(reason) => return reason,
         };
         let driving = self.link.0.tasks.spawn(driver);
-        let _cut = Cut(driving.abort_handle());
+        let _cut = ConnectionCut(driving.abort_handle());
         let (live, replies) = match tokio::time::timeout(OPEN_MAX, self.open_streams(connection)).await {
             Ok(Ok(opened)) => opened,
             Ok(Err(status)) => return told(&status),
@@ -296,7 +296,7 @@ impl LinkKeeper {
             Err(reason) => return reason,
         };
         let driving = self.link.0.tasks.spawn(driver);
-        let _cut = Cut(driving.abort_handle());
+        let _cut = ConnectionCut(driving.abort_handle());
         let client = ShardServiceClient::with_origin(connection, origin())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
