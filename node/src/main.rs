@@ -7,8 +7,9 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use sherd_node::machine::cpu;
-use sherd_node::machine::system::SystemRng;
+use sherd_node::machine::system::{SystemClock, SystemRng};
 use sherd_node::observe::log;
+use sherd_node::process::ca::ca;
 use sherd_node::process::cli::{self, Command, Exit, ServeArgs};
 use sherd_node::process::config::Config;
 use sherd_node::process::config::credentials::Credentials;
@@ -46,6 +47,12 @@ fn main() -> ExitCode {
             Ok(()) => inspect(&arguments, &mut std::io::stdout().lock(), &mut std::io::stderr().lock()),
             Err(error) => fail(Exit::Volumes, &error),
         },
+        Command::Ca(arguments) => {
+            match ca(&arguments, &SystemClock::new(), &SystemRng, &mut std::io::stdout().lock()) {
+                Ok(()) => Exit::Done.into(),
+                Err(error) => fail(error.exit(), &error),
+            }
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use crate::process::ca::CaArgs;
 use crate::process::config::settings::{LogSettings, Settings};
 use crate::process::config::source::Sources;
 use crate::process::inspect::InspectArgs;
@@ -36,6 +37,8 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// Say what is in volumes that no node is using, and whether it is whole
     Inspect(InspectArgs),
+    /// Make a cluster's certificate authority, and issue the certificates of its nodes and operators
+    Ca(CaArgs),
 }
 
 /// `sherd-node dev`.
