@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use sherd_node::machine::cpu;
 use sherd_node::machine::system::{SystemClock, SystemRng};
 use sherd_node::observe::log;
+use sherd_node::process::ca::ca;
 use sherd_node::process::cli::{self, Command, DevArgs, Exit, ServeArgs};
 use sherd_node::process::config::Config;
 use sherd_node::process::config::credentials::Credentials;
@@ -47,6 +48,12 @@ fn main() -> ExitCode {
             Err(error) => fail(Exit::Volumes, &error),
         },
         Command::Status(arguments) => status(&arguments),
+        Command::Ca(arguments) => {
+            match ca(&arguments, &SystemClock::new(), &SystemRng, &mut std::io::stdout().lock()) {
+                Ok(()) => Exit::Done.into(),
+                Err(error) => fail(error.exit(), &error),
+            }
+        }
     }
 }
 

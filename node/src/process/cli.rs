@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use crate::process::ca::CaArgs;
 use crate::process::config::settings::{LogSettings, Settings};
 use crate::process::config::source::Sources;
 use crate::process::inspect::InspectArgs;
@@ -44,6 +45,8 @@ pub enum Command {
         after_help = STATUS_EXIT_CODES
     )]
     Status(StatusArgs),
+    /// Make a cluster's certificate authority, and issue the certificates of its nodes and operators
+    Ca(CaArgs),
 }
 
 /// `sherd-node dev`.

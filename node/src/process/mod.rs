@@ -1,6 +1,7 @@
 //! What starts and ends a process: what is wanted (`cli`, `config`), its life (`run`), and where the parts below
 //! meet (`open`, `store`).
 
+pub mod ca;
 pub mod cli;
 pub mod cluster;
 pub mod config;

@@ -102,7 +102,7 @@ fn trust_of(authority: &Authority, name: &str, role: Role) -> Trust {
     pki.load_as(own, &SetClock::at(NOW_MS)).expect("its own files")
 }
 
-/// What a dialler saw: its stream, after the server answered or refused.
+/// What a client saw: its stream, after the server answered or refused.
 type Dialled = Result<TlsStream<TcpStream>, String>;
 
 /// Connects `client` to `server` as `expected`. The server answers each accepted connection with one byte, and
@@ -261,20 +261,20 @@ async fn a_listener_refuses_another_cluster_by_name_even_one_whose_authority_it_
 
 #[tokio::test]
 async fn another_authority_is_refused_on_both_sides() {
-    let (real, forged) = (authority(CLUSTER), authority(CLUSTER));
+    let (real, other) = (authority(CLUSTER), authority(CLUSTER));
     let server = trust_of(&real, "n1", Role::Node);
-    let forger = trust_of(&forged, "n2", Role::Node);
-    let (accepted, dialled) = meet(&server, &forger, server.own()).await;
+    let client = trust_of(&other, "n2", Role::Node);
+    let (accepted, dialled) = meet(&server, &client, server.own()).await;
     let said = dialled.expect_err("a server that the client does not trust");
     assert!(said.contains(&format!("{} is not signed by a trusted CA", server.own())), "{said}");
     let said = accepted.expect_err("refused by the client").to_string();
     assert!(said.contains("does not trust the CA"), "{said}");
 
-    // A forger that trusts the real authority reaches the server's check.
-    let pki = Pki::new(&forged, "n2", Role::Node);
-    pki.write("ca.crt", &format!("{}{}", real.certificate(), forged.certificate()));
-    let forger = pki.load_as(identity("n2", Role::Node), &SetClock::at(NOW_MS)).expect("its own files");
-    let (accepted, dialled) = meet(&server, &forger, server.own()).await;
+    // One that trusts the real authority reaches the server's check.
+    let pki = Pki::new(&other, "n2", Role::Node);
+    pki.write("ca.crt", &format!("{}{}", real.certificate(), other.certificate()));
+    let client = pki.load_as(identity("n2", Role::Node), &SetClock::at(NOW_MS)).expect("its own files");
+    let (accepted, dialled) = meet(&server, &client, server.own()).await;
     let refusal = refusal(accepted.expect_err("not signed"));
     assert_eq!(refusal.presented, Some(identity("n2", Role::Node)));
     assert_eq!(refusal.fault, CertificateFault::UnknownAuthority);
@@ -333,7 +333,7 @@ async fn a_client_without_certificate_or_protocol_is_refused() {
 #[tokio::test]
 async fn bytes_that_are_no_handshake_are_refused() {
     let server = trust_of(&authority(CLUSTER), "n1", Role::Node);
-    for bytes in [&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], &[0xff; 64 << 10], b"\x16\x03\x01\xff\xff"] {
+    for bytes in [&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], &[0xff; 4 << 10], b"\x16\x03\x01\xff\xff"] {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
         let mut client = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("loopback");
         let (stream, _) = listener.accept().await.expect("a client");
