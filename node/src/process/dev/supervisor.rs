@@ -12,11 +12,13 @@
 
 use std::cell::Cell;
 use std::io;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use futures::future::join_all;
+use rustix::process::Signal;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -205,6 +207,8 @@ async fn run(process: &mut NodeProcess, life: &Life) -> NodeEnd {
 fn ended_in_order(node: &DevNode, result: io::Result<ExitStatus>) -> bool {
     match result {
         Ok(status) if status.success() => true,
+        // The signal came before the node listened for it: it had begun nothing.
+        Ok(status) if status.signal() == Some(Signal::TERM.as_raw()) => true,
         Ok(status) => {
             tracing::warn!(node = node.name, %status, "node did not end in order");
             false

@@ -105,3 +105,6 @@ fn print(arguments: &StatusArgs, reply: &Result<StatusReply, AskError>) -> Verdi
     let _nobody_reads = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     verdict
 }
+
+#[cfg(test)]
+mod tests;
