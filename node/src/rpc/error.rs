@@ -5,11 +5,12 @@
 
 use tonic::Status;
 
+use sherd_core::id::ClusterId;
 use sherd_core::message::Error;
 use sherd_proto::convert::value::other_life;
 use sherd_proto::convert::{ConvertError, Wire};
-use sherd_proto::sender::SenderRefusal;
-use sherd_proto::v1::Failure;
+use sherd_proto::sender::{self, SenderRefusal};
+use sherd_proto::v1::{Failure, Sender};
 
 use super::calls::CallFailure;
 
@@ -37,8 +38,15 @@ pub(super) fn invalid(error: &ConvertError) -> Status {
     Status::invalid_argument(error.to_string())
 }
 
-/// Refuses whoever sends.
-pub(super) fn refusal(refusal: &SenderRefusal) -> Status {
+/// Checks that a sender is of this cluster and has these messages.
+///
+/// # Errors
+/// A status that names both sides.
+pub(super) fn check_sender(sender: Option<Sender>, cluster: ClusterId) -> Result<(), Status> {
+    sender::check(sender, cluster).map(drop).map_err(|error| refusal(&error))
+}
+
+fn refusal(refusal: &SenderRefusal) -> Status {
     match refusal {
         SenderRefusal::Missing | SenderRefusal::Invalid(_) => Status::invalid_argument(refusal.to_string()),
         SenderRefusal::Version { .. } | SenderRefusal::Cluster { .. } => {

@@ -15,7 +15,6 @@ use sherd_core::id::{ClusterId, VolumeId};
 use sherd_core::message::{Error, Result};
 use sherd_proto::convert::Wire;
 use sherd_proto::convert::value::VolumeAddress;
-use sherd_proto::sender;
 use sherd_proto::v1::{Addressed, Sender};
 
 use super::calls::CallFailure;
@@ -76,7 +75,7 @@ impl RpcNode {
     /// # Errors
     /// A status that names what differs.
     pub(super) fn check(&self, sender: Option<Sender>) -> Result<(), Status> {
-        sender::check(sender, self.cluster).map(drop).map_err(|refusal| error::refusal(&refusal))
+        error::check_sender(sender, self.cluster)
     }
 
     /// Counts bytes that are held for a peer's call to one of this node's volumes until what is returned is dropped.

@@ -14,6 +14,8 @@ mod sink;
 mod transfers;
 mod upkeep;
 
+use std::error::Error;
+
 use tonic::Status;
 
 use sherd_core::id::{Incarnation, VolumeId};
@@ -27,7 +29,7 @@ use self::calls::unreachable;
 pub use self::connection::Connection;
 pub use self::link::{Link, LinkConfig};
 use super::AnswerSender;
-use super::remote::RemoteVolumes;
+use crate::peer::remote::RemoteVolumes;
 
 /// The volumes of one other node.
 #[derive(Debug, Clone)]
@@ -63,7 +65,16 @@ fn answered<R: ReplyMessage, A: AnswerIn<R>>(reply: Option<R>) -> Result<A> {
     answer(reply).unwrap_or_else(|error| Err(unreachable(format!("the peer's reply: {error}"))))
 }
 
-/// What a status says.
+/// What a status says, and what it came from.
 fn told(status: &Status) -> String {
-    format!("{:?}: {}", status.code(), status.message())
+    let said = format!("{:?}: {}", status.code(), status.message());
+    status.source().map_or(said.clone(), |source| format!("{said}: {}", told_by(source)))
+}
+
+/// What an error says, and what each error behind it says.
+fn told_by(error: &dyn Error) -> String {
+    std::iter::successors(Some(error), |error| (*error).source())
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(": ")
 }
