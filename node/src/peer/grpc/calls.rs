@@ -5,7 +5,7 @@
 //!    |                                       |
 //!  [table: number -> who waits, until when] <- replies
 //! ```
-//! No call has a task. The body of the request takes from the queue whatever is there when the connection
+//! No call has a task. The body of the request takes all calls from the queue when the connection
 //! has room for a frame; the link's task reads the replies. Calls leave in the order of [`CallStream::submit`],
 //! which is what keeps a commit behind its accept. When the stream ends, every call that was not answered
 //! has an unknown outcome and is `Unreachable`.
@@ -108,13 +108,13 @@ impl<S: CallService> std::fmt::Debug for CallStream<S> {
     }
 }
 
-/// Unreachable, and why.
+/// Makes the error of a call with an unknown outcome.
 pub(super) fn unreachable(reason: impl Into<String>) -> Error {
     Error::Unreachable { reason: reason.into() }
 }
 
 impl<S: CallService> CallStream<S> {
-    /// A stream, and the body of the request that carries it.
+    /// Makes a stream, and the body of the request that carries it.
     pub(super) fn new(sender: Sender) -> (Self, FrameStream<S>) {
         let (queue, calls) = mpsc::channel(CALLS_QUEUED_MAX);
         let table =
@@ -228,7 +228,7 @@ impl<S: CallService> CallStream<S> {
     }
 }
 
-/// The frames of a stream, made of whatever is queued when one can be sent.
+/// Makes frames of the calls that are queued when one can be sent.
 pub(super) struct FrameStream<S: CallService> {
     calls: mpsc::Receiver<S::Call>,
     /// Off the queue, and in no frame yet.

@@ -147,7 +147,7 @@ impl Link {
         &self.0.config.address
     }
 
-    /// Why small calls do not reach the peer at this moment; `None` while they do.
+    /// Says why small calls do not reach the peer at this moment; `None` while they do.
     pub fn down_because(&self) -> Option<Arc<str>> {
         self.0.calls.read().as_ref().err().map(Arc::clone)
     }
@@ -204,7 +204,7 @@ impl Link {
     }
 }
 
-/// What keeps one connection of a link.
+/// Keeps the connections of a link.
 #[derive(Clone)]
 struct LinkKeeper {
     link: Link,

@@ -60,18 +60,18 @@ fn deliver<R: ReplyMessage, A: AnswerIn<R>>(to: AnswerSender<A>, reply: Result<O
     to.answer(reply.and_then(answered));
 }
 
-/// What a reply says. From one that cannot be read it is not known whether the call was done.
+/// Reads a reply. From one that cannot be read it is not known whether the call was done.
 fn answered<R: ReplyMessage, A: AnswerIn<R>>(reply: Option<R>) -> Result<A> {
     answer(reply).unwrap_or_else(|error| Err(unreachable(format!("the peer's reply: {error}"))))
 }
 
-/// What a status says, and what it came from.
+/// Writes a status and its causes as a reason.
 fn told(status: &Status) -> String {
     let said = format!("{:?}: {}", status.code(), status.message());
     status.source().map_or(said.clone(), |source| format!("{said}: {}", told_by(source)))
 }
 
-/// What an error says, and what each error behind it says.
+/// Writes an error and its causes as a reason.
 fn told_by(error: &dyn Error) -> String {
     std::iter::successors(Some(error), |error| (*error).source())
         .map(ToString::to_string)
