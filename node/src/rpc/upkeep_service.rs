@@ -1,4 +1,7 @@
 //! What this node's volumes keep for upkeep, for its peers.
+//!
+//! Notes that a heal or a release is done have no reply, and none is made of one that goes by another life of the
+//! volume. The other end is `peer::grpc`.
 
 use std::task::{Context, Poll};
 
@@ -90,7 +93,7 @@ impl CallServer for UpkeepServer {
     fn start(node: &RpcNode, call: UpkeepCall) -> Result<(StartedCall, HeldShare), CallFailure> {
         let UpkeepCall { to, call, number: _, timeout_ms: _ } = call;
         let call = call.ok_or_else(|| error::refused("call: missing"))?;
-        // What is done with the data of an earlier life may not be done with that of this one.
+        // A note about the data of an earlier life must not be taken for one about the data of this one.
         let in_life = matches!(call, Call::ReleasePut(_) | Call::ReleaseDone(_) | Call::HealDone(_));
         let (volumes, volume) = node.addressed(to, in_life)?;
         let held = node.hold(volume, bytes_held(&call))?;

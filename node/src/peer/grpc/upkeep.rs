@@ -1,4 +1,7 @@
 //! What a peer's volumes keep for upkeep, as numbered calls of a stream.
+//!
+//! Notes that a heal or a release is done have no answer and may be lost: they are made again. Upkeep and recovery
+//! call these through [`UpkeepPeer`].
 
 use std::time::Duration;
 
@@ -24,7 +27,7 @@ use crate::peer::{AnswerSender, Pending, UpkeepPeer};
 #[derive(Debug)]
 pub(super) enum UpkeepCallService {}
 
-/// Who waits for which kind of reply.
+/// A caller, by the kind of reply that it waits for.
 #[derive(Debug)]
 pub(super) enum UpkeepWaiter {
     Heals(AnswerSender<Vec<(HealId, Bytes)>>),
