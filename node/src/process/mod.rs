@@ -8,6 +8,7 @@ pub(crate) mod descriptors;
 pub mod dev;
 pub mod inspect;
 pub mod open;
+pub mod probe;
 pub mod run;
 pub mod store;
 pub mod working_directory;
