@@ -11,8 +11,8 @@ use crate::process::ca::CaArgs;
 use crate::process::config::settings::{LogSettings, Settings};
 use crate::process::config::source::Sources;
 use crate::process::inspect::InspectArgs;
-use crate::process::status::StatusArgs;
 use crate::process::probe::ProbeArgs;
+use crate::process::status::StatusArgs;
 
 /// A storage node of Sherd, an S3-compatible, erasure-coded object store.
 #[derive(Debug, Parser)]

@@ -13,8 +13,9 @@ use sherd_core::heal::HealId;
 use sherd_core::id::VolumeId;
 use sherd_core::message::Answer;
 use sherd_core::register::Answerer;
+use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Memory;
-use sherd_core::register::recover::{Guarantees, SealPage};
+use sherd_core::register::seal::StoredSeals;
 use sherd_core::release::ReleaseId;
 use sherd_proto::convert::Wire;
 use sherd_proto::convert::upkeep::UpkeepRequest;
@@ -70,7 +71,7 @@ pub(super) enum StartedCall {
     Guarantees(Pending<Answer<Guarantees>>),
     Memory(Pending<Answer<Memory>>),
     Position(Pending<Answerer>),
-    Seals(Pending<Answer<SealPage>>),
+    Seals(Pending<Answer<Vec<StoredSeals>>>),
     /// It has no reply.
     Silent,
 }

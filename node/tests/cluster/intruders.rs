@@ -36,7 +36,8 @@ async fn bytes_of_strangers_do_no_harm() {
     let body = dice.body(Home::File);
     clients[0].put("before", body).await.expect("a healthy cluster");
 
-    let garbage: Vec<u8> = std::iter::repeat_with(|| dice.next().to_le_bytes()).flatten().take(GARBAGE_BYTES).collect();
+    let garbage: Vec<u8> =
+        std::iter::repeat_with(|| dice.next().to_le_bytes()).flatten().take(GARBAGE_BYTES).collect();
     until_closed(cluster.addresses[0], &garbage).await;
     cluster.until_logged(0, &["connection of a peer refused", "HTTP/2 over TLS 1.3"]).await;
     until_closed(cluster.addresses[1], b"GET / HTTP/1.1\r\nHost: node\r\n\r\n").await;
@@ -60,7 +61,8 @@ async fn certificates_that_are_not_good_are_refused_by_name_on_both_sides() {
     let (from, late) = (now_ms() - ms(3 * DAY), now_ms() - ms(2 * DAY));
     let files = cluster.pki.issue_at("old", Role::Node, from, DAY + DAY / 2);
     let identity = cluster.pki.identity("old", Role::Node);
-    let expired = Trust::load_with_clock(files, identity, Arc::new(LateClock(late))).expect("valid by its clock");
+    let expired =
+        Trust::load_with_clock(files, identity, Arc::new(LateClock(late))).expect("valid by its clock");
     let told = refusal(&expired, cluster.addresses[0]).await;
     assert!(told.contains("clock"), "{told}");
     let logged = cluster.until_logged(0, &["connection of a peer refused", "has expired"]).await;
@@ -94,7 +96,8 @@ async fn messages_beyond_bounds_and_of_other_clusters_are_refused_by_name() {
     let answer = answer.expect("an answer");
     assert_eq!(answer.status, FAILED_PRECONDITION, "{answer:?}");
     assert!(answer.message.contains(&other.to_string()), "{answer:?}");
-    let answer = call(&admin, cluster.addresses[0], PING, ping(sender(WIRE_VERSION + 1, cluster.pki.id))).await;
+    let answer =
+        call(&admin, cluster.addresses[0], PING, ping(sender(WIRE_VERSION + 1, cluster.pki.id))).await;
     let answer = answer.expect("an answer");
     assert_eq!(answer.status, FAILED_PRECONDITION, "{answer:?}");
     let answer = call(&admin, cluster.addresses[0], PING, ping(sender(WIRE_VERSION, cluster.pki.id))).await;

@@ -69,9 +69,10 @@ impl ClusterShape {
         }
         let mut members = Vec::new();
         for node in 0..self.nodes {
-            let seen = addresses.iter().enumerate().map(|(to, address)| {
-                relays.get(&(node, to)).map_or(*address, |relay| relay.address)
-            });
+            let seen = addresses
+                .iter()
+                .enumerate()
+                .map(|(to, address)| relays.get(&(node, to)).map_or(*address, |relay| relay.address));
             let lines = pki.lines(&name(node), addresses[node], &seen.collect::<Vec<_>>());
             members.push(empty().of_volumes(self.volumes).serve(&lines));
         }
