@@ -96,7 +96,8 @@ async fn one_chain_per_key(nodes: usize, kills: usize) {
         first_s3[0].put(key, body).await.expect("a healthy cluster");
         let chain = Arc::new(Chain::default());
         for client in 0..CLIENTS / KEYS.len() {
-            let (chain, gateways, is_over) = (Arc::clone(&chain), Arc::clone(&gateways), Arc::clone(&is_over));
+            let (chain, gateways, is_over) =
+                (Arc::clone(&chain), Arc::clone(&gateways), Arc::clone(&is_over));
             clients.spawn(replace(Story { key, chain, gateways, is_over }, dice.split(), client));
         }
         chains.push((key, body.etag(), chain));
@@ -121,7 +122,11 @@ async fn check(cluster: &TestCluster, chains: Vec<(&'static str, String, Arc<Cha
         let mut last = None;
         for s3 in cluster.clients() {
             let seen = s3.get_settled(key).await.expect("nobody deletes it").etag();
-            assert_eq!(*last.get_or_insert_with(|| seen.clone()), seen, "{key}: nodes show different objects");
+            assert_eq!(
+                *last.get_or_insert_with(|| seen.clone()),
+                seen,
+                "{key}: nodes show different objects"
+            );
         }
         let met = chain.check(key, &first, &last.expect("a node runs"));
         eprintln!("chain on {} nodes: {key}: {met} links, {} answers", cluster.len(), chain.answers());

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sherd_core::env::Clock;
 use sherd_core::id::ClusterId;
-use sherd_node::trust::{Role, Trust};
+use sherd_node::trust::{Role, Trust, TrustFiles};
 use sherd_proto::limits::WIRE_VERSION;
 use sherd_proto::v1::{PingRequest, Sender};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -36,7 +36,8 @@ async fn bytes_of_strangers_do_no_harm() {
     let body = dice.body(Home::File);
     clients[0].put("before", body).await.expect("a healthy cluster");
 
-    let garbage: Vec<u8> = std::iter::repeat_with(|| dice.next().to_le_bytes()).flatten().take(GARBAGE_BYTES).collect();
+    let garbage: Vec<u8> =
+        std::iter::repeat_with(|| dice.next().to_le_bytes()).flatten().take(GARBAGE_BYTES).collect();
     until_closed(cluster.addresses[0], &garbage).await;
     cluster.until_logged(0, &["connection of a peer refused", "HTTP/2 over TLS 1.3"]).await;
     until_closed(cluster.addresses[1], b"GET / HTTP/1.1\r\nHost: node\r\n\r\n").await;
@@ -60,7 +61,8 @@ async fn certificates_that_are_not_good_are_refused_by_name_on_both_sides() {
     let (from, late) = (now_ms() - ms(3 * DAY), now_ms() - ms(2 * DAY));
     let files = cluster.pki.issue_at("old", Role::Node, from, DAY + DAY / 2);
     let identity = cluster.pki.identity("old", Role::Node);
-    let expired = Trust::load_with_clock(files, identity, Arc::new(LateClock(late))).expect("valid by its clock");
+    let expired =
+        Trust::load_with_clock(files, identity, Arc::new(LateClock(late))).expect("valid by its clock");
     let told = refusal(&expired, cluster.addresses[0]).await;
     assert!(told.contains("clock"), "{told}");
     let logged = cluster.until_logged(0, &["connection of a peer refused", "has expired"]).await;
@@ -94,7 +96,8 @@ async fn messages_beyond_bounds_and_of_other_clusters_are_refused_by_name() {
     let answer = answer.expect("an answer");
     assert_eq!(answer.status, FAILED_PRECONDITION, "{answer:?}");
     assert!(answer.message.contains(&other.to_string()), "{answer:?}");
-    let answer = call(&admin, cluster.addresses[0], PING, ping(sender(WIRE_VERSION + 1, cluster.pki.id))).await;
+    let answer =
+        call(&admin, cluster.addresses[0], PING, ping(sender(WIRE_VERSION + 1, cluster.pki.id))).await;
     let answer = answer.expect("an answer");
     assert_eq!(answer.status, FAILED_PRECONDITION, "{answer:?}");
     let answer = call(&admin, cluster.addresses[0], PING, ping(sender(WIRE_VERSION, cluster.pki.id))).await;
@@ -142,9 +145,8 @@ async fn until_closed(address: SocketAddr, bytes: &[u8]) {
 /// Shakes hands as a client that trusts the authority and has no certificate.
 async fn without_a_certificate(pki: &Pki, address: SocketAddr) {
     use rustls::pki_types::pem::PemObject as _;
-    let ca = pki.issue("nobody", Role::Node).ca;
     let mut roots = rustls::RootCertStore::empty();
-    let certificate = rustls::pki_types::CertificateDer::from_pem_file(ca).expect("a certificate");
+    let certificate = rustls::pki_types::CertificateDer::from_pem_file(pki.ca()).expect("a certificate");
     roots.add(certificate).expect("an authority");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
@@ -170,9 +172,8 @@ async fn refusal(trust: &Trust, address: SocketAddr) -> String {
 
 /// Why a peer cannot even be loaded whose certificate is by another authority than it trusts.
 fn mixed_files(pki: &Pki) -> String {
-    let foreign = Pki::new(pki.id).issue("n3", Role::Node);
-    let files = sherd_node::trust::TrustFiles { ca: pki.issue("n3", Role::Node).ca, ..foreign };
-    // The files of the foreign authority are gone with it: they are read before.
+    let foreign = Pki::new(pki.id);
+    let files = TrustFiles { ca: pki.ca(), ..foreign.issue("n3", Role::Node) };
     Trust::load(files, pki.identity("n3", Role::Node)).expect_err("two authorities").to_string()
 }
 

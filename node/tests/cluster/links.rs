@@ -10,8 +10,8 @@ use std::path::Path;
 use crate::harness::cluster::{TestCluster, cluster_of};
 use crate::harness::data::{Body, Dice, Home};
 use crate::harness::s3::Failure;
-use crate::harness::wait::{LATER, SOON, eventually};
 use crate::harness::volumes;
+use crate::harness::wait::{LATER, SOON, eventually};
 
 /// Bytes between two pieces of a body that are looked for.
 const STEP: usize = 512;
@@ -68,7 +68,11 @@ async fn a_node_that_is_cut_off_gets_nothing_until_it_is_back() {
     }
     back_again(&cluster, lonely, &volume).await;
     for (key, body) in &written {
-        assert_eq!(clients[lonely].get_settled(key).await, Some(*body), "{key} through the node that is back");
+        assert_eq!(
+            clients[lonely].get_settled(key).await,
+            Some(*body),
+            "{key} through the node that is back"
+        );
     }
     let refused = clients[0].get_settled("refused").await;
     assert_eq!(refused, None, "a write that was refused is nowhere");

@@ -40,7 +40,9 @@ async fn what_one_node_acknowledged_every_other_one_shows() {
         let s3 = &clients[(index + 1) % NODES];
         let step = if index % 3 == 0 { Step::Delete } else { Step::Swap };
         load.step(s3, &mut dice, key, step).await.expect("a healthy cluster");
-        load.step(&clients[(index + 2) % NODES], &mut dice, key, Step::Create).await.expect("a healthy cluster");
+        load.step(&clients[(index + 2) % NODES], &mut dice, key, Step::Create)
+            .await
+            .expect("a healthy cluster");
     }
     for s3 in &clients {
         load.read_all(s3, &keys).await;

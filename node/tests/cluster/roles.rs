@@ -60,7 +60,8 @@ async fn each_role_is_refused_each_method_that_is_not_its_own() {
             let is_allowed = roles(service, method).contains(&role);
             assert_eq!(answer.status != PERMISSION_DENIED, is_allowed, "{role} calls {path}: {answer:?}");
             if !is_allowed {
-                let named = answer.message.contains(role.as_str()) && answer.message.contains(method.as_str());
+                let named =
+                    answer.message.contains(role.as_str()) && answer.message.contains(method.as_str());
                 assert!(named, "{role} calls {path}: {answer:?}");
             }
         }

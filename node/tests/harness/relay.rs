@@ -43,8 +43,7 @@ impl Relay {
     pub(crate) async fn start(target: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let shared =
-            Arc::new(Shared { target, cut: watch::Sender::new(false), recorded: Mutex::default() });
+        let shared = Arc::new(Shared { target, cut: watch::Sender::new(false), recorded: Mutex::default() });
         let mut tasks = JoinSet::new();
         tasks.spawn(accept(listener, Arc::clone(&shared)));
         Self { address, shared, _tasks: tasks }
@@ -151,7 +150,8 @@ fn count(text: &[u8], needles: &HashMap<[u8; 2], Vec<[u8; NEEDLE_BYTES]>>) -> us
 async fn a_relay_forwards_records_and_cuts() {
     let server = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let relay = Relay::start(server.local_addr().expect("bound")).await;
-    let text: Vec<u8> = (0..4096_u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    let text: Vec<u8> =
+        (0..4096_u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     let mut client = TcpStream::connect(relay.address).await.expect("the relay listens");
     let (mut peer, _) = server.accept().await.expect("the relay dials");
     client.write_all(&text).await.expect("it is forwarded");
