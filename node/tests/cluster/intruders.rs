@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sherd_core::env::Clock;
 use sherd_core::id::ClusterId;
-use sherd_node::trust::{Role, Trust};
+use sherd_node::trust::{Role, Trust, TrustFiles};
 use sherd_proto::limits::WIRE_VERSION;
 use sherd_proto::v1::{PingRequest, Sender};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -145,9 +145,8 @@ async fn until_closed(address: SocketAddr, bytes: &[u8]) {
 /// Shakes hands as a client that trusts the authority and has no certificate.
 async fn without_a_certificate(pki: &Pki, address: SocketAddr) {
     use rustls::pki_types::pem::PemObject as _;
-    let ca = pki.issue("nobody", Role::Node).ca;
     let mut roots = rustls::RootCertStore::empty();
-    let certificate = rustls::pki_types::CertificateDer::from_pem_file(ca).expect("a certificate");
+    let certificate = rustls::pki_types::CertificateDer::from_pem_file(pki.ca()).expect("a certificate");
     roots.add(certificate).expect("an authority");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
@@ -173,9 +172,8 @@ async fn refusal(trust: &Trust, address: SocketAddr) -> String {
 
 /// Why a peer cannot even be loaded whose certificate is by another authority than it trusts.
 fn mixed_files(pki: &Pki) -> String {
-    let foreign = Pki::new(pki.id).issue("n3", Role::Node);
-    let files = sherd_node::trust::TrustFiles { ca: pki.issue("n3", Role::Node).ca, ..foreign };
-    // The files of the foreign authority are gone with it: they are read before.
+    let foreign = Pki::new(pki.id);
+    let files = TrustFiles { ca: pki.ca(), ..foreign.issue("n3", Role::Node) };
     Trust::load(files, pki.identity("n3", Role::Node)).expect_err("two authorities").to_string()
 }
 

@@ -102,7 +102,25 @@ fn contains(folder: &Path, needle: &[u8]) -> bool {
             return contains(&path, needle);
         }
         // A file may go away meanwhile.
-        let bytes = fs::read(&path).unwrap_or_default();
-        bytes.windows(needle.len()).any(|window| window == needle)
+        stands_in(&fs::read(&path).unwrap_or_default(), needle)
     })
+}
+
+/// Whether a needle without zeros stands in these bytes. Most of a segment is zeros, which are passed over.
+fn stands_in(bytes: &[u8], needle: &[u8]) -> bool {
+    const PAGE: usize = 4096;
+    let zeros = [0; PAGE];
+    (0..bytes.len()).step_by(PAGE).any(|begin| {
+        let page = &bytes[begin..bytes.len().min(begin + PAGE)];
+        // A needle may begin in this page and end in the next one.
+        let end = bytes.len().min(begin + PAGE + needle.len() - 1);
+        page != &zeros[..page.len()] && bytes[begin..end].windows(needle.len()).any(|window| window == needle)
+    })
+}
+
+#[test]
+fn a_needle_is_found_across_pages() {
+    let mut bytes = vec![0; 3 * 4096];
+    bytes[2 * 4096 - 3..2 * 4096 + 3].copy_from_slice(b"needle");
+    assert!(stands_in(&bytes, b"needle") && !stands_in(&bytes, b"noodle"));
 }

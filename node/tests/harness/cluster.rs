@@ -101,6 +101,7 @@ pub(crate) struct Pki {
     pub(crate) id: ClusterId,
     authority: Authority,
     dir: TempDir,
+    issued: AtomicU16,
 }
 
 impl Pki {
@@ -109,7 +110,12 @@ impl Pki {
         let authority = Authority::init(id, now_ms() - millis(BACKDATE) * 2).expect("an authority");
         let dir = TempDir::new().expect("a temporary folder");
         fs::write(dir.path().join("ca.crt"), authority.certificate()).expect("the folder is writable");
-        Self { id, authority, dir }
+        Self { id, authority, dir, issued: AtomicU16::new(0) }
+    }
+
+    /// The authority's own certificate.
+    pub(crate) fn ca(&self) -> PathBuf {
+        self.dir.path().join("ca.crt")
     }
 
     /// A certificate that is valid now.
@@ -120,14 +126,16 @@ impl Pki {
     /// A certificate that is valid from a moment on, for so long.
     pub(crate) fn issue_at(&self, name: &str, role: Role, from_ms: u64, lifetime: Duration) -> TrustFiles {
         let issued = self.authority.issue(name, role, from_ms, lifetime).expect("a name and a time");
+        // Each certificate has files of its own: a running node looks at those that it was given.
+        let number = self.issued.fetch_add(1, Ordering::Relaxed);
         let file = |suffix: &str, text: &str| -> PathBuf {
-            let path = self.dir.path().join(format!("{name}-{role}.{suffix}"));
+            let path = self.dir.path().join(format!("{number}-{name}-{role}.{suffix}"));
             fs::write(&path, text).expect("the folder is writable");
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("the file is ours");
             path
         };
         let (cert, key) = (file("crt", &issued.certificate), file("key", &issued.key));
-        TrustFiles { ca: self.dir.path().join("ca.crt"), cert, key }
+        TrustFiles { ca: self.ca(), cert, key }
     }
 
     /// Who a certificate of this authority is.
