@@ -38,11 +38,11 @@ pub use crate::trust::stream::{AcceptedStream, ConnectedPeer};
 /// The certificate of this process, the authorities that it trusts, and connections made with both.
 #[derive(Debug, Clone)]
 pub struct Trust {
-    shared: Arc<Shared>,
+    shared: Arc<TrustState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct TrustState {
     files: TrustFiles,
     own: PeerIdentity,
     clock: Arc<dyn Clock>,
@@ -70,7 +70,7 @@ impl Trust {
         let pem = PemFiles::read(&files)?;
         let material = Material::new(&pem, &files, &own, &clock, 1)?;
         let current = RwLock::new(Arc::new(material));
-        Ok(Self { shared: Arc::new(Shared { files, own, clock, current }) })
+        Ok(Self { shared: Arc::new(TrustState { files, own, clock, current }) })
     }
 
     /// Returns who this process is.
