@@ -2,6 +2,7 @@
 //! cluster. Each is refused by name on both sides, and nothing that was stored is lost.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use sherd_core::id::ClusterId;
@@ -20,8 +21,9 @@ async fn a_second_node_of_one_name_stays_out_and_is_named() {
     clients[0].put("before", body).await.expect("a healthy cluster");
 
     // The same name and the same addresses, but it listens elsewhere: its own address leads to another process.
-    let own = ([127, 0, 0, 1], free_ports(1)[0]).into();
-    let twin = empty().of_volumes(1).serve(&cluster.pki.lines("n1", own, &cluster.addresses)).start().await;
+    let [own, admin] = local_addresses();
+    let twin = empty().of_volumes(1).serve(&cluster.pki.lines("n1", own, &cluster.addresses));
+    let twin = twin.start_waiting(admin);
     let said = until_unready(&twin, &["n1", "two nodes with one identity"]).await;
     eprintln!("twins: {said}");
     assert_eq!(clients[1].get("before").await, Ok(Some(body)));
@@ -57,10 +59,10 @@ async fn a_node_of_another_cluster_is_refused_on_both_sides() {
     let cluster = cluster_of(4).start().await;
     let clients = cluster.with_bucket().await;
     let foreign = Pki::new(ClusterId([9; 16]));
-    let own = ([127, 0, 0, 1], free_ports(1)[0]).into();
+    let [own, admin] = local_addresses();
     let mut seen = cluster.addresses.clone();
     seen[2] = own;
-    let stranger = empty().of_volumes(1).serve(&foreign.lines("n3", own, &seen)).start().await;
+    let stranger = empty().of_volumes(1).serve(&foreign.lines("n3", own, &seen)).start_waiting(admin);
     let said = until_unready(&stranger, &["n1"]).await;
     eprintln!("twins: {said}");
     eventually("the stranger says why", SOON, async || {
@@ -74,6 +76,12 @@ async fn a_node_of_another_cluster_is_refused_on_both_sides() {
     .await;
     cluster.until_logged(0, &["connection of a peer refused"]).await;
     clients[0].put("after", dice.body(Home::Packed)).await.expect("the cluster goes on");
+}
+
+/// Two addresses at which nothing listens.
+fn local_addresses() -> [SocketAddr; 2] {
+    let ports = free_ports(2);
+    [ports[0], ports[1]].map(|port| ([127, 0, 0, 1], port).into())
 }
 
 /// Waits until a node says that it is not ready, and why: in its health or its log.
