@@ -31,7 +31,7 @@ pub const PEERS_MAX: usize = limits::VOLUMES_MAX;
 /// their bytes, of which each reference takes more than its id.
 pub const INTRODUCES_MAX: usize =
     limits::PARTS_IN_RECORD_MAX + limits::OLDER_VERSIONS_BYTES_MAX / DataId::BYTES;
-/// Buckets of which one report of guarantees names seals.
+/// Buckets whose seals a recovering volume takes over in one call.
 pub const REPORTED_SEALS_MAX: usize = 1 << 16;
 /// Deletions that hold the seal of one bucket: a deletion that was given up takes its own away again.
 pub const SEAL_DELETIONS_MAX: usize = 1024;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use sherd_core::heal::{HealEntry, HealId};
-use sherd_core::id::{Ballot, BucketId, ChangeId, Incarnation, RegisterKey, ShardId, VolumeId};
+use sherd_core::id::{Ballot, BucketId, Incarnation, RegisterKey, ShardId, VolumeId};
 use sherd_core::message;
 use sherd_core::message::{
     AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow,
@@ -19,6 +19,7 @@ use sherd_core::message::{
 use sherd_core::record::Home;
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Memory;
+use sherd_core::register::seal::StoredSeals;
 use sherd_core::register::{Accept, Answerer, Positions, Prepare, Vote};
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 
@@ -56,7 +57,7 @@ pub(crate) struct ScriptedPeer {
     /// Of replaced data, with the one that they are behind.
     pub(crate) notes: Script<Option<ReleaseId>, Vec<(ReleaseId, Bytes)>>,
     /// With the bucket that they are behind.
-    pub(crate) seals: Script<Option<BucketId>, Answer<Vec<(BucketId, Vec<ChangeId>)>>>,
+    pub(crate) seals: Script<Option<BucketId>, Answer<Vec<StoredSeals>>>,
     pub(crate) positions: Script<(), Answerer>,
     /// Hints of commits do not come.
     pub(crate) drops_commits: AtomicBool,
@@ -299,7 +300,7 @@ impl UpkeepPeer for ScriptedPeer {
         volume: VolumeId,
         after: Option<BucketId>,
         limit: usize,
-    ) -> Pending<Answer<Vec<(BucketId, Vec<ChangeId>)>>> {
+    ) -> Pending<Answer<Vec<StoredSeals>>> {
         self.play(&self.seals, (volume, after), || self.volumes.seals(volume, after, limit))
     }
 

@@ -11,6 +11,7 @@ pub mod inspect;
 pub mod open;
 pub mod report;
 pub mod parent;
+pub mod probe;
 pub mod run;
 pub mod status;
 pub mod store;

@@ -364,3 +364,70 @@ impl<T> Slots<T> {
         count
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::future::poll_fn;
+
+    use futures::FutureExt;
+
+    use crate::peer::AnswerSender;
+
+    fn call(number: u64, deadline: Instant) -> (AnswerSender<u64>, CallUnderWay<Pending<u64>>) {
+        let (answering, started) = Pending::waiting();
+        (answering, CallUnderWay { number, deadline, started, _held: HeldShare::default() })
+    }
+
+    fn look(started: &mut Pending<u64>, _: u64, context: &mut Context<'_>) -> Poll<Result<u64, Error>> {
+        Pin::new(started).poll(context)
+    }
+
+    async fn answered(slots: &mut Slots<Pending<u64>>) -> (u64, Result<u64, Error>) {
+        poll_fn(|context| {
+            slots.register(context);
+            slots.next_answered(look).map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn calls_are_answered_as_they_come_and_their_slots_used_again() {
+        let (mut slots, soon) = (Slots::default(), Instant::now() + Duration::from_secs(5));
+        let answering: Vec<_> = (1..=3)
+            .map(|number| {
+                let (answering, call) = call(number, soon);
+                assert_eq!(slots.add(call, look), None);
+                answering
+            })
+            .collect();
+        assert_eq!(answered(&mut slots).now_or_never(), None);
+        let mut answering = answering.into_iter();
+        answering.next_back().expect("the third").answer(Ok(30));
+        assert_eq!(answered(&mut slots).await, (3, Ok(30)));
+        answering.next().expect("the first").answer(Ok(10));
+        assert_eq!(answered(&mut slots).await, (1, Ok(10)));
+        let ready = CallUnderWay {
+            number: 4,
+            deadline: soon,
+            started: Pending::ready(Ok(40)),
+            _held: HeldShare::default(),
+        };
+        assert_eq!(slots.add(ready, look), Some(Ok(40)));
+        assert_eq!((slots.len(), slots.places.len()), (1, 3));
+    }
+
+    #[tokio::test]
+    async fn a_call_whose_caller_stopped_waiting_gives_its_slot_back() {
+        let (mut slots, now) = (Slots::default(), Instant::now());
+        let (hangs, first) = call(1, now);
+        let (answering, second) = call(2, now + Duration::from_secs(5));
+        assert_eq!((slots.add(first, look), slots.add(second, look)), (None, None));
+        assert_eq!(slots.expire(now), 1);
+        hangs.answer(Ok(1));
+        answering.answer(Ok(2));
+        assert_eq!(answered(&mut slots).await, (2, Ok(2)));
+        assert!(slots.is_empty());
+    }
+}

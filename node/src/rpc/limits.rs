@@ -12,13 +12,13 @@ pub(super) const CONNECTIONS_MAX: usize = 256;
 /// Connections that are at their handshake.
 pub(super) const HANDSHAKES_MAX: usize = 64;
 /// Calls of one stream under way: its next frame is read when there are fewer.
-pub(super) const CALLS_UNDER_WAY_MAX: usize = 4096;
+pub(super) const CALLS_UNDER_WAY_MAX: usize = 8192;
 /// Bytes that peers sent or asked for, and that no volume took or no peer read yet.
 pub(super) const BYTES_HELD_MAX: usize = 64 << 20;
 /// Of these, bytes for one volume: one that hangs must leave the others their room.
 pub(super) const VOLUME_BYTES_HELD_MAX: usize = 24 << 20;
 /// Calls with fewer bytes are not counted there: as many as may be under way hold no more than that.
-pub(super) const BYTES_UNCOUNTED_MAX: usize = 16 << 10;
+pub(super) const BYTES_UNCOUNTED_MAX: usize = 8 << 10;
 /// Bytes of a shard that one call may read.
 pub(super) const READ_BYTES_MAX: usize = 16 << 20;
 /// Bytes at which a frame of replies takes no further one.

@@ -52,7 +52,7 @@ use crate::observe::metrics::RpcMetrics;
 use crate::peer::wire::{self, TrackedExecutor};
 use crate::trust::{ConnectedPeer, RefusalLog, Trust};
 
-/// The services that answer for this node's volumes. The admin service is added to them.
+/// Makes the services that answer for this node's volumes. The admin service is added to them.
 pub fn volume_services(node: &RpcNode, metrics: &RpcMetrics, stop: &CancellationToken) -> Routes {
     let register = RegisterRpc::new(node.clone(), metrics.register.clone(), stop.clone());
     let shard = ShardRpc::new(node.clone(), metrics.shard.clone(), stop.clone());
@@ -121,7 +121,7 @@ pub async fn serve(
     }
 }
 
-/// What every connection needs.
+/// Serves each connection.
 struct Server {
     trust: Trust,
     services: Routes,

@@ -22,7 +22,7 @@ use super::error;
 use super::limits::{BYTES_HELD_MAX, BYTES_UNCOUNTED_MAX, VOLUME_BYTES_HELD_MAX};
 use crate::peer::LocalPeer;
 
-/// Where the volumes of this node are found, once they can be asked.
+/// Holds the volumes of this node, once they can be asked.
 #[derive(Debug, Clone, Default)]
 pub struct LocalSlot(Arc<RwLock<Option<Arc<LocalPeer>>>>);
 
@@ -43,7 +43,7 @@ impl LocalSlot {
     }
 }
 
-/// What the services of this node share. Cheap to clone.
+/// Holds what the services of this node share. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RpcNode {
     volumes: LocalSlot,
@@ -65,7 +65,7 @@ pub(super) struct HeldShare {
 }
 
 impl RpcNode {
-    /// A node of `cluster` whose volumes are found in `volumes`.
+    /// Makes a node of `cluster` whose volumes are found in `volumes`.
     pub fn new(cluster: ClusterId, volumes: LocalSlot) -> Self {
         Self { volumes, cluster, bytes: Arc::new(HeldBytes::new()) }
     }

@@ -7,7 +7,7 @@
 use sherd_core::message::{ListPage, ListedRow, RowPage, ScannedRow, behind, behind_prefix};
 use sherd_proto::limits::PAGE_BYTES_MAX;
 
-/// What a row has besides key and value: ballot, digest, tags.
+/// Bytes of a row besides key and value: ballot, digest, tags.
 const ROW_BYTES_OTHER: usize = 96;
 
 /// Ends a page of a listing.
@@ -29,7 +29,7 @@ pub(super) fn end_rows(page: &mut RowPage) {
     }
 }
 
-/// How many entries fit the page; `None` where all do.
+/// Counts the entries that fit the page; `None` where all do.
 fn kept(bytes: impl Iterator<Item = usize>) -> Option<usize> {
     let mut sum = 0;
     for (index, bytes) in bytes.enumerate() {

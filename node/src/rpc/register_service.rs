@@ -1,4 +1,7 @@
 //! Registers of this node's volumes, for its peers.
+//!
+//! The calls of a stream are started in the order in which they come, so a commit finds its accept before it in the
+//! volume's queue. Pages end where a message must ([`pages`]). The other end is `peer::grpc`.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

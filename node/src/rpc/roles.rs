@@ -1,6 +1,6 @@
 //! Which role may call which method, by the certificate of its connection.
 //!
-//! What is not listed is refused: a new method is nobody's until it stands here. Called for every request
+//! A method that is not listed is refused, a new one as well. Called for every request
 //! before a service sees it.
 
 use tonic::Status;

@@ -1,7 +1,7 @@
 //! The bytes of shards as peers write and read them: a file frame by frame, a range frame by frame.
 //!
 //! A shard file that is being written belongs to the stream that writes it: when the stream ends without
-//! `finish`, for whatever reason, the sink is dropped and the file removed.
+//! `finish`, the sink is dropped and the file removed.
 
 use bytes::Bytes;
 use futures::Stream;
@@ -18,7 +18,7 @@ use super::error;
 use super::node::{HeldShare, RpcNode};
 use crate::peer::ShardSink;
 
-/// A shard file that a peer writes.
+/// Writes a shard file as a peer sends it.
 pub(super) struct ShardUpload {
     node: RpcNode,
     volume: VolumeId,
@@ -37,7 +37,7 @@ impl ShardUpload {
         Self { node, volume, steps, sink: Some(sink) }
     }
 
-    /// One reply for each step, until the file is finished or a step fails.
+    /// Gives one reply for each step, until the file is finished or a step fails.
     pub(super) fn replies(self) -> BoxStream<'static, Result<WriteReply, Status>> {
         Box::pin(stream::try_unfold(self, |mut upload| async move {
             if upload.sink.is_none() {
@@ -86,7 +86,7 @@ impl ShardUpload {
     }
 }
 
-/// Bytes that were read, in frames; they are counted until the last is taken.
+/// Cuts bytes that were read into frames; they are counted until the last is taken.
 pub(super) fn frames(
     bytes: Vec<Bytes>,
     held: HeldShare,

@@ -1,4 +1,7 @@
 //! What this node's volumes keep for upkeep, for its peers.
+//!
+//! Notes that a heal or a release is done have no reply, and none is made of one that goes by another life of the
+//! volume. The other end is `peer::grpc`.
 
 use std::task::{Context, Poll};
 
@@ -10,8 +13,9 @@ use sherd_core::heal::HealId;
 use sherd_core::id::VolumeId;
 use sherd_core::message::Answer;
 use sherd_core::register::Answerer;
+use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Memory;
-use sherd_core::register::recover::{Guarantees, SealPage};
+use sherd_core::register::seal::StoredSeals;
 use sherd_core::release::ReleaseId;
 use sherd_proto::convert::Wire;
 use sherd_proto::convert::upkeep::UpkeepRequest;
@@ -67,7 +71,7 @@ pub(super) enum StartedCall {
     Guarantees(Pending<Answer<Guarantees>>),
     Memory(Pending<Answer<Memory>>),
     Position(Pending<Answerer>),
-    Seals(Pending<Answer<SealPage>>),
+    Seals(Pending<Answer<Vec<StoredSeals>>>),
     /// It has no reply.
     Silent,
 }
@@ -90,7 +94,7 @@ impl CallServer for UpkeepServer {
     fn start(node: &RpcNode, call: UpkeepCall) -> Result<(StartedCall, HeldShare), CallFailure> {
         let UpkeepCall { to, call, number: _, timeout_ms: _ } = call;
         let call = call.ok_or_else(|| error::refused("call: missing"))?;
-        // What is done with the data of an earlier life may not be done with that of this one.
+        // A note about the data of an earlier life must not be taken for one about the data of this one.
         let in_life = matches!(call, Call::ReleasePut(_) | Call::ReleaseDone(_) | Call::HealDone(_));
         let (volumes, volume) = node.addressed(to, in_life)?;
         let held = node.hold(volume, bytes_held(&call))?;

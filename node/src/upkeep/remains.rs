@@ -15,12 +15,12 @@ use futures::future::join_all;
 use futures::{FutureExt as _, StreamExt as _};
 use parking_lot::Mutex;
 
-use sherd_core::id::{BucketId, ChangeId, ObjectKey, PartKey, RegisterKey, UploadId, VolumeId};
+use sherd_core::id::{BucketId, ObjectKey, PartKey, RegisterKey, UploadId, VolumeId};
 use sherd_core::limits::SEALS_PAGE_MAX;
 use sherd_core::message;
 use sherd_core::message::{Control, RowScan, ScannedRow};
 use sherd_core::record::{DataRef, Value};
-use sherd_core::register::seal::Seals;
+use sherd_core::register::seal::{Seals, StoredSeals};
 
 use super::rebuild::Subject;
 use super::release::ReleaseOutcome;
@@ -107,7 +107,7 @@ impl BucketRemains {
 }
 
 /// Whether a stored seal is for ever.
-fn is_final((_, deletions): &(BucketId, Vec<ChangeId>)) -> bool {
+fn is_final((_, deletions): &StoredSeals) -> bool {
     Seals::from_stored(deletions) == Seals::Final
 }
 

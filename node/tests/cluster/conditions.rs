@@ -158,10 +158,12 @@ async fn replace(story: Story, mut dice: Dice, client: usize) {
             let gateways = gateways.lock().expect("no client panics here");
             gateways[turn % gateways.len()].clone()
         };
-        match tokio::time::timeout(SOON, chain.replace(&s3, &mut dice, key)).await {
-            Ok(Ok(()) | Err(Failure::Unavailable { .. } | Failure::Lost(_))) => {}
-            Ok(Err(refused)) => panic!("a write on {key}: {refused:?}"),
-            Err(_) => panic!("a write on {key} has no answer within {SOON:?}"),
+        let answer = tokio::time::timeout(SOON, chain.replace(&s3, &mut dice, key)).await;
+        match answer
+            .unwrap_or_else(|elapsed| panic!("a write on {key} has no answer within {SOON:?}: {elapsed}"))
+        {
+            Ok(()) | Err(Failure::Unavailable { .. } | Failure::Lost(_)) => {}
+            Err(refused) => panic!("a write on {key}: {refused:?}"),
         }
     }
 }

@@ -156,7 +156,9 @@ impl Pki {
         let mut lines = format!("node_listen = \"{own}\"\n[upkeep]\nadopt_after = \"0s\"\n[cluster]\n");
         writeln!(lines, "id = \"{}\"\nname = \"harness\"\nnodes = {nodes:?}\nnode = \"{own_name}\"", self.id)
             .expect("a text grows");
-        writeln!(lines, "ca = {ca:?}\ncert = {cert:?}\nkey = {key:?}").expect("a text grows");
+        for (name, path) in [("ca", ca), ("cert", cert), ("key", key)] {
+            writeln!(lines, "{name} = \"{}\"", path.display()).expect("a text grows");
+        }
         lines
     }
 }

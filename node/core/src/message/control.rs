@@ -2,6 +2,7 @@
 
 use crate::id::{Ballot, BucketId, ChangeId, Epoch, Incarnation, RegisterKey, Slot, Timestamp, VolumeId};
 use crate::register::recover::Guarantees;
+use crate::register::seal::StoredSeals;
 use crate::register::{EncodedValue, Positions, RowHead};
 
 /// A durable change of what a volume guarantees.
@@ -56,8 +57,8 @@ pub enum Control {
     TakeGuarantees {
         /// What its voters guarantee together.
         guarantees: Guarantees,
-        /// What they hold together: bucket, and the deletions that hold it; none for a final seal.
-        seals: Vec<(BucketId, Vec<ChangeId>)>,
+        /// What they hold together.
+        seals: Vec<StoredSeals>,
     },
     /// While recovering: every row was adopted; vote from here on. Rows of the life before that
     /// were not adopted are gone.

@@ -167,7 +167,6 @@ impl Acceptor {
             highest: self.row,
             data_floor: self.data_floor,
             incarnations: vec![(victim(), Incarnation(2))],
-            ..Guarantees::default()
         }
     }
 }

@@ -142,7 +142,7 @@ async fn a_wiped_maker_without_any_holder_waits_for_them() {
 async fn a_topology_that_was_asked_for_before_an_attempt_was_answered_is_not_taken() {
     let nodes = Nodes::new(2);
     let mut running = started(&nodes, &[0, 1]).await;
-    let topology = formed(&mut running).await[0].topology.clone();
+    let topology = Arc::clone(&formed(&mut running).await[0].topology);
     nodes.kill(1, running.remove(1)).await;
     nodes.wipe(1);
     let answers = FormationAnswers::start(nodes.config(1), Arc::new(crate::machine::system::SystemRng));

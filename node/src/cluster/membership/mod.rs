@@ -296,10 +296,14 @@ impl Membership {
             let is_changed = entry.set_up(name, true, "");
             entry.take(&own, state) || is_changed
         };
-        let is_up = entry.is_up;
+        let (is_up, reason) = (entry.is_up, entry.reason.clone());
         drop(entries);
-        if is_up && place != self.own {
-            has_changed |= self.volumes.replace(*id, &state.volumes);
+        if place != self.own {
+            if is_up {
+                has_changed |= self.volumes.replace(*id, &state.volumes);
+            } else if has_changed {
+                self.volumes.node_is_down(*id, &format!("node {name} is down: {reason}"));
+            }
         }
         self.tell_if(has_changed);
     }

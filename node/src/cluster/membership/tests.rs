@@ -45,10 +45,10 @@ fn node(place: usize, state: NodeState) -> Arc<Membership> {
 /// Three nodes that reach each other; the first one's table is looked at.
 fn three() -> (Arc<Net>, Arc<Membership>) {
     let net = Arc::new(Net::default());
-    for place in 0..3 {
+    for (place, name) in NAMES.into_iter().enumerate() {
         let process = u8::try_from(place).expect("small") + 1;
         let membership = node(place, state(place, process));
-        net.put(NAMES[place], ReachableNode { membership, answers: None });
+        net.put(name, ReachableNode { membership, answers: None });
     }
     let first = net.take("n1").expect("put");
     net.put("n1", first.clone());
@@ -128,6 +128,13 @@ async fn a_node_that_answers_by_another_name_or_refuses_is_not_up() {
     assert!(nodes[1].reason.contains("answered by node \"n3\""), "{}", nodes[1].reason);
     assert!(nodes[2].reason.contains("refused: wire version 2, here 1"), "{}", nodes[2].reason);
     assert_eq!(first.volume(VolumeId([2; 16])), None, "nothing is taken from the wrong node");
+    // One that was up before: its volumes are not.
+    net.put("n2", ReachableNode { membership: node(1, state(1, 2)), answers: None });
+    after_ms(1_000).await;
+    assert!(first.volume(VolumeId([1; 16])).is_some_and(|volume| volume.report.votes));
+    net.put("n2", ReachableNode { membership: node(2, state(2, 3)), answers: None });
+    after_ms(1_000).await;
+    assert!(first.volume(VolumeId([1; 16])).is_some_and(|volume| !volume.report.votes));
 }
 
 #[tokio::test(start_paused = true)]

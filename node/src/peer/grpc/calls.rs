@@ -5,14 +5,14 @@
 //!    |                                       |
 //!  [table: number -> who waits, until when] <- replies
 //! ```
-//! No call has a task. The body of the request takes from the queue whatever is there when the connection
+//! No call has a task. The body of the request takes all calls from the queue when the connection
 //! has room for a frame; the link's task reads the replies. Calls leave in the order of [`CallStream::submit`],
 //! which is what keeps a commit behind its accept. When the stream ends, every call that was not answered
 //! has an unknown outcome and is `Unreachable`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures::Stream;
@@ -108,18 +108,18 @@ impl<S: CallService> std::fmt::Debug for CallStream<S> {
     }
 }
 
-/// Unreachable, and why.
+/// Makes the error of a call with an unknown outcome.
 pub(super) fn unreachable(reason: impl Into<String>) -> Error {
     Error::Unreachable { reason: reason.into() }
 }
 
 impl<S: CallService> CallStream<S> {
-    /// A stream, and the body of the request that carries it.
+    /// Makes a stream, and the body of the request that carries it.
     pub(super) fn new(sender: Sender) -> (Self, FrameStream<S>) {
         let (queue, calls) = mpsc::channel(CALLS_QUEUED_MAX);
         let table =
             WaitingCalls { next_number: 1, waiting: HashMap::new(), volumes: HashMap::new(), ended: None };
-        (Self { queue, table: Mutex::new(table) }, FrameStream { calls, sender })
+        (Self { queue, table: Mutex::new(table) }, FrameStream { calls, taken: VecDeque::new(), sender })
     }
 
     /// Sends a call that is answered in `timeout`, or `Unreachable` then.
@@ -228,28 +228,126 @@ impl<S: CallService> CallStream<S> {
     }
 }
 
-/// The frames of a stream, made of whatever is queued when one can be sent.
+/// Makes frames of the calls that are queued when one can be sent.
 pub(super) struct FrameStream<S: CallService> {
     calls: mpsc::Receiver<S::Call>,
+    /// Off the queue, and in no frame yet.
+    taken: VecDeque<S::Call>,
     sender: Sender,
 }
+
+// Nothing in it is pinned.
+impl<S: CallService> Unpin for FrameStream<S> {}
 
 impl<S: CallService> Stream for FrameStream<S> {
     type Item = S::Frame;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<S::Frame>> {
-        let (mut frame, mut bytes) = (Vec::new(), 0);
-        while frame.len() < FRAME_CALLS_MAX && bytes < FRAME_BYTES_USUAL {
-            match self.calls.poll_recv(context) {
-                Poll::Ready(Some(call)) => {
-                    bytes += call.encoded_len();
-                    frame.push(call);
-                }
-                Poll::Ready(None) if frame.is_empty() => return Poll::Ready(None),
-                Poll::Pending if frame.is_empty() => return Poll::Pending,
-                Poll::Ready(None) | Poll::Pending => break,
+        if self.taken.is_empty() {
+            // All at once: one by one a task may take 128 before it has to yield.
+            let mut taken = Vec::new();
+            if ready!(self.calls.poll_recv_many(context, &mut taken, FRAME_CALLS_MAX)) == 0 {
+                return Poll::Ready(None);
             }
+            self.taken = taken.into();
         }
+        let mut bytes = 0;
+        let mut count = 0;
+        while count < self.taken.len() && bytes < FRAME_BYTES_USUAL {
+            bytes += self.taken[count].encoded_len();
+            count += 1;
+        }
+        let frame = self.taken.drain(..count).collect();
         Poll::Ready(Some(S::frame(self.sender.clone(), frame)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use futures::{FutureExt, StreamExt};
+    use sherd_proto::v1::{RegisterCall, RegisterReply, register_reply};
+
+    use super::super::registers::{RegisterCallService, RegisterWaiter};
+    use crate::peer::Pending;
+
+    const ONE: VolumeId = VolumeId([1; 16]);
+    const TWO: VolumeId = VolumeId([2; 16]);
+
+    type Registers = CallStream<RegisterCallService>;
+
+    fn ask(stream: &Registers, volume: VolumeId) -> Pending<()> {
+        let (answering, pending) = Pending::waiting();
+        let waiter = RegisterWaiter::Verified(answering);
+        stream.submit(volume, RegisterCall::default(), Duration::from_secs(5), waiter);
+        pending
+    }
+
+    fn verified(number: u64) -> RegisterReply {
+        let reply = Some(register_reply::Reply::Verified(sherd_proto::v1::Empty {}));
+        RegisterReply { number, reply }
+    }
+
+    fn reason(answer: Option<Result<(), Error>>) -> String {
+        match answer {
+            Some(Err(Error::Unreachable { reason })) => reason,
+            other => panic!("not unreachable: {other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn queued_calls_share_frames_in_their_order_and_are_answered_by_number() {
+        let (stream, mut frames) = Registers::new(Sender::default());
+        let pending: Vec<_> =
+            (0..=FRAME_CALLS_MAX).map(|n| ask(&stream, VolumeId([n.to_le_bytes()[0]; 16]))).collect();
+        let (first, second) = (frames.next().await.expect("a frame"), frames.next().await.expect("a frame"));
+        assert_eq!((first.calls.len(), second.calls.len()), (FRAME_CALLS_MAX, 1));
+        let numbers: Vec<_> = first.calls.iter().map(|call| call.number).collect();
+        assert!(
+            numbers.is_sorted() && numbers[0] > 0 && second.calls[0].number > numbers[FRAME_CALLS_MAX - 1]
+        );
+        assert_eq!(first.calls[0].timeout_ms, 5_000);
+        stream.complete(vec![verified(numbers[7]), verified(9_999_999)]);
+        for (index, pending) in pending.into_iter().enumerate() {
+            assert_eq!(pending.now_or_never(), (index == 7).then_some(Ok(())), "call {index}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_volume_that_answers_nothing_leaves_the_others_their_places() {
+        let (stream, _frames) = Registers::new(Sender::default());
+        let waiting: Vec<_> = (0..VOLUME_CALLS_WAITING_MAX).map(|_| ask(&stream, ONE)).collect();
+        assert_eq!(ask(&stream, ONE).now_or_never(), Some(Err(Error::Busy)));
+        assert_eq!(ask(&stream, TWO).now_or_never(), None);
+        stream.complete(vec![verified(1)]);
+        assert_eq!(ask(&stream, ONE).now_or_never(), None, "an answer makes room");
+        drop(waiting);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_past_its_deadline_is_answered_and_its_late_answer_dropped() {
+        let (stream, _frames) = Registers::new(Sender::default());
+        let (early, begun) = (ask(&stream, ONE), Instant::now());
+        stream.expire(begun + Duration::from_millis(4_900));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let late = ask(&stream, ONE);
+        stream.expire(begun + Duration::from_secs(5));
+        assert!(reason(early.now_or_never()).contains("in time"));
+        stream.complete(vec![verified(1), verified(2)]);
+        assert_eq!(late.now_or_never(), Some(Ok(())));
+    }
+
+    #[tokio::test]
+    async fn the_end_of_the_stream_answers_what_waits_and_what_comes_later() {
+        let (stream, frames) = Registers::new(Sender::default());
+        let before = ask(&stream, ONE);
+        stream.end("it broke");
+        assert_eq!(reason(before.now_or_never()), "it broke");
+        assert_eq!(reason(ask(&stream, ONE).now_or_never()), "it broke");
+        drop(frames);
+        let (other, frames) = Registers::new(Sender::default());
+        drop(frames);
+        assert!(reason(ask(&other, ONE).now_or_never()).contains("ended"));
     }
 }

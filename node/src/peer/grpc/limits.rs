@@ -21,12 +21,12 @@ pub(super) const BYTES_STALL_MAX: Duration = Duration::from_secs(10);
 /// How often calls past their deadline are looked for.
 pub(super) const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
-/// Calls of one stream that wait for their answers. The volumes of a node queue 4,096 operations each.
-pub(super) const CALLS_WAITING_MAX: usize = 4096;
+/// Calls of one stream that wait for their answers. Each volume of the node queues 4,096 operations.
+pub(super) const CALLS_WAITING_MAX: usize = 8192;
 /// Of these, calls for one volume: one that hangs must leave the others their places.
-pub(super) const VOLUME_CALLS_WAITING_MAX: usize = 1024;
+pub(super) const VOLUME_CALLS_WAITING_MAX: usize = 2048;
 /// Calls of one stream that no frame has taken yet.
-pub(super) const CALLS_QUEUED_MAX: usize = 4096;
+pub(super) const CALLS_QUEUED_MAX: usize = 8192;
 /// Bytes at which a frame of calls takes no further one.
 pub(super) const FRAME_BYTES_USUAL: usize = 1 << 20;
 /// The longest call: a frame holds it behind others.

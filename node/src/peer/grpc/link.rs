@@ -33,8 +33,8 @@ use super::connection::{Connection, Driver};
 use super::limits::{BYTE_STREAMS_MAX, OPEN_MAX, RECONNECT_MAX, RECONNECT_MIN};
 use super::registers::RegisterCallService;
 use super::shards::ShardCallService;
-use super::told;
 use super::upkeep::UpkeepCallService;
+use super::{told, told_by};
 use crate::peer::wire;
 use crate::trust::{PeerIdentity, Trust};
 
@@ -147,7 +147,7 @@ impl Link {
         &self.0.config.address
     }
 
-    /// Why small calls do not reach the peer at this moment; `None` while they do.
+    /// Says why small calls do not reach the peer at this moment; `None` while they do.
     pub fn down_because(&self) -> Option<Arc<str>> {
         self.0.calls.read().as_ref().err().map(Arc::clone)
     }
@@ -204,7 +204,7 @@ impl Link {
     }
 }
 
-/// What keeps one connection of a link.
+/// Keeps the connections of a link.
 #[derive(Clone)]
 struct LinkKeeper {
     link: Link,
@@ -313,10 +313,10 @@ impl LinkKeeper {
         // Before the handshake: a certificate that changes meanwhile makes the connection an old one.
         let generation = self.trust.generation();
         let LinkConfig { peer, address, .. } = &self.link.0.config;
-        let stream = self.trust.connect(address, peer).await.map_err(|error| error.to_string())?;
+        let stream = self.trust.connect(address, peer).await.map_err(|error| told_by(&error))?;
         match tokio::time::timeout(OPEN_MAX, Connection::open(stream, &self.link.0.tasks)).await {
             Ok(Ok((connection, driver))) => Ok((generation, connection, driver)),
-            Ok(Err(error)) => Err(format!("open HTTP/2: {error}")),
+            Ok(Err(error)) => Err(format!("open HTTP/2: {}", told_by(&error))),
             Err(_elapsed) => Err("the peer did not open HTTP/2 in time".to_owned()),
         }
     }
@@ -358,7 +358,7 @@ fn origin() -> Uri {
 fn connection_end(ended: Result<Result<(), hyper::Error>, tokio::task::JoinError>) -> String {
     match ended {
         Ok(Ok(())) => "the peer closed the connection".to_owned(),
-        Ok(Err(error)) => format!("the connection broke: {error}"),
+        Ok(Err(error)) => format!("the connection broke: {}", told_by(&error)),
         Err(_panic_or_cut) => "the connection was cut off".to_owned(),
     }
 }

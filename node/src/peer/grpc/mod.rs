@@ -14,6 +14,8 @@ mod sink;
 mod transfers;
 mod upkeep;
 
+use std::error::Error;
+
 use tonic::Status;
 
 use sherd_core::id::{Incarnation, VolumeId};
@@ -27,7 +29,7 @@ use self::calls::unreachable;
 pub use self::connection::Connection;
 pub use self::link::{Link, LinkConfig};
 use super::AnswerSender;
-use super::remote::RemoteVolumes;
+use crate::peer::remote::RemoteVolumes;
 
 /// The volumes of one other node.
 #[derive(Debug, Clone)]
@@ -58,12 +60,21 @@ fn deliver<R: ReplyMessage, A: AnswerIn<R>>(to: AnswerSender<A>, reply: Result<O
     to.answer(reply.and_then(answered));
 }
 
-/// What a reply says. From one that cannot be read it is not known whether the call was done.
+/// Reads a reply. From one that cannot be read it is not known whether the call was done.
 fn answered<R: ReplyMessage, A: AnswerIn<R>>(reply: Option<R>) -> Result<A> {
     answer(reply).unwrap_or_else(|error| Err(unreachable(format!("the peer's reply: {error}"))))
 }
 
-/// What a status says.
+/// Writes a status and its causes as a reason.
 fn told(status: &Status) -> String {
-    format!("{:?}: {}", status.code(), status.message())
+    let said = format!("{:?}: {}", status.code(), status.message());
+    status.source().map_or(said.clone(), |source| format!("{said}: {}", told_by(source)))
+}
+
+/// Writes an error and its causes as a reason.
+fn told_by(error: &dyn Error) -> String {
+    std::iter::successors(Some(error), |error| (*error).source())
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(": ")
 }

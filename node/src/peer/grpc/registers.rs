@@ -1,4 +1,7 @@
 //! Registers of a peer's volumes: each call of the seam as one numbered call of the stream.
+//!
+//! Each call has the deadline of its kind. A commit has no answer and follows its accept in the same queue, so it
+//! never overtakes it. Register rounds, listings and recovery call these through [`RegisterPeer`].
 
 use std::time::Duration;
 
@@ -25,7 +28,7 @@ use crate::peer::{AnswerSender, Pending, RegisterPeer};
 #[derive(Debug)]
 pub(super) enum RegisterCallService {}
 
-/// Who waits for which kind of reply.
+/// A caller, by the kind of reply that it waits for.
 #[derive(Debug)]
 pub(super) enum RegisterWaiter {
     Vote(AnswerSender<Answer<Vote>>),

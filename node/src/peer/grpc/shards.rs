@@ -1,4 +1,7 @@
 //! Shards of a peer's volumes: small calls as numbered calls of the stream, bytes over the other connection.
+//!
+//! So no frame of bytes stands before an accept. Stripes, heals and the scrubber call these through [`ShardPeer`];
+//! the bytes themselves are in [`transfers`] and [`super::sink`].
 
 use std::time::Duration;
 
@@ -21,7 +24,7 @@ use crate::peer::{AnswerSender, Pending, ShardPeer, ShardSink};
 #[derive(Debug)]
 pub(super) enum ShardCallService {}
 
-/// Who waits for which kind of reply.
+/// A caller, by the kind of reply that it waits for.
 #[derive(Debug)]
 pub(super) enum ShardWaiter {
     Done(AnswerSender<()>),

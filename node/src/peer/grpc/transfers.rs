@@ -1,6 +1,6 @@
 //! Bytes of shards in one call: a packed shard put, a range read.
 //!
-//! Each transfer is a task, since its call must move on while nobody looks at the answer: a put whose caller
+//! Each transfer is a task, since its call must move on before its answer is looked at: a put whose caller
 //! stopped waiting is still made. A read ends when its caller is gone.
 
 use bytes::{Bytes, BytesMut};

@@ -1,4 +1,7 @@
 //! What a peer's volumes keep for upkeep, as numbered calls of a stream.
+//!
+//! Notes that a heal or a release is done have no answer and may be lost: they are made again. Upkeep and recovery
+//! call these through [`UpkeepPeer`].
 
 use std::time::Duration;
 
@@ -8,8 +11,9 @@ use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::id::{BucketId, VolumeId};
 use sherd_core::message::{Answer, Error};
 use sherd_core::register::Answerer;
+use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Memory;
-use sherd_core::register::recover::{Guarantees, SealPage};
+use sherd_core::register::seal::StoredSeals;
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 use sherd_proto::convert::Wire;
 use sherd_proto::convert::upkeep::UpkeepRequest;
@@ -24,7 +28,7 @@ use crate::peer::{AnswerSender, Pending, UpkeepPeer};
 #[derive(Debug)]
 pub(super) enum UpkeepCallService {}
 
-/// Who waits for which kind of reply.
+/// A caller, by the kind of reply that it waits for.
 #[derive(Debug)]
 pub(super) enum UpkeepWaiter {
     Heals(AnswerSender<Vec<(HealId, Bytes)>>),
@@ -33,7 +37,7 @@ pub(super) enum UpkeepWaiter {
     Guarantees(AnswerSender<Answer<Guarantees>>),
     Memory(AnswerSender<Answer<Memory>>),
     Position(AnswerSender<Answerer>),
-    Seals(AnswerSender<Answer<SealPage>>),
+    Seals(AnswerSender<Answer<Vec<StoredSeals>>>),
 }
 
 impl CallService for UpkeepCallService {
@@ -139,7 +143,12 @@ impl UpkeepPeer for GrpcPeer {
         self.ask_upkeep(volume, SMALL_CALL_MAX, &UpkeepRequest::Position, UpkeepWaiter::Position)
     }
 
-    fn seals(&self, volume: VolumeId, after: Option<BucketId>, limit: usize) -> Pending<Answer<SealPage>> {
+    fn seals(
+        &self,
+        volume: VolumeId,
+        after: Option<BucketId>,
+        limit: usize,
+    ) -> Pending<Answer<Vec<StoredSeals>>> {
         let request = UpkeepRequest::Seals { after, limit };
         self.ask_upkeep(volume, PAGE_CALL_MAX, &request, UpkeepWaiter::Seals)
     }

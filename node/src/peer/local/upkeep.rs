@@ -3,11 +3,12 @@
 use bytes::Bytes;
 
 use sherd_core::heal::{HealEntry, HealId};
-use sherd_core::id::{BucketId, ChangeId, VolumeId};
+use sherd_core::id::{BucketId, VolumeId};
 use sherd_core::message::Answer;
 use sherd_core::register::Answerer;
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Memory;
+use sherd_core::register::seal::StoredSeals;
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 use sherd_volume::request::Op;
 
@@ -64,7 +65,7 @@ impl UpkeepPeer for LocalPeer {
         volume: VolumeId,
         after: Option<BucketId>,
         limit: usize,
-    ) -> Pending<Answer<Vec<(BucketId, Vec<ChangeId>)>>> {
+    ) -> Pending<Answer<Vec<StoredSeals>>> {
         Pending::ready(self.serving(volume).map(|serving| {
             // The life first: a volume that votes begins another one only when it is opened again, by another reader.
             let from = serving.reader.answerer();

@@ -433,9 +433,9 @@ mod tests {
             assert_eq!((config.log.format, config.log.level.as_str()), (LogFormat::Json, "warn"));
             assert!(!config.vouch);
             let files = cluster.files.as_ref().expect("they have certificates");
-            let mode =
+            let bits =
                 |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
-            assert_eq!((mode(&files.key), mode(&files.cert)), (0o600, 0o644));
+            assert_eq!((bits(&files.key), bits(&files.cert)), (0o600, 0o644));
         }
         assert_eq!(configs[0].shape.geometry.volumes(), 6);
     }

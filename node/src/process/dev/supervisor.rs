@@ -233,7 +233,7 @@ fn report(node: &DevNode, supervision: &Supervision, result: io::Result<ExitStat
             }
             _ => {
                 let seconds = RESTART_AFTER.as_secs();
-                tracing::warn!(node = name, %status, "node ended; it starts again in {seconds} s");
+                tracing::warn!(node = name, %status, "node ended; it starts again in {seconds} s unless it is held down");
             }
         },
         Err(error) => tracing::error!(node = name, %error, "node's end cannot be waited for"),

@@ -40,7 +40,7 @@ async fn an_admin_reaches_no_volume() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn garbage_and_oversize_harm_nobody_else() {
+async fn garbage_and_oversize_leave_other_callers_alone() {
     let pair = Pair::new().await;
     let own = pair.authorities.trust("n3", Role::Node);
     let mut plain = TcpStream::connect(pair.served_at).await.expect("a connection");

@@ -10,12 +10,12 @@ use std::time::Duration;
 use futures::future::join_all;
 use parking_lot::Mutex;
 
-use sherd_core::id::{BucketId, ChangeId};
 use sherd_core::limits::SEALS_PAGE_MAX;
 use sherd_core::message::Answer;
 use sherd_core::register::Answerer;
 use sherd_core::register::quorum::{Order, Reply};
 use sherd_core::register::recover::{Barrier, Guarantees, VoterSeals, may_take};
+use sherd_core::register::seal::StoredSeals;
 
 use super::super::ask;
 use super::RecoveryTry;
@@ -31,7 +31,7 @@ impl RecoveryTry {
         &mut self,
         barrier: &Barrier,
         reports: &[Reply<Guarantees>],
-    ) -> Result<Vec<(BucketId, Vec<ChangeId>)>, RecoveryStall> {
+    ) -> Result<Vec<StoredSeals>, RecoveryStall> {
         let asked = self.now();
         let all = Mutex::new(VoterSeals::default());
         let is_voter = |route: &&VolumeRoute| barrier.voters.iter().any(|(voter, _)| *voter == route.volume);

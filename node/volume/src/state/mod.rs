@@ -18,7 +18,7 @@ use sherd_core::register::Answerer;
 use sherd_core::register::acceptor::{AcceptorState, VoterStatus};
 use sherd_core::register::position::Position;
 use sherd_core::register::recover::Guarantees;
-use sherd_core::register::seal::Seals;
+use sherd_core::register::seal::{Seals, StoredSeals};
 
 use crate::format::{Kind, Phase, Subject};
 use crate::index::table::{Body, STATE};
@@ -204,7 +204,7 @@ impl SmallState {
 
     /// One page of the seals of the buckets behind `after`, by bucket: at most `limit` of them, and fewer where many
     /// deletions hold them. Empty where there are none.
-    pub(crate) fn seals_page(&self, after: Option<BucketId>, limit: usize) -> Vec<(BucketId, Vec<ChangeId>)> {
+    pub(crate) fn seals_page(&self, after: Option<BucketId>, limit: usize) -> Vec<StoredSeals> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut page = Vec::new();
         let mut deletions = 0;
@@ -222,7 +222,7 @@ impl SmallState {
     }
 
     /// The deletions whose seals are held, by bucket, of buckets that are not sealed for ever.
-    pub(crate) fn held_seals(&self) -> Vec<(BucketId, Vec<ChangeId>)> {
+    pub(crate) fn held_seals(&self) -> Vec<StoredSeals> {
         let held = |bucket: &BucketId| self.seals_of(*bucket).to_stored().map(|stored| (*bucket, stored));
         self.held.iter().filter_map(held).collect()
     }

@@ -19,7 +19,7 @@ use sherd_core::register::acceptor::{
 };
 use sherd_core::register::position::Position;
 use sherd_core::register::recover::Guarantees;
-use sherd_core::register::seal::Seals;
+use sherd_core::register::seal::{Seals, StoredSeals};
 use sherd_core::release::ReleaseId;
 
 use crate::error::Error;
@@ -225,7 +225,7 @@ impl Volume {
     }
 
     /// Takes seals over, as many as a batch holds; whether these were all.
-    fn take_seals(&mut self, plan: &mut Plan, seals: &[(BucketId, Vec<ChangeId>)]) -> bool {
+    fn take_seals(&mut self, plan: &mut Plan, seals: &[StoredSeals]) -> bool {
         let limit = self.log.batch_bytes_max() / 2;
         for (bucket, deletions) in seals {
             if plan.bytes > limit {

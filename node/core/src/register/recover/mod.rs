@@ -30,14 +30,11 @@ pub mod outlook;
 
 use std::collections::BTreeMap;
 
-use crate::id::{Ballot, BucketId, ChangeId, Incarnation, Timestamp, VolumeId};
+use crate::id::{Ballot, BucketId, Incarnation, Timestamp, VolumeId};
 use crate::limits::CLOCK_STEP_MS_MAX;
 use crate::register::RowHead;
 use crate::register::quorum::{Lives, Quorums, Reply, voters};
-use crate::register::seal::Seals;
-
-/// Seals, by bucket: the deletions that hold each, none for a final seal.
-pub type SealPage = Vec<(BucketId, Vec<ChangeId>)>;
+use crate::register::seal::{Seals, StoredSeals};
 
 /// What a volume guarantees durably, as it reports it. Its seals are read apart, page by page: they are as many as
 /// buckets were deleted.
@@ -179,8 +176,8 @@ fn merge_life(all: &mut Vec<(VolumeId, Incarnation)>, peer: VolumeId, life: Inca
 pub struct VoterSeals(BTreeMap<BucketId, Seals>);
 
 impl VoterSeals {
-    /// Adds one page of what a voter holds: bucket, and the deletions that hold it; none for a final seal.
-    pub fn add(&mut self, page: Vec<(BucketId, Vec<ChangeId>)>) {
+    /// Adds one page of what a voter holds.
+    pub fn add(&mut self, page: Vec<StoredSeals>) {
         for (bucket, deletions) in page {
             let held = self.0.entry(bucket).or_insert(Seals::Open);
             *held = std::mem::take(held).merged(&Seals::from_stored(&deletions));
@@ -188,7 +185,7 @@ impl VoterSeals {
     }
 
     /// All of them, in the form of the pages.
-    pub fn into_stored(self) -> Vec<(BucketId, Vec<ChangeId>)> {
+    pub fn into_stored(self) -> Vec<StoredSeals> {
         let stored = |(bucket, seals): (BucketId, Seals)| Some((bucket, seals.to_stored()?));
         self.0.into_iter().filter_map(stored).collect()
     }

@@ -1,7 +1,7 @@
 //! Tables of the barrier.
 
 use super::*;
-use crate::id::{ProposerId, Sequence};
+use crate::id::{ChangeId, ProposerId, Sequence};
 use crate::register::Answerer;
 use crate::register::quorum::Order;
 

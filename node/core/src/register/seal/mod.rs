@@ -30,6 +30,9 @@ pub enum Seals {
     Final,
 }
 
+/// The seals of one bucket as they are stored and told: the deletions that hold it, none for a final seal.
+pub type StoredSeals = (BucketId, Vec<ChangeId>);
+
 impl Seals {
     /// From the stored list of deletions: an empty list is a final seal.
     pub fn from_stored(deletions: &[ChangeId]) -> Self {
