@@ -3,7 +3,8 @@
 
 use std::io;
 use std::net::TcpStream;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::payload::Payloads;
 use super::request::{Body, Headers, RequestBytes, Requests};
@@ -12,6 +13,8 @@ use crate::blocking::read_some;
 use crate::subject::{Endpoint, Subject};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// Between two questions to a node that does not take writes yet.
+const POLL: Duration = Duration::from_millis(100);
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// Why a request around a run failed.
@@ -49,16 +52,30 @@ pub fn is_ready(subject: &Subject) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes `bucket`, and says whether it was not there before.
+/// Makes `bucket` through every node, and says whether it was not there before. A node that does not take
+/// writes yet, as one that has just met its peers, is asked again.
 ///
 /// # Errors
 /// It cannot be made.
 pub fn make(subject: &Subject, bucket: &str) -> Result<bool, Error> {
-    match ask(subject, bucket, "", "PUT", Body::Text(b""))? {
-        (Head { status: 200, .. }, _) => Ok(true),
-        (Head { status: 409, .. }, text) if text.contains("BucketAlreadyOwnedByYou") => Ok(false),
-        (Head { status, .. }, text) => Err(Error::Status { what: "make the bucket", status, text }),
+    let (begin, mut is_made) = (Instant::now(), false);
+    for node in subject.endpoints() {
+        loop {
+            match ask_node(subject, node, [bucket, ""], "PUT", Body::Text(b""))? {
+                (Head { status: 200, .. }, _) => is_made = true,
+                (Head { status: 409, .. }, text) if text.contains("BucketAlreadyOwnedByYou") => {}
+                (Head { status: 503, .. }, _) if begin.elapsed() < TIMEOUT => {
+                    thread::park_timeout(POLL);
+                    continue;
+                }
+                (Head { status, .. }, text) => {
+                    return Err(Error::Status { what: "make the bucket", status, text });
+                }
+            }
+            break;
+        }
     }
+    Ok(is_made)
 }
 
 /// Removes `bucket`, which must be empty.

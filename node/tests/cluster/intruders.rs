@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sherd_core::env::Clock;
 use sherd_core::id::ClusterId;
-use sherd_node::trust::{Role, Trust, TrustFiles};
+use sherd_node::trust::{HandshakeFailure, Role, Trust, TrustFiles};
 use sherd_proto::limits::WIRE_VERSION;
 use sherd_proto::v1::{PingRequest, Sender};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -165,9 +165,14 @@ async fn without_a_certificate(pki: &Pki, address: SocketAddr) {
     assert!(error.contains("CertificateRequired"), "{error}");
 }
 
-/// What a peer is told that the node refuses.
+/// What a peer is told that the node refuses: while it shakes hands, or when it reads first.
 async fn refusal(trust: &Trust, address: SocketAddr) -> String {
-    call(trust, address, PING, vec![0; 5]).await.expect_err("the node refuses")
+    let mut stream = match trust.connect_any_node(&address.to_string()).await {
+        Ok((stream, _)) => stream,
+        Err(error) => return error.to_string(),
+    };
+    let read = bounded("the node refuses", SOON, stream.read(&mut [0; 64])).await;
+    HandshakeFailure::from_io(read.expect_err("nothing is answered")).to_string()
 }
 
 /// Why a peer cannot even be loaded whose certificate is by another authority than it trusts.

@@ -2,15 +2,13 @@
 //! cluster. Each is refused by name on both sides, and nothing that was stored is lost.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::path::Path;
 
 use sherd_core::id::ClusterId;
 
 use crate::harness::cluster::{Pki, cluster_of, free_ports};
 use crate::harness::data::{Dice, Home};
-use crate::harness::wait::{SOON, eventually};
-use crate::harness::{Node, empty, volumes};
+use crate::harness::{empty, volumes};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_node_of_one_name_stays_out_and_is_named() {
@@ -21,10 +19,10 @@ async fn a_second_node_of_one_name_stays_out_and_is_named() {
     clients[0].put("before", body).await.expect("a healthy cluster");
 
     // The same name and the same addresses, but it listens elsewhere: its own address leads to another process.
-    let [own, admin] = local_addresses();
+    let own = ([127, 0, 0, 1], free_ports(1)[0]).into();
     let twin = empty().of_volumes(1).serve(&cluster.pki.lines("n1", own, &cluster.addresses));
-    let twin = twin.start_waiting(admin);
-    let said = until_unready(&twin, &["n1", "two nodes with one identity"]).await;
+    let mut twin = twin.outsider();
+    let said = twin.until_logged(&["n1", "two nodes with one identity"]).await;
     eprintln!("twins: {said}");
     assert_eq!(clients[1].get("before").await, Ok(Some(body)));
     clients[0].put("after", dice.body(Home::Packed)).await.expect("the first one goes on");
@@ -59,40 +57,14 @@ async fn a_node_of_another_cluster_is_refused_on_both_sides() {
     let cluster = cluster_of(4).start().await;
     let clients = cluster.with_bucket().await;
     let foreign = Pki::new(ClusterId([9; 16]));
-    let [own, admin] = local_addresses();
+    let own = ([127, 0, 0, 1], free_ports(1)[0]).into();
     let mut seen = cluster.addresses.clone();
     seen[2] = own;
-    let stranger = empty().of_volumes(1).serve(&foreign.lines("n3", own, &seen)).start_waiting(admin);
-    let said = until_unready(&stranger, &["n1"]).await;
+    let mut stranger = empty().of_volumes(1).serve(&foreign.lines("n3", own, &seen)).outsider();
+    let said = stranger.until_logged(&["formed=false", "n1", "not signed by a trusted CA"]).await;
     eprintln!("twins: {said}");
-    eventually("the stranger says why", SOON, async || {
-        let log = stranger.log();
-        if log.contains("not signed by a trusted CA") || log.contains("another cluster") {
-            Ok(())
-        } else {
-            Err(log)
-        }
-    })
-    .await;
     cluster.until_logged(0, &["connection of a peer refused"]).await;
     clients[0].put("after", dice.body(Home::Packed)).await.expect("the cluster goes on");
-}
-
-/// Two addresses at which nothing listens.
-fn local_addresses() -> [SocketAddr; 2] {
-    let ports = free_ports(2);
-    [ports[0], ports[1]].map(|port| ([127, 0, 0, 1], port).into())
-}
-
-/// Waits until a node says that it is not ready, and why: in its health or its log.
-async fn until_unready(node: &Node, texts: &[&str]) -> String {
-    eventually(&format!("the node says {texts:?}"), SOON, async || {
-        let (status, body) = node.ask("/health/ready").await?;
-        let said = format!("{body}\n{}", node.log());
-        let is_said = status != 200 && texts.iter().all(|text| said.contains(text));
-        if is_said { Ok(body) } else { Err(format!("{status} {said}")) }
-    })
-    .await
 }
 
 /// Copies a folder with all that is in it.

@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use super::relay::Relay;
 use super::s3::{BUCKET, S3, outcome};
 use super::wait::{SOON, bounded, eventually};
-use super::{Node, Stopped, binary, empty, volumes};
+use super::{Node, Process, Stopped, binary, empty, volumes};
 
 /// Node ports are taken from here, below those that the system gives to others.
 const PORTS: std::ops::Range<u16> = 12_000..32_000;
@@ -77,7 +77,7 @@ impl ClusterShape {
             members.push(empty().of_volumes(self.volumes).serve(&lines));
         }
         let running = (0..self.nodes).map(|_| None).collect();
-        TestCluster { pki, addresses, relays, members, running }
+        TestCluster { addresses, relays, members, running, pki }
     }
 
     /// Starts all nodes at once and waits until each is ready.
@@ -166,13 +166,41 @@ impl Pki {
 /// Nodes of one cluster, some of them running. They end with the value.
 #[derive(Debug)]
 pub(crate) struct TestCluster {
-    /// The authority that all trust.
-    pub(crate) pki: Pki,
     /// Where each node listens for the others.
     pub(crate) addresses: Vec<SocketAddr>,
     relays: BTreeMap<(usize, usize), Relay>,
     members: Vec<Stopped>,
     running: Vec<Option<Node>>,
+    /// The authority that all trust. Its files go after the nodes that look at them.
+    pub(crate) pki: Pki,
+}
+
+/// A node that was started and may never serve; it ends with the value.
+#[derive(Debug)]
+pub(crate) struct Outsider {
+    process: Process,
+}
+
+impl Stopped {
+    /// Starts it and does not wait for what it does.
+    pub(crate) fn outsider(&self) -> Outsider {
+        let log = self.log();
+        let stderr =
+            fs::File::options().create(true).append(true).open(&log).expect("the folder is writable");
+        let child = self.command().stdout(Stdio::null()).stderr(stderr).spawn();
+        Outsider { process: Process { child: child.expect("the binary was built with the tests"), log } }
+    }
+}
+
+impl Outsider {
+    /// Waits until its log has a line with all of these texts, and returns it.
+    pub(crate) async fn until_logged(&mut self, texts: &[&str]) -> String {
+        eventually(&format!("the outsider says {texts:?}"), SOON, async || {
+            let log = fs::read_to_string(&self.process.log).unwrap_or_default();
+            line_with(&log, texts)
+        })
+        .await
+    }
 }
 
 impl TestCluster {
@@ -291,19 +319,15 @@ impl TestCluster {
     /// Waits until a node's log has a line with all of these texts, and returns it.
     pub(crate) async fn until_logged(&self, node: usize, texts: &[&str]) -> String {
         let what = format!("{} says {texts:?}", name(node));
-        eventually(&what, SOON, async || {
-            let log = self.node(node).log();
-            let found = log.lines().find(|line| texts.iter().all(|text| line.contains(text)));
-            found.map(str::to_owned).ok_or_else(|| tail(&log))
-        })
-        .await
+        eventually(&what, SOON, async || line_with(&self.node(node).log(), texts)).await
     }
 }
 
-/// The last lines of a log.
-fn tail(log: &str) -> String {
+/// The first line of a log with all of these texts, or else the last ones.
+fn line_with(log: &str, texts: &[&str]) -> Result<String, String> {
+    let found = log.lines().find(|line| texts.iter().all(|text| line.contains(text)));
     let lines: Vec<&str> = log.lines().collect();
-    lines[lines.len().saturating_sub(12)..].join("\n")
+    found.map(str::to_owned).ok_or_else(|| lines[lines.len().saturating_sub(12)..].join("\n"))
 }
 
 /// Every file below a folder with its bytes, to see that nothing changes there.

@@ -65,7 +65,6 @@ pub(crate) fn empty() -> Stopped {
         volume_count: VOLUMES,
         descriptors: None,
         directory: None,
-        admin: None,
     }
 }
 
@@ -101,8 +100,6 @@ pub(crate) struct Stopped {
     volume_count: usize,
     descriptors: Option<u32>,
     directory: Option<PathBuf>,
-    /// Where its admin listener is, where that cannot be read off its output.
-    admin: Option<std::net::SocketAddr>,
 }
 
 /// A node that would not start.
@@ -153,15 +150,6 @@ impl Stopped {
         started.expect("starting a node does not panic").unwrap_or_else(|refused| {
             panic!("the node ended with {:?} before it listened; it says:\n{}", refused.code, refused.said)
         })
-    }
-
-    /// Starts it where it waits for others and announces nothing: its admin listener is at `admin`.
-    pub(crate) fn start_waiting(mut self, admin: std::net::SocketAddr) -> Node {
-        self.admin = Some(admin);
-        let (process, _) = spawn(&self);
-        let (access_key, secret_key) = credentials(&self.credentials());
-        let admin = format!("http://{admin}");
-        Node { endpoint: String::new(), admin, access_key, secret_key, process, stopped: self }
     }
 
     /// Starts it where it must not start, and returns what it says.
@@ -224,9 +212,8 @@ impl Stopped {
                 let file = self.dir.path().join("sherd.toml");
                 let volumes = self.volumes();
                 let credentials = self.credentials();
-                let admin = self.admin.unwrap_or_else(|| ([127, 0, 0, 1], 0).into());
                 let text = format!(
-                    "volumes = {volumes:?}\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"{admin}\"\n\
+                    "volumes = {volumes:?}\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n\
                      credentials_file = \"{}\"\n{lines}\n",
                     credentials.display()
                 );
@@ -363,8 +350,13 @@ impl Drop for Process {
 /// # Errors
 /// What it said when it ended before that.
 fn start(stopped: Stopped) -> Result<Node, Refused> {
-    let before = fs::metadata(stopped.log()).map_or(0, |metadata| metadata.len());
-    let (mut process, lines) = spawn(&stopped);
+    let log = stopped.log();
+    let stderr = File::options().create(true).append(true).open(&log).expect("the folder is writable");
+    let before = fs::metadata(&log).map_or(0, |metadata| metadata.len());
+    let child = stopped.command().stdout(Stdio::piped()).stderr(stderr).spawn();
+    let child = child.expect("the binary was built with the tests");
+    let mut process = Process { child, log };
+    let lines = lines(&mut process);
     let Some((endpoint, admin)) = addresses(&lines) else {
         let code = match process.child.try_wait().expect("the process is a child of ours") {
             None if !lines_ended(&lines) => panic!("the node neither listens nor ends"),
@@ -376,17 +368,6 @@ fn start(stopped: Stopped) -> Result<Node, Refused> {
     };
     let (access_key, secret_key) = credentials(&stopped.credentials());
     Ok(Node { endpoint, admin, access_key, secret_key, process, stopped })
-}
-
-/// Starts its process, with the lines of its stdout.
-fn spawn(stopped: &Stopped) -> (Process, mpsc::Receiver<String>) {
-    let log = stopped.log();
-    let stderr = File::options().create(true).append(true).open(&log).expect("the folder is writable");
-    let child = stopped.command().stdout(Stdio::piped()).stderr(stderr).spawn();
-    let child = child.expect("the binary was built with the tests");
-    let mut process = Process { child, log };
-    let lines = lines(&mut process);
-    (process, lines)
 }
 
 /// The lines of its stdout, read to the end so that the node never waits for a reader.
