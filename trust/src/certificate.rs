@@ -1,0 +1,104 @@
+//! Reads the facts of a certificate that the node decides by: its one name and when it is valid.
+//!
+//! Reads, and verifies nothing: the chain, the times and the usages are WebPKI's. Called with bytes of a peer
+//! that nobody has verified yet, so it refuses and never panics.
+
+use sherd_core::id::ClusterId;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::FromDer as _;
+
+use crate::name::{InvalidIdentity, PeerIdentity};
+
+/// The facts of a certificate of this scheme.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateFacts {
+    /// Its one DNS name.
+    pub identity: PeerIdentity,
+    /// The first second since the Unix epoch at which it is valid.
+    pub not_before_s: i64,
+    /// The last second since the Unix epoch at which it is valid.
+    pub not_after_s: i64,
+}
+
+/// Says why a certificate is none of this scheme.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UnreadableCertificate {
+    /// It is no X.509 certificate.
+    #[error("not an X.509 certificate")]
+    Encoding,
+    /// It has another number of subject alternative names than one, or one that is no DNS name.
+    #[error("it has {count} subject alternative names, not exactly one DNS name")]
+    Names {
+        /// How many names of any kind.
+        count: usize,
+    },
+    /// Its name is of another scheme.
+    #[error("its name is {0}")]
+    Identity(#[from] InvalidIdentity),
+}
+
+impl CertificateFacts {
+    /// Reads a certificate in DER.
+    ///
+    /// # Errors
+    /// [`UnreadableCertificate`] names what is wrong with it.
+    pub fn read(der: &[u8]) -> Result<Self, UnreadableCertificate> {
+        let certificate = parse(der)?;
+        let names = certificate
+            .subject_alternative_name()
+            .map_err(|_| UnreadableCertificate::Encoding)?
+            .map_or(&[][..], |extension| &extension.value.general_names[..]);
+        let [GeneralName::DNSName(name)] = names else {
+            return Err(UnreadableCertificate::Names { count: names.len() });
+        };
+        let validity = certificate.validity();
+        Ok(Self {
+            identity: PeerIdentity::parse(name)?,
+            not_before_s: validity.not_before.timestamp(),
+            not_after_s: validity.not_after.timestamp(),
+        })
+    }
+}
+
+/// The facts of a certificate authority's own certificate.
+pub(crate) struct AuthorityFacts {
+    pub(crate) is_authority: bool,
+    /// The cluster that its subject names.
+    pub(crate) cluster: Option<ClusterId>,
+    pub(crate) not_after_s: i64,
+    /// Its key, as `SubjectPublicKeyInfo` in DER.
+    pub(crate) public_key: Vec<u8>,
+}
+
+/// Begins the common name of an authority; the cluster id follows.
+const AUTHORITY_SUBJECT: &str = "sherd cluster ";
+
+/// Writes the common name of a cluster's authority.
+pub(crate) fn authority_subject(cluster: ClusterId) -> String {
+    format!("{AUTHORITY_SUBJECT}{cluster}")
+}
+
+impl AuthorityFacts {
+    pub(crate) fn read(der: &[u8]) -> Result<Self, UnreadableCertificate> {
+        let certificate = parse(der)?;
+        let mut common_names = certificate.subject().iter_common_name();
+        let common_name = common_names.next().and_then(|name| name.as_str().ok());
+        let cluster = common_name
+            .and_then(|name| name.strip_prefix(AUTHORITY_SUBJECT))
+            .and_then(|id| ClusterId::parse(id).ok());
+        Ok(Self {
+            is_authority: certificate.is_ca(),
+            cluster,
+            not_after_s: certificate.validity().not_after.timestamp(),
+            public_key: certificate.public_key().raw.to_vec(),
+        })
+    }
+}
+
+fn parse(der: &[u8]) -> Result<X509Certificate<'_>, UnreadableCertificate> {
+    match X509Certificate::from_der(der) {
+        Ok(([], certificate)) => Ok(certificate),
+        Ok(_) | Err(_) => Err(UnreadableCertificate::Encoding),
+    }
+}
