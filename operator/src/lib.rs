@@ -10,3 +10,8 @@ pub mod names;
 pub mod validate;
 pub mod plan;
 pub mod build;
+pub mod metrics;
+pub mod reconcile;
+pub mod controller;
+pub mod lease;
+pub mod listener;

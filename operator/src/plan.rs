@@ -170,7 +170,10 @@ fn plan_authority(
     };
     let id = part(names::CA_CLUSTER_ID)?;
     let id = ClusterId::parse(id.trim()).map_err(|error| {
-        blocked(Reason::SecretMalformed, format!("Secret {secret}: {} is malformed: {error}", names::CA_CLUSTER_ID))
+        blocked(
+            Reason::SecretMalformed,
+            format!("Secret {secret}: {} is malformed: {error}", names::CA_CLUSTER_ID),
+        )
     })?;
     if let Some(other) = formed_id(cluster, observed).filter(|other| *other != id.to_string()) {
         let message = format!(

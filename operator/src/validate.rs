@@ -134,15 +134,11 @@ fn settings_out_of_range(settings: &NodeSettings) -> Vec<String> {
         }
     }
     if let Some(text) = scrub_period {
-        let period = text.parse().map_or_else(|_| humantime::parse_duration(text).ok(), seconds);
+        let period = text.parse().map(Duration::from_secs).or_else(|_| humantime::parse_duration(text));
         let (least, most) = (Duration::from_hours(1), Duration::from_hours(365 * 24));
-        if !period.is_some_and(|period| (least..=most).contains(&period)) {
+        if !period.is_ok_and(|period| (least..=most).contains(&period)) {
             broken.push(format!("config.scrubPeriod {text:?} is no time from 1h to 365days"));
         }
     }
     broken
-}
-
-const fn seconds(number: u64) -> Option<Duration> {
-    Some(Duration::from_secs(number))
 }

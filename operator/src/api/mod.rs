@@ -55,6 +55,7 @@ pub mod message {
     shortname = "sherd",
     category = "storage",
     namespaced,
+    annotation("helm.sh/resource-policy", "keep"),
     status = "ClusterStatus",
     derive = "PartialEq",
     doc = "An S3-compatible object store: its nodes, their volumes and how it is reached.",

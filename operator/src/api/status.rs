@@ -168,8 +168,6 @@ pub enum Reason {
     Issued,
     /// The storage class of a claim is not there.
     StorageClassMissing,
-    /// A claim is not bound.
-    ClaimPending,
     /// No host takes a pod.
     Unschedulable,
     /// An image cannot be pulled.
@@ -214,7 +212,6 @@ impl Reason {
             Self::AuthorityMissing => "AuthorityMissing",
             Self::Issued => "Issued",
             Self::StorageClassMissing => "StorageClassMissing",
-            Self::ClaimPending => "ClaimPending",
             Self::Unschedulable => "Unschedulable",
             Self::ImagePullFailed => "ImagePullFailed",
             Self::ContainerFailing => "ContainerFailing",

@@ -11,7 +11,8 @@ pub(super) fn toml(parts: &Parts<'_>) -> String {
     let Parts { cluster, valid, plan: _, material, names } = parts;
     let pool = &valid.pool;
     let settings = &cluster.spec.config;
-    let mut text = String::from("# Made by sherd-operator from the StorageCluster; changes here are undone.\n");
+    let mut text =
+        String::from("# Made by sherd-operator from the StorageCluster; changes here are undone.\n");
     let volumes = pool.volumes_per_node;
     let paths = if volumes == 1 { "/data/v1".to_owned() } else { format!("/data/v{{1...{volumes}}}") };
     set(&mut text, "volumes", &paths);

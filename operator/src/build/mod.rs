@@ -93,7 +93,8 @@ pub fn children(
     }
     let pool = &valid.pool.name;
     children.push(parts.owned::<Secret>(&names.certificates(pool), secrets::certificates(&parts)));
-    children.push(parts.owned::<ServiceAccount>(&names.node(), json!({"automountServiceAccountToken": false})));
+    children
+        .push(parts.owned::<ServiceAccount>(&names.node(), json!({"automountServiceAccountToken": false})));
     children.push(parts.owned::<ConfigMap>(&names.config(), json!({"data": {"sherd.toml": toml}})));
     children.push(parts.owned::<Service>(&names.headless_service(), network::headless_service(&parts)));
     children.push(parts.owned::<Service>(&names.s3_service(), network::s3_service(&parts)));

@@ -30,7 +30,8 @@ pub(super) fn credentials(credentials: &RootCredentials) -> Value {
 /// The CA's certificate, and certificate and key of each pod.
 pub(super) fn certificates(parts: &Parts<'_>) -> Value {
     let authority = (names::CA_CERTIFICATE, parts.material.authority_certificate.as_str());
-    let pods = parts.material.certificates.iter().map(|(key, SecretText(text))| (key.as_str(), text.as_str()));
+    let pods =
+        parts.material.certificates.iter().map(|(key, SecretText(text))| (key.as_str(), text.as_str()));
     data("Opaque", pods.chain([authority]))
 }
 

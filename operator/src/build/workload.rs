@@ -133,9 +133,9 @@ fn container(parts: &Parts<'_>) -> Value {
         json!({"name": "certs", "mountPath": "/certs", "readOnly": true}),
     ];
     let volumes = 1..=pool.volumes_per_node;
-    mounts.extend(volumes.map(|volume| {
-        json!({"name": format!("v{volume}"), "mountPath": format!("/data/v{volume}")})
-    }));
+    mounts.extend(
+        volumes.map(|volume| json!({"name": format!("v{volume}"), "mountPath": format!("/data/v{volume}")})),
+    );
     let mut container = json!({
         "name": "node",
         "image": parts.plan.image,
