@@ -11,6 +11,7 @@
 //! cluster    the topology in force, damage reported, data pinned
 //! peer       the volumes of a set, wherever they are
 //! volumes    those of this node: keeper, log threads
+//! trust      certificates by name: handshakes with peers, reloads
 //! observe    metrics, health, log
 //! machine    clock, processor, threads, memory; quantities
 //! ```
@@ -29,5 +30,6 @@ pub mod register;
 pub mod s3;
 pub mod server;
 pub mod stripe;
+pub mod trust;
 pub mod upkeep;
 pub mod volumes;

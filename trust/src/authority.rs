@@ -190,9 +190,9 @@ fn common_name(text: &str) -> DistinguishedName {
 
 /// Returns when a certificate made at `now_ms` begins and ends to be valid.
 fn validity(now_ms: u64, lifetime: Duration) -> Result<(OffsetDateTime, OffsetDateTime), AuthorityError> {
-    let now_s = now_ms / 1_000;
-    let begin = date(now_s.saturating_sub(limits::BACKDATE.as_secs()))?;
-    Ok((begin, date(now_s.saturating_add(lifetime.as_secs()))?))
+    let seconds = now_ms / 1_000;
+    let begin = date(seconds.saturating_sub(limits::BACKDATE.as_secs()))?;
+    Ok((begin, date(seconds.saturating_add(lifetime.as_secs()))?))
 }
 
 fn date(seconds: u64) -> Result<OffsetDateTime, AuthorityError> {

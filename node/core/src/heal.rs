@@ -7,12 +7,14 @@ use bytes::Bytes;
 
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::id::{DataId, RegisterKey};
-use crate::record::DataRef;
+use crate::record::{DataRef, DataRefForm};
 
-/// The version of an entry whose data is written as a register names it, or that has none.
-const WITH_DATA: u8 = 1;
-/// The version of one whose data is its id.
+/// The version of an entry whose data is its id.
 const WITH_ID: u8 = 2;
+/// The version of one whose data is written as a register names it, or that has none.
+const WITH_DATA: u8 = 3;
+/// As [`WITH_DATA`], where the data names no set: still read.
+const WITHOUT_SET: u8 = 1;
 
 /// Names one damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,9 +101,11 @@ impl HealEntry {
     pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
         let version = reader.u8("heal entry")?;
-        if version != WITH_DATA && version != WITH_ID {
-            return Err(DecodeError::Version { field: "heal entry", version });
-        }
+        let form = match version {
+            WITH_DATA | WITH_ID => DataRefForm::WithSet,
+            WITHOUT_SET => DataRefForm::WithoutSet,
+            _ => return Err(DecodeError::Version { field: "heal entry", version }),
+        };
         let since_ms = reader.u64("heal entry since")?;
         let key = crate::record::take_register_key(&mut reader)?;
         let data = match reader.u8("heal entry data")? {
@@ -109,7 +113,7 @@ impl HealEntry {
             1 if version == WITH_ID => {
                 Some(DamagedData::Id(DataId::from_bytes(reader.array("heal entry data id")?)))
             }
-            1 => Some(DamagedData::Named(crate::record::take_data_ref(&mut reader)?)),
+            1 => Some(DamagedData::Named(crate::record::take_data_ref(&mut reader, form)?)),
             _ => return Err(DecodeError::Invalid { field: "heal entry data" }),
         };
         reader.finish("heal entry")?;
@@ -123,7 +127,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::id::{BucketId, ObjectKey, ProposerId, Timestamp};
+    use crate::id::{BucketId, ObjectKey, ProposerId, SetId, Timestamp};
     use crate::record::{Home, strategy};
 
     fn key() -> RegisterKey {
@@ -133,6 +137,7 @@ mod tests {
     fn data() -> DataRef {
         DataRef {
             id: DataId { birth: Timestamp::from_u64(1), proposer: ProposerId(7) },
+            set: Some(SetId(0x0102)),
             size: 10,
             data_shards: 2,
             parity_shards: 2,
@@ -142,20 +147,37 @@ mod tests {
     }
 
     #[test]
-    fn version_1_is_these_bytes() {
-        let entry = HealEntry { key: key(), data: Some(data().into()), since_ms: 0x55 };
+    fn version_1_is_still_read() {
+        let data = DataRef { set: None, ..data() };
+        let entry = HealEntry { key: key(), data: Some(data.into()), since_ms: 0x55 };
         let mut golden = vec![1, 0x55, 0, 0, 0, 0, 0, 0, 0];
         golden.extend_from_slice(&[2; 16]);
         golden.extend_from_slice(&[1, 0, 0, 0, b'k', 0, 1]);
         golden.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7]);
         golden.extend_from_slice(&[10, 0, 0, 0, 0, 0, 0, 0, 2, 2, 1, 0, 0, 0, 1]);
+        assert_eq!(HealEntry::decode(golden.clone().into()), Ok(entry.clone()));
+        assert_eq!(HealEntry::decode(entry.encode()), Ok(entry), "as version 3");
+        for length in 0..golden.len() {
+            assert!(HealEntry::decode(golden[..length].to_vec().into()).is_err());
+        }
+    }
+
+    #[test]
+    fn version_3_is_these_bytes() {
+        let entry = HealEntry { key: key(), data: Some(data().into()), since_ms: 0x55 };
+        let mut golden = vec![3, 0x55, 0, 0, 0, 0, 0, 0, 0];
+        golden.extend_from_slice(&[2; 16]);
+        golden.extend_from_slice(&[1, 0, 0, 0, b'k', 0, 1]);
+        golden.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7]);
+        golden.extend_from_slice(&[2, 1, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0, 2, 2, 1, 0, 0, 0, 1]);
         assert_eq!(entry.encode(), golden);
+        assert_eq!(HealEntry::decode(golden.clone().into()), Ok(entry));
         for length in 0..golden.len() {
             assert!(HealEntry::decode(golden[..length].to_vec().into()).is_err());
         }
         let mut unknown = golden;
-        unknown[0] = 3;
-        let refused = DecodeError::Version { field: "heal entry", version: 3 };
+        unknown[0] = 4;
+        let refused = DecodeError::Version { field: "heal entry", version: 4 };
         assert_eq!(HealEntry::decode(unknown.into()), Err(refused));
     }
 

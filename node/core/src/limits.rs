@@ -58,6 +58,8 @@ pub const NODES_MAX: usize = 1024;
 pub const VOLUMES_MAX: usize = 16_384;
 /// Bytes of a zone's name (Kubernetes, the length of a label's value).
 pub const ZONE_BYTES_MAX: usize = 63;
+/// Bytes of a node's configured name: a DNS label's.
+pub const NODE_NAME_BYTES_MAX: usize = 63;
 /// Bytes of one stripe unit: the part of a shard that one stripe fills. A 2+2 stripe is 1 MiB on
 /// the way in, so 32 uploads with two stripes in flight stay far below the buffer cap; further ones are
 /// held only where it has room.

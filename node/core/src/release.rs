@@ -9,7 +9,12 @@ use bytes::Bytes;
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::id::RegisterKey;
 use crate::limits::RELEASE_DATA_MAX;
-use crate::record::DataRef;
+use crate::record::{DataRef, DataRefForm};
+
+/// The version in which notes are stored.
+const VERSION: u8 = 2;
+/// Notes whose data references name no set: still read.
+const VERSION_WITHOUT_SETS: u8 = 1;
 
 /// Names one note: when it was made, in milliseconds since the Unix epoch and big endian, and 8 bytes of
 /// a hash over what it is about.
@@ -66,7 +71,7 @@ impl ReleaseEntry {
         let Self { key, data, since_ms } = self;
         assert!(data.len() <= RELEASE_DATA_MAX, "an entry holds a bounded number");
         let mut writer = Writer::new();
-        writer.u8(1).u64(*since_ms);
+        writer.u8(VERSION).u64(*since_ms);
         crate::record::put_register_key(&mut writer, key);
         writer.u8(u8::try_from(data.len()).expect("the bound fits a byte"));
         for ReplacedData { data, is_page } in data {
@@ -83,10 +88,11 @@ impl ReleaseEntry {
     pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
         let field = "release entry";
         let mut reader = Reader::new(bytes);
-        let version = reader.u8(field)?;
-        if version != 1 {
-            return Err(DecodeError::Version { field, version });
-        }
+        let form = match reader.u8(field)? {
+            VERSION => DataRefForm::WithSet,
+            VERSION_WITHOUT_SETS => DataRefForm::WithoutSet,
+            version => return Err(DecodeError::Version { field, version }),
+        };
         let since_ms = reader.u64(field)?;
         let key = crate::record::take_register_key(&mut reader)?;
         let count = usize::from(reader.u8(field)?);
@@ -95,7 +101,7 @@ impl ReleaseEntry {
         }
         let mut data = Vec::with_capacity(count);
         for _ in 0..count {
-            let named = crate::record::take_data_ref(&mut reader)?;
+            let named = crate::record::take_data_ref(&mut reader, form)?;
             let is_page = match reader.u8(field)? {
                 0 => false,
                 1 => true,
@@ -114,12 +120,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::id::{BucketId, DataId, ObjectKey, ProposerId, Timestamp};
+    use crate::id::{BucketId, DataId, ObjectKey, ProposerId, SetId, Timestamp};
     use crate::record::{Home, strategy};
 
     fn entry(since_ms: u64) -> ReleaseEntry {
         let data = DataRef {
             id: DataId { birth: Timestamp::from_u64(1), proposer: ProposerId(7) },
+            set: Some(SetId(0x0102)),
             size: 10,
             data_shards: 2,
             parity_shards: 2,
@@ -131,19 +138,33 @@ mod tests {
     }
 
     #[test]
-    fn version_1_is_these_bytes() {
+    fn version_1_is_still_read() {
         let mut golden = vec![1, 0x55, 0, 0, 0, 0, 0, 0, 0];
         golden.extend_from_slice(&[2; 16]);
         golden.extend_from_slice(&[1, 0, 0, 0, b'k', 0, 1]);
         golden.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7]);
         golden.extend_from_slice(&[10, 0, 0, 0, 0, 0, 0, 0, 2, 2, 1, 0, 0, 0, 1, 1]);
+        let mut before = entry(0x55);
+        before.data[0].data.set = None;
+        assert_eq!(ReleaseEntry::decode(golden.into()), Ok(before.clone()));
+        assert_eq!(ReleaseEntry::decode(before.encode()), Ok(before), "as version 2");
+    }
+
+    #[test]
+    fn version_2_is_these_bytes() {
+        let mut golden = vec![2, 0x55, 0, 0, 0, 0, 0, 0, 0];
+        golden.extend_from_slice(&[2; 16]);
+        golden.extend_from_slice(&[1, 0, 0, 0, b'k', 0, 1]);
+        golden.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7]);
+        golden.extend_from_slice(&[2, 1, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0, 2, 2, 1, 0, 0, 0, 1, 1]);
         assert_eq!(entry(0x55).encode(), golden);
+        assert_eq!(ReleaseEntry::decode(golden.clone().into()), Ok(entry(0x55)));
         for length in 0..golden.len() {
             assert!(ReleaseEntry::decode(golden[..length].to_vec().into()).is_err());
         }
         let mut unknown = golden;
-        unknown[0] = 2;
-        let refused = DecodeError::Version { field: "release entry", version: 2 };
+        unknown[0] = 3;
+        let refused = DecodeError::Version { field: "release entry", version: 3 };
         assert_eq!(ReleaseEntry::decode(unknown.into()), Err(refused));
     }
 

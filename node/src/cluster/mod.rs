@@ -11,20 +11,25 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use tokio::time::Instant;
 
+use sherd_core::codec::Writer;
 use sherd_core::erasure::Geometry;
-use sherd_core::id::{Epoch, RegisterKey, SetId, VolumeId};
+use sherd_core::id::{Epoch, NodeId, RegisterKey, SetId, VolumeId};
 use sherd_core::message::Target;
 use sherd_core::placement;
+use sherd_core::record::{DataRef, put_register_key};
 use sherd_core::register::quorum::Quorums;
 use sherd_core::topology::Topology;
 
 use crate::peer::VolumeRoute;
+use crate::peer::remote::RemoteVolumes;
 
 /// The topology with its peers.
 #[derive(Debug)]
 pub struct Cluster {
     topology: Arc<Topology>,
+    own: NodeId,
     sets: Vec<Arc<SetView>>,
+    remote: RemoteVolumes,
 }
 
 /// One erasure set, ready to be asked.
@@ -38,7 +43,11 @@ pub struct SetView {
     pub routes: Vec<VolumeRoute>,
     /// Those that scans had to wait for.
     pub late: LateVolumes,
-    durable_enough: usize,
+    /// Its nodes, each once.
+    nodes: Vec<NodeId>,
+    remote: RemoteVolumes,
+    /// While every node is up, and while one is down.
+    durable_enough: [usize; 2],
 }
 
 /// Which volumes of a set let a scan wait until it gave them up: others are asked before them for a while.
@@ -69,9 +78,9 @@ impl LateVolumes {
 }
 
 impl SetView {
-    /// How many durable shards make a write safe: see `placement::durable_enough`.
-    pub const fn durable_enough(&self) -> usize {
-        self.durable_enough
+    /// How many durable shards make a write safe at this moment: see `placement::durable_enough`.
+    pub fn durable_enough(&self) -> usize {
+        self.durable_enough[usize::from(self.remote.any_down(&self.nodes))]
     }
 
     /// The set's register quorums.
@@ -86,7 +95,7 @@ impl SetView {
 
     /// Whether so many volumes are full that shards of new data could not be made durable.
     pub fn lacks_room_for_shards(&self) -> bool {
-        self.with_room() < self.durable_enough
+        self.with_room() < self.durable_enough()
     }
 
     fn with_room(&self) -> usize {
@@ -107,8 +116,20 @@ impl SetView {
 }
 
 impl Cluster {
-    /// Joins a topology with the ways to its volumes.
-    pub fn new(topology: Arc<Topology>, route_to: impl Fn(VolumeId) -> VolumeRoute) -> Self {
+    /// Joins a topology with the ways to its volumes. `own` is this node, `remote` what the others report.
+    pub fn new(
+        topology: Arc<Topology>,
+        own: NodeId,
+        remote: RemoteVolumes,
+        route_to: impl Fn(VolumeId) -> VolumeRoute,
+    ) -> Self {
+        let nodes_of = |volumes: &[VolumeId]| {
+            let nodes = volumes.iter().filter_map(|id| topology.volume(*id)).map(|volume| volume.node);
+            let mut nodes: Vec<NodeId> = nodes.collect();
+            nodes.sort_unstable();
+            nodes.dedup();
+            nodes
+        };
         let sets = topology
             .sets()
             .iter()
@@ -120,11 +141,42 @@ impl Cluster {
                     geometry: set.geometry(),
                     routes: routes.collect(),
                     late: LateVolumes::default(),
-                    durable_enough: set.durable_enough(true),
+                    nodes: nodes_of(set.volumes()),
+                    remote: remote.clone(),
+                    durable_enough: [true, false].map(|every_node_up| set.durable_enough(every_node_up)),
                 })
             })
             .collect();
-        Self { topology, sets }
+        Self { topology, own, sets, remote }
+    }
+
+    /// This node.
+    pub const fn own(&self) -> NodeId {
+        self.own
+    }
+
+    /// What the other nodes report of their volumes.
+    pub const fn remote(&self) -> &RemoteVolumes {
+        &self.remote
+    }
+
+    /// How many nodes of a key's set that are up come before this one where upkeep needs one node to look after
+    /// the key: 0 where it is this node. The order is another one for each key, and the same on each node.
+    pub fn turn_of(&self, key: &RegisterKey) -> usize {
+        let mut key_bytes = Writer::new();
+        put_register_key(&mut key_bytes, key);
+        let key_bytes = key_bytes.finish();
+        let weight =
+            |node: &NodeId| *blake3::Hasher::new().update(&key_bytes).update(&node.0).finalize().as_bytes();
+        let set = self.set_of(key);
+        let own = weight(&self.own);
+        let is_up = |node: &&NodeId| !self.remote.any_down(std::slice::from_ref(*node));
+        set.nodes
+            .iter()
+            .filter(|node| **node != self.own)
+            .filter(is_up)
+            .filter(|node| weight(node) < own)
+            .count()
     }
 
     /// The topology.
@@ -142,6 +194,20 @@ impl Cluster {
         let set = self.topology.owner(placement::slot(key));
         let index = usize::try_from(set.0).expect("a set's place fits memory");
         Arc::clone(&self.sets[index])
+    }
+
+    /// A set by its id; `None` where the topology has no such set.
+    pub fn set(&self, id: SetId) -> Option<&Arc<SetView>> {
+        self.sets.get(usize::try_from(id.0).ok()?)
+    }
+
+    /// The set whose volumes have the shards of data that `key` names: the one that the reference says, else
+    /// the key's. `None` where the topology has no such set.
+    pub fn set_holding(&self, key: &RegisterKey, data: &DataRef) -> Option<Arc<SetView>> {
+        match data.set {
+            Some(id) => self.set(id).map(Arc::clone),
+            None => Some(self.set_of(key)),
+        }
     }
 
     /// The current epoch.

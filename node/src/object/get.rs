@@ -264,6 +264,7 @@ mod tests {
     fn part(number: u16, size: u64) -> PartRef {
         let data = DataRef {
             id: sherd_core::id::DataId::ZERO,
+            set: None,
             size,
             data_shards: 1,
             parity_shards: 0,

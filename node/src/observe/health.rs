@@ -1,9 +1,10 @@
 //! Live, ready, and the reasons for not.
 //!
-//! Live means that the process answers. Ready means that every erasure set has its write quorum
-//! and nobody asked the process to stop. A node whose volumes are full is ready, for reads and deletes
-//! work and only deletes make room; it says that it refuses writes. The state itself is the node's: it gives a closure that
-//! makes a [`HealthReport`], and this file only judges and prints it.
+//! Live means that the process answers. Serving means that every erasure set has its read quorum and the
+//! process was not told to stop; ready means the same with the write quorum. A node whose volumes are full is
+//! ready, for reads and deletes work and only deletes make room; it says that it refuses writes. The state
+//! itself is the node's: it gives a closure that makes a [`HealthReport`], and this file only judges and
+//! prints it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -99,6 +100,10 @@ impl SetHealth {
         self.voting >= self.write_quorum
     }
 
+    const fn readable(&self) -> bool {
+        self.voting >= self.read_quorum
+    }
+
     /// Whether what is kept in its row is refused for lack of room.
     const fn is_full(&self) -> bool {
         self.with_room < self.write_quorum
@@ -170,6 +175,8 @@ pub type ReportSource = Arc<dyn Fn() -> HealthReport + Send + Sync>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
+    /// Waiting for the other nodes of a cluster that is not formed yet; S3 is not served yet.
+    Forming,
     /// Opening its volumes; S3 is not served yet.
     Opening,
     /// Serving.
@@ -189,6 +196,10 @@ pub struct Readiness {
     pub stuck: Vec<String>,
     /// Where the process is in its life.
     pub phase: Phase,
+    /// While it is forming: the nodes that it waits for.
+    pub waiting_for: Vec<String>,
+    /// While it is forming: why, in words.
+    pub forming: String,
     /// `fsync`, or `none` when acknowledged objects may be lost with the power.
     pub durability: &'static str,
     /// Sets without their write quorum.
@@ -197,10 +208,35 @@ pub struct Readiness {
     pub degraded_volumes: Vec<VolumeHealth>,
 }
 
+/// The answer of a probe that asks whether reads should come here.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct ServingState {
+    /// Whether reads should come here.
+    pub serving: bool,
+    /// Where the process is in its life.
+    pub phase: Phase,
+    /// While it is forming: the nodes that it waits for.
+    pub waiting_for: Vec<String>,
+    /// While it is forming: why, in words.
+    pub forming: String,
+    /// Sets without their read quorum.
+    pub unreadable_sets: Vec<SetHealth>,
+}
+
+/// What a node waits for before its cluster is formed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Forming {
+    /// The nodes that did not answer yet.
+    pub waiting_for: Vec<String>,
+    /// Why the cluster is not formed, in words.
+    pub reason: String,
+}
+
 /// The health of one process; shared by the admin listener and the one who stops it.
 pub struct Health {
     durability: Durability,
     phase: AtomicU8,
+    forming: RwLock<Option<Forming>>,
     source: RwLock<Option<ReportSource>>,
 }
 
@@ -216,7 +252,12 @@ impl std::fmt::Debug for Health {
 impl Health {
     /// A process that is opening its volumes.
     pub fn opening(durability: Durability) -> Self {
-        Self { durability, phase: AtomicU8::new(0), source: RwLock::new(None) }
+        Self { durability, phase: AtomicU8::new(0), forming: RwLock::new(None), source: RwLock::new(None) }
+    }
+
+    /// The cluster is not formed yet, and waits for this; `None` when it is formed.
+    pub fn form(&self, forming: Option<Forming>) {
+        *self.forming.write() = forming;
     }
 
     /// The volumes are open: reports come from `source` from here on. Too late once stopping.
@@ -234,26 +275,50 @@ impl Health {
     /// Where the process is in its life.
     pub fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Acquire) {
+            0 if self.forming.read().is_some() => Phase::Forming,
             0 => Phase::Opening,
             1 => Phase::Serving,
             _ => Phase::Stopping,
         }
     }
 
-    /// Judges this moment.
-    pub fn readiness(&self) -> Readiness {
+    fn report(&self) -> HealthReport {
         let source = self.source.read().as_ref().map(Arc::clone);
-        let report = source.map(|report| report()).unwrap_or_default();
+        source.map(|report| report()).unwrap_or_default()
+    }
+
+    /// Judges whether reads should come here at this moment.
+    pub fn serving(&self) -> ServingState {
+        let HealthReport { sets, volumes: _, stuck: _, release_grace: _ } = self.report();
+        let phase = self.phase();
+        let any = !sets.is_empty();
+        let unreadable_sets: Vec<_> = sets.into_iter().filter(|set| !set.readable()).collect();
+        let Forming { waiting_for, reason } = self.forming.read().clone().unwrap_or_default();
+        ServingState {
+            serving: phase == Phase::Serving && any && unreadable_sets.is_empty(),
+            phase,
+            waiting_for,
+            forming: reason,
+            unreadable_sets,
+        }
+    }
+
+    /// Judges whether requests of every kind should come here at this moment.
+    pub fn readiness(&self) -> Readiness {
+        let report = self.report();
         let writes_refused = report.writes_refused();
         let HealthReport { sets, volumes, stuck, release_grace: _ } = report;
         let phase = self.phase();
         let any = !sets.is_empty();
         let degraded_sets: Vec<_> = sets.into_iter().filter(|set| !set.writable()).collect();
+        let Forming { waiting_for, reason } = self.forming.read().clone().unwrap_or_default();
         Readiness {
             ready: phase == Phase::Serving && any && degraded_sets.is_empty(),
             writes_refused,
             stuck,
             phase,
+            waiting_for,
+            forming: reason,
             durability: self.durability.as_str(),
             degraded_sets,
             degraded_volumes: volumes
@@ -314,6 +379,31 @@ mod tests {
         let readiness = serving(report(vec![set(4), set(2)], vec![])).readiness();
         assert!(!readiness.ready);
         assert_eq!(readiness.degraded_sets, [set(2)]);
+    }
+
+    #[test]
+    fn a_set_with_its_read_quorum_serves_and_one_below_does_not() {
+        let at_read_quorum = serving(report(vec![set(4), set(2)], vec![]));
+        assert!(at_read_quorum.serving().serving && !at_read_quorum.readiness().ready);
+        let below = serving(report(vec![set(4), set(1)], vec![]));
+        assert_eq!((below.serving().serving, below.serving().unreadable_sets), (false, vec![set(1)]));
+        at_read_quorum.stop();
+        assert!(!at_read_quorum.serving().serving);
+        assert!(!serving(HealthReport::default()).serving().serving);
+    }
+
+    #[test]
+    fn a_node_of_a_cluster_that_is_not_formed_names_what_it_waits_for() {
+        let health = Health::opening(Durability::Fsync);
+        let waiting_for = vec!["n2".to_owned()];
+        health.form(Some(Forming {
+            waiting_for: waiting_for.clone(),
+            reason: "n2 does not answer".to_owned(),
+        }));
+        let ServingState { serving, phase, waiting_for: named, .. } = health.serving();
+        assert_eq!((serving, phase, named), (false, Phase::Forming, waiting_for));
+        health.form(None);
+        assert_eq!(health.readiness().phase, Phase::Opening);
     }
 
     #[test]

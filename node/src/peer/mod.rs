@@ -12,6 +12,7 @@ mod fanout;
 mod local;
 mod pending;
 mod registers;
+pub mod remote;
 #[cfg(test)]
 pub(crate) mod scripted;
 mod shards;

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{Clock, HybridClock, Rng};
-use sherd_core::id::{ProposerId, VolumeId};
+use sherd_core::id::{NodeId, ProposerId, VolumeId};
 use sherd_core::topology::{GeometryRequest, PoolShape, Topology};
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::Disk;
@@ -28,6 +28,7 @@ use crate::machine::system::{SystemClock, SystemRng};
 use crate::object::{Objects, ObjectsConfig};
 use crate::observe::health::{self, HealthReport, SetHealth, VolumeHealth};
 use crate::observe::metrics::Metrics;
+use crate::peer::remote::RemoteVolumes;
 use crate::peer::{LocalPeer, VolumeRoute};
 use crate::register::{RegisterTimeouts, Registers, RegistersConfig};
 use crate::stripe::{DigestPool, StripeTimeouts, Stripes, StripesConfig, Thresholds};
@@ -173,6 +174,7 @@ impl Store {
                 volumes,
                 digests,
                 topology: formation.topology,
+                node: formation.node,
                 clock,
                 rng,
                 pool,
@@ -189,9 +191,12 @@ impl Store {
 
     /// Puts the layers together; nothing runs yet.
     fn assemble(parts: Parts, metrics: &Arc<Metrics>) -> (Self, Reports) {
-        let Parts { volumes, digests, topology, clock, rng, pool, thresholds, fast_etags, upkeep } = parts;
+        let Parts { volumes, digests, topology, node, clock, rng, pool, thresholds, fast_etags, upkeep } =
+            parts;
         let local = Arc::new(LocalPeer::new(volumes.clone()));
-        let cluster = Arc::new(Cluster::new(topology, |volume| VolumeRoute::through(volume, &local)));
+        let cluster = Arc::new(Cluster::new(topology, node, RemoteVolumes::default(), |volume| {
+            VolumeRoute::through(volume, &local)
+        }));
         let wall = Arc::clone(&clock);
         let births = Arc::new(HybridClock::new(Arc::clone(&clock)));
         let clock = Arc::new(HybridClock::new(clock));
@@ -422,6 +427,7 @@ struct Parts {
     volumes: Volumes,
     digests: DigestPool,
     topology: Arc<Topology>,
+    node: NodeId,
     clock: Arc<dyn Clock>,
     rng: Arc<dyn Rng>,
     pool: BufferPool,

@@ -1,5 +1,5 @@
-//! The admin listener: `/metrics`, `/health/live`, `/health/ready`. No authentication, no secrets,
-//! nothing that changes anything.
+//! The admin listener: `/metrics`, `/health/live`, `/health/serving`, `/health/ready`. No authentication, no
+//! secrets, nothing that changes anything.
 //!
 //! Apart from the S3 listener, so that probes and scrapes get through when S3 is overloaded, and
 //! so that a network policy can tell the two apart.
@@ -41,26 +41,38 @@ pub async fn serve_admin(listener: Listener, life: Life, metrics: Arc<Metrics>, 
 
 /// Answers one request; the body of a HEAD's answer is dropped by the connection.
 fn answer<B>(request: &Request<B>, metrics: &Metrics, health: &Health) -> Response<Full<Bytes>> {
-    let known = matches!(request.uri().path(), "/metrics" | "/health/live" | "/health/ready");
+    let path = request.uri().path();
+    let known = matches!(path, "/metrics" | "/health/live" | "/health/serving" | "/health/ready");
     if known && !matches!(*request.method(), Method::GET | Method::HEAD) {
         let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "only GET and HEAD\n");
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
-    match request.uri().path() {
+    match path {
         "/metrics" => plain(StatusCode::OK, metrics::CONTENT_TYPE, metrics.encode()),
         "/health/live" => plain(StatusCode::OK, "application/json", "{\"live\":true}\n"),
+        "/health/serving" => {
+            let state = health.serving();
+            probe(state.serving, &state)
+        }
         "/health/ready" => {
             let readiness = health.readiness();
-            let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-            let mut body = serde_json::to_vec(&readiness).expect("words, numbers and lists are JSON");
-            body.push(b'\n');
-            plain(status, "application/json", body)
+            probe(readiness.ready, &readiness)
         }
-        _ => {
-            plain(StatusCode::NOT_FOUND, "text/plain", "here are /metrics, /health/live and /health/ready\n")
-        }
+        _ => plain(
+            StatusCode::NOT_FOUND,
+            "text/plain",
+            "here are /metrics, /health/live, /health/serving and /health/ready\n",
+        ),
     }
+}
+
+/// The answer of a probe: 200 or 503, with the reasons.
+fn probe(is_well: bool, state: &impl serde::Serialize) -> Response<Full<Bytes>> {
+    let status = if is_well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let mut body = serde_json::to_vec(state).expect("words, numbers and lists are JSON");
+    body.push(b'\n');
+    plain(status, "application/json", body)
 }
 
 fn plain(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {

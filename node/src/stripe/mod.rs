@@ -24,9 +24,9 @@ use sherd_core::limits;
 use sherd_core::record::{DataRef, Home};
 use sherd_volume::buffer::{Buffer, BufferPool};
 
-use crate::cluster::Cluster;
 use crate::cluster::damage::Damage;
 use crate::cluster::pins::{PinGuard, Pins};
+use crate::cluster::{Cluster, SetView};
 use crate::machine::budget::{Budget, BudgetExhausted};
 use crate::machine::reclaim::Reclaim;
 
@@ -195,11 +195,12 @@ impl Stripes {
         (bytes <= pool.largest()).then(|| pool.try_take(bytes)).flatten()
     }
 
-    /// Names new data of `size` bytes for `key`.
-    fn new_data(&self, key: &RegisterKey, size: u64, home: Home) -> DataRef {
-        let geometry = self.inner.cluster.set_of(key).geometry;
+    /// Names new data of `size` bytes whose shards go to the volumes of `set`.
+    fn new_data(&self, set: &SetView, size: u64, home: Home) -> DataRef {
+        let geometry = set.geometry;
         DataRef {
             id: DataId { birth: self.inner.births.tick(), proposer: self.inner.proposer },
+            set: Some(set.id),
             size,
             data_shards: shards(geometry.data_shards()),
             parity_shards: shards(geometry.parity_shards()),

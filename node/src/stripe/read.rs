@@ -104,7 +104,7 @@ impl StripeRead {
     fn new(stripes: &Stripes, key: &RegisterKey, data: DataRef, range: Range<u64>) -> Option<Self> {
         let geometry = Geometry::new(data.data_shards, data.parity_shards).ok()?;
         let layout = Layout::new(data.size, geometry, data.stripe_unit).ok()?;
-        let set = stripes.inner.cluster.set_of(key);
+        let set = stripes.inner.cluster.set_holding(key, &data)?;
         (set.routes.len() == geometry.volumes()).then(|| Self {
             stripes: stripes.clone(),
             key: key.clone(),

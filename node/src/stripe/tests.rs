@@ -3,7 +3,10 @@
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
 
-use crate::stripe;
+use sherd_core::id::SetId;
+use sherd_core::record::DataRef;
+
+use crate::stripe::{self, ReadError};
 use crate::upkeep::tests::{Directories, body};
 
 /// A pool whose halves are a window of a download and a stripe of an upload each.
@@ -49,5 +52,28 @@ async fn a_download_has_its_share_until_its_bytes_are_gone() {
     assert_eq!(all - free(), 1 << 20, "the window of the first bytes is held");
     drop(first);
     assert_eq!(free(), all);
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_is_read_from_the_set_that_it_names_or_else_from_its_key_s() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let bytes = body(1, 100_000);
+    node.put("key", &bytes).await;
+    let (register, data) = (node.register("key").await, node.data("key").await);
+    assert_eq!(data.set, Some(SetId(0)), "what is written names its set");
+    let read = async |data: DataRef| {
+        let pieces = stripe::read(node.stripes(), &register, data, 0..data.size);
+        pieces.try_collect::<Vec<Bytes>>().await.map(|pieces| pieces.concat())
+    };
+    assert_eq!(read(data).await.as_deref(), Ok(&bytes[..]));
+    assert_eq!(
+        read(DataRef { set: None, ..data }).await.as_deref(),
+        Ok(&bytes[..]),
+        "stored before sets were"
+    );
+    assert_eq!(read(DataRef { set: Some(SetId(1)), ..data }).await, Err(ReadError::Geometry), "not there");
     node.close().await;
 }

@@ -151,7 +151,7 @@ impl Stripes {
         home: Home,
     ) -> Result<StripeWriter, WriteError> {
         let set = self.inner.cluster.set_of(key);
-        let data = self.new_data(key, size, home);
+        let data = self.new_data(&set, size, home);
         let layout = Layout::new(size, set.geometry, data.stripe_unit)
             .expect("the size is at least 1 and the topology's geometry is valid");
         let target = self.inner.cluster.target(key.clone());

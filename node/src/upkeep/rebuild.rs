@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::future::{join, join_all};
 
 use sherd_core::erasure::{Code, Geometry};
-use sherd_core::id::{RegisterKey, ShardId, VolumeId};
+use sherd_core::id::{RegisterKey, SetId, ShardId, VolumeId};
 use sherd_core::message;
 use sherd_core::message::{ReadPurpose, ShardFileHeader, ShardRange};
 use sherd_core::placement;
@@ -87,7 +87,7 @@ pub(crate) struct Subject {
 impl Subject {
     /// The data id with its set; an error when the two do not fit together.
     pub(crate) fn new(context: &Context, key: &RegisterKey, data: DataRef) -> Result<Self, RebuildError> {
-        let set = context.cluster.set_of(key);
+        let set = context.cluster.set_holding(key, &data).ok_or(RebuildError::Geometry)?;
         let geometry =
             Geometry::new(data.data_shards, data.parity_shards).map_err(|_| RebuildError::Geometry)?;
         let layout =
@@ -96,6 +96,11 @@ impl Subject {
             return Err(RebuildError::Geometry);
         }
         Ok(Self { key: key.clone(), data, set, layout, code: Code::of(geometry) })
+    }
+
+    /// Whether its shards are on the volumes of `set`.
+    pub(crate) fn is_on(&self, set: SetId) -> bool {
+        self.set.id == set
     }
 
     fn all(&self) -> impl Iterator<Item = u8> + use<> {

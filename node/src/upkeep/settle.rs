@@ -18,6 +18,8 @@ use crate::register::Failure;
 const PAGE: usize = 256;
 /// Rows ahead of the clock that are remembered of one volume; of more, the others are settled first.
 const ROWS_AHEAD_MAX: usize = 16_384;
+/// Turns that a node waits at most, so that the last node of a wide set does not wait for minutes.
+const TURNS_MAX: u32 = 4;
 /// How long a page may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -98,8 +100,8 @@ impl Context {
                     Some(age_ms) => age_ms,
                     None => ahead.age_ms(&known, (&key, ballot), self.now_ms()),
                 };
-                // Its writer has either finished or gone.
-                if Duration::from_millis(age_ms) >= self.settings.settle_after {
+                // Its writer has either finished or gone, and so has the node whose turn is before.
+                if Duration::from_millis(age_ms) >= self.settings.settle_after + self.turn(&key) {
                     self.settle_row(&route, &key, ballot).await;
                 }
             }
@@ -107,6 +109,13 @@ impl Context {
                 return;
             }
         }
+    }
+
+    /// How much longer this node leaves a row to the nodes whose turn is before its own: of the nodes that hold it
+    /// one is enough, and the next one sees to it where that one does not.
+    fn turn(&self, key: &RegisterKey) -> Duration {
+        let before = u32::try_from(self.cluster.turn_of(key)).unwrap_or(TURNS_MAX).min(TURNS_MAX);
+        self.settings.settle_every * before
     }
 
     pub(super) async fn settle_row(&self, route: &VolumeRoute, key: &RegisterKey, ballot: Ballot) {

@@ -20,7 +20,7 @@ const HOUSES: [House; 3] = [
         src: "node/src/",
         rooms: &[
             "process", "server", "s3", "object", "upkeep", "register", "stripe", "cluster", "peer",
-            "volumes", "observe", "machine",
+            "volumes", "trust", "observe", "machine",
         ],
     },
     House {

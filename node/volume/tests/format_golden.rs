@@ -1,4 +1,4 @@
-//! The bytes of the log, version 2, and of what version 1 has otherwise. A change of these is a new version of
+//! The bytes of the log, version 3, and of what versions 1 and 2 have otherwise. A change of these is a new version of
 //! the format.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -170,7 +170,7 @@ fn headers_keep_their_bytes() {
     let volume = VolumeId([0xa0; 16]);
     let seed = Seed::of(volume, 7);
     let segment = SegmentHeader {
-        version: 2,
+        version: 3,
         is_synced: true,
         is_longer: false,
         volume,
@@ -185,15 +185,21 @@ fn headers_keep_their_bytes() {
     let bytes = segment.encode();
     assert_eq!(
         hex(&bytes[..104]),
-        "534845524453454702000100a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a007000000000000000500000000000000060000000000000000200000000000000102030405060708111213141516171801020304050607081112131415161718770000000000000084574b2c"
+        "534845524453454703000100a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0070000000000000005000000000000000600000000000000002000000000000001020304050607081112131415161718010203040506070811121314151617187700000000000000ee632e1f"
     );
     assert!(bytes[104..].iter().all(|byte| *byte == 0));
     let longer = SegmentHeader { is_longer: true, ..segment.clone() };
     assert_eq!(
         hex(&longer.encode()[..104]),
-        "534845524453454702000300a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0070000000000000005000000000000000600000000000000002000000000000001020304050607081112131415161718010203040506070811121314151617187700000000000000a122271e"
+        "534845524453454703000300a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0070000000000000005000000000000000600000000000000002000000000000001020304050607081112131415161718010203040506070811121314151617187700000000000000cb16422d"
     );
     assert_eq!(SegmentHeader::decode(&longer.encode()), Ok(longer));
+    let before = SegmentHeader { version: 2, ..segment.clone() };
+    assert_eq!(
+        hex(&before.encode()[..104]),
+        "534845524453454702000100a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a007000000000000000500000000000000060000000000000000200000000000000102030405060708111213141516171801020304050607081112131415161718770000000000000084574b2c"
+    );
+    assert_eq!(SegmentHeader::decode(&before.encode()), Ok(before));
     let before = SegmentHeader { version: 1, is_synced: false, ..segment };
     assert_eq!(
         hex(&before.encode()[..104]),

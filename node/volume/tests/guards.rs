@@ -169,26 +169,28 @@ fn a_log_of_a_later_version_is_refused_and_never_taken_for_rot() {
 }
 
 #[test]
-fn a_log_of_the_version_before_is_read_and_goes_on_in_a_segment_of_this_one() {
-    for wiped in [false, true] {
+fn a_log_of_a_version_before_is_read_and_goes_on_in_a_segment_of_this_one() {
+    for (before, wiped) in
+        [(VERSION_MIN, false), (VERSION_MIN, true), (VERSION - 1, false), (VERSION - 1, true)]
+    {
         let bench = Bench::new(1);
         let mut volume = bench.reopen();
         volume.write(&object("a"), ballot(1), &value(1, 100));
         volume.put_shard(shard(1, 0), &bytes(1, 100)).unwrap();
         volume.settle();
         bench.kill();
-        set_version(&bench, &header_of(&bench, 1), VERSION_MIN);
+        set_version(&bench, &header_of(&bench, 1), before);
         if wiped {
             bench.index.wipe();
         }
-        // What the version before does not know stands where it does not look.
+        // What the versions before do not know stands where it does not look.
         for round in 0..2 {
             let mut volume = bench.reopen();
             assert_eq!(volume.packed(shard(1, 0)).unwrap(), bytes(1, 100));
             assert!(volume.read(&object("a")).unwrap().result.unwrap().row.is_some());
             volume.put_shard(shard(2 + round, 0), &bytes(2, 100)).unwrap();
             assert_eq!(volume.reader.status().segments, 2, "round {round}");
-            assert_eq!([1, 2].map(|number| header_of(&bench, number).version), [VERSION_MIN, VERSION]);
+            assert_eq!([1, 2].map(|number| header_of(&bench, number).version), [before, VERSION]);
             bench.kill();
         }
     }

@@ -13,8 +13,8 @@ pub mod row_key;
 pub(crate) mod strategy;
 
 pub use bytes::{
-    decode_manifest, encode_manifest, put_data_ref, put_register_key, register_key_bytes, take_data_ref,
-    take_register_key,
+    DataRefForm, decode_manifest, encode_manifest, put_data_ref, put_register_key, register_key_bytes,
+    take_data_ref, take_register_key,
 };
 pub use check::OverLimit;
 
@@ -22,7 +22,7 @@ use ::bytes::Bytes;
 
 use crate::checksum::Digest;
 use crate::erasure::Geometry;
-use crate::id::{BucketId, ChangeId, DataId, UploadId, VersionId};
+use crate::id::{BucketId, ChangeId, DataId, SetId, UploadId, VersionId};
 use crate::stripe::{InvalidLayout, Layout};
 
 /// The state of one register, with the history that makes a retried change recognisable.
@@ -207,12 +207,15 @@ pub enum Body {
 
 /// Names erasure-coded bytes and says how they are laid out.
 ///
-/// Shard `i` is on the volume at position `(i + rotation) mod (k + m)` of the set, where the data
+/// Shard `i` is on the volume at position `(i + rotation) mod (k + m)` of its set, where the data
 /// id gives the rotation (`placement::rotation`); one shard per volume, never two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DataRef {
     /// The name.
     pub id: DataId,
+    /// The set whose volumes have its shards; `None`, as what was stored before references named their sets has
+    /// it, for the set that the key has at epoch 1.
+    pub set: Option<SetId>,
     /// Bytes before erasure coding; at least 1.
     pub size: u64,
     /// Data shards (k).
@@ -247,7 +250,7 @@ impl DataRef {
     /// # Errors
     /// [`InvalidLayout`] when the fields are none that a decoder lets through.
     pub fn layout(&self) -> Result<Layout, InvalidLayout> {
-        let Self { id: _, size, data_shards, parity_shards, stripe_unit, home: _ } = *self;
+        let Self { id: _, set: _, size, data_shards, parity_shards, stripe_unit, home: _ } = *self;
         let geometry =
             Geometry::new(data_shards, parity_shards).map_err(|_| InvalidLayout { size, stripe_unit })?;
         Layout::new(size, geometry, stripe_unit)

@@ -41,13 +41,15 @@ pub(crate) fn data_ref() -> impl Strategy<Value = DataRef> {
     let geometry = (1..=32_u8).prop_flat_map(|k| (Just(k), 0..=(32 - k)));
     (
         data_id(),
+        option::of((0..limits::VOLUMES_MAX).prop_map(|set| SetId(u32::try_from(set).expect("few")))),
         1..=limits::DATA_BYTES_MAX,
         geometry,
         1..=limits::STRIPE_UNIT_BYTES_MAX,
         prop_oneof![Just(Home::Packed), Just(Home::File)],
     )
-        .prop_map(|(id, size, (data_shards, parity_shards), stripe_unit, home)| DataRef {
+        .prop_map(|(id, set, size, (data_shards, parity_shards), stripe_unit, home)| DataRef {
             id,
+            set,
             size,
             data_shards,
             parity_shards,

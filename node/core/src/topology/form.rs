@@ -31,6 +31,8 @@ pub struct GeometryRequest {
 pub struct PoolNode {
     /// Its id.
     pub id: NodeId,
+    /// Its configured name; empty for the only node of a cluster without names.
+    pub name: String,
     /// What fails together with it.
     pub zone: Option<String>,
     /// Its volumes, by ordinal.
@@ -212,7 +214,7 @@ impl Topology {
         geometry: GeometryRequest,
     ) -> Result<FormedTopology, FormError> {
         let expected = pool.first().map_or(0, |node| node.volumes.len());
-        for PoolNode { id, zone: _, volumes } in pool {
+        for PoolNode { id, name: _, zone: _, volumes } in pool {
             if volumes.len() != expected {
                 return Err(FormError::UnequalNodes { node: *id, volumes: volumes.len(), expected });
             }
@@ -222,7 +224,14 @@ impl Topology {
             .chunks(shape.geometry.volumes())
             .map(|members| SetPlan { volumes: members.to_vec(), geometry: shape.geometry })
             .collect();
-        let nodes = pool.iter().map(|node| Node { id: node.id, zone: node.zone.clone() }).collect();
+        let nodes = pool
+            .iter()
+            .map(|PoolNode { id, name, zone, volumes: _ }| Node {
+                id: *id,
+                name: name.clone(),
+                zone: zone.clone(),
+            })
+            .collect();
         let volumes = pool.iter().flat_map(volumes_of).collect();
         let slots = spread_slots(plans.len());
         let topology = Self::new(cluster, Epoch::FIRST, nodes, volumes, plans, slots)?;

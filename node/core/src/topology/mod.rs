@@ -6,6 +6,7 @@
 //! exist and are in no other set, and every slot has a set.
 
 mod form;
+pub mod formation;
 mod stored;
 
 #[cfg(test)]
@@ -39,6 +40,9 @@ pub struct Topology {
 pub struct Node {
     /// Its id.
     pub id: NodeId,
+    /// Its configured name, at most [`limits::NODE_NAME_BYTES_MAX`] bytes; empty for the only node of a cluster
+    /// without names.
+    pub name: String,
     /// What fails together with it, as the operator names it; at most
     /// [`limits::ZONE_BYTES_MAX`] bytes.
     pub zone: Option<String>,
@@ -106,6 +110,18 @@ pub enum InvalidTopology {
     Zone {
         /// Whose zone.
         node: NodeId,
+    },
+    /// A node's name is too long.
+    #[error("the name of node {node} has more than {max} bytes", max = limits::NODE_NAME_BYTES_MAX)]
+    Name {
+        /// Whose name.
+        node: NodeId,
+    },
+    /// Two nodes have one name.
+    #[error("the name {name:?} is there twice")]
+    NameTwice {
+        /// The name.
+        name: String,
     },
     /// Two nodes have one id.
     #[error("node {node} is there twice")]
@@ -220,6 +236,11 @@ impl Topology {
         self.nodes.iter().find(|node| node.id == id)
     }
 
+    /// The node of a name.
+    pub fn node_named(&self, name: &str) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.name == name)
+    }
+
     /// One volume.
     pub fn volume(&self, id: VolumeId) -> Option<&Volume> {
         self.volumes.get(self.places.get(&id)?.volume)
@@ -299,6 +320,16 @@ impl Set {
     }
 }
 
+/// The id of a node of a cluster whose nodes have names: it follows from both, so a node that lost everything
+/// is still the same one.
+pub fn node_id(cluster: ClusterId, name: &str) -> NodeId {
+    let mut hasher = blake3::Hasher::new_derive_key("sherd 2026 node id");
+    hasher.update(&cluster.0);
+    hasher.update(name.as_bytes());
+    let hash = hasher.finalize();
+    NodeId(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes"))
+}
+
 const fn check_count(what: &'static str, count: usize, max: usize) -> Result<(), InvalidTopology> {
     if count == 0 || count > max { Err(InvalidTopology::Count { what, count, max }) } else { Ok(()) }
 }
@@ -306,9 +337,16 @@ const fn check_count(what: &'static str, count: usize, max: usize) -> Result<(),
 fn check_nodes(nodes: &[Node]) -> Result<(), InvalidTopology> {
     check_count("nodes", nodes.len(), limits::NODES_MAX)?;
     let mut seen = BTreeSet::new();
-    for Node { id, zone } in nodes {
+    let mut names = BTreeSet::new();
+    for Node { id, name, zone } in nodes {
         if !seen.insert(*id) {
             return Err(InvalidTopology::NodeTwice { node: *id });
+        }
+        if name.len() > limits::NODE_NAME_BYTES_MAX {
+            return Err(InvalidTopology::Name { node: *id });
+        }
+        if !names.insert(name) && !name.is_empty() {
+            return Err(InvalidTopology::NameTwice { name: name.clone() });
         }
         if zone.as_ref().is_some_and(|zone| zone.len() > limits::ZONE_BYTES_MAX) {
             return Err(InvalidTopology::Zone { node: *id });

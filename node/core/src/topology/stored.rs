@@ -32,6 +32,8 @@ pub(super) struct StoredTopology {
 #[serde(deny_unknown_fields)]
 struct StoredNode {
     id: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     zone: Option<String>,
 }
@@ -62,7 +64,7 @@ struct StoredRun {
 impl From<Topology> for StoredTopology {
     fn from(topology: Topology) -> Self {
         let Topology { cluster, epoch, nodes, volumes, sets, slots, places: _ } = topology;
-        let node = |Node { id, zone }| StoredNode { id: id.to_string(), zone };
+        let node = |Node { id, name, zone }| StoredNode { id: id.to_string(), name, zone };
         let volume = |Volume { id, node, ordinal }| StoredVolume {
             id: id.to_string(),
             node: node.to_string(),
@@ -88,7 +90,7 @@ impl TryFrom<StoredTopology> for Topology {
         if version != VERSION {
             return Err(InvalidTopology::Version { version });
         }
-        let node = |StoredNode { id, zone }| Ok(Node { id: id_from(id, NodeId::parse)?, zone });
+        let node = |StoredNode { id, name, zone }| Ok(Node { id: id_from(id, NodeId::parse)?, name, zone });
         let volume = |StoredVolume { id, node, ordinal }| {
             let node = id_from(node, NodeId::parse)?;
             Ok(Volume { id: id_from(id, VolumeId::parse)?, node, ordinal })

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::erasure::Availability;
 
-fn node_id(index: usize) -> NodeId {
+fn id_of(index: usize) -> NodeId {
     NodeId(u128::try_from(index + 1).expect("small").to_be_bytes())
 }
 
@@ -16,7 +16,8 @@ fn volume_id(node: usize, ordinal: usize) -> VolumeId {
 fn a_pool(nodes: usize, volumes: usize) -> Vec<PoolNode> {
     (0..nodes)
         .map(|node| PoolNode {
-            id: node_id(node),
+            id: id_of(node),
+            name: String::new(),
             zone: None,
             volumes: (0..volumes).map(|ordinal| volume_id(node, ordinal)).collect(),
         })
@@ -116,7 +117,7 @@ fn what_does_not_fit_is_refused() {
 
     let mut pool = a_pool(2, 2);
     pool[1].volumes.pop();
-    let unequal = FormError::UnequalNodes { node: node_id(1), volumes: 1, expected: 2 };
+    let unequal = FormError::UnequalNodes { node: id_of(1), volumes: 1, expected: 2 };
     assert_eq!(Topology::form(ClusterId([0; 16]), &pool, GeometryRequest::default()), Err(unequal));
     let mut pool = a_pool(2, 2);
     pool[1].volumes[1] = volume_id(0, 0);
@@ -151,9 +152,9 @@ fn volumes_know_their_nodes_and_sets() {
             assert_eq!(set.position(*id), Some(position));
         }
     }
-    let ordinals: Vec<_> = topology.volumes_of(node_id(2)).map(|volume| volume.ordinal).collect();
+    let ordinals: Vec<_> = topology.volumes_of(id_of(2)).map(|volume| volume.ordinal).collect();
     assert_eq!(ordinals, [0, 1, 2, 3]);
-    assert_eq!(topology.volume(volume_id(2, 3)).map(|volume| volume.node), Some(node_id(2)));
+    assert_eq!(topology.volume(volume_id(2, 3)).map(|volume| volume.node), Some(id_of(2)));
     assert_eq!(topology.set_with(volume_id(9, 9)), None);
     assert_eq!(topology.set(SetId(2)), None);
 }
@@ -174,6 +175,31 @@ fn the_stored_form_is_this_json() {
     let stored = serde_json::to_string(&topology).expect("a topology is JSON");
     assert_eq!(stored, text.split_whitespace().collect::<String>());
     assert_eq!(serde_json::from_str::<Topology>(text).expect("as stored"), topology);
+}
+
+#[test]
+fn names_of_nodes_are_stored_and_give_their_ids() {
+    let cluster = ClusterId([7; 16]);
+    let mut pool = a_pool(2, 1);
+    for (node, name) in pool.iter_mut().zip(["n1", "n2"]) {
+        (node.id, node.name) = (node_id(cluster, name), name.to_owned());
+    }
+    let named = |pool: &[PoolNode]| Topology::form(cluster, pool, GeometryRequest::default());
+    let topology = named(&pool).expect("it fits").topology;
+    let stored = serde_json::to_string(&topology).expect("a topology is JSON");
+    assert!(stored.contains(r#""name":"n2""#), "{stored}");
+    assert_eq!(serde_json::from_str::<Topology>(&stored).expect("as stored"), topology);
+    assert_eq!(topology.node_named("n2").map(|node| node.id), Some(node_id(cluster, "n2")));
+    assert_eq!(topology.node_named("n3"), None);
+    // Stored in every topology: it never changes.
+    assert_eq!(node_id(cluster, "n1").to_string(), "539f2a7a0bb0f1757b94fb78cf0d977d");
+    assert_ne!(node_id(cluster, "n1"), node_id(ClusterId([8; 16]), "n1"));
+
+    pool[1].name = "n1".to_owned();
+    let twice = InvalidTopology::NameTwice { name: "n1".to_owned() };
+    assert_eq!(named(&pool), Err(FormError::Invalid(twice)));
+    pool[1].name = "n".repeat(64);
+    assert_eq!(named(&pool), Err(FormError::Invalid(InvalidTopology::Name { node: pool[1].id })));
 }
 
 /// Stores a topology, replaces one text in it, and gives why it is refused.

@@ -260,6 +260,7 @@ mod tests {
     fn part(number: u16, size: u64, byte: u8) -> PartRef {
         let data = record::DataRef {
             id: DataId::ZERO,
+            set: None,
             size,
             data_shards: 1,
             parity_shards: 0,

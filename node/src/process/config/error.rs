@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use sherd_core::topology::FormError;
 
+use super::cluster::InvalidCluster;
 use super::credentials::InvalidCredentials;
 use super::origin::Origin;
 use super::volumes::InvalidVolumes;
@@ -84,11 +85,16 @@ pub enum InvalidValue {
         name: String,
     },
     /// Two listeners on one address.
-    #[error("{address} is the address of the S3 listener too")]
+    #[error("{address} is the address of the {other} listener too")]
     SameAddress {
         /// As written.
         address: std::net::SocketAddr,
+        /// Who has it.
+        other: &'static str,
     },
+    /// Table `[cluster]`.
+    #[error(transparent)]
+    Cluster(#[from] InvalidCluster),
     /// No filter for log lines.
     #[error("{level:?} is not a log filter: {why}")]
     LogLevel {

@@ -6,6 +6,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use sherd_core::limits::NODES_MAX;
+
+use super::cluster;
 use super::credentials::Credentials;
 use super::settings::Settings;
 use super::volumes::{VOLUMES_MAX, expand};
@@ -22,6 +25,12 @@ pub fn setting_text(input: &[u8]) {
         if !text.contains('{') {
             assert_eq!(paths, [Path::new(text)]);
         }
+    }
+    if let Ok(nodes) = cluster::expand(&[text.to_owned()]) {
+        assert!((1..=NODES_MAX).contains(&nodes.len()));
+        // What a node is told it can be told again, one by one.
+        let each: Vec<_> = nodes.iter().map(|node| format!("{}@{}", node.name, node.address)).collect();
+        assert_eq!(cluster::expand(&each).ok(), Some(nodes));
     }
     if let Ok(pair) = Credentials::parse(text, Path::new("credentials.env")) {
         assert_eq!(Credentials::parse(&pair.lines(), Path::new("again")).ok(), Some(pair));
@@ -64,9 +73,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_keeps_its_promise(text in "\\PC{0,40}", pattern in "/[a-z]{0,3}(\\{[0-9]{1,4}\\.\\.\\.[0-9]{1,4}\\}){0,3}") {
+        fn any_text_keeps_its_promise(text in "\\PC{0,40}", nodes in "n(\\{[0-9]{1,3}\\.\\.\\.[0-9]{1,3}\\})?@h(\\{[0-9]{1,3}\\.\\.\\.[0-9]{1,3}\\})?:9", pattern in "/[a-z]{0,3}(\\{[0-9]{1,4}\\.\\.\\.[0-9]{1,4}\\}){0,3}") {
             setting_text(text.as_bytes());
             setting_text(pattern.as_bytes());
+            setting_text(nodes.as_bytes());
         }
 
         #[test]

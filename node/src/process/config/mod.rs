@@ -4,11 +4,13 @@
 //! about sense. [`Config::resolve`] is the only way to a [`Config`], and a `Config` needs no second
 //! check: its volumes exist, its geometry works, its numbers lie in their ranges.
 
+pub mod cluster;
 pub mod credentials;
 pub mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod origin;
+pub mod pattern;
 pub mod settings;
 pub mod source;
 pub mod volumes;
@@ -19,9 +21,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sherd_core::limits::{ADOPT_AFTER_MS, INLINE_BYTES_MAX, PACK_BYTES_MAX, RELEASE_GRACE_MS};
-use sherd_core::topology::{GeometryRequest, PoolShape};
+use sherd_core::topology::{FormError, GeometryRequest, PoolShape};
 use sherd_volume::options::Durability;
 
+use self::cluster::ClusterConfig;
 use self::credentials::Credentials;
 use self::error::{ConfigError, InvalidValue};
 use self::settings::{EtagForm, LimitSettings, LogSettings, Settings, UpkeepSettings};
@@ -54,6 +57,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where metrics and health are served.
     pub admin_listen: SocketAddr,
+    /// The nodes that store together and this one's place among them; nothing where a node stores alone.
+    pub cluster: Option<ClusterConfig>,
     /// The region that requests are signed for.
     pub region: String,
     /// Domains whose subdomains name buckets.
@@ -138,6 +143,7 @@ impl Config {
             parity,
             listen,
             admin_listen,
+            node_listen,
             region,
             domains,
             credentials_file,
@@ -148,6 +154,7 @@ impl Config {
             buffer_cap,
             index_cache,
             shutdown_timeout,
+            cluster,
             limits,
             upkeep,
             log,
@@ -157,15 +164,12 @@ impl Config {
         let patterns = volumes.unwrap_or_default().0;
         let volumes = volumes::expand(&patterns).map_err(|why| judge.refuse("volumes", why))?;
         volumes::check(&volumes).map_err(|why| judge.refuse("volumes", why))?;
-        let geometry = GeometryRequest { set_volumes: None, parity_shards: parity.map(usize::from) };
-        let shape = PoolShape::choose(1, volumes.len(), geometry)
-            .map_err(|why| judge.refuse(if parity.is_some() { "parity" } else { "volumes" }, why))?;
+        let cluster = cluster::judge(cluster, node_listen).map_err(|(key, why)| judge.refuse(key, why))?;
+        let shape = judge.shape(volumes.len(), parity, cluster.as_ref())?;
 
         let listen = listen.unwrap_or(loopback(S3_PORT));
         let admin_listen = admin_listen.unwrap_or(loopback(ADMIN_PORT));
-        if listen == admin_listen && listen.port() != 0 {
-            return Err(judge.refuse("admin_listen", InvalidValue::SameAddress { address: listen }));
-        }
+        judge.addresses(listen, admin_listen, cluster.as_ref())?;
         let region = judge.region(region)?;
         let domains = judge.domains(domains.unwrap_or_default().0)?;
         let credentials = match (credentials, credentials_file) {
@@ -180,6 +184,7 @@ impl Config {
             shape,
             listen,
             admin_listen,
+            cluster,
             region,
             domains,
             credentials,
@@ -201,6 +206,41 @@ impl Config {
                 seconds(600),
             )?,
         })
+    }
+
+    /// What is asked of the geometry when a cluster is formed.
+    pub fn geometry(&self) -> GeometryRequest {
+        geometry(self.parity, self.cluster.as_ref())
+    }
+
+    /// A digest of what must be equal on every node of a cluster: its id and name, its nodes by name
+    /// and order, the sets that its volumes make, and the region. Addresses may differ.
+    pub fn digest(&self) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new_derive_key("sherd 2026-11 configuration of a cluster");
+        let mut text = |text: &str| {
+            hasher.update(&(text.len() as u64).to_le_bytes());
+            hasher.update(text.as_bytes());
+        };
+        if let Some(cluster) = &self.cluster {
+            text(&cluster.id.to_string());
+            text(&cluster.name);
+            for node in &cluster.nodes {
+                text(&node.name);
+            }
+        }
+        text(&self.region);
+        let geometry = self.shape.geometry;
+        for count in [self.volumes.len(), self.shape.sets, geometry.data_shards(), geometry.parity_shards()] {
+            hasher.update(&(count as u64).to_le_bytes());
+        }
+        *hasher.finalize().as_bytes()
+    }
+}
+
+fn geometry(parity: Option<u8>, cluster: Option<&ClusterConfig>) -> GeometryRequest {
+    GeometryRequest {
+        set_volumes: cluster.and_then(|cluster| cluster.set_size),
+        parity_shards: parity.map(usize::from),
     }
 }
 
@@ -279,6 +319,46 @@ impl Judge<'_> {
     ) -> Result<usize, ConfigError> {
         let count = self.within(key, value.unwrap_or(default), min, max)?;
         Ok(usize::try_from(count).expect("a usize has at least 32 bits where this builds"))
+    }
+
+    /// The sets of all volumes of all nodes, for the parity and the set size that are asked for.
+    fn shape(
+        &self,
+        volumes: usize,
+        parity: Option<u8>,
+        cluster: Option<&ClusterConfig>,
+    ) -> Result<PoolShape, ConfigError> {
+        let nodes = cluster.map_or(1, |cluster| cluster.nodes.len());
+        PoolShape::choose(nodes, volumes, geometry(parity, cluster)).map_err(|why| {
+            let key = match why {
+                FormError::SetSize { .. } => "cluster.set_size",
+                FormError::Parity { .. } if parity.is_some() => "parity",
+                _ => "volumes",
+            };
+            self.refuse(key, why)
+        })
+    }
+
+    /// Two listeners need two addresses; port 0 is another one each time.
+    fn addresses(
+        &self,
+        s3: SocketAddr,
+        admin: SocketAddr,
+        cluster: Option<&ClusterConfig>,
+    ) -> Result<(), ConfigError> {
+        let listeners = [
+            ("", "S3", Some(s3)),
+            ("admin_listen", "admin", Some(admin)),
+            ("node_listen", "node", cluster.map(|cluster| cluster.node_listen)),
+        ];
+        for (count, &(key, _, address)) in listeners.iter().enumerate() {
+            let Some(address) = address.filter(|address| address.port() != 0) else { continue };
+            let taken = listeners.iter().take(count).find(|(_, _, other)| *other == Some(address));
+            if let Some(&(_, other, _)) = taken {
+                return Err(self.refuse(key, InvalidValue::SameAddress { address, other }));
+            }
+        }
+        Ok(())
     }
 
     fn region(&self, region: Option<String>) -> Result<String, ConfigError> {

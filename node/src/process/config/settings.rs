@@ -33,6 +33,10 @@ pub struct Settings {
     /// Address of metrics and health, without authentication [default: 127.0.0.1:9200]
     #[arg(long, env = "SHERD_ADMIN_LISTEN", value_name = "ADDRESS")]
     pub admin_listen: Option<SocketAddr>,
+    /// Address for the other nodes of the cluster, and for operators and admins; certificates on both
+    /// sides [default: the port of this node's address in cluster.nodes, on 0.0.0.0]
+    #[arg(long, env = "SHERD_NODE_LISTEN", value_name = "ADDRESS")]
+    pub node_listen: Option<SocketAddr>,
     /// Region that clients sign for [default: us-east-1]
     #[arg(long, env = "SHERD_REGION", value_name = "NAME")]
     pub region: Option<String>,
@@ -63,6 +67,9 @@ pub struct Settings {
     /// How long requests under way may take to end once the process is told to stop [default: 30s]
     #[arg(long, env = "SHERD_SHUTDOWN_TIMEOUT", value_name = "TIME")]
     pub shutdown_timeout: Option<Period>,
+    /// Table `[cluster]`.
+    #[command(flatten)]
+    pub cluster: ClusterSettings,
     /// Table `[limits]`.
     #[command(flatten)]
     pub limits: LimitSettings,
@@ -72,6 +79,43 @@ pub struct Settings {
     /// Table `[log]`.
     #[command(flatten)]
     pub log: LogSettings,
+}
+
+/// Table `[cluster]`: the nodes that store together. Without it a node stores alone.
+#[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClusterSettings {
+    /// Id of the cluster, 32 hex digits, the same on every node; `sherd-node ca init` draws one
+    #[arg(id = "cluster_id", long = "cluster-id", env = "SHERD_CLUSTER_ID", value_name = "HEX")]
+    pub id: Option<String>,
+    /// Name of the cluster, for people [default: sherd]
+    #[arg(id = "cluster_name", long = "cluster-name", env = "SHERD_CLUSTER_NAME", value_name = "NAME")]
+    pub name: Option<String>,
+    /// Every node as name@host:port, in an order that stays; patterns on both sides run together, as in
+    /// n{1...4}@10.0.0.{1...4}:9100 (in the file: text or a list)
+    #[arg(id = "cluster_nodes", long = "cluster-nodes", env = "SHERD_CLUSTER_NODES", value_name = "NODES")]
+    pub nodes: Option<WordList>,
+    /// Which of them this one is [default: the only one]
+    #[arg(id = "cluster_node", long = "cluster-node", env = "SHERD_CLUSTER_NODE", value_name = "NAME")]
+    pub node: Option<String>,
+    /// Volumes of one set, over all nodes; a cluster keeps what it was formed with [default: all volumes
+    /// when there are at most 7, else the smallest of 8 to 16 that divides them and spreads evenly]
+    #[arg(
+        id = "cluster_set_size",
+        long = "cluster-set-size",
+        env = "SHERD_CLUSTER_SET_SIZE",
+        value_name = "COUNT"
+    )]
+    pub set_size: Option<u8>,
+    /// Certificates of the authority that signed every node's; several nodes need this and the next two
+    #[arg(id = "cluster_ca", long = "cluster-ca", env = "SHERD_CLUSTER_CA", value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// This node's certificate
+    #[arg(id = "cluster_cert", long = "cluster-cert", env = "SHERD_CLUSTER_CERT", value_name = "FILE")]
+    pub cert: Option<PathBuf>,
+    /// The key of this node's certificate, closed to others
+    #[arg(id = "cluster_key", long = "cluster-key", env = "SHERD_CLUSTER_KEY", value_name = "FILE")]
+    pub key: Option<PathBuf>,
 }
 
 /// Table `[limits]`: what the S3 listener takes at one time.
@@ -194,6 +238,7 @@ impl Settings {
             parity: self.parity.or(lower.parity),
             listen: self.listen.or(lower.listen),
             admin_listen: self.admin_listen.or(lower.admin_listen),
+            node_listen: self.node_listen.or(lower.node_listen),
             region: self.region.or(lower.region),
             domains: self.domains.or(lower.domains),
             credentials_file: self.credentials_file.or(lower.credentials_file),
@@ -204,6 +249,16 @@ impl Settings {
             buffer_cap: self.buffer_cap.or(lower.buffer_cap),
             index_cache: self.index_cache.or(lower.index_cache),
             shutdown_timeout: self.shutdown_timeout.or(lower.shutdown_timeout),
+            cluster: ClusterSettings {
+                id: self.cluster.id.or(lower.cluster.id),
+                name: self.cluster.name.or(lower.cluster.name),
+                nodes: self.cluster.nodes.or(lower.cluster.nodes),
+                node: self.cluster.node.or(lower.cluster.node),
+                set_size: self.cluster.set_size.or(lower.cluster.set_size),
+                ca: self.cluster.ca.or(lower.cluster.ca),
+                cert: self.cluster.cert.or(lower.cluster.cert),
+                key: self.cluster.key.or(lower.cluster.key),
+            },
             limits: LimitSettings {
                 connections_max: self.limits.connections_max.or(lower.limits.connections_max),
                 requests_max: self.limits.requests_max.or(lower.limits.requests_max),

@@ -65,6 +65,7 @@ fn every_key_can_be_written() {
         parity = 1
         listen = "0.0.0.0:9000"
         admin_listen = "[::]:9200"
+        node_listen = "127.0.0.1:9100"
         region = "eu-central-1"
         domains = ["s3.example.com"]
         durability = "none"
@@ -74,6 +75,15 @@ fn every_key_can_be_written() {
         buffer_cap = "1GiB"
         index_cache = "8MiB"
         shutdown_timeout = "5s"
+        [cluster]
+        id = "6a0812f15d1e119c43c3e498e22f294a"
+        name = "demo"
+        nodes = ["n1@127.0.0.1:9100", "n2@127.0.0.1:9101"]
+        node = "n2"
+        set_size = 4
+        ca = "pki/ca.crt"
+        cert = "/pki/n2.crt"
+        key = "/pki/n2.key"
         [limits]
         connections_max = 10
         requests_max = 5
@@ -92,6 +102,15 @@ fn every_key_can_be_written() {
     let config = Machine::new().resolve(text).expect("valid");
     assert_eq!(shards(&config), (3, 1));
     assert_eq!(config.admin_listen.to_string(), "[::]:9200");
+    let cluster = config.cluster.clone().expect("it is written");
+    assert_eq!(cluster.id.to_string(), "6a0812f15d1e119c43c3e498e22f294a");
+    assert_eq!((cluster.name.as_str(), cluster.node, cluster.own().name.as_str()), ("demo", 1, "n2"));
+    assert_eq!(cluster.nodes[0].address, "127.0.0.1:9100");
+    assert_eq!((cluster.set_size, config.shape.sets), (Some(4), 2));
+    assert_eq!(cluster.node_listen.to_string(), "127.0.0.1:9100");
+    let files = cluster.files.expect("they are written");
+    assert!(files.ca.is_absolute() && files.ca.ends_with("pki/ca.crt"), "{files:?}");
+    assert_eq!((files.cert.to_str(), files.key.to_str()), (Some("/pki/n2.crt"), Some("/pki/n2.key")));
     assert_eq!(config.domains, ["s3.example.com"]);
     assert_eq!((config.durability, config.etag), (Durability::None, EtagForm::Fast));
     assert_eq!((config.inline_bytes_max, config.pack_bytes_max), (16 << 10, 64 << 10));
@@ -154,6 +173,104 @@ fn a_value_out_of_range_is_refused_with_its_place_and_bounds() {
     ] {
         let text = Machine::new().refusal(written);
         assert!(text.starts_with(expected), "{written}: {text}");
+    }
+}
+
+/// Table `[cluster]` of two nodes, as the first of them has it, with `replaced` in place of a line.
+fn a_cluster(node: &str, replaced: &str) -> String {
+    let line = |key: &str, value: &str| format!("{key} = \"{value}\"");
+    let lines = [
+        line("id", "6a0812f15d1e119c43c3e498e22f294a"),
+        line("nodes", "n{1...2}@127.0.0.1:{9100...9101}"),
+        line("node", node),
+        line("ca", "/pki/ca.crt"),
+        line("cert", &format!("/pki/{node}.crt")),
+        line("key", &format!("/pki/{node}.key")),
+    ];
+    let key = replaced.split(" =").next().unwrap_or_default();
+    let lines: Vec<_> = lines
+        .into_iter()
+        .map(|line| if line.split(" =").next() == Some(key) { replaced.to_owned() } else { line })
+        .collect();
+    format!("[cluster]\n{}\n", lines.join("\n"))
+}
+
+#[test]
+fn the_geometry_is_that_of_all_nodes() {
+    let machine = Machine::new();
+    let config = machine.resolve(&a_cluster("n1", "")).expect("valid");
+    // Two nodes with four volumes each: one set of eight.
+    assert_eq!((config.shape.sets, shards(&config)), (1, (4, 4)));
+    assert_eq!(config.cluster.expect("it is written").name, "sherd");
+    assert!(machine.resolve("").expect("valid").cluster.is_none());
+    let text = machine.refusal(&(a_cluster("n1", "") + "set_size = 5\n"));
+    assert!(text.starts_with("DIR/sherd.toml:9: cluster.set_size: 5 is no set size"), "{text}");
+}
+
+#[test]
+fn a_node_of_a_cluster_is_refused_with_the_key_that_has_to_change() {
+    let machine = Machine::new();
+    for (replaced, expected) in [
+        ("node = \"n3\"", "DIR/sherd.toml:5: cluster.node: \"n3\" is none of the nodes: n1, n2"),
+        ("node = \"\"", "DIR/sherd.toml:5: cluster.node: \"\" is none of the nodes: n1, n2"),
+        ("id = \"12\"", "DIR/sherd.toml:3: cluster.id: \"12\" is not the id of a cluster"),
+        ("nodes = \"n1\"", "DIR/sherd.toml:4: cluster.nodes: \"n1\" is not written name@host:port"),
+        ("nodes = []", "DIR/sherd.toml:4: cluster.nodes: 0 nodes are not 1 to 1024"),
+    ] {
+        let text = machine.refusal(&a_cluster("n1", replaced));
+        assert!(text.starts_with(expected), "{replaced}: {text}");
+    }
+    for (absent, expected) in [
+        ("id = ", "cluster.id: missing: a cluster needs `cluster.id` and `cluster.nodes`"),
+        ("nodes = ", "cluster.nodes: missing: a cluster needs"),
+        ("node = ", "cluster.node: missing: which of the 2 nodes is this one"),
+        ("ca = ", "cluster.ca: missing: several nodes need"),
+        ("cert = ", "cluster.cert: missing: several nodes need"),
+        ("key = ", "cluster.key: missing: several nodes need"),
+    ] {
+        let text = a_cluster("n1", "");
+        let text: String = text
+            .lines()
+            .filter(|line| !line.starts_with(absent))
+            .map(|line| line.to_owned() + "\n")
+            .collect();
+        let text = machine.refusal(&text);
+        assert!(text.starts_with(expected), "{absent}: {text}");
+    }
+    let text = machine.refusal("node_listen = \"127.0.0.1:9100\"\n");
+    assert!(text.starts_with("DIR/sherd.toml:2: node_listen: there is no table [cluster]"), "{text}");
+    let text = machine.refusal(&("node_listen = \"127.0.0.1:9200\"\n".to_owned() + &a_cluster("n1", "")));
+    assert!(text.contains("node_listen: 127.0.0.1:9200 is the address of the admin listener too"), "{text}");
+}
+
+#[test]
+fn one_node_needs_no_certificates() {
+    let text = "[cluster]\nid = \"6a0812f15d1e119c43c3e498e22f294a\"\nnodes = \"only@localhost:9100\"\n";
+    let cluster = Machine::new().resolve(text).expect("valid").cluster.expect("it is written");
+    assert_eq!((cluster.node, cluster.files), (0, None));
+    assert_eq!(cluster.node_listen.to_string(), "0.0.0.0:9100");
+}
+
+#[test]
+fn the_digest_is_of_what_all_nodes_share() {
+    let machine = Machine::new();
+    let digest = |text: &str| machine.resolve(text).expect("valid").digest();
+    let first = digest(&a_cluster("n1", ""));
+    assert_eq!(first, digest(&a_cluster("n2", "")));
+    let elsewhere = "nodes = \"n{1...2}@10.0.0.{1...2}:9100\"";
+    assert_eq!(first, digest(&a_cluster("n1", elsewhere)));
+    let default_parity = "parity = 4\n".to_owned() + &a_cluster("n1", "");
+    assert_eq!(first, digest(&default_parity), "the default, written out");
+    for other in [
+        a_cluster("n1", "id = \"00000000000000000000000000000001\""),
+        a_cluster("n1", "nodes = [\"n2@h:1\", \"n1@h:2\"]"),
+        a_cluster("n1", "") + "name = \"other\"\n",
+        a_cluster("n1", "") + "set_size = 4\n",
+        "parity = 3\n".to_owned() + &a_cluster("n1", ""),
+        "region = \"other\"\n".to_owned() + &a_cluster("n1", ""),
+        String::new(),
+    ] {
+        assert_ne!(first, digest(&other), "{other}");
     }
 }
 

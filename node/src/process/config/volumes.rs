@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Access;
 
+use super::pattern::{self, InvalidPattern};
+
 /// Volumes of one node at most; a machine with more disks than this is not built, a typing
 /// mistake in a range is.
 pub const VOLUMES_MAX: usize = 1024;
@@ -74,7 +76,10 @@ pub enum InvalidVolumes {
 pub fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, InvalidVolumes> {
     let mut paths = Vec::new();
     for pattern in patterns {
-        let expanded = expand_one(pattern, pattern)?;
+        let expanded = pattern::expand(pattern, VOLUMES_MAX).map_err(|why| match why {
+            InvalidPattern::Range => InvalidVolumes::Range { pattern: pattern.clone() },
+            InvalidPattern::TooMany => InvalidVolumes::TooMany,
+        })?;
         if paths.len() + expanded.len() > VOLUMES_MAX {
             return Err(InvalidVolumes::TooMany);
         }
@@ -87,36 +92,6 @@ pub fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, InvalidVolumes> {
         Some(path) => Err(InvalidVolumes::Relative { path: path.clone() }),
         None => Ok(paths),
     }
-}
-
-fn expand_one(rest: &str, whole: &str) -> Result<Vec<String>, InvalidVolumes> {
-    let bad = || InvalidVolumes::Range { pattern: whole.to_owned() };
-    let Some((before, opened)) = rest.split_once('{') else {
-        return if rest.contains('}') { Err(bad()) } else { Ok(vec![rest.to_owned()]) };
-    };
-    let (inside, after) = opened.split_once('}').ok_or_else(bad)?;
-    let (first_text, last_text) = inside.split_once("...").ok_or_else(bad)?;
-    if before.contains('}') || !is_number(first_text) || !is_number(last_text) {
-        return Err(bad());
-    }
-    let first: usize = first_text.parse().map_err(|_| bad())?;
-    let last: usize = last_text.parse().map_err(|_| bad())?;
-    if first > last {
-        return Err(bad());
-    }
-    let tails = expand_one(after, whole)?;
-    if (last - first).saturating_add(1).saturating_mul(tails.len()) > VOLUMES_MAX {
-        return Err(InvalidVolumes::TooMany);
-    }
-    // A leading zero asks for numbers of one width: {01...10} is 01, 02, .. 10.
-    let padded = first_text.starts_with('0') && first_text.len() > 1;
-    let width = if padded { first_text.len() } else { 0 };
-    let numbers = (first..=last).map(|number| format!("{number:0width$}"));
-    Ok(numbers.flat_map(|number| tails.iter().map(move |tail| format!("{before}{number}{tail}"))).collect())
-}
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Checks on the machine that every path is a directory of its own that this process can use.

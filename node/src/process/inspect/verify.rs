@@ -11,7 +11,7 @@ use sherd_core::placement;
 use sherd_core::record::{DataRef, Home, State, Value, decode_manifest};
 use sherd_core::register::quorum::Quorums;
 use sherd_core::stripe::Layout;
-use sherd_core::topology::Topology;
+use sherd_core::topology::{Set, Topology};
 use sherd_volume::error::Error;
 use sherd_volume::lookup::{Lookup, Source};
 
@@ -299,7 +299,11 @@ impl<'a> Subject<'a> {
         data: DataRef,
         report: &mut Report,
     ) -> Option<Self> {
-        let members = topology.set_of(placement::slot(key)).volumes();
+        let set = data.set.unwrap_or_else(|| topology.owner(placement::slot(key)));
+        let Some(members) = topology.set(set).map(Set::volumes) else {
+            report.problem(format!("{key:?}: {} is of set {}, which is not there", data.id, set.0));
+            return None;
+        };
         let geometry = Geometry::new(data.data_shards, data.parity_shards).ok();
         let geometry = geometry.filter(|geometry| geometry.volumes() == members.len());
         let layout = geometry.and_then(|geometry| Layout::new(data.size, geometry, data.stripe_unit).ok());

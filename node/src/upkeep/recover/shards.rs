@@ -133,7 +133,7 @@ impl Context {
             for scanned in page.rows {
                 let kept = self.named_by(&scanned, &mut pass).await;
                 for data in kept.into_iter().filter(|data| below.is_none_or(|below| data.id < below)) {
-                    self.look_for(&scanned.key, data, own, place, &mut pass).await?;
+                    self.look_for(&scanned.key, data, (set, place), &mut pass).await?;
                 }
             }
             match page.next {
@@ -161,11 +161,15 @@ impl Context {
         &self,
         key: &RegisterKey,
         data: DataRef,
-        own: &VolumeRoute,
-        place: usize,
+        (set, place): (&SetView, usize),
         pass: &mut ShardPass,
     ) -> Result<(), String> {
         let Ok(subject) = Subject::new(self, key, data) else { return Ok(()) };
+        if !subject.is_on(set.id) {
+            // Its shards are on other volumes.
+            return Ok(());
+        }
+        let own = &set.routes[place];
         let volumes = usize::from(data.data_shards) + usize::from(data.parity_shards);
         let index = placement::shard_at(data.id, place, volumes);
         let shard = ShardId { data: data.id, index };
@@ -237,8 +241,15 @@ mod tests {
     fn missing(birth_ms: u64) -> MissingShard {
         let id = DataId { birth: Timestamp::from_ms(birth_ms), proposer: ProposerId(1) };
         let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("k").expect("a key"));
-        let data =
-            DataRef { id, size: 1, data_shards: 2, parity_shards: 2, stripe_unit: 1, home: Home::Packed };
+        let data = DataRef {
+            id,
+            set: None,
+            size: 1,
+            data_shards: 2,
+            parity_shards: 2,
+            stripe_unit: 1,
+            home: Home::Packed,
+        };
         MissingShard { id, key, data, index: 0 }
     }
 

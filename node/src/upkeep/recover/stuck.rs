@@ -5,6 +5,7 @@ use std::fmt;
 
 use sherd_core::id::SetId;
 use sherd_core::register::recover::outlook::{Outlook, SetStanding, outlook};
+use sherd_proto::v1::VolumeReport;
 
 use super::super::Context;
 use crate::cluster::SetView;
@@ -52,9 +53,21 @@ impl Context {
         let mut standing = SetStanding::default();
         let (mut lost, mut unconfirmed) = (Vec::new(), Vec::new());
         for route in &set.routes {
-            // What another node's volume is, its own node says.
             let Some(volume) = self.volumes.get(route.volume) else {
-                standing.away += 1;
+                let report = self.cluster.remote().volume(route.volume).map(|remote| remote.report);
+                let name = |report: &VolumeReport| format!("{} of {}", report.path, report.node);
+                match report {
+                    Some(report) if report.votes => standing.voting += 1,
+                    Some(report) if report.unconfirmed => {
+                        standing.unconfirmed += 1;
+                        unconfirmed.push(name(&report));
+                    }
+                    Some(report) if report.lost => {
+                        standing.lost += 1;
+                        lost.push(name(&report));
+                    }
+                    Some(_) | None => standing.away += 1,
+                }
                 continue;
             };
             match volume.state() {

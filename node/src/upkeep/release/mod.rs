@@ -412,7 +412,7 @@ impl Context {
 
     /// Removes every shard of data; `false` when some volume did not answer.
     pub(super) async fn delete_data(&self, key: &RegisterKey, data: DataRef) -> bool {
-        let set = self.cluster.set_of(key);
+        let Some(set) = self.cluster.set_holding(key, &data) else { return false };
         let volumes = set.routes.len();
         if usize::from(data.data_shards) + usize::from(data.parity_shards) != volumes {
             return true;

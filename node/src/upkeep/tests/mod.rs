@@ -56,6 +56,7 @@ use crate::object::{
     WriteConditions,
 };
 use crate::observe::metrics::Metrics;
+use crate::peer::remote::RemoteVolumes;
 use crate::peer::scripted::ScriptedPeer;
 use crate::peer::{LocalPeer, VolumeRoute};
 use crate::register::{RegisterTimeouts, Registers, RegistersConfig};
@@ -254,7 +255,12 @@ fn build_over(
     timeouts: RegisterTimeouts,
 ) -> Node {
     let wall: Arc<dyn Clock> = Arc::<Ahead>::clone(&ahead);
-    let cluster = Arc::new(Cluster::new(Arc::clone(topology), route_to));
+    let cluster = Arc::new(Cluster::new(
+        Arc::clone(topology),
+        topology.nodes()[0].id,
+        RemoteVolumes::default(),
+        route_to,
+    ));
     let births = Arc::new(HybridClock::new(Arc::clone(&wall)));
     let clock = Arc::new(HybridClock::new(wall));
     let rng: Arc<dyn Rng> = Arc::new(SystemRng);

@@ -274,7 +274,7 @@ fn form(
     };
     let volumes: Vec<VolumeId> = seen.iter().map(volume_of).collect();
     let node = NodeId(rng.next_id());
-    let pool = [PoolNode { id: node, zone: config.zone.clone(), volumes }];
+    let pool = [PoolNode { id: node, name: String::new(), zone: config.zone.clone(), volumes }];
     let FormedTopology { topology, warnings } = Topology::form(cluster, &pool, config.geometry)?;
     let mut formation = complete(config, seen, Arc::new(topology), node)?;
     formation.warnings = warnings;

@@ -1,12 +1,30 @@
 //! What several forms have in them: references to data, and what may be absent.
 //!
 //! ```text
-//! data ref := id 16, size u64, k u8, m u8, stripe unit u32, home u8
+//! data ref := id 16, set u32 (all ones: none is named), size u64, k u8, m u8, stripe unit u32, home u8
 //! ```
+//!
+//! What was written before sets were named has no set in it ([`DataRefForm::WithoutSet`]): its data is on the
+//! set of its key. So a reference that is carried from there into a value of today names none either, and
+//! everything that is newly written names its set.
 
 use crate::codec::{DecodeError, Reader, Writer};
-use crate::id::DataId;
+use crate::id::{DataId, SetId};
 use crate::record::{DataRef, Home};
+
+/// What stands for a set where none is named.
+const NO_SET: u32 = u32::MAX;
+/// Bytes of a data reference that has its set.
+pub(super) const DATA_REF_BYTES: usize = 16 + 4 + 8 + 1 + 1 + 4 + 1;
+
+/// Which form the references to data have in the bytes around them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataRefForm {
+    /// Without a set: read, never written.
+    WithoutSet,
+    /// With a set, or with what says that none is named.
+    WithSet,
+}
 
 /// Takes a byte that says whether something follows, and what follows.
 pub(super) fn take_optional<T>(
@@ -21,20 +39,25 @@ pub(super) fn take_optional<T>(
     }
 }
 
-/// Appends a data reference: id 16, size u64, k u8, m u8, stripe unit u32, home u8.
+/// Appends a data reference: id 16, set u32, size u64, k u8, m u8, stripe unit u32, home u8.
 pub fn put_data_ref(writer: &mut Writer, data: &DataRef) {
-    let DataRef { id, size, data_shards, parity_shards, stripe_unit, home } = data;
-    writer.raw(&id.to_bytes()).u64(*size).u8(*data_shards).u8(*parity_shards);
+    let DataRef { id, set, size, data_shards, parity_shards, stripe_unit, home } = data;
+    writer.raw(&id.to_bytes()).u32(set.map_or(NO_SET, |set| set.0));
+    writer.u64(*size).u8(*data_shards).u8(*parity_shards);
     writer.u32(*stripe_unit).u8(*home as u8);
 }
 
-/// Takes a data reference and checks its size and geometry.
+/// Takes a data reference and checks its set, size and geometry.
 ///
 /// # Errors
-/// [`DecodeError`] when the bytes end or the geometry is none.
-pub fn take_data_ref(reader: &mut Reader) -> Result<DataRef, DecodeError> {
+/// [`DecodeError`] when the bytes end, no cluster has so many sets, or the geometry is none.
+pub fn take_data_ref(reader: &mut Reader, form: DataRefForm) -> Result<DataRef, DecodeError> {
     let data = DataRef {
         id: DataId::from_bytes(reader.array("data id")?),
+        set: match form {
+            DataRefForm::WithoutSet => None,
+            DataRefForm::WithSet => take_set(reader)?,
+        },
         size: reader.u64("data size")?,
         data_shards: reader.u8("data shards")?,
         parity_shards: reader.u8("parity shards")?,
@@ -47,4 +70,9 @@ pub fn take_data_ref(reader: &mut Reader) -> Result<DataRef, DecodeError> {
     };
     data.check()?;
     Ok(data)
+}
+
+fn take_set(reader: &mut Reader) -> Result<Option<SetId>, DecodeError> {
+    let set = reader.u32("data set")?;
+    Ok((set != NO_SET).then_some(SetId(set)))
 }

@@ -1,7 +1,7 @@
-//! The stored form of a [`Value`], version 2, and of a manifest page, version 1.
+//! The stored form of a [`Value`], version 3, and of a manifest page, version 2.
 //!
 //! ```text
-//! value    := version u8 = 2, changes, state u8, (0 nothing | 1 object | 2 part | 3 bucket)
+//! value    := version u8 = 3, changes, state u8, (0 nothing | 1 object | 2 part | 3 bucket)
 //! changes  := count u64, n u8 (at most 16), n x (change id 16, try u16)
 //! bucket   := id 16, created u64, location text, phase u8, (0 active | 1 deletion 16 | 2 deleted)
 //! key      := bucket 16, key blob, part u8, (0 nothing | 1 upload 16, number u16)
@@ -10,9 +10,9 @@
 //! `object` is drawn in `object.rs`, `part` and `manifest` in `part.rs`, `data ref` in `data_ref.rs`. All numbers are little
 //! endian; ids are as [`crate::id`] stores them; lists, blobs and texts (UTF-8) carry a `u32` count
 //! in front; times are milliseconds since the Unix epoch. A value has one stored form in each version,
-//! so bytes that are passed on unchanged keep their digest. Version 1 of a value, which is still read,
-//! has no try behind its change ids: that is try 0. What a value must keep is said once, in `check.rs`, and asked
-//! on both ways.
+//! so bytes that are passed on unchanged keep their digest. Versions 1 and 2 of a value and version 1 of a page,
+//! which are still read, have data references without sets; version 1 of a value has no try behind its change ids
+//! either: that is try 0. What a value must keep is said once, in `check.rs`, and asked on both ways.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -24,7 +24,7 @@ mod part;
 #[expect(clippy::indexing_slicing, reason = "a test that indexes past an end has failed")]
 mod tests;
 
-pub use data_ref::{put_data_ref, take_data_ref};
+pub use data_ref::{DataRefForm, put_data_ref, take_data_ref};
 pub use part::{decode_manifest, encode_manifest};
 
 use bytes::Bytes;
@@ -37,7 +37,9 @@ use crate::record::{Bucket, BucketPhase, ChangeTry, Changes, OverLimit, State, V
 use data_ref::take_optional;
 
 /// The version in which values are stored.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+/// Values whose data references name no set: still read.
+const VERSION_WITHOUT_SETS: u8 = 2;
 /// Values whose changes have no numbered tries: still read.
 const VERSION_UNNUMBERED: u8 = 1;
 /// Change ids that such a value has at most.
@@ -88,16 +90,17 @@ impl Value {
             return Err(DecodeError::Invalid { field: "value" });
         }
         let mut reader = Reader::new(head);
-        let numbered = match reader.u8("value")? {
-            VERSION => true,
-            VERSION_UNNUMBERED => false,
+        let (numbered, form) = match reader.u8("value")? {
+            VERSION => (true, DataRefForm::WithSet),
+            VERSION_WITHOUT_SETS => (true, DataRefForm::WithoutSet),
+            VERSION_UNNUMBERED => (false, DataRefForm::WithoutSet),
             version => return Err(DecodeError::Version { field: "value", version }),
         };
         let changes = take_changes(&mut reader, numbered)?;
         let state = match reader.u8("state")? {
             0 => State::Tombstone,
-            1 => State::Object(object::take_object(&mut reader)?),
-            2 => State::Part(part::take_part(&mut reader)?),
+            1 => State::Object(object::take_object(&mut reader, form)?),
+            2 => State::Part(part::take_part(&mut reader, form)?),
             3 => State::Bucket(take_bucket(&mut reader)?),
             _ => return Err(DecodeError::Invalid { field: "state" }),
         };

@@ -10,7 +10,7 @@
 //! upload     := id 16, initiated u64, attributes, algorithm u8 (0 none), (kind u8)
 //! ```
 
-use super::data_ref::{put_data_ref, take_data_ref, take_optional};
+use super::data_ref::{DataRefForm, put_data_ref, take_data_ref, take_optional};
 use super::part::{algorithm_of, put_checksum, put_parts, take_checksum, take_parts};
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::id::{UploadId, VersionId};
@@ -47,13 +47,13 @@ pub(super) fn put_object(writer: &mut Writer, object: &Object) -> Result<(), Ove
     Ok(())
 }
 
-pub(super) fn take_object(reader: &mut Reader) -> Result<Object, DecodeError> {
+pub(super) fn take_object(reader: &mut Reader, form: DataRefForm) -> Result<Object, DecodeError> {
     let count = reader.count(VERSION_BYTES_MIN, "versions")?;
     let mut versions =
         Vec::with_capacity(count.min(1 + limits::OLDER_VERSIONS_BYTES_MAX / VERSION_BYTES_MIN));
     let mut older_from = reader.remaining();
     for age in 0..count {
-        versions.push(take_version(reader)?);
+        versions.push(take_version(reader, form)?);
         if age == 0 {
             older_from = reader.remaining();
         }
@@ -83,13 +83,13 @@ fn put_version(writer: &mut Writer, version: &Version) {
     }
 }
 
-fn take_version(reader: &mut Reader) -> Result<Version, DecodeError> {
+fn take_version(reader: &mut Reader, form: DataRefForm) -> Result<Version, DecodeError> {
     Ok(Version {
         id: VersionId(reader.array("version id")?),
         modified_ms: reader.u64("version modified")?,
         kind: match reader.u8("version kind")? {
             0 => VersionKind::DeleteMarker,
-            1 => VersionKind::Content(take_content(reader)?),
+            1 => VersionKind::Content(take_content(reader, form)?),
             _ => return Err(DecodeError::Invalid { field: "version kind" }),
         },
     })
@@ -110,7 +110,7 @@ fn put_content(writer: &mut Writer, content: &Content) {
     put_body(writer, body);
 }
 
-fn take_content(reader: &mut Reader) -> Result<Content, DecodeError> {
+fn take_content(reader: &mut Reader, form: DataRefForm) -> Result<Content, DecodeError> {
     let size = reader.u64("size")?;
     let etag = reader.text("etag")?;
     let attributes = take_attributes(reader)?;
@@ -124,7 +124,7 @@ fn take_content(reader: &mut Reader) -> Result<Content, DecodeError> {
     }
     let upload =
         take_optional(reader, "completed upload", |reader| reader.array("completed upload").map(UploadId))?;
-    let body = take_body(reader)?;
+    let body = take_body(reader, form)?;
     Ok(Content { size, etag, attributes, checksums, upload, body })
 }
 
@@ -162,12 +162,12 @@ fn put_body(writer: &mut Writer, body: &Body) {
     }
 }
 
-fn take_body(reader: &mut Reader) -> Result<Body, DecodeError> {
+fn take_body(reader: &mut Reader, form: DataRefForm) -> Result<Body, DecodeError> {
     match reader.u8("body kind")? {
         1 => Ok(Body::Inline { hash: reader.array("inline hash")? }),
-        2 => take_data_ref(reader).map(Body::Data),
-        3 => take_parts(reader, limits::PARTS_IN_RECORD_MAX).map(Body::Parts),
-        4 => Ok(Body::Manifest { page: take_data_ref(reader)?, parts: reader.u16("manifest parts")? }),
+        2 => take_data_ref(reader, form).map(Body::Data),
+        3 => take_parts(reader, limits::PARTS_IN_RECORD_MAX, form).map(Body::Parts),
+        4 => Ok(Body::Manifest { page: take_data_ref(reader, form)?, parts: reader.u16("manifest parts")? }),
         _ => Err(DecodeError::Invalid { field: "body kind" }),
     }
 }

@@ -1,7 +1,7 @@
 //! Parts and manifest pages.
 //!
 //! ```text
-//! manifest := version u8 = 1, n u32 (1 to 10,000), n x part ref
+//! manifest := version u8 = 2, n u32 (1 to 10,000), n x part ref
 //! part     := modified u64, part ref
 //! part ref := number u16, tag 16, has checksum u8, (checksum), has data u8, (data ref)
 //! checksum := algorithm u8, parts u16 (0 unless composite), as many bytes as the algorithm says
@@ -11,20 +11,22 @@
 
 use bytes::Bytes;
 
-use super::data_ref::{put_data_ref, take_data_ref, take_optional};
+use super::data_ref::{DATA_REF_BYTES, DataRefForm, put_data_ref, take_data_ref, take_optional};
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::limits;
 use crate::record::check::check_parts;
 use crate::record::{Checksum, ChecksumAlgorithm, Part, PartRef};
 
-/// The only version of a manifest page.
-const MANIFEST_VERSION: u8 = 1;
+/// The version in which manifest pages are stored.
+const MANIFEST_VERSION: u8 = 2;
+/// Pages whose data references name no set: still read.
+const MANIFEST_VERSION_WITHOUT_SETS: u8 = 1;
 /// Bytes of the shortest part reference: no checksum, no data.
 const PART_REF_BYTES_MIN: usize = 2 + 16 + 1 + 1;
 /// Bytes of the longest checksum: SHA-256's.
 const CHECKSUM_BYTES_MAX: usize = 1 + 2 + 32;
 /// Bytes of the longest part reference.
-const PART_REF_BYTES_MAX: usize = PART_REF_BYTES_MIN + CHECKSUM_BYTES_MAX + 31;
+const PART_REF_BYTES_MAX: usize = PART_REF_BYTES_MIN + CHECKSUM_BYTES_MAX + DATA_REF_BYTES;
 /// Bytes of the longest manifest page.
 const MANIFEST_BYTES_MAX: usize = 1 + 4 + limits::PARTS_MAX as usize * PART_REF_BYTES_MAX;
 
@@ -51,11 +53,12 @@ pub fn decode_manifest(page: Bytes) -> Result<Vec<PartRef>, DecodeError> {
         return Err(DecodeError::Invalid { field: "manifest" });
     }
     let mut reader = Reader::new(page);
-    match reader.u8("manifest")? {
-        MANIFEST_VERSION => {}
+    let form = match reader.u8("manifest")? {
+        MANIFEST_VERSION => DataRefForm::WithSet,
+        MANIFEST_VERSION_WITHOUT_SETS => DataRefForm::WithoutSet,
         version => return Err(DecodeError::Version { field: "manifest", version }),
-    }
-    let parts = take_parts(&mut reader, usize::from(limits::PARTS_MAX))?;
+    };
+    let parts = take_parts(&mut reader, usize::from(limits::PARTS_MAX), form)?;
     reader.finish("manifest")?;
     check_parts(&parts, usize::from(limits::PARTS_MAX))?;
     Ok(parts)
@@ -66,8 +69,8 @@ pub(super) fn put_part(writer: &mut Writer, part: &Part) {
     put_part_ref(writer.u64(*modified_ms), part);
 }
 
-pub(super) fn take_part(reader: &mut Reader) -> Result<Part, DecodeError> {
-    Ok(Part { modified_ms: reader.u64("part modified")?, part: take_part_ref(reader)? })
+pub(super) fn take_part(reader: &mut Reader, form: DataRefForm) -> Result<Part, DecodeError> {
+    Ok(Part { modified_ms: reader.u64("part modified")?, part: take_part_ref(reader, form)? })
 }
 
 pub(super) fn put_parts(writer: &mut Writer, parts: &[PartRef]) {
@@ -77,14 +80,18 @@ pub(super) fn put_parts(writer: &mut Writer, parts: &[PartRef]) {
     }
 }
 
-pub(super) fn take_parts(reader: &mut Reader, count_max: usize) -> Result<Vec<PartRef>, DecodeError> {
+pub(super) fn take_parts(
+    reader: &mut Reader,
+    count_max: usize,
+    form: DataRefForm,
+) -> Result<Vec<PartRef>, DecodeError> {
     let count = reader.count(PART_REF_BYTES_MIN, "parts")?;
     if count > count_max {
         return Err(DecodeError::Invalid { field: "parts" });
     }
     let mut parts = Vec::with_capacity(count);
     for _ in 0..count {
-        parts.push(take_part_ref(reader)?);
+        parts.push(take_part_ref(reader, form)?);
     }
     Ok(parts)
 }
@@ -101,12 +108,12 @@ fn put_part_ref(writer: &mut Writer, part: &PartRef) {
     }
 }
 
-fn take_part_ref(reader: &mut Reader) -> Result<PartRef, DecodeError> {
+fn take_part_ref(reader: &mut Reader, form: DataRefForm) -> Result<PartRef, DecodeError> {
     Ok(PartRef {
         number: reader.u16("part number")?,
         tag: reader.array("part tag")?,
         checksum: take_optional(reader, "part checksum", take_checksum)?,
-        data: take_optional(reader, "part data", take_data_ref)?,
+        data: take_optional(reader, "part data", |reader| take_data_ref(reader, form))?,
     })
 }
 

@@ -1,11 +1,11 @@
-//! Golden bytes pin versions 1 and 2; properties hold for values of every shape; no bytes make a decoder
+//! Golden bytes pin versions 1 to 3; properties hold for values of every shape; no bytes make a decoder
 //! panic.
 
 use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::id::{DataId, ProposerId, Timestamp, VersionId};
+use crate::id::{DataId, ProposerId, SetId, Timestamp, VersionId};
 use crate::record::{
     Attributes, Body, ChangeTry, Checksum, ChecksumAlgorithm, ChecksumKind, Content, DataRef, Home, Object,
     Part, PartRef, Upload, Version, VersionKind, strategy,
@@ -38,6 +38,7 @@ fn numbered(made: u64, number: u16) -> ChangeTry {
 fn data(birth: u64) -> DataRef {
     DataRef {
         id: DataId { birth: Timestamp::from_u64(birth), proposer: ProposerId(7) },
+        set: Some(SetId(0x0a0b)),
         size: 0x0102_0304,
         data_shards: 5,
         parity_shards: 3,
@@ -134,7 +135,8 @@ const CHANGES: &str = "0300000000000000 02 0000000000000001000000000000beef 0100
 const UNNUMBERED: &str =
     "0300000000000000 02 0000000000000001000000000000beef 0000000000000002000000000000beef";
 
-const DATA_REF_TAIL: &str = "0000000000000007 0403020100000000 05 03 00000400 02";
+const DATA_REF_TAIL: &str = "0000000000000007 0b0a0000 0403020100000000 05 03 00000400 02";
+const DATA_REF_TAIL_WITHOUT_SET: &str = "0000000000000007 0403020100000000 05 03 00000400 02";
 
 fn golden_content(body: &str) -> String {
     format!(
@@ -154,7 +156,7 @@ fn golden_version(id: &str, rest: &str) -> String {
 
 fn golden_object() -> String {
     [
-        format!("02 {CHANGES} 01 05000000"),
+        format!("03 {CHANGES} 01 05000000"),
         golden_version("01", &format!("01 {}", golden_content(&format!("01 {}", "44".repeat(32))))),
         golden_version("02", "00"),
         golden_version(
@@ -180,57 +182,110 @@ fn golden_object() -> String {
 
 fn goldens() -> Vec<(Value, Bytes)> {
     vec![
-        (tombstone(), unhex("02 0000000000000000 00 00")),
+        (tombstone(), unhex("03 0000000000000000 00 00")),
         (
             bucket(),
             unhex(&format!(
-                "02 {CHANGES} 03 {id} 0500000000000000 02000000 6575 01 0000000000000006000000000000beef",
+                "03 {CHANGES} 03 {id} 0500000000000000 02000000 6575 01 0000000000000006000000000000beef",
                 id = "bb".repeat(16)
             )),
         ),
-        (uploaded_part(), unhex(&format!("02 {CHANGES} 02 4d00000000000000 {}", golden_part("1027")))),
+        (uploaded_part(), unhex(&format!("03 {CHANGES} 02 4d00000000000000 {}", golden_part("1027")))),
         (object(), unhex(&golden_object())),
     ]
 }
 
 #[test]
-fn version_2_is_these_bytes() {
+fn version_3_is_these_bytes() {
     for (value, golden) in goldens() {
         assert_eq!(hex(&value.encode()), hex(&golden));
         assert_eq!(Value::decode(golden), Ok(value));
     }
 }
 
+/// Golden bytes whose data references have no set in them.
+fn without_sets(golden: &Bytes) -> Bytes {
+    let [with, without] = [DATA_REF_TAIL, DATA_REF_TAIL_WITHOUT_SET].map(|tail| hex(&unhex(tail)));
+    unhex(&hex(golden).replace(&with, &without))
+}
+
+/// A value whose data references name no set.
+fn of_no_set(mut value: Value) -> Value {
+    let forget = |data: &mut DataRef| data.set = None;
+    let forget_part = |part: &mut PartRef| part.data.iter_mut().for_each(forget);
+    match &mut value.state {
+        State::Tombstone | State::Bucket(_) => {}
+        State::Part(part) => forget_part(&mut part.part),
+        State::Object(object) => {
+            for version in &mut object.versions {
+                let VersionKind::Content(content) = &mut version.kind else { continue };
+                match &mut content.body {
+                    Body::Inline { .. } => {}
+                    Body::Data(data) | Body::Manifest { page: data, .. } => forget(data),
+                    Body::Parts(parts) => parts.iter_mut().for_each(forget_part),
+                }
+            }
+        }
+    }
+    value
+}
+
+/// Version 3 but for the version itself and the sets of its data.
+fn version_2(golden: &Bytes) -> Bytes {
+    unhex(&hex(&without_sets(golden)).replacen("03", "02", 1))
+}
+
+#[test]
+fn version_2_is_still_read() {
+    for (value, golden) in goldens() {
+        let golden = version_2(&golden);
+        assert_eq!(golden.first(), Some(&2));
+        let read = of_no_set(value);
+        assert_eq!(Value::decode(golden.clone()), Ok(read.clone()));
+        assert_ne!(read.encode(), golden, "it is stored as version 3");
+        assert_eq!(Value::decode(read.encode()), Ok(read), "which keeps that no set is named");
+    }
+    let [object, old] = [golden_object(), hex(&version_2(&unhex(&golden_object())))].map(|text| unhex(&text));
+    assert_eq!(object.len() - old.len(), 4 * 4, "four data references lie in it");
+}
+
 /// Version 2 but for the version itself and the tries of its changes.
 fn version_1(golden: &Bytes) -> Bytes {
-    unhex(&hex(golden).replacen("02", "01", 1).replacen(&hex(&unhex(CHANGES)), &hex(&unhex(UNNUMBERED)), 1))
+    let golden = hex(&version_2(golden));
+    unhex(&golden.replacen("02", "01", 1).replacen(&hex(&unhex(CHANGES)), &hex(&unhex(UNNUMBERED)), 1))
 }
 
 #[test]
 fn version_1_is_still_read() {
     for (value, golden) in goldens() {
         let recent = value.changes.recent.iter().map(|made| ChangeTry { number: 0, ..*made }).collect();
+        let value = of_no_set(value);
         let unnumbered = Value { changes: Changes { recent, ..value.changes }, ..value };
         let golden = version_1(&golden);
         assert_eq!(golden.first(), Some(&1));
         assert_eq!(Value::decode(golden.clone()), Ok(unnumbered.clone()));
-        assert_ne!(unnumbered.encode(), golden, "it is stored as version 2");
+        assert_ne!(unnumbered.encode(), golden, "it is stored as version 3");
         assert_eq!(Value::decode(unnumbered.encode()), Ok(unnumbered));
     }
     let five = format!("01 0000000000000000 05 {} 00", "00".repeat(80));
     assert_eq!(Value::decode(unhex(&five)), Err(DecodeError::Invalid { field: "change ids" }));
     let unknown = |version: u8| Value::decode(unhex(&format!("{version:02x} 0000000000000000 00 00")));
-    for version in [0, 3, 255] {
+    for version in [0, 4, 255] {
         assert_eq!(unknown(version), Err(DecodeError::Version { field: "value", version }));
     }
 }
 
 #[test]
 fn a_manifest_page_is_these_bytes() {
-    let golden = unhex(&format!("01 02000000 {} {}", golden_part("0100"), golden_part("1027")));
-    let parts = vec![part(1), part(10_000)];
+    let golden = unhex(&format!("02 02000000 {} {}", golden_part("0100"), golden_part("1027")));
+    let mut parts = vec![part(1), part(10_000)];
     assert_eq!(hex(&encode_manifest(&parts)), hex(&golden));
-    assert_eq!(decode_manifest(golden), Ok(parts));
+    assert_eq!(decode_manifest(golden.clone()), Ok(parts.clone()));
+    // As version 1 has it, which is read and no longer written.
+    let before = unhex(&hex(&without_sets(&golden)).replacen("02", "01", 1));
+    parts.iter_mut().filter_map(|part| part.data.as_mut()).for_each(|data| data.set = None);
+    assert_eq!(decode_manifest(before), Ok(parts.clone()));
+    assert_eq!(decode_manifest(encode_manifest(&parts)), Ok(parts));
 }
 
 #[test]
@@ -238,7 +293,7 @@ fn a_manifest_page_lists_parts_in_order() {
     let page = |parts: &[&str]| {
         let count = u8::try_from(parts.len()).expect("few");
         let parts: String = parts.iter().map(|number| golden_part(number)).collect();
-        decode_manifest(unhex(&format!("01 {count:02x}000000 {parts}")))
+        decode_manifest(unhex(&format!("02 {count:02x}000000 {parts}")))
     };
     let refused = |field| Err(DecodeError::Invalid { field });
     assert!(page(&["0100", "0200"]).is_ok());
@@ -264,7 +319,7 @@ fn a_register_key_is_these_bytes() {
 #[test]
 fn the_digest_is_blake3_of_the_head() {
     let head = tombstone().encode();
-    assert_eq!(Value::digest(&head), *blake3::hash(&[2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).as_bytes());
+    assert_eq!(Value::digest(&head), *blake3::hash(&[3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).as_bytes());
 }
 
 #[test]
@@ -283,8 +338,8 @@ fn every_corruption_of_one_byte_is_refused_or_is_another_value() {
             for flip in 1..=255_u8 {
                 let mut bytes = golden.to_vec();
                 bytes[at] ^= flip;
-                if bytes[0] == VERSION_UNNUMBERED {
-                    // A value without changes says the same in both versions.
+                if [VERSION_UNNUMBERED, VERSION_WITHOUT_SETS].contains(&bytes[0]) {
+                    // A value without changes and data says the same in all versions.
                     continue;
                 }
                 let bytes = Bytes::from(bytes);
@@ -316,8 +371,8 @@ fn every_damage_of_a_manifest_page_is_refused_or_is_another_page() {
 #[test]
 fn unknown_versions_are_refused() {
     let unknown = |field, version| DecodeError::Version { field, version };
-    assert_eq!(Value::decode(unhex("03 0000000000000000 00 00")), Err(unknown("value", 3)));
-    assert_eq!(decode_manifest(unhex("02 00000000")), Err(unknown("manifest", 2)));
+    assert_eq!(Value::decode(unhex("04 0000000000000000 00 00")), Err(unknown("value", 4)));
+    assert_eq!(decode_manifest(unhex("03 00000000")), Err(unknown("manifest", 3)));
 }
 
 #[test]
@@ -388,6 +443,9 @@ fn a_data_reference_past_its_limits_is_refused_before_it_is_stored() {
         })
     };
     let over = |field| Err(OverLimit { field });
+    assert_eq!(with(|data| data.set = Some(SetId(16_384))), over("data set"));
+    assert_eq!(with(|data| data.set = Some(SetId(u32::MAX))), over("data set"), "it would be none");
+    assert!(with(|data| data.set = Some(SetId(16_383))).is_ok());
     assert_eq!(with(|data| data.size = 0), over("data size"));
     assert_eq!(with(|data| data.size = limits::DATA_BYTES_MAX + 1), over("data size"));
     assert_eq!(with(|data| data.data_shards = 0), over("data geometry"));
@@ -400,6 +458,7 @@ fn a_data_reference_past_its_limits_is_refused_before_it_is_stored() {
 #[test]
 fn a_data_reference_past_its_limits_is_refused_on_its_own() {
     for spoil in [
+        |data: &mut DataRef| data.set = Some(SetId(16_384)),
         |data: &mut DataRef| data.size = 0,
         |data: &mut DataRef| data.data_shards = 0,
         |data: &mut DataRef| data.parity_shards = 28,
@@ -409,7 +468,7 @@ fn a_data_reference_past_its_limits_is_refused_on_its_own() {
         spoil(&mut spoilt);
         let mut writer = Writer::new();
         put_data_ref(&mut writer, &spoilt);
-        let refused = take_data_ref(&mut Reader::new(writer.finish()));
+        let refused = take_data_ref(&mut Reader::new(writer.finish()), DataRefForm::WithSet);
         assert!(matches!(refused, Err(DecodeError::Invalid { .. })), "{spoilt:?}");
     }
 }
@@ -449,15 +508,15 @@ fn a_register_past_its_limits_is_refused_before_it_is_stored() {
 fn lists_past_their_limits_are_refused_without_being_read() {
     let markers = 2 + (16 << 10) / 25;
     let mut writer = Writer::new();
-    writer.raw(&unhex("02 0000000000000000 00 01")).count(markers).raw(&vec![0; markers * 25]).count(0);
+    writer.raw(&unhex("03 0000000000000000 00 01")).count(markers).raw(&vec![0; markers * 25]).count(0);
     assert_eq!(Value::decode(writer.finish()), Err(DecodeError::Invalid { field: "older versions" }));
 
     let mut writer = Writer::new();
-    writer.raw(&unhex("02 0000000000000000 00 01")).count(0).count(1001).raw(&vec![0; 1001 * 29]);
+    writer.raw(&unhex("03 0000000000000000 00 01")).count(0).count(1001).raw(&vec![0; 1001 * 29]);
     assert_eq!(Value::decode(writer.finish()), Err(DecodeError::Invalid { field: "uploads" }));
 
     let mut writer = Writer::new();
-    writer.u8(1).count(10_001).raw(&vec![0; 10_001 * 20]);
+    writer.u8(2).count(10_001).raw(&vec![0; 10_001 * 20]);
     assert_eq!(decode_manifest(writer.finish()), Err(DecodeError::Invalid { field: "parts" }));
 
     assert_eq!(
@@ -493,7 +552,7 @@ proptest! {
         put_data_ref(&mut writer, &data);
         let mut reader = Reader::new(writer.finish());
         prop_assert_eq!(take_register_key(&mut reader), Ok(key));
-        prop_assert_eq!(take_data_ref(&mut reader), Ok(data));
+        prop_assert_eq!(take_data_ref(&mut reader, DataRefForm::WithSet), Ok(data));
         prop_assert_eq!(reader.finish("both"), Ok(()));
     }
 
@@ -506,7 +565,7 @@ proptest! {
             if let Ok(value) = Value::decode(bytes.clone()) {
                 let same = Value::decode(value.encode());
                 prop_assert_eq!(same, Ok(value.clone()));
-                prop_assert!(bytes[0] == VERSION_UNNUMBERED || value.encode() == bytes);
+                prop_assert!(bytes[0] != VERSION || value.encode() == bytes);
             }
         }
     }

@@ -1,0 +1,1 @@
+//! Trust as peers use it.
