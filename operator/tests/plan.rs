@@ -1,5 +1,7 @@
 //! Plans as a table: what there is and what is asked for decides what is made, kept or refused.
 
+#![expect(clippy::needless_pass_by_value, reason = "documents are written where they are passed")]
+
 use serde_json::{Value, json};
 use sherd_core::id::ClusterId;
 use sherd_operator::api::{Reason, StorageCluster};

@@ -1,5 +1,7 @@
 //! Judgements as a table: what Kubernetes and the nodes say decides the conditions.
 
+#![expect(clippy::needless_pass_by_value, reason = "documents are written where they are passed")]
+
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use sherd_operator::api::{ClusterStatus, ConditionType, Reason, StorageCluster};

@@ -121,7 +121,7 @@ async fn step(guarded: Arc<Guarded>, shared: Arc<Shared>) -> Result<Action, Reco
     let ended = match &guarded.0 {
         Ok(cluster) => {
             let reconciled =
-                tokio::time::timeout(limits::RECONCILE_TIME_MAX, Box::pin(reconcile(context, cluster))).await;
+                tokio::time::timeout(limits::RECONCILE_TIME_MAX, reconcile(context, cluster)).await;
             reconciled.unwrap_or(Err(ReconcileError::Time(limits::RECONCILE_TIME_MAX))).map(|status| {
                 let wait =
                     if is_settled(&status) { limits::RESYNC_SETTLED } else { limits::RESYNC_UNSETTLED };

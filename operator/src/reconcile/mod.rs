@@ -129,10 +129,10 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
         return Ok(cluster.status.clone().unwrap_or_default());
     }
     let names = Names::new(&cluster.name_any(), &cluster.namespace().unwrap_or_default());
-    let observed = observe::observe(&context.client, cluster, &names).await?;
+    let observed = Box::pin(observe::observe(&context.client, cluster, &names)).await?;
     let timestamp = (context.now)();
     let now = Duration::from_secs(u64::try_from(timestamp.as_second()).unwrap_or(0));
-    let attempt = change(context, cluster, &names, &observed, now).await?;
+    let attempt = Box::pin(change(context, cluster, &names, &observed, now)).await?;
     let answers = match &attempt.authority {
         Some(authority) => {
             let pods = observed.pods.iter().map(kube::ResourceExt::name_any).collect();
