@@ -91,8 +91,8 @@ mod tests {
         let serving = condition("Ready", "True", Reason::Serving);
         let mut reworded = forming.clone();
         reworded.message = "other words".to_owned();
-        assert!(transitions(&[forming.clone()], &[reworded]).is_empty());
-        assert_eq!(transitions(&[forming.clone()], std::slice::from_ref(&serving)).len(), 1);
+        assert!(transitions(std::slice::from_ref(&forming), &[reworded]).is_empty());
+        assert_eq!(transitions(std::slice::from_ref(&forming), std::slice::from_ref(&serving)).len(), 1);
         assert_eq!(transitions(&[], std::slice::from_ref(&forming)).len(), 1);
         assert!(transitions(&[], &[condition("Paused", "False", Reason::NotPaused)]).is_empty());
     }

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
     use crate::api::PullPolicy;
 
-    const NOW: Duration = Duration::from_secs(1_800_000_000);
+    const NOW: Duration = Duration::from_hours(500_000);
 
     fn plan(certificates: BTreeMap<String, String>) -> Plan {
         Plan {
