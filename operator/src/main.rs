@@ -140,6 +140,9 @@ async fn lead(
     stop: &CancellationToken,
 ) -> Result<(), StartError> {
     let client = client().await?;
+    if !reach(&client, stop).await {
+        return Ok(());
+    }
     ready.send_replace(true);
     let RunArguments { lease_namespace, lease_name, identity, .. } = arguments;
     // The name of a pod that was replaced may come again; its process is another one.
@@ -176,13 +179,35 @@ async fn lead(
         // Another operator may begin at once: nothing of this process may go on.
         return Err(StartError::LeaseLost);
     }
-    if tokio::time::timeout(limits::SHUTDOWN_TIME_MAX, workers.wait()).await.is_err() {
-        tracing::warn!("reconciles did not end in time");
+    let no_stop = CancellationToken::new();
+    tokio::select! {
+        // The lease is held for as long as reconciles end; both arms only wait.
+        biased;
+        ended = tokio::time::timeout(limits::SHUTDOWN_TIME_MAX, workers.wait()) => {
+            if ended.is_err() {
+                tracing::warn!("reconciles did not end in time");
+            }
+        }
+        _ = elector.hold(&no_stop) => return Err(StartError::LeaseLost),
     }
     metrics.leads(false);
     elector.release().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Waits until the API server answers; false when the process was stopped before.
+async fn reach(client: &Client, stop: &CancellationToken) -> bool {
+    while let Err(error) = client.apiserver_version().await {
+        tracing::warn!(%error, "reach the API server");
+        tokio::select! {
+            // Neither holds anything that could be lost.
+            biased;
+            () = stop.cancelled() => return false,
+            () = tokio::time::sleep(limits::LEASE_RETRY) => {}
+        }
+    }
+    true
 }
 
 /// A client whose requests end; watches are kept open by what they receive.

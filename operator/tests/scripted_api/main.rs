@@ -13,11 +13,13 @@ use k8s_openapi::jiff::Timestamp;
 use kube::runtime::events::{Recorder, Reporter};
 use serde_json::{Value, json};
 use sherd_operator::api::{ClusterStatus, ConditionType, StorageCluster};
+use sherd_operator::controller;
 use sherd_operator::metrics::Metrics;
 use sherd_operator::plan::DefaultImage;
 use sherd_operator::reconcile::{Context, NodeQuestion, ReconcileError, StatusSource, reconcile};
 use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply, VolumeReport, VolumeState};
 use sherd_trust::Authority;
+use tokio_util::sync::CancellationToken;
 
 use server::{ApiServer, Fault};
 
@@ -358,4 +360,28 @@ async fn a_cluster_that_is_being_deleted_is_left_alone() {
     server.put(CLUSTER, deleted);
     step(&server).await.expect("left alone");
     assert_eq!(server.take_changes(), vec![]);
+}
+
+/// One object that this operator cannot decode, as an older or newer one may have stored it.
+#[tokio::test]
+async fn a_cluster_that_cannot_be_decoded_does_not_stop_the_others() {
+    let server = a_cluster();
+    let mut odd = server.get(CLUSTER).expect("there");
+    odd["metadata"]["name"] = json!("odd");
+    odd["spec"]["pools"] = json!("none");
+    server.put(&CLUSTER.replace("demo", "odd"), odd);
+    let stop = CancellationToken::new();
+    let running = tokio::spawn({
+        let (context, stop) = (context(&server), stop.clone());
+        async move { controller::run(context, &["storage".to_owned()], stop).await }
+    });
+    let both = async {
+        while server.get(STATEFUL_SET).is_none() || !events(&server).contains(&"SpecInvalid".to_owned()) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), both).await.expect("one is made, the other is reported");
+    stop.cancel();
+    let ended = tokio::time::timeout(Duration::from_secs(20), running).await;
+    ended.expect("it ends when it is stopped").expect("without a panic");
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Either, Full};
 use kube::Client;
 use kube::client::Body;
 use parking_lot::Mutex;
@@ -79,7 +80,7 @@ impl ApiServer {
         std::mem::take(&mut self.state.lock().changes)
     }
 
-    async fn answer(&self, request: Request<Body>) -> Result<Response<Body>, std::io::Error> {
+    async fn answer(&self, request: Request<Body>) -> Result<Response<Answer>, std::io::Error> {
         let (parts, body) = request.into_parts();
         let bytes = body.collect().await.expect("a body in memory").to_bytes();
         let body = if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).expect("JSON") };
@@ -116,22 +117,29 @@ impl ApiServer {
 }
 
 impl State {
-    fn read(&self, path: &str, query: &str) -> Response<Body> {
+    fn read(&self, path: &str, query: &str) -> Response<Answer> {
+        if query.contains("watch=true") {
+            // A watch in which nothing happens; it ends when its client goes.
+            return Response::new(Answer::Right(Silence));
+        }
         if let Some(object) = self.objects.get(path) {
             return success(object);
         }
-        let collections = ["pods", "persistentvolumeclaims"];
-        if !collections.iter().any(|plural| path.ends_with(plural)) {
+        // The name of a collection stands behind its namespace.
+        if path.rsplit('/').nth(2) != Some("namespaces") {
             return refusal(404, path);
         }
-        assert!(query.contains("labelSelector=sherd.dev"), "a list of {path} selects: {query}");
+        let selects = query.contains("labelSelector=");
+        assert!(selects || path.ends_with("storageclusters"), "a list of {path} selects: {query}");
         let below = format!("{path}/");
         let found: Vec<&Value> =
             self.objects.iter().filter(|(at, _)| at.starts_with(&below)).map(|(_, one)| one).collect();
-        success(&json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": found}))
+        success(
+            &json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": found}),
+        )
     }
 
-    fn create(&mut self, path: &str, mut object: Value) -> Response<Body> {
+    fn create(&mut self, path: &str, mut object: Value) -> Response<Answer> {
         let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
         let path = format!("{path}/{name}");
         if self.objects.contains_key(&path) {
@@ -140,7 +148,7 @@ impl State {
         self.store(&Method::POST, &path, &mut object)
     }
 
-    fn apply(&mut self, path: &str, body: &Value) -> Response<Body> {
+    fn apply(&mut self, path: &str, body: &Value) -> Response<Answer> {
         let (at, is_status) = path.strip_suffix("/status").map_or((path, false), |at| (at, true));
         let last = self.objects.get(at).cloned();
         if is_status && last.is_none() {
@@ -158,7 +166,7 @@ impl State {
         self.store(&Method::PATCH, at, &mut object)
     }
 
-    fn replace(&mut self, path: &str, mut object: Value) -> Response<Body> {
+    fn replace(&mut self, path: &str, mut object: Value) -> Response<Answer> {
         let Some(last) = self.objects.get(path) else { return refusal(404, path) };
         if last["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"] {
             return refusal(409, path);
@@ -166,7 +174,7 @@ impl State {
         self.store(&Method::PUT, path, &mut object)
     }
 
-    fn store(&mut self, method: &Method, path: &str, object: &mut Value) -> Response<Body> {
+    fn store(&mut self, method: &Method, path: &str, object: &mut Value) -> Response<Answer> {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         if object["metadata"]["uid"].is_null() {
@@ -175,6 +183,24 @@ impl State {
         self.objects.insert(path.to_owned(), object.clone());
         self.changes.push((method.clone(), path.to_owned()));
         success(object)
+    }
+}
+
+/// What is sent: a whole body, or none that ends.
+type Answer = Either<Full<Bytes>, Silence>;
+
+/// A body without bytes and without an end.
+pub(crate) struct Silence;
+
+impl http_body::Body for Silence {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
+        std::task::Poll::Pending
     }
 }
 
@@ -189,11 +215,11 @@ fn merge(base: &mut Value, over: &Value) {
     }
 }
 
-fn success(object: &Value) -> Response<Body> {
-    Response::new(Body::from(serde_json::to_vec(object).expect("JSON")))
+fn success(object: &Value) -> Response<Answer> {
+    Response::new(Answer::Left(Full::from(serde_json::to_vec(object).expect("JSON"))))
 }
 
-fn refusal(code: u16, path: &str) -> Response<Body> {
+fn refusal(code: u16, path: &str) -> Response<Answer> {
     let reason = match code {
         404 => "NotFound",
         409 => "Conflict",
