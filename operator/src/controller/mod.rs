@@ -29,20 +29,20 @@ use crate::names::{CLUSTER_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
 use crate::reconcile::{Context, ReconcileError, is_settled, reconcile};
 
 /// One object that cannot be decoded must not hide the others.
-type Guarded = DeserializeGuard<StorageCluster>;
+type GuardedCluster = DeserializeGuard<StorageCluster>;
 
 /// What the controllers share.
-struct Shared {
+struct SharedState {
     context: Context,
     /// Failures in a row, by cluster.
     failures: Mutex<HashMap<String, u32>>,
     /// The clusters of each watched namespace.
-    stores: Mutex<Vec<Store<Guarded>>>,
+    stores: Mutex<Vec<Store<GuardedCluster>>>,
 }
 
 /// Runs until it is stopped; running reconciles end first. No namespace means all.
 pub async fn run(context: Context, namespaces: &[String], stop: CancellationToken) {
-    let shared = Arc::new(Shared { context, failures: Mutex::default(), stores: Mutex::default() });
+    let shared = Arc::new(SharedState { context, failures: Mutex::default(), stores: Mutex::default() });
     let scopes: Vec<Option<String>> =
         if namespaces.is_empty() { vec![None] } else { namespaces.iter().cloned().map(Some).collect() };
     let controllers: FuturesUnordered<_> =
@@ -50,9 +50,9 @@ pub async fn run(context: Context, namespaces: &[String], stop: CancellationToke
     controllers.collect::<()>().await;
 }
 
-async fn run_scope(shared: Arc<Shared>, namespace: Option<String>, stop: CancellationToken) {
+async fn run_scope(shared: Arc<SharedState>, namespace: Option<String>, stop: CancellationToken) {
     let scope = Scope { client: shared.context.client.clone(), namespace };
-    let controller = Controller::new(scope.api::<Guarded>(), watcher::Config::default())
+    let controller = Controller::new(scope.api::<GuardedCluster>(), watcher::Config::default())
         .with_config(Config::default().concurrency(limits::RECONCILES_MAX));
     shared.stores.lock().push(controller.store());
     let controller = scope.watch_children::<Secret>(controller);
@@ -101,7 +101,7 @@ impl Scope {
 
     /// Watches a kind of children; their label names the cluster, so that children without an owner
     /// trigger a reconcile too.
-    fn watch_children<K>(&self, controller: Controller<Guarded>) -> Controller<Guarded>
+    fn watch_children<K>(&self, controller: Controller<GuardedCluster>) -> Controller<GuardedCluster>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Send + Sync + 'static,
     {
@@ -114,7 +114,7 @@ impl Scope {
     }
 }
 
-async fn step(guarded: Arc<Guarded>, shared: Arc<Shared>) -> Result<Action, ReconcileError> {
+async fn step(guarded: Arc<GuardedCluster>, shared: Arc<SharedState>) -> Result<Action, ReconcileError> {
     let context = &shared.context;
     let begun = Instant::now();
     context.metrics.begin();
@@ -142,7 +142,7 @@ async fn step(guarded: Arc<Guarded>, shared: Arc<Shared>) -> Result<Action, Reco
     ended
 }
 
-async fn report_undecodable(context: &Context, guarded: &Guarded, error: &str) {
+async fn report_undecodable(context: &Context, guarded: &GuardedCluster, error: &str) {
     let event = Event {
         type_: EventType::Warning,
         reason: "SpecInvalid".to_owned(),
@@ -156,7 +156,7 @@ async fn report_undecodable(context: &Context, guarded: &Guarded, error: &str) {
     }
 }
 
-fn forget_clusters_that_are_gone(shared: &Shared) {
+fn forget_clusters_that_are_gone(shared: &SharedState) {
     let stores = shared.stores.lock();
     shared.context.metrics.retain(|namespace, name| {
         let reference = ObjectRef::new(name).within(namespace);
@@ -165,7 +165,7 @@ fn forget_clusters_that_are_gone(shared: &Shared) {
 }
 
 /// Decides how long to wait after a failure.
-fn wait_after(guarded: &Guarded, error: &ReconcileError, shared: &Shared) -> Action {
+fn wait_after(guarded: &GuardedCluster, error: &ReconcileError, shared: &SharedState) -> Action {
     let mut failures = shared.failures.lock();
     let count = failures.entry(key(guarded)).or_insert(0);
     let wait = limits::RETRY_MIN.saturating_mul(1 << (*count).min(6)).min(limits::RETRY_MAX);
@@ -175,7 +175,7 @@ fn wait_after(guarded: &Guarded, error: &ReconcileError, shared: &Shared) -> Act
     Action::requeue(jittered(wait))
 }
 
-fn key(guarded: &Guarded) -> String {
+fn key(guarded: &GuardedCluster) -> String {
     format!("{}/{}", guarded.namespace().unwrap_or_default(), guarded.name_any())
 }
 
