@@ -195,3 +195,45 @@ fn a_geometry_that_cannot_lose_a_node_is_accepted_with_a_warning() {
     let valid = validate(&with(|_| {})).expect("accepted");
     assert_eq!(valid.warnings, Vec::<String>::new());
 }
+
+/// The examples, and the default of the cluster's chart, are accepted by both judges.
+#[test]
+fn the_examples_are_accepted() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let read = |file: &str| -> Value {
+        let text = std::fs::read_to_string(root.join(file)).expect("an example");
+        serde_saphyr::from_str(&text).expect("YAML")
+    };
+    let chart = with(|cluster| cluster["spec"] = read("charts/sherd-cluster/values.yaml")["spec"].clone());
+    let examples = ["deploy/examples/minimal.yaml", "deploy/examples/production.yaml"].map(|file| {
+        let document = read(file);
+        let cluster: StorageCluster = serde_json::from_value(document.clone()).expect("of the right form");
+        // What the types do not know, they drop: the whole example must come back.
+        let again = serde_json::to_value(&cluster).expect("JSON");
+        assert_eq!(missing(&document, &again), Vec::<String>::new(), "{file}");
+        cluster
+    });
+    for cluster in examples.iter().chain([&chart]) {
+        validate_cel(cluster).expect("accepted by CEL");
+        let valid = validate(cluster).expect("accepted by the operator");
+        assert_eq!(valid.warnings, Vec::<String>::new(), "an example can lose a node");
+    }
+}
+
+/// Paths of `before` that `after` lacks or changes.
+fn missing(before: &Value, after: &Value) -> Vec<String> {
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => {
+            let below = |(key, value): (&String, &Value)| {
+                let found = missing(value, after.get(key).unwrap_or(&Value::Null));
+                found.into_iter().map(move |path| format!("{key}.{path}")).collect::<Vec<_>>()
+            };
+            before.iter().flat_map(below).collect()
+        }
+        (Value::Array(before), Value::Array(after)) if before.len() == after.len() => {
+            before.iter().zip(after).flat_map(|(before, after)| missing(before, after)).collect()
+        }
+        (before, after) if before == after => vec![],
+        (before, _) => vec![before.to_string()],
+    }
+}
