@@ -76,6 +76,7 @@ fn reply() -> StatusReply {
             prepare: 2,
             voting: 4,
             healed: 4,
+            takes_shards: true,
             ..SetStatus::default()
         }],
         ..StatusReply::default()
@@ -157,6 +158,10 @@ fn a_set_without_its_quorum_is_not_ready() {
     short.sets[0].voting = 2;
     let status = judged(Outcome::Applied, &pods(vec![ready(PODS[0])]), &answers(&short));
     says(&status, ConditionType::Ready, "False", Reason::QuorumLost, "demo-pool-0-1");
+    let mut full = reply();
+    full.sets[0].takes_shards = false;
+    let status = judged(Outcome::Applied, &all_ready(), &answers(&full));
+    says(&status, ConditionType::Ready, "False", Reason::QuorumLost, "no writes: 0");
 }
 
 /// A node that is cut off from the others sees no quorum; the others decide.

@@ -10,7 +10,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use serde_json::json;
-use sherd_proto::v1::{StatusReply, VolumeState};
+use sherd_proto::v1::{SetStatus, StatusReply, VolumeState};
 
 use super::ReconcileError;
 use super::nodes::NodeAnswers;
@@ -235,19 +235,13 @@ fn ready_verdict(
     let Some(view) = view else {
         return Verdict::new(condition, FALSE, Reason::Forming, forming_message(evidence, &missing));
     };
-    let short: Vec<String> = view
-        .sets
-        .iter()
-        .filter(|set| set.voting < set.accept.max(set.prepare))
-        .map(|set| set.set.to_string())
-        .collect();
+    let takes_writes = |set: &&SetStatus| set.voting >= set.accept.max(set.prepare) && set.takes_shards;
+    let short: Vec<String> =
+        view.sets.iter().filter(|set| !takes_writes(set)).map(|set| set.set.to_string()).collect();
     if !short.is_empty() || view.sets.is_empty() {
         let short: Vec<&str> = short.iter().map(String::as_str).collect();
-        let message = format!(
-            "sets without a write quorum: {}; pods that do not serve: {}",
-            listed(&short),
-            listed(&missing)
-        );
+        let (short, missing) = (listed(&short), listed(&missing));
+        let message = format!("sets that take no writes: {short}; pods that do not serve: {missing}");
         return Verdict::new(condition, FALSE, Reason::QuorumLost, message);
     }
     if ready.is_empty() {

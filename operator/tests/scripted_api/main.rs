@@ -50,7 +50,14 @@ impl StatusSource for WellNodes {
             healed: true,
             ..VolumeReport::default()
         };
-        let set = SetStatus { volumes: 1, accept: 1, prepare: 1, voting: 1, ..SetStatus::default() };
+        let set = SetStatus {
+            volumes: 1,
+            accept: 1,
+            prepare: 1,
+            voting: 1,
+            takes_shards: true,
+            ..SetStatus::default()
+        };
         let reply = StatusReply {
             formation: Some(Formation { formed: true, ..Formation::default() }),
             nodes: vec![node],
