@@ -2,6 +2,8 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "documents are written where they are passed")]
 
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 use sherd_core::id::ClusterId;
 use sherd_operator::api::{Reason, StorageCluster};
@@ -30,12 +32,11 @@ fn cluster(spec: Value, status: Value) -> StorageCluster {
     serde_json::from_value(document).expect("of the right form")
 }
 
-fn secret(texts: Value) -> Option<k8s_openapi::api::core::v1::Secret> {
-    use k8s_openapi::ByteString;
+fn secret(texts: Value) -> Secret {
     let texts = texts.as_object().expect("texts").iter();
     let data =
         texts.map(|(key, text)| (key.clone(), ByteString(text.as_str().expect("text").as_bytes().to_vec())));
-    Some(k8s_openapi::api::core::v1::Secret { data: Some(data.collect()), ..Default::default() })
+    Secret { data: Some(data.collect()), ..Secret::default() }
 }
 
 fn authority() -> Value {
@@ -83,7 +84,7 @@ fn an_image_that_is_recorded_outlives_an_upgrade_of_the_operator() {
 
 #[test]
 fn an_authority_that_is_there_is_kept() {
-    let observed = ObservedCluster { authority: secret(authority()), ..claims(ID) };
+    let observed = ObservedCluster { authority: Some(secret(authority())), ..claims(ID) };
     let plan = planned(&cluster(json!({}), json!({"clusterId": ID})), &observed).expect("planned");
     let expected = AuthorityPlan::Keep {
         cluster: ClusterId([0x6a; 16]),
@@ -113,8 +114,10 @@ fn an_authority_that_is_gone_is_never_replaced() {
     let formed = cluster(json!({}), json!({"clusterId": ID}));
     blocked(&claims(ID), &fresh, BlockedPart::Certificates, Reason::AuthorityMissing, ID);
     blocked(&nothing(), &formed, BlockedPart::Certificates, Reason::AuthorityMissing, "demo-ca");
-    let other =
-        ObservedCluster { authority: secret(authority()), ..claims("7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b") };
+    let other = ObservedCluster {
+        authority: Some(secret(authority())),
+        ..claims("7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b")
+    };
     blocked(&other, &fresh, BlockedPart::Certificates, Reason::AuthorityMissing, "7b7b");
 }
 
@@ -128,13 +131,13 @@ fn an_authority_that_lacks_a_part_is_named() {
                 None => drop(texts.as_object_mut().expect("texts").remove(key)),
                 Some(text) => texts[key] = json!(text),
             }
-            let observed = ObservedCluster { authority: secret(texts), ..nothing() };
+            let observed = ObservedCluster { authority: Some(secret(texts)), ..nothing() };
             blocked(&observed, &fresh, BlockedPart::Certificates, Reason::SecretMalformed, key);
         }
     }
     let mut texts = authority();
     texts["cluster-id"] = json!("six");
-    let observed = ObservedCluster { authority: secret(texts), ..nothing() };
+    let observed = ObservedCluster { authority: Some(secret(texts)), ..nothing() };
     blocked(&observed, &fresh, BlockedPart::Certificates, Reason::SecretMalformed, "cluster-id");
 }
 
@@ -143,7 +146,7 @@ fn credentials_of_the_user_are_used_when_they_are_well_formed() {
     let given = cluster(json!({"credentials": {"secretRef": {"name": "mine"}}}), Value::Null);
     let part = BlockedPart::Credentials;
     blocked(&nothing(), &given, part, Reason::SecretMissing, "mine");
-    let with = |texts: Value| ObservedCluster { credentials: secret(texts), ..nothing() };
+    let with = |texts: Value| ObservedCluster { credentials: Some(secret(texts)), ..nothing() };
     let good =
         json!({"AWS_ACCESS_KEY_ID": "root", "AWS_SECRET_ACCESS_KEY": "long enough?".replace(' ', "-")});
     let plan = planned(&given, &with(good.clone())).expect("planned");
