@@ -330,7 +330,7 @@ fn an_open_loop_sends_what_is_due_and_reports_the_rate() {
 fn nobody_listening_is_a_fault_and_no_endless_loop() {
     let mut bench = Bench::against(Whim::Honest);
     // A port that was just given back.
-    bench.subject.address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    bench.subject.endpoint.address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let outcome = bench.measure(&Plan::new(Op::Put, 3, Limit::Time(Duration::from_millis(150))));
     assert_eq!(outcome.tally.ops, 0);
     assert!((1..10).contains(&outcome.tally.errors()), "{:?}", outcome.tally.faults);

@@ -4,6 +4,7 @@
 //! process    the parts of a process: arguments, configuration, where the rooms meet
 //! server     listeners, admission, ordered shutdown
 //! s3         requests and answers as S3 has them
+//! rpc        this node's volumes for its peers
 //! object     the verbs of the store
 //! upkeep     heals, recoveries, scrubbing, releases
 //! register   rounds over a key's set
@@ -27,6 +28,7 @@ pub mod observe;
 pub mod peer;
 pub mod process;
 pub mod register;
+pub mod rpc;
 pub mod s3;
 pub mod server;
 pub mod stripe;

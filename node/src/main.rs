@@ -7,16 +7,19 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use sherd_node::machine::cpu;
-use sherd_node::machine::system::SystemRng;
+use sherd_node::machine::system::{SystemClock, SystemRng};
 use sherd_node::observe::log;
-use sherd_node::process::cli::{self, Command, Exit, ServeArgs};
+use sherd_node::process::ca::ca;
+use sherd_node::process::cli::{self, Command, DevArgs, Exit, ServeArgs};
 use sherd_node::process::config::Config;
 use sherd_node::process::config::credentials::Credentials;
 use sherd_node::process::config::error::ConfigError;
 use sherd_node::process::config::source::Sources;
+use sherd_node::process::dev::supervisor::supervise;
 use sherd_node::process::inspect::inspect;
 use sherd_node::process::run::{Addresses, run};
-use sherd_node::process::{dev, working_directory};
+use sherd_node::process::status::status;
+use sherd_node::process::{dev, parent, working_directory};
 
 /// A request makes about a hundred short-lived allocations, freed on other threads than those that
 /// made them: the system's allocator takes locks for that, and gives little back after a burst.
@@ -32,26 +35,63 @@ fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     match command {
+        Command::Dev(arguments @ DevArgs { nodes: Some(count), .. }) => develop(arguments, count),
         Command::Dev(arguments) => match dev::prepare(arguments, &sources, &SystemRng) {
             Ok(dev) => start(dev.config.clone(), |addresses| {
                 print(&format!("{}{}", listening(addresses), dev.example(addresses.s3)));
             }),
             Err(error) => fail(Exit::Refused, &error),
         },
-        Command::Serve(arguments) => match configure(*arguments, sources) {
-            Ok(config) => start(config, |addresses| print(&listening(addresses))),
-            Err(error) => fail(Exit::Refused, &error),
-        },
+        Command::Serve(arguments) => serve(*arguments, sources),
         Command::Inspect(mut arguments) => match working_directory::leave(&mut arguments.directories) {
             Ok(()) => inspect(&arguments, &mut std::io::stdout().lock(), &mut std::io::stderr().lock()),
             Err(error) => fail(Exit::Volumes, &error),
         },
+        Command::Status(arguments) => status(&arguments),
+        Command::Ca(arguments) => {
+            match ca(&arguments, &SystemClock::new(), &SystemRng, &mut std::io::stdout().lock()) {
+                Ok(()) => Exit::Done.into(),
+                Err(error) => fail(error.exit(), &error),
+            }
+        }
+    }
+}
+
+fn serve(arguments: ServeArgs, sources: Sources) -> ExitCode {
+    if let Some(parent) = arguments.with_parent
+        && let Err(error) = parent::end_with(parent)
+    {
+        return fail(Exit::Failed, &error);
+    }
+    match configure(arguments, sources) {
+        Ok(config) => start(config, |addresses| print(&listening(addresses))),
+        Err(error) => fail(Exit::Refused, &error),
+    }
+}
+
+/// Runs a cluster of processes until it is told to stop.
+fn develop(arguments: DevArgs, count: u8) -> ExitCode {
+    let cluster = match dev::cluster::prepare(arguments, count, &SystemClock::new(), &SystemRng) {
+        Ok(cluster) => cluster,
+        Err(error) => return fail(Exit::Refused, &error),
+    };
+    // Every path that is used is absolute.
+    if let Err(error) = working_directory::leave(&mut []) {
+        return fail(Exit::Failed, &error);
+    }
+    log::start(cluster.log());
+    match supervise(&cluster, || print(&cluster.announcement())) {
+        Ok(()) => Exit::Done.into(),
+        Err(error) => {
+            let _failed = fail(Exit::Failed, &error);
+            ExitCode::from(error.exit_code())
+        }
     }
 }
 
 /// Flags and variables, then the file, then the defaults.
 fn configure(arguments: ServeArgs, mut sources: Sources) -> Result<Config, ConfigError> {
-    let ServeArgs { config, vouch, settings } = arguments;
+    let ServeArgs { config, vouch, with_parent: _, settings } = arguments;
     let settings = match config {
         Some(path) => settings.or(sources.read_file(&path)?),
         None => settings,
@@ -74,8 +114,9 @@ fn start(config: Config, announce: impl FnOnce(Addresses)) -> ExitCode {
 }
 
 fn listening(addresses: Addresses) -> String {
-    let Addresses { s3, admin } = addresses;
-    format!("S3 listening on http://{s3}\nAdmin listening on http://{admin}\n")
+    let Addresses { s3, admin, node } = addresses;
+    let node = node.map(|node| format!("Nodes listening on {node}\n")).unwrap_or_default();
+    format!("S3 listening on http://{s3}\nAdmin listening on http://{admin}\n{node}")
 }
 
 /// Prints to standard output; a reader that went away does not stop a node.

@@ -165,7 +165,7 @@ impl World {
             upkeep: Settings { adopt_after: Duration::from_secs(5), ..Settings::default() },
         };
         let metrics = Arc::new(Metrics::new(Durability::Fsync));
-        Store::open(config, machine, &metrics).await.expect("the directories make a node")
+        Store::open(config, machine, &metrics, None).await.expect("the directories make a node")
     }
 
     /// Power comes back with some of what was not synced.

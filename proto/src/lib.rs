@@ -1,7 +1,11 @@
 //! What nodes say to each other: the messages of `sherd/v1/*.proto`, the services over them, and the
 //! bounds that they keep.
 
+pub mod convert;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod limits;
+pub mod sender;
 
 /// The generated messages, clients and servers of package `sherd.v1`.
 #[allow(

@@ -1,4 +1,10 @@
 //! Bounds of the wire. A message beyond them is refused by name.
+//!
+//! Those that follow from what core stores are derived from core's limits, or asserted against them at
+//! compile time. The conversions keep the lists and texts within them; the streams keep the frames.
+
+use sherd_core::id::DataId;
+use sherd_core::limits;
 
 /// The version of the messages. Nodes of different versions refuse each other.
 pub const WIRE_VERSION: u32 = 1;
@@ -12,3 +18,54 @@ pub const PAGE_BYTES_MAX: usize = 1 << 20;
 pub const FRAME_CALLS_MAX: usize = 1024;
 /// Volumes of one node that a message may name.
 pub const NODE_VOLUMES_MAX: usize = 1024;
+
+/// Rows, shards, entries or seals of one page. More that are asked for come on the pages behind it.
+pub const PAGE_ROWS_MAX: usize = 4096;
+/// Rows that one call hands to a recovering volume: a page of a scan.
+pub const ADOPTED_ROWS_MAX: usize = PAGE_ROWS_MAX;
+/// Positions that go with an accept or a commit: one of each volume of the set.
+pub const POSITIONS_MAX: usize = limits::SET_VOLUMES_MAX;
+/// Peers of which a volume names lives and positions: it keeps them for those that it ever shared a set with.
+pub const PEERS_MAX: usize = limits::VOLUMES_MAX;
+/// Data ids that an accept introduces: the parts of the newest version, and what the older versions name in
+/// their bytes, of which each reference takes more than its id.
+pub const INTRODUCES_MAX: usize =
+    limits::PARTS_IN_RECORD_MAX + limits::OLDER_VERSIONS_BYTES_MAX / DataId::BYTES;
+/// Buckets of which one report of guarantees names seals.
+pub const REPORTED_SEALS_MAX: usize = 1 << 16;
+/// Deletions that hold the seal of one bucket: a deletion that was given up takes its own away again.
+pub const SEAL_DELETIONS_MAX: usize = 1024;
+/// Bytes of a register key as core stores it: bucket, length, key, flag, upload, part.
+pub const REGISTER_KEY_BYTES_MAX: usize = 16 + 4 + limits::KEY_BYTES_MAX + 1 + 16 + 2;
+/// Bytes of an MRF entry or of a note of replaced data in its stored form: each reference takes 64 bytes at most.
+pub const ENTRY_BYTES_MAX: usize = 32 + REGISTER_KEY_BYTES_MAX + limits::RELEASE_DATA_MAX * 64;
+/// Bytes of a prefix, a start or a delimiter of a listing. Clients may ask with longer ones than any key is;
+/// what they send fits the head of a request.
+pub const LIST_BOUND_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a text that says why a call failed; a longer one is cut.
+pub const REASON_BYTES_MAX: usize = 1024;
+/// Milliseconds that a caller waits at most: a shard of 5 GiB is verified in less.
+pub const TIMEOUT_MS_MAX: u32 = 10 * 60 * 1000;
+
+const _: () = {
+    assert!(WIRE_VERSION > 0, "0 is what a message without a sender has");
+    assert!(
+        limits::VALUE_BYTES_MAX + limits::INLINE_BYTES_MAX as usize + (64 << 10) < MESSAGE_BYTES_MAX,
+        "a message holds the largest value with its inline bytes"
+    );
+    assert!(
+        PAGE_BYTES_MAX + limits::VALUE_BYTES_MAX < MESSAGE_BYTES_MAX,
+        "a page that ends behind the largest row fits a message"
+    );
+    assert!(SHARD_FRAME_BYTES_MAX < MESSAGE_BYTES_MAX, "a message holds a frame of bytes");
+    assert!(limits::PACK_BYTES_MAX as usize <= SHARD_FRAME_BYTES_MAX, "a packed shard is one message");
+    assert!(PAGE_ROWS_MAX > limits::LIST_KEYS_MAX as usize, "a page of a listing is one page");
+    assert!(LIST_BOUND_BYTES_MAX > limits::KEY_BYTES_MAX, "the first bound behind a key can be sent");
+    assert!(PAGE_ROWS_MAX * ENTRY_BYTES_MAX > PAGE_BYTES_MAX, "the bytes of a page end it, too");
+    assert!(
+        POSITIONS_MAX <= limits::POSITIONS_WAITING_MAX,
+        "what came with an accept can wait for its frame"
+    );
+    assert!(PEERS_MAX >= limits::POSITIONS_WAITING_MAX, "what a volume logs of its peers can be told");
+    assert!(NODE_VOLUMES_MAX <= limits::VOLUMES_MAX, "a node's volumes are volumes of the topology");
+};

@@ -21,7 +21,8 @@ const MOMENT_KEYS: u64 = 50;
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line are independent of each other")]
 #[command(group = clap::ArgGroup::new("who").required(true).args(["endpoint", "subject"]))]
 pub struct Arguments {
-    /// Endpoint, as http://host:port; credentials come from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY
+    /// Endpoint, as http://host:port, or several of one store with commas between them, over which clients
+    /// are spread; credentials come from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY
     /// and AWS_REGION.
     #[arg(long, value_name = "URL")]
     pub endpoint: Option<String>,

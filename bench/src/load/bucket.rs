@@ -9,7 +9,7 @@ use super::payload::Payloads;
 use super::request::{Body, Headers, RequestBytes, Requests};
 use super::response::{Decoder, Head, MalformedResponse, Progress};
 use crate::blocking::read_some;
-use crate::subject::Subject;
+use crate::subject::{Endpoint, Subject};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 const TEXT_BYTES_MAX: usize = 64 << 10;
@@ -35,13 +35,18 @@ pub enum Error {
     },
 }
 
-/// Lists the buckets, which needs the store to answer and to know the credentials.
+/// Lists the buckets through each node, which needs it to answer and to know the credentials.
 ///
 /// # Errors
 /// There is no answer, or not the right one.
 pub fn is_ready(subject: &Subject) -> Result<(), Error> {
-    let (Head { status, .. }, text) = ask(subject, "", "", "GET", Body::None)?;
-    if status == 200 { Ok(()) } else { Err(Error::Status { what: "list buckets", status, text }) }
+    for node in subject.endpoints() {
+        let (Head { status, .. }, text) = ask_node(subject, node, ["", ""], "GET", Body::None)?;
+        if status != 200 {
+            return Err(Error::Status { what: "list buckets", status, text });
+        }
+    }
+    Ok(())
 }
 
 /// Makes `bucket`, and says whether it was not there before.
@@ -86,11 +91,21 @@ fn ask(
     method: &str,
     body: Body<'_>,
 ) -> Result<(Head, String), Error> {
-    let mut stream = TcpStream::connect_timeout(&subject.address, TIMEOUT)?;
+    ask_node(subject, &subject.endpoint, [bucket, name], method, body)
+}
+
+fn ask_node(
+    subject: &Subject,
+    node: &Endpoint,
+    [bucket, name]: [&str; 2],
+    method: &str,
+    body: Body<'_>,
+) -> Result<(Head, String), Error> {
+    let mut stream = TcpStream::connect_timeout(&node.address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     let mut out = RequestBytes::default();
-    let mut requests = Requests::new(subject.credentials.clone(), &subject.host, bucket);
+    let mut requests = Requests::new(subject.credentials.clone(), &node.host, bucket);
     requests.build(method, |path| path.push_str(name), "", Headers::NONE, body, &mut out);
     // Nothing of an object is sent, so that nothing of the pool is needed.
     let payloads = Payloads::with_pool(0, 0);

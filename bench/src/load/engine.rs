@@ -42,11 +42,10 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// Everything that a thread of the generator works with.
 #[derive(Debug)]
 pub struct Engine<'a> {
-    address: SocketAddr,
+    nodes: Vec<NodeRequests>,
     stall: Duration,
     payloads: &'a Payloads,
     meter: &'a Meter<'a>,
-    requests: Requests,
     source: Source,
     schedule: Schedule,
     epoll: OwnedFd,
@@ -69,8 +68,10 @@ pub struct Engine<'a> {
 /// What one thread is made of.
 #[derive(Debug)]
 pub struct Parts<'a> {
-    /// Where the store listens.
-    pub address: SocketAddr,
+    /// Where the store listens: its connections go round over them.
+    pub nodes: Vec<NodeRequests>,
+    /// The node of the first connection.
+    pub first_node: usize,
     /// How long a connection may stand still.
     pub stall: Duration,
     /// Connections of this thread.
@@ -83,17 +84,26 @@ pub struct Parts<'a> {
     pub payloads: &'a Payloads,
     /// Reads the processors' time at both ends of the window.
     pub meter: &'a Meter<'a>,
-    /// Builds the requests.
-    pub requests: Requests,
     /// Chooses the tasks.
     pub source: Source,
     /// Says when they begin.
     pub schedule: Schedule,
 }
 
+/// One node of a store, and the requests to it.
+#[derive(Debug)]
+pub struct NodeRequests {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Builds requests with its name in them.
+    pub requests: Requests,
+}
+
 #[derive(Debug)]
 struct Connection {
     stream: Option<TcpStream>,
+    /// The node that it goes to, every time that it is made.
+    node: usize,
     /// Whether the epoll says when the socket takes more bytes.
     awaits_room: bool,
     busy: bool,
@@ -113,19 +123,21 @@ impl<'a> Engine<'a> {
     /// The system has no more epolls.
     pub fn new(parts: Parts<'a>) -> io::Result<Self> {
         let Parts {
-            address,
+            nodes,
+            first_node,
             stall,
             clients,
             part_bytes,
             checksum,
             payloads,
             meter,
-            requests,
             source,
             schedule,
         } = parts;
-        let connection = || Connection {
+        let count = nodes.len().max(1);
+        let connection = |index| Connection {
             stream: None,
+            node: (first_node + index) % count,
             awaits_room: false,
             busy: false,
             due: Duration::ZERO,
@@ -135,15 +147,14 @@ impl<'a> Engine<'a> {
             exchange: Exchange::new(part_bytes, checksum),
         };
         Ok(Self {
-            address,
+            nodes,
             stall,
             payloads,
             meter,
-            requests,
             source,
             schedule,
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            connections: (0..clients).map(|_| connection()).collect(),
+            connections: (0..clients).map(connection).collect(),
             idle: (0..clients).rev().collect(),
             pause: Duration::ZERO,
             scratch: vec![0; READ_BYTES],
@@ -247,10 +258,11 @@ impl<'a> Engine<'a> {
         let now = self.now();
         let connection = &mut self.connections[index];
         connection.moved = now;
-        connection.exchange.request(&self.source, self.payloads, &mut self.requests, &mut connection.out);
+        let NodeRequests { address, requests } = &mut self.nodes[connection.node];
+        connection.exchange.request(&self.source, self.payloads, requests, &mut connection.out);
         connection.decoder.begin(connection.exchange.is_bodiless());
         if connection.stream.is_none()
-            && let Err(error) = connection.connect(self.address, &self.epoll, index)
+            && let Err(error) = connection.connect(*address, &self.epoll, index)
         {
             self.pause = now + PAUSE;
             self.fail(index, connection_fault(&error));

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::checksum::Checksum;
-use super::engine::{Engine, Parts};
+use super::engine::{Engine, NodeRequests, Parts};
 use super::keys::{Keys, Order};
 use super::meter::{CpuTime, Meter};
 use super::payload::Payloads;
@@ -16,7 +16,7 @@ use super::schedule::{Limit, Pace, Schedule};
 use super::tally::Tally;
 use super::work::{Choice, Mix, Op, RunState, Source};
 use crate::alloc;
-use crate::subject::{Process, Subject};
+use crate::subject::{Endpoint, Process, Subject};
 
 /// What is to be measured.
 #[derive(Clone, Debug)]
@@ -147,22 +147,27 @@ pub fn run(target: &Target<'_>, plan: &Plan, keys: &mut Keys) -> io::Result<Outc
         seed: plan.seed,
     };
     let meter = Meter::new(subject.process());
-    let mut engines = Vec::new();
+    let requests_to = |node: &Endpoint| NodeRequests {
+        address: node.address,
+        requests: Requests::new(subject.credentials.clone(), &node.host, bucket),
+    };
+    let (mut engines, mut first_node) = (Vec::new(), 0);
     for thread in 0..plan.threads {
         let source = Source::new(&choice, keys, &order, &shared, thread as u64, plan.threads as u64);
         let clients = plan.clients / plan.threads + usize::from(thread < plan.clients % plan.threads);
         engines.push(Engine::new(Parts {
-            address: subject.address,
+            nodes: subject.endpoints().map(requests_to).collect(),
+            first_node,
             stall: plan.stall,
             clients,
             part_bytes: plan.part_bytes,
             checksum: plan.checksum,
             payloads,
             meter: &meter,
-            requests: Requests::new(subject.credentials.clone(), &subject.host, bucket),
             source,
             schedule: plan.schedule(thread),
         })?);
+        first_node += clients;
     }
     if let Some(process) = subject.process() {
         process.reset_peak();

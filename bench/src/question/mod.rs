@@ -16,6 +16,7 @@ mod turns;
 
 pub mod allocations;
 pub mod checksums;
+pub mod cluster;
 pub mod degraded;
 pub mod erasure;
 pub mod etag;
@@ -52,6 +53,8 @@ enum Question {
     Allocations(allocations::Arguments),
     /// Checksums over lists of buffers against one buffer
     Checksums(checksums::Arguments),
+    /// Four nodes: requests through all of them, beside a peer's four
+    Cluster(cluster::Arguments),
     /// Volumes lost: what requests cost meanwhile, and how fast a volume is healed
     Degraded(degraded::Arguments),
     /// Erasure code: every kernel against the reference
@@ -180,6 +183,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, Error> {
     let path = match &question {
         Question::Allocations(page) => answer(page, common),
         Question::Checksums(page) => answer(page, common),
+        Question::Cluster(page) => answer(page, common),
         Question::Degraded(page) => answer(page, common),
         Question::Erasure(page) => answer(page, common),
         Question::Etag(page) => answer(page, common),

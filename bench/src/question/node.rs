@@ -46,6 +46,12 @@ fn tool(flags: &[&str]) -> Result<Tool, Error> {
     Ok(tool)
 }
 
+/// The node's program: as given, or beside this one.
+pub(super) fn binary(bench: &Bench) -> Option<PathBuf> {
+    let beside = || std::env::current_exe().ok().map(|path| path.with_file_name("sherd-node"));
+    bench.common.binary.clone().or_else(beside)
+}
+
 /// The row of `outcome` with these labels, and those of the plan.
 pub(super) fn row<const N: usize>(
     labels: [(&str, String); N],
@@ -67,9 +73,7 @@ pub(super) fn keys(prefix: &str, bytes: u64) -> Keys {
 impl Node {
     /// Starts a node as it comes, with these flags besides, and makes the bucket.
     pub(super) fn start(bench: &mut Bench, flags: &[&str]) -> Result<Self, Error> {
-        let beside = std::env::current_exe().ok().map(|path| path.with_file_name("sherd-node"));
-        let binary = bench.common.binary.clone().or(beside);
-        let subject = Subject::start(&tool(flags)?, binary.as_deref(), &bench.common.dir);
+        let subject = Subject::start(&tool(flags)?, binary(bench).as_deref(), &bench.common.dir);
         let node = Self::of(subject.map_err(Error::at("start a node"))?, bench)?;
         bench.settings.extend(node.subject.settings());
         Ok(node)
@@ -126,7 +130,7 @@ impl Node {
 
     /// Memory that the node holds now, in bytes.
     pub(super) fn memory(&self) -> u64 {
-        self.subject.process().and_then(|process| crate::host::proc::rss_anon(process.id())).unwrap_or(0)
+        self.subject.process().and_then(crate::subject::Process::rss_anon).unwrap_or(0)
     }
 
     /// Ends the node's process, and starts it again with these flags; says how long it took to answer.

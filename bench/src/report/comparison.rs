@@ -1,4 +1,4 @@
-//! The main comparison: PUT and GET of every size, ours beside the peer's, from the results of `quick`.
+//! A comparison: some operations of every size, ours beside the peer's, from the results of a suite.
 
 use super::markdown::{Align, Table};
 use super::targets::{times, times_better};
@@ -10,7 +10,7 @@ const SIDES: [&str; 2] = ["sherd", "minio"];
 const FIGURES: [&str; 3] = ["ops_s", "p99_us", "server_cpu_us_op"];
 
 /// The table; a row's flags stand at its end.
-pub(super) fn table(results: &Results) -> String {
+pub(super) fn table(results: &Results, ops: &[&str]) -> String {
     let mut table = Table::new();
     for heading in ["op", "size", "clients"] {
         table.column(heading, Align::Left);
@@ -23,13 +23,13 @@ pub(super) fn table(results: &Results) -> String {
     }
     table.column("flags", Align::Left);
     let ours = |row: &&Row| row.is(&[("subject", SIDES[0])]);
-    for op in ["put", "get"] {
+    for op in ops {
         for row in results.rows.iter().filter(ours).filter(|row| row.is(&[("op", op)])) {
             let of = |label: &str| row.labels.get(label).map_or("", String::as_str);
             let (size, clients) = (of("size"), of("clients"));
             let labels = [("subject", SIDES[1]), ("op", op), ("size", size), ("clients", clients)];
             let peer = results.rows.iter().find(|row| row.is(&labels));
-            let mut cells = vec![op.to_owned(), size.to_owned(), clients.to_owned()];
+            let mut cells = vec![(*op).to_owned(), size.to_owned(), clients.to_owned()];
             for name in FIGURES {
                 let (own, other) = (row.figure(name), peer.and_then(|row| row.figure(name)));
                 let show = |value: Option<f64>| {

@@ -151,9 +151,10 @@ impl Sources<'_> {
             ["suites"] => Ok(self.suites()),
             ["targets"] => targets::table(self.settings, &self.results),
             ["limits", suite] => self.of(suite, limits::paragraph),
-            ["comparison", suite] => self.of(suite, comparison::table),
+            ["comparison", suite] => self.of(suite, |results| comparison::table(results, &["put", "get"])),
+            ["comparison", suite, ops @ ..] => self.of(suite, |results| comparison::table(results, ops)),
             _ => {
-                let known = "{{suites}}, {{targets}}, {{limits SUITE}}, {{comparison SUITE}}";
+                let known = "{{suites}}, {{targets}}, {{limits SUITE}}, {{comparison SUITE [OP...]}}";
                 Err(format!("{{{{{}}}}} is not known; there are {known}", words.join(" ")))
             }
         }

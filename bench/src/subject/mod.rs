@@ -7,16 +7,14 @@ pub mod process;
 pub mod tool;
 pub mod admin;
 mod folder;
+mod launch;
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::os::unix::process::CommandExt;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 use std::{env, fs, io, thread};
-
-use rustix::process::{Signal, set_parent_process_death_signal};
 
 pub use process::Process;
 pub use tool::{Tool, refuse_unequal_durability};
@@ -40,9 +38,9 @@ pub struct Subject {
     /// What rows call it.
     pub name: String,
     /// Where it listens.
-    pub address: SocketAddr,
-    /// The `host` header.
-    pub host: String,
+    pub endpoint: Endpoint,
+    /// Its other nodes: clients are spread over all.
+    pub others: Vec<Endpoint>,
     /// Key pair and region.
     pub credentials: Credentials,
     /// What is true of a write when it is answered: `fsync`, or `unknown` of an endpoint.
@@ -52,6 +50,22 @@ pub struct Subject {
     /// Tells one build from another.
     pub fingerprint: String,
     started: Option<StartedStore>,
+}
+
+/// Where one node of a store listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Its address.
+    pub address: SocketAddr,
+    /// The `host` header.
+    pub host: String,
+}
+
+impl Endpoint {
+    /// What listens at `address`, and is called by it.
+    fn at(address: SocketAddr) -> Self {
+        Self { address, host: address.to_string() }
+    }
 }
 
 /// Ends in the order of its fields: what is running first, then what it wrote.
@@ -99,6 +113,12 @@ pub enum Error {
     /// A tool must say what its answers promise.
     #[error("tool {name} does not state its durability, and is not measured without")]
     NoDurability {
+        /// The tool.
+        name: String,
+    },
+    /// A store is of one process or of a few.
+    #[error("tool {name}: `processes` is from 1 to {}", tool::FOLDERS)]
+    Processes {
         /// The tool.
         name: String,
     },
@@ -197,18 +217,20 @@ impl Subject {
         let binary = tool.locate(binary)?;
         remove_left_over(folder);
         let folder = Folder(make_folders(tool, folder).map_err(start)?);
-        // The port is free at this moment; nothing else on the machine is told of it.
-        let port =
-            TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).map_err(start)?.port();
+        let ports = launch::free_ports(tool::FOLDERS).map_err(start)?;
+        let port = ports[0];
         let places = Places {
-            binary: binary.clone(),
+            binary: launch::concealed(tool, binary.clone(), &folder.0).map_err(start)?,
             port,
+            ports,
             access_key: "sherdbench".to_owned(),
             secret_key: format!("bench-{}-{port}-secret", std::process::id()),
             folder: folder.0.clone(),
         };
-        let child = spawn(tool, &places)?;
-        let version = version(tool, &places);
+        let children = launch::spawn(tool, &places)?;
+        let version = launch::version(tool, &places);
+        let nodes = places.ports.iter().take(tool.processes);
+        let mut nodes = nodes.map(|port| Endpoint::at(SocketAddr::from(([127, 0, 0, 1], *port))));
         let credentials = Credentials {
             access_key: places.access_key.clone(),
             secret_key: places.secret_key.clone(),
@@ -216,15 +238,15 @@ impl Subject {
         };
         let mut subject = Self {
             name: tool.name.clone(),
-            address: SocketAddr::from(([127, 0, 0, 1], port)),
-            host: format!("127.0.0.1:{port}"),
+            endpoint: nodes.next().expect("a tool has a process"),
+            others: nodes.collect(),
             credentials,
             durability: tool.durability.clone(),
             version,
             fingerprint: tool::fingerprint(&binary).map_err(start)?,
-            started: Some(StartedStore { process: Process::watch(child), places, folder }),
+            started: Some(StartedStore { process: Process::watch(children), places, folder }),
         };
-        subject.wait_until_ready()?;
+        subject.wait_until_ready(tool)?;
         Ok(subject)
     }
 
@@ -242,17 +264,33 @@ impl Subject {
             End::Killed => started.process.kill(),
         }
         let begin = Instant::now();
-        started.process = Process::watch(spawn(tool, &started.places)?);
-        self.wait_until_ready()?;
+        started.process = Process::watch(launch::spawn(tool, &started.places)?);
+        self.wait_until_ready(tool)?;
         Ok(begin.elapsed())
     }
 
-    /// The endpoint at `url`, with credentials from `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and
+    /// The endpoint at `urls`, or several of one store with commas between them, with credentials from `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and
     /// `AWS_REGION`.
     ///
     /// # Errors
-    /// The URL is not one of clear-text HTTP, its name is not known, or credentials are missing.
-    pub fn endpoint(url: &str) -> Result<Self, Error> {
+    /// A URL is not one of clear-text HTTP, its name is not known, or credentials are missing.
+    pub fn endpoint(urls: &str) -> Result<Self, Error> {
+        let nodes: Result<Vec<(SocketAddr, &str)>, Error> = urls.split(',').map(Self::node_at).collect();
+        let mut nodes = nodes?.into_iter();
+        let (address, host) = nodes.next().expect("a text that is split has a part");
+        let variable = |name| env::var(name).map_err(|_| Error::NoCredentials { name });
+        let region = env::var("AWS_REGION").or_else(|_| env::var("AWS_DEFAULT_REGION"));
+        let credentials = Credentials {
+            access_key: variable("AWS_ACCESS_KEY_ID")?,
+            secret_key: variable("AWS_SECRET_ACCESS_KEY")?,
+            region: region.unwrap_or_else(|_| REGION.to_owned()),
+        };
+        let others = nodes.map(|(address, host)| Endpoint { address, host: host.to_owned() }).collect();
+        Ok(Self { others, ..Self::at(address, host, credentials) })
+    }
+
+    /// The address and the `host` header that `url` stands for.
+    fn node_at(url: &str) -> Result<(SocketAddr, &str), Error> {
         let bad = |reason| Error::Endpoint { url: url.to_owned(), reason };
         let rest = url.strip_prefix("http://").ok_or_else(|| bad("only http:// is spoken"))?;
         let host = rest.trim_end_matches('/');
@@ -262,22 +300,15 @@ impl Subject {
         let numbered = if has_port(host) { host.to_owned() } else { format!("{host}:80") };
         let mut addresses = numbered.to_socket_addrs().map_err(|_| bad("its name is not known"))?;
         let address = addresses.next().ok_or_else(|| bad("its name is not known"))?;
-        let variable = |name| env::var(name).map_err(|_| Error::NoCredentials { name });
-        let region = env::var("AWS_REGION").or_else(|_| env::var("AWS_DEFAULT_REGION"));
-        let credentials = Credentials {
-            access_key: variable("AWS_ACCESS_KEY_ID")?,
-            secret_key: variable("AWS_SECRET_ACCESS_KEY")?,
-            region: region.unwrap_or_else(|_| REGION.to_owned()),
-        };
-        Ok(Self::at(address, host, credentials))
+        Ok((address, host))
     }
 
     /// What listens at `address` and is called `host`.
     pub fn at(address: SocketAddr, host: &str, credentials: Credentials) -> Self {
         Self {
             name: host.to_owned(),
-            address,
-            host: host.to_owned(),
+            endpoint: Endpoint { address, host: host.to_owned() },
+            others: Vec::new(),
             credentials,
             durability: "unknown".to_owned(),
             version: String::new(),
@@ -286,7 +317,12 @@ impl Subject {
         }
     }
 
-    /// The store's process, if it was started here.
+    /// All its nodes; at least one.
+    pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        std::iter::once(&self.endpoint).chain(&self.others)
+    }
+
+    /// The store's processes, if it was started here.
     pub fn process(&self) -> Option<&Process> {
         self.started.as_ref().map(|started| &started.process)
     }
@@ -309,16 +345,36 @@ impl Subject {
 
     /// What a started store has written to its output.
     fn output(&self) -> String {
-        let path = self.folder().map(output_path).unwrap_or_default();
+        let path = self.folder().map(launch::output_path).unwrap_or_default();
         String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
     }
 
-    fn wait_until_ready(&mut self) -> Result<(), Error> {
+    /// Takes over the nodes and the key pair that the store has made known, where the tool says that it does.
+    ///
+    /// # Errors
+    /// It has not done so yet.
+    fn introduce(&mut self, tool: &Tool) -> Result<(), String> {
+        let Some(started) = self.started.as_ref().filter(|_| tool.announces > 0) else { return Ok(()) };
+        let nodes = launch::announced(&self.output(), tool.announces);
+        let mut nodes = nodes.ok_or("it has not said where all its nodes listen")?.into_iter();
+        if let Some(path) = &tool.credentials {
+            let path = tool.fill_word(path, &started.places).map_err(|error| error.to_string())?;
+            let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+            self.credentials = launch::credentials(&text).ok_or_else(|| format!("{path}: no key pair"))?;
+        }
+        self.endpoint = nodes.next().ok_or("it has no node")?;
+        self.others = nodes.collect();
+        Ok(())
+    }
+
+    fn wait_until_ready(&mut self, tool: &Tool) -> Result<(), Error> {
         let begin = Instant::now();
         loop {
-            let reason = match bucket::is_ready(self) {
+            let introduced = self.introduce(tool);
+            let ready = introduced.and_then(|()| bucket::is_ready(self).map_err(|error| error.to_string()));
+            let reason = match ready {
                 Ok(()) => return Ok(()),
-                Err(error) => error.to_string(),
+                Err(reason) => reason,
             };
             let name = self.name.clone();
             if let Some(status) = self.started.as_mut().and_then(|started| started.process.ended()) {
@@ -334,51 +390,6 @@ impl Subject {
 
 fn has_port(host: &str) -> bool {
     host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok())
-}
-
-/// Where a store's output goes.
-fn output_path(folder: &Path) -> PathBuf {
-    folder.join("output")
-}
-
-fn spawn(tool: &Tool, places: &Places) -> Result<std::process::Child, Error> {
-    let start = |source| Error::Start { name: tool.name.clone(), source };
-    let words = tool.fill(&tool.command, places)?;
-    let (program, arguments) = words.split_first().expect("a filled command has a word");
-    let output = fs::File::create(output_path(&places.folder)).map_err(start)?;
-    let mut command = Command::new(program);
-    // What the caller's shell has set must not change what is measured.
-    command.args(arguments).env_clear().stdin(Stdio::null());
-    command.stdout(output.try_clone().map_err(start)?).stderr(output);
-    for name in ["PATH", "HOME"] {
-        command.env(name, env::var_os(name).unwrap_or_default());
-    }
-    for (name, value) in &tool.environment {
-        command.env(name, tool.fill_word(value, places)?);
-    }
-    end_with_this_process(&mut command);
-    command.spawn().map_err(start)
-}
-
-/// Has the kernel ask the store to stop when the thread that starts it ends, however it ends: a store
-/// that outlives a killed benchmark would be measured beside the next one.
-#[expect(unsafe_code, reason = "code between fork and exec is unsafe to run")]
-fn end_with_this_process(command: &mut Command) {
-    // SAFETY: the closure makes one system call and touches no memory that another thread of the parent
-    // may have held locked at the fork: it neither allocates nor takes a lock.
-    unsafe {
-        command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?));
-    }
-}
-
-fn version(tool: &Tool, places: &Places) -> String {
-    let words = tool.fill(&tool.version, places).unwrap_or_default();
-    let Some((program, arguments)) = words.split_first() else {
-        return String::new();
-    };
-    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    text.lines().next().unwrap_or_default().to_owned()
 }
 
 fn last_words(output: &str) -> String {
@@ -412,6 +423,7 @@ mod tests {
             ("http://", "not of the form"),
             ("http://127.0.0.1:9000/bucket", "not of the form"),
             ("http://id:secret@127.0.0.1:9000", "not of the form"),
+            ("http://127.0.0.1:9000,https://127.0.0.1:9001", "only http://"),
         ] {
             let error = Subject::endpoint(url).unwrap_err().to_string();
             assert!(error.contains(reason), "{error}");

@@ -1,4 +1,4 @@
-//! A store's process: what it spends, how much memory it had at most, and its orderly end.
+//! A store's processes: what they spend, how much memory they had at most, and their orderly end.
 
 use std::process::{Child, ExitStatus};
 use std::sync::Arc;
@@ -16,47 +16,50 @@ const SAMPLE: Duration = Duration::from_millis(50);
 const STOP_TIMEOUT: Duration = Duration::from_secs(40);
 const STOP_POLL: Duration = Duration::from_millis(10);
 
-/// A running store and the thread that watches its memory.
+/// A running store, whose processes are judged as one, and the thread that watches their memory.
 #[derive(Debug)]
 pub struct Process {
-    child: Child,
-    pid: u32,
+    children: Vec<Child>,
     peak: Arc<AtomicU64>,
     stopping: Arc<AtomicBool>,
     sampler: Option<JoinHandle<()>>,
 }
 
 impl Process {
-    /// Watches `child`.
-    pub fn watch(child: Child) -> Self {
-        let pid = child.id();
+    /// Watches `children`, at least one.
+    pub fn watch(children: Vec<Child>) -> Self {
+        let pids: Vec<u32> = children.iter().map(Child::id).collect();
         let peak = Arc::new(AtomicU64::new(0));
         let stopping = Arc::new(AtomicBool::new(false));
         let (peak_of_thread, stopping_of_thread) = (Arc::clone(&peak), Arc::clone(&stopping));
         let sampler = thread::spawn(move || {
             while !stopping_of_thread.load(Ordering::Relaxed) {
-                if let Some(bytes) = proc::rss_anon(pid) {
+                if let Some(bytes) = sum(&pids, proc::rss_anon) {
                     peak_of_thread.fetch_max(bytes, Ordering::Relaxed);
                 }
                 thread::park_timeout(SAMPLE);
             }
         });
-        Self { child, pid, peak, stopping, sampler: Some(sampler) }
+        Self { children, peak, stopping, sampler: Some(sampler) }
     }
 
-    /// The process's id.
-    pub fn id(&self) -> u32 {
-        self.pid
+    fn ids(&self) -> Vec<u32> {
+        self.children.iter().map(Child::id).collect()
     }
 
-    /// Processor time spent so far, by the process and all that it started.
+    /// Memory that the processes hold now: `RssAnon`, in bytes.
+    pub fn rss_anon(&self) -> Option<u64> {
+        sum(&self.ids(), proc::rss_anon)
+    }
+
+    /// Processor time spent so far, by the processes and all that they started.
     pub fn cpu(&self) -> Option<Duration> {
-        proc::cpu(self.pid)
+        sum(&self.ids(), proc::cpu)
     }
 
     /// Forgets the peak of memory: the next one is that of what follows.
     pub fn reset_peak(&self) {
-        self.peak.store(proc::rss_anon(self.pid).unwrap_or(0), Ordering::Relaxed);
+        self.peak.store(self.rss_anon().unwrap_or(0), Ordering::Relaxed);
     }
 
     /// The largest `RssAnon` since the last reset, in bytes.
@@ -64,32 +67,38 @@ impl Process {
         self.peak.load(Ordering::Relaxed)
     }
 
-    /// How the process ended, if it has.
+    /// How a process ended, if one has: a store is none without any of them.
     pub fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+        self.children.iter_mut().find_map(|child| child.try_wait().ok().flatten())
     }
 
-    /// Asks the process to stop and waits until it has; kills it, and says so, when that takes too long.
+    /// Asks the processes to stop and waits until they have; kills them, and says so, when that takes too
+    /// long.
     pub fn stop(&mut self) {
         let begin = Instant::now();
-        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
-        if self.ended().is_none() {
-            let asked = pid.is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok());
-            while asked && self.ended().is_none() && begin.elapsed() < STOP_TIMEOUT {
-                thread::park_timeout(STOP_POLL);
-            }
-            if self.ended().is_none() {
-                eprintln!("sherd-bench: process {} did not stop when asked and is killed", self.pid);
-            }
+        let running = |child: &mut Child| child.try_wait().is_ok_and(|status| status.is_none());
+        for child in self.children.iter_mut().filter_map(|child| running(child).then_some(child)) {
+            // It fails only for a process that has just ended.
+            let _ = kill_process(Pid::from_child(child), Signal::TERM);
+        }
+        while self.children.iter_mut().any(running) && begin.elapsed() < STOP_TIMEOUT {
+            thread::park_timeout(STOP_POLL);
+        }
+        for child in self.children.iter_mut().filter_map(|child| running(child).then_some(child)) {
+            eprintln!("sherd-bench: process {} did not stop when asked and is killed", child.id());
         }
         self.kill();
     }
 
-    /// Kills the process, if it still runs, as a crash would.
+    /// Kills the processes that still run, as a crash would.
     pub fn kill(&mut self) {
-        // Both fail only for a process that has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        for child in &mut self.children {
+            // It fails only for a process that has ended already.
+            let _ = child.kill();
+        }
+        for child in &mut self.children {
+            let _ = child.wait();
+        }
         self.stopping.store(true, Ordering::Relaxed);
         if let Some(sampler) = self.sampler.take() {
             sampler.thread().unpark();
@@ -97,6 +106,12 @@ impl Process {
             let _ = sampler.join();
         }
     }
+}
+
+/// The sum of a figure over the processes that are there; nothing when none is.
+fn sum<T: std::iter::Sum>(pids: &[u32], figure: impl Fn(u32) -> Option<T>) -> Option<T> {
+    let found: Vec<T> = pids.iter().filter_map(|pid| figure(*pid)).collect();
+    (!found.is_empty()).then(|| found.into_iter().sum())
 }
 
 impl Drop for Process {
@@ -110,21 +125,35 @@ mod tests {
     use super::*;
     use std::process::Command;
 
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("600").spawn().unwrap()
+    }
+
+    #[test]
+    fn a_store_has_ended_with_the_first_of_its_processes() {
+        let mut process = Process::watch(vec![sleeper(), Command::new("true").spawn().unwrap()]);
+        process.children[1].wait().unwrap();
+        assert!(process.ended().is_some_and(|status| status.success()));
+        assert!(process.rss_anon().is_some(), "the other one still runs");
+        process.stop();
+        assert_eq!(process.rss_anon(), None);
+    }
+
     #[test]
     fn a_process_is_watched_and_stopped() {
-        let mut process = Process::watch(Command::new("sleep").arg("600").spawn().unwrap());
+        let mut process = Process::watch(vec![sleeper(), sleeper()]);
         assert!(process.cpu().is_some());
         process.reset_peak();
         assert!(process.ended().is_none());
         process.stop();
         assert!(process.ended().is_some_and(|status| !status.success()), "ended by the signal");
-        assert_eq!(proc::rss_anon(process.id()), None);
+        assert_eq!(process.rss_anon(), None);
     }
 
     #[test]
     fn a_process_that_does_not_listen_is_killed() {
-        let mut process =
-            Process::watch(Command::new("sh").args(["-c", "trap '' TERM; exec sleep 600"]).spawn().unwrap());
+        let deaf = Command::new("sh").args(["-c", "trap '' TERM; exec sleep 600"]).spawn().unwrap();
+        let mut process = Process::watch(vec![deaf]);
         process.kill();
         assert!(process.ended().is_some_and(|status| !status.success()));
     }

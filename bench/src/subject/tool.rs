@@ -1,7 +1,8 @@
 //! A store described by a file: how to start it, and how durable its answers are.
 //!
 //! `bench/tools/<name>.toml` is such a file. Placeholders in the command and the environment are
-//! `{binary}`, `{port}`, `{access_key}`, `{secret_key}`, `{folder}` and `{folder1}` to `{folder4}`.
+//! `{binary}`, `{port}`, `{port1}` to `{port4}`, `{access_key}`, `{secret_key}`, `{folder}` and `{folder1}` to
+//! `{folder4}`. A store of several processes is one command, run once with each of the ports as `{port}`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,8 +15,12 @@ use super::Error;
 /// Folders that a subject gets: the disks of one node.
 pub const FOLDERS: usize = 4;
 /// What is known without a file.
-const BUILT_IN: [(&str, &str); 2] =
-    [("sherd", include_str!("../../tools/sherd.toml")), ("minio", include_str!("../../tools/minio.toml"))];
+const BUILT_IN: [(&str, &str); 4] = [
+    ("sherd", include_str!("../../tools/sherd.toml")),
+    ("minio", include_str!("../../tools/minio.toml")),
+    ("sherd-cluster", include_str!("../../tools/sherd-cluster.toml")),
+    ("minio-cluster", include_str!("../../tools/minio-cluster.toml")),
+];
 
 /// How to start a store.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -38,6 +43,24 @@ pub struct Tool {
     /// Environment, beside `PATH` and `HOME`.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
+    /// Processes that are the store together, from 1 to 4: each runs the command, with a port of its own.
+    #[serde(default = "one")]
+    pub processes: usize,
+    /// Nodes whose endpoints the store prints, a line for each that begins with `n1`, `n2`, ...; 0 where it
+    /// listens at the ports that it is given.
+    #[serde(default)]
+    pub announces: usize,
+    /// File in which the store leaves its key pair, where it is not given one.
+    #[serde(default)]
+    pub credentials: Option<String>,
+    /// A path that the program must not find: where this machine has it, a copy of the program runs in
+    /// which the path is written differently.
+    #[serde(default)]
+    pub conceal: Option<String>,
+}
+
+const fn one() -> usize {
+    1
 }
 
 /// Values of the placeholders.
@@ -45,8 +68,10 @@ pub struct Tool {
 pub struct Places {
     /// The program.
     pub binary: PathBuf,
-    /// Where the store listens.
+    /// Where the process listens.
     pub port: u16,
+    /// A port for each process of a store.
+    pub ports: Vec<u16>,
     /// Name of the key pair.
     pub access_key: String,
     /// Its secret.
@@ -85,6 +110,9 @@ impl Tool {
         name.clone_into(&mut tool.name);
         if tool.durability.is_empty() {
             return Err(Error::NoDurability { name: tool.name });
+        }
+        if !(1..=FOLDERS).contains(&tool.processes) {
+            return Err(Error::Processes { name: tool.name });
         }
         Ok(tool)
     }
@@ -126,13 +154,16 @@ impl Tool {
     /// # Errors
     /// It has an unknown placeholder.
     pub fn fill_word(&self, word: &str, places: &Places) -> Result<String, Error> {
-        let Places { binary, port, access_key, secret_key, folder } = places;
+        let Places { binary, port, ports, access_key, secret_key, folder } = places;
         let mut filled = word
             .replace("{binary}", &binary.to_string_lossy())
             .replace("{port}", &port.to_string())
             .replace("{access_key}", access_key)
             .replace("{secret_key}", secret_key)
             .replace("{folder}", &folder.to_string_lossy());
+        for (number, port) in (1..).zip(ports) {
+            filled = filled.replace(&format!("{{port{number}}}"), &port.to_string());
+        }
         for number in 1..=FOLDERS {
             let path = folder.join(number.to_string());
             filled = filled.replace(&format!("{{folder{number}}}"), &path.to_string_lossy());
@@ -180,12 +211,14 @@ pub fn fingerprint(binary: &Path) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    const MINIMAL: &str = "binary = 'x'\ncommand = ['{binary}', '{folder2}:{port}']\ndurability = 'fsync'";
+    const MINIMAL: &str =
+        "binary = 'x'\ncommand = ['{binary}', '{folder2}:{port}:{port2}']\ndurability = 'fsync'";
 
     fn places() -> Places {
         Places {
             binary: "/bin/x".into(),
             port: 77,
+            ports: vec![77, 78, 79, 80],
             access_key: "id".into(),
             secret_key: "secret".into(),
             folder: "/data".into(),
@@ -197,7 +230,8 @@ mod tests {
         let tools: Vec<Tool> = BUILT_IN.iter().map(|(name, _)| Tool::find(name).unwrap()).collect();
         for tool in &tools {
             let words = tool.fill(&tool.command, &places()).unwrap();
-            for number in 1..=FOLDERS {
+            // A store that announces its nodes lays its own folders out.
+            for number in (1..=FOLDERS).filter(|_| tool.announces == 0) {
                 let folder = format!("/data/{number}");
                 assert!(words.iter().any(|word| word.contains(&folder)), "{} lacks {folder}", tool.name);
             }
@@ -211,7 +245,7 @@ mod tests {
     #[test]
     fn placeholders_are_filled_and_unknown_ones_refused() {
         let tool = Tool::parse("t", MINIMAL).unwrap();
-        assert_eq!(tool.fill(&tool.command, &places()).unwrap(), ["/bin/x", "/data/2:77"]);
+        assert_eq!(tool.fill(&tool.command, &places()).unwrap(), ["/bin/x", "/data/2:77:78"]);
         let error = tool.fill_word("{folder9}", &places()).unwrap_err();
         assert!(error.to_string().contains("folder9"), "{error}");
         assert!(tool.fill(&[], &places()).is_err());
@@ -235,6 +269,8 @@ mod tests {
     fn misspelt_keys_and_missing_programs_are_named() {
         let error = Tool::parse("t", &format!("{MINIMAL}\nduribility = 'x'")).unwrap_err();
         assert!(error.to_string().contains("duribility"), "{error}");
+        let none = Tool::parse("t", &format!("{MINIMAL}\nprocesses = 0"));
+        assert!(matches!(none, Err(Error::Processes { .. })));
         assert!(matches!(Tool::find("nothing"), Err(Error::UnknownTool { .. })));
         let tool = Tool::parse("t", MINIMAL).unwrap();
         assert!(matches!(tool.locate(Some(Path::new("/nowhere/x"))), Err(Error::NoBinary { .. })));

@@ -113,6 +113,11 @@ pub const PROMISES_BYTES_MAX: u64 = 16 << 20;
 pub const PROMISES_BYTES_MIN: u64 = 1 << 20;
 /// Operations waiting for one volume's log; beyond it the answer is 503 SlowDown.
 pub const VOLUME_QUEUE_MAX: usize = 4096;
+/// Buckets on one page of a volume's seals: 64 KiB where each has one seal.
+pub const SEALS_PAGE_MAX: usize = 2048;
+/// Deletions on one page of a volume's seals, behind the first bucket: 128 KiB. A bucket is held by one
+/// deletion, and by one more for each gateway that died over it and was not cleaned up after.
+pub const SEALS_PAGE_DELETIONS_MAX: usize = 8192;
 /// Peers whose positions wait for one frame at most: a volume has those of its own set, of two while slots
 /// move, and of as many again that it had before.
 pub const POSITIONS_WAITING_MAX: usize = 4 * SET_VOLUMES_MAX;

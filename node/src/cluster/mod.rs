@@ -2,8 +2,15 @@
 //! volumes. With it, what all rooms above tell each other of what the cluster holds: what is damaged
 //! (`damage`), and what is being read (`pins`).
 
+pub mod asker;
 pub mod damage;
+pub mod formation;
+pub mod limits;
+pub mod links;
+pub mod membership;
 pub mod pins;
+#[cfg(test)]
+pub(crate) mod scripted;
 
 use std::sync::Arc;
 use std::time::Duration;

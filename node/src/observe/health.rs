@@ -225,7 +225,7 @@ pub struct ServingState {
 
 /// What a node waits for before its cluster is formed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Forming {
+pub struct FormationWait {
     /// The nodes that did not answer yet.
     pub waiting_for: Vec<String>,
     /// Why the cluster is not formed, in words.
@@ -236,7 +236,7 @@ pub struct Forming {
 pub struct Health {
     durability: Durability,
     phase: AtomicU8,
-    forming: RwLock<Option<Forming>>,
+    forming: RwLock<Option<FormationWait>>,
     source: RwLock<Option<ReportSource>>,
 }
 
@@ -256,7 +256,7 @@ impl Health {
     }
 
     /// The cluster is not formed yet, and waits for this; `None` when it is formed.
-    pub fn form(&self, forming: Option<Forming>) {
+    pub fn form(&self, forming: Option<FormationWait>) {
         *self.forming.write() = forming;
     }
 
@@ -293,7 +293,7 @@ impl Health {
         let phase = self.phase();
         let any = !sets.is_empty();
         let unreadable_sets: Vec<_> = sets.into_iter().filter(|set| !set.readable()).collect();
-        let Forming { waiting_for, reason } = self.forming.read().clone().unwrap_or_default();
+        let FormationWait { waiting_for, reason } = self.forming.read().clone().unwrap_or_default();
         ServingState {
             serving: phase == Phase::Serving && any && unreadable_sets.is_empty(),
             phase,
@@ -311,7 +311,7 @@ impl Health {
         let phase = self.phase();
         let any = !sets.is_empty();
         let degraded_sets: Vec<_> = sets.into_iter().filter(|set| !set.writable()).collect();
-        let Forming { waiting_for, reason } = self.forming.read().clone().unwrap_or_default();
+        let FormationWait { waiting_for, reason } = self.forming.read().clone().unwrap_or_default();
         Readiness {
             ready: phase == Phase::Serving && any && degraded_sets.is_empty(),
             writes_refused,
@@ -396,7 +396,7 @@ mod tests {
     fn a_node_of_a_cluster_that_is_not_formed_names_what_it_waits_for() {
         let health = Health::opening(Durability::Fsync);
         let waiting_for = vec!["n2".to_owned()];
-        health.form(Some(Forming {
+        health.form(Some(FormationWait {
             waiting_for: waiting_for.clone(),
             reason: "n2 does not answer".to_owned(),
         }));

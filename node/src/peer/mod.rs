@@ -9,6 +9,7 @@ use std::sync::Arc;
 use sherd_core::id::VolumeId;
 
 mod fanout;
+pub mod grpc;
 mod local;
 mod pending;
 mod registers;
@@ -17,6 +18,7 @@ pub mod remote;
 pub(crate) mod scripted;
 mod shards;
 mod upkeep;
+pub(crate) mod wire;
 
 pub use fanout::Gather;
 pub use local::LocalPeer;

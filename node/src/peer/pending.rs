@@ -27,6 +27,11 @@ impl<R> AnswerSender<R> {
     pub fn answer(self, result: Result<R>) {
         drop(self.0.send(result));
     }
+
+    /// Returns when nobody waits for the answer any more. Cancel-safe.
+    pub(crate) async fn closed(&mut self) {
+        self.0.closed().await;
+    }
 }
 
 impl<R> Pending<R> {

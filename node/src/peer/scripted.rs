@@ -10,7 +10,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use sherd_core::heal::{HealEntry, HealId};
-use sherd_core::id::{Ballot, Incarnation, RegisterKey, ShardId, VolumeId};
+use sherd_core::id::{Ballot, BucketId, ChangeId, Incarnation, RegisterKey, ShardId, VolumeId};
 use sherd_core::message;
 use sherd_core::message::{
     AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow,
@@ -19,7 +19,7 @@ use sherd_core::message::{
 use sherd_core::record::Home;
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Memory;
-use sherd_core::register::{Accept, Positions, Prepare, Vote};
+use sherd_core::register::{Accept, Answerer, Positions, Prepare, Vote};
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 
 use super::{LocalPeer, Pending, RegisterPeer, ShardPeer, ShardSink, UpkeepPeer};
@@ -55,6 +55,9 @@ pub(crate) struct ScriptedPeer {
     pub(crate) heals: Script<HealEntry, ()>,
     /// Of replaced data, with the one that they are behind.
     pub(crate) notes: Script<Option<ReleaseId>, Vec<(ReleaseId, Bytes)>>,
+    /// With the bucket that they are behind.
+    pub(crate) seals: Script<Option<BucketId>, Answer<Vec<(BucketId, Vec<ChangeId>)>>>,
+    pub(crate) positions: Script<(), Answerer>,
     /// Hints of commits do not come.
     pub(crate) drops_commits: AtomicBool,
     /// Volumes that say that they are full.
@@ -83,6 +86,8 @@ impl ScriptedPeer {
             deletes: Mutex::default(),
             heals: Mutex::default(),
             notes: Mutex::default(),
+            seals: Mutex::default(),
+            positions: Mutex::default(),
             drops_commits: AtomicBool::new(false),
             full: Mutex::default(),
             released: Mutex::default(),
@@ -281,8 +286,21 @@ impl UpkeepPeer for ScriptedPeer {
         self.volumes.release_done(volume, id);
     }
 
+    fn position(&self, volume: VolumeId) -> Pending<Answerer> {
+        self.play(&self.positions, (volume, ()), || self.volumes.position(volume))
+    }
+
     fn guarantees(&self, volume: VolumeId) -> Pending<Answer<Guarantees>> {
         self.volumes.guarantees(volume)
+    }
+
+    fn seals(
+        &self,
+        volume: VolumeId,
+        after: Option<BucketId>,
+        limit: usize,
+    ) -> Pending<Answer<Vec<(BucketId, Vec<ChangeId>)>>> {
+        self.play(&self.seals, (volume, after), || self.volumes.seals(volume, after, limit))
     }
 
     fn remembers(&self, volume: VolumeId) -> Pending<Answer<Memory>> {

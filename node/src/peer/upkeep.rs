@@ -3,10 +3,11 @@
 use bytes::Bytes;
 
 use sherd_core::heal::{HealEntry, HealId};
-use sherd_core::id::VolumeId;
+use sherd_core::id::{BucketId, VolumeId};
 use sherd_core::message::Answer;
-use sherd_core::register::recover::Guarantees;
+use sherd_core::register::Answerer;
 use sherd_core::register::recover::confirm::Memory;
+use sherd_core::register::recover::{Guarantees, SealPage};
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 
 use super::Pending;
@@ -36,8 +37,15 @@ pub trait UpkeepPeer: Send + Sync + std::fmt::Debug {
     /// Notes that replaced data is gone. Lazy.
     fn release_done(&self, volume: VolumeId, id: ReleaseId);
 
-    /// What the volume guarantees durably.
+    /// Which life of the volume speaks, whether it votes, and how far its log is durable.
+    fn position(&self, volume: VolumeId) -> Pending<Answerer>;
+
+    /// What the volume guarantees durably, but for its seals.
     fn guarantees(&self, volume: VolumeId) -> Pending<Answer<Guarantees>>;
+
+    /// One page of the volume's seals, of the buckets behind `after`, by bucket: the deletions that hold each, none for
+    /// a final seal. A page may be shorter than `limit`; an empty one is the end.
+    fn seals(&self, volume: VolumeId, after: Option<BucketId>, limit: usize) -> Pending<Answer<SealPage>>;
 
     /// How far the volume saw its peers' logs become durable, and in which of their lives. Answered as
     /// soon as it is open, whether it votes or not.

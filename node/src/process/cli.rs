@@ -7,9 +7,11 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use crate::process::ca::CaArgs;
 use crate::process::config::settings::{LogSettings, Settings};
 use crate::process::config::source::Sources;
 use crate::process::inspect::InspectArgs;
+use crate::process::status::StatusArgs;
 
 /// A storage node of Sherd, an S3-compatible, erasure-coded object store.
 #[derive(Debug, Parser)]
@@ -36,6 +38,15 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// Say what is in volumes that no node is using, and whether it is whole
     Inspect(InspectArgs),
+    /// Ask a node how its cluster is
+    #[command(
+        long_about = "Ask a node how its cluster is: its nodes, its volumes, its sets, and what is wrong.\n\n\
+            Any certificate of the cluster will do, such as one made by `sherd-node ca issue --role admin`.",
+        after_help = STATUS_EXIT_CODES
+    )]
+    Status(StatusArgs),
+    /// Make a cluster's certificate authority, and issue the certificates of its nodes and operators
+    Ca(CaArgs),
 }
 
 /// `sherd-node dev`.
@@ -44,15 +55,23 @@ pub struct DevArgs {
     /// Directory of the volumes and of credentials.env; made when it is not there
     #[arg(long, value_name = "DIR", default_value = "./sherd-data")]
     pub dir: PathBuf,
-    /// How many volumes to make; the same number on every start
-    #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub volumes: u16,
-    /// Address of the S3 listener; port 0 takes a free one
+    /// Run a cluster of that many processes on this machine, each with a directory, ports and a
+    /// certificate of its own; the same number on every start
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub nodes: Option<u8>,
+    /// How many volumes each node has; the same number on every start [default: 4, with --nodes 1]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub volumes: Option<u16>,
+    /// Address of the S3 listener; port 0 takes a free one. Further nodes take the ports after it
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9000")]
     pub listen: SocketAddr,
-    /// Address of metrics and health, without authentication
+    /// Address of metrics and health, without authentication. Further nodes take the ports after it
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9200")]
     pub admin_listen: SocketAddr,
+    /// Address of the first node for the other nodes; further nodes take the ports after it [default:
+    /// the S3 port plus 100, on the loopback]
+    #[arg(long, value_name = "ADDRESS", requires = "nodes")]
+    pub node_listen: Option<SocketAddr>,
     /// What is logged.
     #[command(flatten)]
     pub log: LogSettings,
@@ -69,6 +88,9 @@ pub struct ServeArgs {
     /// it did, acknowledged writes are lost
     #[arg(long)]
     pub vouch: bool,
+    /// End at once when the process of this id, which started this one, has ended
+    #[arg(long, value_name = "PID", hide = true)]
+    pub with_parent: Option<u32>,
     /// What is set beside the file.
     #[command(flatten)]
     pub settings: Settings,
@@ -84,6 +106,12 @@ Exit codes:
   5    the volumes cannot be opened
   6    stopped as asked, but requests were cut when the shutdown timeout ended
   130, 143  ended at once by a second SIGINT or SIGTERM";
+
+const STATUS_EXIT_CODES: &str = "\
+Exit codes:
+  0    every volume of every set is healed
+  1    the cluster serves, and something is missing
+  2    it does not serve: a set has too few volumes to read, it is forming, or the node does not answer";
 
 /// How the process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,7 +164,9 @@ mod tests {
         for argument in serve
             .get_arguments()
             // What is said for one start has no variable that would say it for all.
-            .filter(|argument| !["help", "version", "vouch"].contains(&argument.get_id().as_str()))
+            .filter(|argument| {
+                !["help", "version", "vouch", "with_parent"].contains(&argument.get_id().as_str())
+            })
         {
             let flag = argument.get_long().expect("every setting is a flag");
             let variable = argument.get_env().expect("every setting is a variable").to_str().expect("ASCII");

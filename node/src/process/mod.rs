@@ -1,12 +1,17 @@
 //! What starts and ends a process: what is wanted (`cli`, `config`), its life (`run`), and where the parts below
 //! meet (`open`, `store`).
 
+pub mod ca;
 pub mod cli;
+pub mod cluster;
 pub mod config;
 pub(crate) mod descriptors;
 pub mod dev;
 pub mod inspect;
 pub mod open;
+pub mod report;
+pub mod parent;
 pub mod run;
+pub mod status;
 pub mod store;
 pub mod working_directory;

@@ -4,6 +4,7 @@
 //! the three things that the process needs: the service, the source of health reports, and how to
 //! close the store.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,11 +20,12 @@ use sherd_core::topology::{GeometryRequest, PoolShape};
 use sherd_volume::options::Options;
 
 use crate::machine::reclaim::Reclaim;
-use crate::observe::health::ReportSource;
+use crate::observe::health::{Health, ReportSource};
 use crate::observe::metrics::{ApiName, Metrics};
+use crate::process::cluster::{ClusterNode, NodeMachine};
 use crate::process::config::Config;
 use crate::process::config::settings::EtagForm;
-use crate::process::store::{Machine, Store, StoreConfig};
+use crate::process::store::{ClusterPlace, Machine, Store, StoreConfig};
 use crate::s3::Gateway;
 use crate::s3::auth::{Secret, StaticCredentials};
 use crate::s3::protocol::{self, Protocol};
@@ -37,8 +39,12 @@ pub use crate::process::store::OpenError;
 pub struct OpenStore<S> {
     /// Answers every S3 request.
     pub service: S,
-    /// How its volumes are cut into sets.
+    /// How the volumes of all nodes are cut into sets.
     pub shape: PoolShape,
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// Where this node serves the others; none where it is alone.
+    pub node_address: Option<SocketAddr>,
     /// Reports what is degraded.
     pub health: ReportSource,
     /// How reads that wait ask slow connections for their buffers.
@@ -53,13 +59,14 @@ impl<S> std::fmt::Debug for OpenStore<S> {
     }
 }
 
-/// Opens the volumes and puts the protocol before them.
+/// Opens the volumes and puts the protocol before them. A node among others first waits for the cluster.
 ///
 /// # Errors
-/// [`OpenError`] when the directories do not make a node.
+/// [`OpenError`] when the directories do not make a node, or the node is none of its cluster.
 pub async fn open(
     config: &Config,
     metrics: &Arc<Metrics>,
+    health: &Arc<Health>,
 ) -> Result<
     OpenStore<
         impl Fn(Request<RequestBody>) -> BoxFuture<'static, (ApiName, Response<s3s::Body>)>
@@ -72,7 +79,12 @@ pub async fn open(
 > {
     let machine = Machine::real(config.index_cache_bytes);
     let (clock, rng) = (Arc::clone(&machine.clock), Arc::clone(&machine.rng));
-    let store = Store::open(store_config(config), machine, metrics).await?;
+    let node = join(config, &machine, metrics, health).await?;
+    let (node, place) = node.map_or((None, None), |(node, place)| (Some(node), Some(place)));
+    let store = Store::open(store_config(config), machine, metrics, place).await?;
+    if let Some(node) = &node {
+        node.serve(&store);
+    }
     store.trim_memory();
     let observed = store.clone();
     let gauges = Arc::downgrade(metrics);
@@ -83,6 +95,7 @@ pub async fn open(
     });
     let protocol = protocol(config, &store, clock, rng.as_ref());
     let (shape, reclaim) = (store.shape(), store.reclaim().clone());
+    let (nodes, node_address) = (store.topology().nodes().len(), node.as_ref().map(ClusterNode::address));
     let (reported, closed) = (store.clone(), store);
     Ok(OpenStore {
         service: move |request| -> BoxFuture<'static, _> {
@@ -90,10 +103,38 @@ pub async fn open(
             Box::pin(async move { protocol.call(request).await })
         },
         shape,
+        nodes,
+        node_address,
         health: Arc::new(move || reported.health()),
         reclaim,
-        close: Box::new(move || Box::pin(async move { closed.close().await })),
+        close: Box::new(move || {
+            Box::pin(async move {
+                closed.close().await;
+                // Last: until then its volumes answer what the others began.
+                if let Some(node) = node {
+                    node.stop().await;
+                }
+            })
+        }),
     })
+}
+
+/// Takes the node's place in its cluster; `None` for a node alone.
+async fn join(
+    config: &Config,
+    machine: &Machine,
+    metrics: &Arc<Metrics>,
+    health: &Arc<Health>,
+) -> Result<Option<(ClusterNode, ClusterPlace)>, OpenError> {
+    let Some(cluster) = &config.cluster else { return Ok(None) };
+    let Machine { disk, clock, rng, .. } = machine.clone();
+    let started =
+        ClusterNode::start(config, cluster, NodeMachine { disk, clock, rng }, metrics, health).await;
+    let node = started.map_err(|error| OpenError::Cluster(Box::new(error)))?;
+    let formation = node.form(health).await;
+    let peers = node.peers(&formation.topology);
+    let place = ClusterPlace { remote: node.remote().clone(), peers, formation };
+    Ok(Some((node, place)))
 }
 
 /// What a configuration says of the store.

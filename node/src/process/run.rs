@@ -67,6 +67,8 @@ pub struct Addresses {
     pub s3: SocketAddr,
     /// Metrics and health.
     pub admin: SocketAddr,
+    /// The other nodes; none where there are no others.
+    pub node: Option<SocketAddr>,
 }
 
 /// Runs a node until it is told to stop; `announce` is called once, when S3 is served.
@@ -102,14 +104,16 @@ async fn node(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), Ru
     let (life, admin_life) = (Life::new(), Life::new());
     let s3 = Listener::bind("S3", config.listen).await?;
     let admin = Listener::bind("admin", config.admin_listen).await?;
-    let addresses = Addresses { s3: s3.address(), admin: admin.address() };
+    let addresses = Addresses { s3: s3.address(), admin: admin.address(), node: None };
 
     let tasks = TaskTracker::new();
     tasks.spawn(on_signals(life.clone()).map_err(RunError::Runtime)?);
     let probes = serve_admin(admin, admin_life.clone(), Arc::clone(&metrics), Arc::clone(&health));
     let probes = tasks.spawn(probes);
 
-    let result = serve_s3(&config, s3, &life, &metrics, &health, || announce(addresses)).await;
+    let result =
+        serve_s3(&config, s3, &life, &metrics, &health, |node| announce(Addresses { node, ..addresses }))
+            .await;
 
     admin_life.stop();
     admin_life.abort();
@@ -127,22 +131,22 @@ async fn serve_s3(
     life: &Life,
     metrics: &Arc<Metrics>,
     health: &Arc<Health>,
-    announce: impl FnOnce(),
+    announce: impl FnOnce(Option<SocketAddr>),
 ) -> Result<(), RunError> {
     // Opening is given up whole: nothing was acknowledged yet.
     let store = tokio::select! {
         biased;
         () = life.stopped() => return Ok(()),
-        store = open(config, metrics) => store?,
+        store = open(config, metrics, health) => store?,
     };
     health.serve(store.health);
     if config.durability == Durability::None {
         tracing::warn!("durability = none: a power cut loses acknowledged objects");
     }
     // That an outage of the only node is one goes without saying.
-    let shape = store.shape;
-    for warning in shape.warnings(1).iter().filter(|warning| **warning != FormationWarning::NodeDownIsOutage)
-    {
+    let (shape, nodes) = (store.shape, store.nodes);
+    let is_said = |warning: &&FormationWarning| nodes > 1 || **warning != FormationWarning::NodeDownIsOutage;
+    for warning in shape.warnings(nodes).iter().filter(is_said) {
         tracing::warn!(geometry = %shape.geometry, "{warning}");
     }
     tracing::info!(
@@ -153,7 +157,7 @@ async fn serve_s3(
         s3 = %listener.address(),
         "serving"
     );
-    announce();
+    announce(store.node_address);
 
     let limits = config.limits;
     let admission = Admission::new(limits.requests_max, limits.queue_max, metrics.s3.clone());

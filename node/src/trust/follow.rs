@@ -15,7 +15,7 @@ use crate::trust::limits;
 use crate::trust::material::Material;
 
 /// What was refused last, so that it is logged once.
-type Refusal = (Option<[u8; 32]>, String);
+pub(crate) type Refusal = (Option<[u8; 32]>, String);
 
 impl Trust {
     /// Looks at the files each ten seconds until `stop`, and reloads what changed.
@@ -43,7 +43,7 @@ impl Trust {
     }
 
     /// Takes what was read if it is new and whole.
-    fn take(&self, read: Result<PemFiles, TrustError>, refused: &mut Option<Refusal>) {
+    pub(crate) fn take(&self, read: Result<PemFiles, TrustError>, refused: &mut Option<Refusal>) {
         let current = self.material();
         let digest = read.as_ref().ok().map(PemFiles::digest);
         if digest == Some(current.digest) {

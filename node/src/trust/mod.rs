@@ -26,7 +26,9 @@ use sherd_core::env::Clock;
 pub use sherd_trust::{CertificateFacts, InvalidIdentity, PeerIdentity, Role, authority};
 
 use crate::machine::system::SystemClock;
-pub use crate::trust::error::{AcceptError, CertificateFault, ConnectError, HandshakeFailure, TrustError};
+pub use crate::trust::error::{
+    AcceptError, CertificateFault, CertificateRefusal, ConnectError, HandshakeFailure, TrustError,
+};
 use crate::trust::files::PemFiles;
 pub use crate::trust::files::TrustFiles;
 use crate::trust::material::Material;
@@ -36,11 +38,11 @@ pub use crate::trust::stream::{AcceptedStream, ConnectedPeer};
 /// The certificate of this process, the authorities that it trusts, and connections made with both.
 #[derive(Debug, Clone)]
 pub struct Trust {
-    shared: Arc<Shared>,
+    shared: Arc<TrustState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct TrustState {
     files: TrustFiles,
     own: PeerIdentity,
     clock: Arc<dyn Clock>,
@@ -68,7 +70,7 @@ impl Trust {
         let pem = PemFiles::read(&files)?;
         let material = Material::new(&pem, &files, &own, &clock, 1)?;
         let current = RwLock::new(Arc::new(material));
-        Ok(Self { shared: Arc::new(Shared { files, own, clock, current }) })
+        Ok(Self { shared: Arc::new(TrustState { files, own, clock, current }) })
     }
 
     /// Returns who this process is.

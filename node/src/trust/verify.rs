@@ -85,6 +85,15 @@ impl<V: ?Sized> PeerVerifier<V> {
     }
 }
 
+/// Turns a signature by another key into an unknown issuer: the authorities of one cluster have one subject, so
+/// WebPKI finds a certificate that was signed by a former one to be signed badly. The peer sees which it was.
+fn other_authority(error: Error) -> Error {
+    match error {
+        Error::InvalidCertificate(CertificateError::BadSignature) => CertificateError::UnknownIssuer.into(),
+        other => other,
+    }
+}
+
 impl ServerCertVerifier for PeerVerifier<dyn ServerCertVerifier> {
     fn verify_server_cert(
         &self,
@@ -98,7 +107,8 @@ impl ServerCertVerifier for PeerVerifier<dyn ServerCertVerifier> {
         // For a named peer this equals the server name that was sent: `claim` compared it.
         let name = ServerName::try_from(identity.dns_name());
         let name = name.map_err(|_| CertificateError::NotValidForName)?;
-        self.webpki.verify_server_cert(end_entity, intermediates, &name, ocsp_response, now)
+        let verified = self.webpki.verify_server_cert(end_entity, intermediates, &name, ocsp_response, now);
+        verified.map_err(other_authority)
     }
 
     fn verify_tls12_signature(
@@ -140,7 +150,7 @@ impl ClientCertVerifier for PeerVerifier<dyn ClientCertVerifier> {
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
         self.claim(end_entity)?;
-        self.webpki.verify_client_cert(end_entity, intermediates, now)
+        self.webpki.verify_client_cert(end_entity, intermediates, now).map_err(other_authority)
     }
 
     fn verify_tls12_signature(

@@ -294,8 +294,10 @@ impl Context {
         let Some(set) = self.set_with(volume) else { return HashSet::new() };
         let local = set.routes.iter().filter_map(|route| self.volumes.get(route.volume)?.serving().ok());
         let mut counts: HashMap<BucketId, usize> = HashMap::new();
-        for (bucket, _) in local.flat_map(|serving| serving.reader.seals()) {
-            *counts.entry(bucket).or_default() += 1;
+        for serving in local {
+            for (bucket, _) in serving.reader.all_seals() {
+                *counts.entry(bucket).or_default() += 1;
+            }
         }
         let is_sealed = |sealed: usize| set.routes.len() - sealed < set.quorums().accept();
         counts.into_iter().filter(|(_, sealed)| is_sealed(*sealed)).map(|(bucket, _)| bucket).collect()

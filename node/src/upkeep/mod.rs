@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{HybridClock, Rng};
-use sherd_core::id::{BucketId, ChangeId, Timestamp, VolumeId};
+use sherd_core::id::{Timestamp, VolumeId};
 use sherd_core::limits;
 use sherd_core::message;
 
@@ -152,6 +152,7 @@ pub(crate) struct Context {
     pub(crate) remains: remains::BucketRemains,
     pub(crate) recovery: recover::Recoveries,
     pub(crate) progress_locks: recover::ProgressLocks,
+    pub(crate) volume_orders: recover::VolumeOrders,
     pub(crate) left_out: found::RowsLeftOut,
     pub(crate) scrubbed: scrub::ScrubCounters,
     pub(crate) swept: sweep::SweepState,
@@ -190,6 +191,7 @@ impl Context {
             remains: remains::BucketRemains::default(),
             recovery: recover::Recoveries::default(),
             progress_locks: recover::ProgressLocks::default(),
+            volume_orders: recover::VolumeOrders::default(),
             left_out: found::RowsLeftOut::default(),
             scrubbed: scrub::ScrubCounters::default(),
             swept: sweep::SweepState::default(),
@@ -211,12 +213,6 @@ impl Context {
     /// The wall clock as a timestamp.
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::from_ms(self.wall_ms())
-    }
-
-    /// The seals that the volumes of this node hold.
-    pub(crate) fn local_seals(&self) -> Vec<(BucketId, Vec<ChangeId>)> {
-        let serving = self.volumes.all().iter().filter_map(|volume| volume.serving().ok());
-        serving.flat_map(|serving| serving.reader.seals()).collect()
     }
 }
 
@@ -305,6 +301,16 @@ impl Upkeep {
                 () = work => {}
             }
         });
+    }
+
+    /// Rebuilds a volume in its empty directory without waiting for its disk, as an admin ordered.
+    pub(crate) fn adopt_now(&self, volume: VolumeId) {
+        self.context.volume_orders.adopt_now(volume);
+    }
+
+    /// Lets a volume vote that too few of its peers confirm, as an admin ordered.
+    pub(crate) fn vouch(&self, volume: VolumeId) {
+        self.context.volume_orders.vouch(volume);
     }
 
     /// Holds all background work, or lets it go on.

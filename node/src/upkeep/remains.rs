@@ -11,9 +11,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use futures::future::join_all;
+use futures::{FutureExt as _, StreamExt as _};
 use parking_lot::Mutex;
 
-use sherd_core::id::{BucketId, ObjectKey, PartKey, RegisterKey, UploadId, VolumeId};
+use sherd_core::id::{BucketId, ChangeId, ObjectKey, PartKey, RegisterKey, UploadId, VolumeId};
+use sherd_core::limits::SEALS_PAGE_MAX;
 use sherd_core::message;
 use sherd_core::message::{Control, RowScan, ScannedRow};
 use sherd_core::record::{DataRef, Value};
@@ -34,6 +37,8 @@ const SILENCE_MS: u64 = 5_000;
 const BUCKETS_PER_LOOK: usize = 1_000;
 /// Rows of one page.
 const PAGE: usize = 64;
+/// Final seals that a volume is told of at one time.
+const SEALS_AT_ONCE: usize = 64;
 /// What a row costs the budget of background work.
 const ROW_COST_BYTES: u64 = 4 << 10;
 /// How long a volume may take to answer.
@@ -101,6 +106,11 @@ impl BucketRemains {
     }
 }
 
+/// Whether a stored seal is for ever.
+fn is_final((_, deletions): &(BucketId, Vec<ChangeId>)) -> bool {
+    Seals::from_stored(deletions) == Seals::Final
+}
+
 impl Context {
     /// Clears away what is left of deleted buckets until it is told to stop.
     pub(super) async fn clear_deleted_buckets(&self) {
@@ -120,9 +130,7 @@ impl Context {
             let Some(serving) = local.state().votes().then(|| local.serving().ok()).flatten() else {
                 continue;
             };
-            let seals = serving.reader.seals();
-            let is_final = |deletions: &[_]| Seals::from_stored(deletions) == Seals::Final;
-            let sealed = seals.iter().filter(|(_, deletions)| is_final(deletions)).map(|(bucket, _)| *bucket);
+            let sealed = serving.reader.all_seals().filter(is_final).map(|(bucket, _)| bucket);
             for bucket in self.remains.due(opening, sealed, (self.now_ms(), grace_ms)) {
                 self.throttle.take(0).await;
                 let clearing = if self.clear_bucket(own, bucket).await {
@@ -141,25 +149,52 @@ impl Context {
         serving.is_some_and(|serving| serving.reader.seals_of(bucket) == Seals::Final)
     }
 
-    /// Takes over the final seals of a volume's peers: it may have been away when the bucket was deleted. That a
-    /// bucket is deleted stays true, in whatever life a peer says so.
+    /// Takes over the final seals of a volume's peers: it may have been away when the buckets were deleted. That a
+    /// bucket is deleted stays true, in whatever life a peer says so. All peers are read at one time, so that one
+    /// that does not answer holds this up once.
     pub(super) async fn take_final_seals(&self, volume: VolumeId) {
         let Some(set) = self.set_with(volume) else { return };
         let Some(own) = set.routes.iter().find(|route| route.volume == volume) else { return };
-        for route in set.routes.iter().filter(|route| route.volume != volume) {
-            let Ok(answer) = ask(route.upkeep.guarantees(route.volume), PATIENCE).await else { continue };
-            let Ok(guarantees) = answer.result else { continue };
-            for (bucket, deletions) in guarantees.seals {
-                if Seals::from_stored(&deletions) == Seals::Final
-                    && !self.is_sealed_for_ever_on(volume, bucket)
-                {
-                    let told =
-                        ask(own.registers.control(volume, Control::SealForEver { bucket }), PATIENCE).await;
-                    // What it does not take now it is told by the next opening, or when the scrubber meets a row.
-                    drop(told);
-                }
+        let peers = set.routes.iter().filter(|route| route.volume != volume);
+        let taken = peers.map(async |route| {
+            let mut after = None;
+            while let Some(last) = self.take_page_of_seals(own, route, after, SEALS_PAGE_MAX).await
+                && after.is_none_or(|after| after < last)
+            {
+                after = Some(last);
             }
-        }
+        });
+        join_all(taken).await;
+    }
+
+    /// As [`Self::take_final_seals`], of one bucket.
+    pub(super) async fn take_final_seal(&self, volume: VolumeId, bucket: BucketId) {
+        let Some(set) = self.set_with(volume) else { return };
+        let Some(own) = set.routes.iter().find(|route| route.volume == volume) else { return };
+        let before = u128::from_be_bytes(bucket.0).checked_sub(1).map(|id| BucketId(id.to_be_bytes()));
+        let peers = set.routes.iter().filter(|route| route.volume != volume);
+        join_all(peers.map(|route| self.take_page_of_seals(own, route, before, 1))).await;
+    }
+
+    /// Takes over the final seals on one page of a peer's; gives the last bucket of the page, if there is one.
+    async fn take_page_of_seals(
+        &self,
+        own: &VolumeRoute,
+        route: &VolumeRoute,
+        after: Option<BucketId>,
+        limit: usize,
+    ) -> Option<BucketId> {
+        let answer = ask(route.upkeep.seals(route.volume, after, limit), PATIENCE).await.ok()?;
+        let page = answer.result.ok()?;
+        let last = page.last().map(|(bucket, _)| *bucket);
+        let missing = page.into_iter().filter(is_final).map(|(bucket, _)| bucket);
+        let missing = missing.filter(|bucket| !self.is_sealed_for_ever_on(own.volume, *bucket));
+        // What the volume does not take now it is told by the next opening, or when the scrubber meets a row.
+        let told = missing.map(|bucket| {
+            ask(own.registers.control(own.volume, Control::SealForEver { bucket }), PATIENCE).map(drop)
+        });
+        futures::stream::iter(told).buffer_unordered(SEALS_AT_ONCE).for_each(|()| async {}).await;
+        last
     }
 
     /// Clears a bucket away on one volume; `false` when something of it has to stay for now.

@@ -352,7 +352,7 @@ impl Context {
         // Every volume walks its own rows; what several hold is looked at by the first of them.
         let rows = self.rows_of(key).await;
         if !rows.sealed.is_empty() && !rows.sealed.contains(&own.volume) {
-            self.take_final_seals(own.volume).await;
+            self.take_final_seal(own.volume, key.bucket).await;
             if self.is_sealed_for_ever_on(own.volume, key.bucket) {
                 return;
             }

@@ -16,7 +16,7 @@ use sherd_core::id::{BucketId, ChangeId, ObjectKey, RegisterKey};
 use sherd_core::message::Control;
 use sherd_core::record::{BucketPhase, State};
 use sherd_core::register::quorum::Reply;
-use sherd_core::register::seal::{NameAnswers, SealFate, Seals, is_nowhere, seal_fate, tell_all_names};
+use sherd_core::register::seal::{NameAnswers, SealFate, is_nowhere, seal_fate, tell_all_names};
 
 use super::buckets::{BucketRows, PATIENCE};
 use super::{Context, ask};
@@ -32,8 +32,8 @@ impl Context {
     /// The seals on volumes of this node that are not final, of deletions that nobody here works on.
     pub(super) fn held_seals(&self) -> HeldSeals {
         let mut held = HeldSeals::new();
-        for (bucket, stored) in self.local_seals() {
-            let Seals::Held(deletions) = Seals::from_stored(&stored) else { continue };
+        let serving = self.volumes.all().iter().filter_map(|volume| volume.serving().ok());
+        for (bucket, deletions) in serving.flat_map(|serving| serving.reader.held_seals()) {
             for deletion in deletions.into_iter().filter(|held| !self.deletions.is_under_way(*held)) {
                 held.entry(bucket).or_default().insert(deletion);
             }

@@ -67,6 +67,8 @@ pub(super) struct Keeper {
     waits: String,
     /// Who is told when the next look is over.
     shown: Vec<oneshot::Sender<()>>,
+    /// When it last began to look, in monotonic microseconds.
+    looked_at_us: u64,
     /// Rot counted at the beginning of the current minute.
     rot: (u64, u64),
     /// What is left of the last opening: while anybody holds it, so does its lock of the directory.
@@ -93,6 +95,7 @@ impl Keeper {
             serving: None,
             waits: NOT_ASKED.to_owned(),
             shown: Vec::new(),
+            looked_at_us: 0,
             rot: (0, 0),
             closing: Weak::new(),
             unreadable_since_us: None,
@@ -114,7 +117,8 @@ impl Keeper {
 
     /// Opens the volume, or looks what became of it.
     fn look_once(&mut self) {
-        self.volume.keeper_busy_since(self.config.clock.monotonic_us().max(1));
+        self.looked_at_us = self.config.clock.monotonic_us().max(1);
+        self.volume.keeper_busy_since(self.looked_at_us);
         match &self.serving {
             Some(serving) => self.check(&Arc::clone(serving)),
             None => self.look(),
@@ -324,6 +328,8 @@ impl Keeper {
 
     fn adopt(&mut self, incarnation: Incarnation) -> Result<(), AdoptError> {
         let failed = |error: &dyn std::fmt::Display| AdoptError::Failed { reason: error.to_string() };
+        // Until the look that follows each order. The last one is a second ago at most.
+        self.volume.keeper_busy_since(self.looked_at_us);
         match look_at(&*self.config.disk, self.volume.path()) {
             Ok(Directory::Vacant) if self.serving.is_none() => {}
             Ok(Directory::Remains) if self.serving.is_none() && self.are_remains_at_rest() => {

@@ -133,7 +133,9 @@ impl LocalVolume {
     fn show_for(&self, fault: VolumeFault, state: VolumeState, serving: Option<Arc<ServingVolume>>) {
         {
             let mut door = self.door.write();
-            if door.state == state && door.serving.is_some() == serving.is_some() {
+            // A closed volume has no keeper any more, that would show what it is after a late watch.
+            let is_same = door.state == state && door.serving.is_some() == serving.is_some();
+            if is_same || door.state == VolumeState::Closed {
                 return;
             }
             if state.is_down() && !door.state.is_down() {
@@ -169,21 +171,33 @@ impl LocalVolume {
         self.keeper_since_us.store(since_us, Ordering::Release);
     }
 
-    /// Takes the volume offline when its log or its keeper hangs. Whichever comes back first, the
-    /// keeper's next look says what the volume is.
+    /// Takes the volume offline when its log or its keeper hangs, in an opening too: the node does not wait for
+    /// it. Whichever comes back first, the keeper's next look says what the volume is.
     pub(super) fn watch(&self, now_us: u64, stuck_after: Duration) {
-        let Some(serving) = self.door.read().serving.clone() else { return };
         let hangs = |since_us: u64| {
             since_us != 0 && Duration::from_micros(now_us.saturating_sub(since_us)) >= stuck_after
         };
-        let reason = if hangs(serving.seen.step_since_us.load(Ordering::Acquire)) {
-            "a log write hangs"
-        } else if hangs(self.keeper_since_us.load(Ordering::Acquire)) {
-            "its directory does not answer"
-        } else {
-            return;
+        let (state, serving) = {
+            let door = self.door.read();
+            (door.state.clone(), door.serving.clone())
         };
-        self.show_hanging(reason);
+        let does_keeper_hang = hangs(self.keeper_since_us.load(Ordering::Acquire));
+        match (state, serving) {
+            (_, Some(serving)) if hangs(serving.seen.step_since_us.load(Ordering::Acquire)) => {
+                self.show_hanging("a log write hangs");
+            }
+            (_, Some(_)) if does_keeper_hang => self.show_hanging("its directory does not answer"),
+            (VolumeState::Opening, None) if does_keeper_hang => {
+                self.show_hanging(
+                    "its directory does not answer, or its log is long: it is still being opened",
+                );
+            }
+            (VolumeState::Vacant { .. }, None) if does_keeper_hang => {
+                self.show_hanging("its directory does not answer");
+            }
+            // What is offline, failed or closed is shown as that.
+            (_, Some(_) | None) => {}
+        }
     }
 
     /// Shuts the door of a volume that does not answer.

@@ -8,8 +8,11 @@
 #![allow(dead_code, reason = "each test binary uses its own part of the harness")]
 
 pub(crate) mod admin;
+pub(crate) mod chain;
+pub(crate) mod cluster;
 pub(crate) mod data;
 pub(crate) mod raw;
+pub(crate) mod relay;
 pub(crate) mod s3;
 pub(crate) mod volumes;
 pub(crate) mod wait;

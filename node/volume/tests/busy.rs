@@ -165,7 +165,7 @@ fn a_volume_that_cannot_note_the_end_of_its_recovery_is_seen_to_vote_by_nobody()
     let (volume, _) = bench.open_volume().unwrap();
     let mut volume = Driver::unconfirmed(volume, Arc::clone(&bench.clock));
     let guarantees = Guarantees::default();
-    volume.control(Control::TakeGuarantees(guarantees)).unwrap().unwrap();
+    volume.control(Control::TakeGuarantees { guarantees, seals: Vec::new() }).unwrap().unwrap();
     let under = bench.path.join("volume.json.new");
     let (call, failure) = (Call::Create, Failure::NoDescriptor);
     let fault = bench.disk.inject(Fault { under, call, skip: 0, times: 1, failure });

@@ -108,7 +108,10 @@ fn a_segment_with_a_hole_that_was_told_goes_when_nothing_else_in_it_is_needed() 
         delete_but(&mut volume, kept);
         compact(&mut volume);
         assert!(bench.disk.file_id(&segment(&bench, 1)).is_ok(), "while it recovers, {story}");
-        volume.control(Control::TakeGuarantees(Guarantees::default())).unwrap().unwrap();
+        volume
+            .control(Control::TakeGuarantees { guarantees: Guarantees::default(), seals: Vec::new() })
+            .unwrap()
+            .unwrap();
         volume.control(finish()).unwrap().unwrap();
         if is_healed {
             volume.put_shard(shard(3, 0), &bytes(3, 30_000)).unwrap();

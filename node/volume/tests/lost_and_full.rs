@@ -149,7 +149,10 @@ fn a_loss_that_was_told_is_not_found_again_beside_evidence_that_is_left() {
     let (mut volume, report) = bench.open().unwrap();
     assert!(report.lost_state.is_some() && report.rotten_left);
     assert_eq!(volume.reader.answerer().incarnation, Incarnation(2));
-    volume.control(Control::TakeGuarantees(Guarantees::default())).unwrap().unwrap();
+    volume
+        .control(Control::TakeGuarantees { guarantees: Guarantees::default(), seals: Vec::new() })
+        .unwrap()
+        .unwrap();
     volume.control(finish()).unwrap().unwrap();
     volume.close();
     for opening in 1.. {
@@ -216,7 +219,10 @@ fn a_volume_that_found_again_what_it_had_lost_opens_on_a_full_disk() {
     bench.disk.make_unreadable(&segment(&bench), at..at + 10).unwrap();
     let (mut volume, report) = bench.open().unwrap();
     assert!(report.lost_state.is_some());
-    volume.control(Control::TakeGuarantees(Guarantees::default())).unwrap().unwrap();
+    volume
+        .control(Control::TakeGuarantees { guarantees: Guarantees::default(), seals: Vec::new() })
+        .unwrap()
+        .unwrap();
     volume.control(finish()).unwrap().unwrap();
     drop(volume);
     bench.kill();
@@ -237,7 +243,10 @@ fn no_segment_has_the_number_of_one_in_which_something_was_told_as_missing() {
     let at = frame_of(6);
     bench.disk.make_unreadable(&segment(&bench), at..at + 10).unwrap();
     let recover = |volume: &mut Driver| {
-        volume.control(Control::TakeGuarantees(Guarantees::default())).unwrap().unwrap();
+        volume
+            .control(Control::TakeGuarantees { guarantees: Guarantees::default(), seals: Vec::new() })
+            .unwrap()
+            .unwrap();
         volume.control(finish()).unwrap().unwrap();
     };
     let (mut volume, _) = bench.open().unwrap();
@@ -269,7 +278,10 @@ fn a_recovery_ends_though_its_note_found_no_room_when_it_was_synced() {
     let at = frame_of(6);
     bench.disk.make_unreadable(&segment(&bench), at..at + 10).unwrap();
     let (mut volume, _) = bench.open().unwrap();
-    volume.control(Control::TakeGuarantees(Guarantees::default())).unwrap().unwrap();
+    volume
+        .control(Control::TakeGuarantees { guarantees: Guarantees::default(), seals: Vec::new() })
+        .unwrap()
+        .unwrap();
     let (under, failure) = (bench.path.join("volume.json.new"), Failure::Full);
     let fault = bench.disk.inject(Fault { under, call: Call::Sync, skip: 0, times: 1, failure });
     volume.control(finish()).unwrap().unwrap();
@@ -290,7 +302,10 @@ fn without_ballast(bench: &Bench) -> Driver {
     with_shards(bench, 10);
     rot_header(bench, 6);
     let (mut volume, _) = bench.open().unwrap();
-    volume.control(Control::TakeGuarantees(Guarantees::default())).unwrap().unwrap();
+    volume
+        .control(Control::TakeGuarantees { guarantees: Guarantees::default(), seals: Vec::new() })
+        .unwrap()
+        .unwrap();
     assert_eq!(ballast_bytes(bench), bench.options.ballast_bytes);
     let (under, failure) = (bench.path.join("volume.json.new"), Failure::Full);
     let fault = bench.disk.inject(Fault { under, call: Call::Write, skip: 0, times: 1, failure });

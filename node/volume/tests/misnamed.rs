@@ -192,7 +192,10 @@ fn a_segment_that_comes_back_under_another_name_after_a_recovery_is_no_part_of_t
         bench.disk.rename(&segment(&bench, number), &away).unwrap();
         let (mut volume, report) = bench.open().unwrap();
         assert!(report.lost_state.is_some());
-        volume.control(Control::TakeGuarantees(Guarantees::default())).unwrap().unwrap();
+        volume
+            .control(Control::TakeGuarantees { guarantees: Guarantees::default(), seals: Vec::new() })
+            .unwrap()
+            .unwrap();
         volume.control(finish()).unwrap().unwrap();
         volume.settle();
         drop(volume);

@@ -46,10 +46,14 @@ fn guarantees() -> Guarantees {
         bound: ballot(50),
         floor: ballot(10),
         highest: ballot(40),
-        seals: vec![(BucketId([8; 16]), vec![change(1)])],
         incarnations: vec![(VolumeId([7; 16]), Incarnation(3))],
         ..Guarantees::default()
     }
+}
+
+fn take() -> Control {
+    let seals = vec![(BucketId([8; 16]), vec![change(1)])];
+    Control::TakeGuarantees { guarantees: guarantees(), seals }
 }
 
 fn adopt(volume: &mut Driver, name: &str, count: u64) -> Result<(), Refusal> {
@@ -81,15 +85,17 @@ fn a_lost_volume_recovers_step_by_step_over_restarts() {
     let (mut volume, _) = bench.open().unwrap();
     assert_eq!(volume.reader.answerer().incarnation, Incarnation(2), "the same loss, the same life");
     volume.volume.begin_life(Incarnation(6)).unwrap();
-    let mine = volume.control(Control::TakeGuarantees(guarantees())).unwrap().unwrap();
+    let mine = volume.control(take()).unwrap().unwrap();
     assert_eq!(mine.floor, ballot(50));
     assert_eq!(mine.incarnations, vec![(VolumeId([7; 16]), Incarnation(3))]);
-    assert_eq!(mine.seals.len(), 1);
+    let seals = [(BucketId([8; 16]), vec![change(1)])];
+    assert_eq!(volume.reader.seals(None, 9), seals);
 
     bench.kill();
     let (mut volume, _) = bench.open().unwrap();
     assert_eq!(volume.reader.answerer().incarnation, Incarnation(6));
     assert_eq!(volume.reader.status().state, State::Recovering { may_write: true });
+    assert_eq!(volume.reader.all_seals().collect::<Vec<_>>(), seals);
     let below = volume.accept(&object("new"), ballot(50), &value(1, 0)).unwrap().result;
     assert!(matches!(below, Err(Refusal::Below { .. })));
     let above = volume.accept(&object("new"), late(), &value(51, 0)).unwrap();
@@ -131,7 +137,7 @@ fn a_lost_volume_recovers_step_by_step_over_restarts() {
 
 /// Recovers a volume that lost its state.
 fn recover(volume: &mut Driver) {
-    volume.control(Control::TakeGuarantees(guarantees())).unwrap().unwrap();
+    volume.control(take()).unwrap().unwrap();
     volume.control(finish()).unwrap().unwrap();
 }
 
@@ -389,7 +395,7 @@ fn rows_that_need_several_batches_are_adopted_all_or_the_asker_is_told() {
     for fails in [false, true] {
         let bench = rotten();
         let (mut volume, _) = bench.open().unwrap();
-        volume.control(Control::TakeGuarantees(guarantees())).unwrap().unwrap();
+        volume.control(take()).unwrap().unwrap();
         let rows: Vec<AdoptedRow> = (1..30)
             .map(|count| {
                 let value = value(count, 8_000);

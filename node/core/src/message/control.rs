@@ -52,8 +52,13 @@ pub enum Control {
         /// The bucket.
         bucket: BucketId,
     },
-    /// While recovering: take the maximum of the voters' guarantees; writes may come now.
-    TakeGuarantees(Guarantees),
+    /// While recovering: take the maximum of the voters' guarantees, and their seals; writes may come now.
+    TakeGuarantees {
+        /// What its voters guarantee together.
+        guarantees: Guarantees,
+        /// What they hold together: bucket, and the deletions that hold it; none for a final seal.
+        seals: Vec<(BucketId, Vec<ChangeId>)>,
+    },
     /// While recovering: every row was adopted; vote from here on. Rows of the life before that
     /// were not adopted are gone.
     FinishRecovery {

@@ -8,6 +8,7 @@
 mod declare;
 mod mirror;
 mod process;
+mod rpc;
 mod volume;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use sherd_volume::options::Durability;
 use self::declare::MetricDeclarer;
 pub use self::mirror::MirroredMetric;
 use self::process::ProcessMetrics;
+pub use self::rpc::{RpcCallMetrics, RpcMetrics};
 use self::volume::VolumeFamilies;
 pub use self::volume::{VolumeFault, VolumeMetrics};
 
@@ -49,6 +51,8 @@ pub struct Metrics {
     pub upkeep: UpkeepMetrics,
     /// The buffer pool.
     pub buffer: BufferMetrics,
+    /// Calls of other nodes.
+    pub rpc: RpcMetrics,
 }
 
 impl std::fmt::Debug for Metrics {
@@ -198,8 +202,9 @@ impl Metrics {
         let admin = admin(&declare);
         let (s3, register) = (s3(&declare), register(&declare));
         let (mrf, scrub, upkeep) = (mrf(&declare), scrub(&declare), upkeep(&declare));
-        let (buffer, hooks) = (buffer(&declare), RwLock::default());
-        Self { registry, hooks, process, volumes, admin, s3, register, mrf, scrub, upkeep, buffer }
+        let (buffer, rpc) = (buffer(&declare), RpcMetrics::new(&declare));
+        let hooks = RwLock::default();
+        Self { registry, hooks, process, volumes, admin, s3, register, mrf, scrub, upkeep, buffer, rpc }
     }
 
     /// The handles of one volume. `name` is its directory; asked twice, they count together.

@@ -34,6 +34,19 @@ impl LocalPeer {
         Self { volumes }
     }
 
+    /// Whether a volume is of this node, open or not.
+    pub(crate) fn has(&self, volume: VolumeId) -> bool {
+        self.volumes.get(volume).is_some()
+    }
+
+    /// The life that a volume is in.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] while it is not open, or not of this node.
+    pub(crate) fn life(&self, volume: VolumeId) -> Result<Incarnation> {
+        self.serving(volume).map(|serving| serving.reader.answerer().incarnation)
+    }
+
     fn serving(&self, volume: VolumeId) -> Result<Arc<ServingVolume>> {
         match self.volumes.get(volume) {
             Some(volume) => volume.serving(),

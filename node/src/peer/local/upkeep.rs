@@ -3,8 +3,9 @@
 use bytes::Bytes;
 
 use sherd_core::heal::{HealEntry, HealId};
-use sherd_core::id::VolumeId;
+use sherd_core::id::{BucketId, ChangeId, VolumeId};
 use sherd_core::message::Answer;
+use sherd_core::register::Answerer;
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Memory;
 use sherd_core::release::{ReleaseEntry, ReleaseId};
@@ -44,6 +45,10 @@ impl UpkeepPeer for LocalPeer {
         self.tell_log(volume, Op::ReleaseDone { id });
     }
 
+    fn position(&self, volume: VolumeId) -> Pending<Answerer> {
+        Pending::ready(self.serving(volume).map(|serving| serving.reader.answerer()))
+    }
+
     fn guarantees(&self, volume: VolumeId) -> Pending<Answer<Guarantees>> {
         match self.serving(volume) {
             Ok(serving) => {
@@ -52,6 +57,19 @@ impl UpkeepPeer for LocalPeer {
             }
             Err(error) => Pending::ready(Err(error)),
         }
+    }
+
+    fn seals(
+        &self,
+        volume: VolumeId,
+        after: Option<BucketId>,
+        limit: usize,
+    ) -> Pending<Answer<Vec<(BucketId, Vec<ChangeId>)>>> {
+        Pending::ready(self.serving(volume).map(|serving| {
+            // The life first: a volume that votes begins another one only when it is opened again, by another reader.
+            let from = serving.reader.answerer();
+            Answer { from, result: Ok(serving.reader.seals(after, limit)) }
+        }))
     }
 
     fn remembers(&self, volume: VolumeId) -> Pending<Answer<Memory>> {

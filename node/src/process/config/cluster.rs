@@ -22,7 +22,7 @@ const LABEL_BYTES_MAX: usize = 63;
 /// The longest DNS name (RFC 1035).
 const HOST_BYTES_MAX: usize = 253;
 
-/// A cluster, as one of its nodes is told of it.
+/// A cluster, as it is configured on one of its nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterConfig {
     /// Its id; certificates and volumes carry it.
@@ -62,7 +62,7 @@ pub struct ClusterFiles {
 }
 
 impl ClusterConfig {
-    /// This node.
+    /// Returns this node.
     ///
     /// # Panics
     /// Never: the ordinal was found in the list.
@@ -77,7 +77,7 @@ pub enum InvalidCluster {
     /// A key of a cluster without the rest of it.
     #[error("missing: a cluster needs `cluster.id` and `cluster.nodes`")]
     Missing,
-    /// A listener for nodes of no cluster.
+    /// A listener for other nodes, and no cluster.
     #[error("there is no table [cluster], and so no node that would connect")]
     Alone,
     /// No id.
@@ -135,7 +135,7 @@ pub enum InvalidCluster {
         count: usize,
     },
     /// This node is not among them.
-    #[error("{name:?} is none of the nodes: {}", known.join(", "))]
+    #[error("{name:?} is not one of the nodes: {}", known.join(", "))]
     Unknown {
         /// As written.
         name: String,
@@ -197,7 +197,7 @@ pub fn judge(
     Ok(Some(ClusterConfig { id, name, nodes, node, set_size, files, node_listen }))
 }
 
-/// A relative path counts from where the process was started, which it leaves.
+/// Makes a path absolute: a relative one counts from where the process was started, which it leaves.
 fn absolute(key: &'static str, path: Option<PathBuf>) -> Result<PathBuf, (&'static str, InvalidCluster)> {
     let path = path.ok_or((key, InvalidCluster::Files))?;
     std::path::absolute(&path).map_err(|source| (key, InvalidCluster::Path { path, source }))
@@ -257,7 +257,7 @@ fn ordinal(nodes: &[NodeAddress], own: Option<String>) -> Result<usize, InvalidC
     }
 }
 
-/// Whether certificates can carry this text as one label of their name.
+/// Says whether certificates can carry this text as one label of their name.
 fn is_label(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=LABEL_BYTES_MAX).contains(&text.len())
@@ -279,7 +279,7 @@ fn is_address(text: &str) -> bool {
         && port.parse::<u16>().is_ok_and(|port| port != 0)
 }
 
-/// All addresses of the machine, with the port where the peers look for it.
+/// Returns all addresses of the machine, with the port that peers dial.
 fn default_listen(address: &str) -> SocketAddr {
     let port = address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or_default();
     let ip = match address.parse::<SocketAddr>() {
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_listens_where_its_peers_look_for_it() {
+    fn a_node_listens_on_the_port_that_its_peers_dial() {
         assert_eq!(default_listen("s-0.s.svc:9100").to_string(), "0.0.0.0:9100");
         assert_eq!(default_listen("[::1]:9101").to_string(), "[::]:9101");
     }

@@ -28,7 +28,7 @@ pub fn setting_text(input: &[u8]) {
     }
     if let Ok(nodes) = cluster::expand(&[text.to_owned()]) {
         assert!((1..=NODES_MAX).contains(&nodes.len()));
-        // What a node is told it can be told again, one by one.
+        // Each node of an expansion can be written by itself.
         let each: Vec<_> = nodes.iter().map(|node| format!("{}@{}", node.name, node.address)).collect();
         assert_eq!(cluster::expand(&each).ok(), Some(nodes));
     }

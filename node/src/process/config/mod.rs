@@ -57,7 +57,7 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where metrics and health are served.
     pub admin_listen: SocketAddr,
-    /// The nodes that store together and this one's place among them; nothing where a node stores alone.
+    /// The nodes that store together and this one's place among them; `None` where a node stores alone.
     pub cluster: Option<ClusterConfig>,
     /// The region that requests are signed for.
     pub region: String,
@@ -208,12 +208,12 @@ impl Config {
         })
     }
 
-    /// What is asked of the geometry when a cluster is formed.
+    /// Returns the geometry that is asked for when a cluster is formed.
     pub fn geometry(&self) -> GeometryRequest {
         geometry(self.parity, self.cluster.as_ref())
     }
 
-    /// A digest of what must be equal on every node of a cluster: its id and name, its nodes by name
+    /// Computes a digest of what must be equal on every node of a cluster: its id and name, its nodes by name
     /// and order, the sets that its volumes make, and the region. Addresses may differ.
     pub fn digest(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new_derive_key("sherd 2026-11 configuration of a cluster");
@@ -321,7 +321,7 @@ impl Judge<'_> {
         Ok(usize::try_from(count).expect("a usize has at least 32 bits where this builds"))
     }
 
-    /// The sets of all volumes of all nodes, for the parity and the set size that are asked for.
+    /// Chooses the sets of all volumes of all nodes, by the parity and the set size that are asked for.
     fn shape(
         &self,
         volumes: usize,
@@ -339,7 +339,7 @@ impl Judge<'_> {
         })
     }
 
-    /// Two listeners need two addresses; port 0 is another one each time.
+    /// Refuses two listeners with one address; port 0 is another one each time.
     fn addresses(
         &self,
         s3: SocketAddr,

@@ -211,8 +211,8 @@ fn the_geometry_is_that_of_all_nodes() {
 fn a_node_of_a_cluster_is_refused_with_the_key_that_has_to_change() {
     let machine = Machine::new();
     for (replaced, expected) in [
-        ("node = \"n3\"", "DIR/sherd.toml:5: cluster.node: \"n3\" is none of the nodes: n1, n2"),
-        ("node = \"\"", "DIR/sherd.toml:5: cluster.node: \"\" is none of the nodes: n1, n2"),
+        ("node = \"n3\"", "DIR/sherd.toml:5: cluster.node: \"n3\" is not one of the nodes: n1, n2"),
+        ("node = \"\"", "DIR/sherd.toml:5: cluster.node: \"\" is not one of the nodes: n1, n2"),
         ("id = \"12\"", "DIR/sherd.toml:3: cluster.id: \"12\" is not the id of a cluster"),
         ("nodes = \"n1\"", "DIR/sherd.toml:4: cluster.nodes: \"n1\" is not written name@host:port"),
         ("nodes = []", "DIR/sherd.toml:4: cluster.nodes: 0 nodes are not 1 to 1024"),

@@ -10,6 +10,7 @@ use sherd_core::message::{RowScan, Target};
 use sherd_core::placement;
 use sherd_core::record::{DataRef, Home, State, Value, decode_manifest};
 use sherd_core::register::quorum::Quorums;
+use sherd_core::register::seal::Seals;
 use sherd_core::stripe::Layout;
 use sherd_core::topology::{Set, Topology};
 use sherd_volume::error::Error;
@@ -234,8 +235,7 @@ fn is_unneeded(
     key: &RegisterKey,
     report: &Report,
 ) -> bool {
-    let mut seals = volumes.iter().flat_map(|volume| volume.reader.seals());
-    let is_gone = seals.any(|(bucket, deletions)| bucket == key.bucket && deletions.is_empty());
+    let is_gone = volumes.iter().any(|volume| volume.reader.seals_of(key.bucket) == Seals::Final);
     // All objects come before all parts. With fewer volumes of the set than see every value an upload may be open
     // elsewhere.
     let is_closed =

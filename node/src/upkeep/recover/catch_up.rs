@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use futures::{StreamExt, stream};
 
 use sherd_core::heal::HealEntry;
@@ -29,6 +30,8 @@ const PAGE: usize = 500;
 const KEYS_AT_ONCE: usize = 16;
 /// How long a page may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a peer may take to say how far its log is: nothing is read for that.
+const POSITION_PATIENCE: Duration = Duration::from_secs(5);
 /// Before a page that failed is asked for again: a volume that went away is opened again each second, and votes
 /// some seconds later.
 const PAGE_PAUSES: [Duration; 4] =
@@ -151,8 +154,8 @@ impl Context {
     async fn position_of_voter(&self, route: &VolumeRoute) -> Result<Position, String> {
         let mut pauses = PAGE_PAUSES.into_iter();
         loop {
-            let answer = ask(route.upkeep.guarantees(route.volume), PATIENCE).await;
-            let from = answer.map_err(|error| error.to_string())?.from;
+            let answer = ask(route.upkeep.position(route.volume), POSITION_PATIENCE).await;
+            let from = answer.map_err(|error| error.to_string())?;
             if from.votes {
                 return Ok(from.position());
             }
@@ -198,16 +201,16 @@ impl Context {
         self.queue_heal(HealEntry { key, data: None, since_ms: 0 }, Spare(1)).await
     }
 
-    /// How far the logs of a volume's peers are durable now.
+    /// How far the logs of a volume's peers are durable now. All are asked at one time: one that does not answer
+    /// holds its asker up once.
     pub(in crate::upkeep) async fn peer_positions(&self, volume: VolumeId) -> PeerPositions {
-        let mut positions = Vec::new();
-        let Some(set) = self.set_with(volume) else { return positions };
-        for route in set.routes.iter().filter(|route| route.volume != volume) {
-            if let Ok(answer) = ask(route.upkeep.guarantees(route.volume), PATIENCE).await {
-                positions.push((route.volume, answer.from.position()));
-            }
-        }
-        positions
+        let Some(set) = self.set_with(volume) else { return PeerPositions::new() };
+        let peers = set.routes.iter().filter(|route| route.volume != volume);
+        let asked = peers.map(async |route| {
+            let from = ask(route.upkeep.position(route.volume), POSITION_PATIENCE).await.ok()?;
+            Some((route.volume, from.position()))
+        });
+        join_all(asked).await.into_iter().flatten().collect()
     }
 }
 

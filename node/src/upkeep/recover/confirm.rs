@@ -87,7 +87,7 @@ impl Context {
             }
         }
         if let Some(waits) = waits {
-            if !self.is_vouched(opening) {
+            if !self.is_vouched(volume.id(), opening) {
                 explain(volume, &waits, stuck.as_ref());
                 return false;
             }
@@ -191,8 +191,9 @@ impl Context {
     }
 
     /// Whether an admin lets volumes vote that too few peers confirm, and this one waited for them.
-    fn is_vouched(&self, opening: &OpeningConfirmation) -> bool {
-        self.settings.vouch_after.is_some_and(|after| opening.since.elapsed() >= after)
+    fn is_vouched(&self, volume: VolumeId, opening: &OpeningConfirmation) -> bool {
+        let waited = self.settings.vouch_after.is_some_and(|after| opening.since.elapsed() >= after);
+        waited || self.volume_orders.is_vouched(volume)
     }
 
     fn waits_for(

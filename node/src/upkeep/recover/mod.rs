@@ -2,8 +2,8 @@
 //! by step, over the peers of its set; then its shards, newest first.
 //!
 //! ```text
-//! vacant, or recovering -> a new life -> P voters record it, then report -> their floors are taken
-//!   -> F is the floor of all of them -> their rows are adopted -> it votes -> shards
+//! vacant, or recovering -> a new life -> P voters record it, then report -> their seals are read
+//!   -> their floors and seals are taken -> F is the floor of all of them -> their rows are adopted -> it votes -> shards
 //! ```
 //! Whatever fails, all of it is tried again in a higher life: that is always safe, and rows that
 //! were adopted before are only compared. Which shards are there is seen on the volume itself.
@@ -12,11 +12,14 @@ mod adopt;
 mod catch_up;
 mod confirm;
 mod notes;
+mod orders;
 mod progress;
 mod shards;
 pub(super) mod stall;
 mod stuck;
+mod voter_seals;
 
+pub(crate) use orders::VolumeOrders;
 #[cfg(test)]
 pub(crate) use progress::Progress;
 pub(crate) use progress::{ProgressLocks, ScrubProgress, SweepProgress};
@@ -45,6 +48,8 @@ use crate::cluster::SetView;
 use crate::peer::{Gather, Pending, VolumeRoute};
 use crate::volumes::{LocalVolume, VolumeState};
 
+/// How long a volume may take to make what it takes over durable: a million seals are some 40 batches.
+const TAKE_PATIENCE: Duration = Duration::from_mins(1);
 /// How long an orderly end tries to log damage that no log took.
 const LOG_AT_END: Duration = Duration::from_secs(10);
 
@@ -215,7 +220,7 @@ impl Context {
             let is_vacant = matches!(state, VolumeState::Vacant { .. });
             vacant_since = is_vacant.then(|| vacant_since.unwrap_or_else(Instant::now));
             match state {
-                VolumeState::Vacant { .. } if !self.may_adopt(vacant_since) => {
+                VolumeState::Vacant { .. } if !self.may_adopt(volume.id(), vacant_since) => {
                     volume.explain(&self.waits_for_its_disk());
                 }
                 VolumeState::Vacant { .. } | VolumeState::Recovering => match self.recover(volume).await {
@@ -228,6 +233,7 @@ impl Context {
                     }
                 }
                 VolumeState::Online | VolumeState::Suspect { .. } => {
+                    self.volume_orders.end(volume.id());
                     let now = self.caught_up_now(opening);
                     let every = self.settings.recover_every;
                     let is_due = compared.is_none_or(|last| last.is_over(now, every))
@@ -277,8 +283,9 @@ impl Context {
 
     /// Whether a directory was empty for so long that its disk is not coming back. A disk that does comes
     /// back with all that it had; a rebuild takes hours, and in them the set can lose one volume less.
-    fn may_adopt(&self, vacant_since: Option<Instant>) -> bool {
-        vacant_since.is_some_and(|since| since.elapsed() >= self.settings.adopt_after)
+    fn may_adopt(&self, volume: VolumeId, vacant_since: Option<Instant>) -> bool {
+        self.volume_orders.is_adopted_now(volume)
+            || vacant_since.is_some_and(|since| since.elapsed() >= self.settings.adopt_after)
     }
 
     fn waits_for_its_disk(&self) -> String {
@@ -359,9 +366,12 @@ impl Context {
             RecoveryTry { volume: id, others, quorums: set.quorums(), lives: Lives::default(), arrivals: 0 };
         self.recovery.change(id, |running| running.step = "registers");
         let life = attempt.begin_life(volume).await?;
-        let barrier = attempt.raise_barrier(life, self.now()).await?;
-        let took = own.registers.control(id, Control::TakeGuarantees(barrier.guarantees.clone()));
-        own_did(ask(took, CONTROL_PATIENCE).await)?;
+        let (barrier, reports) = attempt.raise_barrier(life, self.now()).await?;
+        // After the reports: what is sealed from then on is sealed by deletions that do not count the lost life. Before
+        // the volume stores anything: in this life it takes nothing under a seal that it stood for.
+        let seals = attempt.read_seals(&barrier, &reports).await?;
+        let take = Control::TakeGuarantees { guarantees: barrier.guarantees.clone(), seals };
+        own_did(ask(own.registers.control(id, take), TAKE_PATIENCE).await)?;
         let confirmations = attempt.raise_floors(&barrier).await?;
         self.recovery.change(id, |running| {
             running.stalled = None;
@@ -460,7 +470,11 @@ impl RecoveryTry {
     }
 
     /// Step 1: P voters durably record the life, and then report.
-    async fn raise_barrier(&mut self, life: Incarnation, now: Timestamp) -> Result<Barrier, RecoveryStall> {
+    async fn raise_barrier(
+        &mut self,
+        life: Incarnation,
+        now: Timestamp,
+    ) -> Result<(Barrier, Vec<Reply<Guarantees>>), RecoveryStall> {
         let lost = self.volume;
         self.lives.learn(lost, life);
         let record = Control::RecordIncarnation { volume: lost, incarnation: life };
@@ -474,9 +488,12 @@ impl RecoveryTry {
         reports.retain(|reply| !is_far(reply));
         // P are enough, and each more would have to be scanned.
         reports.truncate(self.quorums.prepare());
-        barrier(lost, life, &reports, self.quorums, &self.lives, now).ok_or_else(|| {
-            far.map_or_else(|| self.too_few(&reports), |volume| RecoveryStall::FarAhead { volume })
-        })
+        match barrier(lost, life, &reports, self.quorums, &self.lives, now) {
+            Some(barrier) => Ok((barrier, reports)),
+            None => {
+                Err(far.map_or_else(|| self.too_few(&reports), |volume| RecoveryStall::FarAhead { volume }))
+            }
+        }
     }
 
     /// Step 2: F is the durable floor of each of them.

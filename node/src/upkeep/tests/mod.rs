@@ -12,6 +12,7 @@ mod rebuilds;
 mod recoveries;
 pub(crate) mod releases;
 mod remains;
+mod seals;
 mod settling;
 mod sweeps;
 
@@ -603,7 +604,8 @@ impl Node {
 
     /// The seals on its volumes.
     pub(crate) fn seals(&self) -> Vec<(BucketId, Vec<ChangeId>)> {
-        self.context.local_seals()
+        let serving = self.volumes.all().iter().filter_map(|volume| volume.serving().ok());
+        serving.flat_map(|serving| serving.reader.all_seals().collect::<Vec<_>>()).collect()
     }
 
     /// What was reported to upkeep, which does not run, since this was last asked.

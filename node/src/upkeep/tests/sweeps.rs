@@ -338,7 +338,7 @@ async fn a_deletion_that_lost_its_gateway_is_undone_with_its_seals() {
     assert!(node.context.registers.read(&register).await.is_err(), "sealed");
     node.context.look_after_buckets().await;
     assert_eq!(node.get("kept").await, Some(body(1, 1_000)));
-    assert_eq!(node.context.local_seals(), []);
+    assert_eq!(node.seals(), []);
     node.close().await;
 }
 
@@ -352,10 +352,10 @@ async fn a_deletion_that_this_process_works_on_is_left_alone() {
     let under_way = node.context.deletions.begin(deletion);
     move_bucket(&node, BucketPhase::Deleting { deletion }).await;
     node.context.look_after_buckets().await;
-    assert_eq!(node.context.local_seals().len(), 4);
+    assert_eq!(node.seals().len(), 4);
     drop(under_way);
     node.context.look_after_buckets().await;
-    assert_eq!(node.context.local_seals(), [], "its task is gone");
+    assert_eq!(node.seals(), [], "its task is gone");
     node.put("kept", &body(1, 1_000)).await;
     node.close().await;
 }
@@ -392,8 +392,8 @@ async fn the_seals_of_a_bucket_that_is_deleted_become_final() {
     assert!(!node.context.is_gone_for_ever(&register), "its gateway was killed before it said so");
     node.context.look_after_buckets().await;
     assert!(node.context.is_gone_for_ever(&register));
-    assert!(node.context.local_seals().iter().all(|(_, deletions)| deletions.is_empty()));
-    assert_eq!(node.context.local_seals().len(), 4, "on every volume");
+    assert!(node.seals().iter().all(|(_, deletions)| deletions.is_empty()));
+    assert_eq!(node.seals().len(), 4, "on every volume");
     node.close().await;
 }
 
@@ -416,7 +416,7 @@ async fn the_seals_of_a_bucket_become_final_though_another_has_its_name() {
     );
     node.context.look_after_buckets().await;
     assert!(node.context.is_gone_for_ever(&register));
-    assert_eq!(node.context.local_seals().len(), 4, "on every volume");
+    assert_eq!(node.seals().len(), 4, "on every volume");
     assert_eq!(node.context.heal(&entry).await, HealOutcome::Unnamed);
     node.put("a", &body(2, 1_000)).await;
     node.close().await;
@@ -439,10 +439,10 @@ async fn a_seal_stays_while_the_volumes_that_know_its_bucket_are_away() {
     for volume in &volumes[..3] {
         node.take_away(*volume).await;
     }
-    let held = node.context.local_seals();
+    let held = node.seals();
     assert!(matches!(&held[..], [(_, deletions)] if deletions.len() == 1), "{held:?}");
     node.context.look_after_buckets().await;
-    assert_eq!(node.context.local_seals(), held, "no row names its bucket, and too few were asked");
+    assert_eq!(node.seals(), held, "no row names its bucket, and too few were asked");
 
     for volume in &volumes[..3] {
         bring_back(*volume).await;
@@ -455,7 +455,7 @@ async fn a_seal_stays_while_the_volumes_that_know_its_bucket_are_away() {
         node.wait_for(*volume, |state| *state == VolumeState::Online).await;
     }
     node.context.look_after_buckets().await;
-    assert_eq!(node.context.local_seals(), [], "its register names it, and no deletion");
+    assert_eq!(node.seals(), [], "its register names it, and no deletion");
     node.close().await;
 }
 
@@ -478,7 +478,7 @@ async fn a_listing_passes_a_volume_with_a_stale_seal() {
     };
     assert_eq!(list().await.expect("the other volumes show it"), 1);
     node.context.look_after_buckets().await;
-    assert_eq!(node.context.local_seals(), [], "the register names no such deletion");
+    assert_eq!(node.seals(), [], "the register names no such deletion");
     // With a seal on so many that a deletion may have ended, the bucket's register decides.
     let deletion = seal(&node, 0..3).await;
     move_bucket(&node, BucketPhase::Deleting { deletion }).await;

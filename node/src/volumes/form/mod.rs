@@ -9,6 +9,7 @@
 //! While every volume is forming nothing was served, so an empty directory has lost nothing. Once
 //! one says formed, an empty directory is a lost volume, and is never formatted here.
 
+pub mod clustered;
 pub mod directory;
 
 use std::collections::BTreeMap;
@@ -89,6 +90,49 @@ pub enum FormationError {
         /// Its cluster.
         expected: ClusterId,
     },
+    /// A directory belongs to another cluster than is configured.
+    #[error("{path} belongs to cluster {found}, and cluster {configured} is configured")]
+    OtherCluster {
+        /// The directory.
+        path: PathBuf,
+        /// Its cluster.
+        found: ClusterId,
+        /// The configured one.
+        configured: ClusterId,
+    },
+    /// The topology is of another cluster than is configured.
+    #[error("the topology is of cluster {found}, and cluster {configured} is configured")]
+    OtherTopology {
+        /// Its cluster.
+        found: ClusterId,
+        /// The configured one.
+        configured: ClusterId,
+    },
+    /// Other nodes are configured than the topology has.
+    #[error(
+        "the nodes configured are not those of the topology of epoch {epoch}: {}",
+        difference_of(missing, unknown)
+    )]
+    OtherNodes {
+        /// Names that only the topology has.
+        missing: Vec<String>,
+        /// Names that only the configuration has.
+        unknown: Vec<String>,
+        /// The topology's epoch.
+        epoch: u64,
+    },
+    /// The topology has the volume at another node.
+    #[error("one volume in two places: {path} on node {node} holds volume {volume}, which is node {other}'s")]
+    TwoPlaces {
+        /// The directory.
+        path: PathBuf,
+        /// Its volume.
+        volume: VolumeId,
+        /// This node.
+        node: String,
+        /// The node that the topology has it at.
+        other: String,
+    },
     /// Two directories hold the same volume.
     #[error("{path} and {other} both hold volume {volume}: one is a copy")]
     SameVolume {
@@ -154,6 +198,13 @@ pub enum FormationError {
     Open(#[from] OpenError),
 }
 
+fn difference_of(missing: &[String], unknown: &[String]) -> String {
+    let sides = [("not configured", missing), ("not in the topology", unknown)];
+    let sides = sides.iter().filter(|(_, names)| !names.is_empty());
+    let sides: Vec<String> = sides.map(|(what, names)| format!("{} {what}", names.join(", "))).collect();
+    sides.join("; ")
+}
+
 /// A directory and what was found in it.
 struct SeenDirectory {
     path: PathBuf,
@@ -175,18 +226,20 @@ pub fn form_or_find(config: &FormationConfig, rng: &dyn Rng) -> Result<Formation
     if is_formed {
         return find(config, &seen);
     }
-    if let Some(strange) = seen.iter().find_map(|seen| match &seen.directory {
-        Directory::Strange { name } => {
-            Some(FormationError::NotEmpty { path: seen.path.clone(), name: name.clone() })
-        }
-        Directory::Remains => {
-            Some(FormationError::NotEmpty { path: seen.path.clone(), name: "remains of a volume".to_owned() })
-        }
-        Directory::Volume | Directory::Vacant | Directory::Missing => None,
-    }) {
+    if let Some(strange) = seen.iter().find_map(not_empty) {
         return Err(strange);
     }
     if is_begun { go_on(config, &seen, rng) } else { form(config, &seen, rng) }
+}
+
+/// Why a directory cannot become a volume of a new cluster.
+fn not_empty(seen: &SeenDirectory) -> Option<FormationError> {
+    let name = match &seen.directory {
+        Directory::Strange { name } => name.clone(),
+        Directory::Remains => "remains of a volume".to_owned(),
+        Directory::Volume | Directory::Vacant | Directory::Missing => return None,
+    };
+    Some(FormationError::NotEmpty { path: seen.path.clone(), name })
 }
 
 fn see_all(config: &FormationConfig) -> Result<Vec<SeenDirectory>, FormationError> {

@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, BucketId, ChangeId, RegisterKey, ShardId, VolumeId};
+use sherd_core::limits::SEALS_PAGE_MAX;
 use sherd_core::message::{Answer, SeenShard, Target, behind};
 use sherd_core::register::acceptor::{judge_epoch, judge_prepare, judge_read};
 use sherd_core::register::position::Position;
@@ -396,9 +397,22 @@ impl Reader {
         Ok(taken)
     }
 
-    /// Seals: bucket, and the deletions that hold it; none for a final seal.
-    pub fn seals(&self) -> Vec<(BucketId, Vec<ChangeId>)> {
-        self.guarantees().seals
+    /// One page of the volume's seals, of the buckets behind `after`: bucket, and the deletions that hold it; none
+    /// for a final seal. A page may be shorter than `limit`; an empty one is the end.
+    pub fn seals(&self, after: Option<BucketId>, limit: usize) -> Vec<(BucketId, Vec<ChangeId>)> {
+        self.shared.view.read().small.seals_page(after, limit)
+    }
+
+    /// All seals, read page by page, so that none waits long for the volume's state.
+    pub fn all_seals(&self) -> impl Iterator<Item = (BucketId, Vec<ChangeId>)> + '_ {
+        let page = |after| Some(self.seals(after, SEALS_PAGE_MAX)).filter(|page| !page.is_empty());
+        let next = move |before: &Vec<(BucketId, _)>| page(before.last().map(|(bucket, _)| *bucket));
+        std::iter::successors(page(None), next).flatten()
+    }
+
+    /// The seals of deletions that are under way, or were left behind: of buckets that are not sealed for ever.
+    pub fn held_seals(&self) -> Vec<(BucketId, Vec<ChangeId>)> {
+        self.shared.view.read().small.held_seals()
     }
 
     /// The seals of one bucket.

@@ -7,11 +7,13 @@ pub(crate) mod apply;
 pub(crate) mod promises;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, Incarnation, Sequence, Slot, Timestamp, VolumeId};
+use sherd_core::limits;
 use sherd_core::register::Answerer;
 use sherd_core::register::acceptor::{AcceptorState, VoterStatus};
 use sherd_core::register::position::Position;
@@ -57,7 +59,9 @@ pub(crate) struct SmallState {
     pub(crate) epochs: BTreeMap<u16, Epoch>,
     /// The highest of them: each listing asks.
     epoch_max: Epoch,
-    pub(crate) seals: BTreeMap<BucketId, BTreeSet<Option<ChangeId>>>,
+    seals: BTreeMap<BucketId, BTreeSet<Option<ChangeId>>>,
+    /// The buckets among them that are not sealed for ever: few, where the others are as many as were deleted.
+    held: BTreeSet<BucketId>,
     pub(crate) peers: BTreeMap<VolumeId, (Incarnation, Sequence)>,
     /// How far the peers' logs were, as writes said: more than what this volume has of them.
     pub(crate) positions: BTreeMap<VolumeId, Position>,
@@ -106,6 +110,7 @@ impl SmallState {
             }
             Subject::Seal { bucket, deletion } => {
                 self.seals.entry(*bucket).or_default().insert(*deletion);
+                self.note_held(*bucket);
             }
             Subject::Peer { volume, incarnation, durable } => {
                 self.peers.insert(*volume, (*incarnation, *durable));
@@ -154,6 +159,7 @@ impl SmallState {
                     self.seals.remove(&bucket);
                 }
             }
+            self.note_held(bucket);
         }
     }
 
@@ -187,6 +193,40 @@ impl SmallState {
         }
     }
 
+    /// Notes whether a bucket's seals are those of deletions under way.
+    fn note_held(&mut self, bucket: BucketId) {
+        if self.seals.get(&bucket).is_some_and(|seals| !seals.contains(&None)) {
+            self.held.insert(bucket);
+        } else {
+            self.held.remove(&bucket);
+        }
+    }
+
+    /// One page of the seals of the buckets behind `after`, by bucket: at most `limit` of them, and fewer where many
+    /// deletions hold them. Empty where there are none.
+    pub(crate) fn seals_page(&self, after: Option<BucketId>, limit: usize) -> Vec<(BucketId, Vec<ChangeId>)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut page = Vec::new();
+        let mut deletions = 0;
+        for bucket in self.seals.range((from, Bound::Unbounded)).map(|(bucket, _)| *bucket) {
+            let Some(stored) = self.seals_of(bucket).to_stored() else { continue };
+            deletions += stored.len();
+            if page.len() >= limit.clamp(1, limits::SEALS_PAGE_MAX)
+                || (!page.is_empty() && deletions > limits::SEALS_PAGE_DELETIONS_MAX)
+            {
+                break;
+            }
+            page.push((bucket, stored));
+        }
+        page
+    }
+
+    /// The deletions whose seals are held, by bucket, of buckets that are not sealed for ever.
+    pub(crate) fn held_seals(&self) -> Vec<(BucketId, Vec<ChangeId>)> {
+        let held = |bucket: &BucketId| self.seals_of(*bucket).to_stored().map(|stored| (*bucket, stored));
+        self.held.iter().filter_map(held).collect()
+    }
+
     /// The highest epoch seen for a slot.
     pub(crate) fn epoch_of(&self, slot: Slot) -> Epoch {
         self.epochs.get(&slot.0).copied().unwrap_or(Epoch::FIRST)
@@ -216,16 +256,11 @@ impl SmallState {
 
     /// What the volume guarantees, given the highest ballot that it may have promised.
     pub(crate) fn guarantees(&self, promised: Ballot) -> Guarantees {
-        let seals = self
-            .seals
-            .keys()
-            .filter_map(|bucket| self.seals_of(*bucket).to_stored().map(|deletions| (*bucket, deletions)));
         Guarantees {
             bound: promised,
             floor: self.floor,
             highest: self.highest,
             data_floor: self.data_floor,
-            seals: seals.collect(),
             incarnations: self.lives().iter().copied().collect(),
         }
     }
@@ -319,6 +354,61 @@ mod tests {
         small.forget(&crate::index::table::segment_key(1));
         assert_eq!(small.segments.keys().copied().collect::<Vec<_>>(), [2]);
         assert!(small.seals_of(BucketId([1; 16])).is_sealed());
+    }
+
+    #[test]
+    fn seals_are_shown_page_by_page_and_those_of_deletions_under_way_apart() {
+        let change = |ms| ChangeId { made: Timestamp::from_ms(ms), ..ChangeId::ZERO };
+        let bucket = |n| BucketId([n; 16]);
+        let mut small = SmallState::default();
+        let seal = |small: &mut SmallState, n, deletion| {
+            small.learn(&Subject::Seal { bucket: bucket(n), deletion });
+        };
+        for n in [5, 1, 3] {
+            seal(&mut small, n, None);
+        }
+        seal(&mut small, 2, Some(change(7)));
+        seal(&mut small, 2, Some(change(8)));
+        seal(&mut small, 4, Some(change(9)));
+        let all =
+            [(1, vec![]), (2, vec![change(7), change(8)]), (3, vec![]), (4, vec![change(9)]), (5, vec![])]
+                .map(|(n, deletions)| (bucket(n), deletions));
+        assert_eq!(small.seals_page(None, 9), all);
+        assert_eq!(small.seals_page(None, 0), all[..1], "a page has one at least");
+        assert_eq!(small.seals_page(None, 2), all[..2]);
+        assert_eq!(small.seals_page(Some(bucket(2)), 2), all[2..4]);
+        assert_eq!(small.seals_page(Some(bucket(4)), 2), all[4..]);
+        assert_eq!(small.seals_page(Some(bucket(5)), 2), []);
+        assert_eq!(small.held_seals(), [all[1].clone(), all[3].clone()]);
+
+        seal(&mut small, 4, None);
+        assert_eq!(small.held_seals(), [all[1].clone()], "it is final");
+        for deletion in [7, 8].map(change) {
+            let sealed = Subject::Seal { bucket: bucket(2), deletion: Some(deletion) };
+            small.forget(&crate::index::table::key_of(&sealed).expect("a seal has one"));
+        }
+        assert_eq!(small.held_seals(), []);
+        assert_eq!(small.seals_page(Some(bucket(1)), 1), all[2..3]);
+    }
+
+    #[test]
+    fn a_page_of_seals_ends_where_many_deletions_hold_a_bucket() {
+        let mut small = SmallState::default();
+        let many = u64::try_from(limits::SEALS_PAGE_DELETIONS_MAX).expect("few");
+        for (n, count) in [(1, many + 1), (2, many), (3, 1)] {
+            for made in 0..count {
+                let deletion = ChangeId { made: Timestamp::from_ms(made), ..ChangeId::ZERO };
+                small.learn(&Subject::Seal { bucket: BucketId([n; 16]), deletion: Some(deletion) });
+            }
+        }
+        let buckets = |after: Option<u8>| {
+            let page = small.seals_page(after.map(|n| BucketId([n; 16])), 9);
+            page.into_iter().map(|(BucketId([n, ..]), _)| n).collect::<Vec<_>>()
+        };
+        assert_eq!(buckets(None), [1]);
+        assert_eq!(buckets(Some(1)), [2]);
+        assert_eq!(buckets(Some(2)), [3]);
+        assert_eq!(buckets(Some(3)), [0; 0]);
     }
 
     #[test]

@@ -48,7 +48,9 @@ const SMALL_RECORD_BYTES: usize = 128;
 pub(crate) fn control_bytes(control: &Control) -> usize {
     match control {
         // Seals come in as many batches as they need.
-        Control::TakeGuarantees(guarantees) => (guarantees.incarnations.len() + 4) * SMALL_RECORD_BYTES,
+        Control::TakeGuarantees { guarantees, seals: _ } => {
+            (guarantees.incarnations.len() + 4) * SMALL_RECORD_BYTES
+        }
         Control::RecordIncarnation { .. }
         | Control::RaiseFloor { .. }
         | Control::RaiseDataFloor { .. }
@@ -72,9 +74,9 @@ impl Volume {
         if let Control::Unseal { bucket, deletion } = control {
             return self.unseal(plan, bucket, deletion, done);
         }
-        if let Control::TakeGuarantees(guarantees) = &control
+        if let Control::TakeGuarantees { guarantees: _, seals } = &control
             && self.working.standing().has_lost_state()
-            && !self.take_seals(plan, guarantees)
+            && !self.take_seals(plan, seals)
         {
             // What is sealed by this batch is found sealed by the next.
             return JudgedPlace::Later(Op::Control { control, done });
@@ -98,7 +100,7 @@ impl Volume {
                 // One that has seen a later topology for any slot does not seal for an older.
                 judge_raise(standing).and_then(|()| judge_epoch(*epoch, self.working.epoch_max()))
             }
-            Control::TakeGuarantees(_) | Control::FinishRecovery { .. } | Control::ForceRecovery
+            Control::TakeGuarantees { .. } | Control::FinishRecovery { .. } | Control::ForceRecovery
                 if !standing.has_lost_state() =>
             {
                 return Err(not_recovering());
@@ -106,7 +108,7 @@ impl Volume {
             Control::FinishRecovery { .. } if standing == VoterStatus::Lost => Err(Refusal::Recovering),
             Control::Unseal { .. }
             | Control::SealForEver { .. }
-            | Control::TakeGuarantees(_)
+            | Control::TakeGuarantees { .. }
             | Control::FinishRecovery { .. }
             | Control::ForceRecovery => Ok(()),
         };
@@ -132,7 +134,8 @@ impl Volume {
             Control::Seal { bucket, deletion, .. } => self.seal(plan, *bucket, Some(*deletion)),
             Control::SealForEver { bucket } => self.seal(plan, *bucket, None),
             Control::Unseal { .. } => {}
-            Control::TakeGuarantees(guarantees) => self.take_guarantees(plan, guarantees),
+            // The seals before it: in an earlier batch, or in this one.
+            Control::TakeGuarantees { guarantees, seals: _ } => self.take_guarantees(plan, guarantees),
             Control::FinishRecovery { remembered } => {
                 self.see_positions(remembered);
                 let recovery = self.recovery();
@@ -222,9 +225,9 @@ impl Volume {
     }
 
     /// Takes seals over, as many as a batch holds; whether these were all.
-    fn take_seals(&mut self, plan: &mut Plan, guarantees: &Guarantees) -> bool {
+    fn take_seals(&mut self, plan: &mut Plan, seals: &[(BucketId, Vec<ChangeId>)]) -> bool {
         let limit = self.log.batch_bytes_max() / 2;
-        for (bucket, deletions) in &guarantees.seals {
+        for (bucket, deletions) in seals {
             if plan.bytes > limit {
                 return false;
             }
@@ -239,7 +242,7 @@ impl Volume {
     }
 
     fn take_guarantees(&mut self, plan: &mut Plan, guarantees: &Guarantees) {
-        let Guarantees { bound, floor, highest, data_floor, seals: _, incarnations } = guarantees;
+        let Guarantees { bound, floor, highest, data_floor, incarnations } = guarantees;
         self.raise_floor(plan, *bound.max(floor).max(highest));
         let raised = raise_data_floor(self.working.data_floor, *data_floor);
         if raised > self.working.data_floor {

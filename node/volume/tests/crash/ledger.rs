@@ -117,8 +117,7 @@ impl Ledger {
     fn check_seals(&mut self, volume: &mut Driver, story: &str) {
         let held: BTreeSet<ChangeId> = volume
             .reader
-            .seals()
-            .into_iter()
+            .all_seals()
             .filter(|(bucket, _)| *bucket == BUCKET)
             .flat_map(|(_, deletions)| deletions)
             .collect();

@@ -4,19 +4,31 @@
 //! recovering volume                          P voters of each of its sets
 //!   | -- who am I to be? --------------------> |  highest life known of it
 //!   | -- record my new life -----------------> |  durable; replies of older lives are void from here
-//!   | <-- bound, floor, highest, data floors - |  reported after that
-//!   |   F = the maximum; own floor := F, durable; from here it stores writes above F, uncounted
+//!   | <-- bound, floor, highest, data floors - |  reported after that, with the lives it knows
+//!   | -- seals, page by page ----------------> |  all that stood when it recorded
+//!   |   F = the maximum; own floor := F, their seals, lives, data floor: durable;
+//!   |   from here it stores writes above F, uncounted
 //!   | -- raise your floor to F --------------> |  durable
-//!   | -- scan -------------------------------> |  rows, seals, data floors, lives
+//!   | -- scan -------------------------------> |  rows
 //!   |   adopts the highest row of each key; all durable: it votes
 //! ```
 //! What the lost volume promised or accepted, it did together with others of a quorum, and of these
 //! at least one is among the P. F closes what it may have promised; the scan after the floors finds
 //! everything that it may have helped to commit; what comes later is above F and reaches it itself.
-//! Guards I-11 and I-12.
+//!
+//! Seals are read apart from the reports, because they are as many as buckets were ever deleted. A deletion that
+//! counts a seal of the lost volume's old life counts A - 1 other volumes, and one of these is among the P. Had
+//! that voter sealed after it recorded the new life, its answer would have named that life, and the old one would
+//! not count: so it sealed before. Its report is later than that, and a reading that begins after the report has
+//! come finds the seal on whatever page it stands, unless it was removed meanwhile: then the deletion was undone
+//! first, and nothing relies on the seal. A seal that is placed while the pages are read may be missed, and belongs
+//! to a deletion that does not count the old life. The seals are durable on the recovering volume before it stores
+//! a write or a row: in its new life it takes nothing under a seal that it stood for. Guards I-11 and I-12.
 
 pub mod confirm;
 pub mod outlook;
+
+use std::collections::BTreeMap;
 
 use crate::id::{Ballot, BucketId, ChangeId, Incarnation, Timestamp, VolumeId};
 use crate::limits::CLOCK_STEP_MS_MAX;
@@ -24,7 +36,11 @@ use crate::register::RowHead;
 use crate::register::quorum::{Lives, Quorums, Reply, voters};
 use crate::register::seal::Seals;
 
-/// What a volume guarantees durably, as it reports it.
+/// Seals, by bucket: the deletions that hold each, none for a final seal.
+pub type SealPage = Vec<(BucketId, Vec<ChangeId>)>;
+
+/// What a volume guarantees durably, as it reports it. Its seals are read apart, page by page: they are as many as
+/// buckets were deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Guarantees {
     /// The highest ballot that it may have promised: what it did promise since its start, or the
@@ -37,8 +53,6 @@ pub struct Guarantees {
     pub highest: Ballot,
     /// Accepts that introduce older data are refused.
     pub data_floor: Timestamp,
-    /// Seals: bucket, and the deletions that hold it; none for a final seal.
-    pub seals: Vec<(BucketId, Vec<ChangeId>)>,
     /// The lives of peers that it durably knows.
     pub incarnations: Vec<(VolumeId, Incarnation)>,
 }
@@ -66,7 +80,7 @@ pub struct Barrier {
     /// Whom to scan, each in the life in which it reported.
     pub voters: Vec<(VolumeId, Incarnation)>,
     /// What the recovering volume takes over, durably, before it stores any write: F as `floor`,
-    /// the highest data floor, all seals, the highest lives.
+    /// the highest data floor, the highest lives. With it go the voters' seals ([`may_take`]).
     pub guarantees: Guarantees,
 }
 
@@ -140,12 +154,9 @@ pub fn barrier(
 pub fn merge<'a>(reports: impl Iterator<Item = &'a Guarantees>) -> Guarantees {
     let mut all = Guarantees::default();
     for report in reports {
-        let Guarantees { bound, floor, highest, data_floor, seals, incarnations } = report;
+        let Guarantees { bound, floor, highest, data_floor, incarnations } = report;
         all.floor = all.floor.max(*bound).max(*floor).max(*highest);
         all.data_floor = all.data_floor.max(*data_floor);
-        for (bucket, deletions) in seals {
-            merge_seal(&mut all.seals, *bucket, deletions);
-        }
         for (peer, life) in incarnations {
             merge_life(&mut all.incarnations, *peer, *life);
         }
@@ -163,13 +174,38 @@ fn merge_life(all: &mut Vec<(VolumeId, Incarnation)>, peer: VolumeId, life: Inca
     }
 }
 
-fn merge_seal(all: &mut Vec<(BucketId, Vec<ChangeId>)>, bucket: BucketId, deletions: &[ChangeId]) {
-    let Some((_, held)) = all.iter_mut().find(|(known, _)| *known == bucket) else {
-        all.push((bucket, deletions.to_vec()));
-        return;
-    };
-    let together = Seals::from_stored(held).merged(&Seals::from_stored(deletions));
-    *held = together.to_stored().expect("what is merged from seals is sealed");
+/// The seals that several voters hold together, by bucket.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct VoterSeals(BTreeMap<BucketId, Seals>);
+
+impl VoterSeals {
+    /// Adds one page of what a voter holds: bucket, and the deletions that hold it; none for a final seal.
+    pub fn add(&mut self, page: Vec<(BucketId, Vec<ChangeId>)>) {
+        for (bucket, deletions) in page {
+            let held = self.0.entry(bucket).or_insert(Seals::Open);
+            *held = std::mem::take(held).merged(&Seals::from_stored(&deletions));
+        }
+    }
+
+    /// All of them, in the form of the pages.
+    pub fn into_stored(self) -> Vec<(BucketId, Vec<ChangeId>)> {
+        let stored = |(bucket, seals): (BucketId, Seals)| Some((bucket, seals.to_stored()?));
+        self.0.into_iter().filter_map(stored).collect()
+    }
+}
+
+/// Step 1, second half: whether the recovering volume may take over what the voters guarantee. The seals of each
+/// of them were read to the end, in the life in which it reported, by a reading that began after its report had
+/// come. A seal read before its holder recorded the life may be older than one that a deletion counts.
+pub fn may_take(barrier: &Barrier, reports: &[Reply<Guarantees>], read: &[Reply<()>], lives: &Lives) -> bool {
+    barrier.voters.iter().all(|(volume, life)| {
+        let report = reports.iter().find(|reply| reply.volume == *volume && reply.from.incarnation == *life);
+        voters(read, lives).any(|(reply, ())| {
+            reply.volume == *volume
+                && reply.from.incarnation == *life
+                && report.is_some_and(|report| reply.order.asked_after(report.order))
+        })
+    })
 }
 
 /// Step 2: whether every voter of the barrier has F as its durable floor, in the life in which it

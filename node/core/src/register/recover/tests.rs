@@ -69,20 +69,47 @@ fn f_is_the_maximum_of_p_reports_made_after_the_recording() {
 
 #[test]
 fn guarantees_merge_to_the_strongest() {
-    let (bucket, deletions) =
-        (BucketId([1; 16]), [1, 2].map(|ms| ChangeId { made: Timestamp::from_ms(ms), ..ChangeId::ZERO }));
-    let with = |floor, deletions: &[ChangeId], life| Guarantees {
+    let with = |floor, life| Guarantees {
         data_floor: Timestamp::from_ms(floor),
-        seals: vec![(bucket, deletions.to_vec())],
         incarnations: vec![(volume(5), Incarnation(life))],
         ..Guarantees::default()
     };
-    let both = merge([&with(3, &deletions[..1], 2), &with(5, &deletions[1..], 4)].into_iter());
+    let both = merge([&with(3, 2), &with(5, 4)].into_iter());
     assert_eq!(both.data_floor, Timestamp::from_ms(5));
-    assert_eq!(both.seals, [(bucket, deletions.to_vec())]);
     assert_eq!(both.life_of(volume(5)), Incarnation(4));
-    let last = merge([&with(3, &deletions, 2), &with(5, &[], 1)].into_iter());
-    assert_eq!(last.seals, [(bucket, Vec::new())], "a final seal outlasts all others");
+}
+
+#[test]
+fn the_seals_of_all_voters_are_taken_together() {
+    let bucket = |n| BucketId([n; 16]);
+    let deletions = [1, 2].map(|ms| ChangeId { made: Timestamp::from_ms(ms), ..ChangeId::ZERO });
+    let mut all = VoterSeals::default();
+    all.add(vec![(bucket(1), deletions[..1].to_vec()), (bucket(3), Vec::new())]);
+    all.add(vec![(bucket(1), deletions[1..].to_vec()), (bucket(2), deletions.to_vec())]);
+    let expected = [(1, deletions.to_vec()), (2, deletions.to_vec()), (3, Vec::new())];
+    assert_eq!(all.clone().into_stored(), expected.map(|(n, deletions)| (bucket(n), deletions)));
+    all.add(vec![(bucket(1), Vec::new()), (bucket(3), deletions.to_vec())]);
+    let expected = [(1, Vec::new()), (2, deletions.to_vec()), (3, Vec::new())];
+    let expected = expected.map(|(n, deletions)| (bucket(n), deletions));
+    assert_eq!(all.into_stored(), expected, "a final seal outlasts all others");
+    assert_eq!(VoterSeals::default().into_stored(), []);
+}
+
+#[test]
+fn guarantees_are_taken_when_the_seals_of_every_voter_were_read_after_its_report() {
+    let reports = [report(1, 2, 7, 1, 3), report(2, 2, 2, 5, 6)];
+    let goal = of(&reports).expect("two reports");
+    let may = |read: &[Reply<()>]| may_take(&goal, &reports, read, &Lives::default());
+    assert!(may(&[reply(1, 1, ()), reply(2, 2, ())]));
+    assert!(!may(&[reply(1, 1, ()), reply(2, 0, ())]), "asked before its report had come");
+    assert!(!may(&[reply(1, 1, ())]), "one is missing");
+    assert!(!may(&[reply(1, 1, ()), reply(3, 1, ())]), "another volume speaks for no voter");
+    let mut another_life = [reply(1, 1, ()), reply(2, 1, ())];
+    another_life[1].from.incarnation = Incarnation(2);
+    assert!(!may(&another_life), "it may have lost the seals that it reported to have");
+    let mut recovering = [reply(1, 1, ()), reply(2, 1, ())];
+    recovering[1].from.votes = false;
+    assert!(!may(&recovering));
 }
 
 #[test]

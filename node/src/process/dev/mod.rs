@@ -1,9 +1,15 @@
-//! `sherd-node dev`: one directory becomes a node to try out.
+//! `sherd-node dev`: one directory becomes a node to try out, or, with `--nodes`, a cluster of processes.
 //!
 //! The first start makes the volumes and a random key pair; later starts find them. What it
-//! prints can be pasted into a shell.
+//! prints can be pasted into a shell. Several nodes: `cluster` makes what they are started from,
+//! `supervisor` keeps them running, each as one `child`.
 
 #![expect(clippy::disallowed_methods, reason = "makes the directories that become volumes")]
+
+mod child;
+pub mod cluster;
+mod ports;
+pub mod supervisor;
 
 use std::fmt::Write as _;
 use std::io;
@@ -21,6 +27,8 @@ use crate::process::config::settings::{Settings, UpkeepSettings, WordList};
 use crate::process::config::source::Sources;
 use crate::process::config::{Config, REGION};
 
+/// Volumes of the only node, where no number is given: 2+2.
+const VOLUMES: u16 = 4;
 /// The file of the key pair in the directory.
 const CREDENTIALS: &str = "credentials.env";
 /// Nobody but the owner may read it.
@@ -39,18 +47,12 @@ pub struct Dev {
 /// # Errors
 /// [`ConfigError`] when the directory cannot be made, or its credentials are open to others.
 pub fn prepare(arguments: DevArgs, sources: &Sources, rng: &dyn Rng) -> Result<Dev, ConfigError> {
-    let DevArgs { dir, volumes, listen, admin_listen, log } = arguments;
-    let create = |path: &Path| {
-        let error = |source| ConfigError::CreateDirectory { path: path.to_owned(), source };
-        std::fs::create_dir_all(path).map_err(error)
-    };
-    create(&dir)?;
-    let absolute =
-        dir.canonicalize().map_err(|source| ConfigError::CreateDirectory { path: dir.clone(), source })?;
+    let DevArgs { dir, volumes, listen, admin_listen, log, nodes: _, node_listen: _ } = arguments;
+    let absolute = make_directory(&dir)?;
     let mut paths = Vec::new();
-    for number in 1..=volumes {
+    for number in 1..=volumes.unwrap_or(VOLUMES) {
         let path = absolute.join(format!("v{number}"));
-        create(&path)?;
+        make_directory(&path)?;
         paths.push(path.to_string_lossy().into_owned());
     }
     let credentials_file = dir.join(CREDENTIALS);
@@ -68,6 +70,12 @@ pub fn prepare(arguments: DevArgs, sources: &Sources, rng: &dyn Rng) -> Result<D
     Ok(Dev { config, credentials_file })
 }
 
+/// Makes a directory where there is none, and says where it really is.
+fn make_directory(path: &Path) -> Result<PathBuf, ConfigError> {
+    let made = std::fs::create_dir_all(path).and_then(|()| path.canonicalize());
+    made.map_err(|source| ConfigError::CreateDirectory { path: path.to_owned(), source })
+}
+
 fn find_or_make_credentials(path: &Path, rng: &dyn Rng) -> Result<Credentials, InvalidCredentials> {
     match Credentials::from_file(path, CREDENTIALS_MODE) {
         Err(InvalidCredentials::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -82,19 +90,24 @@ fn find_or_make_credentials(path: &Path, rng: &dyn Rng) -> Result<Credentials, I
 impl Dev {
     /// What to paste into another terminal, for a node that listens on `s3`.
     pub fn example(&self, s3: SocketAddr) -> String {
-        let aws = format!("aws --endpoint-url http://{} --region {REGION}", reachable(s3));
-        let mut text = String::from("\nTry it from another terminal in this directory:\n");
-        for line in [
-            format!("set -a; . {}; set +a", for_shell(&self.credentials_file)),
-            format!("{aws} s3 mb s3://demo"),
-            format!("echo hello | {aws} s3 cp - s3://demo/hello.txt"),
-            format!("{aws} s3 ls s3://demo/"),
-            format!("{aws} s3 cp s3://demo/hello.txt -"),
-        ] {
-            writeln!(text, "  {line}").expect("a String takes every text");
-        }
-        text
+        example(&self.credentials_file, s3)
     }
+}
+
+/// Writes what to paste into another terminal for a first object.
+fn example(credentials_file: &Path, s3: SocketAddr) -> String {
+    let aws = format!("aws --endpoint-url http://{} --region {REGION}", reachable(s3));
+    let mut text = String::from("\nTry it from another terminal in this directory:\n");
+    for line in [
+        format!("set -a; . {}; set +a", for_shell(credentials_file)),
+        format!("{aws} s3 mb s3://demo"),
+        format!("echo hello | {aws} s3 cp - s3://demo/hello.txt"),
+        format!("{aws} s3 ls s3://demo/"),
+        format!("{aws} s3 cp s3://demo/hello.txt -"),
+    ] {
+        writeln!(text, "  {line}").expect("a String takes every text");
+    }
+    text
 }
 
 /// An address that a client on this machine can connect to.
@@ -128,9 +141,11 @@ mod tests {
         let any = "127.0.0.1:0".parse().expect("an address");
         let arguments = DevArgs {
             dir: dir.to_owned(),
-            volumes,
+            nodes: None,
+            volumes: Some(volumes),
             listen: any,
             admin_listen: any,
+            node_listen: None,
             log: LogSettings::default(),
         };
         prepare(arguments, &Sources::default(), &SystemRng)

@@ -1,16 +1,17 @@
 //! The store of one node: its volumes, the layers above them, and the background work, put
 //! together in the order in which they need each other and taken apart in the other.
 
+mod observe;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use prometheus::IntCounter;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{Clock, HybridClock, Rng};
-use sherd_core::id::{NodeId, ProposerId, VolumeId};
+use sherd_core::id::{ProposerId, VolumeId};
 use sherd_core::topology::{GeometryRequest, PoolShape, Topology};
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::Disk;
@@ -26,15 +27,15 @@ use crate::machine::host::{Host, ThreadHost};
 use crate::machine::reclaim::Reclaim;
 use crate::machine::system::{SystemClock, SystemRng};
 use crate::object::{Objects, ObjectsConfig};
-use crate::observe::health::{self, HealthReport, SetHealth, VolumeHealth};
 use crate::observe::metrics::Metrics;
+use crate::peer::grpc::GrpcPeer;
 use crate::peer::remote::RemoteVolumes;
 use crate::peer::{LocalPeer, VolumeRoute};
 use crate::register::{RegisterTimeouts, Registers, RegistersConfig};
 use crate::stripe::{DigestPool, StripeTimeouts, Stripes, StripesConfig, Thresholds};
-use crate::upkeep::{Deletions, OpeningStatus, Settings, Upkeep, UpkeepConfig};
-use crate::volumes::form::{self, FormationConfig, FormationError};
-use crate::volumes::{IndexFactory, Pace, VolumeState, VolumeStatus, Volumes, VolumesConfig, lsm_indexes};
+use crate::upkeep::{Deletions, Settings, Upkeep, UpkeepConfig};
+use crate::volumes::form::{self, Formation, FormationConfig, FormationError};
+use crate::volumes::{IndexFactory, Pace, Volumes, VolumesConfig, lsm_indexes};
 
 /// Bytes of buffers that an idle node keeps committed.
 const IDLE_BUFFER_BYTES: usize = 4 << 20;
@@ -101,12 +102,50 @@ impl std::fmt::Debug for Machine {
     }
 }
 
+/// The place of a node among others, which its cluster's formation found.
+#[derive(Debug)]
+pub struct ClusterPlace {
+    /// The topology, and this node's volumes in it.
+    pub formation: Formation,
+    /// What the other nodes report of their volumes.
+    pub remote: RemoteVolumes,
+    /// How each node of the topology is reached, in its order; `None` for this one.
+    pub peers: Vec<Option<Arc<GrpcPeer>>>,
+}
+
+impl ClusterPlace {
+    /// The place of the only node.
+    fn alone(formation: Formation) -> Self {
+        Self { formation, remote: RemoteVolumes::default(), peers: Vec::new() }
+    }
+
+    /// The topology with the ways to its volumes: those of this node in this process, the others through the peer
+    /// that reaches their node.
+    fn routed(self, local: &LocalPeer) -> Cluster {
+        let Self { formation: Formation { topology, node, .. }, remote, peers } = self;
+        let local = Arc::new(local.clone());
+        let peer_of = |volume: VolumeId| {
+            let node = topology.volume(volume)?.node;
+            let place = topology.nodes().iter().position(|known| known.id == node)?;
+            peers.get(place)?.as_ref()
+        };
+        let route_to = |volume| match peer_of(volume) {
+            Some(peer) => VolumeRoute::through(volume, peer),
+            None => VolumeRoute::through(volume, &local),
+        };
+        Cluster::new(Arc::clone(&topology), node, remote, route_to)
+    }
+}
+
 /// The store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The directories do not make a node.
     #[error(transparent)]
     Formation(#[from] FormationError),
+    /// The node cannot take its place among others.
+    #[error(transparent)]
+    Cluster(Box<crate::process::cluster::ClusterError>),
     /// Threads cannot be started.
     #[error("start volume threads: {0}")]
     Threads(#[from] std::io::Error),
@@ -129,7 +168,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the volumes, forming a cluster where there is none, and starts the background work.
+    /// Opens the volumes, and starts the background work. A node among others has its `place` in the cluster; the
+    /// volumes of a node alone are the cluster, which is formed where there is none.
     ///
     /// # Errors
     /// [`OpenError`] when the directories do not make a node. A volume that does not open is an
@@ -138,12 +178,18 @@ impl Store {
         config: StoreConfig,
         machine: Machine,
         metrics: &Arc<Metrics>,
+        place: Option<ClusterPlace>,
     ) -> Result<Self, OpenError> {
         let StoreConfig { volumes, geometry, options, thresholds, fast_etags, .. } = config;
         let StoreConfig { buffer_bytes_max, upkeep, .. } = config;
         let Machine { disk, index, clock, rng, host } = machine;
-        let forming = FormationConfig { disk: Arc::clone(&disk), directories: volumes, zone: None, geometry };
-        let formation = form::form_or_find(&forming, rng.as_ref())?;
+        let is_alone = place.is_none();
+        let alone = |disk| {
+            let forming = FormationConfig { disk, directories: volumes, zone: None, geometry };
+            form::form_or_find(&forming, rng.as_ref()).map(ClusterPlace::alone)
+        };
+        let place = place.map_or_else(|| alone(Arc::clone(&disk)), Ok)?;
+        let formation = place.formation.clone();
         for warning in &formation.warnings {
             tracing::warn!(%warning, "geometry");
         }
@@ -161,7 +207,7 @@ impl Store {
             index,
             options,
             cluster: formation.cluster,
-            topology: Arc::clone(&formation.topology),
+            topology: formation.topology,
             volumes: formation.volumes,
             pace: Pace::default(),
         })?;
@@ -169,34 +215,22 @@ impl Store {
             tracing::warn!("some volumes are still opening; the node serves without them");
         }
         let digests = DigestPool::start(&*host)?;
+        let cluster = Arc::new(place.routed(&LocalPeer::new(volumes.clone())));
         let (store, reports) = Self::assemble(
-            Parts {
-                volumes,
-                digests,
-                topology: formation.topology,
-                node: formation.node,
-                clock,
-                rng,
-                pool,
-                thresholds,
-                fast_etags,
-                upkeep,
-            },
+            Parts { volumes, digests, cluster, clock, rng, pool, thresholds, fast_etags, upkeep },
             metrics,
         );
-        store.upkeep.confirm_volumes().await;
+        // Among others each volume votes as soon as enough peers answered; nothing waits for those that do not.
+        if is_alone {
+            store.upkeep.confirm_volumes().await;
+        }
         store.upkeep.run_all(reports);
         Ok(store)
     }
 
     /// Puts the layers together; nothing runs yet.
     fn assemble(parts: Parts, metrics: &Arc<Metrics>) -> (Self, Reports) {
-        let Parts { volumes, digests, topology, node, clock, rng, pool, thresholds, fast_etags, upkeep } =
-            parts;
-        let local = Arc::new(LocalPeer::new(volumes.clone()));
-        let cluster = Arc::new(Cluster::new(topology, node, RemoteVolumes::default(), |volume| {
-            VolumeRoute::through(volume, &local)
-        }));
+        let Parts { volumes, digests, cluster, clock, rng, pool, thresholds, fast_etags, upkeep } = parts;
         let wall = Arc::clone(&clock);
         let births = Arc::new(HybridClock::new(Arc::clone(&clock)));
         let clock = Arc::new(HybridClock::new(clock));
@@ -271,120 +305,19 @@ impl Store {
         &self.reclaim
     }
 
+    /// The volumes of this node, for those that reach them over the network.
+    pub(crate) fn local_peer(&self) -> LocalPeer {
+        LocalPeer::new(self.volumes.clone())
+    }
+
+    /// The topology in force.
+    pub(crate) fn topology(&self) -> &Arc<Topology> {
+        self.cluster.topology()
+    }
+
     /// How its volumes are cut into sets.
     pub fn shape(&self) -> PoolShape {
         PoolShape::of(self.cluster.topology())
-    }
-
-    /// What is whole and what is not, at this moment.
-    pub fn health(&self) -> HealthReport {
-        let status = self.volumes.status();
-        let votes = |id: VolumeId| status.iter().any(|volume| volume.id == id && volume.state.votes());
-        let has_room = |route: &&VolumeRoute| !route.registers.is_full(route.volume);
-        let is_there = |id: VolumeId| self.volumes.get(id).is_some_and(|volume| volume.serving().is_ok());
-        let sets = self
-            .cluster
-            .sets()
-            .iter()
-            .map(|set| SetHealth {
-                set: set.id.0,
-                volumes: set.routes.len(),
-                voting: set.routes.iter().filter(|route| votes(route.volume)).count(),
-                with_room: set.routes.iter().filter(has_room).count(),
-                taking_shards: set
-                    .routes
-                    .iter()
-                    .filter(has_room)
-                    .filter(|route| is_there(route.volume))
-                    .count(),
-                shards_needed: set.durable_enough(),
-                write_quorum: set.quorums().accept(),
-                read_quorum: set.quorums().prepare(),
-            })
-            .collect();
-        let volumes = status
-            .iter()
-            .map(|volume| {
-                let (state, reason) = self.shown(volume);
-                VolumeHealth { name: volume.path.display().to_string(), state, reason }
-            })
-            .collect();
-        let stuck = self.upkeep.stuck_sets().iter().map(ToString::to_string).collect();
-        HealthReport { sets, volumes, stuck, release_grace: self.objects.release_grace() }
-    }
-
-    /// A volume's state as health and metrics name it, and why it is not online. A volume votes again
-    /// before it is known what it lacks, and before its shards are rebuilt; until then it is shown as
-    /// what it is to an operator: on its way back, so that the next one is not taken away.
-    fn shown(&self, volume: &VolumeStatus) -> (health::VolumeState, String) {
-        use health::VolumeState as Shown;
-        let standing = self.upkeep.standing(volume.id, volume.opened_count);
-        let shown = match (&volume.state, standing) {
-            (
-                VolumeState::Online | VolumeState::Suspect { .. } | VolumeState::Recovering,
-                OpeningStatus::Recovering(recovery),
-            ) => return (Shown::Recovering, recovery.to_string()),
-            (VolumeState::Online, OpeningStatus::Unknown) => {
-                return (
-                    Shown::Opening,
-                    "it is compared with its peers: what it lacks is not known yet".to_owned(),
-                );
-            }
-            (VolumeState::Online, _) if volume.open.as_ref().is_some_and(|open| open.full) => Shown::Full,
-            (VolumeState::Online, _) => Shown::Online,
-            (VolumeState::Opening | VolumeState::Unconfirmed { .. }, _) => Shown::Opening,
-            (VolumeState::Suspect { .. }, _) => Shown::Suspect,
-            (VolumeState::Recovering, _) => Shown::Recovering,
-            (VolumeState::Failed { .. }, _) => Shown::Failed,
-            (VolumeState::Vacant { .. } | VolumeState::Offline { .. } | VolumeState::Closed, _) => {
-                Shown::Offline
-            }
-        };
-        (shown, volume.state.reason().unwrap_or_default().to_owned())
-    }
-
-    /// Sets the gauges that mirror the store's state.
-    pub fn observe(&self, metrics: &Metrics) {
-        for volume in self.volumes.status() {
-            let gauges = metrics.volume(&volume.path.display().to_string());
-            gauges.set_state(self.shown(&volume).0);
-            if let Some(open) = &volume.open {
-                gauges.bytes.set(gauge(open.total_bytes));
-                gauges.free_bytes.set(gauge(open.free_bytes));
-                gauges.index_pending_bytes.set(gauge(open.index_pending_bytes));
-                gauges.index_unmerged.set(gauge(open.index_unmerged as u64));
-                gauges.sync_duration.show(open.sync_us.clone());
-                gauges.batch_records.show(open.frame_records.clone());
-            }
-            for (fault, count) in volume.faults {
-                gauges.show_errors(fault, count);
-            }
-        }
-        let usage = self.pool.usage();
-        metrics.buffer.cap_bytes.set(gauge(usage.cap_bytes as u64));
-        metrics.buffer.used_bytes.set(gauge(usage.in_use_bytes as u64));
-        // Before the queue: a report is in the one or the other.
-        let waiting_count = self.reports.waiting_heals_count();
-        let upkeep = self.upkeep.status();
-        metrics.mrf.queue_length.set(gauge((upkeep.mrf.len + waiting_count) as u64));
-        let oldest = upkeep.mrf.oldest_ms.map_or(0, |since| self.wall.wall_ms().saturating_sub(since));
-        metrics.mrf.oldest_age_seconds.set(Duration::from_millis(oldest).as_secs_f64());
-        catch_up(&metrics.mrf.healed, upkeep.mrf.healed_count);
-        catch_up(&metrics.mrf.failed, upkeep.mrf.failed_count);
-        catch_up(&metrics.buffer.waits, usage.waits);
-        catch_up(&metrics.scrub.verified, upkeep.scrub.rows_count + upkeep.scrub.shards_count);
-        catch_up(&metrics.scrub.verified_bytes, upkeep.scrub.bytes_count);
-        metrics.scrub.progress_ratio.set(f64::from(upkeep.scrub.done_permille) / 1000.0);
-        let ended = Duration::from_millis(upkeep.scrub.ended_ms);
-        metrics.scrub.last_pass_timestamp_seconds.set(ended.as_secs_f64());
-        catch_up(&metrics.scrub.damaged, upkeep.scrub.findings_count);
-        catch_up(&metrics.scrub.passes, upkeep.scrub.passes_count);
-        catch_up(&metrics.upkeep.panics, upkeep.panics_count);
-        metrics.upkeep.release_queue_length.set(gauge(upkeep.release.len as u64));
-        catch_up(&metrics.upkeep.released, upkeep.release.released_count);
-        catch_up(&metrics.mrf.dropped, self.reports.dropped_heals_count());
-        let dropped_count = self.reports.dropped_superseded_count() + upkeep.release.dropped_count;
-        catch_up(&metrics.upkeep.release_dropped, dropped_count);
     }
 
     /// Gives idle buffers back to the system, every second, and what the allocator keeps where that is much.
@@ -426,8 +359,7 @@ impl Store {
 struct Parts {
     volumes: Volumes,
     digests: DigestPool,
-    topology: Arc<Topology>,
-    node: NodeId,
+    cluster: Arc<Cluster>,
     clock: Arc<dyn Clock>,
     rng: Arc<dyn Rng>,
     pool: BufferPool,
@@ -436,20 +368,12 @@ struct Parts {
     upkeep: Settings,
 }
 
-/// Brings a counter up to a count that is kept elsewhere.
-fn catch_up(counter: &IntCounter, count: u64) {
-    counter.inc_by(count.saturating_sub(counter.get()));
-}
-
-fn gauge(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use sherd_volume::options::Durability;
 
     use super::*;
+    use crate::observe::health;
 
     async fn open(folder: &std::path::Path) -> Store {
         let volumes: Vec<PathBuf> = (1..=4).map(|number| folder.join(format!("v{number}"))).collect();
@@ -466,7 +390,7 @@ mod tests {
             upkeep: Settings::default(),
         };
         let metrics = Arc::new(Metrics::new(Durability::Fsync));
-        let opened = Store::open(config, Machine::real(4 << 20), &metrics);
+        let opened = Store::open(config, Machine::real(4 << 20), &metrics, None);
         opened.await.expect("four empty folders make a node")
     }
 

@@ -1,5 +1,7 @@
 //! Volumes that fail and hang, and those beside them that do not.
 
+mod hanging;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -16,6 +18,7 @@ use sherd_core::topology::GeometryRequest;
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::OpenMode;
 use sherd_volume::disk::faulty::{Call, Failure, Fault, FaultyDisk};
+use sherd_volume::error::OpenError;
 use sherd_volume::index::memory::MemoryIndex;
 use sherd_volume::index::{Change, Index, IndexError, Pair};
 use sherd_volume::lookup::Lookup;
@@ -55,7 +58,24 @@ fn form(disk: &FaultyDisk, directories: &[&str]) -> Formation {
         zone: None,
         geometry: GeometryRequest::default(),
     };
+    for directory in directories {
+        let_go(disk, Path::new(directory));
+    }
     form_or_find(&forming, &SystemRng).expect("formed")
+}
+
+/// Waits until no thread of an opening that has ended holds the directory: one that answered a read may do so a
+/// moment longer.
+fn let_go(disk: &FaultyDisk, directory: &Path) {
+    let is_held = || {
+        let locked = sherd_volume::identity::lock(disk, directory);
+        matches!(locked, Err(OpenError::InUse { .. }))
+    };
+    let since = std::time::Instant::now();
+    while is_held() {
+        assert!(since.elapsed() < DEADLINE, "a thread holds {}", directory.display());
+        std::thread::yield_now();
+    }
 }
 
 async fn start_at(disk: &FaultyDisk, pace: Pace) -> (Volumes, LocalPeer) {
@@ -91,10 +111,20 @@ async fn start_with(
     options: Options,
     clock: Arc<dyn Clock>,
 ) -> Volumes {
-    let formation = form(disk, &["/data/a", "/data/b"]);
+    start_on(Arc::new(disk.clone()), form(disk, &["/data/a", "/data/b"]), pace, index, options, clock).await
+}
+
+async fn start_on(
+    disk: Arc<dyn Disk>,
+    formation: Formation,
+    pace: Pace,
+    index: IndexFactory,
+    options: Options,
+    clock: Arc<dyn Clock>,
+) -> Volumes {
     let limits = PoolLimits { cap_bytes: 8 << 20, stripe_bytes: 1 << 20, idle_bytes: 0 };
     let config = VolumesConfig {
-        disk: Arc::new(disk.clone()),
+        disk,
         clock,
         host: Arc::new(ThreadHost),
         buffers: BufferPool::new(limits),
@@ -556,6 +586,7 @@ async fn what_is_left_of_a_volume_is_adopted_when_nobody_removes_it_any_more() {
     clock.0.fetch_add(9_000_000, Ordering::Relaxed);
     assert!(matches!(looked().await, VolumeState::Offline { .. }), "the last one went just now");
     clock.0.fetch_add(10_000_000, Ordering::Relaxed);
+    let_go(&disk, path);
     volume.adopt(Incarnation(2)).await.expect("nobody changes it any more");
     assert_eq!(volumes.close(DEADLINE).await, Vec::new());
 }

@@ -1,0 +1,45 @@
+//! How a node asks another one about itself and about the cluster: [`Asker`], over the network or in process.
+//!
+//! Membership pings through it, formation asks for ids and topologies. An implementation waits as long as it takes;
+//! the callers bound each wait and drop what is late.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use sherd_core::id::VolumeId;
+use sherd_core::topology::Topology;
+use sherd_core::topology::formation::FormAnswer;
+use sherd_proto::v1::NodeState;
+
+/// What a node answers to an attempt to form the cluster.
+pub type NodeFormAnswer = FormAnswer<Vec<VolumeId>, Arc<Topology>>;
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    /// No connection, or no answer: the node may be down. Ask again.
+    #[error("{reason}")]
+    Unreachable {
+        /// Why.
+        reason: String,
+    },
+    /// The node answered and refuses this one, or said what cannot be understood: a configuration must change.
+    #[error("refused: {reason}")]
+    Refused {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Asks nodes by their configured names.
+#[async_trait::async_trait]
+pub trait Asker: Debug + Send + Sync {
+    /// Says what this node is, and asks what the other one is.
+    async fn ping(&self, node: &str, own: NodeState) -> Result<NodeState, AskError>;
+
+    /// Asks for the topology that a node holds.
+    async fn topology(&self, node: &str) -> Result<Option<Arc<Topology>>, AskError>;
+
+    /// Asks a node to answer an attempt to form the cluster.
+    async fn form(&self, node: &str, attempt: u64) -> Result<NodeFormAnswer, AskError>;
+}

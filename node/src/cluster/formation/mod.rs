@@ -1,0 +1,223 @@
+//! How this node gets the cluster's topology: from its own volumes, from a peer that holds one, or, on the first
+//! configured node, by making it of the ids of all.
+//!
+//! ```text
+//! meets itself at its address? -> a peer's ping shows a topology: asks for it
+//!                              -> first node, all up and alike: an attempt
+//! ```
+//! [`run`] goes round until the node's volumes hold the topology; nothing serves a shard or a register before.
+//! [`FormationAnswers`] answers the other nodes meanwhile and afterwards. A node whose volumes are all empty while a
+//! peer holds a topology takes that one, so its volumes are lost ones; it never forms a second cluster.
+
+mod answers;
+
+#[cfg(test)]
+mod tests;
+
+pub use answers::{FormationAnswers, StepError};
+
+use std::sync::Arc;
+
+use futures::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use sherd_core::env::Clock;
+use sherd_core::topology::Topology;
+use sherd_core::topology::formation::{AttemptOutcome, FormAttempt, next_attempt};
+
+use super::asker::{AskError, Asker, NodeFormAnswer};
+use super::limits::{FORM_ANSWER_MAX, FORM_EVERY};
+use super::membership::{Membership, NodeView, PeerProblem};
+use crate::volumes::form::Formation;
+
+/// How far the formation is, for health and status.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FormationStatus {
+    /// Whether this node's volumes hold the topology.
+    pub formed: bool,
+    /// Names of the nodes that it waits for.
+    pub waiting_for: Vec<String>,
+    /// Why it is not formed.
+    pub reason: String,
+}
+
+impl FormationStatus {
+    fn waits(waiting_for: Vec<String>, reason: String) -> Self {
+        Self { formed: false, waiting_for, reason }
+    }
+}
+
+/// What a formation works with.
+#[derive(Debug)]
+pub struct FormationRun {
+    /// What this node holds.
+    pub answers: FormationAnswers,
+    /// Whom it sees.
+    pub membership: Arc<Membership>,
+    /// How it asks them.
+    pub asker: Arc<dyn Asker>,
+    /// For the numbers of attempts.
+    pub clock: Arc<dyn Clock>,
+    /// Where it says how far it is.
+    pub status: watch::Sender<FormationStatus>,
+}
+
+/// Hashes a topology for pings: equal on nodes that hold the same one.
+///
+/// # Panics
+/// Never: a topology is JSON.
+pub fn topology_digest(topology: &Topology) -> [u8; 32] {
+    *blake3::hash(&serde_json::to_vec(topology).expect("a topology is JSON")).as_bytes()
+}
+
+/// Goes on until this node's volumes hold the topology, and returns its place in the cluster. Cancel-safe: a step
+/// that was begun comes to its end, and the next run finds it.
+pub async fn run(run: FormationRun) -> Formation {
+    let mut changes = run.membership.changes();
+    let mut highest_attempt = None;
+    loop {
+        if let Some(formation) = run.answers.formation() {
+            run.say(FormationStatus { formed: true, ..FormationStatus::default() });
+            return formation;
+        }
+        let status = run.turn(&mut highest_attempt).await;
+        if run.answers.formation().is_some() {
+            continue;
+        }
+        run.say(status);
+        // Cancel-safe: both only wait. A change is worth a turn at once.
+        tokio::select! {
+            biased;
+            Ok(()) = changes.changed() => {}
+            () = sleep(FORM_EVERY) => {}
+        }
+    }
+}
+
+impl FormationRun {
+    fn say(&self, status: FormationStatus) {
+        self.status.send_if_modified(|last| {
+            let is_changed = *last != status;
+            if is_changed {
+                let FormationStatus { formed, waiting_for, reason } = &status;
+                tracing::info!(formed, waiting_for = waiting_for.join(", "), reason, "formation");
+                *last = status;
+            }
+            is_changed
+        });
+    }
+
+    /// Pulls, or attempts; what it waits for.
+    async fn turn(&self, highest_attempt: &mut Option<u64>) -> FormationStatus {
+        if let Err(reason) = self.membership.own_address() {
+            return FormationStatus::waits(Vec::new(), reason);
+        }
+        let nodes = self.membership.nodes();
+        let own = self.membership.own();
+        let holds = |node: &&NodeView| {
+            node.is_up && node.state.as_ref().is_some_and(|state| !state.topology_digest.is_empty())
+        };
+        let peers = || nodes.iter().enumerate().filter(|(place, _)| *place != own).map(|(_, node)| node);
+        let mut reason = None;
+        for holder in peers().filter(holds) {
+            match self.pull(&holder.name).await {
+                Ok(()) if self.answers.formation().is_some() => return FormationStatus::default(),
+                Ok(()) => {}
+                Err(error) => reason = Some(format!("the topology of {}: {error}", holder.name)),
+            }
+        }
+        if let Some(reason) = reason {
+            return FormationStatus::waits(Vec::new(), reason);
+        }
+        let down: Vec<&NodeView> = peers().filter(|node| !node.is_up).collect();
+        if !down.is_empty() {
+            let reasons: Vec<String> =
+                down.iter().take(8).map(|node| format!("{}: {}", node.name, node.reason)).collect();
+            let names = down.iter().map(|node| node.name.clone()).collect();
+            return FormationStatus::waits(names, reasons.join("; "));
+        }
+        if own != 0 {
+            let maker = nodes[0].name.clone();
+            return FormationStatus::waits(
+                vec![maker],
+                "the first node has not formed the cluster yet".to_owned(),
+            );
+        }
+        let is_other = |problem: &&PeerProblem| matches!(problem, PeerProblem::Configuration { .. });
+        let differs = |node: &NodeView| {
+            node.problems.iter().find(is_other).map(|problem| (node.name.clone(), problem.to_string()))
+        };
+        if let Some((name, problem)) = peers().find_map(differs) {
+            let reason = format!("{name} has {problem}");
+            return FormationStatus::waits(vec![name], reason);
+        }
+        self.attempt(&nodes, highest_attempt).await
+    }
+
+    /// Asks a node for the topology that it holds, and takes it unless an attempt was answered meanwhile.
+    async fn pull(&self, holder: &str) -> Result<(), String> {
+        let ticket = self.answers.ticket().await.map_err(|error| error.to_string())?;
+        let asked = timeout(FORM_ANSWER_MAX, self.asker.topology(holder)).await;
+        let topology =
+            asked.map_err(|_| "no answer in time".to_owned())?.map_err(|error| error.to_string())?;
+        let Some(topology) = topology else { return Ok(()) };
+        match self.answers.take(ticket, topology).await {
+            Ok(true) => tracing::info!(holder, "took the cluster's topology"),
+            // An attempt was answered since: the next turn asks again.
+            Ok(false) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+        Ok(())
+    }
+
+    /// One attempt of the maker.
+    async fn attempt(&self, nodes: &[NodeView], highest: &mut Option<u64>) -> FormationStatus {
+        let number = next_attempt(self.clock.wall_ms(), *highest);
+        *highest = Some(number);
+        let mut attempt = FormAttempt::new(number, nodes.len());
+        let mut reasons: Vec<String> = Vec::new();
+        let asked = nodes.iter().enumerate().map(|(place, node)| self.ask_to_form(place, node, number));
+        let mut asked: FuturesUnordered<_> = asked.collect();
+        while let Some((place, answer)) = asked.next().await {
+            match answer {
+                Ok(answer) => attempt.note(place, answer),
+                Err(reason) => reasons.push(format!("{}: {reason}", nodes[place].name)),
+            }
+        }
+        drop(asked);
+        *highest = attempt.refused_by().max(*highest);
+        let decided = match attempt.outcome() {
+            AttemptOutcome::Waiting(places) => {
+                let names = places.iter().map(|place| nodes[*place].name.clone()).collect();
+                reasons.sort();
+                return FormationStatus::waits(names, reasons.join("; "));
+            }
+            AttemptOutcome::Take(topology) => self.answers.take(attempt.ticket(), topology).await,
+            AttemptOutcome::Make(ids) => self.answers.make(attempt.ticket(), ids).await,
+        };
+        match decided {
+            Ok(true) => tracing::info!(attempt = number, "the cluster is formed"),
+            Ok(false) => {}
+            Err(error) => return FormationStatus::waits(Vec::new(), error.to_string()),
+        }
+        FormationStatus::waits(Vec::new(), String::new())
+    }
+
+    async fn ask_to_form(
+        &self,
+        place: usize,
+        node: &NodeView,
+        number: u64,
+    ) -> (usize, Result<NodeFormAnswer, String>) {
+        let answer = if place == self.membership.own() {
+            self.answers.form(number).await.map_err(|error| error.to_string())
+        } else {
+            match timeout(FORM_ANSWER_MAX, self.asker.form(&node.name, number)).await {
+                Ok(answer) => answer.map_err(|error: AskError| error.to_string()),
+                Err(_) => Err("no answer in time".to_owned()),
+            }
+        };
+        (place, answer)
+    }
+}

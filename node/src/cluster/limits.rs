@@ -1,0 +1,29 @@
+//! How long nodes wait for each other, and how much one keeps of another. Each with where its number comes from.
+
+use std::time::Duration;
+
+/// Between two pings of a node.
+pub const PING_EVERY: Duration = Duration::from_secs(1);
+/// A node that answered no ping for so long is down: one lost ping is none.
+pub const DOWN_AFTER: Duration = Duration::from_secs(2);
+/// How long the answer to one ping counts. A node that answers late, but each second, is slow and up.
+pub const PING_ANSWER_MAX: Duration = Duration::from_secs(5);
+/// Pings of one node that may be unanswered at one time: as many as fit the time that an answer has.
+pub const PINGS_MAX: usize = 5;
+/// A timer that fires so late shows that this process stood still, and says nothing about its peers.
+pub const STOOD_STILL: Duration = Duration::from_secs(1);
+/// How long two processes of one name are told after the last sign of both.
+pub const TWIN_SHOWN: Duration = Duration::from_secs(10);
+/// Names of callers that are not configured, as they are told.
+pub const STRANGERS_MAX: usize = 8;
+/// Bytes of a name or a reason of a peer that are kept.
+pub const PEER_TEXT_BYTES_MAX: usize = 1024;
+/// Between two looks at a formation that waits.
+pub const FORM_EVERY: Duration = Duration::from_millis(500);
+/// How long an attempt, or a question for a topology, waits for its answers. Late ones are forgotten.
+pub const FORM_ANSWER_MAX: Duration = Duration::from_secs(2);
+
+const _: () = {
+    assert!(PING_EVERY.as_millis() < DOWN_AFTER.as_millis());
+    assert!(DOWN_AFTER.as_millis() < PING_ANSWER_MAX.as_millis());
+};

@@ -1,0 +1,379 @@
+//! The nodes of the cluster as this one sees them: who is up, what each said last, and what is wrong between them.
+//!
+//! ```text
+//! ping task, each second ----> answer, or none for 2 s ----> table ----> is_up, volumes, problems, changes
+//! a peer's own ping ------------------------------------------^
+//! ```
+//! A node is up while it answers pings, however late; it is down 2 s after the last answer. Being told by a node is no
+//! answer of it: only what this node can reach counts for durability. Formation, health, status, settle and sweep
+//! read the table; the volumes' part of it is [`RemoteVolumes`], which the peers read.
+
+mod judge;
+mod ping;
+mod twins;
+
+#[cfg(test)]
+mod tests;
+
+pub use judge::{PeerProblem, judge};
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use sherd_core::id::{ClusterId, NodeId, VolumeId};
+use sherd_core::topology::node_id;
+use sherd_proto::v1::NodeState;
+
+use self::twins::ProcessTrace;
+use super::asker::AskError;
+use super::limits::{PEER_TEXT_BYTES_MAX, STRANGERS_MAX};
+use crate::peer::remote::{RemoteVolume, RemoteVolumes};
+
+/// A node as it is configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfiguredNode {
+    /// Its name.
+    pub name: String,
+    /// Host and port.
+    pub address: String,
+}
+
+/// What this node says of itself, at the moment of the call.
+pub type OwnState = Arc<dyn Fn() -> NodeState + Send + Sync>;
+
+/// What membership is made of.
+pub struct MembershipConfig {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// All nodes, in the order of the configuration.
+    pub nodes: Vec<ConfiguredNode>,
+    /// The ordinal of this one.
+    pub own: usize,
+    /// What this node says of itself.
+    pub own_state: OwnState,
+    /// Where the volumes of other nodes are noted.
+    pub volumes: RemoteVolumes,
+}
+
+/// A moment of a node.
+#[derive(Debug, Clone)]
+pub struct NodeView {
+    /// Its configured name.
+    pub name: String,
+    /// Host and port.
+    pub address: String,
+    /// Its id.
+    pub id: NodeId,
+    /// Whether it answers. This node always does.
+    pub is_up: bool,
+    /// Why it is down, or refused.
+    pub reason: String,
+    /// Where it differs from this node.
+    pub problems: Vec<PeerProblem>,
+    /// What it said last.
+    pub state: Option<Arc<NodeState>>,
+}
+
+/// The table of nodes.
+pub struct Membership {
+    own: usize,
+    own_state: OwnState,
+    nodes: Vec<(ConfiguredNode, NodeId)>,
+    entries: RwLock<Vec<NodeEntry>>,
+    volumes: RemoteVolumes,
+    /// Callers that are not configured, with what they called themselves.
+    strangers: RwLock<BTreeSet<String>>,
+    changes: watch::Sender<u64>,
+}
+
+/// What is known of a node.
+#[derive(Debug, Clone, Default)]
+struct NodeEntry {
+    is_up: bool,
+    reason: String,
+    last_answer: Option<Instant>,
+    /// The ping whose answer was taken last: an earlier one's says less.
+    last_ping: u64,
+    state: Option<Arc<NodeState>>,
+    problems: Vec<PeerProblem>,
+    processes: ProcessTrace,
+}
+
+impl Membership {
+    /// A table in which no node was met. [`Membership::run`] fills it.
+    pub fn new(config: MembershipConfig) -> Self {
+        let MembershipConfig { cluster, nodes, own, own_state, volumes } = config;
+        let entry = NodeEntry { reason: "not met yet".to_owned(), ..NodeEntry::default() };
+        let entries = RwLock::new(vec![entry; nodes.len()]);
+        let nodes = nodes.into_iter().map(|node| (node.clone(), node_id(cluster, &node.name))).collect();
+        let strangers = RwLock::default();
+        Self { own, own_state, nodes, entries, volumes, strangers, changes: watch::Sender::new(0) }
+    }
+
+    /// What this node says of itself.
+    pub fn own_state(&self) -> NodeState {
+        (self.own_state)()
+    }
+
+    /// This node's ordinal.
+    pub const fn own(&self) -> usize {
+        self.own
+    }
+
+    /// All nodes, in the order of the configuration.
+    pub fn nodes(&self) -> Vec<NodeView> {
+        // Before the lock: it may ask for the others' states.
+        let own = Arc::new(self.own_state());
+        let entries = self.entries.read();
+        let views = self.nodes.iter().zip(&*entries).enumerate();
+        views.map(|(ordinal, (node, entry))| self.view(ordinal, node, entry, &own)).collect()
+    }
+
+    fn view(
+        &self,
+        ordinal: usize,
+        (node, id): &(ConfiguredNode, NodeId),
+        entry: &NodeEntry,
+        own: &Arc<NodeState>,
+    ) -> NodeView {
+        let is_own = ordinal == self.own;
+        NodeView {
+            name: node.name.clone(),
+            address: node.address.clone(),
+            id: *id,
+            is_up: is_own || entry.is_up,
+            reason: if is_own { String::new() } else { entry.reason.clone() },
+            problems: entry.problems.clone(),
+            state: if is_own { Some(Arc::clone(own)) } else { entry.state.clone() },
+        }
+    }
+
+    /// Whether each of the other nodes answers, and what it said last. Does not ask this one.
+    pub fn other_states(&self) -> Vec<(bool, Option<Arc<NodeState>>)> {
+        let entries = self.entries.read();
+        let others = entries.iter().enumerate().filter(|(place, _)| *place != self.own);
+        others.map(|(_, entry)| (entry.is_up, entry.state.clone())).collect()
+    }
+
+    /// Whether a node answers. This one does; one that is not configured does not.
+    pub fn is_up(&self, node: NodeId) -> bool {
+        let place = self.nodes.iter().position(|(_, id)| *id == node);
+        place.is_some_and(|place| place == self.own || self.entries.read()[place].is_up)
+    }
+
+    /// Whether every node answers.
+    pub fn all_up(&self) -> bool {
+        self.entries.read().iter().enumerate().all(|(place, entry)| place == self.own || entry.is_up)
+    }
+
+    /// What another node said of a volume.
+    pub fn volume(&self, volume: VolumeId) -> Option<RemoteVolume> {
+        self.volumes.volume(volume)
+    }
+
+    /// The life that a volume of another node was last in; 0 while that is not known.
+    pub fn life_of(&self, volume: VolumeId) -> u32 {
+        self.volumes.life_of(volume)
+    }
+
+    /// Whether a volume of another node has room; true while that is not known.
+    pub fn has_room(&self, volume: VolumeId) -> bool {
+        self.volumes.has_room(volume)
+    }
+
+    /// The volumes of other nodes.
+    pub const fn volumes(&self) -> &RemoteVolumes {
+        &self.volumes
+    }
+
+    /// Counts changes that somebody may wait for: nodes up and down, their topologies, volumes and problems.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Whether this node met itself at its own address.
+    ///
+    /// # Errors
+    /// Why not: another process answers there, or none does. The node stays unready meanwhile.
+    pub fn own_address(&self) -> Result<(), String> {
+        let entry = &self.entries.read()[self.own];
+        let (ConfiguredNode { name, address }, _) = &self.nodes[self.own];
+        if entry.is_up {
+            return Ok(());
+        }
+        Err(format!("address of {name} ({address}): {}", entry.reason))
+    }
+
+    /// All that is wrong between the nodes, for status and health; empty where nothing is.
+    pub fn problems(&self) -> Vec<String> {
+        let now = Instant::now();
+        let own_state = self.own_state();
+        let mut problems = Vec::new();
+        if let Err(reason) = self.own_address() {
+            problems.push(reason);
+        }
+        for ((ConfiguredNode { name, .. }, _), entry) in self.nodes.iter().zip(&*self.entries.read()) {
+            problems.extend(entry.problems.iter().map(|problem| format!("{name} has {problem}")));
+            if let Some((one, other)) = entry.processes.twins(now) {
+                let (one, other) = (hex::encode(one), hex::encode(other));
+                problems.push(format!("two nodes are named {name}: processes {one} and {other}"));
+            }
+        }
+        let name_of = |id: NodeId| {
+            self.nodes.iter().find(|(_, known)| *known == id).map_or("?", |(node, _)| &node.name)
+        };
+        for conflict in self.volumes.conflicts() {
+            let (volume, one, other) = (conflict.volume, name_of(conflict.node), name_of(conflict.other));
+            problems.push(format!("one volume in two places: {volume} on {one} and on {other}"));
+        }
+        for report in &own_state.volumes {
+            let id = <[u8; 16]>::try_from(&*report.volume).ok().map(VolumeId);
+            if let Some(remote) = id.and_then(|id| self.volumes.volume(id)) {
+                let (volume, one, other) = (remote.id, &own_state.name, name_of(remote.node));
+                problems.push(format!("one volume in two places: {volume} on {one} and on {other}"));
+            }
+        }
+        let stranger = |name: &String| format!("{name:?} calls, and is no node of the configuration");
+        problems.extend(self.strangers.read().iter().map(stranger));
+        problems
+    }
+
+    /// Notes what a node said of itself when it called. It is told where it differs by this node's own ping.
+    pub fn note_caller(&self, caller: &NodeState) {
+        let Some(place) = self.nodes.iter().position(|(node, _)| node.name == caller.name) else {
+            let mut strangers = self.strangers.write();
+            if strangers.len() < STRANGERS_MAX {
+                strangers.insert(bounded(&caller.name));
+            }
+            return;
+        };
+        let own = self.own_state();
+        let mut entries = self.entries.write();
+        let entry = &mut entries[place];
+        entry.processes.note(&caller.process, Instant::now());
+        let mut has_changed = false;
+        if place == self.own {
+            // Its own ping arrives here too.
+            if own.process != caller.process {
+                entry.processes.note(&own.process, Instant::now());
+                entry.processes.note(&caller.process, Instant::now());
+                has_changed = true;
+            }
+        } else {
+            has_changed |= entry.take(&own, caller);
+        }
+        drop(entries);
+        self.tell_if(has_changed);
+    }
+
+    /// Notes the answer to a ping.
+    fn note_answer(&self, place: usize, ping: u64, state: &NodeState) {
+        let own = self.own_state();
+        let (ConfiguredNode { name, .. }, id) = &self.nodes[place];
+        let mut entries = self.entries.write();
+        let entry = &mut entries[place];
+        if ping < entry.last_ping {
+            return;
+        }
+        (entry.last_ping, entry.last_answer) = (ping, Some(Instant::now()));
+        entry.processes.note(&state.process, Instant::now());
+        let refusal = if state.name != *name {
+            Some(format!("it is answered by node {:?}", bounded(&state.name)))
+        } else if place == self.own && state.process != own.process {
+            let process = hex::encode(&state.process);
+            Some(format!("it is answered by process {process}: two nodes with one identity"))
+        } else {
+            None
+        };
+        let mut has_changed = if let Some(reason) = refusal {
+            entry.set_up(name, false, &reason)
+        } else {
+            let is_changed = entry.set_up(name, true, "");
+            entry.take(&own, state) || is_changed
+        };
+        let is_up = entry.is_up;
+        drop(entries);
+        if is_up && place != self.own {
+            has_changed |= self.volumes.replace(*id, &state.volumes);
+        }
+        self.tell_if(has_changed);
+    }
+
+    /// Notes that a ping was not answered. The node is down if none was for as long as it takes.
+    fn note_failure(&self, place: usize, error: &AskError, is_overdue: bool) {
+        let (ConfiguredNode { name, .. }, id) = &self.nodes[place];
+        let mut entries = self.entries.write();
+        let entry = &mut entries[place];
+        let is_refused = matches!(error, AskError::Refused { .. });
+        let mut has_changed = false;
+        if is_overdue || is_refused || !entry.is_up {
+            has_changed = entry.set_up(name, false, &bounded(&error.to_string()));
+        }
+        let is_down = !entry.is_up;
+        drop(entries);
+        if is_down && has_changed && place != self.own {
+            self.volumes.node_is_down(*id, &format!("node {name} is down: {error}"));
+        }
+        self.tell_if(has_changed);
+    }
+
+    fn tell_if(&self, has_changed: bool) {
+        if has_changed {
+            self.changes.send_modify(|count| *count = count.wrapping_add(1));
+        }
+    }
+}
+
+impl NodeEntry {
+    /// Takes what a node says of itself; whether it says another topology, or differs otherwise than before.
+    fn take(&mut self, own: &NodeState, state: &NodeState) -> bool {
+        let problems = judge(own, state);
+        let topology = |state: &NodeState| state.topology_digest.clone();
+        let has_changed = self.problems != problems
+            || self.state.as_deref().map(topology) != Some(topology(state))
+            || self.state.as_deref().map(|state| state.stopping) != Some(state.stopping);
+        if self.problems != problems {
+            for problem in &problems {
+                tracing::error!(node = state.name, "{problem}");
+            }
+        }
+        self.problems = problems;
+        self.state = Some(Arc::new(state.clone()));
+        has_changed
+    }
+
+    /// Whether that is another standing, or another reason, than before.
+    fn set_up(&mut self, name: &str, is_up: bool, reason: &str) -> bool {
+        let has_changed = self.is_up != is_up || self.reason != reason;
+        match (self.is_up, is_up) {
+            (false, true) => tracing::info!(node = name, "node is up"),
+            (true, false) => tracing::warn!(node = name, reason, "node is down"),
+            _ => {}
+        }
+        self.is_up = is_up;
+        reason.clone_into(&mut self.reason);
+        has_changed
+    }
+}
+
+/// A text of a peer, as much of it as is kept.
+fn bounded(text: &str) -> String {
+    text.chars().take(PEER_TEXT_BYTES_MAX / 4).collect()
+}
+
+impl fmt::Debug for MembershipConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MembershipConfig").field("nodes", &self.nodes).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Membership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Membership").field("nodes", &self.nodes).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,183 @@
+//! Who is up and who is down, when nodes answer late, not at all, or as another one.
+
+use std::time::Duration;
+
+use sherd_proto::v1::{VolumeReport, VolumeState};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::cluster::scripted::{CLUSTER, Net, ReachableNode};
+
+const NAMES: [&str; 3] = ["n1", "n2", "n3"];
+
+fn id(place: usize) -> NodeId {
+    node_id(CLUSTER, NAMES[place])
+}
+
+fn state(place: usize, process: u8) -> NodeState {
+    let volume = VolumeReport {
+        volume: vec![u8::try_from(place).expect("small"); 16].into(),
+        state: VolumeState::Online.into(),
+        life: 2,
+        votes: true,
+        has_room: true,
+        ..VolumeReport::default()
+    };
+    NodeState {
+        name: NAMES[place].to_owned(),
+        process: vec![process; 16].into(),
+        volumes: vec![volume],
+        ..NodeState::default()
+    }
+}
+
+fn node(place: usize, state: NodeState) -> Arc<Membership> {
+    let configured = |name: &str| ConfiguredNode { name: name.to_owned(), address: format!("{name}:9100") };
+    Arc::new(Membership::new(MembershipConfig {
+        cluster: CLUSTER,
+        nodes: NAMES.map(configured).to_vec(),
+        own: place,
+        own_state: Arc::new(move || state.clone()),
+        volumes: RemoteVolumes::default(),
+    }))
+}
+
+/// Three nodes that reach each other; the first one's table is looked at.
+fn three() -> (Arc<Net>, Arc<Membership>) {
+    let net = Arc::new(Net::default());
+    for place in 0..3 {
+        let process = u8::try_from(place).expect("small") + 1;
+        let membership = node(place, state(place, process));
+        net.put(NAMES[place], ReachableNode { membership, answers: None });
+    }
+    let first = net.take("n1").expect("put");
+    net.put("n1", first.clone());
+    tokio::spawn(Arc::clone(&first.membership).run(Arc::clone(&net) as _, CancellationToken::new()));
+    (net, first.membership)
+}
+
+async fn after_ms(ms: u64) {
+    tokio::time::sleep(Duration::from_millis(ms)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_down_two_seconds_after_its_last_answer_and_up_with_the_next() {
+    let (net, first) = three();
+    assert!(!first.all_up());
+    after_ms(100).await;
+    assert!(first.all_up() && first.own_address().is_ok());
+    assert_eq!(first.life_of(VolumeId([1; 16])), 2);
+    let mut changes = first.changes();
+    let gone = net.take("n2").expect("put");
+    after_ms(1_800).await;
+    assert!(first.is_up(id(1)), "one lost ping is none");
+    after_ms(300).await;
+    assert!(!first.is_up(id(1)) && first.is_up(id(2)) && !first.all_up());
+    assert!(changes.has_changed().expect("it lives"));
+    changes.mark_unchanged();
+    let volume = first.volume(VolumeId([1; 16])).expect("still known");
+    assert_eq!(
+        (volume.report.state(), volume.report.votes, volume.report.life),
+        (VolumeState::Offline, false, 2)
+    );
+    assert!(volume.report.reason.contains("n2 is down"), "{}", volume.report.reason);
+    net.put("n2", gone);
+    after_ms(1_100).await;
+    assert!(first.is_up(id(1)) && changes.has_changed().expect("it lives"));
+    assert!(first.volume(VolumeId([1; 16])).is_some_and(|volume| volume.report.votes));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_hangs_is_down_and_one_that_is_slow_is_not() {
+    let (net, first) = three();
+    after_ms(100).await;
+    net.delays.lock().insert("n2".to_owned(), Duration::from_hours(1));
+    net.delays.lock().insert("n3".to_owned(), Duration::from_millis(1_900));
+    after_ms(2_200).await;
+    assert!(!first.is_up(id(1)));
+    let why = first.nodes()[1].reason.clone();
+    assert!(why.contains("no answer for 2 s"), "{why}");
+    // From here on each ping is answered within the time that the one before it has.
+    after_ms(1_000).await;
+    for _ in 0..100 {
+        after_ms(100).await;
+        assert!(first.is_up(id(2)), "it answers each second");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_stood_still_does_not_take_its_peers_for_dead() {
+    let (_net, first) = three();
+    after_ms(100).await;
+    // The clock jumps as it does for a process that was stopped.
+    tokio::time::advance(Duration::from_secs(30)).await;
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+        assert!(first.all_up());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_answers_by_another_name_or_refuses_is_not_up() {
+    let (net, first) = three();
+    net.put("n2", ReachableNode { membership: node(2, state(2, 3)), answers: None });
+    net.refusing.lock().insert("n3".to_owned());
+    after_ms(100).await;
+    assert!(!first.is_up(id(1)) && !first.is_up(id(2)));
+    let nodes = first.nodes();
+    assert!(nodes[1].reason.contains("answered by node \"n3\""), "{}", nodes[1].reason);
+    assert!(nodes[2].reason.contains("refused: wire version 2, here 1"), "{}", nodes[2].reason);
+    assert_eq!(first.volume(VolumeId([2; 16])), None, "nothing is taken from the wrong node");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_nodes_of_one_name_are_named_by_their_processes() {
+    let (_net, first) = three();
+    after_ms(100).await;
+    assert_eq!(first.problems(), Vec::<String>::new());
+    first.note_caller(&state(1, 0x77));
+    assert_eq!(first.problems(), Vec::<String>::new(), "it may have been started again");
+    after_ms(1_000).await;
+    let said = first.problems().join("\n");
+    assert!(
+        said.contains("two nodes are named n2") && said.contains("7777") && said.contains("0202"),
+        "{said}"
+    );
+    // One that calls itself as this node does.
+    first.note_caller(&state(0, 0x66));
+    let said = first.problems().join("\n");
+    assert!(said.contains("two nodes are named n1") && said.contains("6666"), "{said}");
+    after_ms(11_000).await;
+    assert_eq!(first.problems(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_volume_in_two_places_is_named_with_both() {
+    let (net, first) = three();
+    let copy = NodeState { volumes: state(1, 2).volumes, ..state(2, 3) };
+    net.put("n3", ReachableNode { membership: node(2, copy), answers: None });
+    after_ms(100).await;
+    let said = first.problems().join("\n");
+    assert!(
+        said.contains("one volume in two places") && said.contains("n2") && said.contains("n3"),
+        "{said}"
+    );
+    // And one of this node's own.
+    let copy = NodeState { volumes: state(0, 1).volumes, ..state(2, 3) };
+    net.put("n3", ReachableNode { membership: node(2, copy), answers: None });
+    after_ms(1_000).await;
+    let said = first.problems().join("\n");
+    assert!(said.contains("on n1 and on n3") && !said.contains("n2"), "{said}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_is_not_configured_is_named_and_kept_within_bounds() {
+    let (_net, first) = three();
+    after_ms(100).await;
+    for number in 0..100 {
+        first.note_caller(&NodeState { name: format!("{number:02}{}", "x".repeat(10_000)), ..state(1, 2) });
+    }
+    let problems = first.problems();
+    assert_eq!(problems.len(), STRANGERS_MAX);
+    assert!(problems.iter().all(|problem| problem.contains("no node") && problem.len() < 400));
+}

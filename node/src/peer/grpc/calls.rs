@@ -1,0 +1,255 @@
+//! One stream of numbered calls to a peer: many calls in a frame, answers in any order.
+//!
+//! ```text
+//! submit -> [queue] -> frame, frame, ... -> peer
+//!    |                                       |
+//!  [table: number -> who waits, until when] <- replies
+//! ```
+//! No call has a task. The body of the request takes from the queue whatever is there when the connection
+//! has room for a frame; the link's task reads the replies. Calls leave in the order of [`CallStream::submit`],
+//! which is what keeps a commit behind its accept. When the stream ends, every call that was not answered
+//! has an unknown outcome and is `Unreachable`.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::Stream;
+use parking_lot::Mutex;
+use prost::Message;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior};
+use tonic::Streaming;
+
+use sherd_core::id::VolumeId;
+use sherd_core::message::Error;
+use sherd_proto::limits::FRAME_CALLS_MAX;
+use sherd_proto::v1::Sender;
+
+use super::limits::{
+    CALL_BYTES_MAX, CALLS_QUEUED_MAX, CALLS_WAITING_MAX, FRAME_BYTES_USUAL, SWEEP_EVERY,
+    VOLUME_CALLS_WAITING_MAX,
+};
+
+/// A service whose calls travel as one stream.
+pub(super) trait CallService: Send + Sync + 'static {
+    /// One call.
+    type Call: Message;
+    /// A frame of calls.
+    type Frame: Message + Default + 'static;
+    /// One reply.
+    type Reply: Send;
+    /// A frame of replies.
+    type Replies: Message + Default + 'static;
+    /// Where a reply goes.
+    type Waiter: Send;
+
+    /// Numbers a call, and says how long its caller waits.
+    fn stamp(call: &mut Self::Call, number: u64, timeout_ms: u32);
+    /// Puts calls into a frame.
+    fn frame(sender: Sender, calls: Vec<Self::Call>) -> Self::Frame;
+    /// Takes a frame of replies apart.
+    fn replies(frame: Self::Replies) -> Vec<Self::Reply>;
+    /// The number of the call that a reply answers.
+    fn number(reply: &Self::Reply) -> u64;
+    /// Answers a call.
+    fn answer(waiter: Self::Waiter, reply: Result<Self::Reply, Error>);
+}
+
+/// A stream of calls under way.
+pub(super) struct CallStream<S: CallService> {
+    queue: mpsc::Sender<S::Call>,
+    table: Mutex<WaitingCalls<S>>,
+}
+
+/// Calls without an answer.
+struct WaitingCalls<S: CallService> {
+    next_number: u64,
+    waiting: HashMap<u64, WaitingCall<S::Waiter>>,
+    /// How many of them are for each volume that was ever asked.
+    volumes: HashMap<VolumeId, usize>,
+    /// Why the stream ended.
+    ended: Option<String>,
+}
+
+/// A call without an answer.
+struct WaitingCall<W> {
+    volume: VolumeId,
+    deadline: Instant,
+    waiter: W,
+}
+
+impl<S: CallService> WaitingCalls<S> {
+    fn has_room(&self, volume: VolumeId) -> bool {
+        self.waiting.len() < CALLS_WAITING_MAX
+            && self.volumes.get(&volume).is_none_or(|count| *count < VOLUME_CALLS_WAITING_MAX)
+    }
+
+    fn add(&mut self, number: u64, call: WaitingCall<S::Waiter>) {
+        *self.volumes.entry(call.volume).or_default() += 1;
+        self.waiting.insert(number, call);
+    }
+
+    fn take(&mut self, number: u64) -> Option<S::Waiter> {
+        let WaitingCall { volume, deadline: _, waiter } = self.waiting.remove(&number)?;
+        if let Some(count) = self.volumes.get_mut(&volume) {
+            *count -= 1;
+        }
+        Some(waiter)
+    }
+}
+
+impl<S: CallService> std::fmt::Debug for CallStream<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CallStream")
+            .field("waiting", &self.table.lock().waiting.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Unreachable, and why.
+pub(super) fn unreachable(reason: impl Into<String>) -> Error {
+    Error::Unreachable { reason: reason.into() }
+}
+
+impl<S: CallService> CallStream<S> {
+    /// A stream, and the body of the request that carries it.
+    pub(super) fn new(sender: Sender) -> (Self, FrameStream<S>) {
+        let (queue, calls) = mpsc::channel(CALLS_QUEUED_MAX);
+        let table =
+            WaitingCalls { next_number: 1, waiting: HashMap::new(), volumes: HashMap::new(), ended: None };
+        (Self { queue, table: Mutex::new(table) }, FrameStream { calls, sender })
+    }
+
+    /// Sends a call that is answered in `timeout`, or `Unreachable` then.
+    pub(super) fn submit(&self, volume: VolumeId, call: S::Call, timeout: Duration, waiter: S::Waiter) {
+        if let Err((waiter, error)) = self.enqueue(volume, call, timeout, waiter) {
+            S::answer(waiter, Err(error));
+        }
+    }
+
+    fn enqueue(
+        &self,
+        volume: VolumeId,
+        mut call: S::Call,
+        timeout: Duration,
+        waiter: S::Waiter,
+    ) -> Result<(), (S::Waiter, Error)> {
+        let bytes = call.encoded_len();
+        if bytes > CALL_BYTES_MAX {
+            return Err((waiter, unreachable(format!("a call of {bytes} bytes is too long to be sent"))));
+        }
+        let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+        let deadline = Instant::now() + timeout;
+        let mut table = self.table.lock();
+        if let Some(reason) = &table.ended {
+            return Err((waiter, unreachable(reason.as_str())));
+        }
+        if !table.has_room(volume) {
+            return Err((waiter, Error::Busy));
+        }
+        let number = table.next_number;
+        S::stamp(&mut call, number, timeout_ms);
+        match self.queue.try_send(call) {
+            Ok(()) => {
+                table.next_number += 1;
+                table.add(number, WaitingCall { volume, deadline, waiter });
+                Ok(())
+            }
+            // The call is in no frame, so the peer surely never gets it.
+            Err(mpsc::error::TrySendError::Full(_)) => Err((waiter, Error::Busy)),
+            Err(mpsc::error::TrySendError::Closed(_)) => Err((waiter, unreachable("the connection ended"))),
+        }
+    }
+
+    /// Sends a call that has no answer. It is lost where the queue is full.
+    pub(super) fn send(&self, mut call: S::Call) {
+        if call.encoded_len() <= CALL_BYTES_MAX {
+            S::stamp(&mut call, 0, 0);
+            drop(self.queue.try_send(call));
+        }
+    }
+
+    /// Answers calls until the stream ends, and says why it did.
+    pub(super) async fn answer_calls(&self, mut replies: Streaming<S::Replies>) -> String {
+        let mut sweep = tokio::time::interval(SWEEP_EVERY);
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            // Cancel-safe: a message is taken only when it is whole, and a tick that is not taken stays due.
+            tokio::select! {
+                biased;
+                now = sweep.tick() => self.expire(now),
+                message = replies.message() => match message {
+                    Ok(Some(frame)) => self.complete(S::replies(frame)),
+                    Ok(None) => return "the peer ended the stream of calls".to_owned(),
+                    Err(status) => return super::told(&status),
+                },
+            }
+        }
+    }
+
+    /// Ends the stream: what is not answered is unreachable, and so is every later call.
+    pub(super) fn end(&self, reason: &str) {
+        let waiting = {
+            let mut table = self.table.lock();
+            table.ended.get_or_insert_with(|| reason.to_owned());
+            std::mem::take(&mut table.waiting)
+        };
+        for call in waiting.into_values() {
+            S::answer(call.waiter, Err(unreachable(reason)));
+        }
+    }
+
+    fn complete(&self, replies: Vec<S::Reply>) {
+        let mut answered = Vec::with_capacity(replies.len());
+        let mut table = self.table.lock();
+        for reply in replies {
+            // An answer past its deadline has no waiter any more.
+            if let Some(waiter) = table.take(S::number(&reply)) {
+                answered.push((waiter, reply));
+            }
+        }
+        drop(table);
+        for (waiter, reply) in answered {
+            S::answer(waiter, Ok(reply));
+        }
+    }
+
+    fn expire(&self, now: Instant) {
+        let mut table = self.table.lock();
+        let late = table.waiting.iter().filter(|(_, call)| call.deadline <= now);
+        let late: Vec<_> = late.map(|(number, _)| *number).collect();
+        let expired: Vec<_> = late.into_iter().filter_map(|number| table.take(number)).collect();
+        drop(table);
+        for waiter in expired {
+            S::answer(waiter, Err(unreachable("no answer in time")));
+        }
+    }
+}
+
+/// The frames of a stream, made of whatever is queued when one can be sent.
+pub(super) struct FrameStream<S: CallService> {
+    calls: mpsc::Receiver<S::Call>,
+    sender: Sender,
+}
+
+impl<S: CallService> Stream for FrameStream<S> {
+    type Item = S::Frame;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<S::Frame>> {
+        let (mut frame, mut bytes) = (Vec::new(), 0);
+        while frame.len() < FRAME_CALLS_MAX && bytes < FRAME_BYTES_USUAL {
+            match self.calls.poll_recv(context) {
+                Poll::Ready(Some(call)) => {
+                    bytes += call.encoded_len();
+                    frame.push(call);
+                }
+                Poll::Ready(None) if frame.is_empty() => return Poll::Ready(None),
+                Poll::Pending if frame.is_empty() => return Poll::Pending,
+                Poll::Ready(None) | Poll::Pending => break,
+            }
+        }
+        Poll::Ready(Some(S::frame(self.sender.clone(), frame)))
+    }
+}

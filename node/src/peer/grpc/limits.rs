@@ -1,0 +1,52 @@
+//! Bounds of the calls to another node: how long each may take, how many may be under way, and how the
+//! connections are kept.
+//!
+//! Every call has a deadline of its own, since its caller may wait without one: a stopped peer must cost
+//! each caller a bounded time. The links and the callers of [`super`] use these.
+
+use std::time::Duration;
+
+use sherd_proto::limits::{FRAME_CALLS_MAX, MESSAGE_BYTES_MAX, SHARD_FRAME_BYTES_MAX};
+
+/// For what a volume answers from memory or with one write to its log.
+pub(super) const SMALL_CALL_MAX: Duration = Duration::from_secs(5);
+/// For a page of rows, shards or entries.
+pub(super) const PAGE_CALL_MAX: Duration = Duration::from_secs(10);
+/// For a change of guarantees, adopted rows, and the verification of a row.
+pub(super) const LONG_CALL_MAX: Duration = Duration::from_secs(30);
+/// For the verification of a whole shard: a file of a few GiB is read once.
+pub(super) const VERIFY_SHARD_MAX: Duration = Duration::from_mins(1);
+/// Since the last bytes of a shard moved.
+pub(super) const BYTES_STALL_MAX: Duration = Duration::from_secs(10);
+/// How often calls past their deadline are looked for.
+pub(super) const SWEEP_EVERY: Duration = Duration::from_millis(100);
+
+/// Calls of one stream that wait for their answers. The volumes of a node queue 4,096 operations each.
+pub(super) const CALLS_WAITING_MAX: usize = 4096;
+/// Of these, calls for one volume: one that hangs must leave the others their places.
+pub(super) const VOLUME_CALLS_WAITING_MAX: usize = 1024;
+/// Calls of one stream that no frame has taken yet.
+pub(super) const CALLS_QUEUED_MAX: usize = 4096;
+/// Bytes at which a frame of calls takes no further one.
+pub(super) const FRAME_BYTES_USUAL: usize = 1 << 20;
+/// The longest call: a frame holds it behind others.
+pub(super) const CALL_BYTES_MAX: usize = MESSAGE_BYTES_MAX - FRAME_BYTES_USUAL - (64 << 10);
+/// Shards that are written to or read from one peer at a time, each with a stream of its own; the peer takes 1,024
+/// streams a connection.
+pub(super) const BYTE_STREAMS_MAX: usize = 960;
+
+/// The first pause before a lost connection is made again.
+pub(super) const RECONNECT_MIN: Duration = Duration::from_millis(50);
+/// The longest.
+pub(super) const RECONNECT_MAX: Duration = Duration::from_secs(2);
+/// For the handshake of HTTP/2 and the heads of the first answers, once TLS is up.
+pub(super) const OPEN_MAX: Duration = Duration::from_secs(5);
+
+const _: () = {
+    assert!(
+        CALL_BYTES_MAX > sherd_core::limits::VALUE_BYTES_MAX + (1 << 20),
+        "the largest value fits a call"
+    );
+    assert!(FRAME_CALLS_MAX <= CALLS_QUEUED_MAX, "a frame can be full");
+    assert!(SHARD_FRAME_BYTES_MAX < MESSAGE_BYTES_MAX, "a frame of bytes fits a message");
+};

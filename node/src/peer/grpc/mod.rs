@@ -1,0 +1,69 @@
+//! Another node's volumes, over two connections: the three seams as calls.
+//!
+//! A [`Link`] keeps the connections; a [`GrpcPeer`] turns each call of a seam into a message and each reply
+//! into an answer. `Busy` and `Full` come from replies alone, and say that nothing was stored. Whatever else
+//! goes wrong between here and the peer's volume has an unknown outcome, and is `Unreachable`.
+
+mod calls;
+mod connection;
+mod limits;
+mod link;
+mod registers;
+mod shards;
+mod sink;
+mod transfers;
+mod upkeep;
+
+use tonic::Status;
+
+use sherd_core::id::{Incarnation, VolumeId};
+use sherd_core::message::Result;
+use sherd_proto::convert::Wire;
+use sherd_proto::convert::answer::{AnswerIn, ReplyMessage, answer};
+use sherd_proto::convert::value::VolumeAddress;
+use sherd_proto::v1::Addressed;
+
+use self::calls::unreachable;
+pub use self::connection::Connection;
+pub use self::link::{Link, LinkConfig};
+use super::AnswerSender;
+use super::remote::RemoteVolumes;
+
+/// The volumes of one other node.
+#[derive(Debug, Clone)]
+pub struct GrpcPeer {
+    link: Link,
+    remote: RemoteVolumes,
+}
+
+impl GrpcPeer {
+    /// Reaches the volumes of the node at the other end of `link`; `remote` says what they reported last.
+    pub const fn new(link: Link, remote: RemoteVolumes) -> Self {
+        Self { link, remote }
+    }
+
+    /// The link to its node.
+    pub const fn link(&self) -> &Link {
+        &self.link
+    }
+
+    fn address(&self, volume: VolumeId) -> Addressed {
+        let life = self.remote.life_of(volume);
+        VolumeAddress { volume, life: (life > 0).then_some(Incarnation(life)) }.to_wire()
+    }
+}
+
+/// Answers with what a reply says.
+fn deliver<R: ReplyMessage, A: AnswerIn<R>>(to: AnswerSender<A>, reply: Result<Option<R>>) {
+    to.answer(reply.and_then(answered));
+}
+
+/// What a reply says. From one that cannot be read it is not known whether the call was done.
+fn answered<R: ReplyMessage, A: AnswerIn<R>>(reply: Option<R>) -> Result<A> {
+    answer(reply).unwrap_or_else(|error| Err(unreachable(format!("the peer's reply: {error}"))))
+}
+
+/// What a status says.
+fn told(status: &Status) -> String {
+    format!("{:?}: {}", status.code(), status.message())
+}

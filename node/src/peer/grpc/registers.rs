@@ -1,0 +1,197 @@
+//! Registers of a peer's volumes: each call of the seam as one numbered call of the stream.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use sherd_core::heal::HealEntry;
+use sherd_core::id::{Ballot, RegisterKey, VolumeId};
+use sherd_core::message::{
+    AdoptedRow, Answer, Control, Error, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow, Target,
+};
+use sherd_core::register::recover::Guarantees;
+use sherd_core::register::{Accept, Positions, Prepare, Vote};
+use sherd_proto::convert::Wire;
+use sherd_proto::convert::register::{RegisterRequest, accept_to_wire};
+use sherd_proto::v1::register_call::{self, Call};
+use sherd_proto::v1::{RegisterCall, RegisterCalls, RegisterReplies, RegisterReply, Sender};
+
+use super::calls::CallService;
+use super::limits::{LONG_CALL_MAX, PAGE_CALL_MAX, SMALL_CALL_MAX};
+use super::{GrpcPeer, deliver};
+use crate::peer::{AnswerSender, Pending, RegisterPeer};
+
+/// The calls of [`RegisterPeer`].
+#[derive(Debug)]
+pub(super) enum RegisterCallService {}
+
+/// Who waits for which kind of reply.
+#[derive(Debug)]
+pub(super) enum RegisterWaiter {
+    Vote(AnswerSender<Answer<Vote>>),
+    Done(AnswerSender<Answer<()>>),
+    Inline(AnswerSender<Bytes>),
+    Verified(AnswerSender<()>),
+    List(AnswerSender<Answer<ListPage>>),
+    Parts(AnswerSender<Answer<Vec<ScannedRow>>>),
+    Rows(AnswerSender<Answer<RowPage>>),
+    Unsettled(AnswerSender<Vec<(RegisterKey, Ballot)>>),
+    Guarantees(AnswerSender<Answer<Guarantees>>),
+}
+
+impl CallService for RegisterCallService {
+    type Call = RegisterCall;
+    type Frame = RegisterCalls;
+    type Reply = RegisterReply;
+    type Replies = RegisterReplies;
+    type Waiter = RegisterWaiter;
+
+    fn stamp(call: &mut RegisterCall, number: u64, timeout_ms: u32) {
+        (call.number, call.timeout_ms) = (number, timeout_ms);
+    }
+
+    fn frame(sender: Sender, calls: Vec<RegisterCall>) -> RegisterCalls {
+        RegisterCalls { sender: Some(sender), calls }
+    }
+
+    fn replies(frame: RegisterReplies) -> Vec<RegisterReply> {
+        frame.replies
+    }
+
+    fn number(reply: &RegisterReply) -> u64 {
+        reply.number
+    }
+
+    fn answer(waiter: RegisterWaiter, reply: Result<RegisterReply, Error>) {
+        let reply = reply.map(|reply| reply.reply);
+        match waiter {
+            RegisterWaiter::Vote(to) => deliver(to, reply),
+            RegisterWaiter::Done(to) => deliver(to, reply),
+            RegisterWaiter::Inline(to) => deliver(to, reply),
+            RegisterWaiter::Verified(to) => deliver(to, reply),
+            RegisterWaiter::List(to) => deliver(to, reply),
+            RegisterWaiter::Parts(to) => deliver(to, reply),
+            RegisterWaiter::Rows(to) => deliver(to, reply),
+            RegisterWaiter::Unsettled(to) => deliver(to, reply),
+            RegisterWaiter::Guarantees(to) => deliver(to, reply),
+        }
+    }
+}
+
+impl GrpcPeer {
+    fn ask_register<R>(
+        &self,
+        volume: VolumeId,
+        timeout: Duration,
+        call: Call,
+        waiter: impl FnOnce(AnswerSender<R>) -> RegisterWaiter,
+    ) -> Pending<R> {
+        let live = match self.link.calls() {
+            Ok(live) => live,
+            Err(error) => return Pending::ready(Err(error)),
+        };
+        let (answering, pending) = Pending::waiting();
+        live.registers.submit(volume, self.register_call(volume, call), timeout, waiter(answering));
+        pending
+    }
+
+    fn register_call(&self, volume: VolumeId, call: Call) -> RegisterCall {
+        RegisterCall { number: 0, timeout_ms: 0, to: Some(self.address(volume)), call: Some(call) }
+    }
+}
+
+impl RegisterPeer for GrpcPeer {
+    fn prepare(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        prepare: Prepare,
+        want_value: bool,
+    ) -> Pending<Answer<Vote>> {
+        let (target, ballot) = (Some(target.to_wire()), prepare.ballot.to_wire());
+        let call = Call::Prepare(register_call::Prepare { target, ballot, want_value });
+        self.ask_register(volume, SMALL_CALL_MAX, call, RegisterWaiter::Vote)
+    }
+
+    fn accept(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        accept: &Accept,
+        heal: Option<&HealEntry>,
+    ) -> Pending<Answer<()>> {
+        let call = Call::Accept(accept_to_wire(target, accept, heal));
+        self.ask_register(volume, SMALL_CALL_MAX, call, RegisterWaiter::Done)
+    }
+
+    fn is_full(&self, volume: VolumeId) -> bool {
+        !self.remote.has_room(volume)
+    }
+
+    fn commit(&self, volume: VolumeId, target: &Target, ballot: Ballot, positions: &Positions) {
+        if let Ok(live) = self.link.calls() {
+            let (target, ballot) = (Some(target.to_wire()), ballot.to_wire());
+            let positions = positions.to_wire();
+            let call = Call::Commit(register_call::Commit { target, ballot, positions });
+            live.registers.send(self.register_call(volume, call));
+        }
+    }
+
+    fn read(&self, volume: VolumeId, target: &Target, want_value: bool) -> Pending<Answer<Vote>> {
+        let call = Call::Read(register_call::Read { target: Some(target.to_wire()), want_value });
+        self.ask_register(volume, SMALL_CALL_MAX, call, RegisterWaiter::Vote)
+    }
+
+    fn inline(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Bytes> {
+        let (target, ballot) = (Some(target.to_wire()), ballot.to_wire());
+        let call = Call::Inline(register_call::Inline { target, ballot });
+        self.ask_register(volume, SMALL_CALL_MAX, call, RegisterWaiter::Inline)
+    }
+
+    fn verify_row(&self, volume: VolumeId, key: &RegisterKey) -> Pending<()> {
+        let call = Call::VerifyRow(key.to_wire());
+        self.ask_register(volume, LONG_CALL_MAX, call, RegisterWaiter::Verified)
+    }
+
+    fn list(&self, volume: VolumeId, request: &ListScan) -> Pending<Answer<ListPage>> {
+        let call = Call::List(request.to_wire());
+        self.ask_register(volume, PAGE_CALL_MAX, call, RegisterWaiter::List)
+    }
+
+    fn parts(&self, volume: VolumeId, request: &PartsScan) -> Pending<Answer<Vec<ScannedRow>>> {
+        let call = Call::Parts(request.to_wire());
+        self.ask_register(volume, PAGE_CALL_MAX, call, RegisterWaiter::Parts)
+    }
+
+    fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>> {
+        let call = Call::Rows(request.to_wire());
+        self.ask_register(volume, PAGE_CALL_MAX, call, RegisterWaiter::Rows)
+    }
+
+    fn unsettled(
+        &self,
+        volume: VolumeId,
+        after: Option<&RegisterKey>,
+        limit: usize,
+    ) -> Pending<Vec<(RegisterKey, Ballot)>> {
+        let call = RegisterRequest::Unsettled { after: after.cloned(), limit }.to_wire();
+        self.ask_register(volume, PAGE_CALL_MAX, call, RegisterWaiter::Unsettled)
+    }
+
+    fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>> {
+        let call = Call::Control(control.to_wire());
+        self.ask_register(volume, LONG_CALL_MAX, call, RegisterWaiter::Guarantees)
+    }
+
+    fn adopt(&self, volume: VolumeId, rows: Vec<AdoptedRow>) -> Pending<Answer<()>> {
+        let rows = rows.iter().map(Wire::to_wire).collect();
+        let call = Call::Adopt(register_call::Adopt { rows });
+        self.ask_register(volume, LONG_CALL_MAX, call, RegisterWaiter::Done)
+    }
+
+    fn drop_row(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Answer<()>> {
+        let (target, ballot) = (Some(target.to_wire()), ballot.to_wire());
+        let call = Call::DropRow(register_call::DropRow { target, ballot });
+        self.ask_register(volume, SMALL_CALL_MAX, call, RegisterWaiter::Done)
+    }
+}

@@ -1,0 +1,135 @@
+//! Shards of a peer's volumes: small calls as numbered calls of the stream, bytes over the other connection.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use sherd_core::id::{Incarnation, ShardId, VolumeId};
+use sherd_core::message::{Error, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target};
+use sherd_core::record::Home;
+use sherd_proto::convert::Wire;
+use sherd_proto::v1::shard_call::Call;
+use sherd_proto::v1::{Sender, ShardCall, ShardCalls, ShardReplies, ShardReply, write_shard};
+
+use super::calls::CallService;
+use super::limits::{PAGE_CALL_MAX, SMALL_CALL_MAX, VERIFY_SHARD_MAX};
+use super::sink::RemoteSink;
+use super::{GrpcPeer, deliver, transfers};
+use crate::peer::{AnswerSender, Pending, ShardPeer, ShardSink};
+
+/// The small calls of [`ShardPeer`].
+#[derive(Debug)]
+pub(super) enum ShardCallService {}
+
+/// Who waits for which kind of reply.
+#[derive(Debug)]
+pub(super) enum ShardWaiter {
+    Done(AnswerSender<()>),
+    Bytes(AnswerSender<u64>),
+    Page(AnswerSender<ShardPage>),
+}
+
+impl CallService for ShardCallService {
+    type Call = ShardCall;
+    type Frame = ShardCalls;
+    type Reply = ShardReply;
+    type Replies = ShardReplies;
+    type Waiter = ShardWaiter;
+
+    fn stamp(call: &mut ShardCall, number: u64, timeout_ms: u32) {
+        (call.number, call.timeout_ms) = (number, timeout_ms);
+    }
+
+    fn frame(sender: Sender, calls: Vec<ShardCall>) -> ShardCalls {
+        ShardCalls { sender: Some(sender), calls }
+    }
+
+    fn replies(frame: ShardReplies) -> Vec<ShardReply> {
+        frame.replies
+    }
+
+    fn number(reply: &ShardReply) -> u64 {
+        reply.number
+    }
+
+    fn answer(waiter: ShardWaiter, reply: Result<ShardReply, Error>) {
+        let reply = reply.map(|reply| reply.reply);
+        match waiter {
+            ShardWaiter::Done(to) => deliver(to, reply),
+            ShardWaiter::Bytes(to) => deliver(to, reply),
+            ShardWaiter::Page(to) => deliver(to, reply),
+        }
+    }
+}
+
+impl GrpcPeer {
+    fn ask_shard<R>(
+        &self,
+        volume: VolumeId,
+        timeout: Duration,
+        call: Call,
+        waiter: impl FnOnce(AnswerSender<R>) -> ShardWaiter,
+    ) -> Pending<R> {
+        let live = match self.link.calls() {
+            Ok(live) => live,
+            Err(error) => return Pending::ready(Err(error)),
+        };
+        let (answering, pending) = Pending::waiting();
+        let call = ShardCall { number: 0, timeout_ms: 0, to: Some(self.address(volume)), call: Some(call) };
+        live.shards.submit(volume, call, timeout, waiter(answering));
+        pending
+    }
+}
+
+impl ShardPeer for GrpcPeer {
+    fn put_shard(
+        &self,
+        volume: VolumeId,
+        shard: ShardId,
+        target: &Target,
+        payload: Vec<Bytes>,
+    ) -> Pending<Incarnation> {
+        transfers::put(&self.link, self.address(volume), shard, target, payload)
+    }
+
+    fn create_shard(
+        &self,
+        volume: VolumeId,
+        target: &Target,
+        header: ShardFileHeader,
+        replace: bool,
+    ) -> Box<dyn ShardSink> {
+        let begin = write_shard::Begin {
+            sender: Some(self.link.sender()),
+            to: Some(self.address(volume)),
+            target: Some(target.to_wire()),
+            file: Some(header.to_wire()),
+            replace,
+        };
+        Box::new(RemoteSink::begin(&self.link, begin))
+    }
+
+    fn read_shard(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>> {
+        transfers::read(&self.link, self.address(volume), range)
+    }
+
+    fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()> {
+        let call = Call::Delete((shard, home).to_wire());
+        self.ask_shard(volume, SMALL_CALL_MAX, call, ShardWaiter::Done)
+    }
+
+    fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
+        let call = Call::Length((shard, home).to_wire());
+        self.ask_shard(volume, SMALL_CALL_MAX, call, ShardWaiter::Bytes)
+    }
+
+    fn verify_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
+        let call = Call::Verify((shard, home).to_wire());
+        self.ask_shard(volume, VERIFY_SHARD_MAX, call, ShardWaiter::Bytes)
+    }
+
+    fn shards(&self, volume: VolumeId, request: ShardScan) -> Pending<ShardPage> {
+        let call = Call::Page(request.to_wire());
+        self.ask_shard(volume, PAGE_CALL_MAX, call, ShardWaiter::Page)
+    }
+}

@@ -1,0 +1,123 @@
+//! Bytes of shards in one call: a packed shard put, a range read.
+//!
+//! Each transfer is a task, since its call must move on while nobody looks at the answer: a put whose caller
+//! stopped waiting is still made. A read ends when its caller is gone.
+
+use bytes::{Bytes, BytesMut};
+
+use sherd_core::id::{Incarnation, ShardId};
+use sherd_core::message::{Error, Result, ShardRange, Target};
+use sherd_proto::convert::{Wire, timeout_to_wire};
+use sherd_proto::v1::shard_service_client::ShardServiceClient;
+use sherd_proto::v1::{Addressed, PutShard, ReadShard, ShardBytes};
+
+use super::calls::unreachable;
+use super::connection::Connection;
+use super::limits::BYTES_STALL_MAX;
+use super::link::Link;
+use super::{answered, told};
+use crate::peer::{AnswerSender, Pending};
+
+/// Writes a packed shard.
+pub(super) fn put(
+    link: &Link,
+    to: Addressed,
+    shard: ShardId,
+    target: &Target,
+    payload: Vec<Bytes>,
+) -> Pending<Incarnation> {
+    let request = PutShard {
+        sender: Some(link.sender()),
+        to: Some(to),
+        timeout_ms: timeout_to_wire(BYTES_STALL_MAX),
+        shard: Some(shard.to_wire()),
+        target: Some(target.to_wire()),
+        payload: joined(payload),
+    };
+    transfer(link, |mut client, answering| async move {
+        let answer = tokio::time::timeout(BYTES_STALL_MAX, client.put(request)).await;
+        answering.answer(match answer {
+            Ok(Ok(reply)) => answered(reply.into_inner().reply),
+            Ok(Err(status)) => Err(unreachable(told(&status))),
+            Err(_elapsed) => Err(unreachable("no answer in time")),
+        });
+    })
+}
+
+/// Reads a range.
+pub(super) fn read(link: &Link, to: Addressed, range: ShardRange) -> Pending<Vec<Bytes>> {
+    let request = ReadShard {
+        sender: Some(link.sender()),
+        to: Some(to),
+        timeout_ms: timeout_to_wire(BYTES_STALL_MAX),
+        range: Some(range.to_wire()),
+    };
+    let length = range.length;
+    transfer(link, move |client, mut answering: AnswerSender<Vec<Bytes>>| async move {
+        // Cancel-safe: a read that is dropped resets its stream, and nothing else is done.
+        let answer = tokio::select! {
+            biased;
+            () = answering.closed() => return,
+            answer = read_frames(client, request, length) => answer,
+        };
+        answering.answer(answer);
+    })
+}
+
+async fn read_frames(
+    mut client: ShardServiceClient<Connection>,
+    request: ReadShard,
+    length: u64,
+) -> Result<Vec<Bytes>> {
+    let mut frames = in_time(client.read(request)).await?.into_inner();
+    let (mut read, mut count) = (Vec::new(), 0);
+    while let Some(ShardBytes { part }) = in_time(frames.message()).await? {
+        let bytes: Bytes = answered(part)?;
+        count += bytes.len() as u64;
+        if count > length {
+            return Err(unreachable("the peer sends more bytes than were asked for"));
+        }
+        read.push(bytes);
+    }
+    if count < length {
+        return Err(unreachable(format!("the peer sent {count} bytes of {length}")));
+    }
+    Ok(read)
+}
+
+async fn in_time<T>(step: impl Future<Output = std::result::Result<T, tonic::Status>>) -> Result<T> {
+    match tokio::time::timeout(BYTES_STALL_MAX, step).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(status)) => Err(unreachable(told(&status))),
+        Err(_elapsed) => Err(unreachable("no bytes in time")),
+    }
+}
+
+/// Runs a transfer as a task of the link.
+fn transfer<R: Send + 'static, F: Future<Output = ()> + Send + 'static>(
+    link: &Link,
+    run: impl FnOnce(ShardServiceClient<Connection>, AnswerSender<R>) -> F,
+) -> Pending<R> {
+    let client = match link.bytes() {
+        Ok(client) => client,
+        Err(error) => return Pending::ready(Err(error)),
+    };
+    let (answering, pending) = Pending::waiting();
+    match link.transfer(run(client, answering)) {
+        Ok(()) => pending,
+        Err(error) => Pending::<R>::ready(Err::<R, Error>(error)),
+    }
+}
+
+fn joined(pieces: Vec<Bytes>) -> Bytes {
+    match <[Bytes; 1]>::try_from(pieces) {
+        Ok([piece]) => piece,
+        Err(pieces) => {
+            let mut joined = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
+            for piece in &pieces {
+                joined.extend_from_slice(piece);
+            }
+            joined.freeze()
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What a peer's volumes keep for upkeep, as numbered calls of a stream.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use sherd_core::heal::{HealEntry, HealId};
+use sherd_core::id::{BucketId, VolumeId};
+use sherd_core::message::{Answer, Error};
+use sherd_core::register::Answerer;
+use sherd_core::register::recover::confirm::Memory;
+use sherd_core::register::recover::{Guarantees, SealPage};
+use sherd_core::release::{ReleaseEntry, ReleaseId};
+use sherd_proto::convert::Wire;
+use sherd_proto::convert::upkeep::UpkeepRequest;
+use sherd_proto::v1::{Sender, UpkeepCall, UpkeepCalls, UpkeepReplies, UpkeepReply};
+
+use super::calls::CallService;
+use super::limits::{PAGE_CALL_MAX, SMALL_CALL_MAX};
+use super::{GrpcPeer, deliver};
+use crate::peer::{AnswerSender, Pending, UpkeepPeer};
+
+/// The calls of [`UpkeepPeer`].
+#[derive(Debug)]
+pub(super) enum UpkeepCallService {}
+
+/// Who waits for which kind of reply.
+#[derive(Debug)]
+pub(super) enum UpkeepWaiter {
+    Heals(AnswerSender<Vec<(HealId, Bytes)>>),
+    Releases(AnswerSender<Vec<(ReleaseId, Bytes)>>),
+    Done(AnswerSender<()>),
+    Guarantees(AnswerSender<Answer<Guarantees>>),
+    Memory(AnswerSender<Answer<Memory>>),
+    Position(AnswerSender<Answerer>),
+    Seals(AnswerSender<Answer<SealPage>>),
+}
+
+impl CallService for UpkeepCallService {
+    type Call = UpkeepCall;
+    type Frame = UpkeepCalls;
+    type Reply = UpkeepReply;
+    type Replies = UpkeepReplies;
+    type Waiter = UpkeepWaiter;
+
+    fn stamp(call: &mut UpkeepCall, number: u64, timeout_ms: u32) {
+        (call.number, call.timeout_ms) = (number, timeout_ms);
+    }
+
+    fn frame(sender: Sender, calls: Vec<UpkeepCall>) -> UpkeepCalls {
+        UpkeepCalls { sender: Some(sender), calls }
+    }
+
+    fn replies(frame: UpkeepReplies) -> Vec<UpkeepReply> {
+        frame.replies
+    }
+
+    fn number(reply: &UpkeepReply) -> u64 {
+        reply.number
+    }
+
+    fn answer(waiter: UpkeepWaiter, reply: Result<UpkeepReply, Error>) {
+        let reply = reply.map(|reply| reply.reply);
+        match waiter {
+            UpkeepWaiter::Heals(to) => deliver(to, reply),
+            UpkeepWaiter::Releases(to) => deliver(to, reply),
+            UpkeepWaiter::Done(to) => deliver(to, reply),
+            UpkeepWaiter::Guarantees(to) => deliver(to, reply),
+            UpkeepWaiter::Memory(to) => deliver(to, reply),
+            UpkeepWaiter::Position(to) => deliver(to, reply),
+            UpkeepWaiter::Seals(to) => deliver(to, reply),
+        }
+    }
+}
+
+impl GrpcPeer {
+    fn ask_upkeep<R>(
+        &self,
+        volume: VolumeId,
+        timeout: Duration,
+        request: &UpkeepRequest,
+        waiter: impl FnOnce(AnswerSender<R>) -> UpkeepWaiter,
+    ) -> Pending<R> {
+        let live = match self.link.calls() {
+            Ok(live) => live,
+            Err(error) => return Pending::ready(Err(error)),
+        };
+        let (answering, pending) = Pending::waiting();
+        live.upkeep.submit(volume, self.upkeep_call(volume, request), timeout, waiter(answering));
+        pending
+    }
+
+    fn tell_upkeep(&self, volume: VolumeId, request: &UpkeepRequest) {
+        if let Ok(live) = self.link.calls() {
+            live.upkeep.send(self.upkeep_call(volume, request));
+        }
+    }
+
+    fn upkeep_call(&self, volume: VolumeId, request: &UpkeepRequest) -> UpkeepCall {
+        let (to, call) = (Some(self.address(volume)), Some(request.to_wire()));
+        UpkeepCall { number: 0, timeout_ms: 0, to, call }
+    }
+}
+
+impl UpkeepPeer for GrpcPeer {
+    fn heals(&self, volume: VolumeId, after: Option<HealId>, limit: usize) -> Pending<Vec<(HealId, Bytes)>> {
+        let request = UpkeepRequest::Heals { after, limit };
+        self.ask_upkeep(volume, PAGE_CALL_MAX, &request, UpkeepWaiter::Heals)
+    }
+
+    fn heal_put(&self, volume: VolumeId, entry: &HealEntry) -> Pending<()> {
+        let request = UpkeepRequest::HealPut(entry.clone());
+        self.ask_upkeep(volume, SMALL_CALL_MAX, &request, UpkeepWaiter::Done)
+    }
+
+    fn heal_done(&self, volume: VolumeId, id: HealId) {
+        self.tell_upkeep(volume, &UpkeepRequest::HealDone(id));
+    }
+
+    fn releases(
+        &self,
+        volume: VolumeId,
+        after: Option<ReleaseId>,
+        limit: usize,
+    ) -> Pending<Vec<(ReleaseId, Bytes)>> {
+        let request = UpkeepRequest::Releases { after, limit };
+        self.ask_upkeep(volume, PAGE_CALL_MAX, &request, UpkeepWaiter::Releases)
+    }
+
+    fn release_put(&self, volume: VolumeId, entry: &ReleaseEntry) {
+        self.tell_upkeep(volume, &UpkeepRequest::ReleasePut(entry.clone()));
+    }
+
+    fn release_done(&self, volume: VolumeId, id: ReleaseId) {
+        self.tell_upkeep(volume, &UpkeepRequest::ReleaseDone(id));
+    }
+
+    fn position(&self, volume: VolumeId) -> Pending<Answerer> {
+        self.ask_upkeep(volume, SMALL_CALL_MAX, &UpkeepRequest::Position, UpkeepWaiter::Position)
+    }
+
+    fn seals(&self, volume: VolumeId, after: Option<BucketId>, limit: usize) -> Pending<Answer<SealPage>> {
+        let request = UpkeepRequest::Seals { after, limit };
+        self.ask_upkeep(volume, PAGE_CALL_MAX, &request, UpkeepWaiter::Seals)
+    }
+
+    fn guarantees(&self, volume: VolumeId) -> Pending<Answer<Guarantees>> {
+        self.ask_upkeep(volume, SMALL_CALL_MAX, &UpkeepRequest::Guarantees, UpkeepWaiter::Guarantees)
+    }
+
+    fn remembers(&self, volume: VolumeId) -> Pending<Answer<Memory>> {
+        self.ask_upkeep(volume, SMALL_CALL_MAX, &UpkeepRequest::Remembers, UpkeepWaiter::Memory)
+    }
+}

@@ -1,0 +1,266 @@
+//! A node among others: certificates, links to its peers, membership, formation, and the services that answer
+//! the others. Started before the store, whose place in the cluster it finds; stopped after it.
+//!
+//! ```text
+//! trust -> listener -> links -> membership (pings) -> services answer -> formation -> store -> volumes answer
+//! ```
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use sherd_core::env::{Clock, Rng};
+use sherd_core::id::ClusterId;
+use sherd_core::topology::Topology;
+use sherd_volume::disk::Disk;
+
+use crate::cluster::asker::Asker;
+use crate::cluster::formation::{self, FormationAnswers, FormationRun, FormationStatus};
+use crate::cluster::links::PeerLinks;
+use crate::cluster::membership::{ConfiguredNode, Membership, MembershipConfig, OwnState};
+use crate::observe::health::{FormationWait, Health};
+use crate::observe::metrics::Metrics;
+use crate::peer::grpc::GrpcPeer;
+use crate::peer::remote::RemoteVolumes;
+use crate::process::config::Config;
+use crate::process::config::cluster::ClusterConfig;
+use crate::process::config::credentials::Credentials;
+use crate::process::report::{NodeReporter, ReporterConfig};
+use crate::process::store::Store;
+use crate::rpc::{self, AdminRpc, LocalSlot, NodeDesk, RpcNode};
+use crate::trust::{PeerIdentity, Role, Trust, TrustError, TrustFiles};
+use crate::volumes::form::clustered::ClusterFormationConfig;
+use crate::volumes::form::{Formation, FormationConfig, FormationError};
+
+/// A node cannot take its place among others.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// No certificates are configured.
+    #[error("a node of a cluster needs certificates: cluster.ca, cluster.cert and cluster.key")]
+    NoCertificates,
+    /// The certificates are not this node's.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// The address for peers cannot be listened on.
+    #[error("listen on {address} for nodes (node_listen): {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The directories do not make this node.
+    #[error(transparent)]
+    Formation(#[from] FormationError),
+}
+
+/// What a cluster's node is started on.
+#[derive(Debug, Clone)]
+pub struct NodeMachine {
+    /// Where the directories are.
+    pub disk: Arc<dyn Disk>,
+    /// The process's clock.
+    pub clock: Arc<dyn Clock>,
+    /// Entropy.
+    pub rng: Arc<dyn Rng>,
+}
+
+/// This node's part of a cluster, while it runs.
+#[derive(Debug)]
+pub struct ClusterNode {
+    address: SocketAddr,
+    cluster: ClusterId,
+    links: PeerLinks,
+    remote: RemoteVolumes,
+    volumes: LocalSlot,
+    membership: Arc<Membership>,
+    reporter: Arc<NodeReporter>,
+    answers: FormationAnswers,
+    clock: Arc<dyn Clock>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl ClusterNode {
+    /// Loads the certificates, listens, and begins to reach the others and to answer them.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn start(
+        config: &Config,
+        cluster: &ClusterConfig,
+        machine: NodeMachine,
+        metrics: &Arc<Metrics>,
+        health: &Arc<Health>,
+    ) -> Result<Self, ClusterError> {
+        let NodeMachine { disk, clock, rng } = machine;
+        let files = cluster.files.clone().ok_or(ClusterError::NoCertificates)?;
+        let own = PeerIdentity { name: cluster.own().name.clone(), role: Role::Node, cluster: cluster.id };
+        let trust = Trust::load(TrustFiles { ca: files.ca, cert: files.cert, key: files.key }, own)?;
+        let answers = FormationAnswers::start(formation_config(config, cluster, disk), Arc::clone(&rng))?;
+        let listen = cluster.node_listen;
+        let listener = TcpListener::bind(listen)
+            .await
+            .map_err(|source| ClusterError::Listen { address: listen, source })?;
+        let address = listener.local_addr().unwrap_or(listen);
+
+        let (tasks, stop, remote) = (TaskTracker::new(), CancellationToken::new(), RemoteVolumes::default());
+        let reporter = Arc::new(NodeReporter::new(
+            ReporterConfig {
+                node: cluster.own().name.clone(),
+                cluster_name: cluster.name.clone(),
+                config_digest: config.digest(),
+                credentials_proof: credentials_proof(&config.credentials, cluster.id),
+                trust: trust.clone(),
+                health: Arc::clone(health),
+                clock: Arc::clone(&clock),
+            },
+            rng.as_ref(),
+        ));
+        let nodes: Vec<ConfiguredNode> = cluster.nodes.iter().map(configured).collect();
+        let membership = Arc::new(Membership::new(MembershipConfig {
+            cluster: cluster.id,
+            nodes: nodes.clone(),
+            own: cluster.node,
+            own_state: own_state(&reporter),
+            volumes: remote.clone(),
+        }));
+        reporter.know_membership(&membership);
+        let links = PeerLinks::start(cluster.id, &nodes, &trust, &rng, &tasks, &stop);
+        let volumes = LocalSlot::default();
+        let services = rpc::volume_services(&RpcNode::new(cluster.id, volumes.clone()), &metrics.rpc, &stop);
+        let desk: Arc<dyn NodeDesk> = Arc::<NodeReporter>::clone(&reporter);
+        let admin = AdminRpc {
+            cluster: cluster.id,
+            membership: Arc::clone(&membership),
+            formation: answers.clone(),
+            desk,
+        };
+        let services = admin.add_to(services);
+        tasks.spawn(rpc::serve(listener, trust.clone(), services, metrics.rpc.clone(), stop.clone()));
+        tasks.spawn(trust.follow(stop.clone()));
+        let asker: Arc<dyn Asker> = Arc::new(links.clone());
+        tasks.spawn(Arc::clone(&membership).run(asker, stop.clone()));
+        let cluster = cluster.id;
+        Ok(Self {
+            address,
+            cluster,
+            links,
+            remote,
+            volumes,
+            membership,
+            reporter,
+            answers,
+            clock,
+            tasks,
+            stop,
+        })
+    }
+
+    /// Where this node serves its peers.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits until this node's volumes hold the cluster's topology; health says what it waits for. Cancel-safe.
+    pub async fn form(&self, health: &Health) -> Formation {
+        let (status, mut watched) = watch::channel(FormationStatus::default());
+        health.form(Some(FormationWait::default()));
+        let run = formation::run(FormationRun {
+            answers: self.answers.clone(),
+            membership: Arc::clone(&self.membership),
+            asker: Arc::new(self.links.clone()),
+            clock: Arc::clone(&self.clock),
+            status,
+        });
+        let show = async {
+            while watched.changed().await.is_ok() {
+                let FormationStatus { formed, waiting_for, reason } = watched.borrow_and_update().clone();
+                health.form((!formed).then_some(FormationWait { waiting_for, reason }));
+            }
+            std::future::pending::<()>().await;
+        };
+        // Cancel-safe: showing holds nothing, and `run` is.
+        let formation = tokio::select! {
+            biased;
+            () = show => unreachable!("it shows for as long as it is asked to"),
+            formation = run => formation,
+        };
+        health.form(None);
+        self.reporter.know_topology(&formation.topology);
+        formation
+    }
+
+    /// What the other nodes report of their volumes.
+    pub const fn remote(&self) -> &RemoteVolumes {
+        &self.remote
+    }
+
+    /// How the volumes of each node of the topology are reached; `None` for this one.
+    pub fn peers(&self, topology: &Topology) -> Vec<Option<Arc<GrpcPeer>>> {
+        let nodes = self.membership.nodes();
+        let place = |id| nodes.iter().position(|node| node.id == id);
+        let peer = |id| {
+            let place = place(id).filter(|place| *place != self.membership.own())?;
+            let link = self.links.get(place)?.clone();
+            Some(Arc::new(GrpcPeer::new(link, self.remote.clone())))
+        };
+        topology.nodes().iter().map(|node| peer(node.id)).collect()
+    }
+
+    /// Lets peers reach the volumes of an open store, and speaks of it.
+    pub fn serve(&self, store: &Store) {
+        self.volumes.fill(store.local_peer());
+        self.reporter.know_store(store);
+        tracing::info!(cluster = %self.cluster, node = %self.address, "serving peers");
+    }
+
+    /// Answers no peer any more, and ends what reaches them.
+    pub async fn stop(&self) {
+        self.volumes.empty();
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+fn configured(node: &crate::process::config::cluster::NodeAddress) -> ConfiguredNode {
+    ConfiguredNode { name: node.name.clone(), address: node.address.clone() }
+}
+
+fn formation_config(config: &Config, cluster: &ClusterConfig, disk: Arc<dyn Disk>) -> ClusterFormationConfig {
+    ClusterFormationConfig {
+        local: FormationConfig {
+            disk,
+            directories: config.volumes.clone(),
+            zone: None,
+            geometry: config.geometry(),
+        },
+        cluster: cluster.id,
+        nodes: cluster.nodes.iter().map(|node| node.name.clone()).collect(),
+        node: cluster.node,
+    }
+}
+
+/// What membership says of this node. The reporter knows membership, so this holds it weakly.
+fn own_state(reporter: &Arc<NodeReporter>) -> OwnState {
+    let reporter: Weak<NodeReporter> = Arc::downgrade(reporter);
+    Arc::new(move || reporter.upgrade().map(|reporter| reporter.state()).unwrap_or_default())
+}
+
+/// Shows that two nodes have the same root credentials, to one that has them: HMAC-SHA-256 of the cluster id and
+/// the key id under the secret.
+fn credentials_proof(credentials: &Credentials, cluster: ClusterId) -> [u8; 32] {
+    let secret = credentials.secret_access_key.expose().as_bytes();
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("a key of HMAC has any length");
+    mac.update(&cluster.0);
+    mac.update(credentials.access_key_id.as_bytes());
+    mac.finalize().into_bytes().into()
+}

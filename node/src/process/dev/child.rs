@@ -1,0 +1,122 @@
+//! One node of `dev --nodes` as a process: started, its lines read, told to end.
+//!
+//! A thread reads what the node prints, puts the node's name before each line on standard error, and says
+//! when the node listens. The thread ends with the process's end of the pipe; a reader of standard error
+//! that stands still holds up these threads and not the supervisor.
+
+use std::io::{self, BufRead as _, BufReader, PipeReader, Read as _, Write as _};
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+use tokio::sync::{oneshot, watch};
+
+/// Bytes of the longest line that stays in one piece.
+const LINE_BYTES_MAX: u64 = 64 << 10;
+/// Begins the line with which a node says that it serves.
+const LISTENING: &[u8] = b"S3 listening on ";
+/// How long the last lines of a process that ended may take to be printed.
+const LAST_LINES_PATIENCE: Duration = Duration::from_secs(1);
+/// Begins the names of variables that would overrule the file of a node.
+const VARIABLES: &str = "SHERD_";
+
+/// A running node. Killed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct NodeProcess {
+    child: Child,
+    pid: Pid,
+    printed: oneshot::Receiver<()>,
+}
+
+impl NodeProcess {
+    /// Starts `program serve` with the file of a node, and prints its lines with `name` before them.
+    /// `serves` becomes true with the line that says so.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(crate) fn start(
+        program: &Path,
+        config: &Path,
+        name: &str,
+        serves: watch::Sender<bool>,
+    ) -> io::Result<Self> {
+        let (reader, writer) = io::pipe()?;
+        let mut command = Command::new(program);
+        command.args(["serve", "--with-parent", &std::process::id().to_string(), "--config"]).arg(config);
+        for (variable, _) in
+            std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with(VARIABLES))
+        {
+            command.env_remove(variable);
+        }
+        // A group of its own: Ctrl-C of a terminal is for the supervisor, which ends its nodes in order.
+        command.process_group(0).kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+        let child = command.spawn()?;
+        // It holds the pipe's other end, which would never end.
+        drop(command);
+        let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| io::Error::other("a new process has an id"))?;
+        let (say_printed, printed) = oneshot::channel();
+        let prefix = format!("{name} | ");
+        std::thread::Builder::new().name(format!("lines-{name}")).spawn(move || {
+            print_lines(reader, &prefix, &serves);
+            let _supervisor_ended = say_printed.send(());
+        })?;
+        Ok(Self { child, pid, printed })
+    }
+
+    /// Returns the process's id.
+    pub(crate) fn id(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Waits until the process has ended and its last lines are printed. Cancel-safe: it can be waited for
+    /// again.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(crate) async fn ended(&mut self) -> io::Result<ExitStatus> {
+        let status = self.child.wait().await?;
+        let _late = tokio::time::timeout(LAST_LINES_PATIENCE, &mut self.printed).await;
+        Ok(status)
+    }
+
+    /// Tells the node to end in order, and kills it when it has not after `patience`. A node that was
+    /// stopped by a signal goes on for that.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(crate) async fn end(&mut self, patience: Duration) -> io::Result<ExitStatus> {
+        // The process is not waited for yet, so no other process has its id.
+        let _ended_already =
+            kill_process(self.pid, Signal::TERM).and_then(|()| kill_process(self.pid, Signal::CONT));
+        if let Ok(status) = tokio::time::timeout(patience, self.ended()).await {
+            return status;
+        }
+        self.child.start_kill()?;
+        self.ended().await
+    }
+}
+
+/// Prints what the process prints until it ends.
+fn print_lines(reader: PipeReader, prefix: &str, serves: &watch::Sender<bool>) {
+    let mut reader = BufReader::new(reader);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        line.extend_from_slice(prefix.as_bytes());
+        match reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        if !line.ends_with(b"\n") {
+            line.push(b'\n');
+        }
+        let _nobody_reads = io::stderr().lock().write_all(&line);
+        if line[prefix.len()..].starts_with(LISTENING) {
+            serves.send_replace(true);
+        }
+    }
+}

@@ -1,0 +1,526 @@
+//! The directory of `dev --nodes N`: what N processes are started from.
+//!
+//! ```text
+//! sherd-data/credentials.env              the key pair, which serves all nodes
+//!            pki/{ca,n1,..,admin}.{crt,key}
+//!            n1/sherd.toml                written at each start of `dev`
+//!            n1/v1 ..                     its volumes
+//!            n1/pid                       of its process
+//!            n1/hold                      made by a person: keeps the node down
+//! ```
+//!
+//! The authority is made once and kept, and with it the cluster's id; the other certificates are issued at
+//! each start. Each node's file is judged as the node will judge it, so a mistake ends `dev` and not N nodes.
+
+#![expect(clippy::disallowed_methods, reason = "makes the directories and files that nodes are started from")]
+
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum as _;
+use serde::Serialize;
+use sherd_core::env::{Clock, Rng};
+use sherd_core::id::ClusterId;
+use sherd_trust::limits::LEAF_LIFETIME;
+use sherd_trust::{Authority, AuthorityError, Role};
+
+use super::ports::{self, NodePorts, PortError};
+use super::{CREDENTIALS, example, find_or_make_credentials, for_shell, make_directory, reachable};
+use crate::observe::log::{Log, LogFormat};
+use crate::process::cli::DevArgs;
+use crate::process::config::Config;
+use crate::process::config::credentials::{Credentials, InvalidCredentials};
+use crate::process::config::error::ConfigError;
+use crate::process::config::settings::{LogSettings, Settings};
+use crate::process::config::source::Sources;
+
+/// Volumes of each node, where no number is given.
+const VOLUMES: u16 = 1;
+/// The cluster's name.
+const NAME: &str = "dev";
+/// The name in the certificate with which a person looks at the cluster.
+const ADMIN: &str = "admin";
+/// How long requests under way may take to end: with the closing of volumes less than the supervisor waits.
+const SHUTDOWN_TIMEOUT: &str = "20s";
+/// Bits of a file that its owner alone may read.
+const PRIVATE: u32 = 0o600;
+/// Bits of a file that everybody may read.
+const PUBLIC: u32 = 0o644;
+
+/// A cluster of processes to try out.
+#[derive(Debug)]
+pub struct DevCluster {
+    /// Its nodes, by number.
+    pub(crate) nodes: Vec<DevNode>,
+    /// What a person passes to commands: as given on the command line, for it is shown.
+    directory: PathBuf,
+    /// What the supervisor logs: as its nodes do.
+    log: Log,
+}
+
+/// One node: where its things are.
+#[derive(Debug)]
+pub(crate) struct DevNode {
+    /// `n1`, `n2`, ..
+    pub(crate) name: String,
+    /// Its file, its volumes, `pid` and `hold`.
+    pub(crate) directory: PathBuf,
+    /// `sherd.toml` there.
+    pub(crate) config: PathBuf,
+    /// Its volumes: missing ones are made before each start.
+    pub(crate) volumes: Vec<PathBuf>,
+    ports: NodePorts,
+}
+
+/// The cluster cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum DevError {
+    /// A setting, a directory or the credentials.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The key pair.
+    #[error(transparent)]
+    Credentials(#[from] InvalidCredentials),
+    /// The addresses.
+    #[error(transparent)]
+    Ports(#[from] PortError),
+    /// A certificate cannot be made, or the authority's is damaged.
+    #[error("certificates in {path}: {source}", path = path.display())]
+    Authority {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong.
+        source: AuthorityError,
+    },
+    /// A file cannot be read or written.
+    #[error("{op} {path}: {source}", path = path.display())]
+    Io {
+        /// What was tried.
+        op: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A path that a file of settings cannot hold.
+    #[error("{path} is not UTF-8", path = path.display())]
+    Path {
+        /// The directory.
+        path: PathBuf,
+    },
+}
+
+/// Makes what is missing in the directory, and writes the file of each of `count` nodes.
+///
+/// # Errors
+/// [`DevError`] names what cannot be made, or the setting that no node would take.
+pub fn prepare(
+    arguments: DevArgs,
+    count: u8,
+    clock: &dyn Clock,
+    rng: &dyn Rng,
+) -> Result<DevCluster, DevError> {
+    let DevArgs { dir, nodes: _, volumes, listen, admin_listen, node_listen, log } = arguments;
+    let absolute = make_directory(&dir)?;
+    let credentials_file = absolute.join(CREDENTIALS);
+    let credentials = find_or_make_credentials(&credentials_file, rng)?;
+    let ports = ports::choose(count.into(), listen, admin_listen, node_listen)?;
+    let nodes: Vec<_> = (1..)
+        .zip(ports)
+        .map(|(number, ports)| DevNode::new(&absolute, number, volumes.unwrap_or(VOLUMES), ports))
+        .collect();
+    let pki = Pki { directory: absolute.join("pki") };
+    let cluster = pki.make(&nodes, clock.wall_ms(), rng)?;
+    let mut log_of_nodes = None;
+    for node in &nodes {
+        make_directory(&node.directory)?;
+        node.make_volumes()?;
+        let text = node.file(&nodes, cluster, &credentials_file, &pki, &log)?;
+        replace(&node.config, text.as_bytes(), PUBLIC)?;
+        log_of_nodes = Some(judge(&node.config, credentials.clone())?.log);
+    }
+    let log = log_of_nodes.expect("there is at least one node");
+    Ok(DevCluster { nodes, directory: dir, log })
+}
+
+/// Judges a node's file as the node will.
+fn judge(config: &Path, credentials: Credentials) -> Result<Config, ConfigError> {
+    let mut sources = Sources::default();
+    let settings: Settings = sources.read_file(config)?;
+    Config::resolve(settings, Some(credentials), &sources)
+}
+
+impl DevNode {
+    fn new(data: &Path, number: usize, volumes: u16, ports: NodePorts) -> Self {
+        let name = format!("n{number}");
+        let directory = data.join(&name);
+        let volumes = (1..=volumes).map(|number| directory.join(format!("v{number}"))).collect();
+        Self { config: directory.join("sherd.toml"), name, directory, volumes, ports }
+    }
+
+    /// Makes the volumes that are missing. An empty one counts as a new disk.
+    ///
+    /// # Errors
+    /// [`ConfigError::CreateDirectory`].
+    pub(crate) fn make_volumes(&self) -> Result<(), ConfigError> {
+        self.volumes.iter().try_for_each(|volume| make_directory(volume).map(drop))
+    }
+
+    /// Says whether a person keeps the node down.
+    pub(crate) fn is_held(&self) -> bool {
+        self.directory.join("hold").exists()
+    }
+
+    /// Writes the id of its process.
+    ///
+    /// # Errors
+    /// [`DevError::Io`].
+    pub(crate) fn write_pid(&self, pid: u32) -> Result<(), DevError> {
+        replace(&self.directory.join("pid"), format!("{pid}\n").as_bytes(), PUBLIC)
+    }
+
+    fn file(
+        &self,
+        nodes: &[Self],
+        cluster: ClusterId,
+        credentials_file: &Path,
+        pki: &Pki,
+        log: &LogSettings,
+    ) -> Result<String, DevError> {
+        let volumes: Result<_, _> = self.volumes.iter().map(|path| text(path)).collect();
+        let file = NodeFile {
+            volumes: volumes?,
+            listen: self.ports.s3.to_string(),
+            admin_listen: self.ports.admin.to_string(),
+            node_listen: self.ports.node.to_string(),
+            credentials_file: text(credentials_file)?,
+            shutdown_timeout: SHUTDOWN_TIMEOUT,
+            cluster: ClusterTable {
+                id: cluster.to_string(),
+                name: NAME,
+                nodes: nodes
+                    .iter()
+                    .map(|node| format!("{}@{}", node.name, reachable(node.ports.node)))
+                    .collect(),
+                node: &self.name,
+                ca: text(&pki.path("ca", "crt"))?,
+                cert: text(&pki.path(&self.name, "crt"))?,
+                key: text(&pki.path(&self.name, "key"))?,
+            },
+            upkeep: UpkeepTable { adopt_after: "0s" },
+            log: LogTable {
+                format: log
+                    .format
+                    .as_ref()
+                    .and_then(LogFormat::to_possible_value)
+                    .map(|value| value.get_name().to_owned()),
+                level: log.level.clone(),
+            },
+        };
+        let text = toml::to_string(&file);
+        let text = text.expect("texts, lists of texts and tables of texts are TOML");
+        Ok(format!("# Written by `sherd-node dev --nodes` at each start.\n{text}"))
+    }
+}
+
+/// `sherd.toml` of a node.
+#[derive(Serialize)]
+struct NodeFile<'a> {
+    volumes: Vec<String>,
+    listen: String,
+    admin_listen: String,
+    node_listen: String,
+    credentials_file: String,
+    shutdown_timeout: &'static str,
+    cluster: ClusterTable<'a>,
+    upkeep: UpkeepTable,
+    log: LogTable,
+}
+
+#[derive(Serialize)]
+struct ClusterTable<'a> {
+    id: String,
+    name: &'static str,
+    nodes: Vec<String>,
+    node: &'a str,
+    ca: String,
+    cert: String,
+    key: String,
+}
+
+#[derive(Serialize)]
+struct UpkeepTable {
+    adopt_after: &'static str,
+}
+
+#[derive(Serialize)]
+struct LogTable {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    level: Option<String>,
+}
+
+/// The certificates of the cluster.
+struct Pki {
+    directory: PathBuf,
+}
+
+impl Pki {
+    fn path(&self, name: &str, suffix: &str) -> PathBuf {
+        self.directory.join(format!("{name}.{suffix}"))
+    }
+
+    /// Finds or makes the authority, issues the other certificates, and says whose they are.
+    fn make(&self, nodes: &[DevNode], now_ms: u64, rng: &dyn Rng) -> Result<ClusterId, DevError> {
+        make_directory(&self.directory)?;
+        let failed = |source| DevError::Authority { path: self.directory.clone(), source };
+        let authority = self.find_or_make_authority(now_ms, rng)?;
+        let named = nodes.iter().map(|node| (node.name.as_str(), Role::Node));
+        for (name, role) in named.chain([(ADMIN, Role::Admin)]) {
+            let issued = authority.issue(name, role, now_ms, LEAF_LIFETIME).map_err(failed)?;
+            replace(&self.path(name, "key"), issued.key.as_bytes(), PRIVATE)?;
+            replace(&self.path(name, "crt"), issued.certificate.as_bytes(), PUBLIC)?;
+        }
+        Ok(authority.cluster())
+    }
+
+    /// Writes a new authority's key first: an authority is there when its certificate is.
+    fn find_or_make_authority(&self, now_ms: u64, rng: &dyn Rng) -> Result<Authority, DevError> {
+        let failed = |source| DevError::Authority { path: self.directory.clone(), source };
+        let (certificate, key) = (self.path("ca", "crt"), self.path("ca", "key"));
+        match std::fs::read_to_string(&certificate) {
+            Ok(text) => {
+                let key = std::fs::read_to_string(&key).map_err(|source| DevError::Io {
+                    op: "read",
+                    path: key,
+                    source,
+                })?;
+                Authority::load(&text, &key).map_err(failed)
+            }
+            Err(source) if source.kind() == io::ErrorKind::NotFound => {
+                let mut id = [0; 16];
+                rng.fill(&mut id);
+                let authority = Authority::init(ClusterId(id), now_ms).map_err(failed)?;
+                replace(&key, authority.key().as_bytes(), PRIVATE)?;
+                replace(&certificate, authority.certificate().as_bytes(), PUBLIC)?;
+                // Volumes carry the cluster's id: a power cut must not take the authority that says it.
+                File::open(&self.directory)
+                    .and_then(|directory| directory.sync_all())
+                    .map_err(|source| DevError::Io { op: "sync", path: self.directory.clone(), source })?;
+                Ok(authority)
+            }
+            Err(source) => Err(DevError::Io { op: "read", path: certificate, source }),
+        }
+    }
+}
+
+impl DevCluster {
+    /// Returns what the supervisor logs.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Writes where each node listens, and what to paste into another terminal.
+    pub fn announcement(&self) -> String {
+        let mut out = String::new();
+        let rows = self.nodes.iter().map(|node| {
+            let NodePorts { s3, admin, node: peers } = node.ports;
+            [node.name.clone(), format!("http://{s3}"), format!("http://{admin}"), peers.to_string()]
+        });
+        let heads = ["node", "S3", "admin", "nodes"].map(str::to_owned);
+        let rows: Vec<_> = std::iter::once(heads).chain(rows).collect();
+        let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or_default();
+        let widths = [width(0), width(1), width(2)];
+        for [name, s3, admin, peers] in &rows {
+            let [first, second, third] = widths;
+            writeln!(out, "{name:first$}  {s3:second$}  {admin:third$}  {peers}").expect(TEXT);
+        }
+        let Some(DevNode { ports, name, .. }) = self.nodes.first() else { return out };
+        out += &example(&self.directory.join(CREDENTIALS), ports.s3);
+        let path = |path: &str| for_shell(&self.directory.join(path));
+        writeln!(out, "\nLook at the cluster, and break it:").expect(TEXT);
+        let status = format!(
+            "sherd-node status --endpoint {} --ca {} --cert {} --key {}",
+            reachable(ports.node),
+            path("pki/ca.crt"),
+            path("pki/admin.crt"),
+            path("pki/admin.key")
+        );
+        let (pid, hold, volume) =
+            (path(&format!("{name}/pid")), path(&format!("{name}/hold")), path(&format!("{name}/v1")));
+        for line in [
+            status,
+            format!("kill -9 $(cat {pid})  # it starts again after 2 s, unless {hold} is there"),
+            format!("rm -r {volume}; mkdir {volume}  # a new disk in place of a lost one: it is rebuilt"),
+        ] {
+            writeln!(out, "  {line}").expect(TEXT);
+        }
+        out
+    }
+}
+
+/// Why writing to a `String` cannot fail.
+const TEXT: &str = "a String takes every text";
+
+/// Converts a path to the text that a file of settings holds.
+fn text(path: &Path) -> Result<String, DevError> {
+    path.to_str().map(str::to_owned).ok_or_else(|| DevError::Path { path: path.to_owned() })
+}
+
+/// Replaces a file as a whole: a reader finds the old bytes or the new ones.
+fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<(), DevError> {
+    let io = |op| move |source| DevError::Io { op, path: path.to_owned(), source };
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    // Left by a kill before the rename, perhaps with other bits.
+    match std::fs::remove_file(&new) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            return Err(io("remove the unfinished")(source));
+        }
+        _ => {}
+    }
+    let open = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new);
+    let mut file = open.map_err(io("create"))?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(io("write"))?;
+    std::fs::rename(&new, path).map_err(io("rename to"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::machine::system::{SystemClock, SystemRng};
+
+    fn arguments(dir: &Path, volumes: Option<u16>) -> DevArgs {
+        let any = "127.0.0.1:0".parse().expect("an address");
+        let log = LogSettings { format: Some(LogFormat::Json), level: Some("warn".to_owned()) };
+        DevArgs {
+            dir: dir.to_owned(),
+            nodes: None,
+            volumes,
+            listen: any,
+            admin_listen: any,
+            node_listen: None,
+            log,
+        }
+    }
+
+    fn prepared(dir: &Path, count: u8, volumes: Option<u16>) -> Result<DevCluster, DevError> {
+        prepare(arguments(dir, volumes), count, &SystemClock::new(), &SystemRng)
+    }
+
+    fn config_of(node: &DevNode) -> Config {
+        let credentials = Credentials::random(&SystemRng);
+        judge(&node.config, credentials).expect("it was judged when it was written")
+    }
+
+    #[test]
+    fn every_node_is_told_of_all_and_which_one_it_is() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let made = prepared(&dir.path().join("with space"), 3, Some(2)).expect("made");
+        let configs: Vec<_> = made.nodes.iter().map(config_of).collect();
+        for (ordinal, config) in configs.iter().enumerate() {
+            let cluster = config.cluster.as_ref().expect("they are a cluster");
+            assert_eq!((cluster.node, cluster.nodes.len(), config.volumes.len()), (ordinal, 3, 2));
+            assert_eq!(cluster.nodes[ordinal].address, cluster.node_listen.to_string());
+            assert_eq!(config.digest(), configs[0].digest());
+            assert_eq!(config.upkeep.adopt_after, std::time::Duration::ZERO);
+            assert_eq!((config.log.format, config.log.level.as_str()), (LogFormat::Json, "warn"));
+            assert!(!config.vouch);
+            let files = cluster.files.as_ref().expect("they have certificates");
+            let mode =
+                |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+            assert_eq!((mode(&files.key), mode(&files.cert)), (0o600, 0o644));
+        }
+        assert_eq!(configs[0].shape.geometry.volumes(), 6);
+    }
+
+    #[test]
+    fn certificates_are_those_of_the_nodes_and_of_an_admin() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        prepared(dir.path(), 2, None).expect("made");
+        for (name, role) in [("n1", Role::Node), ("n2", Role::Node), (ADMIN, Role::Admin)] {
+            let path = |suffix: &str| dir.path().join("pki").join(format!("{name}.{suffix}"));
+            let pem = std::fs::read(path("crt")).expect("it was issued");
+            let (_, pem) = x509_parser::pem::parse_x509_pem(&pem).expect("PEM");
+            let facts = sherd_trust::CertificateFacts::read(&pem.contents).expect("of this scheme");
+            assert_eq!((facts.identity.name.as_str(), facts.identity.role), (name, role));
+        }
+    }
+
+    #[test]
+    fn a_second_start_keeps_the_cluster_and_makes_missing_volumes() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let id = |made: &DevCluster| config_of(&made.nodes[0]).cluster.expect("they are a cluster").id;
+        let first = prepared(dir.path(), 2, None).expect("made");
+        std::fs::remove_dir(&first.nodes[1].volumes[0]).expect("an empty directory");
+        let second = prepared(dir.path(), 2, None).expect("found");
+        assert_eq!(id(&first), id(&second));
+        assert!(second.nodes[1].volumes[0].is_dir());
+        std::fs::write(dir.path().join("pki/ca.key"), "broken").expect("my own file");
+        let error = prepared(dir.path(), 2, None).expect_err("the authority cannot sign");
+        assert!(matches!(error, DevError::Authority { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_geometry_that_no_node_would_take_is_refused_before_any_starts() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let error = prepared(dir.path(), 3, Some(17)).expect_err("51 volumes make no sets of 8 to 16");
+        assert!(error.to_string().contains("no default set size fits"), "{error}");
+    }
+
+    #[test]
+    fn the_process_id_is_replaced_as_a_whole() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let made = prepared(dir.path(), 1, None).expect("made");
+        let node = &made.nodes[0];
+        let pid = || std::fs::read_to_string(dir.path().join("n1/pid")).expect("it was written");
+        std::fs::write(dir.path().join("n1/pid.new"), "half").expect("my own file");
+        node.write_pid(12).expect("written");
+        assert_eq!(pid(), "12\n");
+        node.write_pid(13).expect("written");
+        assert_eq!(pid(), "13\n");
+        assert!(!dir.path().join("n1/pid.new").exists());
+    }
+
+    #[test]
+    fn the_announcement_names_every_node_and_no_secret() {
+        let address = |text: &str| text.parse().expect("an address");
+        let node = |number: usize, port: &str| {
+            let ports = NodePorts {
+                s3: address(&format!("0.0.0.0:900{port}")),
+                admin: address(&format!("127.0.0.1:920{port}")),
+                node: address(&format!("127.0.0.1:910{port}")),
+            };
+            DevNode::new(Path::new("/x/sherd-data"), number, 1, ports)
+        };
+        let made = DevCluster {
+            nodes: vec![node(1, "0"), node(2, "1")],
+            directory: PathBuf::from("./sherd-data"),
+            log: Log { format: LogFormat::Text, level: "info".to_owned() },
+        };
+        let expected = "\
+node  S3                   admin                  nodes
+n1    http://0.0.0.0:9000  http://127.0.0.1:9200  127.0.0.1:9100
+n2    http://0.0.0.0:9001  http://127.0.0.1:9201  127.0.0.1:9101
+
+Try it from another terminal in this directory:
+  set -a; . ./sherd-data/credentials.env; set +a
+  aws --endpoint-url http://127.0.0.1:9000 --region us-east-1 s3 mb s3://demo
+  echo hello | aws --endpoint-url http://127.0.0.1:9000 --region us-east-1 s3 cp - s3://demo/hello.txt
+  aws --endpoint-url http://127.0.0.1:9000 --region us-east-1 s3 ls s3://demo/
+  aws --endpoint-url http://127.0.0.1:9000 --region us-east-1 s3 cp s3://demo/hello.txt -
+
+Look at the cluster, and break it:
+  sherd-node status --endpoint 127.0.0.1:9100 --ca ./sherd-data/pki/ca.crt --cert ./sherd-data/pki/admin.crt --key ./sherd-data/pki/admin.key
+  kill -9 $(cat ./sherd-data/n1/pid)  # it starts again after 2 s, unless ./sherd-data/n1/hold is there
+  rm -r ./sherd-data/n1/v1; mkdir ./sherd-data/n1/v1  # a new disk in place of a lost one: it is rebuilt
+";
+        assert_eq!(made.announcement(), expected);
+    }
+}

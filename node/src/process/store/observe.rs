@@ -1,0 +1,231 @@
+//! What a store says of itself at one moment: for health, for metrics, and for the other nodes; and the orders that
+//! an admin gives about its volumes.
+
+use std::time::Duration;
+
+use prometheus::IntCounter;
+
+use sherd_core::id::VolumeId;
+use sherd_proto::v1::{VolumeReport, VolumeState as ReportedState};
+
+use super::Store;
+use crate::observe::health::{self, HealthReport, SetHealth, VolumeHealth};
+use crate::observe::metrics::Metrics;
+use crate::peer::VolumeRoute;
+use crate::upkeep::OpeningStatus;
+use crate::volumes::{VolumeState, VolumeStatus};
+
+impl Store {
+    /// What is whole and what is not, at this moment.
+    pub fn health(&self) -> HealthReport {
+        let status = self.volumes.status();
+        let remote = self.cluster.remote();
+        let votes = |id: VolumeId| match status.iter().find(|volume| volume.id == id) {
+            Some(volume) => volume.state.votes(),
+            None => remote.volume(id).is_some_and(|volume| volume.report.votes),
+        };
+        let has_room = |route: &&VolumeRoute| !route.registers.is_full(route.volume);
+        let is_there = |id: VolumeId| match self.volumes.get(id) {
+            Some(volume) => volume.serving().is_ok(),
+            None => remote.volume(id).is_some_and(|volume| volume.report.is_open),
+        };
+        let sets = self
+            .cluster
+            .sets()
+            .iter()
+            .map(|set| SetHealth {
+                set: set.id.0,
+                volumes: set.routes.len(),
+                voting: set.routes.iter().filter(|route| votes(route.volume)).count(),
+                with_room: set.routes.iter().filter(has_room).count(),
+                taking_shards: set
+                    .routes
+                    .iter()
+                    .filter(has_room)
+                    .filter(|route| is_there(route.volume))
+                    .count(),
+                shards_needed: set.durable_enough(),
+                write_quorum: set.quorums().accept(),
+                read_quorum: set.quorums().prepare(),
+            })
+            .collect();
+        let volumes = status
+            .iter()
+            .map(|volume| {
+                let (state, reason) = self.shown(volume);
+                VolumeHealth { name: volume.path.display().to_string(), state, reason }
+            })
+            .collect();
+        let stuck = self.upkeep.stuck_sets().iter().map(ToString::to_string).collect();
+        HealthReport { sets, volumes, stuck, release_grace: self.objects.release_grace() }
+    }
+
+    /// A volume's state as health and metrics name it, and why it is not online. A volume votes again
+    /// before it is known what it lacks, and before its shards are rebuilt; until then it is shown as
+    /// what it is to an operator: on its way back, so that the next one is not taken away.
+    fn shown(&self, volume: &VolumeStatus) -> (health::VolumeState, String) {
+        use health::VolumeState as Shown;
+        let standing = self.upkeep.standing(volume.id, volume.opened_count);
+        let shown = match (&volume.state, standing) {
+            (
+                VolumeState::Online | VolumeState::Suspect { .. } | VolumeState::Recovering,
+                OpeningStatus::Recovering(recovery),
+            ) => return (Shown::Recovering, recovery.to_string()),
+            (VolumeState::Online, OpeningStatus::Unknown) => {
+                return (
+                    Shown::Opening,
+                    "it is compared with its peers: what it lacks is not known yet".to_owned(),
+                );
+            }
+            (VolumeState::Online, _) if volume.open.as_ref().is_some_and(|open| open.full) => Shown::Full,
+            (VolumeState::Online, _) => Shown::Online,
+            (VolumeState::Opening | VolumeState::Unconfirmed { .. }, _) => Shown::Opening,
+            (VolumeState::Suspect { .. }, _) => Shown::Suspect,
+            (VolumeState::Recovering, _) => Shown::Recovering,
+            (VolumeState::Failed { .. }, _) => Shown::Failed,
+            (VolumeState::Vacant { .. } | VolumeState::Offline { .. } | VolumeState::Closed, _) => {
+                Shown::Offline
+            }
+        };
+        (shown, volume.state.reason().unwrap_or_default().to_owned())
+    }
+
+    /// Damage that is reported or queued here and not healed.
+    pub(crate) fn reports_waiting_count(&self) -> u64 {
+        // Before the queue: a report is in the one or the other.
+        let waiting_count = self.reports.waiting_heals_count();
+        (self.upkeep.status().mrf.len + waiting_count) as u64
+    }
+
+    /// What this node, by its name, reports of its volumes to the others. Whether they are healed is not judged.
+    pub(crate) fn volume_reports(&self, node: &str) -> Vec<VolumeReport> {
+        let report = |volume: VolumeStatus| {
+            let (shown, reason) = self.shown(&volume);
+            let serving = self.volumes.get(volume.id).and_then(|volume| volume.serving().ok());
+            let is_full = volume.open.as_ref().is_some_and(|open| open.full);
+            let ordinal = self.topology().volume(volume.id).map_or(0, |volume| volume.ordinal);
+            VolumeReport {
+                volume: volume.id.0.to_vec().into(),
+                node: node.to_owned(),
+                ordinal: ordinal.into(),
+                path: volume.path.display().to_string(),
+                state: reported(shown).into(),
+                reason,
+                life: serving.as_ref().map_or(0, |serving| serving.reader.answerer().incarnation.0),
+                votes: volume.state.votes(),
+                is_open: serving.is_some(),
+                has_room: !is_full,
+                total_bytes: volume.open.as_ref().map_or(0, |open| open.total_bytes),
+                free_bytes: volume.open.as_ref().map_or(0, |open| open.free_bytes),
+                unconfirmed: matches!(volume.state, VolumeState::Unconfirmed { .. }),
+                lost: matches!(
+                    volume.state,
+                    VolumeState::Recovering | VolumeState::Vacant { .. } | VolumeState::Failed { .. }
+                ),
+                healed: false,
+                healed_since_ms: 0,
+            }
+        };
+        self.volumes.status().into_iter().map(report).collect()
+    }
+
+    /// Rebuilds a volume in its empty directory without waiting for its disk.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub(crate) fn replace_volume(&self, volume: VolumeId) -> Result<(), String> {
+        let local = self.volumes.get(volume).ok_or_else(|| not_here(volume))?;
+        match local.state() {
+            VolumeState::Vacant { .. } => {
+                self.upkeep.adopt_now(volume);
+                Ok(())
+            }
+            state => {
+                Err(format!("volume {volume} is {}, and only an empty directory is replaced", state.name()))
+            }
+        }
+    }
+
+    /// Lets a volume vote that too few of its peers confirm.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub(crate) fn vouch(&self, volume: VolumeId) -> Result<(), String> {
+        let local = self.volumes.get(volume).ok_or_else(|| not_here(volume))?;
+        match local.state() {
+            VolumeState::Unconfirmed { .. } => {
+                self.upkeep.vouch(volume);
+                Ok(())
+            }
+            state => Err(format!("volume {volume} is {}, and waits for no confirmation", state.name())),
+        }
+    }
+
+    /// Sets the gauges that mirror the store's state.
+    pub fn observe(&self, metrics: &Metrics) {
+        for volume in self.volumes.status() {
+            let gauges = metrics.volume(&volume.path.display().to_string());
+            gauges.set_state(self.shown(&volume).0);
+            if let Some(open) = &volume.open {
+                gauges.bytes.set(gauge(open.total_bytes));
+                gauges.free_bytes.set(gauge(open.free_bytes));
+                gauges.index_pending_bytes.set(gauge(open.index_pending_bytes));
+                gauges.index_unmerged.set(gauge(open.index_unmerged as u64));
+                gauges.sync_duration.show(open.sync_us.clone());
+                gauges.batch_records.show(open.frame_records.clone());
+            }
+            for (fault, count) in volume.faults {
+                gauges.show_errors(fault, count);
+            }
+        }
+        let usage = self.pool.usage();
+        metrics.buffer.cap_bytes.set(gauge(usage.cap_bytes as u64));
+        metrics.buffer.used_bytes.set(gauge(usage.in_use_bytes as u64));
+        metrics.mrf.queue_length.set(gauge(self.reports_waiting_count()));
+        let upkeep = self.upkeep.status();
+        let oldest = upkeep.mrf.oldest_ms.map_or(0, |since| self.wall.wall_ms().saturating_sub(since));
+        metrics.mrf.oldest_age_seconds.set(Duration::from_millis(oldest).as_secs_f64());
+        catch_up(&metrics.mrf.healed, upkeep.mrf.healed_count);
+        catch_up(&metrics.mrf.failed, upkeep.mrf.failed_count);
+        catch_up(&metrics.buffer.waits, usage.waits);
+        catch_up(&metrics.scrub.verified, upkeep.scrub.rows_count + upkeep.scrub.shards_count);
+        catch_up(&metrics.scrub.verified_bytes, upkeep.scrub.bytes_count);
+        metrics.scrub.progress_ratio.set(f64::from(upkeep.scrub.done_permille) / 1000.0);
+        let ended = Duration::from_millis(upkeep.scrub.ended_ms);
+        metrics.scrub.last_pass_timestamp_seconds.set(ended.as_secs_f64());
+        catch_up(&metrics.scrub.damaged, upkeep.scrub.findings_count);
+        catch_up(&metrics.scrub.passes, upkeep.scrub.passes_count);
+        catch_up(&metrics.upkeep.panics, upkeep.panics_count);
+        metrics.upkeep.release_queue_length.set(gauge(upkeep.release.len as u64));
+        catch_up(&metrics.upkeep.released, upkeep.release.released_count);
+        catch_up(&metrics.mrf.dropped, self.reports.dropped_heals_count());
+        let dropped_count = self.reports.dropped_superseded_count() + upkeep.release.dropped_count;
+        catch_up(&metrics.upkeep.release_dropped, dropped_count);
+    }
+}
+
+fn not_here(volume: VolumeId) -> String {
+    format!("volume {volume} is not on this node")
+}
+
+/// A state as other nodes are told of it.
+const fn reported(state: health::VolumeState) -> ReportedState {
+    match state {
+        health::VolumeState::Opening => ReportedState::Opening,
+        health::VolumeState::Online => ReportedState::Online,
+        health::VolumeState::Suspect => ReportedState::Suspect,
+        health::VolumeState::Recovering => ReportedState::Recovering,
+        health::VolumeState::Full => ReportedState::Full,
+        health::VolumeState::Failed => ReportedState::Failed,
+        health::VolumeState::Offline => ReportedState::Offline,
+    }
+}
+
+/// Brings a counter up to a count that is kept elsewhere.
+fn catch_up(counter: &IntCounter, count: u64) {
+    counter.inc_by(count.saturating_sub(counter.get()));
+}
+
+fn gauge(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,366 @@
+//! The other end of a stream of numbered calls: starts them in order, and sends the replies as they come.
+//!
+//! The stream of replies is polled by the connection when it has room for a frame, and does everything: it
+//! reads frames, starts their calls on this node's volumes, and gives out what is answered, many replies in
+//! a frame. So a peer that does not read its replies sends no more calls. A call has no task; what is under
+//! way stands in slots whose wakers are used again.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use futures::Stream;
+use futures::task::AtomicWaker;
+use parking_lot::Mutex;
+use prost::Message;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tonic::{Status, Streaming};
+
+use sherd_core::id::Incarnation;
+use sherd_core::message::Error;
+use sherd_proto::convert::answer::{AnswerIn, ReplyMessage, reply};
+use sherd_proto::convert::check_frame;
+use sherd_proto::limits::{FRAME_CALLS_MAX, TIMEOUT_MS_MAX};
+use sherd_proto::v1::Sender;
+
+use super::error;
+use super::limits::{CALLS_UNDER_WAY_MAX, FRAME_BYTES_USUAL, REPLY_BYTES_MAX, SWEEP_EVERY};
+use super::node::{HeldShare, RpcNode};
+use crate::observe::metrics::RpcCallMetrics;
+use crate::peer::Pending;
+
+/// A service whose calls come as one stream.
+pub(super) trait CallServer: Send + Sync + Unpin + 'static {
+    /// A frame of calls.
+    type Frame: Message + Default + 'static;
+    /// One call.
+    type Call;
+    /// A call under way.
+    type Work: Send + Unpin;
+    /// One reply.
+    type Reply: Message;
+    /// A frame of replies.
+    type Replies;
+
+    /// Takes a frame apart.
+    fn calls(frame: Self::Frame) -> (Option<Sender>, Vec<Self::Call>);
+    /// The number of a call, 0 where it has no reply, and how many milliseconds its caller waits.
+    fn head(call: &Self::Call) -> (u64, u32);
+    /// Starts a call; what it holds is counted until it is answered.
+    ///
+    /// # Errors
+    /// As the volume's, before it was asked.
+    fn start(node: &RpcNode, call: Self::Call) -> Result<(Self::Work, HeldShare), CallFailure>;
+    /// Whether a call is answered; if not, the context's task is woken when it is.
+    fn poll(started: &mut Self::Work, number: u64, context: &mut Context<'_>) -> Poll<Self::Reply>;
+    /// The reply of a call that was not started, or whose answer cannot be sent.
+    fn failed(number: u64, failure: CallFailure) -> Self::Reply;
+    /// Whether a reply is a failure.
+    fn is_failure(reply: &Self::Reply) -> bool;
+    /// Puts replies into a frame.
+    fn replies(replies: Vec<Self::Reply>) -> Self::Replies;
+}
+
+/// Why a call was not started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum CallFailure {
+    /// As a volume fails.
+    Volume(Error),
+    /// The volume is in another life than the caller believes.
+    OtherLife(Incarnation),
+}
+
+impl From<Error> for CallFailure {
+    fn from(error: Error) -> Self {
+        Self::Volume(error)
+    }
+}
+
+/// The reply of a call, once it is there.
+pub(super) fn poll<R: ReplyMessage, A: AnswerIn<R> + Unpin>(
+    pending: &mut Pending<A>,
+    context: &mut Context<'_>,
+) -> Poll<R> {
+    Pin::new(pending).poll(context).map(|result| reply(&result))
+}
+
+/// The replies of one stream.
+pub(super) struct CallReplies<S: CallServer> {
+    node: RpcNode,
+    /// `None` when the peer sends no more, or this node stops.
+    frames: Option<Streaming<S::Frame>>,
+    under_way: Slots<S::Work>,
+    outbox: VecDeque<S::Reply>,
+    sweep: Interval,
+    stopped: Pin<Box<WaitForCancellationFutureOwned>>,
+    metrics: RpcCallMetrics,
+    is_over: bool,
+}
+
+impl<S: CallServer> CallReplies<S> {
+    pub(super) fn new(
+        node: RpcNode,
+        frames: Streaming<S::Frame>,
+        metrics: RpcCallMetrics,
+        stop: CancellationToken,
+    ) -> Self {
+        let mut sweep = tokio::time::interval(SWEEP_EVERY);
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self {
+            node,
+            frames: Some(frames),
+            under_way: Slots::default(),
+            outbox: VecDeque::new(),
+            sweep,
+            stopped: Box::pin(stop.cancelled_owned()),
+            metrics,
+            is_over: false,
+        }
+    }
+
+    /// Reads frames while there is room for what they start.
+    fn read_frames(&mut self, context: &mut Context<'_>) -> Result<(), Status> {
+        while self.under_way.len() < CALLS_UNDER_WAY_MAX && self.outbox.len() < FRAME_CALLS_MAX {
+            let Some(frames) = &mut self.frames else { return Ok(()) };
+            match Pin::new(frames).poll_next(context) {
+                Poll::Ready(Some(Ok(frame))) => self.start_calls(frame)?,
+                Poll::Ready(Some(Err(status))) => {
+                    self.frames = None;
+                    return Err(status);
+                }
+                Poll::Ready(None) => self.frames = None,
+                Poll::Pending => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    fn start_calls(&mut self, frame: S::Frame) -> Result<(), Status> {
+        let (sender, calls) = S::calls(frame);
+        self.node.check(sender)?;
+        check_frame(calls.len()).map_err(|error| error::invalid(&error))?;
+        let now = Instant::now();
+        for call in calls {
+            let (number, timeout_ms) = S::head(&call);
+            match S::start(&self.node, call) {
+                // A call without a number has no reply.
+                Ok(_) | Err(_) if number == 0 => {}
+                Ok((started, held)) => {
+                    let deadline = now + Duration::from_millis(timeout_ms.min(TIMEOUT_MS_MAX).into());
+                    let call = CallUnderWay { number, deadline, started, _held: held };
+                    if let Some(reply) = self.under_way.add(call, S::poll) {
+                        self.reply(number, reply);
+                    }
+                }
+                Err(failure) => self.reply(number, S::failed(number, failure)),
+            }
+        }
+        Ok(())
+    }
+
+    fn reply(&mut self, number: u64, reply: S::Reply) {
+        let bytes = reply.encoded_len();
+        let reply = if bytes > REPLY_BYTES_MAX {
+            let reason = format!("a reply of {bytes} bytes is too long to be sent");
+            S::failed(number, Error::Unreachable { reason }.into())
+        } else {
+            reply
+        };
+        let counter = if S::is_failure(&reply) { &self.metrics.failed } else { &self.metrics.answered };
+        counter.inc();
+        self.outbox.push_back(reply);
+    }
+
+    /// The next frame of replies, if there is one to send.
+    fn take_frame(&mut self) -> Option<S::Replies> {
+        let (mut replies, mut bytes) = (Vec::new(), 0);
+        while replies.len() < FRAME_CALLS_MAX && bytes < FRAME_BYTES_USUAL {
+            let Some(reply) = self.outbox.pop_front() else { break };
+            bytes += reply.encoded_len();
+            replies.push(reply);
+        }
+        (!replies.is_empty()).then(|| S::replies(replies))
+    }
+
+    fn advance(&mut self, context: &mut Context<'_>) -> Result<(), Status> {
+        if self.frames.is_some() && self.stopped.as_mut().poll(context).is_ready() {
+            self.frames = None;
+        }
+        self.under_way.register(context);
+        while let Some((number, reply)) = self.under_way.next_answered(S::poll) {
+            self.reply(number, reply);
+        }
+        self.read_frames(context)?;
+        while !self.under_way.is_empty() {
+            let Poll::Ready(now) = self.sweep.poll_tick(context) else { break };
+            self.metrics.expired.inc_by(self.under_way.expire(now));
+        }
+        Ok(())
+    }
+}
+
+impl<S: CallServer> Stream for CallReplies<S>
+where
+    S::Reply: Unpin,
+{
+    type Item = Result<S::Replies, Status>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        if this.is_over {
+            return Poll::Ready(None);
+        }
+        if let Err(status) = this.advance(context) {
+            this.is_over = true;
+            return Poll::Ready(Some(Err(status)));
+        }
+        if let Some(frame) = this.take_frame() {
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        if this.frames.is_none() && this.under_way.is_empty() {
+            this.is_over = true;
+            return Poll::Ready(None);
+        }
+        Poll::Pending
+    }
+}
+
+/// A call under way.
+struct CallUnderWay<T> {
+    number: u64,
+    deadline: Instant,
+    started: T,
+    _held: HeldShare,
+}
+
+/// The calls under way, each in a slot with a waker that says which one it is.
+struct Slots<T> {
+    places: Vec<Slot<T>>,
+    free: Vec<usize>,
+    wakes: Arc<Wakes>,
+    /// Woken slots that were taken off the list and not looked at yet.
+    woken: Vec<usize>,
+}
+
+struct Slot<T> {
+    call: Option<CallUnderWay<T>>,
+    waker: Waker,
+}
+
+/// Which slots were woken since the last look.
+#[derive(Default)]
+struct Wakes {
+    woken: Mutex<Vec<usize>>,
+    task: AtomicWaker,
+}
+
+struct SlotWaker {
+    slot: usize,
+    wakes: Arc<Wakes>,
+}
+
+impl Wake for SlotWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let is_first = {
+            let mut woken = self.wakes.woken.lock();
+            woken.push(self.slot);
+            woken.len() == 1
+        };
+        // The task looks at the whole list when it runs: one wake is enough for all that is on it.
+        if is_first {
+            self.wakes.task.wake();
+        }
+    }
+}
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self { places: Vec::new(), free: Vec::new(), wakes: Arc::default(), woken: Vec::new() }
+    }
+}
+
+impl<T> Slots<T> {
+    fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Notes which task looks at the slots. Before the look: what is woken during it wakes the task again.
+    fn register(&self, context: &Context<'_>) {
+        self.wakes.task.register(context.waker());
+    }
+
+    /// Adds a call; gives its reply instead where that is there at once.
+    fn add<R>(
+        &mut self,
+        call: CallUnderWay<T>,
+        poll: impl Fn(&mut T, u64, &mut Context<'_>) -> Poll<R>,
+    ) -> Option<R> {
+        let index = self.free.pop().unwrap_or_else(|| {
+            let index = self.places.len();
+            let waker = Arc::new(SlotWaker { slot: index, wakes: Arc::clone(&self.wakes) }).into();
+            self.places.push(Slot { call: None, waker });
+            index
+        });
+        self.places[index].call = Some(call);
+        self.look(index, poll).map(|(_, reply)| reply)
+    }
+
+    /// The next reply of a call that was woken.
+    fn next_answered<R>(
+        &mut self,
+        poll: impl Fn(&mut T, u64, &mut Context<'_>) -> Poll<R>,
+    ) -> Option<(u64, R)> {
+        loop {
+            if self.woken.is_empty() {
+                std::mem::swap(&mut self.woken, &mut *self.wakes.woken.lock());
+            }
+            let index = self.woken.pop()?;
+            if let Some(answered) = self.look(index, &poll) {
+                return Some(answered);
+            }
+        }
+    }
+
+    fn look<R>(
+        &mut self,
+        index: usize,
+        poll: impl Fn(&mut T, u64, &mut Context<'_>) -> Poll<R>,
+    ) -> Option<(u64, R)> {
+        let slot = &mut self.places[index];
+        let call = slot.call.as_mut()?;
+        let number = call.number;
+        match poll(&mut call.started, number, &mut Context::from_waker(&slot.waker)) {
+            Poll::Ready(reply) => {
+                slot.call = None;
+                self.free.push(index);
+                Some((number, reply))
+            }
+            Poll::Pending => None,
+        }
+    }
+
+    /// Forgets calls whose callers stopped waiting, and says how many: a volume that hangs must not keep the
+    /// places of the others.
+    fn expire(&mut self, now: Instant) -> u64 {
+        let mut count = 0;
+        for (index, slot) in self.places.iter_mut().enumerate() {
+            if slot.call.as_ref().is_some_and(|call| call.deadline <= now) {
+                slot.call = None;
+                self.free.push(index);
+                count += 1;
+            }
+        }
+        count
+    }
+}

@@ -1,0 +1,39 @@
+//! Bounds of what other nodes may ask of this one at a time.
+//!
+//! Beyond them a connection is not taken, a stream is not read, or a call is answered `Busy`: nothing that a
+//! peer sends makes this node hold more memory than these say.
+
+use std::time::Duration;
+
+use sherd_proto::limits::{FRAME_CALLS_MAX, MESSAGE_BYTES_MAX};
+
+/// Connections of peers, operators and admins: two a peer, and more peers than one pool has.
+pub(super) const CONNECTIONS_MAX: usize = 256;
+/// Connections that are at their handshake.
+pub(super) const HANDSHAKES_MAX: usize = 64;
+/// Calls of one stream under way: its next frame is read when there are fewer.
+pub(super) const CALLS_UNDER_WAY_MAX: usize = 4096;
+/// Bytes that peers sent or asked for, and that no volume took or no peer read yet.
+pub(super) const BYTES_HELD_MAX: usize = 64 << 20;
+/// Of these, bytes for one volume: one that hangs must leave the others their room.
+pub(super) const VOLUME_BYTES_HELD_MAX: usize = 24 << 20;
+/// Calls with fewer bytes are not counted there: as many as may be under way hold no more than that.
+pub(super) const BYTES_UNCOUNTED_MAX: usize = 16 << 10;
+/// Bytes of a shard that one call may read.
+pub(super) const READ_BYTES_MAX: usize = 16 << 20;
+/// Bytes at which a frame of replies takes no further one.
+pub(super) const FRAME_BYTES_USUAL: usize = 1 << 20;
+/// The longest reply: a frame holds it behind others.
+pub(super) const REPLY_BYTES_MAX: usize = MESSAGE_BYTES_MAX - FRAME_BYTES_USUAL - (64 << 10);
+/// How often calls whose callers stopped waiting are looked for.
+pub(super) const SWEEP_EVERY: Duration = Duration::from_millis(500);
+/// After a connection could not be accepted: descriptors come back when others end.
+pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long connections may go on after they were asked to end.
+pub(super) const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
+
+const _: () = {
+    assert!(CALLS_UNDER_WAY_MAX * BYTES_UNCOUNTED_MAX <= BYTES_HELD_MAX, "uncounted bytes have a bound, too");
+    assert!(FRAME_CALLS_MAX < CALLS_UNDER_WAY_MAX, "a whole frame can be under way");
+    assert!(READ_BYTES_MAX <= VOLUME_BYTES_HELD_MAX, "the longest read has room");
+};

@@ -1,0 +1,211 @@
+//! This node's services for its peers, operators and admins: HTTP/2 over mutual TLS.
+//!
+//! ```text
+//! listener -> handshake -> roles -> register, shard, upkeep services -> LocalPeer
+//!                                \-> admin service
+//! ```
+//! [`serve`] accepts, and each connection is a task that ends with it. Who may call what is decided by the
+//! role in the peer's certificate before a service sees the request.
+
+mod admin_service;
+mod calls;
+mod error;
+mod limits;
+mod node;
+mod pages;
+mod register_service;
+mod roles;
+mod shard_bytes;
+mod shard_service;
+mod upkeep_service;
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::body::Body;
+use tonic::service::Routes;
+use tonic::transport::server::Connected as _;
+use tower::Service;
+
+use sherd_proto::limits::MESSAGE_BYTES_MAX;
+use sherd_proto::v1::register_service_server::RegisterServiceServer;
+use sherd_proto::v1::shard_service_server::ShardServiceServer;
+use sherd_proto::v1::upkeep_service_server::UpkeepServiceServer;
+
+pub use self::admin_service::{AdminRpc, NodeDesk};
+use self::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, HANDSHAKES_MAX, SHUTDOWN_MAX};
+pub use self::node::{LocalSlot, RpcNode};
+use self::register_service::RegisterRpc;
+use self::shard_service::ShardRpc;
+use self::upkeep_service::UpkeepRpc;
+use crate::observe::metrics::RpcMetrics;
+use crate::peer::wire::{self, TrackedExecutor};
+use crate::trust::{ConnectedPeer, RefusalLog, Trust};
+
+/// The services that answer for this node's volumes. The admin service is added to them.
+pub fn volume_services(node: &RpcNode, metrics: &RpcMetrics, stop: &CancellationToken) -> Routes {
+    let register = RegisterRpc::new(node.clone(), metrics.register.clone(), stop.clone());
+    let shard = ShardRpc::new(node.clone(), metrics.shard.clone(), stop.clone());
+    let upkeep = UpkeepRpc::new(node.clone(), metrics.upkeep.clone(), stop.clone());
+    Routes::new(
+        RegisterServiceServer::new(register)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX),
+    )
+    .add_service(
+        ShardServiceServer::new(shard)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX),
+    )
+    .add_service(
+        UpkeepServiceServer::new(upkeep)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX),
+    )
+}
+
+/// Serves until `stop`, and returns when every connection has ended: those that go on are cut off 5 s later.
+pub async fn serve(
+    listener: TcpListener,
+    trust: Trust,
+    services: Routes,
+    metrics: RpcMetrics,
+    stop: CancellationToken,
+) {
+    let (services, refusals, cut) = (services.prepare(), RefusalLog::default(), CancellationToken::new());
+    let server = Arc::new(Server { trust, services, metrics, refusals, stop, cut });
+    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
+    let tasks = TaskTracker::new();
+    let accept = async {
+        loop {
+            let Ok(connection) = Arc::clone(&connections).acquire_owned().await else { return };
+            let Ok(handshake) = Arc::clone(&handshakes).acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok(accepted) => {
+                    let server = Arc::clone(&server);
+                    let executor = TrackedExecutor(tasks.clone());
+                    tasks.spawn(async move {
+                        server.serve_connection(accepted, handshake, executor).await;
+                        drop(connection);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "accept a connection of a peer");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    };
+    // Cancel-safe: a connection that was not accepted stays in the listener's queue.
+    tokio::select! {
+        biased;
+        () = server.stop.cancelled() => {}
+        () = accept => {}
+    }
+    drop(listener);
+    tasks.close();
+    if tokio::time::timeout(SHUTDOWN_MAX, tasks.wait()).await.is_err() {
+        server.cut.cancel();
+        tasks.wait().await;
+    }
+}
+
+/// What every connection needs.
+struct Server {
+    trust: Trust,
+    services: Routes,
+    metrics: RpcMetrics,
+    refusals: RefusalLog,
+    stop: CancellationToken,
+    /// Ends connections that did not end by themselves.
+    cut: CancellationToken,
+}
+
+impl Server {
+    async fn serve_connection(
+        &self,
+        (stream, from): (TcpStream, SocketAddr),
+        handshake: OwnedSemaphorePermit,
+        executor: TrackedExecutor,
+    ) {
+        // Cancel-safe: a dropped handshake closes its socket.
+        let accepted = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return,
+            accepted = self.trust.accept(stream) => accepted,
+        };
+        drop(handshake);
+        let accepted = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => return self.refusals.log(from, &error),
+        };
+        let (peer, name, generation) =
+            (accepted.connect_info(), accepted.peer.dns_name(), accepted.generation);
+        self.metrics.connections.inc();
+        let services = self.services.clone();
+        let answer = service_fn(move |request| answer(request, peer.clone(), services.clone()));
+        let connection = http2::Builder::new(executor)
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(wire::STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(wire::CONNECTION_WINDOW_BYTES)
+            .max_frame_size(wire::H2_FRAME_BYTES)
+            .max_concurrent_streams(wire::STREAMS_MAX)
+            .keep_alive_interval(wire::PING_EVERY)
+            .keep_alive_timeout(wire::PING_ANSWER_MAX)
+            // Peers drop reads whenever others answered first: no number of them is an attack.
+            .max_pending_accept_reset_streams(wire::STREAMS_MAX as usize)
+            .max_local_error_reset_streams(None)
+            .serve_connection(TokioIo::new(accepted), answer);
+        let mut connection = std::pin::pin!(connection);
+        // Cancel-safe: the connection is borrowed, and goes on below.
+        let ended = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => None,
+            ended = connection.as_mut() => Some(ended),
+            () = wire::outlived(&self.trust, generation) => None,
+        };
+        let ended = if let Some(ended) = ended {
+            ended
+        } else {
+            connection.as_mut().graceful_shutdown();
+            // Cancel-safe: what is dropped is cut off.
+            tokio::select! {
+                biased;
+                ended = connection => ended,
+                () = self.cut.cancelled() => Ok(()),
+                () = tokio::time::sleep(SHUTDOWN_MAX) => Ok(()),
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(peer = %name, %error, "connection of a peer ended");
+        }
+        self.metrics.connections.dec();
+    }
+}
+
+/// Answers one request, if the peer may ask it.
+async fn answer(
+    mut request: Request<Incoming>,
+    peer: ConnectedPeer,
+    mut services: Routes,
+) -> Result<Response<Body>, Infallible> {
+    if let Err(status) = roles::judge(request.uri().path(), peer.identity()) {
+        return Ok(status.into_http());
+    }
+    request.extensions_mut().insert(peer);
+    services.call(request).await
+}
+
+#[cfg(test)]
+mod tests;

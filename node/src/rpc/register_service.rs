@@ -1,0 +1,204 @@
+//! Registers of this node's volumes, for its peers.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status, Streaming};
+
+use sherd_core::id::{Ballot, RegisterKey, VolumeId};
+use sherd_core::message::{Answer, ListPage, RowPage, ScannedRow};
+use sherd_core::register::recover::Guarantees;
+use sherd_core::register::{EncodedValue, Vote};
+use sherd_proto::convert::Wire;
+use sherd_proto::convert::answer::{AnswerIn, reply};
+use sherd_proto::convert::register::RegisterRequest;
+use sherd_proto::limits::PAGE_BYTES_MAX;
+use sherd_proto::v1::register_call::Call;
+use sherd_proto::v1::register_reply::Reply;
+use sherd_proto::v1::register_service_server::RegisterService;
+use sherd_proto::v1::{self, RegisterCall, RegisterCalls, RegisterReplies, RegisterReply, Sender};
+
+use super::calls::{CallFailure, CallReplies, CallServer, poll};
+use super::node::{HeldShare, RpcNode};
+use super::{error, pages};
+use crate::observe::metrics::RpcCallMetrics;
+use crate::peer::{LocalPeer, Pending, RegisterPeer};
+
+/// Values up to this length are copied: 64 KiB, which takes a few microseconds.
+const UNSHARED_BYTES_MAX: usize = 64 << 10;
+
+/// Answers calls about registers.
+#[derive(Debug)]
+pub(super) struct RegisterRpc {
+    node: RpcNode,
+    metrics: RpcCallMetrics,
+    stop: CancellationToken,
+}
+
+impl RegisterRpc {
+    pub(super) const fn new(node: RpcNode, metrics: RpcCallMetrics, stop: CancellationToken) -> Self {
+        Self { node, metrics, stop }
+    }
+}
+
+#[async_trait::async_trait]
+impl RegisterService for RegisterRpc {
+    type CallsStream = CallReplies<RegisterServer>;
+
+    async fn calls(
+        &self,
+        request: Request<Streaming<RegisterCalls>>,
+    ) -> Result<Response<Self::CallsStream>, Status> {
+        let (node, metrics, stop) = (self.node.clone(), self.metrics.clone(), self.stop.clone());
+        Ok(Response::new(CallReplies::new(node, request.into_inner(), metrics, stop)))
+    }
+}
+
+/// The calls of [`RegisterService`].
+#[derive(Debug)]
+pub(super) enum RegisterServer {}
+
+/// A call under way on a volume.
+#[derive(Debug)]
+pub(super) enum StartedCall {
+    Vote(Pending<Answer<Vote>>),
+    Done(Pending<Answer<()>>),
+    Inline(Pending<Bytes>),
+    Verified(Pending<()>),
+    List(Pending<Answer<ListPage>>),
+    Parts(Pending<Answer<Vec<ScannedRow>>>),
+    Rows(Pending<Answer<RowPage>>),
+    Unsettled(Pending<Vec<(RegisterKey, Ballot)>>),
+    Guarantees(Pending<Answer<Guarantees>>),
+    /// It has no reply.
+    Silent,
+}
+
+impl CallServer for RegisterServer {
+    type Frame = RegisterCalls;
+    type Call = RegisterCall;
+    type Work = StartedCall;
+    type Reply = RegisterReply;
+    type Replies = RegisterReplies;
+
+    fn calls(frame: RegisterCalls) -> (Option<Sender>, Vec<RegisterCall>) {
+        (frame.sender, frame.calls)
+    }
+
+    fn head(call: &RegisterCall) -> (u64, u32) {
+        (call.number, call.timeout_ms)
+    }
+
+    fn start(node: &RpcNode, call: RegisterCall) -> Result<(StartedCall, HeldShare), CallFailure> {
+        let RegisterCall { to, call, number: _, timeout_ms: _ } = call;
+        let call = call.ok_or_else(|| error::refused("call: missing"))?;
+        let in_life = matches!(call, Call::Adopt(_) | Call::DropRow(_));
+        let (volumes, volume) = node.addressed(to, in_life)?;
+        let held = node.hold(volume, bytes_held(&call))?;
+        Ok((start(&volumes, volume, RegisterRequest::from_wire(call)?), held))
+    }
+
+    fn poll(started: &mut StartedCall, number: u64, context: &mut Context<'_>) -> Poll<RegisterReply> {
+        let reply = match started {
+            StartedCall::Vote(pending) => poll(pending, context),
+            StartedCall::Done(pending) => poll(pending, context),
+            StartedCall::Inline(pending) => poll(pending, context),
+            StartedCall::Verified(pending) => poll(pending, context),
+            StartedCall::List(pending) => poll_page(pending, context, pages::end_list),
+            StartedCall::Parts(pending) => poll(pending, context),
+            StartedCall::Rows(pending) => poll_page(pending, context, pages::end_rows),
+            StartedCall::Unsettled(pending) => poll(pending, context),
+            StartedCall::Guarantees(pending) => poll(pending, context),
+            StartedCall::Silent => {
+                Poll::Ready(Reply::Failure(error::failure(error::refused("it has no reply"))))
+            }
+        };
+        reply.map(|reply| RegisterReply { number, reply: Some(reply) })
+    }
+
+    fn failed(number: u64, failure: CallFailure) -> RegisterReply {
+        RegisterReply { number, reply: Some(Reply::Failure(error::failure(failure))) }
+    }
+
+    fn is_failure(reply: &RegisterReply) -> bool {
+        matches!(reply.reply, Some(Reply::Failure(_)))
+    }
+
+    fn replies(replies: Vec<RegisterReply>) -> RegisterReplies {
+        RegisterReplies { replies }
+    }
+}
+
+/// The reply with a page, which ends where a message must.
+fn poll_page<P>(
+    pending: &mut Pending<Answer<P>>,
+    context: &mut Context<'_>,
+    end: impl FnOnce(&mut P),
+) -> Poll<Reply>
+where
+    Answer<P>: AnswerIn<Reply> + Unpin,
+{
+    Pin::new(pending).poll(context).map(|mut result| {
+        if let Ok(Answer { result: Ok(page), .. }) = &mut result {
+            end(page);
+        }
+        reply(&result)
+    })
+}
+
+/// Bytes that a call holds until it is answered.
+fn bytes_held(call: &Call) -> usize {
+    let value =
+        |value: &Option<v1::Value>| value.as_ref().map_or(0, |value| value.head.len() + value.inline.len());
+    match call {
+        Call::Accept(accept) => value(&accept.value),
+        Call::Adopt(adopt) => adopt.rows.iter().map(|row| value(&row.value)).sum(),
+        Call::List(_) | Call::Parts(_) | Call::Rows(_) => PAGE_BYTES_MAX,
+        _ => 0,
+    }
+}
+
+fn start(volumes: &LocalPeer, volume: VolumeId, request: RegisterRequest) -> StartedCall {
+    match request {
+        RegisterRequest::Prepare { target, prepare, want_value } => {
+            StartedCall::Vote(volumes.prepare(volume, &target, prepare, want_value))
+        }
+        RegisterRequest::Accept { target, mut accept, heal } => {
+            unshare(&mut accept.value);
+            StartedCall::Done(volumes.accept(volume, &target, &accept, heal.as_ref()))
+        }
+        RegisterRequest::Commit { target, ballot, positions } => {
+            volumes.commit(volume, &target, ballot, &positions);
+            StartedCall::Silent
+        }
+        RegisterRequest::Read { target, want_value } => {
+            StartedCall::Vote(volumes.read(volume, &target, want_value))
+        }
+        RegisterRequest::Inline { target, ballot } => {
+            StartedCall::Inline(volumes.inline(volume, &target, ballot))
+        }
+        RegisterRequest::VerifyRow { key } => StartedCall::Verified(volumes.verify_row(volume, &key)),
+        RegisterRequest::List(scan) => StartedCall::List(volumes.list(volume, &scan)),
+        RegisterRequest::Parts(scan) => StartedCall::Parts(volumes.parts(volume, &scan)),
+        RegisterRequest::Rows(scan) => StartedCall::Rows(volumes.rows(volume, &scan)),
+        RegisterRequest::Unsettled { after, limit } => {
+            StartedCall::Unsettled(volumes.unsettled(volume, after.as_ref(), limit))
+        }
+        RegisterRequest::Control(control) => StartedCall::Guarantees(volumes.control(volume, control)),
+        RegisterRequest::Adopt { rows } => StartedCall::Done(volumes.adopt(volume, rows)),
+        RegisterRequest::DropRow { target, ballot } => {
+            StartedCall::Done(volumes.drop_row(volume, &target, ballot))
+        }
+    }
+}
+
+/// Copies a value out of the frame that it came in: the volume keeps it in memory, and it must not keep all of the
+/// frame. A large one is most of its frame.
+fn unshare(value: &mut EncodedValue) {
+    if value.head.len() + value.inline.len() <= UNSHARED_BYTES_MAX {
+        value.head = Bytes::copy_from_slice(&value.head);
+        value.inline = Bytes::copy_from_slice(&value.inline);
+    }
+}

@@ -1,0 +1,85 @@
+//! Which role may call which method, by the certificate of its connection.
+//!
+//! What is not listed is refused: a new method is nobody's until it stands here. Called for every request
+//! before a service sees it.
+
+use tonic::Status;
+
+use crate::trust::{PeerIdentity, Role};
+
+const NODE: &[Role] = &[Role::Node];
+const ORDERS: &[Role] = &[Role::Operator, Role::Admin];
+const ALL: &[Role] = &[Role::Node, Role::Operator, Role::Admin];
+
+/// The roles of each method.
+const METHODS: [(&str, &[Role]); 12] = [
+    ("/sherd.v1.RegisterService/Calls", NODE),
+    ("/sherd.v1.ShardService/Calls", NODE),
+    ("/sherd.v1.ShardService/Put", NODE),
+    ("/sherd.v1.ShardService/Write", NODE),
+    ("/sherd.v1.ShardService/Read", NODE),
+    ("/sherd.v1.UpkeepService/Calls", NODE),
+    ("/sherd.v1.AdminService/Ping", ALL),
+    ("/sherd.v1.AdminService/Topology", ALL),
+    ("/sherd.v1.AdminService/Status", ALL),
+    ("/sherd.v1.AdminService/Form", NODE),
+    ("/sherd.v1.AdminService/ReplaceVolume", ORDERS),
+    ("/sherd.v1.AdminService/Vouch", ORDERS),
+];
+
+/// Judges whether the peer may call the method at `path`.
+///
+/// # Errors
+/// `PERMISSION_DENIED`, naming role and method.
+pub(super) fn judge(path: &str, peer: &PeerIdentity) -> Result<(), Status> {
+    let roles = METHODS.iter().find(|(method, _)| *method == path).map_or(&[][..], |(_, roles)| roles);
+    if roles.contains(&peer.role) {
+        return Ok(());
+    }
+    let PeerIdentity { name, role, .. } = peer;
+    Err(Status::permission_denied(format!("{name} has the role {role}, which may not call {path}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use prost::Message;
+    use sherd_core::id::ClusterId;
+
+    fn identity(role: Role) -> PeerIdentity {
+        PeerIdentity { name: "x".to_owned(), role, cluster: ClusterId([1; 16]) }
+    }
+
+    #[test]
+    fn orders_are_for_operators_and_shards_for_nodes() {
+        let refused = |path, role| judge(path, &identity(role)).is_err();
+        assert!(!refused("/sherd.v1.AdminService/Vouch", Role::Operator));
+        assert!(refused("/sherd.v1.AdminService/Vouch", Role::Node));
+        assert!(!refused("/sherd.v1.ShardService/Put", Role::Node));
+        assert!(refused("/sherd.v1.ShardService/Put", Role::Admin));
+        assert!(refused("/sherd.v1.AdminService/Unheard", Role::Admin));
+        let status = judge("/sherd.v1.ShardService/Put", &identity(Role::Admin)).expect_err("refused");
+        assert!(status.message().contains("admin") && status.message().contains("ShardService/Put"));
+    }
+
+    #[test]
+    fn every_method_of_the_services_has_its_roles() {
+        let files = prost_types::FileDescriptorSet::decode(sherd_proto::DESCRIPTORS).expect("descriptors");
+        let mut paths: Vec<_> = files
+            .file
+            .iter()
+            .flat_map(|file| file.service.iter().map(move |service| (file, service)))
+            .flat_map(|(file, service)| {
+                service
+                    .method
+                    .iter()
+                    .map(move |method| format!("/{}.{}/{}", file.package(), service.name(), method.name()))
+            })
+            .collect();
+        let mut listed: Vec<_> = METHODS.iter().map(|(method, _)| (*method).to_owned()).collect();
+        paths.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(paths, listed);
+    }
+}

@@ -1,0 +1,70 @@
+//! Connections that break, hang and come back.
+
+use std::time::{Duration, Instant};
+
+use sherd_core::record::Home;
+
+use super::shards::{range, shard};
+use super::{Pair, reason, target};
+use crate::peer::{RegisterPeer, ShardPeer};
+use crate::upkeep::tests::{DEADLINE, body};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_connection_answers_its_calls_at_once_and_comes_back() {
+    let pair = Pair::new().await;
+    let (peer, volume) = (&pair.peer, pair.volume);
+    // The answers stay on the way: no call is answered before the connection breaks.
+    pair.relay.hold(true);
+    let waiting: Vec<_> = (0..100).map(|_| peer.read(volume, &target("a"), true)).collect();
+    let broke = Instant::now();
+    pair.relay.cut();
+    for pending in waiting {
+        reason(pending.await);
+    }
+    assert!(broke.elapsed() < Duration::from_secs(1), "answered {:?} later", broke.elapsed());
+    pair.until("the link sees it", || pair.link.down_because().is_some() || pair.link.is_up()).await;
+    pair.relay.hold(false);
+    let back = async {
+        while peer.read(volume, &target("a"), true).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, back).await.expect("it comes back");
+    let put = async {
+        while peer.put_shard(volume, shard(1), &target("k"), vec![body(1, 1000)]).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, put).await.expect("bytes come back, too");
+    pair.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_stopped_costs_no_more_than_its_pings() {
+    let pair = Pair::new().await;
+    let (peer, volume) = (&pair.peer, pair.volume);
+    pair.relay.hold(true);
+    let stopped = Instant::now();
+    let call = peer.read(volume, &target("a"), true);
+    let read = peer.read_shard(volume, range(1, Home::Packed, 10));
+    reason(call.await);
+    reason(read.await);
+    assert!(stopped.elapsed() < Duration::from_secs(5), "answered {:?} later", stopped.elapsed());
+    // While it is down each call is answered at once, and nothing queues behind it.
+    pair.until("the link sees it", || pair.link.down_because().is_some()).await;
+    let asked = Instant::now();
+    reason(peer.read(volume, &target("a"), true).await);
+    assert!(asked.elapsed() < Duration::from_millis(500));
+    pair.relay.hold(false);
+    pair.connected().await;
+    pair.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stops_ends_its_streams_and_all_its_tasks() {
+    let pair = Pair::new().await;
+    pair.stop_server.cancel();
+    pair.until("the link is down", || pair.link.down_because().is_some()).await;
+    reason(pair.peer.read(pair.volume, &target("a"), true).await);
+    pair.close().await;
+}

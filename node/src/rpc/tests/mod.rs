@@ -1,0 +1,268 @@
+//! Two nodes over a real connection: certificates, loopback, and volumes in real directories.
+//!
+//! One end is a [`GrpcPeer`], the other [`serve`] over a [`LocalPeer`]. A relay between them can be cut off or
+//! held up, so that a broken network and a stopped peer are what the client sees. Nothing sleeps: states are
+//! watched, with a deadline.
+
+mod broken;
+mod refusals;
+mod registers;
+mod shards;
+
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use sherd_core::env::Clock;
+use sherd_core::id::{BucketId, ClusterId, Epoch, NodeId, ObjectKey, RegisterKey, VolumeId};
+use sherd_core::message::{Error, Target};
+use sherd_core::placement;
+use sherd_proto::v1::VolumeReport;
+use sherd_trust::authority::Authority;
+use sherd_volume::options::Durability;
+
+use super::{LocalSlot, RpcNode, serve, volume_services};
+use crate::machine::system::{SystemClock, SystemRng};
+use crate::observe::metrics::Metrics;
+use crate::peer::LocalPeer;
+use crate::peer::grpc::{GrpcPeer, Link, LinkConfig};
+use crate::peer::remote::RemoteVolumes;
+use crate::trust::{PeerIdentity, Role, Trust, TrustFiles};
+use crate::upkeep::tests::{DEADLINE, Directories};
+use crate::volumes::Volumes;
+
+const CLUSTER: ClusterId = ClusterId([7; 16]);
+
+/// Certificates of one cluster, and the directories that hold them.
+struct Authorities {
+    authority: Authority,
+    root: TempDir,
+}
+
+impl Authorities {
+    fn new() -> Self {
+        let authority = Authority::init(CLUSTER, SystemClock::new().wall_ms()).expect("an authority");
+        Self { authority, root: TempDir::new().expect("a directory for tests") }
+    }
+
+    fn trust(&self, name: &str, role: Role) -> Trust {
+        let folder = self.root.path().join(format!("{name}-{role}"));
+        std::fs::create_dir_all(&folder).expect("a directory");
+        let now_ms = SystemClock::new().wall_ms();
+        let issued = self
+            .authority
+            .issue(name, role, now_ms, Duration::from_hours(1))
+            .expect("a certificate is issued");
+        let write = |name: &str, text: &str| {
+            let path = folder.join(name);
+            std::fs::write(&path, text).expect("a file");
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("its mode");
+            path
+        };
+        let files = TrustFiles {
+            ca: write("ca.crt", self.authority.certificate()),
+            cert: write("node.crt", &issued.certificate),
+            key: write("node.key", &issued.key),
+        };
+        Trust::load(files, identity(name, role)).expect("it is trusted")
+    }
+}
+
+fn identity(name: &str, role: Role) -> PeerIdentity {
+    PeerIdentity { name: name.to_owned(), role, cluster: CLUSTER }
+}
+
+/// A node that serves one volume, and a link to it through a relay.
+struct Pair {
+    authorities: Authorities,
+    directories: Directories,
+    _volumes: Volumes,
+    local: LocalPeer,
+    volume: VolumeId,
+    slot: LocalSlot,
+    served_at: SocketAddr,
+    relay: Relay,
+    link: Link,
+    peer: GrpcPeer,
+    believed: RemoteVolumes,
+    metrics: Arc<Metrics>,
+    stop_server: CancellationToken,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Pair {
+    /// Connected, with the server's volumes in place.
+    async fn new() -> Self {
+        let pair = Self::unconnected(CLUSTER, Role::Node).await;
+        pair.connected().await;
+        pair
+    }
+
+    /// A client that says it is of `cluster`, with a certificate of `role`.
+    async fn unconnected(cluster: ClusterId, role: Role) -> Self {
+        let directories = Directories::new(1);
+        let volumes = directories.start().await.volumes();
+        let volume = volumes.all()[0].id();
+        let local = LocalPeer::new(volumes.clone());
+        let (authorities, slot) = (Authorities::new(), LocalSlot::default());
+        slot.fill(local.clone());
+        let metrics = Arc::new(Metrics::new(Durability::Fsync));
+        let (stop_server, stop, tasks) =
+            (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let served_at = listener.local_addr().expect("an address");
+        let node = RpcNode::new(CLUSTER, slot.clone());
+        let services = volume_services(&node, &metrics.rpc, &stop_server);
+        let trust = authorities.trust("n2", Role::Node);
+        tasks.spawn(serve(listener, trust, services, metrics.rpc.clone(), stop_server.clone()));
+        let relay = Relay::start(served_at, &tasks, &stop).await;
+        let config = LinkConfig {
+            peer: identity("n2", Role::Node),
+            address: relay.at.to_string(),
+            cluster,
+            epoch: Some(Epoch::FIRST),
+        };
+        let own = authorities.trust("n1", role);
+        let link = Link::start(config, &own, &(Arc::new(SystemRng) as _), &tasks, &stop);
+        let believed = RemoteVolumes::default();
+        let peer = GrpcPeer::new(link.clone(), believed.clone());
+        Self {
+            authorities,
+            directories,
+            _volumes: volumes,
+            local,
+            volume,
+            slot,
+            served_at,
+            relay,
+            link,
+            peer,
+            believed,
+            metrics,
+            stop_server,
+            stop,
+            tasks,
+        }
+    }
+
+    /// Lets the client believe so of the server's volume.
+    fn believe(&self, life: u32, has_room: bool) {
+        let volume = self.volume.0.to_vec().into();
+        let report = VolumeReport { volume, life, has_room, is_open: true, ..VolumeReport::default() };
+        self.believed.replace(NodeId([2; 16]), &[report]);
+    }
+
+    async fn connected(&self) {
+        self.until("the link is up", || self.link.is_up()).await;
+    }
+
+    async fn until(&self, what: &str, holds: impl Fn() -> bool) {
+        let wait = async {
+            while !holds() {
+                tokio::task::yield_now().await;
+            }
+        };
+        let reached = tokio::time::timeout(DEADLINE, wait).await;
+        assert!(reached.is_ok(), "{what}: {:?}", self.link.down_because());
+    }
+
+    /// Ends both ends, and waits for every task of them.
+    async fn close(self) {
+        self.stop.cancel();
+        self.stop_server.cancel();
+        self.tasks.close();
+        tokio::time::timeout(DEADLINE, self.tasks.wait()).await.expect("every task ends");
+    }
+}
+
+/// Between client and server: passes bytes on, until it is cut off or held up.
+struct Relay {
+    at: SocketAddr,
+    cut: Arc<tokio::sync::watch::Sender<u64>>,
+    hold: Arc<tokio::sync::watch::Sender<bool>>,
+}
+
+impl Relay {
+    async fn start(to: SocketAddr, tasks: &TaskTracker, stop: &CancellationToken) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let at = listener.local_addr().expect("an address");
+        let cut = Arc::new(tokio::sync::watch::Sender::new(0));
+        let hold = Arc::new(tokio::sync::watch::Sender::new(false));
+        let (cuts, holds, stop) = (Arc::clone(&cut), Arc::clone(&hold), stop.clone());
+        let connections = tasks.clone();
+        tasks.spawn(stop.clone().run_until_cancelled_owned(async move {
+            while let Ok((near, _)) = listener.accept().await {
+                let (mut cut, holds) = (cuts.subscribe(), holds.subscribe());
+                cut.mark_unchanged();
+                let stop = stop.clone();
+                connections.spawn(async move {
+                    let Ok(far) = TcpStream::connect(to).await else { return };
+                    let (near_read, near_write) = near.into_split();
+                    let (far_read, far_write) = far.into_split();
+                    let over = async { drop(cut.changed().await) };
+                    // Cancel-safe: whichever ends first closes both sockets.
+                    tokio::select! {
+                        biased;
+                        () = stop.cancelled() => {}
+                        () = over => {}
+                        () = pass(near_read, far_write, holds.clone()) => {}
+                        () = pass(far_read, near_write, holds) => {}
+                    }
+                });
+            }
+        }));
+        Self { at, cut, hold }
+    }
+
+    /// Closes the connections that there are.
+    fn cut(&self) {
+        self.cut.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Passes nothing on until it is told to go on.
+    fn hold(&self, hold: bool) {
+        self.hold.send_replace(hold);
+    }
+}
+
+async fn pass(
+    mut from: tokio::net::tcp::OwnedReadHalf,
+    mut to: tokio::net::tcp::OwnedWriteHalf,
+    mut held: tokio::sync::watch::Receiver<bool>,
+) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let Ok(count) = from.read(&mut buffer).await else { return };
+        if count == 0 || held.wait_for(|held| !held).await.is_err() {
+            return;
+        }
+        if to.write_all(&buffer[..count]).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn key(name: &str) -> RegisterKey {
+    RegisterKey::object(BucketId([1; 16]), ObjectKey::new(name.to_owned()).expect("a key"))
+}
+
+fn target(name: &str) -> Target {
+    let key = key(name);
+    let slot = placement::slot(&key);
+    Target::new(key, slot, Epoch::FIRST)
+}
+
+fn reason<R: std::fmt::Debug>(result: Result<R, Error>) -> String {
+    match result {
+        Err(Error::Unreachable { reason }) => reason,
+        other => panic!("not unreachable: {other:?}"),
+    }
+}

@@ -1,0 +1,23 @@
+//! Stories of several nodes that are one store: real processes with certificates, driven through S3 by the
+//! SDK and through their node ports by hand, while nodes are killed, wiped, suspended and cut off.
+//!
+//! Each module is one story and each test has a cluster, ports and folders of its own. Nothing sleeps:
+//! a test waits for what it needs to see, with a deadline. `SHERD_TEST_SEED` repeats the choices of a run;
+//! what takes minutes is ignored unless asked for. docs/testing.md says what each proves.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+#[path = "../history/mod.rs"]
+mod history;
+#[path = "../process/load.rs"]
+mod load;
+
+mod wire;
+
+mod conditions;
+mod intruders;
+mod links;
+mod nodes;
+mod paused;
+mod roles;
+mod twins;

@@ -1,0 +1,111 @@
+//! One store through any node, and nothing lost with any one of them (I-3, I-11).
+//!
+//! What one node acknowledged every other one reads and lists. A node is killed under load, another one loses
+//! its volume and is rebuilt by the rest; afterwards everything acknowledged is found through each node, every
+//! answer fits one order, and the volumes of all nodes verify.
+
+use crate::harness::cluster::cluster_of;
+use crate::harness::data::{Dice, Home};
+use crate::harness::s3::S3;
+use crate::load::{Load, Plan, Step};
+
+/// Nodes of both stories.
+const NODES: usize = 4;
+/// Clients of each node.
+const CLIENTS: usize = 2;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_node_acknowledged_every_other_one_shows() {
+    let mut dice = Dice::of_this_run("each through others");
+    let load = Load::new("each/");
+    let cluster = cluster_of(NODES).start().await;
+    let clients = cluster.with_bucket().await;
+    let mut keys = Vec::new();
+    for (node, s3) in clients.iter().enumerate() {
+        for (number, home) in Home::ALL.into_iter().enumerate() {
+            let key = load.key(format_args!("{node}-{number}"));
+            load.step(s3, &mut dice, &key, Step::Put(home)).await.expect("a healthy cluster");
+            keys.push(key);
+        }
+        let key = load.key(format_args!("{node}-upload"));
+        load.step(s3, &mut dice, &key, Step::Upload).await.expect("a healthy cluster");
+        keys.push(key);
+    }
+    for s3 in &clients {
+        load.read_all(s3, &keys).await;
+        load.list_all(s3, &keys).await;
+    }
+    // Each node overwrites and deletes what another one wrote.
+    for (index, key) in keys.iter().enumerate() {
+        let s3 = &clients[(index + 1) % NODES];
+        let step = if index % 3 == 0 { Step::Delete } else { Step::Swap };
+        load.step(s3, &mut dice, key, step).await.expect("a healthy cluster");
+        load.step(&clients[(index + 2) % NODES], &mut dice, key, Step::Create).await.expect("a healthy cluster");
+    }
+    for s3 in &clients {
+        load.read_all(s3, &keys).await;
+        load.list_all(s3, &keys).await;
+    }
+    load.recorder.check();
+    eprintln!("nodes: {} operations on {} keys", load.recorder.len(), keys.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_killed_and_a_node_wiped_lose_nothing() {
+    let mut dice = Dice::of_this_run("killed and wiped");
+    let load = Load::new("lost/");
+    let mut cluster = cluster_of(NODES).start().await;
+    cluster.with_bucket().await;
+    let keys: Vec<_> = (0..24).map(|key| load.key(key)).collect();
+    let (killed, wiped) = (3, 1);
+
+    under_load(&load, &cluster.clients(), &mut dice, &keys, async || {
+        cluster.kill(killed).await;
+    })
+    .await;
+    cluster.start(killed).await;
+    cluster.until_ready().await;
+    cluster.until_whole().await;
+
+    cluster.kill(wiped).await;
+    cluster.wipe(wiped);
+    under_load(&load, &cluster.clients(), &mut dice, &keys, async || {
+        cluster.start(wiped).await;
+    })
+    .await;
+    cluster.until_ready().await;
+    cluster.until_whole().await;
+
+    for s3 in &cluster.clients() {
+        load.read_all(s3, &keys).await;
+        load.list_all(s3, &keys).await;
+    }
+    load.recorder.check();
+    cluster.stop_all().await;
+    cluster.is_clean();
+    eprintln!("nodes: {} operations on {} keys", load.recorder.len(), keys.len());
+}
+
+/// Has clients of all nodes work before, while and after something happens to one. A client whose node is
+/// gone ends.
+async fn under_load(
+    load: &std::sync::Arc<Load>,
+    clients: &[S3],
+    dice: &mut Dice,
+    keys: &[String],
+    happens: impl AsyncFnOnce(),
+) {
+    let plan = Plan { keys: keys.to_vec(), steps: steps(), all_succeeds: false };
+    let running: Vec<_> = clients.iter().map(|s3| load.start(s3, dice, CLIENTS, &plan)).collect();
+    load.answers(60).await;
+    happens().await;
+    load.answers(60).await;
+    for clients in running {
+        load.stop(clients).await;
+    }
+}
+
+fn steps() -> Vec<Step> {
+    let puts = [Home::Inline, Home::Inline, Home::Packed, Home::Packed, Home::File].map(Step::Put);
+    [&puts[..], &[Step::Get; 5], &[Step::Create, Step::Swap, Step::Delete, Step::Head, Step::List]].concat()
+}

@@ -1,0 +1,102 @@
+//! One identity in two places: a name that two processes have, a volume that two nodes have, a node of another
+//! cluster. Each is refused by name on both sides, and nothing that was stored is lost.
+
+use std::fs;
+use std::path::Path;
+
+use sherd_core::id::ClusterId;
+
+use crate::harness::cluster::{Pki, cluster_of, free_ports};
+use crate::harness::data::{Dice, Home};
+use crate::harness::wait::{SOON, eventually};
+use crate::harness::{Node, empty, volumes};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_node_of_one_name_stays_out_and_is_named() {
+    let mut dice = Dice::of_this_run("one name twice");
+    let cluster = cluster_of(4).start().await;
+    let clients = cluster.with_bucket().await;
+    let body = dice.body(Home::Packed);
+    clients[0].put("before", body).await.expect("a healthy cluster");
+
+    // The same name and the same addresses, but it listens elsewhere: its own address leads to another process.
+    let own = ([127, 0, 0, 1], free_ports(1)[0]).into();
+    let twin = empty().of_volumes(1).serve(&cluster.pki.lines("n1", own, &cluster.addresses)).start().await;
+    let said = until_unready(&twin, &["n1", "two nodes with one identity"]).await;
+    eprintln!("twins: {said}");
+    assert_eq!(clients[1].get("before").await, Ok(Some(body)));
+    clients[0].put("after", dice.body(Home::Packed)).await.expect("the first one goes on");
+    drop(twin);
+    cluster.until_ready().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_in_two_places_is_refused_and_named() {
+    let mut dice = Dice::of_this_run("one volume twice");
+    let mut cluster = cluster_of(4).start().await;
+    let clients = cluster.with_bucket().await;
+    let body = dice.body(Home::File);
+    clients[0].put("before", body).await.expect("a healthy cluster");
+    cluster.kill(3).await;
+    let (own, kept) = (cluster.member(3).volume(1), cluster.member(3).dir().join("kept"));
+    fs::rename(&own, &kept).expect("one filesystem");
+    copy(&cluster.member(0).volume(1), &own);
+    let refused = cluster.member(3).refused().await;
+    assert!(refused.said.contains("one volume in two places"), "{refused:?}");
+    // With its own volume back it takes its place again.
+    volumes::remove(&own);
+    fs::rename(&kept, &own).expect("one filesystem");
+    cluster.start(3).await;
+    cluster.until_ready().await;
+    assert_eq!(cluster.clients()[3].get_settled("before").await, Some(body));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_of_another_cluster_is_refused_on_both_sides() {
+    let mut dice = Dice::of_this_run("another cluster");
+    let cluster = cluster_of(4).start().await;
+    let clients = cluster.with_bucket().await;
+    let foreign = Pki::new(ClusterId([9; 16]));
+    let own = ([127, 0, 0, 1], free_ports(1)[0]).into();
+    let mut seen = cluster.addresses.clone();
+    seen[2] = own;
+    let stranger = empty().of_volumes(1).serve(&foreign.lines("n3", own, &seen)).start().await;
+    let said = until_unready(&stranger, &["n1"]).await;
+    eprintln!("twins: {said}");
+    eventually("the stranger says why", SOON, async || {
+        let log = stranger.log();
+        if log.contains("not signed by a trusted CA") || log.contains("another cluster") {
+            Ok(())
+        } else {
+            Err(log)
+        }
+    })
+    .await;
+    cluster.until_logged(0, &["connection of a peer refused"]).await;
+    clients[0].put("after", dice.body(Home::Packed)).await.expect("the cluster goes on");
+}
+
+/// Waits until a node says that it is not ready, and why: in its health or its log.
+async fn until_unready(node: &Node, texts: &[&str]) -> String {
+    eventually(&format!("the node says {texts:?}"), SOON, async || {
+        let (status, body) = node.ask("/health/ready").await?;
+        let said = format!("{body}\n{}", node.log());
+        let is_said = status != 200 && texts.iter().all(|text| said.contains(text));
+        if is_said { Ok(body) } else { Err(format!("{status} {said}")) }
+    })
+    .await
+}
+
+/// Copies a folder with all that is in it.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).expect("its parent is there");
+    for entry in fs::read_dir(from).expect("the folder is there") {
+        let path = entry.expect("readable").path();
+        let to = to.join(path.file_name().expect("an entry has a name"));
+        if path.is_dir() {
+            copy(&path, &to);
+        } else {
+            fs::copy(&path, &to).expect("room for a copy");
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Several real nodes that are one store: `serve` processes with certificates of an authority of their own.
+//!
+//! Each node has a folder, S3 and admin ports of its own; node ports are chosen before, for every node must
+//! have them in its configuration. Nodes can be killed, stopped, wiped and started again one by one. With
+//! relays, every node reaches every other one through a relay of that link alone, which can be cut.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sherd_core::id::ClusterId;
+use sherd_node::trust::authority::Authority;
+use sherd_node::trust::{PeerIdentity, Role, Trust, TrustFiles};
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+
+use super::relay::Relay;
+use super::s3::{BUCKET, S3, outcome};
+use super::wait::{SOON, bounded, eventually};
+use super::{Node, Stopped, binary, empty, volumes};
+
+/// Node ports are taken from here, below those that the system gives to others.
+const PORTS: std::ops::Range<u16> = 12_000..32_000;
+/// How long certificates are valid, from [`BACKDATE`] ago.
+const LIFETIME: Duration = Duration::from_hours(24 * 30);
+/// Certificates begin this long ago, so that one that has expired can be of the same authority.
+const BACKDATE: Duration = Duration::from_hours(24 * 10);
+
+/// A cluster that is to be started.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClusterShape {
+    nodes: usize,
+    volumes: usize,
+    has_relays: bool,
+}
+
+/// A cluster of so many nodes with a volume each.
+pub(crate) const fn cluster_of(nodes: usize) -> ClusterShape {
+    ClusterShape { nodes, volumes: 1, has_relays: false }
+}
+
+impl ClusterShape {
+    /// With so many volumes on each node.
+    pub(crate) const fn of_volumes(self, volumes: usize) -> Self {
+        Self { volumes, ..self }
+    }
+
+    /// With a relay for each node's link to each other node.
+    pub(crate) const fn with_relays(self) -> Self {
+        Self { has_relays: true, ..self }
+    }
+
+    /// Makes certificates and configurations; no node runs yet.
+    pub(crate) async fn prepare(self) -> TestCluster {
+        let pki = Pki::new(ClusterId(getrandom_id()));
+        let ports = free_ports(self.nodes);
+        let addresses: Vec<SocketAddr> = ports.iter().map(|&port| ([127, 0, 0, 1], port).into()).collect();
+        let mut relays = BTreeMap::new();
+        for from in 0..self.nodes {
+            for to in (0..self.nodes).filter(|to| self.has_relays && *to != from) {
+                relays.insert((from, to), Relay::start(addresses[to]).await);
+            }
+        }
+        let mut members = Vec::new();
+        for node in 0..self.nodes {
+            let seen = addresses.iter().enumerate().map(|(to, address)| {
+                relays.get(&(node, to)).map_or(*address, |relay| relay.address)
+            });
+            let lines = pki.lines(&name(node), addresses[node], &seen.collect::<Vec<_>>());
+            members.push(empty().of_volumes(self.volumes).serve(&lines));
+        }
+        let running = (0..self.nodes).map(|_| None).collect();
+        TestCluster { pki, addresses, relays, members, running }
+    }
+
+    /// Starts all nodes at once and waits until each is ready.
+    pub(crate) async fn start(self) -> TestCluster {
+        let mut cluster = self.prepare().await;
+        cluster.start_all().await;
+        cluster.until_ready().await;
+        cluster
+    }
+}
+
+/// The name of a node, counted from 0.
+pub(crate) fn name(node: usize) -> String {
+    format!("n{}", node + 1)
+}
+
+/// An authority, and the files that it issued.
+#[derive(Debug)]
+pub(crate) struct Pki {
+    /// The cluster.
+    pub(crate) id: ClusterId,
+    authority: Authority,
+    dir: TempDir,
+}
+
+impl Pki {
+    /// A new authority.
+    pub(crate) fn new(id: ClusterId) -> Self {
+        let authority = Authority::init(id, now_ms() - millis(BACKDATE) * 2).expect("an authority");
+        let dir = TempDir::new().expect("a temporary folder");
+        fs::write(dir.path().join("ca.crt"), authority.certificate()).expect("the folder is writable");
+        Self { id, authority, dir }
+    }
+
+    /// A certificate that is valid now.
+    pub(crate) fn issue(&self, name: &str, role: Role) -> TrustFiles {
+        self.issue_at(name, role, now_ms() - millis(BACKDATE), LIFETIME)
+    }
+
+    /// A certificate that is valid from a moment on, for so long.
+    pub(crate) fn issue_at(&self, name: &str, role: Role, from_ms: u64, lifetime: Duration) -> TrustFiles {
+        let issued = self.authority.issue(name, role, from_ms, lifetime).expect("a name and a time");
+        let file = |suffix: &str, text: &str| -> PathBuf {
+            let path = self.dir.path().join(format!("{name}-{role}.{suffix}"));
+            fs::write(&path, text).expect("the folder is writable");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("the file is ours");
+            path
+        };
+        let (cert, key) = (file("crt", &issued.certificate), file("key", &issued.key));
+        TrustFiles { ca: self.dir.path().join("ca.crt"), cert, key }
+    }
+
+    /// Who a certificate of this authority is.
+    pub(crate) fn identity(&self, name: &str, role: Role) -> PeerIdentity {
+        PeerIdentity::new(name, role, self.id).expect("a name")
+    }
+
+    /// A peer with a certificate that is valid now.
+    pub(crate) fn trust(&self, name: &str, role: Role) -> Trust {
+        Trust::load(self.issue(name, role), self.identity(name, role)).expect("files that were just issued")
+    }
+
+    /// The configuration of a node that listens at `own` and finds all nodes at `seen`.
+    pub(crate) fn lines(&self, own_name: &str, own: SocketAddr, seen: &[SocketAddr]) -> String {
+        let TrustFiles { ca, cert, key } = self.issue(own_name, Role::Node);
+        let nodes: Vec<String> =
+            seen.iter().enumerate().map(|(node, address)| format!("{}@{address}", name(node))).collect();
+        let mut lines = format!("node_listen = \"{own}\"\n[upkeep]\nadopt_after = \"0s\"\n[cluster]\n");
+        writeln!(lines, "id = \"{}\"\nname = \"harness\"\nnodes = {nodes:?}\nnode = \"{own_name}\"", self.id)
+            .expect("a text grows");
+        writeln!(lines, "ca = {ca:?}\ncert = {cert:?}\nkey = {key:?}").expect("a text grows");
+        lines
+    }
+}
+
+/// Nodes of one cluster, some of them running. They end with the value.
+#[derive(Debug)]
+pub(crate) struct TestCluster {
+    /// The authority that all trust.
+    pub(crate) pki: Pki,
+    /// Where each node listens for the others.
+    pub(crate) addresses: Vec<SocketAddr>,
+    relays: BTreeMap<(usize, usize), Relay>,
+    members: Vec<Stopped>,
+    running: Vec<Option<Node>>,
+}
+
+impl TestCluster {
+    /// Nodes, running or not.
+    pub(crate) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// A node that runs, counted from 0.
+    pub(crate) fn node(&self, node: usize) -> &Node {
+        self.running[node].as_ref().unwrap_or_else(|| panic!("{} does not run", name(node)))
+    }
+
+    /// The nodes that run.
+    pub(crate) fn running(&self) -> impl Iterator<Item = &Node> {
+        self.running.iter().flatten()
+    }
+
+    /// What runs as a node, or would.
+    pub(crate) fn member(&self, node: usize) -> &Stopped {
+        &self.members[node]
+    }
+
+    /// A client of each node that runs.
+    pub(crate) fn clients(&self) -> Vec<S3> {
+        self.running().map(Node::s3).collect()
+    }
+
+    /// The relays of a node, both ways.
+    pub(crate) fn relays_of(&self, node: usize) -> impl Iterator<Item = &Relay> {
+        self.relays.iter().filter(move |((from, to), _)| *from == node || *to == node).map(|(_, relay)| relay)
+    }
+
+    /// All relays.
+    pub(crate) fn relays(&self) -> impl Iterator<Item = &Relay> {
+        self.relays.values()
+    }
+
+    /// Starts the nodes that do not run, all at once: none may wait for one that is not there yet.
+    pub(crate) async fn start_all(&mut self) {
+        let mut starts = JoinSet::new();
+        for node in (0..self.len()).filter(|node| self.running[*node].is_none()) {
+            let member = self.members[node].clone();
+            starts.spawn(async move { (node, member.start().await) });
+        }
+        for (node, started) in starts.join_all().await {
+            self.running[node] = Some(started);
+        }
+    }
+
+    /// Starts a node that does not run.
+    pub(crate) async fn start(&mut self, node: usize) {
+        assert!(self.running[node].is_none(), "{} runs", name(node));
+        self.running[node] = Some(self.members[node].clone().start().await);
+    }
+
+    /// Kills a node (SIGKILL).
+    pub(crate) async fn kill(&mut self, node: usize) {
+        let running = self.running[node].take().unwrap_or_else(|| panic!("{} does not run", name(node)));
+        running.kill().await;
+    }
+
+    /// Stops all nodes in order.
+    pub(crate) async fn stop_all(&mut self) {
+        let mut stops = JoinSet::new();
+        for running in self.running.iter_mut().filter_map(Option::take) {
+            stops.spawn(running.stop());
+        }
+        stops.join_all().await;
+    }
+
+    /// Empties the folders of a node's volumes.
+    pub(crate) fn wipe(&self, node: usize) {
+        for volume in self.members[node].volumes() {
+            volumes::wipe(&volume);
+        }
+    }
+
+    /// Waits until every running node takes writes.
+    pub(crate) async fn until_ready(&self) {
+        for node in self.running() {
+            node.until_ready().await;
+        }
+    }
+
+    /// Waits until the volumes of every running node are online and nothing waits to be healed.
+    pub(crate) async fn until_whole(&self) {
+        for node in self.running() {
+            node.until_whole().await;
+        }
+    }
+
+    /// A client of each node, and the bucket that all stories use.
+    pub(crate) async fn with_bucket(&self) -> Vec<S3> {
+        let clients = self.clients();
+        let made = clients[0].sdk().create_bucket().bucket(BUCKET).send();
+        outcome(bounded("making a bucket", SOON, made).await).expect("a new bucket");
+        clients
+    }
+
+    /// The folders of all volumes of all nodes.
+    pub(crate) fn volumes(&self) -> Vec<PathBuf> {
+        self.members.iter().flat_map(Stopped::volumes).collect()
+    }
+
+    /// Asserts that the volumes of all nodes, none of which runs, verify.
+    pub(crate) fn is_clean(&self) {
+        assert!(self.running.iter().all(Option::is_none), "a volume is verified while no node has it");
+        let mut inspect = Command::new(binary());
+        inspect.args(["inspect", "--verify"]).args(self.volumes()).stdin(Stdio::null());
+        let output = inspect.output().expect("the binary was built with the tests");
+        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.contains("0 problems"), "the volumes are not clean: {said}");
+    }
+
+    /// Waits until a node's log has a line with all of these texts, and returns it.
+    pub(crate) async fn until_logged(&self, node: usize, texts: &[&str]) -> String {
+        let what = format!("{} says {texts:?}", name(node));
+        eventually(&what, SOON, async || {
+            let log = self.node(node).log();
+            let found = log.lines().find(|line| texts.iter().all(|text| line.contains(text)));
+            found.map(str::to_owned).ok_or_else(|| tail(&log))
+        })
+        .await
+    }
+}
+
+/// The last lines of a log.
+fn tail(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(12)..].join("\n")
+}
+
+/// Every file below a folder with its bytes, to see that nothing changes there.
+pub(crate) fn snapshot(folder: &Path) -> BTreeMap<PathBuf, blake3::Hash> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).expect("the folder is there") {
+        let path = entry.expect("readable").path();
+        if path.is_dir() {
+            found.extend(snapshot(&path));
+        } else {
+            found.insert(path.clone(), blake3::hash(&fs::read(&path).expect("readable")));
+        }
+    }
+    found
+}
+
+/// Node ports that are free, each given once by this process.
+pub(crate) fn free_ports(count: usize) -> Vec<u16> {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let span = PORTS.end - PORTS.start;
+    // Test processes that run side by side begin in different places.
+    let begin = u16::try_from(std::process::id() * 61 % u32::from(span)).expect("below the span");
+    let tries = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed));
+    let ports = tries.take(usize::from(span)).map(|next| PORTS.start + (begin + next % span) % span);
+    let free: Vec<u16> =
+        ports.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).take(count).collect();
+    assert_eq!(free.len(), count, "ports are free");
+    free
+}
+
+/// Milliseconds since the Unix epoch.
+pub(crate) fn now_ms() -> u64 {
+    millis(SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970"))
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).expect("a time of this age")
+}
+
+fn getrandom_id() -> [u8; 16] {
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).expect("the system has entropy");
+    id
+}

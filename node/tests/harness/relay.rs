@@ -1,0 +1,178 @@
+//! A TCP relay between two nodes: it forwards bytes, records them, and can cut the link.
+//!
+//! A relay stands for one direction of dialling: `n1` reaches `n2` through one, `n2` reaches `n1` through
+//! another. A link that is cut ends its connections at once and every new one as soon as it is made, as a
+//! host does that is there and whose port is closed. Recorded bytes are searched for texts that must not
+//! be on the wire.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// Bytes that a relay keeps of all its connections: more than any story sends.
+const RECORDED_BYTES_MAX: usize = 256 << 20;
+/// Bytes of one read.
+const READ_BYTES: usize = 64 << 10;
+/// Bytes of a needle: no encrypted bytes happen to be the same.
+pub(crate) const NEEDLE_BYTES: usize = 16;
+
+/// A relay to one address; it ends with the value.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    shared: Arc<Shared>,
+    _tasks: JoinSet<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    target: SocketAddr,
+    cut: watch::Sender<bool>,
+    /// What went through, a text for each direction of each connection.
+    recorded: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Relay {
+    /// Starts a relay to `target`, which need not listen yet.
+    pub(crate) async fn start(target: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let shared =
+            Arc::new(Shared { target, cut: watch::Sender::new(false), recorded: Mutex::default() });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(accept(listener, Arc::clone(&shared)));
+        Self { address, shared, _tasks: tasks }
+    }
+
+    /// Ends all connections, and those to come.
+    pub(crate) fn cut(&self) {
+        self.shared.cut.send_replace(true);
+    }
+
+    /// Lets connections through again.
+    pub(crate) fn mend(&self) {
+        self.shared.cut.send_replace(false);
+    }
+
+    /// How many bytes went through.
+    pub(crate) fn bytes(&self) -> usize {
+        self.recorded().iter().map(Vec::len).sum()
+    }
+
+    /// How many pieces of `text` went through: pieces of [`NEEDLE_BYTES`], one from each `step` bytes.
+    pub(crate) fn pieces_of(&self, text: &[u8], step: usize) -> usize {
+        let needles = needles(text, step);
+        self.recorded().iter().map(|recorded| count(recorded, &needles)).sum()
+    }
+
+    fn recorded(&self) -> std::sync::MutexGuard<'_, Vec<Vec<u8>>> {
+        self.shared.recorded.lock().expect("no relay panics while it records")
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        connections.spawn(connection(stream, Arc::clone(&shared)));
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+/// Forwards both directions until either ends or the link is cut; dropping the streams ends them.
+async fn connection(client: TcpStream, shared: Arc<Shared>) {
+    let mut cut = shared.cut.subscribe();
+    if *cut.borrow_and_update() {
+        return;
+    }
+    let Ok(server) = TcpStream::connect(shared.target).await else { return };
+    for stream in [&client, &server] {
+        // Small calls must not wait for more bytes; without the option they are slower.
+        let _slower = stream.set_nodelay(true);
+    }
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    // Cancel-safe: a cut drops both directions with the bytes under way, as it should.
+    tokio::select! {
+        biased;
+        _ = cut.wait_for(|cut| *cut) => {}
+        () = forward(from_client, to_server, &shared) => {}
+        () = forward(from_server, to_client, &shared) => {}
+    }
+}
+
+async fn forward(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, shared: &Shared) {
+    let index = {
+        let mut recorded = shared.recorded.lock().expect("no relay panics while it records");
+        recorded.push(Vec::new());
+        recorded.len() - 1
+    };
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        let count = from.read(&mut buffer).await.unwrap_or(0);
+        if count == 0 || to.write_all(&buffer[..count]).await.is_err() {
+            return;
+        }
+        let mut recorded = shared.recorded.lock().expect("no relay panics while it records");
+        let all: usize = recorded.iter().map(Vec::len).sum();
+        assert!(all < RECORDED_BYTES_MAX, "a relay records one story");
+        recorded[index].extend_from_slice(&buffer[..count]);
+    }
+}
+
+/// Pieces of a text, by their first two bytes.
+fn needles(text: &[u8], step: usize) -> HashMap<[u8; 2], Vec<[u8; NEEDLE_BYTES]>> {
+    let mut needles: HashMap<_, Vec<_>> = HashMap::new();
+    for at in (0..=text.len().saturating_sub(NEEDLE_BYTES)).step_by(step) {
+        let needle: [u8; NEEDLE_BYTES] = text[at..at + NEEDLE_BYTES].try_into().expect("as long as that");
+        needles.entry([needle[0], needle[1]]).or_default().push(needle);
+    }
+    needles
+}
+
+/// How many needles stand in a text.
+fn count(text: &[u8], needles: &HashMap<[u8; 2], Vec<[u8; NEEDLE_BYTES]>>) -> usize {
+    let mut wanted = vec![false; 1 << 16];
+    for first in needles.keys() {
+        wanted[usize::from(u16::from_le_bytes(*first))] = true;
+    }
+    let windows = text.windows(NEEDLE_BYTES);
+    let candidates = windows.filter(|window| wanted[usize::from(u16::from_le_bytes([window[0], window[1]]))]);
+    candidates.filter(|window| needles[&[window[0], window[1]]].iter().any(|needle| needle == window)).count()
+}
+
+#[tokio::test]
+async fn a_relay_forwards_records_and_cuts() {
+    let server = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let relay = Relay::start(server.local_addr().expect("bound")).await;
+    let text: Vec<u8> = (0..4096_u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    let mut client = TcpStream::connect(relay.address).await.expect("the relay listens");
+    let (mut peer, _) = server.accept().await.expect("the relay dials");
+    client.write_all(&text).await.expect("it is forwarded");
+    let mut received = vec![0; text.len()];
+    peer.read_exact(&mut received).await.expect("it is forwarded");
+    assert_eq!(received, text);
+    // What the peer answers passes after what it received was recorded.
+    peer.write_all(b"seen").await.expect("it is forwarded");
+    client.read_exact(&mut received[..4]).await.expect("it is forwarded");
+    assert!(relay.bytes() >= text.len());
+    assert_eq!(relay.pieces_of(&text, 1024), text.len().div_ceil(1024));
+    assert_eq!(relay.pieces_of(&vec![7; 4096], 1024), 0);
+
+    relay.cut();
+    assert_eq!(client.read(&mut received).await.unwrap_or(0), 0, "the connection ends");
+    let mut refused = TcpStream::connect(relay.address).await.expect("the relay listens");
+    assert_eq!(refused.read(&mut received).await.unwrap_or(0), 0, "so does a new one");
+    relay.mend();
+    let mut client = TcpStream::connect(relay.address).await.expect("the relay listens");
+    client.write_all(b"again").await.expect("it is forwarded");
+    let (mut peer, _) = server.accept().await.expect("the relay dials");
+    peer.read_exact(&mut received[..5]).await.expect("it is forwarded");
+    assert_eq!(&received[..5], b"again");
+}

@@ -1,0 +1,178 @@
+//! Between the messages of the wire and the values of core: the only place where one becomes the other.
+//!
+//! What came over the wire is checked once, here: ids have their length, numbers their range, lists and texts
+//! their limits, a row's value its digest, inline bytes the hash that the value names, a target the slot of its
+//! key. So whatever a conversion gives can be handed to a volume or to a quorum as if this process had made it.
+//! Nothing panics on any message. The clients of `peer` and the services of `rpc` call this.
+
+#![deny(clippy::indexing_slicing)]
+
+pub mod admin;
+pub mod answer;
+pub mod control;
+pub mod page;
+pub mod register;
+pub mod shard;
+pub mod upkeep;
+pub mod value;
+
+#[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "a test that indexes past an end has failed")]
+mod tests;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use sherd_core::codec::DecodeError;
+
+use crate::limits::{FRAME_CALLS_MAX, PAGE_ROWS_MAX, REASON_BYTES_MAX, TIMEOUT_MS_MAX};
+
+/// A value of core that travels.
+pub trait Wire: Sized {
+    /// As what it travels.
+    type Message;
+
+    /// The message. Long bytes are shared, not copied.
+    fn to_wire(&self) -> Self::Message;
+
+    /// The value, checked.
+    ///
+    /// # Errors
+    /// [`ConvertError`] names the field and what is wrong with it.
+    fn from_wire(message: Self::Message) -> Result<Self, ConvertError>;
+}
+
+/// A message is no value: the node that sent it is broken, or speaks another version.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {fault}")]
+pub struct ConvertError {
+    /// Which field.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub fault: FieldFault,
+}
+
+/// What is wrong with a field.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FieldFault {
+    /// It is not there, or is of a kind that is not known here.
+    #[error("missing")]
+    Missing,
+    /// It has another number of bytes than it must.
+    #[error("{bytes} bytes instead of {expected}")]
+    Length {
+        /// How many it has.
+        bytes: usize,
+        /// How many it must have.
+        expected: usize,
+    },
+    /// The number is none that the field may have.
+    #[error("{number} is out of range")]
+    Range {
+        /// The number.
+        number: u64,
+    },
+    /// The bytes do not have the hash that they are sent under.
+    #[error("the bytes have another digest")]
+    Digest,
+    /// The bytes are no text.
+    #[error("not UTF-8")]
+    NotUtf8,
+    /// More than is taken.
+    #[error("{count} where {max} is the limit")]
+    OverLimit {
+        /// How many bytes or members.
+        count: usize,
+        /// How many are taken.
+        max: usize,
+    },
+    /// The bytes are no stored form of core's.
+    #[error(transparent)]
+    Undecodable(#[from] DecodeError),
+}
+
+impl ConvertError {
+    pub(crate) const fn missing(field: &'static str) -> Self {
+        Self { field, fault: FieldFault::Missing }
+    }
+
+    pub(crate) fn range(field: &'static str, number: impl Into<u64>) -> Self {
+        Self { field, fault: FieldFault::Range { number: number.into() } }
+    }
+}
+
+/// Takes a field that must be there.
+pub(crate) fn required<T>(field: Option<T>, name: &'static str) -> Result<T, ConvertError> {
+    field.ok_or(ConvertError::missing(name))
+}
+
+/// Takes bytes of a fixed number.
+pub(crate) fn array<const N: usize>(bytes: &Bytes, field: &'static str) -> Result<[u8; N], ConvertError> {
+    let length = FieldFault::Length { bytes: bytes.len(), expected: N };
+    bytes.as_ref().try_into().map_err(|_| ConvertError { field, fault: length })
+}
+
+/// Refuses more bytes or members than a limit.
+pub(crate) const fn at_most(count: usize, max: usize, field: &'static str) -> Result<(), ConvertError> {
+    if count <= max {
+        Ok(())
+    } else {
+        Err(ConvertError { field, fault: FieldFault::OverLimit { count, max } })
+    }
+}
+
+/// The messages of values.
+pub(crate) fn list_to_wire<T: Wire>(values: &[T]) -> Vec<T::Message> {
+    values.iter().map(Wire::to_wire).collect()
+}
+
+/// The values of at most `max` messages.
+pub(crate) fn list_from_wire<T: Wire>(
+    messages: Vec<T::Message>,
+    max: usize,
+    field: &'static str,
+) -> Result<Vec<T>, ConvertError> {
+    at_most(messages.len(), max, field)?;
+    messages.into_iter().map(T::from_wire).collect()
+}
+
+/// A number of rows to ask for.
+pub(crate) fn limit_to_wire(limit: usize) -> u32 {
+    u32::try_from(limit.min(PAGE_ROWS_MAX)).expect("a page has few rows")
+}
+
+/// A number of rows that are asked for, at most a page.
+pub(crate) fn limit_from_wire(limit: u32) -> usize {
+    usize::try_from(limit).unwrap_or(usize::MAX).min(PAGE_ROWS_MAX)
+}
+
+/// A text that says why, cut behind its limit.
+pub(crate) fn reason(text: &str) -> String {
+    let end = text.floor_char_boundary(REASON_BYTES_MAX);
+    text.get(..end).unwrap_or_default().to_owned()
+}
+
+/// How long a caller waits, in whole milliseconds. At least one: 0 is what a message without the field has.
+pub fn timeout_to_wire(left: Duration) -> u32 {
+    u32::try_from(left.as_millis()).unwrap_or(u32::MAX).clamp(1, TIMEOUT_MS_MAX)
+}
+
+/// How long a caller waits, at most the limit.
+///
+/// # Errors
+/// [`ConvertError`] when no time is given.
+pub fn timeout_from_wire(timeout_ms: u32) -> Result<Duration, ConvertError> {
+    match timeout_ms {
+        0 => Err(ConvertError::missing("timeout")),
+        ms => Ok(Duration::from_millis(u64::from(ms.min(TIMEOUT_MS_MAX)))),
+    }
+}
+
+/// Refuses a frame with more calls or replies than one holds.
+///
+/// # Errors
+/// [`ConvertError`] with the number.
+pub const fn check_frame(calls: usize) -> Result<(), ConvertError> {
+    at_most(calls, FRAME_CALLS_MAX, "frame")
+}

@@ -1,0 +1,219 @@
+//! Scans of rows, and their pages.
+//!
+//! A scan asks for a page at most; a page's rows are checked against their digests one by one.
+
+use bytes::Bytes;
+
+use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, RegisterKey, Sequence, Slot, UploadId};
+use sherd_core::limits::PARTS_MAX;
+use sherd_core::message::{ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow};
+use sherd_core::register::Row;
+
+use super::{
+    ConvertError, Wire, at_most, limit_from_wire, limit_to_wire, list_from_wire, list_to_wire, required,
+};
+use crate::limits::{LIST_BOUND_BYTES_MAX, PAGE_ROWS_MAX};
+use crate::v1;
+use crate::v1::register_call;
+
+impl Wire for ListScan {
+    type Message = register_call::List;
+
+    fn to_wire(&self) -> register_call::List {
+        let Self { bucket, epoch, deletion, prefix, from, delimiter, limit } = self;
+        register_call::List {
+            bucket: bucket.to_wire(),
+            epoch: epoch.0,
+            deletion: deletion.as_ref().map(Wire::to_wire),
+            prefix: prefix.clone(),
+            from: from.clone(),
+            delimiter: delimiter.clone(),
+            limit: limit_to_wire(*limit),
+        }
+    }
+
+    fn from_wire(message: register_call::List) -> Result<Self, ConvertError> {
+        let register_call::List { bucket, epoch, deletion, prefix, from, delimiter, limit } = message;
+        at_most(prefix.len(), LIST_BOUND_BYTES_MAX, "prefix")?;
+        at_most(from.len(), LIST_BOUND_BYTES_MAX, "start of a listing")?;
+        at_most(delimiter.as_ref().map_or(0, Bytes::len), LIST_BOUND_BYTES_MAX, "delimiter")?;
+        Ok(Self {
+            bucket: BucketId::from_wire(bucket)?,
+            epoch: Epoch(epoch),
+            deletion: deletion.map(ChangeId::from_wire).transpose()?,
+            prefix,
+            from,
+            delimiter,
+            limit: limit_from_wire(limit),
+        })
+    }
+}
+
+impl Wire for PartsScan {
+    type Message = register_call::Parts;
+
+    fn to_wire(&self) -> register_call::Parts {
+        let Self { bucket, upload, slot, epoch, after, limit } = self;
+        register_call::Parts {
+            bucket: bucket.to_wire(),
+            upload: upload.to_wire(),
+            slot: slot.to_wire(),
+            epoch: epoch.0,
+            after: after.map(u32::from),
+            limit: limit_to_wire(*limit),
+        }
+    }
+
+    fn from_wire(message: register_call::Parts) -> Result<Self, ConvertError> {
+        let register_call::Parts { bucket, upload, slot, epoch, after, limit } = message;
+        Ok(Self {
+            bucket: BucketId::from_wire(bucket)?,
+            upload: UploadId::from_wire(upload)?,
+            slot: Slot::from_wire(slot)?,
+            epoch: Epoch(epoch),
+            after: after.map(part_number).transpose()?,
+            limit: limit_from_wire(limit),
+        })
+    }
+}
+
+/// The number of a part, or 0 for what is before the first.
+fn part_number(number: u32) -> Result<u16, ConvertError> {
+    let known = u16::try_from(number).ok().filter(|number| *number <= PARTS_MAX);
+    known.ok_or_else(|| ConvertError::range("part number", number))
+}
+
+impl Wire for RowScan {
+    type Message = register_call::Rows;
+
+    fn to_wire(&self) -> register_call::Rows {
+        let Self { epoch, after, since, until, limit, want_value } = self;
+        register_call::Rows {
+            epoch: epoch.0,
+            after: after.as_ref().map(Wire::to_wire),
+            since: since.0,
+            until: until.0,
+            limit: limit_to_wire(*limit),
+            want_value: *want_value,
+        }
+    }
+
+    fn from_wire(message: register_call::Rows) -> Result<Self, ConvertError> {
+        let register_call::Rows { epoch, after, since, until, limit, want_value } = message;
+        Ok(Self {
+            epoch: Epoch(epoch),
+            after: after.map(RegisterKey::from_wire).transpose()?,
+            since: Sequence(since),
+            until: Sequence(until),
+            limit: limit_from_wire(limit),
+            want_value,
+        })
+    }
+}
+
+impl Wire for ScannedRow {
+    type Message = v1::ScannedRow;
+
+    fn to_wire(&self) -> v1::ScannedRow {
+        let Self { key, row, tombstone } = self;
+        v1::ScannedRow { key: key.to_wire(), row: Some(row.to_wire()), tombstone: *tombstone }
+    }
+
+    fn from_wire(message: v1::ScannedRow) -> Result<Self, ConvertError> {
+        let v1::ScannedRow { key, row, tombstone } = message;
+        let row = Row::from_wire(required(row, "row of a scan")?)?;
+        Ok(Self { key: RegisterKey::from_wire(key)?, row, tombstone })
+    }
+}
+
+impl Wire for Vec<ScannedRow> {
+    type Message = v1::ScannedRows;
+
+    fn to_wire(&self) -> v1::ScannedRows {
+        v1::ScannedRows { rows: list_to_wire(self) }
+    }
+
+    fn from_wire(message: v1::ScannedRows) -> Result<Self, ConvertError> {
+        list_from_wire(message.rows, PAGE_ROWS_MAX, "rows of a page")
+    }
+}
+
+impl Wire for RowPage {
+    type Message = v1::RowPage;
+
+    fn to_wire(&self) -> v1::RowPage {
+        let Self { rows, next } = self;
+        v1::RowPage { rows: list_to_wire(rows), next: next.as_ref().map(Wire::to_wire) }
+    }
+
+    fn from_wire(message: v1::RowPage) -> Result<Self, ConvertError> {
+        let v1::RowPage { rows, next } = message;
+        let rows = list_from_wire(rows, PAGE_ROWS_MAX, "rows of a page")?;
+        Ok(Self { rows, next: next.map(RegisterKey::from_wire).transpose()? })
+    }
+}
+
+impl Wire for ListedRow {
+    type Message = v1::ListedRow;
+
+    fn to_wire(&self) -> v1::ListedRow {
+        let (prefix, row) = match self {
+            Self::Row(row) => (None, row),
+            Self::Prefix { prefix, witness } => (Some(prefix.clone()), witness),
+        };
+        v1::ListedRow { prefix, row: Some(row.to_wire()) }
+    }
+
+    fn from_wire(message: v1::ListedRow) -> Result<Self, ConvertError> {
+        let v1::ListedRow { prefix, row } = message;
+        let row = ScannedRow::from_wire(required(row, "row of a listing")?)?;
+        match prefix {
+            None => Ok(Self::Row(row)),
+            Some(prefix) => {
+                at_most(prefix.len(), LIST_BOUND_BYTES_MAX, "common prefix")?;
+                Ok(Self::Prefix { prefix, witness: row })
+            }
+        }
+    }
+}
+
+impl Wire for ListPage {
+    type Message = v1::ListPage;
+
+    fn to_wire(&self) -> v1::ListPage {
+        let Self { entries, next } = self;
+        v1::ListPage { entries: list_to_wire(entries), next: next.clone() }
+    }
+
+    fn from_wire(message: v1::ListPage) -> Result<Self, ConvertError> {
+        let v1::ListPage { entries, next } = message;
+        at_most(next.as_ref().map_or(0, Bytes::len), LIST_BOUND_BYTES_MAX, "end of a page")?;
+        Ok(Self { entries: list_from_wire(entries, PAGE_ROWS_MAX, "entries of a page")?, next })
+    }
+}
+
+impl Wire for (RegisterKey, Ballot) {
+    type Message = v1::unsettled_page::Unsettled;
+
+    fn to_wire(&self) -> v1::unsettled_page::Unsettled {
+        let (key, ballot) = self;
+        v1::unsettled_page::Unsettled { key: key.to_wire(), ballot: ballot.to_wire() }
+    }
+
+    fn from_wire(message: v1::unsettled_page::Unsettled) -> Result<Self, ConvertError> {
+        let v1::unsettled_page::Unsettled { key, ballot } = message;
+        Ok((RegisterKey::from_wire(key)?, Ballot::from_wire(ballot)?))
+    }
+}
+
+impl Wire for Vec<(RegisterKey, Ballot)> {
+    type Message = v1::UnsettledPage;
+
+    fn to_wire(&self) -> v1::UnsettledPage {
+        v1::UnsettledPage { rows: list_to_wire(self) }
+    }
+
+    fn from_wire(message: v1::UnsettledPage) -> Result<Self, ConvertError> {
+        list_from_wire(message.rows, PAGE_ROWS_MAX, "unsettled rows")
+    }
+}

@@ -1,0 +1,264 @@
+//! The calls to a volume's registers, and the answers to them.
+//!
+//! [`RegisterRequest`] is any of them, in core's types; an answer travels as one of the variants of a reply
+//! ([`super::answer`]). The head of a value is decoded here, and its inline bytes are hashed, before a volume
+//! sees the accept.
+
+use bytes::Bytes;
+
+use sherd_core::heal::HealEntry;
+use sherd_core::id::{Ballot, DataId, RegisterKey};
+use sherd_core::message::{
+    AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow, Target,
+};
+use sherd_core::register::recover::Guarantees;
+use sherd_core::register::{Accept, EncodedValue, Positions, Prepare, Row, RowHead, Vote};
+
+use super::answer::{answer_in, reply_message};
+use super::value::check_digest;
+use super::{ConvertError, Wire, limit_from_wire, limit_to_wire, list_from_wire, list_to_wire, required};
+use crate::limits::{ADOPTED_ROWS_MAX, INTRODUCES_MAX};
+use crate::v1;
+use crate::v1::register_call::{self, Call};
+
+/// A call to the registers of a volume.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most calls are accepts, and a box is one allocation more for each"
+)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RegisterRequest {
+    /// Asks for a promise.
+    Prepare {
+        /// The register.
+        target: Target,
+        /// The ballot to promise.
+        prepare: Prepare,
+        /// Whether the answer carries the value of its row.
+        want_value: bool,
+    },
+    /// Asks to accept a value.
+    Accept {
+        /// The register.
+        target: Target,
+        /// The value, its ballot and what goes with it.
+        accept: Accept,
+        /// An MRF entry that becomes durable with it.
+        heal: Option<HealEntry>,
+    },
+    /// Says that a value is committed. Has no answer.
+    Commit {
+        /// The register.
+        target: Target,
+        /// The ballot of the value.
+        ballot: Ballot,
+        /// How far the logs of the volumes are that accepted it.
+        positions: Positions,
+    },
+    /// Reads a row.
+    Read {
+        /// The register.
+        target: Target,
+        /// Whether the answer carries its value.
+        want_value: bool,
+    },
+    /// Reads the inline bytes of a row.
+    Inline {
+        /// The register.
+        target: Target,
+        /// The ballot at which the row was accepted.
+        ballot: Ballot,
+    },
+    /// Verifies a row as the device has it.
+    VerifyRow {
+        /// The register.
+        key: RegisterKey,
+    },
+    /// One page of a listing.
+    List(ListScan),
+    /// The parts of an upload.
+    Parts(PartsScan),
+    /// One page of all rows.
+    Rows(RowScan),
+    /// One page of the rows that are not known to be committed.
+    Unsettled {
+        /// Only rows behind this key.
+        after: Option<RegisterKey>,
+        /// Rows at most.
+        limit: usize,
+    },
+    /// Changes what the volume guarantees.
+    Control(Control),
+    /// Hands rows to a recovering volume.
+    Adopt {
+        /// The rows.
+        rows: Vec<AdoptedRow>,
+    },
+    /// Drops a row.
+    DropRow {
+        /// The register.
+        target: Target,
+        /// The ballot of the row.
+        ballot: Ballot,
+    },
+}
+
+impl Wire for RegisterRequest {
+    type Message = Call;
+
+    fn to_wire(&self) -> Call {
+        match self {
+            Self::Prepare { target, prepare, want_value } => Call::Prepare(register_call::Prepare {
+                target: Some(target.to_wire()),
+                ballot: prepare.ballot.to_wire(),
+                want_value: *want_value,
+            }),
+            Self::Accept { target, accept, heal } => {
+                Call::Accept(accept_to_wire(target, accept, heal.as_ref()))
+            }
+            Self::Commit { target, ballot, positions } => Call::Commit(register_call::Commit {
+                target: Some(target.to_wire()),
+                ballot: ballot.to_wire(),
+                positions: positions.to_wire(),
+            }),
+            Self::Read { target, want_value } => {
+                Call::Read(register_call::Read { target: Some(target.to_wire()), want_value: *want_value })
+            }
+            Self::Inline { target, ballot } => Call::Inline(register_call::Inline {
+                target: Some(target.to_wire()),
+                ballot: ballot.to_wire(),
+            }),
+            Self::VerifyRow { key } => Call::VerifyRow(key.to_wire()),
+            Self::List(scan) => Call::List(scan.to_wire()),
+            Self::Parts(scan) => Call::Parts(scan.to_wire()),
+            Self::Rows(scan) => Call::Rows(scan.to_wire()),
+            Self::Unsettled { after, limit } => Call::Unsettled(register_call::Unsettled {
+                after: after.as_ref().map(Wire::to_wire),
+                limit: limit_to_wire(*limit),
+            }),
+            Self::Control(control) => Call::Control(control.to_wire()),
+            Self::Adopt { rows } => Call::Adopt(register_call::Adopt { rows: list_to_wire(rows) }),
+            Self::DropRow { target, ballot } => Call::DropRow(register_call::DropRow {
+                target: Some(target.to_wire()),
+                ballot: ballot.to_wire(),
+            }),
+        }
+    }
+
+    fn from_wire(message: Call) -> Result<Self, ConvertError> {
+        Ok(match message {
+            Call::Prepare(register_call::Prepare { target, ballot, want_value }) => {
+                let prepare = Prepare { ballot: Ballot::from_wire(ballot)? };
+                Self::Prepare { target: target_of(target)?, prepare, want_value }
+            }
+            Call::Accept(accept) => {
+                let (target, accept, heal) = accept_from_wire(accept)?;
+                Self::Accept { target, accept, heal }
+            }
+            Call::Commit(register_call::Commit { target, ballot, positions }) => Self::Commit {
+                target: target_of(target)?,
+                ballot: Ballot::from_wire(ballot)?,
+                positions: Positions::from_wire(positions)?,
+            },
+            Call::Read(register_call::Read { target, want_value }) => {
+                Self::Read { target: target_of(target)?, want_value }
+            }
+            Call::Inline(register_call::Inline { target, ballot }) => {
+                Self::Inline { target: target_of(target)?, ballot: Ballot::from_wire(ballot)? }
+            }
+            Call::VerifyRow(key) => Self::VerifyRow { key: RegisterKey::from_wire(key)? },
+            Call::List(scan) => Self::List(ListScan::from_wire(scan)?),
+            Call::Parts(scan) => Self::Parts(PartsScan::from_wire(scan)?),
+            Call::Rows(scan) => Self::Rows(RowScan::from_wire(scan)?),
+            Call::Unsettled(register_call::Unsettled { after, limit }) => Self::Unsettled {
+                after: after.map(RegisterKey::from_wire).transpose()?,
+                limit: limit_from_wire(limit),
+            },
+            Call::Control(control) => Self::Control(Control::from_wire(control)?),
+            Call::Adopt(register_call::Adopt { rows }) => {
+                Self::Adopt { rows: list_from_wire(rows, ADOPTED_ROWS_MAX, "adopted rows")? }
+            }
+            Call::DropRow(register_call::DropRow { target, ballot }) => {
+                Self::DropRow { target: target_of(target)?, ballot: Ballot::from_wire(ballot)? }
+            }
+        })
+    }
+}
+
+fn target_of(target: Option<v1::Target>) -> Result<Target, ConvertError> {
+    Target::from_wire(required(target, "target")?)
+}
+
+/// An accept as it travels, from what the seam is given: nothing of it is copied.
+pub fn accept_to_wire(target: &Target, accept: &Accept, heal: Option<&HealEntry>) -> register_call::Accept {
+    let Accept { ballot, value, introduces, finishes, positions } = accept;
+    register_call::Accept {
+        target: Some(target.to_wire()),
+        ballot: ballot.to_wire(),
+        value: Some(value.to_wire()),
+        introduces: list_to_wire(introduces),
+        finishes: *finishes,
+        positions: positions.to_wire(),
+        heal: heal.map(HealEntry::to_wire),
+    }
+}
+
+/// An accept, its register, and the MRF entry that becomes durable with it.
+///
+/// # Errors
+/// [`ConvertError`] names the field and what is wrong with it.
+pub fn accept_from_wire(
+    message: register_call::Accept,
+) -> Result<(Target, Accept, Option<HealEntry>), ConvertError> {
+    let register_call::Accept { target, ballot, value, introduces, finishes, positions, heal } = message;
+    let accept = Accept {
+        ballot: Ballot::from_wire(ballot)?,
+        value: EncodedValue::from_wire(required(value, "value")?)?,
+        introduces: list_from_wire::<DataId>(introduces, INTRODUCES_MAX, "introduced data")?,
+        finishes,
+        positions: Positions::from_wire(positions)?,
+    };
+    Ok((target_of(target)?, accept, heal.map(HealEntry::from_wire).transpose()?))
+}
+
+impl Wire for AdoptedRow {
+    type Message = register_call::AdoptedRow;
+
+    fn to_wire(&self) -> register_call::AdoptedRow {
+        let Self { key, head, value } = self;
+        register_call::AdoptedRow {
+            key: key.to_wire(),
+            head: Some(head.to_wire()),
+            value: Some(value.to_wire()),
+        }
+    }
+
+    fn from_wire(message: register_call::AdoptedRow) -> Result<Self, ConvertError> {
+        let register_call::AdoptedRow { key, head, value } = message;
+        let head = RowHead::from_wire(required(head, "head of a row")?)?;
+        let value = required(value, "value")?;
+        check_digest(&value.head, &head)?;
+        Ok(Self { key: RegisterKey::from_wire(key)?, head, value: EncodedValue::from_wire(value)? })
+    }
+}
+
+impl Wire for Vote {
+    type Message = v1::Vote;
+
+    fn to_wire(&self) -> v1::Vote {
+        let Self { row, floor } = self;
+        v1::Vote { row: row.as_ref().map(Wire::to_wire), floor: floor.to_wire() }
+    }
+
+    fn from_wire(message: v1::Vote) -> Result<Self, ConvertError> {
+        let v1::Vote { row, floor } = message;
+        Ok(Self { row: row.map(Row::from_wire).transpose()?, floor: Ballot::from_wire(floor)? })
+    }
+}
+
+reply_message!(register_reply);
+
+answer_in!(register_reply:
+    Answer<Vote> => Vote, Answer<()> => Done, Answer<ListPage> => List, Answer<Vec<ScannedRow>> => Parts,
+    Answer<RowPage> => Rows, Vec<(RegisterKey, Ballot)> => Unsettled, Answer<Guarantees> => Guarantees,
+    Bytes => Inline, () => Verified);

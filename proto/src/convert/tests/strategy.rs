@@ -1,0 +1,487 @@
+//! Values of core for property tests: each variant of each enum that travels, each option both ways.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::array::uniform16;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use sherd_core::heal::{DamagedData, HealEntry, HealId};
+use sherd_core::id::{
+    Ballot, BucketId, ChangeId, DataId, Epoch, Incarnation, ObjectKey, PartKey, ProposerId, RegisterKey,
+    Sequence, ShardId, Slot, Timestamp, UploadId, VersionId, VolumeId,
+};
+use sherd_core::limits::{CHANGE_IDS, PARTS_MAX, SET_VOLUMES_MAX, SLOTS};
+use sherd_core::message::{
+    self, AdoptedRow, Answer, Control, ListPage, ListScan, ListedRow, PartsScan, ReadPurpose, RowPage,
+    RowScan, ScannedRow, SeenShard, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target,
+};
+use sherd_core::placement;
+use sherd_core::record::{
+    Attributes, Body, Bucket, BucketPhase, ChangeTry, Changes, Content, Home, Object, State, Value, Version,
+    VersionKind,
+};
+use sherd_core::register::position::Position;
+use sherd_core::register::recover::Guarantees;
+use sherd_core::register::recover::confirm::Memory;
+use sherd_core::register::{Accept, Answerer, EncodedValue, Positions, Prepare, Refusal, Row, RowHead, Vote};
+use sherd_core::release::{ReleaseEntry, ReleaseId};
+
+use crate::convert::register::RegisterRequest;
+use crate::convert::shard::ShardRequest;
+use crate::convert::upkeep::UpkeepRequest;
+
+/// An inline object, and its bytes.
+pub(super) fn inline_object(versions: &[&[u8]]) -> (Value, Bytes) {
+    let version = |bytes: &&[u8]| Version {
+        id: VersionId::NULL,
+        modified_ms: 5,
+        kind: VersionKind::Content(Content {
+            size: bytes.len() as u64,
+            etag: "e".to_owned(),
+            attributes: Attributes::default(),
+            checksums: Vec::new(),
+            upload: None,
+            body: Body::Inline { hash: *blake3::hash(bytes).as_bytes() },
+        }),
+    };
+    let object = Object { versions: versions.iter().map(version).collect(), uploads: Vec::new() };
+    let value = Value { changes: Changes::default(), state: State::Object(object) };
+    (value, versions.concat().into())
+}
+
+fn stamped() -> impl Strategy<Value = (Timestamp, ProposerId)> {
+    (any::<u64>(), any::<u64>()).prop_map(|(time, maker)| (Timestamp::from_u64(time), ProposerId(maker)))
+}
+
+fn ballot() -> impl Strategy<Value = Ballot> {
+    stamped().prop_map(|(time, proposer)| Ballot { time, proposer })
+}
+
+fn data_id() -> impl Strategy<Value = DataId> {
+    stamped().prop_map(|(birth, proposer)| DataId { birth, proposer })
+}
+
+fn change_id() -> impl Strategy<Value = ChangeId> {
+    stamped().prop_map(|(made, proposer)| ChangeId { made, proposer })
+}
+
+fn timestamp() -> impl Strategy<Value = Timestamp> {
+    any::<u64>().prop_map(Timestamp::from_u64)
+}
+
+fn volume_id() -> impl Strategy<Value = VolumeId> {
+    uniform16(any::<u8>()).prop_map(VolumeId)
+}
+
+fn bucket_id() -> impl Strategy<Value = BucketId> {
+    uniform16(any::<u8>()).prop_map(BucketId)
+}
+
+fn slot() -> impl Strategy<Value = Slot> {
+    (0..SLOTS).prop_map(Slot)
+}
+
+fn epoch() -> impl Strategy<Value = Epoch> {
+    any::<u64>().prop_map(Epoch)
+}
+
+fn life() -> impl Strategy<Value = Incarnation> {
+    any::<u32>().prop_map(Incarnation)
+}
+
+fn limit() -> impl Strategy<Value = usize> {
+    0..=crate::limits::PAGE_ROWS_MAX
+}
+
+fn bytes(range: std::ops::Range<usize>) -> impl Strategy<Value = Bytes> {
+    vec(any::<u8>(), range).prop_map(Bytes::from)
+}
+
+fn register_key() -> impl Strategy<Value = RegisterKey> {
+    let part = (uniform16(any::<u8>()), 1..=PARTS_MAX)
+        .prop_map(|(upload, number)| PartKey { upload: UploadId(upload), number });
+    let key = "\\PC{1,40}".prop_map(|text| ObjectKey::new(text).expect("1 to 40 characters of text"));
+    (bucket_id(), key, option::of(part)).prop_map(|(bucket, key, part)| RegisterKey { bucket, key, part })
+}
+
+fn target() -> impl Strategy<Value = Target> {
+    (register_key(), epoch()).prop_map(|(key, epoch)| {
+        let slot = placement::slot(&key);
+        Target::new(key, slot, epoch)
+    })
+}
+
+fn position() -> impl Strategy<Value = (VolumeId, Position)> {
+    (volume_id(), life(), any::<u64>()).prop_map(|(volume, incarnation, durable)| {
+        (volume, Position { incarnation, durable: Sequence(durable) })
+    })
+}
+
+fn positions() -> impl Strategy<Value = Positions> {
+    vec(position(), 0..4).prop_map(Into::into)
+}
+
+fn peer_life() -> impl Strategy<Value = (VolumeId, Incarnation)> {
+    (volume_id(), life())
+}
+
+/// Values with their inline bytes.
+fn value() -> impl Strategy<Value = (Value, Bytes)> {
+    let phase = prop_oneof![
+        Just(BucketPhase::Active),
+        change_id().prop_map(|deletion| BucketPhase::Deleting { deletion }),
+        Just(BucketPhase::Deleted),
+    ];
+    let bucket = (bucket_id(), phase).prop_map(|(id, phase)| {
+        State::Bucket(Bucket { id, created_ms: 7, location: "here".to_owned(), phase })
+    });
+    let state = prop_oneof![
+        Just((State::Tombstone, Bytes::new())),
+        bucket.prop_map(|state| (state, Bytes::new())),
+        vec(vec(any::<u8>(), 0..50), 0..3).prop_map(|bodies| {
+            let bodies: Vec<&[u8]> = bodies.iter().map(Vec::as_slice).collect();
+            let (value, inline) = inline_object(&bodies);
+            (value.state, inline)
+        }),
+    ];
+    let made = (change_id(), any::<u16>()).prop_map(|(change, number)| ChangeTry { change, number });
+    (any::<u64>(), vec(made, 0..=CHANGE_IDS), state).prop_map(|(count, recent, (state, inline))| {
+        (Value { changes: Changes { count, recent }, state }, inline)
+    })
+}
+
+fn encoded_value() -> impl Strategy<Value = EncodedValue> {
+    value().prop_map(|(value, inline)| EncodedValue::of(&value, inline).expect("within its limits"))
+}
+
+fn head_of(value: &Bytes, ballot: Ballot, committed: bool) -> RowHead {
+    RowHead { ballot, digest: Value::digest(value), committed }
+}
+
+fn row() -> impl Strategy<Value = Row> {
+    (encoded_value(), ballot(), any::<bool>(), any::<bool>()).prop_map(
+        |(value, ballot, committed, want_value)| Row {
+            head: head_of(&value.head, ballot, committed),
+            value: want_value.then_some(value.head),
+        },
+    )
+}
+
+fn adopted_row() -> impl Strategy<Value = AdoptedRow> {
+    (register_key(), encoded_value(), ballot(), any::<bool>()).prop_map(|(key, value, ballot, committed)| {
+        AdoptedRow { key, head: head_of(&value.head, ballot, committed), value }
+    })
+}
+
+fn scanned_row() -> impl Strategy<Value = ScannedRow> {
+    (register_key(), row(), any::<bool>()).prop_map(|(key, row, tombstone)| ScannedRow {
+        key,
+        row,
+        tombstone,
+    })
+}
+
+fn heal_entry() -> impl Strategy<Value = HealEntry> {
+    (register_key(), option::of(data_id()), any::<u64>()).prop_map(|(key, data, since_ms)| HealEntry {
+        key,
+        data: data.map(DamagedData::Id),
+        since_ms,
+    })
+}
+
+fn release_entry() -> impl Strategy<Value = ReleaseEntry> {
+    (register_key(), any::<u64>()).prop_map(|(key, since_ms)| ReleaseEntry {
+        key,
+        data: Vec::new(),
+        since_ms,
+    })
+}
+
+fn accept() -> impl Strategy<Value = Accept> {
+    (ballot(), encoded_value(), vec(data_id(), 0..4), any::<bool>(), positions()).prop_map(
+        |(ballot, value, introduces, finishes, positions)| Accept {
+            ballot,
+            value,
+            introduces,
+            finishes,
+            positions,
+        },
+    )
+}
+
+fn guarantees() -> impl Strategy<Value = Guarantees> {
+    (ballot(), ballot(), ballot(), timestamp(), vec(peer_life(), 0..3)).prop_map(
+        |(bound, floor, highest, data_floor, incarnations)| Guarantees {
+            bound,
+            floor,
+            highest,
+            data_floor,
+            incarnations,
+        },
+    )
+}
+
+fn control() -> impl Strategy<Value = Control> {
+    prop_oneof![
+        peer_life().prop_map(|(volume, incarnation)| Control::RecordIncarnation { volume, incarnation }),
+        ballot().prop_map(|floor| Control::RaiseFloor { floor }),
+        timestamp().prop_map(|floor| Control::RaiseDataFloor { floor }),
+        (slot(), epoch()).prop_map(|(slot, epoch)| Control::RecordEpoch { slot, epoch }),
+        (bucket_id(), change_id(), epoch()).prop_map(|(bucket, deletion, epoch)| Control::Seal {
+            bucket,
+            deletion,
+            epoch
+        }),
+        (bucket_id(), change_id()).prop_map(|(bucket, deletion)| Control::Unseal { bucket, deletion }),
+        bucket_id().prop_map(|bucket| Control::SealForEver { bucket }),
+        (guarantees(), seals()).prop_map(|(guarantees, seals)| Control::TakeGuarantees { guarantees, seals }),
+        positions().prop_map(|remembered| Control::FinishRecovery { remembered }),
+        Just(Control::ForceRecovery),
+    ]
+}
+
+fn list_scan() -> impl Strategy<Value = ListScan> {
+    let text = || bytes(0..20);
+    (bucket_id(), epoch(), option::of(change_id()), text(), text(), option::of(text()), limit()).prop_map(
+        |(bucket, epoch, deletion, prefix, from, delimiter, limit)| ListScan {
+            bucket,
+            epoch,
+            deletion,
+            prefix,
+            from,
+            delimiter,
+            limit,
+        },
+    )
+}
+
+fn parts_scan() -> impl Strategy<Value = PartsScan> {
+    (bucket_id(), uniform16(any::<u8>()), slot(), epoch(), option::of(0..=PARTS_MAX), limit()).prop_map(
+        |(bucket, upload, slot, epoch, after, limit)| PartsScan {
+            bucket,
+            upload: UploadId(upload),
+            slot,
+            epoch,
+            after,
+            limit,
+        },
+    )
+}
+
+fn row_scan() -> impl Strategy<Value = RowScan> {
+    (epoch(), option::of(register_key()), any::<u64>(), any::<u64>(), limit(), any::<bool>()).prop_map(
+        |(epoch, after, since, until, limit, want_value)| RowScan {
+            epoch,
+            after,
+            since: Sequence(since),
+            until: Sequence(until),
+            limit,
+            want_value,
+        },
+    )
+}
+
+/// Every call to a register.
+pub(super) fn register_request() -> impl Strategy<Value = RegisterRequest> {
+    use RegisterRequest as Request;
+    let named = || (target(), ballot());
+    prop_oneof![
+        (named(), any::<bool>()).prop_map(|((target, ballot), want_value)| Request::Prepare {
+            target,
+            prepare: Prepare { ballot },
+            want_value,
+        }),
+        (target(), accept(), option::of(heal_entry())).prop_map(|(target, accept, heal)| Request::Accept {
+            target,
+            accept,
+            heal
+        }),
+        (named(), positions()).prop_map(|((target, ballot), positions)| Request::Commit {
+            target,
+            ballot,
+            positions
+        }),
+        (target(), any::<bool>()).prop_map(|(target, want_value)| Request::Read { target, want_value }),
+        named().prop_map(|(target, ballot)| Request::Inline { target, ballot }),
+        register_key().prop_map(|key| Request::VerifyRow { key }),
+        list_scan().prop_map(Request::List),
+        parts_scan().prop_map(Request::Parts),
+        row_scan().prop_map(Request::Rows),
+        (option::of(register_key()), limit()).prop_map(|(after, limit)| Request::Unsettled { after, limit }),
+        control().prop_map(Request::Control),
+        vec(adopted_row(), 0..3).prop_map(|rows| Request::Adopt { rows }),
+        named().prop_map(|(target, ballot)| Request::DropRow { target, ballot }),
+    ]
+}
+
+pub(super) fn answerer() -> impl Strategy<Value = Answerer> {
+    (life(), any::<bool>(), vec(peer_life(), 0..3), any::<u64>()).prop_map(
+        |(incarnation, votes, peers, durable)| Answerer {
+            incarnation,
+            votes,
+            peers: Arc::from(peers),
+            durable: Sequence(durable),
+        },
+    )
+}
+
+fn refusal() -> impl Strategy<Value = Refusal> {
+    prop_oneof![
+        ballot().prop_map(|bound| Refusal::Below { bound }),
+        timestamp().prop_map(|latest| Refusal::TooFarAhead { latest }),
+        epoch().prop_map(|epoch| Refusal::StaleEpoch { epoch }),
+        Just(Refusal::Sealed),
+        timestamp().prop_map(|floor| Refusal::DataTooOld { floor }),
+        Just(Refusal::Recovering),
+    ]
+}
+
+/// What a seam gives: an answer, or a failure of any kind.
+pub(super) fn result_of<A: std::fmt::Debug + Clone>(
+    answer: impl Strategy<Value = A>,
+) -> impl Strategy<Value = message::Result<A>> {
+    let error = prop_oneof![
+        Just(message::Error::NotFound),
+        "\\PC{0,40}".prop_map(|what| message::Error::Corrupt { what }),
+        Just(message::Error::Full),
+        Just(message::Error::Busy),
+        refusal().prop_map(message::Error::Refused),
+        "\\PC{0,40}".prop_map(|reason| message::Error::Unreachable { reason }),
+    ];
+    prop_oneof![3 => answer.prop_map(Ok), 1 => error.prop_map(Err)]
+}
+
+/// An acceptor's answer: what was asked for, or a refusal.
+pub(super) fn answer_of<R: std::fmt::Debug + Clone>(
+    inner: impl Strategy<Value = R>,
+) -> impl Strategy<Value = Answer<R>> {
+    let result = prop_oneof![3 => inner.prop_map(Ok), 1 => refusal().prop_map(Err)];
+    (answerer(), result).prop_map(|(from, result)| Answer { from, result })
+}
+
+pub(super) fn vote() -> impl Strategy<Value = Vote> {
+    (option::of(row()), ballot()).prop_map(|(row, floor)| Vote { row, floor })
+}
+
+pub(super) fn list_page() -> impl Strategy<Value = ListPage> {
+    let entry = prop_oneof![
+        scanned_row().prop_map(ListedRow::Row),
+        (bytes(0..20), scanned_row()).prop_map(|(prefix, witness)| ListedRow::Prefix { prefix, witness }),
+    ];
+    (vec(entry, 0..4), option::of(bytes(0..20))).prop_map(|(entries, next)| ListPage { entries, next })
+}
+
+pub(super) fn scanned_rows() -> impl Strategy<Value = Vec<ScannedRow>> {
+    vec(scanned_row(), 0..4)
+}
+
+pub(super) fn row_page() -> impl Strategy<Value = RowPage> {
+    (scanned_rows(), option::of(register_key())).prop_map(|(rows, next)| RowPage { rows, next })
+}
+
+pub(super) fn unsettled() -> impl Strategy<Value = Vec<(RegisterKey, Ballot)>> {
+    vec((register_key(), ballot()), 0..4)
+}
+
+pub(super) fn reported_guarantees() -> impl Strategy<Value = Guarantees> {
+    guarantees()
+}
+
+fn shard_id() -> impl Strategy<Value = ShardId> {
+    let index = 0..u8::try_from(SET_VOLUMES_MAX).expect("an index fits a byte");
+    (data_id(), index).prop_map(|(data, index)| ShardId { data, index })
+}
+
+fn home() -> impl Strategy<Value = Home> {
+    prop_oneof![Just(Home::Packed), Just(Home::File)]
+}
+
+/// Every small call for shards.
+pub(super) fn shard_request() -> impl Strategy<Value = ShardRequest> {
+    let after = || option::of(shard_id());
+    prop_oneof![
+        (shard_id(), home()).prop_map(|(shard, home)| ShardRequest::Delete(shard, home)),
+        (shard_id(), home()).prop_map(|(shard, home)| ShardRequest::Length(shard, home)),
+        (shard_id(), home()).prop_map(|(shard, home)| ShardRequest::Verify(shard, home)),
+        (after(), limit()).prop_map(|(after, limit)| ShardRequest::Page(ShardScan::Packed { after, limit })),
+        (any::<u8>(), after(), limit()).prop_map(|(directory, after, limit)| {
+            ShardRequest::Page(ShardScan::Files { directory, after, limit })
+        }),
+    ]
+}
+
+pub(super) fn shard_range() -> impl Strategy<Value = ShardRange> {
+    let wanted = prop_oneof![Just(ReadPurpose::ByClient), Just(ReadPurpose::ByUpkeep)];
+    (shard_id(), home(), 0..1_u64 << 31, 0..1_u64 << 31, wanted)
+        .prop_map(|(shard, home, offset, length, wanted)| ShardRange { shard, home, offset, length, wanted })
+}
+
+pub(super) fn shard_file() -> impl Strategy<Value = ShardFileHeader> {
+    let code = (1..=16_u8, 0..=16_u8).prop_flat_map(|(k, m)| (Just(k), Just(m), 0..k + m));
+    (data_id(), code, register_key(), 1..=1_u32 << 22, 1..=1_u64 << 32).prop_map(
+        |(data, (data_shards, parity_shards, index), key, stripe_unit, shard_bytes)| ShardFileHeader {
+            shard: ShardId { data, index },
+            key,
+            data_shards,
+            parity_shards,
+            stripe_unit,
+            shard_bytes,
+        },
+    )
+}
+
+pub(super) fn shard_page() -> impl Strategy<Value = ShardPage> {
+    let seen = (shard_id(), register_key(), any::<bool>()).prop_map(|(shard, key, is_whole)| SeenShard {
+        shard,
+        key,
+        is_whole,
+    });
+    (vec(seen, 0..4), option::of(shard_id())).prop_map(|(shards, next)| ShardPage { shards, next })
+}
+
+/// Every call of upkeep.
+pub(super) fn upkeep_request() -> impl Strategy<Value = UpkeepRequest> {
+    use UpkeepRequest as Request;
+    let id = || uniform16(any::<u8>());
+    prop_oneof![
+        (option::of(id()), limit())
+            .prop_map(|(after, limit)| Request::Heals { after: after.map(HealId), limit }),
+        heal_entry().prop_map(Request::HealPut),
+        id().prop_map(|id| Request::HealDone(HealId(id))),
+        (option::of(id()), limit())
+            .prop_map(|(after, limit)| Request::Releases { after: after.map(ReleaseId), limit }),
+        release_entry().prop_map(Request::ReleasePut),
+        id().prop_map(|id| Request::ReleaseDone(ReleaseId(id))),
+        Just(Request::Guarantees),
+        Just(Request::Remembers),
+        Just(Request::Position),
+        (option::of(bucket_id()), limit()).prop_map(|(after, limit)| Request::Seals { after, limit }),
+    ]
+}
+
+pub(super) fn heals() -> impl Strategy<Value = Vec<(HealId, Bytes)>> {
+    vec((uniform16(any::<u8>()).prop_map(HealId), bytes(0..40)), 0..4)
+}
+
+pub(super) fn releases() -> impl Strategy<Value = Vec<(ReleaseId, Bytes)>> {
+    vec((uniform16(any::<u8>()).prop_map(ReleaseId), bytes(0..40)), 0..4)
+}
+
+pub(super) fn memory() -> impl Strategy<Value = Memory> {
+    (any::<bool>(), vec(position(), 0..4)).prop_map(|(is_whole, positions)| Memory { is_whole, positions })
+}
+
+pub(super) fn seals() -> impl Strategy<Value = Vec<(BucketId, Vec<ChangeId>)>> {
+    vec((bucket_id(), vec(change_id(), 0..3)), 0..4)
+}
+
+pub(super) fn some_life() -> impl Strategy<Value = Incarnation> {
+    life()
+}
+
+pub(super) fn some_bytes() -> impl Strategy<Value = Bytes> {
+    bytes(0..60)
+}

@@ -1,0 +1,197 @@
+//! What volumes keep for upkeep: their queues, and what they know of themselves and each other.
+//!
+//! Entries of the queues travel in core's stored form. Those that a volume is to keep are decoded here; those
+//! on a page are decoded by the worker that reads the page.
+
+use bytes::Bytes;
+
+use sherd_core::heal::{HealEntry, HealId};
+use sherd_core::id::{BucketId, ChangeId};
+use sherd_core::message::Answer;
+use sherd_core::register::Answerer;
+use sherd_core::register::recover::Guarantees;
+use sherd_core::register::recover::confirm::Memory;
+use sherd_core::release::{ReleaseEntry, ReleaseId};
+
+use super::answer::{answer_in, reply_message};
+use super::value::undecodable;
+use super::{ConvertError, Wire, at_most, limit_from_wire, limit_to_wire, list_from_wire, list_to_wire};
+use crate::limits::{ENTRY_BYTES_MAX, PAGE_ROWS_MAX, PEERS_MAX};
+use crate::v1;
+use crate::v1::entries::Entry;
+use crate::v1::upkeep_call::{Call, EntryPage, SealPage};
+
+/// A call for what a volume keeps for upkeep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UpkeepRequest {
+    /// One page of the MRF entries.
+    Heals {
+        /// Only entries behind this one.
+        after: Option<HealId>,
+        /// Entries at most.
+        limit: usize,
+    },
+    /// Queues a heal.
+    HealPut(HealEntry),
+    /// Notes that a heal is done. Has no answer.
+    HealDone(HealId),
+    /// One page of the notes of replaced data.
+    Releases {
+        /// Only notes behind this one.
+        after: Option<ReleaseId>,
+        /// Notes at most.
+        limit: usize,
+    },
+    /// Notes replaced data. Has no answer.
+    ReleasePut(ReleaseEntry),
+    /// Notes that replaced data is gone. Has no answer.
+    ReleaseDone(ReleaseId),
+    /// What the volume guarantees.
+    Guarantees,
+    /// What the volume remembers of its peers.
+    Remembers,
+    /// In which life the volume is, and how far its log is durable.
+    Position,
+    /// One page of the seals that the volume holds.
+    Seals {
+        /// Only buckets behind this one.
+        after: Option<BucketId>,
+        /// Buckets at most.
+        limit: usize,
+    },
+}
+
+impl Wire for UpkeepRequest {
+    type Message = Call;
+
+    fn to_wire(&self) -> Call {
+        let empty = v1::Empty {};
+        match self {
+            Self::Heals { after, limit } => {
+                let after = after.as_ref().map(Wire::to_wire);
+                Call::Heals(EntryPage { after, limit: limit_to_wire(*limit) })
+            }
+            Self::HealPut(entry) => Call::HealPut(entry.to_wire()),
+            Self::HealDone(id) => Call::HealDone(id.to_wire()),
+            Self::Releases { after, limit } => {
+                let after = after.as_ref().map(Wire::to_wire);
+                Call::Releases(EntryPage { after, limit: limit_to_wire(*limit) })
+            }
+            Self::ReleasePut(entry) => Call::ReleasePut(entry.to_wire()),
+            Self::ReleaseDone(id) => Call::ReleaseDone(id.to_wire()),
+            Self::Guarantees => Call::Guarantees(empty),
+            Self::Remembers => Call::Remembers(empty),
+            Self::Position => Call::Position(empty),
+            Self::Seals { after, limit } => {
+                let after = after.as_ref().map(Wire::to_wire);
+                Call::Seals(SealPage { after, limit: limit_to_wire(*limit) })
+            }
+        }
+    }
+
+    fn from_wire(message: Call) -> Result<Self, ConvertError> {
+        Ok(match message {
+            Call::Heals(EntryPage { after, limit }) => {
+                let after = after.map(HealId::from_wire).transpose()?;
+                Self::Heals { after, limit: limit_from_wire(limit) }
+            }
+            Call::HealPut(entry) => Self::HealPut(HealEntry::from_wire(entry)?),
+            Call::HealDone(id) => Self::HealDone(HealId::from_wire(id)?),
+            Call::Releases(EntryPage { after, limit }) => {
+                let after = after.map(ReleaseId::from_wire).transpose()?;
+                Self::Releases { after, limit: limit_from_wire(limit) }
+            }
+            Call::ReleasePut(entry) => Self::ReleasePut(ReleaseEntry::from_wire(entry)?),
+            Call::ReleaseDone(id) => Self::ReleaseDone(ReleaseId::from_wire(id)?),
+            Call::Guarantees(v1::Empty {}) => Self::Guarantees,
+            Call::Remembers(v1::Empty {}) => Self::Remembers,
+            Call::Position(v1::Empty {}) => Self::Position,
+            Call::Seals(SealPage { after, limit }) => {
+                let after = after.map(BucketId::from_wire).transpose()?;
+                Self::Seals { after, limit: limit_from_wire(limit) }
+            }
+        })
+    }
+}
+
+impl Wire for HealEntry {
+    /// Core's stored form.
+    type Message = Bytes;
+
+    fn to_wire(&self) -> Bytes {
+        self.encode()
+    }
+
+    fn from_wire(message: Bytes) -> Result<Self, ConvertError> {
+        at_most(message.len(), ENTRY_BYTES_MAX, "MRF entry")?;
+        Self::decode(message).map_err(|fault| undecodable("MRF entry", fault))
+    }
+}
+
+impl Wire for ReleaseEntry {
+    /// Core's stored form.
+    type Message = Bytes;
+
+    fn to_wire(&self) -> Bytes {
+        self.encode()
+    }
+
+    fn from_wire(message: Bytes) -> Result<Self, ConvertError> {
+        at_most(message.len(), ENTRY_BYTES_MAX, "note of replaced data")?;
+        Self::decode(message).map_err(|fault| undecodable("note of replaced data", fault))
+    }
+}
+
+/// Declares how a page of a queue travels.
+macro_rules! entry_pages {
+    ($($id:ty),*) => {
+        $(impl Wire for ($id, Bytes) {
+            type Message = Entry;
+
+            fn to_wire(&self) -> Entry {
+                let (id, entry) = self;
+                Entry { id: id.to_wire(), entry: entry.clone() }
+            }
+
+            fn from_wire(message: Entry) -> Result<Self, ConvertError> {
+                let Entry { id, entry } = message;
+                at_most(entry.len(), ENTRY_BYTES_MAX, "entry of a queue")?;
+                Ok((<$id>::from_wire(id)?, entry))
+            }
+        }
+
+        impl Wire for Vec<($id, Bytes)> {
+            type Message = v1::Entries;
+
+            fn to_wire(&self) -> v1::Entries {
+                v1::Entries { entries: list_to_wire(self) }
+            }
+
+            fn from_wire(message: v1::Entries) -> Result<Self, ConvertError> {
+                list_from_wire(message.entries, PAGE_ROWS_MAX, "entries of a page")
+            }
+        })*
+    };
+}
+
+entry_pages!(HealId, ReleaseId);
+
+impl Wire for Memory {
+    type Message = v1::Memory;
+
+    fn to_wire(&self) -> v1::Memory {
+        let Self { is_whole, positions } = self;
+        v1::Memory { is_whole: *is_whole, positions: list_to_wire(positions) }
+    }
+
+    fn from_wire(message: v1::Memory) -> Result<Self, ConvertError> {
+        let v1::Memory { is_whole, positions } = message;
+        Ok(Self { is_whole, positions: list_from_wire(positions, PEERS_MAX, "remembered positions")? })
+    }
+}
+
+reply_message!(upkeep_reply);
+answer_in!(upkeep_reply:
+    Vec<(HealId, Bytes)> => Entries, Vec<(ReleaseId, Bytes)> => Entries, () => Done,
+    Answer<Guarantees> => Guarantees, Answer<Memory> => Memory, Answerer => Position,
+    Answer<Vec<(BucketId, Vec<ChangeId>)>> => Seals);
