@@ -17,6 +17,7 @@ use sherd_node::process::config::error::ConfigError;
 use sherd_node::process::config::source::Sources;
 use sherd_node::process::dev::supervisor::supervise;
 use sherd_node::process::inspect::inspect;
+use sherd_node::process::probe::probe;
 use sherd_node::process::run::{Addresses, run};
 use sherd_node::process::status::status;
 use sherd_node::process::{dev, parent, working_directory};
@@ -52,6 +53,13 @@ fn main() -> ExitCode {
             match ca(&arguments, &SystemClock::new(), &SystemRng, &mut std::io::stdout().lock()) {
                 Ok(()) => Exit::Done.into(),
                 Err(error) => fail(error.exit(), &error),
+            }
+        }
+        Command::Probe(arguments) => {
+            let variable = |name: &str| std::env::var(name).ok();
+            match probe(&arguments, &variable, &SystemClock::new(), &SystemRng) {
+                Ok(()) => Exit::Done.into(),
+                Err(error) => fail(Exit::Failed, &error),
             }
         }
     }

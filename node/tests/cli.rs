@@ -208,6 +208,40 @@ fn volumes_are_inspected_by_paths_from_the_working_directory_while_it_is_there()
     assert!(dir.path().join("data/v1/index").exists(), "it was left alone");
 }
 
+/// A probe of a node, with this secret.
+fn probe(running: &Running, id: &str, secret: &str) -> (Option<i32>, String, String) {
+    let mut probe = node();
+    probe.env("AWS_ACCESS_KEY_ID", id).env("AWS_SECRET_ACCESS_KEY", secret);
+    output(probe.args(["probe", "--endpoint"]).arg(format!("http://{}", running.s3)))
+}
+
+#[test]
+fn a_probe_puts_an_object_through_a_node_and_says_what_refuses_it() {
+    let dir = temporary();
+    let running = Running::dev(dir.path());
+    let credentials = std::fs::read_to_string(dir.path().join("credentials.env")).expect("made by dev");
+    let line =
+        |name: &str| credentials.lines().find_map(|line| line.strip_prefix(name)).expect("both halves");
+    let (id, secret) = (line("AWS_ACCESS_KEY_ID="), line("AWS_SECRET_ACCESS_KEY="));
+    assert_eq!(probe(&running, id, secret), (Some(0), String::new(), String::new()));
+    let metrics = get(&running.admin, "/metrics");
+    for api in ["CreateBucket", "PutObject", "GetObject", "DeleteObject", "DeleteBucket"] {
+        let counted = metrics.lines().any(|line| {
+            line.starts_with(&format!("sherd_s3_requests_total{{api=\"{api}\",code=\"20"))
+                && line.ends_with("\"} 1")
+        });
+        assert!(counted, "{api}: {metrics}");
+    }
+    let (code, _, err) = probe(&running, id, "another-secret");
+    assert_eq!(code, Some(1));
+    assert!(err.contains("CreateBucket was answered 403 Forbidden: SignatureDoesNotMatch"), "{err}");
+    let (code, _, err) = probe(&running, id, "");
+    assert_eq!((code, err.as_str()), (Some(1), "sherd-node: AWS_SECRET_ACCESS_KEY is not set\n"));
+    let (code, _, err) = output(node().args(["probe", "--endpoint", "https://x"]));
+    assert_eq!(code, Some(2));
+    assert!(err.contains("an endpoint is http://HOST[:PORT]"), "{err}");
+}
+
 /// Asks the admin listener until its answer shows `expected`; the deadline is the test runner's.
 fn wait_for(admin: &str, path: &str, expected: &str) {
     while !get(admin, path).contains(expected) {

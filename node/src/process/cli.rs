@@ -11,6 +11,7 @@ use crate::process::ca::CaArgs;
 use crate::process::config::settings::{LogSettings, Settings};
 use crate::process::config::source::Sources;
 use crate::process::inspect::InspectArgs;
+use crate::process::probe::ProbeArgs;
 use crate::process::status::StatusArgs;
 
 /// A storage node of Sherd, an S3-compatible, erasure-coded object store.
@@ -47,6 +48,8 @@ pub enum Command {
     Status(StatusArgs),
     /// Make a cluster's certificate authority, and issue the certificates of its nodes and operators
     Ca(CaArgs),
+    /// Put an object through an S3 endpoint, read it back and remove it
+    Probe(ProbeArgs),
 }
 
 /// `sherd-node dev`.

@@ -9,6 +9,7 @@ pub(crate) mod descriptors;
 pub mod dev;
 pub mod inspect;
 pub mod open;
+pub mod probe;
 pub mod report;
 pub mod parent;
 pub mod run;
