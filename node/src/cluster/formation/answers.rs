@@ -163,13 +163,11 @@ impl FormationCore {
         if !self.is_unsure.load(Ordering::Acquire) {
             return Ok(());
         }
-        match look(&self.config)?.topology {
-            Some(topology) => self.adopt(member, &topology),
-            None => {
-                self.is_unsure.store(false, Ordering::Release);
-                Ok(())
-            }
+        if let Some(topology) = look(&self.config)?.topology {
+            return self.adopt(member, &topology);
         }
+        self.is_unsure.store(false, Ordering::Release);
+        Ok(())
     }
 }
 
