@@ -66,8 +66,10 @@ pub enum Error {
     #[error("bucket: {0}")]
     Bucket(#[from] bucket::Error),
     /// The objects to measure with could not be written.
-    #[error("only {written} of {wanted} objects could be written: {faults}")]
+    #[error("{subject}: only {written} of {wanted} objects could be written: {faults}")]
     Preparation {
+        /// The store.
+        subject: String,
         /// Objects there are.
         written: u64,
         /// Objects wanted.

@@ -44,7 +44,8 @@ pub fn write_as(
     let written = keys.count();
     if written < wanted {
         let faults = Faults(&outcome.tally.faults).to_string();
-        return Err(Error::Preparation { written, wanted, faults });
+        let subject = target.subject.name.clone();
+        return Err(Error::Preparation { subject, written, wanted, faults });
     }
     Ok(Some(outcome))
 }

@@ -179,6 +179,8 @@ pub(crate) struct TestCluster {
 #[derive(Debug)]
 pub(crate) struct Outsider {
     process: Process,
+    /// Its folder stays as long as it runs.
+    _stopped: Stopped,
 }
 
 impl Stopped {
@@ -188,7 +190,8 @@ impl Stopped {
         let stderr =
             fs::File::options().create(true).append(true).open(&log).expect("the folder is writable");
         let child = self.command().stdout(Stdio::null()).stderr(stderr).spawn();
-        Outsider { process: Process { child: child.expect("the binary was built with the tests"), log } }
+        let process = Process { child: child.expect("the binary was built with the tests"), log };
+        Outsider { process, _stopped: self.clone() }
     }
 }
 
