@@ -261,7 +261,11 @@ impl Story {
             let report = load.finish(&client, bucket).await;
             let (acknowledged, reads) = (report.acknowledged, report.read);
             if !report.wrong.is_empty() {
-                return Err(format!("{bucket}: lost or wrong: {:#?}", report.wrong).into());
+                let (wrong, errors) = (report.wrong, report.errors.iter().take(5).collect::<Vec<_>>());
+                return Err(format!(
+                    "{bucket}: lost or wrong: {wrong:#?}; requests that failed: {errors:#?}"
+                )
+                .into());
             }
             if !report.errors.is_empty() {
                 let (failed, first) = (report.errors.len(), report.errors.iter().take(5).collect::<Vec<_>>());
