@@ -2,7 +2,7 @@
 //! and every acknowledged object must come back with its bytes.
 //!
 //! A key has one writer, so its value is the last acknowledged one or one of the writes after it whose
-//! outcome the client was not told.
+//! outcome the client was not told. A key without an acknowledged write may be absent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,8 +29,10 @@ pub struct Load {
 #[derive(Debug, Default, Clone)]
 struct WriterHistory {
     writer: usize,
-    /// By key: the versions that may be the value. The first is the last acknowledged one, if any was.
+    /// By key: the versions that may be the value.
     possible: Vec<Vec<u64>>,
+    /// By key: whether any version was acknowledged, so that it must be there.
+    is_kept: Vec<bool>,
     acknowledged: u64,
     read: u64,
     errors: Vec<String>,
@@ -78,7 +80,12 @@ impl Load {
 }
 
 async fn write_until(client: Client, bucket: String, writer: usize, stop: Arc<AtomicBool>) -> WriterHistory {
-    let mut history = WriterHistory { writer, possible: vec![vec![]; KEYS], ..WriterHistory::default() };
+    let mut history = WriterHistory {
+        writer,
+        possible: vec![vec![]; KEYS],
+        is_kept: vec![false; KEYS],
+        ..WriterHistory::default()
+    };
     let mut version = 0_u64;
     while !stop.load(Ordering::Relaxed) {
         version += 1;
@@ -96,13 +103,17 @@ async fn write_until(client: Client, bucket: String, writer: usize, stop: Arc<At
             Ok(_) => {
                 history.acknowledged += 1;
                 history.possible[slot] = vec![version];
+                history.is_kept[slot] = true;
             }
             Err(error) => {
                 history.possible[slot].push(version);
                 history.errors.push(format!("put {}: {}", key(writer, slot), DisplayErrorContext(&error)));
             }
         }
-        // What was written a moment ago must be there, through whichever node answers.
+        if !history.is_kept[slot] {
+            continue;
+        }
+        // An acknowledged write must be there, through whichever node answers.
         let begun = Instant::now();
         match read(&client, &bucket, writer, slot, &history.possible[slot]).await {
             Ok(()) => history.read += 1,
@@ -114,12 +125,12 @@ async fn write_until(client: Client, bucket: String, writer: usize, stop: Arc<At
 }
 
 async fn check(client: &Client, bucket: &str, history: WriterHistory, report: &mut LoadReport) {
-    let WriterHistory { writer, possible, acknowledged, read: reads, errors, slowest } = history;
+    let WriterHistory { writer, possible, is_kept, acknowledged, read: reads, errors, slowest } = history;
     report.acknowledged += acknowledged;
     report.read += reads;
     report.errors.extend(errors);
     report.slowest = report.slowest.max(slowest);
-    for (slot, possible) in possible.iter().enumerate().filter(|(_, possible)| !possible.is_empty()) {
+    for (slot, possible) in possible.iter().enumerate().filter(|(slot, _)| is_kept[*slot]) {
         match read(client, bucket, writer, slot, possible).await {
             Ok(()) => report.read += 1,
             Err(error) => report.wrong.push(error),

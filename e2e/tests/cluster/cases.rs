@@ -19,7 +19,7 @@ const OPERATORS: &str = "app.kubernetes.io/name=sherd-operator";
 /// How long a new cluster may take to be ready.
 const READY: Duration = Duration::from_mins(2);
 /// How long a change of a child may take to be undone.
-const MENDED: Duration = Duration::from_secs(30);
+const MENDED: Duration = Duration::from_secs(45);
 
 /// What the cases share.
 pub(crate) struct Story {
@@ -213,7 +213,15 @@ impl Story {
         if self.namespace.secret("demo-root-credentials") != Some(credentials) {
             return Err("the credentials came back as others".into());
         }
-        self.namespace.kubectl(&["scale", "statefulset", "demo-pool-0", "--replicas", "5"])?;
+        self.namespace.kubectl(&[
+            "patch",
+            "statefulset",
+            "demo-pool-0",
+            "--type",
+            "merge",
+            "--patch",
+            r#"{"spec":{"updateStrategy":{"type":"RollingUpdate"}}}"#,
+        ])?;
         self.namespace.kubectl(&[
             "patch",
             "service",
@@ -224,14 +232,14 @@ impl Story {
             r#"{"spec":{"type":"NodePort"}}"#,
         ])?;
         wait_for("edits are undone", MENDED, || {
-            let replicas =
-                self.namespace.get("statefulset", "demo-pool-0").map(|set| set["spec"]["replicas"].clone());
-            let service =
-                self.namespace.get("service", "demo-s3").map(|service| service["spec"]["type"].clone());
-            if replicas == Some(json!(4)) && service == Some(json!("ClusterIP")) {
+            let set = self.namespace.get("statefulset", "demo-pool-0");
+            let strategy = set.map(|set| set["spec"]["updateStrategy"]["type"].clone());
+            let service = self.namespace.get("service", "demo-s3");
+            let kind = service.map(|service| service["spec"]["type"].clone());
+            if strategy == Some(json!("OnDelete")) && kind == Some(json!("ClusterIP")) {
                 Ok(())
             } else {
-                Err(format!("{replicas:?} {service:?}"))
+                Err(format!("{strategy:?} {kind:?}"))
             }
         })
         .await?;
@@ -239,54 +247,60 @@ impl Story {
         self.kept_object_is_there().await
     }
 
-    /// Each pod once: half of them with SIGTERM, half with SIGKILL; the operator with the second.
+    /// One pod is asked to end; another is killed at once, and the operator with it. Between the two the
+    /// cluster heals, as a person would wait for it.
     pub(crate) async fn loses_nothing_with_a_pod_and_the_operator(&mut self) -> CaseResult {
         let client = self.client()?.clone();
-        client.create_bucket().bucket("load").send().await?;
-        let load = Load::start(&client, "load", 8);
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        let killed = self.kill_in_turn().await;
-        let report = load.finish(&client, "load").await;
-        killed?;
-        if !report.wrong.is_empty() {
-            return Err(format!("lost or wrong: {:#?}", report.wrong).into());
-        }
-        if !report.errors.is_empty() {
-            let first: Vec<&String> = report.errors.iter().take(5).collect();
-            return Err(format!(
-                "{} of {} requests failed: {first:#?}",
-                report.errors.len(),
-                report.acknowledged
-            )
-            .into());
-        }
-        Ok(format!(
-            "({} writes acknowledged, {} reads, slowest {:.1} s)",
-            report.acknowledged,
-            report.read,
-            report.slowest.as_secs_f64()
-        ))
-    }
-
-    async fn kill_in_turn(&self) -> Result<(), Box<dyn std::error::Error>> {
-        for (turn, pod) in ["demo-pool-0-1", "demo-pool-0-2"].into_iter().enumerate() {
-            let now: &[&str] = &["--grace-period=0", "--force"];
-            let gentle: &[&str] = &[];
-            let how = if turn == 0 { gentle } else { now };
-            if turn == 1 {
-                let operators = self.namespace.names("pod", OPERATORS)?;
-                let operator = operators.first().ok_or("no operator")?;
-                self.namespace.kubectl(&["delete", "pod", operator, "--grace-period=0", "--force"])?;
+        let mut note = String::new();
+        for (bucket, pod, at_once) in [("asked", "demo-pool-0-1", false), ("killed", "demo-pool-0-2", true)] {
+            client.create_bucket().bucket(bucket).send().await?;
+            let load = Load::start(&client, bucket, 8);
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            let replaced = self.kill(pod, at_once).await;
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            let report = load.finish(&client, bucket).await;
+            let (acknowledged, reads) = (report.acknowledged, report.read);
+            if !report.wrong.is_empty() {
+                let (wrong, errors) = (report.wrong, report.errors.iter().take(5).collect::<Vec<_>>());
+                return Err(format!(
+                    "{bucket}: lost or wrong: {wrong:#?}; requests that failed: {errors:#?}"
+                )
+                .into());
             }
-            let before = self.namespace.get("pod", pod).ok_or("no pod")?["metadata"]["uid"].clone();
-            self.namespace.kubectl(&[&["delete", "pod", pod, "--wait=false"], how].concat())?;
-            let look = || match self.namespace.get("pod", pod) {
-                Some(found) if found["metadata"]["uid"] != before => Ok(()),
-                _ => Err("it is not replaced".to_owned()),
-            };
-            wait_for(pod, Duration::from_mins(2), look).await?;
+            if !report.errors.is_empty() {
+                let (failed, first) = (report.errors.len(), report.errors.iter().take(5).collect::<Vec<_>>());
+                return Err(
+                    format!("{bucket}: {failed} requests failed beside {acknowledged}: {first:#?}").into()
+                );
+            }
+            let slowest = report.slowest.as_secs_f64();
+            note += &format!("({bucket}: {acknowledged} writes, {reads} reads, slowest {slowest:.1} s) ");
+            replaced?;
             self.settled().await?;
         }
+        Ok(note)
+    }
+
+    /// Ends a pod, and waits until another one of its name serves.
+    async fn kill(&self, pod: &str, at_once: bool) -> Result<(), Box<dyn std::error::Error>> {
+        let now: &[&str] = if at_once { &["--grace-period=0", "--force"] } else { &[] };
+        if at_once {
+            for operator in self.namespace.names("pod", OPERATORS)? {
+                self.namespace
+                    .kubectl(&[&["delete", "pod", operator.as_str(), "--wait=false"], now].concat())?;
+            }
+        }
+        let before = self.namespace.get("pod", pod).ok_or("no pod")?["metadata"]["uid"].clone();
+        self.namespace.kubectl(&[&["delete", "pod", pod, "--wait=false"], now].concat())?;
+        let look = || {
+            let found = self.namespace.get("pod", pod).ok_or("it is not there")?;
+            if found["metadata"]["uid"] == before {
+                return Err("it is not replaced".to_owned());
+            }
+            let ready = found["status"]["containerStatuses"][0]["ready"] == true;
+            if ready { Ok(()) } else { Err("its successor does not serve".to_owned()) }
+        };
+        wait_for(pod, Duration::from_mins(2), look).await?;
         Ok(())
     }
 
