@@ -34,7 +34,7 @@ pub const INTRODUCES_MAX: usize =
 /// Buckets whose seals a recovering volume takes over in one call.
 pub const REPORTED_SEALS_MAX: usize = 1 << 16;
 /// Deletions that hold the seal of one bucket: a deletion that was given up takes its own away again.
-pub const SEAL_DELETIONS_MAX: usize = 1024;
+pub const SEAL_DELETIONS_MAX: usize = 1 << 16;
 /// Bytes of a register key as core stores it: bucket, length, key, flag, upload, part.
 pub const REGISTER_KEY_BYTES_MAX: usize = 16 + 4 + limits::KEY_BYTES_MAX + 1 + 16 + 2;
 /// Bytes of an MRF entry or of a note of replaced data in its stored form: each reference takes 64 bytes at most.

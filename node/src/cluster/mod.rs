@@ -170,20 +170,9 @@ impl Cluster {
     /// How many nodes of a key's set that are up come before this one where upkeep needs one node to look after
     /// the key: 0 where it is this node. The order is another one for each key, and the same on each node.
     pub fn turn_of(&self, key: &RegisterKey) -> usize {
-        let mut key_bytes = Writer::new();
-        put_register_key(&mut key_bytes, key);
-        let key_bytes = key_bytes.finish();
-        let weight =
-            |node: &NodeId| *blake3::Hasher::new().update(&key_bytes).update(&node.0).finalize().as_bytes();
         let set = self.set_of(key);
-        let own = weight(&self.own);
         let is_up = |node: &&NodeId| !self.remote.any_down(std::slice::from_ref(*node));
-        set.nodes
-            .iter()
-            .filter(|node| **node != self.own)
-            .filter(is_up)
-            .filter(|node| weight(node) < own)
-            .count()
+        turn(key, self.own, set.nodes.iter().filter(is_up))
     }
 
     /// The topology.
@@ -226,5 +215,44 @@ impl Cluster {
     pub fn target(&self, key: RegisterKey) -> Target {
         let slot = placement::slot(&key);
         Target::new(key, slot, self.topology.epoch())
+    }
+}
+
+/// How many of these nodes come before one in the order of a key: by a hash of key and node.
+fn turn<'a>(key: &RegisterKey, own: NodeId, nodes: impl Iterator<Item = &'a NodeId>) -> usize {
+    let mut key_bytes = Writer::new();
+    put_register_key(&mut key_bytes, key);
+    let key_bytes = key_bytes.finish();
+    let weight =
+        |node: &NodeId| *blake3::Hasher::new().update(&key_bytes).update(&node.0).finalize().as_bytes();
+    let own_weight = weight(&own);
+    nodes.filter(|node| **node != own && weight(node) < own_weight).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use sherd_core::id::{BucketId, ObjectKey};
+
+    use super::*;
+
+    #[test]
+    fn each_key_has_an_order_of_its_nodes_and_those_that_are_left_move_up() {
+        let nodes: Vec<NodeId> = (1..=4).map(|number| NodeId([number; 16])).collect();
+        let mut first = BTreeSet::new();
+        for number in 0..64 {
+            let name = ObjectKey::new(format!("key {number}")).expect("a key");
+            let key = RegisterKey::object(BucketId([1; 16]), name);
+            let turns: Vec<usize> = nodes.iter().map(|own| turn(&key, *own, nodes.iter())).collect();
+            assert_eq!(turns.iter().copied().collect::<BTreeSet<_>>(), (0..4).collect());
+            let leader = turns.iter().position(|turn| *turn == 0).expect("one is first");
+            first.insert(leader);
+            for (place, own) in nodes.iter().enumerate().filter(|(place, _)| *place != leader) {
+                let left = nodes.iter().filter(|node| **node != nodes[leader]);
+                assert_eq!(turn(&key, *own, left), turns[place] - 1);
+            }
+        }
+        assert_eq!(first.len(), 4, "each node is the first for some keys");
     }
 }

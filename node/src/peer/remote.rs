@@ -95,13 +95,17 @@ impl RemoteVolumes {
         for report in reports.iter().take(NODE_VOLUMES_MAX) {
             let Ok(id) = <[u8; 16]>::try_from(&*report.volume).map(VolumeId) else { continue };
             named.push(id);
-            let volume = RemoteVolume { id, node, report: report.clone() };
+            let mut volume = RemoteVolume { id, node, report: report.clone() };
             match volumes.entry(id) {
                 Entry::Vacant(place) => {
                     has_changed = true;
                     place.insert(volume);
                 }
                 Entry::Occupied(mut place) if place.get().node == node => {
+                    // While it is not open its node does not know its life; calls go on naming the last one.
+                    if volume.report.life == 0 {
+                        volume.report.life = place.get().report.life;
+                    }
                     has_changed |= !is_alike(&place.get().report, &volume.report);
                     place.insert(volume);
                 }
@@ -174,6 +178,16 @@ mod tests {
         assert!(table.replace(ONE, &[]));
         assert!(!table.any_down(&[ONE]));
         assert_eq!(table.volume(VOLUME), None);
+    }
+
+    #[test]
+    fn a_volume_that_is_not_open_is_addressed_in_the_life_that_it_was_last_in() {
+        let table = RemoteVolumes::default();
+        table.replace(ONE, &[report(VOLUME, 5)]);
+        table.replace(ONE, &[VolumeReport { life: 0, is_open: false, ..report(VOLUME, 5) }]);
+        assert_eq!(table.life_of(VOLUME), 3);
+        table.replace(ONE, &[VolumeReport { life: 4, ..report(VOLUME, 5) }]);
+        assert_eq!(table.life_of(VOLUME), 4);
     }
 
     #[test]

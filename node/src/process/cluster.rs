@@ -104,7 +104,9 @@ impl ClusterNode {
         let files = cluster.files.clone().ok_or(ClusterError::NoCertificates)?;
         let own = PeerIdentity { name: cluster.own().name.clone(), role: Role::Node, cluster: cluster.id };
         let trust = Trust::load(TrustFiles { ca: files.ca, cert: files.cert, key: files.key }, own)?;
-        let answers = FormationAnswers::start(formation_config(config, cluster, disk), Arc::clone(&rng))?;
+        let (local, entropy) = (formation_config(config, cluster, disk), Arc::clone(&rng));
+        let looked = tokio::task::spawn_blocking(move || FormationAnswers::start(local, entropy)).await;
+        let answers = looked.expect("looking at directories does not panic")?;
         let listen = cluster.node_listen;
         let listener = TcpListener::bind(listen)
             .await
@@ -141,10 +143,12 @@ impl ClusterNode {
             cluster: cluster.id,
             membership: Arc::clone(&membership),
             formation: answers.clone(),
+            maker: nodes[0].name.clone(),
             desk,
         };
         let services = admin.add_to(services);
-        tasks.spawn(rpc::serve(listener, trust.clone(), services, metrics.rpc.clone(), stop.clone()));
+        let names: Arc<[String]> = nodes.iter().map(|node| node.name.clone()).collect();
+        tasks.spawn(rpc::serve(listener, trust.clone(), services, names, metrics.rpc.clone(), stop.clone()));
         tasks.spawn(trust.follow(stop.clone()));
         let asker: Arc<dyn Asker> = Arc::new(links.clone());
         tasks.spawn(Arc::clone(&membership).run(asker, stop.clone()));

@@ -31,7 +31,7 @@ use sherd_core::checksum::Digest;
 use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{Ballot, ProposerId, RegisterKey, Timestamp, VolumeId};
 use sherd_core::message;
-use sherd_core::record::{Object, Value};
+use sherd_core::record::{Body, Content, Object, Value};
 use sherd_core::register::Answerer;
 use sherd_core::register::quorum::Lives;
 
@@ -93,6 +93,17 @@ pub(crate) struct QuorumRow {
 }
 
 impl QuorumRow {
+    /// Whether bytes are those that the row keeps inline, by the hash in its head. Other bytes came from a volume, or
+    /// a way to it, that cannot be believed.
+    fn has_inline(&self, bytes: &[u8]) -> bool {
+        let mut contents = self.value.state.inline_contents();
+        let Some(Content { size, body: Body::Inline { hash }, .. }) = contents.next() else {
+            return bytes.is_empty();
+        };
+        // Several lie one behind the other, and each is verified where it is served.
+        contents.next().is_some() || (bytes.len() as u64 == *size && blake3::hash(bytes).as_bytes() == hash)
+    }
+
     /// The object, unless the key was deleted.
     pub(crate) fn object(&self) -> Option<&Object> {
         self.value.state.object()
@@ -232,9 +243,9 @@ impl Registers {
             let route = &set.routes[place];
             let pending = route.registers.inline(route.volume, &target, found.ballot);
             match tokio::time::timeout(self.inner.timeouts.round, pending).await {
-                Ok(Ok(bytes)) => return Ok(Some(bytes)),
+                Ok(Ok(bytes)) if found.has_inline(&bytes) => return Ok(Some(bytes)),
                 Ok(Err(message::Error::NotFound)) => gone += 1,
-                Ok(Err(message::Error::Corrupt { .. })) => self.inner.damage.row(key),
+                Ok(Ok(_) | Err(message::Error::Corrupt { .. })) => self.inner.damage.row(key),
                 Ok(Err(_)) | Err(_) => {}
             }
         }

@@ -52,6 +52,8 @@ pub struct AdminRpc {
     pub membership: Arc<Membership>,
     /// The answers to attempts to form the cluster.
     pub formation: FormationAnswers,
+    /// The name of the first configured node, which alone makes attempts.
+    pub maker: String,
     /// The process.
     pub desk: Arc<dyn NodeDesk>,
 }
@@ -116,8 +118,12 @@ impl AdminService for AdminRpc {
             }
             self.membership.note_caller(&caller);
         }
-        let node = Some(self.membership.own_state());
-        Ok(Response::new(PingReply { sender: Some(self.sender()), node }))
+        let mut node = self.membership.own_state();
+        // A proof is for those that have the secret themselves.
+        if by.role != crate::trust::Role::Node {
+            node.credentials_proof = Bytes::new();
+        }
+        Ok(Response::new(PingReply { sender: Some(self.sender()), node: Some(node) }))
     }
 
     async fn topology(&self, request: Request<TopologyRequest>) -> Result<Response<TopologyReply>, Status> {
@@ -144,8 +150,13 @@ impl AdminService for AdminRpc {
     }
 
     async fn form(&self, request: Request<FormRequest>) -> Result<Response<FormReply>, Status> {
+        let by = caller(&request)?;
         let FormRequest { sender, maker, attempt } = request.into_inner();
         self.check(sender)?;
+        if by.name != self.maker {
+            let what = format!("{} makes no attempts to form the cluster: {} does", by.name, self.maker);
+            return Err(Status::permission_denied(what));
+        }
         let answer = self.formation.form(attempt).await.map_err(|error| {
             tracing::warn!(maker, attempt, %error, "an attempt to form the cluster is not answered");
             Status::unavailable(error.to_string())

@@ -27,7 +27,7 @@ use sherd_proto::limits::{FRAME_CALLS_MAX, TIMEOUT_MS_MAX};
 use sherd_proto::v1::Sender;
 
 use super::error;
-use super::limits::{CALLS_UNDER_WAY_MAX, FRAME_BYTES_USUAL, REPLY_BYTES_MAX, SWEEP_EVERY};
+use super::limits::{CALLS_UNDER_WAY_MAX, FRAME_BYTES_USUAL, OUTBOX_BYTES_MAX, REPLY_BYTES_MAX, SWEEP_EVERY};
 use super::node::{HeldShare, RpcNode};
 use crate::observe::metrics::RpcCallMetrics;
 use crate::peer::Pending;
@@ -94,6 +94,7 @@ pub(super) struct CallReplies<S: CallServer> {
     frames: Option<Streaming<S::Frame>>,
     under_way: Slots<S::Work>,
     outbox: VecDeque<S::Reply>,
+    outbox_bytes: usize,
     sweep: Interval,
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
     metrics: RpcCallMetrics,
@@ -114,6 +115,7 @@ impl<S: CallServer> CallReplies<S> {
             frames: Some(frames),
             under_way: Slots::default(),
             outbox: VecDeque::new(),
+            outbox_bytes: 0,
             sweep,
             stopped: Box::pin(stop.cancelled_owned()),
             metrics,
@@ -123,7 +125,10 @@ impl<S: CallServer> CallReplies<S> {
 
     /// Reads frames while there is room for what they start.
     fn read_frames(&mut self, context: &mut Context<'_>) -> Result<(), Status> {
-        while self.under_way.len() < CALLS_UNDER_WAY_MAX && self.outbox.len() < FRAME_CALLS_MAX {
+        while self.under_way.len() < CALLS_UNDER_WAY_MAX
+            && self.outbox.len() < FRAME_CALLS_MAX
+            && self.outbox_bytes < OUTBOX_BYTES_MAX
+        {
             let Some(frames) = &mut self.frames else { return Ok(()) };
             match Pin::new(frames).poll_next(context) {
                 Poll::Ready(Some(Ok(frame))) => self.start_calls(frame)?,
@@ -171,6 +176,7 @@ impl<S: CallServer> CallReplies<S> {
         };
         let counter = if S::is_failure(&reply) { &self.metrics.failed } else { &self.metrics.answered };
         counter.inc();
+        self.outbox_bytes += reply.encoded_len();
         self.outbox.push_back(reply);
     }
 
@@ -179,7 +185,9 @@ impl<S: CallServer> CallReplies<S> {
         let (mut replies, mut bytes) = (Vec::new(), 0);
         while replies.len() < FRAME_CALLS_MAX && bytes < FRAME_BYTES_USUAL {
             let Some(reply) = self.outbox.pop_front() else { break };
-            bytes += reply.encoded_len();
+            let length = reply.encoded_len();
+            bytes += length;
+            self.outbox_bytes = self.outbox_bytes.saturating_sub(length);
             replies.push(reply);
         }
         (!replies.is_empty()).then(|| S::replies(replies))

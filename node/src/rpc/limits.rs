@@ -37,3 +37,5 @@ const _: () = {
     assert!(FRAME_CALLS_MAX < CALLS_UNDER_WAY_MAX, "a whole frame can be under way");
     assert!(READ_BYTES_MAX <= VOLUME_BYTES_HELD_MAX, "the longest read has room");
 };
+/// Bytes of replies that wait to be read by a peer, above which no further call of its stream is begun.
+pub(super) const OUTBOX_BYTES_MAX: usize = 4 << 20;

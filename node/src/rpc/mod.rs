@@ -79,11 +79,12 @@ pub async fn serve(
     listener: TcpListener,
     trust: Trust,
     services: Routes,
+    nodes: Arc<[String]>,
     metrics: RpcMetrics,
     stop: CancellationToken,
 ) {
     let (services, refusals, cut) = (services.prepare(), RefusalLog::default(), CancellationToken::new());
-    let server = Arc::new(Server { trust, services, metrics, refusals, stop, cut });
+    let server = Arc::new(Server { trust, services, nodes, metrics, refusals, stop, cut });
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     let tasks = TaskTracker::new();
@@ -125,6 +126,8 @@ pub async fn serve(
 struct Server {
     trust: Trust,
     services: Routes,
+    /// The names of the configured nodes.
+    nodes: Arc<[String]>,
     metrics: RpcMetrics,
     refusals: RefusalLog,
     stop: CancellationToken,
@@ -154,7 +157,9 @@ impl Server {
             (accepted.connect_info(), accepted.peer.dns_name(), accepted.generation);
         self.metrics.connections.inc();
         let services = self.services.clone();
-        let answer = service_fn(move |request| answer(request, peer.clone(), services.clone()));
+        let nodes = Arc::clone(&self.nodes);
+        let answer =
+            service_fn(move |request| answer(request, peer.clone(), Arc::clone(&nodes), services.clone()));
         let connection = http2::Builder::new(executor)
             .timer(TokioTimer::new())
             .initial_stream_window_size(wire::STREAM_WINDOW_BYTES)
@@ -198,9 +203,10 @@ impl Server {
 async fn answer(
     mut request: Request<Incoming>,
     peer: ConnectedPeer,
+    nodes: Arc<[String]>,
     mut services: Routes,
 ) -> Result<Response<Body>, Infallible> {
-    if let Err(status) = roles::judge(request.uri().path(), peer.identity()) {
+    if let Err(status) = roles::judge(request.uri().path(), peer.identity(), &nodes) {
         return Ok(status.into_http());
     }
     request.extensions_mut().insert(peer);

@@ -27,16 +27,19 @@ const METHODS: [(&str, &[Role]); 12] = [
     ("/sherd.v1.AdminService/Vouch", ORDERS),
 ];
 
-/// Judges whether the peer may call the method at `path`.
+/// Judges whether the peer may call the method at `path`; `nodes` are the names of the configured ones.
 ///
 /// # Errors
 /// `PERMISSION_DENIED`, naming role and method.
-pub(super) fn judge(path: &str, peer: &PeerIdentity) -> Result<(), Status> {
+pub(super) fn judge(path: &str, peer: &PeerIdentity, nodes: &[String]) -> Result<(), Status> {
     let roles = METHODS.iter().find(|(method, _)| *method == path).map_or(&[][..], |(_, roles)| roles);
-    if roles.contains(&peer.role) {
+    let PeerIdentity { name, role, .. } = peer;
+    if *role == Role::Node && !nodes.contains(name) {
+        return Err(Status::permission_denied(format!("{name} is no node of the configuration here")));
+    }
+    if roles.contains(role) {
         return Ok(());
     }
-    let PeerIdentity { name, role, .. } = peer;
     Err(Status::permission_denied(format!("{name} has the role {role}, which may not call {path}")))
 }
 
@@ -53,14 +56,22 @@ mod tests {
 
     #[test]
     fn orders_are_for_operators_and_shards_for_nodes() {
-        let refused = |path, role| judge(path, &identity(role)).is_err();
+        let refused = |path, role| judge(path, &identity(role), &["x".to_owned()]).is_err();
         assert!(!refused("/sherd.v1.AdminService/Vouch", Role::Operator));
         assert!(refused("/sherd.v1.AdminService/Vouch", Role::Node));
         assert!(!refused("/sherd.v1.ShardService/Put", Role::Node));
         assert!(refused("/sherd.v1.ShardService/Put", Role::Admin));
         assert!(refused("/sherd.v1.AdminService/Unheard", Role::Admin));
-        let status = judge("/sherd.v1.ShardService/Put", &identity(Role::Admin)).expect_err("refused");
+        let status = judge("/sherd.v1.ShardService/Put", &identity(Role::Admin), &[]).expect_err("refused");
         assert!(status.message().contains("admin") && status.message().contains("ShardService/Put"));
+    }
+
+    #[test]
+    fn a_node_that_is_not_configured_may_call_nothing() {
+        let status = judge("/sherd.v1.AdminService/Ping", &identity(Role::Node), &["n1".to_owned()]);
+        let why = status.expect_err("refused");
+        assert!(why.message().contains("x is no node of the configuration"), "{}", why.message());
+        assert!(judge("/sherd.v1.AdminService/Ping", &identity(Role::Operator), &[]).is_ok());
     }
 
     #[test]

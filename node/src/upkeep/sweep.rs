@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 
 use sherd_core::codec::{Reader, Writer};
 use sherd_core::id::{Ballot, DataId, RegisterKey, ShardId, Timestamp, UploadId, VolumeId};
+use sherd_core::message;
 use sherd_core::message::{Answer, Control, RowScan};
 use sherd_core::record::{Home, State, put_register_key, take_register_key};
 use sherd_core::register::Vote;
@@ -38,6 +39,8 @@ const SUSPECTS_MAX: usize = 10_000;
 const PAGE: usize = 256;
 /// Times that a suspect is judged in vain, a minute apart, before it is left to the scrubber's next pass.
 const TRIES_MAX: u32 = 10;
+/// Looks for which a node leaves a suspect to nodes whose turn is before its own, at most.
+const TURNS_MAX: u32 = 4;
 /// Between two notes of a walk's place.
 const NOTE_EVERY_MS: u64 = 60_000;
 /// A part this old that belongs to no open upload came after its upload was closed.
@@ -188,10 +191,10 @@ impl Context {
 
     async fn sweep_orphans(&self, set: &Arc<SetView>) {
         // They stay held until they are judged: the scrubber's place waits for that.
-        let suspects: Vec<Suspect> = {
+        let suspects: Vec<(Suspect, u32)> = {
             let held = self.swept.suspects.lock();
-            let of_set = |suspect: &&Suspect| self.cluster.set_of(&suspect.key).id == set.id;
-            held.values().map(|(suspect, _)| suspect).filter(of_set).cloned().collect()
+            let of_set = |(suspect, _): &&(Suspect, u32)| self.cluster.set_of(&suspect.key).id == set.id;
+            held.values().filter(of_set).cloned().collect()
         };
         if suspects.is_empty() {
             return;
@@ -207,15 +210,43 @@ impl Context {
         if !may_sweep(horizon, &floors, set.quorums(), &lives) {
             return;
         }
-        for suspect in suspects {
+        for (suspect, looks) in suspects {
             self.throttle.take(0).await;
-            let is_settled = match self.is_orphan(&suspect, horizon).await {
-                Some(true) => self.remove_orphan(set, &suspect).await,
-                Some(false) => true,
-                None => false,
-            };
+            let is_settled = self.judge_suspect(set, &suspect, looks, horizon).await;
             self.swept.judged(suspect.data, is_settled);
         }
+    }
+
+    /// Judges a suspect in the look after so many; `true` when it needs no further look. Each node that has a shard of
+    /// it finds it, and one is enough: the next one judges it where the shards are still there a look later.
+    async fn judge_suspect(&self, set: &SetView, suspect: &Suspect, looks: u32, horizon: Timestamp) -> bool {
+        let turn = u32::try_from(self.cluster.turn_of(&suspect.key)).unwrap_or(TURNS_MAX).min(TURNS_MAX);
+        if looks < turn {
+            return false;
+        }
+        if turn > 0 && !self.is_held_here(set, suspect).await {
+            return true;
+        }
+        match self.is_orphan(suspect, horizon).await {
+            Some(true) => self.remove_orphan(set, suspect).await,
+            Some(false) => true,
+            None => false,
+        }
+    }
+
+    /// Whether a volume of this node may still have a shard of a suspect.
+    async fn is_held_here(&self, set: &SetView, suspect: &Suspect) -> bool {
+        let volumes = set.routes.len();
+        let here =
+            set.routes.iter().enumerate().filter(|(_, route)| self.volumes.get(route.volume).is_some());
+        let asked = here.map(|(place, route)| {
+            let shard = ShardId {
+                data: suspect.data,
+                index: sherd_core::placement::shard_at(suspect.data, place, volumes),
+            };
+            ask(route.shards.shard_bytes(route.volume, shard, suspect.home), PATIENCE)
+        });
+        join_all(asked).await.iter().any(|found| !matches!(found, Err(message::Error::NotFound)))
     }
 
     /// Settles every register that could name the suspect, and judges it by what was committed;

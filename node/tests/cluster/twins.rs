@@ -19,8 +19,11 @@ async fn a_second_node_of_one_name_stays_out_and_is_named() {
     clients[0].put("before", body).await.expect("a healthy cluster");
 
     // The same name and the same addresses, but it listens elsewhere: its own address leads to another process.
+    // It has a copy of the volume, too, and so the topology.
     let own = ([127, 0, 0, 1], free_ports(1)[0]).into();
     let twin = empty().of_volumes(1).serve(&cluster.pki.lines("n1", own, &cluster.addresses));
+    volumes::remove(&twin.volume(1));
+    copy(&cluster.member(0).volume(1), &twin.volume(1));
     let mut twin = twin.outsider();
     let said = twin.until_logged(&["n1", "two nodes with one identity"]).await;
     eprintln!("twins: {said}");

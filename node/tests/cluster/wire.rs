@@ -8,7 +8,8 @@ use hyper::client::conn::http2;
 use hyper::{Method, Request, header};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
-use sherd_node::trust::Trust;
+use sherd_node::trust::{HandshakeFailure, Trust};
+use tokio::io::AsyncBufReadExt as _;
 
 use crate::harness::wait::{SOON, bounded};
 
@@ -50,7 +51,9 @@ pub(crate) async fn call(
 ) -> Result<CallOutcome, String> {
     bounded(path, SOON, async {
         let connected = trust.connect_any_node(&address.to_string()).await;
-        let (stream, _) = connected.map_err(|error| error.to_string())?;
+        let (mut stream, _) = connected.map_err(|error| error.to_string())?;
+        // A server that refuses the client's certificate says so before anything else.
+        stream.fill_buf().await.map_err(|error| HandshakeFailure::from_io(error).to_string())?;
         let shaken = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
         let (mut sender, connection) = shaken.map_err(|error| error.to_string())?;
         let driver = tokio::spawn(connection);

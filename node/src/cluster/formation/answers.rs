@@ -6,6 +6,8 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
@@ -20,6 +22,11 @@ use crate::volumes::form::clustered::{
 };
 use crate::volumes::form::{Formation, FormationError};
 
+/// How long a step waits for another one.
+const LOCK_MAX: Duration = Duration::from_secs(1);
+
+type Member = FormationMember<Vec<VolumeId>, Arc<Topology>>;
+
 /// This node's part of the formation. Cheap to clone.
 #[derive(Clone)]
 pub struct FormationAnswers(Arc<FormationCore>);
@@ -27,7 +34,9 @@ pub struct FormationAnswers(Arc<FormationCore>);
 struct FormationCore {
     config: ClusterFormationConfig,
     rng: Arc<dyn Rng>,
-    member: Mutex<FormationMember<Vec<VolumeId>, Arc<Topology>>>,
+    member: Mutex<Member>,
+    /// Whether a write to the volumes failed, so that they may hold a topology that the member does not.
+    is_unsure: AtomicBool,
     /// Set after the member holds the topology; read without waiting for a disk.
     formation: RwLock<Option<Formation>>,
 }
@@ -38,6 +47,9 @@ pub enum StepError {
     /// The directories, or the configuration.
     #[error(transparent)]
     Formation(#[from] FormationError),
+    /// Another step waits for a disk. Ask again.
+    #[error("another step of the formation is under way")]
+    Busy,
     /// The thread of the step ended: the process stops.
     #[error("the step was broken off")]
     Stopped,
@@ -54,7 +66,8 @@ impl FormationAnswers {
             local.topology.as_ref().map(|topology| adopt_topology(&config, topology)).transpose()?;
         let member = Mutex::new(FormationMember::new(local.ids, local.topology));
         let formation = RwLock::new(formation);
-        Ok(Self(Arc::new(FormationCore { config, rng, member, formation })))
+        let is_unsure = AtomicBool::new(false);
+        Ok(Self(Arc::new(FormationCore { config, rng, member, is_unsure, formation })))
     }
 
     /// What this node was told.
@@ -78,7 +91,9 @@ impl FormationAnswers {
     /// [`StepError`]: this node has no ids to give. It counts as one that did not answer.
     pub async fn form(&self, attempt: u64) -> Result<NodeFormAnswer, StepError> {
         self.step(move |core| {
-            let mut member = core.member.lock();
+            // A disk that hangs takes one thread, not one for each attempt.
+            let mut member = core.member.try_lock_for(LOCK_MAX).ok_or(StepError::Busy)?;
+            core.settle(&mut member)?;
             if let Ok(answer) = member.answer(attempt) {
                 return Ok(answer);
             }
@@ -90,7 +105,7 @@ impl FormationAnswers {
 
     /// A ticket for a question that is about to be sent.
     pub(super) async fn ticket(&self) -> Result<PullTicket, StepError> {
-        self.step(|core| Ok(core.member.lock().ticket())).await
+        self.step(|core| Ok(core.member.try_lock_for(LOCK_MAX).ok_or(StepError::Busy)?.ticket())).await
     }
 
     /// Takes a topology under a ticket, and writes it to this node's volumes; whether it may be taken.
@@ -114,24 +129,45 @@ impl FormationAnswers {
     /// Runs a step that may block on a disk. Once begun it comes to its end, whoever still waits for it.
     async fn step<T: Send + 'static>(
         &self,
-        step: impl FnOnce(&FormationCore) -> Result<T, FormationError> + Send + 'static,
+        step: impl FnOnce(&FormationCore) -> Result<T, StepError> + Send + 'static,
     ) -> Result<T, StepError> {
         let core = Arc::clone(&self.0);
-        let result = tokio::task::spawn_blocking(move || step(&core)).await;
-        Ok(result.map_err(|_| StepError::Stopped)??)
+        tokio::task::spawn_blocking(move || step(&core)).await.map_err(|_| StepError::Stopped)?
     }
 }
 
 impl FormationCore {
-    fn take(&self, ticket: PullTicket, topology: &Arc<Topology>) -> Result<bool, FormationError> {
-        let mut member = self.member.lock();
+    fn take(&self, ticket: PullTicket, topology: &Arc<Topology>) -> Result<bool, StepError> {
+        let mut member = self.member.try_lock_for(LOCK_MAX).ok_or(StepError::Busy)?;
+        self.settle(&mut member)?;
         if !member.may_take(ticket) {
             return Ok(false);
         }
+        self.adopt(&mut member, topology)?;
+        Ok(true)
+    }
+
+    /// Writes a topology to the volumes. A write that fails may have left it on some of them.
+    fn adopt(&self, member: &mut Member, topology: &Arc<Topology>) -> Result<(), StepError> {
+        self.is_unsure.store(true, Ordering::Release);
         let formation = adopt_topology(&self.config, topology)?;
         member.hold(Arc::clone(topology));
         *self.formation.write() = Some(formation);
-        Ok(true)
+        self.is_unsure.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// Finds out what a write that failed has left: a node that said it holds none while a volume of it holds one
+    /// would let a second one be made.
+    fn settle(&self, member: &mut Member) -> Result<(), StepError> {
+        if !self.is_unsure.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        if let Some(topology) = look(&self.config)?.topology {
+            return self.adopt(member, &topology);
+        }
+        self.is_unsure.store(false, Ordering::Release);
+        Ok(())
     }
 }
 

@@ -77,12 +77,17 @@ pub async fn run(run: FormationRun) -> Formation {
     let mut changes = run.membership.changes();
     let mut highest_attempt = None;
     loop {
-        if let Some(formation) = run.answers.formation() {
+        // A copy of this node elsewhere holds the topology, too: the one that does not meet itself stays out.
+        let own_address = run.membership.own_address();
+        if let (Some(formation), Ok(())) = (run.answers.formation(), &own_address) {
             run.say(FormationStatus { formed: true, ..FormationStatus::default() });
             return formation;
         }
-        let status = run.turn(&mut highest_attempt).await;
-        if run.answers.formation().is_some() {
+        let status = match own_address {
+            Ok(()) => run.turn(&mut highest_attempt).await,
+            Err(reason) => FormationStatus::waits(Vec::new(), reason),
+        };
+        if run.answers.formation().is_some() && run.membership.own_address().is_ok() {
             continue;
         }
         run.say(status);
@@ -110,9 +115,6 @@ impl FormationRun {
 
     /// Pulls, or attempts; what it waits for.
     async fn turn(&self, highest_attempt: &mut Option<u64>) -> FormationStatus {
-        if let Err(reason) = self.membership.own_address() {
-            return FormationStatus::waits(Vec::new(), reason);
-        }
         let nodes = self.membership.nodes();
         let own = self.membership.own();
         let holds = |node: &&NodeView| {

@@ -318,9 +318,9 @@ impl Membership {
         if is_overdue || is_refused || !entry.is_up {
             has_changed = entry.set_up(name, false, &bounded(&error.to_string()));
         }
-        let is_down = !entry.is_up;
         drop(entries);
-        if is_down && has_changed && place != self.own {
+        // Not before it had its time to answer: writes need fewer shards while a node counts as down.
+        if (is_overdue || is_refused) && place != self.own {
             self.volumes.node_is_down(*id, &format!("node {name} is down: {error}"));
         }
         self.tell_if(has_changed);

@@ -106,6 +106,17 @@ async fn a_node_that_hangs_is_down_and_one_that_is_slow_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_that_was_not_reached_yet_is_down_only_after_its_time_to_answer() {
+    let (net, first) = three();
+    net.take("n2").expect("put");
+    after_ms(1_500).await;
+    assert!(!first.is_up(id(1)), "it is not met yet");
+    assert!(!first.volumes().any_down(&[id(1), id(2)]), "writes do not count on its absence yet");
+    after_ms(1_000).await;
+    assert!(first.volumes().any_down(&[id(1)]) && !first.volumes().any_down(&[id(2)]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_process_that_stood_still_does_not_take_its_peers_for_dead() {
     let (_net, first) = three();
     after_ms(100).await;

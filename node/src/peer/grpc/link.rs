@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use http::Uri;
 use parking_lot::RwLock;
+use tokio::io::AsyncBufReadExt as _;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -36,7 +37,7 @@ use super::shards::ShardCallService;
 use super::upkeep::UpkeepCallService;
 use super::{told, told_by};
 use crate::peer::wire;
-use crate::trust::{PeerIdentity, Trust};
+use crate::trust::{HandshakeFailure, PeerIdentity, Trust};
 
 /// The scheme and authority that requests name; the connection alone says who is asked.
 const ORIGIN: &str = "https://sherd";
@@ -313,7 +314,13 @@ impl LinkKeeper {
         // Before the handshake: a certificate that changes meanwhile makes the connection an old one.
         let generation = self.trust.generation();
         let LinkConfig { peer, address, .. } = &self.link.0.config;
-        let stream = self.trust.connect(address, peer).await.map_err(|error| told_by(&error))?;
+        let mut stream = self.trust.connect(address, peer).await.map_err(|error| told_by(&error))?;
+        // The peer speaks first. Where it refuses this node's certificate, which it sees last, its first words are why.
+        match tokio::time::timeout(OPEN_MAX, stream.fill_buf()).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return Err(HandshakeFailure::from_io(error).to_string()),
+            Err(_elapsed) => return Err("the peer did not open HTTP/2 in time".to_owned()),
+        }
         match tokio::time::timeout(OPEN_MAX, Connection::open(stream, &self.link.0.tasks)).await {
             Ok(Ok((connection, driver))) => Ok((generation, connection, driver)),
             Ok(Err(error)) => Err(format!("open HTTP/2: {}", told_by(&error))),

@@ -120,8 +120,9 @@ impl Pair {
         let served_at = listener.local_addr().expect("an address");
         let node = RpcNode::new(CLUSTER, slot.clone());
         let services = volume_services(&node, &metrics.rpc, &stop_server);
+        let nodes = ["n1", "n2", "n3"].map(str::to_owned).into();
         let trust = authorities.trust("n2", Role::Node);
-        tasks.spawn(serve(listener, trust, services, metrics.rpc.clone(), stop_server.clone()));
+        tasks.spawn(serve(listener, trust, services, nodes, metrics.rpc.clone(), stop_server.clone()));
         let relay = Relay::start(served_at, &tasks, &stop).await;
         let config = LinkConfig {
             peer: identity("n2", Role::Node),

@@ -160,9 +160,15 @@ pub fn adopt_topology(
 ) -> Result<Formation, FormationError> {
     check(config, topology)?;
     let mut seen = see_own(config)?;
+    let stored = serde_json::to_value(&**topology).expect("a topology is JSON");
     let mut foreign = Vec::new();
     for (place, seen) in seen.iter().enumerate() {
         let Some(identity) = &seen.identity else { continue };
+        // One that an adoption which failed half way left is the cluster's as well as this one would be.
+        if identity.topology.as_ref().is_some_and(|carried| *carried != stored) {
+            let what = "it is another one than the cluster's".to_owned();
+            return Err(FormationError::Topology { path: seen.path.clone(), what });
+        }
         if !is_ours(config, topology, &seen.path, identity)? {
             foreign.push(place);
         }
@@ -175,7 +181,6 @@ pub fn adopt_topology(
     }
     let node = config.node_id();
     let volumes = places(&config.local, &seen, topology, node)?;
-    let stored = serde_json::to_value(&**topology).expect("a topology is JSON");
     for ((_, path), seen) in volumes.iter().zip(&seen) {
         let Some(identity) = &seen.identity else { continue };
         if identity.phase == Phase::Formed && identity.topology.is_some() {

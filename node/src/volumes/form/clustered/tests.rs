@@ -95,6 +95,17 @@ fn ids_are_made_once_and_a_topology_is_found_again() {
 }
 
 #[test]
+fn a_topology_that_a_volume_holds_is_not_replaced_by_another_one() {
+    let (_disk, config, formation) = formed();
+    let ids = formation.volumes.iter().map(|(volume, _)| *volume).collect();
+    let made_up = |byte| vec![VolumeId([byte; 16]), VolumeId([byte + 1; 16])];
+    let other = form_topology(&config, vec![ids, made_up(5), made_up(7)]).expect("it fits").topology;
+    let refused = adopt_topology(&config, &Arc::new(other)).expect_err("two topologies");
+    assert!(matches!(refused, FormationError::Topology { .. }), "{refused}");
+    assert_eq!(look(&config).expect("looked").topology, Some(formation.topology));
+}
+
+#[test]
 fn a_crash_anywhere_is_continued_with_the_same_ids() {
     let begin = |disk: &FaultyDisk, first| {
         let config = config(disk, 0);

@@ -1,0 +1,61 @@
+{{/* Name of everything that the release owns. */}}
+{{- define "sherd.fullname" -}}
+{{- if contains "sherd" .Release.Name -}}
+{{- printf "%s-operator" .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-sherd-operator" .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+{{- end }}
+
+{{- define "sherd.selector" -}}
+app.kubernetes.io/name: sherd-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "sherd.labels" -}}
+{{ include "sherd.selector" . }}
+app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | trunc 63 | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{/* Namespaces that are watched, as a JSON list. */}}
+{{- define "sherd.namespaces" -}}
+{{- .Values.watchNamespaces | default (list .Release.Namespace) | toJson -}}
+{{- end }}
+
+{{- define "sherd.nodeImage" -}}
+{{ .Values.nodeImage.repository }}:{{ .Values.nodeImage.tag | default .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{/* What the operator may do in a namespace that it watches. */}}
+{{- define "sherd.rules" -}}
+- apiGroups: [sherd.dev]
+  resources: [storageclusters]
+  verbs: [get, list, watch]
+- apiGroups: [sherd.dev]
+  resources: [storageclusters/status]
+  verbs: [get, patch]
+# Owner references that block deletion need the right to set finalizers.
+- apiGroups: [sherd.dev]
+  resources: [storageclusters/finalizers]
+  verbs: [update]
+- apiGroups: [""]
+  resources: [secrets, configmaps, services, serviceaccounts]
+  verbs: [get, list, watch, create, patch]
+- apiGroups: [apps]
+  resources: [statefulsets]
+  verbs: [get, list, watch, create, patch]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, list, watch, create, patch]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [pods, persistentvolumeclaims]
+  verbs: [get, list, watch]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}

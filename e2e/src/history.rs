@@ -1,0 +1,185 @@
+//! A load on S3 whose history is checked: writers with keys of their own put, read back and overwrite,
+//! and every acknowledged object must come back with its bytes.
+//!
+//! A key has one writer, so its value is the last acknowledged one or one of the writes after it whose
+//! outcome the client was not told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use aws_sdk_s3::Client;
+use aws_sdk_s3::error::DisplayErrorContext;
+use aws_sdk_s3::primitives::ByteStream;
+use tokio::task::JoinHandle;
+
+/// Keys of one writer; it goes round them.
+const KEYS: usize = 64;
+/// Sizes of objects: in the row, packed in the log, in files, and cut in several stripes.
+const SIZES: [usize; 4] = [512, 20 << 10, 300 << 10, 2 << 20];
+
+/// A load that runs.
+#[derive(Debug)]
+pub struct Load {
+    writers: Vec<JoinHandle<WriterHistory>>,
+    stop: Arc<AtomicBool>,
+}
+
+/// What one writer did.
+#[derive(Debug, Default, Clone)]
+struct WriterHistory {
+    writer: usize,
+    /// By key: the versions that may be the value. The first is the last acknowledged one, if any was.
+    possible: Vec<Vec<u64>>,
+    acknowledged: u64,
+    read: u64,
+    errors: Vec<String>,
+    slowest: Duration,
+}
+
+/// What a load came to.
+#[derive(Debug, Default)]
+pub struct LoadReport {
+    /// Writes that were acknowledged.
+    pub acknowledged: u64,
+    /// Objects that were read back, under load and after it.
+    pub read: u64,
+    /// Requests that failed after all their tries.
+    pub errors: Vec<String>,
+    /// Objects that were lost or came back with other bytes.
+    pub wrong: Vec<String>,
+    /// The slowest request, with all its tries.
+    pub slowest: Duration,
+}
+
+impl Load {
+    /// Starts writers that write to this bucket.
+    pub fn start(client: &Client, bucket: &str, writers: usize) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let writers = (0..writers).map(|writer| {
+            let (client, bucket, stop) = (client.clone(), bucket.to_owned(), Arc::clone(&stop));
+            tokio::spawn(async move { write_until(client, bucket, writer, stop).await })
+        });
+        Self { writers: writers.collect(), stop }
+    }
+
+    /// Stops the writers and reads every object back.
+    pub async fn finish(self, client: &Client, bucket: &str) -> LoadReport {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut report = LoadReport::default();
+        for writer in self.writers {
+            match writer.await {
+                Ok(history) => check(client, bucket, history, &mut report).await,
+                Err(error) => report.errors.push(format!("a writer ended: {error}")),
+            }
+        }
+        report
+    }
+}
+
+async fn write_until(client: Client, bucket: String, writer: usize, stop: Arc<AtomicBool>) -> WriterHistory {
+    let mut history = WriterHistory { writer, possible: vec![vec![]; KEYS], ..WriterHistory::default() };
+    let mut version = 0_u64;
+    while !stop.load(Ordering::Relaxed) {
+        version += 1;
+        let slot = usize::try_from(version).unwrap_or(0) % KEYS;
+        let begun = Instant::now();
+        let put = client
+            .put_object()
+            .bucket(&bucket)
+            .key(key(writer, slot))
+            .body(ByteStream::from(body(writer, slot, version)))
+            .send()
+            .await;
+        history.slowest = history.slowest.max(begun.elapsed());
+        match put {
+            Ok(_) => {
+                history.acknowledged += 1;
+                history.possible[slot] = vec![version];
+            }
+            Err(error) => {
+                history.possible[slot].push(version);
+                history.errors.push(format!("put {}: {}", key(writer, slot), DisplayErrorContext(&error)));
+            }
+        }
+        // What was written a moment ago must be there, through whichever node answers.
+        let begun = Instant::now();
+        match read(&client, &bucket, writer, slot, &history.possible[slot]).await {
+            Ok(()) => history.read += 1,
+            Err(error) => history.errors.push(error),
+        }
+        history.slowest = history.slowest.max(begun.elapsed());
+    }
+    history
+}
+
+async fn check(client: &Client, bucket: &str, history: WriterHistory, report: &mut LoadReport) {
+    let WriterHistory { writer, possible, acknowledged, read: reads, errors, slowest } = history;
+    report.acknowledged += acknowledged;
+    report.read += reads;
+    report.errors.extend(errors);
+    report.slowest = report.slowest.max(slowest);
+    for (slot, possible) in possible.iter().enumerate().filter(|(_, possible)| !possible.is_empty()) {
+        match read(client, bucket, writer, slot, possible).await {
+            Ok(()) => report.read += 1,
+            Err(error) => report.wrong.push(error),
+        }
+    }
+}
+
+async fn read(
+    client: &Client,
+    bucket: &str,
+    writer: usize,
+    slot: usize,
+    possible: &[u64],
+) -> Result<(), String> {
+    let key = key(writer, slot);
+    let failed = |error: String| format!("get {key}: {error}");
+    let got = client.get_object().bucket(bucket).key(&key).send().await;
+    let got = got.map_err(|error| failed(DisplayErrorContext(&error).to_string()))?;
+    let bytes = got.body.collect().await.map_err(|error| failed(error.to_string()))?.into_bytes();
+    if possible.iter().any(|version| bytes.as_ref() == body(writer, slot, *version).as_slice()) {
+        return Ok(());
+    }
+    Err(format!("{key}: {} bytes are none of the versions {possible:?}", bytes.len()))
+}
+
+fn key(writer: usize, slot: usize) -> String {
+    format!("writer-{writer}/object-{slot:03}")
+}
+
+/// Bytes that no other version of any key has (xorshift).
+fn body(writer: usize, slot: usize, version: u64) -> Vec<u8> {
+    let length = SIZES[(slot + usize::try_from(version).unwrap_or(0)) % SIZES.len()];
+    let seed =
+        (u64::try_from(writer).unwrap_or(0) << 48) ^ (u64::try_from(slot).unwrap_or(0) << 32) ^ version;
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_versions_have_the_same_bytes() {
+        let bodies: Vec<Vec<u8>> = (0..3)
+            .flat_map(|writer| {
+                (0..4).flat_map(move |slot| (1..9).map(move |version| body(writer, slot, version)))
+            })
+            .collect();
+        for (index, one) in bodies.iter().enumerate() {
+            assert!(!bodies.iter().skip(index + 1).any(|other| other == one));
+        }
+        assert_eq!(body(1, 2, 3), body(1, 2, 3));
+    }
+}

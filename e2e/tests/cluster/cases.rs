@@ -1,0 +1,366 @@
+//! The cases of the story. Each returns a short note, or the error that a person needs.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use aws_sdk_s3::Client;
+use aws_sdk_s3::primitives::ByteStream;
+use serde_json::json;
+use sherd_e2e::command::run;
+use sherd_e2e::history::Load;
+use sherd_e2e::kubernetes::{Namespace, wait_for};
+use sherd_e2e::prometheus::{Prometheus, Target, is_there};
+
+pub(crate) type CaseResult = Result<String, Box<dyn std::error::Error>>;
+
+const CLUSTER: &str = "demo";
+const PODS: &str = "app.kubernetes.io/name=sherd-node,sherd.dev/cluster=demo";
+const OPERATORS: &str = "app.kubernetes.io/name=sherd-operator";
+/// How long a new cluster may take to be ready.
+const READY: Duration = Duration::from_mins(2);
+/// How long a change of a child may take to be undone.
+const MENDED: Duration = Duration::from_secs(30);
+
+/// What the cases share.
+pub(crate) struct Story {
+    tag: String,
+    namespace: Namespace,
+    client: Option<Client>,
+    endpoint: String,
+    kept: Vec<u8>,
+}
+
+impl Story {
+    pub(crate) fn new(tag: String) -> Self {
+        let namespace = Namespace { name: "sherd-e2e".to_owned() };
+        let kept = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
+        Self { tag, namespace, client: None, endpoint: String::new(), kept }
+    }
+
+    fn client(&self) -> Result<&Client, String> {
+        self.client.as_ref().ok_or_else(|| "there is no client yet".to_owned())
+    }
+
+    async fn ready(&self, deadline: Duration) -> Result<Duration, String> {
+        let look = || match self.namespace.condition(CLUSTER, "Ready") {
+            Some((status, _)) if status == "True" => Ok(()),
+            Some((status, reason)) => Err(format!("Ready={status} {reason}")),
+            None => Err("no condition".to_owned()),
+        };
+        wait_for("Ready", deadline, look).await
+    }
+
+    /// Every pod serves and nothing is left to heal.
+    async fn settled(&self) -> Result<Duration, String> {
+        let look = || {
+            let is = |condition: &str, expected: &str| match self.namespace.condition(CLUSTER, condition) {
+                Some((status, _)) if status == expected => Ok(()),
+                found => Err(format!("{condition}: {found:?}")),
+            };
+            is("Ready", "True")?;
+            is("PoolsReady", "True")?;
+            is("Degraded", "False")
+        };
+        wait_for("settled", Duration::from_mins(3), look).await
+    }
+
+    pub(crate) async fn installs_until_ready(&mut self) -> CaseResult {
+        let (namespace, tag) = (self.namespace.name.clone(), format!("image.tag={}", self.tag));
+        let chart = root().join("charts/sherd").display().to_string();
+        run(
+            "helm",
+            &[
+                "install",
+                "sherd",
+                &chart,
+                "--namespace",
+                &namespace,
+                "--create-namespace",
+                "--set",
+                &tag,
+                "--wait",
+            ],
+        )?;
+        run("kubectl", &["label", "namespace", &namespace, "pod-security.kubernetes.io/enforce=restricted"])?;
+        let example = root().join("deploy/examples/minimal.yaml");
+        self.namespace.apply(&std::fs::read_to_string(example)?)?;
+        let first = wait_for("a first status", MENDED, || {
+            self.namespace.condition(CLUSTER, "Ready").map(|_| ()).ok_or_else(|| "no status".to_owned())
+        });
+        first.await?;
+        let took = self.ready(READY).await?;
+        self.endpoint = self.namespace.open_s3(CLUSTER)?;
+        self.client = Some(self.namespace.client(CLUSTER, &self.endpoint)?);
+        self.settled().await?;
+        Ok(format!("(Ready after {:.1} s)", took.as_secs_f64()))
+    }
+
+    pub(crate) async fn puts_and_gets_through_the_service(&mut self) -> CaseResult {
+        let client = self.client()?;
+        client.create_bucket().bucket("kept").send().await?;
+        let body = ByteStream::from(self.kept.clone());
+        client.put_object().bucket("kept").key("object").body(body).send().await?;
+        self.kept_object_is_there().await?;
+        let listed = client.list_objects_v2().bucket("kept").send().await?;
+        if listed.contents().len() != 1 {
+            return Err(format!("{} objects are listed", listed.contents().len()).into());
+        }
+        Ok(format!("through {}", self.endpoint))
+    }
+
+    async fn kept_object_is_there(&self) -> CaseResult {
+        let got = self.client()?.get_object().bucket("kept").key("object").send().await?;
+        let bytes = got.body.collect().await?.into_bytes();
+        if bytes.as_ref() == self.kept.as_slice() {
+            Ok(String::new())
+        } else {
+            Err("other bytes came back".into())
+        }
+    }
+
+    #[expect(clippy::unused_async, reason = "every case of the story is awaited")]
+    pub(crate) async fn passes_the_charts_test(&mut self) -> CaseResult {
+        let said = run("helm", &["test", "sherd", "--namespace", &self.namespace.name, "--timeout", "90s"])?;
+        let passed = said.lines().any(|line| line.starts_with("Phase:") && line.ends_with("Succeeded"));
+        if passed { Ok(String::new()) } else { Err(said.into()) }
+    }
+
+    /// The API server judges by the schema: what is refused never reaches the operator.
+    #[expect(clippy::unused_async, reason = "every case of the story is awaited")]
+    pub(crate) async fn refuses_contradictions(&mut self) -> CaseResult {
+        let patched = |patch: serde_json::Value| {
+            self.namespace.kubectl(&[
+                "patch",
+                "storagecluster",
+                CLUSTER,
+                "--type",
+                "json",
+                "--patch",
+                &json!([patch]).to_string(),
+            ])
+        };
+        let pool = "/spec/pools/0";
+        let changes = [
+            (json!({"op": "replace", "path": format!("{pool}/nodes"), "value": 3}), "nodes is immutable"),
+            (
+                json!({"op": "replace", "path": format!("{pool}/volumesPerNode"), "value": 2}),
+                "volumesPerNode is immutable",
+            ),
+            (
+                json!({"op": "replace", "path": format!("{pool}/name"), "value": "other"}),
+                "cannot be removed or renamed",
+            ),
+            (
+                json!({"op": "add", "path": format!("{pool}/erasure"), "value": {"setSize": 4, "parity": 1}}),
+                "erasure is immutable",
+            ),
+            (
+                json!({"op": "replace", "path": format!("{pool}/volumeClaimTemplate/resources/requests/storage"), "value": "2Gi"}),
+                "volumeClaimTemplate is immutable",
+            ),
+        ];
+        for (patch, message) in &changes {
+            match patched(patch.clone()) {
+                Ok(_) => return Err(format!("{patch} is accepted").into()),
+                Err(error) if error.to_string().contains(message) => {}
+                Err(error) => return Err(format!("{patch} is refused otherwise: {error}").into()),
+            }
+        }
+        let example = std::fs::read_to_string(root().join("deploy/examples/minimal.yaml"))?;
+        let other = |from: &str, to: &str| {
+            self.namespace.apply(&example.replace("name: demo", "name: other").replace(from, to))
+        };
+        let documents = [
+            ("nodes: 4", "nodes: 4\n      parityy: 2", "parityy"),
+            ("nodes: 4", "nodes: 17", "no set size from 8 to 16"),
+            ("nodes: 4", "nodes: 4\n      erasure: {setSize: 3, parity: 1}", "must divide"),
+            ("nodes: 4", "nodes: 4\n      erasure: {setSize: 4, parity: 4}", "less than erasure.setSize"),
+            ("nodes: 4", "nodes: 4\n      extraEnv: [{name: SHERD_VOLUMES, value: /}]", "extraEnv"),
+            ("name: other", "name: a-name-that-is-far-too-long-for-it", "metadata.name"),
+        ];
+        for (from, to, message) in documents {
+            match other(from, to) {
+                Ok(_) => return Err(format!("{to} is accepted").into()),
+                Err(error) if error.to_string().contains(message) => {}
+                Err(error) => return Err(format!("{to} is refused otherwise: {error}").into()),
+            }
+        }
+        Ok(format!("({} changes, {} documents)", changes.len(), documents.len()))
+    }
+
+    pub(crate) async fn repairs_drift(&mut self) -> CaseResult {
+        let credentials = self.namespace.secret("demo-root-credentials").ok_or("no credentials")?;
+        for (kind, name) in [
+            ("service", "demo-s3"),
+            ("service", "demo-nodes"),
+            ("configmap", "demo-config"),
+            ("poddisruptionbudget", "demo-pool-0"),
+            ("networkpolicy", "demo-node"),
+            ("serviceaccount", "demo-node"),
+            ("secret", "demo-root-credentials"),
+            ("secret", "demo-pool-0-certificates"),
+        ] {
+            let uid = |object: serde_json::Value| object["metadata"]["uid"].clone();
+            let before =
+                self.namespace.get(kind, name).map(uid).ok_or_else(|| format!("no {kind} {name}"))?;
+            self.namespace.kubectl(&["delete", kind, name])?;
+            let look = || match self.namespace.get(kind, name).map(uid) {
+                Some(after) if after != before => Ok(()),
+                _ => Err("it is not back".to_owned()),
+            };
+            wait_for(&format!("{kind} {name}"), MENDED, look).await?;
+        }
+        if self.namespace.secret("demo-root-credentials") != Some(credentials) {
+            return Err("the credentials came back as others".into());
+        }
+        self.namespace.kubectl(&["scale", "statefulset", "demo-pool-0", "--replicas", "5"])?;
+        self.namespace.kubectl(&[
+            "patch",
+            "service",
+            "demo-s3",
+            "--type",
+            "merge",
+            "--patch",
+            r#"{"spec":{"type":"NodePort"}}"#,
+        ])?;
+        wait_for("edits are undone", MENDED, || {
+            let replicas =
+                self.namespace.get("statefulset", "demo-pool-0").map(|set| set["spec"]["replicas"].clone());
+            let service =
+                self.namespace.get("service", "demo-s3").map(|service| service["spec"]["type"].clone());
+            if replicas == Some(json!(4)) && service == Some(json!("ClusterIP")) {
+                Ok(())
+            } else {
+                Err(format!("{replicas:?} {service:?}"))
+            }
+        })
+        .await?;
+        self.settled().await?;
+        self.kept_object_is_there().await
+    }
+
+    /// Each pod once: half of them with SIGTERM, half with SIGKILL; the operator with the second.
+    pub(crate) async fn loses_nothing_with_a_pod_and_the_operator(&mut self) -> CaseResult {
+        let client = self.client()?.clone();
+        client.create_bucket().bucket("load").send().await?;
+        let load = Load::start(&client, "load", 8);
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let killed = self.kill_in_turn().await;
+        let report = load.finish(&client, "load").await;
+        killed?;
+        if !report.wrong.is_empty() {
+            return Err(format!("lost or wrong: {:#?}", report.wrong).into());
+        }
+        if !report.errors.is_empty() {
+            let first: Vec<&String> = report.errors.iter().take(5).collect();
+            return Err(format!(
+                "{} of {} requests failed: {first:#?}",
+                report.errors.len(),
+                report.acknowledged
+            )
+            .into());
+        }
+        Ok(format!(
+            "({} writes acknowledged, {} reads, slowest {:.1} s)",
+            report.acknowledged,
+            report.read,
+            report.slowest.as_secs_f64()
+        ))
+    }
+
+    async fn kill_in_turn(&self) -> Result<(), Box<dyn std::error::Error>> {
+        for (turn, pod) in ["demo-pool-0-1", "demo-pool-0-2"].into_iter().enumerate() {
+            let now: &[&str] = &["--grace-period=0", "--force"];
+            let gentle: &[&str] = &[];
+            let how = if turn == 0 { gentle } else { now };
+            if turn == 1 {
+                let operators = self.namespace.names("pod", OPERATORS)?;
+                let operator = operators.first().ok_or("no operator")?;
+                self.namespace.kubectl(&["delete", "pod", operator, "--grace-period=0", "--force"])?;
+            }
+            let before = self.namespace.get("pod", pod).ok_or("no pod")?["metadata"]["uid"].clone();
+            self.namespace.kubectl(&[&["delete", "pod", pod, "--wait=false"], how].concat())?;
+            let look = || match self.namespace.get("pod", pod) {
+                Some(found) if found["metadata"]["uid"] != before => Ok(()),
+                _ => Err("it is not replaced".to_owned()),
+            };
+            wait_for(pod, Duration::from_mins(2), look).await?;
+            self.settled().await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn is_scraped_by_prometheus(&mut self) -> CaseResult {
+        if let Err(error) = is_there() {
+            eprintln!("SKIPPED is_scraped_by_prometheus: {error}");
+            return Ok("(skipped)".to_owned());
+        }
+        let namespace = &self.namespace.name;
+        let target = |port: u16| move |pod: String| Target { namespace: namespace.clone(), pod, port };
+        let nodes = self.namespace.names("pod", PODS)?;
+        let operators = self.namespace.names("pod", OPERATORS)?;
+        let count = (nodes.len(), operators.len());
+        let targets: Vec<Target> =
+            nodes.into_iter().map(target(9200)).chain(operators.into_iter().map(target(8080))).collect();
+        let folder = std::env::temp_dir().join(format!("sherd-e2e-prometheus-{}", std::process::id()));
+        let prometheus = Prometheus::start(&folder, 19_090, &targets)?;
+        let expressions = [
+            ("sherd_build_info", count.0),
+            ("sum by (pod) (sherd_s3_requests_total)", count.0),
+            ("sum by (pod) (sherd_volume_bytes)", count.0),
+            ("sum by (pod) (sherd_register_rounds_total)", count.0),
+            ("sherd_operator_leader", count.1),
+            ("sum by (pod) (sherd_operator_reconcile_total)", count.1),
+            ("sum by (pod) (sherd_operator_condition{condition=\"Ready\"})", count.1),
+        ];
+        for (expression, pods) in expressions {
+            wait_for(expression, MENDED, || {
+                let values = prometheus.query(expression).map_err(|error| error.to_string())?;
+                let positive = values.values().filter(|value| **value > 0.0).count();
+                if positive == pods { Ok(()) } else { Err(format!("{values:?}")) }
+            })
+            .await?;
+        }
+        drop(prometheus);
+        std::fs::remove_dir_all(&folder)?;
+        Ok(format!("({} nodes, {} operators)", count.0, count.1))
+    }
+
+    pub(crate) async fn keeps_data_when_it_is_deleted_and_adopts_it_again(&mut self) -> CaseResult {
+        let secrets = ["demo-ca", "demo-root-credentials"];
+        let before: Vec<_> = secrets.iter().map(|name| self.namespace.secret(name)).collect();
+        self.namespace.kubectl(&["delete", "storagecluster", CLUSTER])?;
+        wait_for("pods are gone", Duration::from_mins(3), || {
+            let pods = self.namespace.names("pod", PODS).map_err(|error| error.to_string())?;
+            if pods.is_empty() { Ok(()) } else { Err(format!("{pods:?}")) }
+        })
+        .await?;
+        let claims = self.namespace.names("persistentvolumeclaim", "sherd.dev/cluster=demo")?;
+        if claims.len() != 4 {
+            return Err(format!("{claims:?} are left").into());
+        }
+        self.namespace.apply(&std::fs::read_to_string(root().join("deploy/examples/minimal.yaml"))?)?;
+        self.ready(READY).await?;
+        self.settled().await?;
+        let after: Vec<_> = secrets.iter().map(|name| self.namespace.secret(name)).collect();
+        if before != after || before.contains(&None) {
+            return Err("CA or credentials are others".into());
+        }
+        self.kept_object_is_there().await
+    }
+
+    pub(crate) async fn leaves_data_and_definition_when_the_chart_goes(&mut self) -> CaseResult {
+        run("helm", &["uninstall", "sherd", "--namespace", &self.namespace.name, "--wait"])?;
+        run("kubectl", &["get", "customresourcedefinition", "storageclusters.sherd.dev"])?;
+        let pods = self.namespace.names("pod", PODS)?;
+        if pods.len() != 4 {
+            return Err(format!("pods that are left: {pods:?}").into());
+        }
+        self.kept_object_is_there().await
+    }
+}
+
+/// The folder of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}

@@ -1,0 +1,113 @@
+//! The `StorageCluster` resource: what a user asks for and what the operator reports.
+//!
+//! Field rules live here as CEL, so that the API server refuses a contradiction before it is stored;
+//! `validate` repeats them with the same messages for objects that were stored under an older schema.
+//! `sherd-operator crd` prints the resource definition, and a test compares it with the chart's copy.
+
+mod pool;
+mod settings;
+mod status;
+
+pub use pool::{ClaimRequests, ClaimResources, ClaimTemplate, Erasure, Pool};
+pub use settings::{
+    Credentials, EnvironmentVariable, Gateway, GatewayService, Image, NetworkPolicySettings, NodeSettings,
+    PullPolicy, PullSecret, SecretReference, ServiceType,
+};
+pub use status::{ClusterStatus, ConditionType, PoolStatus, Reason};
+
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The messages of the rules, equal in the resource definition and in `validate`.
+pub mod message {
+    /// The name of a cluster begins the names of pods, services and certificates.
+    pub const NAME: &str = "metadata.name must be 1 to 30 lower-case letters, digits and '-', begin with a letter and not end with '-'";
+    /// One pool is built.
+    pub const ONE_POOL: &str = "spec.pools must hold exactly one pool: growing by pools comes later";
+    /// Pools hold data.
+    pub const POOL_KEPT: &str = "a pool of spec.pools cannot be removed or renamed: its claims hold data";
+    /// A set keeps at least one data shard.
+    pub const PARITY: &str = "erasure.parity must be less than erasure.setSize";
+    /// Sets are equally large.
+    pub const SET_SIZE: &str = "erasure.setSize must divide nodes x volumesPerNode";
+    /// Without a default, the user chooses.
+    pub const NO_DEFAULT: &str = "no set size from 8 to 16 spreads nodes x volumesPerNode evenly over the nodes: give erasure.setSize and erasure.parity";
+    /// Geometry is chosen once.
+    pub const NODES_KEPT: &str = "nodes is immutable: the number of nodes of a pool cannot grow or shrink";
+    /// Geometry is chosen once.
+    pub const VOLUMES_KEPT: &str = "volumesPerNode is immutable";
+    /// Geometry is chosen once.
+    pub const ERASURE_KEPT: &str = "erasure is immutable";
+    /// Claims are made once.
+    pub const CLAIM_KEPT: &str = "volumeClaimTemplate is immutable: growing volumes comes later";
+    /// The operator sets some variables.
+    pub const ENVIRONMENT: &str = "extraEnv must not set a variable that the operator sets itself";
+}
+
+/// An S3-compatible object store: its nodes, their volumes and how it is reached.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[kube(
+    group = "sherd.dev",
+    version = "v1alpha1",
+    kind = "StorageCluster",
+    plural = "storageclusters",
+    shortname = "sherd",
+    category = "storage",
+    namespaced,
+    annotation("helm.sh/resource-policy", "keep"),
+    status = "ClusterStatus",
+    derive = "PartialEq",
+    doc = "An S3-compatible object store: its nodes, their volumes and how it is reached.",
+    validation = Rule::new("self.metadata.name.size() <= 30 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')").message(message::NAME),
+    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
+    printcolumn(name = "State", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
+    printcolumn(name = "Pools", type_ = "string", json_path = ".status.poolsReady"),
+    printcolumn(name = "Nodes", type_ = "string", json_path = ".status.nodesReady"),
+    printcolumn(name = "Version", type_ = "string", json_path = ".status.version"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Volumes", type_ = "string", json_path = ".status.volumesOnline", priority = "1"),
+    printcolumn(name = "Healing", type_ = "integer", json_path = ".status.volumesHealing", priority = "1"),
+    printcolumn(name = "Endpoint", type_ = "string", json_path = ".status.endpoint", priority = "1"),
+    printcolumn(name = "Message", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].message"#, priority = "1")
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("self.pools.size() == 1").message(message::ONE_POOL),
+    validation = Rule::new("oldSelf.pools.all(before, self.pools.exists(pool, pool.name == before.name))").message(message::POOL_KEPT)
+)]
+pub struct StorageClusterSpec {
+    /// The node's image. Absent: the operator's own version, recorded when the cluster is first seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
+    /// Nodes of one shape. Exactly one pool.
+    #[schemars(length(min = 1, max = 8))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
+    pub pools: Vec<Pool>,
+    /// Where the root credentials come from. Absent: the operator makes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<Credentials>,
+    /// How S3 is reached.
+    #[serde(default)]
+    pub gateway: Gateway,
+    /// Settings of every node.
+    #[serde(default)]
+    pub config: NodeSettings,
+    /// Who may reach the nodes.
+    #[serde(default)]
+    pub network_policy: NetworkPolicySettings,
+    /// Survival of the data when this object is deleted: claims, CA and credentials stay.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
+    /// Stops every change by the operator; the status is still reported.
+    #[serde(default)]
+    pub paused: bool,
+}
+
+/// Survival of the data when the object is deleted.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeletionPolicy {
+    /// Claims and the Secrets that the data needs stay; a cluster of the same name adopts them.
+    #[default]
+    Retain,
+}

@@ -1,0 +1,207 @@
+//! What a cluster says beside its pools: image, credentials, gateway and the settings of its nodes.
+
+use std::collections::BTreeMap;
+
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::message;
+
+/// An image and how it is pulled.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Image {
+    /// Repository; absent: the operator's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 255))]
+    pub repository: Option<String>,
+    /// Tag; absent: the operator's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
+    pub tag: Option<String>,
+    /// When the image is pulled.
+    #[serde(default)]
+    pub pull_policy: PullPolicy,
+    /// Secrets of a registry.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub pull_secrets: Vec<PullSecret>,
+}
+
+/// When an image is pulled.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PullPolicy {
+    /// At each start of a container.
+    Always,
+    /// When the host lacks it.
+    #[default]
+    IfNotPresent,
+    /// Not at all.
+    Never,
+}
+
+impl PullPolicy {
+    /// Returns the name that Kubernetes uses.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Always => "Always",
+            Self::IfNotPresent => "IfNotPresent",
+            Self::Never => "Never",
+        }
+    }
+}
+
+/// A Secret of a registry in the cluster's namespace.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+pub struct PullSecret {
+    /// The Secret's name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}
+
+/// Where the root credentials come from.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Credentials {
+    /// A Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the cluster's namespace.
+    pub secret_ref: SecretReference,
+}
+
+/// A Secret in the cluster's namespace.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+pub struct SecretReference {
+    /// The Secret's name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}
+
+/// How S3 is reached.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gateway {
+    /// The Service in front of the nodes.
+    #[serde(default)]
+    pub service: GatewayService,
+    /// Domain of virtual-hosted buckets: with `s3.example.com`, host `photos.s3.example.com` names bucket `photos`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253), regex(pattern = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
+    pub domain: Option<String>,
+}
+
+/// The Service in front of the nodes.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+pub struct GatewayService {
+    /// Type of the Service.
+    #[serde(default, rename = "type")]
+    pub service_type: ServiceType,
+    /// Annotations of the Service.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// Type of a Service.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServiceType {
+    /// Reached within the Kubernetes cluster.
+    #[default]
+    ClusterIP,
+    /// A port of every host.
+    NodePort,
+    /// A load balancer of the cloud.
+    LoadBalancer,
+}
+
+impl ServiceType {
+    /// Returns the name that Kubernetes uses.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ClusterIP => "ClusterIP",
+            Self::NodePort => "NodePort",
+            Self::LoadBalancer => "LoadBalancer",
+        }
+    }
+}
+
+/// Settings of every node, under the names of the node's configuration.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeSettings {
+    /// Region that clients must sign for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9-]+$"))]
+    pub region: Option<String>,
+    /// Objects up to this size stay in their row: 0 to 32KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), regex(pattern = "^[0-9]+(kB|KiB|MB|MiB|GB|GiB|TiB)?$"))]
+    pub inline_max: Option<String>,
+    /// Shards up to this size are packed in the log: 0 to 256KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), regex(pattern = "^[0-9]+(kB|KiB|MB|MiB|GB|GiB|TiB)?$"))]
+    pub pack_max: Option<String>,
+    /// Memory for object data under way: 32MiB to 1TiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), regex(pattern = "^[0-9]+(kB|KiB|MB|MiB|GB|GiB|TiB)?$"))]
+    pub buffer_cap: Option<String>,
+    /// Memory for the indexes of all volumes together: 4MiB to 1TiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), regex(pattern = "^[0-9]+(kB|KiB|MB|MiB|GB|GiB|TiB)?$"))]
+    pub index_cache: Option<String>,
+    /// Bytes per second that healing and scrubbing may move: 1MiB to 1TiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), regex(pattern = "^[0-9]+(kB|KiB|MB|MiB|GB|GiB|TiB)?$"))]
+    pub heal_bandwidth: Option<String>,
+    /// Time in which every stored byte is verified once: 1h to 365days.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), regex(pattern = "^[0-9]+(s|m|h|days|day)?$"))]
+    pub scrub_period: Option<String>,
+    /// Least severity that is logged: a level, or `target=level` pairs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 255), regex(pattern = "^[a-z0-9_:=,]+$"))]
+    pub log_level: Option<String>,
+}
+
+/// Who may reach the nodes.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetworkPolicySettings {
+    /// Whether the node port is closed to all but the cluster's nodes and the operator.
+    #[serde(default = "yes")]
+    pub enabled: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl Default for NetworkPolicySettings {
+    fn default() -> Self {
+        Self { enabled: true }
+    }
+}
+
+/// A variable of the node's container.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[x_kube(validation = Rule::new("!self.name.startsWith('SHERD_CLUSTER_') && !(self.name in ['POD_NAME', 'SHERD_CONFIG', 'SHERD_VOLUMES', 'SHERD_LISTEN', 'SHERD_ADMIN_LISTEN', 'SHERD_NODE_LISTEN', 'SHERD_PARITY', 'SHERD_CREDENTIALS_FILE', 'SHERD_ACCESS_KEY_ID', 'SHERD_SECRET_ACCESS_KEY'])").message(message::ENVIRONMENT))]
+pub struct EnvironmentVariable {
+    /// The variable's name.
+    #[schemars(length(min = 1, max = 128), regex(pattern = "^[A-Za-z_][A-Za-z0-9_]*$"))]
+    pub name: String,
+    /// The variable's value.
+    #[schemars(length(max = 4096))]
+    pub value: String,
+}
+
+impl EnvironmentVariable {
+    /// Variables that the operator sets, beside all that begin with `SHERD_CLUSTER_`.
+    pub const RESERVED: [&'static str; 10] = [
+        "POD_NAME",
+        "SHERD_CONFIG",
+        "SHERD_VOLUMES",
+        "SHERD_LISTEN",
+        "SHERD_ADMIN_LISTEN",
+        "SHERD_NODE_LISTEN",
+        "SHERD_PARITY",
+        "SHERD_CREDENTIALS_FILE",
+        "SHERD_ACCESS_KEY_ID",
+        "SHERD_SECRET_ACCESS_KEY",
+    ];
+}

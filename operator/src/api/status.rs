@@ -1,0 +1,226 @@
+//! What the operator reports of a cluster: conditions with fixed reasons, and what the nodes say.
+//! Usage numbers are metrics; there is no phase beside the conditions.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the operator reports of a cluster.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterStatus {
+    /// The generation of the object that this status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// One condition of each type.
+    #[serde(default)]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
+    pub conditions: Vec<Condition>,
+    /// The cluster's id, which its volumes and certificates carry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_id: Option<String>,
+    /// The image that pods are made with; recorded when the cluster is first seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Each pool.
+    #[serde(default)]
+    pub pools: Vec<PoolStatus>,
+    /// Pools with all nodes ready, of all pools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pools_ready: Option<String>,
+    /// Ready nodes, of all nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes_ready: Option<String>,
+    /// Volumes online, of all volumes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volumes_online: Option<String>,
+    /// Volumes that are online and not healed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volumes_healing: Option<i32>,
+    /// Where S3 is reached within the Kubernetes cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// The version that the nodes run; several while they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+/// A pool as it is.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolStatus {
+    /// The pool's name.
+    pub name: String,
+    /// Nodes that are asked for.
+    pub nodes: i32,
+    /// Nodes that serve.
+    pub ready: i32,
+    /// Volumes that are asked for.
+    pub volumes: i32,
+    /// Volumes online.
+    pub online: i32,
+    /// Volumes that are online and not healed.
+    pub healing: i32,
+}
+
+/// Types of conditions, in the order in which they are reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ConditionType {
+    /// S3 takes reads and writes.
+    Ready,
+    /// Something is on its way.
+    Progressing,
+    /// Some node or volume is missing or not healed.
+    Degraded,
+    /// The specification is free of contradictions.
+    SpecValid,
+    /// The root credentials are there.
+    CredentialsReady,
+    /// The CA and the nodes' certificates are there.
+    CertificatesReady,
+    /// Every pod of every pool serves.
+    PoolsReady,
+    /// A change of the pods waits.
+    UpgradeBlocked,
+    /// Claims are growing.
+    StorageResizing,
+    /// The object is deleted and something keeps it.
+    DeletionBlocked,
+    /// The operator changes nothing.
+    Paused,
+}
+
+impl ConditionType {
+    /// All types.
+    pub const ALL: [Self; 11] = [
+        Self::Ready,
+        Self::Progressing,
+        Self::Degraded,
+        Self::SpecValid,
+        Self::CredentialsReady,
+        Self::CertificatesReady,
+        Self::PoolsReady,
+        Self::UpgradeBlocked,
+        Self::StorageResizing,
+        Self::DeletionBlocked,
+        Self::Paused,
+    ];
+
+    /// Returns the name in the object.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "Ready",
+            Self::Progressing => "Progressing",
+            Self::Degraded => "Degraded",
+            Self::SpecValid => "SpecValid",
+            Self::CredentialsReady => "CredentialsReady",
+            Self::CertificatesReady => "CertificatesReady",
+            Self::PoolsReady => "PoolsReady",
+            Self::UpgradeBlocked => "UpgradeBlocked",
+            Self::StorageResizing => "StorageResizing",
+            Self::DeletionBlocked => "DeletionBlocked",
+            Self::Paused => "Paused",
+        }
+    }
+}
+
+/// Reasons of conditions. Monitoring matches them, so that a name is not changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// S3 takes reads and writes.
+    Serving,
+    /// Nodes come up and agree on a topology.
+    Forming,
+    /// Some set lacks its write quorum.
+    QuorumLost,
+    /// The specification contradicts itself.
+    SpecInvalid,
+    /// Not judged before something else holds.
+    Waiting,
+    /// All is as asked.
+    AsAsked,
+    /// All nodes and volumes are healed.
+    Healed,
+    /// Some node does not answer.
+    NodeDown,
+    /// Some volume is not online.
+    VolumeDown,
+    /// Some volume misses data that is rebuilt.
+    Healing,
+    /// Nodes report a problem.
+    NodeProblem,
+    /// The specification holds.
+    Valid,
+    /// The specification holds, and an outage of one node stops something.
+    NotRedundant,
+    /// The operator made it.
+    Generated,
+    /// A Secret of the user is used.
+    Provided,
+    /// A Secret that is named is not there.
+    SecretMissing,
+    /// A Secret lacks what it must hold.
+    SecretMalformed,
+    /// The CA that existing volumes were formed with is not there.
+    AuthorityMissing,
+    /// Certificates are issued.
+    Issued,
+    /// The storage class of a claim is not there.
+    StorageClassMissing,
+    /// No host takes a pod.
+    Unschedulable,
+    /// An image cannot be pulled.
+    ImagePullFailed,
+    /// A container ends again and again.
+    ContainerFailing,
+    /// A pod is not ready yet.
+    PodsNotReady,
+    /// The pods' template changed, and pods run an older one.
+    UpdatePending,
+    /// The API server refused a change.
+    ApplyRejected,
+    /// Nothing of the kind is under way.
+    NotNeeded,
+    /// `spec.paused` is set.
+    PausedBySpec,
+    /// `spec.paused` is not set.
+    NotPaused,
+}
+
+impl Reason {
+    /// Returns the name in the object.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Serving => "Serving",
+            Self::Forming => "Forming",
+            Self::QuorumLost => "QuorumLost",
+            Self::SpecInvalid => "SpecInvalid",
+            Self::Waiting => "Waiting",
+            Self::AsAsked => "AsAsked",
+            Self::Healed => "Healed",
+            Self::NodeDown => "NodeDown",
+            Self::VolumeDown => "VolumeDown",
+            Self::Healing => "Healing",
+            Self::NodeProblem => "NodeProblem",
+            Self::Valid => "Valid",
+            Self::NotRedundant => "NotRedundant",
+            Self::Generated => "Generated",
+            Self::Provided => "Provided",
+            Self::SecretMissing => "SecretMissing",
+            Self::SecretMalformed => "SecretMalformed",
+            Self::AuthorityMissing => "AuthorityMissing",
+            Self::Issued => "Issued",
+            Self::StorageClassMissing => "StorageClassMissing",
+            Self::Unschedulable => "Unschedulable",
+            Self::ImagePullFailed => "ImagePullFailed",
+            Self::ContainerFailing => "ContainerFailing",
+            Self::PodsNotReady => "PodsNotReady",
+            Self::UpdatePending => "UpdatePending",
+            Self::ApplyRejected => "ApplyRejected",
+            Self::NotNeeded => "NotNeeded",
+            Self::PausedBySpec => "PausedBySpec",
+            Self::NotPaused => "NotPaused",
+        }
+    }
+}

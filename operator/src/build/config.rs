@@ -1,0 +1,75 @@
+//! The nodes' `sherd.toml`: the same bytes for every node. Names, certificates and credentials, which
+//! differ or are secret, come to a node as environment.
+
+use std::fmt::Write as _;
+
+use super::Parts;
+use crate::names;
+
+/// Renders the configuration of the pool's nodes.
+pub(super) fn toml(parts: &Parts<'_>) -> String {
+    let Parts { cluster, valid, plan: _, material, names } = parts;
+    let pool = &valid.pool;
+    let settings = &cluster.spec.config;
+    let mut text =
+        String::from("# Made by sherd-operator from the StorageCluster; changes here are undone.\n");
+    let volumes = pool.volumes_per_node;
+    let paths = if volumes == 1 { "/data/v1".to_owned() } else { format!("/data/v{{1...{volumes}}}") };
+    set(&mut text, "volumes", &paths);
+    if let Some(erasure) = pool.erasure {
+        let _ = writeln!(text, "parity = {}", erasure.parity);
+    }
+    set(&mut text, "listen", &format!("0.0.0.0:{}", names::S3_PORT));
+    set(&mut text, "admin_listen", &format!("0.0.0.0:{}", names::ADMIN_PORT));
+    set(&mut text, "node_listen", &format!("0.0.0.0:{}", names::NODE_PORT));
+    if let Some(domain) = &cluster.spec.gateway.domain {
+        let _ = writeln!(text, "domains = [{}]", quoted(domain));
+    }
+    let root = [
+        ("region", &settings.region),
+        ("inline_max", &settings.inline_max),
+        ("pack_max", &settings.pack_max),
+        ("buffer_cap", &settings.buffer_cap),
+        ("index_cache", &settings.index_cache),
+    ];
+    set_some(&mut text, root);
+
+    text.push_str("\n[cluster]\n");
+    set(&mut text, "id", &material.cluster.to_string());
+    set(&mut text, "name", &valid.name);
+    text.push_str("nodes = [\n");
+    for pod in names.pods(&pool.name, pool.nodes) {
+        let _ = writeln!(text, "    {},", quoted(&format!("{pod}@{}", names.node_address(&pod))));
+    }
+    text.push_str("]\n");
+    if let Some(erasure) = pool.erasure {
+        let _ = writeln!(text, "set_size = {}", erasure.set_size);
+    }
+    set(&mut text, "ca", "/certs/ca.crt");
+
+    if settings.heal_bandwidth.is_some() || settings.scrub_period.is_some() {
+        text.push_str("\n[upkeep]\n");
+        let upkeep = [("heal_bandwidth", &settings.heal_bandwidth), ("scrub_period", &settings.scrub_period)];
+        set_some(&mut text, upkeep);
+    }
+    text.push_str("\n[log]\nformat = \"json\"\n");
+    set_some(&mut text, [("level", &settings.log_level)]);
+    text
+}
+
+fn set_some<const N: usize>(text: &mut String, values: [(&str, &Option<String>); N]) {
+    for (key, value) in values {
+        if let Some(value) = value {
+            set(text, key, value);
+        }
+    }
+}
+
+fn set(text: &mut String, key: &str, value: &str) {
+    let _ = writeln!(text, "{key} = {}", quoted(value));
+}
+
+/// A basic string of TOML, which escapes as JSON does.
+fn quoted(value: &str) -> String {
+    serde_json::Value::from(value).to_string()
+}

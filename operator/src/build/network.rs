@@ -1,0 +1,51 @@
+//! Services and the network policy: S3 for clients, names for the nodes before they are ready, and the
+//! node port closed to all but nodes and operator.
+
+use serde_json::{Value, json};
+
+use super::Parts;
+use crate::names::{self, ADMIN_PORT, NODE_PORT, S3_PORT};
+
+/// The Service that gives each pod a name, ready or not: nodes must meet to become ready.
+pub(super) fn headless_service(parts: &Parts<'_>) -> Value {
+    json!({"spec": {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": true,
+        "selector": parts.names.selector(),
+        "ports": [
+            {"name": "node", "port": NODE_PORT, "targetPort": "node", "protocol": "TCP"},
+            {"name": "admin", "port": ADMIN_PORT, "targetPort": "admin", "protocol": "TCP"},
+        ],
+    }})
+}
+
+/// The Service that S3 clients use: nodes that serve.
+pub(super) fn s3_service(parts: &Parts<'_>) -> Value {
+    let service = &parts.cluster.spec.gateway.service;
+    let mut body = json!({"spec": {
+        "type": service.service_type.as_str(),
+        "selector": parts.names.selector(),
+        "ports": [{"name": "s3", "port": S3_PORT, "targetPort": "s3", "protocol": "TCP"}],
+    }});
+    if !service.annotations.is_empty() {
+        body["metadata"] = json!({"annotations": service.annotations});
+    }
+    body
+}
+
+/// The node port is open to the cluster's nodes and to operators, S3 and metrics to all.
+pub(super) fn policy(parts: &Parts<'_>) -> Value {
+    let operator = json!({
+        "namespaceSelector": {},
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": names::OPERATOR_NAME}},
+    });
+    let nodes = json!({"podSelector": {"matchLabels": parts.names.selector()}});
+    json!({"spec": {
+        "podSelector": {"matchLabels": parts.names.selector()},
+        "policyTypes": ["Ingress"],
+        "ingress": [
+            {"from": [nodes, operator], "ports": [{"port": NODE_PORT, "protocol": "TCP"}]},
+            {"ports": [{"port": S3_PORT, "protocol": "TCP"}, {"port": ADMIN_PORT, "protocol": "TCP"}]},
+        ],
+    }})
+}

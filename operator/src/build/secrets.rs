@@ -1,0 +1,42 @@
+//! The Secrets: the CA with its key, the root credentials, and the certificates of a pool, which its
+//! pods mount whole; the CA's key is never mounted.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use super::{Parts, RootCredentials, SecretText};
+use crate::names;
+
+/// The CA with its key and the cluster's id.
+pub(super) fn authority(parts: &Parts<'_>) -> Value {
+    let material = parts.material;
+    data(
+        "Opaque",
+        [
+            (names::CA_CLUSTER_ID, material.cluster.to_string().as_str()),
+            (names::CA_CERTIFICATE, material.authority_certificate.as_str()),
+            (names::CA_KEY, material.authority_key.0.as_str()),
+        ],
+    )
+}
+
+/// The root credentials, under the names that S3 clients read from their environment.
+pub(super) fn credentials(credentials: &RootCredentials) -> Value {
+    let RootCredentials { access_key_id, secret_access_key: SecretText(secret) } = credentials;
+    data("Opaque", [(names::ACCESS_KEY, access_key_id.as_str()), (names::SECRET_KEY, secret.as_str())])
+}
+
+/// The CA's certificate, and certificate and key of each pod.
+pub(super) fn certificates(parts: &Parts<'_>) -> Value {
+    let authority = (names::CA_CERTIFICATE, parts.material.authority_certificate.as_str());
+    let pods =
+        parts.material.certificates.iter().map(|(key, SecretText(text))| (key.as_str(), text.as_str()));
+    data("Opaque", pods.chain([authority]))
+}
+
+fn data<'a>(kind: &str, texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Value {
+    let encoded = |(key, text): (&str, &str)| (key.to_owned(), Value::String(STANDARD.encode(text)));
+    let data: Map<String, Value> = texts.into_iter().map(encoded).collect();
+    json!({"type": kind, "data": data})
+}

@@ -1,0 +1,201 @@
+//! The StatefulSet of a pool and its disruption budget. Pods start all at once (`Parallel`: nodes wait
+//! for each other) and are replaced by nobody but a person (`OnDelete`).
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::Parts;
+use crate::names::{self, ADMIN_PORT, NODE_PORT, S3_PORT};
+
+/// The user of the node's process; the image has no other.
+const USER: u32 = 65532;
+/// 5 s until endpoints follow, 30 s for requests under way, and what a slow disk takes.
+const TERMINATION_SECONDS: u32 = 90;
+
+/// No pod is evicted that is healthy: which may go depends on what is healed.
+pub(super) fn disruption_budget(parts: &Parts<'_>) -> Value {
+    json!({"spec": {
+        "maxUnavailable": 0,
+        "selector": {"matchLabels": selector(parts)},
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+    }})
+}
+
+/// The StatefulSet of the pool.
+pub(super) fn stateful_set(parts: &Parts<'_>, toml: &str) -> Value {
+    let pool = &parts.valid.pool;
+    let claims: Vec<Value> = (1..=pool.volumes_per_node).map(|volume| claim(parts, volume)).collect();
+    json!({"spec": {
+        "serviceName": parts.names.headless_service(),
+        "replicas": pool.nodes,
+        "podManagementPolicy": "Parallel",
+        "updateStrategy": {"type": "OnDelete"},
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+        "selector": {"matchLabels": selector(parts)},
+        "template": template(parts, toml),
+        "volumeClaimTemplates": claims,
+    }})
+}
+
+fn selector(parts: &Parts<'_>) -> Value {
+    let mut selector = parts.names.selector();
+    selector.insert(names::POOL_LABEL.to_owned(), parts.valid.pool.name.clone());
+    json!(selector)
+}
+
+fn claim(parts: &Parts<'_>, volume: i32) -> Value {
+    let template = &parts.valid.pool.volume_claim_template;
+    let mut labels = parts.pool_labels();
+    labels.insert(names::CLUSTER_ID_LABEL.to_owned(), parts.material.cluster.to_string());
+    let mut claim = json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": format!("v{volume}"), "labels": labels},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "volumeMode": "Filesystem",
+            "resources": {"requests": {"storage": template.resources.requests.storage}},
+        },
+    });
+    if let Some(class) = &template.storage_class_name {
+        claim["spec"]["storageClassName"] = json!(class);
+    }
+    claim
+}
+
+fn template(parts: &Parts<'_>, toml: &str) -> Value {
+    let pool = &parts.valid.pool;
+    let mut labels = pool.pod_labels.clone();
+    labels.extend(parts.pool_labels());
+    let mut annotations = pool.pod_annotations.clone();
+    let digest = hex::encode(Sha256::digest(toml));
+    annotations.insert(names::CONFIG_ANNOTATION.to_owned(), digest.chars().take(16).collect());
+    let mut spec = json!({
+        "serviceAccountName": parts.names.node(),
+        "automountServiceAccountToken": false,
+        "enableServiceLinks": false,
+        "terminationGracePeriodSeconds": TERMINATION_SECONDS,
+        "securityContext": {
+            "runAsNonRoot": true,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "fsGroup": USER,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [container(parts)],
+        "volumes": [
+            {"name": "config", "configMap": {"name": parts.names.config()}},
+            // The process reads them as its group; others cannot, which the node insists on.
+            {"name": "certs", "secret": {"secretName": parts.names.certificates(&pool.name), "defaultMode": 0o440}},
+        ],
+    });
+    place(parts, &mut spec);
+    if !parts.plan.pull_secrets.is_empty() {
+        let secrets: Vec<Value> = parts.plan.pull_secrets.iter().map(|name| json!({"name": name})).collect();
+        spec["imagePullSecrets"] = json!(secrets);
+    }
+    json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": spec})
+}
+
+/// Which hosts pods run on: those that the user names, and never two pods of a pool on one.
+fn place(parts: &Parts<'_>, spec: &mut Value) {
+    let pool = &parts.valid.pool;
+    let mut affinity = json!(pool.affinity.clone().unwrap_or_default());
+    if pool.topology_spread_constraints.is_empty() {
+        let apart = json!({"labelSelector": {"matchLabels": selector(parts)}, "topologyKey": "kubernetes.io/hostname"});
+        let terms = &mut affinity["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+        match terms.as_array_mut() {
+            Some(terms) => terms.push(apart),
+            None => *terms = json!([apart]),
+        }
+    } else {
+        spec["topologySpreadConstraints"] = json!(pool.topology_spread_constraints);
+    }
+    if affinity.as_object().is_some_and(|affinity| !affinity.is_empty()) {
+        spec["affinity"] = affinity;
+    }
+    if !pool.node_selector.is_empty() {
+        spec["nodeSelector"] = json!(pool.node_selector);
+    }
+    if !pool.tolerations.is_empty() {
+        spec["tolerations"] = json!(pool.tolerations);
+    }
+    if let Some(class) = &pool.priority_class_name {
+        spec["priorityClassName"] = json!(class);
+    }
+}
+
+fn container(parts: &Parts<'_>) -> Value {
+    let pool = &parts.valid.pool;
+    let mut mounts = vec![
+        json!({"name": "config", "mountPath": "/etc/sherd", "readOnly": true}),
+        json!({"name": "certs", "mountPath": "/certs", "readOnly": true}),
+    ];
+    let volumes = 1..=pool.volumes_per_node;
+    mounts.extend(
+        volumes.map(|volume| json!({"name": format!("v{volume}"), "mountPath": format!("/data/v{volume}")})),
+    );
+    let mut container = json!({
+        "name": "node",
+        "image": parts.plan.image,
+        "imagePullPolicy": parts.plan.pull_policy.as_str(),
+        "args": ["serve", "--config", "/etc/sherd/sherd.toml"],
+        "env": environment(parts),
+        "ports": [
+            {"name": "s3", "containerPort": S3_PORT, "protocol": "TCP"},
+            {"name": "node", "containerPort": NODE_PORT, "protocol": "TCP"},
+            {"name": "admin", "containerPort": ADMIN_PORT, "protocol": "TCP"},
+        ],
+        "securityContext": {
+            "allowPrivilegeEscalation": false,
+            "readOnlyRootFilesystem": true,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        // The last lines of the log tell the operator why a container ended.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": mounts,
+    });
+    for (name, probe) in probes() {
+        container[name] = probe;
+    }
+    if let Some(resources) = &pool.resources {
+        container["resources"] = json!(resources);
+    }
+    container
+}
+
+fn environment(parts: &Parts<'_>) -> Value {
+    let secret = parts.credentials_secret();
+    let from_secret = |key: &str| json!({"secretKeyRef": {"name": secret, "key": key}});
+    let mut variables = vec![
+        json!({"name": "POD_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}),
+        json!({"name": "SHERD_CLUSTER_NODE", "value": "$(POD_NAME)"}),
+        json!({"name": "SHERD_CLUSTER_CERT", "value": "/certs/$(POD_NAME).crt"}),
+        json!({"name": "SHERD_CLUSTER_KEY", "value": "/certs/$(POD_NAME).key"}),
+        json!({"name": "SHERD_ACCESS_KEY_ID", "valueFrom": from_secret(names::ACCESS_KEY)}),
+        json!({"name": "SHERD_SECRET_ACCESS_KEY", "valueFrom": from_secret(names::SECRET_KEY)}),
+    ];
+    variables.extend(parts.valid.pool.extra_env.iter().map(|variable| json!(variable)));
+    Value::Array(variables)
+}
+
+/// A start may replay and rebuild for half an hour; after it, a process that does not answer for a
+/// minute is ended, and one that does not serve gets no requests within four seconds.
+fn probes() -> Map<String, Value> {
+    let probe = |path: &str, period: u32, failures: u32| {
+        json!({
+            "httpGet": {"path": path, "port": "admin", "scheme": "HTTP"},
+            "periodSeconds": period,
+            "timeoutSeconds": 2,
+            "failureThreshold": failures,
+            "successThreshold": 1,
+        })
+    };
+    let probes = [
+        ("startupProbe", probe("/health/live", 2, 900)),
+        ("livenessProbe", probe("/health/live", 10, 6)),
+        ("readinessProbe", probe("/health/serving", 2, 2)),
+    ];
+    probes.into_iter().map(|(name, probe)| (name.to_owned(), probe)).collect()
+}

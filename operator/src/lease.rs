@@ -1,0 +1,197 @@
+//! Leader election by a Lease, as client-go does it: a lease is another's until it was seen unchanged
+//! for its whole duration by *this* process' own clock, whatever time is written in it.
+//!
+//! ```text
+//! candidate: every 2 s read; free, released or unchanged for 15 s: replace (resourceVersion decides)
+//! leader:    every 2 s replace; not replaced for 10 s: stop, before another may begin
+//! ```
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::limits::{LEASE_DURATION, LEASE_RENEW_DEADLINE, LEASE_RETRY, REQUEST_TIME_MAX};
+
+/// A candidate for one lease.
+pub struct Elector {
+    leases: Api<Lease>,
+    name: String,
+    identity: String,
+    /// The lease as it was last seen, and when it was first seen like that.
+    seen: Option<(LeaseSpec, Instant)>,
+    now: fn() -> Timestamp,
+}
+
+impl std::fmt::Debug for Elector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Elector")
+            .field("name", &self.name)
+            .field("identity", &self.identity)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a try to take or renew the lease ended.
+#[derive(Debug)]
+enum LeaseTry {
+    /// The lease is this process'.
+    Held,
+    /// It is another's, or another was faster.
+    Foreign(String),
+    /// The API server could not be asked.
+    Failed(String),
+}
+
+impl Elector {
+    /// Prepares a candidate; `identity` must differ between processes.
+    pub fn new(client: Client, namespace: &str, name: &str, identity: &str, now: fn() -> Timestamp) -> Self {
+        Self {
+            leases: Api::namespaced(client, namespace),
+            name: name.to_owned(),
+            identity: identity.to_owned(),
+            seen: None,
+            now,
+        }
+    }
+
+    /// Waits until the lease is this process'; false when it was stopped before.
+    pub async fn acquire(&mut self, stop: &CancellationToken) -> bool {
+        let mut holder = String::new();
+        loop {
+            let tried = tokio::select! {
+                // A try that is dropped has taken the lease or not; a later one finds out.
+                biased;
+                () = stop.cancelled() => return false,
+                tried = self.try_once() => tried,
+            };
+            match tried {
+                LeaseTry::Held => return true,
+                LeaseTry::Foreign(other) if other != holder => {
+                    tracing::info!(holder = other, "another operator leads");
+                    holder = other;
+                }
+                LeaseTry::Foreign(_) => {}
+                LeaseTry::Failed(error) => tracing::warn!(error, "take the lease"),
+            }
+            tokio::select! {
+                // Neither holds anything that could be lost.
+                biased;
+                () = stop.cancelled() => return false,
+                () = tokio::time::sleep(LEASE_RETRY) => {}
+            }
+        }
+    }
+
+    /// Renews the lease until it is lost or this process is stopped; true when it was stopped.
+    pub async fn hold(&mut self, stop: &CancellationToken) -> bool {
+        let mut renewed = Instant::now();
+        loop {
+            tokio::select! {
+                // Neither holds anything that could be lost.
+                biased;
+                () = stop.cancelled() => return true,
+                () = tokio::time::sleep(LEASE_RETRY) => {}
+            }
+            let begun = Instant::now();
+            let left = LEASE_RENEW_DEADLINE.saturating_sub(renewed.elapsed());
+            match tokio::time::timeout(left, self.try_once()).await {
+                Ok(LeaseTry::Held) => renewed = begun,
+                Ok(LeaseTry::Foreign(holder)) => {
+                    tracing::error!(holder, "the lease was taken by another operator");
+                    return false;
+                }
+                Ok(LeaseTry::Failed(error)) => tracing::warn!(error, "renew the lease"),
+                Err(_) => tracing::warn!("renew the lease: no answer"),
+            }
+            if renewed.elapsed() >= LEASE_RENEW_DEADLINE {
+                tracing::error!("the lease could not be renewed in time");
+                return false;
+            }
+        }
+    }
+
+    /// Gives the lease back, so that the next leader need not wait for it to end.
+    pub async fn release(&mut self) {
+        let released = async {
+            let mut lease = self.leases.get(&self.name).await?;
+            let spec = lease.spec.get_or_insert_default();
+            if spec.holder_identity.as_deref() == Some(self.identity.as_str()) {
+                spec.holder_identity = Some(String::new());
+                spec.lease_duration_seconds = Some(1);
+                spec.renew_time = Some(MicroTime((self.now)()));
+                self.leases.replace(&self.name, &PostParams::default(), &lease).await?;
+            }
+            Ok::<(), kube::Error>(())
+        };
+        match tokio::time::timeout(LEASE_RETRY, released).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "release the lease"),
+            Err(_) => tracing::warn!("release the lease: no answer"),
+        }
+    }
+
+    async fn try_once(&mut self) -> LeaseTry {
+        match tokio::time::timeout(REQUEST_TIME_MAX, self.try_lease()).await {
+            Ok(Ok(tried)) => tried,
+            Ok(Err(error)) => LeaseTry::Failed(error.to_string()),
+            Err(_) => LeaseTry::Failed("no answer".to_owned()),
+        }
+    }
+
+    async fn try_lease(&mut self) -> Result<LeaseTry, kube::Error> {
+        let Some(mut lease) = self.leases.get_opt(&self.name).await? else {
+            let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
+            let lease = Lease { metadata, spec: Some(self.spec(None)) };
+            return self.won(self.leases.create(&PostParams::default(), &lease).await);
+        };
+        let spec = lease.spec.clone().unwrap_or_default();
+        let since = match &self.seen {
+            Some((seen, since)) if *seen == spec => *since,
+            _ => Instant::now(),
+        };
+        self.seen = Some((spec.clone(), since));
+        let holder = spec.holder_identity.clone().unwrap_or_default();
+        if !may_take(&holder, &self.identity, since.elapsed()) {
+            return Ok(LeaseTry::Foreign(holder));
+        }
+        lease.spec = Some(self.spec(Some(&spec)));
+        self.won(self.leases.replace(&self.name, &PostParams::default(), &lease).await)
+    }
+
+    /// A conflict means that another was faster.
+    fn won(&self, written: Result<Lease, kube::Error>) -> Result<LeaseTry, kube::Error> {
+        match written {
+            Ok(_) => Ok(LeaseTry::Held),
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                Ok(LeaseTry::Failed(format!("{} was written by another operator meanwhile", self.name)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn spec(&self, last: Option<&LeaseSpec>) -> LeaseSpec {
+        let now = MicroTime((self.now)());
+        let was_held = last.and_then(|last| last.holder_identity.as_deref()) == Some(self.identity.as_str());
+        let transitions = last.and_then(|last| last.lease_transitions).unwrap_or(0);
+        let acquired = last.and_then(|last| last.acquire_time.clone()).filter(|_| was_held);
+        LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: i32::try_from(LEASE_DURATION.as_secs()).ok(),
+            acquire_time: Some(acquired.unwrap_or_else(|| now.clone())),
+            renew_time: Some(now),
+            lease_transitions: Some(transitions.saturating_add(i32::from(!was_held && last.is_some()))),
+            ..LeaseSpec::default()
+        }
+    }
+}
+
+/// A lease is taken that is free, one's own, or was seen unchanged for its whole duration.
+fn may_take(holder: &str, identity: &str, unchanged: Duration) -> bool {
+    holder.is_empty() || holder == identity || unchanged >= LEASE_DURATION
+}

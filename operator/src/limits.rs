@@ -1,0 +1,54 @@
+//! Every limit of the operator, each with the reason for its number.
+
+use std::time::Duration;
+
+/// Clusters that are worked on at one time: each costs a few dozen requests of the API server.
+pub const RECONCILES_MAX: u16 = 4;
+/// How long one reconcile may take, before it counts as failed and is tried again.
+pub const RECONCILE_TIME_MAX: Duration = Duration::from_mins(1);
+/// How long one request of the API server may take.
+pub const REQUEST_TIME_MAX: Duration = Duration::from_secs(15);
+/// Nodes that are asked at one time, of one cluster.
+pub const NODES_ASKED_MAX: usize = 16;
+/// How long a node may take to answer, connection included.
+pub const NODE_ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
+/// Bytes of a node's answer: 64 nodes of 32 volumes with paths and reasons are below 1 MiB.
+pub const NODE_ANSWER_BYTES_MAX: usize = 8 << 20;
+/// How soon a cluster is looked at again that is not what it should be.
+pub const RESYNC_UNSETTLED: Duration = Duration::from_secs(5);
+/// How soon a cluster is looked at again that is: what nodes say reaches the status this way.
+pub const RESYNC_SETTLED: Duration = Duration::from_secs(30);
+/// The longest wait after failures, which double it from [`RETRY_MIN`].
+pub const RETRY_MAX: Duration = Duration::from_mins(2);
+/// The wait after the first failure.
+pub const RETRY_MIN: Duration = Duration::from_secs(2);
+/// Life of the operator's own certificate.
+pub const OPERATOR_CERTIFICATE_LIFE: Duration = Duration::from_hours(24);
+/// Age at which the operator issues itself another one.
+pub const OPERATOR_CERTIFICATE_RENEWED: Duration = Duration::from_hours(12);
+/// A node's certificate that ends within this time is issued again.
+pub const NODE_CERTIFICATE_RENEWED: Duration = Duration::from_hours(30 * 24);
+/// Characters of a condition's message; the API server refuses more than 32,768.
+pub const MESSAGE_CHARACTERS_MAX: usize = 1024;
+/// Names in a message; further ones are counted.
+pub const NAMES_IN_MESSAGE_MAX: usize = 8;
+/// Pods, or claims, of one list: 64 nodes of 32 volumes, and some left over.
+pub const LIST_MAX: u32 = 4096;
+/// Connections of the metrics and health listener.
+pub const LISTENER_CONNECTIONS_MAX: usize = 64;
+/// How long a connection of that listener may take to send a request.
+pub const LISTENER_HEAD_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long running reconciles may take to end after SIGTERM.
+pub const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// A lease that was not renewed for this long may be taken by another operator.
+pub const LEASE_DURATION: Duration = Duration::from_secs(15);
+/// The leader stops when it could not renew its lease for this long.
+pub const LEASE_RENEW_DEADLINE: Duration = Duration::from_secs(10);
+/// Time between two tries to take or renew the lease.
+pub const LEASE_RETRY: Duration = Duration::from_secs(2);
+
+// A leader stops before another one may begin.
+const _: () = assert!(LEASE_RENEW_DEADLINE.as_secs() < LEASE_DURATION.as_secs());
+const _: () = assert!(LEASE_RETRY.as_secs() < LEASE_RENEW_DEADLINE.as_secs());
+const _: () = assert!(OPERATOR_CERTIFICATE_RENEWED.as_secs() < OPERATOR_CERTIFICATE_LIFE.as_secs());

@@ -1,0 +1,134 @@
+//! Names and labels of a cluster's children, and the ports of its nodes. They are persistent: claims
+//! and certificates carry them, so a change of one is a migration.
+
+use std::collections::BTreeMap;
+
+use sherd_core::id::ClusterId;
+
+/// The manager of fields of children in server-side apply.
+pub const FIELD_MANAGER: &str = "sherd-operator";
+/// The manager of fields of the status.
+pub const STATUS_FIELD_MANAGER: &str = "sherd-operator-status";
+/// The label that names a child's cluster.
+pub const CLUSTER_LABEL: &str = "sherd.dev/cluster";
+/// The label that names a pod's or claim's pool.
+pub const POOL_LABEL: &str = "sherd.dev/pool";
+/// The label of a claim that names the cluster's id.
+pub const CLUSTER_ID_LABEL: &str = "sherd.dev/cluster-id";
+/// The annotation of a pod that names the configuration that it began with.
+pub const CONFIG_ANNOTATION: &str = "sherd.dev/config";
+/// The label of everything that the operator makes.
+pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
+/// Its value.
+pub const MANAGED_BY: &str = "sherd-operator";
+/// The value of `app.kubernetes.io/name` on the operator's own pods, as the chart sets it.
+pub const OPERATOR_NAME: &str = "sherd-operator";
+
+/// S3.
+pub const S3_PORT: u16 = 9000;
+/// Between nodes, and from the operator.
+pub const NODE_PORT: u16 = 9100;
+/// Metrics and health.
+pub const ADMIN_PORT: u16 = 9200;
+
+/// Keys of a Secret with credentials.
+pub const ACCESS_KEY: &str = "AWS_ACCESS_KEY_ID";
+/// Keys of a Secret with credentials.
+pub const SECRET_KEY: &str = "AWS_SECRET_ACCESS_KEY";
+/// Keys of the CA's Secret.
+pub const CA_CERTIFICATE: &str = "ca.crt";
+/// Keys of the CA's Secret.
+pub const CA_KEY: &str = "ca.key";
+/// Keys of the CA's Secret.
+pub const CA_CLUSTER_ID: &str = "cluster-id";
+
+/// The names of one cluster's children.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Names {
+    /// The cluster's name.
+    pub cluster: String,
+    /// Its namespace.
+    pub namespace: String,
+}
+
+impl Names {
+    /// Returns the names of a cluster's children.
+    pub fn new(cluster: &str, namespace: &str) -> Self {
+        Self { cluster: cluster.to_owned(), namespace: namespace.to_owned() }
+    }
+
+    /// Returns the Service that S3 clients use.
+    pub fn s3_service(&self) -> String {
+        format!("{}-s3", self.cluster)
+    }
+
+    /// Returns the address of S3 within the Kubernetes cluster.
+    pub fn endpoint(&self) -> String {
+        format!("http://{}.{}.svc:{S3_PORT}", self.s3_service(), self.namespace)
+    }
+
+    /// Returns the Service that gives pods their names.
+    pub fn headless_service(&self) -> String {
+        format!("{}-nodes", self.cluster)
+    }
+
+    /// Returns the ConfigMap with `sherd.toml`.
+    pub fn config(&self) -> String {
+        format!("{}-config", self.cluster)
+    }
+
+    /// Returns the Secret with the root credentials that the operator makes.
+    pub fn credentials(&self) -> String {
+        format!("{}-root-credentials", self.cluster)
+    }
+
+    /// Returns the Secret with the CA and its key.
+    pub fn authority(&self) -> String {
+        format!("{}-ca", self.cluster)
+    }
+
+    /// Returns the Secret with the certificates of a pool's nodes.
+    pub fn certificates(&self, pool: &str) -> String {
+        format!("{}-{pool}-certificates", self.cluster)
+    }
+
+    /// Returns the service account of the nodes, and the name of their network policy.
+    pub fn node(&self) -> String {
+        format!("{}-node", self.cluster)
+    }
+
+    /// Returns the StatefulSet of a pool, and its disruption budget.
+    pub fn pool(&self, pool: &str) -> String {
+        format!("{}-{pool}", self.cluster)
+    }
+
+    /// Returns the pods of a pool, by ordinal.
+    pub fn pods(&self, pool: &str, nodes: i32) -> Vec<String> {
+        (0..nodes).map(|ordinal| format!("{}-{ordinal}", self.pool(pool))).collect()
+    }
+
+    /// Returns the address that a pod's node is dialled at.
+    pub fn node_address(&self, pod: &str) -> String {
+        format!("{pod}.{}.{}.svc:{NODE_PORT}", self.headless_service(), self.namespace)
+    }
+
+    /// Returns the labels that select the cluster's pods.
+    pub fn selector(&self) -> BTreeMap<String, String> {
+        [("app.kubernetes.io/name", "sherd-node"), (CLUSTER_LABEL, &self.cluster)]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into()
+    }
+
+    /// Returns the labels of every child.
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        let mut labels = self.selector();
+        labels.insert(MANAGED_BY_LABEL.to_owned(), MANAGED_BY.to_owned());
+        labels.insert("app.kubernetes.io/instance".to_owned(), self.cluster.clone());
+        labels
+    }
+}
+
+/// Returns the name in a node's certificate.
+pub fn certificate_name(pod: &str, cluster: ClusterId) -> String {
+    format!("{pod}.node.{cluster}.sherd")
+}

@@ -1,0 +1,235 @@
+//! Decides, from what is there and from what is asked for, what there must be: the image, the CA, the
+//! credentials and the certificates to issue. Plain functions over values; nothing is made here.
+//!
+//! A plan that is blocked changes nothing at all: no child is made or mended before the cause is gone,
+//! so that no pod begins with half of what it needs.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
+use sherd_core::id::ClusterId;
+
+use crate::api::{Image, PullPolicy, Reason, StorageCluster};
+use crate::names::{self, Names};
+use crate::validate::ValidCluster;
+
+/// What the API server has of a cluster.
+#[derive(Debug, Clone, Default)]
+pub struct ObservedCluster {
+    /// The Secret with the CA.
+    pub authority: Option<Secret>,
+    /// The Secret with the root credentials: the user's, or the operator's own.
+    pub credentials: Option<Secret>,
+    /// The Secret with the certificates of the pool's nodes.
+    pub certificates: Option<Secret>,
+    /// The pool's StatefulSet.
+    pub stateful_set: Option<StatefulSet>,
+    /// The cluster's pods.
+    pub pods: Vec<Pod>,
+    /// The cluster's claims.
+    pub claims: Vec<PersistentVolumeClaim>,
+    /// Whether the storage class that the pool names is missing.
+    pub storage_class_missing: bool,
+}
+
+/// What the operator falls back to where a cluster names no image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DefaultImage {
+    /// Repository of the node's image.
+    pub repository: String,
+    /// Its tag: the operator's own version.
+    pub tag: String,
+}
+
+/// Where the CA comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AuthorityPlan {
+    /// The cluster has none yet: one is made, for this id or for a fresh one.
+    Make,
+    /// The Secret holds it.
+    Keep {
+        /// The cluster's id.
+        cluster: ClusterId,
+        /// The CA's certificate.
+        certificate: String,
+        /// The CA's key.
+        key: String,
+    },
+}
+
+/// Where the root credentials come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CredentialsPlan {
+    /// The operator derives them from the CA's key.
+    Derive,
+    /// A Secret of the user holds them.
+    Provided {
+        /// The Secret's name.
+        secret: String,
+    },
+}
+
+/// What there must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// The image of the pods.
+    pub image: String,
+    /// When it is pulled.
+    pub pull_policy: PullPolicy,
+    /// Secrets of a registry.
+    pub pull_secrets: Vec<String>,
+    /// The CA.
+    pub authority: AuthorityPlan,
+    /// The root credentials.
+    pub credentials: CredentialsPlan,
+    /// The pods that need certificates.
+    pub pods: Vec<String>,
+    /// Certificates and keys that are there, by key of the Secret; they are judged before they stay.
+    pub certificates: BTreeMap<String, String>,
+}
+
+/// Why nothing is changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blockage {
+    /// The part of the cluster that is at fault.
+    pub part: BlockedPart,
+    /// Why.
+    pub reason: Reason,
+    /// The cause in words, with the name of the object.
+    pub message: String,
+}
+
+/// The part of a cluster that a blockage is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockedPart {
+    /// The root credentials.
+    Credentials,
+    /// The CA or the certificates.
+    Certificates,
+}
+
+/// Decides what there must be.
+///
+/// # Errors
+/// The [`Blockage`] that a person must end.
+pub fn plan(
+    cluster: &StorageCluster,
+    valid: &ValidCluster,
+    observed: &ObservedCluster,
+    fallback: &DefaultImage,
+) -> Result<Plan, Blockage> {
+    let names = Names::new(&valid.name, &valid.namespace);
+    let image = cluster.spec.image.clone().unwrap_or_default();
+    Ok(Plan {
+        image: image_of(cluster, &image, fallback),
+        pull_policy: image.pull_policy,
+        pull_secrets: image.pull_secrets.into_iter().map(|secret| secret.name).collect(),
+        authority: plan_authority(cluster, &names, observed)?,
+        credentials: plan_credentials(cluster, observed)?,
+        pods: names.pods(&valid.pool.name, valid.pool.nodes),
+        certificates: observed.certificates.as_ref().map(texts).unwrap_or_default(),
+    })
+}
+
+/// What the specification leaves open comes from the recorded image first, so that another operator
+/// does not change the pods of a cluster that it finds.
+fn image_of(cluster: &StorageCluster, image: &Image, fallback: &DefaultImage) -> String {
+    let recorded = cluster.status.as_ref().and_then(|status| status.image.as_deref());
+    let recorded = recorded.and_then(|image| image.rsplit_once(':'));
+    let (recorded_repository, recorded_tag) = recorded.unwrap_or((&fallback.repository, &fallback.tag));
+    let repository = image.repository.as_deref().unwrap_or(recorded_repository);
+    let tag = image.tag.as_deref().unwrap_or(recorded_tag);
+    format!("{repository}:{tag}")
+}
+
+fn plan_authority(
+    cluster: &StorageCluster,
+    names: &Names,
+    observed: &ObservedCluster,
+) -> Result<AuthorityPlan, Blockage> {
+    let blocked = |reason, message| Blockage { part: BlockedPart::Certificates, reason, message };
+    let secret = names.authority();
+    let Some(found) = &observed.authority else {
+        return match formed_id(cluster, observed) {
+            None => Ok(AuthorityPlan::Make),
+            Some(id) => Err(blocked(
+                Reason::AuthorityMissing,
+                format!(
+                    "Secret {secret} with the CA of cluster {id} is gone, while claims or nodes of it are there: restore the Secret, or delete the claims if their data is not wanted"
+                ),
+            )),
+        };
+    };
+    let texts = texts(found);
+    let part = |key: &str| {
+        texts.get(key).filter(|text| !text.is_empty()).cloned().ok_or_else(|| {
+            blocked(Reason::SecretMalformed, format!("Secret {secret} lacks {key}: restore the Secret"))
+        })
+    };
+    let id = part(names::CA_CLUSTER_ID)?;
+    let id = ClusterId::parse(id.trim()).map_err(|error| {
+        blocked(
+            Reason::SecretMalformed,
+            format!("Secret {secret}: {} is malformed: {error}", names::CA_CLUSTER_ID),
+        )
+    })?;
+    if let Some(other) = formed_id(cluster, observed).filter(|other| *other != id.to_string()) {
+        let message = format!(
+            "Secret {secret} is of cluster {id}, while the claims or the status are of cluster {other}: restore the Secret"
+        );
+        return Err(blocked(Reason::AuthorityMissing, message));
+    }
+    Ok(AuthorityPlan::Keep {
+        cluster: id,
+        certificate: part(names::CA_CERTIFICATE)?,
+        key: part(names::CA_KEY)?,
+    })
+}
+
+/// The id that the cluster was formed with, as its status or its claims carry it.
+fn formed_id(cluster: &StorageCluster, observed: &ObservedCluster) -> Option<String> {
+    let claims = observed.claims.iter().filter_map(|claim| claim.metadata.labels.as_ref());
+    let mut claimed = claims.filter_map(|labels| labels.get(names::CLUSTER_ID_LABEL));
+    let recorded = cluster.status.as_ref().and_then(|status| status.cluster_id.as_ref());
+    claimed.next().or(recorded).cloned()
+}
+
+fn plan_credentials(
+    cluster: &StorageCluster,
+    observed: &ObservedCluster,
+) -> Result<CredentialsPlan, Blockage> {
+    let Some(credentials) = &cluster.spec.credentials else { return Ok(CredentialsPlan::Derive) };
+    let secret = credentials.secret_ref.name.clone();
+    let blocked = |reason, message| Blockage { part: BlockedPart::Credentials, reason, message };
+    let Some(found) = &observed.credentials else {
+        let message = format!("Secret {secret} of spec.credentials.secretRef is not there");
+        return Err(blocked(Reason::SecretMissing, message));
+    };
+    let texts = texts(found);
+    let holds = |key: &str, length: std::ops::RangeInclusive<usize>, valid: fn(u8) -> bool| {
+        texts.get(key).is_some_and(|text| length.contains(&text.len()) && text.bytes().all(valid))
+    };
+    let is_id = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    if !holds(names::ACCESS_KEY, 3..=128, is_id) {
+        let rule = "must hold 3 to 128 letters, digits, '.', '-' or '_'";
+        let message = format!("Secret {secret}: {} {rule}", names::ACCESS_KEY);
+        return Err(blocked(Reason::SecretMalformed, message));
+    }
+    if !holds(names::SECRET_KEY, 8..=128, |byte| byte.is_ascii_graphic()) {
+        let rule = "must hold 8 to 128 visible ASCII characters";
+        let message = format!("Secret {secret}: {} {rule}", names::SECRET_KEY);
+        return Err(blocked(Reason::SecretMalformed, message));
+    }
+    Ok(CredentialsPlan::Provided { secret })
+}
+
+/// The texts of a Secret; bytes that are no text are left out.
+fn texts(secret: &Secret) -> BTreeMap<String, String> {
+    let data = secret.data.iter().flatten();
+    let text = |(key, ByteString(bytes)): (&String, &ByteString)| {
+        Some((key.clone(), String::from_utf8(bytes.clone()).ok()?))
+    };
+    data.filter_map(text).collect()
+}

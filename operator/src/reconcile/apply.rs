@@ -1,0 +1,78 @@
+//! Makes children true by server-side apply: the operator's fields are put back as built, fields of
+//! others stay. Nothing is deleted but a network policy that is no longer asked for.
+
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams, Preconditions, ValidationDirective};
+use kube::{Api, Client, Resource as _, ResourceExt as _};
+
+use super::ReconcileError;
+use crate::api::StorageCluster;
+use crate::build::Child;
+use crate::names::{FIELD_MANAGER, Names};
+
+/// Creates the first Secret of a cluster, and fails where another operator was faster: the CA that
+/// certificates are issued under is never replaced by a second one.
+///
+/// # Errors
+/// [`ReconcileError::Api`], a conflict among them.
+pub(super) async fn create_authority(
+    client: &Client,
+    names: &Names,
+    child: &Child,
+) -> Result<(), ReconcileError> {
+    let api: Api<Secret> = Api::namespaced(client.clone(), &names.namespace);
+    let secret = serde_json::from_value(child.object.clone()).map_err(ReconcileError::Build)?;
+    let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+    let created = api.create(&params, &secret).await;
+    created.map(|_| ()).map_err(|source| ReconcileError::api("create", "Secret".into(), &child.name, source))
+}
+
+/// Applies children in order; the first that is refused ends it.
+///
+/// # Errors
+/// [`ReconcileError::Api`] names the child.
+pub(super) async fn apply(client: &Client, names: &Names, children: &[Child]) -> Result<(), ReconcileError> {
+    let params = PatchParams {
+        field_validation: Some(ValidationDirective::Strict),
+        ..PatchParams::apply(FIELD_MANAGER).force()
+    };
+    for Child { resource, name, object } in children {
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &names.namespace, resource);
+        let applied = api.patch(name, &params, &Patch::Apply(object)).await;
+        applied
+            .map_err(|source| ReconcileError::api("apply", resource.kind.as_str().into(), name, source))?;
+    }
+    Ok(())
+}
+
+/// Removes the network policy of a cluster that asks for none; one of somebody else stays.
+///
+/// # Errors
+/// [`ReconcileError::Api`].
+pub(super) async fn remove_unwanted(
+    client: &Client,
+    names: &Names,
+    cluster: &StorageCluster,
+) -> Result<(), ReconcileError> {
+    if cluster.spec.network_policy.enabled {
+        return Ok(());
+    }
+    let name = names.node();
+    let api: Api<NetworkPolicy> = Api::namespaced(client.clone(), &names.namespace);
+    let failed = |source| ReconcileError::api("delete", "NetworkPolicy".into(), &name, source);
+    let Some(found) = api.get_metadata_opt(&name).await.map_err(failed)? else { return Ok(()) };
+    let uid = cluster.meta().uid.as_deref().unwrap_or_default();
+    if !found.owner_references().iter().any(|owner| owner.uid == uid) {
+        return Ok(());
+    }
+    let params = kube::api::DeleteParams {
+        preconditions: Some(Preconditions { uid: found.uid(), resource_version: None }),
+        ..kube::api::DeleteParams::default()
+    };
+    match api.delete(&name, &params).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(source) => Err(failed(source)),
+    }
+}

@@ -1,0 +1,122 @@
+//! Events of a cluster: one for each condition whose status or reason changed, and none while all stays
+//! as it is. An event that cannot be published is logged and not retried: the status says the same.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::Resource as _;
+use kube::runtime::events::{Event, EventType, Recorder};
+
+use crate::api::{ClusterStatus, ConditionType, Reason, StorageCluster};
+
+/// Publishes what changed between the last status and the new one.
+pub(super) async fn publish(recorder: &Recorder, cluster: &StorageCluster, judged: &ClusterStatus) {
+    let last = cluster.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    for condition in transitions(last, &judged.conditions) {
+        let event = Event {
+            type_: if is_bad(condition) { EventType::Warning } else { EventType::Normal },
+            reason: condition.reason.clone(),
+            note: Some(format!("{}={}: {}", condition.type_, condition.status, condition.message)),
+            action: condition.type_.clone(),
+            secondary: None,
+        };
+        if let Err(error) = recorder.publish(&event, &cluster.object_ref(&())).await {
+            tracing::warn!(%error, reason = condition.reason, "publish an event");
+        }
+    }
+}
+
+/// The conditions whose status or reason changed. At first sight those that say nothing are left out.
+pub(super) fn transitions<'a>(last: &[Condition], next: &'a [Condition]) -> Vec<&'a Condition> {
+    let quiet = [Reason::NotNeeded, Reason::NotPaused, Reason::Waiting, Reason::AsAsked];
+    let changed = |condition: &&Condition| {
+        let last = last.iter().find(|last| last.type_ == condition.type_);
+        match last {
+            Some(last) => (&last.status, &last.reason) != (&condition.status, &condition.reason),
+            None => !quiet.iter().any(|reason| reason.as_str() == condition.reason),
+        }
+    };
+    next.iter().filter(changed).collect()
+}
+
+/// Whether a person should look.
+fn is_bad(condition: &Condition) -> bool {
+    let named = |types: &[ConditionType]| types.iter().any(|one| one.as_str() == condition.type_);
+    let forms =
+        condition.reason == Reason::Forming.as_str() || condition.reason == Reason::PodsNotReady.as_str();
+    let not_redundant = condition.reason == Reason::NotRedundant.as_str();
+    match condition.status.as_str() {
+        "False" => {
+            let good = [
+                ConditionType::Ready,
+                ConditionType::SpecValid,
+                ConditionType::CredentialsReady,
+                ConditionType::CertificatesReady,
+                ConditionType::PoolsReady,
+            ];
+            let refused = condition.reason == Reason::ApplyRejected.as_str();
+            refused || (named(&good) && !forms)
+        }
+        "True" => {
+            not_redundant
+                || named(&[
+                    ConditionType::Degraded,
+                    ConditionType::UpgradeBlocked,
+                    ConditionType::DeletionBlocked,
+                ])
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use k8s_openapi::jiff::Timestamp;
+
+    use super::*;
+
+    fn condition(type_: &str, status: &str, reason: Reason) -> Condition {
+        Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: reason.as_str().to_owned(),
+            message: "words".to_owned(),
+            last_transition_time: Time(Timestamp::UNIX_EPOCH),
+            observed_generation: None,
+        }
+    }
+
+    #[test]
+    fn only_a_change_of_status_or_reason_is_an_event() {
+        let forming = condition("Ready", "False", Reason::Forming);
+        let serving = condition("Ready", "True", Reason::Serving);
+        let mut reworded = forming.clone();
+        reworded.message = "other words".to_owned();
+        assert!(transitions(std::slice::from_ref(&forming), &[reworded]).is_empty());
+        assert_eq!(transitions(std::slice::from_ref(&forming), std::slice::from_ref(&serving)).len(), 1);
+        assert_eq!(transitions(&[], std::slice::from_ref(&forming)).len(), 1);
+        assert!(transitions(&[], &[condition("Paused", "False", Reason::NotPaused)]).is_empty());
+    }
+
+    #[test]
+    fn a_warning_is_what_a_person_should_look_at() {
+        for (condition, bad) in [
+            (condition("Ready", "False", Reason::Forming), false),
+            (condition("Ready", "False", Reason::QuorumLost), true),
+            (condition("Ready", "True", Reason::Serving), false),
+            (condition("SpecValid", "True", Reason::NotRedundant), true),
+            (condition("Degraded", "True", Reason::NodeDown), true),
+            (condition("Degraded", "False", Reason::Healed), false),
+            (condition("Progressing", "False", Reason::ApplyRejected), true),
+            (condition("Degraded", "Unknown", Reason::Waiting), false),
+        ] {
+            assert_eq!(
+                is_bad(&condition),
+                bad,
+                "{} {} {}",
+                condition.type_,
+                condition.status,
+                condition.reason
+            );
+        }
+    }
+}

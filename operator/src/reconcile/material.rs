@@ -1,0 +1,240 @@
+//! Makes what a plan needs that is not there: the CA, certificates, credentials. A certificate that is
+//! there and holds is kept byte for byte; the credentials follow from the CA's key, so that a deleted
+//! Secret comes back as it was.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::sign::CertifiedKey;
+use sha2::Sha256;
+use sherd_core::id::ClusterId;
+use sherd_trust::{Authority, AuthorityError, CertificateFacts, PeerIdentity, Role};
+
+use crate::build::{Material, RootCredentials, SecretText};
+use crate::limits;
+use crate::plan::{AuthorityPlan, CredentialsPlan, Plan};
+
+/// Why the Secrets of a plan cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum MaterialError {
+    /// The CA's Secret holds no CA of the cluster.
+    #[error("the CA's Secret is malformed: {0}")]
+    Authority(#[source] AuthorityError),
+    /// The CA's certificate is of another cluster than its Secret says.
+    #[error("the CA's Secret says cluster {said}, and its certificate is of cluster {signed}")]
+    OtherCluster {
+        /// What the Secret says.
+        said: ClusterId,
+        /// What the certificate says.
+        signed: ClusterId,
+    },
+    /// A certificate could not be issued.
+    #[error("cannot issue the certificate of {name}: {source}")]
+    Issue {
+        /// For what name.
+        name: String,
+        /// Why.
+        source: AuthorityError,
+    },
+    /// The system gives no random bytes.
+    #[error("no random bytes: {0}")]
+    Entropy(getrandom::Error),
+}
+
+/// Makes the authority of a plan, or loads it.
+///
+/// # Errors
+/// [`MaterialError`] when the Secret holds no CA of the cluster.
+pub(super) fn authority(plan: &AuthorityPlan, now: Duration) -> Result<Authority, MaterialError> {
+    match plan {
+        AuthorityPlan::Make => {
+            let mut id = [0; 16];
+            getrandom::fill(&mut id).map_err(MaterialError::Entropy)?;
+            Authority::init(ClusterId(id), millis(now)).map_err(MaterialError::Authority)
+        }
+        AuthorityPlan::Keep { cluster, certificate, key } => {
+            let authority = Authority::load(certificate, key).map_err(MaterialError::Authority)?;
+            let (said, signed) = (*cluster, authority.cluster());
+            if said == signed { Ok(authority) } else { Err(MaterialError::OtherCluster { said, signed }) }
+        }
+    }
+}
+
+/// The Secrets of a plan, and when the first of the nodes' certificates ends.
+pub(super) struct IssuedMaterial {
+    pub(super) material: Material,
+    /// Seconds since the Unix epoch.
+    pub(super) first_expiry_s: Option<i64>,
+}
+
+/// Makes the Secrets of a plan.
+///
+/// # Errors
+/// [`MaterialError::Issue`].
+pub(super) fn material(
+    plan: &Plan,
+    authority: &Authority,
+    now: Duration,
+) -> Result<IssuedMaterial, MaterialError> {
+    let mut certificates = BTreeMap::new();
+    let mut expiries = Vec::new();
+    for pod in &plan.pods {
+        let (certificate_key, key_key) = (format!("{pod}.crt"), format!("{pod}.key"));
+        let there = plan.certificates.get(&certificate_key).zip(plan.certificates.get(&key_key));
+        let kept = there.filter(|(certificate, key)| holds(authority, pod, certificate, key, now));
+        let (certificate, key) = if let Some((certificate, key)) = kept {
+            (certificate.clone(), key.clone())
+        } else {
+            let issued = authority.issue(pod, Role::Node, millis(now), sherd_trust::limits::LEAF_LIFETIME);
+            let issued = issued.map_err(|source| MaterialError::Issue { name: pod.clone(), source })?;
+            (issued.certificate, issued.key)
+        };
+        expiries.extend(facts(&certificate).map(|facts| facts.not_after_s));
+        certificates.insert(certificate_key, SecretText(certificate));
+        certificates.insert(key_key, SecretText(key));
+    }
+    let credentials = match plan.credentials {
+        CredentialsPlan::Derive => Some(derive_credentials(authority)),
+        CredentialsPlan::Provided { .. } => None,
+    };
+    let material = Material {
+        cluster: authority.cluster(),
+        authority_certificate: authority.certificate().to_owned(),
+        authority_key: SecretText(authority.key()),
+        credentials,
+        certificates,
+    };
+    Ok(IssuedMaterial { material, first_expiry_s: expiries.into_iter().min() })
+}
+
+fn millis(now: Duration) -> u64 {
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn facts(certificate: &str) -> Option<CertificateFacts> {
+    CertificateFacts::read(&CertificateDer::from_pem_slice(certificate.as_bytes()).ok()?).ok()
+}
+
+/// Whether a certificate is this pod's, fits its key, is signed by the CA, and will be valid for a while.
+fn holds(authority: &Authority, pod: &str, certificate: &str, key: &str, now: Duration) -> bool {
+    let named = || {
+        let expected = PeerIdentity::new(pod, Role::Node, authority.cluster()).ok()?;
+        (facts(certificate)?.identity == expected).then_some(())
+    };
+    let verified = || {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).ok()?];
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).ok()?;
+        CertifiedKey::from_der(chain.clone(), key, &provider).ok()?;
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(authority.certificate().as_bytes()).ok()?).ok()?;
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().ok()?;
+        let soon = UnixTime::since_unix_epoch(now + limits::NODE_CERTIFICATE_RENEWED);
+        chain.first().and_then(|leaf| verifier.verify_client_cert(leaf, &[], soon).ok()).map(|_| ())
+    };
+    named().and_then(|()| verified()).is_some()
+}
+
+/// Derives the root credentials: whoever has the CA's key can be any node and any operator, so the
+/// credentials add no power to it, and a Secret that is deleted or edited comes back as it was.
+fn derive_credentials(authority: &Authority) -> RootCredentials {
+    const DIGITS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+    let derive = |purpose: &str| {
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(authority.key().as_bytes()).expect("any length is a key");
+        mac.update(format!("sherd root credentials {purpose} {}", authority.cluster()).as_bytes());
+        mac.finalize().into_bytes()
+    };
+    let id: String =
+        derive("id").iter().take(16).map(|byte| char::from(DIGITS[usize::from(byte % 32)])).collect();
+    let secret = URL_SAFE_NO_PAD.encode(derive("secret"));
+    RootCredentials { access_key_id: format!("SHRD{id}"), secret_access_key: SecretText(secret) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::PullPolicy;
+
+    const NOW: Duration = Duration::from_hours(500_000);
+
+    fn plan(certificates: BTreeMap<String, String>) -> Plan {
+        Plan {
+            image: "sherd-node:1".to_owned(),
+            pull_policy: PullPolicy::default(),
+            pull_secrets: vec![],
+            authority: AuthorityPlan::Make,
+            credentials: CredentialsPlan::Derive,
+            pods: vec!["demo-pool-0-0".to_owned(), "demo-pool-0-1".to_owned()],
+            certificates,
+        }
+    }
+
+    fn made(authority: &Authority, certificates: BTreeMap<String, String>, now: Duration) -> Material {
+        material(&plan(certificates), authority, now).expect("issued").material
+    }
+
+    fn texts(material: &Material) -> BTreeMap<String, String> {
+        material.certificates.iter().map(|(key, SecretText(text))| (key.clone(), text.clone())).collect()
+    }
+
+    #[test]
+    fn what_holds_is_kept_and_what_does_not_is_issued_again() {
+        let authority = authority(&AuthorityPlan::Make, NOW).expect("made");
+        let first = texts(&made(&authority, BTreeMap::new(), NOW));
+        assert_eq!(first.len(), 4);
+        assert_eq!(texts(&made(&authority, first.clone(), NOW)), first, "kept byte for byte");
+
+        let mut swapped = first.clone();
+        swapped.insert("demo-pool-0-0.crt".to_owned(), first["demo-pool-0-1.crt"].clone());
+        swapped.insert("demo-pool-0-0.key".to_owned(), first["demo-pool-0-1.key"].clone());
+        let mended = texts(&made(&authority, swapped.clone(), NOW));
+        assert_ne!(mended["demo-pool-0-0.crt"], swapped["demo-pool-0-0.crt"], "of another pod");
+        assert_eq!(mended["demo-pool-0-1.crt"], first["demo-pool-0-1.crt"]);
+
+        let mut foreign_key = first.clone();
+        foreign_key.insert("demo-pool-0-0.key".to_owned(), first["demo-pool-0-1.key"].clone());
+        let mended = texts(&made(&authority, foreign_key, NOW));
+        assert_ne!(mended["demo-pool-0-0.crt"], first["demo-pool-0-0.crt"], "a key that does not fit");
+
+        let late = NOW + Duration::from_hours(340 * 24);
+        let renewed = texts(&made(&authority, first.clone(), late));
+        assert_ne!(renewed["demo-pool-0-0.crt"], first["demo-pool-0-0.crt"], "ends within 30 days");
+
+        let other = super::authority(&AuthorityPlan::Make, NOW).expect("made");
+        let renewed = texts(&made(&other, first.clone(), NOW));
+        assert_ne!(renewed["demo-pool-0-0.crt"], first["demo-pool-0-0.crt"], "of another CA");
+    }
+
+    #[test]
+    fn credentials_follow_from_the_authority_and_are_well_formed() {
+        let authority = authority(&AuthorityPlan::Make, NOW).expect("made");
+        let one = made(&authority, BTreeMap::new(), NOW).credentials.expect("derived");
+        let two = made(&authority, BTreeMap::new(), NOW).credentials.expect("derived");
+        assert_eq!(one, two);
+        assert_eq!((one.access_key_id.len(), one.secret_access_key.0.len()), (20, 43));
+        let other = super::authority(&AuthorityPlan::Make, NOW).expect("made");
+        assert_ne!(made(&other, BTreeMap::new(), NOW).credentials.expect("derived"), one);
+        assert!(!format!("{one:?}").contains(&one.secret_access_key.0));
+    }
+
+    #[test]
+    fn a_secret_of_two_clusters_is_refused() {
+        let authority = authority(&AuthorityPlan::Make, NOW).expect("made");
+        let plan = AuthorityPlan::Keep {
+            cluster: ClusterId([7; 16]),
+            certificate: authority.certificate().to_owned(),
+            key: authority.key(),
+        };
+        let refused = super::authority(&plan, NOW).expect_err("two ids");
+        assert!(matches!(refused, MaterialError::OtherCluster { .. }), "{refused}");
+    }
+}

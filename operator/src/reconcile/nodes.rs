@@ -1,0 +1,172 @@
+//! Asks the nodes of a cluster for their status, over mTLS with a certificate of the operator's own that
+//! lives for a day and stays in memory. Each node has five seconds, connection included.
+//!
+//! The name in a node's certificate is what the operator expects at that address, so another process
+//! that answers there is refused by the verification of the certificate.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use sherd_core::id::ClusterId;
+use sherd_proto::limits::WIRE_VERSION;
+use sherd_proto::v1::admin_service_client::AdminServiceClient;
+use sherd_proto::v1::{Sender, StatusReply, StatusRequest};
+use sherd_trust::{Authority, Role};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tonic::transport::{Endpoint, Uri};
+
+use crate::limits;
+use crate::names::{Names, certificate_name};
+
+/// What the nodes answered, by pod; an error is a text for people.
+pub type NodeAnswers = BTreeMap<String, Result<StatusReply, String>>;
+
+/// One question to one node.
+#[derive(Debug, Clone)]
+pub struct NodeQuestion {
+    /// The pod whose node is asked.
+    pub pod: String,
+    /// Host and port.
+    pub address: String,
+    /// The cluster's id.
+    pub cluster: ClusterId,
+}
+
+/// The means to ask a node: mTLS, or a script in tests.
+pub trait StatusSource: Send + Sync {
+    /// Asks one node.
+    fn ask(
+        &self,
+        authority: &Arc<Authority>,
+        question: NodeQuestion,
+        now: Duration,
+    ) -> BoxFuture<'static, Result<StatusReply, String>>;
+}
+
+/// Asks all pods of a cluster, some at a time.
+pub(super) async fn ask_all(
+    source: &dyn StatusSource,
+    authority: &Arc<Authority>,
+    names: &Names,
+    pods: Vec<String>,
+    now: Duration,
+) -> NodeAnswers {
+    let questions = pods.into_iter().map(|pod| {
+        let question = NodeQuestion {
+            address: names.node_address(&pod),
+            cluster: authority.cluster(),
+            pod: pod.clone(),
+        };
+        let answer = source.ask(authority, question, now);
+        async move {
+            let answer = tokio::time::timeout(limits::NODE_ANSWER_TIME_MAX, answer).await;
+            (pod, answer.unwrap_or_else(|_| Err("no answer within 5 s".to_owned())))
+        }
+    });
+    futures::stream::iter(questions).buffer_unordered(limits::NODES_ASKED_MAX).collect().await
+}
+
+/// Asks over mTLS.
+#[derive(Default)]
+pub struct TlsStatusSource {
+    /// The operator's certificates, by cluster: made again at half their life.
+    connectors: Mutex<HashMap<ClusterId, (Duration, TlsConnector)>>,
+}
+
+impl std::fmt::Debug for TlsStatusSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TlsStatusSource")
+    }
+}
+
+impl StatusSource for TlsStatusSource {
+    fn ask(
+        &self,
+        authority: &Arc<Authority>,
+        question: NodeQuestion,
+        now: Duration,
+    ) -> BoxFuture<'static, Result<StatusReply, String>> {
+        let connector = self.connector(authority, now);
+        Box::pin(async move { ask(connector?, question).await })
+    }
+}
+
+impl TlsStatusSource {
+    fn connector(&self, authority: &Authority, now: Duration) -> Result<TlsConnector, String> {
+        let cluster = authority.cluster();
+        let mut connectors = self.connectors.lock();
+        connectors.retain(|_, (issued, _)| now < *issued + limits::OPERATOR_CERTIFICATE_RENEWED);
+        if let Some((_, connector)) = connectors.get(&cluster) {
+            return Ok(connector.clone());
+        }
+        let connector =
+            connect_with(authority, now).map_err(|error| format!("no certificate of its own: {error}"))?;
+        connectors.insert(cluster, (now, connector.clone()));
+        Ok(connector)
+    }
+}
+
+fn connect_with(
+    authority: &Authority,
+    now: Duration,
+) -> Result<TlsConnector, Box<dyn std::error::Error + Send + Sync>> {
+    let now_ms = u64::try_from(now.as_millis())?;
+    let issued = authority.issue("operator", Role::Operator, now_ms, limits::OPERATOR_CERTIFICATE_LIFE)?;
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority.certificate().as_bytes())?)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_root_certificates(roots)
+        .with_client_auth_cert(
+            vec![CertificateDer::from_pem_slice(issued.certificate.as_bytes())?],
+            PrivateKeyDer::from_pem_slice(issued.key.as_bytes())?,
+        )?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+async fn ask(connector: TlsConnector, question: NodeQuestion) -> Result<StatusReply, String> {
+    let NodeQuestion { pod, address, cluster } = question;
+    let server = ServerName::try_from(certificate_name(&pod, cluster)).map_err(|error| error.to_string())?;
+    let dial = tower::service_fn(move |_: Uri| {
+        let (connector, address, server) = (connector.clone(), address.clone(), server.clone());
+        async move {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            Ok::<_, std::io::Error>(TokioIo::new(connector.connect(server, stream).await?))
+        }
+    });
+    let endpoint = Endpoint::from_static("http://node.sherd").connect_timeout(limits::NODE_ANSWER_TIME_MAX);
+    let channel = endpoint.connect_with_connector(dial).await.map_err(|error| causes(&error))?;
+    let mut client =
+        AdminServiceClient::new(channel).max_decoding_message_size(limits::NODE_ANSWER_BYTES_MAX);
+    let sender = Sender { wire: WIRE_VERSION, cluster: cluster.0.to_vec().into(), epoch: 0 };
+    let reply = client.status(StatusRequest { sender: Some(sender) }).await;
+    reply
+        .map(tonic::Response::into_inner)
+        .map_err(|status| format!("{}: {}", status.code(), status.message()))
+}
+
+/// An error with all its causes, since the outermost says only "transport error".
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = error.source();
+    }
+    text
+}

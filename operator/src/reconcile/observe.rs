@@ -1,0 +1,83 @@
+//! Reads what the API server has of a cluster. One look is not a snapshot; a reconcile is repeated for
+//! every change of a child, so that the last one sees all of them.
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::api::ListParams;
+use kube::{Api, Client};
+
+use super::ReconcileError;
+use crate::api::StorageCluster;
+use crate::limits;
+use crate::names::{CLUSTER_LABEL, Names};
+use crate::plan::ObservedCluster;
+
+/// Reads a cluster's Secrets, StatefulSet, pods and claims.
+///
+/// # Errors
+/// [`ReconcileError::Api`] names the object that could not be read.
+pub(super) async fn observe(
+    client: &Client,
+    cluster: &StorageCluster,
+    names: &Names,
+) -> Result<ObservedCluster, ReconcileError> {
+    let Some(pool) = cluster.spec.pools.first() else { return Ok(ObservedCluster::default()) };
+    let namespace = names.namespace.as_str();
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let sets: Api<StatefulSet> = Api::namespaced(client.clone(), namespace);
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), namespace);
+    let of_cluster =
+        ListParams::default().labels(&format!("{CLUSTER_LABEL}={}", names.cluster)).limit(limits::LIST_MAX);
+    let credentials = cluster.spec.credentials.as_ref().map(|given| given.secret_ref.name.clone());
+    let credentials = credentials.unwrap_or_else(|| names.credentials());
+    let (authority_name, certificates_name) = (names.authority(), names.certificates(&pool.name));
+    let set_name = names.pool(&pool.name);
+    let (authority, credentials, certificates, stateful_set, pods, claims, storage_class_missing) = tokio::try_join!(
+        get(&secrets, &authority_name),
+        get(&secrets, &credentials),
+        get(&secrets, &certificates_name),
+        get(&sets, &set_name),
+        list(&pods, &of_cluster),
+        list(&claims, &of_cluster),
+        class_missing(client, pool.volume_claim_template.storage_class_name.as_deref()),
+    )?;
+    Ok(ObservedCluster {
+        authority,
+        credentials,
+        certificates,
+        stateful_set,
+        pods,
+        claims,
+        storage_class_missing,
+    })
+}
+
+async fn get<K>(api: &Api<K>, name: &str) -> Result<Option<K>, ReconcileError>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    api.get_opt(name).await.map_err(|source| ReconcileError::api("read", K::kind(&()), name, source))
+}
+
+async fn list<K>(api: &Api<K>, params: &ListParams) -> Result<Vec<K>, ReconcileError>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    let listed = api.list(params).await;
+    let listed = listed.map_err(|source| ReconcileError::api("list", K::kind(&()), "of the cluster", source));
+    Ok(listed?.into_iter().collect())
+}
+
+/// Whether a class that is named is not there. An operator that may not read classes assumes that it is:
+/// the pods then say why they wait.
+async fn class_missing(client: &Client, name: Option<&str>) -> Result<bool, ReconcileError> {
+    let Some(name) = name else { return Ok(false) };
+    let classes: Api<StorageClass> = Api::all(client.clone());
+    match classes.get_opt(name).await {
+        Ok(class) => Ok(class.is_none()),
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(false),
+        Err(source) => Err(ReconcileError::api("read", "StorageClass".into(), name, source)),
+    }
+}

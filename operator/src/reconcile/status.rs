@@ -1,0 +1,471 @@
+//! Judges a cluster: from what the API server has and what the nodes answered to conditions, each with
+//! a fixed reason and a message that names what is waited for. A plain function over values, and the
+//! one call that writes the result.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, Resource as _, ResourceExt as _};
+use serde_json::json;
+use sherd_proto::v1::{SetStatus, StatusReply, VolumeState};
+
+use super::ReconcileError;
+use super::nodes::NodeAnswers;
+use super::trouble::{self, Trouble};
+use crate::api::{ClusterStatus, ConditionType, PoolStatus, Reason, StorageCluster};
+use crate::limits;
+use crate::names::{Names, STATUS_FIELD_MANAGER};
+use crate::plan::{Blockage, BlockedPart, ObservedCluster};
+
+/// How far a reconcile came.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// The specification contradicts itself.
+    Invalid(Vec<String>),
+    /// A person must act before anything is changed.
+    Blocked(Blockage),
+    /// The specification asks for no changes.
+    PausedBySpec,
+    /// The API server refused a child.
+    Rejected(String),
+    /// Every child is as built.
+    Applied,
+}
+
+/// Everything that a judgement reads.
+#[derive(Debug, Clone)]
+pub struct Evidence<'a> {
+    /// The cluster, with the status of the last judgement.
+    pub cluster: &'a StorageCluster,
+    /// How far the reconcile came.
+    pub outcome: Outcome,
+    /// What the geometry cannot do.
+    pub warnings: &'a [String],
+    /// What the API server has.
+    pub observed: &'a ObservedCluster,
+    /// What the nodes answered.
+    pub answers: &'a NodeAnswers,
+    /// The id of the cluster, once there is a CA.
+    pub cluster_id: Option<String>,
+    /// The image of the pods, once planned.
+    pub image: Option<String>,
+    /// The time of conditions that change.
+    pub now: Timestamp,
+}
+
+/// A condition before it is compared with the last one.
+struct Verdict {
+    condition: ConditionType,
+    status: &'static str,
+    reason: Reason,
+    message: String,
+}
+
+const TRUE: &str = "True";
+const FALSE: &str = "False";
+const UNKNOWN: &str = "Unknown";
+
+/// Judges a cluster.
+pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
+    let Evidence { cluster, observed, answers, .. } = evidence;
+    let pool = cluster.spec.pools.first();
+    let names = Names::new(&cluster.name_any(), &cluster.namespace().unwrap_or_default());
+    let wanted = pool.map(|pool| names.pods(&pool.name, pool.nodes)).unwrap_or_default();
+    let ready = ready_pods(&observed.pods);
+    let view = best_view(answers);
+    let mut verdicts = spec_verdicts(evidence);
+    let pods = pods_verdict(evidence, &wanted, &ready);
+    verdicts.push(ready_verdict(evidence, view, &wanted, &ready));
+    verdicts.push(progress_verdict(evidence, &pods, view));
+    verdicts.push(degraded_verdict(view, answers));
+    verdicts.push(pods);
+    verdicts.push(update_verdict(observed));
+    for condition in [ConditionType::StorageResizing, ConditionType::DeletionBlocked] {
+        verdicts.push(Verdict::new(condition, FALSE, Reason::NotNeeded, "nothing of the kind is under way"));
+    }
+    let conditions = ConditionType::ALL.into_iter().filter_map(|condition| {
+        let verdict = verdicts.iter().find(|verdict| verdict.condition == condition)?;
+        Some(dated(verdict, cluster, evidence.now))
+    });
+    let conditions = conditions.collect();
+    let last = cluster.status.clone().unwrap_or_default();
+    let mut status = ClusterStatus {
+        observed_generation: cluster.meta().generation,
+        conditions,
+        cluster_id: evidence.cluster_id.clone().or(last.cluster_id),
+        image: evidence.image.clone().or(last.image),
+        endpoint: Some(names.endpoint()),
+        version: versions(view).or(last.version),
+        ..ClusterStatus::default()
+    };
+    if let Some(pool) = pool {
+        count(&mut status, pool, &wanted, &ready, view);
+    }
+    status
+}
+
+impl Verdict {
+    fn new(
+        condition: ConditionType,
+        status: &'static str,
+        reason: Reason,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { condition, status, reason, message: message.into() }
+    }
+
+    fn waiting(condition: ConditionType) -> Self {
+        Self::new(condition, UNKNOWN, Reason::Waiting, "not judged before what it needs is there")
+    }
+}
+
+/// The condition as it is written: its time is the last one's while its status stays.
+fn dated(verdict: &Verdict, cluster: &StorageCluster, now: Timestamp) -> Condition {
+    let Verdict { condition, status, reason, message } = verdict;
+    let last = cluster.status.iter().flat_map(|status| &status.conditions);
+    let last = last.into_iter().find(|last| last.type_ == condition.as_str());
+    let since = last.filter(|last| last.status == *status).map(|last| last.last_transition_time.clone());
+    Condition {
+        type_: condition.as_str().to_owned(),
+        status: (*status).to_owned(),
+        reason: reason.as_str().to_owned(),
+        message: message.chars().take(limits::MESSAGE_CHARACTERS_MAX).collect(),
+        last_transition_time: since.unwrap_or(Time(now)),
+        observed_generation: cluster.meta().generation,
+    }
+}
+
+/// What follows from the specification and the Secrets that it names.
+fn spec_verdicts(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    use ConditionType::{CertificatesReady, CredentialsReady, Paused, SpecValid};
+    let Evidence { cluster, outcome, warnings, observed, .. } = evidence;
+    let spec = match outcome {
+        Outcome::Invalid(messages) => {
+            Verdict::new(SpecValid, FALSE, Reason::SpecInvalid, messages.join("; "))
+        }
+        _ if warnings.is_empty() => Verdict::new(SpecValid, TRUE, Reason::Valid, "no contradictions"),
+        _ => Verdict::new(SpecValid, TRUE, Reason::NotRedundant, warnings.join("; ")),
+    };
+    let mut credentials = match &cluster.spec.credentials {
+        Some(given) => Verdict::new(
+            CredentialsReady,
+            TRUE,
+            Reason::Provided,
+            format!("Secret {}", given.secret_ref.name),
+        ),
+        None => Verdict::new(
+            CredentialsReady,
+            TRUE,
+            Reason::Generated,
+            format!("Secret {}-root-credentials", cluster.name_any()),
+        ),
+    };
+    let mut certificates = Verdict::new(
+        CertificatesReady,
+        TRUE,
+        Reason::Issued,
+        format!("CA in Secret {}-ca", cluster.name_any()),
+    );
+    match outcome {
+        Outcome::Blocked(Blockage { part, reason, message }) => {
+            let (condition, verdict, other) = match part {
+                BlockedPart::Credentials => (CredentialsReady, &mut credentials, &mut certificates),
+                BlockedPart::Certificates => (CertificatesReady, &mut certificates, &mut credentials),
+            };
+            *verdict = Verdict::new(condition, FALSE, *reason, message.clone());
+            *other = Verdict::waiting(other.condition);
+        }
+        Outcome::Invalid(_) | Outcome::PausedBySpec | Outcome::Rejected(_)
+            if observed.authority.is_none() =>
+        {
+            credentials = Verdict::waiting(CredentialsReady);
+            certificates = Verdict::waiting(CertificatesReady);
+        }
+        Outcome::Invalid(_) | Outcome::PausedBySpec | Outcome::Rejected(_) | Outcome::Applied => {}
+    }
+    let paused = if cluster.spec.paused {
+        Verdict::new(Paused, TRUE, Reason::PausedBySpec, "spec.paused is set: the operator changes nothing")
+    } else {
+        Verdict::new(Paused, FALSE, Reason::NotPaused, "spec.paused is not set")
+    };
+    vec![spec, credentials, certificates, paused]
+}
+
+/// Whether every pod serves, else the first cause that a person can act on.
+fn pods_verdict(evidence: &Evidence<'_>, wanted: &[String], ready: &BTreeSet<String>) -> Verdict {
+    let condition = ConditionType::PoolsReady;
+    let missing: Vec<&str> = absent(wanted, ready);
+    if missing.is_empty() && !wanted.is_empty() {
+        return Verdict::new(condition, TRUE, Reason::AsAsked, format!("all {} pods serve", wanted.len()));
+    }
+    if evidence.observed.storage_class_missing {
+        let pool = evidence.cluster.spec.pools.first();
+        let class = pool.and_then(|pool| pool.volume_claim_template.storage_class_name.as_deref());
+        let message = format!("StorageClass {} is not there", class.unwrap_or_default());
+        return Verdict::new(condition, FALSE, Reason::StorageClassMissing, message);
+    }
+    if let Some(Trouble { reason, message }) = trouble::worst(&evidence.observed.pods) {
+        return Verdict::new(condition, FALSE, reason, message);
+    }
+    Verdict::new(condition, FALSE, Reason::PodsNotReady, format!("waiting for pods {}", listed(&missing)))
+}
+
+/// Whether S3 takes reads and writes.
+fn ready_verdict(
+    evidence: &Evidence<'_>,
+    view: Option<&StatusReply>,
+    wanted: &[String],
+    ready: &BTreeSet<String>,
+) -> Verdict {
+    let condition = ConditionType::Ready;
+    let missing = absent(wanted, ready);
+    if let Outcome::Invalid(messages) = &evidence.outcome
+        && view.is_none()
+    {
+        return Verdict::new(condition, FALSE, Reason::SpecInvalid, messages.join("; "));
+    }
+    if let Outcome::Blocked(Blockage { reason, message, .. }) = &evidence.outcome
+        && view.is_none()
+    {
+        return Verdict::new(condition, FALSE, *reason, message.clone());
+    }
+    let Some(view) = view else {
+        return Verdict::new(condition, FALSE, Reason::Forming, forming_message(evidence, &missing));
+    };
+    let takes_writes = |set: &&SetStatus| set.voting >= set.accept.max(set.prepare) && set.takes_shards;
+    let short: Vec<String> =
+        view.sets.iter().filter(|set| !takes_writes(set)).map(|set| set.set.to_string()).collect();
+    if !short.is_empty() || view.sets.is_empty() {
+        let short: Vec<&str> = short.iter().map(String::as_str).collect();
+        let (short, missing) = (listed(&short), listed(&missing));
+        let message = format!("sets that take no writes: {short}; pods that do not serve: {missing}");
+        return Verdict::new(condition, FALSE, Reason::QuorumLost, message);
+    }
+    if ready.is_empty() {
+        let message = format!("sets have their quorum; no pod is ready yet: {}", listed(&missing));
+        return Verdict::new(condition, FALSE, Reason::PodsNotReady, message);
+    }
+    let message =
+        format!("S3 takes reads and writes on {} of {} nodes", ready.len().min(wanted.len()), wanted.len());
+    Verdict::new(condition, TRUE, Reason::Serving, message)
+}
+
+/// Names the pods that a cluster waits for, with what is known of each.
+fn forming_message(evidence: &Evidence<'_>, missing: &[&str]) -> String {
+    let replies = evidence.answers.values().flatten().filter_map(|reply| reply.formation.as_ref());
+    let mut told: BTreeSet<&str> =
+        replies.clone().flat_map(|formation| &formation.waiting_for).map(String::as_str).collect();
+    if told.is_empty() {
+        told.extend(missing);
+    }
+    let told: Vec<&str> = told.into_iter().collect();
+    let mut message = format!("waiting for pods {}", listed(&told));
+    let why = replies.map(|formation| formation.reason.as_str()).find(|reason| !reason.is_empty());
+    let unanswered = evidence.answers.iter().find_map(|(pod, answer)| Some((pod, answer.as_ref().err()?)));
+    if let Some(trouble) = trouble::worst(&evidence.observed.pods) {
+        message = format!("{message}: {}", trouble.message);
+    } else if let Some(why) = why {
+        message = format!("{message}: {why}");
+    } else if let Some((pod, error)) = unanswered {
+        message = format!("{message}: {pod} does not answer: {error}");
+    }
+    message
+}
+
+fn progress_verdict(evidence: &Evidence<'_>, pods: &Verdict, view: Option<&StatusReply>) -> Verdict {
+    let condition = ConditionType::Progressing;
+    match &evidence.outcome {
+        Outcome::Rejected(message) => Verdict::new(condition, FALSE, Reason::ApplyRejected, message.clone()),
+        Outcome::Invalid(_) => {
+            Verdict::new(condition, FALSE, Reason::SpecInvalid, "the specification is invalid")
+        }
+        Outcome::Blocked(blockage) => {
+            Verdict::new(condition, FALSE, blockage.reason, blockage.message.clone())
+        }
+        Outcome::PausedBySpec => Verdict::new(condition, FALSE, Reason::PausedBySpec, "spec.paused is set"),
+        Outcome::Applied if pods.status == TRUE => {
+            Verdict::new(condition, FALSE, Reason::AsAsked, "the cluster is as asked for")
+        }
+        Outcome::Applied => {
+            let reason = if view.is_some() { Reason::PodsNotReady } else { Reason::Forming };
+            Verdict::new(condition, TRUE, reason, pods.message.clone())
+        }
+    }
+}
+
+fn degraded_verdict(view: Option<&StatusReply>, answers: &NodeAnswers) -> Verdict {
+    let condition = ConditionType::Degraded;
+    let Some(view) = view else { return Verdict::waiting(condition) };
+    let silent = answers.iter().filter(|(_, answer)| answer.is_err()).map(|(pod, _)| pod.as_str());
+    let down = view.nodes.iter().filter(|node| !node.up).map(|node| node.name.as_str());
+    let down: Vec<&str> = silent.chain(down).collect::<BTreeSet<_>>().into_iter().collect();
+    if !down.is_empty() {
+        return Verdict::new(
+            condition,
+            TRUE,
+            Reason::NodeDown,
+            format!("nodes that do not answer: {}", listed(&down)),
+        );
+    }
+    let offline: Vec<String> =
+        view.volumes.iter().filter(|volume| !is_online(volume.state())).map(volume_name).collect();
+    if !offline.is_empty() {
+        let offline: Vec<&str> = offline.iter().map(String::as_str).collect();
+        return Verdict::new(
+            condition,
+            TRUE,
+            Reason::VolumeDown,
+            format!("volumes that are not online: {}", listed(&offline)),
+        );
+    }
+    let healing = view.volumes.iter().filter(|volume| !volume.healed).count();
+    if healing > 0 {
+        let message = format!("{healing} volumes are compared with their peers or healed");
+        return Verdict::new(condition, TRUE, Reason::Healing, message);
+    }
+    match view.problems.first() {
+        Some(problem) => Verdict::new(condition, TRUE, Reason::NodeProblem, problem.clone()),
+        None => Verdict::new(condition, FALSE, Reason::Healed, "all nodes answer, all volumes are healed"),
+    }
+}
+
+/// Whether pods run an older template than the StatefulSet's.
+fn update_verdict(observed: &ObservedCluster) -> Verdict {
+    let condition = ConditionType::UpgradeBlocked;
+    let revision = observed.stateful_set.as_ref().and_then(|set| {
+        let status = set.status.as_ref()?;
+        let seen = status.observed_generation == set.metadata.generation;
+        status.update_revision.as_deref().filter(|_| seen)
+    });
+    let Some(revision) = revision else {
+        return Verdict::new(condition, FALSE, Reason::NotNeeded, "no update waits");
+    };
+    let is_older =
+        |pod: &&Pod| pod.labels().get("controller-revision-hash").is_some_and(|label| label != revision);
+    let mut older: Vec<String> = observed.pods.iter().filter(is_older).map(Pod::name_any).collect();
+    if older.is_empty() {
+        return Verdict::new(
+            condition,
+            FALSE,
+            Reason::NotNeeded,
+            "every pod runs the template that is asked for",
+        );
+    }
+    older.sort();
+    let older: Vec<&str> = older.iter().map(String::as_str).collect();
+    let message = format!(
+        "pods run an older template: {}; delete them one by one, each once Degraded is False",
+        listed(&older)
+    );
+    Verdict::new(condition, TRUE, Reason::UpdatePending, message)
+}
+
+/// The answer of a formed node that sees the most nodes: one that is cut off sees too few.
+fn best_view(answers: &NodeAnswers) -> Option<&StatusReply> {
+    let formed = answers
+        .values()
+        .flatten()
+        .filter(|reply| reply.formation.as_ref().is_some_and(|formation| formation.formed));
+    formed.max_by_key(|reply| {
+        let voting: u32 = reply.sets.iter().map(|set| set.voting).sum();
+        (voting, reply.nodes.iter().filter(|node| node.up).count())
+    })
+}
+
+fn count(
+    status: &mut ClusterStatus,
+    pool: &crate::api::Pool,
+    wanted: &[String],
+    ready: &BTreeSet<String>,
+    view: Option<&StatusReply>,
+) {
+    let volumes = view.map(|view| view.volumes.as_slice()).unwrap_or_default();
+    let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+    let serving = number(wanted.len() - absent(wanted, ready).len());
+    let pool_status = PoolStatus {
+        name: pool.name.clone(),
+        nodes: pool.nodes,
+        ready: serving,
+        volumes: pool.nodes.saturating_mul(pool.volumes_per_node),
+        online: number(volumes.iter().filter(|volume| is_online(volume.state())).count()),
+        healing: number(volumes.iter().filter(|volume| is_online(volume.state()) && !volume.healed).count()),
+    };
+    status.pools_ready = Some(format!("{}/1", i32::from(serving == pool.nodes)));
+    status.nodes_ready = Some(format!("{serving}/{}", pool.nodes));
+    status.volumes_online = Some(format!("{}/{}", pool_status.online, pool_status.volumes));
+    status.volumes_healing = Some(pool_status.healing);
+    status.pools = vec![pool_status];
+}
+
+const fn is_online(state: VolumeState) -> bool {
+    matches!(state, VolumeState::Online)
+}
+
+fn volume_name(volume: &sherd_proto::v1::VolumeReport) -> String {
+    let state = volume.state().as_str_name().trim_start_matches("VOLUME_STATE_").to_ascii_lowercase();
+    format!("{} {} ({state})", volume.node, volume.path)
+}
+
+fn versions(view: Option<&StatusReply>) -> Option<String> {
+    let versions = view?.nodes.iter().map(|node| node.version.as_str()).filter(|version| !version.is_empty());
+    let versions: BTreeSet<&str> = versions.collect();
+    (!versions.is_empty()).then(|| versions.into_iter().collect::<Vec<_>>().join(","))
+}
+
+fn ready_pods(pods: &[Pod]) -> BTreeSet<String> {
+    let is_ready = |pod: &&Pod| {
+        let conditions = pod.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
+        pod.metadata.deletion_timestamp.is_none()
+            && conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == TRUE)
+    };
+    pods.iter().filter(is_ready).map(Pod::name_any).collect()
+}
+
+fn absent<'a>(wanted: &'a [String], ready: &BTreeSet<String>) -> Vec<&'a str> {
+    wanted.iter().filter(|pod| !ready.contains(*pod)).map(String::as_str).collect()
+}
+
+/// Some names, and how many there are beside them.
+fn listed(names: &[&str]) -> String {
+    let more = names.len().saturating_sub(limits::NAMES_IN_MESSAGE_MAX);
+    let shown = names.iter().take(limits::NAMES_IN_MESSAGE_MAX).copied().collect::<Vec<_>>().join(", ");
+    match (shown.is_empty(), more) {
+        (true, _) => "none".to_owned(),
+        (false, 0) => shown,
+        (false, more) => format!("{shown} and {more} more"),
+    }
+}
+
+/// Writes a status, where it differs from the one that is there.
+///
+/// # Errors
+/// [`ReconcileError::Api`].
+pub(super) async fn write(
+    client: &Client,
+    cluster: &StorageCluster,
+    status: &ClusterStatus,
+) -> Result<(), ReconcileError> {
+    if cluster.status.as_ref() == Some(status) {
+        return Ok(());
+    }
+    let namespace = cluster.namespace().unwrap_or_default();
+    let api: Api<StorageCluster> = Api::namespaced(client.clone(), &namespace);
+    let name = cluster.name_any();
+    let patch = json!({
+        "apiVersion": StorageCluster::api_version(&()),
+        "kind": StorageCluster::kind(&()),
+        "status": status,
+    });
+    let params = PatchParams::apply(STATUS_FIELD_MANAGER).force();
+    match api.patch_status(&name, &params, &Patch::Apply(patch)).await {
+        Ok(_) => Ok(()),
+        // It was deleted meanwhile.
+        Err(kube::Error::Api(refused)) if refused.code == 404 => Ok(()),
+        Err(source) => {
+            Err(ReconcileError::api("write the status of", "StorageCluster".into(), &name, source))
+        }
+    }
+}

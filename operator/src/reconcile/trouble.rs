@@ -1,0 +1,74 @@
+//! Reads from pods why they do not serve: the first cause that a person can act on, in the words of
+//! Kubernetes or of the node's last log lines.
+
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
+use kube::ResourceExt as _;
+
+use crate::api::Reason;
+
+/// Why a pod does not serve.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Trouble {
+    pub(super) reason: Reason,
+    pub(super) message: String,
+}
+
+/// The worst trouble of all pods: what no waiting ends comes first.
+pub(super) fn worst(pods: &[Pod]) -> Option<Trouble> {
+    let order = |trouble: &Trouble| match trouble.reason {
+        Reason::ImagePullFailed => 0,
+        Reason::ContainerFailing => 1,
+        _ => 2,
+    };
+    pods.iter().filter_map(of_pod).min_by_key(order)
+}
+
+fn of_pod(pod: &Pod) -> Option<Trouble> {
+    let status = pod.status.as_ref()?;
+    let name = pod.name_any();
+    let containers = status.container_statuses.iter().flatten();
+    if let Some(trouble) = containers.into_iter().find_map(|container| of_container(&name, container)) {
+        return Some(trouble);
+    }
+    let scheduled = status.conditions.iter().flatten().find(|condition| condition.type_ == "PodScheduled")?;
+    let unschedulable = scheduled.status == "False" && scheduled.reason.as_deref() == Some("Unschedulable");
+    unschedulable.then(|| Trouble {
+        reason: Reason::Unschedulable,
+        message: format!("{name}: {}", scheduled.message.as_deref().unwrap_or("no host takes the pod")),
+    })
+}
+
+fn of_container(pod: &str, container: &ContainerStatus) -> Option<Trouble> {
+    let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
+    let waits_for = waiting.and_then(|waiting| waiting.reason.as_deref()).unwrap_or_default();
+    let said = waiting.and_then(|waiting| waiting.message.as_deref()).unwrap_or_default();
+    let trouble = |reason, message| Some(Trouble { reason, message });
+    match waits_for {
+        "ImagePullBackOff" | "ErrImagePull" | "InvalidImageName" | "ErrImageNeverPull"
+        | "ImageInspectError" => {
+            trouble(Reason::ImagePullFailed, format!("{pod}: image {}: {waits_for}: {said}", container.image))
+        }
+        "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" => {
+            trouble(Reason::ContainerFailing, format!("{pod}: {waits_for}: {said}"))
+        }
+        _ => {
+            // A container that runs has no trouble now, however often it ended.
+            let runs = container.state.as_ref().is_some_and(|state| state.running.is_some());
+            let ended = ended(container.state.as_ref()).or_else(|| ended(container.last_state.as_ref()));
+            ended
+                .filter(|_| !runs)
+                .and_then(|message| trouble(Reason::ContainerFailing, format!("{pod}: {message}")))
+        }
+    }
+}
+
+/// How a container ended, with the last line that it logged.
+fn ended(state: Option<&ContainerState>) -> Option<String> {
+    let terminated = state?.terminated.as_ref()?;
+    let last =
+        terminated.message.as_deref().unwrap_or_default().lines().rfind(|line| !line.trim().is_empty());
+    (terminated.exit_code != 0).then(|| {
+        let said = last.map(|line| format!(": {line}")).unwrap_or_default();
+        format!("the node ended with exit code {}{said}", terminated.exit_code)
+    })
+}

@@ -1,0 +1,144 @@
+//! The rules of a specification, once more in Rust: objects that were stored under an older schema,
+//! or past a disabled one, come here first. The messages are those of the resource definition.
+//!
+//! Beside them stand what CEL cannot ask: the same function that nodes form their topology with.
+
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use sherd_core::topology::{FormationWarning, GeometryRequest, PoolShape};
+
+use crate::api::{EnvironmentVariable, Erasure, NodeSettings, Pool, StorageCluster, message};
+
+/// A cluster without contradictions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ValidCluster {
+    /// The cluster's name.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its one pool.
+    pub pool: Pool,
+    /// How the pool is cut into sets.
+    pub shape: PoolShape,
+    /// What the geometry cannot do, in words.
+    pub warnings: Vec<String>,
+}
+
+/// Judges a cluster; the messages name every rule that is broken.
+///
+/// # Errors
+/// The messages, at least one.
+pub fn validate(cluster: &StorageCluster) -> Result<ValidCluster, Vec<String>> {
+    let mut broken = Vec::new();
+    let mut rule = |holds: bool, message: &str| {
+        if !holds {
+            broken.push(message.to_owned());
+        }
+    };
+    let name = cluster.metadata.name.as_deref().unwrap_or_default();
+    rule(name.len() <= 30 && is_label(name), message::NAME);
+    rule(cluster.spec.pools.len() == 1, message::ONE_POOL);
+    for pool in &cluster.spec.pools {
+        rule(is_pool_name(&pool.name), "pool names are 1 to 16 lower-case letters, digits and '-'");
+        rule((1..=64).contains(&pool.nodes), "nodes must be 1 to 64");
+        rule((1..=32).contains(&pool.volumes_per_node), "volumesPerNode must be 1 to 32");
+        rule(pool.erasure.is_none_or(|erasure| erasure.parity < erasure.set_size), message::PARITY);
+        let is_reserved = |variable: &EnvironmentVariable| {
+            variable.name.starts_with("SHERD_CLUSTER_")
+                || EnvironmentVariable::RESERVED.contains(&variable.name.as_str())
+        };
+        rule(!pool.extra_env.iter().any(is_reserved), message::ENVIRONMENT);
+    }
+    broken.extend(settings_out_of_range(&cluster.spec.config));
+    if !broken.is_empty() {
+        return Err(broken);
+    }
+    let [pool] = cluster.spec.pools.as_slice() else {
+        return Err(vec![message::ONE_POOL.to_owned()]);
+    };
+    let shape = shape_of(pool).map_err(|message| vec![message])?;
+    Ok(ValidCluster {
+        name: name.to_owned(),
+        namespace: cluster.metadata.namespace.clone().unwrap_or_default(),
+        pool: pool.clone(),
+        shape,
+        warnings: warnings(&shape, pool),
+    })
+}
+
+/// A name that begins names of services: a label of DNS that begins with a letter.
+fn is_label(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_lowercase)
+        && bytes.last().is_some_and(|last| *last != b'-')
+        && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
+}
+
+fn is_pool_name(name: &str) -> bool {
+    // The letter stands for the cluster's name, which a pool's name follows.
+    (1..=16).contains(&name.len()) && !name.starts_with('-') && is_label(&format!("a{name}"))
+}
+
+fn shape_of(pool: &Pool) -> Result<PoolShape, String> {
+    let number = |value: i32| usize::try_from(value).unwrap_or(0);
+    let request = pool.erasure.map_or_else(GeometryRequest::default, |Erasure { set_size, parity }| {
+        GeometryRequest { set_volumes: Some(number(set_size)), parity_shards: Some(number(parity)) }
+    });
+    PoolShape::choose(number(pool.nodes), number(pool.volumes_per_node), request).map_err(|error| {
+        use sherd_core::topology::FormError::{NoDefaultSetSize, Parity, SetSize};
+        match error {
+            NoDefaultSetSize { .. } => message::NO_DEFAULT.to_owned(),
+            SetSize { .. } => message::SET_SIZE.to_owned(),
+            Parity { .. } => message::PARITY.to_owned(),
+            other => other.to_string(),
+        }
+    })
+}
+
+/// Says what an outage of a node, or of a volume, means for this geometry.
+fn warnings(shape: &PoolShape, pool: &Pool) -> Vec<String> {
+    let nodes = usize::try_from(pool.nodes).unwrap_or(0);
+    let told = |warning: &FormationWarning| !matches!(warning, FormationWarning::NotTheDefault { .. });
+    shape.warnings(nodes).iter().filter(|warning| told(warning)).map(ToString::to_string).collect()
+}
+
+/// Compares sizes and times with the ranges of the node, which would refuse to start.
+fn settings_out_of_range(settings: &NodeSettings) -> Vec<String> {
+    const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
+    const TIB: u64 = 1 << 40;
+    let NodeSettings {
+        region: _,
+        inline_max,
+        pack_max,
+        buffer_cap,
+        index_cache,
+        heal_bandwidth,
+        scrub_period,
+        log_level: _,
+    } = settings;
+    let sizes = [
+        ("inlineMax", inline_max, 0, 32 * KIB, "0 to 32KiB"),
+        ("packMax", pack_max, 0, 256 * KIB, "0 to 256KiB"),
+        ("bufferCap", buffer_cap, 32 * MIB, TIB, "32MiB to 1TiB"),
+        ("indexCache", index_cache, 4 * MIB, TIB, "4MiB to 1TiB"),
+        ("healBandwidth", heal_bandwidth, MIB, TIB, "1MiB to 1TiB"),
+    ];
+    let mut broken = Vec::new();
+    for (key, value, least, most, range) in sizes {
+        let Some(text) = value else { continue };
+        let holds = text.parse::<ByteSize>().is_ok_and(|size| (least..=most).contains(&size.as_u64()));
+        if !holds {
+            broken.push(format!("config.{key} {text:?} is no size from {range}"));
+        }
+    }
+    if let Some(text) = scrub_period {
+        let period = text.parse().map(Duration::from_secs).or_else(|_| humantime::parse_duration(text));
+        let (least, most) = (Duration::from_hours(1), Duration::from_hours(365 * 24));
+        if !period.is_ok_and(|period| (least..=most).contains(&period)) {
+            broken.push(format!("config.scrubPeriod {text:?} is no time from 1h to 365days"));
+        }
+    }
+    broken
+}

@@ -1,0 +1,236 @@
+//! Children as they are applied, compared with files that people read: a difference is a change of every
+//! running cluster. Each child must also be of its kind, with no field that Kubernetes does not have.
+//!
+//! `SHERD_BLESS=1 cargo test -p sherd-operator --test build_golden` renews the files.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use serde_json::{Value, json};
+use sherd_core::id::ClusterId;
+use sherd_operator::api::StorageCluster;
+use sherd_operator::build::{Child, Material, RootCredentials, SecretText, children};
+use sherd_operator::plan::{DefaultImage, ObservedCluster, plan};
+use sherd_operator::validate::validate;
+
+fn minimal() -> Value {
+    json!({
+        "apiVersion": "sherd.dev/v1alpha1",
+        "kind": "StorageCluster",
+        "metadata": {"name": "demo", "namespace": "storage", "uid": "0b5e1c9e-0000-4000-8000-000000000000"},
+        "spec": {"pools": [{
+            "name": "pool-0",
+            "nodes": 3,
+            "volumeClaimTemplate": {"resources": {"requests": {"storage": "1Gi"}}},
+        }]},
+    })
+}
+
+/// Everything that a specification may say.
+fn full() -> Value {
+    let mut cluster = minimal();
+    cluster["spec"] = json!({
+        "image": {
+            "repository": "registry.example.com/sherd-node",
+            "tag": "v1",
+            "pullPolicy": "Always",
+            "pullSecrets": [{"name": "registry"}],
+        },
+        "pools": [{
+            "name": "pool-0",
+            "nodes": 2,
+            "volumesPerNode": 4,
+            "erasure": {"setSize": 8, "parity": 4},
+            "volumeClaimTemplate": {
+                "storageClassName": "fast",
+                "resources": {"requests": {"storage": "100Gi"}},
+            },
+            "resources": {"requests": {"cpu": "2", "memory": "4Gi"}, "limits": {"memory": "4Gi"}},
+            "nodeSelector": {"storage": "yes"},
+            "tolerations": [{"key": "storage", "operator": "Exists", "effect": "NoSchedule"}],
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "In", "values": ["nvme"]}]}],
+            }}},
+            "priorityClassName": "high",
+            "podAnnotations": {"a": "b"},
+            "podLabels": {"team": "storage", "sherd.dev/cluster": "not this one"},
+            "extraEnv": [{"name": "SHERD_LIMITS_REQUESTS_MAX", "value": "1024"}],
+        }],
+        "credentials": {"secretRef": {"name": "mine"}},
+        "gateway": {
+            "service": {"type": "LoadBalancer", "annotations": {"example.com/internal": "true"}},
+            "domain": "s3.example.com",
+        },
+        "config": {
+            "region": "eu-west-1",
+            "inlineMax": "16KiB",
+            "packMax": "128KiB",
+            "bufferCap": "1GiB",
+            "indexCache": "64MiB",
+            "healBandwidth": "128MiB",
+            "scrubPeriod": "14days",
+            "logLevel": "info,sherd_node::upkeep=debug",
+        },
+        "networkPolicy": {"enabled": false},
+    });
+    cluster
+}
+
+fn built(document: Value, secrets: &ObservedCluster) -> Vec<Child> {
+    let cluster: StorageCluster = serde_json::from_value(document).expect("of the right form");
+    let valid = validate(&cluster).expect("valid");
+    let fallback = DefaultImage { repository: "sherd-node".to_owned(), tag: "0.1.0".to_owned() };
+    let plan = plan(&cluster, &valid, secrets, &fallback).expect("not blocked");
+    let certificates: BTreeMap<String, SecretText> = plan
+        .pods
+        .iter()
+        .flat_map(|pod| [(format!("{pod}.crt"), "certificate"), (format!("{pod}.key"), "key")])
+        .map(|(key, text)| (key, SecretText(text.to_owned())))
+        .collect();
+    let derived = cluster.spec.credentials.is_none().then(|| RootCredentials {
+        access_key_id: "SHRDAAAAAAAAAAAAAAAA".to_owned(),
+        secret_access_key: SecretText("secret".to_owned()),
+    });
+    let material = Material {
+        cluster: ClusterId([0x6a; 16]),
+        authority_certificate: "authority".to_owned(),
+        authority_key: SecretText("authority's key".to_owned()),
+        credentials: derived,
+        certificates,
+    };
+    children(&cluster, &valid, &plan, &material)
+}
+
+fn users_secret() -> ObservedCluster {
+    let secret = json!({"metadata": {"name": "mine"}, "data": {
+        "AWS_ACCESS_KEY_ID": "cm9vdA==",
+        "AWS_SECRET_ACCESS_KEY": "bG9uZ2Vub3VnaA==",
+    }});
+    ObservedCluster {
+        credentials: serde_json::from_value(secret).expect("a Secret"),
+        ..ObservedCluster::default()
+    }
+}
+
+/// The whole object survives the type of its kind: no field is misspelt.
+fn is_of_its_kind(child: &Child) {
+    fn typed<K: serde::de::DeserializeOwned + serde::Serialize>(object: &Value) -> Value {
+        let typed: K = serde_json::from_value(object.clone()).expect("of its kind");
+        serde_json::to_value(typed).expect("JSON")
+    }
+    let typed = match child.resource.kind.as_str() {
+        "Secret" => typed::<Secret>(&child.object),
+        "ServiceAccount" => typed::<ServiceAccount>(&child.object),
+        "ConfigMap" => typed::<ConfigMap>(&child.object),
+        "Service" => typed::<Service>(&child.object),
+        "NetworkPolicy" => typed::<NetworkPolicy>(&child.object),
+        "PodDisruptionBudget" => typed::<PodDisruptionBudget>(&child.object),
+        "StatefulSet" => typed::<StatefulSet>(&child.object),
+        kind => panic!("{kind} is not built"),
+    };
+    assert_eq!(typed, child.object, "{} {}", child.resource.kind, child.name);
+}
+
+#[track_caller]
+fn matches(file: &str, children: &[Child]) {
+    children.iter().for_each(is_of_its_kind);
+    let documents: Vec<String> =
+        children.iter().map(|child| serde_saphyr::to_string(&child.object).expect("YAML")).collect();
+    let text = documents.join("---\n");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file);
+    if std::env::var_os("SHERD_BLESS").is_some() {
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(&path, &text).expect("written");
+    }
+    let golden = std::fs::read_to_string(&path).expect("a golden file");
+    for (line, (found, expected)) in text.lines().zip(golden.lines()).enumerate() {
+        assert_eq!(found, expected, "{file}:{}", line + 1);
+    }
+    assert_eq!(text.lines().count(), golden.lines().count(), "{file}");
+}
+
+#[test]
+fn a_minimal_cluster_has_these_children() {
+    matches("minimal.yaml", &built(minimal(), &ObservedCluster::default()));
+}
+
+#[test]
+fn a_cluster_that_says_everything_has_these_children() {
+    matches("full.yaml", &built(full(), &users_secret()));
+}
+
+fn find<'a>(children: &'a [Child], kind: &str, name: &str) -> &'a Value {
+    let found = children.iter().find(|child| child.resource.kind == kind && child.name == name);
+    &found.unwrap_or_else(|| panic!("{kind} {name} is built")).object
+}
+
+#[test]
+fn what_data_needs_has_no_owner_and_all_else_has_one() {
+    for child in built(minimal(), &ObservedCluster::default()) {
+        let kept = ["demo-ca", "demo-root-credentials"].contains(&child.name.as_str());
+        let owners = child.object["metadata"]["ownerReferences"].as_array().map_or(0, Vec::len);
+        assert_eq!(owners, usize::from(!kept), "{} {}", child.resource.kind, child.name);
+    }
+}
+
+#[test]
+fn the_authoritys_key_is_mounted_nowhere() {
+    let children = built(minimal(), &ObservedCluster::default());
+    let certificates = find(&children, "Secret", "demo-pool-0-certificates");
+    let keys: Vec<&String> = certificates["data"].as_object().expect("data").keys().collect();
+    assert!(!keys.iter().any(|key| key.as_str() == "ca.key"), "{keys:?}");
+    let set = find(&children, "StatefulSet", "demo-pool-0").to_string();
+    assert!(!set.contains("\"demo-ca\""), "{set}");
+}
+
+/// The restricted Pod Security Standard, point by point.
+#[test]
+fn pods_are_restricted() {
+    for children in [built(minimal(), &ObservedCluster::default()), built(full(), &users_secret())] {
+        let pod = &find(&children, "StatefulSet", "demo-pool-0")["spec"]["template"]["spec"];
+        let container = &pod["containers"][0]["securityContext"];
+        assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+        assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+        assert_eq!(container["allowPrivilegeEscalation"], false);
+        assert_eq!(container["readOnlyRootFilesystem"], true);
+        assert_eq!(container["capabilities"], json!({"drop": ["ALL"]}));
+        assert_eq!(pod["automountServiceAccountToken"], false);
+        for forbidden in ["hostNetwork", "hostPID", "hostIPC"] {
+            assert!(pod.get(forbidden).is_none(), "{forbidden}");
+        }
+        for volume in pod["volumes"].as_array().expect("volumes") {
+            assert!(volume.get("configMap").or(volume.get("secret")).is_some(), "{volume}");
+        }
+    }
+}
+
+#[test]
+fn a_change_of_the_configuration_changes_the_template() {
+    let mut other = minimal();
+    other["spec"]["config"] = json!({"bufferCap": "1GiB"});
+    let annotation = |children: &[Child]| {
+        find(children, "StatefulSet", "demo-pool-0")["spec"]["template"]["metadata"]["annotations"].clone()
+    };
+    let (one, other) =
+        (built(minimal(), &ObservedCluster::default()), built(other, &ObservedCluster::default()));
+    assert_ne!(annotation(&one), annotation(&other));
+}
+
+#[test]
+fn a_spread_of_the_users_replaces_the_required_one() {
+    let mut spread = minimal();
+    spread["spec"]["pools"][0]["topologySpreadConstraints"] = json!([{
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"sherd.dev/cluster": "demo"}},
+    }]);
+    let children = built(spread, &ObservedCluster::default());
+    let pod = &find(&children, "StatefulSet", "demo-pool-0")["spec"]["template"]["spec"];
+    assert!(pod.get("affinity").is_none());
+    assert_eq!(pod["topologySpreadConstraints"][0]["whenUnsatisfiable"], "ScheduleAnyway");
+}

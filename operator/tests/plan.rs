@@ -1,0 +1,164 @@
+//! Plans as a table: what there is and what is asked for decides what is made, kept or refused.
+
+#![expect(clippy::needless_pass_by_value, reason = "documents are written where they are passed")]
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::{Value, json};
+use sherd_core::id::ClusterId;
+use sherd_operator::api::{Reason, StorageCluster};
+use sherd_operator::plan::{
+    AuthorityPlan, Blockage, BlockedPart, CredentialsPlan, DefaultImage, ObservedCluster, Plan, plan,
+};
+use sherd_operator::validate::validate;
+
+const ID: &str = "6a6a6a6a6a6a6a6a6a6a6a6a6a6a6a6a";
+
+fn cluster(spec: Value, status: Value) -> StorageCluster {
+    let mut document = json!({
+        "apiVersion": "sherd.dev/v1alpha1",
+        "kind": "StorageCluster",
+        "metadata": {"name": "demo", "namespace": "storage"},
+        "spec": {"pools": [{
+            "name": "pool-0",
+            "nodes": 2,
+            "volumeClaimTemplate": {"resources": {"requests": {"storage": "1Gi"}}},
+        }]},
+        "status": status,
+    });
+    for (key, value) in spec.as_object().into_iter().flatten() {
+        document["spec"][key] = value.clone();
+    }
+    serde_json::from_value(document).expect("of the right form")
+}
+
+fn secret(texts: Value) -> Secret {
+    let texts = texts.as_object().expect("texts").iter();
+    let data =
+        texts.map(|(key, text)| (key.clone(), ByteString(text.as_str().expect("text").as_bytes().to_vec())));
+    Secret { data: Some(data.collect()), ..Secret::default() }
+}
+
+fn authority() -> Value {
+    json!({"cluster-id": ID, "ca.crt": "certificate", "ca.key": "key"})
+}
+
+fn claims(id: &str) -> ObservedCluster {
+    let claim = json!({"metadata": {"name": "v1-demo-pool-0-0", "labels": {"sherd.dev/cluster-id": id}}});
+    ObservedCluster {
+        claims: vec![serde_json::from_value(claim).expect("a claim")],
+        ..ObservedCluster::default()
+    }
+}
+
+fn planned(cluster: &StorageCluster, observed: &ObservedCluster) -> Result<Plan, Blockage> {
+    let fallback = DefaultImage { repository: "sherd-node".to_owned(), tag: "2".to_owned() };
+    plan(cluster, &validate(cluster).expect("valid"), observed, &fallback)
+}
+
+fn nothing() -> ObservedCluster {
+    ObservedCluster::default()
+}
+
+#[test]
+fn a_first_sight_makes_everything() {
+    let plan = planned(&cluster(json!({}), Value::Null), &nothing()).expect("planned");
+    assert_eq!(plan.authority, AuthorityPlan::Make);
+    assert_eq!(plan.credentials, CredentialsPlan::Derive);
+    assert_eq!(plan.pods, ["demo-pool-0-0", "demo-pool-0-1"]);
+    assert_eq!(plan.image, "sherd-node:2");
+}
+
+#[test]
+fn an_image_that_is_recorded_outlives_an_upgrade_of_the_operator() {
+    let image = |spec: Value, recorded: &str| {
+        let recorded = if recorded.is_empty() { Value::Null } else { json!({"image": recorded}) };
+        planned(&cluster(spec, recorded), &nothing()).expect("planned").image
+    };
+    assert_eq!(image(json!({}), ""), "sherd-node:2");
+    assert_eq!(image(json!({}), "sherd-node:1"), "sherd-node:1");
+    assert_eq!(image(json!({"image": {"tag": "3"}}), "sherd-node:1"), "sherd-node:3");
+    assert_eq!(image(json!({"image": {"repository": "r:5000/n"}}), "sherd-node:1"), "r:5000/n:1");
+    assert_eq!(image(json!({}), "r:5000/n:1"), "r:5000/n:1");
+}
+
+#[test]
+fn an_authority_that_is_there_is_kept() {
+    let observed = ObservedCluster { authority: Some(secret(authority())), ..claims(ID) };
+    let plan = planned(&cluster(json!({}), json!({"clusterId": ID})), &observed).expect("planned");
+    let expected = AuthorityPlan::Keep {
+        cluster: ClusterId([0x6a; 16]),
+        certificate: "certificate".to_owned(),
+        key: "key".to_owned(),
+    };
+    assert_eq!(plan.authority, expected);
+}
+
+#[track_caller]
+fn blocked(
+    observed: &ObservedCluster,
+    cluster: &StorageCluster,
+    part: BlockedPart,
+    reason: Reason,
+    words: &str,
+) {
+    let blockage = planned(cluster, observed).expect_err("blocked");
+    assert_eq!((blockage.part, blockage.reason), (part, reason), "{}", blockage.message);
+    assert!(blockage.message.contains(words), "{}", blockage.message);
+}
+
+/// A second CA would leave nodes that do not trust each other, and volumes of another cluster.
+#[test]
+fn an_authority_that_is_gone_is_never_replaced() {
+    let fresh = cluster(json!({}), Value::Null);
+    let formed = cluster(json!({}), json!({"clusterId": ID}));
+    blocked(&claims(ID), &fresh, BlockedPart::Certificates, Reason::AuthorityMissing, ID);
+    blocked(&nothing(), &formed, BlockedPart::Certificates, Reason::AuthorityMissing, "demo-ca");
+    let other = ObservedCluster {
+        authority: Some(secret(authority())),
+        ..claims("7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b")
+    };
+    blocked(&other, &fresh, BlockedPart::Certificates, Reason::AuthorityMissing, "7b7b");
+}
+
+#[test]
+fn an_authority_that_lacks_a_part_is_named() {
+    let fresh = cluster(json!({}), Value::Null);
+    for key in ["cluster-id", "ca.crt", "ca.key"] {
+        for text in [None, Some("")] {
+            let mut texts = authority();
+            match text {
+                None => drop(texts.as_object_mut().expect("texts").remove(key)),
+                Some(text) => texts[key] = json!(text),
+            }
+            let observed = ObservedCluster { authority: Some(secret(texts)), ..nothing() };
+            blocked(&observed, &fresh, BlockedPart::Certificates, Reason::SecretMalformed, key);
+        }
+    }
+    let mut texts = authority();
+    texts["cluster-id"] = json!("six");
+    let observed = ObservedCluster { authority: Some(secret(texts)), ..nothing() };
+    blocked(&observed, &fresh, BlockedPart::Certificates, Reason::SecretMalformed, "cluster-id");
+}
+
+#[test]
+fn credentials_of_the_user_are_used_when_they_are_well_formed() {
+    let given = cluster(json!({"credentials": {"secretRef": {"name": "mine"}}}), Value::Null);
+    let part = BlockedPart::Credentials;
+    blocked(&nothing(), &given, part, Reason::SecretMissing, "mine");
+    let with = |texts: Value| ObservedCluster { credentials: Some(secret(texts)), ..nothing() };
+    let good =
+        json!({"AWS_ACCESS_KEY_ID": "root", "AWS_SECRET_ACCESS_KEY": "long enough?".replace(' ', "-")});
+    let plan = planned(&given, &with(good.clone())).expect("planned");
+    assert_eq!(plan.credentials, CredentialsPlan::Provided { secret: "mine".to_owned() });
+    for (key, text) in [
+        ("AWS_ACCESS_KEY_ID", ""),
+        ("AWS_ACCESS_KEY_ID", "no spaces"),
+        ("AWS_SECRET_ACCESS_KEY", "short"),
+        ("AWS_SECRET_ACCESS_KEY", "a line\nand another"),
+    ] {
+        let mut texts = good.clone();
+        texts[key] = json!(text);
+        blocked(&with(texts), &given, part, Reason::SecretMalformed, key);
+    }
+}

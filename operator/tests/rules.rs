@@ -1,0 +1,239 @@
+//! Each rule of the specification, as the API server judges it (CEL over the generated schema) and as
+//! the operator does: one cluster that it accepts, one that it refuses, with one message.
+
+use kube::core::cel::{validate_cel, validate_cel_update};
+use serde_json::{Value, json};
+use sherd_operator::api::{StorageCluster, message};
+use sherd_operator::validate::validate;
+
+fn document() -> Value {
+    json!({
+        "apiVersion": "sherd.dev/v1alpha1",
+        "kind": "StorageCluster",
+        "metadata": {"name": "demo", "namespace": "storage"},
+        "spec": {"pools": [{
+            "name": "pool-0",
+            "nodes": 4,
+            "volumesPerNode": 2,
+            "volumeClaimTemplate": {
+                "storageClassName": "standard",
+                "resources": {"requests": {"storage": "10Gi"}},
+            },
+            "erasure": {"setSize": 8, "parity": 3},
+        }]},
+    })
+}
+
+fn with(change: impl FnOnce(&mut Value)) -> StorageCluster {
+    let mut document = document();
+    change(&mut document);
+    serde_json::from_value(document).expect("of the right form")
+}
+
+/// Checks that both judges refuse a new cluster with this message, or accept it.
+#[track_caller]
+fn created(expected: Option<&str>, change: impl FnOnce(&mut Value)) {
+    let cluster = with(change);
+    match (validate_cel(&cluster), expected) {
+        (Ok(()), None) => {}
+        (Err(refused), Some(message)) => assert!(refused.to_string().contains(message), "CEL: {refused}"),
+        (judged, expected) => panic!("CEL: {judged:?}, expected {expected:?}"),
+    }
+    match (validate(&cluster), expected) {
+        (Ok(_), None) => {}
+        (Err(refused), Some(message)) => assert!(refused.iter().any(|one| one == message), "{refused:?}"),
+        (judged, expected) => panic!("validate: {judged:?}, expected {expected:?}"),
+    }
+}
+
+/// Checks that a change of a stored cluster is refused with this message, or accepted.
+#[track_caller]
+fn updated(expected: Option<&str>, change: impl FnOnce(&mut Value)) {
+    match (validate_cel_update(&with(change), &with(|_| {})), expected) {
+        (Ok(()), None) => {}
+        (Err(refused), Some(message)) => assert!(refused.to_string().contains(message), "CEL: {refused}"),
+        (judged, expected) => panic!("CEL: {judged:?}, expected {expected:?}"),
+    }
+}
+
+#[test]
+fn a_cluster_has_a_name_that_begins_names() {
+    created(None, |_| {});
+    created(None, |cluster| cluster["metadata"]["name"] = json!("a"));
+    for name in ["9lives", "-a", "a-", "a.b", &"a".repeat(31)] {
+        created(Some(message::NAME), |cluster| cluster["metadata"]["name"] = json!(name));
+    }
+}
+
+#[test]
+fn a_cluster_has_exactly_one_pool() {
+    created(Some(message::ONE_POOL), |cluster| {
+        let mut second = cluster["spec"]["pools"][0].clone();
+        second["name"] = json!("pool-1");
+        cluster["spec"]["pools"].as_array_mut().expect("a list").push(second);
+    });
+    created(Some(message::ONE_POOL), |cluster| cluster["spec"]["pools"] = json!([]));
+}
+
+#[test]
+fn a_set_has_fewer_parity_shards_than_volumes() {
+    created(None, |cluster| cluster["spec"]["pools"][0]["erasure"] = json!({"setSize": 8, "parity": 7}));
+    created(Some(message::PARITY), |cluster| {
+        cluster["spec"]["pools"][0]["erasure"] = json!({"setSize": 8, "parity": 8});
+    });
+}
+
+#[test]
+fn sets_divide_the_volumes() {
+    created(None, |cluster| cluster["spec"]["pools"][0]["erasure"] = json!({"setSize": 4, "parity": 2}));
+    created(Some(message::SET_SIZE), |cluster| {
+        cluster["spec"]["pools"][0]["erasure"] = json!({"setSize": 3, "parity": 1});
+    });
+    created(Some(message::SET_SIZE), |cluster| {
+        cluster["spec"]["pools"][0]["erasure"] = json!({"setSize": 16, "parity": 3});
+    });
+}
+
+#[test]
+fn without_a_geometry_there_must_be_a_default() {
+    let shape = |nodes: i32, volumes: i32| {
+        move |cluster: &mut Value| {
+            let pool = cluster["spec"]["pools"][0].as_object_mut().expect("a pool");
+            pool.remove("erasure");
+            pool["nodes"] = json!(nodes);
+            pool["volumesPerNode"] = json!(volumes);
+        }
+    };
+    for (nodes, volumes) in [(1, 1), (4, 1), (7, 1), (4, 2), (4, 4), (6, 2), (16, 1)] {
+        created(None, shape(nodes, volumes));
+    }
+    for (nodes, volumes) in [(17, 1), (5, 5), (19, 2)] {
+        created(Some(message::NO_DEFAULT), shape(nodes, volumes));
+    }
+}
+
+#[test]
+fn a_node_is_not_given_what_the_operator_sets() {
+    let environment = |name: &'static str| {
+        move |cluster: &mut Value| {
+            cluster["spec"]["pools"][0]["extraEnv"] = json!([{"name": name, "value": "1"}]);
+        }
+    };
+    created(None, environment("SHERD_LIMITS_REQUESTS_MAX"));
+    for name in ["SHERD_CLUSTER_ID", "SHERD_SECRET_ACCESS_KEY", "POD_NAME", "SHERD_VOLUMES"] {
+        created(Some(message::ENVIRONMENT), environment(name));
+    }
+}
+
+#[test]
+fn what_data_was_laid_out_by_does_not_change() {
+    updated(None, |_| {});
+    updated(None, |cluster| cluster["spec"]["paused"] = json!(true));
+    updated(Some(message::NODES_KEPT), |cluster| cluster["spec"]["pools"][0]["nodes"] = json!(3));
+    updated(Some(message::NODES_KEPT), |cluster| cluster["spec"]["pools"][0]["nodes"] = json!(8));
+    updated(Some(message::VOLUMES_KEPT), |cluster| cluster["spec"]["pools"][0]["volumesPerNode"] = json!(4));
+    updated(Some(message::ERASURE_KEPT), |cluster| {
+        cluster["spec"]["pools"][0]["erasure"]["parity"] = json!(4);
+    });
+    updated(Some(message::ERASURE_KEPT), |cluster| {
+        cluster["spec"]["pools"][0].as_object_mut().expect("a pool").remove("erasure");
+    });
+    updated(Some(message::CLAIM_KEPT), |cluster| {
+        cluster["spec"]["pools"][0]["volumeClaimTemplate"]["resources"]["requests"]["storage"] = json!("5Gi");
+    });
+    updated(Some(message::CLAIM_KEPT), |cluster| {
+        cluster["spec"]["pools"][0]["volumeClaimTemplate"]["storageClassName"] = json!("fast");
+    });
+}
+
+#[test]
+fn a_pool_stays_and_keeps_its_name() {
+    updated(Some(message::POOL_KEPT), |cluster| cluster["spec"]["pools"][0]["name"] = json!("other"));
+}
+
+/// Ranges of sizes are the node's; CEL knows their form only.
+#[test]
+fn settings_out_of_the_nodes_range_are_named() {
+    let judged = |key: &str, value: &str| {
+        validate(&with(|cluster| cluster["spec"]["config"] = json!({key: value})))
+            .map(|_| ())
+            .map_err(|all| all.join(";"))
+    };
+    for (key, value) in [
+        ("inlineMax", "32KiB"),
+        ("bufferCap", "1GiB"),
+        ("healBandwidth", "67108864"),
+        ("scrubPeriod", "30days"),
+    ] {
+        assert_eq!(judged(key, value), Ok(()), "{key} {value}");
+    }
+    for (key, value) in [
+        ("inlineMax", "33KiB"),
+        ("packMax", "1GiB"),
+        ("bufferCap", "1MiB"),
+        ("indexCache", "many"),
+        ("healBandwidth", "1"),
+        ("scrubPeriod", "1s"),
+        ("scrubPeriod", "often"),
+    ] {
+        let refused = judged(key, value).expect_err("out of range");
+        assert!(refused.contains(key) && refused.contains(value), "{refused}");
+    }
+}
+
+/// What an outage of a node means is said, not forbidden.
+#[test]
+fn a_geometry_that_cannot_lose_a_node_is_accepted_with_a_warning() {
+    let valid = validate(&with(|cluster| {
+        let pool = &mut cluster["spec"]["pools"][0];
+        pool["nodes"] = json!(2);
+        pool["volumesPerNode"] = json!(2);
+        pool["erasure"] = json!({"setSize": 4, "parity": 2});
+    }));
+    let warnings = valid.expect("accepted").warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("one node down stops writes")), "{warnings:?}");
+    let valid = validate(&with(|_| {})).expect("accepted");
+    assert_eq!(valid.warnings, Vec::<String>::new());
+}
+
+/// The examples, and the default of the cluster's chart, are accepted by both judges.
+#[test]
+fn the_examples_are_accepted() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let read = |file: &str| -> Value {
+        let text = std::fs::read_to_string(root.join(file)).expect("an example");
+        serde_saphyr::from_str(&text).expect("YAML")
+    };
+    let chart = with(|cluster| cluster["spec"] = read("charts/sherd-cluster/values.yaml")["spec"].clone());
+    let examples = ["deploy/examples/minimal.yaml", "deploy/examples/production.yaml"].map(|file| {
+        let document = read(file);
+        let cluster: StorageCluster = serde_json::from_value(document.clone()).expect("of the right form");
+        // What the types do not know, they drop: the whole example must come back.
+        let again = serde_json::to_value(&cluster).expect("JSON");
+        assert_eq!(missing(&document, &again), Vec::<String>::new(), "{file}");
+        cluster
+    });
+    for cluster in examples.iter().chain([&chart]) {
+        validate_cel(cluster).expect("accepted by CEL");
+        let valid = validate(cluster).expect("accepted by the operator");
+        assert_eq!(valid.warnings, Vec::<String>::new(), "an example can lose a node");
+    }
+}
+
+/// Paths of `before` that `after` lacks or changes.
+fn missing(before: &Value, after: &Value) -> Vec<String> {
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => {
+            let below = |(key, value): (&String, &Value)| {
+                let found = missing(value, after.get(key).unwrap_or(&Value::Null));
+                found.into_iter().map(move |path| format!("{key}.{path}")).collect::<Vec<_>>()
+            };
+            before.iter().flat_map(below).collect()
+        }
+        (Value::Array(before), Value::Array(after)) if before.len() == after.len() => {
+            before.iter().zip(after).flat_map(|(before, after)| missing(before, after)).collect()
+        }
+        (before, after) if before == after => vec![],
+        (before, _) => vec![before.to_string()],
+    }
+}

@@ -1,0 +1,237 @@
+//! An API server in memory: objects by path, server-side apply as a deep merge, resource versions that
+//! rise with each change, and faults by script.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Either, Full};
+use kube::Client;
+use kube::client::Body;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+/// How a request is answered instead of being carried out.
+#[derive(Debug, Clone)]
+pub(crate) enum Fault {
+    /// With this status code.
+    Code(u16),
+    /// Not at all.
+    Silence,
+    /// The connection breaks.
+    Broken,
+}
+
+#[derive(Default)]
+struct State {
+    objects: BTreeMap<String, Value>,
+    version: u64,
+    /// Method, part of the path, and the answer.
+    faults: Vec<(Method, String, Fault)>,
+    /// Writes that changed something: method and path.
+    changes: Vec<(Method, String)>,
+}
+
+/// The server; clones share its objects.
+#[derive(Clone, Default)]
+pub(crate) struct ApiServer {
+    state: Arc<Mutex<State>>,
+}
+
+impl ApiServer {
+    pub(crate) fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move { server.answer(request).await }
+        });
+        Client::new(service, "storage")
+    }
+
+    pub(crate) fn put(&self, path: &str, object: Value) {
+        self.state.lock().objects.insert(path.to_owned(), object);
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Option<Value> {
+        self.state.lock().objects.get(path).cloned()
+    }
+
+    pub(crate) fn delete(&self, path: &str) {
+        self.state.lock().objects.remove(path).expect("it was there");
+    }
+
+    pub(crate) fn paths(&self) -> Vec<String> {
+        self.state.lock().objects.keys().cloned().collect()
+    }
+
+    /// Answers requests of this method, whose path contains this text, with a fault from here on.
+    pub(crate) fn fail(&self, method: Method, path: &str, fault: Fault) {
+        self.state.lock().faults.push((method, path.to_owned(), fault));
+    }
+
+    pub(crate) fn mend(&self) {
+        self.state.lock().faults.clear();
+    }
+
+    /// The writes that changed something since the last call.
+    pub(crate) fn take_changes(&self) -> Vec<(Method, String)> {
+        std::mem::take(&mut self.state.lock().changes)
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Result<Response<Answer>, std::io::Error> {
+        let (parts, body) = request.into_parts();
+        let bytes = body.collect().await.expect("a body in memory").to_bytes();
+        let body = if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).expect("JSON") };
+        let path = parts.uri.path().to_owned();
+        let fault = {
+            let state = self.state.lock();
+            let fits =
+                |(method, part, _): &&(Method, String, Fault)| *method == parts.method && path.contains(part);
+            state.faults.iter().find(fits).map(|(_, _, fault)| fault.clone())
+        };
+        match fault {
+            Some(Fault::Code(code)) => return Ok(refusal(code, &path)),
+            Some(Fault::Silence) => {
+                tokio::time::sleep(Duration::from_hours(1)).await;
+                return Ok(refusal(504, &path));
+            }
+            Some(Fault::Broken) => return Err(std::io::Error::other("the connection broke")),
+            None => {}
+        }
+        let query = parts.uri.query().unwrap_or_default().to_owned();
+        let mut state = self.state.lock();
+        Ok(match parts.method {
+            Method::GET => state.read(&path, &query),
+            Method::POST => state.create(&path, body),
+            Method::PATCH => state.apply(&path, &body),
+            Method::PUT => state.replace(&path, body),
+            Method::DELETE => match state.objects.remove(&path) {
+                Some(object) => success(&object),
+                None => refusal(404, &path),
+            },
+            method => panic!("{method} is not scripted"),
+        })
+    }
+}
+
+impl State {
+    fn read(&self, path: &str, query: &str) -> Response<Answer> {
+        if query.contains("watch=true") {
+            // A watch in which nothing happens; it ends when its client goes.
+            return Response::new(Answer::Right(Silence));
+        }
+        if let Some(object) = self.objects.get(path) {
+            return success(object);
+        }
+        // The name of a collection stands behind its namespace.
+        if path.rsplit('/').nth(2) != Some("namespaces") {
+            return refusal(404, path);
+        }
+        let selects = query.contains("labelSelector=");
+        assert!(selects || path.ends_with("storageclusters"), "a list of {path} selects: {query}");
+        let below = format!("{path}/");
+        let found: Vec<&Value> =
+            self.objects.iter().filter(|(at, _)| at.starts_with(&below)).map(|(_, one)| one).collect();
+        success(
+            &json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": found}),
+        )
+    }
+
+    fn create(&mut self, path: &str, mut object: Value) -> Response<Answer> {
+        let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
+        let path = format!("{path}/{name}");
+        if self.objects.contains_key(&path) {
+            return refusal(409, &path);
+        }
+        self.store(&Method::POST, &path, &mut object)
+    }
+
+    fn apply(&mut self, path: &str, body: &Value) -> Response<Answer> {
+        let (at, is_status) = path.strip_suffix("/status").map_or((path, false), |at| (at, true));
+        let last = self.objects.get(at).cloned();
+        if is_status && last.is_none() {
+            return refusal(404, path);
+        }
+        let mut object = last.clone().unwrap_or_else(|| json!({"metadata": {}}));
+        if is_status {
+            object["status"] = body["status"].clone();
+        } else {
+            merge(&mut object, body);
+        }
+        if last.as_ref() == Some(&object) {
+            return success(&object);
+        }
+        self.store(&Method::PATCH, at, &mut object)
+    }
+
+    fn replace(&mut self, path: &str, mut object: Value) -> Response<Answer> {
+        let Some(last) = self.objects.get(path) else { return refusal(404, path) };
+        if last["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"] {
+            return refusal(409, path);
+        }
+        self.store(&Method::PUT, path, &mut object)
+    }
+
+    fn store(&mut self, method: &Method, path: &str, object: &mut Value) -> Response<Answer> {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        if object["metadata"]["uid"].is_null() {
+            object["metadata"]["uid"] = json!(format!("uid-{}", self.version));
+        }
+        self.objects.insert(path.to_owned(), object.clone());
+        self.changes.push((method.clone(), path.to_owned()));
+        success(object)
+    }
+}
+
+/// What is sent: a whole body, or none that ends.
+type Answer = Either<Full<Bytes>, Silence>;
+
+/// A body without bytes and without an end.
+pub(crate) struct Silence;
+
+impl http_body::Body for Silence {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
+        std::task::Poll::Pending
+    }
+}
+
+fn merge(base: &mut Value, over: &Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (key, value) in over {
+                merge(base.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (base, over) => *base = over.clone(),
+    }
+}
+
+fn success(object: &Value) -> Response<Answer> {
+    Response::new(Answer::Left(Full::from(serde_json::to_vec(object).expect("JSON"))))
+}
+
+fn refusal(code: u16, path: &str) -> Response<Answer> {
+    let reason = match code {
+        404 => "NotFound",
+        409 => "Conflict",
+        403 => "Forbidden",
+        422 => "Invalid",
+        _ => "InternalError",
+    };
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": format!("{reason} {path}"), "reason": reason, "code": code,
+    });
+    let mut response = success(&status);
+    *response.status_mut() = StatusCode::from_u16(code).expect("a code");
+    response
+}

@@ -1,0 +1,307 @@
+//! Judgements as a table: what Kubernetes and the nodes say decides the conditions.
+
+#![expect(clippy::needless_pass_by_value, reason = "documents are written where they are passed")]
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+use sherd_operator::api::{ClusterStatus, ConditionType, Reason, StorageCluster};
+use sherd_operator::plan::{Blockage, BlockedPart, ObservedCluster};
+use sherd_operator::reconcile::NodeAnswers;
+use sherd_operator::reconcile::status::{Evidence, Outcome, judge};
+use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply, VolumeReport, VolumeState};
+
+const PODS: [&str; 4] = ["demo-pool-0-0", "demo-pool-0-1", "demo-pool-0-2", "demo-pool-0-3"];
+
+fn cluster() -> StorageCluster {
+    let document = json!({
+        "apiVersion": "sherd.dev/v1alpha1",
+        "kind": "StorageCluster",
+        "metadata": {"name": "demo", "namespace": "storage", "generation": 3},
+        "spec": {"pools": [{
+            "name": "pool-0",
+            "nodes": 4,
+            "volumeClaimTemplate": {"storageClassName": "fast", "resources": {"requests": {"storage": "1Gi"}}},
+        }]},
+    });
+    serde_json::from_value(document).expect("of the right form")
+}
+
+fn pod(name: &str, status: Value) -> k8s_openapi::api::core::v1::Pod {
+    let labels = json!({"controller-revision-hash": "new"});
+    let document = json!({"metadata": {"name": name, "labels": labels}, "status": status});
+    serde_json::from_value(document).expect("a pod")
+}
+
+fn ready(name: &str) -> k8s_openapi::api::core::v1::Pod {
+    pod(name, json!({"conditions": [{"type": "Ready", "status": "True"}]}))
+}
+
+fn container(state: Value, last: Value) -> Value {
+    json!({"containerStatuses": [{
+        "name": "node", "image": "sherd-node:1", "imageID": "", "ready": false, "restartCount": 1,
+        "state": state, "lastState": last,
+    }]})
+}
+
+fn pods(pods: Vec<k8s_openapi::api::core::v1::Pod>) -> ObservedCluster {
+    ObservedCluster { pods, ..ObservedCluster::default() }
+}
+
+fn all_ready() -> ObservedCluster {
+    pods(PODS.map(ready).to_vec())
+}
+
+/// A formed cluster of one set of four in which all is well.
+fn reply() -> StatusReply {
+    let volume = |node: &str| VolumeReport {
+        node: node.to_owned(),
+        path: "/data/v1".to_owned(),
+        state: VolumeState::Online.into(),
+        healed: true,
+        ..VolumeReport::default()
+    };
+    let node = |name: &str| NodeStatus {
+        name: name.to_owned(),
+        up: true,
+        version: "0.1.0".to_owned(),
+        ..NodeStatus::default()
+    };
+    StatusReply {
+        formation: Some(Formation { formed: true, ..Formation::default() }),
+        nodes: PODS.map(node).to_vec(),
+        volumes: PODS.map(volume).to_vec(),
+        sets: vec![SetStatus {
+            volumes: 4,
+            accept: 3,
+            prepare: 2,
+            voting: 4,
+            healed: 4,
+            takes_shards: true,
+            ..SetStatus::default()
+        }],
+        ..StatusReply::default()
+    }
+}
+
+fn answers(reply: &StatusReply) -> NodeAnswers {
+    PODS.iter().map(|pod| ((*pod).to_owned(), Ok(reply.clone()))).collect()
+}
+
+fn judged(outcome: Outcome, observed: &ObservedCluster, answers: &NodeAnswers) -> ClusterStatus {
+    judge(&Evidence {
+        cluster: &cluster(),
+        outcome,
+        warnings: &[],
+        observed,
+        answers,
+        cluster_id: Some("6a".repeat(16)),
+        image: Some("sherd-node:1".to_owned()),
+        now: Timestamp::UNIX_EPOCH,
+    })
+}
+
+#[track_caller]
+fn says(status: &ClusterStatus, condition: ConditionType, value: &str, reason: Reason, words: &str) {
+    let found = status.conditions.iter().find(|found| found.type_ == condition.as_str()).expect("reported");
+    let expected = (value, reason.as_str());
+    assert_eq!((found.status.as_str(), found.reason.as_str()), expected, "{condition:?}: {}", found.message);
+    assert!(found.message.contains(words), "{condition:?}: {}", found.message);
+}
+
+#[test]
+fn a_cluster_in_which_all_is_well_is_ready() {
+    let status = judged(Outcome::Applied, &all_ready(), &answers(&reply()));
+    says(&status, ConditionType::Ready, "True", Reason::Serving, "4 of 4 nodes");
+    says(&status, ConditionType::PoolsReady, "True", Reason::AsAsked, "");
+    says(&status, ConditionType::Progressing, "False", Reason::AsAsked, "");
+    says(&status, ConditionType::Degraded, "False", Reason::Healed, "");
+    says(&status, ConditionType::UpgradeBlocked, "False", Reason::NotNeeded, "");
+    assert_eq!(status.conditions.len(), ConditionType::ALL.len());
+    assert_eq!(status.observed_generation, Some(3));
+    assert!(status.conditions.iter().all(|condition| condition.observed_generation == Some(3)));
+    assert_eq!(
+        (status.nodes_ready.as_deref(), status.volumes_online.as_deref(), status.version.as_deref()),
+        (Some("4/4"), Some("4/4"), Some("0.1.0"))
+    );
+    assert_eq!(status.endpoint.as_deref(), Some("http://demo-s3.storage.svc:9000"));
+}
+
+#[test]
+fn at_first_sight_it_forms_and_names_the_pods() {
+    let status = judged(Outcome::Applied, &ObservedCluster::default(), &NodeAnswers::new());
+    says(&status, ConditionType::Ready, "False", Reason::Forming, "demo-pool-0-0, demo-pool-0-1");
+    says(&status, ConditionType::Degraded, "Unknown", Reason::Waiting, "");
+    says(&status, ConditionType::Progressing, "True", Reason::Forming, "demo-pool-0-3");
+}
+
+#[test]
+fn while_it_forms_the_nodes_say_whom_they_wait_for() {
+    let mut forming = reply();
+    forming.formation = Some(Formation {
+        formed: false,
+        waiting_for: vec![PODS[2].to_owned()],
+        reason: "no answer".to_owned(),
+    });
+    let status = judged(Outcome::Applied, &ObservedCluster::default(), &answers(&forming));
+    says(
+        &status,
+        ConditionType::Ready,
+        "False",
+        Reason::Forming,
+        "waiting for pods demo-pool-0-2: no answer",
+    );
+}
+
+#[test]
+fn a_set_without_its_quorum_is_not_ready() {
+    let mut short = reply();
+    short.sets[0].voting = 2;
+    let status = judged(Outcome::Applied, &pods(vec![ready(PODS[0])]), &answers(&short));
+    says(&status, ConditionType::Ready, "False", Reason::QuorumLost, "demo-pool-0-1");
+    let mut full = reply();
+    full.sets[0].takes_shards = false;
+    let status = judged(Outcome::Applied, &all_ready(), &answers(&full));
+    says(&status, ConditionType::Ready, "False", Reason::QuorumLost, "no writes: 0");
+}
+
+/// A node that is cut off from the others sees no quorum; the others decide.
+#[test]
+fn the_view_of_a_node_that_is_cut_off_does_not_count() {
+    let mut cut_off = reply();
+    cut_off.sets[0].voting = 1;
+    cut_off.nodes.iter_mut().skip(1).for_each(|node| node.up = false);
+    let mut answers = answers(&reply());
+    answers.insert(PODS[0].to_owned(), Ok(cut_off));
+    let status = judged(Outcome::Applied, &all_ready(), &answers);
+    says(&status, ConditionType::Ready, "True", Reason::Serving, "");
+}
+
+#[test]
+fn what_is_missing_is_named_as_degraded() {
+    let degraded = |change: fn(&mut StatusReply), reason, words: &str| {
+        let mut reply = reply();
+        change(&mut reply);
+        let status = judged(Outcome::Applied, &all_ready(), &answers(&reply));
+        says(&status, ConditionType::Degraded, "True", reason, words);
+        says(&status, ConditionType::Ready, "True", Reason::Serving, "");
+    };
+    degraded(|reply| reply.nodes[2].up = false, Reason::NodeDown, PODS[2]);
+    degraded(
+        |reply| reply.volumes[1].state = VolumeState::Failed.into(),
+        Reason::VolumeDown,
+        "demo-pool-0-1 /data/v1 (failed)",
+    );
+    degraded(|reply| reply.volumes[3].healed = false, Reason::Healing, "1 volumes");
+    degraded(
+        |reply| reply.problems.push("credentials differ".to_owned()),
+        Reason::NodeProblem,
+        "credentials differ",
+    );
+    let mut silent = answers(&reply());
+    silent.insert(PODS[3].to_owned(), Err("connection refused".to_owned()));
+    let status = judged(Outcome::Applied, &all_ready(), &silent);
+    says(&status, ConditionType::Degraded, "True", Reason::NodeDown, PODS[3]);
+}
+
+#[test]
+fn pods_that_do_not_start_say_why() {
+    let cause = |status: Value, reason, words: &str| {
+        let judged = judged(Outcome::Applied, &pods(vec![pod(PODS[0], status)]), &NodeAnswers::new());
+        says(&judged, ConditionType::PoolsReady, "False", reason, words);
+        says(&judged, ConditionType::Ready, "False", Reason::Forming, words);
+    };
+    let pulling = json!({"waiting": {"reason": "ImagePullBackOff", "message": "not found"}});
+    cause(container(pulling, json!({})), Reason::ImagePullFailed, "sherd-node:1");
+    let ended = json!({"terminated": {"exitCode": 2, "message": "first\nparity: out of range\n"}});
+    let crashing = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}});
+    cause(container(crashing, ended), Reason::ContainerFailing, "exit code 2: parity: out of range");
+    let unconfigured =
+        json!({"waiting": {"reason": "CreateContainerConfigError", "message": "secret mine not found"}});
+    cause(container(unconfigured, json!({})), Reason::ContainerFailing, "secret mine not found");
+    let unschedulable = json!({"conditions": [{
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/5 nodes are available",
+    }]});
+    cause(unschedulable, Reason::Unschedulable, "0/5 nodes are available");
+}
+
+#[test]
+fn a_container_that_runs_again_is_no_trouble() {
+    let running = json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}});
+    let ended = json!({"terminated": {"exitCode": 1, "message": "once"}});
+    let observed = pods(vec![pod(PODS[0], container(running, ended))]);
+    let status = judged(Outcome::Applied, &observed, &NodeAnswers::new());
+    says(&status, ConditionType::PoolsReady, "False", Reason::PodsNotReady, PODS[0]);
+}
+
+#[test]
+fn a_storage_class_that_is_missing_is_named() {
+    let observed = ObservedCluster { storage_class_missing: true, ..ObservedCluster::default() };
+    let status = judged(Outcome::Applied, &observed, &NodeAnswers::new());
+    says(&status, ConditionType::PoolsReady, "False", Reason::StorageClassMissing, "StorageClass fast");
+}
+
+#[test]
+fn what_a_person_must_mend_is_at_its_condition() {
+    let nothing = ObservedCluster::default();
+    let invalid = Outcome::Invalid(vec!["parity".to_owned()]);
+    let status = judged(invalid, &nothing, &NodeAnswers::new());
+    says(&status, ConditionType::SpecValid, "False", Reason::SpecInvalid, "parity");
+    says(&status, ConditionType::Ready, "False", Reason::SpecInvalid, "parity");
+    says(&status, ConditionType::CredentialsReady, "Unknown", Reason::Waiting, "");
+
+    let blockage =
+        |part, reason| Outcome::Blocked(Blockage { part, reason, message: "Secret mine".to_owned() });
+    let missing = blockage(BlockedPart::Credentials, Reason::SecretMissing);
+    let status = judged(missing, &nothing, &NodeAnswers::new());
+    says(&status, ConditionType::CredentialsReady, "False", Reason::SecretMissing, "mine");
+    says(&status, ConditionType::Ready, "False", Reason::SecretMissing, "mine");
+
+    let gone = blockage(BlockedPart::Certificates, Reason::AuthorityMissing);
+    let status = judged(gone, &all_ready(), &answers(&reply()));
+    says(&status, ConditionType::CertificatesReady, "False", Reason::AuthorityMissing, "mine");
+    says(&status, ConditionType::Ready, "True", Reason::Serving, "");
+
+    let refused = Outcome::Rejected("apply StatefulSet demo-pool-0: forbidden".to_owned());
+    let status = judged(refused, &nothing, &NodeAnswers::new());
+    says(&status, ConditionType::Progressing, "False", Reason::ApplyRejected, "forbidden");
+}
+
+#[test]
+fn pods_of_an_older_template_are_named() {
+    let set = json!({"metadata": {"generation": 2}, "spec": {"selector": {}, "serviceName": "", "template": {}},
+        "status": {"replicas": 4, "observedGeneration": 2, "updateRevision": "newer"}});
+    let stateful_set = Some(serde_json::from_value(set).expect("a StatefulSet"));
+    let observed = ObservedCluster { stateful_set, ..all_ready() };
+    let status = judged(Outcome::Applied, &observed, &answers(&reply()));
+    says(&status, ConditionType::UpgradeBlocked, "True", Reason::UpdatePending, "demo-pool-0-0");
+    says(&status, ConditionType::Ready, "True", Reason::Serving, "");
+}
+
+#[test]
+fn the_time_of_a_condition_is_that_of_its_last_change() {
+    let mut cluster = cluster();
+    let first = judged(Outcome::Applied, &all_ready(), &answers(&reply()));
+    cluster.status = Some(first);
+    let later = Timestamp::from_second(1_000).expect("a time");
+    let mut degraded = reply();
+    degraded.nodes[0].up = false;
+    let (observed, answers) = (all_ready(), answers(&degraded));
+    let second = judge(&Evidence {
+        cluster: &cluster,
+        outcome: Outcome::Applied,
+        warnings: &[],
+        observed: &observed,
+        answers: &answers,
+        cluster_id: None,
+        image: None,
+        now: later,
+    });
+    let since = |condition: ConditionType| {
+        let found = second.conditions.iter().find(|found| found.type_ == condition.as_str());
+        found.expect("reported").last_transition_time.0
+    };
+    assert_eq!(since(ConditionType::Ready), Timestamp::UNIX_EPOCH);
+    assert_eq!(since(ConditionType::Degraded), later);
+    assert_eq!(second.image.as_deref(), Some("sherd-node:1"), "what was recorded stays");
+    assert_eq!(second.cluster_id, Some("6a".repeat(16)));
+}
