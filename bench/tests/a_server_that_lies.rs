@@ -18,7 +18,7 @@ use sherd_bench::load::sign::Credentials;
 use sherd_bench::load::sizes::Size;
 use sherd_bench::load::tally::Fault;
 use sherd_bench::load::work::Op;
-use sherd_bench::subject::Subject;
+use sherd_bench::subject::{Endpoint, Subject};
 
 const SIZE: u64 = 100_000;
 
@@ -225,6 +225,18 @@ fn assert_all_but(outcome: &Outcome, count: u64, faults: &[(Fault, u64)]) {
     assert_eq!(outcome.tally.faults, faults.iter().cloned().collect::<BTreeMap<_, _>>());
     let wrong: u64 = faults.iter().map(|(_, times)| times).sum();
     assert_eq!((outcome.tally.ops, outcome.tally.latency.len()), (count - wrong, count - wrong));
+}
+
+#[test]
+fn clients_are_spread_over_all_nodes_of_a_store() {
+    let mut bench = Bench::against(Whim::Honest);
+    let other = Endpoint { address: a_server_that(Whim::Honest), host: "other".to_owned() };
+    bench.subject.others.push(other);
+    assert_all_but(&bench.count(Op::Put, 2, 40), 40, &[]);
+    // These two nodes share nothing: each has the objects that its own client wrote.
+    bench.subject.others.clear();
+    let found = bench.count(Op::Get, 2, 200).tally;
+    assert!(found.ops > 0 && found.errors() > 0, "{found:?}");
 }
 
 #[test]

@@ -6,7 +6,8 @@
 
 use crate::harness::cluster::cluster_of;
 use crate::harness::data::{Dice, Home};
-use crate::harness::s3::S3;
+use crate::harness::s3::{BUCKET, S3, outcome};
+use crate::harness::wait::{SOON, eventually};
 use crate::load::{Load, Plan, Step};
 
 /// Nodes of both stories.
@@ -86,6 +87,40 @@ async fn a_node_killed_and_a_node_wiped_lose_nothing() {
     cluster.stop_all().await;
     cluster.is_clean();
     eprintln!("nodes: {} operations on {} keys", load.recorder.len(), keys.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_that_is_made_again_is_there_through_every_node() {
+    let mut dice = Dice::of_this_run("bucket made again");
+    let cluster = cluster_of(NODES).start().await;
+    let clients = cluster.with_bucket().await;
+    for round in 0..NODES {
+        // Every node knows the bucket, and may remember what it was.
+        let key = format!("round/{round}");
+        for s3 in &clients {
+            s3.put(&key, dice.body(Home::Inline)).await.expect("a healthy cluster");
+        }
+        clients[round].delete(&key).await.expect("a healthy cluster");
+        let (removed, made) = (clients[round].sdk(), clients[(round + 1) % NODES].sdk());
+        outcome(removed.delete_bucket().bucket(BUCKET).send().await).expect("it is empty");
+        outcome(made.create_bucket().bucket(BUCKET).send().await).expect("it is gone");
+        for (node, s3) in clients.iter().enumerate() {
+            // What a node remembers of the bucket meets a write first in one round, a read in the next one.
+            if round % 2 == 1 {
+                let found = s3.get(&key).await;
+                assert_eq!(found, Ok(None), "an old object in a new bucket, through node {node}");
+            }
+            let body = dice.body(Home::Inline);
+            // It may ask its client to come again; that the bucket is not there would be wrong.
+            eventually("a write into the new bucket", SOON, async || match s3.put(&key, body).await {
+                Ok(()) => Ok(()),
+                Err(failure) if failure.is_slow_down() => Err(format!("{failure:?}")),
+                Err(wrong) => panic!("the new bucket through node {node} in round {round}: {wrong:?}"),
+            })
+            .await;
+            s3.delete(&key).await.expect("a healthy cluster");
+        }
+    }
 }
 
 /// Has clients of all nodes work before, while and after something happens to one. A client whose node is
