@@ -1,5 +1,6 @@
 //! The cases of the story. Each returns a short note, or the error that a person needs.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -274,7 +275,7 @@ impl Story {
                 );
             }
             let slowest = report.slowest.as_secs_f64();
-            note += &format!("({bucket}: {acknowledged} writes, {reads} reads, slowest {slowest:.1} s) ");
+            write!(note, "({bucket}: {acknowledged} writes, {reads} reads, slowest {slowest:.1} s) ")?;
             replaced?;
             self.settled().await?;
         }
