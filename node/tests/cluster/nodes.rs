@@ -6,7 +6,7 @@
 
 use crate::harness::cluster::cluster_of;
 use crate::harness::data::{Dice, Home};
-use crate::harness::s3::{BUCKET, S3, outcome};
+use crate::harness::s3::{BUCKET, Failure, S3, outcome};
 use crate::harness::wait::{SOON, eventually};
 use crate::load::{Load, Plan, Step};
 
@@ -114,7 +114,7 @@ async fn a_bucket_that_is_made_again_is_there_through_every_node() {
             // It may ask its client to come again; that the bucket is not there would be wrong.
             eventually("a write into the new bucket", SOON, async || match s3.put(&key, body).await {
                 Ok(()) => Ok(()),
-                Err(failure) if failure.is_slow_down() => Err(format!("{failure:?}")),
+                Err(failure @ Failure::Unavailable { .. }) => Err(format!("{failure:?}")),
                 Err(wrong) => panic!("the new bucket through node {node} in round {round}: {wrong:?}"),
             })
             .await;

@@ -105,7 +105,9 @@ impl Objects {
         Ok(id)
     }
 
-    /// Waits until a bucket whose seal was seen is active again.
+    /// Waits until a bucket whose seal was seen is active again. Another bucket may bear its name by then, made
+    /// through any node and before this request began: the request comes again for that one, and is not told that
+    /// there is none.
     pub(super) async fn wait_unsealed(&self, name: &ObjectKey, id: BucketId) -> Result<()> {
         self.inner.buckets.forget(name);
         match self.decided_bucket(&RegisterKey::bucket(name.clone())).await {
@@ -114,7 +116,7 @@ impl Objects {
                 tokio::time::sleep(SEALED_PAUSE).await;
                 Ok(())
             }
-            Ok(_) => Err(MissingResource::Bucket.into()),
+            Ok(_) => Err(UnavailableReason::Sealed.into()),
             Err(Error::BucketBusy) => Err(UnavailableReason::Sealed.into()),
             Err(error) => Err(error),
         }
