@@ -49,9 +49,9 @@ impl Objects {
     /// # Errors
     /// Any of [`super::Error`]. Later errors come in the body.
     pub(super) async fn open(&self, request: ReadRequest) -> Result<ObjectRead> {
-        let key = self.object_key(&request.name).await?;
         loop {
-            let found = self.find(&request.name.bucket, &key).await?.ok_or(MissingResource::Key)?;
+            let (key, found) = self.find_object(&request.name).await?;
+            let found = found.ok_or(MissingResource::Key)?;
             let resolved = self.resolve(&key, &found, &request).await?;
             let ResolvedVersion { info, range, body, parts } = resolved;
             let source = match (body, parts) {
@@ -74,8 +74,8 @@ impl Objects {
     /// # Errors
     /// Any of [`super::Error`].
     pub async fn head(&self, request: ReadRequest) -> Result<(ObjectInfo, Range<u64>)> {
-        let key = self.object_key(&request.name).await?;
-        let found = self.find(&request.name.bucket, &key).await?.ok_or(MissingResource::Key)?;
+        let (key, found) = self.find_object(&request.name).await?;
+        let found = found.ok_or(MissingResource::Key)?;
         let ResolvedVersion { info, range, .. } = self.resolve(&key, &found, &request).await?;
         Ok((info, range))
     }
@@ -85,8 +85,8 @@ impl Objects {
     /// # Errors
     /// Any of [`super::Error`].
     pub async fn describe(&self, name: ObjectName) -> Result<ObjectDescription> {
-        let key = self.object_key(&name).await?;
-        let found = self.find(&name.bucket, &key).await?.ok_or(MissingResource::Key)?;
+        let (key, found) = self.find_object(&name).await?;
+        let found = found.ok_or(MissingResource::Key)?;
         let request = ReadRequest { name, span: Span::Whole, conditions: ReadConditions::default() };
         let ResolvedVersion { info, parts, .. } = self.resolve(&key, &found, &request).await?;
         let described = |part: PartRef| PartDescription {

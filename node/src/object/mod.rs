@@ -28,6 +28,7 @@ use crate::register::{ChangeError, Failure, QuorumRow, Registers, WriteTicket, W
 use crate::stripe::{Stripes, WriteError};
 use crate::upkeep::Deletions;
 
+use bucket::UnsealedBucket;
 use bucket::cache::BucketCache;
 
 pub(crate) use digest::checksum;
@@ -117,11 +118,33 @@ impl Objects {
         task.await.map_err(|error| Error::Internal { what: format!("{what}: {error}") })?
     }
 
+    /// Reads the register of an object. Where the bucket that its name stood for was deleted and made again, the
+    /// object is looked for in the new one.
+    async fn find_object(&self, name: &ObjectName) -> Result<(RegisterKey, Option<QuorumRow>)> {
+        for _ in 0..SEALED_TRIES {
+            let key = self.object_key(name).await?;
+            match self.inner.registers.read(&key).await {
+                Err(Failure::Sealed) => drop(self.wait_unsealed(&name.bucket, key.bucket).await?),
+                found => return Ok((key, found?)),
+            }
+        }
+        Err(UnavailableReason::Sealed.into())
+    }
+
+    /// Waits until the bucket of a register takes requests again. What was begun in a bucket that is gone cannot go
+    /// on in the one that bears its name: the client is to come again, and finds that one.
+    async fn same_bucket(&self, bucket: &ObjectKey, key: &RegisterKey) -> Result<()> {
+        match self.wait_unsealed(bucket, key.bucket).await? {
+            UnsealedBucket::Active => Ok(()),
+            UnsealedBucket::MadeAgain => Err(UnavailableReason::Sealed.into()),
+        }
+    }
+
     /// Reads a register under a bucket; a seal sends it back to the bucket's register.
     async fn find(&self, bucket: &ObjectKey, key: &RegisterKey) -> Result<Option<QuorumRow>> {
         for _ in 0..SEALED_TRIES {
             match self.inner.registers.read(key).await {
-                Err(Failure::Sealed) => self.wait_unsealed(bucket, key.bucket).await?,
+                Err(Failure::Sealed) => self.same_bucket(bucket, key).await?,
                 other => return Ok(other?),
             }
         }
@@ -143,7 +166,7 @@ impl Objects {
                 Ok(()) => return Ok(Ok(())),
                 Err(ChangeError::Refused(refusal)) => return Ok(Err(refusal)),
                 Err(ChangeError::Sealed(sealed)) => {
-                    self.wait_unsealed(bucket, key.bucket).await?;
+                    self.same_bucket(bucket, key).await?;
                     writer = sealed;
                     ticket = self.inner.registers.begin(key);
                 }

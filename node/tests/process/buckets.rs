@@ -66,7 +66,8 @@ async fn makes_and_deletes(s3: S3, bucket: String) {
         ] {
             match outcome {
                 Ok(()) | Err(Failure::Refused { status: 404 | 409, .. }) => {}
-                Err(Failure::Unavailable { status: 500, .. }) if writes_object => {}
+                // 503: its bucket was made again while the write was under way.
+                Err(Failure::Unavailable { status: 500 | 503, .. }) if writes_object => {}
                 Err(Failure::Lost(_)) => return,
                 Err(other) => panic!("{bucket}: {other:?}"),
             }

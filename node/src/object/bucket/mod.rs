@@ -23,6 +23,15 @@ const SEALED_WAIT: Duration = Duration::from_secs(5);
 /// Pause between two looks at a sealed bucket's register.
 const SEALED_PAUSE: Duration = Duration::from_millis(20);
 
+/// What became of a bucket whose seal was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum UnsealedBucket {
+    /// It takes requests again.
+    Active,
+    /// It is deleted, and another one bears its name.
+    MadeAgain,
+}
+
 /// Why a bucket's phase was not changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PhaseError {
@@ -106,17 +115,16 @@ impl Objects {
     }
 
     /// Waits until a bucket whose seal was seen is active again. Another bucket may bear its name by then, made
-    /// through any node and before this request began: the request comes again for that one, and is not told that
-    /// there is none.
-    pub(super) async fn wait_unsealed(&self, name: &ObjectKey, id: BucketId) -> Result<()> {
+    /// through any node and before this request began: that there is none would be a wrong answer.
+    pub(super) async fn wait_unsealed(&self, name: &ObjectKey, id: BucketId) -> Result<UnsealedBucket> {
         self.inner.buckets.forget(name);
         match self.decided_bucket(&RegisterKey::bucket(name.clone())).await {
             Ok(found) if found == id => {
                 // The seals go right after the register: the next try may still meet one.
                 tokio::time::sleep(SEALED_PAUSE).await;
-                Ok(())
+                Ok(UnsealedBucket::Active)
             }
-            Ok(_) => Err(UnavailableReason::Sealed.into()),
+            Ok(_) => Ok(UnsealedBucket::MadeAgain),
             Err(Error::BucketBusy) => Err(UnavailableReason::Sealed.into()),
             Err(error) => Err(error),
         }

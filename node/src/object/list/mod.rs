@@ -147,7 +147,8 @@ impl Objects {
         for _ in 0..SEALED_TRIES {
             let id = self.bucket_id(bucket).await?;
             match self.names(Query { bucket: id, ..query.clone() }, entries).await {
-                Err(Failure::Sealed) => self.wait_unsealed(bucket, id).await?,
+                // Another one that was made under its name is listed next.
+                Err(Failure::Sealed) => drop(self.wait_unsealed(bucket, id).await?),
                 other => return Ok(other?),
             }
         }
