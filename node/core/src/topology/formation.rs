@@ -72,7 +72,7 @@ impl<I: Clone, T: Clone> FormationMember<I, T> {
     }
 
     /// Answers an attempt. No number is answered twice and none after a higher one, so an unchanged last number
-    /// proves that nothing was answered [m].
+    /// proves that nothing was answered.
     ///
     /// # Errors
     /// [`NoIds`]: the caller makes them durable first. Nothing counts as answered.
@@ -94,8 +94,8 @@ impl<I: Clone, T: Clone> FormationMember<I, T> {
         PullTicket(self.last_answered)
     }
 
-    /// Whether a topology that came for this ticket may be taken: the node holds none, and answered no attempt since
-    /// [m]. An attempt that it answered since may be making another one of its ids.
+    /// Whether a topology that came for this ticket may be taken: the node holds none, and answered no attempt
+    /// since. One that it answered since may be making another one of its ids.
     pub fn may_take(&self, ticket: PullTicket) -> bool {
         self.topology.is_none() && ticket.0 == self.last_answered
     }
@@ -142,7 +142,7 @@ impl<I: Clone, T: Clone> FormAttempt<I, T> {
         }
     }
 
-    /// What follows from the answers. One topology is enough; ids are needed of every node [m], because the one that
+    /// What follows from the answers. One topology is enough; ids are needed of every node, because the one that
     /// did not answer may hold a topology.
     pub fn outcome(&self) -> AttemptOutcome<I, T> {
         let mut waiting = Vec::new();
