@@ -34,7 +34,8 @@ pub(crate) enum Fate<R> {
     Late,
     /// The volume never gets it, and this is what the asker hears.
     Instead(message::Result<R>),
-    /// The volume gets it, and this is what the asker hears.
+    /// The volume gets it, and this comes in place of its answer, once that is there: what the volume took can
+    /// be found in it from then on.
     Unheard(message::Result<R>),
     /// The volume gets it, and the asker hears nothing for as long as the script is kept.
     Silence,
@@ -115,8 +116,12 @@ impl ScriptedPeer {
             }
             Fate::Instead(heard) => Pending::ready(heard),
             Fate::Unheard(heard) => {
-                drop(ask());
-                Pending::ready(heard)
+                let (asked, (answering, pending)) = (ask(), Pending::waiting());
+                tokio::spawn(async move {
+                    drop(asked.await);
+                    answering.answer(heard);
+                });
+                pending
             }
             Fate::Silence => {
                 drop(ask());
