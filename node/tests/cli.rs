@@ -277,3 +277,19 @@ fn a_second_signal_ends_the_process_at_once() {
     running.signal("TERM");
     assert_eq!(running.child.wait().expect("my child").code(), Some(143));
 }
+
+#[test]
+fn clients_are_served_in_the_delay_after_the_signal_while_health_says_that_it_stops() {
+    let dir = temporary();
+    let mut serve = node();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--volumes"]);
+    serve.arg(dir.path()).args(["--shutdown-delay", "5m"]);
+    serve.env("SHERD_ACCESS_KEY_ID", "root").env("SHERD_SECRET_ACCESS_KEY", "long-enough");
+    let mut running = Running::start(&mut serve);
+    running.signal("TERM");
+    wait_for(&running.admin, "/health/serving", "503 Service Unavailable");
+    wait_for(&running.admin, "/health/ready", "\"phase\":\"stopping\"");
+    assert!(get(&running.s3, "/").contains("AccessDenied"), "a new connection is served");
+    running.signal("TERM");
+    assert_eq!(running.child.wait().expect("my child").code(), Some(143));
+}

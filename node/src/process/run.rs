@@ -1,7 +1,7 @@
 //! One process from a configuration to its end, in order.
 //!
 //! Bind both listeners (a taken address fails before anything is opened), answer probes, open the
-//! store, announce, serve; when told to stop: not ready, accept no more, let requests end, cut what
+//! store, announce, serve; when told to stop: not ready, a moment later accept no more, let requests end, cut what
 //! is left, close the store, and only then stop answering probes.
 
 use std::io;
@@ -101,18 +101,18 @@ fn within(descriptors: DescriptorLimit, mut config: Config) -> Config {
 async fn node(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), RunError> {
     let metrics = Metrics::shared(config.durability);
     let health = Arc::new(Health::opening(config.durability));
-    let (life, admin_life) = (Life::new(), Life::new());
+    let (told, admin_life) = (Life::new(), Life::new());
     let s3 = Listener::bind("S3", config.listen).await?;
     let admin = Listener::bind("admin", config.admin_listen).await?;
     let addresses = Addresses { s3: s3.address(), admin: admin.address(), node: None };
 
     let tasks = TaskTracker::new();
-    tasks.spawn(on_signals(life.clone()).map_err(RunError::Runtime)?);
+    tasks.spawn(on_signals(told.clone()).map_err(RunError::Runtime)?);
     let probes = serve_admin(admin, admin_life.clone(), Arc::clone(&metrics), Arc::clone(&health));
     let probes = tasks.spawn(probes);
 
     let result =
-        serve_s3(&config, s3, &life, &metrics, &health, |node| announce(Addresses { node, ..addresses }))
+        serve_s3(&config, s3, &told, &metrics, &health, |node| announce(Addresses { node, ..addresses }))
             .await;
 
     admin_life.stop();
@@ -128,7 +128,7 @@ async fn node(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), Ru
 async fn serve_s3(
     config: &Config,
     listener: Listener,
-    life: &Life,
+    told: &Life,
     metrics: &Arc<Metrics>,
     health: &Arc<Health>,
     announce: impl FnOnce(Option<SocketAddr>),
@@ -136,7 +136,7 @@ async fn serve_s3(
     // Opening is given up whole: nothing was acknowledged yet.
     let store = tokio::select! {
         biased;
-        () = life.stopped() => return Ok(()),
+        () = told.stopped() => return Ok(()),
         store = open(config, metrics, health) => store?,
     };
     health.serve(store.health);
@@ -159,14 +159,17 @@ async fn serve_s3(
     );
     announce(store.node_address);
 
+    let life = Life::new();
     let limits = config.limits;
     let admission = Admission::new(limits.requests_max, limits.queue_max, metrics.s3.clone());
     let service = guard(store.service, admission, refuse);
     let (traffic, reclaim) = (metrics.s3.traffic.clone(), store.reclaim);
     let served = serve(listener, limits.into(), life.clone(), traffic, reclaim, service);
     let patience = async {
-        life.stopped().await;
+        told.stopped().await;
         health.stop();
+        tokio::time::sleep(config.shutdown_delay).await;
+        life.stop();
         tokio::time::sleep(config.shutdown_timeout).await;
         life.abort();
         // The listener returns as soon as the last connection is cut.

@@ -22,6 +22,8 @@ pub(super) fn toml(parts: &Parts<'_>) -> String {
     set(&mut text, "listen", &format!("0.0.0.0:{}", names::S3_PORT));
     set(&mut text, "admin_listen", &format!("0.0.0.0:{}", names::ADMIN_PORT));
     set(&mut text, "node_listen", &format!("0.0.0.0:{}", names::NODE_PORT));
+    // Until the endpoints of the Services follow.
+    set(&mut text, "shutdown_delay", "5s");
     if let Some(domain) = &cluster.spec.gateway.domain {
         let _ = writeln!(text, "domains = [{}]", quoted(domain));
     }

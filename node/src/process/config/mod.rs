@@ -85,6 +85,8 @@ pub struct Config {
     pub vouch: bool,
     /// What is logged, and how.
     pub log: Log,
+    /// How long connections are still accepted, while health says that the node stops.
+    pub shutdown_delay: Duration,
     /// How long requests under way may take to end at shutdown.
     pub shutdown_timeout: Duration,
 }
@@ -153,6 +155,7 @@ impl Config {
             pack_max,
             buffer_cap,
             index_cache,
+            shutdown_delay,
             shutdown_timeout,
             cluster,
             limits,
@@ -198,6 +201,13 @@ impl Config {
             upkeep: judge.upkeep(&upkeep)?,
             vouch: false,
             log: judge.log(log)?,
+            shutdown_delay: judge.period(
+                "shutdown_delay",
+                shutdown_delay,
+                Period(Duration::ZERO),
+                Period(Duration::ZERO),
+                seconds(300),
+            )?,
             shutdown_timeout: judge.period(
                 "shutdown_timeout",
                 shutdown_timeout,

@@ -64,6 +64,10 @@ pub struct Settings {
     /// Memory for the indexes of all volumes together [default: 32MiB]
     #[arg(long, env = "SHERD_INDEX_CACHE", value_name = "SIZE")]
     pub index_cache: Option<ByteSize>,
+    /// How long connections are still accepted once the process is told to stop, while health says so:
+    /// what sends clients here needs a moment to follow [default: 0s]
+    #[arg(long, env = "SHERD_SHUTDOWN_DELAY", value_name = "TIME")]
+    pub shutdown_delay: Option<Period>,
     /// How long requests under way may take to end once the process is told to stop [default: 30s]
     #[arg(long, env = "SHERD_SHUTDOWN_TIMEOUT", value_name = "TIME")]
     pub shutdown_timeout: Option<Period>,
@@ -248,6 +252,7 @@ impl Settings {
             pack_max: self.pack_max.or(lower.pack_max),
             buffer_cap: self.buffer_cap.or(lower.buffer_cap),
             index_cache: self.index_cache.or(lower.index_cache),
+            shutdown_delay: self.shutdown_delay.or(lower.shutdown_delay),
             shutdown_timeout: self.shutdown_timeout.or(lower.shutdown_timeout),
             cluster: ClusterSettings {
                 id: self.cluster.id.or(lower.cluster.id),

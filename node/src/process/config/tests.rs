@@ -74,6 +74,7 @@ fn every_key_can_be_written() {
         pack_max = 65536
         buffer_cap = "1GiB"
         index_cache = "8MiB"
+        shutdown_delay = "3s"
         shutdown_timeout = "5s"
         [cluster]
         id = "6a0812f15d1e119c43c3e498e22f294a"
@@ -115,6 +116,7 @@ fn every_key_can_be_written() {
     assert_eq!((config.durability, config.etag), (Durability::None, EtagForm::Fast));
     assert_eq!((config.inline_bytes_max, config.pack_bytes_max), (16 << 10, 64 << 10));
     assert_eq!((config.buffer_bytes_max, config.index_cache_bytes), (1 << 30, 8 << 20));
+    assert_eq!(config.shutdown_delay, Duration::from_secs(3));
     assert_eq!(config.shutdown_timeout, Duration::from_secs(5));
     let limits = Limits {
         connections_max: 10,
