@@ -15,15 +15,26 @@ const PREPARING_CLIENTS: usize = 64;
 /// Clients that delete it afterwards, a page at a time.
 const CLEANING_CLIENTS: usize = 4;
 
-/// Writes objects until `wanted` are there.
+/// Writes objects until `wanted` are there, with fewer clients after each time that some were refused.
 ///
 /// # Errors
 /// Not all of them could be written.
 pub fn write(target: &Target<'_>, wanted: u64, keys: &mut Keys) -> Result<(), Error> {
-    let missing = wanted.saturating_sub(keys.count());
-    let clients = PREPARING_CLIENTS.min(usize::try_from(missing).unwrap_or(PREPARING_CLIENTS));
-    write_as(target, &Plan::new(Op::Put, clients, Limit::Count(missing)), wanted, keys)?;
-    Ok(())
+    let mut clients = PREPARING_CLIENTS;
+    loop {
+        let before = keys.count();
+        let missing = wanted.saturating_sub(before);
+        let plan = Plan::new(
+            Op::Put,
+            clients.min(usize::try_from(missing).unwrap_or(clients)),
+            Limit::Count(missing),
+        );
+        match write_as(target, &plan, wanted, keys) {
+            // Refused for load by a store that takes fewer requests at one time.
+            Err(Error::Preparation { .. }) if keys.count() > before && clients > 1 => clients /= 2,
+            outcome => return outcome.map(drop),
+        }
+    }
 }
 
 /// Writes objects as `plan` says, after which `wanted` must be there; says what came of it, which is a
