@@ -27,6 +27,10 @@ const FREE_BYTES: u64 = 12 << 30;
 const PUT_BYTES: u64 = 1 << 30;
 /// Objects larger than this are scaled down for a moment.
 const MOMENT_BYTES_MAX: u64 = 2 << 20;
+/// Objects written before anything is measured, by clients that may be refused: a store that just started may
+/// not take every request yet.
+const FIRST: u64 = 200;
+const FIRST_BYTES: u64 = 4 << 10;
 /// Objects that are listed, their size, pages and clients.
 const LISTED: u64 = 8000;
 const MOMENT_LISTED: u64 = 1100;
@@ -120,7 +124,9 @@ impl Arguments {
             let subject = subject.map_err(Error::at("start a cluster"))?;
             bench.settings.extend(subject.settings());
             bench.set(&format!("{}_nodes", tool.name), &subject.endpoints().count());
-            stores.push(Store { name: tool.name, node: Node::of(subject, bench)? });
+            let node = Node::of(subject, bench)?;
+            node.fill(FIRST, &mut node::keys("first", FIRST_BYTES))?;
+            stores.push(Store { name: tool.name, node });
         }
         Ok(stores)
     }

@@ -204,17 +204,11 @@ impl Config {
             shutdown_delay: judge.period(
                 "shutdown_delay",
                 shutdown_delay,
-                Period(Duration::ZERO),
-                Period(Duration::ZERO),
+                seconds(0),
+                seconds(0),
                 seconds(300),
             )?,
-            shutdown_timeout: judge.period(
-                "shutdown_timeout",
-                shutdown_timeout,
-                seconds(30),
-                Period(Duration::ZERO),
-                seconds(600),
-            )?,
+            shutdown_timeout: judge.shutdown_timeout(shutdown_timeout)?,
         })
     }
 
@@ -317,6 +311,10 @@ impl Judge<'_> {
         max: Period,
     ) -> Result<Duration, ConfigError> {
         Ok(self.within(key, value.unwrap_or(default), min, max)?.0)
+    }
+
+    fn shutdown_timeout(&self, value: Option<Period>) -> Result<Duration, ConfigError> {
+        self.period("shutdown_timeout", value, seconds(30), seconds(0), seconds(600))
     }
 
     fn count(
