@@ -296,8 +296,9 @@ impl TestCluster {
         }
     }
 
-    /// A client of each node, and the bucket that all stories use.
+    /// A client of each node, and the bucket that all stories use. All volumes vote: a story may take any away.
     pub(crate) async fn with_bucket(&self) -> Vec<S3> {
+        self.until_whole().await;
         let clients = self.clients();
         let made = clients[0].sdk().create_bucket().bucket(BUCKET).send();
         outcome(bounded("making a bucket", SOON, made).await).expect("a new bucket");
