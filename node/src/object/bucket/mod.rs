@@ -114,8 +114,8 @@ impl Objects {
         Ok(id)
     }
 
-    /// Waits until a bucket whose seal was seen is active again. Another bucket may bear its name by then, made
-    /// through any node and before this request began: that there is none would be a wrong answer.
+    /// Waits until a bucket whose seal was seen is active again. Another bucket may have its name by then, created
+    /// through any node before this request began; `NoSuchBucket` would then be wrong.
     pub(super) async fn wait_unsealed(&self, name: &ObjectKey, id: BucketId) -> Result<UnsealedBucket> {
         self.inner.buckets.forget(name);
         match self.decided_bucket(&RegisterKey::bucket(name.clone())).await {
