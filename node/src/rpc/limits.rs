@@ -1,6 +1,6 @@
 //! Bounds of what other nodes may ask of this one at a time.
 //!
-//! Beyond them a connection is not taken, a stream is not read, or a call is answered `Busy`: nothing that a
+//! Beyond them a connection is closed, a stream is not read, or a call is answered `Busy`: nothing that a
 //! peer sends makes this node hold more memory than these say.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use sherd_proto::limits::{FRAME_CALLS_MAX, MESSAGE_BYTES_MAX};
 
 /// Connections of peers, operators and admins: two a peer, and more peers than one pool has.
 pub(super) const CONNECTIONS_MAX: usize = 256;
-/// Connections that are at their handshake.
+/// Connections that are at their handshake. Beyond them the oldest gives way.
 pub(super) const HANDSHAKES_MAX: usize = 64;
 /// Calls of one stream under way: its next frame is read when there are fewer.
 pub(super) const CALLS_UNDER_WAY_MAX: usize = 8192;

@@ -29,7 +29,7 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::body::Body;
@@ -50,7 +50,7 @@ use self::shard_service::ShardRpc;
 use self::upkeep_service::UpkeepRpc;
 use crate::observe::metrics::RpcMetrics;
 use crate::peer::wire::{self, TrackedExecutor};
-use crate::trust::{ConnectedPeer, RefusalLog, Trust};
+use crate::trust::{AcceptError, ConnectedPeer, HandshakePlace, HandshakePlaces, RefusalLog, Trust};
 
 /// Makes the services that answer for this node's volumes. The admin service is added to them.
 pub fn volume_services(node: &RpcNode, metrics: &RpcMetrics, stop: &CancellationToken) -> Routes {
@@ -86,19 +86,17 @@ pub async fn serve(
     let (services, refusals, cut) = (services.prepare(), RefusalLog::default(), CancellationToken::new());
     let server = Arc::new(Server { trust, services, nodes, metrics, refusals, stop, cut });
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
+    let places = HandshakePlaces::new(HANDSHAKES_MAX);
     let tasks = TaskTracker::new();
     let accept = async {
         loop {
-            let Ok(connection) = Arc::clone(&connections).acquire_owned().await else { return };
-            let Ok(handshake) = Arc::clone(&handshakes).acquire_owned().await else { return };
             match listener.accept().await {
                 Ok(accepted) => {
                     let server = Arc::clone(&server);
+                    let (place, connections) = (places.take(accepted.1.ip()), Arc::clone(&connections));
                     let executor = TrackedExecutor(tasks.clone());
                     tasks.spawn(async move {
-                        server.serve_connection(accepted, handshake, executor).await;
-                        drop(connection);
+                        server.serve_connection(accepted, place, connections, executor).await
                     });
                 }
                 Err(error) => {
@@ -139,7 +137,8 @@ impl Server {
     async fn serve_connection(
         &self,
         (stream, from): (TcpStream, SocketAddr),
-        handshake: OwnedSemaphorePermit,
+        place: HandshakePlace,
+        connections: Arc<Semaphore>,
         executor: TrackedExecutor,
     ) {
         // Cancel-safe: a dropped handshake closes its socket.
@@ -147,11 +146,15 @@ impl Server {
             biased;
             () = self.stop.cancelled() => return,
             accepted = self.trust.accept(stream) => accepted,
+            () = place.lost() => Err(AcceptError::GaveWay),
         };
-        drop(handshake);
+        drop(place);
         let accepted = match accepted {
             Ok(accepted) => accepted,
             Err(error) => return self.refusals.log(from, &error),
+        };
+        let Ok(_connection) = connections.try_acquire_owned() else {
+            return self.refusals.log(from, &AcceptError::TooMany);
         };
         let (peer, name, generation) =
             (accepted.connect_info(), accepted.peer.dns_name(), accepted.generation);

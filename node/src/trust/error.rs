@@ -217,6 +217,12 @@ pub enum AcceptError {
     /// The client took too long.
     #[error("no handshake within {} s", limits::ACCEPT_TIMEOUT.as_secs())]
     TimedOut,
+    /// The handshake had not ended when its place was wanted.
+    #[error("no handshake yet, and others want its place")]
+    GaveWay,
+    /// The listener has as many connections as it may have.
+    #[error("too many connections")]
+    TooMany,
     /// The handshake failed.
     #[error("handshake: {0}")]
     Handshake(HandshakeFailure),

@@ -15,6 +15,7 @@ mod files;
 mod follow;
 pub mod limits;
 mod material;
+mod places;
 mod refusal_log;
 mod stream;
 mod verify;
@@ -32,6 +33,7 @@ pub use crate::trust::error::{
 use crate::trust::files::PemFiles;
 pub use crate::trust::files::TrustFiles;
 use crate::trust::material::Material;
+pub use crate::trust::places::{HandshakePlace, HandshakePlaces};
 pub use crate::trust::refusal_log::RefusalLog;
 pub use crate::trust::stream::{AcceptedStream, ConnectedPeer};
 

@@ -1,5 +1,5 @@
 //! Bad input on a node's port: garbage, bytes without a certificate, messages beyond all bounds, certificates
-//! that have expired or are of another authority, and callers of another cluster.
+//! that have expired or are of another authority, callers of another cluster, and connections that say nothing.
 //!
 //! Each is refused by name where both sides can read it, and the cluster goes on: what was stored before is read
 //! afterwards, and writes go on. Each kind meets a node of its own, for a node logs one refusal a second.
@@ -15,6 +15,7 @@ use sherd_proto::limits::WIRE_VERSION;
 use sherd_proto::v1::{PingRequest, Sender};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 use crate::harness::cluster::{Pki, TestCluster, cluster_of, now_ms};
 use crate::harness::data::{Dice, Home};
@@ -25,6 +26,10 @@ use crate::wire::{FAILED_PRECONDITION, OUT_OF_RANGE, RESOURCE_EXHAUSTED, call, f
 const PING: &str = "/sherd.v1.AdminService/Ping";
 /// A day, the step of certificates' times.
 const DAY: Duration = Duration::from_hours(24);
+/// Silent connections to each node.
+const SILENT_CONNECTIONS: usize = 150;
+/// How often those that were closed are replaced.
+const FLOOD_STEP: Duration = Duration::from_millis(100);
 /// Bytes of garbage.
 const GARBAGE_BYTES: usize = 64 << 10;
 
@@ -121,6 +126,45 @@ async fn messages_beyond_bounds_and_of_other_clusters_are_refused_by_name() {
         assert_ne!(answer.status, 0, "{path}: {answer:?}");
     }
     goes_on(&cluster, &clients, &mut dice).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_connections_keep_no_node_away() {
+    let mut dice = Dice::of_this_run("silence");
+    let mut cluster = cluster_of(4).start().await;
+    let clients = cluster.with_bucket().await;
+    let body = dice.body(Home::File);
+    clients[0].put("before", body).await.expect("a healthy cluster");
+
+    let mut floods = JoinSet::new();
+    for address in cluster.addresses.clone() {
+        floods.spawn(silence(address));
+    }
+    cluster.until_logged(2, &["connection of a peer refused", "others want its place"]).await;
+    cluster.kill(1).await;
+    cluster.start(1).await;
+    cluster.node(1).until_ready().await;
+    cluster.until_whole().await;
+    let clients = cluster.clients();
+    goes_on(&cluster, &clients, &mut dice).await;
+    assert_eq!(clients[1].get("before").await, Ok(Some(body)));
+}
+
+/// Holds silent connections to a node, more than it has places for handshakes, and replaces those that it closes.
+async fn silence(address: SocketAddr) {
+    let mut held = JoinSet::new();
+    loop {
+        while held.len() < SILENT_CONNECTIONS {
+            let Ok(mut stream) = TcpStream::connect(address).await else { break };
+            held.spawn(async move {
+                // Until the node closes it.
+                let _closed = stream.read(&mut [0; 64]).await;
+            });
+        }
+        // A flood's pace: what was closed within the step is replaced together.
+        tokio::time::sleep(FLOOD_STEP).await;
+        while held.try_join_next().is_some() {}
+    }
 }
 
 /// Writes through each node and reads through the next one.
