@@ -11,10 +11,13 @@ use std::time::{Duration, Instant};
 use aws_sdk_s3::Client;
 use aws_sdk_s3::error::DisplayErrorContext;
 use aws_sdk_s3::primitives::ByteStream;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Keys of one writer; it goes round them.
 const KEYS: usize = 64;
+/// How long [`Load::goes_on_for`] waits: every request of an SDK client ends before.
+const GOES_ON: Duration = Duration::from_mins(2);
 /// Sizes of objects: in the row, packed in the log, in files, and cut in several stripes.
 const SIZES: [usize; 4] = [512, 20 << 10, 300 << 10, 2 << 20];
 
@@ -23,6 +26,8 @@ const SIZES: [usize; 4] = [512, 20 << 10, 300 << 10, 2 << 20];
 pub struct Load {
     writers: Vec<JoinHandle<WriterHistory>>,
     stop: Arc<AtomicBool>,
+    /// Writes that ended, well or not.
+    ended: watch::Sender<u64>,
 }
 
 /// What one writer did.
@@ -58,11 +63,27 @@ impl Load {
     /// Starts writers that write to this bucket.
     pub fn start(client: &Client, bucket: &str, writers: usize) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
+        let ended = watch::Sender::new(0);
         let writers = (0..writers).map(|writer| {
             let (client, bucket, stop) = (client.clone(), bucket.to_owned(), Arc::clone(&stop));
-            tokio::spawn(async move { write_until(client, bucket, writer, stop).await })
+            let ended = ended.clone();
+            tokio::spawn(async move { write_until(client, bucket, writer, stop, ended).await })
         });
-        Self { writers: writers.collect(), stop }
+        Self { writers: writers.collect(), stop, ended }
+    }
+
+    /// Returns once so many more writes have ended.
+    ///
+    /// # Errors
+    /// They did not within two minutes.
+    pub async fn goes_on_for(&self, writes: u64) -> Result<(), String> {
+        let mut ended = self.ended.subscribe();
+        let wanted = *ended.borrow() + writes;
+        let reached = tokio::time::timeout(GOES_ON, ended.wait_for(|ended| *ended >= wanted)).await;
+        match reached {
+            Ok(_) => Ok(()),
+            Err(_) => Err(format!("{writes} writes did not end within {} s", GOES_ON.as_secs())),
+        }
     }
 
     /// Stops the writers and reads every object back.
@@ -79,7 +100,13 @@ impl Load {
     }
 }
 
-async fn write_until(client: Client, bucket: String, writer: usize, stop: Arc<AtomicBool>) -> WriterHistory {
+async fn write_until(
+    client: Client,
+    bucket: String,
+    writer: usize,
+    stop: Arc<AtomicBool>,
+    ended: watch::Sender<u64>,
+) -> WriterHistory {
     let mut history = WriterHistory {
         writer,
         possible: vec![vec![]; KEYS],
@@ -99,6 +126,7 @@ async fn write_until(client: Client, bucket: String, writer: usize, stop: Arc<At
             .send()
             .await;
         history.slowest = history.slowest.max(begun.elapsed());
+        ended.send_modify(|ended| *ended += 1);
         match put {
             Ok(_) => {
                 history.acknowledged += 1;
