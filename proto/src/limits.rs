@@ -27,6 +27,14 @@ pub const ADOPTED_ROWS_MAX: usize = PAGE_ROWS_MAX;
 pub const POSITIONS_MAX: usize = limits::SET_VOLUMES_MAX;
 /// Peers of which a volume names lives and positions: it keeps them for those that it ever shared a set with.
 pub const PEERS_MAX: usize = limits::VOLUMES_MAX;
+/// Positions that a volume remembers: of each peer one for each opening.
+pub const REMEMBERED_MAX: usize = PEERS_MAX * limits::PEER_OPENINGS_MAX;
+/// Bytes of one of them in a message: a volume, a life, a sequence and an opening, with what frames them.
+const POSITION_BYTES_MAX: usize = 18 + 6 + 11 + 9 + 2;
+/// Openings of one life of a volume.
+pub const OPENINGS_MAX: usize = limits::OPENINGS_MAX;
+/// Bytes of one of them in a message.
+const OPENING_BYTES_MAX: usize = 9 + 11 + 2;
 /// Data ids that an accept introduces: the parts of the newest version, and what the older versions name in
 /// their bytes, of which each reference takes more than its id.
 pub const INTRODUCES_MAX: usize =
@@ -67,5 +75,10 @@ const _: () = {
         "what came with an accept can wait for its frame"
     );
     assert!(PEERS_MAX >= limits::POSITIONS_WAITING_MAX, "what a volume logs of its peers can be told");
+    assert!(
+        REMEMBERED_MAX * POSITION_BYTES_MAX + OPENINGS_MAX * OPENING_BYTES_MAX + (64 << 10)
+            < MESSAGE_BYTES_MAX,
+        "a message holds all that a volume remembers, and its openings"
+    );
     assert!(NODE_VOLUMES_MAX <= limits::VOLUMES_MAX, "a node's volumes are volumes of the topology");
 };

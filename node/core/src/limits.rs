@@ -121,6 +121,14 @@ pub const SEALS_PAGE_DELETIONS_MAX: usize = 8192;
 /// Peers whose positions wait for one frame at most: a volume has those of its own set, of two while slots
 /// move, and of as many again that it had before.
 pub const POSITIONS_WAITING_MAX: usize = 4 * SET_VOLUMES_MAX;
+/// Openings of one peer that a volume remembers. There are more than two only while the peer's questions do not
+/// come through: what they cover is dropped, and each opening asks before it votes.
+pub const PEER_OPENINGS_MAX: usize = 8;
+/// Openings of one life that a volume's log names: a process that is started again every five minutes comes to it
+/// in two weeks. All of them go with each question, some 90 KiB.
+pub const OPENINGS_MAX: usize = 4096;
+/// Openings that a log need not name any more, and that go with one that begins: more than come.
+pub const OPENINGS_FORGOTTEN_MAX: usize = 8;
 
 /// How far ahead of the highest known time a ballot may be: 5 minutes.
 pub const BALLOT_AHEAD_MS_MAX: u64 = 5 * 60 * 1000;

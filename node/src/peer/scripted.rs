@@ -18,7 +18,7 @@ use sherd_core::message::{
 };
 use sherd_core::record::Home;
 use sherd_core::register::recover::Guarantees;
-use sherd_core::register::recover::confirm::Memory;
+use sherd_core::register::recover::confirm::{Asker, Memory};
 use sherd_core::register::seal::StoredSeals;
 use sherd_core::register::{Accept, Answerer, Positions, Prepare, Vote};
 use sherd_core::release::{ReleaseEntry, ReleaseId};
@@ -309,7 +309,7 @@ impl UpkeepPeer for ScriptedPeer {
         self.play(&self.seals, (volume, after), || self.volumes.seals(volume, after, limit))
     }
 
-    fn remembers(&self, volume: VolumeId) -> Pending<Answer<Memory>> {
-        self.volumes.remembers(volume)
+    fn remembers(&self, volume: VolumeId, asker: Option<&Asker>) -> Pending<Answer<Memory>> {
+        self.volumes.remembers(volume, asker)
     }
 }

@@ -7,7 +7,7 @@ use sherd_core::id::{BucketId, VolumeId};
 use sherd_core::message::Answer;
 use sherd_core::register::Answerer;
 use sherd_core::register::recover::Guarantees;
-use sherd_core::register::recover::confirm::Memory;
+use sherd_core::register::recover::confirm::{Asker, Memory};
 use sherd_core::register::seal::StoredSeals;
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 
@@ -52,7 +52,8 @@ pub trait UpkeepPeer: Send + Sync + std::fmt::Debug {
         limit: usize,
     ) -> Pending<Answer<Vec<StoredSeals>>>;
 
-    /// How far the volume saw its peers' logs become durable, and in which of their lives. Answered as
-    /// soon as it is open, whether it votes or not.
-    fn remembers(&self, volume: VolumeId) -> Pending<Answer<Memory>>;
+    /// How far the volume saw its peers' logs become durable, in which of their lives and openings. Answered as
+    /// soon as it is open, whether it votes or not. One of those peers that asks says its own openings: what they
+    /// cover is dropped after the answer.
+    fn remembers(&self, volume: VolumeId, asker: Option<&Asker>) -> Pending<Answer<Memory>>;
 }

@@ -159,7 +159,7 @@ fn start(volumes: &LocalPeer, volume: VolumeId, request: UpkeepRequest) -> Start
             StartedCall::Silent
         }
         UpkeepRequest::Guarantees => StartedCall::Guarantees(volumes.guarantees(volume)),
-        UpkeepRequest::Remembers => StartedCall::Memory(volumes.remembers(volume)),
+        UpkeepRequest::Remembers(asker) => StartedCall::Memory(volumes.remembers(volume, asker.as_ref())),
         UpkeepRequest::Position => StartedCall::Position(volumes.position(volume)),
         UpkeepRequest::Seals { after, limit } => StartedCall::Seals(volumes.seals(volume, after, limit)),
     }

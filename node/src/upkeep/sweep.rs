@@ -460,12 +460,18 @@ fn is_behind(votes: &[Reply<Vote>], ballot: Ballot) -> bool {
 mod tests {
     use super::*;
     use sherd_core::id::{Incarnation, ProposerId, Sequence, VolumeId};
+    use sherd_core::register::position::OpeningId;
     use sherd_core::register::{Answerer, Row, RowHead};
 
     fn vote(n: u8, time: Option<u64>) -> Reply<Vote> {
         let ballot = |time| Ballot { time: Timestamp::from_ms(time), proposer: ProposerId(1) };
-        let from =
-            Answerer { incarnation: Incarnation(1), votes: true, peers: [].into(), durable: Sequence(0) };
+        let from = Answerer {
+            incarnation: Incarnation(1),
+            votes: true,
+            peers: [].into(),
+            opening: OpeningId::NONE,
+            durable: Sequence(0),
+        };
         let row = time.map(|time| Row {
             head: RowHead { ballot: ballot(time), digest: [0; 32], committed: true },
             value: None,

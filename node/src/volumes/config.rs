@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sherd_core::env::Clock;
+use sherd_core::env::{Clock, Rng};
 use sherd_core::id::{ClusterId, VolumeId};
 use sherd_core::topology::Topology;
 use sherd_volume::buffer::BufferPool;
@@ -24,6 +24,8 @@ pub struct VolumesConfig {
     pub disk: Arc<dyn Disk>,
     /// The process's clock.
     pub clock: Arc<dyn Clock>,
+    /// Draws each opening of a volume.
+    pub rng: Arc<dyn Rng>,
     /// Runs keepers, logs and workers.
     pub host: Arc<dyn Host>,
     /// The process's buffers.

@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 
 use sherd_core::id::{Ballot, Incarnation};
 use sherd_core::limits::VOLUME_QUEUE_MAX;
+use sherd_core::register::position::OpeningId;
 use sherd_volume::Reader;
 use sherd_volume::error::OpenError;
 use sherd_volume::identity::{ExpectedIdentity, Phase};
@@ -171,7 +172,7 @@ impl Keeper {
     }
 
     fn setup(&self) -> Setup {
-        let VolumesConfig { disk, clock, buffers, index, options, cluster, .. } = &self.config;
+        let VolumesConfig { disk, clock, rng, buffers, index, options, cluster, .. } = &self.config;
         Setup {
             disk: Arc::clone(disk),
             path: self.volume.path().to_owned(),
@@ -180,6 +181,7 @@ impl Keeper {
             buffers: buffers.clone(),
             expected: ExpectedIdentity { cluster: Some(*cluster), volume: Some(self.volume.id()) },
             options: Options { unreadable: self.unreadable_policy(), ..*options },
+            opening: OpeningId::draw(&**rng),
         }
     }
 

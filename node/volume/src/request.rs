@@ -7,9 +7,11 @@
 use bytes::Bytes;
 
 use sherd_core::heal::HealId;
-use sherd_core::id::{Ballot, Incarnation, Sequence, ShardId, VolumeId};
+use sherd_core::id::{Ballot, ShardId, VolumeId};
 use sherd_core::message::{AdoptedRow, Answer, Control, Target};
+use sherd_core::register::position::Position;
 use sherd_core::register::recover::Guarantees;
+use sherd_core::register::recover::confirm::Asker;
 use sherd_core::register::{Accept, Positions, Prepare, Vote};
 use sherd_core::release::ReleaseId;
 
@@ -131,11 +133,11 @@ pub enum Op {
     PeerSeen {
         /// The peer.
         volume: VolumeId,
-        /// Its life.
-        incarnation: Incarnation,
-        /// Its highest durable sequence.
-        durable: Sequence,
+        /// How far it was.
+        position: Position,
     },
+    /// A peer asked what is remembered of it, and was told: what its openings cover is dropped. Answers nobody.
+    Asked(Asker),
     /// Change what the volume promises about floors, seals and its own life.
     Control {
         /// What.

@@ -140,8 +140,8 @@ fn a_writer_that_does_not_sync_leaves_no_file_that_looks_cut() {
         volume.close();
         bench.kill();
         bench.options.durability = Durability::None;
-        let mut volume = bench.reopen();
-        put(&mut volume, 1).unwrap();
+        // Its opening is all that it writes.
+        let _volume = bench.reopen();
         assert_eq!(length(&bench, 2), bench.options.segment_bytes);
         bench.options.durability = Durability::Fsync;
         for seed in 0..200 {
@@ -194,7 +194,8 @@ fn a_file_of_any_length_is_longer_than_its_frames_when_these_come_to_its_end() {
         let (bench, volume) = with_a_short_segment(3);
         drop(volume);
         bench.kill();
-        let length = FIRST + 3 * FRAME + pages * 4096;
+        // Behind the shards stands the opening that the fixture ends with.
+        let length = FIRST + 3 * FRAME + (1 + pages) * 4096;
         bench.disk.open(&segment(&bench, 1), OpenMode::Write).unwrap().truncate(length).unwrap();
         let mut volume = bench.reopen();
         for number in 40..44 {

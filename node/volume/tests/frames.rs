@@ -11,7 +11,7 @@ use sherd_core::id::{Ballot, Epoch, Incarnation, Sequence, VolumeId};
 use sherd_core::limits::POSITIONS_WAITING_MAX;
 use sherd_core::message::RowScan;
 use sherd_core::register::Accept;
-use sherd_core::register::position::Position;
+use sherd_core::register::position::{OpeningId, Position};
 use sherd_core::release::ReleaseId;
 use sherd_volume::disk::faulty::{Call, Failure, Fault};
 use sherd_volume::error::Error;
@@ -19,7 +19,7 @@ use sherd_volume::request::Op;
 use support::*;
 
 fn position(durable: u64) -> Position {
-    Position { incarnation: Incarnation(1), durable: Sequence(durable) }
+    Position { incarnation: Incarnation(1), opening: OpeningId(4), durable: Sequence(durable) }
 }
 
 /// Positions of as many peers as may wait.
@@ -65,7 +65,7 @@ fn a_batch_up_to_the_limit_is_one_frame_with_all_that_rides_along() {
     let after = volume.reader.status();
     assert_eq!(after.frame_records.count() - before.frame_records.count(), 1);
     let written = after.frame_bytes - before.frame_bytes;
-    assert!(written > (8 << 20) - (32 << 10), "the frame is full: {written}");
+    assert!(written > (8 << 20) - (48 << 10), "the frame is full: {written}");
     volume.run();
     for (count, answer) in answers.iter().enumerate() {
         assert!(matches!(answer.lock().take(), Some(Ok(()))), "shard {count}");
@@ -79,7 +79,7 @@ fn a_batch_up_to_the_limit_is_one_frame_with_all_that_rides_along() {
 fn the_largest_record_leaves_room_for_what_rides_along() {
     let bench = large_segments();
     let mut volume = bench.reopen();
-    let largest = (8 << 20) - (8 << 10) - (32 << 10);
+    let largest = (8 << 20) - (8 << 10) - (48 << 10);
     volume.volume.submit(Op::Commit {
         target: target(&object("nothing")),
         ballot: Ballot::ZERO,
@@ -175,7 +175,8 @@ fn what_rode_with_a_refused_frame_rides_with_the_next() {
         volume.volume.submit(Op::ReleaseDone { id: ended });
         volume.volume.submit(Op::ReleasePut { id: waits, entry: bytes(2, 50) });
         let (incarnation, durable) = (Incarnation(2), Sequence(5));
-        volume.volume.submit(Op::PeerSeen { volume: seen, incarnation, durable });
+        let noted = Position { incarnation, ..position(durable.0) };
+        volume.volume.submit(Op::PeerSeen { volume: seen, position: noted });
         volume.volume.submit(Op::Commit {
             target: support::target(&object("nothing")),
             ballot: Ballot::ZERO,
@@ -195,7 +196,8 @@ fn what_rode_with_a_refused_frame_rides_with_the_next() {
         assert_eq!(volume.reader.releases(None, 10).unwrap(), [(waits, bytes(2, 50))]);
         let known = volume.reader.memory().positions;
         assert!(known.contains(&(peer, position(9))), "{known:?}");
-        assert!(volume.reader.peers().contains(&(seen, Position { incarnation, durable })));
+        assert!(volume.reader.peers().contains(&(seen, (incarnation, durable))));
+        assert!(known.contains(&(seen, noted)), "{known:?}");
     }
 }
 
@@ -207,14 +209,14 @@ fn what_waits_rides_with_the_first_frame_that_anybody_asks_for() {
     volume.heal_put(healed, &bytes(1, 50)).unwrap();
     volume.volume.submit(Op::HealDone { id: healed });
     volume.volume.submit(Op::ReleasePut { id: waits, entry: bytes(2, 50) });
-    let (peer, incarnation, durable) = (VolumeId([7; 16]), Incarnation(2), Sequence(5));
-    volume.volume.submit(Op::PeerSeen { volume: peer, incarnation, durable });
+    let (peer, seen) = (VolumeId([7; 16]), position(5));
+    volume.volume.submit(Op::PeerSeen { volume: peer, position: seen });
     volume.put_shard(shard(1, 0), &bytes(1, 3_000)).unwrap();
     bench.kill();
     let volume = bench.reopen();
     assert_eq!(volume.reader.heals(None, 10).unwrap(), []);
     assert_eq!(volume.reader.releases(None, 10).unwrap(), [(waits, bytes(2, 50))]);
-    assert_eq!(volume.reader.peers(), [(peer, Position { incarnation, durable })]);
+    assert_eq!(volume.reader.peers(), [(peer, (seen.incarnation, seen.durable))]);
 }
 
 /// What no frame holds is forgotten by a crash: the data that it names would stay until a sweep.
@@ -256,7 +258,7 @@ fn notes_that_a_full_frame_has_no_room_for_do_not_wait_anew() {
     let due_us = bench.clock.monotonic_us() + 100_000;
     bench.clock.advance_ms(60);
     let ((held, done), target) = (slot(), target(&object("shards")));
-    let payload = vec![bytes(1, (8 << 20) - (40 << 10))];
+    let payload = vec![bytes(1, (8 << 20) - (56 << 10))];
     volume.volume.submit(Op::PutShard { shard: shard(1, 0), target, payload, done });
     let step = volume.volume.step();
     assert!(matches!(held.lock().take(), Some(Ok(()))));
@@ -283,8 +285,7 @@ fn more_than_a_frame_holds_rides_with_several() {
         volume.volume.submit(Op::HealDone { id: HealId(id(count)) });
         volume.volume.submit(Op::ReleaseDone { id: ReleaseId(id(count)) });
         volume.volume.submit(Op::ReleasePut { id: ReleaseId(id(COUNT + count)), entry: bytes(2, 60) });
-        let (incarnation, durable) = (Incarnation(2), Sequence(5));
-        volume.volume.submit(Op::PeerSeen { volume: VolumeId(id(count)), incarnation, durable });
+        volume.volume.submit(Op::PeerSeen { volume: VolumeId(id(count)), position: position(5) });
         if count % 500 == 0 {
             // Judged, and not written yet.
             volume.volume.step();
@@ -324,10 +325,10 @@ fn what_is_known_of_a_peer_never_falls() {
     for ((life, sequence), expected) in
         [((2, 5), (2, 5)), ((2, 9), (2, 9)), ((2, 7), (2, 9)), ((1, 99), (2, 9)), ((3, 1), (3, 1))]
     {
-        let (incarnation, durable) = (Incarnation(life), Sequence(sequence));
-        volume.volume.submit(Op::PeerSeen { volume: peer, incarnation, durable });
+        let position = Position { incarnation: Incarnation(life), ..position(sequence) };
+        volume.volume.submit(Op::PeerSeen { volume: peer, position });
         volume.settle();
-        let known = Position { incarnation: Incarnation(expected.0), durable: Sequence(expected.1) };
+        let known = (Incarnation(expected.0), Sequence(expected.1));
         assert_eq!(volume.reader.peers(), [(peer, known)]);
     }
 }

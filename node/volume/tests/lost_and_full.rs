@@ -76,7 +76,8 @@ fn what_is_rotten_beside_a_loss_is_queued_before_the_loss_is_behind() {
         drop(volume);
         bench.kill();
         let (again, report) = bench.open().unwrap();
-        assert_eq!((report.replayed_records, report.rotten.len()), (0, 0), "it is behind the checkpoint");
+        // The openings since are not in the index.
+        assert_eq!((report.replayed_records, report.rotten.len()), (round, 0), "it is behind the checkpoint");
         volume = again;
     }
 }

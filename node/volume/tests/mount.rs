@@ -29,6 +29,7 @@ fn setup(bench: &Bench, disk: Arc<dyn Disk>, volume: VolumeId) -> Setup {
         buffers: bench.buffers.clone(),
         expected: ExpectedIdentity { cluster: Some(CLUSTER), volume: Some(volume) },
         options: bench.options,
+        opening: next_opening(),
     }
 }
 

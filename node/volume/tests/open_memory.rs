@@ -91,6 +91,7 @@ fn opened(path: &Path) -> (Driver, OpenReport) {
         buffers: pool(),
         expected: ExpectedIdentity { cluster: Some(CLUSTER), volume: Some(VOLUME) },
         options,
+        opening: next_opening(),
     };
     let (volume, report) = open(setup).unwrap();
     (Driver::new(volume, clock), report)

@@ -48,6 +48,7 @@ fn open_with(path: &Path, clock: &Arc<TestClock>, options: Options) -> (Driver, 
         buffers: pool(),
         expected: ExpectedIdentity { cluster: Some(CLUSTER), volume: Some(VOLUME) },
         options: Options { reserve_bytes: 0, ..options },
+        opening: next_opening(),
     };
     let (volume, report) = open(setup).unwrap();
     (Driver::new(volume, Arc::clone(clock)), report)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use sherd_core::id::{Ballot, BucketId, Epoch, Incarnation, Sequence, VolumeId};
 use sherd_core::message::{AdoptedRow, Control};
 use sherd_core::record::Value;
-use sherd_core::register::position::Position;
+use sherd_core::register::position::{OpeningId, Position};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Refusal, RowHead};
 use sherd_volume::disk::{Disk, OpenMode};
@@ -103,7 +103,10 @@ fn a_lost_volume_recovers_step_by_step_over_restarts() {
     assert!(!above.from.votes, "it counts nowhere");
     adopt(&mut volume, "adopted", 5).unwrap();
 
-    let remembered = (VolumeId([9; 16]), Position { incarnation: Incarnation(2), durable: Sequence(77) });
+    let remembered = (
+        VolumeId([9; 16]),
+        Position { incarnation: Incarnation(2), opening: OpeningId(4), durable: Sequence(77) },
+    );
     let finish = Control::FinishRecovery { remembered: vec![remembered].into() };
     volume.control(finish).unwrap().unwrap();
     for round in 0..2 {

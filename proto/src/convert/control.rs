@@ -6,7 +6,7 @@ use sherd_core::register::position::Position;
 use sherd_core::register::recover::Guarantees;
 
 use super::{ConvertError, Wire, list_from_wire, list_to_wire, required};
-use crate::limits::{PAGE_ROWS_MAX, PEERS_MAX, REPORTED_SEALS_MAX, SEAL_DELETIONS_MAX};
+use crate::limits::{PAGE_ROWS_MAX, PEERS_MAX, REMEMBERED_MAX, REPORTED_SEALS_MAX, SEAL_DELETIONS_MAX};
 use crate::v1;
 use crate::v1::control::{Change, FinishRecovery, RecordEpoch, SealBucket, TakeGuarantees};
 
@@ -74,7 +74,7 @@ impl Wire for Control {
             },
             Change::FinishRecovery(FinishRecovery { remembered }) => {
                 let remembered: Vec<(VolumeId, Position)> =
-                    list_from_wire(remembered, PEERS_MAX, "remembered positions")?;
+                    list_from_wire(remembered, REMEMBERED_MAX, "remembered positions")?;
                 Self::FinishRecovery { remembered: remembered.into() }
             }
             Change::ForceRecovery(v1::Empty {}) => Self::ForceRecovery,

@@ -6,20 +6,23 @@
 use bytes::Bytes;
 
 use sherd_core::heal::{HealEntry, HealId};
-use sherd_core::id::{BucketId, ChangeId};
+use sherd_core::id::{BucketId, ChangeId, VolumeId};
 use sherd_core::message::Answer;
 use sherd_core::register::Answerer;
 use sherd_core::register::recover::Guarantees;
-use sherd_core::register::recover::confirm::Memory;
+use sherd_core::register::recover::confirm::{Asker, Memory};
+use sherd_core::register::recover::opening::OpeningHistory;
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 
 use super::answer::{answer_in, reply_message};
 use super::value::undecodable;
-use super::{ConvertError, Wire, at_most, limit_from_wire, limit_to_wire, list_from_wire, list_to_wire};
-use crate::limits::{ENTRY_BYTES_MAX, PAGE_ROWS_MAX, PEERS_MAX};
+use super::{
+    ConvertError, Wire, at_most, limit_from_wire, limit_to_wire, list_from_wire, list_to_wire, required,
+};
+use crate::limits::{ENTRY_BYTES_MAX, PAGE_ROWS_MAX, REMEMBERED_MAX};
 use crate::v1;
 use crate::v1::entries::Entry;
-use crate::v1::upkeep_call::{Call, EntryPage, SealPage};
+use crate::v1::upkeep_call::{Call, EntryPage, Remembers, SealPage};
 
 /// A call for what a volume keeps for upkeep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,8 +51,8 @@ pub enum UpkeepRequest {
     ReleaseDone(ReleaseId),
     /// What the volume guarantees.
     Guarantees,
-    /// What the volume remembers of its peers.
-    Remembers,
+    /// What the volume remembers of its peers. One of them that asks says its openings.
+    Remembers(Option<Asker>),
     /// In which life the volume is, and how far its log is durable.
     Position,
     /// One page of the seals that the volume holds.
@@ -80,7 +83,10 @@ impl Wire for UpkeepRequest {
             Self::ReleasePut(entry) => Call::ReleasePut(entry.to_wire()),
             Self::ReleaseDone(id) => Call::ReleaseDone(id.to_wire()),
             Self::Guarantees => Call::Guarantees(empty),
-            Self::Remembers => Call::Remembers(empty),
+            Self::Remembers(asker) => Call::Remembers(Remembers {
+                asker: asker.as_ref().map(|asker| asker.volume.to_wire()),
+                openings: asker.as_ref().map(|asker| asker.openings.to_wire()),
+            }),
             Self::Position => Call::Position(empty),
             Self::Seals { after, limit } => {
                 let after = after.as_ref().map(Wire::to_wire);
@@ -104,7 +110,11 @@ impl Wire for UpkeepRequest {
             Call::ReleasePut(entry) => Self::ReleasePut(ReleaseEntry::from_wire(entry)?),
             Call::ReleaseDone(id) => Self::ReleaseDone(ReleaseId::from_wire(id)?),
             Call::Guarantees(v1::Empty {}) => Self::Guarantees,
-            Call::Remembers(v1::Empty {}) => Self::Remembers,
+            Call::Remembers(Remembers { asker: None, openings: None }) => Self::Remembers(None),
+            Call::Remembers(Remembers { asker, openings }) => Self::Remembers(Some(Asker {
+                volume: VolumeId::from_wire(required(asker, "asker")?)?,
+                openings: OpeningHistory::from_wire(required(openings, "openings of the asker")?)?,
+            })),
             Call::Position(v1::Empty {}) => Self::Position,
             Call::Seals(SealPage { after, limit }) => {
                 let after = after.map(BucketId::from_wire).transpose()?;
@@ -180,13 +190,21 @@ impl Wire for Memory {
     type Message = v1::Memory;
 
     fn to_wire(&self) -> v1::Memory {
-        let Self { is_whole, positions } = self;
-        v1::Memory { is_whole: *is_whole, positions: list_to_wire(positions) }
+        let Self { is_whole, positions, openings } = self;
+        v1::Memory {
+            is_whole: *is_whole,
+            positions: list_to_wire(positions),
+            openings: Some(openings.to_wire()),
+        }
     }
 
     fn from_wire(message: v1::Memory) -> Result<Self, ConvertError> {
-        let v1::Memory { is_whole, positions } = message;
-        Ok(Self { is_whole, positions: list_from_wire(positions, PEERS_MAX, "remembered positions")? })
+        let v1::Memory { is_whole, positions, openings } = message;
+        Ok(Self {
+            is_whole,
+            positions: list_from_wire(positions, REMEMBERED_MAX, "remembered positions")?,
+            openings: OpeningHistory::from_wire(required(openings, "openings")?)?,
+        })
     }
 }
 

@@ -17,12 +17,13 @@ use sherd_core::limits::{INLINE_BYTES_MAX, VALUE_BYTES_MAX};
 use sherd_core::message::{self, Target};
 use sherd_core::placement;
 use sherd_core::record::{Body, Value, put_register_key, register_key_bytes, take_register_key};
-use sherd_core::register::position::Position;
+use sherd_core::register::position::{OpeningId, Position};
+use sherd_core::register::recover::opening::{Opening, OpeningHistory};
 use sherd_core::register::{Answerer, EncodedValue, Positions, Refusal, Row, RowHead};
 use sherd_core::release::ReleaseId;
 
 use super::{ConvertError, FieldFault, Wire, array, at_most, list_from_wire, list_to_wire, reason, required};
-use crate::limits::{PEERS_MAX, POSITIONS_MAX, REGISTER_KEY_BYTES_MAX};
+use crate::limits::{OPENINGS_MAX, PEERS_MAX, POSITIONS_MAX, REGISTER_KEY_BYTES_MAX};
 use crate::v1;
 
 /// Declares how an id of 16 bytes travels: random ones as they are, stamped ones in their stored form.
@@ -136,14 +137,42 @@ impl Wire for (VolumeId, Position) {
     type Message = v1::Position;
 
     fn to_wire(&self) -> v1::Position {
-        let (volume, Position { incarnation, durable }) = self;
-        v1::Position { volume: volume.to_wire(), life: incarnation.0, durable: durable.0 }
+        let (volume, Position { incarnation, opening, durable }) = self;
+        v1::Position { volume: volume.to_wire(), life: incarnation.0, durable: durable.0, opening: opening.0 }
     }
 
     fn from_wire(message: v1::Position) -> Result<Self, ConvertError> {
-        let v1::Position { volume, life, durable } = message;
-        let position = Position { incarnation: Incarnation(life), durable: Sequence(durable) };
+        let v1::Position { volume, life, durable, opening } = message;
+        let (opening, durable) = (OpeningId(opening), Sequence(durable));
+        let position = Position { incarnation: Incarnation(life), opening, durable };
         Ok((VolumeId::from_wire(volume)?, position))
+    }
+}
+
+impl Wire for Opening {
+    type Message = v1::Opening;
+
+    fn to_wire(&self) -> v1::Opening {
+        let Self { id, end } = self;
+        v1::Opening { id: id.0, end: end.0 }
+    }
+
+    fn from_wire(message: v1::Opening) -> Result<Self, ConvertError> {
+        let v1::Opening { id, end } = message;
+        Ok(Self { id: OpeningId(id), end: Sequence(end) })
+    }
+}
+
+impl Wire for OpeningHistory {
+    type Message = v1::Openings;
+
+    fn to_wire(&self) -> v1::Openings {
+        v1::Openings { life: self.incarnation.0, openings: list_to_wire(self.openings()) }
+    }
+
+    fn from_wire(message: v1::Openings) -> Result<Self, ConvertError> {
+        let v1::Openings { life, openings } = message;
+        Ok(Self::new(Incarnation(life), list_from_wire(openings, OPENINGS_MAX, "openings")?))
     }
 }
 
@@ -177,17 +206,24 @@ impl Wire for Answerer {
     type Message = v1::Answerer;
 
     fn to_wire(&self) -> v1::Answerer {
-        let Self { incarnation, votes, peers, durable } = self;
-        v1::Answerer { life: incarnation.0, votes: *votes, peers: list_to_wire(peers), durable: durable.0 }
+        let Self { incarnation, votes, peers, opening, durable } = self;
+        v1::Answerer {
+            life: incarnation.0,
+            votes: *votes,
+            peers: list_to_wire(peers),
+            durable: durable.0,
+            opening: opening.0,
+        }
     }
 
     fn from_wire(message: v1::Answerer) -> Result<Self, ConvertError> {
-        let v1::Answerer { life, votes, peers, durable } = message;
+        let v1::Answerer { life, votes, peers, durable, opening } = message;
         let peers: Arc<[_]> = match peers {
             none if none.is_empty() => Arc::default(),
             peers => list_from_wire(peers, PEERS_MAX, "peers of an answer")?.into(),
         };
-        Ok(Self { incarnation: Incarnation(life), votes, peers, durable: Sequence(durable) })
+        let (opening, durable) = (OpeningId(opening), Sequence(durable));
+        Ok(Self { incarnation: Incarnation(life), votes, peers, opening, durable })
     }
 }
 

@@ -37,6 +37,7 @@ pub fn may_drop(ballot: Ballot, votes: &[Reply<Vote>], quorums: Quorums, lives: 
 mod tests {
     use super::*;
     use crate::id::{ProposerId, Timestamp, VolumeId};
+    use crate::register::position::OpeningId;
     use crate::register::quorum::Order;
     use crate::register::{Answerer, Row, RowHead};
 
@@ -49,6 +50,7 @@ mod tests {
             incarnation: crate::id::Incarnation(1),
             votes: true,
             peers: [].into(),
+            opening: OpeningId::NONE,
             durable: crate::id::Sequence(0),
         };
         let row = row.map(|time| Row {

@@ -36,7 +36,7 @@ use crate::checksum::Digest;
 use crate::codec::DecodeError;
 use crate::id::{Ballot, DataId, Incarnation, Sequence, Timestamp, VolumeId};
 use crate::record::{OverLimit, State, Value};
-use crate::register::position::Position;
+use crate::register::position::{OpeningId, Position};
 
 /// What an acceptor holds for a key, without the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,7 +139,7 @@ pub struct Accept {
     pub positions: Positions,
 }
 
-/// How far the logs of several volumes are durable, and in which lives.
+/// How far the logs of several volumes are durable, in which lives and openings.
 pub type Positions = Arc<[(VolumeId, Position)]>;
 
 /// An acceptor's promise, or its answer to a read.
@@ -163,14 +163,16 @@ pub struct Answerer {
     /// Without it a proposer would count what a volume said before it lost its state: the volume
     /// that recorded the loss is in every quorum, and this is where it says so.
     pub peers: Arc<[(VolumeId, Incarnation)]>,
+    /// Which opening of the volume answers: durable in its own log before it answers anything.
+    pub opening: OpeningId,
     /// The volume's highest durable sequence, which its peers log.
     pub durable: Sequence,
 }
 
 impl Answerer {
-    /// How far its log is durable, and in which life.
+    /// How far its log is durable, in which life and which opening.
     pub const fn position(&self) -> Position {
-        Position { incarnation: self.incarnation, durable: self.durable }
+        Position { incarnation: self.incarnation, opening: self.opening, durable: self.durable }
     }
 }
 

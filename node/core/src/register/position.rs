@@ -1,21 +1,58 @@
-//! How far a volume's log is durable.
+//! How far a volume's log is durable, in which of its lives, and who wrote the end of it.
+//!
+//! ```text
+//! life 1   opening a            opening b                  opening c
+//!          records 1 .. 9       begins at 9, 10 .. 40      begins at 40, 41 ...
+//! ```
+//! A sequence alone says little about a log that went back in time: what is written after that gets the same
+//! numbers again. Each opening draws a number, so two logs that went apart are told apart. Guards I-18.
 
 use std::fmt;
 
+use crate::env::Rng;
 use crate::id::{Incarnation, Sequence};
 
-/// How far a volume's log is durable, and in which of its lives. Ordered: a later life is above every
-/// sequence of an earlier one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// One opening of a volume: drawn at random each time, and never the same in two logs that went apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct OpeningId(pub u64);
+
+impl OpeningId {
+    /// What comes before the first opening that a log names. Logs and messages from before openings were drawn
+    /// say this of all that they have.
+    pub const NONE: Self = Self(0);
+
+    /// Draws an opening.
+    pub fn draw(rng: &dyn Rng) -> Self {
+        loop {
+            let drawn = Self(rng.next_u64());
+            if drawn != Self::NONE {
+                return drawn;
+            }
+        }
+    }
+}
+
+/// How far a volume's log is durable: in which of its lives, and which of its openings wrote that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Position {
     /// The life.
     pub incarnation: Incarnation,
-    /// Its highest durable sequence in that life.
+    /// The opening.
+    pub opening: OpeningId,
+    /// Its highest durable sequence in that opening.
     pub durable: Sequence,
+}
+
+impl Position {
+    /// That a life has begun, and nothing of what was written in it.
+    pub const fn life(incarnation: Incarnation) -> Self {
+        Self { incarnation, opening: OpeningId::NONE, durable: Sequence(0) }
+    }
 }
 
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "record {} of life {}", self.durable.0, self.incarnation.0)
+        let Self { incarnation, opening, durable } = self;
+        write!(f, "record {} of opening {:016x} in life {}", durable.0, opening.0, incarnation.0)
     }
 }

@@ -149,6 +149,7 @@ mod tests {
     use super::*;
     use crate::id::Sequence;
     use crate::limits::SET_VOLUMES_MAX;
+    use crate::register::position::OpeningId;
 
     #[test]
     fn quorums_meet_in_every_set_size() {
@@ -167,7 +168,13 @@ mod tests {
 
     fn reply(volume: u8, life: u32, peers: &[(u8, u32)]) -> Reply<u8> {
         let peers = peers.iter().map(|(v, i)| (VolumeId([*v; 16]), Incarnation(*i))).collect();
-        let from = Answerer { incarnation: Incarnation(life), votes: true, peers, durable: Sequence(0) };
+        let from = Answerer {
+            incarnation: Incarnation(life),
+            votes: true,
+            peers,
+            opening: OpeningId::NONE,
+            durable: Sequence(0),
+        };
         Reply { volume: VolumeId([volume; 16]), from, order: Order::default(), result: Ok(volume) }
     }
 

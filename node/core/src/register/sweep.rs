@@ -64,6 +64,7 @@ pub fn introduced(
 mod tests {
     use super::*;
     use crate::id::{Incarnation, ProposerId, Sequence, VolumeId};
+    use crate::register::position::OpeningId;
     use crate::register::quorum::Order;
     use crate::register::{Answerer, Refusal};
 
@@ -74,6 +75,7 @@ mod tests {
                 incarnation: Incarnation(1),
                 votes: true,
                 peers: [].into(),
+                opening: OpeningId::NONE,
                 durable: Sequence(0),
             },
             order: Order::default(),

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use sherd_core::id::{BucketId, ChangeId, Incarnation, ProposerId, Sequence, Timestamp, VolumeId};
 use sherd_core::record::BucketPhase;
 use sherd_core::register::acceptor::{AcceptVerdict, AcceptorState, Circumstances, KeyState, judge_accept};
+use sherd_core::register::position::OpeningId;
 use sherd_core::register::proposer::{AcceptOutcome, PrepareProgress, after_accept};
 use sherd_core::register::quorum::{Lives, Order, Quorums, Reply};
 use sherd_core::register::seal::{
@@ -210,8 +211,13 @@ impl Bucket {
         let peers: Arc<[_]> =
             if knows_more { [(volume(0), Incarnation(u32::from(knew)))].into() } else { Arc::default() };
         let life = if self.without == Without::OldLives { 1 } else { life };
-        let from =
-            Answerer { incarnation: Incarnation(u32::from(life)), votes: true, peers, durable: Sequence(0) };
+        let from = Answerer {
+            incarnation: Incarnation(u32::from(life)),
+            votes: true,
+            peers,
+            opening: OpeningId::NONE,
+            durable: Sequence(0),
+        };
         Reply { volume: volume(at), from, order: Order { asked, arrived: asked + 1 }, result: Ok(value) }
     }
 

@@ -14,6 +14,7 @@ use sherd_core::register::acceptor::{
     AcceptorState, Circumstances, KeyState, VoterStatus, after_restart, judge_accept, judge_data_floor,
     judge_prepare, next_reading, raise_data_floor, raise_floor,
 };
+use sherd_core::register::position::OpeningId;
 use sherd_core::register::proposer::{
     AcceptOutcome, PrepareOutcome, PrepareProgress, after_accept, after_prepare,
 };
@@ -148,7 +149,13 @@ fn after(time: Timestamp) -> Timestamp {
 }
 
 fn reply<T>(at: usize, result: Result<T, Refusal>) -> Reply<T> {
-    let from = Answerer { incarnation: Incarnation(1), votes: true, peers: [].into(), durable: Sequence(0) };
+    let from = Answerer {
+        incarnation: Incarnation(1),
+        votes: true,
+        peers: [].into(),
+        opening: OpeningId::NONE,
+        durable: Sequence(0),
+    };
     let volume = VolumeId([u8::try_from(at).expect("few volumes"); 16]);
     Reply { volume, from, order: Order::default(), result }
 }

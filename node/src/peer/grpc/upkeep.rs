@@ -12,7 +12,7 @@ use sherd_core::id::{BucketId, VolumeId};
 use sherd_core::message::{Answer, Error};
 use sherd_core::register::Answerer;
 use sherd_core::register::recover::Guarantees;
-use sherd_core::register::recover::confirm::Memory;
+use sherd_core::register::recover::confirm::{Asker, Memory};
 use sherd_core::register::seal::StoredSeals;
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 use sherd_proto::convert::Wire;
@@ -157,7 +157,8 @@ impl UpkeepPeer for GrpcPeer {
         self.ask_upkeep(volume, SMALL_CALL_MAX, &UpkeepRequest::Guarantees, UpkeepWaiter::Guarantees)
     }
 
-    fn remembers(&self, volume: VolumeId) -> Pending<Answer<Memory>> {
-        self.ask_upkeep(volume, SMALL_CALL_MAX, &UpkeepRequest::Remembers, UpkeepWaiter::Memory)
+    fn remembers(&self, volume: VolumeId, asker: Option<&Asker>) -> Pending<Answer<Memory>> {
+        let request = UpkeepRequest::Remembers(asker.cloned());
+        self.ask_upkeep(volume, SMALL_CALL_MAX, &request, UpkeepWaiter::Memory)
     }
 }

@@ -7,7 +7,7 @@ use sherd_core::id::{BucketId, VolumeId};
 use sherd_core::message::Answer;
 use sherd_core::register::Answerer;
 use sherd_core::register::recover::Guarantees;
-use sherd_core::register::recover::confirm::Memory;
+use sherd_core::register::recover::confirm::{Asker, Memory};
 use sherd_core::register::seal::StoredSeals;
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 use sherd_volume::request::Op;
@@ -73,10 +73,15 @@ impl UpkeepPeer for LocalPeer {
         }))
     }
 
-    fn remembers(&self, volume: VolumeId) -> Pending<Answer<Memory>> {
+    fn remembers(&self, volume: VolumeId, asker: Option<&Asker>) -> Pending<Answer<Memory>> {
         Pending::ready(self.serving(volume).map(|serving| {
             let from = serving.reader.answerer();
-            Answer { from, result: Ok(serving.reader.memory()) }
+            let memory = serving.reader.memory();
+            if let Some(asker) = asker.filter(|asker| asker.volume != volume) {
+                // What is not dropped now is by the next question.
+                drop(serving.submit(Op::Asked(asker.clone())));
+            }
+            Answer { from, result: Ok(memory) }
         }))
     }
 }

@@ -12,7 +12,7 @@ use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
 
 use super::{InspectError, InspectRequest, run};
-use crate::machine::system::SystemClock;
+use crate::machine::system::{SystemClock, SystemRng};
 
 /// Something in the volumes is wrong.
 const PROBLEMS: u8 = 1;
@@ -38,7 +38,7 @@ pub fn inspect(arguments: &InspectArgs, out: &mut dyn Write, errors: &mut dyn Wr
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let wanted = InspectRequest { verify: arguments.verify, json: arguments.json };
-    match run(&disk, &clock, &arguments.directories, wanted, out) {
+    match run(&disk, &clock, &SystemRng, &arguments.directories, wanted, out) {
         Ok(report) if report.is_clean() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::from(PROBLEMS),
         Err(error) => {

@@ -17,9 +17,10 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use sherd_core::env::Clock;
+use sherd_core::env::{Clock, Rng};
 use sherd_core::id::{DataId, Epoch, UploadId, VolumeId};
 use sherd_core::message::RowScan;
+use sherd_core::register::position::OpeningId;
 use sherd_core::topology::Topology;
 use sherd_volume::Reader;
 use sherd_volume::buffer::{BufferPool, PoolLimits};
@@ -180,6 +181,7 @@ struct InspectedVolume {
 pub fn run(
     disk: &Arc<dyn Disk>,
     clock: &Arc<dyn Clock>,
+    rng: &dyn Rng,
     directories: &[PathBuf],
     wanted: InspectRequest,
     out: &mut dyn Write,
@@ -200,6 +202,7 @@ pub fn run(
             buffers: buffers.clone(),
             expected: ExpectedIdentity::default(),
             options: Options { spare_segments: 0, ballast_bytes: 0, ..Options::default() },
+            opening: OpeningId::draw(rng),
         };
         let (volume, opening) = open(setup)?;
         judge_rotten(path, &volume.reader(), &opening.rotten, wanted, &mut report)

@@ -11,14 +11,14 @@ use sherd_volume::disk::real::RealDisk;
 use sherd_volume::options::Options;
 
 use super::*;
-use crate::machine::system::SystemClock;
+use crate::machine::system::{SystemClock, SystemRng};
 use crate::peer::{LocalPeer, ShardPeer};
 use crate::upkeep::tests::{DEADLINE, Directories, body, key_of, releases};
 
 fn inspect(directories: &[PathBuf]) -> Result<Report, InspectError> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    run(&disk, &clock, directories, InspectRequest { verify: true, json: true }, &mut Vec::new())
+    run(&disk, &clock, &SystemRng, directories, InspectRequest { verify: true, json: true }, &mut Vec::new())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -202,6 +202,7 @@ impl Store {
         let volumes = Volumes::start(&VolumesConfig {
             disk,
             clock: Arc::clone(&clock),
+            rng: Arc::clone(&rng),
             host: Arc::clone(&host),
             buffers: pool.clone(),
             index,

@@ -107,8 +107,8 @@ async fn guarantees_and_queues_over_the_wire_are_those_of_the_volume() {
     assert_eq!(stale, Err(Refusal::StaleEpoch { epoch: Epoch(2) }));
     let guarantees = peer.guarantees(volume).await.expect("it answers");
     assert_eq!(guarantees.result, local.guarantees(volume).await.expect("it answers").result);
-    let memory = peer.remembers(volume).await.expect("it answers");
-    assert_eq!(memory.result, local.remembers(volume).await.expect("it answers").result);
+    let memory = peer.remembers(volume, None).await.expect("it answers");
+    assert_eq!(memory.result, local.remembers(volume, None).await.expect("it answers").result);
     assert_eq!(peer.heals(volume, None, 10).await, Ok(Vec::new()));
     assert_eq!(peer.releases(volume, None, 10).await, Ok(Vec::new()));
     assert!(guarantees.from.durable >= Sequence(0));

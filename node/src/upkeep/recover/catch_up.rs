@@ -14,7 +14,7 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, Incarnation, RegisterKey, Sequence, VolumeId};
 use sherd_core::limits::{BOUND_AHEAD_MS, SET_VOLUMES_MAX};
 use sherd_core::message::{RowPage, RowScan};
-use sherd_core::register::position::Position;
+use sherd_core::register::position::{OpeningId, Position};
 use sherd_volume::request::Op;
 
 use super::super::look::Look;
@@ -118,13 +118,13 @@ impl Context {
         &self,
         volume: VolumeId,
         route: &VolumeRoute,
-        noted: Option<Position>,
+        noted: Option<(Incarnation, Sequence)>,
     ) -> Result<(), String> {
         let now = self.position_of_voter(route).await?;
         // One that was never noted, or has begun another life, is compared as a whole: sequences of other lives
         // say nothing of this one.
-        let noted = noted.filter(|noted| noted.incarnation == now.incarnation);
-        let (since, until) = (noted.map_or(Sequence(0), |noted| noted.durable), now.durable);
+        let noted = noted.filter(|(life, _)| *life == now.incarnation);
+        let (since, until) = (noted.map_or(Sequence(0), |(_, durable)| durable), now.durable);
         if since >= until {
             return Ok(());
         }
@@ -148,7 +148,7 @@ impl Context {
         }
     }
 
-    /// How far the log of a peer is that votes. One that recovers gets rows in its own life that stand behind
+    /// How far the log of a peer is that votes, and whose log names the opening that says so. One that recovers gets rows in its own life that stand behind
     /// that, and are older than the comparison all the same; once a volume votes in a life it never recovers
     /// in it.
     async fn position_of_voter(&self, route: &VolumeRoute) -> Result<Position, String> {
@@ -156,11 +156,11 @@ impl Context {
         loop {
             let answer = ask(route.upkeep.position(route.volume), POSITION_PATIENCE).await;
             let from = answer.map_err(|error| error.to_string())?;
-            if from.votes {
+            if from.votes && from.opening != OpeningId::NONE {
                 return Ok(from.position());
             }
             let Some(pause) = pauses.next() else {
-                return Err(format!("volume {} does not vote", route.volume));
+                return Err(format!("volume {} does not vote, or has no room to write", route.volume));
             };
             tokio::time::sleep(pause).await;
         }
@@ -208,7 +208,7 @@ impl Context {
         let peers = set.routes.iter().filter(|route| route.volume != volume);
         let asked = peers.map(async |route| {
             let from = ask(route.upkeep.position(route.volume), POSITION_PATIENCE).await.ok()?;
-            Some((route.volume, from.position()))
+            Some((route.volume, from.position())).filter(|_| from.opening != OpeningId::NONE)
         });
         join_all(asked).await.into_iter().flatten().collect()
     }
@@ -220,12 +220,13 @@ impl Context {
 ///
 /// What the volume missed up to there is queued: whoever calls this saw to it.
 pub(in crate::upkeep) fn note_peers(volume: &LocalVolume, opening: u32, peers: &PeerPositions) {
-    for (peer, Position { incarnation, durable }) in peers.iter().copied() {
+    for (peer, position) in peers.iter().copied() {
+        let Position { incarnation, durable, .. } = position;
         let Ok(serving) = volume.serving() else { return };
         let known = serving.reader.peers();
         let known = known.iter().find(|(known, _)| *known == peer).map(|(_, known)| *known);
-        let is_old = |known: Position| {
-            known.incarnation == incarnation && durable.0 < known.durable.0.saturating_add(NOTE_RECORDS)
+        let is_old = |(life, noted): (Incarnation, Sequence)| {
+            life == incarnation && durable.0 < noted.0.saturating_add(NOTE_RECORDS)
         };
         // A note is a record itself: if every note made the peers take note, they never rested.
         if known.is_some_and(is_old) {
@@ -236,6 +237,6 @@ pub(in crate::upkeep) fn note_peers(volume: &LocalVolume, opening: u32, peers: &
             return;
         }
         // Rides with the next frame; what does not fit now is said again.
-        drop(serving.submit(Op::PeerSeen { volume: peer, incarnation, durable }));
+        drop(serving.submit(Op::PeerSeen { volume: peer, position }));
     }
 }

@@ -6,7 +6,8 @@
 //!                          -> too few answered                    -> waits, or somebody vouches for it
 //! ```
 //! A peer answers from its log as soon as it is open, so the volumes of a node that starts confirm each
-//! other at once. The decision is `core::register::recover::confirm`. Guards I-18.
+//! other at once. A volume says its openings as it asks, and the peer drops what they cover. The decision is
+//! `core::register::recover::confirm`. Guards I-18.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use sherd_core::register::Positions;
 use sherd_core::register::position::Position;
 use sherd_core::register::quorum::{Order, Reply};
 use sherd_core::register::recover::confirm::{
-    Confirmation, Memory, OpenedVolume, adopted_memory, confirm, lost_state,
+    Asker, Confirmation, Memory, OpenedVolume, adopted_memory, confirm, lost_state,
 };
 
 use super::super::{Context, ask};
@@ -116,19 +117,21 @@ impl Context {
                 .filter(|route| !opening.heard.contains(&route.volume))
                 .cloned()
                 .collect();
-            let answers = join_all(silent.iter().map(|route| async move {
-                (route.volume, ask(route.upkeep.remembers(route.volume), CONTROL_PATIENCE).await)
+            let asker = asker_of(volume.id(), &serving);
+            let answers = join_all(silent.iter().map(|route| {
+                let question = route.upkeep.remembers(route.volume, asker.as_ref());
+                async move { (route.volume, ask(question, CONTROL_PATIENCE).await) }
             }));
             for (peer, answer) in answers.await {
                 let Ok(memory) = answer.map(|answer| answer.result) else { continue };
                 let Ok(memory) = memory else { continue };
-                // After the answer: what was written meanwhile may be remembered.
-                let own = serving.reader.answerer().position();
-                if let Some(remembered) = lost_state(volume.id(), own, memory.positions) {
+                let own = serving.reader.openings();
+                if let Some(remembered) = lost_state(volume.id(), &own, memory.positions) {
                     declare_lost(volume, &serving, remembered);
                     return true;
                 }
-                if memory.is_whole {
+                // One that was asked without openings dropped nothing yet.
+                if memory.is_whole && asker.is_some() {
                     opening.heard.insert(peer);
                 }
             }
@@ -144,7 +147,7 @@ impl Context {
     ) -> Result<Positions, RecoveryStall> {
         let mut answers = Vec::new();
         for route in voters {
-            let answer = ask(route.upkeep.remembers(route.volume), CONTROL_PATIENCE).await;
+            let answer = ask(route.upkeep.remembers(route.volume, None), CONTROL_PATIENCE).await;
             let failed = |error: message::Error| RecoveryStall::Scan {
                 volume: route.volume,
                 reason: error.to_string(),
@@ -153,7 +156,7 @@ impl Context {
             let order = Order::default();
             answers.push(Reply { volume: route.volume, from: answer.from, order, result: answer.result });
         }
-        Ok(adopted_memory(volume, &answers).into_iter().collect())
+        Ok(adopted_memory(volume, &answers).into())
     }
 
     /// Asks all peers in one set, until they have said enough.
@@ -165,14 +168,15 @@ impl Context {
         opening: &mut OpeningConfirmation,
     ) -> Confirmation {
         let peers: Vec<&VolumeRoute> = peers_of(set, volume).collect();
-        let asked = peers.iter().enumerate();
-        let mut gather =
-            Gather::new(asked.map(|(place, route)| (place, route.upkeep.remembers(route.volume))));
+        let asker = asker_of(volume, serving);
+        let question = |route: &VolumeRoute| route.upkeep.remembers(route.volume, asker.as_ref());
+        let mut gather = Gather::new(peers.iter().enumerate().map(|(place, route)| (place, question(route))));
         let deadline = Instant::now() + CONTROL_PATIENCE;
         let mut answers: Vec<Reply<Memory>> = Vec::new();
         let decide = |answers: &[Reply<Memory>]| {
-            let (position, memory) = (serving.reader.answerer().position(), serving.reader.memory());
-            confirm(OpenedVolume { volume, position, remembers: &memory.positions }, answers, set.quorums())
+            let Memory { positions, openings, .. } = serving.reader.memory();
+            let opened = OpenedVolume { volume, openings: &openings, remembers: &positions };
+            confirm(opened, answers, set.quorums())
         };
         let mut decided = decide(&answers);
         while matches!(decided, Confirmation::Unconfirmed { .. })
@@ -180,7 +184,7 @@ impl Context {
         {
             let Ok(answer) = answer else { continue };
             let peer = peers[place].volume;
-            if answer.result.as_ref().is_ok_and(|memory| memory.is_whole) {
+            if asker.is_some() && answer.result.as_ref().is_ok_and(|memory| memory.is_whole) {
                 opening.heard.insert(peer);
             }
             let order = Order::default();
@@ -235,9 +239,17 @@ fn peers_of(set: &SetView, volume: VolumeId) -> impl Iterator<Item = &VolumeRout
     set.routes.iter().filter(move |route| route.volume != volume)
 }
 
+/// What the volume says of itself to a peer that it asks.
+fn asker_of(volume: VolumeId, serving: &ServingVolume) -> Option<Asker> {
+    Some(Asker { volume, openings: serving.reader.openings_to_ask_with()? })
+}
+
 fn declare_lost(volume: &LocalVolume, serving: &Arc<ServingVolume>, remembered: Position) {
-    let own = serving.reader.answerer().position();
-    let reason = format!("its peers remember {remembered}, and it is at {own}");
+    let own = serving.reader.openings();
+    let count = own.openings().len();
+    let began = own.began().map_or_else(|| format!("life {}", own.incarnation.0), |began| began.to_string());
+    let reason =
+        format!("its peers remember {remembered}; its log names {count} openings, and was at {began}");
     tracing::error!(volume = %volume.id(), path = %volume.path().display(), reason, "volume has lost state");
     volume.declare_lost(serving, &reason, remembered.incarnation);
 }

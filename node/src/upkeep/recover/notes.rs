@@ -96,7 +96,7 @@ mod tests {
     use std::sync::Arc;
 
     use sherd_core::id::{BucketId, Incarnation, ObjectKey, RegisterKey, Sequence, VolumeId};
-    use sherd_core::register::position::Position;
+    use sherd_core::register::position::OpeningId;
 
     use super::*;
     use crate::cluster::damage::Damage;
@@ -130,7 +130,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn peers_are_noted_where_they_were_when_nobody_says_any_more_what_was_missed() {
         let at = |durable| {
-            vec![(VolumeId([1; 16]), Position { incarnation: Incarnation(1), durable: Sequence(durable) })]
+            let (incarnation, opening) = (Incarnation(1), OpeningId(1));
+            vec![(VolumeId([1; 16]), Position { incarnation, opening, durable: Sequence(durable) })]
         };
         let (mut notes, (damage, reports)) = (Notes::default(), Damage::channel());
         let counts = Arc::clone(damage.counts());

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{DEADLINE, Directories, body, follow};
+use sherd_core::heal::HealEntry;
+use sherd_core::id::RegisterKey;
+
+use super::{DEADLINE, Directories, body, follow, key_of};
+use crate::peer::{LocalPeer, UpkeepPeer};
 use crate::upkeep::Upkeep;
 use crate::volumes::VolumeState;
 
@@ -40,6 +44,84 @@ async fn a_volume_that_was_rolled_back_is_recovered() {
         assert_eq!(node.volumes.all()[other].state(), VolumeState::Online);
     }
     node.close().await;
+}
+
+/// Shards, heals, refusals and compaction write to its log before it votes: by then it is further than its peers
+/// remember.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_that_was_rolled_back_is_recovered_whatever_it_wrote_before_its_peers_answered() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 100_000)).await;
+    node.close().await;
+    let paths = directories.paths();
+    let snapshot = paths[2].with_extension("snapshot");
+    copy(&paths[2], &snapshot);
+
+    let node = directories.start().await;
+    node.put("b", &body(2, 100_000)).await;
+    // What the others know of it came with these writes.
+    node.put("c", &body(3, 100_000)).await;
+    let told = node.volumes.all()[2].serving().expect("it serves").reader.answerer().position();
+    node.close().await;
+    std::fs::remove_dir_all(&paths[2]).expect("removed");
+    std::fs::rename(&snapshot, &paths[2]).expect("the snapshot is restored");
+    for other in [0, 1, 3] {
+        std::fs::rename(&paths[other], paths[other].with_extension("away")).expect("moved away");
+    }
+
+    let node = directories.start().await;
+    let upkeep = follow(&node.context);
+    let volume = Arc::clone(&node.volumes.all()[2]);
+    assert!(matches!(volume.state(), VolumeState::Unconfirmed { .. }), "{:?}", volume.state());
+    let own = LocalPeer::new(node.volumes.clone());
+    let mut entries = (0..).map(|since_ms| HealEntry {
+        key: RegisterKey::bucket(key_of(&format!("entry {since_ms}"))),
+        data: None,
+        since_ms,
+    });
+    let durable = || volume.serving().expect("it serves").reader.answerer().durable;
+    while durable() <= told.durable {
+        let entry = entries.next().expect("they do not end");
+        own.heal_put(volume.id(), &entry).await.expect("one that does not vote takes entries, too");
+    }
+    for other in [0, 1, 3] {
+        std::fs::rename(paths[other].with_extension("away"), &paths[other]).expect("moved back");
+    }
+    node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
+    let life = volume.serving().expect("it serves").reader.answerer().incarnation;
+    assert!(life > told.incarnation, "it has lost state, and was recovered");
+    for name in ["a", "b", "c"] {
+        let rows = node.context.rows_of(&node.register(name).await).await;
+        let newest = rows.held.iter().map(|(_, ballot, _)| *ballot).max();
+        let own = rows.held.iter().find(|(holder, _, _)| *holder == volume.id());
+        assert_eq!(own.map(|(_, ballot, _)| *ballot), newest, "{name}");
+    }
+    upkeep.stop().await;
+    node.volumes.close(DEADLINE).await;
+}
+
+/// A restart drops what its peers noted of the opening before, and nothing else: each knows of two openings at most.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn restarts_do_not_make_peers_remember_ever_more() {
+    let directories = Directories::new(3);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.close().await;
+    for restart in 0..5 {
+        let node = directories.start().await;
+        let upkeep = follow(&node.context);
+        node.put(&format!("key {restart}"), &body(restart, 100_000)).await;
+        for volume in node.volumes.all() {
+            node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
+            let memory = volume.serving().expect("it serves").reader.memory();
+            assert_eq!(memory.openings.openings().len(), 2 + usize::try_from(restart).expect("few"));
+            assert!(memory.positions.len() <= 2 * 2, "restart {restart}: {:?}", memory.positions);
+        }
+        upkeep.stop().await;
+        node.volumes.close(DEADLINE).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -197,6 +197,7 @@ impl Directories {
         let volumes = Volumes::start(&VolumesConfig {
             disk,
             clock: Arc::clone(&wall),
+            rng: Arc::new(SystemRng),
             host: Arc::new(ThreadHost),
             buffers: pool.clone(),
             index: lsm_indexes(IndexCache::new(4 << 20, 64)),

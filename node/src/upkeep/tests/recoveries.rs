@@ -8,6 +8,7 @@ use futures::future::join_all;
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Incarnation, RegisterKey, Sequence};
 use sherd_core::message::RowScan;
+use sherd_core::register::position::{OpeningId, Position};
 use sherd_volume::request::Op;
 
 use super::{DEADLINE, Directories, Node, body, follow, key_of};
@@ -183,8 +184,9 @@ async fn a_volume_that_was_away_is_compared_as_a_whole_with_peers_that_were_rebu
     let serving = volume.serving().expect("it serves");
     for peer in node.volumes.all().iter().filter(|peer| peer.id() != volume.id()) {
         // What it noted of the lives before: more than there is of the lives that there are.
-        let (incarnation, durable) = (Incarnation(0), Sequence(1 << 20));
-        let noted = serving.submit(Op::PeerSeen { volume: peer.id(), incarnation, durable });
+        let (incarnation, opening) = (Incarnation(0), OpeningId(1));
+        let position = Position { incarnation, opening, durable: Sequence(1 << 20) };
+        let noted = serving.submit(Op::PeerSeen { volume: peer.id(), position });
         assert!(noted.is_ok());
     }
     drop(serving);

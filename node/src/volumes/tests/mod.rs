@@ -126,6 +126,7 @@ async fn start_on(
     let config = VolumesConfig {
         disk,
         clock,
+        rng: Arc::new(SystemRng),
         host: Arc::new(ThreadHost),
         buffers: BufferPool::new(limits),
         index,

@@ -22,6 +22,8 @@ use sherd_core::id::{
 };
 use sherd_core::limits;
 use sherd_core::record::{put_register_key, register_key_bytes, take_register_key};
+use sherd_core::register::position::{OpeningId, Position};
+use sherd_core::register::recover::opening::{Opening, PeerNotes};
 use sherd_core::release::ReleaseId;
 
 use super::{RECORD_HEADER_BYTES, SUBJECT_BYTES_MAX, Seed};
@@ -63,8 +65,12 @@ pub enum Kind {
     ClockReading = 14,
     /// A note of replaced data.
     Release = 15,
-    /// How far a peer's log was, as a write said.
+    /// How far a peer's log was, as a write said: of logs from before openings were drawn.
     Position = 17,
+    /// What is remembered of a peer's openings.
+    PeerNotes = 18,
+    /// An opening of the volume itself.
+    Opening = 19,
 }
 
 impl Kind {
@@ -87,6 +93,8 @@ impl Kind {
             14 => Self::ClockReading,
             15 => Self::Release,
             17 => Self::Position,
+            18 => Self::PeerNotes,
+            19 => Self::Opening,
             _ => return None,
         })
     }
@@ -224,8 +232,8 @@ pub enum Subject {
         /// Its id.
         id: ReleaseId,
     },
-    /// How far a peer's log was when it answered a proposer. Unlike [`Self::Peer`] it says nothing of what
-    /// this volume has of that log: it takes writes while it still catches up.
+    /// How far a peer's log was when it answered a proposer, as logs from before openings were drawn have it. It is
+    /// read and not written.
     Position {
         /// The peer.
         volume: VolumeId,
@@ -233,6 +241,21 @@ pub enum Subject {
         incarnation: Incarnation,
         /// Its highest durable sequence in that life.
         durable: Sequence,
+    },
+    /// How far a peer's log was in each of its openings, as its answers said. Unlike [`Self::Peer`] it says
+    /// nothing of what this volume has of that log: it takes writes while it still catches up.
+    PeerNotes {
+        /// The peer.
+        volume: VolumeId,
+        /// All that is remembered of it: a record replaces the one before.
+        notes: PeerNotes,
+    },
+    /// The volume was opened.
+    Opening {
+        /// The life in which it was.
+        incarnation: Incarnation,
+        /// The opening, and where it found the log to end.
+        opening: Opening,
     },
 }
 
@@ -256,6 +279,8 @@ impl Subject {
             Self::ClockReading(_) => Kind::ClockReading,
             Self::Release { .. } => Kind::Release,
             Self::Position { .. } => Kind::Position,
+            Self::PeerNotes { .. } => Kind::PeerNotes,
+            Self::Opening { .. } => Kind::Opening,
         }
     }
 
@@ -272,6 +297,8 @@ impl Subject {
             Self::Epoch { .. } => 2 + 8,
             Self::Seal { bucket: _, deletion } => 16 + 1 + deletion.map_or(0, |_| 16),
             Self::Peer { .. } | Self::Position { .. } => 16 + 4 + 8,
+            Self::PeerNotes { volume: _, notes } => 16 + 4 + notes.notes().len() * (8 + 8),
+            Self::Opening { .. } => 4 + 8 + 8,
             Self::Heal { id } => id.0.len(),
             Self::Release { id } => id.0.len(),
             Self::Segment { .. } => 4 * 8,
@@ -316,6 +343,15 @@ impl Subject {
             }
             Self::Peer { volume, incarnation, durable } | Self::Position { volume, incarnation, durable } => {
                 writer.raw(&volume.0).u32(incarnation.0).u64(durable.0);
+            }
+            Self::PeerNotes { volume, notes } => {
+                writer.raw(&volume.0).u32(notes.incarnation.0);
+                for (opening, durable) in notes.notes() {
+                    writer.u64(opening.0).u64(durable.0);
+                }
+            }
+            Self::Opening { incarnation, opening: Opening { id, end } } => {
+                writer.u32(incarnation.0).u64(id.0).u64(end.0);
             }
             Self::Heal { id } => {
                 writer.raw(&id.0);
@@ -396,6 +432,14 @@ impl Subject {
                 incarnation: Incarnation(reader.u32("position life")?),
                 durable: Sequence(reader.u64("position sequence")?),
             },
+            Kind::PeerNotes => take_peer_notes(&mut reader)?,
+            Kind::Opening => Self::Opening {
+                incarnation: Incarnation(reader.u32("opening life")?),
+                opening: Opening {
+                    id: OpeningId(reader.u64("opening")?),
+                    end: Sequence(reader.u64("opening end")?),
+                },
+            },
             Kind::DataFloor => Self::DataFloor(Timestamp::from_u64(reader.u64("data floor")?)),
             Kind::ClockReading => Self::ClockReading(Timestamp::from_u64(reader.u64("clock reading")?)),
             Kind::Release => Self::Release { id: ReleaseId(reader.array("release id")?) },
@@ -413,6 +457,24 @@ fn take_seal(reader: &mut Reader) -> Result<Subject, DecodeError> {
         _ => return Err(DecodeError::Invalid { field: "seal deletion" }),
     };
     Ok(Subject::Seal { bucket, deletion })
+}
+
+/// Openings in ascending order, each once: what is remembered has one stored form.
+fn take_peer_notes(reader: &mut Reader) -> Result<Subject, DecodeError> {
+    let field = "notes of a peer";
+    let volume = VolumeId(reader.array(field)?);
+    let incarnation = Incarnation(reader.u32(field)?);
+    let mut notes = PeerNotes::new(incarnation);
+    let mut last = None;
+    while reader.remaining() > 0 {
+        let (opening, durable) = (OpeningId(reader.u64(field)?), Sequence(reader.u64(field)?));
+        let is_noted = notes.note(Position { incarnation, opening, durable });
+        if !is_noted || last.is_some_and(|last| last >= opening) {
+            return Err(DecodeError::Invalid { field });
+        }
+        last = Some(opening);
+    }
+    Ok(Subject::PeerNotes { volume, notes })
 }
 
 /// The fixed part of a record.

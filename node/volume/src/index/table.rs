@@ -15,7 +15,7 @@ use bytes::Bytes;
 use sherd_core::checksum::Digest;
 use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::heal::HealId;
-use sherd_core::id::{Ballot, DataId, RegisterKey, Sequence, ShardId};
+use sherd_core::id::{Ballot, DataId, Incarnation, RegisterKey, Sequence, ShardId};
 pub use sherd_core::record::row_key::{
     OBJECT, PART, RowKeys, UNSETTLED, parse_row_key, row_key, unsettled_key,
 };
@@ -29,7 +29,7 @@ use crate::format::{Flags, Kind, Subject};
 pub const SHARD: u8 = 3;
 /// MRF entries.
 pub const HEAL: u8 = 5;
-/// Bound, floors, epochs, seals, peers, segments, phase.
+/// Bound, floors, epochs, seals, peers, segments, phase, openings.
 pub const STATE: u8 = 6;
 /// What can be computed from the other tables.
 pub const DERIVED: u8 = 7;
@@ -331,12 +331,22 @@ pub fn key_of(subject: &Subject) -> Option<Bytes> {
                 writer.raw(&deletion.to_bytes());
             }
         }
-        Subject::Peer { volume, .. } | Subject::Position { volume, .. } => {
+        Subject::Peer { volume, .. }
+        | Subject::Position { volume, .. }
+        | Subject::PeerNotes { volume, .. } => {
             writer.raw(&volume.0);
         }
+        Subject::Opening { incarnation, opening } => return Some(opening_key(*incarnation, opening.end)),
         Subject::Segment { number, .. } => return Some(segment_key(*number)),
     }
     Some(writer.finish())
+}
+
+/// The index key of an opening: they sort as the log has them.
+pub fn opening_key(incarnation: Incarnation, end: Sequence) -> Bytes {
+    let mut writer = Writer::with_capacity(2 + 4 + 8);
+    writer.u8(STATE).u8(Kind::Opening as u8).raw(&incarnation.0.to_be_bytes()).raw(&end.0.to_be_bytes());
+    writer.finish()
 }
 
 /// The index key of a kept segment.
@@ -394,6 +404,8 @@ pub fn payload_bytes_needed(subject: &Subject, payload_bytes: u32) -> u32 {
         | Subject::Seal { .. }
         | Subject::Peer { .. }
         | Subject::Position { .. }
+        | Subject::PeerNotes { .. }
+        | Subject::Opening { .. }
         | Subject::Segment { .. }
         | Subject::Phase { .. } => 0,
     }

@@ -32,13 +32,14 @@ use crate::log::{FIRST_FRAME, SHORT_END_BYTES, Segment, Segments};
 const COPY_MAX: usize = 16 << 10;
 /// Of a larger payload the buffers below this are copied; the others are written from where they are.
 const COPY_BELOW: usize = 4096;
-/// Bytes of a frame that no batch takes: they are for the bound, and for the positions of peers that are
-/// durable with the accepts of the batch.
-const RIDE_ALONG_BYTES: usize = 2 * limits::FRAME_ALIGN;
-/// Bytes of a bound or a position.
-const SMALL_RECORD_BYTES: usize = RECORD_HEADER_BYTES + 28;
+/// Bytes of a frame that no batch takes: they are for the bound, for the opening, and for the positions of peers
+/// that are durable with the accepts of the batch.
+const RIDE_ALONG_BYTES: usize = 6 * limits::FRAME_ALIGN;
+/// Bytes of what is remembered of a peer, or of a bound.
+const SMALL_RECORD_BYTES: usize = RECORD_HEADER_BYTES + 20 + 16 * limits::PEER_OPENINGS_MAX;
 const _: () = assert!(
-    (limits::POSITIONS_WAITING_MAX + 2) * SMALL_RECORD_BYTES <= RIDE_ALONG_BYTES,
+    (limits::POSITIONS_WAITING_MAX + 2 + 1 + limits::OPENINGS_FORGOTTEN_MAX) * SMALL_RECORD_BYTES
+        <= RIDE_ALONG_BYTES,
     "what must ride along always fits"
 );
 
@@ -358,7 +359,7 @@ impl Log {
         let whole = segment.min(limits::FRAME_BYTES_MAX);
         // A record alone in a segment: what no frame holds, what must ride along, the record's own header
         // and hashes, an MRF entry with its row.
-        whole - whole / 1024 - 8 * limits::FRAME_ALIGN
+        whole - whole / 1024 - 12 * limits::FRAME_ALIGN
     }
 
     /// Whether a frame with these records stands in the segment that is written to, and not in a new one. None ends

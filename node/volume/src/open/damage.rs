@@ -108,6 +108,8 @@ fn entry_of(rotten: &Subject, since_ms: u64) -> Option<HealEntry> {
         | Subject::Seal { .. }
         | Subject::Peer { .. }
         | Subject::Position { .. }
+        | Subject::PeerNotes { .. }
+        | Subject::Opening { .. }
         | Subject::Segment { .. }
         | Subject::Phase { .. } => return None,
     };

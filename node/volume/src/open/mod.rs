@@ -23,6 +23,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sherd_core::env::Clock;
 use sherd_core::id::{Ballot, ClusterId, Incarnation, Sequence, VolumeId};
 use sherd_core::register::acceptor::after_restart;
+use sherd_core::register::position::OpeningId;
+use sherd_core::register::recover::opening::Opening;
 
 use crate::buffer::BufferPool;
 use crate::disk::Disk;
@@ -73,6 +75,8 @@ pub struct Setup {
     pub expected: ExpectedIdentity,
     /// How it is run.
     pub options: Options,
+    /// Which opening this is: drawn for it.
+    pub opening: OpeningId,
 }
 
 impl std::fmt::Debug for Setup {
@@ -131,7 +135,7 @@ pub fn create(disk: &Arc<dyn Disk>, path: &Path, new: NewVolume) -> Result<(), O
 /// # Errors
 /// [`OpenError`]; `Damaged` also for an empty directory.
 pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
-    let Setup { disk, path, clock, mut index, buffers, expected, options } = setup;
+    let Setup { disk, path, clock, mut index, buffers, expected, options, opening } = setup;
     let disk: Arc<dyn Disk> = Arc::new(ThriftyDisk::new(disk));
     let options = options.within_limits();
     let began_us = clock.monotonic_us();
@@ -145,13 +149,15 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
     let identity = sticky.file.identity();
     let is_new = identity.lost.as_deref() == Some(UNFINISHED);
     let segments = Arc::new(Segments::new(&disk));
-    let (spares, restored) = make_directories(disk.as_ref(), &path, &sticky.file)
+    let (spares, mut restored) = make_directories(disk.as_ref(), &path, &sticky.file)
         .and_then(|()| read_in(&disk, &path, &options, &identity, &segments, index.as_mut()))
         .inspect_err(|error| {
             if let OpenError::Failed { reason, .. } = error {
                 sticky.note_failure(reason);
             }
         })?;
+    let end = Sequence(restored.tail.next.0.saturating_sub(1));
+    restored.small.open(Opening { id: opening, end });
     ballast.make(clock.monotonic_us());
     let shared = VolumeShared {
         disk: Arc::clone(&disk),
@@ -169,7 +175,7 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
             overlay: std::collections::BTreeMap::new(),
             version: 0,
             small: restored.small.clone(),
-            durable: Sequence(restored.tail.next.0.saturating_sub(1)),
+            durable: end,
         }),
         promises: Mutex::new(Promises::new(options.promises_bytes, Ballot::ZERO)),
         counters: Counters::default(),
@@ -263,12 +269,12 @@ fn read_in(
 /// What a volume writes before it serves.
 #[derive(Debug)]
 enum FirstWrite {
-    /// The first frame of a log.
+    /// The first frame of a log, with its first opening.
     Format,
     /// A life that begins because the state of the one before is lost: what is missing in the log, and which
     /// segments are kept.
     Life { told: Vec<LostRange>, unnamed: Vec<Subject> },
-    /// The phase that a recovery begins with, where no record says it yet.
+    /// The opening, and the phase that a recovery begins with where no record says it yet.
     Phase,
 }
 
@@ -390,11 +396,11 @@ fn first_writes(
     match first {
         FirstWrite::Format => {
             // From here on there is a log, and its absence is a loss.
-            volume.write_empty_frame().map_err(&failed)?;
+            volume.settle_phase().map_err(&failed)?;
             volume.sticky.note_whole()?;
         }
         FirstWrite::Life { unnamed, .. } => volume.begin_anew(unnamed).map_err(&failed)?,
-        FirstWrite::Phase => volume.settle_phase().map_err(&failed)?,
+        FirstWrite::Phase => volume.settle_opening().map_err(&failed)?,
     }
     let is_left = !rotten.named.is_empty() && !volume.queue_damage(rotten).map_err(&failed)?;
     if let FirstWrite::Life { told, .. } = first {

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use sherd_core::heal::HealId;
-use sherd_core::id::{Ballot, BucketId, RegisterKey, ShardId, VolumeId};
+use sherd_core::id::{Ballot, BucketId, Incarnation, RegisterKey, Sequence, ShardId, VolumeId};
 use sherd_core::limits::SEALS_PAGE_MAX;
 use sherd_core::message::{Answer, SeenShard, Target, behind};
 use sherd_core::register::acceptor::{judge_epoch, judge_prepare, judge_read};
-use sherd_core::register::position::Position;
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Memory;
+use sherd_core::register::recover::opening::OpeningHistory;
 use sherd_core::register::seal::{Seals, StoredSeals};
 use sherd_core::register::{Answerer, Prepare, Row, Vote};
 use sherd_core::release::ReleaseId;
@@ -426,17 +426,28 @@ impl Reader {
     }
 
     /// What the volume has of its peers' logs: their lives, and up to where in them.
-    pub fn peers(&self) -> Vec<(VolumeId, Position)> {
+    pub fn peers(&self) -> Vec<(VolumeId, (Incarnation, Sequence))> {
         let view = self.shared.view.read();
-        let position = |(incarnation, durable)| Position { incarnation, durable };
-        view.small.peers.iter().map(|(volume, noted)| (*volume, position(*noted))).collect()
+        view.small.peers.iter().map(|(volume, noted)| (*volume, *noted)).collect()
     }
 
     /// What the volume remembers of its peers, for one of them that was opened.
     pub fn memory(&self) -> Memory {
         let view = self.shared.view.read();
         let is_whole = !view.small.standing().has_lost_state();
-        Memory { is_whole, positions: view.small.remembers().into_iter().collect() }
+        Memory { is_whole, positions: view.small.remembers(), openings: view.small.history() }
+    }
+
+    /// The openings of this life.
+    pub fn openings(&self) -> OpeningHistory {
+        self.shared.view.read().small.history()
+    }
+
+    /// The same for a question to a peer; `None` where the log does not name the current one yet: what a peer noted
+    /// of it would be missed by the next.
+    pub fn openings_to_ask_with(&self) -> Option<OpeningHistory> {
+        let view = self.shared.view.read();
+        view.small.unnamed_opening().is_none().then(|| view.small.history())
     }
 
     /// Who answers: life, whether it votes, and how far the log is durable.

@@ -16,8 +16,9 @@ use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, Incarnation, Sequence, S
 use sherd_core::limits;
 use sherd_core::register::Answerer;
 use sherd_core::register::acceptor::{AcceptorState, VoterStatus};
-use sherd_core::register::position::Position;
+use sherd_core::register::position::{OpeningId, Position};
 use sherd_core::register::recover::Guarantees;
+use sherd_core::register::recover::opening::{Opening, OpeningHistory, PeerNotes};
 use sherd_core::register::seal::{Seals, StoredSeals};
 
 use crate::format::{Kind, Phase, Subject};
@@ -63,8 +64,14 @@ pub(crate) struct SmallState {
     /// The buckets among them that are not sealed for ever: few, where the others are as many as were deleted.
     held: BTreeSet<BucketId>,
     pub(crate) peers: BTreeMap<VolumeId, (Incarnation, Sequence)>,
-    /// How far the peers' logs were, as writes said: more than what this volume has of them.
-    pub(crate) positions: BTreeMap<VolumeId, Position>,
+    /// How far the peers' logs were in each of their openings, as answers said: more than what this volume has of
+    /// them.
+    pub(crate) notes: BTreeMap<VolumeId, PeerNotes>,
+    /// The volume's openings by life and by where its log ended at each.
+    openings: BTreeMap<(Incarnation, Sequence), OpeningId>,
+    /// The current one, and whether the log names it in this life yet.
+    current: Opening,
+    is_named: bool,
     lives: Option<Arc<[(VolumeId, Incarnation)]>>,
     pub(crate) segments: BTreeMap<u64, SealedSegment>,
     pub(crate) recovery: Option<Recovery>,
@@ -117,8 +124,21 @@ impl SmallState {
                 self.lives = None;
             }
             Subject::Position { volume, incarnation, durable } => {
-                let position = Position { incarnation: *incarnation, durable: *durable };
-                self.positions.insert(*volume, position);
+                let opening = OpeningId::NONE;
+                let position = Position { incarnation: *incarnation, opening, durable: *durable };
+                // What was noted since has it, or it was covered.
+                self.notes.entry(*volume).or_insert_with(|| {
+                    let mut notes = PeerNotes::new(*incarnation);
+                    notes.note(position);
+                    notes
+                });
+            }
+            Subject::PeerNotes { volume, notes } => {
+                self.notes.insert(*volume, notes.clone());
+            }
+            Subject::Opening { incarnation, opening } => {
+                self.openings.insert((*incarnation, opening.end), opening.id);
+                self.is_named |= incarnation.0 == self.incarnation && opening.id == self.current.id;
             }
             Subject::Segment { number, end, first, last } => {
                 self.segments.insert(*number, SealedSegment { end: *end, first: *first, last: *last });
@@ -140,13 +160,20 @@ impl SmallState {
         }
     }
 
-    /// Lets go of the piece of state under an index key. Only seals and segments ever go.
+    /// Lets go of the piece of state under an index key. Only seals, segments and old openings ever go.
     pub(crate) fn forget(&mut self, key: &[u8]) {
         let Some((&[_, kind], id)) = key.split_first_chunk::<2>() else { return };
         if kind == Kind::Segment as u8
             && let Ok(number) = id.try_into()
         {
             self.segments.remove(&u64::from_be_bytes(number));
+        }
+        if kind == Kind::Opening as u8
+            && let Some((life, end)) = id.split_first_chunk::<4>()
+            && let Ok(end) = end.try_into()
+        {
+            let (life, end) = (u32::from_be_bytes(*life), u64::from_be_bytes(end));
+            self.openings.remove(&(Incarnation(life), Sequence(end)));
         }
         if kind == Kind::Seal as u8
             && let Some((bucket, deletion)) = id.split_first_chunk::<16>()
@@ -265,15 +292,52 @@ impl SmallState {
         }
     }
 
-    /// The highest position that is known of each peer.
-    pub(crate) fn remembers(&self) -> BTreeMap<VolumeId, Position> {
-        let mut all = self.positions.clone();
-        for (volume, (incarnation, durable)) in &self.peers {
-            let noted = Position { incarnation: *incarnation, durable: *durable };
-            let known = all.entry(*volume).or_insert(noted);
-            *known = (*known).max(noted);
+    /// What is remembered of each peer: the life that is recorded of it, and its openings.
+    pub(crate) fn remembers(&self) -> Vec<(VolumeId, Position)> {
+        let mut all = self.notes.clone();
+        for (volume, (incarnation, _)) in &self.peers {
+            let notes = all.entry(*volume).or_insert_with(|| PeerNotes::new(*incarnation));
+            notes.note(Position::life(*incarnation));
         }
-        all
+        let told = |(volume, notes): (&VolumeId, &PeerNotes)| {
+            notes.positions().map(|position| (*volume, position)).collect::<Vec<_>>()
+        };
+        all.iter().flat_map(told).collect()
+    }
+
+    /// The openings of this life, the current one last, also where the log does not name it yet.
+    pub(crate) fn history(&self) -> OpeningHistory {
+        let incarnation = Incarnation(self.incarnation);
+        let of_life = (incarnation, Sequence(0))..=(incarnation, Sequence(u64::MAX));
+        let named = self.openings.range(of_life).map(|((_, end), id)| Opening { id: *id, end: *end });
+        OpeningHistory::new(incarnation, named.chain(self.unnamed_opening()).collect())
+    }
+
+    /// Begins an opening, of a log that ends here.
+    pub(crate) const fn open(&mut self, opening: Opening) {
+        self.current = opening;
+        self.is_named = false;
+    }
+
+    /// Begins a life in this opening, where the log is now.
+    pub(crate) const fn begin_life(&mut self, incarnation: Incarnation, end: Sequence) {
+        self.incarnation = incarnation.0;
+        self.current.end = end;
+        self.is_named = false;
+    }
+
+    /// The current opening, where the log does not name it yet in this life.
+    pub(crate) fn unnamed_opening(&self) -> Option<Opening> {
+        (!self.is_named).then_some(self.current)
+    }
+
+    /// Openings that the log need not name any more, at most `limit`: of earlier lives, and the oldest of so many
+    /// that no question holds them.
+    pub(crate) fn old_openings(&self, limit: usize) -> Vec<(Incarnation, Sequence)> {
+        let life = (Incarnation(self.incarnation), Sequence(0));
+        let of_life = self.openings.range(life..).count();
+        let old = self.openings.len() - of_life + of_life.saturating_sub(limits::OPENINGS_MAX);
+        self.openings.keys().take(old.min(limit)).copied().collect()
     }
 
     /// The lives of peers that are not in their first.
@@ -293,12 +357,16 @@ impl SmallState {
         }
     }
 
-    /// Who answers.
+    /// Who answers. What the log does not name is told to nobody: peers that noted it would take the next opening
+    /// for one that lost it.
     pub(crate) fn answerer(&self, durable: Sequence) -> Answerer {
+        let (opening, durable) =
+            if self.is_named { (self.current.id, durable) } else { (OpeningId::NONE, Sequence(0)) };
         Answerer {
             incarnation: Incarnation(self.incarnation),
             votes: self.standing().votes(),
             peers: self.lives(),
+            opening,
             durable,
         }
     }
@@ -342,6 +410,26 @@ mod tests {
         small.learn(&Subject::DataFloor(Timestamp::from_ms(1)));
         let HeaderPromises { bound, floor, data_floor } = small.promised();
         assert_eq!((bound, floor, data_floor), (ballot(3), ballot(2), Timestamp::from_ms(1)));
+    }
+
+    /// A log from before openings were drawn goes on in one that names them.
+    #[test]
+    fn what_was_noted_without_openings_stands_until_it_is_noted_with_them() {
+        let (volume, incarnation) = (VolumeId([1; 16]), Incarnation(2));
+        let mut small = SmallState::default();
+        let old = Subject::Position { volume, incarnation, durable: Sequence(9) };
+        small.learn(&old);
+        let without = Position { incarnation, opening: OpeningId::NONE, durable: Sequence(9) };
+        assert_eq!(small.remembers(), [(volume, without)]);
+        let with = Position { opening: OpeningId(4), ..without };
+        let mut notes = PeerNotes::new(incarnation);
+        notes.note(with);
+        small.learn(&Subject::PeerNotes { volume, notes });
+        // Compaction writes it again.
+        small.learn(&old);
+        assert_eq!(small.remembers(), [(volume, with)]);
+        small.learn(&Subject::Peer { volume, incarnation: Incarnation(3), durable: Sequence(7) });
+        assert_eq!(small.remembers(), [(volume, Position::life(Incarnation(3)))], "its life is recorded");
     }
 
     #[test]

@@ -19,12 +19,14 @@ use sherd_core::register::acceptor::{
 };
 use sherd_core::register::position::Position;
 use sherd_core::register::recover::Guarantees;
+use sherd_core::register::recover::confirm::Asker;
+use sherd_core::register::recover::opening::PeerNotes;
 use sherd_core::register::seal::{Seals, StoredSeals};
 use sherd_core::release::ReleaseId;
 
 use crate::error::Error;
 use crate::format::{Hint, Phase, RELEASE_ENTRY_BYTES_MAX, Subject};
-use crate::index::table::key_of;
+use crate::index::table::{key_of, opening_key};
 use crate::log::append::{LearntCommit, NewRecord};
 use crate::request::{Completion, Op};
 use crate::state::Recovery;
@@ -273,11 +275,14 @@ impl Volume {
         plan.push_state(subject, &mut self.working);
     }
 
+    /// Whether a record says where this life's recovery began.
+    pub(crate) fn is_recovery_known(&self) -> bool {
+        self.working.recovery.is_some_and(|known| known.incarnation.0 == self.working.incarnation)
+    }
+
     /// Writes down that this life's recovery begins here, unless a record says so already.
     pub(crate) fn begin_recovery(&mut self, plan: &mut Plan) {
-        let Recovery { incarnation, .. } = self.recovery();
-        let is_known = self.working.recovery.is_some_and(|known| known.incarnation == incarnation);
-        if self.working.is_recovering && !is_known {
+        if self.working.is_recovering && !self.is_recovery_known() {
             let recovery = self.recovery();
             self.push_phase(plan, Phase::Waiting, recovery.rows_after, recovery.kept_after);
         }
@@ -326,14 +331,44 @@ impl Volume {
     /// Remembers how far its peers' logs are for the next frame: that of the accept which says so.
     pub(crate) fn see_positions(&mut self, positions: &[(VolumeId, Position)]) {
         for (volume, position) in positions {
-            let known = self.lazy.positions.get(volume).or_else(|| self.working.positions.get(volume));
-            let has_place = self.lazy.positions.len() < limits::POSITIONS_WAITING_MAX
-                || self.lazy.positions.contains_key(volume);
-            if *volume != self.id && has_place && known.is_none_or(|known| known < position) {
-                self.lazy.positions.insert(*volume, *position);
+            if *volume == self.id || self.working.notes.get(volume).is_some_and(|known| known.has(position)) {
+                continue;
+            }
+            if let Some(waiting) = self.lazy.notes.get_mut(volume) {
+                waiting.note(*position);
+            } else if self.lazy.notes.len() < limits::POSITIONS_WAITING_MAX {
+                let mut news = PeerNotes::new(position.incarnation);
+                news.note(*position);
+                self.lazy.notes.insert(*volume, news);
                 self.lazy_begins();
             }
         }
+    }
+
+    /// Drops what is remembered of a peer and its own openings cover. One record says what is dropped and what is
+    /// noted in its place.
+    pub(crate) fn cover(&mut self, plan: &mut Plan, asker: &Asker) {
+        let Asker { volume, openings } = asker;
+        let Some(known) = self.working.notes.get(volume) else { return };
+        let mut notes = known.clone();
+        if notes.cover(openings) {
+            plan.push_state(Subject::PeerNotes { volume: *volume, notes }, &mut self.working);
+        }
+    }
+
+    /// Names the current opening where the log does not name it yet in this life: its answers tell of no position
+    /// before that is durable. What the log need not name any more goes, a few
+    /// at a time.
+    pub(crate) fn push_opening(&mut self, plan: &mut Plan) -> Result<(), Error> {
+        let Some(opening) = self.working.unnamed_opening() else { return Ok(()) };
+        let incarnation = Incarnation(self.working.incarnation);
+        plan.push_state(Subject::Opening { incarnation, opening }, &mut self.working);
+        for (incarnation, end) in self.working.old_openings(limits::OPENINGS_FORGOTTEN_MAX) {
+            if let Some(gone) = self.delete_of(opening_key(incarnation, end))? {
+                plan.push(NewRecord::bare(gone));
+            }
+        }
+        Ok(())
     }
 
     /// Remembers news of a peer for the next frame.

@@ -97,6 +97,7 @@ pub(crate) fn op_bytes(op: &Op) -> usize {
         | Op::ReleasePut { .. }
         | Op::ReleaseDone { .. }
         | Op::PeerSeen { .. }
+        | Op::Asked(_)
         | Op::Drop { .. } => 0,
     };
     payload + payload / limits::HASH_BLOCK_BYTES * 32 + RECORD_OVERHEAD_BYTES
@@ -123,7 +124,11 @@ impl Volume {
             Op::HealDone { id } => self.lazy_healed(id),
             Op::ReleasePut { id, entry } => self.lazy_release(id, entry),
             Op::ReleaseDone { id } => self.lazy_released(id),
-            Op::PeerSeen { volume, incarnation, durable } => self.lazy_seen(volume, incarnation, durable),
+            Op::PeerSeen { volume, position } => {
+                self.lazy_seen(volume, position.incarnation, position.durable);
+                self.see_positions(&[(volume, position)]);
+            }
+            Op::Asked(asker) => self.cover(plan, &asker),
             Op::Control { control, done } => return self.control(plan, control, done),
             Op::Adopt { rows, done } => return self.adopt(plan, rows, done),
             Op::Drop { target, ballot, done } => return self.drop_row(plan, target, ballot, done),

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use sherd_core::heal::HealId;
 use sherd_core::id::{Incarnation, Sequence, VolumeId};
-use sherd_core::register::position::Position;
+use sherd_core::register::recover::opening::PeerNotes;
 use sherd_core::release::ReleaseId;
 
 use crate::format::Hint;
@@ -23,7 +23,7 @@ pub(crate) struct Lazy {
     pub(crate) releases: BTreeMap<ReleaseId, Bytes>,
     pub(crate) released: BTreeSet<ReleaseId>,
     pub(crate) seen: BTreeMap<VolumeId, (Incarnation, Sequence)>,
-    pub(crate) positions: BTreeMap<VolumeId, Position>,
+    pub(crate) notes: BTreeMap<VolumeId, PeerNotes>,
     pub(crate) since_us: Option<u64>,
 }
 
@@ -41,14 +41,13 @@ impl Lazy {
     }
 
     pub(crate) fn len(&self) -> usize {
-        let Self { hints, healed, releases, released, seen, positions, hints_bytes: _, since_us: _ } = self;
-        hints.len() + healed.len() + releases.len() + released.len() + seen.len() + positions.len()
+        let Self { hints, healed, releases, released, seen, notes, hints_bytes: _, since_us: _ } = self;
+        hints.len() + healed.len() + releases.len() + released.len() + seen.len() + notes.len()
     }
 
     /// Takes back what rode with a frame that was refused; what came since is newer.
     pub(super) fn put_back(&mut self, refused: Self) {
-        let Self { mut hints, hints_bytes: _, healed, releases, released, seen, positions, since_us } =
-            refused;
+        let Self { mut hints, hints_bytes: _, healed, releases, released, seen, notes, since_us } = refused;
         self.hints_bytes += hints.iter().map(|learnt| hint_bytes(&learnt.hint)).sum::<usize>();
         hints.append(&mut self.hints);
         self.hints = hints;
@@ -61,9 +60,15 @@ impl Lazy {
             let known = self.seen.entry(volume).or_insert(news);
             *known = news.max(*known);
         }
-        for (volume, position) in positions {
-            let known = self.positions.entry(volume).or_insert(position);
-            *known = position.max(*known);
+        for (volume, refused) in notes {
+            match self.notes.get_mut(&volume) {
+                Some(newer) => {
+                    newer.merge(&refused);
+                }
+                None => {
+                    self.notes.insert(volume, refused);
+                }
+            }
         }
         self.since_us = since_us.or(self.since_us);
     }

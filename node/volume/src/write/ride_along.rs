@@ -9,8 +9,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sherd_core::register::position::Position;
-
 use crate::format::{Flags, Subject};
 use crate::log::append::NewRecord;
 use crate::write::lazy::{Riders, hint_bytes};
@@ -27,6 +25,8 @@ const LAZY_RECORD_BYTES: usize = 256;
 impl Volume {
     /// Adds what waits for a frame.
     pub(crate) fn ride_along(&mut self, plan: &mut Plan) {
+        // What the index cannot tell of now goes with a later opening.
+        let _ = self.push_opening(plan);
         plan.riders.taken.since_us = self.lazy.since_us;
         if plan.bound.is_none()
             && let Some(bound) = self.bound_to_extend()
@@ -34,7 +34,7 @@ impl Volume {
             self.push_bound(plan, bound, self.now());
             self.shared.promises.lock().is_active = false;
         }
-        self.positions_ride_along(plan);
+        self.notes_ride_along(plan);
         let room = self.log.frame_bytes_max().saturating_sub(plan.bytes + ROOM_BYTES);
         let room = self.hints_ride_along(plan, room);
         let room = self.healed_ride_along(plan, room);
@@ -57,13 +57,17 @@ impl Volume {
 
     /// Adds how far the peers' logs are, whatever else the frame holds: it is durable with the accept that
     /// said so. Every batch leaves room for it.
-    fn positions_ride_along(&mut self, plan: &mut Plan) {
-        let positions = std::mem::take(&mut self.lazy.positions);
-        for (volume, Position { incarnation, durable }) in &positions {
-            let (volume, incarnation, durable) = (*volume, *incarnation, *durable);
-            plan.push_state(Subject::Position { volume, incarnation, durable }, &mut self.working);
+    fn notes_ride_along(&mut self, plan: &mut Plan) {
+        let waiting = std::mem::take(&mut self.lazy.notes);
+        for (volume, news) in &waiting {
+            let known = self.working.notes.get(volume);
+            let mut notes = known.unwrap_or(news).clone();
+            // What there is no room for is not noted.
+            if notes.merge(news) || known.is_none() {
+                plan.push_state(Subject::PeerNotes { volume: *volume, notes }, &mut self.working);
+            }
         }
-        plan.riders.taken.positions = positions;
+        plan.riders.taken.notes = waiting;
     }
 
     /// Adds commits learnt. Gives the room that is left, as the others do.

@@ -95,6 +95,7 @@ impl Volume {
         passed(self.unprotected_since_us, TRAIL_US)
             || (!self.lazy.is_empty() && passed(self.lazy.since_us, LAZY_US))
             || self.bound_to_extend().is_some()
+            || self.working.unnamed_opening().is_some()
     }
 
     fn next_step(&self) -> Step {
@@ -107,6 +108,7 @@ impl Volume {
         };
         sooner(self.lazy.since_us.map(|since| since + LAZY_US));
         sooner(self.unfolded_since_us.map(|since| since + FOLD_US));
+        sooner(self.working.unnamed_opening().map(|_| self.blocked_until_us));
         if self.shared.promises.lock().is_active {
             let now_ms = self.shared.clock.wall_ms();
             let left_ms = self.durable_bound.time.as_ms().saturating_sub(now_ms);
@@ -180,6 +182,7 @@ fn refuse(op: Op, error: &Error) {
         | Op::HealDone { .. }
         | Op::ReleasePut { .. }
         | Op::ReleaseDone { .. }
-        | Op::PeerSeen { .. } => {}
+        | Op::PeerSeen { .. }
+        | Op::Asked(_) => {}
     }
 }

@@ -278,15 +278,27 @@ impl Volume {
             return Err(Error::Corrupt { what: "a new life is higher, and of a lost volume".to_owned() });
         }
         self.sticky.begin_life(incarnation).map_err(|error| self.shared.failure.judge_identity(&error))?;
-        self.working.incarnation = incarnation.0;
-        self.shared.view.write().small.incarnation = incarnation.0;
+        let end = Sequence(self.log.next().0.saturating_sub(1));
+        self.working.begin_life(incarnation, end);
+        self.shared.view.write().small.begin_life(incarnation, end);
         self.settle_phase()
     }
 
-    /// Writes the phase that the volume's life begins with.
+    /// Names the opening, and the phase that the volume's life begins with. A disk that refuses for the moment keeps
+    /// no volume from serving what it has: the opening is named with the next frame then.
+    pub(crate) fn settle_opening(&mut self) -> Result<(), Error> {
+        let is_begun = !self.working.is_recovering || self.is_recovery_known();
+        match self.settle_phase() {
+            Err(Error::Full | Error::Busy) if is_begun => Ok(()),
+            settled => settled,
+        }
+    }
+
+    /// Writes the phase that the volume's life begins with, and its opening.
     pub(crate) fn settle_phase(&mut self) -> Result<(), Error> {
         let mut plan = Plan::default();
         self.begin_recovery(&mut plan);
+        self.push_opening(&mut plan)?;
         if !plan.is_empty() {
             let now_us = self.shared.clock.monotonic_us();
             self.commit(plan, now_us)?;
@@ -298,6 +310,7 @@ impl Volume {
     pub(crate) fn begin_anew(&mut self, unnamed: &[Subject]) -> Result<(), Error> {
         let mut plan = Plan::default();
         self.begin_recovery(&mut plan);
+        self.push_opening(&mut plan)?;
         for segment in unnamed {
             plan.push_state(segment.clone(), &mut self.working);
         }

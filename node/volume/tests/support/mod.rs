@@ -20,6 +20,7 @@ use sherd_core::id::{
 };
 use sherd_core::message::{Answer, Control, Target};
 use sherd_core::record::{Attributes, Bucket, BucketPhase, ChangeTry, Changes, Object, State, Upload, Value};
+use sherd_core::register::position::OpeningId;
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Accept, EncodedValue, Prepare, Refusal, Vote};
 use sherd_volume::buffer::{BufferPool, PoolLimits};
@@ -175,6 +176,7 @@ impl Bench {
             buffers: self.buffers.clone(),
             expected: ExpectedIdentity { cluster: Some(CLUSTER), volume: Some(VOLUME) },
             options: self.options,
+            opening: next_opening(),
         };
         open(setup)
     }
@@ -195,6 +197,12 @@ impl Bench {
         self.disk.kill();
         self.index.crash();
     }
+}
+
+/// An opening that was not drawn before.
+pub(crate) fn next_opening() -> OpeningId {
+    static DRAWN: AtomicU64 = AtomicU64::new(0);
+    OpeningId(DRAWN.fetch_add(1, Ordering::Relaxed) + 1)
 }
 
 pub(crate) fn pool() -> BufferPool {

@@ -67,7 +67,7 @@ fn accept() -> Accept {
 
 /// Who answers, in its first life.
 fn answerer() -> v1::Answerer {
-    v1::Answerer { life: 1, votes: true, peers: Vec::new(), durable: 9 }
+    v1::Answerer { life: 1, votes: true, peers: Vec::new(), durable: 9, opening: 5 }
 }
 
 fn fault<T: std::fmt::Debug>(result: Result<T, ConvertError>) -> (&'static str, FieldFault) {
@@ -205,7 +205,8 @@ fn lists_have_limits() {
     let introduced = ("introduced data", over(INTRODUCES_MAX + 1, INTRODUCES_MAX));
     assert_eq!(fault(accept_from_wire(message.clone())), introduced);
     message.introduces.clear();
-    message.positions = vec![v1::Position { volume: VolumeId([1; 16]).to_wire(), life: 1, durable: 1 }; 33];
+    message.positions =
+        vec![v1::Position { volume: VolumeId([1; 16]).to_wire(), life: 1, durable: 1, opening: 1 }; 33];
     assert_eq!(fault(accept_from_wire(message)), ("positions", over(33, POSITIONS_MAX)));
 
     let scanned = ScannedRow { key: key(), row: row(), tombstone: false }.to_wire();

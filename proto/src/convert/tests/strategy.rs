@@ -23,9 +23,10 @@ use sherd_core::record::{
     Attributes, Body, Bucket, BucketPhase, ChangeTry, Changes, Content, Home, Object, State, Value, Version,
     VersionKind,
 };
-use sherd_core::register::position::Position;
+use sherd_core::register::position::{OpeningId, Position};
 use sherd_core::register::recover::Guarantees;
-use sherd_core::register::recover::confirm::Memory;
+use sherd_core::register::recover::confirm::{Asker, Memory};
+use sherd_core::register::recover::opening::{Opening, OpeningHistory};
 use sherd_core::register::{Accept, Answerer, EncodedValue, Positions, Prepare, Refusal, Row, RowHead, Vote};
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 
@@ -115,9 +116,19 @@ fn target() -> impl Strategy<Value = Target> {
 }
 
 fn position() -> impl Strategy<Value = (VolumeId, Position)> {
-    (volume_id(), life(), any::<u64>()).prop_map(|(volume, incarnation, durable)| {
-        (volume, Position { incarnation, durable: Sequence(durable) })
+    (volume_id(), life(), any::<u64>(), any::<u64>()).prop_map(|(volume, incarnation, opening, durable)| {
+        (volume, Position { incarnation, opening: OpeningId(opening), durable: Sequence(durable) })
     })
+}
+
+fn openings() -> impl Strategy<Value = OpeningHistory> {
+    let opening =
+        (any::<u64>(), any::<u64>()).prop_map(|(id, end)| Opening { id: OpeningId(id), end: Sequence(end) });
+    (life(), vec(opening, 0..4)).prop_map(|(life, openings)| OpeningHistory::new(life, openings))
+}
+
+fn asker() -> impl Strategy<Value = Asker> {
+    (volume_id(), openings()).prop_map(|(volume, openings)| Asker { volume, openings })
 }
 
 fn positions() -> impl Strategy<Value = Positions> {
@@ -318,11 +329,12 @@ pub(super) fn register_request() -> impl Strategy<Value = RegisterRequest> {
 }
 
 pub(super) fn answerer() -> impl Strategy<Value = Answerer> {
-    (life(), any::<bool>(), vec(peer_life(), 0..3), any::<u64>()).prop_map(
-        |(incarnation, votes, peers, durable)| Answerer {
+    (life(), any::<bool>(), vec(peer_life(), 0..3), any::<u64>(), any::<u64>()).prop_map(
+        |(incarnation, votes, peers, opening, durable)| Answerer {
             incarnation,
             votes,
             peers: Arc::from(peers),
+            opening: OpeningId(opening),
             durable: Sequence(durable),
         },
     )
@@ -456,7 +468,7 @@ pub(super) fn upkeep_request() -> impl Strategy<Value = UpkeepRequest> {
         release_entry().prop_map(Request::ReleasePut),
         id().prop_map(|id| Request::ReleaseDone(ReleaseId(id))),
         Just(Request::Guarantees),
-        Just(Request::Remembers),
+        option::of(asker()).prop_map(Request::Remembers),
         Just(Request::Position),
         (option::of(bucket_id()), limit()).prop_map(|(after, limit)| Request::Seals { after, limit }),
     ]
@@ -471,7 +483,11 @@ pub(super) fn releases() -> impl Strategy<Value = Vec<(ReleaseId, Bytes)>> {
 }
 
 pub(super) fn memory() -> impl Strategy<Value = Memory> {
-    (any::<bool>(), vec(position(), 0..4)).prop_map(|(is_whole, positions)| Memory { is_whole, positions })
+    (any::<bool>(), vec(position(), 0..4), openings()).prop_map(|(is_whole, positions, openings)| Memory {
+        is_whole,
+        positions,
+        openings,
+    })
 }
 
 pub(super) fn seals() -> impl Strategy<Value = Vec<(BucketId, Vec<ChangeId>)>> {

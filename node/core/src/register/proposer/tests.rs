@@ -3,6 +3,7 @@
 use super::*;
 use crate::id::{Incarnation, ProposerId, Sequence};
 use crate::record::ChangeTry;
+use crate::register::position::OpeningId;
 use crate::register::quorum::Order;
 use crate::register::{Answerer, Row, RowHead};
 
@@ -13,7 +14,13 @@ fn ballot(seconds: u64) -> Ballot {
 }
 
 fn reply<T>(volume: u8, result: Result<T, Refusal>) -> Reply<T> {
-    let from = Answerer { incarnation: Incarnation(1), votes: true, peers: [].into(), durable: Sequence(0) };
+    let from = Answerer {
+        incarnation: Incarnation(1),
+        votes: true,
+        peers: [].into(),
+        opening: OpeningId::NONE,
+        durable: Sequence(0),
+    };
     Reply { volume: VolumeId([volume; 16]), from, order: Order::default(), result }
 }
 

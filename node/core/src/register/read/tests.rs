@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::id::{Incarnation, ProposerId, Sequence, Timestamp};
+use crate::register::position::OpeningId;
 use crate::register::quorum::Order;
 use crate::register::{Answerer, Row, RowHead};
 
@@ -10,7 +11,13 @@ fn ballot(time: u64) -> Ballot {
 }
 
 fn vote(volume: u8, row: Option<(u64, bool)>, floor: u64) -> Reply<Vote> {
-    let from = Answerer { incarnation: Incarnation(1), votes: true, peers: [].into(), durable: Sequence(0) };
+    let from = Answerer {
+        incarnation: Incarnation(1),
+        votes: true,
+        peers: [].into(),
+        opening: OpeningId::NONE,
+        durable: Sequence(0),
+    };
     let head = |(time, committed)| RowHead { ballot: ballot(time), digest: [0; 32], committed };
     let row = row.map(|row| Row { head: head(row), value: None });
     let result = Ok(Vote { row, floor: ballot(floor) });

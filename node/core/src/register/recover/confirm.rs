@@ -5,21 +5,35 @@
 //! lied about a sync: the log is whole and too old, and nothing in it says so. The peers do. A volume
 //! votes only after enough of them answered; those that come later are asked then. What a peer
 //! remembers is in its log, so one that was opened can answer before it votes itself: volumes that
-//! start together confirm each other. Called by upkeep. Guards I-18.
+//! start together confirm each other. What counts as a loss is [`lost_state`]'s, for a volume that
+//! asks, for one that votes and hears of it late, and for the peers that answer. Called by upkeep.
+//! Guards I-18.
 
 use std::collections::BTreeMap;
 
 use crate::id::VolumeId;
 use crate::register::position::Position;
 use crate::register::quorum::{Quorums, Reply};
+use crate::register::recover::opening::{OpeningHistory, PeerNotes};
 
 /// What a volume remembers of its peers.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Memory {
     /// Whether no state of its own is known to be lost. One that lost its state may have remembered more.
     pub is_whole: bool,
-    /// The highest position that its log has of each peer.
+    /// What its log has of each peer: of its highest life, one position for each opening.
     pub positions: Vec<(VolumeId, Position)>,
+    /// Its own openings: others may remember more of it than it has.
+    pub openings: OpeningHistory,
+}
+
+/// A volume that asks a peer what it remembers of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asker {
+    /// Which.
+    pub volume: VolumeId,
+    /// Its openings: what they cover need not be remembered any more.
+    pub openings: OpeningHistory,
 }
 
 /// What the peers' answers say about a volume that was opened.
@@ -46,69 +60,67 @@ pub enum Confirmation {
 pub struct OpenedVolume<'a> {
     /// Which.
     pub volume: VolumeId,
-    /// Where its log ends.
-    pub position: Position,
+    /// The openings that its log names.
+    pub openings: &'a OpeningHistory,
     /// What it remembers of its peers itself.
     pub remembers: &'a [(VolumeId, Position)],
 }
 
 /// Judges whether a volume may vote, for one of its sets: A - 1 of its peers answered, and nobody
-/// remembers a later state of it. What is remembered counts whoever says it; an answer does when its
-/// peer has its own state, as far as anybody heard says: one that does not vote yet may be as far
-/// behind as the asker.
+/// remembers what it lacks. What is remembered counts whoever says it; an answer does when its
+/// peer has its own state, as far as anybody heard says: one may have been rolled back as far as the
+/// asker, votes or not.
 ///
 /// Whatever P of its peers noted, a later life above all, at least one of any A - 1 of them noted. Of
 /// fewer there may be none, and the old state meets another volume that does not know: an even set
 /// reads with half of its volumes.
 pub fn confirm(opened: OpenedVolume<'_>, answers: &[Reply<Memory>], quorums: Quorums) -> Confirmation {
-    let OpenedVolume { volume, position, remembers } = opened;
+    let OpenedVolume { volume, openings, remembers } = opened;
     let told = || answers.iter().filter_map(|reply| Some((reply, reply.result.as_ref().ok()?)));
     let remembered = || told().flat_map(|(_, memory)| &memory.positions).chain(remembers).copied();
-    if let Some(remembered) = lost_state(volume, position, remembered()) {
+    if let Some(remembered) = lost_state(volume, openings, remembered()) {
         return Confirmation::Lost { remembered };
     }
-    let has_state = |reply: &Reply<Memory>| {
-        let own = reply.from.position();
-        let later = lost_state(reply.volume, own, remembered());
-        // The position of one that votes moves on while others answer; its life does not.
-        later.is_none_or(|later| reply.from.votes && later.incarnation == own.incarnation)
-    };
     let counts = |(reply, memory): &(&Reply<Memory>, &Memory)| {
-        reply.volume != volume && memory.is_whole && has_state(reply)
+        let has_state = || lost_state(reply.volume, &memory.openings, remembered()).is_none();
+        reply.volume != volume && memory.is_whole && has_state()
     };
     let (answers, needed) = (told().filter(counts).count(), quorums.accept() - 1);
     if answers >= needed { Confirmation::Confirmed } else { Confirmation::Unconfirmed { answers, needed } }
 }
 
-/// What a volume that lost its state remembers when it votes again: the highest position of each peer
-/// that its voters remember, their own among them. Where it had been one of P that noted a position,
+/// What a volume that lost its state remembers when it votes again: of each peer all that its voters
+/// remember, and where they are themselves. Where it had been one of P that noted a position,
 /// there are P again.
-pub fn adopted_memory(volume: VolumeId, voters: &[Reply<Memory>]) -> BTreeMap<VolumeId, Position> {
-    let mut adopted = BTreeMap::new();
+pub fn adopted_memory(volume: VolumeId, voters: &[Reply<Memory>]) -> Vec<(VolumeId, Position)> {
+    let mut adopted: BTreeMap<VolumeId, PeerNotes> = BTreeMap::new();
     for (reply, memory) in voters.iter().filter_map(|reply| Some((reply, reply.result.as_ref().ok()?))) {
         let own = (reply.volume, reply.from.position());
-        for (peer, position) in
-            memory.positions.iter().copied().chain([own]).filter(|(peer, _)| *peer != volume)
-        {
-            let known = adopted.entry(peer).or_insert(position);
-            *known = (*known).max(position);
+        let told = memory.positions.iter().copied().chain([own]);
+        for (peer, position) in told.filter(|(peer, _)| *peer != volume) {
+            adopted.entry(peer).or_insert_with(|| PeerNotes::new(position.incarnation)).note(position);
         }
     }
-    adopted
+    let told = |(peer, notes): (&VolumeId, &PeerNotes)| {
+        notes.positions().map(|position| (*peer, position)).collect::<Vec<_>>()
+    };
+    adopted.iter().flat_map(told).collect()
 }
 
-/// The position that shows that a volume lost state: the highest that a peer remembers of it, where
-/// that is above its own.
+/// The position that shows that a volume lost state: the highest of those that peers remember of it and its
+/// openings lack.
 ///
-/// A remembered life above one's own was recorded by a voter for a volume that had lost this one's
-/// state; whatever this one holds, it has not what it took part in since.
+/// A remembered life above its own was recorded by a voter for a volume that had lost this one's
+/// state; whatever this one holds, it has not what it took part in since. Of its own life see
+/// [`OpeningHistory::lacks`].
 pub fn lost_state(
     volume: VolumeId,
-    own: Position,
+    own: &OpeningHistory,
     remembered: impl IntoIterator<Item = (VolumeId, Position)>,
 ) -> Option<Position> {
     let of_volume = remembered.into_iter().filter(|(peer, _)| *peer == volume);
-    of_volume.map(|(_, position)| position).max().filter(|highest| *highest > own)
+    let lacking = of_volume.map(|(_, position)| position).filter(|position| own.lacks(position));
+    lacking.max_by_key(|position| (position.incarnation, position.durable))
 }
 
 #[cfg(test)]
@@ -118,29 +130,40 @@ mod tests {
     use super::*;
     use crate::id::{Incarnation, Sequence};
     use crate::register::Answerer;
+    use crate::register::position::OpeningId;
     use crate::register::quorum::Order;
+    use crate::register::recover::opening::Opening;
 
     const OWN: VolumeId = VolumeId([1; 16]);
     const OTHER: VolumeId = VolumeId([2; 16]);
 
-    fn at(life: u32, durable: u64) -> Position {
-        Position { incarnation: Incarnation(life), durable: Sequence(durable) }
+    fn at(life: u32, opening: u64, durable: u64) -> Position {
+        Position { incarnation: Incarnation(life), opening: OpeningId(opening), durable: Sequence(durable) }
     }
 
+    fn history(life: u32, openings: &[(u64, u64)]) -> OpeningHistory {
+        let openings = openings.iter().map(|(id, end)| Opening { id: OpeningId(*id), end: Sequence(*end) });
+        OpeningHistory::new(Incarnation(life), openings.collect())
+    }
+
+    /// Of a peer in its first life and its second opening, which began at 3.
     fn answer(peer: u8, is_whole: bool, positions: &[(VolumeId, Position)]) -> Reply<Memory> {
-        let positions = positions.to_vec();
+        let openings = history(1, &[(1, 0), (2, 3)]);
         let from = Answerer {
-            incarnation: Incarnation(1),
+            incarnation: openings.incarnation,
             votes: false,
             peers: Arc::default(),
+            opening: OpeningId(2),
             durable: Sequence(5),
         };
-        let result = Ok(Memory { is_whole, positions });
+        let result = Ok(Memory { is_whole, positions: positions.to_vec(), openings });
         Reply { volume: VolumeId([peer; 16]), from, order: Order::default(), result }
     }
 
+    /// Of a volume in its second life and its second opening, which began at 10.
     fn confirmed(volumes: usize, answers: &[Reply<Memory>]) -> Confirmation {
-        let opened = OpenedVolume { volume: OWN, position: at(2, 10), remembers: &[(OTHER, at(1, 5))] };
+        let openings = history(2, &[(1, 0), (2, 10)]);
+        let opened = OpenedVolume { volume: OWN, openings: &openings, remembers: &[(OTHER, at(1, 1, 3))] };
         confirm(opened, answers, Quorums::of(volumes))
     }
 
@@ -151,7 +174,7 @@ mod tests {
         assert_eq!(confirmed(2, &[]), too_few(0, 1));
         assert_eq!(confirmed(4, &[answer(2, true, &[])]), too_few(1, 2));
         assert_eq!(confirmed(4, &[answer(2, true, &[]), answer(3, false, &[])]), too_few(1, 2));
-        let both = [answer(2, true, &[(OWN, at(2, 9))]), answer(3, true, &[])];
+        let both = [answer(2, true, &[(OWN, at(2, 1, 10))]), answer(3, true, &[])];
         assert_eq!(confirmed(4, &both), Confirmation::Confirmed);
         assert_eq!(confirmed(5, &both), Confirmation::Confirmed);
         assert_eq!(confirmed(6, &both), too_few(2, 3));
@@ -160,42 +183,59 @@ mod tests {
     #[test]
     fn what_one_peer_remembers_is_enough_to_have_lost_state() {
         let lost = |remembered| Confirmation::Lost { remembered };
-        let both = [answer(2, true, &[]), answer(3, false, &[(OWN, at(3, 0))])];
-        assert_eq!(confirmed(4, &both), lost(at(3, 0)), "also one that lost its own state");
-        assert_eq!(confirmed(4, &[answer(2, true, &[(OWN, at(2, 11))])]), lost(at(2, 11)));
+        let both = [answer(2, true, &[]), answer(3, false, &[(OWN, at(3, 0, 0))])];
+        assert_eq!(confirmed(4, &both), lost(at(3, 0, 0)), "also one that lost its own state");
+        assert_eq!(confirmed(4, &[answer(2, true, &[(OWN, at(2, 1, 11))])]), lost(at(2, 1, 11)));
+    }
+
+    /// The log went on since: what is remembered of another opening is not compared with where it is by now.
+    #[test]
+    fn what_a_volume_wrote_since_it_was_opened_stands_for_nothing_that_it_lacks() {
+        let remembered = [(OWN, at(2, 2, 9999)), (OWN, at(2, 7, 11))];
+        assert_eq!(confirmed(2, &[answer(2, true, &remembered[..1])]), Confirmation::Confirmed);
+        let lost = Confirmation::Lost { remembered: at(2, 7, 11) };
+        assert_eq!(confirmed(2, &[answer(2, true, &remembered)]), lost);
     }
 
     #[test]
     fn a_volume_that_recovers_remembers_what_its_voters_do() {
-        let voters =
-            [answer(2, true, &[(OWN, at(3, 3)), (VolumeId([3; 16]), at(1, 9))]), answer(3, true, &[])];
+        let third = VolumeId([3; 16]);
+        let voters = [
+            answer(2, true, &[(OWN, at(3, 1, 3)), (third, at(1, 1, 9)), (third, at(1, 9, 4))]),
+            answer(3, true, &[(OTHER, at(1, 7, 2))]),
+        ];
         let adopted = adopted_memory(OWN, &voters);
-        assert_eq!(adopted, BTreeMap::from([(OTHER, at(1, 5)), (VolumeId([3; 16]), at(1, 9))]));
+        let third_openings = [at(1, 1, 9), at(1, 2, 5), at(1, 9, 4)].map(|position| (third, position));
+        assert_eq!(adopted[..2], [(OTHER, at(1, 2, 5)), (OTHER, at(1, 7, 2))]);
+        assert_eq!(adopted[2..], third_openings);
     }
 
     #[test]
     fn an_answer_of_a_peer_that_lost_state_itself_does_not_count() {
-        let remembering = |later| confirmed(4, &[answer(2, true, &[]), answer(3, true, &[(OTHER, later)])]);
-        assert_eq!(remembering(at(1, 5)), Confirmation::Confirmed);
+        let remembering = |known| {
+            let mut answers = [answer(2, true, &[]), answer(3, true, &[(OTHER, known)])];
+            let unconfirmed = confirmed(4, &answers);
+            answers[0].from.votes = true;
+            assert_eq!(confirmed(4, &answers), unconfirmed, "whether it votes or not");
+            unconfirmed
+        };
+        assert_eq!(remembering(at(1, 1, 3)), Confirmation::Confirmed);
+        assert_eq!(remembering(at(1, 2, 99)), Confirmation::Confirmed, "it was written to meanwhile");
         let too_few = Confirmation::Unconfirmed { answers: 1, needed: 2 };
-        assert_eq!(remembering(at(1, 6)), too_few);
-        assert_eq!(remembering(at(2, 0)), too_few);
-        let mut voting = [answer(2, true, &[]), answer(3, true, &[(OTHER, at(1, 6))])];
-        voting[0].from.votes = true;
-        assert_eq!(confirmed(4, &voting), Confirmation::Confirmed, "it was written to meanwhile");
-        voting[1] = answer(3, true, &[(OTHER, at(2, 0))]);
-        assert_eq!(confirmed(4, &voting), too_few);
+        assert_eq!(remembering(at(1, 1, 4)), too_few);
+        assert_eq!(remembering(at(1, 3, 1)), too_few);
+        assert_eq!(remembering(at(2, 0, 0)), too_few);
     }
 
     #[test]
-    fn a_later_life_or_a_later_sequence_is_lost_state() {
-        let lost =
-            |remembered: &[(VolumeId, Position)]| lost_state(OWN, at(2, 10), remembered.iter().copied());
+    fn a_later_life_or_what_an_earlier_opening_wrote_behind_its_end_is_lost_state() {
+        let own = history(2, &[(1, 0), (2, 10)]);
+        let lost = |remembered: &[(VolumeId, Position)]| lost_state(OWN, &own, remembered.iter().copied());
         assert_eq!(lost(&[]), None);
-        assert_eq!(lost(&[(OWN, at(2, 10))]), None);
-        assert_eq!(lost(&[(OWN, at(1, 99))]), None, "an earlier life was longer");
-        assert_eq!(lost(&[(OTHER, at(9, 99))]), None, "of another volume");
-        assert_eq!(lost(&[(OWN, at(2, 11))]), Some(at(2, 11)));
-        assert_eq!(lost(&[(OWN, at(3, 0)), (OWN, at(2, 99))]), Some(at(3, 0)));
+        assert_eq!(lost(&[(OWN, at(2, 1, 10))]), None);
+        assert_eq!(lost(&[(OWN, at(1, 5, 99))]), None, "an earlier life was longer");
+        assert_eq!(lost(&[(OTHER, at(9, 1, 99))]), None, "of another volume");
+        assert_eq!(lost(&[(OWN, at(2, 1, 11)), (OWN, at(2, 3, 4))]), Some(at(2, 1, 11)));
+        assert_eq!(lost(&[(OWN, at(3, 0, 0)), (OWN, at(2, 1, 99))]), Some(at(3, 0, 0)));
     }
 }

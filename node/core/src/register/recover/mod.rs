@@ -26,6 +26,7 @@
 //! a write or a row: in its new life it takes nothing under a seal that it stood for. Guards I-11 and I-12.
 
 pub mod confirm;
+pub mod opening;
 pub mod outlook;
 
 use std::collections::BTreeMap;

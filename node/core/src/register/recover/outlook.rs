@@ -48,18 +48,25 @@ mod tests {
     use super::*;
     use crate::id::{Incarnation, Sequence, VolumeId};
     use crate::register::Answerer;
-    use crate::register::position::Position;
+    use crate::register::position::OpeningId;
     use crate::register::quorum::{Order, Reply};
     use crate::register::recover::confirm::{Confirmation, Memory, OpenedVolume, confirm};
+    use crate::register::recover::opening::OpeningHistory;
 
     fn volume(number: usize) -> VolumeId {
         VolumeId([u8::try_from(number).expect("few"); 16])
     }
 
     fn answer(peer: usize, is_whole: bool) -> Reply<Memory> {
-        let from =
-            Answerer { incarnation: Incarnation(1), votes: false, peers: [].into(), durable: Sequence(1) };
-        let result = Ok(Memory { is_whole, positions: Vec::new() });
+        let openings = OpeningHistory::new(Incarnation(1), Vec::new());
+        let from = Answerer {
+            incarnation: openings.incarnation,
+            votes: false,
+            peers: [].into(),
+            opening: OpeningId(1),
+            durable: Sequence(1),
+        };
+        let result = Ok(Memory { is_whole, positions: Vec::new(), openings });
         Reply { volume: volume(peer), from, order: Order::default(), result }
     }
 
@@ -68,8 +75,8 @@ mod tests {
         let SetStanding { voting, unconfirmed, lost, away } = standing;
         let whole = voting + unconfirmed + away;
         let answers: Vec<_> = (1..whole + lost).map(|peer| answer(peer, peer < whole)).collect();
-        let position = Position { incarnation: Incarnation(1), durable: Sequence(1) };
-        let opened = OpenedVolume { volume: volume(0), position, remembers: &[] };
+        let openings = OpeningHistory::new(Incarnation(1), Vec::new());
+        let opened = OpenedVolume { volume: volume(0), openings: &openings, remembers: &[] };
         let is_confirmed = whole > 0 && confirm(opened, &answers, quorums) == Confirmation::Confirmed;
         voting >= quorums.prepare() || is_confirmed
     }

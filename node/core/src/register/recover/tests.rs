@@ -3,6 +3,7 @@
 use super::*;
 use crate::id::{ChangeId, ProposerId, Sequence};
 use crate::register::Answerer;
+use crate::register::position::OpeningId;
 use crate::register::quorum::Order;
 
 fn ballot(time: u64) -> Ballot {
@@ -14,7 +15,13 @@ fn volume(number: u8) -> VolumeId {
 }
 
 fn reply<T>(number: u8, asked: u32, value: T) -> Reply<T> {
-    let from = Answerer { incarnation: Incarnation(1), votes: true, peers: [].into(), durable: Sequence(0) };
+    let from = Answerer {
+        incarnation: Incarnation(1),
+        votes: true,
+        peers: [].into(),
+        opening: OpeningId::NONE,
+        durable: Sequence(0),
+    };
     Reply { volume: volume(number), from, order: Order { asked, arrived: asked + 1 }, result: Ok(value) }
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::id::{Incarnation, ProposerId, Sequence, Timestamp, VolumeId};
 use crate::register::Answerer;
+use crate::register::position::OpeningId;
 use crate::register::quorum::Order;
 
 fn deletion(number: u64) -> ChangeId {
@@ -10,8 +11,13 @@ fn deletion(number: u64) -> ChangeId {
 }
 
 fn reply<T>(volume: u8, life: u32, asked: u32, value: T) -> Reply<T> {
-    let from =
-        Answerer { incarnation: Incarnation(life), votes: true, peers: [].into(), durable: Sequence(0) };
+    let from = Answerer {
+        incarnation: Incarnation(life),
+        votes: true,
+        peers: [].into(),
+        opening: OpeningId::NONE,
+        durable: Sequence(0),
+    };
     Reply {
         volume: VolumeId([volume; 16]),
         from,

@@ -6,6 +6,7 @@ use sherd_core::id::{Ballot, ChangeId, DataId, Incarnation, ProposerId, Sequence
 use sherd_core::limits::CHANGE_IDS;
 use sherd_core::record::{ChangeTry, Changes};
 use sherd_core::register::acceptor::{AcceptorState, Circumstances, KeyState, VoterStatus as Stands};
+use sherd_core::register::position::OpeningId;
 use sherd_core::register::proposer::PrepareProgress;
 use sherd_core::register::quorum::{Lives, Order, Quorums, Reply};
 use sherd_core::register::recover::Guarantees;
@@ -145,6 +146,7 @@ impl Register {
                 incarnation: Incarnation(1),
                 votes: slot.votes,
                 peers: Arc::default(),
+                opening: OpeningId::NONE,
                 durable: Sequence(0),
             };
             return from;
@@ -153,6 +155,7 @@ impl Register {
             incarnation: Incarnation(u32::from(slot.life)),
             votes: slot.votes,
             peers: if slot.knows == [1; VICTIMS] { Arc::default() } else { lives(slot.knows).into() },
+            opening: OpeningId::NONE,
             durable: Sequence(0),
         }
     }
