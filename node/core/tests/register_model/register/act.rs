@@ -142,7 +142,7 @@ impl Register {
         let mut replies: Vec<_> = slots.map(|at| self.vote(at, &state.columns[at].slots[actor])).collect();
         let asking = asking(self.needed_promises(), &lives);
         let mut decision = after_prepare(&replies, &[], asking);
-        if let Some(unreadable) = self.unreadable(state, &decision.outcome) {
+        if let Some(unreadable) = unreadable(state, &decision.outcome) {
             if self.without == Without::UnreadablePromise {
                 let votes =
                     replies.iter_mut().filter_map(|reply| Some((reply.volume, reply.result.as_mut().ok()?)));
@@ -166,14 +166,6 @@ impl Register {
             Some(own) => self.decide_write(&mut after, actor, own, committed),
         }
         Some(after)
-    }
-
-    /// The rows that were found and that none of those that showed them can give.
-    fn unreadable(&self, state: &State, outcome: &PrepareOutcome) -> Option<Vec<UnreadableRow>> {
-        let PrepareOutcome::Prepared(PrepareResult { found: Some(found), .. }) = outcome else { return None };
-        let cannot = |volume: &VolumeId| state.columns[position(*volume)].rotten;
-        let rows = found.holders.iter().map(|volume| UnreadableRow { volume: *volume, ballot: found.ballot });
-        found.holders.iter().all(cannot).then(|| rows.collect())
     }
 
     fn decide_write(&self, after: &mut State, actor: usize, own: u8, committed: bool) {
@@ -475,6 +467,14 @@ impl Register {
             _ => false,
         }
     }
+}
+
+/// The rows that were found and that none of those that showed them can give.
+fn unreadable(state: &State, outcome: &PrepareOutcome) -> Option<Vec<UnreadableRow>> {
+    let PrepareOutcome::Prepared(PrepareResult { found: Some(found), .. }) = outcome else { return None };
+    let cannot = |volume: &VolumeId| state.columns[position(*volume)].rotten;
+    let rows = found.holders.iter().map(|volume| UnreadableRow { volume: *volume, ballot: found.ballot });
+    found.holders.iter().all(cannot).then(|| rows.collect())
 }
 
 /// Forgets what an actor was answered.
