@@ -13,7 +13,7 @@ use super::{
     ByteStream, Error, Invalid, MissingResource, ObjectDescription, ObjectInfo, ObjectName, ObjectRead,
     Objects, PartDescription, ReadConditions, ReadRequest, Result, Span, UnavailableReason,
 };
-use crate::register::QuorumRow;
+use crate::register::{Failure, QuorumRow, RowAnswer};
 use crate::stripe;
 
 /// Where the bytes of one version are, in order.
@@ -49,6 +49,7 @@ impl Objects {
     /// # Errors
     /// Any of [`super::Error`]. Later errors come in the body.
     pub(super) async fn open(&self, request: ReadRequest) -> Result<ObjectRead> {
+        let mut is_finished = false;
         loop {
             let (key, found) = self.find_object(&request.name).await?;
             let found = found.ok_or(MissingResource::Key)?;
@@ -56,10 +57,17 @@ impl Objects {
             let ResolvedVersion { info, range, body, parts } = resolved;
             let source = match (body, parts) {
                 (Body::Inline { .. }, _) if range.is_empty() => Source::Inline(Bytes::new()),
-                (Body::Inline { .. }, _) => match self.inner.registers.inline(&key, &found).await? {
-                    Some(bytes) => Source::Inline(bytes),
+                (Body::Inline { .. }, _) => match self.inner.registers.inline(&key, &found).await {
+                    RowAnswer::Given(bytes) => Source::Inline(bytes),
                     // Overwritten between the two reads: the new version is as good an answer.
-                    None => continue,
+                    RowAnswer::MovedOn => continue,
+                    // Volumes that were not asked may hold a later row: a write finds it. Once is enough.
+                    RowAnswer::Corrupt if !is_finished => {
+                        self.inner.registers.finish(&key).await?;
+                        is_finished = true;
+                        continue;
+                    }
+                    RowAnswer::Corrupt | RowAnswer::Late => return Err(Failure::Unavailable.into()),
                 },
                 (Body::Data(data), _) => Source::Data(data),
                 (Body::Parts(_) | Body::Manifest { .. }, parts) => Source::Parts(parts.unwrap_or_default()),

@@ -14,20 +14,21 @@ use futures::future::join_all;
 use tokio::time::Instant;
 
 use sherd_core::heal::HealEntry;
-use sherd_core::id::{Ballot, ChangeId, DataId, RegisterKey};
+use sherd_core::id::{Ballot, ChangeId, DataId, RegisterKey, VolumeId};
 use sherd_core::message;
 use sherd_core::message::{Answer, Target};
 use sherd_core::record::{Changes, DataRef, State, Value};
 use sherd_core::register::batch::Batch;
 use sherd_core::register::proposer::{
-    AcceptOutcome, AfterConflict, HighestRow, PrepareOutcome, after_accept, after_prepare,
+    AcceptOutcome, AfterConflict, HighestRow, PrepareOutcome, PrepareProgress, UnreadableRow, after_accept,
+    after_prepare,
 };
 use sherd_core::register::sweep::{SettleWith, introduced, settle_with};
 use sherd_core::register::{Accept, EncodedValue, Positions, Prepare, Refusal, Vote};
 
 use super::failure::Failure;
 use super::round::Round;
-use super::{Inner, QuorumRow, Registers};
+use super::{Inner, QuorumRow, Registers, RowAnswer};
 
 /// The pause after the first conflict; each further one is up to twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -98,6 +99,8 @@ pub(super) struct Change<'a> {
     pub(super) deadline: Instant,
     pause: Duration,
     highest_floor: Ballot,
+    /// Rows that a prepare found and no volume gave, the last one of each volume: the next prepare is decided without.
+    unreadable: Vec<UnreadableRow>,
     /// Whether its ballots began at the clock again: once is enough.
     began_anew: bool,
 }
@@ -194,7 +197,7 @@ impl Registers {
         loop {
             let round = self.prepare_above(self.inner.cluster.target(key.clone()), above);
             let ready = change.prepared(round).await?;
-            match change.repropose(&ready).await? {
+            match change.repropose(&ready).await {
                 AcceptRoundOutcome::Committed => {
                     return Ok(ready.found.map(|mut found| {
                         found.committed = true;
@@ -211,8 +214,8 @@ impl<'a> Change<'a> {
     pub(super) fn new(registers: &'a Registers, deadline: Instant) -> Self {
         let Inner { clock, proposer, .. } = &*registers.inner;
         let batch = Batch::new(ChangeId { made: clock.tick(), proposer: *proposer });
-        let (pause, highest_floor) = (FIRST_PAUSE, Ballot::ZERO);
-        Self { registers, batch, deadline, pause, highest_floor, began_anew: false }
+        let (pause, highest_floor, unreadable) = (FIRST_PAUSE, Ballot::ZERO, Vec::new());
+        Self { registers, batch, deadline, pause, highest_floor, unreadable, began_anew: false }
     }
 }
 
@@ -223,7 +226,9 @@ impl Change<'_> {
         let unsealed_by = Instant::now() + self.registers.inner.timeouts.round;
         loop {
             let waits = |outcome: &PrepareOutcome| matches!(outcome, PrepareOutcome::Wait);
-            let decision = begun.round.decide(self.registers, after_prepare, waits).await;
+            let decide =
+                |replies: &[_], asking: PrepareProgress<'_>| after_prepare(replies, &self.unreadable, asking);
+            let decision = begun.round.decide(self.registers, decide, waits).await;
             let above = match decision.outcome {
                 PrepareOutcome::Prepared(prepared) => {
                     self.highest_floor = self.highest_floor.max(prepared.floor);
@@ -258,16 +263,32 @@ impl Change<'_> {
         }
     }
 
-    /// The value behind what the promises found; `None` when its holders have moved on.
+    /// The value behind what the promises found; `None` where a prepare shall find another.
     async fn found(
-        &self,
+        &mut self,
         begun: &PrepareRound,
         head: Option<HighestRow>,
     ) -> Result<Option<Option<QuorumRow>>, Failure> {
         let Some(head) = head else { return Ok(Some(None)) };
         let replies = &begun.round.replies;
         let value = self.registers.value_of(replies, &begun.round.set, &begun.target, &head).await;
-        Ok(value.map_err(|failure| self.failed(failure))?.map(Some))
+        let value = value.map_err(|failure| self.failed(failure))?;
+        Ok(self.readable(&head.holders, head.ballot, value).map(Some))
+    }
+
+    /// What volumes gave of a row that they showed; `None` where a prepare shall find another. A row that
+    /// none of them gave is left out from then on.
+    fn readable<T>(&mut self, holders: &[VolumeId], ballot: Ballot, answer: RowAnswer<T>) -> Option<T> {
+        match answer {
+            RowAnswer::Given(row) => return Some(row),
+            RowAnswer::MovedOn => {}
+            RowAnswer::Corrupt | RowAnswer::Late => {
+                self.unreadable.retain(|row| !holders.contains(&row.volume));
+                self.unreadable
+                    .extend(holders.iter().map(|volume| UnreadableRow { volume: *volume, ballot }));
+            }
+        }
+        None
     }
 
     /// What became of an earlier try, judged by what is found after it.
@@ -293,16 +314,12 @@ impl Change<'_> {
         judged.map(Some)
     }
 
-    /// A draft's inline bytes; `None` where the found row that has them moved on.
-    pub(super) async fn inline_of(
-        &self,
-        ready: &PreparedKey,
-        inline: &DraftInline,
-    ) -> Result<Option<Bytes>, Failure> {
+    /// A draft's inline bytes; `None` where the found row that has them moved on, or cannot be read.
+    pub(super) async fn inline_of(&mut self, ready: &PreparedKey, inline: &DraftInline) -> Option<Bytes> {
         match inline {
             DraftInline::Found => self.kept_inline(ready).await,
-            DraftInline::Nothing => Ok(Some(Bytes::new())),
-            DraftInline::New(bytes) => Ok(Some(bytes.clone())),
+            DraftInline::Nothing => Some(Bytes::new()),
+            DraftInline::New(bytes) => Some(bytes.clone()),
         }
     }
 
@@ -324,11 +341,11 @@ impl Change<'_> {
     }
 
     /// Proposes what was found, unchanged; a tombstone where nothing was.
-    pub(super) async fn repropose(&mut self, ready: &PreparedKey) -> Result<AcceptRoundOutcome, Failure> {
+    pub(super) async fn repropose(&mut self, ready: &PreparedKey) -> AcceptRoundOutcome {
         let encoded = match settle_with(ready.found.as_ref()) {
             SettleWith::Found(found) => {
-                let Some(inline) = self.kept_inline(ready).await? else {
-                    return Ok(AcceptRoundOutcome::Conflict { above: ready.round.ballot });
+                let Some(inline) = self.kept_inline(ready).await else {
+                    return AcceptRoundOutcome::Conflict { above: ready.round.ballot };
                 };
                 EncodedValue::new(found.head.clone(), inline)
             }
@@ -344,16 +361,16 @@ impl Change<'_> {
         let finishes = ready.found.as_ref().is_none_or(|found| !found.committed);
         let accept = Accept { ballot, value: encoded, introduces: Vec::new(), finishes, positions };
         self.batch.note_accept(accept.ballot, None);
-        Ok(self.accept(&ready.round, &accept, None).await)
+        self.accept(&ready.round, &accept, None).await
     }
 
-    async fn kept_inline(&self, ready: &PreparedKey) -> Result<Option<Bytes>, Failure> {
+    async fn kept_inline(&mut self, ready: &PreparedKey) -> Option<Bytes> {
         match &ready.found {
             Some(found) if found.value.state.has_inline() => {
                 let inline = self.registers.inline(&ready.round.target.key, found).await;
-                inline.map_err(|failure| self.failed(failure))
+                self.readable(&found.holders, found.ballot, inline)
             }
-            Some(_) | None => Ok(Some(Bytes::new())),
+            Some(_) | None => Some(Bytes::new()),
         }
     }
 

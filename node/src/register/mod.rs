@@ -92,6 +92,37 @@ pub(crate) struct QuorumRow {
     pub(crate) value: Value,
 }
 
+/// What the volumes that showed a row gave, when they were asked for the rest of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RowAnswer<T> {
+    /// This, from one of them or from another volume of the set.
+    Given(T),
+    /// One that showed it has another row by now: read the register again.
+    MovedOn,
+    /// One of them at least cannot read it, and the others do not answer. Asked again they say the same.
+    Corrupt,
+    /// None of them answers.
+    Late,
+}
+
+/// What the volumes that did not give a row said instead.
+#[derive(Debug, Default)]
+struct RowRefusals {
+    moved_on: bool,
+    corrupt: bool,
+}
+
+impl RowRefusals {
+    /// The answer of all of them together.
+    const fn together<T>(&self) -> RowAnswer<T> {
+        match self {
+            Self { moved_on: true, corrupt: _ } => RowAnswer::MovedOn,
+            Self { moved_on: false, corrupt: true } => RowAnswer::Corrupt,
+            Self { moved_on: false, corrupt: false } => RowAnswer::Late,
+        }
+    }
+}
+
 impl QuorumRow {
     /// Whether bytes are those that the row keeps inline, by the hash in its head. Other bytes came from a volume, or
     /// a way to it, that cannot be believed.
@@ -228,28 +259,29 @@ impl Registers {
         }
     }
 
-    /// Reads the inline bytes of a found value, from whoever holds it.
+    /// Reads the inline bytes of a found value: from the volumes that showed it, or from any other that has it, too.
     ///
-    /// `Ok(None)` says that the row moved on: read the register again.
-    pub(crate) async fn inline(
-        &self,
-        key: &RegisterKey,
-        found: &QuorumRow,
-    ) -> Result<Option<Bytes>, Failure> {
+    /// That others do not have it says nothing: a write that was cut short is on few volumes.
+    pub(crate) async fn inline(&self, key: &RegisterKey, found: &QuorumRow) -> RowAnswer<Bytes> {
         let set = self.inner.cluster.set_of(key);
         let target = self.inner.cluster.target(key.clone());
-        let mut gone = 0;
+        let mut refusals = RowRefusals::default();
         for place in holders_first(&set, &found.holders) {
             let route = &set.routes[place];
             let pending = route.registers.inline(route.volume, &target, found.ballot);
             match tokio::time::timeout(self.inner.timeouts.round, pending).await {
-                Ok(Ok(bytes)) if found.has_inline(&bytes) => return Ok(Some(bytes)),
-                Ok(Err(message::Error::NotFound)) => gone += 1,
-                Ok(Ok(_) | Err(message::Error::Corrupt { .. })) => self.inner.damage.row(key),
+                Ok(Ok(bytes)) if found.has_inline(&bytes) => return RowAnswer::Given(bytes),
+                Ok(Err(message::Error::NotFound)) => {
+                    refusals.moved_on |= found.holders.contains(&route.volume);
+                }
+                Ok(Ok(_) | Err(message::Error::Corrupt { .. })) => {
+                    refusals.corrupt = true;
+                    self.inner.damage.row(key);
+                }
                 Ok(Err(_)) | Err(_) => {}
             }
         }
-        if gone > 0 { Ok(None) } else { Err(Failure::Unavailable) }
+        refusals.together()
     }
 }
 

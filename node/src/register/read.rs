@@ -2,12 +2,14 @@
 //!
 //! P volumes are asked first. Where they do not settle it (a write is under way, a volume does not
 //! answer) the others are asked too, then all again for about two commit times; then the read
-//! finishes the write that it found.
+//! finishes the write that it found. So it does where the volumes that showed a committed row cannot
+//! read it: a write finds what the others hold.
 
 use tokio::time::Instant;
 
 use sherd_core::id::RegisterKey;
-use sherd_core::message::Target;
+use sherd_core::message;
+use sherd_core::message::{Answer, Target};
 use sherd_core::record::Value;
 use sherd_core::register::proposer::HighestRow;
 use sherd_core::register::read::{ReadDecision, ReadProgress, decide_read};
@@ -17,7 +19,7 @@ use bytes::Bytes;
 use std::time::Duration;
 
 use super::round::Round;
-use super::{Failure, QuorumRow, Registers, holders_first};
+use super::{Failure, QuorumRow, Registers, RowAnswer, RowRefusals, holders_first};
 use crate::cluster::SetView;
 
 /// The first pause before all volumes are asked again; each further one is twice as long.
@@ -102,52 +104,60 @@ impl Registers {
         target: &Target,
         head: HighestRow,
     ) -> Result<ReadOutcome, Failure> {
-        let value = self.value_of(&round.replies, &round.set, target, &head).await?;
-        Ok(value.map_or(ReadOutcome::MovedOn, |mut found| {
-            found.committed = true;
-            ReadOutcome::Value(Box::new(found))
-        }))
+        match self.value_of(&round.replies, &round.set, target, &head).await? {
+            RowAnswer::Given(mut found) => {
+                found.committed = true;
+                Ok(ReadOutcome::Value(Box::new(found)))
+            }
+            RowAnswer::MovedOn => Ok(ReadOutcome::MovedOn),
+            RowAnswer::Corrupt => Ok(ReadOutcome::Unfinished),
+            RowAnswer::Late => Err(Failure::Unavailable),
+        }
     }
 
     /// The value behind a found head: from a reply that carries it, else asked for.
-    ///
-    /// `Ok(None)` says that every holder that answers has moved on.
     pub(super) async fn value_of(
         &self,
         replies: &[sherd_core::register::quorum::Reply<Vote>],
         set: &SetView,
         target: &Target,
         head: &HighestRow,
-    ) -> Result<Option<QuorumRow>, Failure> {
+    ) -> Result<RowAnswer<QuorumRow>, Failure> {
+        let mut refusals = RowRefusals::default();
         for reply in replies {
             if let Some(bytes) = reply.result.as_ref().ok().and_then(|vote| value_at(vote, head)) {
-                return self.decoded(target, bytes, head).map(Some);
+                match self.decoded(target, bytes, head) {
+                    Some(found) => return Ok(RowAnswer::Given(found)),
+                    None => refusals.corrupt = true,
+                }
             }
         }
-        let mut answered = false;
         for place in holders_first(set, &head.holders) {
             let route = &set.routes[place];
             let pending = route.registers.read(route.volume, target, true);
-            let Ok(Ok(answer)) = tokio::time::timeout(self.inner.timeouts.round, pending).await else {
-                continue;
-            };
-            match &answer.result {
-                Ok(vote) => {
-                    if let Some(bytes) = value_at(vote, head) {
-                        return self.decoded(target, bytes, head).map(Some);
+            match tokio::time::timeout(self.inner.timeouts.round, pending).await {
+                Ok(Ok(Answer { result: Ok(vote), .. })) => {
+                    match value_at(&vote, head).map(|bytes| self.decoded(target, bytes, head)) {
+                        Some(Some(found)) => return Ok(RowAnswer::Given(found)),
+                        Some(None) => refusals.corrupt = true,
+                        None => refusals.moved_on |= head.holders.contains(&route.volume),
                     }
-                    answered = true;
                 }
-                Err(Refusal::Sealed) => return Err(Failure::Sealed),
-                Err(_) => {}
+                Ok(Ok(Answer { result: Err(Refusal::Sealed), .. })) => return Err(Failure::Sealed),
+                Ok(Err(message::Error::Corrupt { .. })) => {
+                    refusals.corrupt = true;
+                    self.inner.damage.row(&target.key);
+                }
+                Ok(Ok(_) | Err(_)) | Err(_) => {}
             }
         }
-        if answered { Ok(None) } else { Err(Failure::Unavailable) }
+        Ok(refusals.together())
     }
 
-    fn decoded(&self, target: &Target, bytes: Bytes, head: &HighestRow) -> Result<QuorumRow, Failure> {
+    /// A found row; `None` where it is no value.
+    fn decoded(&self, target: &Target, bytes: Bytes, head: &HighestRow) -> Option<QuorumRow> {
         match Value::decode(bytes.clone()) {
-            Ok(value) => Ok(QuorumRow {
+            Ok(value) => Some(QuorumRow {
                 ballot: head.ballot,
                 digest: head.digest,
                 committed: head.committed,
@@ -158,7 +168,7 @@ impl Registers {
             Err(error) => {
                 tracing::error!(key = ?target.key, ?error, "a verified row does not decode");
                 self.inner.damage.row(&target.key);
-                Err(Failure::Unavailable)
+                None
             }
         }
     }
@@ -170,7 +180,7 @@ enum ReadOutcome {
     Absent,
     /// The row changed between the vote and the value.
     MovedOn,
-    /// A write is unfinished and its writer seems gone.
+    /// A write is unfinished and its writer seems gone, or none of the volumes that showed the row can read it.
     Unfinished,
 }
 

@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use sherd_core::id::{BucketId, ChangeId, Incarnation, ProposerId, Sequence, Timestamp, VolumeId};
+use sherd_core::id::{BucketId, ChangeId, Incarnation, ObjectKey, ProposerId, Sequence, Timestamp, VolumeId};
 use sherd_core::record::BucketPhase;
 use sherd_core::register::acceptor::{AcceptVerdict, AcceptorState, Circumstances, KeyState, judge_accept};
 use sherd_core::register::position::OpeningId;
@@ -55,6 +55,10 @@ pub(crate) enum Without {
     NamesBucket,
     /// Unsettled rows count as gone.
     Unsettled,
+    /// A key is live when one volume shows it.
+    EnoughShowIt,
+    /// P empty volumes are enough beside others that are not.
+    EmptyAccept,
     /// Seals of lost lives count.
     OldLives,
     /// A recovering volume does not adopt seals.
@@ -111,6 +115,8 @@ pub(crate) struct Gateway {
     phase: Phase,
     deletion: u8,
     tries: u8,
+    /// The ghost: the object had been deleted when it began.
+    is_emptied: bool,
     slots: [Slot; VOLUMES_MAX],
 }
 
@@ -144,6 +150,8 @@ pub(crate) struct State {
     seen: (u8, u8),
     read: Option<Register>,
     removed: bool,
+    /// A client was told that a bucket holds what had been deleted.
+    denied: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,6 +178,10 @@ const NAME: BucketId = BucketId([7; 16]);
 
 fn deletion(number: u8) -> ChangeId {
     ChangeId { made: Timestamp::from_ms(u64::from(number)), proposer: ProposerId(0) }
+}
+
+fn key() -> ObjectKey {
+    ObjectKey::new("a".to_owned()).expect("a key")
 }
 
 fn volume(at: usize) -> VolumeId {
@@ -306,7 +318,8 @@ impl Bucket {
                 seals.push(self.reply(at, sealed, slot.knew_sealed, 0, ()));
             }
             if slot.listed > 0 {
-                let value = Remains { live: slot.live, unsettled: slot.unsettled };
+                let keys = |is_held: bool| if is_held { vec![key()] } else { Vec::new() };
+                let value = Remains { live: keys(slot.live), unsettled: keys(slot.unsettled) };
                 remains.push(self.reply(at, slot.listed, slot.knew_listed, 1, value));
             }
         }
@@ -317,7 +330,20 @@ impl Bucket {
         };
         let answers = SetAnswers { quorums, seals: &seals, remains: &remains };
         let mut after = *state;
-        if decide_deletion(&[answers], &Lives::default()) == DeletionDecision::End {
+        let mut decision = decide_deletion(&[answers], &Lives::default());
+        let empty_count =
+            remains.iter().filter(|reply| reply.result.as_ref().is_ok_and(Remains::is_empty)).count();
+        let shown = slots.iter().any(|slot| slot.sealed > 0 && slot.listed > 0 && slot.live);
+        let enough = remains.len() >= self.quorums().accept();
+        match self.without {
+            Without::EnoughShowIt if shown => decision = DeletionDecision::NotEmpty,
+            Without::EmptyAccept if enough && empty_count >= self.quorums().prepare() => {
+                decision = DeletionDecision::End;
+            }
+            _ => {}
+        }
+        after.denied |= decision == DeletionDecision::NotEmpty && state.gateways[gateway].is_emptied;
+        if decision == DeletionDecision::End {
             after.gateways[gateway].phase = Phase::Ending;
             out.push((Step::Decide { gateway: small(gateway) }, after));
             return;
@@ -524,7 +550,9 @@ impl Bucket {
 /// A gateway begins to work on a deletion.
 fn sealing(state: &mut State, gateway: usize, deletion: u8) {
     let tries = state.gateways[gateway].tries + 1;
-    state.gateways[gateway] = Gateway { phase: Phase::Sealing, deletion, tries, ..Gateway::default() };
+    let is_emptied = state.acked & 1 << DELETE != 0;
+    state.gateways[gateway] =
+        Gateway { phase: Phase::Sealing, deletion, tries, is_emptied, ..Gateway::default() };
 }
 
 impl Model for Bucket {
@@ -554,6 +582,9 @@ impl Model for Bucket {
     }
 
     fn violation(&self, state: &State) -> Option<String> {
+        if state.denied {
+            return Some("a bucket is said to hold what was deleted".to_owned());
+        }
         let gone = matches!(state.register, Register::Deleted | Register::Another);
         let removed = self.columns().filter(|at| state.volumes[*at].accepted & 1 << DELETE != 0).count();
         let live = state.acked & 1 << PUT != 0 && removed < self.quorums().accept();

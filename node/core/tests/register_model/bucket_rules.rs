@@ -72,6 +72,17 @@ fn an_unsettled_row_keeps_a_bucket() {
 }
 
 #[test]
+fn a_volume_that_missed_a_tombstone_does_not_say_that_its_object_is_there() {
+    needed(Without::EnoughShowIt, &Bucket { deletes: true, ..one_gateway() });
+}
+
+/// As many as are sealed: with fewer, the loss of one of them lets a write through that only others hold.
+#[test]
+fn a_volumes_are_empty_where_another_holds_a_row() {
+    needed(Without::EmptyAccept, &Bucket { volumes: 4, loses: true, ..one_gateway() });
+}
+
+#[test]
 fn seals_of_a_lost_life_do_not_count() {
     needed(Without::OldLives, &Bucket { loses: true, ..one_gateway() });
 }

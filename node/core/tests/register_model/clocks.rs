@@ -263,7 +263,7 @@ impl Clocks {
             let ballot = state.last;
             let asking = PrepareProgress { quorums: SET, outstanding: 0, now, lives: &lives };
             let replies: Vec<_> = reached().map(|at| reply(at, self.prepare(state, at, ballot))).collect();
-            above = match after_prepare(&replies, asking).outcome {
+            above = match after_prepare(&replies, &[], asking).outcome {
                 PrepareOutcome::Prepared(_) => match self.accepted(state, &replies, asking) {
                     AcceptOutcome::Committed => return Some(ballot),
                     AcceptOutcome::Conflict { above } => above,

@@ -24,6 +24,21 @@ fn a_read_sees_every_write_that_ended_before_it() {
 }
 
 #[test]
+fn a_row_that_cannot_be_read_hides_no_write() {
+    let rotten =
+        |ballots, programs: &[Program]| Register { rot: true, hints: true, ..actors(ballots, programs) };
+    let retrying = Register { tries: [2, 1, 1, 1], ..rotten(3, &[Put(&[0]), Put(&[1])]) };
+    holds("two writers, one retrying, and a rotten row", &retrying);
+    holds(
+        "a writer, a reader and a rotten row",
+        &Register { tries: [1, 2, 1, 1], ..rotten(3, &[Put(&[0]), Read]) },
+    );
+    holds("two writers, a reader and a rotten row", &rotten(3, &[Put(&[0]), Put(&[1]), Read]));
+    let four = Register { volumes: 4, ..rotten(3, &[Put(&[0]), Put(&[1]), Settle]) };
+    holds_when_full("two writers, a settler and a rotten row on 4 volumes", &four);
+}
+
+#[test]
 fn a_key_is_written_again_after_its_tombstone_was_dropped() {
     holds("put, delete, drop and another put", &actors(3, &[PutThenDelete(&[0, 1]), Drop, Put(&[2])]));
     let retry = Register { tries: [2, 1, 1, 1], volumes: 4, ..actors(3, &[Put(&[0]), Delete(1), Drop]) };

@@ -177,6 +177,15 @@ fn a_row_that_cannot_be_read_is_not_nothing() {
     needed(Without::UnreadableIsNoVote, &Register { rot: true, ..actors(&[Put(&[0]), Read]) });
 }
 
+/// A volume that shows a row and cannot read it is left out with its promise: whatever else was promised is one
+/// short of A without it.
+#[test]
+fn the_promise_of_a_volume_whose_row_cannot_be_read_is_none_of_the_a() {
+    needed(Without::UnreadablePromise, &Register { rot: true, ..actors(&[Put(&[0]), Put(&[1])]) });
+    let model = actors(&[Put(&[0]), Settle]);
+    needed(Without::UnreadablePromise, &Register { rot: true, tries: TWO_TRIES, ballots: 3, ..model });
+}
+
 #[test]
 fn a_restarted_volume_refuses_what_it_may_have_promised_away() {
     needed(Without::RestartBound, &Register { restarts: 1, ..actors(&[Put(&[0]), Put(&[1])]) });

@@ -58,6 +58,8 @@ pub(crate) enum Without {
     AskOnceMore,
     /// A row that cannot be read counts as nothing.
     UnreadableIsNoVote,
+    /// The promise of a volume whose row cannot be read is one of the A.
+    UnreadablePromise,
     /// A restarted volume takes any ballot.
     RestartBound,
     /// A promise is answered before its bound is durable.

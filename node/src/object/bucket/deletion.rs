@@ -26,7 +26,7 @@ use crate::upkeep::ask;
 const TRIES: usize = 8;
 /// Rows of one page of the listing.
 const PAGE: usize = 256;
-/// Unsettled keys that one try settles.
+/// Keys in doubt that one try reads and settles.
 const SETTLE_MAX: usize = 1024;
 
 /// How long a volume may take to make a seal durable, or to remove it.
@@ -41,7 +41,6 @@ struct SealAnswers {
     set: Arc<SetView>,
     seals: Vec<Reply<()>>,
     remains: Vec<Reply<Remains>>,
-    unsettled: Vec<ObjectKey>,
 }
 
 impl Objects {
@@ -68,7 +67,7 @@ impl Objects {
             }
             self.inner.buckets.forget(&key.key);
             let listed = self.seal_and_list(id, deletion);
-            let (decision, unsettled) = self.kept_alive(key, RENEW_EVERY, listed).await;
+            let (decision, in_doubt) = self.kept_alive(key, RENEW_EVERY, listed).await;
             let moved = self.conclude(key, id, deletion, decision).await.map_err(left_behind)?;
             under_way.end();
             match decision {
@@ -77,15 +76,27 @@ impl Objects {
                 DeletionDecision::Unavailable => return Err(UnavailableReason::Quorum.into()),
                 DeletionDecision::Settle | DeletionDecision::End => {}
             }
-            for object in unsettled {
-                match self.inner.registers.finish(&RegisterKey::object(id, object)).await {
-                    // What is not settled yet is found by the next try.
-                    Ok(_) | Err(Failure::Sealed | Failure::OutcomeUnknown) => {}
-                    Err(failure) => return Err(failure.into()),
-                }
+            for object in in_doubt {
+                self.settle_dead(&RegisterKey::object(id, object)).await?;
             }
         }
         Err(Error::BucketBusy)
+    }
+
+    /// Brings a key in doubt to all volumes, unless it holds an object: the next try then finds nothing of it.
+    async fn settle_dead(&self, key: &RegisterKey) -> Result<()> {
+        // What is not settled yet is found by the next try.
+        let later = |failure: &Failure| matches!(failure, Failure::Sealed | Failure::OutcomeUnknown);
+        match self.inner.registers.read(key).await {
+            Ok(Some(found)) if !is_without_object(&found.value.state) => return Err(Error::BucketNotEmpty),
+            Ok(_) => {}
+            Err(failure) if later(&failure) => return Ok(()),
+            Err(failure) => return Err(failure.into()),
+        }
+        match self.inner.registers.finish(key).await {
+            Err(failure) if !later(&failure) => Err(failure.into()),
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// Works on a deletion and writes its row anew meanwhile: other nodes see by its ballot that somebody
@@ -153,11 +164,14 @@ impl Objects {
             lives.learn_from(reply.volume, &reply.from);
         }
         let decision = decide_deletion(&answers, &lives);
-        let mut unsettled: Vec<ObjectKey> = sealed.into_iter().flat_map(|sealed| sealed.unsettled).collect();
-        unsettled.sort_unstable();
-        unsettled.dedup();
-        unsettled.truncate(SETTLE_MAX);
-        (decision, unsettled)
+        let remains = sealed.into_iter().flat_map(|sealed| sealed.remains);
+        let held = remains.filter_map(|reply| reply.result.ok());
+        let mut in_doubt: Vec<ObjectKey> =
+            held.flat_map(|Remains { live, unsettled }| live.into_iter().chain(unsettled)).collect();
+        in_doubt.sort_unstable();
+        in_doubt.dedup();
+        in_doubt.truncate(SETTLE_MAX);
+        (decision, in_doubt)
     }
 
     /// Tells every volume of every set; who does not hear it is told by upkeep.
@@ -180,8 +194,7 @@ fn left_behind(error: Error) -> Error {
 
 /// Seals the bucket on every volume of a set, and then asks each that did what it still holds.
 async fn seal_set(set: &Arc<SetView>, bucket: BucketId, deletion: ChangeId, epoch: Epoch) -> SealAnswers {
-    let mut sealed =
-        SealAnswers { set: Arc::clone(set), seals: Vec::new(), remains: Vec::new(), unsettled: Vec::new() };
+    let mut sealed = SealAnswers { set: Arc::clone(set), seals: Vec::new(), remains: Vec::new() };
     let seal = Control::Seal { bucket, deletion, epoch };
     let asked = set
         .routes
@@ -201,25 +214,23 @@ async fn seal_set(set: &Arc<SetView>, bucket: BucketId, deletion: ChangeId, epoc
         .collect();
     let listed = join_all(holders.iter().map(|route| remains(route, bucket, deletion, epoch))).await;
     for (route, listed) in holders.into_iter().zip(listed) {
-        let Some((from, remains, unsettled)) = listed else { continue };
+        let Some((from, remains)) = listed else { continue };
         arrived += 1;
         // Every list was asked for after every seal of this set had arrived.
         let order = Order { asked: arrived, arrived: arrived + 1 };
         sealed.remains.push(Reply { volume: route.volume, from, order, result: Ok(remains) });
-        sealed.unsettled.extend(unsettled);
     }
     sealed
 }
 
-/// Walks what one sealed volume holds under the bucket, until something live is seen.
+/// Walks what one sealed volume holds under the bucket, to the end of the page on which something live is seen.
 async fn remains(
     route: &VolumeRoute,
     bucket: BucketId,
     deletion: ChangeId,
     epoch: Epoch,
-) -> Option<(sherd_core::register::Answerer, Remains, Vec<ObjectKey>)> {
+) -> Option<(sherd_core::register::Answerer, Remains)> {
     let mut remains = Remains::default();
-    let mut unsettled = Vec::new();
     let mut scan = ListScan {
         bucket,
         epoch,
@@ -237,27 +248,27 @@ async fn remains(
             let (ListedRow::Row(row) | ListedRow::Prefix { witness: row, .. }) = listed;
             match fate(&row) {
                 RowFate::Gone => {}
-                RowFate::Live => remains.live = true,
-                RowFate::Unsettled => {
-                    remains.unsettled = true;
-                    unsettled.push(row.key.key);
-                }
+                RowFate::Live => remains.live.push(row.key.key),
+                RowFate::Unsettled => remains.unsettled.push(row.key.key),
             }
         }
         match page.next {
-            Some(next) if !remains.live && unsettled.len() < SETTLE_MAX => scan.from = next,
-            Some(_) | None => return Some((from, remains, unsettled)),
+            Some(next) if remains.live.is_empty() && remains.unsettled.len() < SETTLE_MAX => scan.from = next,
+            Some(_) | None => return Some((from, remains)),
         }
     }
 }
 
-/// A key on which only uploads are open holds no object: S3 lets its bucket go.
 fn fate(row: &ScannedRow) -> RowFate {
     let value = row.row.value.clone().and_then(|head| Value::decode(head).ok());
-    let empty = value.is_some_and(|value| match value.state {
+    row_fate(row.row.head.committed, value.is_some_and(|value| is_without_object(&value.state)))
+}
+
+/// A key on which only uploads are open holds no object: S3 lets its bucket go.
+fn is_without_object(state: &State) -> bool {
+    match state {
         State::Tombstone => true,
         State::Object(object) => object.versions.is_empty(),
         State::Part(_) | State::Bucket(_) => false,
-    });
-    row_fate(row.row.head.committed, empty)
+    }
 }

@@ -3,12 +3,17 @@
 
 use futures::future::join_all;
 
+use sherd_core::id::VolumeId;
+use sherd_core::message;
 use sherd_core::message::Control;
 use sherd_core::record::Object;
+use sherd_core::register::Positions;
 use sherd_core::register::seal::DeletionDecision;
 
 use super::*;
 use crate::object::{ObjectName, PutRequest, ReadConditions, ReadRequest, Span, WriteConditions};
+use crate::peer::scripted::{Fate, says};
+use crate::register::RegisterTimeouts;
 use crate::upkeep::tests::{DEADLINE, Directories, Node, body, key_of, upload};
 
 /// Rounds of a race: in each, who comes first is the machine's choice.
@@ -186,5 +191,76 @@ async fn the_row_of_a_deletion_is_written_anew_while_it_lists() {
     tokio::time::timeout(DEADLINE, listed).await.expect("it is written anew");
     let moved = objects.move_bucket(&key, id, deleting, BucketPhase::Deleted).await;
     assert_eq!(moved.expect("changed"), Ok(()), "it is the same deletion");
+    node.close().await;
+}
+
+/// Tombstones that one volume missed while it was away; what they replaced it knows to be committed. It votes again
+/// before it is healed.
+async fn deleted_without(node: &Node, away: VolumeId, keys: &[&str]) {
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+    let lost = || Fate::Instead(Err(message::Error::Unreachable { reason: "away".to_owned() }));
+    says(&script.accepts, move |volume, _| if volume == away { lost() } else { Fate::Through });
+    let cluster = &node.objects().inner.cluster;
+    for key in keys {
+        node.put_everywhere(key, &body(1, 100)).await;
+        let register = node.register(key).await;
+        let (set, target) = (cluster.set_of(&register), cluster.target(register.clone()));
+        let route = set.routes.iter().find(|route| route.volume == away).expect("of the set");
+        let is_told = async {
+            loop {
+                let vote = route.registers.read(away, &target, false).await.expect("it answers");
+                let head = vote.result.expect("it votes").row.expect("it has it").head;
+                if head.committed {
+                    return;
+                }
+                // A hint rides with the frame of another write.
+                route.registers.commit(away, &target, head.ballot, &Positions::default());
+                let other = RegisterKey::object(BucketId([7; 16]), key_of("other"));
+                let told = node.registers().change(node.registers().begin(&other), tombstone()).await;
+                told.expect("a healthy node");
+            }
+        };
+        tokio::time::timeout(DEADLINE, is_told).await.expect("told in time");
+        let told = gateway.registers().change(gateway.registers().begin(&register), tombstone()).await;
+        told.expect("three of four take it");
+    }
+}
+
+fn tombstone() -> Writer<()> {
+    Writer::new(|_| Ok(Proposal::of(State::Tombstone)))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_goes_although_a_volume_missed_that_its_objects_were_deleted() {
+    for is_one_more_away in [false, true] {
+        let directories = Directories::new(4);
+        let node = directories.start().await;
+        let routes = &node.objects().inner.cluster.sets()[0].routes;
+        let [silent, behind] = [routes[0].volume, routes[3].volume];
+        node.create_bucket().await;
+        deleted_without(&node, behind, &["a", "b", "c"]).await;
+        let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+        says(&script.controls, move |volume, _| {
+            let lost = || Fate::Instead(Err(message::Error::Unreachable { reason: "away".to_owned() }));
+            if is_one_more_away && volume == silent { lost() } else { Fate::Through }
+        });
+        let deleted = gateway.objects().delete_bucket(key_of("bucket")).await;
+        assert!(deleted.is_ok(), "one more away: {is_one_more_away}: {deleted:?}");
+        node.close().await;
+    }
+}
+
+/// What one volume alone shows as live is looked up, and is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_stays_for_an_object_beside_others_that_a_volume_does_not_know_to_be_deleted() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let away = node.objects().inner.cluster.sets()[0].routes[3].volume;
+    node.create_bucket().await;
+    deleted_without(&node, away, &["a", "b"]).await;
+    node.put_everywhere("z", &body(1, 100)).await;
+    let deleted = node.objects().delete_bucket(key_of("bucket")).await;
+    assert!(matches!(deleted, Err(Error::BucketNotEmpty)), "{deleted:?}");
+    assert!(node.get("z").await.is_some());
     node.close().await;
 }

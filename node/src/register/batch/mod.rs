@@ -181,7 +181,7 @@ impl<'a> BatchRun<'a> {
 
     /// Commits what was found, unchanged, and then answers.
     async fn settle(&mut self, ready: &PreparedKey, answer: Answer) -> Result<Step, Failure> {
-        match self.change.repropose(ready).await? {
+        match self.change.repropose(ready).await {
             AcceptRoundOutcome::Committed => {
                 let named = ready.found.as_ref().map(|found| found.value.data_refs()).unwrap_or_default();
                 Ok(self.end(answer, &CommittedData { ballot: ready.round.ballot, named }))
@@ -198,7 +198,7 @@ impl<'a> BatchRun<'a> {
         value: DraftValue,
     ) -> Result<Step, Failure> {
         let ballot = ready.round.ballot;
-        let Some(inline) = self.change.inline_of(ready, &draft.inline).await? else {
+        let Some(inline) = self.change.inline_of(ready, &draft.inline).await else {
             return Ok(Step::Again(self.change.above(AcceptRoundOutcome::Conflict { above: ballot }).await?));
         };
         let DraftValue { mut encoded, named, introduces, count } = value;

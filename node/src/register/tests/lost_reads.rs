@@ -25,7 +25,7 @@ async fn inline_bytes_go_with_a_row_that_is_proposed_anew() {
     let found = read(&node).await;
     assert!(found.ballot > before.ballot && found.digest == before.digest);
     let bytes = registers.inline(&key(), &found).await;
-    assert_eq!(bytes, Ok(Some(Bytes::from_static(b"some bytes"))));
+    assert_eq!(bytes, RowAnswer::Given(Bytes::from_static(b"some bytes")));
     node.close().await;
 }
 
@@ -41,28 +41,29 @@ async fn a_row_without_inline_bytes_is_proposed_anew_without_asking_for_them() {
     gateway.close().await;
 }
 
-type HeardBytes = std::result::Result<Option<Bytes>, Failure>;
-
-/// That a row moved on is known where one volume says so; that it is out of reach is not the same.
+/// That a row moved on is known where a volume says so that showed it; that it is out of reach is not the same.
 #[tokio::test]
 async fn inline_bytes_are_read_from_whoever_has_them() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let registers = node.registers();
     registers.change(registers.begin(&key()), inline("text", b"some bytes")).await.expect("a healthy node");
-    let found = read(&node).await;
-    let corrupt = || Error::Corrupt { what: "a row".to_owned() };
-    let bytes = Bytes::from_static(b"some bytes");
-    let said: [([Option<Error>; 4], HeardBytes, usize); 5] = [
-        ([Some(lost()), Some(lost()), None, Some(lost())], Ok(Some(bytes.clone())), 0),
-        ([Some(corrupt()), Some(corrupt()), Some(corrupt()), None], Ok(Some(bytes)), 3),
-        ([Some(lost()), Some(lost()), Some(lost()), Some(lost())], Err(Failure::Unavailable), 0),
-        ([Some(lost()), Some(Error::NotFound), Some(lost()), Some(lost())], Ok(None), 0),
-        ([const { Some(Error::NotFound) }; 4], Ok(None), 0),
+    let found = QuorumRow { holders: volumes(&node)[..2].to_vec(), ..read(&node).await };
+    let (corrupt, absent) = (|| Some(Error::Corrupt { what: "a row".to_owned() }), || Some(Error::NotFound));
+    let (lost, given) = (|| Some(lost()), || RowAnswer::Given(Bytes::from_static(b"some bytes")));
+    let said = [
+        ([lost(), lost(), None, lost()], given(), 0),
+        ([corrupt(), corrupt(), corrupt(), None], given(), 3),
+        ([lost(), lost(), lost(), lost()], RowAnswer::Late, 0),
+        ([lost(), lost(), absent(), absent()], RowAnswer::Late, 0),
+        ([lost(), corrupt(), absent(), absent()], RowAnswer::Corrupt, 1),
+        ([lost(), absent(), lost(), lost()], RowAnswer::MovedOn, 0),
+        ([corrupt(), absent(), lost(), lost()], RowAnswer::MovedOn, 1),
+        ([absent(), absent(), absent(), absent()], RowAnswer::MovedOn, 0),
     ];
     for (errors, heard, damaged) in said {
         let (mut gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
-        // Whom the row was found on is asked first: here in the order of the answers.
+        // The first two showed the row.
         let mut errors = errors.clone().into_iter();
         says(&script.inlines, move |_, _| match errors.next().expect("each volume is asked once") {
             Some(error) => Fate::Instead(Err(error)),

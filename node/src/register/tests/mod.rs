@@ -3,6 +3,7 @@
 
 mod lost_answers;
 mod lost_reads;
+mod unreadable_rows;
 
 use std::future::{Future, poll_fn};
 use std::path::Path;

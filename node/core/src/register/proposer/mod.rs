@@ -15,7 +15,7 @@ use crate::id::{Ballot, ChangeId, Epoch, Timestamp, VolumeId};
 use crate::limits::{CHANGE_IDS, FOLLOW_BOUND_MS_MAX, FOLLOW_STEP_MS_MAX};
 use crate::record::Changes;
 use crate::register::quorum::{Lives, Quorums, Reply, is_current, voters};
-use crate::register::{Refusal, Vote};
+use crate::register::{Refusal, Row, Vote};
 
 /// What is known about the asking, beside the replies.
 #[derive(Debug, Clone, Copy)]
@@ -91,6 +91,16 @@ pub struct HighestRow {
     pub holders: Vec<VolumeId>,
 }
 
+/// A row that a volume showed with its promise and did not give when it was asked for: its device cannot read the
+/// record, or the volume no longer answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnreadableRow {
+    /// The volume.
+    pub volume: VolumeId,
+    /// The ballot of the row. With another row the volume votes again.
+    pub ballot: Ballot,
+}
+
 /// What follows from the replies to an accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AcceptOutcome {
@@ -154,14 +164,37 @@ pub enum AfterConflict {
     Unknown,
 }
 
-/// Decides after the replies so far to a prepare.
-pub fn after_prepare(replies: &[Reply<Vote>], asking: PrepareProgress<'_>) -> Decision<PrepareOutcome> {
-    let promises = voters(replies, asking.lives).count();
+/// Decides after the replies so far to a prepare, without those whose row is `unreadable`.
+///
+/// A head comes from a volume's index, so a volume votes for a row that it may be unable to read. Where no
+/// volume can give the highest row, a proposer that kept these votes would find the same row at every ballot, and
+/// the key would be stuck. It names them here instead, and decides on the votes that are left.
+///
+/// That is safe because A promises must be left. A decision on any A promises is one, whoever else has answered:
+/// an unreadable row that was committed is held by A volumes, one of which is among any other A, and that one
+/// shows this row or a later one. So a row that none of the A shows is not committed, and never will be, since each
+/// of the A refuses its ballot now. The promise of a volume whose row is left out must not count among the A:
+/// it may be the only one of them that knows of the committed row.
+///
+/// The replies stay in `replies`: what they say of other volumes' lives, and their floors, count.
+pub fn after_prepare(
+    replies: &[Reply<Vote>],
+    unreadable: &[UnreadableRow],
+    asking: PrepareProgress<'_>,
+) -> Decision<PrepareOutcome> {
+    let is_unreadable = |volume: VolumeId, vote: &Vote| {
+        let shown = |row: &Row, left_out: &UnreadableRow| {
+            left_out.volume == volume && left_out.ballot == row.head.ballot
+        };
+        vote.row.as_ref().is_some_and(|row| unreadable.iter().any(|left_out| shown(row, left_out)))
+    };
+    let votes = voters(replies, asking.lives).filter(|(reply, vote)| !is_unreadable(reply.volume, vote));
+    let promises = votes.clone().count();
     let needed = asking.quorums.accept();
     let refusals = RefusalSummary::of(replies, asking);
     let outcome = if promises >= needed {
         PrepareOutcome::Prepared(PrepareResult {
-            found: highest(voters(replies, asking.lives).map(|(reply, vote)| (reply.volume, vote))),
+            found: highest(votes.map(|(reply, vote)| (reply.volume, vote))),
             floor: voters(replies, asking.lives).map(|(_, vote)| vote.floor).max().unwrap_or_default(),
         })
     } else if promises + asking.outstanding >= needed {

@@ -42,6 +42,7 @@ fn prepared_in(volumes: usize, replies: &[Reply<Vote>], outstanding: usize) -> D
     let lives = Lives::default();
     after_prepare(
         replies,
+        &[],
         PrepareProgress { quorums: Quorums::of(volumes), outstanding, now: NOW, lives: &lives },
     )
 }
@@ -77,6 +78,43 @@ fn the_committed_flag_of_a_lower_row_says_nothing() {
         outcome,
         PrepareOutcome::Prepared(PrepareResult { found: Some(HighestRow { committed: false, .. }), .. })
     ));
+}
+
+#[test]
+fn a_row_that_its_volume_cannot_give_is_left_out_with_its_promise() {
+    // N = 4: A = 3.
+    let rotten = UnreadableRow { volume: VolumeId([3; 16]), ballot: ballot(9) };
+    let decide = |replies: &[Reply<Vote>], outstanding| {
+        let (quorums, lives) = (Quorums::of(4), Lives::default());
+        after_prepare(replies, &[rotten], PrepareProgress { quorums, outstanding, now: NOW, lives: &lives })
+            .outcome
+    };
+    let shown = promise(3, Some((9, false)), 4);
+    let three = [promise(1, Some((5, true)), 0), promise(2, Some((5, true)), 0), shown.clone()];
+    assert_eq!(decide(&three, 1), PrepareOutcome::Wait, "two promises are left");
+    assert_eq!(decide(&three, 0), PrepareOutcome::Unavailable);
+    let found = |replies: &[Reply<Vote>]| match decide(replies, 0) {
+        PrepareOutcome::Prepared(PrepareResult { found, floor }) => (found.map(|found| found.ballot), floor),
+        other => panic!("{other:?}"),
+    };
+    let nothing = [promise(1, None, 0), promise(2, None, 0), shown.clone(), promise(4, None, 0)];
+    assert_eq!(found(&nothing), (None, ballot(4)), "its floor counts");
+    let held = [promise(1, None, 0), promise(2, Some((9, false)), 0), shown, promise(4, None, 0)];
+    assert_eq!(found(&held), (Some(ballot(9)), ballot(4)), "another has it, too");
+    let replaced = [promise(1, None, 0), promise(2, None, 0), promise(3, Some((11, false)), 0)];
+    assert_eq!(found(&replaced).0, Some(ballot(11)), "this row of it was not asked for");
+}
+
+/// What it knows of the others' lives is no matter of its row.
+#[test]
+fn a_volume_whose_row_is_left_out_tells_of_a_later_life_all_the_same() {
+    let mut knowing = promise(3, Some((9, false)), 0);
+    knowing.from.peers = [(VolumeId([1; 16]), Incarnation(2))].into();
+    let replies = [promise(1, None, 0), promise(2, None, 0), knowing];
+    let rotten = UnreadableRow { volume: VolumeId([3; 16]), ballot: ballot(9) };
+    let lives = Lives::default();
+    let asking = PrepareProgress { quorums: Quorums::of(3), outstanding: 0, now: NOW, lives: &lives };
+    assert_eq!(after_prepare(&replies, &[rotten], asking).outcome, PrepareOutcome::Unavailable);
 }
 
 #[test]

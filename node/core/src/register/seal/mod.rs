@@ -5,15 +5,15 @@
 //!   | active -> deleting(id)       |
 //!   |                    seal(id) -> A of every set, durable: every request is answered `sealed`
 //!   |                    list ----> those same volumes, each after its own seal
-//!   | nothing live or unsettled there: deleting(id) -> deleted
-//!   | otherwise: deleting(id) -> active, then unseal(id), then settle what was unsettled
+//!   | nothing live or unsettled on A of them: deleting(id) -> deleted
+//!   | otherwise: deleting(id) -> active, then unseal(id), then read and settle what was in doubt
 //! ```
 //! A, not P: a write needs A volumes, so every write after the seals meets one that refuses it, and
 //! every write acknowledged before them is on one that was listed. Guards I-14 and I-15.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::id::{BucketId, ChangeId};
+use crate::id::{BucketId, ChangeId, ObjectKey};
 use crate::record::BucketPhase;
 use crate::register::quorum::{Lives, Quorums, Reply, voters};
 
@@ -112,13 +112,21 @@ pub const fn row_fate(committed: bool, tombstone: bool) -> RowFate {
     }
 }
 
-/// What one sealed volume still holds under the bucket's id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+/// What one sealed volume still holds under the bucket's id. Where it holds anything, its listing may have ended
+/// there.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Remains {
-    /// A row is live.
-    pub live: bool,
-    /// A row is unsettled.
-    pub unsettled: bool,
+    /// Keys whose row is live, as far as this volume knows: it may have missed their tombstones.
+    pub live: Vec<ObjectKey>,
+    /// Keys whose row is unsettled.
+    pub unsettled: Vec<ObjectKey>,
+}
+
+impl Remains {
+    /// Whether the volume holds nothing that could be live.
+    pub const fn is_empty(&self) -> bool {
+        self.live.is_empty() && self.unsettled.is_empty()
+    }
 }
 
 /// The answers of one set.
@@ -139,8 +147,8 @@ pub enum DeletionDecision {
     End,
     /// Back to active by CAS first, then this deletion's seals are removed: `BucketNotEmpty`.
     NotEmpty,
-    /// As [`Self::NotEmpty`], but what is there may be nobody's: settle it, then try again under a
-    /// fresh deletion id.
+    /// Undone in the same way, but what is there may be nobody's, or deleted: read and settle it, then
+    /// try again under a fresh deletion id.
     Settle,
     /// Too few volumes were sealed and listed: back to active, then unseal; 503.
     Unavailable,
@@ -151,11 +159,17 @@ pub enum DeletionDecision {
 /// Counted are volumes that sealed and were listed after that, both in one life, which must be their
 /// current one. A volume listed before its own seal can take a write in between.
 ///
+/// A of them that hold nothing are enough, whatever the others hold: an acknowledged write is on one of any A, or was
+/// replaced there, and what the others hold beside that can no longer be committed, since these A refuse it. So a
+/// volume that missed the tombstones of a bucket while it was away does not keep the bucket.
+///
+/// Where A of them do not hold nothing, a key is live when P show it as live: N - A volumes at most missed the last
+/// write to it, which is fewer than P. What fewer show may have been deleted, and the register tells.
+///
 /// Programmer error: no sets, of which all would be empty.
 pub fn decide_deletion(sets: &[SetAnswers<'_>], lives: &Lives) -> DeletionDecision {
     assert!(!sets.is_empty(), "a bucket is spread over all sets");
-    let mut all = Remains::default();
-    let mut enough = true;
+    let (mut is_live, mut is_in_doubt, mut enough) = (false, false, true);
     for set in sets {
         let listed = || {
             voters(set.remains, lives).filter(|(reply, _)| {
@@ -166,15 +180,23 @@ pub fn decide_deletion(sets: &[SetAnswers<'_>], lives: &Lives) -> DeletionDecisi
                 })
             })
         };
+        let empty_count = listed().filter(|(_, remains)| remains.is_empty()).count();
+        if empty_count >= set.quorums.accept() {
+            continue;
+        }
         enough &= listed().count() >= set.quorums.accept();
-        all.live |= listed().any(|(_, remains)| remains.live);
-        all.unsettled |= listed().any(|(_, remains)| remains.unsettled);
+        is_in_doubt |= listed().any(|(_, remains)| !remains.is_empty());
+        let mut shown: BTreeMap<&ObjectKey, usize> = BTreeMap::new();
+        for key in listed().flat_map(|(_, remains)| &remains.live) {
+            *shown.entry(key).or_default() += 1;
+        }
+        is_live |= shown.values().any(|count| *count >= set.quorums.prepare());
     }
-    match (all, enough) {
-        (Remains { live: true, .. }, _) => DeletionDecision::NotEmpty,
-        (Remains { unsettled: true, .. }, _) => DeletionDecision::Settle,
-        (_, true) => DeletionDecision::End,
-        (_, false) => DeletionDecision::Unavailable,
+    match (is_live, is_in_doubt, enough) {
+        (true, _, _) => DeletionDecision::NotEmpty,
+        (false, true, _) => DeletionDecision::Settle,
+        (false, false, true) => DeletionDecision::End,
+        (false, false, false) => DeletionDecision::Unavailable,
     }
 }
 

@@ -26,7 +26,19 @@ fn reply<T>(volume: u8, life: u32, asked: u32, value: T) -> Reply<T> {
     }
 }
 
-const EMPTY: Remains = Remains { live: false, unsettled: false };
+const EMPTY: Remains = Remains { live: Vec::new(), unsettled: Vec::new() };
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new(name.to_owned()).expect("a key")
+}
+
+fn live(names: &[&str]) -> Remains {
+    Remains { live: names.iter().map(|name| key(name)).collect(), unsettled: Vec::new() }
+}
+
+fn unsettled() -> Remains {
+    Remains { live: Vec::new(), unsettled: vec![key("a")] }
+}
 
 fn decide(seals: &[Reply<()>], remains: &[Reply<Remains>]) -> DeletionDecision {
     decide_deletion(&[SetAnswers { quorums: Quorums::of(3), seals, remains }], &Lives::default())
@@ -71,17 +83,36 @@ fn an_empty_bucket_needs_a_volumes_sealed_and_then_listed() {
 #[test]
 fn what_is_left_keeps_the_bucket() {
     let seals = [reply(1, 1, 0, ()), reply(2, 1, 0, ())];
-    let left = |live, unsettled| [reply(1, 1, 1, EMPTY), reply(2, 1, 1, Remains { live, unsettled })];
-    assert_eq!(decide(&seals, &left(true, true)), DeletionDecision::NotEmpty);
-    assert_eq!(decide(&seals, &left(false, true)), DeletionDecision::Settle);
-    let first = SetAnswers { quorums: Quorums::of(3), seals: &seals, remains: &left(false, false) };
-    let second = SetAnswers { remains: &left(true, false), ..first };
+    let left = |first: Remains, second: Remains| [reply(1, 1, 1, first), reply(2, 1, 1, second)];
+    let decided = |first, second| decide(&seals, &left(first, second));
+    assert_eq!(decided(live(&["a"]), live(&["a", "b"])), DeletionDecision::NotEmpty);
+    assert_eq!(
+        decided(live(&["a"]), live(&["b"])),
+        DeletionDecision::Settle,
+        "one may have missed a tombstone"
+    );
+    assert_eq!(decided(live(&["a"]), EMPTY), DeletionDecision::Settle);
+    assert_eq!(decided(EMPTY, unsettled()), DeletionDecision::Settle);
+    let [empty, full] = [left(EMPTY, EMPTY), left(live(&["a"]), live(&["a"]))];
+    let first = SetAnswers { quorums: Quorums::of(3), seals: &seals, remains: &empty };
+    let second = SetAnswers { remains: &full, ..first };
     assert_eq!(decide_deletion(&[first, second], &Lives::default()), DeletionDecision::NotEmpty);
     assert_eq!(decide_deletion(&[first, first], &Lives::default()), DeletionDecision::End);
     assert_eq!(row_fate(true, true), RowFate::Gone);
     assert_eq!(row_fate(true, false), RowFate::Live);
     assert_eq!(row_fate(false, true), RowFate::Unsettled);
     assert_eq!(row_fate(false, false), RowFate::Unsettled);
+}
+
+#[test]
+fn what_a_volume_holds_beside_a_empty_ones_is_nothing() {
+    let seals = [reply(1, 1, 0, ()), reply(2, 1, 0, ()), reply(3, 1, 0, ())];
+    for beside in [live(&["a"]), unsettled()] {
+        let remains = [reply(1, 1, 1, EMPTY), reply(2, 1, 1, EMPTY), reply(3, 1, 1, beside)];
+        assert_eq!(decide(&seals, &remains), DeletionDecision::End);
+        assert_eq!(decide(&seals[1..], &remains), DeletionDecision::Settle, "the first one is not sealed");
+        assert_eq!(decide(&seals[2..], &remains), DeletionDecision::Settle);
+    }
 }
 
 #[test]

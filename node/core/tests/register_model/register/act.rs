@@ -1,8 +1,10 @@
 //! Writers, settlers and readers, and the acceptors' side of their questions.
 
+use sherd_core::id::VolumeId;
 use sherd_core::register::acceptor::{AcceptVerdict, judge_accept, judge_prepare, judge_read};
 use sherd_core::register::proposer::{
-    AcceptOutcome, AfterConflict, PrepareOutcome, Tries, after_accept, after_conflict, after_prepare,
+    AcceptOutcome, AfterConflict, PrepareOutcome, PrepareResult, Tries, UnreadableRow, after_accept,
+    after_conflict, after_prepare,
 };
 use sherd_core::register::quorum::{Lives, Quorums};
 use sherd_core::register::read::{ReadDecision, ReadProgress, decide_read};
@@ -114,11 +116,10 @@ impl Register {
         let wanted = state.actors[actor].ballot;
         for at in self.columns() {
             let column = &state.columns[at];
-            let unreadable = column.rotten && self.without != Without::UnreadableIsNoVote;
-            if column.slots[actor].stage != 0 || unreadable {
+            if column.slots[actor].stage != 0 {
                 continue;
             }
-            let row = head(column.row).filter(|_| !column.rotten);
+            let row = head(column.row);
             let key = key(column, row.as_ref());
             let Ok(promise) = judge_prepare(&self.acceptor(column), &key, ASKED, ballot(wanted)) else {
                 continue;
@@ -130,7 +131,7 @@ impl Register {
                 // Two seconds ahead of a clock that stands still at zero.
                 changed.durable_bound = number(bound).max(wanted);
             }
-            changed.slots[actor] = self.slot(changed, 1);
+            changed.slots[actor] = self.shown(changed);
             out.push((Step::Promise { actor: small(actor), at: state.labels[at] }, after));
         }
     }
@@ -138,8 +139,18 @@ impl Register {
     fn decide(&self, state: &State, actor: usize, mask: u8) -> Option<State> {
         let lives = Lives::default();
         let slots = self.columns().filter(|at| mask & 1 << at != 0);
-        let replies: Vec<_> = slots.map(|at| self.vote(at, &state.columns[at].slots[actor])).collect();
-        let decision = after_prepare(&replies, asking(self.needed_promises(), &lives));
+        let mut replies: Vec<_> = slots.map(|at| self.vote(at, &state.columns[at].slots[actor])).collect();
+        let asking = asking(self.needed_promises(), &lives);
+        let mut decision = after_prepare(&replies, &[], asking);
+        if let Some(unreadable) = unreadable(state, &decision.outcome) {
+            if self.without == Without::UnreadablePromise {
+                let votes =
+                    replies.iter_mut().filter_map(|reply| Some((reply.volume, reply.result.as_mut().ok()?)));
+                let left_out = |volume| unreadable.iter().any(|row| row.volume == volume);
+                votes.filter(|(volume, _)| left_out(*volume)).for_each(|(_, vote)| vote.row = None);
+            }
+            decision = after_prepare(&replies, &unreadable, asking);
+        }
         let PrepareOutcome::Prepared(prepared) = decision.outcome else { return None };
         let mut after = *state;
         clear(&mut after, actor);
@@ -265,7 +276,7 @@ impl Register {
             let waiting = (0..self.actors.len()).find(|actor| {
                 state.actors[*actor].phase == Phase::Accepting && state.actors[*actor].ballot == proposed
             });
-            for at in self.columns().filter(|at| !state.columns[*at].rotten) {
+            for at in self.columns() {
                 let column = &state.columns[at];
                 let row = head(column.row);
                 let key = key(column, row.as_ref());
@@ -291,6 +302,7 @@ impl Register {
                     }
                     let changed = &mut after.columns[at];
                     (changed.row.ballot, changed.row.committed) = (proposed, false);
+                    changed.rotten = false;
                     changed.promised = changed.promised.max(proposed);
                     if value.kind == Kind::Tombstone && self.actors.contains(&Program::Drop) {
                         changed.tombstones |= 1 << proposed;
@@ -315,14 +327,13 @@ impl Register {
         }
         for at in self.columns() {
             let column = &state.columns[at];
-            let unreadable = column.rotten && self.without != Without::UnreadableIsNoVote;
             let row = head(column.row);
             let answers = judge_read(&self.acceptor(column), &key(column, row.as_ref()), ASKED).is_ok();
-            if column.slots[actor].stage != 0 || !answers || unreadable {
+            if column.slots[actor].stage != 0 || !answers {
                 continue;
             }
             let mut after = *state;
-            let slot = Slot { round: state.actors[actor].aux, ..self.slot(column, 1) };
+            let slot = Slot { round: state.actors[actor].aux, ..self.shown(column) };
             after.columns[at].slots[actor] = slot;
             let me = &mut after.actors[actor];
             if me.phase == Phase::Idle {
@@ -365,6 +376,12 @@ impl Register {
             ReadProgress { quorums: self.quorums(), outstanding: 0, lives: &lives, patience_over: true };
         let mut after = *state;
         match decide_read(&replies, reading) {
+            // The volumes that showed it cannot give it: a write finds what the others hold.
+            ReadDecision::Value(found)
+                if found.holders.iter().all(|holder| state.columns[position(*holder)].rotten) =>
+            {
+                return self.start_steps(state, actor, out);
+            }
             ReadDecision::Value(found) => self.finish(&mut after, actor, number(found.ballot)),
             ReadDecision::Absent => self.finish_absent(&mut after, actor),
             // A reader that had to ask twice already gives up.
@@ -450,6 +467,14 @@ impl Register {
             _ => false,
         }
     }
+}
+
+/// The rows that were found and that none of those that showed them can give.
+fn unreadable(state: &State, outcome: &PrepareOutcome) -> Option<Vec<UnreadableRow>> {
+    let PrepareOutcome::Prepared(PrepareResult { found: Some(found), .. }) = outcome else { return None };
+    let cannot = |volume: &VolumeId| state.columns[position(*volume)].rotten;
+    let rows = found.holders.iter().map(|volume| UnreadableRow { volume: *volume, ballot: found.ballot });
+    found.holders.iter().all(cannot).then(|| rows.collect())
 }
 
 /// Forgets what an actor was answered.

@@ -140,6 +140,13 @@ impl Register {
         }
     }
 
+    /// What an acceptor says of its row: a head comes from its index, although the row cannot be read.
+    pub(super) fn shown(&self, column: &Column) -> Slot {
+        let counts_as_nothing = column.rotten && self.without == Without::UnreadableIsNoVote;
+        let row = if counts_as_nothing { Row::default() } else { column.row };
+        Slot { row, ..self.slot(column, 1) }
+    }
+
     pub(super) fn answerer(&self, slot: &Slot) -> Answerer {
         if self.without == Without::OldLivesDiscarded {
             let from = Answerer {
