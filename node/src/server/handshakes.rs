@@ -5,9 +5,9 @@
 //! seldom the oldest of a thousand. A client that speaks HTTP in clear is told so in clear.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use parking_lot::Mutex;
-use std::net::SocketAddr;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -22,7 +22,7 @@ use crate::trust::{ClientRefusal, RefusalLog, ServedCertificate};
 /// Handshakes under way at one time: with their buffers 32 MiB.
 const HANDSHAKES_MAX: usize = 1024;
 /// What a client is told that speaks HTTP in clear.
-const PLAIN_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 37\r\n\
+const PLAIN_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 38\r\n\
     Connection: close\r\n\r\nthis port speaks TLS: ask by https://\n";
 
 /// Turns connections into TLS of one certificate.

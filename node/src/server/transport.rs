@@ -24,6 +24,7 @@ pub(super) struct Transport {
 
 /// In clear, or not. TLS has a kilobyte of state.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "in clear a connection needs no further allocation")]
 enum Wire {
     Plain(TimedStream<TcpStream>),
     Tls(Box<TlsStream<TimedStream<TcpStream>>>),

@@ -60,6 +60,7 @@ fn volumes_and_credentials_are_enough() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "every key there is")]
 fn every_key_can_be_written() {
     let text = r#"
         parity = 1
