@@ -122,9 +122,10 @@ fn start(config: Config, announce: impl FnOnce(Addresses)) -> ExitCode {
 }
 
 fn listening(addresses: Addresses) -> String {
-    let Addresses { s3, admin, node } = addresses;
+    let Addresses { s3, tls, admin, node } = addresses;
+    let scheme = if tls { "https" } else { "http" };
     let node = node.map(|node| format!("Nodes listening on {node}\n")).unwrap_or_default();
-    format!("S3 listening on http://{s3}\nAdmin listening on http://{admin}\n{node}")
+    format!("S3 listening on {scheme}://{s3}\nAdmin listening on http://{admin}\n{node}")
 }
 
 /// Prints to standard output; a reader that went away does not stop a node.

@@ -237,7 +237,7 @@ fn a_probe_puts_an_object_through_a_node_and_says_what_refuses_it() {
     assert!(err.contains("CreateBucket was answered 403 Forbidden: SignatureDoesNotMatch"), "{err}");
     let (code, _, err) = probe(&running, id, "");
     assert_eq!((code, err.as_str()), (Some(1), "sherd-node: AWS_SECRET_ACCESS_KEY is not set\n"));
-    let (code, _, err) = output(node().args(["probe", "--endpoint", "https://x"]));
+    let (code, _, err) = output(node().args(["probe", "--endpoint", "ftp://x"]));
     assert_eq!(code, Some(2));
     assert!(err.contains("an endpoint is http://HOST[:PORT]"), "{err}");
 }

@@ -1,7 +1,7 @@
 //! One process from a configuration to its end, in order.
 //!
-//! Bind both listeners (a taken address fails before anything is opened), answer probes, open the
-//! store, announce, serve; when told to stop: not ready, a moment later accept no more, let requests end, cut what
+//! Load the certificate for S3, bind both listeners (a taken address fails before anything is opened), answer
+//! probes, open the store, announce, serve; when told to stop: not ready, a moment later accept no more, let requests end, cut what
 //! is left, close the store, and only then stop answering probes.
 
 use std::io;
@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use sherd_core::topology::FormationWarning;
 use sherd_volume::options::Durability;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::observe::health::Health;
@@ -21,6 +22,7 @@ use crate::process::descriptors::DescriptorLimit;
 use crate::process::open::{OpenError, open, refuse};
 use crate::server::admin::serve_admin;
 use crate::server::{Admission, Life, ListenError, Listener, guard, on_signals, serve};
+use crate::trust::{ServedCertificate, TrustError};
 
 /// Threads for blocking calls at most: a few per volume that reads from its disk.
 const BLOCKING_THREADS_MAX: usize = 64;
@@ -34,6 +36,9 @@ pub enum RunError {
     /// Threads, timers or signal handlers cannot be had.
     #[error("start runtime: {0}")]
     Runtime(#[source] io::Error),
+    /// The certificate for S3 clients cannot be used.
+    #[error("TLS for S3: {0}")]
+    Tls(#[from] TrustError),
     /// An address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -53,6 +58,7 @@ impl RunError {
     pub const fn exit(&self) -> Exit {
         match self {
             Self::Runtime(_) => Exit::Failed,
+            Self::Tls(_) => Exit::Refused,
             Self::Listen(_) => Exit::Listen,
             Self::Open(_) => Exit::Volumes,
             Self::Unfinished { .. } => Exit::Unfinished,
@@ -65,6 +71,8 @@ impl RunError {
 pub struct Addresses {
     /// S3.
     pub s3: SocketAddr,
+    /// Whether S3 is served over TLS.
+    pub tls: bool,
     /// Metrics and health.
     pub admin: SocketAddr,
     /// The other nodes; none where there are no others.
@@ -102,11 +110,20 @@ async fn node(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), Ru
     let metrics = Metrics::shared(config.durability);
     let health = Arc::new(Health::opening(config.durability));
     let (told, admin_life) = (Life::new(), Life::new());
+    let certificate = config.tls.clone().map(ServedCertificate::load).transpose()?;
     let s3 = Listener::bind("S3", config.listen).await?;
     let admin = Listener::bind("admin", config.admin_listen).await?;
-    let addresses = Addresses { s3: s3.address(), admin: admin.address(), node: None };
+    let addresses =
+        Addresses { s3: s3.address(), tls: certificate.is_some(), admin: admin.address(), node: None };
 
-    let tasks = TaskTracker::new();
+    let (tasks, ended) = (TaskTracker::new(), CancellationToken::new());
+    let s3 = match certificate {
+        None => s3,
+        Some(certificate) => {
+            tasks.spawn(certificate.clone().follow(ended.clone()));
+            s3.with_certificate(certificate)
+        }
+    };
     tasks.spawn(on_signals(told.clone()).map_err(RunError::Runtime)?);
     let probes = serve_admin(admin, admin_life.clone(), Arc::clone(&metrics), Arc::clone(&health));
     let probes = tasks.spawn(probes);
@@ -115,6 +132,7 @@ async fn node(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), Ru
         serve_s3(&config, s3, &told, &metrics, &health, |node| announce(Addresses { node, ..addresses }))
             .await;
 
+    ended.cancel();
     admin_life.stop();
     admin_life.abort();
     if let Err(error) = probes.await {

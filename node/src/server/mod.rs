@@ -4,15 +4,17 @@
 //! a limited time for a request head and for every move of a response (how long a request body may
 //! stand still is the service's business: it knows whether it asked for bytes). When the process is told to
 //! stop, idle connections close at once and requests under way end by themselves; what is left
-//! when patience ends is cut.
+//! when patience ends is cut. A listener with a certificate speaks TLS, and is the same otherwise.
 
 pub mod admin;
 mod admission;
+mod handshakes;
 mod life;
 mod patient;
 mod request_body;
 mod shortage;
 mod spare;
+mod transport;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -30,19 +32,23 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus::IntGauge;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
 pub use self::admission::{Admission, GuardedFuture, Refusal, guard};
+use self::handshakes::Handshakes;
 pub use self::life::{Life, on_signals};
 use self::patient::TimedStream;
 use self::request_body::BodyState;
 pub use self::request_body::RequestBody;
 use self::shortage::AcceptFailures;
 use self::spare::SpareDescriptors;
+use self::transport::Transport;
 use crate::machine::reclaim::{HeldBuffers, Reclaim};
 use crate::observe::metrics::Traffic;
+use crate::trust::ServedCertificate;
 
 /// Bytes that hyper keeps per connection at most, once a body came by it; before, 16 KiB.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
@@ -74,6 +80,7 @@ pub struct Listener {
     tcp: TcpListener,
     name: &'static str,
     address: SocketAddr,
+    certificate: Option<ServedCertificate>,
 }
 
 impl Listener {
@@ -85,7 +92,13 @@ impl Listener {
         let error = |source| ListenError { listener: name, address, source };
         let tcp = TcpListener::bind(address).await.map_err(error)?;
         let address = tcp.local_addr().map_err(error)?;
-        Ok(Self { tcp, name, address })
+        Ok(Self { tcp, name, address, certificate: None })
+    }
+
+    /// Speaks TLS with this certificate.
+    #[must_use]
+    pub fn with_certificate(self, certificate: ServedCertificate) -> Self {
+        Self { certificate: Some(certificate), ..self }
     }
 
     /// The address with its real port.
@@ -134,26 +147,39 @@ pub async fn serve<S, F, B>(
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BodyError>,
 {
-    let Listener { tcp, name, address } = listener;
+    let Listener { tcp, name, address, certificate } = listener;
+    let handshakes =
+        certificate.map(|certificate| Arc::new(Handshakes::new(certificate, allowed.connections_max)));
     let spares = Arc::new(SpareDescriptors::new(allowed.spare_descriptors));
     let places = Arc::new(Semaphore::new(allowed.connections_max));
     let lingers = Arc::new(Semaphore::new(LINGERS_MAX));
     let tasks = TaskTracker::new();
     let mut failures = AcceptFailures::default();
     while let Some((place, stream, client)) = next(name, &tcp, &spares, &places, &life, &mut failures).await {
-        let (life, traffic, service) = (life.clone(), traffic.clone(), service.clone());
+        let (life, service, handshakes) = (life.clone(), service.clone(), handshakes.clone());
+        let (open, body) = (traffic.connections.clone(), BodyState::default());
         let held = HeldBuffers::new(reclaim.clone());
-        let (spares, lingers) = (Arc::clone(&spares), Arc::clone(&lingers));
+        let (spares, lingers, traffic) = (Arc::clone(&spares), Arc::clone(&lingers), traffic.clone());
         tasks.spawn(async move {
-            let open = traffic.connections.clone();
             open.inc();
             if let Err(error) = stream.set_nodelay(true) {
                 // The socket is gone already; the first read says so.
                 tracing::debug!(%client, %error, "set TCP_NODELAY");
             }
             let patient =
-                TimedStream::new(stream, allowed.stall_timeout, traffic, held, BodyState::default(), lingers);
-            connection(patient, client, allowed, life, service).await;
+                TimedStream::new(stream, allowed.stall_timeout, traffic, held.clone(), body.clone(), lingers);
+            let transport = match handshakes {
+                None => Some(Transport::plain(patient, body)),
+                // Cancel-safe: nothing was asked yet by a connection that is dropped in its handshake.
+                Some(handshakes) => tokio::select! {
+                    biased;
+                    () = life.stopped() => None,
+                    stream = handshakes.accept(patient, client) => stream.map(|stream| Transport::tls(stream, body)),
+                },
+            };
+            if let Some(transport) = transport {
+                connection(transport, held, &open, client, allowed, life, service).await;
+            }
             open.dec();
             spares.refill();
             drop(place);
@@ -218,7 +244,9 @@ async fn next(
 
 /// Serves one connection to its end.
 async fn connection<S, F, B>(
-    stream: TimedStream<TcpStream>,
+    transport: Transport,
+    held: HeldBuffers,
+    open: &IntGauge,
     client: SocketAddr,
     allowed: ListenerLimits,
     life: Life,
@@ -229,14 +257,13 @@ async fn connection<S, F, B>(
     B: Body<Data = Bytes> + 'static,
     B::Error: Into<BodyError>,
 {
-    let TimedStream { body: body_state, held, traffic, .. } = &stream;
-    let (body_state, held, open) = (body_state.clone(), held.clone(), traffic.connections.clone());
-    let io = TokioIo::new(stream);
+    let body_state = transport.body.clone();
+    let io = TokioIo::new(transport);
     let answer = service_fn(|mut request: Request<Incoming>| {
         request.extensions_mut().insert(ClientAddress(client));
         let request = request.map(|body| RequestBody::new(body, body_state.clone()));
         let answer = service(request);
-        let (body_state, held, open) = (&body_state, &held, &open);
+        let (body_state, held) = (&body_state, &held);
         async move {
             let mut response = answer.await;
             held.set(response.extensions_mut().remove::<Reclaim>());

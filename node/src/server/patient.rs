@@ -1,9 +1,10 @@
-//! A socket whose peer must go on reading, and is heard out; heads are read from it in small pieces.
+//! A socket whose peer must go on reading, and is heard out.
 //!
 //! A client that asks for a gigabyte and reads none of it would hold the buffers of the response.
 //! A write that makes no progress for the stall timeout fails the connection; so does one that makes
 //! little of it while others wait for the buffers that it holds. Reads have no
 //! deadline here: an idle connection is the header timeout's business, a request body its own.
+//! Under TLS it is the socket below it: whatever TLS writes, also of its own accord, has the deadline.
 //!
 //! Where an answer went out before the request was read, the rest of the request is read and dropped
 //! before the socket is closed: for as long as the client goes on sending, within limits.
@@ -41,15 +42,15 @@ const LINGER_BYTES: usize = 4 << 10;
 #[derive(Debug)]
 pub(super) struct TimedStream<T> {
     stream: T,
-    pub(super) traffic: Traffic,
+    traffic: Traffic,
     timeout: Duration,
-    pub(super) held: HeldBuffers,
+    held: HeldBuffers,
     pace: Pace,
     /// The next look at a write that waits.
     look: Option<Pin<Box<Sleep>>>,
     /// Since when a write has made no progress.
     waiting_since: Option<Instant>,
-    pub(super) body: BodyState,
+    body: BodyState,
     lingers: Arc<Semaphore>,
     linger: Option<LingeringClose>,
 }
@@ -147,6 +148,15 @@ impl<T> TimedStream<T> {
         Self { stream, traffic, timeout, held, pace, look, waiting_since, body, lingers, linger }
     }
 
+    pub(super) fn socket(&self) -> &T {
+        &self.stream
+    }
+
+    /// What else the peer sends is dropped before the socket is closed.
+    pub(super) fn linger_at_close(&self) {
+        self.body.end();
+    }
+
     /// Passes progress on, and turns too long a lack of it into an error, or too little of it while
     /// others wait for buffers.
     fn judge(&mut self, cx: &mut Context<'_>, progress: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -185,19 +195,10 @@ impl<T: AsyncRead + Unpin> AsyncRead for TimedStream<T> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Self { stream, traffic, body, .. } = &mut *self;
-        let (before, most) = (buffer.filled().len(), body.read_bytes_max());
-        if buffer.remaining() <= most {
-            ready!(Pin::new(stream).poll_read(cx, buffer))?;
-        } else {
-            let mut part = ReadBuf::new(buffer.initialize_unfilled_to(most));
-            ready!(Pin::new(stream).poll_read(cx, &mut part))?;
-            let read = part.filled().len();
-            buffer.advance(read);
-        }
-        let read = buffer.filled().len() - before;
-        body.read(read);
-        traffic.received_bytes.inc_by(read as u64);
+        let Self { stream, traffic, .. } = &mut *self;
+        let before = buffer.filled().len();
+        ready!(Pin::new(stream).poll_read(cx, buffer))?;
+        traffic.received_bytes.inc_by((buffer.filled().len() - before) as u64);
         Poll::Ready(Ok(()))
     }
 }

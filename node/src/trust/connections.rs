@@ -28,7 +28,8 @@ impl Trust {
     /// # Errors
     /// [`AcceptError`], which the listener logs through a [`RefusalLog`](crate::trust::RefusalLog).
     pub async fn accept(&self, stream: TcpStream) -> Result<AcceptedStream, AcceptError> {
-        let material = self.material();
+        let loaded = self.loaded();
+        let material = &loaded.material;
         let webpki = Arc::clone(&material.clients);
         let peer = Arc::new(PeerVerifier::new(webpki, self.own().cluster, Expectation::AnyPeer));
         let config = material.server_config(Arc::clone(&peer));
@@ -43,7 +44,7 @@ impl Trust {
             return Err(AcceptError::Handshake(HandshakeFailure::Protocol));
         }
         let identity = peer.identity().ok_or(AcceptError::Handshake(HandshakeFailure::NoCertificate))?;
-        Ok(AcceptedStream::new(identity, material.generation, stream))
+        Ok(AcceptedStream::new(identity, loaded.generation, stream))
     }
 
     /// Connects to `expected` at `address`, `host:port`: resolves it, tries its addresses in turn, and verifies
@@ -108,7 +109,8 @@ impl Trust {
             stream.map_err(|source| ConnectError::Connect { address: address.to_owned(), source })?;
         // Small calls must not wait for more bytes. A connection without the option still works.
         let _slower = stream.set_nodelay(true);
-        let material = self.material();
+        let loaded = self.loaded();
+        let material = &loaded.material;
         let webpki = Arc::clone(&material.servers);
         let peer = Arc::new(PeerVerifier::new(webpki, self.own().cluster, expected.clone()));
         let config = material.client_config(Arc::clone(&peer));

@@ -62,6 +62,9 @@ pub enum TrustError {
         /// The certificate's file.
         cert: PathBuf,
     },
+    /// The system trusts no authority, and none is named.
+    #[error("this system has no trusted authorities: name the file of one")]
+    NoSystemAuthorities,
     /// A certificate is refused.
     #[error("{path}: {refusal}", path = path.display())]
     Certificate {
@@ -261,4 +264,52 @@ pub enum ConnectError {
         /// What failed.
         failure: HandshakeFailure,
     },
+}
+
+/// Why a client of S3 has no connection. The listener goes on with the next one.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientRefusal {
+    /// The client took too long.
+    #[error("no handshake within {} s", limits::ACCEPT_TIMEOUT.as_secs())]
+    TimedOut,
+    /// Too many handshakes were under way, and this was the oldest.
+    #[error("it gave way to newer handshakes")]
+    GaveWay,
+    /// The client sent a request in clear text.
+    #[error("it speaks plain HTTP to a port of TLS")]
+    PlainHttp,
+    /// The client refuses the certificate, or the versions of TLS.
+    #[error("it refuses this node: {0:?}")]
+    RefusedByClient(AlertDescription),
+    /// The client speaks something else.
+    #[error("it does not speak HTTP/1.1 over TLS 1.2 or 1.3: {0}")]
+    Protocol(rustls::Error),
+    /// The client went away before the handshake began or in its midst.
+    #[error("it closed the connection")]
+    Closed,
+    /// The handshake fails for a reason of TLS itself.
+    #[error("TLS: {0}")]
+    Tls(rustls::Error),
+    /// The connection fails.
+    #[error("{0}")]
+    Io(io::Error),
+}
+
+impl ClientRefusal {
+    /// Reads the refusal off an error of a handshake with a client that shows no certificate.
+    pub fn from_io(error: io::Error) -> Self {
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+            Some(rustls::Error::AlertReceived(alert)) => Self::RefusedByClient(*alert),
+            Some(
+                other @ (rustls::Error::InvalidMessage(_)
+                | rustls::Error::PeerIncompatible(_)
+                | rustls::Error::NoApplicationProtocol),
+            ) => Self::Protocol(other.clone()),
+            Some(other) => Self::Tls(other.clone()),
+            None => match HandshakeFailure::from_io(error) {
+                HandshakeFailure::Io(error) => Self::Io(error),
+                _ => Self::Closed,
+            },
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! The three files of a process's trust, read whole and within bounds.
+//! The files of certificates and keys, read whole and within bounds: three for peers, two for clients of S3.
 //!
 //! The only file of the room that opens files: once at start, before there is a volume, then each time they are
 //! looked at. A key that others may read is refused as a credentials file is.
@@ -27,29 +27,72 @@ pub struct TrustFiles {
     pub key: PathBuf,
 }
 
-/// The bytes of the three files.
+impl TrustFiles {
+    /// Returns the files of the own certificate.
+    pub(crate) fn own(&self) -> CertificateFiles {
+        CertificateFiles { cert: self.cert.clone(), key: self.key.clone() }
+    }
+}
+
+/// Where the certificate that clients see lies, and its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificate, and those between it and its authority, in PEM.
+    pub cert: PathBuf,
+    /// The key of the certificate, closed to other users.
+    pub key: PathBuf,
+}
+
+/// The bytes of a certificate's file and of its key's.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct PemPair {
+    pub(crate) cert: Vec<u8>,
+    pub(crate) key: Vec<u8>,
+}
+
+/// The bytes of the three files of trust.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct PemFiles {
     pub(crate) ca: Vec<u8>,
-    pub(crate) cert: Vec<u8>,
-    pub(crate) key: Vec<u8>,
+    pub(crate) pair: PemPair,
+}
+
+impl PemPair {
+    /// Reads the two files; blocks on the disk.
+    pub(crate) fn read(files: &CertificateFiles) -> Result<Self, TrustError> {
+        let CertificateFiles { cert, key } = files;
+        Ok(Self { cert: read(cert, 0)?, key: read(key, KEY_MODE_FORBIDDEN)? })
+    }
+
+    /// Computes a digest of all bytes: equal files need no reload.
+    pub(crate) fn digest(&self) -> [u8; 32] {
+        digest(&[&self.cert, &self.key])
+    }
 }
 
 impl PemFiles {
     /// Reads the three files; blocks on the disk.
     pub(crate) fn read(files: &TrustFiles) -> Result<Self, TrustError> {
-        let TrustFiles { ca, cert, key } = files;
-        Ok(Self { ca: read(ca, 0)?, cert: read(cert, 0)?, key: read(key, KEY_MODE_FORBIDDEN)? })
+        Ok(Self { ca: read(&files.ca, 0)?, pair: PemPair::read(&files.own())? })
     }
 
-    /// Returns a digest of all bytes: equal files need no reload.
+    /// Computes a digest of all bytes: equal files need no reload.
     pub(crate) fn digest(&self) -> [u8; 32] {
-        let mut hasher = blake3::Hasher::new();
-        for bytes in [&self.ca, &self.cert, &self.key] {
-            hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
-        }
-        hasher.finalize().into()
+        digest(&[&self.ca, &self.pair.cert, &self.pair.key])
     }
+}
+
+/// Reads certificates of authorities; blocks on the disk.
+pub(crate) fn read_authorities(path: &Path) -> Result<Vec<u8>, TrustError> {
+    read(path, 0)
+}
+
+fn digest(files: &[&[u8]]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    for bytes in files {
+        hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+    }
+    hasher.finalize().into()
 }
 
 fn read(path: &Path, forbidden: u32) -> Result<Vec<u8>, TrustError> {

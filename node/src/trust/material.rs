@@ -22,18 +22,15 @@ use sherd_core::env::Clock;
 use sherd_trust::{CertificateFacts, PeerIdentity};
 
 use crate::trust::error::{CertificateFault, CertificateRefusal, TrustError};
-use crate::trust::files::{PemFiles, TrustFiles};
+use crate::trust::files::{CertificateFiles, PemFiles, PemPair, TrustFiles};
 use crate::trust::verify::PeerVerifier;
 
 /// The only protocol that peers speak over TLS.
 pub(crate) const ALPN: &[u8] = b"h2";
 
-/// Checked certificates and keys of one generation.
+/// Checked certificates and a key.
 #[derive(Debug)]
 pub(crate) struct Material {
-    pub(crate) generation: u64,
-    /// Of the bytes that it was made from.
-    pub(crate) digest: [u8; 32],
     pub(crate) fingerprints: Vec<[u8; 32]>,
     pub(crate) expires_s: u64,
     pub(crate) clients: Arc<dyn ClientCertVerifier>,
@@ -45,7 +42,7 @@ pub(crate) struct Material {
 
 /// Gives TLS the time of a [`Clock`].
 #[derive(Debug)]
-struct ClockTime(Arc<dyn Clock>);
+pub(crate) struct ClockTime(pub(crate) Arc<dyn Clock>);
 
 impl TimeProvider for ClockTime {
     fn current_time(&self) -> Option<UnixTime> {
@@ -60,24 +57,21 @@ impl Material {
         files: &TrustFiles,
         own: &PeerIdentity,
         clock: &Arc<dyn Clock>,
-        generation: u64,
     ) -> Result<Self, TrustError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let time = ClockTime(Arc::clone(clock));
         let authorities = certificates(&pem.ca, &files.ca)?;
         let (clients, servers) = verifiers(&authorities, &files.ca, &provider)?;
-        let chain = certificates(&pem.cert, &files.cert)?;
+        let chain = certificates(&pem.pair.cert, &files.cert)?;
         let now = UnixTime::since_unix_epoch(std::time::Duration::from_millis(clock.wall_ms()));
         let facts = check_own(&chain, own, &clients, &servers, now);
         let facts = facts.map_err(|refusal| TrustError::Certificate { path: files.cert.clone(), refusal })?;
-        let certificate = certified_key(chain, pem, files, &provider)?;
+        let certificate = certified_key(chain, &pem.pair, &files.own(), &provider)?;
         let mut fingerprints: Vec<[u8; 32]> =
             authorities.iter().map(|certificate| Sha256::digest(certificate).into()).collect();
         fingerprints.sort_unstable();
         fingerprints.dedup();
         Ok(Self {
-            generation,
-            digest: pem.digest(),
             fingerprints,
             expires_s: u64::try_from(facts.not_after_s).unwrap_or(0),
             clients,
@@ -119,7 +113,7 @@ impl Material {
 }
 
 /// Reads the certificates of a file: at least one, and nothing broken between them.
-fn certificates(pem: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError> {
+pub(crate) fn certificates(pem: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError> {
     let not_pem = || TrustError::NotPem { path: path.to_owned(), wanted: "certificate" };
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     read.ok().filter(|found| !found.is_empty()).ok_or_else(not_pem)
@@ -180,11 +174,11 @@ fn check_own(
     Ok(facts)
 }
 
-/// Joins the own certificate with its key.
-fn certified_key(
+/// Joins a certificate with its key.
+pub(crate) fn certified_key(
     chain: Vec<CertificateDer<'static>>,
-    pem: &PemFiles,
-    files: &TrustFiles,
+    pem: &PemPair,
+    files: &CertificateFiles,
     provider: &CryptoProvider,
 ) -> Result<CertifiedKey, TrustError> {
     let not_pem = |_| TrustError::NotPem { path: files.key.clone(), wanted: "private key" };
@@ -192,6 +186,10 @@ fn certified_key(
     CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
         rustls::Error::InconsistentKeys(_) => {
             TrustError::KeyDoesNotFit { key: files.key.clone(), cert: files.cert.clone() }
+        }
+        rustls::Error::InvalidCertificate(error) => {
+            let refusal = CertificateRefusal { presented: None, fault: CertificateFault::new(error) };
+            TrustError::Certificate { path: files.cert.clone(), refusal: Box::new(refusal) }
         }
         _ => TrustError::KeyKind { path: files.key.clone() },
     })

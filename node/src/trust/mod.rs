@@ -3,52 +3,88 @@
 //! ```text
 //! files -> PemFiles -> Material (checked whole) -> Trust -> accept / connect
 //!             ^ follow: looks each 10 s, swaps whole or not at all
+//!             v
+//! files -> PemPair -> ServedMaterial -> ServedCertificate -> handshakes with clients of S3, in `server`
 //! ```
 //!
 //! A dialler gives the name that it expects; WebPKI compares it with the certificate's, whatever the address.
 //! A listener takes name and role from the client's certificate. Either side refuses another cluster. The
 //! names and the authority are the crate `sherd-trust`. Used by peers (dialling), `rpc` (listening), `status`.
+//! Clients of S3 show no certificate: what they are shown, and what `probe` trusts, is in `served` and `https`.
 
 mod connections;
 pub mod error;
 mod files;
 mod follow;
+pub mod https;
 pub mod limits;
 mod material;
 mod places;
 mod refusal_log;
+mod served;
 mod stream;
 mod verify;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use parking_lot::RwLock;
 use sherd_core::env::Clock;
 pub use sherd_trust::{CertificateFacts, InvalidIdentity, PeerIdentity, Role, authority};
+use tokio_util::sync::CancellationToken;
 
 use crate::machine::system::SystemClock;
 pub use crate::trust::error::{
-    AcceptError, CertificateFault, CertificateRefusal, ConnectError, HandshakeFailure, TrustError,
+    AcceptError, CertificateFault, CertificateRefusal, ClientRefusal, ConnectError, HandshakeFailure,
+    TrustError,
 };
 use crate::trust::files::PemFiles;
-pub use crate::trust::files::TrustFiles;
+pub use crate::trust::files::{CertificateFiles, TrustFiles};
+use crate::trust::follow::{FollowedFiles, LoadedMaterial, MaterialSource};
 use crate::trust::material::Material;
 pub use crate::trust::places::{HandshakePlace, HandshakePlaces};
 pub use crate::trust::refusal_log::RefusalLog;
+pub use crate::trust::served::ServedCertificate;
 pub use crate::trust::stream::{AcceptedStream, ConnectedPeer};
 
 /// The certificate of this process, the authorities that it trusts, and connections made with both.
 #[derive(Debug, Clone)]
 pub struct Trust {
-    shared: Arc<TrustState>,
+    shared: Arc<FollowedFiles<PeerFiles>>,
 }
 
+/// The files of a process that is `own`, valid by a clock.
 #[derive(Debug)]
-struct TrustState {
+struct PeerFiles {
     files: TrustFiles,
     own: PeerIdentity,
     clock: Arc<dyn Clock>,
-    current: RwLock<Arc<Material>>,
+}
+
+impl MaterialSource for PeerFiles {
+    type Paths = TrustFiles;
+    type Pem = PemFiles;
+    type Material = Material;
+    const SHOWN_TO: &'static str = "peers";
+
+    fn paths(&self) -> &TrustFiles {
+        &self.files
+    }
+
+    fn read(files: &TrustFiles) -> Result<PemFiles, TrustError> {
+        PemFiles::read(files)
+    }
+
+    fn digest(pem: &PemFiles) -> [u8; 32] {
+        pem.digest()
+    }
+
+    fn check(&self, pem: &PemFiles) -> Result<Material, TrustError> {
+        Material::new(pem, &self.files, &self.own, &self.clock)
+    }
+
+    fn expires_s(material: &Material) -> u64 {
+        material.expires_s
+    }
 }
 
 impl Trust {
@@ -69,34 +105,41 @@ impl Trust {
         own: PeerIdentity,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, TrustError> {
-        let pem = PemFiles::read(&files)?;
-        let material = Material::new(&pem, &files, &own, &clock, 1)?;
-        let current = RwLock::new(Arc::new(material));
-        Ok(Self { shared: Arc::new(TrustState { files, own, clock, current }) })
+        Ok(Self { shared: Arc::new(FollowedFiles::load(PeerFiles { files, own, clock })?) })
     }
 
     /// Returns who this process is.
     pub fn own(&self) -> &PeerIdentity {
-        &self.shared.own
+        &self.shared.source().own
     }
 
     /// Returns the number of the loaded files: 1 at first, one more with each reload.
     pub fn generation(&self) -> u64 {
-        self.material().generation
+        self.loaded().generation
     }
 
     /// Returns the SHA-256 of each trusted authority's certificate, in ascending order.
     pub fn fingerprints(&self) -> Vec<[u8; 32]> {
-        self.material().fingerprints.clone()
+        self.loaded().material.fingerprints.clone()
     }
 
     /// Returns when the own certificate expires, in seconds since the Unix epoch.
     pub fn expires(&self) -> u64 {
-        self.material().expires_s
+        self.loaded().material.expires_s
     }
 
-    fn material(&self) -> Arc<Material> {
-        Arc::clone(&self.shared.current.read())
+    /// Looks at the files each ten seconds until `stop`, and reloads what changed.
+    pub async fn follow(self, stop: CancellationToken) {
+        self.follow_each(limits::FOLLOW_INTERVAL, stop).await;
+    }
+
+    /// Follows the files as [`Self::follow`] does, with another interval.
+    pub async fn follow_each(self, interval: Duration, stop: CancellationToken) {
+        self.shared.follow(interval, stop).await;
+    }
+
+    fn loaded(&self) -> Arc<LoadedMaterial<Material>> {
+        self.shared.current()
     }
 }
 

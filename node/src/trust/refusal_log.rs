@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::trust::error::{AcceptError, HandshakeFailure};
+use crate::trust::error::{AcceptError, ClientRefusal, HandshakeFailure};
 use crate::trust::limits;
 
 /// Logs the refusals of one listener.
@@ -30,16 +30,30 @@ impl RefusalLog {
             tracing::debug!(%from, "connection closed before its handshake ended");
             return;
         }
+        if let Some(unlogged) = self.take_line() {
+            tracing::warn!(%from, %error, unlogged, "connection of a peer refused");
+        }
+    }
+
+    /// Logs why a client of S3 has no connection, as [`Self::log`] does for a peer.
+    pub fn log_client(&self, from: SocketAddr, error: &ClientRefusal) {
+        if let ClientRefusal::Closed = error {
+            tracing::debug!(%from, "connection closed before its handshake ended");
+        } else if let Some(unlogged) = self.take_line() {
+            tracing::warn!(%from, %error, unlogged, "connection of a client refused");
+        }
+    }
+
+    /// Returns how many refusals have no line since the last one; `None` where this one gets none.
+    fn take_line(&self) -> Option<u64> {
         let now = Instant::now();
         let mut state = self.state.lock();
         let is_quiet = |last: Instant| now.duration_since(last) < limits::REFUSAL_LOG_INTERVAL;
         if state.last.is_some_and(is_quiet) {
             state.unlogged += 1;
-            return;
+            return None;
         }
-        let unlogged = std::mem::take(&mut state.unlogged);
         state.last = Some(now);
-        drop(state);
-        tracing::warn!(%from, %error, unlogged, "connection of a peer refused");
+        Some(std::mem::take(&mut state.unlogged))
     }
 }

@@ -136,7 +136,8 @@ async fn meet(
 
 /// TLS settings of `client` that expect any peer of the listener's cluster, for a test to change.
 fn plain_config(client: &Trust) -> rustls::ClientConfig {
-    let material = client.material();
+    let loaded = client.loaded();
+    let material = &loaded.material;
     let webpki = Arc::clone(&material.servers);
     let peer = verify::PeerVerifier::new(webpki, CLUSTER, verify::Expectation::AnyPeer);
     material.client_config(Arc::new(peer))
@@ -486,7 +487,7 @@ fn a_broken_file_keeps_what_was_loaded_and_logs_one_line() {
     let writer = lines.clone();
     tracing::subscriber::with_default(crate::observe::log::text("info", move || writer.clone()), || {
         let mut refused = None;
-        let mut look = || trust.take(files::PemFiles::read(&pki.files()), &mut refused);
+        let mut look = || trust.shared.take(files::PemFiles::read(&pki.files()), &mut refused);
         look();
         assert_eq!(lines.count("ERROR"), 0);
         pki.write("own.key", "half a ke");

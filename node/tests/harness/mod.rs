@@ -14,6 +14,7 @@ pub(crate) mod data;
 pub(crate) mod raw;
 pub(crate) mod relay;
 pub(crate) mod s3;
+pub(crate) mod tls;
 pub(crate) mod volumes;
 pub(crate) mod wait;
 
@@ -80,7 +81,7 @@ enum How {
 /// A running node; killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Node {
-    /// Where it serves S3: `http://127.0.0.1:PORT`.
+    /// Where it serves S3: `http://127.0.0.1:PORT`, `https` with a certificate.
     pub(crate) endpoint: String,
     /// Where it serves metrics and health.
     pub(crate) admin: String,
@@ -236,11 +237,16 @@ impl Node {
     /// An S3 client with the root credentials: path style, one try per request, the SDK's default
     /// checksums.
     pub(crate) fn client(&self) -> Client {
+        self.client_at(&self.endpoint)
+    }
+
+    /// A client as [`Self::client`] that reaches the node at another endpoint.
+    pub(crate) fn client_at(&self, endpoint: &str) -> Client {
         let credentials = Credentials::new(&self.access_key, &self.secret_key, None, None, "harness");
         let config = aws_sdk_s3::Config::builder()
             .behavior_version(BehaviorVersion::latest())
             .http_client(aws_smithy_http_client::Builder::new().build_http())
-            .endpoint_url(&self.endpoint)
+            .endpoint_url(endpoint)
             .region(Region::new("us-east-1"))
             .credentials_provider(credentials)
             .force_path_style(true)

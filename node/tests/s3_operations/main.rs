@@ -22,6 +22,7 @@ mod multipart_listing;
 mod object;
 mod read;
 mod restart;
+mod tls;
 mod wire;
 
 use std::fmt::Debug;

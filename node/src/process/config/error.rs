@@ -95,6 +95,17 @@ pub enum InvalidValue {
     /// Table `[cluster]`.
     #[error(transparent)]
     Cluster(#[from] InvalidCluster),
+    /// One of the two files of table `[tls]`.
+    #[error("missing: TLS needs `tls.cert` and `tls.key`")]
+    HalfOfTls,
+    /// A relative path, and no directory from which it counts.
+    #[error("{path}: {source}", path = path.display())]
+    Path {
+        /// As written.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// No filter for log lines.
     #[error("{level:?} is not a log filter: {why}")]
     LogLevel {

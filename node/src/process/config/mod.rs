@@ -27,11 +27,12 @@ use sherd_volume::options::Durability;
 use self::cluster::ClusterConfig;
 use self::credentials::Credentials;
 use self::error::{ConfigError, InvalidValue};
-use self::settings::{EtagForm, LimitSettings, LogSettings, Settings, UpkeepSettings};
+use self::settings::{EtagForm, LimitSettings, LogSettings, Settings, TlsSettings, UpkeepSettings};
 use self::source::Sources;
 use crate::machine::quantity::{ByteSize, Period};
 use crate::observe::log::{Log, LogFormat, parse_level};
 use crate::server::{ListenerLimits, ROOMY_CONNECTIONS_MAX};
+use crate::trust::CertificateFiles;
 
 /// The port of the S3 listener where none is given.
 pub const S3_PORT: u16 = 9000;
@@ -57,6 +58,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where metrics and health are served.
     pub admin_listen: SocketAddr,
+    /// The certificate that S3 clients are shown; `None` where S3 is served in clear text.
+    pub tls: Option<CertificateFiles>,
     /// The nodes that store together and this one's place among them; `None` where a node stores alone.
     pub cluster: Option<ClusterConfig>,
     /// The region that requests are signed for.
@@ -157,6 +160,7 @@ impl Config {
             index_cache,
             shutdown_delay,
             shutdown_timeout,
+            tls,
             cluster,
             limits,
             upkeep,
@@ -187,6 +191,7 @@ impl Config {
             shape,
             listen,
             admin_listen,
+            tls: judge.tls(tls)?,
             cluster,
             region,
             domains,
@@ -367,6 +372,20 @@ impl Judge<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Makes the paths absolute: a relative one counts from where the process was started, which it leaves.
+    fn tls(&self, tls: TlsSettings) -> Result<Option<CertificateFiles>, ConfigError> {
+        let TlsSettings { cert, key } = tls;
+        if cert.is_none() && key.is_none() {
+            return Ok(None);
+        }
+        let absolute = |name, path: Option<PathBuf>| {
+            let path = path.ok_or_else(|| self.refuse(name, InvalidValue::HalfOfTls))?;
+            std::path::absolute(&path)
+                .map_err(|source| self.refuse(name, InvalidValue::Path { path, source }))
+        };
+        Ok(Some(CertificateFiles { cert: absolute("tls.cert", cert)?, key: absolute("tls.key", key)? }))
     }
 
     fn region(&self, region: Option<String>) -> Result<String, ConfigError> {

@@ -71,6 +71,9 @@ pub struct Settings {
     /// How long requests under way may take to end once the process is told to stop [default: 30s]
     #[arg(long, env = "SHERD_SHUTDOWN_TIMEOUT", value_name = "TIME")]
     pub shutdown_timeout: Option<Period>,
+    /// Table `[tls]`.
+    #[command(flatten)]
+    pub tls: TlsSettings,
     /// Table `[cluster]`.
     #[command(flatten)]
     pub cluster: ClusterSettings,
@@ -83,6 +86,19 @@ pub struct Settings {
     /// Table `[log]`.
     #[command(flatten)]
     pub log: LogSettings,
+}
+
+/// Table `[tls]`: S3 over TLS. Without it S3 is served in clear text.
+#[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TlsSettings {
+    /// Certificate that S3 clients are shown, in PEM, and those between it and its authority; S3 is served over
+    /// TLS alone then
+    #[arg(id = "tls_cert", long = "tls-cert", env = "SHERD_TLS_CERT", value_name = "FILE")]
+    pub cert: Option<PathBuf>,
+    /// The key of that certificate, closed to others
+    #[arg(id = "tls_key", long = "tls-key", env = "SHERD_TLS_KEY", value_name = "FILE")]
+    pub key: Option<PathBuf>,
 }
 
 /// Table `[cluster]`: the nodes that store together. Without it a node stores alone.
@@ -254,6 +270,7 @@ impl Settings {
             index_cache: self.index_cache.or(lower.index_cache),
             shutdown_delay: self.shutdown_delay.or(lower.shutdown_delay),
             shutdown_timeout: self.shutdown_timeout.or(lower.shutdown_timeout),
+            tls: TlsSettings { cert: self.tls.cert.or(lower.tls.cert), key: self.tls.key.or(lower.tls.key) },
             cluster: ClusterSettings {
                 id: self.cluster.id.or(lower.cluster.id),
                 name: self.cluster.name.or(lower.cluster.name),

@@ -60,6 +60,7 @@ fn volumes_and_credentials_are_enough() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "every key there is")]
 fn every_key_can_be_written() {
     let text = r#"
         parity = 1
@@ -76,6 +77,9 @@ fn every_key_can_be_written() {
         index_cache = "8MiB"
         shutdown_delay = "3s"
         shutdown_timeout = "5s"
+        [tls]
+        cert = "pki/s3.crt"
+        key = "/pki/s3.key"
         [cluster]
         id = "6a0812f15d1e119c43c3e498e22f294a"
         name = "demo"
@@ -112,6 +116,9 @@ fn every_key_can_be_written() {
     let files = cluster.files.expect("they are written");
     assert!(files.ca.is_absolute() && files.ca.ends_with("pki/ca.crt"), "{files:?}");
     assert_eq!((files.cert.to_str(), files.key.to_str()), (Some("/pki/n2.crt"), Some("/pki/n2.key")));
+    let tls = config.tls.expect("it is written");
+    assert!(tls.cert.is_absolute() && tls.cert.ends_with("pki/s3.crt"), "{tls:?}");
+    assert_eq!(tls.key.to_str(), Some("/pki/s3.key"));
     assert_eq!(config.domains, ["s3.example.com"]);
     assert_eq!((config.durability, config.etag), (Durability::None, EtagForm::Fast));
     assert_eq!((config.inline_bytes_max, config.pack_bytes_max), (16 << 10, 64 << 10));
@@ -138,6 +145,18 @@ fn an_unknown_key_is_refused_with_its_name_and_line() {
     assert!(text.starts_with("DIR/sherd.toml:4: unknown field `colour`"), "{text}");
     let text = Machine::new().refusal("[limits]\nspeed = 1\n");
     assert!(text.starts_with("DIR/sherd.toml:3: unknown field `speed`"), "{text}");
+}
+
+#[test]
+fn tls_needs_a_certificate_and_a_key() {
+    let machine = Machine::new();
+    assert!(machine.resolve("").expect("valid").tls.is_none());
+    for (written, missing) in [("cert = \"a.crt\"", "tls.key"), ("key = \"a.key\"", "tls.cert")] {
+        let text = machine.refusal(&format!("[tls]\n{written}\n"));
+        assert_eq!(text, format!("{missing}: missing: TLS needs `tls.cert` and `tls.key`"));
+    }
+    let text = machine.refusal("[tls]\nca = \"ca.crt\"\n");
+    assert!(text.starts_with("DIR/sherd.toml:3: unknown field `ca`"), "{text}");
 }
 
 #[test]

@@ -4,11 +4,12 @@
 //! PUT bucket -> PUT object -> GET object, compare -> DELETE object -> DELETE bucket
 //! ```
 //!
-//! Each step is one request of its own connection, signed with SigV4, path style. After a failed step the probe
+//! Each step is one request of its own connection, in clear or over TLS, signed with SigV4, path style. After a failed step the probe
 //! still tries to remove what it made. All together ends within 30 s: it is what a rollout or a cron job waits
 //! for, and its exit code is the answer.
 
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,9 +19,12 @@ use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
 use sha2::{Digest as _, Sha256};
 use sherd_core::env::{Clock, Rng};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 use crate::process::config::REGION;
 use crate::process::config::credentials::{ACCESS_KEY_LINE, SECRET_KEY_LINE};
@@ -29,6 +33,7 @@ use crate::s3::auth::amz_date::AmzDate;
 use crate::s3::auth::canonical::{CanonicalRequest, PathForm};
 use crate::s3::auth::signing_key::SigningKey;
 use crate::s3::protocol::query::Query;
+use crate::trust::{TrustError, https};
 
 /// How long all steps may take together.
 const TIMEOUT: Duration = Duration::from_secs(25);
@@ -52,26 +57,32 @@ const KEY: &str = "object";
     Exit codes: 0 the object came back as it was put, 1 a step failed, 2 the command line was refused"
 )]
 pub struct ProbeArgs {
-    /// The S3 endpoint, as in http://127.0.0.1:9000
+    /// The S3 endpoint, as in http://127.0.0.1:9000 or https://s3.example.com
     #[arg(long, value_name = "URL", value_parser = Endpoint::parse)]
     pub endpoint: Endpoint,
+    /// Certificates of the authorities that an https endpoint is trusted by, in PEM [default: those that the
+    /// system trusts]
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
     /// Region that requests are signed for
     #[arg(long, default_value = REGION)]
     pub region: String,
 }
 
-/// Host and port of a plain HTTP endpoint.
+/// Host and port of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     /// As the `Host` header has it.
     authority: String,
     /// As a connection needs it: with a port.
     address: String,
+    /// The name that its certificate must have; `None` in clear text.
+    tls_name: Option<ServerName<'static>>,
 }
 
 /// The URL is none of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an endpoint is http://HOST[:PORT], without path, query or user")]
+#[error("an endpoint is http://HOST[:PORT] or https://HOST[:PORT], without path, query or user")]
 pub struct InvalidEndpoint;
 
 impl Endpoint {
@@ -79,11 +90,21 @@ impl Endpoint {
         let uri: Uri = text.parse().map_err(|_| InvalidEndpoint)?;
         let authority = uri.authority().ok_or(InvalidEndpoint)?;
         let is_bare = uri.path() == "/" && uri.query().is_none() && !authority.as_str().contains('@');
-        if uri.scheme_str() != Some("http") || !is_bare || authority.host().is_empty() {
+        let host = authority.host();
+        if !is_bare || host.is_empty() {
             return Err(InvalidEndpoint);
         }
-        let address = format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(80));
-        Ok(Self { authority: authority.to_string(), address })
+        let (port, tls_name) = match uri.scheme_str() {
+            Some("http") => (80, None),
+            Some("https") => {
+                let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+                let name = ServerName::try_from(bare.to_owned()).map_err(|_| InvalidEndpoint)?;
+                (443, Some(name))
+            }
+            _ => return Err(InvalidEndpoint),
+        };
+        let address = format!("{host}:{}", authority.port_u16().unwrap_or(port));
+        Ok(Self { authority: authority.to_string(), address, tls_name })
     }
 }
 
@@ -108,6 +129,12 @@ pub enum ProbeError {
     /// A variable with half of the credentials is not set.
     #[error("{0} is not set")]
     Credentials(&'static str),
+    /// The authorities cannot be read, or there are none.
+    #[error(transparent)]
+    Authorities(#[from] TrustError),
+    /// An authority for an endpoint in clear text.
+    #[error("--ca is for an endpoint of https://")]
+    CaInClear,
     /// No answer.
     #[error("{step:?}: {failure}")]
     Exchange {
@@ -153,6 +180,14 @@ pub enum ExchangeFailure {
         /// The system's reason.
         source: io::Error,
     },
+    /// The endpoint does not speak TLS, or its certificate is not trusted.
+    #[error("TLS with {address}: {source}")]
+    Handshake {
+        /// Of the endpoint.
+        address: String,
+        /// What TLS says.
+        source: io::Error,
+    },
     /// The connection breaks, or it is not HTTP.
     #[error("HTTP: {0}")]
     Http(#[from] hyper::Error),
@@ -165,9 +200,9 @@ pub enum ExchangeFailure {
 }
 
 /// Signs requests and sends them.
-#[derive(Debug)]
 struct Client<'a> {
     endpoint: &'a Endpoint,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
     region: &'a str,
     access_key_id: String,
     secret: Secret,
@@ -197,8 +232,13 @@ async fn ask(
     let read = |name| variable(name).filter(|text| !text.is_empty()).ok_or(ProbeError::Credentials(name));
     let access_key_id = read(ACCESS_KEY_LINE)?;
     let secret = Secret::new(read(SECRET_KEY_LINE)?);
-    let ProbeArgs { endpoint, region } = arguments;
-    let client = Client { endpoint, region, access_key_id, secret, clock };
+    let ProbeArgs { endpoint, ca, region } = arguments;
+    let tls = match &endpoint.tls_name {
+        Some(name) => Some((TlsConnector::from(https::client_config(ca.as_deref())?), name.clone())),
+        None if ca.is_some() => return Err(ProbeError::CaInClear),
+        None => None,
+    };
+    let client = Client { endpoint, tls, region, access_key_id, secret, clock };
     let bucket = format!("/probe-{}", hex::encode(rng.next_id()));
     let object = format!("{bucket}/{KEY}");
     let mut bytes = vec![0; OBJECT_BYTES];
@@ -256,17 +296,11 @@ impl Client<'_> {
         let connected = TcpStream::connect(address).await;
         let stream =
             connected.map_err(|source| ExchangeFailure::Connect { address: address.clone(), source })?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        let exchange = async move {
-            let response = sender.send_request(request).await?;
-            let status = response.status();
-            let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-            let body = body.map_err(ExchangeFailure::Body)?.to_bytes();
-            Ok((status, body))
-        };
-        // The connection moves the bytes of the exchange, and ends with it.
-        let (exchanged, _ended) = tokio::join!(exchange, connection);
-        exchanged
+        let Some((connector, name)) = &self.tls else { return send(stream, request).await };
+        let stream = connector.connect(name.clone(), stream).await;
+        let stream =
+            stream.map_err(|source| ExchangeFailure::Handshake { address: address.clone(), source })?;
+        send(stream, request).await
     }
 
     /// Makes a request whose signature covers its body.
@@ -306,6 +340,24 @@ impl Client<'_> {
         *request.headers_mut() = headers;
         Ok(request)
     }
+}
+
+/// Sends the only request of a connection and reads its answer.
+async fn send(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    request: Request<Full<Bytes>>,
+) -> Result<(StatusCode, Bytes), ExchangeFailure> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let exchange = async move {
+        let response = sender.send_request(request).await?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(ExchangeFailure::Body)?.to_bytes();
+        Ok((status, body))
+    };
+    // The connection moves the bytes of the exchange, and ends with it.
+    let (exchanged, _ended) = tokio::join!(exchange, connection);
+    exchanged
 }
 
 /// Returns S3's code and message of an error, or the beginning of another answer, as one printable line.

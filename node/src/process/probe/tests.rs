@@ -98,7 +98,7 @@ async fn run(answers: Vec<Answer>) -> (Result<(), ProbeError>, Vec<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let endpoint = format!("http://{}", listener.local_addr().expect("bound"));
     let endpoint = Endpoint::parse(&endpoint).expect("a URL");
-    let arguments = ProbeArgs { endpoint, region: "eu-test-1".to_owned() };
+    let arguments = ProbeArgs { endpoint, ca: None, region: "eu-test-1".to_owned() };
     let clock = SystemClock::new();
     let (outcome, (heads, _open)) =
         tokio::join!(ask(&arguments, &variable, &clock, &SystemRng), serve(listener, answers));
@@ -152,7 +152,7 @@ async fn an_endpoint_that_is_not_http_or_not_there_is_told() {
 
     let free = TcpListener::bind("127.0.0.1:0").await.expect("loopback").local_addr().expect("bound");
     let endpoint = Endpoint::parse(&format!("http://{free}/")).expect("a URL");
-    let arguments = ProbeArgs { endpoint, region: REGION.to_owned() };
+    let arguments = ProbeArgs { endpoint, ca: None, region: REGION.to_owned() };
     let error = ask(&arguments, &variable, &SystemClock::new(), &SystemRng).await.expect_err("nothing there");
     assert!(error.to_string().starts_with(&format!("CreateBucket: connect to {free}: ")), "{error}");
 }
@@ -168,18 +168,24 @@ async fn a_silent_endpoint_fails_the_probe_within_thirty_seconds() {
 #[test]
 fn credentials_come_from_the_environment_and_endpoints_are_bare() {
     let endpoint = Endpoint::parse("http://localhost:9000").expect("a URL");
-    let arguments = ProbeArgs { endpoint, region: REGION.to_owned() };
+    let arguments = ProbeArgs { endpoint, ca: None, region: REGION.to_owned() };
     let half = |name: &str| variable(name).filter(|_| name != SECRET_KEY_LINE);
     let error = probe(&arguments, &half, &SystemClock::new(), &SystemRng).expect_err("half of a pair");
     assert_eq!(error.to_string(), "AWS_SECRET_ACCESS_KEY is not set");
+    let endpoint = Endpoint::parse("http://localhost:9000").expect("a URL");
+    let arguments = ProbeArgs { endpoint, ca: Some("ca.crt".into()), region: REGION.to_owned() };
+    let error = probe(&arguments, &variable, &SystemClock::new(), &SystemRng).expect_err("in clear");
+    assert!(matches!(error, ProbeError::CaInClear), "{error}");
     for (text, address) in [
         ("http://localhost", "localhost:80"),
+        ("https://localhost", "localhost:443"),
+        ("https://[::1]:9000", "[::1]:9000"),
         ("http://h:9000/", "h:9000"),
         ("http://[::1]:9000", "[::1]:9000"),
     ] {
         assert_eq!(Endpoint::parse(text).expect(text).address, address);
     }
-    for text in ["https://h", "h:9000", "http://", "http://h/path", "http://h/?a", "http://u:p@h", ""] {
+    for text in ["ftp://h", "h:9000", "http://", "http://h/path", "http://h/?a", "http://u:p@h", ""] {
         Endpoint::parse(text).expect_err(text);
     }
 }

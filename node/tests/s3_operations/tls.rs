@@ -1,0 +1,167 @@
+//! S3 over TLS: the same as in clear, by either version; and what becomes of files that are wrong or replaced.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustls::version::{TLS12, TLS13};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::*;
+use crate::harness::tls::{S3Pki, Tunnel, address, connect, put as put_file};
+use crate::harness::wait::{SOON, bounded, eventually};
+use crate::harness::{binary, empty};
+
+async fn serving(pki: &S3Pki) -> Node {
+    let node = empty().serve(&pki.lines()).start().await;
+    node.until_ready().await;
+    node
+}
+
+#[tokio::test]
+async fn the_sdk_works_over_either_version_of_tls() {
+    let pki = S3Pki::new();
+    let node = serving(&pki).await;
+    for (version, bucket_is_new) in [(&TLS13, true), (&TLS12, false)] {
+        let tunnel = Tunnel::start(pki.client(&[version]), &node.endpoint).await;
+        let client = node.client_at(&tunnel.endpoint);
+        if bucket_is_new {
+            client.create_bucket().bucket(BUCKET).send().await.expect("a new bucket");
+        }
+        let body = some_bytes(3 << 20);
+        let etag = put(&client, "k", body.clone()).await;
+        assert_eq!(get(&client, "k").await, body);
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), &body).expect("written");
+        let streamed = ByteStream::from_path(file.path()).await.expect("a body");
+        client.put_object().bucket(BUCKET).key("framed").body(streamed).send().await.expect("aws-chunked");
+        assert_eq!(get(&client, "framed").await, body);
+        let again = client.put_object().bucket(BUCKET).key("k").if_none_match("*");
+        assert_eq!(
+            code(again.body(ByteStream::from_static(b"x")).send().await),
+            is(412, "PreconditionFailed")
+        );
+        let swap = client.put_object().bucket(BUCKET).key("k").if_match(etag);
+        swap.body(ByteStream::from_static(b"swapped")).send().await.expect("it matches");
+        let parts = [some_bytes(PART), b"tail".to_vec()];
+        multipart::complete_upload(&client, "parts", &parts).await;
+        assert_eq!(get(&client, "parts").await, parts.concat());
+        assert!(tunnel.shown().iter().all(|shown| shown.version == version.version), "{:?}", tunnel.shown());
+    }
+}
+
+#[tokio::test]
+async fn files_that_cannot_be_used_refuse_the_start_by_name() {
+    type Breakage = fn(&S3Pki);
+    let breakages: [(&str, Breakage); 6] = [
+        ("s3.crt: No such file", |pki| std::fs::remove_file(pki.cert()).expect("there")),
+        ("s3.key holds no private key in PEM", |pki| put_file(&pki.key(), "half a ke")),
+        ("s3.crt holds no certificate in PEM", |pki| put_file(&pki.cert(), "garbage")),
+        ("s3.crt: the certificate has expired", |pki| pki.issue_until(2001)),
+        ("does not fit the certificate", |pki| {
+            std::fs::copy(S3Pki::new().key(), pki.key()).expect("the folder is writable");
+        }),
+        ("s3.key has mode 0644", |pki| {
+            use std::os::unix::fs::PermissionsExt as _;
+            std::fs::set_permissions(pki.key(), std::fs::Permissions::from_mode(0o644)).expect("ours");
+        }),
+    ];
+    for (words, break_it) in breakages {
+        let pki = S3Pki::new();
+        break_it(&pki);
+        let refused = empty().serve(&pki.lines()).refused().await;
+        assert_eq!(refused.code, Some(2), "{}", refused.said);
+        assert!(refused.said.contains(words), "{words}: {}", refused.said);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_is_replaced_while_requests_run_and_none_fails() {
+    let pki = S3Pki::new();
+    let node = serving(&pki).await;
+    let tls = pki.client(&[&TLS13, &TLS12]);
+    let tunnel = Tunnel::start(tls.clone(), &node.endpoint).await;
+    let client = node.client_at(&tunnel.endpoint);
+    client.create_bucket().bucket(BUCKET).send().await.expect("a new bucket");
+    let shown = async || connect(&tls, address(&node.endpoint)).await.expect("a handshake").1.certificate;
+    let first = shown().await;
+
+    let (done, body) = (AtomicBool::new(false), some_bytes(100_000));
+    // A client goes on with the connection that it has.
+    let requests = async {
+        while !done.load(Ordering::Acquire) {
+            put(&client, "k", body.clone()).await;
+            assert_eq!(get(&client, "k").await, body);
+        }
+    };
+    let story = async {
+        put_file(&pki.key(), "half a ke");
+        eventually("a broken file is told", SOON, async || match node.log_lines("s3.key holds no private") {
+            1 => Ok(()),
+            count => Err(format!("{count} lines")),
+        })
+        .await;
+        assert_eq!(shown().await, first, "the certificate that was whole stays");
+        pki.issue();
+        eventually("the new certificate is shown", SOON, async || {
+            if shown().await == first { Err("it is the first one".to_owned()) } else { Ok(()) }
+        })
+        .await;
+        // Requests go on behind the reload, too.
+        put(&node.client_at(&tunnel.endpoint), "after", body.clone()).await;
+        done.store(true, Ordering::Release);
+    };
+    tokio::join!(requests, story);
+    let shown = tunnel.shown();
+    let (old, new) =
+        (&shown.first().expect("a connection").certificate, &shown.last().expect("one").certificate);
+    assert!(*old == first && *new != first, "of {} connections", shown.len());
+}
+
+#[tokio::test]
+async fn a_request_in_clear_is_told_and_silent_clients_keep_no_other_waiting() {
+    let pki = S3Pki::new();
+    let lines = format!("[limits]\nconnections_max = 8\n{}", pki.lines());
+    let node = empty().serve(&lines).start().await;
+    let at = address(&node.endpoint);
+    for _ in 0..3 {
+        let mut stream = TcpStream::connect(at).await.expect("it listens");
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("it reads");
+        let mut answer = String::new();
+        bounded("an end", SOON, stream.read_to_string(&mut answer)).await.expect("closed in order");
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.ends_with("ask by https://\n"), "{answer}");
+    }
+    assert!((1..=3).contains(&node.log_lines("plain HTTP to a port of TLS")), "{}", node.log());
+
+    let mut silent = Vec::new();
+    for _ in 0..32 {
+        silent.push(TcpStream::connect(at).await.expect("it listens"));
+    }
+    // Within less than the time of one handshake.
+    let tls = pki.client(&[&TLS13]);
+    let asked =
+        bounded("a handshake beside silent ones", std::time::Duration::from_secs(4), connect(&tls, at));
+    let (mut stream, _) = asked.await.expect("a handshake");
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.expect("it reads");
+    let mut answer = String::new();
+    bounded("an answer", SOON, stream.read_to_string(&mut answer)).await.expect("closed in order");
+    assert!(answer.contains("AccessDenied"), "{answer}");
+    drop(silent);
+}
+
+#[tokio::test]
+async fn a_probe_trusts_the_authority_that_it_is_given() {
+    let pki = S3Pki::new();
+    let node = serving(&pki).await;
+    let probe = |ca: &std::path::Path| {
+        let mut probe = Command::new(binary());
+        probe.env("AWS_ACCESS_KEY_ID", &node.access_key).env("AWS_SECRET_ACCESS_KEY", &node.secret_key);
+        let output = probe.args(["probe", "--endpoint", &node.endpoint, "--ca"]).arg(ca).output();
+        let output = output.expect("the binary was built with the tests");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(probe(&pki.ca()), (Some(0), String::new()));
+    let (code, said) = probe(&S3Pki::new().ca());
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("CreateBucket: TLS with ") && said.contains("invalid peer certificate"), "{said}");
+}
