@@ -96,7 +96,7 @@ pub async fn serve(
                     let (place, connections) = (places.take(accepted.1.ip()), Arc::clone(&connections));
                     let executor = TrackedExecutor(tasks.clone());
                     tasks.spawn(async move {
-                        server.serve_connection(accepted, place, connections, executor).await
+                        server.serve_connection(accepted, place, connections, executor).await;
                     });
                 }
                 Err(error) => {
