@@ -15,12 +15,12 @@ use tokio_util::sync::CancellationToken;
 /// The places of one listener.
 #[derive(Debug, Clone)]
 pub struct HandshakePlaces {
-    taken: Arc<Mutex<Taken>>,
+    taken: Arc<Mutex<TakenPlaces>>,
     max: usize,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct TakenPlaces {
     /// By number: the oldest comes first.
     by_number: BTreeMap<u64, (IpAddr, CancellationToken)>,
     next: u64,
@@ -59,7 +59,7 @@ impl HandshakePlaces {
     }
 }
 
-impl Taken {
+impl TakenPlaces {
     /// The oldest place of the address that has the most, and of several such addresses the oldest of all.
     fn giving_way(&self) -> Option<u64> {
         let mut of: BTreeMap<IpAddr, (usize, u64)> = BTreeMap::new();
