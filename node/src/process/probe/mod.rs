@@ -57,7 +57,7 @@ const KEY: &str = "object";
     Exit codes: 0 the object came back as it was put, 1 a step failed, 2 the command line was refused"
 )]
 pub struct ProbeArgs {
-    /// The S3 endpoint, as in http://127.0.0.1:9000 or https://s3.example.com
+    /// The S3 endpoint, as in http://127.0.0.1:9000, or with https
     #[arg(long, value_name = "URL", value_parser = Endpoint::parse)]
     pub endpoint: Endpoint,
     /// Certificates of the authorities that an https endpoint is trusted by, in PEM [default: those that the
