@@ -152,12 +152,12 @@ fn plan_authority(
     let blocked = |reason, message| Blockage { part: BlockedPart::Certificates, reason, message };
     let secret = names.authority();
     let Some(found) = &observed.authority else {
-        return match formed_id(cluster, observed) {
+        return match formed_ids(cluster, observed).next() {
             None => Ok(AuthorityPlan::Make),
             Some(id) => Err(blocked(
                 Reason::AuthorityMissing,
                 format!(
-                    "Secret {secret} with the CA of cluster {id} is gone, while claims or nodes of it are there: restore the Secret, or delete the claims if their data is not wanted"
+                    "Secret {secret} with the CA of cluster {id} is gone, while claims or nodes of it are there: restore the Secret, or delete the StorageCluster and the claims if their data is not wanted"
                 ),
             )),
         };
@@ -175,7 +175,8 @@ fn plan_authority(
             format!("Secret {secret}: {} is malformed: {error}", names::CA_CLUSTER_ID),
         )
     })?;
-    if let Some(other) = formed_id(cluster, observed).filter(|other| *other != id.to_string()) {
+    let id_text = id.to_string();
+    if let Some(other) = formed_ids(cluster, observed).find(|other| **other != id_text) {
         let message = format!(
             "Secret {secret} is of cluster {id}, while the claims or the status are of cluster {other}: restore the Secret"
         );
@@ -188,12 +189,15 @@ fn plan_authority(
     })
 }
 
-/// The id that the cluster was formed with, as its status or its claims carry it.
-fn formed_id(cluster: &StorageCluster, observed: &ObservedCluster) -> Option<String> {
+/// The ids that the cluster was formed with, as its claims and its status carry them: all are the same one, unless
+/// claims of another cluster were put in their place.
+fn formed_ids<'a>(
+    cluster: &'a StorageCluster,
+    observed: &'a ObservedCluster,
+) -> impl Iterator<Item = &'a String> {
     let claims = observed.claims.iter().filter_map(|claim| claim.metadata.labels.as_ref());
-    let mut claimed = claims.filter_map(|labels| labels.get(names::CLUSTER_ID_LABEL));
-    let recorded = cluster.status.as_ref().and_then(|status| status.cluster_id.as_ref());
-    claimed.next().or(recorded).cloned()
+    let claimed = claims.filter_map(|labels| labels.get(names::CLUSTER_ID_LABEL));
+    claimed.chain(cluster.status.as_ref().and_then(|status| status.cluster_id.as_ref()))
 }
 
 fn plan_credentials(

@@ -119,6 +119,10 @@ fn an_authority_that_is_gone_is_never_replaced() {
         ..claims("7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b")
     };
     blocked(&other, &fresh, BlockedPart::Certificates, Reason::AuthorityMissing, "7b7b");
+    // Claims of two clusters, and the CA is that of the first.
+    let mut mixed = ObservedCluster { authority: Some(secret(authority())), ..claims(ID) };
+    mixed.claims.extend(other.claims);
+    blocked(&mixed, &formed, BlockedPart::Certificates, Reason::AuthorityMissing, "7b7b");
 }
 
 #[test]

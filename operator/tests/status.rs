@@ -292,7 +292,7 @@ fn the_time_of_a_condition_is_that_of_its_last_change() {
         warnings: &[],
         observed: &observed,
         answers: &answers,
-        cluster_id: None,
+        cluster_id: Some("7b".repeat(16)),
         image: None,
         now: later,
     });
@@ -303,5 +303,5 @@ fn the_time_of_a_condition_is_that_of_its_last_change() {
     assert_eq!(since(ConditionType::Ready), Timestamp::UNIX_EPOCH);
     assert_eq!(since(ConditionType::Degraded), later);
     assert_eq!(second.image.as_deref(), Some("sherd-node:1"), "what was recorded stays");
-    assert_eq!(second.cluster_id, Some("6a".repeat(16)));
+    assert_eq!(second.cluster_id, Some("6a".repeat(16)), "whatever CA is in the Secret by then");
 }

@@ -95,7 +95,8 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
     let mut status = ClusterStatus {
         observed_generation: cluster.meta().generation,
         conditions,
-        cluster_id: evidence.cluster_id.clone().or(last.cluster_id),
+        // The first stays: what the Secret says later is judged by it.
+        cluster_id: last.cluster_id.or_else(|| evidence.cluster_id.clone()),
         image: evidence.image.clone().or(last.image),
         endpoint: Some(names.endpoint()),
         version: versions(view).or(last.version),
