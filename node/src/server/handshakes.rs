@@ -1,23 +1,19 @@
 //! Handshakes of a listener that speaks TLS: within a time, within a number, and logged where they fail.
 //!
-//! A client that connects and says nothing costs a place. When all places are taken the oldest handshake gives way to
-//! the newest, so silent clients never keep others waiting; an honest handshake takes two round trips and is
-//! seldom the oldest of a thousand. A client that speaks HTTP in clear is told so in clear.
+//! A client that connects and says nothing costs a place, and [`HandshakePlaces`] gives it to another when all are
+//! taken. A client that speaks HTTP in clear gets an answer in clear.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use tokio_util::sync::CancellationToken;
 
 use super::patient::TimedStream;
 use crate::trust::limits::ACCEPT_TIMEOUT;
-use crate::trust::{ClientRefusal, RefusalLog, ServedCertificate};
+use crate::trust::{ClientRefusal, HandshakePlaces, RefusalLog, ServedCertificate};
 
 /// Handshakes under way at one time: with their buffers 32 MiB.
 const HANDSHAKES_MAX: usize = 1024;
@@ -46,11 +42,11 @@ impl Handshakes {
         stream: TimedStream<TcpStream>,
         from: SocketAddr,
     ) -> Option<TlsStream<TimedStream<TcpStream>>> {
-        let place = self.places.enter();
+        let place = self.places.take(from.ip());
         // Cancel-safe: a handshake that is dropped closes its socket.
         let accepted = tokio::select! {
             biased;
-            () = place.gave_way.cancelled() => Err(ClientRefusal::GaveWay),
+            () = place.lost() => Err(ClientRefusal::GaveWay),
             accepted = timeout(ACCEPT_TIMEOUT, self.shake(stream)) => accepted.unwrap_or(Err(ClientRefusal::TimedOut)),
         };
         accepted.inspect_err(|refusal| self.refusals.log_client(from, refusal)).ok()
@@ -78,74 +74,9 @@ impl Handshakes {
     }
 }
 
-/// Places for handshakes.
-#[derive(Debug)]
-struct HandshakePlaces {
-    max: usize,
-    state: Mutex<PlacesState>,
-}
-
-#[derive(Debug, Default)]
-struct PlacesState {
-    next: u64,
-    /// In the order in which they came.
-    under_way: BTreeMap<u64, CancellationToken>,
-}
-
-/// A place; free again when this is dropped.
-#[derive(Debug)]
-struct HandshakePlace<'a> {
-    places: &'a HandshakePlaces,
-    number: u64,
-    /// Cancelled when a newer handshake took the place.
-    gave_way: CancellationToken,
-}
-
-impl HandshakePlaces {
-    fn new(max: usize) -> Self {
-        Self { max, state: Mutex::default() }
-    }
-
-    /// Takes a place, from the oldest handshake where none is free.
-    fn enter(&self) -> HandshakePlace<'_> {
-        let mut state = self.state.lock();
-        if state.under_way.len() >= self.max
-            && let Some((_, oldest)) = state.under_way.pop_first()
-        {
-            oldest.cancel();
-        }
-        let (number, gave_way) = (state.next, CancellationToken::new());
-        state.next += 1;
-        state.under_way.insert(number, gave_way.clone());
-        HandshakePlace { places: self, number, gave_way }
-    }
-}
-
-impl Drop for HandshakePlace<'_> {
-    fn drop(&mut self) {
-        self.places.state.lock().under_way.remove(&self.number);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn without_a_free_place_the_oldest_handshake_gives_way() {
-        let places = HandshakePlaces::new(2);
-        let (first, second) = (places.enter(), places.enter());
-        assert!(!first.gave_way.is_cancelled() && !second.gave_way.is_cancelled());
-        let third = places.enter();
-        assert!(first.gave_way.is_cancelled() && !second.gave_way.is_cancelled());
-        drop(first);
-        assert_eq!(places.state.lock().under_way.len(), 2, "its place is another's");
-        drop(second);
-        let fourth = places.enter();
-        assert!(!third.gave_way.is_cancelled(), "a place was free");
-        drop((third, fourth));
-        assert!(places.state.lock().under_way.is_empty());
-    }
 
     #[test]
     fn the_answer_in_clear_is_as_long_as_it_says() {
