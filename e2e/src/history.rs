@@ -72,7 +72,7 @@ impl Load {
         Self { writers: writers.collect(), stop, ended }
     }
 
-    /// Returns once so many more writes have ended.
+    /// Waits until `writes` more writes have ended, well or not.
     ///
     /// # Errors
     /// They did not within two minutes.

@@ -44,7 +44,8 @@ pub trait UpkeepPeer: Send + Sync + std::fmt::Debug {
     /// What the volume guarantees durably, but for its seals.
     fn guarantees(&self, volume: VolumeId) -> Pending<Answer<Guarantees>>;
 
-    /// One page of the volume's seals, of the buckets behind `after`, by bucket. A page may be shorter than `limit`; an empty one is the end.
+    /// One page of the volume's seals, of the buckets behind `after`, by bucket. A page may be shorter than `limit`;
+    /// an empty one is the end.
     fn seals(
         &self,
         volume: VolumeId,

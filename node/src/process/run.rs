@@ -1,8 +1,8 @@
 //! One process from a configuration to its end, in order.
 //!
 //! Load the certificate for S3, bind both listeners (a taken address fails before anything is opened), answer
-//! probes, open the store, announce, serve; when told to stop: not ready, a moment later accept no more, let requests end, cut what
-//! is left, close the store, and only then stop answering probes.
+//! probes, open the store, announce, serve; when told to stop: not ready, a moment later accept no more, let
+//! requests end, cut what is left, close the store, and only then stop answering probes.
 
 use std::io;
 use std::net::SocketAddr;

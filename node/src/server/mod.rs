@@ -132,8 +132,8 @@ type BodyError = Box<dyn std::error::Error + Send + Sync>;
 /// Serves until `life` ends; returns when the last connection is closed.
 ///
 /// Connections whose clients read slowly give up when `reclaim` asks for their buffers, or a [`Reclaim`] among the
-/// extensions of their answer, which then holds others. `service` answers every request, errors included: what it has no answer for is a connection
-/// that closes.
+/// extensions of their answer, which then holds others. `service` answers every request, errors included: what it has
+/// no answer for is a connection that closes.
 pub async fn serve<S, F, B>(
     listener: Listener,
     allowed: ListenerLimits,

@@ -153,7 +153,9 @@ async fn silent_connections_keep_no_node_away() {
 /// Holds silent connections to a node, more than it has places for handshakes, and replaces those that it closes.
 async fn silence(address: SocketAddr) {
     let mut held = JoinSet::new();
+    let mut steps = tokio::time::interval(FLOOD_STEP);
     loop {
+        steps.tick().await;
         while held.len() < SILENT_CONNECTIONS {
             let Ok(mut stream) = TcpStream::connect(address).await else { break };
             held.spawn(async move {
@@ -161,8 +163,6 @@ async fn silence(address: SocketAddr) {
                 let _closed = stream.read(&mut [0; 64]).await;
             });
         }
-        // A flood's pace: what was closed within the step is replaced together.
-        tokio::time::sleep(FLOOD_STEP).await;
         while held.try_join_next().is_some() {}
     }
 }

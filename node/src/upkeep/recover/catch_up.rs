@@ -148,9 +148,9 @@ impl Context {
         }
     }
 
-    /// How far the log of a peer is that votes, and whose log names the opening that says so. One that recovers gets rows in its own life that stand behind
-    /// that, and are older than the comparison all the same; once a volume votes in a life it never recovers
-    /// in it.
+    /// How far the log of a peer is that votes, and whose log names the opening that says so. One that recovers gets
+    /// rows in its own life that stand behind that, and are older than the comparison all the same; once a volume
+    /// votes in a life it never recovers in it.
     async fn position_of_voter(&self, route: &VolumeRoute) -> Result<Position, String> {
         let mut pauses = PAGE_PAUSES.into_iter();
         loop {

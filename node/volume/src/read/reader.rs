@@ -397,7 +397,8 @@ impl Reader {
         Ok(taken)
     }
 
-    /// One page of the volume's seals, of the buckets behind `after`. A page may be shorter than `limit`; an empty one is the end.
+    /// One page of the volume's seals, of the buckets behind `after`. A page may be shorter than `limit`; an empty
+    /// one is the end.
     pub fn seals(&self, after: Option<BucketId>, limit: usize) -> Vec<StoredSeals> {
         self.shared.view.read().small.seals_page(after, limit)
     }

@@ -170,11 +170,11 @@ pub enum AfterConflict {
 /// volume can give the highest row, a proposer that kept these votes would find the same row at every ballot, and
 /// the key would be stuck. It names them here instead, and decides on the votes that are left.
 ///
-/// That is safe because A promises must be left. A decision on any A promises is one, whoever else has answered:
-/// an unreadable row that was committed is held by A volumes, one of which is among any other A, and that one
-/// shows this row or a later one. So a row that none of the A shows is not committed, and never will be, since each
-/// of the A refuses its ballot now. The promise of a volume whose row is left out must not count among the A:
-/// it may be the only one of them that knows of the committed row.
+/// That is safe because A promises must be left. Any A promises suffice for a decision, whatever other volumes
+/// answered: an unreadable row that was committed is held by A volumes, one of which is among any other A, and that
+/// one shows this row or a later one. So a row that none of the A shows is not committed, and never will be, since
+/// each of the A refuses its ballot now. The promise of a volume whose row is left out must not count among the A: it
+/// may be the only one of them that holds the committed row.
 ///
 /// The replies stay in `replies`: what they say of other volumes' lives, and their floors, count.
 pub fn after_prepare(

@@ -105,7 +105,7 @@ fn a_row_that_its_volume_cannot_give_is_left_out_with_its_promise() {
     assert_eq!(found(&replaced).0, Some(ballot(11)), "this row of it was not asked for");
 }
 
-/// What it knows of the others' lives is no matter of its row.
+/// Its answer also carries the lives of its peers, which do not depend on the row.
 #[test]
 fn a_volume_whose_row_is_left_out_tells_of_a_later_life_all_the_same() {
     let mut knowing = promise(3, Some((9, false)), 0);

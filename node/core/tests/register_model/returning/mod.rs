@@ -12,6 +12,8 @@
 //! its log, votes or not, and answers about anything carry how far it is. A rollback that fewer than P peers noted
 //! is not recognised, and is not made.
 
+mod disk;
+
 use std::sync::Arc;
 
 use sherd_core::id::{Incarnation, Sequence, VolumeId};
@@ -21,9 +23,10 @@ use sherd_core::register::quorum::{Lives, Order, Quorums, Reply, voters};
 use sherd_core::register::recover::confirm::{
     Confirmation, Memory, OpenedVolume, adopted_memory, confirm, lost_state,
 };
-use sherd_core::register::recover::opening::{Opening, OpeningHistory, PeerNotes};
 use sherd_core::register::recover::{Guarantees, next_life};
 
+pub(crate) use self::disk::Disk;
+use self::disk::{Notes, small};
 use crate::search::Model;
 
 /// Most volumes; the first two may be lost.
@@ -109,28 +112,6 @@ pub(crate) enum VoterStatus {
     Lost,
 }
 
-/// Notes of one victim: per opening the highest sequence plus one; 0 where it is not noted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
-struct Notes {
-    life: u8,
-    after: [u8; OPENINGS + 1],
-}
-
-/// What is on a volume's disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
-pub(crate) struct Disk {
-    life: u8,
-    record: u8,
-    /// The last write that it holds.
-    holds: u8,
-    /// The openings of its life and where the log ended at each; 0 is none.
-    openings: [(u8, u8); OPENINGS],
-    /// What it remembers of the victims.
-    knows: [Notes; VICTIMS],
-    /// The ghost: what it would, were nothing ever dropped.
-    heard: [Notes; VICTIMS],
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct State {
     standing: [VoterStatus; VOLUMES],
@@ -175,116 +156,8 @@ fn volume(at: usize) -> VolumeId {
     VolumeId([u8::try_from(at).expect("few volumes"); 16])
 }
 
-fn small<T: TryInto<u8>>(number: T) -> u8 {
-    number.try_into().ok().expect("few of everything")
-}
-
 fn of_mask(mask: u8) -> impl Iterator<Item = usize> + Clone {
     (0..VOLUMES).filter(move |at| mask & 1 << at != 0)
-}
-
-impl Notes {
-    const FIRST: Self = Self { life: 1, after: [0; OPENINGS + 1] };
-
-    fn of(notes: &PeerNotes) -> Self {
-        let mut found = Self { life: small(notes.incarnation.0), ..Self::FIRST };
-        for Position { opening, durable, .. } in notes.positions() {
-            if opening != OpeningId::NONE {
-                found.after[usize::try_from(opening.0).expect("few openings")] = small(durable.0 + 1);
-            }
-        }
-        found
-    }
-
-    fn production(self) -> PeerNotes {
-        let mut notes = PeerNotes::new(Incarnation(self.life.into()));
-        for position in self.positions() {
-            notes.note(position);
-        }
-        notes
-    }
-
-    fn positions(self) -> impl Iterator<Item = Position> {
-        let incarnation = Incarnation(self.life.into());
-        let noted = self.after.into_iter().enumerate().filter(|(_, after)| *after > 0);
-        let notes = noted.map(move |(opening, after)| Position {
-            incarnation,
-            opening: OpeningId(opening as u64),
-            durable: Sequence(u64::from(after) - 1),
-        });
-        // That a volume is in its first life nobody notes.
-        (self.life > 1).then_some(Position::life(incarnation)).into_iter().chain(notes)
-    }
-
-    /// Changes them as production does.
-    fn change(&mut self, change: impl FnOnce(&mut PeerNotes) -> bool) -> bool {
-        let mut notes = self.production();
-        let is_changed = change(&mut notes);
-        *self = Self::of(&notes);
-        is_changed
-    }
-
-    fn note(&mut self, position: Position) {
-        self.change(|notes| notes.note(position));
-    }
-
-    /// The highest sequence of any opening.
-    fn highest(self) -> Option<u8> {
-        self.after.into_iter().max().and_then(|after| after.checked_sub(1))
-    }
-
-    /// Whether a copy of a disk, opened as it is, lacks something of what these say. The end that its next opening
-    /// finds is where it is.
-    fn are_behind(self, disk: &Disk) -> bool {
-        let mut opened = *disk;
-        opened.open(small(OPENINGS + 1));
-        self.positions().any(|position| opened.history().lacks(&position))
-    }
-}
-
-impl Disk {
-    fn new(opening: u8) -> Self {
-        let mut disk =
-            Self { knows: [Notes::FIRST; VICTIMS], heard: [Notes::FIRST; VICTIMS], ..Self::default() };
-        disk.openings[0] = (opening, 0);
-        disk
-    }
-
-    fn named(&self) -> impl Iterator<Item = (u8, u8)> {
-        self.openings.into_iter().take_while(|(opening, _)| *opening > 0)
-    }
-
-    fn current(&self) -> (u8, u8) {
-        self.named().last().unwrap_or_default()
-    }
-
-    /// Names an opening. The last place is for one that a copy would have.
-    fn open(&mut self, opening: u8) {
-        let end = self.named().count().min(OPENINGS - 1);
-        self.openings[end] = (opening, self.record);
-    }
-
-    fn begin_life(&mut self, life: u8) {
-        let (opening, _) = self.current();
-        self.life = life;
-        self.openings = [(0, 0); OPENINGS];
-        self.openings[0] = (opening, self.record);
-    }
-
-    fn history(&self) -> OpeningHistory {
-        let openings = self
-            .named()
-            .map(|(opening, end)| Opening { id: OpeningId(opening.into()), end: Sequence(end.into()) });
-        OpeningHistory::new(Incarnation(self.life.into()), openings.collect())
-    }
-
-    fn position(&self) -> Position {
-        Position {
-            incarnation: Incarnation(self.life.into()),
-            opening: OpeningId(self.current().0.into()),
-            durable: Sequence(self.record.into()),
-        }
-    }
 }
 
 impl ReturningDisks {
