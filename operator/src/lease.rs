@@ -6,6 +6,8 @@
 //! leader:    every 2 s replace; not replaced for 10 s: stop, before another may begin
 //! ```
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -13,18 +15,26 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::PostParams;
 use kube::{Api, Client};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::limits::{LEASE_DURATION, LEASE_RENEW_DEADLINE, LEASE_RETRY, REQUEST_TIME_MAX};
+use crate::limits::{
+    LEASE_DURATION, LEASE_RENEW_DEADLINE, LEASE_RETRY, NAMESPACE_LEASE_DURATION, NAMESPACE_LEASE_RENEWED,
+    REQUEST_TIME_MAX,
+};
 
 /// A candidate for one lease.
 pub struct Elector {
     leases: Api<Lease>,
     name: String,
     identity: String,
+    /// How long it stays another's without a renewal.
+    duration: Duration,
     /// The lease as it was last seen, and when it was first seen like that.
     seen: Option<(LeaseSpec, Instant)>,
+    /// When the last try began that took or renewed it: it may have been written then already.
+    renewed: Option<Instant>,
     now: fn() -> Timestamp,
 }
 
@@ -55,7 +65,9 @@ impl Elector {
             leases: Api::namespaced(client, namespace),
             name: name.to_owned(),
             identity: identity.to_owned(),
+            duration: LEASE_DURATION,
             seen: None,
+            renewed: None,
             now,
         }
     }
@@ -90,7 +102,7 @@ impl Elector {
 
     /// Renews the lease until it is lost or this process is stopped; true when it was stopped.
     pub async fn hold(&mut self, stop: &CancellationToken) -> bool {
-        let mut renewed = Instant::now();
+        let mut renewed = self.renewed.unwrap_or_else(Instant::now);
         loop {
             tokio::select! {
                 // Neither holds anything that could be lost.
@@ -98,10 +110,9 @@ impl Elector {
                 () = stop.cancelled() => return true,
                 () = tokio::time::sleep(LEASE_RETRY) => {}
             }
-            let begun = Instant::now();
             let left = LEASE_RENEW_DEADLINE.saturating_sub(renewed.elapsed());
             match tokio::time::timeout(left, self.try_once()).await {
-                Ok(LeaseTry::Held) => renewed = begun,
+                Ok(LeaseTry::Held) => renewed = self.renewed.unwrap_or(renewed),
                 Ok(LeaseTry::Foreign(holder)) => {
                     tracing::error!(holder, "the lease was taken by another operator");
                     return false;
@@ -137,14 +148,20 @@ impl Elector {
     }
 
     async fn try_once(&mut self) -> LeaseTry {
-        match tokio::time::timeout(REQUEST_TIME_MAX, self.try_lease()).await {
-            Ok(Ok(tried)) => tried,
+        let begun = Instant::now();
+        match tokio::time::timeout(REQUEST_TIME_MAX, self.try_lease(begun)).await {
+            Ok(Ok(tried)) => {
+                if matches!(tried, LeaseTry::Held) {
+                    self.renewed = Some(begun);
+                }
+                tried
+            }
             Ok(Err(error)) => LeaseTry::Failed(error.to_string()),
             Err(_) => LeaseTry::Failed("no answer".to_owned()),
         }
     }
 
-    async fn try_lease(&mut self) -> Result<LeaseTry, kube::Error> {
+    async fn try_lease(&mut self, begun: Instant) -> Result<LeaseTry, kube::Error> {
         let Some(mut lease) = self.leases.get_opt(&self.name).await? else {
             let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
             let lease = Lease { metadata, spec: Some(self.spec(None)) };
@@ -157,7 +174,9 @@ impl Elector {
         };
         self.seen = Some((spec.clone(), since));
         let holder = spec.holder_identity.clone().unwrap_or_default();
-        if !may_take(&holder, &self.identity, since.elapsed()) {
+        // It was like this when it was first seen, at the latest, and at the begin of this look, at the earliest.
+        let unchanged = begun.saturating_duration_since(since);
+        if !may_take(&holder, &self.identity, unchanged, self.duration) {
             return Ok(LeaseTry::Foreign(holder));
         }
         lease.spec = Some(self.spec(Some(&spec)));
@@ -182,7 +201,7 @@ impl Elector {
         let acquired = last.and_then(|last| last.acquire_time.clone()).filter(|_| was_held);
         LeaseSpec {
             holder_identity: Some(self.identity.clone()),
-            lease_duration_seconds: i32::try_from(LEASE_DURATION.as_secs()).ok(),
+            lease_duration_seconds: i32::try_from(self.duration.as_secs()).ok(),
             acquire_time: Some(acquired.unwrap_or_else(|| now.clone())),
             renew_time: Some(now),
             lease_transitions: Some(transitions.saturating_add(i32::from(!was_held && last.is_some()))),
@@ -192,6 +211,72 @@ impl Elector {
 }
 
 /// A lease is taken that is free, one's own, or was seen unchanged for its whole duration.
-fn may_take(holder: &str, identity: &str, unchanged: Duration) -> bool {
-    holder.is_empty() || holder == identity || unchanged >= LEASE_DURATION
+fn may_take(holder: &str, identity: &str, unchanged: Duration, duration: Duration) -> bool {
+    holder.is_empty() || holder == identity || unchanged >= duration
+}
+
+/// The lease in each namespace whose clusters are worked on.
+pub const NAMESPACE_LEASE: &str = "sherd-clusters";
+
+/// Whose a namespace's clusters are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NamespaceClaim {
+    /// This installation's.
+    Own,
+    /// Another installation's, with its name.
+    Foreign(String),
+}
+
+/// Keeps two installations that watch one namespace from undoing each other's changes: the first to work there
+/// holds the lease [`NAMESPACE_LEASE`] in it, and renews it with its reconciles. The processes of one installation
+/// share the name; which of them works is decided by their own [`Elector`].
+pub struct NamespaceLeases {
+    client: Client,
+    installation: String,
+    now: fn() -> Timestamp,
+    electors: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Elector>>>>,
+}
+
+impl std::fmt::Debug for NamespaceLeases {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NamespaceLeases").field("installation", &self.installation).finish_non_exhaustive()
+    }
+}
+
+impl NamespaceLeases {
+    /// Prepares the claims of one installation; its name is the same in all its processes.
+    pub fn new(client: Client, installation: &str, now: fn() -> Timestamp) -> Self {
+        Self { client, installation: installation.to_owned(), now, electors: Mutex::default() }
+    }
+
+    /// Says whose a namespace's clusters are, and takes or renews the lease where they are nobody's or its own.
+    ///
+    /// # Errors
+    /// A text, when the API server could not be asked or another was faster.
+    pub async fn claim(&self, namespace: &str) -> Result<NamespaceClaim, String> {
+        let elector = {
+            let mut electors = self.electors.lock();
+            let elector = electors.entry(namespace.to_owned()).or_insert_with(|| {
+                let elector = Elector::new(
+                    self.client.clone(),
+                    namespace,
+                    NAMESPACE_LEASE,
+                    &self.installation,
+                    self.now,
+                );
+                Arc::new(tokio::sync::Mutex::new(Elector { duration: NAMESPACE_LEASE_DURATION, ..elector }))
+            });
+            Arc::clone(elector)
+        };
+        let mut elector = elector.lock().await;
+        if elector.renewed.is_some_and(|renewed| renewed.elapsed() < NAMESPACE_LEASE_RENEWED) {
+            return Ok(NamespaceClaim::Own);
+        }
+        elector.renewed = None;
+        match elector.try_once().await {
+            LeaseTry::Held => Ok(NamespaceClaim::Own),
+            LeaseTry::Foreign(other) => Ok(NamespaceClaim::Foreign(other)),
+            LeaseTry::Failed(error) => Err(error),
+        }
+    }
 }

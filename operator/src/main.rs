@@ -13,7 +13,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::runtime::events::{Recorder, Reporter};
 use kube::{Client, CustomResourceExt as _};
 use sherd_operator::api::StorageCluster;
-use sherd_operator::lease::Elector;
+use sherd_operator::lease::{Elector, NamespaceLeases};
 use sherd_operator::metrics::Metrics;
 use sherd_operator::plan::DefaultImage;
 use sherd_operator::reconcile::{Context, TlsStatusSource};
@@ -82,6 +82,8 @@ enum StartError {
     Definition(#[from] serde_saphyr::ser::Error),
     #[error("the lease was lost")]
     LeaseLost,
+    #[error("the controllers ended without being stopped")]
+    ControllersEnded,
 }
 
 fn main() -> ExitCode {
@@ -155,7 +157,9 @@ async fn lead(
     tracing::info!(identity, "leading");
     metrics.leads(true);
     let reporter = Reporter { controller: "sherd-operator".into(), instance: Some(identity) };
+    let installation = format!("{lease_namespace}/{lease_name}");
     let context = Context {
+        namespaces: NamespaceLeases::new(client.clone(), &installation, Timestamp::now),
         recorder: Recorder::new(client.clone(), reporter),
         client,
         default_image: DefaultImage {
@@ -173,7 +177,12 @@ async fn lead(
     let stop_workers = stop_controller.clone();
     workers.spawn(async move { controller::run(context, &namespaces, stop_workers).await });
     workers.close();
-    let stopped = elector.hold(stop).await;
+    let stopped = tokio::select! {
+        // Both only wait. Controllers that ended would else leave a leader that does nothing.
+        biased;
+        stopped = elector.hold(stop) => stopped,
+        () = workers.wait() => return Err(StartError::ControllersEnded),
+    };
     stop_controller.cancel();
     if !stopped {
         // Another operator may begin at once: nothing of this process may go on.

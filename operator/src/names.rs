@@ -107,6 +107,18 @@ impl Names {
         (0..nodes).map(|ordinal| format!("{}-{ordinal}", self.pool(pool))).collect()
     }
 
+    /// Whether a claim has the name of one of the pool's, as the StatefulSet's controller gives it:
+    /// `v<number>-<pod>`.
+    pub fn is_claim(&self, pool: &str, claim: &str) -> bool {
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let named = || {
+            let (volume, pod) = claim.strip_prefix('v')?.split_once('-')?;
+            let ordinal = pod.strip_prefix(&self.pool(pool))?.strip_prefix('-')?;
+            Some(is_number(volume) && is_number(ordinal))
+        };
+        named().unwrap_or(false)
+    }
+
     /// Returns the address that a pod's node is dialled at.
     pub fn node_address(&self, pod: &str) -> String {
         format!("{pod}.{}.{}.svc:{NODE_PORT}", self.headless_service(), self.namespace)

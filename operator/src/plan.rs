@@ -10,6 +10,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
 use sherd_core::id::ClusterId;
+use sherd_trust::AuthorityKeyDigest;
 
 use crate::api::{Image, PullPolicy, Reason, StorageCluster};
 use crate::names::{self, Names};
@@ -30,6 +31,10 @@ pub struct ObservedCluster {
     pub pods: Vec<Pod>,
     /// The cluster's claims.
     pub claims: Vec<PersistentVolumeClaim>,
+    /// Claims that have the names of the cluster's and not its label; read only where there is no CA.
+    pub claims_without_label: Vec<String>,
+    /// Objects that have the names of the cluster's children and are not its children: kind and name.
+    pub foreign: Vec<String>,
     /// Whether the storage class that the pool names is missing.
     pub storage_class_missing: bool,
 }
@@ -108,6 +113,8 @@ pub enum BlockedPart {
     Credentials,
     /// The CA or the certificates.
     Certificates,
+    /// The names of children.
+    Names,
 }
 
 /// Decides what there must be.
@@ -121,6 +128,9 @@ pub fn plan(
     fallback: &DefaultImage,
 ) -> Result<Plan, Blockage> {
     let names = Names::new(&valid.name, &valid.namespace);
+    if !observed.foreign.is_empty() {
+        return Err(name_taken(&names, &observed.foreign));
+    }
     let image = cluster.spec.image.clone().unwrap_or_default();
     Ok(Plan {
         image: image_of(cluster, &image, fallback),
@@ -131,6 +141,21 @@ pub fn plan(
         pods: names.pods(&valid.pool.name, valid.pool.nodes),
         certificates: observed.certificates.as_ref().map(texts).unwrap_or_default(),
     })
+}
+
+/// What has a child's name and is no child is another person's or another cluster's: neither its content nor its
+/// life is the operator's to change.
+fn name_taken(names: &Names, foreign: &[String]) -> Blockage {
+    let message = format!(
+        "{} has a name that cluster {} needs and is not its own: delete or rename it, or label it {}={},{}={} to give it to the operator",
+        foreign.join(", "),
+        names.cluster,
+        names::MANAGED_BY_LABEL,
+        names::MANAGED_BY,
+        names::CLUSTER_LABEL,
+        names.cluster,
+    );
+    Blockage { part: BlockedPart::Names, reason: Reason::NameTaken, message }
 }
 
 /// What the specification leaves open comes from the recorded image first, so that another operator
@@ -153,7 +178,16 @@ fn plan_authority(
     let secret = names.authority();
     let Some(found) = &observed.authority else {
         return match formed_ids(cluster, observed).next() {
-            None => Ok(AuthorityPlan::Make),
+            None if observed.claims_without_label.is_empty() => Ok(AuthorityPlan::Make),
+            None => Err(blocked(
+                Reason::AuthorityMissing,
+                format!(
+                    "claims {} are there and Secret {secret} with the CA of their cluster is not: restore the Secret, delete the claims if their data is not wanted, or label them {}={} if their volumes are empty",
+                    observed.claims_without_label.join(", "),
+                    names::CLUSTER_LABEL,
+                    names.cluster,
+                ),
+            )),
             Some(id) => Err(blocked(
                 Reason::AuthorityMissing,
                 format!(
@@ -182,11 +216,30 @@ fn plan_authority(
         );
         return Err(blocked(Reason::AuthorityMissing, message));
     }
-    Ok(AuthorityPlan::Keep {
-        cluster: id,
-        certificate: part(names::CA_CERTIFICATE)?,
-        key: part(names::CA_KEY)?,
-    })
+    let certificate = part(names::CA_CERTIFICATE)?;
+    let digest = AuthorityKeyDigest::read(&certificate).map_err(|error| {
+        let message = format!("Secret {secret}: {}: {error}: restore the Secret", names::CA_CERTIFICATE);
+        blocked(Reason::SecretMalformed, message)
+    })?;
+    let digest = digest.to_string();
+    if let Some(other) = authority_key(cluster, observed).filter(|other| *other != digest) {
+        let message = format!(
+            "Secret {secret} holds another CA (key {digest}) than the one that the nodes run with (key {other}): restore the Secret; if the former CA is lost, delete the StorageCluster and make it again: its claims stay, its nodes and clients get new certificates and credentials"
+        );
+        return Err(blocked(Reason::AuthorityChanged, message));
+    }
+    Ok(AuthorityPlan::Keep { cluster: id, certificate, key: part(names::CA_KEY)? })
+}
+
+/// The digest of the key of the CA that the cluster runs with, as its status says, or, where the status was
+/// lost, the Secret that its pods mount. Certificates and credentials follow from that key, so another one would
+/// part new pods from running ones and clients from all.
+fn authority_key(cluster: &StorageCluster, observed: &ObservedCluster) -> Option<String> {
+    let mounted = || {
+        let texts = texts(observed.certificates.as_ref()?);
+        Some(AuthorityKeyDigest::read(texts.get(names::CA_CERTIFICATE)?).ok()?.to_string())
+    };
+    cluster.status.as_ref().and_then(|status| status.authority_key.clone()).or_else(mounted)
 }
 
 /// The ids that the cluster was formed with, as its claims and its status carry them: all are the same one, unless

@@ -13,7 +13,8 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
 use sherd_core::id::ClusterId;
 use sherd_operator::api::StorageCluster;
-use sherd_operator::build::{Child, Material, RootCredentials, SecretText, children};
+use sherd_operator::build::{Child, Material, RootCredentials, SecretText, child_names, children};
+use sherd_operator::names::Names;
 use sherd_operator::plan::{DefaultImage, ObservedCluster, plan};
 use sherd_operator::validate::validate;
 
@@ -113,6 +114,24 @@ fn users_secret() -> ObservedCluster {
     ObservedCluster {
         credentials: serde_json::from_value(secret).expect("a Secret"),
         ..ObservedCluster::default()
+    }
+}
+
+/// What is looked at before anything is applied is what will be applied: a child that is left out could be
+/// another person's and be written over.
+#[test]
+fn every_child_but_the_authority_is_named_before() {
+    for (document, secrets) in [(minimal(), ObservedCluster::default()), (full(), users_secret())] {
+        let cluster: StorageCluster = serde_json::from_value(document.clone()).expect("of the right form");
+        let named = child_names(&Names::new("demo", "storage"), &cluster, "pool-0");
+        let mut named: Vec<String> =
+            named.iter().map(|(resource, name)| format!("{} {name}", resource.kind)).collect();
+        let children = built(document, &secrets);
+        let built = children.iter().map(|child| format!("{} {}", child.resource.kind, child.name));
+        let mut built: Vec<String> = built.filter(|child| child != "Secret demo-ca").collect();
+        named.sort();
+        built.sort();
+        assert_eq!(named, built);
     }
 }
 

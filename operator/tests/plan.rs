@@ -11,6 +11,7 @@ use sherd_operator::plan::{
     AuthorityPlan, Blockage, BlockedPart, CredentialsPlan, DefaultImage, ObservedCluster, Plan, plan,
 };
 use sherd_operator::validate::validate;
+use sherd_trust::{Authority, AuthorityKeyDigest};
 
 const ID: &str = "6a6a6a6a6a6a6a6a6a6a6a6a6a6a6a6a";
 
@@ -39,8 +40,13 @@ fn secret(texts: Value) -> Secret {
     Secret { data: Some(data.collect()), ..Secret::default() }
 }
 
+fn certificate() -> String {
+    let made = Authority::init(ClusterId([0x6a; 16]), 1_800_000_000_000).expect("made");
+    made.certificate().to_owned()
+}
+
 fn authority() -> Value {
-    json!({"cluster-id": ID, "ca.crt": "certificate", "ca.key": "key"})
+    json!({"cluster-id": ID, "ca.crt": certificate(), "ca.key": "key"})
 }
 
 fn claims(id: &str) -> ObservedCluster {
@@ -84,11 +90,12 @@ fn an_image_that_is_recorded_outlives_an_upgrade_of_the_operator() {
 
 #[test]
 fn an_authority_that_is_there_is_kept() {
-    let observed = ObservedCluster { authority: Some(secret(authority())), ..claims(ID) };
+    let texts = authority();
+    let observed = ObservedCluster { authority: Some(secret(texts.clone())), ..claims(ID) };
     let plan = planned(&cluster(json!({}), json!({"clusterId": ID})), &observed).expect("planned");
     let expected = AuthorityPlan::Keep {
         cluster: ClusterId([0x6a; 16]),
-        certificate: "certificate".to_owned(),
+        certificate: texts["ca.crt"].as_str().expect("text").to_owned(),
         key: "key".to_owned(),
     };
     assert_eq!(plan.authority, expected);
@@ -123,6 +130,51 @@ fn an_authority_that_is_gone_is_never_replaced() {
     let mut mixed = ObservedCluster { authority: Some(secret(authority())), ..claims(ID) };
     mixed.claims.extend(other.claims);
     blocked(&mixed, &formed, BlockedPart::Certificates, Reason::AuthorityMissing, "7b7b");
+}
+
+/// Claims that lost their labels, or were restored without them, are still somebody's data.
+#[test]
+fn claims_by_name_alone_stop_the_making_of_an_authority() {
+    let observed = ObservedCluster { claims_without_label: vec!["v1-demo-pool-0-0".to_owned()], ..nothing() };
+    let fresh = cluster(json!({}), Value::Null);
+    blocked(&observed, &fresh, BlockedPart::Certificates, Reason::AuthorityMissing, "v1-demo-pool-0-0");
+}
+
+/// A CA of the same cluster id with another key: certificates and credentials would change under running pods.
+#[test]
+fn another_authority_of_the_same_cluster_is_refused() {
+    let (first, second) = (certificate(), certificate());
+    let digest = |text: &str| AuthorityKeyDigest::read(text).expect("a certificate").to_string();
+    let mut texts = authority();
+    texts["ca.crt"] = json!(second);
+    let observed = ObservedCluster { authority: Some(secret(texts)), ..claims(ID) };
+    let part = BlockedPart::Certificates;
+    let recorded = |key: &str| cluster(json!({}), json!({"clusterId": ID, "authorityKey": key}));
+    blocked(&observed, &recorded(&digest(&first)), part, Reason::AuthorityChanged, &digest(&first));
+    planned(&recorded(&digest(&second)), &observed).expect("the one that is recorded");
+    // The status was lost: what the pods mount says it.
+    let mounted = |text: &str| ObservedCluster {
+        certificates: Some(secret(json!({"ca.crt": text}))),
+        ..observed.clone()
+    };
+    let fresh = cluster(json!({}), Value::Null);
+    blocked(&mounted(&first), &fresh, part, Reason::AuthorityChanged, "demo-ca");
+    planned(&fresh, &mounted(&second)).expect("the same one");
+    // What is recorded goes first: an edited Secret of certificates is put right, not followed.
+    planned(&recorded(&digest(&second)), &mounted(&first)).expect("an edit");
+    planned(&fresh, &observed).expect("nothing runs with another one");
+}
+
+#[test]
+fn objects_of_others_stop_every_change() {
+    let observed = ObservedCluster {
+        foreign: vec!["ConfigMap demo-config".to_owned(), "Secret demo-root-credentials".to_owned()],
+        ..nothing()
+    };
+    let fresh = cluster(json!({}), Value::Null);
+    for words in ["ConfigMap demo-config, Secret demo-root-credentials", "sherd.dev/cluster=demo"] {
+        blocked(&observed, &fresh, BlockedPart::Names, Reason::NameTaken, words);
+    }
 }
 
 #[test]

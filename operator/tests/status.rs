@@ -4,11 +4,13 @@
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
+use sherd_core::id::ClusterId;
 use sherd_operator::api::{ClusterStatus, ConditionType, Reason, StorageCluster};
 use sherd_operator::plan::{Blockage, BlockedPart, ObservedCluster};
 use sherd_operator::reconcile::NodeAnswers;
 use sherd_operator::reconcile::status::{Evidence, Outcome, judge};
 use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply, VolumeReport, VolumeState};
+use sherd_trust::Authority;
 
 const PODS: [&str; 4] = ["demo-pool-0-0", "demo-pool-0-1", "demo-pool-0-2", "demo-pool-0-3"];
 
@@ -87,17 +89,31 @@ fn answers(reply: &StatusReply) -> NodeAnswers {
     PODS.iter().map(|pod| ((*pod).to_owned(), Ok(reply.clone()))).collect()
 }
 
-fn judged(outcome: Outcome, observed: &ObservedCluster, answers: &NodeAnswers) -> ClusterStatus {
-    judge(&Evidence {
-        cluster: &cluster(),
-        outcome,
+fn authority(cluster: [u8; 16]) -> Authority {
+    Authority::init(ClusterId(cluster), 1_800_000_000_000).expect("made")
+}
+
+/// Everything was applied, at the epoch.
+fn evidence<'a>(
+    cluster: &'a StorageCluster,
+    observed: &'a ObservedCluster,
+    answers: &'a NodeAnswers,
+) -> Evidence<'a> {
+    Evidence {
+        cluster,
+        outcome: Outcome::Applied,
         warnings: &[],
         observed,
         answers,
-        cluster_id: Some("6a".repeat(16)),
+        authority: None,
+        first_expiry_s: None,
         image: Some("sherd-node:1".to_owned()),
         now: Timestamp::UNIX_EPOCH,
-    })
+    }
+}
+
+fn judged(outcome: Outcome, observed: &ObservedCluster, answers: &NodeAnswers) -> ClusterStatus {
+    judge(&Evidence { outcome, ..evidence(&cluster(), observed, answers) })
 }
 
 #[track_caller]
@@ -280,21 +296,19 @@ fn pods_of_an_older_template_are_named() {
 #[test]
 fn the_time_of_a_condition_is_that_of_its_last_change() {
     let mut cluster = cluster();
-    let first = judged(Outcome::Applied, &all_ready(), &answers(&reply()));
-    cluster.status = Some(first);
+    let [ca, other] = [[0x6a; 16], [0x7b; 16]].map(authority);
+    let (observed, well) = (all_ready(), answers(&reply()));
+    let first = Evidence { authority: Some(&ca), ..evidence(&cluster, &observed, &well) };
+    cluster.status = Some(judge(&first));
     let later = Timestamp::from_second(1_000).expect("a time");
     let mut degraded = reply();
     degraded.nodes[0].up = false;
-    let (observed, answers) = (all_ready(), answers(&degraded));
+    let degraded = answers(&degraded);
     let second = judge(&Evidence {
-        cluster: &cluster,
-        outcome: Outcome::Applied,
-        warnings: &[],
-        observed: &observed,
-        answers: &answers,
-        cluster_id: Some("7b".repeat(16)),
+        authority: Some(&other),
         image: None,
         now: later,
+        ..evidence(&cluster, &observed, &degraded)
     });
     let since = |condition: ConditionType| {
         let found = second.conditions.iter().find(|found| found.type_ == condition.as_str());
@@ -304,4 +318,86 @@ fn the_time_of_a_condition_is_that_of_its_last_change() {
     assert_eq!(since(ConditionType::Degraded), later);
     assert_eq!(second.image.as_deref(), Some("sherd-node:1"), "what was recorded stays");
     assert_eq!(second.cluster_id, Some("6a".repeat(16)), "whatever CA is in the Secret by then");
+    assert_eq!(second.authority_key, Some(ca.key_digest().to_string()));
+}
+
+/// A CA that was refused must not become the one that the right one is compared with.
+#[test]
+fn of_an_authority_that_was_refused_nothing_is_recorded() {
+    let (cluster, observed, silent) = (cluster(), all_ready(), NodeAnswers::new());
+    let refused = Blockage {
+        part: BlockedPart::Certificates,
+        reason: Reason::AuthorityMissing,
+        message: "of another cluster".to_owned(),
+    };
+    let ca = authority([0x6a; 16]);
+    let status = judge(&Evidence {
+        outcome: Outcome::Blocked(refused),
+        authority: Some(&ca),
+        ..evidence(&cluster, &observed, &silent)
+    });
+    assert_eq!((status.cluster_id, status.authority_key), (None, None));
+}
+
+#[test]
+fn a_formed_cluster_of_which_no_node_answers_is_not_forming() {
+    let mut cluster = cluster();
+    cluster.status = Some(judged(Outcome::Applied, &all_ready(), &answers(&reply())));
+    let (observed, silent) = (ObservedCluster::default(), NodeAnswers::new());
+    let status = judge(&evidence(&cluster, &observed, &silent));
+    says(&status, ConditionType::Ready, "False", Reason::NodesSilent, "demo-pool-0-0");
+    says(&status, ConditionType::Degraded, "True", Reason::NodesSilent, "");
+    says(&status, ConditionType::Progressing, "True", Reason::PodsNotReady, "");
+    let status = judge(&Evidence {
+        outcome: Outcome::Blocked(Blockage {
+            part: BlockedPart::Certificates,
+            reason: Reason::AuthorityChanged,
+            message: "another key".to_owned(),
+        }),
+        ..evidence(&cluster, &observed, &silent)
+    });
+    says(&status, ConditionType::Ready, "Unknown", Reason::AuthorityChanged, "another key");
+    says(&status, ConditionType::CertificatesReady, "False", Reason::AuthorityChanged, "");
+    says(&status, ConditionType::Degraded, "Unknown", Reason::Waiting, "");
+}
+
+#[test]
+fn names_that_are_taken_leave_running_nodes_ready() {
+    let blockage = Blockage {
+        part: BlockedPart::Names,
+        reason: Reason::NameTaken,
+        message: "ConfigMap demo-config".to_owned(),
+    };
+    let taken = Outcome::Blocked(blockage);
+    let status = judged(taken.clone(), &all_ready(), &answers(&reply()));
+    says(&status, ConditionType::Ready, "True", Reason::Serving, "");
+    says(&status, ConditionType::Progressing, "False", Reason::NameTaken, "demo-config");
+    let status = judged(taken, &ObservedCluster::default(), &NodeAnswers::new());
+    says(&status, ConditionType::Ready, "False", Reason::NameTaken, "demo-config");
+    says(&status, ConditionType::CertificatesReady, "Unknown", Reason::Waiting, "");
+}
+
+/// Nothing is renewed while nothing is changed, and nothing outlives the CA.
+#[test]
+fn certificates_that_end_soon_are_reported() {
+    let day = 24 * 3_600;
+    let cluster = cluster();
+    let (mut observed, well) = (all_ready(), answers(&reply()));
+    observed.authority = Some(k8s_openapi::api::core::v1::Secret::default());
+    for (outcome, days, reason) in [
+        (Outcome::PausedBySpec, 14, Reason::CertificatesExpiring),
+        (Outcome::Invalid(vec!["contradictory".to_owned()]), 14, Reason::CertificatesExpiring),
+        (Outcome::PausedBySpec, 16, Reason::Issued),
+    ] {
+        let expected = if days < 15 { ("False", "nothing") } else { ("True", "demo-ca") };
+        let first_expiry_s = Some(days * day);
+        let status = judge(&Evidence { outcome, first_expiry_s, ..evidence(&cluster, &observed, &well) });
+        says(&status, ConditionType::CertificatesReady, expected.0, reason, expected.1);
+    }
+    let ca = authority([0x6a; 16]);
+    let now = Timestamp::from_second(ca.not_after_s() - day).expect("a time");
+    let first_expiry_s = Some(ca.not_after_s());
+    let last = Evidence { authority: Some(&ca), first_expiry_s, now, ..evidence(&cluster, &observed, &well) };
+    let status = judge(&last);
+    says(&status, ConditionType::CertificatesReady, "False", Reason::CertificatesExpiring, "the CA");
 }

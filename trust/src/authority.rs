@@ -18,7 +18,7 @@ use rcgen::{
 use sherd_core::id::ClusterId;
 use time::OffsetDateTime;
 
-use crate::certificate::{AuthorityFacts, UnreadableCertificate, authority_subject};
+use crate::certificate::{AuthorityFacts, AuthorityKeyDigest, UnreadableCertificate, authority_subject};
 use crate::limits;
 use crate::name::{InvalidIdentity, PeerIdentity, Role, domain};
 
@@ -136,6 +136,16 @@ impl Authority {
         self.issuer.key().serialize_pem()
     }
 
+    /// Returns the digest of its public key, by which two authorities of one cluster are told apart.
+    pub fn key_digest(&self) -> AuthorityKeyDigest {
+        AuthorityKeyDigest::of(&self.issuer.key().subject_public_key_info())
+    }
+
+    /// Returns when it ends, in seconds since the Unix epoch: nothing that it signs is valid for longer.
+    pub fn not_after_s(&self) -> i64 {
+        self.not_after_s
+    }
+
     /// Issues a certificate with a new key, valid from `now_ms` (milliseconds since the Unix epoch) for
     /// `lifetime`, and no longer than the authority itself.
     ///
@@ -228,6 +238,16 @@ mod tests {
         assert_eq!(facts.identity, issued.identity);
         let now_s = i64::try_from(NOW_MS / 1_000).expect("small");
         assert_eq!((facts.not_before_s, facts.not_after_s), (now_s - 300, now_s + 365 * 86_400));
+    }
+
+    #[test]
+    fn two_authorities_of_one_cluster_differ_by_their_keys() {
+        let (one, other) = (authority(), authority());
+        assert_ne!(one.key_digest(), other.key_digest());
+        assert_eq!(AuthorityKeyDigest::read(one.certificate()).expect("a certificate"), one.key_digest());
+        let loaded = Authority::load(one.certificate(), &one.key()).expect("its own texts");
+        assert_eq!(loaded.key_digest(), one.key_digest());
+        AuthorityKeyDigest::read("garbage").expect_err("garbage");
     }
 
     #[test]

@@ -3,6 +3,9 @@
 //! Reads, and verifies nothing: the chain, the times and the usages are WebPKI's. Called with bytes of a peer
 //! that nobody has verified yet, so it refuses and never panics.
 
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
 use sherd_core::id::ClusterId;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
@@ -58,6 +61,34 @@ impl CertificateFacts {
             not_before_s: validity.not_before.timestamp(),
             not_after_s: validity.not_after.timestamp(),
         })
+    }
+}
+
+/// SHA-256 of an authority's public key: the same for another certificate of the same key, another one for
+/// another authority, though both sign for one cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AuthorityKeyDigest(pub [u8; 32]);
+
+impl AuthorityKeyDigest {
+    /// Reads it from an authority's certificate in PEM.
+    ///
+    /// # Errors
+    /// [`UnreadableCertificate::Encoding`] when the text is no certificate.
+    pub fn read(certificate: &str) -> Result<Self, UnreadableCertificate> {
+        let pem = x509_parser::pem::parse_x509_pem(certificate.as_bytes());
+        let (_, pem) = pem.map_err(|_| UnreadableCertificate::Encoding)?;
+        Ok(Self::of(&AuthorityFacts::read(&pem.contents)?.public_key))
+    }
+
+    /// `public_key` is a `SubjectPublicKeyInfo` in DER (RFC 5280, 4.1.2.7).
+    pub(crate) fn of(public_key: &[u8]) -> Self {
+        Self(Sha256::digest(public_key).into())
+    }
+}
+
+impl fmt::Display for AuthorityKeyDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 

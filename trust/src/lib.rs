@@ -11,5 +11,5 @@ pub mod limits;
 pub mod name;
 
 pub use authority::{Authority, AuthorityError, IssuedCertificate};
-pub use certificate::{CertificateFacts, UnreadableCertificate};
+pub use certificate::{AuthorityKeyDigest, CertificateFacts, UnreadableCertificate};
 pub use name::{InvalidIdentity, PeerIdentity, Role};

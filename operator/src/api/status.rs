@@ -20,6 +20,9 @@ pub struct ClusterStatus {
     /// The cluster's id, which its volumes and certificates carry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<String>,
+    /// SHA-256 of the public key of the CA that the nodes' certificates are issued under, in hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authority_key: Option<String>,
     /// The image that pods are made with; recorded when the cluster is first seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
@@ -132,6 +135,8 @@ pub enum Reason {
     Serving,
     /// Nodes come up and agree on a topology.
     Forming,
+    /// The cluster was formed, and no node answers.
+    NodesSilent,
     /// Some set lacks its write quorum.
     QuorumLost,
     /// The specification contradicts itself.
@@ -164,8 +169,12 @@ pub enum Reason {
     SecretMalformed,
     /// The CA that existing volumes were formed with is not there.
     AuthorityMissing,
+    /// The CA is another one of the same cluster.
+    AuthorityChanged,
     /// Certificates are issued.
     Issued,
+    /// Certificates, or the CA, end soon and are not renewed.
+    CertificatesExpiring,
     /// The storage class of a claim is not there.
     StorageClassMissing,
     /// No host takes a pod.
@@ -180,6 +189,12 @@ pub enum Reason {
     UpdatePending,
     /// The API server refused a change.
     ApplyRejected,
+    /// A change failed on its way.
+    ApplyFailed,
+    /// What there is of the cluster could not be read.
+    NotObserved,
+    /// Another object has a name that the operator needs.
+    NameTaken,
     /// Nothing of the kind is under way.
     NotNeeded,
     /// `spec.paused` is set.
@@ -194,6 +209,7 @@ impl Reason {
         match self {
             Self::Serving => "Serving",
             Self::Forming => "Forming",
+            Self::NodesSilent => "NodesSilent",
             Self::QuorumLost => "QuorumLost",
             Self::SpecInvalid => "SpecInvalid",
             Self::Waiting => "Waiting",
@@ -210,7 +226,9 @@ impl Reason {
             Self::SecretMissing => "SecretMissing",
             Self::SecretMalformed => "SecretMalformed",
             Self::AuthorityMissing => "AuthorityMissing",
+            Self::AuthorityChanged => "AuthorityChanged",
             Self::Issued => "Issued",
+            Self::CertificatesExpiring => "CertificatesExpiring",
             Self::StorageClassMissing => "StorageClassMissing",
             Self::Unschedulable => "Unschedulable",
             Self::ImagePullFailed => "ImagePullFailed",
@@ -218,6 +236,9 @@ impl Reason {
             Self::PodsNotReady => "PodsNotReady",
             Self::UpdatePending => "UpdatePending",
             Self::ApplyRejected => "ApplyRejected",
+            Self::ApplyFailed => "ApplyFailed",
+            Self::NotObserved => "NotObserved",
+            Self::NameTaken => "NameTaken",
             Self::NotNeeded => "NotNeeded",
             Self::PausedBySpec => "PausedBySpec",
             Self::NotPaused => "NotPaused",

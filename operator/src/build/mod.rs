@@ -77,6 +77,30 @@ struct Parts<'a> {
     names: &'a Names,
 }
 
+/// Names every object that [`children`] may make of a cluster, but for the CA's Secret: that one is judged by
+/// what it holds, since a person may bring it back from a copy without labels.
+pub fn child_names(names: &Names, cluster: &StorageCluster, pool: &str) -> Vec<(ApiResource, String)> {
+    fn named<K: Resource<DynamicType = ()>>(name: String) -> (ApiResource, String) {
+        (ApiResource::erase::<K>(&()), name)
+    }
+    let mut children = vec![
+        named::<Secret>(names.certificates(pool)),
+        named::<ServiceAccount>(names.node()),
+        named::<ConfigMap>(names.config()),
+        named::<Service>(names.headless_service()),
+        named::<Service>(names.s3_service()),
+        named::<PodDisruptionBudget>(names.pool(pool)),
+        named::<StatefulSet>(names.pool(pool)),
+    ];
+    if cluster.spec.credentials.is_none() {
+        children.push(named::<Secret>(names.credentials()));
+    }
+    if cluster.spec.network_policy.enabled {
+        children.push(named::<NetworkPolicy>(names.node()));
+    }
+    children
+}
+
 /// Builds every child, in the order in which they are applied: what pods need comes before pods.
 pub fn children(
     cluster: &StorageCluster,

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::StorageCluster;
 use crate::limits;
 use crate::names::{CLUSTER_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
-use crate::reconcile::{Context, ReconcileError, is_settled, reconcile};
+use crate::reconcile::{Context, ReconcileError, is_settled, note, reconcile, report_unobserved};
 
 /// One object that cannot be decoded must not hide the others.
 type GuardedCluster = DeserializeGuard<StorageCluster>;
@@ -122,7 +122,11 @@ async fn step(guarded: Arc<GuardedCluster>, shared: Arc<SharedState>) -> Result<
         Ok(cluster) => {
             let reconciled =
                 tokio::time::timeout(limits::RECONCILE_TIME_MAX, reconcile(context, cluster)).await;
-            reconciled.unwrap_or(Err(ReconcileError::Time(limits::RECONCILE_TIME_MAX))).map(|status| {
+            let reconciled = reconciled.unwrap_or(Err(ReconcileError::Time(limits::RECONCILE_TIME_MAX)));
+            if let Err(error) = &reconciled {
+                report_lasting(&shared, &guarded, cluster, error).await;
+            }
+            reconciled.map(|status| {
                 let wait =
                     if is_settled(&status) { limits::RESYNC_SETTLED } else { limits::RESYNC_UNSETTLED };
                 Action::requeue(jittered(wait))
@@ -142,11 +146,31 @@ async fn step(guarded: Arc<GuardedCluster>, shared: Arc<SharedState>) -> Result<
     ended
 }
 
+/// Reports a failure that a reconcile could not report itself, once it lasts.
+async fn report_lasting(
+    shared: &SharedState,
+    guarded: &GuardedCluster,
+    cluster: &StorageCluster,
+    error: &ReconcileError,
+) {
+    let failures = shared.failures.lock().get(&key(guarded)).copied().unwrap_or(0);
+    let lasts = error.is_refusal() || failures >= limits::FAILURES_UNREPORTED;
+    if !error.is_unreported() || !lasts {
+        return;
+    }
+    let reported = report_unobserved(&shared.context, cluster, error);
+    match tokio::time::timeout(limits::REQUEST_TIME_MAX, reported).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "report a cluster that cannot be looked at"),
+        Err(_) => tracing::warn!("report a cluster that cannot be looked at: no answer"),
+    }
+}
+
 async fn report_undecodable(context: &Context, guarded: &GuardedCluster, error: &str) {
     let event = Event {
         type_: EventType::Warning,
         reason: "SpecInvalid".to_owned(),
-        note: Some(format!("the object cannot be decoded: {error}").chars().take(1000).collect()),
+        note: Some(note(&format!("the object cannot be decoded: {error}"))),
         action: "Decode".to_owned(),
         secondary: None,
     };

@@ -6,6 +6,8 @@ use kube::Resource as _;
 use kube::runtime::events::{Event, EventType, Recorder};
 
 use crate::api::{ClusterStatus, ConditionType, Reason, StorageCluster};
+use crate::lease::NAMESPACE_LEASE;
+use crate::limits;
 
 /// Publishes what changed between the last status and the new one.
 pub(super) async fn publish(recorder: &Recorder, cluster: &StorageCluster, judged: &ClusterStatus) {
@@ -14,14 +16,43 @@ pub(super) async fn publish(recorder: &Recorder, cluster: &StorageCluster, judge
         let event = Event {
             type_: if is_bad(condition) { EventType::Warning } else { EventType::Normal },
             reason: condition.reason.clone(),
-            note: Some(format!("{}={}: {}", condition.type_, condition.status, condition.message)),
+            note: Some(note(&format!("{}={}: {}", condition.type_, condition.status, condition.message))),
             action: condition.type_.clone(),
             secondary: None,
         };
-        if let Err(error) = recorder.publish(&event, &cluster.object_ref(&())).await {
-            tracing::warn!(%error, reason = condition.reason, "publish an event");
-        }
+        send(recorder, cluster, &event).await;
     }
+}
+
+/// Publishes that another installation of the operator works on this namespace.
+pub(super) async fn publish_foreign(
+    recorder: &Recorder,
+    cluster: &StorageCluster,
+    namespace: &str,
+    other: &str,
+) {
+    let text = format!(
+        "operator {other} works on namespace {namespace} (Lease {NAMESPACE_LEASE}): this one leaves its clusters alone; uninstall one of the two or give them different watchNamespaces"
+    );
+    let event = Event {
+        type_: EventType::Warning,
+        reason: "AnotherOperator".to_owned(),
+        note: Some(note(&text)),
+        action: "Reconcile".to_owned(),
+        secondary: None,
+    };
+    send(recorder, cluster, &event).await;
+}
+
+async fn send(recorder: &Recorder, cluster: &StorageCluster, event: &Event) {
+    if let Err(error) = recorder.publish(event, &cluster.object_ref(&())).await {
+        tracing::warn!(%error, reason = event.reason, "publish an event");
+    }
+}
+
+/// Cuts a text to what the API server takes as an event's note, which it counts in bytes.
+pub(crate) fn note(text: &str) -> String {
+    text[..text.floor_char_boundary(limits::EVENT_NOTE_BYTES_MAX)].to_owned()
 }
 
 /// The conditions whose status or reason changed. At first sight those that say nothing are left out.
@@ -52,8 +83,8 @@ fn is_bad(condition: &Condition) -> bool {
                 ConditionType::CertificatesReady,
                 ConditionType::PoolsReady,
             ];
-            let refused = condition.reason == Reason::ApplyRejected.as_str();
-            refused || (named(&good) && !forms)
+            let failed = [Reason::ApplyRejected, Reason::ApplyFailed, Reason::NotObserved, Reason::NameTaken];
+            failed.iter().any(|reason| reason.as_str() == condition.reason) || (named(&good) && !forms)
         }
         "True" => {
             not_redundant
@@ -98,6 +129,15 @@ mod tests {
     }
 
     #[test]
+    fn a_note_is_cut_by_bytes_between_characters() {
+        assert_eq!(note("short"), "short");
+        let long = format!("a{}", "ü".repeat(1_000));
+        let cut = note(&long);
+        assert_eq!(cut.len(), 1_023, "1,024 is in the middle of a character");
+        assert!(long.starts_with(&cut));
+    }
+
+    #[test]
     fn a_warning_is_what_a_person_should_look_at() {
         for (condition, bad) in [
             (condition("Ready", "False", Reason::Forming), false),
@@ -107,6 +147,10 @@ mod tests {
             (condition("Degraded", "True", Reason::NodeDown), true),
             (condition("Degraded", "False", Reason::Healed), false),
             (condition("Progressing", "False", Reason::ApplyRejected), true),
+            (condition("Progressing", "False", Reason::ApplyFailed), true),
+            (condition("Progressing", "False", Reason::NotObserved), true),
+            (condition("Progressing", "False", Reason::NameTaken), true),
+            (condition("Ready", "False", Reason::NodesSilent), true),
             (condition("Degraded", "Unknown", Reason::Waiting), false),
         ] {
             assert_eq!(

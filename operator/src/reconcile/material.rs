@@ -9,6 +9,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
@@ -115,6 +117,16 @@ pub(super) fn material(
     Ok(IssuedMaterial { material, first_expiry_s: expiries.into_iter().min() })
 }
 
+/// Returns when the first certificate of a pool's Secret ends, in seconds since the Unix epoch.
+pub(super) fn first_expiry_s(certificates: Option<&Secret>) -> Option<i64> {
+    let data = certificates?.data.as_ref()?;
+    // Keys, and the CA's certificate, are no certificates of a node and give no facts.
+    let ends = |ByteString(bytes): &ByteString| {
+        facts(std::str::from_utf8(bytes).ok()?).map(|facts| facts.not_after_s)
+    };
+    data.values().filter_map(ends).min()
+}
+
 fn millis(now: Duration) -> u64 {
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
@@ -123,7 +135,8 @@ fn facts(certificate: &str) -> Option<CertificateFacts> {
     CertificateFacts::read(&CertificateDer::from_pem_slice(certificate.as_bytes()).ok()?).ok()
 }
 
-/// Whether a certificate is this pod's, fits its key, is signed by the CA, and will be valid for a while.
+/// Whether a certificate is this pod's, fits its key, is signed by the CA, and will be valid for a while: as long
+/// as another one would be, where the CA itself ends soon.
 fn holds(authority: &Authority, pod: &str, certificate: &str, key: &str, now: Duration) -> bool {
     let named = || {
         let expected = PeerIdentity::new(pod, Role::Node, authority.cluster()).ok()?;
@@ -137,8 +150,14 @@ fn holds(authority: &Authority, pod: &str, certificate: &str, key: &str, now: Du
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(authority.certificate().as_bytes()).ok()?).ok()?;
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().ok()?;
-        let soon = UnixTime::since_unix_epoch(now + limits::NODE_CERTIFICATE_RENEWED);
-        chain.first().and_then(|leaf| verifier.verify_client_cert(leaf, &[], soon).ok()).map(|_| ())
+        let soon = now + limits::NODE_CERTIFICATE_RENEWED;
+        let ends = u64::try_from(authority.not_after_s()).map_or(Duration::ZERO, Duration::from_secs);
+        let ends_with_authority = facts(certificate)?.not_after_s >= authority.not_after_s();
+        let at = if ends_with_authority { soon.min(ends.max(now)) } else { soon };
+        chain
+            .first()
+            .and_then(|leaf| verifier.verify_client_cert(leaf, &[], UnixTime::since_unix_epoch(at)).ok())
+            .map(|_| ())
     };
     named().and_then(|()| verified()).is_some()
 }
@@ -224,6 +243,52 @@ mod tests {
         let other = super::authority(&AuthorityPlan::Make, NOW).expect("made");
         assert_ne!(made(&other, BTreeMap::new(), NOW).credentials.expect("derived"), one);
         assert!(!format!("{one:?}").contains(&one.secret_access_key.0));
+    }
+
+    /// Clients keep what was derived once: neither this code nor the library that writes the key may change it.
+    /// The expected texts were computed with another implementation of HMAC over the text of the key.
+    #[test]
+    fn credentials_of_a_key_never_change() {
+        const KEY: &str = "\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgXtP6ZIhrZnDh2uTz
+/D/jngfp5uGz4U4IfqL/FAlP7TShRANCAAQVsS83txdcD0WLorXw2Nk91cb3WhPM
+7KTDxzyY1FrU1qyTh2ZYUzQjr92yVXCC3Qd9MOwnRU+GXhkwVniZYJTE
+-----END PRIVATE KEY-----
+";
+        const CERTIFICATE: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIByTCCAXCgAwIBAgIUYg4qJ1zsVfT4abZU5dPbhoiwrMYwCgYIKoZIzj0EAwIw
+OTE3MDUGA1UEAwwuc2hlcmQgY2x1c3RlciA2YTZhNmE2YTZhNmE2YTZhNmE2YTZh
+NmE2YTZhNmE2YTAeFw0yNjExMjUxNTEzNTdaFw0zNjExMjIxNTEzNTdaMDkxNzA1
+BgNVBAMMLnNoZXJkIGNsdXN0ZXIgNmE2YTZhNmE2YTZhNmE2YTZhNmE2YTZhNmE2
+YTZhNmEwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAQVsS83txdcD0WLorXw2Nk9
+1cb3WhPM7KTDxzyY1FrU1qyTh2ZYUzQjr92yVXCC3Qd9MOwnRU+GXhkwVniZYJTE
+o1YwVDAdBgNVHQ4EFgQUCMuhr9F30NoX/shaQ4GTyUyDPSYwHwYDVR0jBBgwFoAU
+CMuhr9F30NoX/shaQ4GTyUyDPSYwEgYDVR0TAQH/BAgwBgEB/wIBADAKBggqhkjO
+PQQDAgNHADBEAiBWC6PlWTr7Y3N60aqs1NL1lZxOUgkQGmKuBjB2XMlZOQIgYuFM
+jFoJaCQS4Yv5yXwbp64b2KBOU/vvc2RjnKu9tng=
+-----END CERTIFICATE-----
+";
+        let plan = AuthorityPlan::Keep {
+            cluster: ClusterId([0x6a; 16]),
+            certificate: CERTIFICATE.to_owned(),
+            key: KEY.to_owned(),
+        };
+        let derived = derive_credentials(&super::authority(&plan, NOW).expect("loaded"));
+        assert_eq!(derived.access_key_id, "SHRDSIIRAGBUZ3KNDU5C");
+        assert_eq!(derived.secret_access_key.0, "7ufVOnDLCi3xuEMOxIh1xN02gQFXAJlhUhqlREx2G_4");
+    }
+
+    /// Certificates that end with the CA cannot be made to end later: issuing them again would change the Secret
+    /// with each reconcile, and each change begins another one.
+    #[test]
+    fn certificates_that_end_with_the_authority_are_kept() {
+        let authority = authority(&AuthorityPlan::Make, NOW).expect("made");
+        let late = Duration::from_secs(u64::try_from(authority.not_after_s()).expect("a time"))
+            - Duration::from_hours(10 * 24);
+        let issued = texts(&made(&authority, BTreeMap::new(), late));
+        assert_eq!(texts(&made(&authority, issued.clone(), late + Duration::from_hours(24))), issued);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod observe;
 pub mod status;
 mod trouble;
 
+pub(crate) use events::note;
 pub use material::MaterialError;
 pub use nodes::{NodeAnswers, NodeQuestion, StatusSource, TlsStatusSource};
 
@@ -26,6 +27,7 @@ use sherd_trust::Authority;
 
 use crate::api::{ClusterStatus, ConditionType, Reason, StorageCluster};
 use crate::build;
+use crate::lease::{NAMESPACE_LEASE, NamespaceClaim, NamespaceLeases};
 use crate::metrics::Metrics;
 use crate::names::Names;
 use crate::plan::{AuthorityPlan, Blockage, BlockedPart, DefaultImage, ObservedCluster, plan};
@@ -53,6 +55,17 @@ pub enum ReconcileError {
     /// The Secrets of the plan could not be made.
     #[error(transparent)]
     Material(#[from] MaterialError),
+    /// Whose the namespace's clusters are could not be found out.
+    #[error("the lease {NAMESPACE_LEASE} in namespace {namespace}: {cause}")]
+    NamespaceLease {
+        /// The namespace.
+        namespace: String,
+        /// Why.
+        cause: String,
+    },
+    /// What there is of the cluster could not be read.
+    #[error(transparent)]
+    Unobserved(Box<Self>),
     /// It took too long.
     #[error("the reconcile took longer than {0:?}")]
     Time(Duration),
@@ -78,12 +91,19 @@ impl ReconcileError {
             },
             Self::Build(_) => "build",
             Self::Material(_) => "material",
+            Self::NamespaceLease { .. } => "lease",
+            Self::Unobserved(error) => error.category(),
             Self::Time(_) => "time",
         }
     }
 
+    /// Whether it ended before the cluster was judged, so that the last report still stands.
+    pub fn is_unreported(&self) -> bool {
+        matches!(self, Self::Unobserved(_) | Self::NamespaceLease { .. } | Self::Time(_))
+    }
+
     /// Whether the API server answered and will not take it as it is.
-    fn is_refusal(&self) -> bool {
+    pub fn is_refusal(&self) -> bool {
         matches!(self.category(), "forbidden" | "missing" | "conflict" | "rejected")
     }
 }
@@ -98,6 +118,8 @@ pub struct Context {
     pub nodes: Arc<dyn StatusSource>,
     /// Where events are published.
     pub recorder: Recorder,
+    /// Whether a namespace's clusters are this installation's.
+    pub namespaces: NamespaceLeases,
     /// What is counted.
     pub metrics: Metrics,
     /// The clock.
@@ -116,6 +138,8 @@ struct Attempt {
     warnings: Vec<String>,
     authority: Option<Arc<Authority>>,
     image: Option<String>,
+    /// When the first of the nodes' certificates ends, in seconds since the Unix epoch.
+    first_expiry_s: Option<i64>,
     /// What is to be tried again.
     failure: Option<ReconcileError>,
 }
@@ -129,10 +153,19 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
         return Ok(cluster.status.clone().unwrap_or_default());
     }
     let names = Names::new(&cluster.name_any(), &cluster.namespace().unwrap_or_default());
-    let observed = Box::pin(observe::observe(&context.client, cluster, &names)).await?;
+    let claimed = context.namespaces.claim(&names.namespace).await;
+    let claimed = claimed
+        .map_err(|cause| ReconcileError::NamespaceLease { namespace: names.namespace.clone(), cause })?;
+    if let NamespaceClaim::Foreign(other) = claimed {
+        // The status is the other one's to write.
+        events::publish_foreign(&context.recorder, cluster, &names.namespace, &other).await;
+        return Ok(cluster.status.clone().unwrap_or_default());
+    }
+    let observed = Box::pin(observe::observe(&context.client, cluster, &names)).await;
+    let observed = observed.map_err(|error| ReconcileError::Unobserved(Box::new(error)))?;
     let timestamp = (context.now)();
     let now = Duration::from_secs(u64::try_from(timestamp.as_second()).unwrap_or(0));
-    let attempt = Box::pin(change(context, cluster, &names, &observed, now)).await?;
+    let attempt = Box::pin(change(context, cluster, &names, &observed, now)).await;
     let answers = match &attempt.authority {
         Some(authority) => {
             let pods = observed.pods.iter().map(kube::ResourceExt::name_any).collect();
@@ -140,13 +173,17 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
         }
         None => NodeAnswers::new(),
     };
+    if let Some(expiry) = attempt.first_expiry_s {
+        context.metrics.certificate_expiry(&names.namespace, &names.cluster, expiry);
+    }
     let judged = status::judge(&Evidence {
         cluster,
         outcome: attempt.outcome,
         warnings: &attempt.warnings,
         observed: &observed,
         answers: &answers,
-        cluster_id: attempt.authority.as_ref().map(|authority| authority.cluster().to_string()),
+        authority: attempt.authority.as_deref(),
+        first_expiry_s: attempt.first_expiry_s,
         image: attempt.image,
         now: timestamp,
     });
@@ -163,36 +200,51 @@ async fn change(
     names: &Names,
     observed: &ObservedCluster,
     now: Duration,
-) -> Result<Attempt, ReconcileError> {
+) -> Attempt {
     let idle = |outcome, warnings| Attempt {
         outcome,
         warnings,
         authority: known_authority(observed),
         image: None,
+        first_expiry_s: material::first_expiry_s(observed.certificates.as_ref()),
         failure: None,
     };
     let valid = match validate(cluster) {
         Ok(valid) => valid,
-        Err(messages) => return Ok(idle(Outcome::Invalid(messages), vec![])),
+        Err(messages) => return idle(Outcome::Invalid(messages), vec![]),
     };
     if cluster.spec.paused {
-        return Ok(idle(Outcome::PausedBySpec, valid.warnings));
+        return idle(Outcome::PausedBySpec, valid.warnings);
     }
     match execute(context, cluster, &valid, names, observed, now).await {
-        Ok(Ok((authority, image))) => Ok(Attempt {
-            outcome: Outcome::Applied,
-            warnings: valid.warnings,
-            authority: Some(authority),
-            image: Some(image),
-            failure: None,
-        }),
-        Ok(Err(blockage)) => Ok(idle(Outcome::Blocked(blockage), valid.warnings)),
-        Err(error) if error.is_refusal() => {
-            let attempt = idle(Outcome::Rejected(error.to_string()), valid.warnings);
-            Ok(Attempt { failure: Some(error), ..attempt })
+        Ok(Ok(applied)) => Attempt { warnings: valid.warnings, ..applied },
+        Ok(Err(blockage)) => idle(Outcome::Blocked(blockage), valid.warnings),
+        Err(error) => {
+            let outcome = if error.is_refusal() { Outcome::Rejected } else { Outcome::Failed };
+            let attempt = idle(outcome(error.to_string()), valid.warnings);
+            Attempt { failure: Some(error), ..attempt }
         }
-        Err(error) => Err(error),
     }
+}
+
+/// Reports of a cluster that it could not be looked at, where that lasts: without it the last report would stand
+/// as if it were true.
+///
+/// # Errors
+/// [`ReconcileError::Api`] when the status cannot be written either.
+pub async fn report_unobserved(
+    context: &Context,
+    cluster: &StorageCluster,
+    error: &ReconcileError,
+) -> Result<(), ReconcileError> {
+    let judged = status::unobserved(cluster, &error.to_string(), (context.now)());
+    context.metrics.conditions(
+        &cluster.namespace().unwrap_or_default(),
+        &cluster.name_any(),
+        &judged.conditions,
+    );
+    events::publish(&context.recorder, cluster, &judged).await;
+    status::write(&context.client, cluster, &judged).await
 }
 
 /// Plans, builds and applies; a blockage is a result like another.
@@ -203,7 +255,7 @@ async fn execute(
     names: &Names,
     observed: &ObservedCluster,
     now: Duration,
-) -> Result<Result<(Arc<Authority>, String), Blockage>, ReconcileError> {
+) -> Result<Result<Attempt, Blockage>, ReconcileError> {
     let plan = match plan(cluster, valid, observed, &context.default_image) {
         Ok(plan) => plan,
         Err(blockage) => return Ok(Err(blockage)),
@@ -218,16 +270,20 @@ async fn execute(
         }
     };
     let issued = material::material(&plan, &authority, now)?;
-    if let Some(expiry) = issued.first_expiry_s {
-        context.metrics.certificate_expiry(&names.namespace, &names.cluster, expiry);
-    }
     let children = build::children(cluster, valid, &plan, &issued.material);
     if let (AuthorityPlan::Make, Some(child)) = (&plan.authority, children.first()) {
         apply::create_authority(&context.client, names, child).await?;
     }
     apply::apply(&context.client, names, &children).await?;
     apply::remove_unwanted(&context.client, names, cluster).await?;
-    Ok(Ok((authority, plan.image)))
+    Ok(Ok(Attempt {
+        outcome: Outcome::Applied,
+        warnings: vec![],
+        authority: Some(authority),
+        image: Some(plan.image),
+        first_expiry_s: issued.first_expiry_s,
+        failure: None,
+    }))
 }
 
 /// The CA that is there, with which nodes can be asked though nothing is changed.

@@ -19,7 +19,7 @@ use sherd_core::id::ClusterId;
 use sherd_proto::limits::WIRE_VERSION;
 use sherd_proto::v1::admin_service_client::AdminServiceClient;
 use sherd_proto::v1::{Sender, StatusReply, StatusRequest};
-use sherd_trust::{Authority, Role};
+use sherd_trust::{Authority, AuthorityKeyDigest, Role};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Endpoint, Uri};
@@ -78,8 +78,8 @@ pub(super) async fn ask_all(
 /// Asks over mTLS.
 #[derive(Default)]
 pub struct TlsStatusSource {
-    /// The operator's certificates, by cluster: made again at half their life.
-    connectors: Mutex<HashMap<ClusterId, (Duration, TlsConnector)>>,
+    /// The operator's certificates, by the key of the CA that they are issued under: made again at half their life.
+    connectors: Mutex<HashMap<AuthorityKeyDigest, (Duration, TlsConnector)>>,
 }
 
 impl std::fmt::Debug for TlsStatusSource {
@@ -102,15 +102,15 @@ impl StatusSource for TlsStatusSource {
 
 impl TlsStatusSource {
     fn connector(&self, authority: &Authority, now: Duration) -> Result<TlsConnector, String> {
-        let cluster = authority.cluster();
+        let key = authority.key_digest();
         let mut connectors = self.connectors.lock();
         connectors.retain(|_, (issued, _)| now < *issued + limits::OPERATOR_CERTIFICATE_RENEWED);
-        if let Some((_, connector)) = connectors.get(&cluster) {
+        if let Some((_, connector)) = connectors.get(&key) {
             return Ok(connector.clone());
         }
         let connector =
             connect_with(authority, now).map_err(|error| format!("no certificate of its own: {error}"))?;
-        connectors.insert(cluster, (now, connector.clone()));
+        connectors.insert(key, (now, connector.clone()));
         Ok(connector)
     }
 }

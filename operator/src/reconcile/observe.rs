@@ -1,17 +1,18 @@
 //! Reads what the API server has of a cluster. One look is not a snapshot; a reconcile is repeated for
 //! every change of a child, so that the last one sees all of them.
 
+use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
 use k8s_openapi::api::storage::v1::StorageClass;
-use kube::api::ListParams;
-use kube::{Api, Client};
+use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::{Api, Client, ResourceExt as _};
 
 use super::ReconcileError;
 use crate::api::StorageCluster;
-use crate::limits;
-use crate::names::{CLUSTER_LABEL, Names};
+use crate::names::{CLUSTER_LABEL, MANAGED_BY, MANAGED_BY_LABEL, Names};
 use crate::plan::ObservedCluster;
+use crate::{build, limits};
 
 /// Reads a cluster's Secrets, StatefulSet, pods and claims.
 ///
@@ -34,24 +35,74 @@ pub(super) async fn observe(
     let credentials = credentials.unwrap_or_else(|| names.credentials());
     let (authority_name, certificates_name) = (names.authority(), names.certificates(&pool.name));
     let set_name = names.pool(&pool.name);
-    let (authority, credentials, certificates, stateful_set, pods, claims, storage_class_missing) = tokio::try_join!(
+    let children = build::child_names(names, cluster, &pool.name);
+    let foreign = children.iter().map(|(resource, name)| foreign(client, names, resource, name));
+    let (authority, credentials, certificates, stateful_set, pods, found, foreign, storage_class_missing) = tokio::try_join!(
         get(&secrets, &authority_name),
         get(&secrets, &credentials),
         get(&secrets, &certificates_name),
         get(&sets, &set_name),
         list(&pods, &of_cluster),
         list(&claims, &of_cluster),
+        try_join_all(foreign),
         class_missing(client, pool.volume_claim_template.storage_class_name.as_deref()),
     )?;
+    let nameless = match &authority {
+        Some(_) => vec![],
+        None => claims_without_label(&claims, names, &pool.name).await?,
+    };
     Ok(ObservedCluster {
         authority,
         credentials,
         certificates,
         stateful_set,
         pods,
-        claims,
+        claims: found,
+        claims_without_label: nameless,
+        foreign: foreign.into_iter().flatten().collect(),
         storage_class_missing,
     })
+}
+
+/// Names an object that is there and is none of this cluster's children: kind and name.
+async fn foreign(
+    client: &Client,
+    names: &Names,
+    resource: &ApiResource,
+    name: &str,
+) -> Result<Option<String>, ReconcileError> {
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &names.namespace, resource);
+    let found = api.get_metadata_opt(name).await;
+    let failed = |source| ReconcileError::api("read", resource.kind.as_str().into(), name, source);
+    let Some(found) = found.map_err(failed)? else { return Ok(None) };
+    let is = |label: &str, value: &str| found.labels().get(label).is_some_and(|found| found == value);
+    let is_child = is(MANAGED_BY_LABEL, MANAGED_BY) && is(CLUSTER_LABEL, &names.cluster);
+    Ok((!is_child).then(|| format!("{} {name}", resource.kind)))
+}
+
+/// The claims that have the names of the pool's and lack the cluster's label. All claims of the namespace are
+/// looked at for it, so it is asked only where a CA is about to be made.
+async fn claims_without_label(
+    api: &Api<PersistentVolumeClaim>,
+    names: &Names,
+    pool: &str,
+) -> Result<Vec<String>, ReconcileError> {
+    let mut found = Vec::new();
+    let mut params = ListParams::default().limit(limits::LIST_MAX);
+    loop {
+        let page = api.list_metadata(&params).await;
+        let page = page.map_err(|source| {
+            ReconcileError::api("list", "PersistentVolumeClaim".into(), "of the namespace", source)
+        })?;
+        let of_pool = page.items.iter().filter(|claim| {
+            names.is_claim(pool, &claim.name_any()) && !claim.labels().contains_key(CLUSTER_LABEL)
+        });
+        found.extend(of_pool.map(kube::ResourceExt::name_any));
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(found),
+        }
+    }
 }
 
 async fn get<K>(api: &Api<K>, name: &str) -> Result<Option<K>, ReconcileError>

@@ -11,6 +11,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use serde_json::json;
 use sherd_proto::v1::{SetStatus, StatusReply, VolumeState};
+use sherd_trust::Authority;
 
 use super::ReconcileError;
 use super::nodes::NodeAnswers;
@@ -31,6 +32,8 @@ pub enum Outcome {
     PausedBySpec,
     /// The API server refused a child.
     Rejected(String),
+    /// A change failed on its way, and is tried again.
+    Failed(String),
     /// Every child is as built.
     Applied,
 }
@@ -48,8 +51,10 @@ pub struct Evidence<'a> {
     pub observed: &'a ObservedCluster,
     /// What the nodes answered.
     pub answers: &'a NodeAnswers,
-    /// The id of the cluster, once there is a CA.
-    pub cluster_id: Option<String>,
+    /// The CA, once there is one.
+    pub authority: Option<&'a Authority>,
+    /// When the first of the nodes' certificates ends, in seconds since the Unix epoch.
+    pub first_expiry_s: Option<i64>,
     /// The image of the pods, once planned.
     pub image: Option<String>,
     /// The time of conditions that change.
@@ -80,7 +85,7 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
     let pods = pods_verdict(evidence, &wanted, &ready);
     verdicts.push(ready_verdict(evidence, view, &wanted, &ready));
     verdicts.push(progress_verdict(evidence, &pods, view));
-    verdicts.push(degraded_verdict(view, answers));
+    verdicts.push(degraded_verdict(evidence, view));
     verdicts.push(pods);
     verdicts.push(update_verdict(observed));
     for condition in [ConditionType::StorageResizing, ConditionType::DeletionBlocked] {
@@ -92,11 +97,13 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
     });
     let conditions = conditions.collect();
     let last = cluster.status.clone().unwrap_or_default();
+    // Of a CA that was refused nothing is recorded; what the Secret says later is judged by the first.
+    let accepted = evidence.authority.filter(|_| evidence.outcome == Outcome::Applied);
     let mut status = ClusterStatus {
         observed_generation: cluster.meta().generation,
         conditions,
-        // The first stays: what the Secret says later is judged by it.
-        cluster_id: last.cluster_id.or_else(|| evidence.cluster_id.clone()),
+        cluster_id: last.cluster_id.or_else(|| accepted.map(|authority| authority.cluster().to_string())),
+        authority_key: last.authority_key.or_else(|| accepted.map(|ca| ca.key_digest().to_string())),
         image: evidence.image.clone().or(last.image),
         endpoint: Some(names.endpoint()),
         version: versions(view).or(last.version),
@@ -171,21 +178,20 @@ fn spec_verdicts(evidence: &Evidence<'_>) -> Vec<Verdict> {
         format!("CA in Secret {}-ca", cluster.name_any()),
     );
     match outcome {
-        Outcome::Blocked(Blockage { part, reason, message }) => {
-            let (condition, verdict, other) = match part {
-                BlockedPart::Credentials => (CredentialsReady, &mut credentials, &mut certificates),
-                BlockedPart::Certificates => (CertificatesReady, &mut certificates, &mut credentials),
-            };
-            *verdict = Verdict::new(condition, FALSE, *reason, message.clone());
-            *other = Verdict::waiting(other.condition);
+        Outcome::Blocked(Blockage { part: BlockedPart::Credentials, reason, message }) => {
+            credentials = Verdict::new(CredentialsReady, FALSE, *reason, message.clone());
+            certificates = Verdict::waiting(CertificatesReady);
         }
-        Outcome::Invalid(_) | Outcome::PausedBySpec | Outcome::Rejected(_)
-            if observed.authority.is_none() =>
-        {
+        Outcome::Blocked(Blockage { part: BlockedPart::Certificates, reason, message }) => {
+            certificates = Verdict::new(CertificatesReady, FALSE, *reason, message.clone());
+            credentials = Verdict::waiting(CredentialsReady);
+        }
+        Outcome::Applied => certificates = expiring(evidence).unwrap_or(certificates),
+        _ if observed.authority.is_none() => {
             credentials = Verdict::waiting(CredentialsReady);
             certificates = Verdict::waiting(CertificatesReady);
         }
-        Outcome::Invalid(_) | Outcome::PausedBySpec | Outcome::Rejected(_) | Outcome::Applied => {}
+        _ => certificates = expiring(evidence).unwrap_or(certificates),
     }
     let paused = if cluster.spec.paused {
         Verdict::new(Paused, TRUE, Reason::PausedBySpec, "spec.paused is set: the operator changes nothing")
@@ -193,6 +199,28 @@ fn spec_verdicts(evidence: &Evidence<'_>) -> Vec<Verdict> {
         Verdict::new(Paused, FALSE, Reason::NotPaused, "spec.paused is not set")
     };
     vec![spec, credentials, certificates, paused]
+}
+
+/// Whether certificates end soon: the CA's own, or the nodes' where nothing is changed and so none is renewed.
+fn expiring(evidence: &Evidence<'_>) -> Option<Verdict> {
+    let authority_ends = evidence.authority.map(Authority::not_after_s);
+    let (what, ends) = [("the CA", authority_ends), ("a node's certificate", evidence.first_expiry_s)]
+        .into_iter()
+        .filter_map(|(what, ends)| Some((what, ends?)))
+        .min_by_key(|(_, ends)| *ends)?;
+    let soon = evidence.now.checked_add(limits::CERTIFICATE_EXPIRING).ok()?;
+    let ends = Timestamp::from_second(ends).ok().filter(|ends| *ends < soon)?;
+    let cause = match &evidence.outcome {
+        Outcome::Applied => "the CA's end is the end of every certificate",
+        _ => "none is renewed while the operator changes nothing",
+    };
+    let message = format!("{what} ends at {ends}: {cause}");
+    Some(Verdict::new(ConditionType::CertificatesReady, FALSE, Reason::CertificatesExpiring, message))
+}
+
+/// Whether the cluster was formed once: only a formed node's answer gives a version.
+fn has_formed(cluster: &StorageCluster) -> bool {
+    cluster.status.as_ref().is_some_and(|status| status.version.is_some())
 }
 
 /// Whether every pod serves, else the first cause that a person can act on.
@@ -231,10 +259,17 @@ fn ready_verdict(
     if let Outcome::Blocked(Blockage { reason, message, .. }) = &evidence.outcome
         && view.is_none()
     {
-        return Verdict::new(condition, FALSE, *reason, message.clone());
+        // Nodes that run already may serve behind a CA that does not let the operator ask them.
+        let status = if has_formed(evidence.cluster) { UNKNOWN } else { FALSE };
+        return Verdict::new(condition, status, *reason, message.clone());
     }
     let Some(view) = view else {
-        return Verdict::new(condition, FALSE, Reason::Forming, forming_message(evidence, &missing));
+        let message = waiting_message(evidence, &missing);
+        return if has_formed(evidence.cluster) {
+            Verdict::new(condition, FALSE, Reason::NodesSilent, format!("no node answers: {message}"))
+        } else {
+            Verdict::new(condition, FALSE, Reason::Forming, message)
+        };
     };
     let takes_writes = |set: &&SetStatus| set.voting >= set.accept.max(set.prepare) && set.takes_shards;
     let short: Vec<String> =
@@ -255,7 +290,7 @@ fn ready_verdict(
 }
 
 /// Names the pods that a cluster waits for, with what is known of each.
-fn forming_message(evidence: &Evidence<'_>, missing: &[&str]) -> String {
+fn waiting_message(evidence: &Evidence<'_>, missing: &[&str]) -> String {
     let replies = evidence.answers.values().flatten().filter_map(|reply| reply.formation.as_ref());
     let mut told: BTreeSet<&str> =
         replies.clone().flat_map(|formation| &formation.waiting_for).map(String::as_str).collect();
@@ -280,6 +315,7 @@ fn progress_verdict(evidence: &Evidence<'_>, pods: &Verdict, view: Option<&Statu
     let condition = ConditionType::Progressing;
     match &evidence.outcome {
         Outcome::Rejected(message) => Verdict::new(condition, FALSE, Reason::ApplyRejected, message.clone()),
+        Outcome::Failed(message) => Verdict::new(condition, FALSE, Reason::ApplyFailed, message.clone()),
         Outcome::Invalid(_) => {
             Verdict::new(condition, FALSE, Reason::SpecInvalid, "the specification is invalid")
         }
@@ -291,16 +327,24 @@ fn progress_verdict(evidence: &Evidence<'_>, pods: &Verdict, view: Option<&Statu
             Verdict::new(condition, FALSE, Reason::AsAsked, "the cluster is as asked for")
         }
         Outcome::Applied => {
-            let reason = if view.is_some() { Reason::PodsNotReady } else { Reason::Forming };
+            let formed = view.is_some() || has_formed(evidence.cluster);
+            let reason = if formed { Reason::PodsNotReady } else { Reason::Forming };
             Verdict::new(condition, TRUE, reason, pods.message.clone())
         }
     }
 }
 
-fn degraded_verdict(view: Option<&StatusReply>, answers: &NodeAnswers) -> Verdict {
+fn degraded_verdict(evidence: &Evidence<'_>, view: Option<&StatusReply>) -> Verdict {
     let condition = ConditionType::Degraded;
-    let Some(view) = view else { return Verdict::waiting(condition) };
-    let silent = answers.iter().filter(|(_, answer)| answer.is_err()).map(|(pod, _)| pod.as_str());
+    let Some(view) = view else {
+        let lost = has_formed(evidence.cluster) && !matches!(evidence.outcome, Outcome::Blocked(_));
+        return if lost {
+            Verdict::new(condition, TRUE, Reason::NodesSilent, "no node answers")
+        } else {
+            Verdict::waiting(condition)
+        };
+    };
+    let silent = evidence.answers.iter().filter(|(_, answer)| answer.is_err()).map(|(pod, _)| pod.as_str());
     let down = view.nodes.iter().filter(|node| !node.up).map(|node| node.name.as_str());
     let down: Vec<&str> = silent.chain(down).collect::<BTreeSet<_>>().into_iter().collect();
     if !down.is_empty() {
@@ -331,6 +375,24 @@ fn degraded_verdict(view: Option<&StatusReply>, answers: &NodeAnswers) -> Verdic
         Some(problem) => Verdict::new(condition, TRUE, Reason::NodeProblem, problem.clone()),
         None => Verdict::new(condition, FALSE, Reason::Healed, "all nodes answer, all volumes are healed"),
     }
+}
+
+/// The last status, with what cannot be said of a cluster that could not be looked at.
+pub(super) fn unobserved(cluster: &StorageCluster, error: &str, now: Timestamp) -> ClusterStatus {
+    let unknown = [
+        Verdict::new(ConditionType::Ready, UNKNOWN, Reason::NotObserved, error),
+        Verdict::new(ConditionType::Progressing, FALSE, Reason::NotObserved, error),
+        Verdict::new(ConditionType::Degraded, UNKNOWN, Reason::NotObserved, error),
+    ];
+    let mut status = cluster.status.clone().unwrap_or_default();
+    for verdict in unknown {
+        let condition = dated(&verdict, cluster, now);
+        match status.conditions.iter_mut().find(|last| last.type_ == condition.type_) {
+            Some(last) => *last = condition,
+            None => status.conditions.push(condition),
+        }
+    }
+    status
 }
 
 /// Whether pods run an older template than the StatefulSet's.

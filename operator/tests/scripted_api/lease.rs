@@ -96,6 +96,35 @@ async fn a_leader_that_cannot_renew_stops_before_another_may_begin() {
     }
 }
 
+/// The lease counts from when it was asked for: the answer may have been long on its way.
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_lease_was_granted_late_holds_it_for_less() {
+    let (server, stop) = (ApiServer::default(), CancellationToken::new());
+    let mut one = elector(&server, "one");
+    server.fail(Method::POST, "leases", Fault::Late(Duration::from_secs(8)));
+    let begun = Instant::now();
+    assert!(one.acquire(&stop).await);
+    server.mend();
+    server.fail(Method::PUT, "leases", Fault::Code(500));
+    assert!(!one.hold(&stop).await, "lost");
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}: another may begin then", begun.elapsed());
+}
+
+/// A candidate's second look may be old when it arrives.
+#[tokio::test(start_paused = true)]
+async fn a_candidate_does_not_count_the_time_that_answers_take() {
+    let (server, stop) = (ApiServer::default(), CancellationToken::new());
+    assert!(elector(&server, "one").acquire(&stop).await);
+    let mut two = elector(&server, "two");
+    // The first look is answered at once, later ones after ten seconds.
+    let tried = tokio::time::timeout(Duration::from_secs(1), two.acquire(&stop)).await;
+    assert!(tried.is_err(), "another leads");
+    server.fail(Method::GET, "leases", Fault::Late(Duration::from_secs(10)));
+    let begun = Instant::now();
+    assert!(two.acquire(&stop).await);
+    assert!(begun.elapsed() >= Duration::from_secs(24), "{:?}", begun.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_leader_whose_lease_was_taken_stops() {
     let (server, stop) = (ApiServer::default(), CancellationToken::new());

@@ -14,6 +14,7 @@ use kube::runtime::events::{Recorder, Reporter};
 use serde_json::{Value, json};
 use sherd_operator::api::{ClusterStatus, ConditionType, StorageCluster};
 use sherd_operator::controller;
+use sherd_operator::lease::NamespaceLeases;
 use sherd_operator::metrics::Metrics;
 use sherd_operator::plan::DefaultImage;
 use sherd_operator::reconcile::{Context, NodeQuestion, ReconcileError, StatusSource, reconcile};
@@ -78,6 +79,7 @@ fn context(server: &ApiServer) -> Context {
             server.client(),
             Reporter { controller: "sherd-operator".into(), instance: None },
         ),
+        namespaces: NamespaceLeases::new(server.client(), "storage/sherd-operator", Timestamp::now),
         metrics: Metrics::new().expect("declared once"),
         now: || Timestamp::from_second(1_800_000_000).expect("a time"),
     }
@@ -108,10 +110,12 @@ fn change_spec(server: &ApiServer, change: impl FnOnce(&mut Value)) {
     server.put(CLUSTER, cluster);
 }
 
+fn cluster(server: &ApiServer) -> StorageCluster {
+    serde_json::from_value(server.get(CLUSTER).expect("there")).expect("decodes")
+}
+
 async fn step(server: &ApiServer) -> Result<ClusterStatus, ReconcileError> {
-    let cluster: StorageCluster =
-        serde_json::from_value(server.get(CLUSTER).expect("there")).expect("decodes");
-    reconcile(&context(server), &cluster).await
+    reconcile(&context(server), &cluster(server)).await
 }
 
 /// What a StatefulSet's controller would make of it.
@@ -143,6 +147,10 @@ fn says(status: &ClusterStatus, condition: ConditionType, value: &str, reason: &
     assert_eq!((found.status.as_str(), found.reason.as_str()), (value, reason), "{}", found.message);
 }
 
+fn reported(server: &ApiServer) -> ClusterStatus {
+    serde_json::from_value(server.get(CLUSTER).expect("there")["status"].clone()).expect("reported")
+}
+
 fn events(server: &ApiServer) -> Vec<String> {
     let reason =
         |path: &String| server.get(path).expect("there")["reason"].as_str().unwrap_or_default().to_owned();
@@ -159,10 +167,11 @@ async fn a_first_reconcile_makes_every_child_and_a_second_changes_nothing() {
     }
     assert!(events(&server).contains(&"Forming".to_owned()), "{:?}", events(&server));
     pods_come_up(&server);
-    let status = step(&server).await.expect("reconciled");
+    let operator = context(&server);
+    let status = reconcile(&operator, &cluster(&server)).await.expect("reconciled");
     says(&status, ConditionType::Ready, "True", "Serving");
     server.take_changes();
-    step(&server).await.expect("reconciled");
+    reconcile(&operator, &cluster(&server)).await.expect("reconciled");
     assert_eq!(server.take_changes(), vec![], "nothing changes, no event is published");
 }
 
@@ -255,8 +264,7 @@ async fn a_cluster_of_the_same_name_adopts_what_was_kept() {
 #[tokio::test]
 async fn two_operators_at_once_make_one_authority() {
     let server = a_cluster();
-    let before: StorageCluster =
-        serde_json::from_value(server.get(CLUSTER).expect("there")).expect("decodes");
+    let before = cluster(&server);
     server.fail(Method::GET, AUTHORITY, Fault::Code(404));
     reconcile(&context(&server), &before).await.expect("the faster one");
     let authority = server.get(AUTHORITY).expect("made");
@@ -295,6 +303,7 @@ async fn a_server_that_goes_away_changes_nothing_and_is_tried_again() {
     for (method, path, fault, category) in [
         (Method::GET, "secrets", Fault::Broken, "unreachable"),
         (Method::GET, "pods", Fault::Code(500), "server"),
+        (Method::PUT, "leases", Fault::Code(500), "lease"),
         (Method::PATCH, "configmaps", Fault::Code(503), "server"),
         (Method::PATCH, "/status", Fault::Broken, "unreachable"),
     ] {
@@ -304,6 +313,131 @@ async fn a_server_that_goes_away_changes_nothing_and_is_tried_again() {
         server.mend();
     }
     step(&server).await.expect("reconciled");
+}
+
+/// What fails on its way is reported like a refusal; nodes that answer leave the cluster ready.
+#[tokio::test]
+async fn a_change_that_fails_is_reported() {
+    let server = a_cluster();
+    step(&server).await.expect("reconciled");
+    pods_come_up(&server);
+    server.fail(Method::PATCH, "configmaps", Fault::Code(500));
+    server.delete(CONFIG);
+    step(&server).await.expect_err("tried again");
+    let status = reported(&server);
+    says(&status, ConditionType::Progressing, "False", "ApplyFailed");
+    says(&status, ConditionType::Ready, "True", "Serving");
+    assert!(events(&server).contains(&"ApplyFailed".to_owned()));
+}
+
+/// The last report does not stand as if it were true when the cluster cannot be looked at for long: at once where
+/// the API server refuses, after some tries where it fails.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_cannot_be_looked_at_is_reported_so() {
+    for (code, begun) in [(403, Duration::ZERO), (500, Duration::from_secs(4))] {
+        let server = a_cluster();
+        step(&server).await.expect("reconciled");
+        pods_come_up(&server);
+        step(&server).await.expect("reconciled");
+        says(&reported(&server), ConditionType::Ready, "True", "Serving");
+        server.fail(Method::GET, "persistentvolumeclaims", Fault::Code(code));
+        let (stop, started) = (CancellationToken::new(), tokio::time::Instant::now());
+        let running = tokio::spawn({
+            let (context, stop) = (context(&server), stop.clone());
+            async move { controller::run(context, &["storage".to_owned()], stop).await }
+        });
+        let seen = async {
+            while !events(&server).contains(&"NotObserved".to_owned()) {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(1), seen).await.expect("reported");
+        assert!(started.elapsed() >= begun, "{code}: {:?}", started.elapsed());
+        stop.cancel();
+        running.await.expect("without a panic");
+        server.mend();
+        step(&server).await.expect("looked at again");
+        says(&reported(&server), ConditionType::Ready, "True", "Serving");
+    }
+}
+
+/// Two installations that watch one namespace: the second leaves it alone until the first is gone for good.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_is_worked_on_by_one_installation() {
+    let server = a_cluster();
+    step(&server).await.expect("the first one");
+    let second = Context {
+        namespaces: NamespaceLeases::new(server.client(), "elsewhere/sherd-operator", Timestamp::now),
+        default_image: DefaultImage { repository: "sherd-node".to_owned(), tag: "2".to_owned() },
+        ..context(&server)
+    };
+    server.delete(CONFIG);
+    let before = reported(&server);
+    reconcile(&second, &cluster(&server)).await.expect("left alone");
+    assert!(server.get(CONFIG).is_none(), "nothing is changed");
+    assert_eq!(reported(&server), before, "nor is the status");
+    assert!(events(&server).contains(&"AnotherOperator".to_owned()));
+    tokio::time::sleep(Duration::from_secs(89)).await;
+    reconcile(&second, &cluster(&server)).await.expect("left alone");
+    assert!(server.get(CONFIG).is_none());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    reconcile(&second, &cluster(&server)).await.expect("taken over");
+    assert!(server.get(CONFIG).is_some());
+}
+
+/// What another person or another cluster made is neither written over nor owned, and is used once it is given.
+#[tokio::test]
+async fn objects_of_others_are_left_as_they_are() {
+    for (path, kind) in [(CONFIG, "ConfigMap"), (CREDENTIALS, "Secret"), (STATEFUL_SET, "StatefulSet")] {
+        let server = a_cluster();
+        let name = path.rsplit('/').next().expect("a name");
+        let theirs = json!({"kind": kind, "metadata": {"name": name, "namespace": "storage", "labels": {
+            "app.kubernetes.io/managed-by": "sherd-operator", "sherd.dev/cluster": "demo-pool",
+        }}, "data": {"theirs": "eWVz"}});
+        server.put(path, theirs.clone());
+        let status = step(&server).await.expect("reported");
+        says(&status, ConditionType::Progressing, "False", "NameTaken");
+        says(&status, ConditionType::Ready, "False", "NameTaken");
+        assert!(events(&server).contains(&"NameTaken".to_owned()));
+        assert_eq!(server.get(path), Some(theirs.clone()));
+        assert!(server.get(AUTHORITY).is_none(), "nothing is made");
+        let mut given = theirs;
+        given["metadata"]["labels"]["sherd.dev/cluster"] = json!("demo");
+        server.put(path, given);
+        step(&server).await.expect("reconciled");
+        assert!(server.get(AUTHORITY).is_some());
+    }
+}
+
+/// A CA that a person brings back carries no labels of ours.
+#[tokio::test]
+async fn an_authority_without_labels_is_adopted() {
+    let server = a_cluster();
+    step(&server).await.expect("reconciled");
+    let mut authority = server.get(AUTHORITY).expect("made");
+    authority["metadata"].as_object_mut().expect("an object").remove("labels");
+    server.put(AUTHORITY, authority.clone());
+    step(&server).await.expect("reconciled");
+    let adopted = server.get(AUTHORITY).expect("kept");
+    assert_eq!(adopted["data"], authority["data"]);
+    assert_eq!(adopted["metadata"]["labels"]["sherd.dev/cluster"], "demo");
+}
+
+#[tokio::test]
+async fn claims_without_labels_stop_the_making_of_an_authority() {
+    let server = a_cluster();
+    let claim = |name: &str, labels: Value| {
+        let path = CLAIM.replace("v1-demo-pool-0-0", name);
+        server.put(&path, json!({"metadata": {"name": name, "namespace": "storage", "labels": labels}}));
+    };
+    claim("v1-demo-pool-1-0", json!({}));
+    claim("v1-demo-pool-0-0", json!({}));
+    let status = step(&server).await.expect("reported");
+    says(&status, ConditionType::CertificatesReady, "False", "AuthorityMissing");
+    assert!(server.get(AUTHORITY).is_none());
+    claim("v1-demo-pool-0-0", json!({"sherd.dev/cluster": "demo"}));
+    step(&server).await.expect("reconciled");
+    assert!(server.get(AUTHORITY).is_some(), "the claim was said to be empty");
 }
 
 /// A watcher's reconcile has a limit of its own; here the future is dropped at any point, and the next

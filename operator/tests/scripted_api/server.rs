@@ -22,6 +22,8 @@ pub(crate) enum Fault {
     Silence,
     /// The connection breaks.
     Broken,
+    /// It is carried out at once, and the answer comes after this time.
+    Late(Duration),
 }
 
 #[derive(Default)]
@@ -98,25 +100,32 @@ impl ApiServer {
                 return Ok(refusal(504, &path));
             }
             Some(Fault::Broken) => return Err(std::io::Error::other("the connection broke")),
-            None => {}
+            Some(Fault::Late(_)) | None => {}
         }
-        let query = parts.uri.query().unwrap_or_default().to_owned();
-        let mut state = self.state.lock();
-        Ok(match parts.method {
-            Method::GET => state.read(&path, &query),
-            Method::POST => state.create(&path, body),
-            Method::PATCH => state.apply(&path, &body),
-            Method::PUT => state.replace(&path, body),
-            Method::DELETE => match state.objects.remove(&path) {
-                Some(object) => success(&object),
-                None => refusal(404, &path),
-            },
-            method => panic!("{method} is not scripted"),
-        })
+        let query = parts.uri.query().unwrap_or_default();
+        let answer = self.state.lock().carry_out(&parts.method, &path, query, body);
+        if let Some(Fault::Late(time)) = fault {
+            tokio::time::sleep(time).await;
+        }
+        Ok(answer)
     }
 }
 
 impl State {
+    fn carry_out(&mut self, method: &Method, path: &str, query: &str, body: Value) -> Response<Answer> {
+        match *method {
+            Method::GET => self.read(path, query),
+            Method::POST => self.create(path, body),
+            Method::PATCH => self.apply(path, &body),
+            Method::PUT => self.replace(path, body),
+            Method::DELETE => match self.objects.remove(path) {
+                Some(object) => success(&object),
+                None => refusal(404, path),
+            },
+            _ => panic!("{method} is not scripted"),
+        }
+    }
+
     fn read(&self, path: &str, query: &str) -> Response<Answer> {
         if query.contains("watch=true") {
             // A watch in which nothing happens; it ends when its client goes.
@@ -129,11 +138,18 @@ impl State {
         if path.rsplit('/').nth(2) != Some("namespaces") {
             return refusal(404, path);
         }
-        let selects = query.contains("labelSelector=");
-        assert!(selects || path.ends_with("storageclusters"), "a list of {path} selects: {query}");
+        let selector = query.split('&').find_map(|part| part.strip_prefix("labelSelector="));
+        let selector = selector.map(|selector| selector.replace("%3D", "=").replace("%2F", "/"));
+        let selected = |object: &Value| {
+            let Some((label, value)) = selector.as_deref().and_then(|selector| selector.split_once('='))
+            else {
+                return true;
+            };
+            object["metadata"]["labels"][label] == *value
+        };
         let below = format!("{path}/");
-        let found: Vec<&Value> =
-            self.objects.iter().filter(|(at, _)| at.starts_with(&below)).map(|(_, one)| one).collect();
+        let found = self.objects.iter().filter(|(at, one)| at.starts_with(&below) && selected(one));
+        let found: Vec<&Value> = found.map(|(_, one)| one).collect();
         success(
             &json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": found}),
         )
