@@ -10,18 +10,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::PostParams;
 use kube::{Api, Client};
 use parking_lot::Mutex;
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::{
     LEASE_DURATION, LEASE_RENEW_DEADLINE, LEASE_RETRY, NAMESPACE_LEASE_DURATION, NAMESPACE_LEASE_RENEWED,
-    REQUEST_TIME_MAX,
+    NAMESPACES_RENEWED_MAX, REQUEST_TIME_MAX,
 };
 
 /// A candidate for one lease.
@@ -219,22 +221,29 @@ fn may_take(holder: &str, identity: &str, unchanged: Duration, duration: Duratio
 pub const NAMESPACE_LEASE: &str = "sherd-clusters";
 
 /// Whose a namespace's clusters are.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum NamespaceClaim {
-    /// This installation's.
-    Own,
+    /// This installation's. While this is held, no other reconcile changes anything in the namespace: children
+    /// whose names meet are looked at and applied by one cluster after the other.
+    Own(OwnedMutexGuard<()>),
     /// Another installation's, with its name.
     Foreign(String),
 }
 
 /// Keeps two installations that watch one namespace from undoing each other's changes: the first to work there
-/// holds the lease [`NAMESPACE_LEASE`] in it, and renews it with its reconciles. The processes of one installation
+/// holds the lease [`NAMESPACE_LEASE`] in it, and renews it for as long as it runs. The processes of one installation
 /// share the name; which of them works is decided by their own [`Elector`].
 pub struct NamespaceLeases {
     client: Client,
     installation: String,
     now: fn() -> Timestamp,
-    electors: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Elector>>>>,
+    held: Mutex<HashMap<String, Arc<HeldNamespace>>>,
+}
+
+/// A namespace as one installation has it.
+struct HeldNamespace {
+    elector: tokio::sync::Mutex<Elector>,
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl std::fmt::Debug for NamespaceLeases {
@@ -246,7 +255,7 @@ impl std::fmt::Debug for NamespaceLeases {
 impl NamespaceLeases {
     /// Prepares the claims of one installation; its name is the same in all its processes.
     pub fn new(client: Client, installation: &str, now: fn() -> Timestamp) -> Self {
-        Self { client, installation: installation.to_owned(), now, electors: Mutex::default() }
+        Self { client, installation: installation.to_owned(), now, held: Mutex::default() }
     }
 
     /// Says whose a namespace's clusters are, and takes or renews the lease where they are nobody's or its own.
@@ -254,29 +263,66 @@ impl NamespaceLeases {
     /// # Errors
     /// A text, when the API server could not be asked or another was faster.
     pub async fn claim(&self, namespace: &str) -> Result<NamespaceClaim, String> {
-        let elector = {
-            let mut electors = self.electors.lock();
-            let elector = electors.entry(namespace.to_owned()).or_insert_with(|| {
-                let elector = Elector::new(
-                    self.client.clone(),
-                    namespace,
-                    NAMESPACE_LEASE,
-                    &self.installation,
-                    self.now,
-                );
-                Arc::new(tokio::sync::Mutex::new(Elector { duration: NAMESPACE_LEASE_DURATION, ..elector }))
-            });
-            Arc::clone(elector)
-        };
-        let mut elector = elector.lock().await;
-        if elector.renewed.is_some_and(|renewed| renewed.elapsed() < NAMESPACE_LEASE_RENEWED) {
-            return Ok(NamespaceClaim::Own);
+        let namespace = self.namespace(namespace);
+        let claimed = namespace.claim().await?;
+        Ok(match claimed {
+            None => NamespaceClaim::Own(Arc::clone(&namespace.turn).lock_owned().await),
+            Some(other) => NamespaceClaim::Foreign(other),
+        })
+    }
+
+    /// Renews the leases that were taken, without an end: their clusters may wait for longer than a lease lasts.
+    pub async fn keep(&self) {
+        loop {
+            tokio::time::sleep(NAMESPACE_LEASE_RENEWED).await;
+            let held: Vec<_> = self.held.lock().values().cloned().collect();
+            let renewed = futures::stream::iter(held).map(|namespace| async move { namespace.renew().await });
+            renewed.buffer_unordered(NAMESPACES_RENEWED_MAX).collect::<()>().await;
+        }
+    }
+
+    fn namespace(&self, name: &str) -> Arc<HeldNamespace> {
+        let mut held = self.held.lock();
+        let namespace = held.entry(name.to_owned()).or_insert_with(|| {
+            let elector =
+                Elector::new(self.client.clone(), name, NAMESPACE_LEASE, &self.installation, self.now);
+            let elector = Elector { duration: NAMESPACE_LEASE_DURATION, ..elector };
+            Arc::new(HeldNamespace { elector: tokio::sync::Mutex::new(elector), turn: Arc::default() })
+        });
+        Arc::clone(namespace)
+    }
+}
+
+impl HeldNamespace {
+    /// Takes or renews the lease where it must be; returns whose it is when it is another's.
+    async fn claim(&self) -> Result<Option<String>, String> {
+        let mut elector = self.elector.lock().await;
+        // Renewed on time it is at most this old, and one that is older is tried before anything is changed.
+        let fresh = NAMESPACE_LEASE_RENEWED + REQUEST_TIME_MAX;
+        if elector.renewed.is_some_and(|renewed| renewed.elapsed() < fresh) {
+            return Ok(None);
         }
         elector.renewed = None;
         match elector.try_once().await {
-            LeaseTry::Held => Ok(NamespaceClaim::Own),
-            LeaseTry::Foreign(other) => Ok(NamespaceClaim::Foreign(other)),
+            LeaseTry::Held => Ok(None),
+            LeaseTry::Foreign(other) => Ok(Some(other)),
             LeaseTry::Failed(error) => Err(error),
+        }
+    }
+
+    /// Renews a lease that this installation has; one that it has not is taken by no timer.
+    async fn renew(&self) {
+        let mut elector = self.elector.lock().await;
+        if elector.renewed.is_none() {
+            return;
+        }
+        match elector.try_once().await {
+            LeaseTry::Held => {}
+            LeaseTry::Foreign(other) => {
+                tracing::error!(other, "a namespace was taken by another installation");
+                elector.renewed = None;
+            }
+            LeaseTry::Failed(error) => tracing::warn!(error, "renew the lease of a namespace"),
         }
     }
 }

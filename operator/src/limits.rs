@@ -30,6 +30,8 @@ pub const OPERATOR_CERTIFICATE_RENEWED: Duration = Duration::from_hours(12);
 pub const NODE_CERTIFICATE_RENEWED: Duration = Duration::from_hours(30 * 24);
 /// Characters of a condition's message; the API server refuses more than 32,768.
 pub const MESSAGE_CHARACTERS_MAX: usize = 1024;
+/// How long the events of one reconcile may take; they say no more than the status.
+pub const EVENTS_TIME_MAX: Duration = Duration::from_secs(5);
 /// Bytes of an event's note that the API server takes (events.k8s.io/v1, `note`).
 pub const EVENT_NOTE_BYTES_MAX: usize = 1024;
 /// Names in a message; further ones are counted.
@@ -51,9 +53,11 @@ pub const LEASE_RENEW_DEADLINE: Duration = Duration::from_secs(10);
 pub const LEASE_RETRY: Duration = Duration::from_secs(2);
 
 /// How long a namespace's clusters stay one installation's after its last renewal.
-pub const NAMESPACE_LEASE_DURATION: Duration = Duration::from_secs(90);
-/// Age at which a namespace's lease is renewed; a settled cluster is looked at about as often.
+pub const NAMESPACE_LEASE_DURATION: Duration = Duration::from_mins(2);
+/// How often the leases of namespaces are renewed, whatever their clusters do.
 pub const NAMESPACE_LEASE_RENEWED: Duration = Duration::from_secs(25);
+/// Leases of namespaces that are renewed at one time.
+pub const NAMESPACES_RENEWED_MAX: usize = 8;
 /// Failures in a row after which a cluster that cannot be looked at is reported so; a refusal is at once.
 pub const FAILURES_UNREPORTED: u32 = 2;
 /// A certificate that ends within this time and was not renewed is reported: half of
@@ -62,6 +66,10 @@ pub const CERTIFICATE_EXPIRING: Duration = Duration::from_hours(15 * 24);
 
 // A leader stops before another one may begin.
 const _: () = assert!(LEASE_RENEW_DEADLINE.as_secs() < LEASE_DURATION.as_secs());
-const _: () = assert!(NAMESPACE_LEASE_RENEWED.as_secs() * 2 < NAMESPACE_LEASE_DURATION.as_secs());
+// A reconcile that began under a lease ends while it lasts, though one renewal failed.
+const _: () = assert!(
+    NAMESPACE_LEASE_RENEWED.as_secs() + REQUEST_TIME_MAX.as_secs() + RECONCILE_TIME_MAX.as_secs()
+        < NAMESPACE_LEASE_DURATION.as_secs()
+);
 const _: () = assert!(LEASE_RETRY.as_secs() < LEASE_RENEW_DEADLINE.as_secs());
 const _: () = assert!(OPERATOR_CERTIFICATE_RENEWED.as_secs() < OPERATOR_CERTIFICATE_LIFE.as_secs());

@@ -224,6 +224,8 @@ async fn client() -> Result<Client, kube::Error> {
     let mut config = kube::Config::infer().await.map_err(kube::Error::InferConfig)?;
     config.connect_timeout = Some(Duration::from_secs(5));
     config.write_timeout = Some(limits::REQUEST_TIME_MAX);
+    // A reconcile is repeated with growing waits, and reports what fails; tries within a request hide it.
+    config.default_retry = false;
     Client::try_from(config)
 }
 

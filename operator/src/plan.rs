@@ -35,6 +35,8 @@ pub struct ObservedCluster {
     pub claims_without_label: Vec<String>,
     /// Objects that have the names of the cluster's children and are not its children: kind and name.
     pub foreign: Vec<String>,
+    /// Children that are not there: kind and name.
+    pub absent: Vec<String>,
     /// Whether the storage class that the pool names is missing.
     pub storage_class_missing: bool,
 }
@@ -182,7 +184,7 @@ fn plan_authority(
             None => Err(blocked(
                 Reason::AuthorityMissing,
                 format!(
-                    "claims {} are there and Secret {secret} with the CA of their cluster is not: restore the Secret, delete the claims if their data is not wanted, or label them {}={} if their volumes are empty",
+                    "claims {} are there, not of this cluster by their labels, and Secret {secret} with the CA of their volumes is not: restore the Secret, delete the claims if their data is not wanted, or label them {}={} if their volumes are empty",
                     observed.claims_without_label.join(", "),
                     names::CLUSTER_LABEL,
                     names.cluster,

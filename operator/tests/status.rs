@@ -348,6 +348,11 @@ fn a_formed_cluster_of_which_no_node_answers_is_not_forming() {
     says(&status, ConditionType::Ready, "False", Reason::NodesSilent, "demo-pool-0-0");
     says(&status, ConditionType::Degraded, "True", Reason::NodesSilent, "");
     says(&status, ConditionType::Progressing, "True", Reason::PodsNotReady, "");
+    // Pods that pass their probe: the operator may be the one that is cut off.
+    let well = all_ready();
+    let status = judge(&evidence(&cluster, &well, &silent));
+    says(&status, ConditionType::Ready, "Unknown", Reason::NodesSilent, "no node answers the operator");
+    says(&status, ConditionType::Degraded, "Unknown", Reason::NodesSilent, "");
     let status = judge(&Evidence {
         outcome: Outcome::Blocked(Blockage {
             part: BlockedPart::Certificates,

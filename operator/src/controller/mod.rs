@@ -26,7 +26,9 @@ use tokio_util::sync::CancellationToken;
 use crate::api::StorageCluster;
 use crate::limits;
 use crate::names::{CLUSTER_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
-use crate::reconcile::{Context, ReconcileError, is_settled, note, reconcile, report_unobserved};
+use crate::reconcile::{
+    Context, ReconcileError, is_settled, note, publish_unclaimed, reconcile, report_unobserved,
+};
 
 /// One object that cannot be decoded must not hide the others.
 type GuardedCluster = DeserializeGuard<StorageCluster>;
@@ -47,7 +49,12 @@ pub async fn run(context: Context, namespaces: &[String], stop: CancellationToke
         if namespaces.is_empty() { vec![None] } else { namespaces.iter().cloned().map(Some).collect() };
     let controllers: FuturesUnordered<_> =
         scopes.into_iter().map(|scope| run_scope(Arc::clone(&shared), scope, stop.clone())).collect();
-    controllers.collect::<()>().await;
+    tokio::select! {
+        // Only controllers end by themselves; a renewal that is dropped is made by the next leader.
+        biased;
+        () = controllers.collect::<()>() => {}
+        () = shared.context.namespaces.keep() => {}
+    }
 }
 
 async fn run_scope(shared: Arc<SharedState>, namespace: Option<String>, stop: CancellationToken) {
@@ -66,10 +73,12 @@ async fn run_scope(shared: Arc<SharedState>, namespace: Option<String>, stop: Ca
     let controller = scope.watch_children::<PersistentVolumeClaim>(controller);
     controller
         .graceful_shutdown_on(async move { stop.cancelled().await })
-        .run(step, |guarded, error, shared| wait_after(&guarded, error, &shared), shared)
+        .run(step, |guarded, error, shared| wait_after(&guarded, error, &shared), Arc::clone(&shared))
         .for_each(|ended| {
             if let Err(error) = ended {
                 log_failure(&error);
+                // A cluster that was deleted comes here and not to a reconcile.
+                forget_clusters_that_are_gone(&shared);
             }
             std::future::ready(())
         })
@@ -154,6 +163,11 @@ async fn report_lasting(
     error: &ReconcileError,
 ) {
     let failures = shared.failures.lock().get(&key(guarded)).copied().unwrap_or(0);
+    if let ReconcileError::NamespaceLease { .. } = error
+        && failures >= limits::FAILURES_UNREPORTED
+    {
+        publish_unclaimed(&shared.context.recorder, cluster, &error.to_string()).await;
+    }
     let lasts = error.is_refusal() || failures >= limits::FAILURES_UNREPORTED;
     if !error.is_unreported() || !lasts {
         return;

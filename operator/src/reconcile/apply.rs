@@ -32,12 +32,21 @@ pub(super) async fn create_authority(
 ///
 /// # Errors
 /// [`ReconcileError::Api`] names the child.
-pub(super) async fn apply(client: &Client, names: &Names, children: &[Child]) -> Result<(), ReconcileError> {
-    let params = PatchParams {
-        field_validation: Some(ValidationDirective::Strict),
-        ..PatchParams::apply(FIELD_MANAGER).force()
-    };
+pub(super) async fn apply(
+    client: &Client,
+    names: &Names,
+    children: &[Child],
+    absent: &[String],
+) -> Result<(), ReconcileError> {
     for Child { resource, name, object } in children {
+        // Fields of a child are put back by force. An object that was not there may be another person's by now: what it
+        // holds is then a conflict, and the next look says whose it is.
+        let force = !absent.contains(&format!("{} {name}", resource.kind));
+        let params = PatchParams {
+            field_validation: Some(ValidationDirective::Strict),
+            force,
+            ..PatchParams::apply(FIELD_MANAGER)
+        };
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &names.namespace, resource);
         let applied = api.patch(name, &params, &Patch::Apply(object)).await;
         applied

@@ -9,8 +9,16 @@ use crate::api::{ClusterStatus, ConditionType, Reason, StorageCluster};
 use crate::lease::NAMESPACE_LEASE;
 use crate::limits;
 
-/// Publishes what changed between the last status and the new one.
+/// Publishes what changed between the last status and the new one, for as long as [`limits::EVENTS_TIME_MAX`]: the
+/// status is what is relied on, and it is written before.
 pub(super) async fn publish(recorder: &Recorder, cluster: &StorageCluster, judged: &ClusterStatus) {
+    let published = publish_all(recorder, cluster, judged);
+    if tokio::time::timeout(limits::EVENTS_TIME_MAX, published).await.is_err() {
+        tracing::warn!("publish events: no answer in time");
+    }
+}
+
+async fn publish_all(recorder: &Recorder, cluster: &StorageCluster, judged: &ClusterStatus) {
     let last = cluster.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     for condition in transitions(last, &judged.conditions) {
         let event = Event {
@@ -44,9 +52,26 @@ pub(super) async fn publish_foreign(
     send(recorder, cluster, &event).await;
 }
 
+/// Publishes that it could not be found out whose a namespace's clusters are. The status may be another
+/// installation's, so it is not written.
+pub(crate) async fn publish_unclaimed(recorder: &Recorder, cluster: &StorageCluster, error: &str) {
+    let event = Event {
+        type_: EventType::Warning,
+        reason: Reason::NotObserved.as_str().to_owned(),
+        note: Some(note(error)),
+        action: "Reconcile".to_owned(),
+        secondary: None,
+    };
+    send(recorder, cluster, &event).await;
+}
+
 async fn send(recorder: &Recorder, cluster: &StorageCluster, event: &Event) {
-    if let Err(error) = recorder.publish(event, &cluster.object_ref(&())).await {
-        tracing::warn!(%error, reason = event.reason, "publish an event");
+    let reference = cluster.object_ref(&());
+    let published = recorder.publish(event, &reference);
+    match tokio::time::timeout(limits::EVENTS_TIME_MAX, published).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, reason = event.reason, "publish an event"),
+        Err(_) => tracing::warn!(reason = event.reason, "publish an event: no answer in time"),
     }
 }
 

@@ -5,6 +5,7 @@
 //! cause. What fails on the way to the API server is retried with growing waits.
 
 mod apply;
+mod counts;
 mod events;
 mod material;
 mod nodes;
@@ -12,7 +13,7 @@ mod observe;
 pub mod status;
 mod trouble;
 
-pub(crate) use events::note;
+pub(crate) use events::{note, publish_unclaimed};
 pub use material::MaterialError;
 pub use nodes::{NodeAnswers, NodeQuestion, StatusSource, TlsStatusSource};
 
@@ -99,7 +100,7 @@ impl ReconcileError {
 
     /// Whether it ended before the cluster was judged, so that the last report still stands.
     pub fn is_unreported(&self) -> bool {
-        matches!(self, Self::Unobserved(_) | Self::NamespaceLease { .. } | Self::Time(_))
+        matches!(self, Self::Unobserved(_) | Self::Time(_))
     }
 
     /// Whether the API server answered and will not take it as it is.
@@ -156,16 +157,20 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
     let claimed = context.namespaces.claim(&names.namespace).await;
     let claimed = claimed
         .map_err(|cause| ReconcileError::NamespaceLease { namespace: names.namespace.clone(), cause })?;
-    if let NamespaceClaim::Foreign(other) = claimed {
-        // The status is the other one's to write.
-        events::publish_foreign(&context.recorder, cluster, &names.namespace, &other).await;
-        return Ok(cluster.status.clone().unwrap_or_default());
-    }
+    let turn = match claimed {
+        NamespaceClaim::Own(turn) => turn,
+        NamespaceClaim::Foreign(other) => {
+            // The status is the other one's to write.
+            events::publish_foreign(&context.recorder, cluster, &names.namespace, &other).await;
+            return Ok(cluster.status.clone().unwrap_or_default());
+        }
+    };
     let observed = Box::pin(observe::observe(&context.client, cluster, &names)).await;
     let observed = observed.map_err(|error| ReconcileError::Unobserved(Box::new(error)))?;
     let timestamp = (context.now)();
     let now = Duration::from_secs(u64::try_from(timestamp.as_second()).unwrap_or(0));
     let attempt = Box::pin(change(context, cluster, &names, &observed, now)).await;
+    drop(turn);
     let answers = match &attempt.authority {
         Some(authority) => {
             let pods = observed.pods.iter().map(kube::ResourceExt::name_any).collect();
@@ -188,8 +193,8 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
         now: timestamp,
     });
     context.metrics.conditions(&names.namespace, &names.cluster, &judged.conditions);
-    events::publish(&context.recorder, cluster, &judged).await;
     status::write(&context.client, cluster, &judged).await?;
+    events::publish(&context.recorder, cluster, &judged).await;
     attempt.failure.map_or(Ok(judged), Err)
 }
 
@@ -214,7 +219,10 @@ async fn change(
         Err(messages) => return idle(Outcome::Invalid(messages), vec![]),
     };
     if cluster.spec.paused {
-        return idle(Outcome::PausedBySpec, valid.warnings);
+        // What a person must mend is said all the same.
+        let planned = plan(cluster, &valid, observed, &context.default_image);
+        let outcome = planned.map_or_else(Outcome::Blocked, |_| Outcome::PausedBySpec);
+        return idle(outcome, valid.warnings);
     }
     match execute(context, cluster, &valid, names, observed, now).await {
         Ok(Ok(applied)) => Attempt { warnings: valid.warnings, ..applied },
@@ -243,8 +251,9 @@ pub async fn report_unobserved(
         &cluster.name_any(),
         &judged.conditions,
     );
+    status::write(&context.client, cluster, &judged).await?;
     events::publish(&context.recorder, cluster, &judged).await;
-    status::write(&context.client, cluster, &judged).await
+    Ok(())
 }
 
 /// Plans, builds and applies; a blockage is a result like another.
@@ -274,7 +283,7 @@ async fn execute(
     if let (AuthorityPlan::Make, Some(child)) = (&plan.authority, children.first()) {
         apply::create_authority(&context.client, names, child).await?;
     }
-    apply::apply(&context.client, names, &children).await?;
+    apply::apply(&context.client, names, &children, &observed.absent).await?;
     apply::remove_unwanted(&context.client, names, cluster).await?;
     Ok(Ok(Attempt {
         outcome: Outcome::Applied,

@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{ApiResource, DynamicObject, ListParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, Resource as _, ResourceExt as _};
 
 use super::ReconcileError;
 use crate::api::StorageCluster;
@@ -29,6 +29,9 @@ pub(super) async fn observe(
     let sets: Api<StatefulSet> = Api::namespaced(client.clone(), namespace);
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), namespace);
+    let selector: Vec<String> =
+        names.selector().iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let of_nodes = ListParams::default().labels(&selector.join(",")).limit(limits::LIST_MAX);
     let of_cluster =
         ListParams::default().labels(&format!("{CLUSTER_LABEL}={}", names.cluster)).limit(limits::LIST_MAX);
     let credentials = cluster.spec.credentials.as_ref().map(|given| given.secret_ref.name.clone());
@@ -36,20 +39,24 @@ pub(super) async fn observe(
     let (authority_name, certificates_name) = (names.authority(), names.certificates(&pool.name));
     let set_name = names.pool(&pool.name);
     let children = build::child_names(names, cluster, &pool.name);
-    let foreign = children.iter().map(|(resource, name)| foreign(client, names, resource, name));
-    let (authority, credentials, certificates, stateful_set, pods, found, foreign, storage_class_missing) = tokio::try_join!(
+    let owners = children.iter().map(|(resource, name)| owner(client, cluster, names, resource, name));
+    let (authority, credentials, certificates, stateful_set, pods, found, owners, storage_class_missing) = tokio::try_join!(
         get(&secrets, &authority_name),
         get(&secrets, &credentials),
         get(&secrets, &certificates_name),
         get(&sets, &set_name),
-        list(&pods, &of_cluster),
+        list(&pods, &of_nodes),
         list(&claims, &of_cluster),
-        try_join_all(foreign),
+        try_join_all(owners),
         class_missing(client, pool.volume_claim_template.storage_class_name.as_deref()),
     )?;
     let nameless = match &authority {
         Some(_) => vec![],
         None => claims_without_label(&claims, names, &pool.name).await?,
+    };
+    let owned_by = |wanted: ChildOwner| {
+        let found = children.iter().zip(&owners).filter(|(_, owner)| **owner == wanted);
+        found.map(|((resource, name), _)| format!("{} {name}", resource.kind)).collect()
     };
     Ok(ObservedCluster {
         authority,
@@ -59,28 +66,45 @@ pub(super) async fn observe(
         pods,
         claims: found,
         claims_without_label: nameless,
-        foreign: foreign.into_iter().flatten().collect(),
+        foreign: owned_by(ChildOwner::Other),
+        absent: owned_by(ChildOwner::None),
         storage_class_missing,
     })
 }
 
-/// Names an object that is there and is none of this cluster's children: kind and name.
-async fn foreign(
+/// Whose an object with a child's name is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ChildOwner {
+    /// There is no such object.
+    None,
+    /// This cluster's.
+    Cluster,
+    /// Another person's, or another cluster's.
+    Other,
+}
+
+/// Looks whose an object is: this cluster's by its labels, or by its controller where a person changed the labels.
+async fn owner(
     client: &Client,
+    cluster: &StorageCluster,
     names: &Names,
     resource: &ApiResource,
     name: &str,
-) -> Result<Option<String>, ReconcileError> {
+) -> Result<ChildOwner, ReconcileError> {
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &names.namespace, resource);
     let found = api.get_metadata_opt(name).await;
     let failed = |source| ReconcileError::api("read", resource.kind.as_str().into(), name, source);
-    let Some(found) = found.map_err(failed)? else { return Ok(None) };
+    let Some(found) = found.map_err(failed)? else { return Ok(ChildOwner::None) };
     let is = |label: &str, value: &str| found.labels().get(label).is_some_and(|found| found == value);
-    let is_child = is(MANAGED_BY_LABEL, MANAGED_BY) && is(CLUSTER_LABEL, &names.cluster);
-    Ok((!is_child).then(|| format!("{} {name}", resource.kind)))
+    let labelled = is(MANAGED_BY_LABEL, MANAGED_BY) && is(CLUSTER_LABEL, &names.cluster);
+    let controlled = || {
+        let mut owners = found.owner_references().iter();
+        owners.any(|owner| owner.controller == Some(true) && Some(&owner.uid) == cluster.meta().uid.as_ref())
+    };
+    Ok(if labelled || controlled() { ChildOwner::Cluster } else { ChildOwner::Other })
 }
 
-/// The claims that have the names of the pool's and lack the cluster's label. All claims of the namespace are
+/// The claims that have the names of the pool's and not the cluster's label. All claims of the namespace are
 /// looked at for it, so it is asked only where a CA is about to be made.
 async fn claims_without_label(
     api: &Api<PersistentVolumeClaim>,
@@ -95,7 +119,8 @@ async fn claims_without_label(
             ReconcileError::api("list", "PersistentVolumeClaim".into(), "of the namespace", source)
         })?;
         let of_pool = page.items.iter().filter(|claim| {
-            names.is_claim(pool, &claim.name_any()) && !claim.labels().contains_key(CLUSTER_LABEL)
+            let label = claim.labels().get(CLUSTER_LABEL);
+            names.is_claim(pool, &claim.name_any()) && label != Some(&names.cluster)
         });
         found.extend(of_pool.map(kube::ResourceExt::name_any));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {

@@ -10,13 +10,14 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use serde_json::json;
-use sherd_proto::v1::{SetStatus, StatusReply, VolumeState};
+use sherd_proto::v1::{SetStatus, StatusReply};
 use sherd_trust::Authority;
 
 use super::ReconcileError;
+use super::counts::{absent, count, is_online, ready_pods, versions};
 use super::nodes::NodeAnswers;
 use super::trouble::{self, Trouble};
-use crate::api::{ClusterStatus, ConditionType, PoolStatus, Reason, StorageCluster};
+use crate::api::{ClusterStatus, ConditionType, Reason, StorageCluster};
 use crate::limits;
 use crate::names::{Names, STATUS_FIELD_MANAGER};
 use crate::plan::{Blockage, BlockedPart, ObservedCluster};
@@ -85,7 +86,7 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
     let pods = pods_verdict(evidence, &wanted, &ready);
     verdicts.push(ready_verdict(evidence, view, &wanted, &ready));
     verdicts.push(progress_verdict(evidence, &pods, view));
-    verdicts.push(degraded_verdict(evidence, view));
+    verdicts.push(degraded_verdict(evidence, view, &ready));
     verdicts.push(pods);
     verdicts.push(update_verdict(observed));
     for condition in [ConditionType::StorageResizing, ConditionType::DeletionBlocked] {
@@ -136,6 +137,14 @@ fn dated(verdict: &Verdict, cluster: &StorageCluster, now: Timestamp) -> Conditi
     let last = cluster.status.iter().flat_map(|status| &status.conditions);
     let last = last.into_iter().find(|last| last.type_ == condition.as_str());
     let since = last.filter(|last| last.status == *status).map(|last| last.last_transition_time.clone());
+    // A failure's text may differ with each try (a port, a time). Each change of the status begins a reconcile, which
+    // would come before its wait is over; so what failed at the same object keeps its first text.
+    let same = last.filter(|last| {
+        let failed = [Reason::ApplyFailed, Reason::ApplyRejected, Reason::NotObserved].contains(reason);
+        let at = |text: &str| text.split(": ").next().map(str::to_owned);
+        failed && last.reason == reason.as_str() && at(&last.message) == at(message)
+    });
+    let message = same.map_or(message, |last| &last.message);
     Condition {
         type_: condition.as_str().to_owned(),
         status: (*status).to_owned(),
@@ -180,7 +189,7 @@ fn spec_verdicts(evidence: &Evidence<'_>) -> Vec<Verdict> {
     match outcome {
         Outcome::Blocked(Blockage { part: BlockedPart::Credentials, reason, message }) => {
             credentials = Verdict::new(CredentialsReady, FALSE, *reason, message.clone());
-            certificates = Verdict::waiting(CertificatesReady);
+            certificates = expiring(evidence).unwrap_or_else(|| Verdict::waiting(CertificatesReady));
         }
         Outcome::Blocked(Blockage { part: BlockedPart::Certificates, reason, message }) => {
             certificates = Verdict::new(CertificatesReady, FALSE, *reason, message.clone());
@@ -253,6 +262,7 @@ fn ready_verdict(
     let missing = absent(wanted, ready);
     if let Outcome::Invalid(messages) = &evidence.outcome
         && view.is_none()
+        && !has_formed(evidence.cluster)
     {
         return Verdict::new(condition, FALSE, Reason::SpecInvalid, messages.join("; "));
     }
@@ -265,11 +275,13 @@ fn ready_verdict(
     }
     let Some(view) = view else {
         let message = waiting_message(evidence, &missing);
-        return if has_formed(evidence.cluster) {
-            Verdict::new(condition, FALSE, Reason::NodesSilent, format!("no node answers: {message}"))
-        } else {
-            Verdict::new(condition, FALSE, Reason::Forming, message)
-        };
+        if !has_formed(evidence.cluster) {
+            return Verdict::new(condition, FALSE, Reason::Forming, message);
+        }
+        // Pods that pass their probe serve, though the operator is cut off from them.
+        let status = if ready.is_empty() { FALSE } else { UNKNOWN };
+        let message = format!("no node answers the operator: {message}");
+        return Verdict::new(condition, status, Reason::NodesSilent, message);
     };
     let takes_writes = |set: &&SetStatus| set.voting >= set.accept.max(set.prepare) && set.takes_shards;
     let short: Vec<String> =
@@ -334,12 +346,17 @@ fn progress_verdict(evidence: &Evidence<'_>, pods: &Verdict, view: Option<&Statu
     }
 }
 
-fn degraded_verdict(evidence: &Evidence<'_>, view: Option<&StatusReply>) -> Verdict {
+fn degraded_verdict(
+    evidence: &Evidence<'_>,
+    view: Option<&StatusReply>,
+    ready: &BTreeSet<String>,
+) -> Verdict {
     let condition = ConditionType::Degraded;
     let Some(view) = view else {
         let lost = has_formed(evidence.cluster) && !matches!(evidence.outcome, Outcome::Blocked(_));
         return if lost {
-            Verdict::new(condition, TRUE, Reason::NodesSilent, "no node answers")
+            let status = if ready.is_empty() { TRUE } else { UNKNOWN };
+            Verdict::new(condition, status, Reason::NodesSilent, "no node answers the operator")
         } else {
             Verdict::waiting(condition)
         };
@@ -438,57 +455,9 @@ fn best_view(answers: &NodeAnswers) -> Option<&StatusReply> {
     })
 }
 
-fn count(
-    status: &mut ClusterStatus,
-    pool: &crate::api::Pool,
-    wanted: &[String],
-    ready: &BTreeSet<String>,
-    view: Option<&StatusReply>,
-) {
-    let volumes = view.map(|view| view.volumes.as_slice()).unwrap_or_default();
-    let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
-    let serving = number(wanted.len() - absent(wanted, ready).len());
-    let pool_status = PoolStatus {
-        name: pool.name.clone(),
-        nodes: pool.nodes,
-        ready: serving,
-        volumes: pool.nodes.saturating_mul(pool.volumes_per_node),
-        online: number(volumes.iter().filter(|volume| is_online(volume.state())).count()),
-        healing: number(volumes.iter().filter(|volume| is_online(volume.state()) && !volume.healed).count()),
-    };
-    status.pools_ready = Some(format!("{}/1", i32::from(serving == pool.nodes)));
-    status.nodes_ready = Some(format!("{serving}/{}", pool.nodes));
-    status.volumes_online = Some(format!("{}/{}", pool_status.online, pool_status.volumes));
-    status.volumes_healing = Some(pool_status.healing);
-    status.pools = vec![pool_status];
-}
-
-const fn is_online(state: VolumeState) -> bool {
-    matches!(state, VolumeState::Online)
-}
-
 fn volume_name(volume: &sherd_proto::v1::VolumeReport) -> String {
     let state = volume.state().as_str_name().trim_start_matches("VOLUME_STATE_").to_ascii_lowercase();
     format!("{} {} ({state})", volume.node, volume.path)
-}
-
-fn versions(view: Option<&StatusReply>) -> Option<String> {
-    let versions = view?.nodes.iter().map(|node| node.version.as_str()).filter(|version| !version.is_empty());
-    let versions: BTreeSet<&str> = versions.collect();
-    (!versions.is_empty()).then(|| versions.into_iter().collect::<Vec<_>>().join(","))
-}
-
-fn ready_pods(pods: &[Pod]) -> BTreeSet<String> {
-    let is_ready = |pod: &&Pod| {
-        let conditions = pod.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
-        pod.metadata.deletion_timestamp.is_none()
-            && conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == TRUE)
-    };
-    pods.iter().filter(is_ready).map(Pod::name_any).collect()
-}
-
-fn absent<'a>(wanted: &'a [String], ready: &BTreeSet<String>) -> Vec<&'a str> {
-    wanted.iter().filter(|pod| !ready.contains(*pod)).map(String::as_str).collect()
 }
 
 /// Some names, and how many there are beside them.
@@ -520,13 +489,15 @@ pub(super) async fn write(
     let patch = json!({
         "apiVersion": StorageCluster::api_version(&()),
         "kind": StorageCluster::kind(&()),
+        // Of the object that was judged: another one of its name, or a later one, is judged anew.
+        "metadata": {"uid": cluster.uid(), "resourceVersion": cluster.resource_version()},
         "status": status,
     });
     let params = PatchParams::apply(STATUS_FIELD_MANAGER).force();
     match api.patch_status(&name, &params, &Patch::Apply(patch)).await {
         Ok(_) => Ok(()),
-        // It was deleted meanwhile.
-        Err(kube::Error::Api(refused)) if refused.code == 404 => Ok(()),
+        // It was deleted or changed meanwhile; a change begins a reconcile.
+        Err(kube::Error::Api(refused)) if matches!(refused.code, 404 | 409) => Ok(()),
         Err(source) => {
             Err(ReconcileError::api("write the status of", "StorageCluster".into(), &name, source))
         }

@@ -1,7 +1,9 @@
 //! The operator against an API server in memory: whole reconciles, faults on the way, and two operators
 //! that want to lead.
 
+mod faults;
 mod lease;
+mod owners;
 mod server;
 
 use std::sync::Arc;
@@ -14,7 +16,7 @@ use kube::runtime::events::{Recorder, Reporter};
 use serde_json::{Value, json};
 use sherd_operator::api::{ClusterStatus, ConditionType, StorageCluster};
 use sherd_operator::controller;
-use sherd_operator::lease::NamespaceLeases;
+use sherd_operator::lease::{NamespaceClaim, NamespaceLeases};
 use sherd_operator::metrics::Metrics;
 use sherd_operator::plan::DefaultImage;
 use sherd_operator::reconcile::{Context, NodeQuestion, ReconcileError, StatusSource, reconcile};
@@ -44,7 +46,8 @@ impl StatusSource for WellNodes {
         _: Duration,
     ) -> BoxFuture<'static, Result<StatusReply, String>> {
         assert_eq!(question.address, format!("{}.demo-nodes.storage.svc:9100", question.pod));
-        let node = NodeStatus { name: question.pod.clone(), up: true, ..NodeStatus::default() };
+        let version = "0.1.0".to_owned();
+        let node = NodeStatus { name: question.pod.clone(), up: true, version, ..NodeStatus::default() };
         let volume = VolumeReport {
             node: question.pod,
             state: VolumeState::Online.into(),
@@ -124,7 +127,9 @@ fn pods_come_up(server: &ApiServer) {
         "/api/v1/namespaces/storage/pods/demo-pool-0-0",
         json!({
             "apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": "demo-pool-0-0", "namespace": "storage", "labels": {"sherd.dev/cluster": "demo"}},
+            "metadata": {"name": "demo-pool-0-0", "namespace": "storage", "labels": {
+                "app.kubernetes.io/name": "sherd-node", "sherd.dev/cluster": "demo",
+            }},
             "status": {"conditions": [{"type": "Ready", "status": "True"}]},
         }),
     );
@@ -145,6 +150,11 @@ fn pods_come_up(server: &ApiServer) {
 fn says(status: &ClusterStatus, condition: ConditionType, value: &str, reason: &str) {
     let found = status.conditions.iter().find(|found| found.type_ == condition.as_str()).expect("reported");
     assert_eq!((found.status.as_str(), found.reason.as_str()), (value, reason), "{}", found.message);
+}
+
+fn message(status: &ClusterStatus, condition: ConditionType) -> String {
+    let found = status.conditions.iter().find(|found| found.type_ == condition.as_str());
+    found.expect("reported").message.clone()
 }
 
 fn reported(server: &ApiServer) -> ClusterStatus {
@@ -202,18 +212,6 @@ async fn a_child_that_is_deleted_or_edited_comes_back() {
     assert_eq!(server.get(CREDENTIALS).expect("mended")["data"], credentials["data"]);
 }
 
-#[tokio::test]
-async fn a_policy_that_is_not_asked_for_goes_and_another_ones_stays() {
-    let server = a_cluster();
-    step(&server).await.expect("reconciled");
-    change_spec(&server, |spec| spec["networkPolicy"] = json!({"enabled": false}));
-    step(&server).await.expect("reconciled");
-    assert!(server.get(POLICY).is_none());
-    server.put(POLICY, json!({"metadata": {"name": "demo-node", "namespace": "storage", "uid": "theirs"}}));
-    step(&server).await.expect("reconciled");
-    assert!(server.get(POLICY).is_some(), "it has another owner");
-}
-
 /// A second CA would part the cluster from its volumes.
 #[tokio::test]
 async fn an_authority_that_is_deleted_stops_changes_and_is_not_made_again() {
@@ -260,201 +258,20 @@ async fn a_cluster_of_the_same_name_adopts_what_was_kept() {
     assert_eq!(set["metadata"]["ownerReferences"][0]["uid"], "another");
 }
 
-/// Two operators that both see no CA: the slower one is refused and goes on with the faster one's.
+/// What a person must mend is said while the operator changes nothing, too; and pods that serve are not called
+/// silent because there is no CA to ask them with.
 #[tokio::test]
-async fn two_operators_at_once_make_one_authority() {
-    let server = a_cluster();
-    let before = cluster(&server);
-    server.fail(Method::GET, AUTHORITY, Fault::Code(404));
-    reconcile(&context(&server), &before).await.expect("the faster one");
-    let authority = server.get(AUTHORITY).expect("made");
-    let refused = reconcile(&context(&server), &before).await.expect_err("the slower one");
-    assert_eq!(refused.category(), "conflict");
-    assert_eq!(server.get(AUTHORITY).expect("kept"), authority);
-    server.mend();
-    step(&server).await.expect("reconciled");
-    assert_eq!(server.get(AUTHORITY).expect("kept")["data"], authority["data"]);
-}
-
-#[tokio::test]
-async fn a_refusal_is_reported_and_tried_again() {
-    let server = a_cluster();
-    server.fail(Method::PATCH, "statefulsets", Fault::Code(403));
-    let refused = step(&server).await.expect_err("tried again");
-    assert_eq!(refused.category(), "forbidden");
-    let status = server.get(CLUSTER).expect("there")["status"].clone();
-    let progressing =
-        status["conditions"].as_array().expect("conditions").iter().find(|one| one["type"] == "Progressing");
-    let progressing = progressing.expect("reported");
-    assert_eq!(progressing["reason"], "ApplyRejected");
-    assert!(
-        progressing["message"].as_str().expect("words").contains("StatefulSet demo-pool-0"),
-        "{progressing}"
-    );
-    assert!(events(&server).contains(&"ApplyRejected".to_owned()));
-    server.mend();
-    step(&server).await.expect("reconciled");
-    assert!(server.get(STATEFUL_SET).is_some());
-}
-
-#[tokio::test]
-async fn a_server_that_goes_away_changes_nothing_and_is_tried_again() {
-    let server = a_cluster();
-    for (method, path, fault, category) in [
-        (Method::GET, "secrets", Fault::Broken, "unreachable"),
-        (Method::GET, "pods", Fault::Code(500), "server"),
-        (Method::PUT, "leases", Fault::Code(500), "lease"),
-        (Method::PATCH, "configmaps", Fault::Code(503), "server"),
-        (Method::PATCH, "/status", Fault::Broken, "unreachable"),
-    ] {
-        server.fail(method, path, fault);
-        let failed = step(&server).await.expect_err("tried again");
-        assert_eq!(failed.category(), category, "{failed}");
-        server.mend();
-    }
-    step(&server).await.expect("reconciled");
-}
-
-/// What fails on its way is reported like a refusal; nodes that answer leave the cluster ready.
-#[tokio::test]
-async fn a_change_that_fails_is_reported() {
+async fn a_paused_cluster_without_its_authority_says_so() {
     let server = a_cluster();
     step(&server).await.expect("reconciled");
     pods_come_up(&server);
-    server.fail(Method::PATCH, "configmaps", Fault::Code(500));
-    server.delete(CONFIG);
-    step(&server).await.expect_err("tried again");
-    let status = reported(&server);
-    says(&status, ConditionType::Progressing, "False", "ApplyFailed");
-    says(&status, ConditionType::Ready, "True", "Serving");
-    assert!(events(&server).contains(&"ApplyFailed".to_owned()));
-}
-
-/// The last report does not stand as if it were true when the cluster cannot be looked at for long: at once where
-/// the API server refuses, after some tries where it fails.
-#[tokio::test(start_paused = true)]
-async fn a_cluster_that_cannot_be_looked_at_is_reported_so() {
-    for (code, begun) in [(403, Duration::ZERO), (500, Duration::from_secs(4))] {
-        let server = a_cluster();
-        step(&server).await.expect("reconciled");
-        pods_come_up(&server);
-        step(&server).await.expect("reconciled");
-        says(&reported(&server), ConditionType::Ready, "True", "Serving");
-        server.fail(Method::GET, "persistentvolumeclaims", Fault::Code(code));
-        let (stop, started) = (CancellationToken::new(), tokio::time::Instant::now());
-        let running = tokio::spawn({
-            let (context, stop) = (context(&server), stop.clone());
-            async move { controller::run(context, &["storage".to_owned()], stop).await }
-        });
-        let seen = async {
-            while !events(&server).contains(&"NotObserved".to_owned()) {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_mins(1), seen).await.expect("reported");
-        assert!(started.elapsed() >= begun, "{code}: {:?}", started.elapsed());
-        stop.cancel();
-        running.await.expect("without a panic");
-        server.mend();
-        step(&server).await.expect("looked at again");
-        says(&reported(&server), ConditionType::Ready, "True", "Serving");
-    }
-}
-
-/// Two installations that watch one namespace: the second leaves it alone until the first is gone for good.
-#[tokio::test(start_paused = true)]
-async fn a_namespace_is_worked_on_by_one_installation() {
-    let server = a_cluster();
-    step(&server).await.expect("the first one");
-    let second = Context {
-        namespaces: NamespaceLeases::new(server.client(), "elsewhere/sherd-operator", Timestamp::now),
-        default_image: DefaultImage { repository: "sherd-node".to_owned(), tag: "2".to_owned() },
-        ..context(&server)
-    };
-    server.delete(CONFIG);
-    let before = reported(&server);
-    reconcile(&second, &cluster(&server)).await.expect("left alone");
-    assert!(server.get(CONFIG).is_none(), "nothing is changed");
-    assert_eq!(reported(&server), before, "nor is the status");
-    assert!(events(&server).contains(&"AnotherOperator".to_owned()));
-    tokio::time::sleep(Duration::from_secs(89)).await;
-    reconcile(&second, &cluster(&server)).await.expect("left alone");
-    assert!(server.get(CONFIG).is_none());
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    reconcile(&second, &cluster(&server)).await.expect("taken over");
-    assert!(server.get(CONFIG).is_some());
-}
-
-/// What another person or another cluster made is neither written over nor owned, and is used once it is given.
-#[tokio::test]
-async fn objects_of_others_are_left_as_they_are() {
-    for (path, kind) in [(CONFIG, "ConfigMap"), (CREDENTIALS, "Secret"), (STATEFUL_SET, "StatefulSet")] {
-        let server = a_cluster();
-        let name = path.rsplit('/').next().expect("a name");
-        let theirs = json!({"kind": kind, "metadata": {"name": name, "namespace": "storage", "labels": {
-            "app.kubernetes.io/managed-by": "sherd-operator", "sherd.dev/cluster": "demo-pool",
-        }}, "data": {"theirs": "eWVz"}});
-        server.put(path, theirs.clone());
-        let status = step(&server).await.expect("reported");
-        says(&status, ConditionType::Progressing, "False", "NameTaken");
-        says(&status, ConditionType::Ready, "False", "NameTaken");
-        assert!(events(&server).contains(&"NameTaken".to_owned()));
-        assert_eq!(server.get(path), Some(theirs.clone()));
-        assert!(server.get(AUTHORITY).is_none(), "nothing is made");
-        let mut given = theirs;
-        given["metadata"]["labels"]["sherd.dev/cluster"] = json!("demo");
-        server.put(path, given);
-        step(&server).await.expect("reconciled");
-        assert!(server.get(AUTHORITY).is_some());
-    }
-}
-
-/// A CA that a person brings back carries no labels of ours.
-#[tokio::test]
-async fn an_authority_without_labels_is_adopted() {
-    let server = a_cluster();
     step(&server).await.expect("reconciled");
-    let mut authority = server.get(AUTHORITY).expect("made");
-    authority["metadata"].as_object_mut().expect("an object").remove("labels");
-    server.put(AUTHORITY, authority.clone());
-    step(&server).await.expect("reconciled");
-    let adopted = server.get(AUTHORITY).expect("kept");
-    assert_eq!(adopted["data"], authority["data"]);
-    assert_eq!(adopted["metadata"]["labels"]["sherd.dev/cluster"], "demo");
-}
-
-#[tokio::test]
-async fn claims_without_labels_stop_the_making_of_an_authority() {
-    let server = a_cluster();
-    let claim = |name: &str, labels: Value| {
-        let path = CLAIM.replace("v1-demo-pool-0-0", name);
-        server.put(&path, json!({"metadata": {"name": name, "namespace": "storage", "labels": labels}}));
-    };
-    claim("v1-demo-pool-1-0", json!({}));
-    claim("v1-demo-pool-0-0", json!({}));
+    change_spec(&server, |spec| spec["paused"] = json!(true));
+    server.delete(AUTHORITY);
     let status = step(&server).await.expect("reported");
     says(&status, ConditionType::CertificatesReady, "False", "AuthorityMissing");
-    assert!(server.get(AUTHORITY).is_none());
-    claim("v1-demo-pool-0-0", json!({"sherd.dev/cluster": "demo"}));
-    step(&server).await.expect("reconciled");
-    assert!(server.get(AUTHORITY).is_some(), "the claim was said to be empty");
-}
-
-/// A watcher's reconcile has a limit of its own; here the future is dropped at any point, and the next
-/// one goes on.
-#[tokio::test(start_paused = true)]
-async fn a_reconcile_that_is_cut_anywhere_is_gone_on_with() {
-    for path in ["secrets/demo-ca", "serviceaccounts", "statefulsets", "/status"] {
-        let server = a_cluster();
-        server.fail(Method::PATCH, path, Fault::Silence);
-        let cut = tokio::time::timeout(Duration::from_mins(1), step(&server)).await;
-        assert!(cut.is_err(), "{path} is silent");
-        let authority = server.get(AUTHORITY).expect("made first");
-        server.mend();
-        step(&server).await.expect("reconciled");
-        assert_eq!(server.get(AUTHORITY).expect("kept")["data"], authority["data"]);
-        assert!(server.get(STATEFUL_SET).is_some());
-    }
+    says(&status, ConditionType::Ready, "Unknown", "AuthorityMissing");
+    says(&status, ConditionType::Paused, "True", "PausedBySpec");
 }
 
 #[tokio::test]
@@ -501,28 +318,4 @@ async fn a_cluster_that_is_being_deleted_is_left_alone() {
     server.put(CLUSTER, deleted);
     step(&server).await.expect("left alone");
     assert_eq!(server.take_changes(), vec![]);
-}
-
-/// One object that this operator cannot decode, as an older or newer one may have stored it.
-#[tokio::test]
-async fn a_cluster_that_cannot_be_decoded_does_not_stop_the_others() {
-    let server = a_cluster();
-    let mut odd = server.get(CLUSTER).expect("there");
-    odd["metadata"]["name"] = json!("odd");
-    odd["spec"]["pools"] = json!("none");
-    server.put(&CLUSTER.replace("demo", "odd"), odd);
-    let stop = CancellationToken::new();
-    let running = tokio::spawn({
-        let (context, stop) = (context(&server), stop.clone());
-        async move { controller::run(context, &["storage".to_owned()], stop).await }
-    });
-    let both = async {
-        while server.get(STATEFUL_SET).is_none() || !events(&server).contains(&"SpecInvalid".to_owned()) {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), both).await.expect("one is made, the other is reported");
-    stop.cancel();
-    let ended = tokio::time::timeout(Duration::from_secs(20), running).await;
-    ended.expect("it ends when it is stopped").expect("without a panic");
 }

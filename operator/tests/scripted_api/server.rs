@@ -22,6 +22,8 @@ pub(crate) enum Fault {
     Silence,
     /// The connection breaks.
     Broken,
+    /// With the status code 500 and these words.
+    Worded(String),
     /// It is carried out at once, and the answer comes after this time.
     Late(Duration),
 }
@@ -95,6 +97,7 @@ impl ApiServer {
         };
         match fault {
             Some(Fault::Code(code)) => return Ok(refusal(code, &path)),
+            Some(Fault::Worded(words)) => return Ok(refusal(500, &words)),
             Some(Fault::Silence) => {
                 tokio::time::sleep(Duration::from_hours(1)).await;
                 return Ok(refusal(504, &path));
@@ -140,12 +143,13 @@ impl State {
         }
         let selector = query.split('&').find_map(|part| part.strip_prefix("labelSelector="));
         let selector = selector.map(|selector| selector.replace("%3D", "=").replace("%2F", "/"));
+        let selector = selector.map(|selector| selector.replace("%2C", ","));
         let selected = |object: &Value| {
-            let Some((label, value)) = selector.as_deref().and_then(|selector| selector.split_once('='))
-            else {
-                return true;
-            };
-            object["metadata"]["labels"][label] == *value
+            let mut rules = selector.iter().flat_map(|selector| selector.split(','));
+            rules.all(|rule| {
+                let (label, value) = rule.split_once('=').expect("label=value");
+                object["metadata"]["labels"][label] == *value
+            })
         };
         let below = format!("{path}/");
         let found = self.objects.iter().filter(|(at, one)| at.starts_with(&below) && selected(one));
@@ -171,6 +175,13 @@ impl State {
             return refusal(404, path);
         }
         let mut object = last.clone().unwrap_or_else(|| json!({"metadata": {}}));
+        let stale = |key: &str| {
+            let said = &body["metadata"][key];
+            last.as_ref().is_some_and(|last| !said.is_null() && *said != last["metadata"][key])
+        };
+        if stale("uid") || stale("resourceVersion") {
+            return refusal(409, path);
+        }
         if is_status {
             object["status"] = body["status"].clone();
         } else {
