@@ -32,13 +32,22 @@ pub struct ObservedCluster {
     /// The cluster's claims.
     pub claims: Vec<PersistentVolumeClaim>,
     /// Claims that have the names of the cluster's and not its label; read only where there is no CA.
-    pub claims_without_label: Vec<String>,
-    /// Objects that have the names of the cluster's children and are not its children: kind and name.
-    pub foreign: Vec<String>,
+    pub foreign_claims: Vec<ForeignObject>,
+    /// Objects that have the names of the cluster's children and are not its children.
+    pub foreign: Vec<ForeignObject>,
     /// Children that are not there: kind and name.
     pub absent: Vec<String>,
     /// Whether the storage class that the pool names is missing.
     pub storage_class_missing: bool,
+}
+
+/// An object that has a name of the cluster's and is not the cluster's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignObject {
+    /// Its kind and name.
+    pub object: String,
+    /// The StorageCluster that it is labelled with.
+    pub cluster: Option<String>,
 }
 
 /// What the operator falls back to where a cluster names no image.
@@ -147,17 +156,28 @@ pub fn plan(
 
 /// What has a child's name and is no child is another person's or another cluster's: neither its content nor its
 /// life is the operator's to change.
-fn name_taken(names: &Names, foreign: &[String]) -> Blockage {
-    let message = format!(
-        "{} has a name that cluster {} needs and is not its own: delete or rename it, or label it {}={},{}={} to give it to the operator",
-        foreign.join(", "),
-        names.cluster,
+fn name_taken(names: &Names, foreign: &[ForeignObject]) -> Blockage {
+    let cluster = &names.cluster;
+    let advice = format!(
+        "delete or rename it, or label it {}={},{}={cluster} to give it to the operator",
         names::MANAGED_BY_LABEL,
         names::MANAGED_BY,
         names::CLUSTER_LABEL,
-        names.cluster,
     );
+    let message = format!("a name that cluster {cluster} needs is taken: {}", causes(foreign, &advice));
     Blockage { part: BlockedPart::Names, reason: Reason::NameTaken, message }
+}
+
+/// Says of each object whose it is. What another cluster lives on is never to be deleted or given away.
+fn causes(foreign: &[ForeignObject], advice: &str) -> String {
+    let cause = |foreign: &ForeignObject| match &foreign.cluster {
+        Some(other) => format!(
+            "{} is StorageCluster {other}'s: give this cluster or its pool another name",
+            foreign.object
+        ),
+        None => format!("{}: {advice}", foreign.object),
+    };
+    foreign.iter().map(cause).collect::<Vec<_>>().join("; ")
 }
 
 /// What the specification leaves open comes from the recorded image first, so that another operator
@@ -180,16 +200,17 @@ fn plan_authority(
     let secret = names.authority();
     let Some(found) = &observed.authority else {
         return match formed_ids(cluster, observed).next() {
-            None if observed.claims_without_label.is_empty() => Ok(AuthorityPlan::Make),
-            None => Err(blocked(
-                Reason::AuthorityMissing,
-                format!(
-                    "claims {} are there, not of this cluster by their labels, and Secret {secret} with the CA of their volumes is not: restore the Secret, delete the claims if their data is not wanted, or label them {}={} if their volumes are empty",
-                    observed.claims_without_label.join(", "),
+            None if observed.foreign_claims.is_empty() => Ok(AuthorityPlan::Make),
+            None => {
+                let advice = format!(
+                    "restore the Secret with the CA of its volume, delete it if its data is not wanted, or label it {}={} if its volume is empty",
                     names::CLUSTER_LABEL,
                     names.cluster,
-                ),
-            )),
+                );
+                let causes = causes(&observed.foreign_claims, &advice);
+                let message = format!("claims are there and Secret {secret} is not: {causes}");
+                Err(blocked(Reason::AuthorityMissing, message))
+            }
             Some(id) => Err(blocked(
                 Reason::AuthorityMissing,
                 format!(

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use sherd_core::id::ClusterId;
 use sherd_operator::api::{Reason, StorageCluster};
 use sherd_operator::plan::{
-    AuthorityPlan, Blockage, BlockedPart, CredentialsPlan, DefaultImage, ObservedCluster, Plan, plan,
+    AuthorityPlan, Blockage, BlockedPart, CredentialsPlan, DefaultImage, ForeignObject, ObservedCluster,
+    Plan, plan,
 };
 use sherd_operator::validate::validate;
 use sherd_trust::{Authority, AuthorityKeyDigest};
@@ -135,9 +136,20 @@ fn an_authority_that_is_gone_is_never_replaced() {
 /// Claims that lost their labels, or were restored without them, are still somebody's data.
 #[test]
 fn claims_by_name_alone_stop_the_making_of_an_authority() {
-    let observed = ObservedCluster { claims_without_label: vec!["v1-demo-pool-0-0".to_owned()], ..nothing() };
+    let observed = ObservedCluster { foreign_claims: vec![foreign("v1-demo-pool-0-0", None)], ..nothing() };
     let fresh = cluster(json!({}), Value::Null);
-    blocked(&observed, &fresh, BlockedPart::Certificates, Reason::AuthorityMissing, "v1-demo-pool-0-0");
+    let part = BlockedPart::Certificates;
+    blocked(&observed, &fresh, part, Reason::AuthorityMissing, "v1-demo-pool-0-0: restore the Secret");
+    // What another cluster lives on is not to be deleted for this one.
+    let claims = vec![foreign("v1-demo-pool-0-0", Some("demo-pool"))];
+    let observed = ObservedCluster { foreign_claims: claims, ..nothing() };
+    let blockage = planned(&fresh, &observed).expect_err("blocked");
+    assert!(blockage.message.contains("StorageCluster demo-pool's"), "{}", blockage.message);
+    assert!(!blockage.message.contains("delete"), "{}", blockage.message);
+}
+
+fn foreign(object: &str, cluster: Option<&str>) -> ForeignObject {
+    ForeignObject { object: object.to_owned(), cluster: cluster.map(str::to_owned) }
 }
 
 /// A CA of the same cluster id with another key: certificates and credentials would change under running pods.
@@ -168,11 +180,18 @@ fn another_authority_of_the_same_cluster_is_refused() {
 #[test]
 fn objects_of_others_stop_every_change() {
     let observed = ObservedCluster {
-        foreign: vec!["ConfigMap demo-config".to_owned(), "Secret demo-root-credentials".to_owned()],
+        foreign: vec![
+            foreign("ConfigMap demo-config", None),
+            foreign("StatefulSet demo-pool-0", Some("demo-pool")),
+        ],
         ..nothing()
     };
     let fresh = cluster(json!({}), Value::Null);
-    for words in ["ConfigMap demo-config, Secret demo-root-credentials", "sherd.dev/cluster=demo"] {
+    for words in [
+        "ConfigMap demo-config: delete or rename it, or label it",
+        "sherd.dev/cluster=demo to give",
+        "StatefulSet demo-pool-0 is StorageCluster demo-pool's: give this cluster",
+    ] {
         blocked(&observed, &fresh, BlockedPart::Names, Reason::NameTaken, words);
     }
 }

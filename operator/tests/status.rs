@@ -172,7 +172,10 @@ fn while_it_forms_the_nodes_say_whom_they_wait_for() {
 fn a_set_without_its_quorum_is_not_ready() {
     let mut short = reply();
     short.sets[0].voting = 2;
-    let status = judged(Outcome::Applied, &pods(vec![ready(PODS[0])]), &answers(&short));
+    let mut cluster = cluster();
+    cluster.status = Some(judged(Outcome::Applied, &all_ready(), &answers(&reply())));
+    let (observed, short) = (pods(vec![ready(PODS[0])]), answers(&short));
+    let status = judge(&evidence(&cluster, &observed, &short));
     says(&status, ConditionType::Ready, "False", Reason::QuorumLost, "demo-pool-0-1");
     let mut full = reply();
     full.sets[0].takes_shards = false;
@@ -319,6 +322,26 @@ fn the_time_of_a_condition_is_that_of_its_last_change() {
     assert_eq!(second.image.as_deref(), Some("sherd-node:1"), "what was recorded stays");
     assert_eq!(second.cluster_id, Some("6a".repeat(16)), "whatever CA is in the Secret by then");
     assert_eq!(second.authority_key, Some(ca.key_digest().to_string()));
+}
+
+/// Nodes that come up for the first time have lost nothing.
+#[test]
+fn a_quorum_that_was_never_there_is_not_lost() {
+    let mut cluster = cluster();
+    let mut coming = reply();
+    coming.sets.clear();
+    let (observed, coming) = (pods(vec![ready(PODS[0])]), answers(&coming));
+    let first = judge(&evidence(&cluster, &observed, &coming));
+    says(&first, ConditionType::Ready, "False", Reason::Forming, "demo-pool-0-1");
+    cluster.status = Some(first);
+    let second = judge(&evidence(&cluster, &observed, &coming));
+    says(&second, ConditionType::Ready, "False", Reason::Forming, "demo-pool-0-1");
+    let all = all_ready();
+    let stuck = judge(&evidence(&cluster, &all, &coming));
+    says(&stuck, ConditionType::Ready, "False", Reason::QuorumLost, "none");
+    cluster.status = Some(judged(Outcome::Applied, &all_ready(), &answers(&reply())));
+    let lost = judge(&evidence(&cluster, &observed, &coming));
+    says(&lost, ConditionType::Ready, "False", Reason::QuorumLost, "demo-pool-0-1");
 }
 
 /// A CA that was refused must not become the one that the right one is compared with.

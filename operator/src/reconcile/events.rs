@@ -99,6 +99,18 @@ fn is_bad(condition: &Condition) -> bool {
     let forms =
         condition.reason == Reason::Forming.as_str() || condition.reason == Reason::PodsNotReady.as_str();
     let not_redundant = condition.reason == Reason::NotRedundant.as_str();
+    let needs_person = [
+        Reason::AuthorityChanged,
+        Reason::AuthorityMissing,
+        Reason::SecretMissing,
+        Reason::SecretMalformed,
+        Reason::NameTaken,
+        Reason::NotObserved,
+        Reason::NodesSilent,
+    ];
+    if needs_person.iter().any(|reason| reason.as_str() == condition.reason) {
+        return true;
+    }
     match condition.status.as_str() {
         "False" => {
             let good = [
@@ -108,7 +120,7 @@ fn is_bad(condition: &Condition) -> bool {
                 ConditionType::CertificatesReady,
                 ConditionType::PoolsReady,
             ];
-            let failed = [Reason::ApplyRejected, Reason::ApplyFailed, Reason::NotObserved, Reason::NameTaken];
+            let failed = [Reason::ApplyRejected, Reason::ApplyFailed];
             failed.iter().any(|reason| reason.as_str() == condition.reason) || (named(&good) && !forms)
         }
         "True" => {
@@ -176,6 +188,8 @@ mod tests {
             (condition("Progressing", "False", Reason::NotObserved), true),
             (condition("Progressing", "False", Reason::NameTaken), true),
             (condition("Ready", "False", Reason::NodesSilent), true),
+            (condition("Ready", "Unknown", Reason::AuthorityChanged), true),
+            (condition("Progressing", "False", Reason::AuthorityMissing), true),
             (condition("Degraded", "Unknown", Reason::Waiting), false),
         ] {
             assert_eq!(

@@ -11,7 +11,7 @@ use kube::{Api, Client, Resource as _, ResourceExt as _};
 use super::ReconcileError;
 use crate::api::StorageCluster;
 use crate::names::{CLUSTER_LABEL, MANAGED_BY, MANAGED_BY_LABEL, Names};
-use crate::plan::ObservedCluster;
+use crate::plan::{ForeignObject, ObservedCluster};
 use crate::{build, limits};
 
 /// Reads a cluster's Secrets, StatefulSet, pods and claims.
@@ -50,14 +50,19 @@ pub(super) async fn observe(
         try_join_all(owners),
         class_missing(client, pool.volume_claim_template.storage_class_name.as_deref()),
     )?;
-    let nameless = match &authority {
+    let foreign_claims = match &authority {
         Some(_) => vec![],
-        None => claims_without_label(&claims, names, &pool.name).await?,
+        None => claims_of_others(&claims, names, &pool.name).await?,
     };
-    let owned_by = |wanted: ChildOwner| {
-        let found = children.iter().zip(&owners).filter(|(_, owner)| **owner == wanted);
-        found.map(|((resource, name), _)| format!("{} {name}", resource.kind)).collect()
-    };
+    let (mut foreign, mut absent) = (Vec::new(), Vec::new());
+    for ((resource, name), owner) in children.iter().zip(owners) {
+        let object = format!("{} {name}", resource.kind);
+        match owner {
+            ChildOwner::Cluster => {}
+            ChildOwner::None => absent.push(object),
+            ChildOwner::Other(cluster) => foreign.push(ForeignObject { object, cluster }),
+        }
+    }
     Ok(ObservedCluster {
         authority,
         credentials,
@@ -65,22 +70,22 @@ pub(super) async fn observe(
         stateful_set,
         pods,
         claims: found,
-        claims_without_label: nameless,
-        foreign: owned_by(ChildOwner::Other),
-        absent: owned_by(ChildOwner::None),
+        foreign_claims,
+        foreign,
+        absent,
         storage_class_missing,
     })
 }
 
 /// Whose an object with a child's name is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum ChildOwner {
     /// There is no such object.
     None,
     /// This cluster's.
     Cluster,
-    /// Another person's, or another cluster's.
-    Other,
+    /// Another person's, or another cluster's by its label.
+    Other(Option<String>),
 }
 
 /// Looks whose an object is: this cluster's by its labels, or by its controller where a person changed the labels.
@@ -101,16 +106,20 @@ async fn owner(
         let mut owners = found.owner_references().iter();
         owners.any(|owner| owner.controller == Some(true) && Some(&owner.uid) == cluster.meta().uid.as_ref())
     };
-    Ok(if labelled || controlled() { ChildOwner::Cluster } else { ChildOwner::Other })
+    if labelled || controlled() {
+        return Ok(ChildOwner::Cluster);
+    }
+    let of_another = found.labels().get(CLUSTER_LABEL).filter(|other| **other != names.cluster);
+    Ok(ChildOwner::Other(of_another.filter(|_| is(MANAGED_BY_LABEL, MANAGED_BY)).cloned()))
 }
 
 /// The claims that have the names of the pool's and not the cluster's label. All claims of the namespace are
 /// looked at for it, so it is asked only where a CA is about to be made.
-async fn claims_without_label(
+async fn claims_of_others(
     api: &Api<PersistentVolumeClaim>,
     names: &Names,
     pool: &str,
-) -> Result<Vec<String>, ReconcileError> {
+) -> Result<Vec<ForeignObject>, ReconcileError> {
     let mut found = Vec::new();
     let mut params = ListParams::default().limit(limits::LIST_MAX);
     loop {
@@ -122,7 +131,10 @@ async fn claims_without_label(
             let label = claim.labels().get(CLUSTER_LABEL);
             names.is_claim(pool, &claim.name_any()) && label != Some(&names.cluster)
         });
-        found.extend(of_pool.map(kube::ResourceExt::name_any));
+        found.extend(of_pool.map(|claim| ForeignObject {
+            object: format!("PersistentVolumeClaim {}", claim.name_any()),
+            cluster: claim.labels().get(CLUSTER_LABEL).cloned(),
+        }));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
             None => return Ok(found),

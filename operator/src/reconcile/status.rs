@@ -157,7 +157,7 @@ fn dated(verdict: &Verdict, cluster: &StorageCluster, now: Timestamp) -> Conditi
 
 /// What follows from the specification and the Secrets that it names.
 fn spec_verdicts(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    use ConditionType::{CertificatesReady, CredentialsReady, Paused, SpecValid};
+    use ConditionType::{CertificatesReady, CredentialsReady, SpecValid};
     let Evidence { cluster, outcome, warnings, observed, .. } = evidence;
     let spec = match outcome {
         Outcome::Invalid(messages) => {
@@ -202,12 +202,17 @@ fn spec_verdicts(evidence: &Evidence<'_>) -> Vec<Verdict> {
         }
         _ => certificates = expiring(evidence).unwrap_or(certificates),
     }
-    let paused = if cluster.spec.paused {
-        Verdict::new(Paused, TRUE, Reason::PausedBySpec, "spec.paused is set: the operator changes nothing")
+    vec![spec, credentials, certificates, paused_verdict(cluster)]
+}
+
+fn paused_verdict(cluster: &StorageCluster) -> Verdict {
+    let condition = ConditionType::Paused;
+    if cluster.spec.paused {
+        let message = "spec.paused is set: the operator changes nothing";
+        Verdict::new(condition, TRUE, Reason::PausedBySpec, message)
     } else {
-        Verdict::new(Paused, FALSE, Reason::NotPaused, "spec.paused is not set")
-    };
-    vec![spec, credentials, certificates, paused]
+        Verdict::new(condition, FALSE, Reason::NotPaused, "spec.paused is not set")
+    }
 }
 
 /// Whether certificates end soon: the CA's own, or the nodes' where nothing is changed and so none is renewed.
@@ -230,6 +235,13 @@ fn expiring(evidence: &Evidence<'_>) -> Option<Verdict> {
 /// Whether the cluster was formed once: only a formed node's answer gives a version.
 fn has_formed(cluster: &StorageCluster) -> bool {
     cluster.status.as_ref().is_some_and(|status| status.version.is_some())
+}
+
+/// Whether the cluster was ready at some time: its last report is more than that it forms.
+fn has_served(cluster: &StorageCluster) -> bool {
+    let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
+    let mut ready = conditions.filter(|condition| condition.type_ == ConditionType::Ready.as_str());
+    ready.any(|condition| condition.reason != Reason::Forming.as_str())
 }
 
 /// Whether every pod serves, else the first cause that a person can act on.
@@ -290,7 +302,10 @@ fn ready_verdict(
         let short: Vec<&str> = short.iter().map(String::as_str).collect();
         let (short, missing) = (listed(&short), listed(&missing));
         let message = format!("sets that take no writes: {short}; pods that do not serve: {missing}");
-        return Verdict::new(condition, FALSE, Reason::QuorumLost, message);
+        // What has never served has lost nothing while its pods still come up.
+        let comes_up = !absent(wanted, ready).is_empty() && !has_served(evidence.cluster);
+        let reason = if comes_up { Reason::Forming } else { Reason::QuorumLost };
+        return Verdict::new(condition, FALSE, reason, message);
     }
     if ready.is_empty() {
         let message = format!("sets have their quorum; no pod is ready yet: {}", listed(&missing));
@@ -402,7 +417,7 @@ pub(super) fn unobserved(cluster: &StorageCluster, error: &str, now: Timestamp) 
         Verdict::new(ConditionType::Degraded, UNKNOWN, Reason::NotObserved, error),
     ];
     let mut status = cluster.status.clone().unwrap_or_default();
-    for verdict in unknown {
+    for verdict in unknown.into_iter().chain([paused_verdict(cluster)]) {
         let condition = dated(&verdict, cluster, now);
         match status.conditions.iter_mut().find(|last| last.type_ == condition.type_) {
             Some(last) => *last = condition,
