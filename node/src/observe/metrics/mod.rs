@@ -3,9 +3,10 @@
 //! A [`Metrics`] owns its registry: two nodes in one process do not meet. What happens is counted
 //! through typed handles where it happens; gauges that mirror a state are set by a closure when
 //! somebody scrapes. Label values come from fixed sets: operations and states from the code, HTTP
-//! codes, and this node's volumes. Never a bucket, a key or a client.
+//! codes, this node's volumes, and the configured nodes. Never a bucket, a key or a client.
 
 mod declare;
+mod link;
 mod mirror;
 mod process;
 mod rpc;
@@ -20,6 +21,8 @@ use prometheus::{
 use sherd_volume::options::Durability;
 
 use self::declare::MetricDeclarer;
+use self::link::LinkFamilies;
+pub use self::link::LinkMetrics;
 pub use self::mirror::MirroredMetric;
 use self::process::ProcessMetrics;
 pub use self::rpc::{RpcCallMetrics, RpcMetrics};
@@ -37,6 +40,7 @@ pub struct Metrics {
     hooks: RwLock<Vec<ScrapeHook>>,
     process: ProcessMetrics,
     volumes: VolumeFamilies,
+    links: LinkFamilies,
     /// Connections of the admin listener, and what they carry.
     pub admin: Traffic,
     /// The S3 listener.
@@ -198,18 +202,37 @@ impl Metrics {
         let declare = MetricDeclarer { registry: &registry };
         constants(&declare, durability);
         let process = ProcessMetrics::new(&declare);
-        let volumes = VolumeFamilies::new(&declare);
+        let (volumes, links) = (VolumeFamilies::new(&declare), LinkFamilies::new(&declare));
         let admin = admin(&declare);
         let (s3, register) = (s3(&declare), register(&declare));
         let (mrf, scrub, upkeep) = (mrf(&declare), scrub(&declare), upkeep(&declare));
         let (buffer, rpc) = (buffer(&declare), RpcMetrics::new(&declare));
         let hooks = RwLock::default();
-        Self { registry, hooks, process, volumes, admin, s3, register, mrf, scrub, upkeep, buffer, rpc }
+        Self {
+            registry,
+            hooks,
+            process,
+            volumes,
+            links,
+            admin,
+            s3,
+            register,
+            mrf,
+            scrub,
+            upkeep,
+            buffer,
+            rpc,
+        }
     }
 
     /// The handles of one volume. `name` is its directory; asked twice, they count together.
     pub fn volume(&self, name: &str) -> VolumeMetrics {
         self.volumes.of(name)
+    }
+
+    /// The handles of the connections to a configured node; asked twice, they count together.
+    pub fn link(&self, node: &str) -> LinkMetrics {
+        self.links.of(node)
     }
 
     /// Calls `hook` before every scrape, to set the gauges that mirror a state. It must not wait.

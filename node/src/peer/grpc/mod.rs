@@ -6,6 +6,7 @@
 
 mod calls;
 mod connection;
+mod keeper;
 mod limits;
 mod link;
 mod registers;

@@ -136,6 +136,15 @@ pub struct ClusterSettings {
     /// The key of this node's certificate, closed to others
     #[arg(id = "cluster_key", long = "cluster-key", env = "SHERD_CLUSTER_KEY", value_name = "FILE")]
     pub key: Option<PathBuf>,
+    /// Age at which connections between nodes have ended; each is renewed at a quarter to a half of it, the same on
+    /// every node [default: 1h]
+    #[arg(
+        id = "cluster_reconnect_after",
+        long = "cluster-reconnect-after",
+        env = "SHERD_CLUSTER_RECONNECT_AFTER",
+        value_name = "TIME"
+    )]
+    pub reconnect_after: Option<Period>,
 }
 
 /// Table `[limits]`: what the S3 listener takes at one time.
@@ -280,6 +289,7 @@ impl Settings {
                 ca: self.cluster.ca.or(lower.cluster.ca),
                 cert: self.cluster.cert.or(lower.cluster.cert),
                 key: self.cluster.key.or(lower.cluster.key),
+                reconnect_after: self.cluster.reconnect_after.or(lower.cluster.reconnect_after),
             },
             limits: LimitSettings {
                 connections_max: self.limits.connections_max.or(lower.limits.connections_max),
