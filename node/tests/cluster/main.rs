@@ -19,5 +19,6 @@ mod intruders;
 mod links;
 mod nodes;
 mod paused;
+mod renewal;
 mod roles;
 mod twins;
