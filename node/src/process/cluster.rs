@@ -27,6 +27,7 @@ use crate::cluster::links::{PeerLinks, PeerLinksConfig};
 use crate::cluster::membership::{ConfiguredNode, Membership, MembershipConfig, OwnState};
 use crate::observe::health::{FormationWait, Health};
 use crate::observe::metrics::Metrics;
+use crate::observe::trace::SlowRequests;
 use crate::peer::ConnectionAge;
 use crate::peer::grpc::GrpcPeer;
 use crate::peer::remote::RemoteVolumes;
@@ -140,7 +141,9 @@ impl ClusterNode {
         let linked = PeerLinksConfig { nodes: &nodes, trust: &trust, age, metrics };
         let links = PeerLinks::start(&linked, &rng, &tasks, &stop);
         let volumes = LocalSlot::default();
-        let services = rpc::volume_services(&RpcNode::new(cluster.id, volumes.clone()), &metrics.rpc, &stop);
+        let slow = SlowRequests::after(config.log.slow_request);
+        let served = RpcNode::new(cluster.id, volumes.clone()).telling(slow);
+        let services = rpc::volume_services(&served, &metrics.rpc, &stop);
         let desk: Arc<dyn NodeDesk> = Arc::<NodeReporter>::clone(&reporter);
         let admin = AdminRpc {
             cluster: cluster.id,

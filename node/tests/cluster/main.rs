@@ -21,4 +21,5 @@ mod nodes;
 mod paused;
 mod renewal;
 mod roles;
+mod slow;
 mod twins;

@@ -198,6 +198,14 @@ pub struct LogSettings {
     /// Least severity logged, also by target: info,sherd_node::upkeep=debug [default: info]
     #[arg(id = "log_level", long = "log-level", env = "SHERD_LOG_LEVEL", value_name = "FILTER")]
     pub level: Option<String>,
+    /// Time from which on a request is told as slow, with where its time went; 0 tells none [default: 1s]
+    #[arg(
+        id = "log_slow_request",
+        long = "log-slow-request",
+        env = "SHERD_LOG_SLOW_REQUEST",
+        value_name = "TIME"
+    )]
+    pub slow_request: Option<Period>,
 }
 
 /// When a write is answered.
@@ -307,6 +315,7 @@ impl Settings {
             log: LogSettings {
                 format: self.log.format.or(lower.log.format),
                 level: self.log.level.or(lower.log.level),
+                slow_request: self.log.slow_request.or(lower.log.slow_request),
             },
         }
     }

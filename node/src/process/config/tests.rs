@@ -104,6 +104,7 @@ fn every_key_can_be_written() {
         [log]
         format = "json"
         level = "warn,sherd_node=debug"
+        slow_request = "250ms"
     "#;
     let config = Machine::new().resolve(text).expect("valid");
     assert_eq!(shards(&config), (3, 1));
@@ -138,7 +139,11 @@ fn every_key_can_be_written() {
     assert_eq!(config.upkeep.scrub_period, Duration::from_hours(168));
     assert_eq!(config.upkeep.heal_bytes_per_second, 10 << 20);
     assert_eq!(config.upkeep.adopt_after, Duration::from_secs(30));
-    assert_eq!(config.log, Log { format: LogFormat::Json, level: "warn,sherd_node=debug".into() });
+    let slow_request = Duration::from_millis(250);
+    assert_eq!(
+        config.log,
+        Log { format: LogFormat::Json, level: "warn,sherd_node=debug".into(), slow_request }
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@
 mod broken;
 mod refusals;
 mod registers;
+mod requests;
 mod renewal;
 mod shards;
 
@@ -31,6 +32,7 @@ use sherd_volume::options::Durability;
 use super::{ConnectionRules, LocalSlot, RpcNode, serve, volume_services};
 use crate::machine::system::{SystemClock, SystemRng};
 use crate::observe::metrics::Metrics;
+use crate::observe::trace::SlowRequests;
 use crate::peer::grpc::{GrpcPeer, Link, LinkConfig};
 use crate::peer::remote::RemoteVolumes;
 use crate::peer::{ConnectionAge, LocalPeer};
@@ -133,7 +135,7 @@ impl Pair {
             (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let served_at = listener.local_addr().expect("an address");
-        let node = RpcNode::new(CLUSTER, slot.clone());
+        let node = RpcNode::new(CLUSTER, slot.clone()).telling(SlowRequests::after(Duration::from_nanos(1)));
         let services = volume_services(&node, &metrics.rpc, &stop_server);
         let nodes = ["n1", "n2", "n3"].map(str::to_owned).into();
         let trust = authorities.trust("n2", Role::Node);
