@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use tonic::{Code, Status};
 
 use sherd_core::env::Rng;
-use sherd_core::id::{ClusterId, VolumeId};
+use sherd_core::id::VolumeId;
 use sherd_core::topology::Topology;
 use sherd_proto::limits::NODE_VOLUMES_MAX;
 use sherd_proto::v1::{FormReply, FormRequest, NodeState, PingRequest, TopologyRequest, form_reply};
@@ -20,6 +20,8 @@ use tokio_util::task::TaskTracker;
 
 use super::asker::{AskError, Asker, NodeFormAnswer};
 use super::membership::ConfiguredNode;
+use crate::observe::metrics::Metrics;
+use crate::peer::ConnectionAge;
 use crate::peer::grpc::{Connection, Link, LinkConfig};
 use crate::trust::{PeerIdentity, Role, Trust};
 
@@ -31,22 +33,41 @@ pub struct PeerLinks {
     own_name: Arc<str>,
 }
 
+/// What links are made of.
+#[derive(Debug, Clone, Copy)]
+pub struct PeerLinksConfig<'a> {
+    /// All nodes of the cluster.
+    pub nodes: &'a [ConfiguredNode],
+    /// The certificates of this node.
+    pub trust: &'a Trust,
+    /// How old connections become.
+    pub age: ConnectionAge,
+    /// What counts them.
+    pub metrics: &'a Metrics,
+}
+
 type AdminClient = sherd_proto::v1::admin_service_client::AdminServiceClient<Connection>;
 
 impl PeerLinks {
-    /// Begins to connect to every node.
+    /// Begins to connect to every node of the cluster.
     pub fn start(
-        cluster: ClusterId,
-        nodes: &[ConfiguredNode],
-        trust: &Trust,
+        config: &PeerLinksConfig<'_>,
         rng: &Arc<dyn Rng>,
         tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> Self {
+        let &PeerLinksConfig { nodes, trust, age, metrics } = config;
+        let cluster = trust.own().cluster;
         let link = |node: &ConfiguredNode| {
             let peer = PeerIdentity { name: node.name.clone(), role: Role::Node, cluster };
-            let config = LinkConfig { peer, address: node.address.clone(), cluster, epoch: None };
-            Link::start(config, trust, rng, tasks, stop)
+            let (address, metrics) = (node.address.clone(), metrics.link(&node.name));
+            Link::start(
+                LinkConfig { peer, address, cluster, epoch: None, age, metrics },
+                trust,
+                rng,
+                tasks,
+                stop,
+            )
         };
         Self { links: nodes.iter().map(link).collect(), own_name: trust.own().name.as_str().into() }
     }

@@ -27,6 +27,7 @@ use sherd_core::record::{DataRef, put_register_key};
 use sherd_core::register::quorum::Quorums;
 use sherd_core::topology::Topology;
 
+use crate::observe::trace::{Phase, VolumeCall};
 use crate::peer::VolumeRoute;
 use crate::peer::remote::RemoteVolumes;
 
@@ -48,6 +49,8 @@ pub struct SetView {
     pub geometry: Geometry,
     /// Its volumes in order; shard placement counts in this order.
     pub routes: Vec<VolumeRoute>,
+    /// Where each of them is.
+    pub homes: Vec<VolumeHome>,
     /// Those that scans had to wait for.
     pub late: LateVolumes,
     /// Its nodes, each once.
@@ -55,6 +58,15 @@ pub struct SetView {
     remote: RemoteVolumes,
     /// While every node is up, and while one is down.
     durable_enough: [usize; 2],
+}
+
+/// The node that has a volume.
+#[derive(Debug, Clone)]
+pub struct VolumeHome {
+    /// Its name; empty where a node stores alone.
+    pub node: Arc<str>,
+    /// Whether it is this one.
+    pub is_own: bool,
 }
 
 /// Which volumes of a set let a scan wait until it gave them up: others are asked before them for a while.
@@ -116,6 +128,16 @@ impl SetView {
         places
     }
 
+    /// Describes a call of one of its volumes for the trace of a request.
+    pub fn call(&self, phase: Phase, place: usize, took: Duration) -> VolumeCall {
+        VolumeCall {
+            phase,
+            volume: self.routes[place].volume,
+            node: Arc::clone(&self.homes[place].node),
+            took,
+        }
+    }
+
     /// The place of a volume in the set.
     pub fn place_of(&self, volume: VolumeId) -> Option<usize> {
         self.routes.iter().position(|route| route.volume == volume)
@@ -137,6 +159,12 @@ impl Cluster {
             nodes.dedup();
             nodes
         };
+        let home_of = |volume: &VolumeId| {
+            let node = topology.volume(*volume).map(|volume| volume.node);
+            let named = topology.nodes().iter().find(|known| Some(known.id) == node);
+            let name = named.map_or("", |node| node.name.as_str());
+            VolumeHome { node: name.into(), is_own: node == Some(own) }
+        };
         let sets = topology
             .sets()
             .iter()
@@ -147,6 +175,7 @@ impl Cluster {
                     id: SetId(id),
                     geometry: set.geometry(),
                     routes: routes.collect(),
+                    homes: set.volumes().iter().map(home_of).collect(),
                     late: LateVolumes::default(),
                     nodes: nodes_of(set.volumes()),
                     remote: remote.clone(),

@@ -24,6 +24,7 @@ use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{ObjectKey, RegisterKey};
 
 use crate::cluster::Cluster;
+use crate::observe::trace;
 use crate::register::{ChangeError, Failure, QuorumRow, Registers, WriteTicket, Writer};
 use crate::stripe::{Stripes, WriteError};
 use crate::upkeep::Deletions;
@@ -114,7 +115,7 @@ impl Objects {
         what: &'static str,
         work: impl Future<Output = Result<R>> + Send + 'static,
     ) -> Result<R> {
-        let task = self.inner.registers.tasks().spawn(work);
+        let task = self.inner.registers.tasks().spawn(trace::inherited(work));
         task.await.map_err(|error| Error::Internal { what: format!("{what}: {error}") })?
     }
 

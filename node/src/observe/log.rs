@@ -6,6 +6,7 @@
 //! off below whatever the filter says.
 
 use std::io;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::Deserialize;
@@ -23,6 +24,8 @@ pub struct Log {
     pub format: LogFormat,
     /// A filter that parses.
     pub level: String,
+    /// How long a request may take that is not told as slow; zero where none is.
+    pub slow_request: Duration,
 }
 
 /// Form of a log line.
@@ -109,32 +112,40 @@ fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
     );
 }
 
+/// Keeps what is logged, for tests.
+#[cfg(test)]
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LogBuffer(std::sync::Arc<parking_lot::Mutex<Vec<u8>>>);
+
+#[cfg(test)]
+impl io::Write for LogBuffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+impl LogBuffer {
+    /// What was logged so far.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().clone()).expect("logs are text")
+    }
+
+    /// Keeps what this thread logs until the guard is dropped.
+    pub(crate) fn keep(&self, level: &str) -> tracing::subscriber::DefaultGuard {
+        let writer = self.clone();
+        tracing::subscriber::set_default(text(level, move || writer.clone()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use super::*;
-
-    /// Keeps what was logged.
-    #[derive(Clone, Default)]
-    struct LogBuffer(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for LogBuffer {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().expect("no test panics while it logs").extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl LogBuffer {
-        fn text(&self) -> String {
-            String::from_utf8(self.0.lock().expect("no test panics while it logs").clone())
-                .expect("logs are text")
-        }
-    }
 
     fn logged(level: &str, events: impl FnOnce()) -> String {
         let kept = LogBuffer::default();

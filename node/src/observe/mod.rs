@@ -1,5 +1,7 @@
-//! What a node says of itself: metrics, health, and its log.
+//! What a node says of itself: metrics, health, its log, and where the time of its requests goes.
 
 pub mod health;
+mod limits;
 pub mod log;
 pub mod metrics;
+pub mod trace;

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -19,17 +20,30 @@ use super::Pending;
 #[derive(Debug)]
 pub struct Gather<R> {
     waiting: Vec<(usize, Pending<R>)>,
+    /// The answer taken that took longest.
+    slowest: Option<(usize, Duration)>,
 }
 
 impl<R: Unpin> Gather<R> {
     /// Gathers answers that are under way.
     pub fn new(waiting: impl IntoIterator<Item = (usize, Pending<R>)>) -> Self {
-        Self { waiting: waiting.into_iter().collect() }
+        Self { waiting: waiting.into_iter().collect(), slowest: None }
     }
 
     /// Adds one.
     pub fn push(&mut self, place: usize, pending: Pending<R>) {
         self.waiting.push((place, pending));
+    }
+
+    /// The place whose answer took longest of those that were taken, and how long.
+    pub const fn slowest(&self) -> Option<(usize, Duration)> {
+        self.slowest
+    }
+
+    /// A place that has not answered, the one that was asked first, and how long ago.
+    pub fn waits_for(&self) -> Option<(usize, Duration)> {
+        let waiting = self.waiting.iter().map(|(place, pending)| (*place, pending.took()));
+        waiting.max_by_key(|(_, took)| *took)
     }
 
     /// How many have not answered.
@@ -104,7 +118,11 @@ impl<R: Unpin> Gather<R> {
         for index in 0..self.waiting.len() {
             let (place, pending) = &mut self.waiting[index];
             let place = *place;
-            if let Poll::Ready(result) = Pin::new(pending).poll(context) {
+            if let Poll::Ready(result) = Pin::new(&mut *pending).poll(context) {
+                let took = pending.took();
+                if self.slowest.is_none_or(|(_, slowest)| slowest < took) {
+                    self.slowest = Some((place, took));
+                }
                 self.waiting.swap_remove(index);
                 return Some((place, result));
             }

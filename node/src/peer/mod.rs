@@ -26,6 +26,7 @@ pub use pending::{AnswerSender, Pending};
 pub use registers::RegisterPeer;
 pub use shards::{ShardPeer, ShardSink};
 pub use upkeep::UpkeepPeer;
+pub use wire::ConnectionAge;
 
 /// A volume, and how the node that owns it is reached.
 #[derive(Debug, Clone)]

@@ -3,8 +3,10 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use sherd_core::message::{Error, Result};
 
@@ -14,18 +16,20 @@ pub struct Pending<R>(State<R>);
 
 #[derive(Debug)]
 enum State<R> {
-    Ready(Option<Result<R>>),
-    Waiting(oneshot::Receiver<Result<R>>),
+    /// With how long it took.
+    Ready(Option<Result<R>>, Duration),
+    /// Since when.
+    Waiting(oneshot::Receiver<(Result<R>, Instant)>, Instant),
 }
 
 /// Where an answer is delivered.
 #[derive(Debug)]
-pub struct AnswerSender<R>(oneshot::Sender<Result<R>>);
+pub struct AnswerSender<R>(oneshot::Sender<(Result<R>, Instant)>);
 
 impl<R> AnswerSender<R> {
     /// Delivers. Nobody may be waiting any more; then the answer is dropped.
     pub fn answer(self, result: Result<R>) {
-        drop(self.0.send(result));
+        drop(self.0.send((result, Instant::now())));
     }
 
     /// Returns when nobody waits for the answer any more. Cancel-safe.
@@ -37,31 +41,42 @@ impl<R> AnswerSender<R> {
 impl<R> Pending<R> {
     /// An answer that is there already.
     pub const fn ready(result: Result<R>) -> Self {
-        Self(State::Ready(Some(result)))
+        Self(State::Ready(Some(result), Duration::ZERO))
     }
 
     /// An answer to come.
     pub fn waiting() -> (AnswerSender<R>, Self) {
         let (sender, receiver) = oneshot::channel();
-        (AnswerSender(sender), Self(State::Waiting(receiver)))
+        (AnswerSender(sender), Self(State::Waiting(receiver, Instant::now())))
     }
 }
 
 impl<R> Pending<R> {
     /// Whether the answer is known to be there, without a look.
     pub(super) const fn is_ready(&self) -> bool {
-        matches!(self.0, State::Ready(_))
+        matches!(self.0, State::Ready(..))
+    }
+
+    /// How long the answer took, where it is known to be there; else how long it has taken so far.
+    pub fn took(&self) -> Duration {
+        match &self.0 {
+            State::Ready(_, took) => *took,
+            State::Waiting(_, since) => since.elapsed(),
+        }
     }
 
     /// Whether the answer is there; if not, the context's task is woken when it is.
     pub(super) fn is_there(&mut self, context: &mut Context<'_>) -> bool {
-        let State::Waiting(receiver) = &mut self.0 else { return true };
+        let State::Waiting(receiver, since) = &mut self.0 else { return true };
         // Outside the task's budget: to make a task yield the runtime wakes it and shows it nothing, which
         // who counts wakes would take for the answer.
         let mut receiver = tokio::task::unconstrained(receiver);
         let Poll::Ready(answer) = Pin::new(&mut receiver).poll(context) else { return false };
-        let gone = |_| Err(Error::Unreachable { reason: "the volume went away".to_owned() });
-        self.0 = State::Ready(Some(answer.unwrap_or_else(gone)));
+        let gone =
+            |_| (Err(Error::Unreachable { reason: "the volume went away".to_owned() }), Instant::now());
+        let (answer, at) = answer.unwrap_or_else(gone);
+        let took = at.saturating_duration_since(*since);
+        self.0 = State::Ready(Some(answer), took);
         true
     }
 }
@@ -73,7 +88,7 @@ impl<R: Unpin> Future for Pending<R> {
         if !self.is_there(context) {
             return Poll::Pending;
         }
-        let State::Ready(result) = &mut self.0 else { return Poll::Pending };
+        let State::Ready(result, _) = &mut self.0 else { return Poll::Pending };
         Poll::Ready(result.take().expect("polled once after it is ready"))
     }
 }

@@ -23,10 +23,12 @@ use sherd_volume::disk::Disk;
 
 use crate::cluster::asker::Asker;
 use crate::cluster::formation::{self, FormationAnswers, FormationRun, FormationStatus};
-use crate::cluster::links::PeerLinks;
+use crate::cluster::links::{PeerLinks, PeerLinksConfig};
 use crate::cluster::membership::{ConfiguredNode, Membership, MembershipConfig, OwnState};
 use crate::observe::health::{FormationWait, Health};
 use crate::observe::metrics::Metrics;
+use crate::observe::trace::SlowRequests;
+use crate::peer::ConnectionAge;
 use crate::peer::grpc::GrpcPeer;
 use crate::peer::remote::RemoteVolumes;
 use crate::process::config::Config;
@@ -34,7 +36,7 @@ use crate::process::config::cluster::ClusterConfig;
 use crate::process::config::credentials::Credentials;
 use crate::process::report::{NodeReporter, ReporterConfig};
 use crate::process::store::Store;
-use crate::rpc::{self, AdminRpc, LocalSlot, NodeDesk, RpcNode};
+use crate::rpc::{self, AdminRpc, ConnectionRules, LocalSlot, NodeDesk, RpcNode};
 use crate::trust::{PeerIdentity, Role, Trust, TrustError, TrustFiles};
 use crate::volumes::form::clustered::ClusterFormationConfig;
 use crate::volumes::form::{Formation, FormationConfig, FormationError};
@@ -135,9 +137,13 @@ impl ClusterNode {
             volumes: remote.clone(),
         }));
         reporter.know_membership(&membership);
-        let links = PeerLinks::start(cluster.id, &nodes, &trust, &rng, &tasks, &stop);
+        let age = ConnectionAge::of_at_most(cluster.reconnect_after);
+        let linked = PeerLinksConfig { nodes: &nodes, trust: &trust, age, metrics };
+        let links = PeerLinks::start(&linked, &rng, &tasks, &stop);
         let volumes = LocalSlot::default();
-        let services = rpc::volume_services(&RpcNode::new(cluster.id, volumes.clone()), &metrics.rpc, &stop);
+        let slow = SlowRequests::after(config.log.slow_request);
+        let served = RpcNode::new(cluster.id, volumes.clone()).telling(slow);
+        let services = rpc::volume_services(&served, &metrics.rpc, &stop);
         let desk: Arc<dyn NodeDesk> = Arc::<NodeReporter>::clone(&reporter);
         let admin = AdminRpc {
             cluster: cluster.id,
@@ -147,8 +153,9 @@ impl ClusterNode {
             desk,
         };
         let services = admin.add_to(services);
-        let names: Arc<[String]> = nodes.iter().map(|node| node.name.clone()).collect();
-        tasks.spawn(rpc::serve(listener, trust.clone(), services, names, metrics.rpc.clone(), stop.clone()));
+        let names = nodes.iter().map(|node| node.name.clone()).collect();
+        let rules = ConnectionRules { trust: trust.clone(), nodes: names, age };
+        tasks.spawn(rpc::serve(listener, rules, services, metrics.rpc.clone(), stop.clone()));
         tasks.spawn(trust.follow(stop.clone()));
         let asker: Arc<dyn Asker> = Arc::new(links.clone());
         tasks.spawn(Arc::clone(&membership).run(asker, stop.clone()));

@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::observe::health::Health;
 use crate::observe::metrics::Metrics;
+use crate::observe::trace::SlowRequests;
 use crate::process::cli::Exit;
 use crate::process::config::Config;
 use crate::process::descriptors::DescriptorLimit;
@@ -180,7 +181,8 @@ async fn serve_s3(
     let life = Life::new();
     let limits = config.limits;
     let admission = Admission::new(limits.requests_max, limits.queue_max, metrics.s3.clone());
-    let service = guard(store.service, admission, refuse);
+    let slow = SlowRequests::after(config.log.slow_request);
+    let service = guard(store.service, admission, slow, refuse);
     let (traffic, reclaim) = (metrics.s3.traffic.clone(), store.reclaim);
     let served = serve(listener, limits.into(), life.clone(), traffic, reclaim, service);
     let patience = async {

@@ -27,8 +27,9 @@ use sherd_core::register::sweep::{SettleWith, introduced, settle_with};
 use sherd_core::register::{Accept, EncodedValue, Positions, Prepare, Refusal, Vote};
 
 use super::failure::Failure;
-use super::round::Round;
+use super::round::{Round, RoundTimes};
 use super::{Inner, QuorumRow, Registers, RowAnswer};
+use crate::observe::trace::{self, Phase};
 
 /// The pause after the first conflict; each further one is up to twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -103,6 +104,8 @@ pub(super) struct Change<'a> {
     unreadable: Vec<UnreadableRow>,
     /// Whether its ballots began at the clock again: once is enough.
     began_anew: bool,
+    /// Of its rounds since they were last counted for somebody.
+    pub(super) times: RoundTimes,
 }
 
 /// An accept that was sent, until it is known what became of it. Given up before, its row is looked at: volumes may
@@ -197,7 +200,11 @@ impl Registers {
         loop {
             let round = self.prepare_above(self.inner.cluster.target(key.clone()), above);
             let ready = change.prepared(round).await?;
-            match change.repropose(&ready).await {
+            let accepted = change.repropose(&ready).await;
+            if let Some(request) = trace::current() {
+                std::mem::take(&mut change.times).count_for(&request);
+            }
+            match accepted {
                 AcceptRoundOutcome::Committed => {
                     return Ok(ready.found.map(|mut found| {
                         found.committed = true;
@@ -215,7 +222,8 @@ impl<'a> Change<'a> {
         let Inner { clock, proposer, .. } = &*registers.inner;
         let batch = Batch::new(ChangeId { made: clock.tick(), proposer: *proposer });
         let (pause, highest_floor, unreadable) = (FIRST_PAUSE, Ballot::ZERO, Vec::new());
-        Self { registers, batch, deadline, pause, highest_floor, unreadable, began_anew: false }
+        let times = RoundTimes::default();
+        Self { registers, batch, deadline, pause, highest_floor, unreadable, began_anew: false, times }
     }
 }
 
@@ -228,7 +236,10 @@ impl Change<'_> {
             let waits = |outcome: &PrepareOutcome| matches!(outcome, PrepareOutcome::Wait);
             let decide =
                 |replies: &[_], asking: PrepareProgress<'_>| after_prepare(replies, &self.unreadable, asking);
+            let asked = Instant::now();
             let decision = begun.round.decide(self.registers, decide, waits).await;
+            self.times.prepare += asked.elapsed();
+            self.times.called(self.registers.count_round(Phase::Prepare, &begun.round));
             let above = match decision.outcome {
                 PrepareOutcome::Prepared(prepared) => {
                     self.highest_floor = self.highest_floor.max(prepared.floor);
@@ -375,7 +386,7 @@ impl Change<'_> {
     }
 
     async fn accept(
-        &self,
+        &mut self,
         begun: &PrepareRound,
         accept: &Accept,
         heal: Option<&HealEntry>,
@@ -390,7 +401,10 @@ impl Change<'_> {
         let mut sent = OpenAccept { registers, key: &begun.target.key, is_known: false };
         registers.inner.metrics.register.accept_rounds.inc();
         let waits = |outcome: &AcceptOutcome| matches!(outcome, AcceptOutcome::Wait);
+        let asked = Instant::now();
         let decision = round.decide(registers, after_accept, waits).await;
+        self.times.accept += asked.elapsed();
+        self.times.called(registers.count_round(Phase::Accept, &round));
         let failure = match decision.outcome {
             AcceptOutcome::Committed => {
                 sent.is_known = true;

@@ -38,6 +38,7 @@ use sherd_core::register::quorum::Lives;
 use crate::cluster::damage::Damage;
 use crate::cluster::{Cluster, SetView};
 use crate::observe::metrics::Metrics;
+use crate::observe::trace::{self, Phase};
 
 pub(crate) use failure::Failure;
 pub(crate) use writer::{ChangeError, Inline, Proposal, Writer};
@@ -263,6 +264,10 @@ impl Registers {
     ///
     /// That others do not have it says nothing: a write that was cut short is on few volumes.
     pub(crate) async fn inline(&self, key: &RegisterKey, found: &QuorumRow) -> RowAnswer<Bytes> {
+        trace::timed(Phase::Register, self.found_inline(key, found)).await
+    }
+
+    async fn found_inline(&self, key: &RegisterKey, found: &QuorumRow) -> RowAnswer<Bytes> {
         let set = self.inner.cluster.set_of(key);
         let target = self.inner.cluster.target(key.clone());
         let mut refusals = RowRefusals::default();

@@ -21,6 +21,7 @@ use std::time::Duration;
 use super::round::Round;
 use super::{Failure, QuorumRow, Registers, RowAnswer, RowRefusals, holders_first};
 use crate::cluster::SetView;
+use crate::observe::trace::{self, Phase};
 
 /// The first pause before all volumes are asked again; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
@@ -28,6 +29,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(2);
 impl Registers {
     /// Reads the committed value of a register; `None` when it holds nothing.
     pub(crate) async fn read(&self, key: &RegisterKey) -> Result<Option<QuorumRow>, Failure> {
+        trace::timed(Phase::Register, self.read_committed(key)).await
+    }
+
+    async fn read_committed(&self, key: &RegisterKey) -> Result<Option<QuorumRow>, Failure> {
         let deadline = Instant::now() + self.inner.timeouts.operation;
         loop {
             match self.read_once(key).await? {
@@ -52,7 +57,8 @@ impl Registers {
         for (n, place) in unasked.by_ref().take(round.set.quorums().prepare()).enumerate() {
             ask(&mut round, place, &target, n == 0);
         }
-        let patience = Instant::now() + self.inner.timeouts.commit;
+        let asked = Instant::now();
+        let patience = asked + self.inner.timeouts.commit;
         let mut pause = FIRST_PAUSE;
         loop {
             let lives = self.known_lives();
@@ -62,12 +68,21 @@ impl Registers {
                 lives: &lives,
                 patience_over: Instant::now() >= patience,
             };
-            match decide_read(&round.replies, reading) {
+            let decision = decide_read(&round.replies, reading);
+            let is_open = matches!(
+                decision,
+                ReadDecision::Wait | ReadDecision::AskOnceMore { .. } | ReadDecision::AskAgain
+            );
+            if !is_open {
+                self.count_read(&round, asked);
+            }
+            match decision {
                 ReadDecision::Value(found) => return self.with_value(&round, &target, found).await,
                 ReadDecision::Absent => return Ok(ReadOutcome::Absent),
                 ReadDecision::Wait if round.outstanding() > 0 && unasked.len() == 0 => round.next(self).await,
                 ReadDecision::Wait if round.outstanding() > 0 && round.next_soon(self).await => {}
                 ReadDecision::Wait => {
+                    round.note_late();
                     for place in unasked.by_ref() {
                         ask(&mut round, place, &target, false);
                     }
@@ -94,6 +109,18 @@ impl Registers {
                 ReadDecision::Finish => return Ok(ReadOutcome::Unfinished),
                 ReadDecision::Sealed => return Err(Failure::Sealed),
                 ReadDecision::StaleEpoch { .. } | ReadDecision::Unavailable => return Err(round.failure()),
+            }
+        }
+    }
+
+    /// Counts a read round that is decided.
+    fn count_read(&self, round: &Round<Vote>, asked: Instant) {
+        let slowest = self.count_round(Phase::Read, round);
+        if let Some(request) = trace::current() {
+            request.add(Phase::Read, asked.elapsed());
+            if let Some(call) = slowest {
+                let took = call.took;
+                request.called(|| call, took);
             }
         }
     }

@@ -10,6 +10,7 @@ use sherd_core::register::quorum::{Lives, Order, Reply};
 use sherd_core::register::{Positions, Refusal};
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 use tokio::time::Instant;
@@ -17,6 +18,7 @@ use tokio::time::Instant;
 use super::Registers;
 use super::failure::Failure;
 use crate::cluster::SetView;
+use crate::observe::trace::{Phase, RequestTrace, VolumeCall};
 use crate::peer::{Gather, Pending, VolumeRoute};
 
 /// Volumes of a usual set.
@@ -34,6 +36,49 @@ pub(super) struct Round<R> {
     /// For each place, the arrivals counted when it was asked.
     asked: SmallVec<[u32; SET_USUAL]>,
     deadline: Instant,
+    /// A place that had not answered at the deadline.
+    late: Option<(usize, Duration)>,
+}
+
+/// What the rounds of a change took, and the slowest of the calls that they waited for.
+#[derive(Debug, Default)]
+pub(super) struct RoundTimes {
+    pub(super) prepare: Duration,
+    pub(super) accept: Duration,
+    pub(super) slowest: Option<VolumeCall>,
+}
+
+impl RoundTimes {
+    /// Adds a call.
+    pub(super) fn called(&mut self, call: Option<VolumeCall>) {
+        if let Some(call) = call
+            && self.slowest.as_ref().is_none_or(|slowest| slowest.took < call.took)
+        {
+            self.slowest = Some(call);
+        }
+    }
+
+    /// Adds them to the times of a request.
+    pub(super) fn count_for(&self, request: &RequestTrace) {
+        request.add(Phase::Prepare, self.prepare);
+        request.add(Phase::Accept, self.accept);
+        if let Some(call) = &self.slowest {
+            request.called(|| call.clone(), call.took);
+        }
+    }
+}
+
+impl Registers {
+    /// Counts a decided round by what its slowest answer took, and gives that call.
+    pub(super) fn count_round<R: Unpin>(&self, phase: Phase, round: &Round<R>) -> Option<VolumeCall> {
+        let slowest =
+            [round.late, round.gather.slowest()].into_iter().flatten().max_by_key(|(_, took)| *took);
+        let (place, took) = slowest?;
+        self.inner.metrics.register.round_took(phase, took);
+        let call = round.set.call(phase, place, took);
+        tracing::debug!(?phase, node = &*call.node, volume = %call.volume, ?took, "round decided; its slowest answer");
+        Some(call)
+    }
 }
 
 impl<R: Unpin> Round<R> {
@@ -48,6 +93,7 @@ impl<R: Unpin> Round<R> {
             arrivals: 0,
             asked,
             deadline,
+            late: None,
         }
     }
 
@@ -55,6 +101,11 @@ impl<R: Unpin> Round<R> {
     pub(super) fn ask(&mut self, place: usize, pending: Pending<Answer<R>>) {
         self.asked[place] = self.arrivals;
         self.gather.push(place, pending);
+    }
+
+    /// Takes note of a volume that was waited for in vain.
+    pub(super) fn note_late(&mut self) {
+        self.late = self.gather.waits_for().or(self.late);
     }
 
     /// How far the logs of the volumes that answered are.
@@ -93,6 +144,7 @@ impl<R: Unpin> Round<R> {
                 while let Some((place, result)) = self.gather.take_now() {
                     self.hear(registers, place, result);
                 }
+                self.note_late();
                 let late = std::mem::replace(&mut self.gather, Gather::new([]));
                 for place in late.places() {
                     self.fail(place, message::Error::Unreachable { reason: "no answer in time".to_owned() });

@@ -14,6 +14,7 @@ use sherd_core::record::{DataRef, State};
 use sherd_core::register::quorum::Lives;
 
 use super::failure::Failure;
+use crate::observe::trace::{self, RequestTrace};
 use crate::stripe::StagedData;
 
 /// What a waiting writer costs beside its inline bytes: its conditions, attributes and place.
@@ -119,6 +120,8 @@ pub(super) struct Member {
     pub(super) deadline: Instant,
     pub(super) inline: Bytes,
     pub(super) data: MemberData,
+    /// Of the request that waits for it.
+    trace: Option<RequestTrace>,
     request: Box<dyn WriteRequest>,
 }
 
@@ -225,10 +228,16 @@ impl Member {
                 deadline,
                 inline,
                 data: MemberData { staged, named_at: None },
+                trace: trace::current(),
                 request: Box::new(request),
             },
             heard,
         )
+    }
+
+    /// The trace of the request that waits for it.
+    pub(super) const fn request_trace(&self) -> Option<&RequestTrace> {
+        self.trace.as_ref()
     }
 
     /// What it costs in memory while it waits.
@@ -265,7 +274,9 @@ impl Member {
 
     /// Tells it. Data that no accept named is removed with it, unless it may come again.
     pub(super) fn answer(self, answer: Answer) {
-        let Self { came: _, deadline: _, inline, data, request } = self;
+        let Self { came: _, deadline: _, inline, data, trace, request } = self;
+        // Before the request goes on: it tells its time when nobody else holds the trace.
+        drop(trace);
         request.answer(answer, data.staged, inline);
     }
 }

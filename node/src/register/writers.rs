@@ -17,6 +17,7 @@ use super::failure::Failure;
 use super::key_writers::{HashedKey, KeyWriters};
 use super::turn::{KeyTurn, OrderedPrepare};
 use super::writer::{ChangeError, Member, Writer};
+use crate::observe::trace::{self, Phase};
 
 /// The place of a writer to come. Dropped, it is given up.
 #[derive(Debug)]
@@ -92,7 +93,9 @@ impl Registers {
         }
         drop(ticket);
         // The task is gone when the process ends: what it had sent nobody knows.
-        let told = heard.await.unwrap_or(Err(ChangeError::Failed(Failure::OutcomeUnknown)));
+        let told = trace::timed(Phase::Register, heard)
+            .await
+            .unwrap_or(Err(ChangeError::Failed(Failure::OutcomeUnknown)));
         if let Err(ChangeError::Failed(Failure::OutcomeUnknown)) = &told {
             self.inner.metrics.register.outcomes_unknown.inc();
         }

@@ -30,6 +30,7 @@ use super::error;
 use super::limits::{CALLS_UNDER_WAY_MAX, FRAME_BYTES_USUAL, OUTBOX_BYTES_MAX, REPLY_BYTES_MAX, SWEEP_EVERY};
 use super::node::{HeldShare, RpcNode};
 use crate::observe::metrics::RpcCallMetrics;
+use crate::observe::trace::SlowRequests;
 use crate::peer::Pending;
 
 /// A service whose calls come as one stream.
@@ -47,8 +48,8 @@ pub(super) trait CallServer: Send + Sync + Unpin + 'static {
 
     /// Takes a frame apart.
     fn calls(frame: Self::Frame) -> (Option<Sender>, Vec<Self::Call>);
-    /// The number of a call, 0 where it has no reply, and how many milliseconds its caller waits.
-    fn head(call: &Self::Call) -> (u64, u32);
+    /// What is said of a call beside what it asks.
+    fn head(call: &Self::Call) -> CallHead;
     /// Starts a call; what it holds is counted until it is answered.
     ///
     /// # Errors
@@ -62,6 +63,17 @@ pub(super) trait CallServer: Send + Sync + Unpin + 'static {
     fn is_failure(reply: &Self::Reply) -> bool;
     /// Puts replies into a frame.
     fn replies(replies: Vec<Self::Reply>) -> Self::Replies;
+}
+
+/// What is said of a call beside what it asks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CallHead {
+    /// 0 where it has no reply.
+    pub(super) number: u64,
+    /// How many milliseconds its caller waits.
+    pub(super) timeout_ms: u32,
+    /// The number of the request that it is for; 0 for none.
+    pub(super) request: u64,
 }
 
 /// Why a call was not started.
@@ -110,10 +122,11 @@ impl<S: CallServer> CallReplies<S> {
     ) -> Self {
         let mut sweep = tokio::time::interval(SWEEP_EVERY);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let under_way = Slots { slow: node.slow().clone(), ..Slots::default() };
         Self {
             node,
             frames: Some(frames),
-            under_way: Slots::default(),
+            under_way,
             outbox: VecDeque::new(),
             outbox_bytes: 0,
             sweep,
@@ -149,13 +162,14 @@ impl<S: CallServer> CallReplies<S> {
         check_frame(calls.len()).map_err(|error| error::invalid(&error))?;
         let now = Instant::now();
         for call in calls {
-            let (number, timeout_ms) = S::head(&call);
+            let CallHead { number, timeout_ms, request } = S::head(&call);
             match S::start(&self.node, call) {
                 // A call without a number has no reply.
                 Ok(_) | Err(_) if number == 0 => {}
                 Ok((started, held)) => {
                     let deadline = now + Duration::from_millis(timeout_ms.min(TIMEOUT_MS_MAX).into());
-                    let call = CallUnderWay { number, deadline, started, _held: held };
+                    let slow = (request != 0).then(|| SlowCall { request, begun: now });
+                    let call = CallUnderWay { number, deadline, slow, started, _held: held };
                     if let Some(reply) = self.under_way.add(call, S::poll) {
                         self.reply(number, reply);
                     }
@@ -240,12 +254,28 @@ where
 struct CallUnderWay<T> {
     number: u64,
     deadline: Instant,
+    /// For a call of a client's request.
+    slow: Option<SlowCall>,
     started: T,
     _held: HeldShare,
 }
 
+/// What tells a call that was slow.
+struct SlowCall {
+    request: u64,
+    begun: Instant,
+}
+
+impl SlowCall {
+    fn ended(&self, slow: &SlowRequests) {
+        slow.call_ended(self.request, || self.begun.elapsed());
+    }
+}
+
 /// The calls under way, each in a slot with a waker that says which one it is.
 struct Slots<T> {
+    /// Which of them are told.
+    slow: SlowRequests,
     places: Vec<Slot<T>>,
     free: Vec<usize>,
     wakes: Arc<Wakes>,
@@ -290,7 +320,8 @@ impl Wake for SlotWaker {
 
 impl<T> Default for Slots<T> {
     fn default() -> Self {
-        Self { places: Vec::new(), free: Vec::new(), wakes: Arc::default(), woken: Vec::new() }
+        let slow = SlowRequests::after(Duration::ZERO);
+        Self { slow, places: Vec::new(), free: Vec::new(), wakes: Arc::default(), woken: Vec::new() }
     }
 }
 
@@ -350,6 +381,9 @@ impl<T> Slots<T> {
         let number = call.number;
         match poll(&mut call.started, number, &mut Context::from_waker(&slot.waker)) {
             Poll::Ready(reply) => {
+                if let Some(call) = &call.slow {
+                    call.ended(&self.slow);
+                }
                 slot.call = None;
                 self.free.push(index);
                 Some((number, reply))
@@ -363,8 +397,10 @@ impl<T> Slots<T> {
     fn expire(&mut self, now: Instant) -> u64 {
         let mut count = 0;
         for (index, slot) in self.places.iter_mut().enumerate() {
-            if slot.call.as_ref().is_some_and(|call| call.deadline <= now) {
-                slot.call = None;
+            if let Some(call) = slot.call.take_if(|call| call.deadline <= now) {
+                if let Some(call) = &call.slow {
+                    call.ended(&self.slow);
+                }
                 self.free.push(index);
                 count += 1;
             }
@@ -385,7 +421,7 @@ mod tests {
 
     fn call(number: u64, deadline: Instant) -> (AnswerSender<u64>, CallUnderWay<Pending<u64>>) {
         let (answering, started) = Pending::waiting();
-        (answering, CallUnderWay { number, deadline, started, _held: HeldShare::default() })
+        (answering, CallUnderWay { number, deadline, slow: None, started, _held: HeldShare::default() })
     }
 
     fn look(started: &mut Pending<u64>, _: u64, context: &mut Context<'_>) -> Poll<Result<u64, Error>> {
@@ -419,6 +455,7 @@ mod tests {
         let ready = CallUnderWay {
             number: 4,
             deadline: soon,
+            slow: None,
             started: Pending::ready(Ok(40)),
             _held: HeldShare::default(),
         };

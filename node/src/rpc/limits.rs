@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use sherd_proto::limits::{FRAME_CALLS_MAX, MESSAGE_BYTES_MAX};
 
-/// Connections of peers, operators and admins: two a peer, and more peers than one pool has.
-pub(super) const CONNECTIONS_MAX: usize = 256;
+/// Connections of peers, operators and admins: two a peer, a few more that end while long bodies are under way, and more
+/// peers than one pool has.
+pub(super) const CONNECTIONS_MAX: usize = 1024;
 /// Connections that are at their handshake. Beyond them the oldest gives way.
 pub(super) const HANDSHAKES_MAX: usize = 64;
 /// Calls of one stream under way: its next frame is read when there are fewer.
@@ -29,7 +30,7 @@ pub(super) const REPLY_BYTES_MAX: usize = MESSAGE_BYTES_MAX - FRAME_BYTES_USUAL 
 pub(super) const SWEEP_EVERY: Duration = Duration::from_millis(500);
 /// After a connection could not be accepted: descriptors come back when others end.
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long connections may go on after they were asked to end.
+/// How long connections may go on after they were asked to end, since this node stops.
 pub(super) const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
 
 const _: () = {

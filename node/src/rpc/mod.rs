@@ -49,6 +49,7 @@ use self::register_service::RegisterRpc;
 use self::shard_service::ShardRpc;
 use self::upkeep_service::UpkeepRpc;
 use crate::observe::metrics::RpcMetrics;
+use crate::peer::ConnectionAge;
 use crate::peer::wire::{self, TrackedExecutor};
 use crate::trust::{AcceptError, ConnectedPeer, HandshakePlace, HandshakePlaces, RefusalLog, Trust};
 
@@ -74,17 +75,27 @@ pub fn volume_services(node: &RpcNode, metrics: &RpcMetrics, stop: &Cancellation
     )
 }
 
+/// Who may connect, and for how long.
+#[derive(Debug, Clone)]
+pub struct ConnectionRules {
+    /// The certificates.
+    pub trust: Trust,
+    /// The names of the configured nodes.
+    pub nodes: Arc<[String]>,
+    /// How long a connection may outlive the certificates that it began with.
+    pub age: ConnectionAge,
+}
+
 /// Serves until `stop`, and returns when every connection has ended: those that go on are cut off 5 s later.
 pub async fn serve(
     listener: TcpListener,
-    trust: Trust,
+    rules: ConnectionRules,
     services: Routes,
-    nodes: Arc<[String]>,
     metrics: RpcMetrics,
     stop: CancellationToken,
 ) {
     let (services, refusals, cut) = (services.prepare(), RefusalLog::default(), CancellationToken::new());
-    let server = Arc::new(Server { trust, services, nodes, metrics, refusals, stop, cut });
+    let server = Arc::new(Server { rules, services, metrics, refusals, stop, cut });
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let places = HandshakePlaces::new(HANDSHAKES_MAX);
     let tasks = TaskTracker::new();
@@ -122,10 +133,8 @@ pub async fn serve(
 
 /// Serves each connection.
 struct Server {
-    trust: Trust,
+    rules: ConnectionRules,
     services: Routes,
-    /// The names of the configured nodes.
-    nodes: Arc<[String]>,
     metrics: RpcMetrics,
     refusals: RefusalLog,
     stop: CancellationToken,
@@ -145,7 +154,7 @@ impl Server {
         let accepted = tokio::select! {
             biased;
             () = self.stop.cancelled() => return,
-            accepted = self.trust.accept(stream) => accepted,
+            accepted = self.rules.trust.accept(stream) => accepted,
             () = place.lost() => Err(AcceptError::GaveWay),
         };
         drop(place);
@@ -160,7 +169,7 @@ impl Server {
             (accepted.connect_info(), accepted.peer.dns_name(), accepted.generation);
         self.metrics.connections.inc();
         let services = self.services.clone();
-        let nodes = Arc::clone(&self.nodes);
+        let nodes = Arc::clone(&self.rules.nodes);
         let answer =
             service_fn(move |request| answer(request, peer.clone(), Arc::clone(&nodes), services.clone()));
         let connection = http2::Builder::new(executor)
@@ -179,20 +188,21 @@ impl Server {
         // Cancel-safe: the connection is borrowed, and goes on below.
         let ended = tokio::select! {
             biased;
-            () = self.stop.cancelled() => None,
-            ended = connection.as_mut() => Some(ended),
-            () = wire::outlived(&self.trust, generation) => None,
+            () = self.stop.cancelled() => Err(SHUTDOWN_MAX),
+            ended = connection.as_mut() => Ok(ended),
+            () = self.rules.age.outliving(&self.rules.trust, generation) => Err(self.rules.age.last_quarter()),
         };
-        let ended = if let Some(ended) = ended {
-            ended
-        } else {
-            connection.as_mut().graceful_shutdown();
-            // Cancel-safe: what is dropped is cut off.
-            tokio::select! {
-                biased;
-                ended = connection => ended,
-                () = self.cut.cancelled() => Ok(()),
-                () = tokio::time::sleep(SHUTDOWN_MAX) => Ok(()),
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(patience) => {
+                connection.as_mut().graceful_shutdown();
+                // Cancel-safe: what is dropped is cut off.
+                tokio::select! {
+                    biased;
+                    ended = connection => ended,
+                    () = self.cut.cancelled() => Ok(()),
+                    () = tokio::time::sleep(patience) => Ok(()),
+                }
             }
         };
         if let Err(error) = ended {

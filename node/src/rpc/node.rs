@@ -6,9 +6,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 use tonic::Status;
 
 use sherd_core::id::{ClusterId, VolumeId};
@@ -20,6 +22,7 @@ use sherd_proto::v1::{Addressed, Sender};
 use super::calls::CallFailure;
 use super::error;
 use super::limits::{BYTES_HELD_MAX, BYTES_UNCOUNTED_MAX, VOLUME_BYTES_HELD_MAX};
+use crate::observe::trace::SlowRequests;
 use crate::peer::LocalPeer;
 
 /// Holds the volumes of this node, once they can be asked.
@@ -49,6 +52,7 @@ pub struct RpcNode {
     volumes: LocalSlot,
     cluster: ClusterId,
     bytes: Arc<HeldBytes>,
+    slow: SlowRequests,
 }
 
 /// Bytes that are held for peers, in all and for each volume.
@@ -67,7 +71,27 @@ pub(super) struct HeldShare {
 impl RpcNode {
     /// Makes a node of `cluster` whose volumes are found in `volumes`.
     pub fn new(cluster: ClusterId, volumes: LocalSlot) -> Self {
-        Self { volumes, cluster, bytes: Arc::new(HeldBytes::new()) }
+        let slow = SlowRequests::after(Duration::ZERO);
+        Self { volumes, cluster, bytes: Arc::new(HeldBytes::new()), slow }
+    }
+
+    /// Tells calls that are as slow as requests must be to be told.
+    #[must_use]
+    pub fn telling(self, slow: SlowRequests) -> Self {
+        Self { slow, ..self }
+    }
+
+    /// Waits for a call of a client's request, and tells it if it was slow.
+    pub(super) async fn told<F: Future>(&self, request: u64, call: F) -> F::Output {
+        let begun = Instant::now();
+        let ended = call.await;
+        self.slow.call_ended(request, || begun.elapsed());
+        ended
+    }
+
+    /// Which calls are told.
+    pub(super) const fn slow(&self) -> &SlowRequests {
+        &self.slow
     }
 
     /// Checks that a sender is of this cluster and speaks this version of the messages.
@@ -101,7 +125,10 @@ impl RpcNode {
         in_life: bool,
     ) -> Result<(Arc<LocalPeer>, VolumeId), CallFailure> {
         let to = to.ok_or_else(|| error::refused("to: missing"))?;
-        let VolumeAddress { volume, life } = VolumeAddress::from_wire(to)?;
+        let VolumeAddress { volume, life, request } = VolumeAddress::from_wire(to)?;
+        if request != 0 {
+            tracing::debug!(request_id = format_args!("{request:016X}"), %volume, "call for a request");
+        }
         let volumes = self.volumes.get()?;
         if !volumes.has(volume) {
             return Err(Error::Unreachable { reason: format!("volume {volume} is not on this node") }.into());

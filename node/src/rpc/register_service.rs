@@ -23,7 +23,7 @@ use sherd_proto::v1::register_reply::Reply;
 use sherd_proto::v1::register_service_server::RegisterService;
 use sherd_proto::v1::{self, RegisterCall, RegisterCalls, RegisterReplies, RegisterReply, Sender};
 
-use super::calls::{CallFailure, CallReplies, CallServer, poll};
+use super::calls::{CallFailure, CallHead, CallReplies, CallServer, poll};
 use super::node::{HeldShare, RpcNode};
 use super::{error, pages};
 use crate::observe::metrics::RpcCallMetrics;
@@ -90,8 +90,9 @@ impl CallServer for RegisterServer {
         (frame.sender, frame.calls)
     }
 
-    fn head(call: &RegisterCall) -> (u64, u32) {
-        (call.number, call.timeout_ms)
+    fn head(call: &RegisterCall) -> CallHead {
+        let request = call.to.as_ref().map_or(0, |to| to.request);
+        CallHead { number: call.number, timeout_ms: call.timeout_ms, request }
     }
 
     fn start(node: &RpcNode, call: RegisterCall) -> Result<(StartedCall, HeldShare), CallFailure> {

@@ -18,10 +18,18 @@ use super::error;
 use super::node::{HeldShare, RpcNode};
 use crate::peer::ShardSink;
 
+/// Where a shard file is written, and for whom.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct UploadTarget {
+    pub(super) volume: VolumeId,
+    /// The number of the client's request; 0 for none.
+    pub(super) request: u64,
+}
+
 /// Writes a shard file as a peer sends it.
 pub(super) struct ShardUpload {
     node: RpcNode,
-    volume: VolumeId,
+    target: UploadTarget,
     steps: Streaming<WriteShard>,
     /// `None` once the file is finished, or a write failed.
     sink: Option<Box<dyn ShardSink>>,
@@ -30,11 +38,11 @@ pub(super) struct ShardUpload {
 impl ShardUpload {
     pub(super) const fn new(
         node: RpcNode,
-        volume: VolumeId,
+        target: UploadTarget,
         steps: Streaming<WriteShard>,
         sink: Box<dyn ShardSink>,
     ) -> Self {
-        Self { node, volume, steps, sink: Some(sink) }
+        Self { node, target, steps, sink: Some(sink) }
     }
 
     /// Gives one reply for each step, until the file is finished or a step fails.
@@ -61,8 +69,9 @@ impl ShardUpload {
             let count = bytes.len();
             return Err(Status::invalid_argument(format!("{count} bytes: {SHARD_FRAME_BYTES_MAX} at most")));
         }
-        let result = match (self.sink.as_mut(), self.node.hold(self.volume, bytes.len())) {
-            (Some(sink), Ok(_held)) => sink.append(vec![bytes]).await,
+        let UploadTarget { volume, request } = self.target;
+        let result = match (self.sink.as_mut(), self.node.hold(volume, bytes.len())) {
+            (Some(sink), Ok(_held)) => self.node.told(request, sink.append(vec![bytes])).await,
             (_, Err(error)) => Err(error),
             (None, Ok(_)) => Err(Error::Unreachable { reason: "the shard was finished".to_owned() }),
         };
@@ -79,7 +88,7 @@ impl ShardUpload {
         let Some(sink) = self.sink.take() else {
             return write_reply::Reply::Failure(error::failure(error::refused("finish: nothing was begun")));
         };
-        match sink.finish().await {
+        match self.node.told(self.target.request, sink.finish()).await {
             Ok(life) => write_reply::Reply::Life(life.0),
             Err(error) => write_reply::Reply::Failure(error::failure(CallFailure::Volume(error))),
         }

@@ -23,11 +23,11 @@ use sherd_proto::v1::{
     WriteReply, WriteShard, put_reply, shard_bytes, write_reply, write_shard,
 };
 
-use super::calls::{CallFailure, CallReplies, CallServer, poll};
+use super::calls::{CallFailure, CallHead, CallReplies, CallServer, poll};
 use super::error;
 use super::limits::READ_BYTES_MAX;
 use super::node::{HeldShare, RpcNode};
-use super::shard_bytes::{ShardUpload, frames};
+use super::shard_bytes::{ShardUpload, UploadTarget, frames};
 use crate::observe::metrics::RpcCallMetrics;
 use crate::peer::{LocalPeer, Pending, ShardPeer, ShardSink};
 
@@ -52,12 +52,13 @@ impl ShardRpc {
 
     async fn put_shard(&self, request: PutShard) -> CallResult<u32, CallFailure> {
         let PutShard { sender: _, to, timeout_ms, shard, target, payload } = request;
+        let request = to.as_ref().map_or(0, |to| to.request);
         let (volumes, volume) = self.node.addressed(to, false)?;
         let _held = self.node.hold(volume, payload.len())?;
         let shard = shard.ok_or_else(|| error::refused("shard: missing"))?;
         let (shard, target) = (ShardId::from_wire(shard)?, self::target(target)?);
-        let life = in_time(timeout_ms, volumes.put_shard(volume, shard, &target, vec![payload])).await?;
-        Ok(life.0)
+        let put = volumes.put_shard(volume, shard, &target, vec![payload]);
+        Ok(self.node.told(request, in_time(timeout_ms, put)).await?.0)
     }
 
     async fn read_shard(
@@ -65,6 +66,7 @@ impl ShardRpc {
         request: ReadShard,
     ) -> CallResult<BoxStream<'static, Result<ShardBytes, Status>>, CallFailure> {
         let ReadShard { sender: _, to, timeout_ms, range } = request;
+        let request = to.as_ref().map_or(0, |to| to.request);
         let range = ShardRange::from_wire(range.ok_or_else(|| error::refused("range: missing"))?)?;
         let length = usize::try_from(range.length).unwrap_or(usize::MAX);
         if length > READ_BYTES_MAX {
@@ -72,7 +74,7 @@ impl ShardRpc {
         }
         let (volumes, volume) = self.node.addressed(to, false)?;
         let held = self.node.hold(volume, length)?;
-        let read = in_time(timeout_ms, volumes.read_shard(volume, range)).await?;
+        let read = self.node.told(request, in_time(timeout_ms, volumes.read_shard(volume, range))).await?;
         Ok(frames(read, held).boxed())
     }
 
@@ -119,8 +121,12 @@ impl ShardService for ShardRpc {
             return Err(Status::invalid_argument("step: the first is not `begin`"));
         };
         self.node.check(begin.sender.clone())?;
+        let request = begin.to.as_ref().map_or(0, |to| to.request);
         let replies = match self.count(self.begin(begin)) {
-            Ok((volume, sink)) => ShardUpload::new(self.node.clone(), volume, steps, sink).replies(),
+            Ok((volume, sink)) => {
+                let target = UploadTarget { volume, request };
+                ShardUpload::new(self.node.clone(), target, steps, sink).replies()
+            }
             Err(failed) => {
                 let reply = Some(write_reply::Reply::Failure(error::failure(failed)));
                 stream::iter([Ok(WriteReply { reply })]).boxed()
@@ -175,8 +181,9 @@ impl CallServer for ShardServer {
         (frame.sender, frame.calls)
     }
 
-    fn head(call: &ShardCall) -> (u64, u32) {
-        (call.number, call.timeout_ms)
+    fn head(call: &ShardCall) -> CallHead {
+        let request = call.to.as_ref().map_or(0, |to| to.request);
+        CallHead { number: call.number, timeout_ms: call.timeout_ms, request }
     }
 
     fn start(node: &RpcNode, call: ShardCall) -> Result<(StartedCall, HeldShare), CallFailure> {

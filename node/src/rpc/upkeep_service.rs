@@ -25,7 +25,7 @@ use sherd_proto::v1::upkeep_reply::Reply;
 use sherd_proto::v1::upkeep_service_server::UpkeepService;
 use sherd_proto::v1::{Sender, UpkeepCall, UpkeepCalls, UpkeepReplies, UpkeepReply};
 
-use super::calls::{CallFailure, CallReplies, CallServer, poll};
+use super::calls::{CallFailure, CallHead, CallReplies, CallServer, poll};
 use super::error;
 use super::node::{HeldShare, RpcNode};
 use crate::observe::metrics::RpcCallMetrics;
@@ -87,8 +87,9 @@ impl CallServer for UpkeepServer {
         (frame.sender, frame.calls)
     }
 
-    fn head(call: &UpkeepCall) -> (u64, u32) {
-        (call.number, call.timeout_ms)
+    fn head(call: &UpkeepCall) -> CallHead {
+        // No client waits for these.
+        CallHead { number: call.number, timeout_ms: call.timeout_ms, request: 0 }
     }
 
     fn start(node: &RpcNode, call: UpkeepCall) -> Result<(StartedCall, HeldShare), CallFailure> {

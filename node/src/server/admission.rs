@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 
 use super::RequestBody;
 use crate::observe::metrics::{ApiName, S3Metrics};
+use crate::observe::trace::{self, Phase, RequestTrace, SlowRequests};
 
 /// How long a request waits for a place: below the read timeout of every SDK, so that the client
 /// hears 503 and backs off rather than giving up on a connection.
@@ -51,8 +52,16 @@ impl Admission {
     /// [`Refusal::Overloaded`] when there is neither, or the wait was too long.
     async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Refusal> {
         let place = match self.places.try_acquire() {
-            Ok(place) => place,
-            Err(_) => self.wait().await.inspect_err(|_| self.metrics.requests_shed.inc())?,
+            Ok(place) => {
+                self.metrics.queue_duration.observe(0.0);
+                place
+            }
+            Err(_) => {
+                let begun = tokio::time::Instant::now();
+                let place = trace::timed(Phase::Queue, self.wait()).await;
+                self.metrics.queue_duration.observe(begun.elapsed().as_secs_f64());
+                place.inspect_err(|_| self.metrics.requests_shed.inc())?
+            }
         };
         let counted = GaugeGuard::new(&self.metrics.requests_in_flight);
         let result = work.await;
@@ -85,10 +94,11 @@ impl Drop for GaugeGuard<'_> {
 }
 
 /// Puts `service` behind `admission`; `refuse` answers for it where it was not asked or panicked.
-/// Counts every answer, under the [`ApiName`] beside it.
+/// Counts every answer, under the [`ApiName`] beside it; one that was slow is told.
 pub fn guard<S, F, B>(
     service: S,
     admission: Arc<Admission>,
+    slow: SlowRequests,
     refuse: fn(Refusal) -> Response<Full<Bytes>>,
 ) -> impl Fn(Request<RequestBody>) -> GuardedFuture<B> + Clone + Send + Sync + 'static
 where
@@ -97,18 +107,19 @@ where
     B: Send + 'static,
 {
     move |request| {
-        let (service, admission) = (service.clone(), Arc::clone(&admission));
+        let (service, admission, trace) =
+            (service.clone(), Arc::clone(&admission), RequestTrace::begin(&slow));
         Box::pin(async move {
             // The call itself is inside: a panic before the first await is caught too.
             let work = AssertUnwindSafe(async { service(request).await }).catch_unwind();
-            let begun = tokio::time::Instant::now();
             let refused = |refusal| (ApiName::default(), refuse(refusal).map(Either::Right));
-            let (ApiName(api), response) = match admission.run(work).await {
+            let (ApiName(api), response) = match trace.scope(admission.run(work)).await {
                 Ok(Ok((api, response))) => (api, response.map(Either::Left)),
                 Ok(Err(_)) => refused(Refusal::Panicked),
                 Err(refusal) => refused(refusal),
             };
-            admission.metrics.answered(api, response.status().as_u16(), begun.elapsed().as_secs_f64());
+            let status = response.status().as_u16();
+            admission.metrics.answered(api, status, trace.answered(api, status).as_secs_f64());
             response
         })
     }

@@ -10,11 +10,14 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use tokio::time::Instant;
+
+use crate::observe::trace::{self, Phase};
 
 /// Bytes that are read at a time while no body is: hyper's smallest buffer. A longer head comes in pieces.
 pub(super) const HEAD_READ_BYTES: usize = 8 << 10;
@@ -65,6 +68,8 @@ pub struct RequestBody {
     incoming: Incoming,
     /// Its end was seen; a body of unknown length says so in no other way.
     has_ended: bool,
+    /// Since when its client lets it wait.
+    waits_since: Option<Instant>,
     state: BodyState,
 }
 
@@ -72,7 +77,7 @@ impl RequestBody {
     pub(super) fn new(incoming: Incoming, state: BodyState) -> Self {
         state.0.is_unread.store(false, Ordering::Release);
         state.0.is_under_way.store(!incoming.is_end_stream(), Ordering::Release);
-        Self { incoming, has_ended: false, state }
+        Self { incoming, has_ended: false, waits_since: None, state }
     }
 }
 
@@ -93,7 +98,13 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = ready!(Pin::new(&mut self.incoming).poll_frame(cx));
+        let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) else {
+            self.waits_since.get_or_insert_with(Instant::now);
+            return Poll::Pending;
+        };
+        if let Some(since) = self.waits_since.take() {
+            trace::add(Phase::Client, since.elapsed());
+        }
         self.has_ended |= frame.is_none();
         Poll::Ready(frame)
     }

@@ -11,6 +11,7 @@ use sherd_volume::options::Durability;
 
 use super::*;
 use crate::observe::metrics::{ApiName, Metrics};
+use crate::observe::trace::SlowRequests;
 
 const LONG: Duration = Duration::from_hours(1);
 const PATIENT: ListenerLimits = ListenerLimits {
@@ -330,6 +331,7 @@ async fn a_panic_stays_in_its_request_and_both_are_counted() {
             async { (ApiName("GetObject"), text("fine")) }
         },
         admission,
+        SlowRequests::after(Duration::ZERO),
         |refusal| if refusal == Refusal::Panicked { text("caught") } else { text("refused") },
     );
     let served = Served::start(PATIENT, move |request| {

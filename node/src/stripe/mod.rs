@@ -29,6 +29,7 @@ use crate::cluster::pins::{PinGuard, Pins};
 use crate::cluster::{Cluster, SetView};
 use crate::machine::budget::{Budget, BudgetExhausted};
 use crate::machine::reclaim::Reclaim;
+use crate::observe::metrics::ShardMetrics;
 
 pub(crate) use digester::{BodyDigester, DigestPool};
 pub(crate) use read::{ReadError, read};
@@ -92,6 +93,7 @@ struct Inner {
     damage: Damage,
     pins: Pins,
     digests: DigestPool,
+    metrics: ShardMetrics,
     /// Notified when a buffer came back that somebody was refused.
     released: Arc<Notify>,
 }
@@ -129,6 +131,7 @@ pub(crate) struct StripesConfig {
     pub(crate) damage: Damage,
     pub(crate) pins: Pins,
     pub(crate) digests: DigestPool,
+    pub(crate) metrics: ShardMetrics,
     /// How downloads that wait ask slow connections for buffers.
     pub(crate) reclaim: Reclaim,
 }
@@ -147,7 +150,7 @@ impl Stripes {
     /// can starve the other.
     pub(crate) fn new(config: StripesConfig) -> Self {
         let StripesConfig { cluster, births, proposer, pool, thresholds, .. } = config;
-        let StripesConfig { timeouts, damage, pins, digests, reclaim, .. } = config;
+        let StripesConfig { timeouts, damage, pins, digests, metrics, reclaim, .. } = config;
         let half = pool.usage().cap_bytes / 2;
         // An upload that waits gets nothing from who reads slowly: nobody looks at this one.
         let uploads = Budget::new(half, timeouts.budget, Reclaim::default());
@@ -167,6 +170,7 @@ impl Stripes {
             damage,
             pins,
             digests,
+            metrics,
             released,
         };
         Self { inner: Arc::new(inner) }

@@ -29,6 +29,7 @@ use super::{BudgetExhausted, ReleaseWait, Stripes, code_of};
 use crate::cluster::SetView;
 use crate::cluster::pins::PinGuard;
 use crate::machine::budget::{BudgetShare, Share, with_share};
+use crate::observe::trace::{self, Phase, RequestTrace};
 use crate::peer::{Gather, Pending};
 
 /// Bytes of a body that are read at one time, where there is room for all who read.
@@ -92,6 +93,8 @@ struct StripeRead {
     _taker: BudgetShare,
     /// Shards that failed once: not asked first again.
     avoid: u32,
+    /// Of the request that reads: its body is read by another task than its head is made by.
+    trace: Option<RequestTrace>,
 }
 
 /// Pieces that are being read.
@@ -117,6 +120,7 @@ impl StripeRead {
             _pinned: stripes.pin([data.id]),
             _taker: stripes.inner.downloads.join(),
             avoid: 0,
+            trace: trace::current(),
         })
     }
 
@@ -173,12 +177,16 @@ impl StripeRead {
 
     /// Asks one shard for the columns of a piece.
     fn ask(&self, index: usize, piece: &Piece) -> Pending<Vec<Bytes>> {
+        let route = &self.set.routes[self.place(index)];
         let index = u8::try_from(index).expect("a set has at most 32 volumes");
-        let route = &self.set.routes[placement::home(self.data.id, index, self.set.routes.len())];
         let shard = ShardId { data: self.data.id, index };
         let Piece { offset, length, .. } = *piece;
         let range = ShardRange { shard, home: self.data.home, offset, length, wanted: ReadPurpose::ByClient };
-        route.shards.read_shard(route.volume, range)
+        let read = || route.shards.read_shard(route.volume, range);
+        match &self.trace {
+            Some(request) => trace::call_for(request.id(), read),
+            None => read(),
+        }
     }
 
     async fn collect(&mut self, window: Window) -> Result<(), ReadError> {
@@ -205,7 +213,10 @@ impl StripeRead {
         let deadline = Instant::now() + self.stripes.inner.timeouts.shard;
         let mut released = ReleaseWait::default();
         loop {
-            match tokio::time::timeout(self.stripes.inner.timeouts.hedge, pending).await {
+            let waited = Instant::now();
+            let answer = tokio::time::timeout(self.stripes.inner.timeouts.hedge, &mut pending).await;
+            self.waited(waited, Some((usize::from(shard), pending.took())));
+            match answer {
                 Ok(Ok(bytes)) => return Some(bytes),
                 // No buffer, for the moment: what others hold comes back, and another shard would
                 // find as little.
@@ -223,6 +234,26 @@ impl StripeRead {
                 }
             }
         }
+    }
+
+    /// Counts a wait for shards, and the answer that took longest of those waited for.
+    fn waited(&self, since: Instant, slowest: Option<(usize, Duration)>) {
+        let call = slowest.map(|(shard, took)| (self.place(shard), took));
+        if let Some((place, took)) = call {
+            self.stripes.inner.metrics.read(self.set.homes[place].is_own, took);
+        }
+        if let Some(request) = &self.trace {
+            request.add(Phase::ShardRead, since.elapsed());
+            if let Some((place, took)) = call {
+                request.called(|| self.set.call(Phase::ShardRead, place, took), took);
+            }
+        }
+    }
+
+    /// The place in its set of the volume that has a shard.
+    fn place(&self, shard: usize) -> usize {
+        let index = u8::try_from(shard).expect("a set has at most 32 volumes");
+        placement::home(self.data.id, index, self.set.routes.len())
     }
 
     fn note(&mut self, shard: usize, error: &message::Error) {
@@ -256,7 +287,11 @@ impl StripeRead {
                 let Some(index) = order.pop_front() else { return Err(ReadError::Shards) };
                 gather.push(index, self.ask(index, piece));
             }
-            match tokio::time::timeout(self.stripes.inner.timeouts.shard, gather.next()).await {
+            let waited = Instant::now();
+            let answer = tokio::time::timeout(self.stripes.inner.timeouts.shard, gather.next()).await;
+            let slowest = if answer.is_ok() { gather.slowest() } else { gather.waits_for() };
+            self.waited(waited, slowest);
+            match answer {
                 Ok(Some((index, Ok(bytes)))) => {
                     columns[index] = Some(bytes);
                     have += 1;

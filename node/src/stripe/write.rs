@@ -29,6 +29,7 @@ use super::encode::{BufferList, cut_stripe, encode};
 use super::{BudgetExhausted, Stripes, code_of};
 use crate::cluster::SetView;
 use crate::machine::budget::Share;
+use crate::observe::trace::{self, Phase};
 use crate::peer::{self, Gather, ShardSink};
 
 /// Stripes of a body that may be unseen by its digester at one time, the one that is being written included.
@@ -65,8 +66,12 @@ struct UnnamedData {
 impl UnnamedData {
     /// The volume that shard `index` belongs on.
     fn route(&self, index: usize) -> &peer::VolumeRoute {
-        let place = placement::home(self.data.id, self.shard(index).index, self.set.routes.len());
-        &self.set.routes[place]
+        &self.set.routes[self.place(index)]
+    }
+
+    /// The place of that volume in its set.
+    fn place(&self, index: usize) -> usize {
+        placement::home(self.data.id, self.shard(index).index, self.set.routes.len())
     }
 
     fn shard(&self, index: usize) -> ShardId {
@@ -180,6 +185,16 @@ impl Stripes {
             gathering_share: Some(gathering_share),
             failures: Failures::default(),
         })
+    }
+
+    /// Counts what the slowest volume took that was waited for with bytes of shards, in vain where it has not answered.
+    fn written<R: Unpin>(&self, data: &UnnamedData, answers: &Gather<R>) {
+        let slowest = [answers.waits_for(), answers.slowest()].into_iter().flatten();
+        if let Some((index, took)) = slowest.max_by_key(|(_, took)| *took) {
+            let place = data.place(index);
+            self.inner.metrics.written(data.set.homes[place].is_own, took);
+            trace::called(|| data.set.call(Phase::ShardWrite, place, took), took);
+        }
     }
 
     /// What a stripe costs while it is in flight: its shards, parity included.
@@ -318,6 +333,7 @@ impl StripeWriter {
         };
         Ok(SyncingBody {
             timeouts: self.stripes.inner.timeouts,
+            stripes: self.stripes,
             all_shards: self.unnamed.set.routes.len(),
             unnamed: self.unnamed,
             gather,
@@ -395,13 +411,14 @@ impl StripeWriter {
     /// Waits for the appends under way. A shard that fails is left behind while enough others go on.
     async fn settle(&mut self) -> Result<(), WriteError> {
         let all = self.appending.len();
-        let _in_time =
-            tokio::time::timeout(self.stripes.inner.timeouts.shard, self.appending.gathered(all)).await;
+        let answers = tokio::time::timeout(self.stripes.inner.timeouts.shard, self.appending.gathered(all));
+        let _in_time = trace::timed(Phase::ShardWrite, answers).await;
         while let Some((index, appended)) = self.appending.take_now() {
             if let Err(error) = appended {
                 self.leave_behind(index, &error);
             }
         }
+        self.stripes.written(&self.unnamed, &self.appending);
         for index in std::mem::replace(&mut self.appending, Gather::new([])).places() {
             self.leave_behind(index, &too_slow());
         }
@@ -427,6 +444,7 @@ fn too_slow() -> message::Error {
 #[derive(Debug)]
 pub(crate) struct SyncingBody {
     timeouts: super::StripeTimeouts,
+    stripes: Stripes,
     all_shards: usize,
     unnamed: UnnamedData,
     gather: Gather<Incarnation>,
@@ -445,7 +463,8 @@ impl SyncingBody {
                 None | Some(0) => (self.gather.len(), self.timeouts.straggler),
                 Some(missing) => (missing, self.timeouts.shard),
             };
-            let in_time = tokio::time::timeout(timeouts, self.gather.gathered(wanted)).await.is_ok();
+            let answers = tokio::time::timeout(timeouts, self.gather.gathered(wanted));
+            let in_time = trace::timed(Phase::ShardWrite, answers).await.is_ok();
             while let Some((index, finished)) = self.gather.take_now() {
                 match finished {
                     Ok(life) => {
@@ -459,6 +478,7 @@ impl SyncingBody {
                 break;
             }
         }
+        self.stripes.written(&self.unnamed, &self.gather);
         if durable < enough {
             return Err(self.failures.verdict());
         }

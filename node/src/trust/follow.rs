@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::RwLock;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::trust::error::TrustError;
@@ -50,7 +50,7 @@ pub(crate) struct LoadedMaterial<M> {
 #[derive(Debug)]
 pub(crate) struct FollowedFiles<S: MaterialSource> {
     source: S,
-    current: RwLock<Arc<LoadedMaterial<S::Material>>>,
+    current: watch::Sender<Arc<LoadedMaterial<S::Material>>>,
 }
 
 impl<S: MaterialSource> FollowedFiles<S> {
@@ -59,7 +59,7 @@ impl<S: MaterialSource> FollowedFiles<S> {
         let pem = S::read(source.paths())?;
         let material = source.check(&pem)?;
         let loaded = LoadedMaterial { generation: 1, digest: S::digest(&pem), material };
-        Ok(Self { source, current: RwLock::new(Arc::new(loaded)) })
+        Ok(Self { source, current: watch::Sender::new(Arc::new(loaded)) })
     }
 
     pub(crate) fn source(&self) -> &S {
@@ -67,7 +67,15 @@ impl<S: MaterialSource> FollowedFiles<S> {
     }
 
     pub(crate) fn current(&self) -> Arc<LoadedMaterial<S::Material>> {
-        Arc::clone(&self.current.read())
+        Arc::clone(&self.current.borrow())
+    }
+
+    /// Returns when a later generation than this one is loaded. Cancel-safe.
+    pub(crate) async fn replaced(&self, generation: u64) {
+        let mut current = self.current.subscribe();
+        let later = current.wait_for(|loaded| loaded.generation != generation).await;
+        // `self` has the sender.
+        drop(later.expect("the sender outlives the wait"));
     }
 
     /// Looks at the files after each interval until `stop`, and reloads what changed.
@@ -103,7 +111,7 @@ impl<S: MaterialSource> FollowedFiles<S> {
                 let generation = current.generation + 1;
                 let expires_s = S::expires_s(&material);
                 tracing::info!(shown_to = S::SHOWN_TO, generation, expires_s, "certificates reloaded");
-                *self.current.write() = Arc::new(LoadedMaterial { generation, digest, material });
+                self.current.send_replace(Arc::new(LoadedMaterial { generation, digest, material }));
                 *refused = None;
             }
             Err(error) => {

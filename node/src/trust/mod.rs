@@ -118,6 +118,11 @@ impl Trust {
         self.loaded().generation
     }
 
+    /// Returns when other files than those of a generation are loaded. Cancel-safe.
+    pub async fn replaced(&self, generation: u64) {
+        self.shared.replaced(generation).await;
+    }
+
     /// Returns the SHA-256 of each trusted authority's certificate, in ascending order.
     pub fn fingerprints(&self) -> Vec<[u8; 32]> {
         self.loaded().material.fingerprints.clone()

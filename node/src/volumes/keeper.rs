@@ -249,6 +249,7 @@ impl Keeper {
             reads: Workers::start(host, "volume-read", WORKERS, READ_QUEUE_MAX)?,
             writes: Arc::new(Workers::start(host, "volume-write", WORKERS, WRITE_QUEUE_MAX)?),
             queue,
+            clock: Arc::clone(&clock),
             seen: Arc::clone(&seen),
             faults: Arc::clone(self.volume.faults()),
         });

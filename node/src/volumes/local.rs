@@ -91,6 +91,7 @@ impl LocalVolume {
             path: self.path.clone(),
             state,
             queue_len: serving.as_ref().map_or(0, |serving| serving.queue.len()),
+            queue_us: serving.as_ref().map(|serving| serving.seen.queue_us.distribution()),
             faults: VolumeFault::ALL.map(|fault| (fault, self.faults.of(fault))),
             open: serving.map(|serving| serving.reader.status()),
             opened_count: self.opened_count.load(Ordering::Relaxed),

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 
 use sherd_core::env::Clock;
 use sherd_core::id::Incarnation;
+use sherd_volume::Histogram;
 use sherd_volume::request::Op;
 use sherd_volume::write::step::Step;
 use sherd_volume::write::volume::Volume;
@@ -30,12 +31,24 @@ const CROWD: usize = 3;
 /// The longest wait without anything to do.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// Bounds of how long operations wait in the queue: a sync of what came before takes some milliseconds, and
+/// callers give up after 5 to 10 s.
+const QUEUE_US: [u64; 16] = [
+    100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000,
+    2_000_000, 5_000_000, 10_000_000,
+];
+
 /// What the log thread is asked.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly every command is an operation")]
 pub(crate) enum Command {
     /// An operation on the log.
-    Op(Op),
+    Op {
+        /// What is to be done.
+        op: Op,
+        /// When it was queued, in monotonic microseconds; 0 for one that waits for others on purpose.
+        queued_us: u64,
+    },
     /// The peers confirmed the volume: it votes.
     Confirm(oneshot::Sender<()>),
     /// A recovering volume begins a higher life.
@@ -47,12 +60,24 @@ pub(crate) enum Command {
 }
 
 /// What others see of the thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ThreadStatus {
+    /// Microseconds that operations waited in the queue.
+    pub(super) queue_us: Histogram,
     /// Monotonic microseconds at which the step under way began; 0 between steps.
     pub(super) step_since_us: AtomicU64,
     /// Why the thread ended.
     pub(super) ended: Mutex<Option<String>>,
+}
+
+impl Default for ThreadStatus {
+    fn default() -> Self {
+        Self {
+            queue_us: Histogram::new(&QUEUE_US),
+            step_since_us: AtomicU64::new(0),
+            ended: Mutex::new(None),
+        }
+    }
 }
 
 /// The log of an open volume, until it ends.
@@ -207,7 +232,10 @@ impl OpenLog {
 
     fn submit(&mut self, command: Command) -> QueueTake {
         match command {
-            Command::Op(op) => {
+            Command::Op { op, queued_us } => {
+                if queued_us > 0 {
+                    self.seen.queue_us.count(self.clock.monotonic_us().saturating_sub(queued_us));
+                }
                 self.volume.submit(op);
                 QueueTake::Ops
             }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sherd_core::env::Clock;
 use sherd_core::message;
 use sherd_volume::read::reader::Reader;
 use sherd_volume::request::Op;
@@ -26,6 +27,7 @@ pub(crate) struct ServingVolume {
     /// Shard files. Those under way keep the threads, not the volume.
     pub(crate) writes: Arc<Workers>,
     pub(super) queue: Sender<Command>,
+    pub(super) clock: Arc<dyn Clock>,
     pub(super) seen: Arc<ThreadStatus>,
     pub(crate) faults: Arc<Faults>,
     /// Whether it may have promised ballots before it was opened: it refuses all up to these, which
@@ -39,7 +41,7 @@ impl ServingVolume {
     /// # Errors
     /// [`message::Error::Busy`] when too many wait, [`message::Error::Unreachable`] when the thread ended.
     pub(crate) fn submit(&self, op: Op) -> Result<(), message::Error> {
-        self.command(Command::Op(op))
+        self.command(Command::Op { op, queued_us: self.clock.monotonic_us() })
     }
 
     /// Queues an operation that rides with a frame to come: the log thread is not woken for it when it
@@ -48,7 +50,8 @@ impl ServingVolume {
     /// # Errors
     /// As [`Self::submit`].
     pub(crate) fn submit_lazily(&self, op: Op) -> Result<(), message::Error> {
-        self.queue.try_send_idly(Command::Op(op), LAZY_PATIENCE).map_err(|error| refused(&error))
+        let command = Command::Op { op, queued_us: 0 };
+        self.queue.try_send_idly(command, LAZY_PATIENCE).map_err(|error| refused(&error))
     }
 
     pub(super) fn command(&self, command: Command) -> Result<(), message::Error> {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use sherd_core::id::VolumeId;
+use sherd_volume::Distribution;
 
 use crate::observe::metrics::VolumeFault;
 
@@ -101,6 +102,8 @@ pub struct VolumeStatus {
     pub open: Option<sherd_volume::write::upkeep::Status>,
     /// Operations that wait for its log thread.
     pub queue_len: usize,
+    /// Microseconds that operations waited for it; `None` while it is not open.
+    pub queue_us: Option<Distribution>,
     /// What went wrong since the process started, by kind.
     pub faults: [(VolumeFault, u64); VolumeFault::ALL.len()],
     /// How often it was opened since the process started.

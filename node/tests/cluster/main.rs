@@ -19,5 +19,7 @@ mod intruders;
 mod links;
 mod nodes;
 mod paused;
+mod renewal;
 mod roles;
+mod slow;
 mod twins;

@@ -11,6 +11,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -38,17 +39,23 @@ pub(crate) struct ClusterShape {
     nodes: usize,
     volumes: usize,
     has_relays: bool,
+    lines: &'static str,
 }
 
 /// A cluster of so many nodes with a volume each.
 pub(crate) const fn cluster_of(nodes: usize) -> ClusterShape {
-    ClusterShape { nodes, volumes: 1, has_relays: false }
+    ClusterShape { nodes, volumes: 1, has_relays: false, lines: "" }
 }
 
 impl ClusterShape {
     /// With so many volumes on each node.
     pub(crate) const fn of_volumes(self, volumes: usize) -> Self {
         Self { volumes, ..self }
+    }
+
+    /// With more lines of configuration on each node, the first of them in table `[cluster]`.
+    pub(crate) const fn configured(self, lines: &'static str) -> Self {
+        Self { lines, ..self }
     }
 
     /// With a relay for each node's link to each other node.
@@ -73,7 +80,7 @@ impl ClusterShape {
                 .iter()
                 .enumerate()
                 .map(|(to, address)| relays.get(&(node, to)).map_or(*address, |relay| relay.address));
-            let lines = pki.lines(&name(node), addresses[node], &seen.collect::<Vec<_>>());
+            let lines = pki.lines(&name(node), addresses[node], &seen.collect::<Vec<_>>()) + self.lines;
             members.push(empty().of_volumes(self.volumes).serve(&lines));
         }
         let running = (0..self.nodes).map(|_| None).collect();
@@ -102,6 +109,8 @@ pub(crate) struct Pki {
     authority: Authority,
     dir: TempDir,
     issued: AtomicU16,
+    /// The files that each node was configured with.
+    nodes: Mutex<BTreeMap<String, TrustFiles>>,
 }
 
 impl Pki {
@@ -110,7 +119,7 @@ impl Pki {
         let authority = Authority::init(id, now_ms() - millis(BACKDATE) * 2).expect("an authority");
         let dir = TempDir::new().expect("a temporary folder");
         fs::write(dir.path().join("ca.crt"), authority.certificate()).expect("the folder is writable");
-        Self { id, authority, dir, issued: AtomicU16::new(0) }
+        Self { id, authority, dir, issued: AtomicU16::new(0), nodes: Mutex::default() }
     }
 
     /// The authority's own certificate.
@@ -138,6 +147,18 @@ impl Pki {
         TrustFiles { ca: self.ca(), cert, key }
     }
 
+    /// Puts another certificate in place of a node's, valid to a later second the later the round. Gives that second.
+    pub(crate) fn reissue(&self, name: &str, round: u64) -> u64 {
+        let from_ms = now_ms() / 1_000 * 1_000 - millis(BACKDATE);
+        let lifetime = LIFETIME + Duration::from_hours(round);
+        let made = self.issue_at(name, Role::Node, from_ms, lifetime);
+        let TrustFiles { ca: _, cert, key } = self.nodes.lock().expect("no test panics here")[name].clone();
+        // One after the other: a node that looks in between finds a pair that does not fit, and keeps what it has.
+        fs::rename(made.key, key).expect("the folder is writable");
+        fs::rename(made.cert, cert).expect("the folder is writable");
+        (from_ms + millis(lifetime)) / 1_000
+    }
+
     /// Who a certificate of this authority is.
     pub(crate) fn identity(&self, name: &str, role: Role) -> PeerIdentity {
         PeerIdentity::new(name, role, self.id).expect("a name")
@@ -150,7 +171,9 @@ impl Pki {
 
     /// The configuration of a node that listens at `own` and finds all nodes at `seen`.
     pub(crate) fn lines(&self, own_name: &str, own: SocketAddr, seen: &[SocketAddr]) -> String {
-        let TrustFiles { ca, cert, key } = self.issue(own_name, Role::Node);
+        let files = self.issue(own_name, Role::Node);
+        self.nodes.lock().expect("no test panics here").insert(own_name.to_owned(), files.clone());
+        let TrustFiles { ca, cert, key } = files;
         let nodes: Vec<String> =
             seen.iter().enumerate().map(|(node, address)| format!("{}@{address}", name(node))).collect();
         let mut lines = format!("node_listen = \"{own}\"\n[upkeep]\nadopt_after = \"0s\"\n[cluster]\n");
@@ -235,6 +258,11 @@ impl TestCluster {
     /// The relays of a node, both ways.
     pub(crate) fn relays_of(&self, node: usize) -> impl Iterator<Item = &Relay> {
         self.relays.iter().filter(move |((from, to), _)| *from == node || *to == node).map(|(_, relay)| relay)
+    }
+
+    /// The relay of a node's link to another one.
+    pub(crate) fn relay(&self, from: usize, to: usize) -> &Relay {
+        &self.relays[&(from, to)]
     }
 
     /// All relays.

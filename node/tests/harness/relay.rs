@@ -1,4 +1,4 @@
-//! A TCP relay between two nodes: it forwards bytes, records them, and can cut the link.
+//! A TCP relay between two nodes: it forwards bytes, records them, and can cut the link or delay it.
 //!
 //! A relay stands for one direction of dialling: `n1` reaches `n2` through one, `n2` reaches `n1` through
 //! another. A link that is cut ends its connections at once and every new one as soon as it is made, as a
@@ -7,15 +7,20 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 /// Bytes that a relay keeps of all its connections: more than any story sends.
 const RECORDED_BYTES_MAX: usize = 256 << 20;
+/// Reads of one direction that may be under way, delayed: a story sends few at a time.
+const DELAYED_READS_MAX: usize = 1024;
 /// Bytes of one read.
 const READ_BYTES: usize = 64 << 10;
 /// Bytes of a needle: no encrypted bytes happen to be the same.
@@ -34,6 +39,8 @@ pub(crate) struct Relay {
 struct Shared {
     target: SocketAddr,
     cut: watch::Sender<bool>,
+    /// Milliseconds that bytes take, in each direction.
+    delay_ms: AtomicU64,
     /// What went through, a text for each direction of each connection.
     recorded: Mutex<Vec<Vec<u8>>>,
 }
@@ -43,7 +50,12 @@ impl Relay {
     pub(crate) async fn start(target: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let shared = Arc::new(Shared { target, cut: watch::Sender::new(false), recorded: Mutex::default() });
+        let shared = Arc::new(Shared {
+            target,
+            cut: watch::Sender::new(false),
+            delay_ms: AtomicU64::new(0),
+            recorded: Mutex::default(),
+        });
         let mut tasks = JoinSet::new();
         tasks.spawn(accept(listener, Arc::clone(&shared)));
         Self { address, shared, _tasks: tasks }
@@ -57,6 +69,12 @@ impl Relay {
     /// Lets connections through again.
     pub(crate) fn mend(&self) {
         self.shared.cut.send_replace(false);
+    }
+
+    /// Lets bytes take so much longer, in each direction; their order stays.
+    pub(crate) fn delay(&self, delay: Duration) {
+        let delay_ms = u64::try_from(delay.as_millis()).expect("a short time");
+        self.shared.delay_ms.store(delay_ms, Ordering::Relaxed);
     }
 
     /// How many bytes went through.
@@ -112,16 +130,35 @@ async fn forward(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unp
         recorded.push(Vec::new());
         recorded.len() - 1
     };
-    let mut buffer = vec![0; READ_BYTES];
-    loop {
-        let count = from.read(&mut buffer).await.unwrap_or(0);
-        if count == 0 || to.write_all(&buffer[..count]).await.is_err() {
-            return;
+    // Delayed bytes wait between the two, so that more can follow them.
+    let (arrived, mut due) = mpsc::channel::<(Instant, Vec<u8>)>(DELAYED_READS_MAX);
+    let read = async {
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            let count = from.read(&mut buffer).await.unwrap_or(0);
+            let at = Instant::now() + Duration::from_millis(shared.delay_ms.load(Ordering::Relaxed));
+            if count == 0 || arrived.send((at, buffer[..count].to_vec())).await.is_err() {
+                return;
+            }
         }
-        let mut recorded = shared.recorded.lock().expect("no relay panics while it records");
-        let all: usize = recorded.iter().map(Vec::len).sum();
-        assert!(all < RECORDED_BYTES_MAX, "a relay records one story");
-        recorded[index].extend_from_slice(&buffer[..count]);
+    };
+    let write = async {
+        while let Some((at, bytes)) = due.recv().await {
+            tokio::time::sleep_until(at).await;
+            if to.write_all(&bytes).await.is_err() {
+                return;
+            }
+            let mut recorded = shared.recorded.lock().expect("no relay panics while it records");
+            let all: usize = recorded.iter().map(Vec::len).sum();
+            assert!(all < RECORDED_BYTES_MAX, "a relay records one story");
+            recorded[index].extend_from_slice(&bytes);
+        }
+    };
+    // Cancel-safe: what the first that ends leaves over is dropped with the connection.
+    tokio::select! {
+        biased;
+        () = read => {}
+        () = write => {}
     }
 }
 

@@ -10,7 +10,7 @@ const BUCKETS_MAX: usize = 16;
 
 /// Counts values.
 #[derive(Debug)]
-pub(crate) struct Histogram {
+pub struct Histogram {
     /// The largest value of each bucket, ascending.
     bounds: &'static [u64],
     counts: [AtomicU64; BUCKETS_MAX + 1],
@@ -37,13 +37,16 @@ impl Distribution {
 
 impl Histogram {
     /// Counts nothing yet.
-    pub(crate) const fn new(bounds: &'static [u64]) -> Self {
+    ///
+    /// # Panics
+    /// With more than 16 bounds.
+    pub const fn new(bounds: &'static [u64]) -> Self {
         assert!(bounds.len() <= BUCKETS_MAX, "a few buckets");
         Self { bounds, counts: [const { AtomicU64::new(0) }; BUCKETS_MAX + 1], sum: AtomicU64::new(0) }
     }
 
     /// Counts a value.
-    pub(crate) fn count(&self, value: u64) {
+    pub fn count(&self, value: u64) {
         let bucket = self.bounds.partition_point(|bound| *bound < value);
         if let Some(count) = self.counts.get(bucket) {
             count.fetch_add(1, Ordering::Relaxed);
@@ -52,7 +55,7 @@ impl Histogram {
     }
 
     /// What was counted so far.
-    pub(crate) fn distribution(&self) -> Distribution {
+    pub fn distribution(&self) -> Distribution {
         let used = self.counts.iter().take(self.bounds.len() + 1);
         Distribution {
             bounds: self.bounds,

@@ -53,6 +53,6 @@ extern crate self as sherd_volume;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-pub use histogram::Distribution;
+pub use histogram::{Distribution, Histogram};
 pub use read::reader::Reader;
 pub use write::volume::Volume;

@@ -87,19 +87,22 @@ pub struct VolumeAddress {
     pub volume: VolumeId,
     /// The life that the caller goes by; `None` while it knows none.
     pub life: Option<Incarnation>,
+    /// The number of the client's request that the call is for; 0 for none. Both ends' logs name it.
+    pub request: u64,
 }
 
 impl Wire for VolumeAddress {
     type Message = v1::Addressed;
 
     fn to_wire(&self) -> v1::Addressed {
-        let Self { volume, life } = self;
-        v1::Addressed { volume: volume.to_wire(), life: life.map_or(0, |life| life.0) }
+        let Self { volume, life, request } = self;
+        v1::Addressed { volume: volume.to_wire(), life: life.map_or(0, |life| life.0), request: *request }
     }
 
     fn from_wire(message: v1::Addressed) -> Result<Self, ConvertError> {
-        let v1::Addressed { volume, life } = message;
-        Ok(Self { volume: VolumeId::from_wire(volume)?, life: (life > 0).then_some(Incarnation(life)) })
+        let v1::Addressed { volume, life, request } = message;
+        let life = (life > 0).then_some(Incarnation(life));
+        Ok(Self { volume: VolumeId::from_wire(volume)?, life, request })
     }
 }
 

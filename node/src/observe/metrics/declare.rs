@@ -5,8 +5,8 @@
 
 use prometheus::core::Collector;
 use prometheus::{
-    Counter, Gauge, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry,
+    Counter, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
+    Opts, Registry,
 };
 
 use super::mirror::Mirror;
@@ -51,6 +51,11 @@ impl MetricDeclarer<'_> {
     /// Histograms that are counted elsewhere, in a unit of which `per_unit` are one of what is shown.
     pub(super) fn mirror(&self, name: &str, help: &str, label: &'static str, per_unit: f64) -> Mirror {
         self.register(Mirror::new(name, help, label, per_unit).expect(WELL_FORMED))
+    }
+
+    pub(super) fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Histogram {
+        let opts = HistogramOpts::new(name, help).buckets(buckets.to_vec());
+        self.register(Histogram::with_opts(opts).expect(WELL_FORMED))
     }
 
     pub(super) fn histograms(

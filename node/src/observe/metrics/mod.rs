@@ -3,28 +3,38 @@
 //! A [`Metrics`] owns its registry: two nodes in one process do not meet. What happens is counted
 //! through typed handles where it happens; gauges that mirror a state are set by a closure when
 //! somebody scrapes. Label values come from fixed sets: operations and states from the code, HTTP
-//! codes, and this node's volumes. Never a bucket, a key or a client.
+//! codes, this node's volumes, and the configured nodes. Never a bucket, a key or a client.
 
 mod declare;
+mod link;
 mod mirror;
 mod process;
 mod rpc;
 mod volume;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::RwLock;
 use prometheus::{
-    Encoder as _, Gauge, HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry, TextEncoder,
+    Encoder as _, Gauge, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry, TextEncoder,
 };
 use sherd_volume::options::Durability;
 
 use self::declare::MetricDeclarer;
+use self::link::LinkFamilies;
+pub use self::link::LinkMetrics;
 pub use self::mirror::MirroredMetric;
 use self::process::ProcessMetrics;
 pub use self::rpc::{RpcCallMetrics, RpcMetrics};
 use self::volume::VolumeFamilies;
 pub use self::volume::{VolumeFault, VolumeMetrics};
+use super::trace::Phase;
+
+/// Bounds of what waits for a volume or a place: a row in memory takes less than 100 us, a sync of a disk some
+/// milliseconds, and calls are given up after 5 to 10 s.
+const CALL_SECONDS: [f64; 16] =
+    [0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
 
 /// Content type of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -37,12 +47,15 @@ pub struct Metrics {
     hooks: RwLock<Vec<ScrapeHook>>,
     process: ProcessMetrics,
     volumes: VolumeFamilies,
+    links: LinkFamilies,
     /// Connections of the admin listener, and what they carry.
     pub admin: Traffic,
     /// The S3 listener.
     pub s3: S3Metrics,
     /// Registers of keys.
     pub register: RegisterMetrics,
+    /// Shards of bodies.
+    pub shards: ShardMetrics,
     /// The queue of most recent failures.
     pub mrf: MrfMetrics,
     /// The scrubber.
@@ -96,6 +109,8 @@ pub struct S3Metrics {
     pub requests_queued: IntGauge,
     /// Requests answered 503 because the queue was full.
     pub requests_shed: IntCounter,
+    /// Seconds that requests waited for a place.
+    pub queue_duration: Histogram,
 }
 
 impl S3Metrics {
@@ -125,6 +140,7 @@ pub struct RegisterMetrics {
     pub accept_rounds: IntCounter,
     /// Read rounds begun.
     pub read_rounds: IntCounter,
+    round_durations: [Histogram; 3],
     /// Rounds refused because another writer was ahead.
     pub conflicts: IntCounter,
     /// Answers of volumes whose clocks are far from this node's.
@@ -133,6 +149,41 @@ pub struct RegisterMetrics {
     pub repairs: IntCounter,
     /// Changes of which nobody can say whether they were made.
     pub outcomes_unknown: IntCounter,
+}
+
+impl RegisterMetrics {
+    /// Counts what the slowest answer took that a prepare, an accept or a read round waited for.
+    pub fn round_took(&self, round: Phase, took: Duration) {
+        let [prepare, accept, read] = &self.round_durations;
+        let durations = match round {
+            Phase::Prepare => prepare,
+            Phase::Accept => accept,
+            Phase::Read => read,
+            Phase::Queue | Phase::Client | Phase::Register | Phase::ShardWrite | Phase::ShardRead => return,
+        };
+        durations.observe(took.as_secs_f64());
+    }
+}
+
+/// Calls about shards, by where the volume is.
+#[derive(Debug, Clone)]
+pub struct ShardMetrics {
+    /// Seconds that this node's and other nodes' volumes took to make shards, or pieces of them, theirs.
+    write_durations: [Histogram; 2],
+    /// Seconds that they took to give pieces of shards.
+    read_durations: [Histogram; 2],
+}
+
+impl ShardMetrics {
+    /// Counts an answer about bytes that were written to a volume, of this node or of another one.
+    pub fn written(&self, is_own: bool, took: Duration) {
+        self.write_durations[usize::from(!is_own)].observe(took.as_secs_f64());
+    }
+
+    /// Counts an answer about bytes that were read.
+    pub fn read(&self, is_own: bool, took: Duration) {
+        self.read_durations[usize::from(!is_own)].observe(took.as_secs_f64());
+    }
 }
 
 /// The queue of most recent failures.
@@ -198,18 +249,38 @@ impl Metrics {
         let declare = MetricDeclarer { registry: &registry };
         constants(&declare, durability);
         let process = ProcessMetrics::new(&declare);
-        let volumes = VolumeFamilies::new(&declare);
+        let (volumes, links) = (VolumeFamilies::new(&declare), LinkFamilies::new(&declare));
         let admin = admin(&declare);
-        let (s3, register) = (s3(&declare), register(&declare));
+        let (s3, register, shards) = (s3(&declare), register(&declare), shards(&declare));
         let (mrf, scrub, upkeep) = (mrf(&declare), scrub(&declare), upkeep(&declare));
         let (buffer, rpc) = (buffer(&declare), RpcMetrics::new(&declare));
         let hooks = RwLock::default();
-        Self { registry, hooks, process, volumes, admin, s3, register, mrf, scrub, upkeep, buffer, rpc }
+        Self {
+            registry,
+            hooks,
+            process,
+            volumes,
+            links,
+            admin,
+            s3,
+            register,
+            shards,
+            mrf,
+            scrub,
+            upkeep,
+            buffer,
+            rpc,
+        }
     }
 
     /// The handles of one volume. `name` is its directory; asked twice, they count together.
     pub fn volume(&self, name: &str) -> VolumeMetrics {
         self.volumes.of(name)
+    }
+
+    /// The handles of the connections to a configured node; asked twice, they count together.
+    pub fn link(&self, node: &str) -> LinkMetrics {
+        self.links.of(node)
     }
 
     /// Calls `hook` before every scrape, to set the gauges that mirror a state. It must not wait.
@@ -279,6 +350,11 @@ fn s3(declare: &MetricDeclarer<'_>) -> S3Metrics {
         requests_queued: declare.gauge("sherd_s3_requests_queued", "S3 requests that wait for a place."),
         requests_shed: declare
             .counter("sherd_s3_requests_shed_total", "S3 requests answered 503 because the queue was full."),
+        queue_duration: declare.histogram(
+            "sherd_s3_request_queue_duration_seconds",
+            "Time that an S3 request waited for a place.",
+            &CALL_SECONDS,
+        ),
     }
 }
 
@@ -301,7 +377,14 @@ fn register(declare: &MetricDeclarer<'_>) -> RegisterMetrics {
         "Rounds begun over the volumes of a set, by kind.",
         &["kind"],
     );
+    let durations = declare.histograms(
+        "sherd_register_round_duration_seconds",
+        "What the slowest answer took that a round over the volumes of a set waited for, by kind.",
+        &["kind"],
+        &CALL_SECONDS,
+    );
     RegisterMetrics {
+        round_durations: ["prepare", "accept", "read"].map(|kind| durations.with_label_values(&[kind])),
         prepare_rounds: rounds.with_label_values(&["prepare"]),
         accept_rounds: rounds.with_label_values(&["accept"]),
         read_rounds: rounds.with_label_values(&["read"]),
@@ -316,6 +399,23 @@ fn register(declare: &MetricDeclarer<'_>) -> RegisterMetrics {
         outcomes_unknown: declare.counter(
             "sherd_register_outcomes_unknown_total",
             "Writes answered 500 because nobody can say whether they took effect.",
+        ),
+    }
+}
+
+fn shards(declare: &MetricDeclarer<'_>) -> ShardMetrics {
+    let durations = |name, help| {
+        let family = declare.histograms(name, help, &["volume_of"], &CALL_SECONDS);
+        ["self", "peer"].map(|owner| family.with_label_values(&[owner]))
+    };
+    ShardMetrics {
+        write_durations: durations(
+            "sherd_shard_write_duration_seconds",
+            "Time from bytes of a shard to the answer of the volume that took them, by whose volume it is.",
+        ),
+        read_durations: durations(
+            "sherd_shard_read_duration_seconds",
+            "Time until a volume gave bytes of a shard, by whose volume it is.",
         ),
     }
 }

@@ -31,6 +31,7 @@ fn every_metric_of_the_documentation_is_declared() {
     metrics.s3.answered("PutObject", 200, 0.001);
     let volume = metrics.volume("/data/v1");
     volume.set_state(VolumeState::Online);
+    metrics.link("n2").calls_renewed.inc();
     let text = scrape(&metrics);
     let documentation = include_str!("../../../../docs/operations/metrics.md");
     let names: Vec<_> =

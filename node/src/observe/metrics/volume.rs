@@ -46,6 +46,7 @@ pub(super) struct VolumeFamilies {
     index_pending_bytes: IntGaugeVec,
     index_unmerged: IntGaugeVec,
     state: IntGaugeVec,
+    queue_duration: Mirror,
     sync_duration: Mirror,
     batch_records: Mirror,
     errors: IntCounterVec,
@@ -75,6 +76,12 @@ impl VolumeFamilies {
                 "1 for the state that the volume is in, 0 for every other.",
                 &["volume", "state"],
             ),
+            queue_duration: declare.mirror(
+                "sherd_volume_queue_duration_seconds",
+                "Time that operations waited for the log's thread.",
+                "volume",
+                MICROSECONDS_PER_SECOND,
+            ),
             sync_duration: declare.mirror(
                 "sherd_volume_sync_duration_seconds",
                 "Time that the log's sync to stable storage took.",
@@ -103,6 +110,7 @@ impl VolumeFamilies {
             index_unmerged: self.index_unmerged.with_label_values(&[name]),
             states: VolumeState::ALL
                 .map(|state| (state, self.state.with_label_values(&[name, state.as_str()]))),
+            queue_duration: self.queue_duration.of(name),
             sync_duration: self.sync_duration.of(name),
             batch_records: self.batch_records.of(name),
             errors: VolumeFault::ALL
@@ -123,6 +131,8 @@ pub struct VolumeMetrics {
     /// Files of its index that are written out and not merged.
     pub index_unmerged: IntGauge,
     states: [(VolumeState, IntGauge); VolumeState::ALL.len()],
+    /// How long operations waited for the log's thread, in microseconds.
+    pub queue_duration: MirroredMetric,
     /// How long each sync took, in microseconds.
     pub sync_duration: MirroredMetric,
     /// How many records each sync carried.

@@ -12,6 +12,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -57,11 +58,15 @@ pub(super) trait CallService: Send + Sync + 'static {
     fn answer(waiter: Self::Waiter, reply: Result<Self::Reply, Error>);
 }
 
-/// A stream of calls under way.
+/// The callers' end of a stream. When all of it is dropped, what is queued is still sent, and the stream ends
+/// once its calls are answered.
 pub(super) struct CallStream<S: CallService> {
     queue: mpsc::Sender<S::Call>,
-    table: Mutex<WaitingCalls<S>>,
+    table: Arc<CallTable<S>>,
 }
+
+/// The calls of a stream without an answer, for those who ask and for who answers.
+pub(super) struct CallTable<S: CallService>(Mutex<WaitingCalls<S>>);
 
 /// Calls without an answer.
 struct WaitingCalls<S: CallService> {
@@ -103,7 +108,7 @@ impl<S: CallService> WaitingCalls<S> {
 impl<S: CallService> std::fmt::Debug for CallStream<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CallStream")
-            .field("waiting", &self.table.lock().waiting.len())
+            .field("waiting", &self.table.0.lock().waiting.len())
             .finish_non_exhaustive()
     }
 }
@@ -119,7 +124,23 @@ impl<S: CallService> CallStream<S> {
         let (queue, calls) = mpsc::channel(CALLS_QUEUED_MAX);
         let table =
             WaitingCalls { next_number: 1, waiting: HashMap::new(), volumes: HashMap::new(), ended: None };
-        (Self { queue, table: Mutex::new(table) }, FrameStream { calls, taken: VecDeque::new(), sender })
+        let table = Arc::new(CallTable(Mutex::new(table)));
+        (Self { queue, table }, FrameStream { calls, taken: VecDeque::new(), sender })
+    }
+
+    /// Its calls without an answer.
+    pub(super) fn table(&self) -> Arc<CallTable<S>> {
+        Arc::clone(&self.table)
+    }
+
+    /// Whether a call for a volume is not answered.
+    pub(super) fn waits_for(&self, volume: VolumeId) -> bool {
+        self.table.0.lock().volumes.get(&volume).is_some_and(|count| *count > 0)
+    }
+
+    /// Whether any call is not answered.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.table.0.lock().waiting.is_empty()
     }
 
     /// Sends a call that is answered in `timeout`, or `Unreachable` then.
@@ -142,7 +163,7 @@ impl<S: CallService> CallStream<S> {
         }
         let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
         let deadline = Instant::now() + timeout;
-        let mut table = self.table.lock();
+        let mut table = self.table.0.lock();
         if let Some(reason) = &table.ended {
             return Err((waiter, unreachable(reason.as_str())));
         }
@@ -170,7 +191,9 @@ impl<S: CallService> CallStream<S> {
             drop(self.queue.try_send(call));
         }
     }
+}
 
+impl<S: CallService> CallTable<S> {
     /// Answers calls until the stream ends, and says why it did.
     pub(super) async fn answer_calls(&self, mut replies: Streaming<S::Replies>) -> String {
         let mut sweep = tokio::time::interval(SWEEP_EVERY);
@@ -192,8 +215,9 @@ impl<S: CallService> CallStream<S> {
     /// Ends the stream: what is not answered is unreachable, and so is every later call.
     pub(super) fn end(&self, reason: &str) {
         let waiting = {
-            let mut table = self.table.lock();
+            let mut table = self.0.lock();
             table.ended.get_or_insert_with(|| reason.to_owned());
+            table.volumes.clear();
             std::mem::take(&mut table.waiting)
         };
         for call in waiting.into_values() {
@@ -203,7 +227,7 @@ impl<S: CallService> CallStream<S> {
 
     fn complete(&self, replies: Vec<S::Reply>) {
         let mut answered = Vec::with_capacity(replies.len());
-        let mut table = self.table.lock();
+        let mut table = self.0.lock();
         for reply in replies {
             // An answer past its deadline has no waiter any more.
             if let Some(waiter) = table.take(S::number(&reply)) {
@@ -217,7 +241,7 @@ impl<S: CallService> CallStream<S> {
     }
 
     fn expire(&self, now: Instant) {
-        let mut table = self.table.lock();
+        let mut table = self.0.lock();
         let late = table.waiting.iter().filter(|(_, call)| call.deadline <= now);
         let late: Vec<_> = late.map(|(number, _)| *number).collect();
         let expired: Vec<_> = late.into_iter().filter_map(|number| table.take(number)).collect();
@@ -308,7 +332,7 @@ mod tests {
             numbers.is_sorted() && numbers[0] > 0 && second.calls[0].number > numbers[FRAME_CALLS_MAX - 1]
         );
         assert_eq!(first.calls[0].timeout_ms, 5_000);
-        stream.complete(vec![verified(numbers[7]), verified(9_999_999)]);
+        stream.table.complete(vec![verified(numbers[7]), verified(9_999_999)]);
         for (index, pending) in pending.into_iter().enumerate() {
             assert_eq!(pending.now_or_never(), (index == 7).then_some(Ok(())), "call {index}");
         }
@@ -320,7 +344,7 @@ mod tests {
         let waiting: Vec<_> = (0..VOLUME_CALLS_WAITING_MAX).map(|_| ask(&stream, ONE)).collect();
         assert_eq!(ask(&stream, ONE).now_or_never(), Some(Err(Error::Busy)));
         assert_eq!(ask(&stream, TWO).now_or_never(), None);
-        stream.complete(vec![verified(1)]);
+        stream.table.complete(vec![verified(1)]);
         assert_eq!(ask(&stream, ONE).now_or_never(), None, "an answer makes room");
         drop(waiting);
     }
@@ -329,12 +353,12 @@ mod tests {
     async fn a_call_past_its_deadline_is_answered_and_its_late_answer_dropped() {
         let (stream, _frames) = Registers::new(Sender::default());
         let (early, begun) = (ask(&stream, ONE), Instant::now());
-        stream.expire(begun + Duration::from_millis(4_900));
+        stream.table.expire(begun + Duration::from_millis(4_900));
         tokio::time::advance(Duration::from_secs(1)).await;
         let late = ask(&stream, ONE);
-        stream.expire(begun + Duration::from_secs(5));
+        stream.table.expire(begun + Duration::from_secs(5));
         assert!(reason(early.now_or_never()).contains("in time"));
-        stream.complete(vec![verified(1), verified(2)]);
+        stream.table.complete(vec![verified(1), verified(2)]);
         assert_eq!(late.now_or_never(), Some(Ok(())));
     }
 
@@ -342,7 +366,7 @@ mod tests {
     async fn the_end_of_the_stream_answers_what_waits_and_what_comes_later() {
         let (stream, frames) = Registers::new(Sender::default());
         let before = ask(&stream, ONE);
-        stream.end("it broke");
+        stream.table.end("it broke");
         assert_eq!(reason(before.now_or_never()), "it broke");
         assert_eq!(reason(ask(&stream, ONE).now_or_never()), "it broke");
         drop(frames);

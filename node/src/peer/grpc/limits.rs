@@ -39,6 +39,9 @@ pub(super) const BYTE_STREAMS_MAX: usize = 960;
 pub(super) const RECONNECT_MIN: Duration = Duration::from_millis(50);
 /// The longest.
 pub(super) const RECONNECT_MAX: Duration = Duration::from_secs(2);
+/// Connections of one kind to one peer that were renewed and still carry something: a body of twelve hours must not keep
+/// one for each renewal. Beyond them the last one is renewed when another has ended.
+pub(super) const DRAINING_MAX: usize = 4;
 /// For the handshake of HTTP/2 and the heads of the first answers, once TLS is up.
 pub(super) const OPEN_MAX: Duration = Duration::from_secs(5);
 

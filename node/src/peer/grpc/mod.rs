@@ -6,6 +6,7 @@
 
 mod calls;
 mod connection;
+mod keeper;
 mod limits;
 mod link;
 mod registers;
@@ -29,6 +30,7 @@ use self::calls::unreachable;
 pub use self::connection::Connection;
 pub use self::link::{Link, LinkConfig};
 use super::AnswerSender;
+use crate::observe::trace;
 use crate::peer::remote::RemoteVolumes;
 
 /// The volumes of one other node.
@@ -51,7 +53,8 @@ impl GrpcPeer {
 
     fn address(&self, volume: VolumeId) -> Addressed {
         let life = self.remote.life_of(volume);
-        VolumeAddress { volume, life: (life > 0).then_some(Incarnation(life)) }.to_wire()
+        let life = (life > 0).then_some(Incarnation(life));
+        VolumeAddress { volume, life, request: trace::current_id() }.to_wire()
     }
 }
 

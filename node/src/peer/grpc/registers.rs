@@ -132,7 +132,7 @@ impl RegisterPeer for GrpcPeer {
     }
 
     fn commit(&self, volume: VolumeId, target: &Target, ballot: Ballot, positions: &Positions) {
-        if let Ok(live) = self.link.calls() {
+        if let Ok(live) = self.link.calls_for_commit(volume) {
             let (target, ballot) = (Some(target.to_wire()), ballot.to_wire());
             let positions = positions.to_wire();
             let call = Call::Commit(register_call::Commit { target, ballot, positions });

@@ -8,15 +8,22 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use sherd_core::id::ClusterId;
 use sherd_core::limits::NODES_MAX;
 
 use super::pattern::{self, InvalidPattern};
 use super::settings::ClusterSettings;
+use crate::machine::quantity::Period;
 
 /// The name of a cluster that is given none.
 const NAME: &str = "sherd";
+/// How long connections live where that is not said, and at most: a certificate or an authority that is replaced
+/// since it must no longer be trusted is out of use as much later.
+const RECONNECT_AFTER: Period = Period(Duration::from_hours(1));
+/// Calls that are under way when a connection is renewed have half of it, and a small one takes up to 5 s.
+const RECONNECT_AFTER_MIN: Period = Period(Duration::from_secs(20));
 /// The longest label of a DNS name (RFC 1035).
 const LABEL_BYTES_MAX: usize = 63;
 /// The longest DNS name (RFC 1035).
@@ -39,6 +46,8 @@ pub struct ClusterConfig {
     pub files: Option<ClusterFiles>,
     /// Where this node serves its peers.
     pub node_listen: SocketAddr,
+    /// The age at which connections between nodes have ended.
+    pub reconnect_after: Duration,
 }
 
 /// A node, and where its peers find it.
@@ -153,6 +162,12 @@ pub enum InvalidCluster {
         "missing: several nodes need `cluster.ca`, `cluster.cert` and `cluster.key`; one node may have none of them"
     )]
     Files,
+    /// Connections would live too long, or end before their calls.
+    #[error("{value} is not within {RECONNECT_AFTER_MIN} to {RECONNECT_AFTER}")]
+    ReconnectAfter {
+        /// As written.
+        value: Period,
+    },
     /// A relative path, and no directory from which it counts.
     #[error("{path}: {source}", path = path.display())]
     Path {
@@ -174,7 +189,7 @@ pub fn judge(
     if settings == ClusterSettings::default() {
         return node_listen.map_or(Ok(None), |_| Err(("node_listen", InvalidCluster::Alone)));
     }
-    let ClusterSettings { id, name, nodes, node, set_size, ca, cert, key } = settings;
+    let ClusterSettings { id, name, nodes, node, set_size, ca, cert, key, reconnect_after } = settings;
     let id = id.ok_or(("cluster.id", InvalidCluster::Missing))?;
     let id = ClusterId::parse(&id).map_err(|_| ("cluster.id", InvalidCluster::Id { id }))?;
     let name = name.unwrap_or_else(|| NAME.to_owned());
@@ -194,7 +209,13 @@ pub fn judge(
     };
     let node_listen = node_listen.unwrap_or_else(|| default_listen(&nodes[node].address));
     let set_size = set_size.map(usize::from);
-    Ok(Some(ClusterConfig { id, name, nodes, node, set_size, files, node_listen }))
+    let reconnect_after = reconnect_after.unwrap_or(RECONNECT_AFTER);
+    if !(RECONNECT_AFTER_MIN..=RECONNECT_AFTER).contains(&reconnect_after) {
+        let value = reconnect_after;
+        return Err(("cluster.reconnect_after", InvalidCluster::ReconnectAfter { value }));
+    }
+    let reconnect_after = reconnect_after.0;
+    Ok(Some(ClusterConfig { id, name, nodes, node, set_size, files, node_listen, reconnect_after }))
 }
 
 /// Makes a path absolute: a relative one counts from where the process was started, which it leaves.

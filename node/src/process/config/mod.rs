@@ -446,13 +446,15 @@ impl Judge<'_> {
     }
 
     fn log(&self, log: LogSettings) -> Result<Log, ConfigError> {
-        let LogSettings { format, level } = log;
+        let LogSettings { format, level, slow_request } = log;
         let level = level.unwrap_or_else(|| "info".to_owned());
         if let Err(error) = parse_level(&level) {
             let why = error.to_string();
             return Err(self.refuse("log.level", InvalidValue::LogLevel { level, why }));
         }
-        Ok(Log { format: format.unwrap_or(LogFormat::Text), level })
+        let (default, max) = (seconds(1), seconds(3600));
+        let slow_request = self.period("log.slow_request", slow_request, default, seconds(0), max)?;
+        Ok(Log { format: format.unwrap_or(LogFormat::Text), level, slow_request })
     }
 }
 

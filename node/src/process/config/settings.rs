@@ -136,6 +136,15 @@ pub struct ClusterSettings {
     /// The key of this node's certificate, closed to others
     #[arg(id = "cluster_key", long = "cluster-key", env = "SHERD_CLUSTER_KEY", value_name = "FILE")]
     pub key: Option<PathBuf>,
+    /// Age at which connections between nodes have ended; each is renewed at a quarter to a half of it, the same on
+    /// every node [default: 1h]
+    #[arg(
+        id = "cluster_reconnect_after",
+        long = "cluster-reconnect-after",
+        env = "SHERD_CLUSTER_RECONNECT_AFTER",
+        value_name = "TIME"
+    )]
+    pub reconnect_after: Option<Period>,
 }
 
 /// Table `[limits]`: what the S3 listener takes at one time.
@@ -189,6 +198,14 @@ pub struct LogSettings {
     /// Least severity logged, also by target: info,sherd_node::upkeep=debug [default: info]
     #[arg(id = "log_level", long = "log-level", env = "SHERD_LOG_LEVEL", value_name = "FILTER")]
     pub level: Option<String>,
+    /// Time from which on a request is told as slow, with where its time went; 0 tells none [default: 1s]
+    #[arg(
+        id = "log_slow_request",
+        long = "log-slow-request",
+        env = "SHERD_LOG_SLOW_REQUEST",
+        value_name = "TIME"
+    )]
+    pub slow_request: Option<Period>,
 }
 
 /// When a write is answered.
@@ -280,6 +297,7 @@ impl Settings {
                 ca: self.cluster.ca.or(lower.cluster.ca),
                 cert: self.cluster.cert.or(lower.cluster.cert),
                 key: self.cluster.key.or(lower.cluster.key),
+                reconnect_after: self.cluster.reconnect_after.or(lower.cluster.reconnect_after),
             },
             limits: LimitSettings {
                 connections_max: self.limits.connections_max.or(lower.limits.connections_max),
@@ -297,6 +315,7 @@ impl Settings {
             log: LogSettings {
                 format: self.log.format.or(lower.log.format),
                 level: self.log.level.or(lower.log.level),
+                slow_request: self.log.slow_request.or(lower.log.slow_request),
             },
         }
     }

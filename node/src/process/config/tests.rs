@@ -89,6 +89,7 @@ fn every_key_can_be_written() {
         ca = "pki/ca.crt"
         cert = "/pki/n2.crt"
         key = "/pki/n2.key"
+        reconnect_after = "20s"
         [limits]
         connections_max = 10
         requests_max = 5
@@ -103,6 +104,7 @@ fn every_key_can_be_written() {
         [log]
         format = "json"
         level = "warn,sherd_node=debug"
+        slow_request = "250ms"
     "#;
     let config = Machine::new().resolve(text).expect("valid");
     assert_eq!(shards(&config), (3, 1));
@@ -113,6 +115,7 @@ fn every_key_can_be_written() {
     assert_eq!(cluster.nodes[0].address, "127.0.0.1:9100");
     assert_eq!((cluster.set_size, config.shape.sets), (Some(4), 2));
     assert_eq!(cluster.node_listen.to_string(), "127.0.0.1:9100");
+    assert_eq!(cluster.reconnect_after, Duration::from_secs(20));
     let files = cluster.files.expect("they are written");
     assert!(files.ca.is_absolute() && files.ca.ends_with("pki/ca.crt"), "{files:?}");
     assert_eq!((files.cert.to_str(), files.key.to_str()), (Some("/pki/n2.crt"), Some("/pki/n2.key")));
@@ -136,7 +139,11 @@ fn every_key_can_be_written() {
     assert_eq!(config.upkeep.scrub_period, Duration::from_hours(168));
     assert_eq!(config.upkeep.heal_bytes_per_second, 10 << 20);
     assert_eq!(config.upkeep.adopt_after, Duration::from_secs(30));
-    assert_eq!(config.log, Log { format: LogFormat::Json, level: "warn,sherd_node=debug".into() });
+    let slow_request = Duration::from_millis(250);
+    assert_eq!(
+        config.log,
+        Log { format: LogFormat::Json, level: "warn,sherd_node=debug".into(), slow_request }
+    );
 }
 
 #[test]
@@ -222,10 +229,16 @@ fn the_geometry_is_that_of_all_nodes() {
     let config = machine.resolve(&a_cluster("n1", "")).expect("valid");
     // Two nodes with four volumes each: one set of eight.
     assert_eq!((config.shape.sets, shards(&config)), (1, (4, 4)));
-    assert_eq!(config.cluster.expect("it is written").name, "sherd");
+    let cluster = config.cluster.expect("it is written");
+    assert_eq!((cluster.name.as_str(), cluster.reconnect_after), ("sherd", Duration::from_hours(1)));
     assert!(machine.resolve("").expect("valid").cluster.is_none());
     let text = machine.refusal(&(a_cluster("n1", "") + "set_size = 5\n"));
     assert!(text.starts_with("DIR/sherd.toml:9: cluster.set_size: 5 is no set size"), "{text}");
+    for value in ["19s", "61m"] {
+        let text = machine.refusal(&(a_cluster("n1", "") + &format!("reconnect_after = \"{value}\"\n")));
+        assert!(text.starts_with("DIR/sherd.toml:9: cluster.reconnect_after: "), "{text}");
+        assert!(text.contains("is not within 20s to 1h"), "{text}");
+    }
 }
 
 #[test]

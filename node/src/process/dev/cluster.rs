@@ -218,6 +218,7 @@ impl DevNode {
                     .and_then(LogFormat::to_possible_value)
                     .map(|value| value.get_name().to_owned()),
                 level: log.level.clone(),
+                slow_request: log.slow_request.map(|period| period.to_string()),
             },
         };
         let text = toml::to_string(&file);
@@ -262,6 +263,8 @@ struct LogTable {
     format: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     level: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slow_request: Option<String>,
 }
 
 /// The certificates of the cluster.
@@ -398,7 +401,11 @@ mod tests {
 
     fn arguments(dir: &Path, volumes: Option<u16>) -> DevArgs {
         let any = "127.0.0.1:0".parse().expect("an address");
-        let log = LogSettings { format: Some(LogFormat::Json), level: Some("warn".to_owned()) };
+        let log = LogSettings {
+            format: Some(LogFormat::Json),
+            level: Some("warn".to_owned()),
+            ..LogSettings::default()
+        };
         DevArgs {
             dir: dir.to_owned(),
             nodes: None,
@@ -502,7 +509,11 @@ mod tests {
         let made = DevCluster {
             nodes: vec![node(1, "0"), node(2, "1")],
             directory: PathBuf::from("./sherd-data"),
-            log: Log { format: LogFormat::Text, level: "info".to_owned() },
+            log: Log {
+                format: LogFormat::Text,
+                level: "info".to_owned(),
+                slow_request: std::time::Duration::ZERO,
+            },
         };
         let expected = "\
 node  S3                   admin                  nodes

@@ -252,6 +252,7 @@ impl Store {
             damage: damage.clone(),
             pins: pins.clone(),
             digests,
+            metrics: metrics.shards.clone(),
             reclaim: reclaim.clone(),
         });
         let registers = Registers::new(RegistersConfig {

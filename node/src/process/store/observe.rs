@@ -174,6 +174,9 @@ impl Store {
                 gauges.sync_duration.show(open.sync_us.clone());
                 gauges.batch_records.show(open.frame_records.clone());
             }
+            if let Some(queue_us) = volume.queue_us {
+                gauges.queue_duration.show(queue_us);
+            }
             for (fault, count) in volume.faults {
                 gauges.show_errors(fault, count);
             }

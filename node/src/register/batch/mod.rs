@@ -21,6 +21,7 @@ use super::change::{AcceptRoundOutcome, Change, Draft, DraftInline, DraftValue, 
 use super::failure::Failure;
 use super::turn::{KeyTurn, OrderedPrepare};
 use super::writer::{Answer, Inline, Member, MemberData, Proposal};
+use crate::observe::trace::{self, RequestTrace};
 
 /// A batch at work.
 pub(super) struct BatchRun<'a> {
@@ -74,6 +75,13 @@ impl<'a> BatchRun<'a> {
             self.admit();
         }
         self.change.deadline = self.first_deadline();
+        // Peers are told of one of the requests that share the batch.
+        let request = self.members.iter().find_map(Member::request_trace).map_or(0, RequestTrace::id);
+        trace::with_id(request, self.tries(ahead)).await;
+    }
+
+    /// Tries until everybody was told.
+    async fn tries(mut self, ahead: Option<OrderedPrepare>) {
         let mut prepare = ahead.unwrap_or_else(|| self.turn.prepare_above(Ballot::ZERO));
         loop {
             match self.one_try(prepare).await {
@@ -103,6 +111,12 @@ impl<'a> BatchRun<'a> {
         }
     }
 
+    /// Adds the time of the rounds since the last call to that of each member's request.
+    fn count_rounds(&mut self) {
+        let times = std::mem::take(&mut self.change.times);
+        self.members.iter().filter_map(Member::request_trace).for_each(|request| times.count_for(request));
+    }
+
     fn first_deadline(&self) -> Instant {
         let deadlines = self.members.iter().map(|member| member.deadline);
         deadlines.min().unwrap_or(self.change.deadline)
@@ -110,7 +124,9 @@ impl<'a> BatchRun<'a> {
 
     async fn one_try(&mut self, prepare: OrderedPrepare) -> Result<Step, Failure> {
         let OrderedPrepare { round, order } = prepare;
-        let ready = self.change.prepared(round).await?;
+        let ready = self.change.prepared(round).await;
+        self.count_rounds();
+        let ready = ready?;
         self.admit();
         self.let_go();
         if self.members.is_empty() {
@@ -181,7 +197,9 @@ impl<'a> BatchRun<'a> {
 
     /// Commits what was found, unchanged, and then answers.
     async fn settle(&mut self, ready: &PreparedKey, answer: Answer) -> Result<Step, Failure> {
-        match self.change.repropose(ready).await {
+        let accepted = self.change.repropose(ready).await;
+        self.count_rounds();
+        match accepted {
             AcceptRoundOutcome::Committed => {
                 let named = ready.found.as_ref().map(|found| found.value.data_refs()).unwrap_or_default();
                 Ok(self.end(answer, &CommittedData { ballot: ready.round.ballot, named }))
@@ -211,6 +229,7 @@ impl<'a> BatchRun<'a> {
         let positions = ready.round.positions();
         let accept = Accept { ballot, value: encoded, introduces, finishes: false, positions };
         let accepted = self.change.propose(ready, &accept, count, heal.as_ref()).await;
+        self.count_rounds();
         if self.change.batch.tries.is_none() {
             // No volume took it.
             self.members.iter_mut().for_each(|member| member.data.set_unnamed());

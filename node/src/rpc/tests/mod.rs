@@ -7,6 +7,8 @@
 mod broken;
 mod refusals;
 mod registers;
+mod requests;
+mod renewal;
 mod shards;
 
 use std::net::SocketAddr;
@@ -27,17 +29,20 @@ use sherd_proto::v1::VolumeReport;
 use sherd_trust::authority::Authority;
 use sherd_volume::options::Durability;
 
-use super::{LocalSlot, RpcNode, serve, volume_services};
+use super::{ConnectionRules, LocalSlot, RpcNode, serve, volume_services};
 use crate::machine::system::{SystemClock, SystemRng};
 use crate::observe::metrics::Metrics;
-use crate::peer::LocalPeer;
+use crate::observe::trace::SlowRequests;
 use crate::peer::grpc::{GrpcPeer, Link, LinkConfig};
 use crate::peer::remote::RemoteVolumes;
+use crate::peer::{ConnectionAge, LocalPeer};
 use crate::trust::{PeerIdentity, Role, Trust, TrustFiles};
 use crate::upkeep::tests::{DEADLINE, Directories};
 use crate::volumes::Volumes;
 
 const CLUSTER: ClusterId = ClusterId([7; 16]);
+/// How often the certificates are looked at.
+const FOLLOW: Duration = Duration::from_millis(20);
 
 /// Certificates of one cluster, and the directories that hold them.
 struct Authorities {
@@ -52,25 +57,32 @@ impl Authorities {
     }
 
     fn trust(&self, name: &str, role: Role) -> Trust {
+        Trust::load(self.issue(name, role, Duration::from_hours(1)), identity(name, role))
+            .expect("it is trusted")
+    }
+
+    /// Writes the files of a certificate, which replace those of an earlier one of that name.
+    fn issue(&self, name: &str, role: Role, lifetime: Duration) -> TrustFiles {
+        self.issue_by(&self.authority, name, role, lifetime)
+    }
+
+    /// As [`Self::issue`], of another authority that is trusted alone.
+    fn issue_by(&self, authority: &Authority, name: &str, role: Role, lifetime: Duration) -> TrustFiles {
         let folder = self.root.path().join(format!("{name}-{role}"));
         std::fs::create_dir_all(&folder).expect("a directory");
         let now_ms = SystemClock::new().wall_ms();
-        let issued = self
-            .authority
-            .issue(name, role, now_ms, Duration::from_hours(1))
-            .expect("a certificate is issued");
+        let issued = authority.issue(name, role, now_ms, lifetime).expect("a certificate is issued");
         let write = |name: &str, text: &str| {
             let path = folder.join(name);
             std::fs::write(&path, text).expect("a file");
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("its mode");
             path
         };
-        let files = TrustFiles {
-            ca: write("ca.crt", self.authority.certificate()),
+        TrustFiles {
+            ca: write("ca.crt", authority.certificate()),
             cert: write("node.crt", &issued.certificate),
             key: write("node.key", &issued.key),
-        };
-        Trust::load(files, identity(name, role)).expect("it is trusted")
+        }
     }
 }
 
@@ -107,6 +119,11 @@ impl Pair {
 
     /// A client that says it is of `cluster`, with a certificate of `role`.
     async fn unconnected(cluster: ClusterId, role: Role) -> Self {
+        Self::of_age(cluster, role, [Duration::from_hours(1); 2]).await
+    }
+
+    /// As [`Self::unconnected`], with the ages at which the client and the server end connections.
+    async fn of_age(cluster: ClusterId, role: Role, ages: [Duration; 2]) -> Self {
         let directories = Directories::new(1);
         let volumes = directories.start().await.volumes();
         let volume = volumes.all()[0].id();
@@ -118,19 +135,25 @@ impl Pair {
             (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let served_at = listener.local_addr().expect("an address");
-        let node = RpcNode::new(CLUSTER, slot.clone());
+        let node = RpcNode::new(CLUSTER, slot.clone()).telling(SlowRequests::after(Duration::from_nanos(1)));
         let services = volume_services(&node, &metrics.rpc, &stop_server);
         let nodes = ["n1", "n2", "n3"].map(str::to_owned).into();
         let trust = authorities.trust("n2", Role::Node);
-        tasks.spawn(serve(listener, trust, services, nodes, metrics.rpc.clone(), stop_server.clone()));
+        let [age, age_at_server] = ages.map(ConnectionAge::of_at_most);
+        tasks.spawn(trust.clone().follow_each(FOLLOW, stop_server.clone()));
+        let rules = ConnectionRules { trust, nodes, age: age_at_server };
+        tasks.spawn(serve(listener, rules, services, metrics.rpc.clone(), stop_server.clone()));
         let relay = Relay::start(served_at, &tasks, &stop).await;
         let config = LinkConfig {
             peer: identity("n2", Role::Node),
             address: relay.at.to_string(),
             cluster,
             epoch: Some(Epoch::FIRST),
+            age,
+            metrics: metrics.link("n2"),
         };
         let own = authorities.trust("n1", role);
+        tasks.spawn(own.clone().follow_each(FOLLOW, stop.clone()));
         let link = Link::start(config, &own, &(Arc::new(SystemRng) as _), &tasks, &stop);
         let believed = RemoteVolumes::default();
         let peer = GrpcPeer::new(link.clone(), believed.clone());
@@ -158,6 +181,11 @@ impl Pair {
         let volume = self.volume.0.to_vec().into();
         let report = VolumeReport { volume, life, has_room, is_open: true, ..VolumeReport::default() };
         self.believed.replace(NodeId([2; 16]), &[report]);
+    }
+
+    /// When the certificate that the server showed last expires.
+    fn shown_expiry_s(&self) -> i64 {
+        self.metrics.link("n2").peer_certificate_expiry_s.get()
     }
 
     async fn connected(&self) {

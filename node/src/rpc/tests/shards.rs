@@ -12,13 +12,13 @@ use super::{Pair, key, reason, target};
 use crate::peer::ShardPeer;
 use crate::upkeep::tests::{DEADLINE, body};
 
-const BYTES: usize = 5 << 20;
+pub(super) const BYTES: usize = 5 << 20;
 
 pub(super) fn shard(n: u64) -> ShardId {
     ShardId { data: DataId { birth: Timestamp::from_ms(n), proposer: ProposerId(1) }, index: 0 }
 }
 
-fn header(n: u64) -> ShardFileHeader {
+pub(super) fn header(n: u64) -> ShardFileHeader {
     ShardFileHeader {
         shard: shard(n),
         key: key("k"),

@@ -28,6 +28,11 @@ impl RequestId {
         Self(text)
     }
 
+    /// The number that it shows.
+    pub(super) fn number(&self) -> u64 {
+        u64::from_str_radix(self.as_str(), 16).expect("it was made of a number")
+    }
+
     /// The id as text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).expect("hex digits are ASCII")

@@ -22,6 +22,7 @@ use sherd_core::record::ChecksumAlgorithm;
 
 use crate::machine::budget::Share;
 use crate::observe::metrics::ApiName;
+use crate::observe::trace;
 use crate::s3::auth::error::AuthError;
 use crate::s3::auth::payload::PayloadForm;
 use crate::s3::auth::presigned;
@@ -136,6 +137,8 @@ impl Inner {
         if let Some(rewritten) = rewritten {
             parts.uri = rewritten;
         }
+        // Path style by now: the bucket comes first.
+        trace::name_bucket(parts.uri.path().split('/').nth(1).unwrap_or_default());
         (self.adapter.before)(&mut parts);
         let context = RequestContext {
             request_id,

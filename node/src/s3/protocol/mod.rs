@@ -45,6 +45,7 @@ use sherd_core::limits::BODY_MS_MAX;
 use tracing::Instrument as _;
 
 use crate::observe::metrics::ApiName;
+use crate::observe::trace;
 use crate::s3::auth::Credentials;
 use crate::s3::auth::verifier::Verifier;
 
@@ -194,6 +195,7 @@ impl Protocol {
         B::Error: Into<TransportError>,
     {
         let request_id = self.inner.next_request_id();
+        trace::identify(request_id.number());
         let span = tracing::info_span!(
             "s3",
             request_id = %request_id,

@@ -269,6 +269,7 @@ fn build_over(
     let proposer = ProposerId(rng.next_u64());
     let (damage, reports) = Damage::channel();
     let report_counts = Arc::clone(damage.counts());
+    let metrics = Arc::new(Metrics::new(sherd_volume::options::Durability::Fsync));
     let registers = Registers::new(RegistersConfig {
         cluster: Arc::clone(&cluster),
         clock: Arc::clone(&clock),
@@ -277,7 +278,7 @@ fn build_over(
         births: Arc::clone(&births),
         timeouts,
         damage: damage.clone(),
-        metrics: Arc::new(Metrics::new(sherd_volume::options::Durability::Fsync)),
+        metrics: Arc::clone(&metrics),
         tasks: TaskTracker::new(),
     });
     let pins = Pins::default();
@@ -292,6 +293,7 @@ fn build_over(
         thresholds: Thresholds::default(),
         timeouts: StripeTimeouts::default(),
         damage,
+        metrics: metrics.shards.clone(),
         reclaim: crate::machine::reclaim::Reclaim::default(),
     });
     let objects = Objects::new(ObjectsConfig {

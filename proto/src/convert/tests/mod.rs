@@ -29,7 +29,7 @@ fn sent<M: Message + Default>(message: &M) -> M {
 }
 
 fn address() -> Addressed {
-    VolumeAddress { volume: VolumeId([1; 16]), life: Some(Incarnation(2)) }.to_wire()
+    VolumeAddress { volume: VolumeId([1; 16]), life: Some(Incarnation(2)), request: 3 }.to_wire()
 }
 
 fn register_call(request: &RegisterRequest) -> RegisterCall {

@@ -348,7 +348,7 @@ fn a_reply_of_another_kind_is_none() {
 fn another_life_is_told_and_nothing_was_done() {
     let told = message::Error::from_wire(other_life(Incarnation(4)));
     assert_eq!(told, Ok(message::Error::Unreachable { reason: "the volume is in life 4".to_owned() }));
-    let to = VolumeAddress { volume: VolumeId([1; 16]), life: None };
+    let to = VolumeAddress { volume: VolumeId([1; 16]), life: None, request: 7 };
     assert_eq!(to.to_wire().life, 0);
     assert_eq!(VolumeAddress::from_wire(to.to_wire()), Ok(to));
 }

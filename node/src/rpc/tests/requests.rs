@@ -1,0 +1,58 @@
+//! The number of a client's request goes with its calls, and the other node's log names it.
+
+use std::time::Duration;
+
+use sherd_core::record::Home;
+
+use super::shards::{BYTES, header, range, shard};
+use super::{Pair, target};
+use crate::observe::log::LogBuffer;
+use crate::observe::trace::{RequestTrace, SlowRequests};
+use crate::peer::{RegisterPeer, ShardPeer};
+use crate::upkeep::tests::body;
+
+/// One thread: what it logs is kept, whichever end it works for.
+#[tokio::test]
+async fn a_slow_call_is_told_where_it_was_slow_with_the_request_that_it_was_for() {
+    let pair = Pair::new().await;
+    let (peer, volume) = (&pair.peer, pair.volume);
+    let log = LogBuffer::default();
+    let kept = log.keep("info");
+    let told = |request: &str| {
+        let text = log.text();
+        let lines = text.lines().filter(|line| line.contains("slow call for another node's request"));
+        lines.filter(|line| line.contains(request)).count()
+    };
+    peer.read(volume, &target("a"), true).await.expect("it answers");
+    assert_eq!(told(""), 0, "upkeep's calls are for no request: {}", log.text());
+
+    let calls = async |id: u64, kind: &str| {
+        let trace = RequestTrace::begin(&SlowRequests::after(Duration::ZERO));
+        trace.identify(id);
+        let work = async {
+            match kind {
+                "row" => drop(peer.read(volume, &target("a"), true).await.expect("it answers")),
+                "put" => {
+                    let put = peer.put_shard(volume, shard(1), &target("k"), vec![body(1, 1000)]);
+                    put.await.expect("it is stored");
+                }
+                "get" => {
+                    drop(peer.read_shard(volume, range(1, Home::Packed, 1000)).await.expect("it is read"))
+                }
+                _ => {
+                    let mut sink = peer.create_shard(volume, &target("k"), header(2), false);
+                    sink.append(vec![body(2, BYTES)]).await.expect("it is taken");
+                    sink.finish().await.expect("it is stored");
+                }
+            }
+        };
+        trace.scope(work).await;
+    };
+    for (id, kind) in [(0xA1, "row"), (0xA2, "put"), (0xA3, "get"), (0xA4, "file")] {
+        calls(id, kind).await;
+        let request = format!("request_id={id:016X}");
+        assert!(told(&request) >= 1, "{kind} says {request}: {}", log.text());
+    }
+    drop(kept);
+    pair.close().await;
+}
