@@ -109,6 +109,8 @@ fn shard_answer(bytes: Bytes) -> bool {
         reply @ (Reply::Failure(_) | Reply::Done(_)) => answer_comes_back::<_, ()>(reply),
         reply @ Reply::Bytes(_) => answer_comes_back::<_, u64>(reply),
         reply @ Reply::Page(_) => answer_comes_back::<_, message::ShardPage>(reply),
+        reply @ Reply::Released(_) => answer_comes_back::<_, bool>(reply),
+        reply @ Reply::LeasesRefused(_) => answer_comes_back::<_, message::LeaseAnswer>(reply),
     }
 }
 

@@ -13,8 +13,8 @@ use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::id::{Ballot, BucketId, Incarnation, RegisterKey, ShardId, VolumeId};
 use sherd_core::message;
 use sherd_core::message::{
-    AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow,
-    ShardFileHeader, ShardPage, ShardRange, ShardScan, Target,
+    AdoptedRow, Answer, Control, LeaseAnswer, ListPage, ListScan, PartsScan, ReaderLeases, RowPage, RowScan,
+    ScannedRow, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target,
 };
 use sherd_core::record::Home;
 use sherd_core::register::recover::Guarantees;
@@ -53,7 +53,10 @@ pub(crate) struct ScriptedPeer {
     pub(crate) reads: Script<bool, Answer<Vote>>,
     pub(crate) inlines: Script<Ballot, Bytes>,
     pub(crate) controls: Script<Control, Answer<Guarantees>>,
-    pub(crate) deletes: Script<ShardId, ()>,
+    /// Removals of shards that no register names any more.
+    pub(crate) releases: Script<ShardId, bool>,
+    /// Leases of readers do not come.
+    pub(crate) drops_leases: AtomicBool,
     pub(crate) heals: Script<HealEntry, ()>,
     /// Of replaced data, with the one that they are behind.
     pub(crate) notes: Script<Option<ReleaseId>, Vec<(ReleaseId, Bytes)>>,
@@ -85,7 +88,8 @@ impl ScriptedPeer {
             reads: Mutex::default(),
             inlines: Mutex::default(),
             controls: Mutex::default(),
-            deletes: Mutex::default(),
+            releases: Mutex::default(),
+            drops_leases: AtomicBool::new(false),
             heals: Mutex::default(),
             notes: Mutex::default(),
             seals: Mutex::default(),
@@ -164,7 +168,18 @@ impl ShardPeer for ScriptedPeer {
     }
 
     fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()> {
-        self.play(&self.deletes, (volume, shard), || self.volumes.delete_shard(volume, shard, home))
+        self.volumes.delete_shard(volume, shard, home)
+    }
+
+    fn release_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<bool> {
+        self.play(&self.releases, (volume, shard), || self.volumes.release_shard(volume, shard, home))
+    }
+
+    fn lease(&self, volume: VolumeId, leases: &ReaderLeases) -> Pending<LeaseAnswer> {
+        if self.drops_leases.load(Ordering::Relaxed) {
+            return Pending::ready(Err(message::Error::Busy));
+        }
+        self.volumes.lease(volume, leases)
     }
 
     fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {

@@ -197,6 +197,7 @@ impl Store {
         catch_up(&metrics.scrub.passes, upkeep.scrub.passes_count);
         catch_up(&metrics.upkeep.panics, upkeep.panics_count);
         metrics.upkeep.release_queue_length.set(gauge(upkeep.release.len as u64));
+        catch_up(&metrics.upkeep.leases_refused, upkeep.leases_refused_count);
         catch_up(&metrics.upkeep.released, upkeep.release.released_count);
         catch_up(&metrics.mrf.dropped, self.reports.dropped_heals_count());
         let dropped_count = self.reports.dropped_superseded_count() + upkeep.release.dropped_count;
