@@ -9,7 +9,7 @@ use bytes::Bytes;
 use prost::Message;
 
 use sherd_core::heal::HealId;
-use sherd_core::id::{BucketId, ChangeId, ClusterId, Incarnation, RegisterKey, ShardId};
+use sherd_core::id::{BucketId, ChangeId, ClusterId, Incarnation, ShardId};
 use sherd_core::message::{self, Answer, ListPage, RowPage, ScannedRow, ShardFileHeader, ShardRange, Target};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Memory;
@@ -91,7 +91,7 @@ fn register_answer(bytes: Bytes) -> bool {
         reply @ Reply::List(_) => answer_comes_back::<_, Answer<ListPage>>(reply),
         reply @ Reply::Parts(_) => answer_comes_back::<_, Answer<Vec<ScannedRow>>>(reply),
         reply @ Reply::Rows(_) => answer_comes_back::<_, Answer<RowPage>>(reply),
-        reply @ Reply::Unsettled(_) => answer_comes_back::<_, Vec<(RegisterKey, _)>>(reply),
+        reply @ Reply::Unsettled(_) => answer_comes_back::<_, Vec<message::UnsettledRow>>(reply),
         reply @ Reply::Guarantees(_) => answer_comes_back::<_, Answer<Guarantees>>(reply),
     }
 }

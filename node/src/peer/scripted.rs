@@ -14,13 +14,13 @@ use sherd_core::id::{Ballot, BucketId, Incarnation, RegisterKey, ShardId, Volume
 use sherd_core::message;
 use sherd_core::message::{
     AdoptedRow, Answer, Control, LeaseAnswer, ListPage, ListScan, PartsScan, ReaderLeases, RowPage, RowScan,
-    ScannedRow, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target,
+    ScannedRow, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target, UnsettledRow,
 };
 use sherd_core::record::Home;
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::{Asker, Memory};
 use sherd_core::register::seal::StoredSeals;
-use sherd_core::register::{Accept, Answerer, Positions, Prepare, Vote};
+use sherd_core::register::{Accept, Answerer, CommitHint, Prepare, Vote};
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 
 use super::{LocalPeer, Pending, RegisterPeer, ShardPeer, ShardSink, UpkeepPeer};
@@ -63,6 +63,8 @@ pub(crate) struct ScriptedPeer {
     /// With the bucket that they are behind.
     pub(crate) seals: Script<Option<BucketId>, Answer<Vec<StoredSeals>>>,
     pub(crate) positions: Script<(), Answerer>,
+    /// The hints of commits that were sent, with whether the row is everywhere.
+    pub(crate) commits: Mutex<Vec<(VolumeId, Ballot, bool)>>,
     /// Hints of commits do not come.
     pub(crate) drops_commits: AtomicBool,
     /// Volumes that say that they are full.
@@ -94,6 +96,7 @@ impl ScriptedPeer {
             notes: Mutex::default(),
             seals: Mutex::default(),
             positions: Mutex::default(),
+            commits: Mutex::default(),
             drops_commits: AtomicBool::new(false),
             full: Mutex::default(),
             released: Mutex::default(),
@@ -222,9 +225,10 @@ impl RegisterPeer for ScriptedPeer {
         self.full.lock().contains(&volume) || self.volumes.is_full(volume)
     }
 
-    fn commit(&self, volume: VolumeId, target: &Target, ballot: Ballot, positions: &Positions) {
+    fn commit(&self, volume: VolumeId, target: &Target, commit: &CommitHint) {
+        self.commits.lock().push((volume, commit.ballot, commit.is_everywhere));
         if !self.drops_commits.load(Ordering::Relaxed) {
-            self.volumes.commit(volume, target, ballot, positions);
+            self.volumes.commit(volume, target, commit);
         }
     }
 
@@ -258,7 +262,7 @@ impl RegisterPeer for ScriptedPeer {
         volume: VolumeId,
         after: Option<&RegisterKey>,
         limit: usize,
-    ) -> Pending<Vec<(RegisterKey, Ballot)>> {
+    ) -> Pending<Vec<UnsettledRow>> {
         self.volumes.unsettled(volume, after, limit)
     }
 

@@ -171,6 +171,10 @@ impl Store {
                 gauges.free_bytes.set(gauge(open.free_bytes));
                 gauges.index_pending_bytes.set(gauge(open.index_pending_bytes));
                 gauges.index_unmerged.set(gauge(open.index_unmerged as u64));
+                gauges.missed_rows.set(gauge(open.missed_rows));
+                if gauges.show_unlisted(open.unlisted_rows) {
+                    tracing::warn!(volume = %volume.id, count = open.unlisted_rows, "another volume of the set missed more rows than are remembered here; comparison and the scrubber find the rest");
+                }
                 gauges.sync_duration.show(open.sync_us.clone());
                 gauges.batch_records.show(open.frame_records.clone());
             }

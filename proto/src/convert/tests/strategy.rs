@@ -28,7 +28,9 @@ use sherd_core::register::position::{OpeningId, Position};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::{Asker, Memory};
 use sherd_core::register::recover::opening::{Opening, OpeningHistory};
-use sherd_core::register::{Accept, Answerer, EncodedValue, Positions, Prepare, Refusal, Row, RowHead, Vote};
+use sherd_core::register::{
+    Accept, Answerer, CommitHint, EncodedValue, Positions, Prepare, Refusal, Row, RowHead, Vote,
+};
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 
 use crate::convert::register::RegisterRequest;
@@ -311,10 +313,8 @@ pub(super) fn register_request() -> impl Strategy<Value = RegisterRequest> {
             accept,
             heal
         }),
-        (named(), positions()).prop_map(|((target, ballot), positions)| Request::Commit {
-            target,
-            ballot,
-            positions
+        (named(), positions(), any::<bool>()).prop_map(|((target, ballot), positions, is_everywhere)| {
+            Request::Commit { target, commit: CommitHint { ballot, is_everywhere, positions } }
         }),
         (target(), any::<bool>()).prop_map(|(target, want_value)| Request::Read { target, want_value }),
         named().prop_map(|(target, ballot)| Request::Inline { target, ballot }),
@@ -395,8 +395,9 @@ pub(super) fn row_page() -> impl Strategy<Value = RowPage> {
     (scanned_rows(), option::of(register_key())).prop_map(|(rows, next)| RowPage { rows, next })
 }
 
-pub(super) fn unsettled() -> impl Strategy<Value = Vec<(RegisterKey, Ballot)>> {
-    vec((register_key(), ballot()), 0..4)
+pub(super) fn unsettled() -> impl Strategy<Value = Vec<UnsettledRow>> {
+    let row = (register_key(), ballot(), any::<bool>());
+    vec(row.prop_map(|(key, ballot, is_committed)| UnsettledRow { key, ballot, is_committed }), 0..4)
 }
 
 pub(super) fn reported_guarantees() -> impl Strategy<Value = Guarantees> {
