@@ -17,7 +17,7 @@ use sherd_core::limits::{CHANGE_IDS, LEASES_IN_CALL_MAX, PARTS_MAX, SET_VOLUMES_
 use sherd_core::message::{
     self, AdoptedRow, Answer, Control, LeaseAnswer, ListPage, ListScan, ListedRow, PartsScan, ReadPurpose,
     ReaderLeases, RowPage, RowScan, ScannedRow, SeenShard, ShardFileHeader, ShardPage, ShardRange, ShardScan,
-    Target,
+    Target, UnsettledRow,
 };
 use sherd_core::placement;
 use sherd_core::record::{
