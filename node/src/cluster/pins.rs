@@ -143,7 +143,9 @@ mod tests {
         let (long, short) = (pins.hold([(SET, data(1)), (SET, data(2))]), pins.hold([(SET, data(3))]));
         drop(short);
         let mut leased = pins.to_lease();
-        leased.values_mut().for_each(|ids| ids.sort_unstable());
+        for ids in leased.values_mut() {
+            ids.sort_unstable();
+        }
         assert_eq!(leased, DataOfSets::from([(SET, vec![data(1), data(2)])]));
         let again = pins.hold([(SET, data(2))]);
         drop(long);

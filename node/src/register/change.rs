@@ -463,7 +463,7 @@ impl Registers {
         }
         let is_told = was_missed || round.outstanding() == 0;
         if is_told {
-            self.tell_committed(&round, target, ballot);
+            tell_committed(&round, target, ballot);
         }
         if !was_missed && (round.outstanding() > 0 || round.refused().next().is_some()) {
             let (registers, target) = (self.clone(), target.clone());
@@ -476,27 +476,17 @@ impl Registers {
         }
     }
 
-    /// Tells every volume that the value is committed, and whether every one has it.
-    fn tell_committed(&self, round: &Round<()>, target: &Target, ballot: Ballot) {
-        // After the accepts: an idle volume's position would otherwise be noted with the next write.
-        let commit =
-            CommitHint { ballot, is_everywhere: round.is_everywhere(), positions: round.positions() };
-        for route in &round.set.routes {
-            route.registers.commit(route.volume, target, &commit);
-        }
-    }
-
     /// Hears the rest of a decided round. Tells of the commit when all have answered or it took long, and once more
     /// where those that took long have the row after all.
     async fn tell_late(&self, mut round: Round<()>, target: &Target, ballot: Ballot) -> Round<()> {
         round.hear_until(self, Instant::now() + HINT_PATIENCE).await;
-        self.tell_committed(&round, target, ballot);
+        tell_committed(&round, target, ballot);
         if round.outstanding() > 0 {
             while round.outstanding() > 0 {
                 round.next(self).await;
             }
             if round.is_everywhere() {
-                self.tell_committed(&round, target, ballot);
+                tell_committed(&round, target, ballot);
             }
         }
         round
@@ -533,5 +523,14 @@ impl Registers {
             }
         });
         join_all(looks).await.contains(&true)
+    }
+}
+
+/// Tells every volume that the value is committed, and whether every one has it.
+fn tell_committed(round: &Round<()>, target: &Target, ballot: Ballot) {
+    // After the accepts: an idle volume's position would otherwise be noted with the next write.
+    let commit = CommitHint { ballot, is_everywhere: round.is_everywhere(), positions: round.positions() };
+    for route in &round.set.routes {
+        route.registers.commit(route.volume, target, &commit);
     }
 }

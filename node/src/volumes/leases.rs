@@ -89,7 +89,9 @@ impl LeaseTable {
             self.sweep(now_us);
         }
         if *is_end {
-            data.iter().for_each(|id| self.end(*id, *holder));
+            for id in data {
+                self.end(*id, *holder);
+            }
             return LeaseAnswer::default();
         }
         let until_us = now_us.saturating_add(self.lasts_us);

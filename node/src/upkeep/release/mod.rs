@@ -424,12 +424,12 @@ impl Context {
         if usize::from(data.data_shards) + usize::from(data.parity_shards) != volumes {
             return ReleaseOutcome::Done;
         }
-        let deletes = (0..data.data_shards + data.parity_shards).map(|index| {
+        let removals = (0..data.data_shards + data.parity_shards).map(|index| {
             let route = &set.routes[placement::home(data.id, index, volumes)];
             let shard = ShardId { data: data.id, index };
             ask(route.shards.release_shard(route.volume, shard, data.home), PATIENCE)
         });
-        let deleted = join_all(deletes).await;
+        let deleted = join_all(removals).await;
         if deleted.contains(&Ok(false)) {
             return ReleaseOutcome::InUse;
         }
