@@ -151,9 +151,9 @@ pub const RELEASE_DATA_MAX: usize = PARTS_IN_RECORD_MAX;
 pub const RELEASES_MAX: usize = 100_000;
 /// How long superseded data stays after it was replaced: 10 minutes.
 pub const RELEASE_GRACE_MS: u64 = 10 * 60 * 1000;
-/// Rows that a volume lists since another volume of the set may lack them, about 100 bytes each: what is written in
-/// three minutes at 5,000 writes a second. Of more, those that come then are found by comparison and by the scrubber.
-pub const MISSED_ROWS_MAX: u64 = 1_000_000;
+/// Rows that a volume lists since another volume of the set may lack them: each look of the settle worker, every 2 s,
+/// walks all of them. Those that find no place are found by comparison and by the scrubber.
+pub const MISSED_ROWS_MAX: u64 = 100_000;
 /// Between two renewals of the leases on what a gateway's readers read: a minute. A read that ends before the first
 /// renewal costs no lease, for the grace of what is replaced under it is longer.
 pub const LEASE_RENEW_MS: u64 = 60 * 1000;

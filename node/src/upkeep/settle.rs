@@ -27,6 +27,8 @@ const PAGE: usize = 256;
 const ROWS_AHEAD_MAX: usize = 16_384;
 /// Turns that a node waits at most, so that the last node of a wide set does not wait for minutes.
 const TURNS_MAX: u32 = 4;
+/// Missed rows of a volume that one look brings: a few seconds of writes, for which the other volumes' unsettled rows wait.
+const BROUGHT_MAX: usize = 1_024;
 /// How long a page may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -102,6 +104,7 @@ impl Context {
         let Some(route) = self.route_to(volume) else { return };
         let known = std::mem::take(ahead);
         let (mut after, mut whole_looks): (Option<RegisterKey>, Option<u32>) = (None, None);
+        let mut brought_count = 0;
         loop {
             let page = route.registers.unsettled(volume, after.as_ref(), PAGE);
             let Ok(page) = ask(page, PATIENCE).await else { break };
@@ -131,7 +134,8 @@ impl Context {
                     None => 0,
                 };
                 whole_looks = Some(looks);
-                if looks > turns {
+                if looks > turns && brought_count < BROUGHT_MAX {
+                    brought_count += 1;
                     self.bring_missed(&key).await;
                 }
             }
