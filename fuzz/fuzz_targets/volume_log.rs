@@ -5,7 +5,7 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use sherd_core::id::VolumeId;
 use sherd_volume::format::{
-    FrameHeader, Kind, RecordHeader, Seed, SegmentHeader, Subject, decode_hints, encode_hints,
+    Flags, FrameHeader, Kind, RecordHeader, Seed, SegmentHeader, Subject, decode_hints, encode_hints,
 };
 use sherd_volume::index::table::{Entry, parse_row_key, row_key};
 
@@ -27,7 +27,7 @@ fuzz_target!(|data: &[u8]| {
     {
         assert_eq!(subject.encode(), rest);
     }
-    if let Ok(hints) = decode_hints(bytes.clone()) {
+    if let Ok(hints) = decode_hints(Flags::default(), bytes.clone()) {
         assert_eq!(encode_hints(&hints), bytes);
     }
     if let Ok(entry) = Entry::decode(bytes.clone()) {

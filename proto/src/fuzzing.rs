@@ -9,7 +9,7 @@ use bytes::Bytes;
 use prost::Message;
 
 use sherd_core::heal::HealId;
-use sherd_core::id::{BucketId, ChangeId, ClusterId, Incarnation, RegisterKey, ShardId};
+use sherd_core::id::{BucketId, ChangeId, ClusterId, Incarnation, ShardId};
 use sherd_core::message::{self, Answer, ListPage, RowPage, ScannedRow, ShardFileHeader, ShardRange, Target};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Memory;
@@ -91,7 +91,7 @@ fn register_answer(bytes: Bytes) -> bool {
         reply @ Reply::List(_) => answer_comes_back::<_, Answer<ListPage>>(reply),
         reply @ Reply::Parts(_) => answer_comes_back::<_, Answer<Vec<ScannedRow>>>(reply),
         reply @ Reply::Rows(_) => answer_comes_back::<_, Answer<RowPage>>(reply),
-        reply @ Reply::Unsettled(_) => answer_comes_back::<_, Vec<(RegisterKey, _)>>(reply),
+        reply @ Reply::Unsettled(_) => answer_comes_back::<_, Vec<message::UnsettledRow>>(reply),
         reply @ Reply::Guarantees(_) => answer_comes_back::<_, Answer<Guarantees>>(reply),
     }
 }
@@ -109,6 +109,8 @@ fn shard_answer(bytes: Bytes) -> bool {
         reply @ (Reply::Failure(_) | Reply::Done(_)) => answer_comes_back::<_, ()>(reply),
         reply @ Reply::Bytes(_) => answer_comes_back::<_, u64>(reply),
         reply @ Reply::Page(_) => answer_comes_back::<_, message::ShardPage>(reply),
+        reply @ Reply::Released(_) => answer_comes_back::<_, bool>(reply),
+        reply @ Reply::LeasesRefused(_) => answer_comes_back::<_, message::LeaseAnswer>(reply),
     }
 }
 

@@ -151,6 +151,23 @@ pub const RELEASE_DATA_MAX: usize = PARTS_IN_RECORD_MAX;
 pub const RELEASES_MAX: usize = 100_000;
 /// How long superseded data stays after it was replaced: 10 minutes.
 pub const RELEASE_GRACE_MS: u64 = 10 * 60 * 1000;
+/// Rows that a volume lists since another volume of the set may lack them: each look of the settle worker, every 2 s,
+/// walks all of them. Those that find no place are found by comparison and by the scrubber.
+pub const MISSED_ROWS_MAX: u64 = 100_000;
+/// Between two renewals of the leases on what a gateway's readers read: a minute. A read that ends before the first
+/// renewal costs no lease, for the grace of what is replaced under it is longer.
+pub const LEASE_RENEW_MS: u64 = 60 * 1000;
+/// How long a volume holds a lease that is not renewed: 5 minutes, so that several renewals may be lost.
+pub const LEASE_MS: u64 = 5 * 60 * 1000;
+/// How long after a node's start its volumes take data for read of which they hold no lease: leases are not on disk, and
+/// each gateway has renewed its own once by then.
+pub const LEASES_UNKNOWN_MS: u64 = 2 * LEASE_RENEW_MS;
+/// Leases that a volume holds, about 80 bytes each: ten readers of objects of 10,000 parts.
+pub const LEASES_MAX: usize = 100_000;
+/// Data ids of one call that renews or ends leases: 64 KiB.
+pub const LEASES_IN_CALL_MAX: usize = 4096;
+/// The shortest grace that may be configured: 2 minutes.
+pub const RELEASE_GRACE_MS_MIN: u64 = 2 * 60 * 1000;
 /// How long an empty directory stays empty where a volume was: 10 minutes, the time in which somebody
 /// mounts a disk again.
 pub const ADOPT_AFTER_MS: u64 = 10 * 60 * 1000;
@@ -183,6 +200,12 @@ const _: () = {
         KEY_WRITERS_BYTES_MAX >= KEY_WRITERS_MAX << 10,
         "writers without bytes of their own are bounded by their number"
     );
+    assert!(
+        LEASE_RENEW_MS * 2 <= RELEASE_GRACE_MS_MIN,
+        "a lease is there before the grace of what it is on ends"
+    );
+    assert!(LEASE_RENEW_MS * 4 <= LEASE_MS, "a lease outlives renewals that are lost");
+    assert!(RELEASE_GRACE_MS_MIN <= RELEASE_GRACE_MS, "the usual grace may be configured");
     assert!(VOLUMES_MAX <= SLOTS as usize, "every set can own a slot");
     assert!(STRIPE_UNIT_BYTES <= STRIPE_UNIT_BYTES_MAX, "what is written can be read");
     assert!(METADATA_BYTES_MAX <= ATTRIBUTES_BYTES_MAX, "user metadata is among the attributes");

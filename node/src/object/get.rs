@@ -172,7 +172,7 @@ impl Objects {
                 let key = key.clone();
                 let pieces = pieces_of(&parts, range);
                 // All of them from the start: the last part may be read hours after the first.
-                let pinned = stripes.pin(pieces.iter().map(|(data, _)| data.id));
+                let pinned = stripes.pin(&key, pieces.iter().map(|(data, _)| data));
                 stream::iter(pieces)
                     .flat_map(move |(data, range)| {
                         let _held = &pinned;

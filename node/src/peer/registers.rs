@@ -6,9 +6,10 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, RegisterKey, VolumeId};
 use sherd_core::message::{
     AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow, Target,
+    UnsettledRow,
 };
 use sherd_core::register::recover::Guarantees;
-use sherd_core::register::{Accept, Positions, Prepare, Vote};
+use sherd_core::register::{Accept, CommitHint, Prepare, Vote};
 
 use super::Pending;
 
@@ -36,9 +37,9 @@ pub trait RegisterPeer: Send + Sync + std::fmt::Debug {
     /// an accept that too few would take is not sent: what some took has an unknown outcome.
     fn is_full(&self, volume: VolumeId) -> bool;
 
-    /// Says that a value is committed, and how far the logs of the volumes are that accepted it. Lazy, and
-    /// lost without harm.
-    fn commit(&self, volume: VolumeId, target: &Target, ballot: Ballot, positions: &Positions);
+    /// Says that a value is committed, whether every volume has it, and how far the logs of the volumes are that
+    /// accepted it. Lazy, and lost without harm: the row stays unsettled then.
+    fn commit(&self, volume: VolumeId, target: &Target, commit: &CommitHint);
 
     /// Reads a row.
     fn read(&self, volume: VolumeId, target: &Target, want_value: bool) -> Pending<Answer<Vote>>;
@@ -58,13 +59,13 @@ pub trait RegisterPeer: Send + Sync + std::fmt::Debug {
     /// One page of all rows, tombstones and parts too: what recovery and upkeep walk.
     fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>>;
 
-    /// One page of the rows that the volume does not know to be committed.
+    /// One page of the rows that the volume does not know to be committed, or not to be everywhere.
     fn unsettled(
         &self,
         volume: VolumeId,
         after: Option<&RegisterKey>,
         limit: usize,
-    ) -> Pending<Vec<(RegisterKey, Ballot)>>;
+    ) -> Pending<Vec<UnsettledRow>>;
 
     /// Changes what the volume guarantees.
     fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>>;

@@ -13,14 +13,14 @@ use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::id::{Ballot, BucketId, Incarnation, RegisterKey, ShardId, VolumeId};
 use sherd_core::message;
 use sherd_core::message::{
-    AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow,
-    ShardFileHeader, ShardPage, ShardRange, ShardScan, Target,
+    AdoptedRow, Answer, Control, LeaseAnswer, ListPage, ListScan, PartsScan, ReaderLeases, RowPage, RowScan,
+    ScannedRow, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target, UnsettledRow,
 };
 use sherd_core::record::Home;
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::{Asker, Memory};
 use sherd_core::register::seal::StoredSeals;
-use sherd_core::register::{Accept, Answerer, Positions, Prepare, Vote};
+use sherd_core::register::{Accept, Answerer, CommitHint, Prepare, Vote};
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 
 use super::{LocalPeer, Pending, RegisterPeer, ShardPeer, ShardSink, UpkeepPeer};
@@ -53,13 +53,18 @@ pub(crate) struct ScriptedPeer {
     pub(crate) reads: Script<bool, Answer<Vote>>,
     pub(crate) inlines: Script<Ballot, Bytes>,
     pub(crate) controls: Script<Control, Answer<Guarantees>>,
-    pub(crate) deletes: Script<ShardId, ()>,
+    /// Removals of shards that no register names any more.
+    pub(crate) releases: Script<ShardId, bool>,
+    /// Leases of readers do not come.
+    pub(crate) drops_leases: AtomicBool,
     pub(crate) heals: Script<HealEntry, ()>,
     /// Of replaced data, with the one that they are behind.
     pub(crate) notes: Script<Option<ReleaseId>, Vec<(ReleaseId, Bytes)>>,
     /// With the bucket that they are behind.
     pub(crate) seals: Script<Option<BucketId>, Answer<Vec<StoredSeals>>>,
     pub(crate) positions: Script<(), Answerer>,
+    /// The hints of commits that were sent, with whether the row is everywhere.
+    pub(crate) commits: Mutex<Vec<(VolumeId, Ballot, bool)>>,
     /// Hints of commits do not come.
     pub(crate) drops_commits: AtomicBool,
     /// Volumes that say that they are full.
@@ -85,11 +90,13 @@ impl ScriptedPeer {
             reads: Mutex::default(),
             inlines: Mutex::default(),
             controls: Mutex::default(),
-            deletes: Mutex::default(),
+            releases: Mutex::default(),
+            drops_leases: AtomicBool::new(false),
             heals: Mutex::default(),
             notes: Mutex::default(),
             seals: Mutex::default(),
             positions: Mutex::default(),
+            commits: Mutex::default(),
             drops_commits: AtomicBool::new(false),
             full: Mutex::default(),
             released: Mutex::default(),
@@ -164,7 +171,18 @@ impl ShardPeer for ScriptedPeer {
     }
 
     fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()> {
-        self.play(&self.deletes, (volume, shard), || self.volumes.delete_shard(volume, shard, home))
+        self.volumes.delete_shard(volume, shard, home)
+    }
+
+    fn release_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<bool> {
+        self.play(&self.releases, (volume, shard), || self.volumes.release_shard(volume, shard, home))
+    }
+
+    fn lease(&self, volume: VolumeId, leases: &ReaderLeases) -> Pending<LeaseAnswer> {
+        if self.drops_leases.load(Ordering::Relaxed) {
+            return Pending::ready(Err(message::Error::Busy));
+        }
+        self.volumes.lease(volume, leases)
     }
 
     fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
@@ -207,9 +225,10 @@ impl RegisterPeer for ScriptedPeer {
         self.full.lock().contains(&volume) || self.volumes.is_full(volume)
     }
 
-    fn commit(&self, volume: VolumeId, target: &Target, ballot: Ballot, positions: &Positions) {
+    fn commit(&self, volume: VolumeId, target: &Target, commit: &CommitHint) {
+        self.commits.lock().push((volume, commit.ballot, commit.is_everywhere));
         if !self.drops_commits.load(Ordering::Relaxed) {
-            self.volumes.commit(volume, target, ballot, positions);
+            self.volumes.commit(volume, target, commit);
         }
     }
 
@@ -243,7 +262,7 @@ impl RegisterPeer for ScriptedPeer {
         volume: VolumeId,
         after: Option<&RegisterKey>,
         limit: usize,
-    ) -> Pending<Vec<(RegisterKey, Ballot)>> {
+    ) -> Pending<Vec<UnsettledRow>> {
         self.volumes.unsettled(volume, after, limit)
     }
 

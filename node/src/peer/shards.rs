@@ -3,7 +3,9 @@
 use bytes::Bytes;
 
 use sherd_core::id::{Incarnation, ShardId, VolumeId};
-use sherd_core::message::{ShardFileHeader, ShardPage, ShardRange, ShardScan, Target};
+use sherd_core::message::{
+    LeaseAnswer, ReaderLeases, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target,
+};
 use sherd_core::record::Home;
 
 use super::Pending;
@@ -43,8 +45,15 @@ pub trait ShardPeer: Send + Sync + std::fmt::Debug {
     /// Reads verified bytes of a shard.
     fn read_shard(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>>;
 
-    /// Removes a shard; succeeds when it is not there.
+    /// Removes a shard that no register ever named; succeeds when it is not there.
     fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()>;
+
+    /// Removes a shard that no register names any more; succeeds when it is not there. `false` where it stays, for
+    /// the volume holds a reader's lease on it.
+    fn release_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<bool>;
+
+    /// Makes, renews or ends the leases of a gateway's readers on data of which the volume has shards.
+    fn lease(&self, volume: VolumeId, leases: &ReaderLeases) -> Pending<LeaseAnswer>;
 
     /// The bytes of a shard, by its header, which is read and verified; its bytes are not.
     fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64>;

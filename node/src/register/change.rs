@@ -24,7 +24,7 @@ use sherd_core::register::proposer::{
     after_prepare,
 };
 use sherd_core::register::sweep::{SettleWith, introduced, settle_with};
-use sherd_core::register::{Accept, EncodedValue, Positions, Prepare, Refusal, Vote};
+use sherd_core::register::{Accept, CommitHint, EncodedValue, Positions, Prepare, Refusal, Vote};
 
 use super::failure::Failure;
 use super::round::{Round, RoundTimes};
@@ -37,6 +37,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// After which somebody who was faster has brought a newer row to a volume that refused ours for it.
 const FASTER_ONE_ENDS: Duration = Duration::from_secs(1);
+/// How long the hint of a commit waits for the answers that the quorum did not need, so that one hint says whether every
+/// volume took the row. A volume writes a hint with its next frame, or within as long of itself: nobody learns
+/// of the commit later than that by much.
+const HINT_PATIENCE: Duration = Duration::from_millis(100);
 /// What the members of a batch make of a register together.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
@@ -462,18 +466,23 @@ impl Change<'_> {
 }
 
 impl Registers {
-    /// Tells every volume that the value is committed, and looks after those that may lack it.
+    /// Tells every volume that the value is committed and whether all have it, and looks after those that may lack it.
+    ///
+    /// It is one hint a row, which waits a little for the last answers. A proposer that dies before leaves the row
+    /// unsettled where it is; one that dies later has told those that have it to keep it listed.
     fn committed(&self, round: Round<()>, target: &Target, ballot: Ballot) {
-        // After the accepts: an idle volume's position would otherwise be noted with the next write.
-        let positions = round.positions();
-        for route in &round.set.routes {
-            route.registers.commit(route.volume, target, ballot, &positions);
-        }
-        if round.was_missed(self.now()) {
+        let was_missed = round.was_missed(self.now());
+        if was_missed {
             self.inner.damage.row(&target.key);
-        } else if round.outstanding() > 0 || round.refused().next().is_some() {
+        }
+        let is_told = was_missed || round.outstanding() == 0;
+        if is_told {
+            tell_committed(&round, target, ballot);
+        }
+        if !was_missed && (round.outstanding() > 0 || round.refused().next().is_some()) {
             let (registers, target) = (self.clone(), target.clone());
             self.inner.tasks.spawn(async move {
+                let round = if is_told { round } else { registers.tell_late(round, &target, ballot).await };
                 if registers.somebody_lacks(round, &target, ballot).await {
                     registers.inner.damage.row(&target.key);
                 }
@@ -481,11 +490,24 @@ impl Registers {
         }
     }
 
-    /// Hears the rest of a decided round; says whether a volume may lack what it decided, or newer.
-    async fn somebody_lacks(&self, mut round: Round<()>, target: &Target, ballot: Ballot) -> bool {
-        while round.outstanding() > 0 {
-            round.next(self).await;
+    /// Hears the rest of a decided round. Tells of the commit when all have answered or it took long, and once more
+    /// where those that took long have the row after all.
+    async fn tell_late(&self, mut round: Round<()>, target: &Target, ballot: Ballot) -> Round<()> {
+        round.hear_until(self, Instant::now() + HINT_PATIENCE).await;
+        tell_committed(&round, target, ballot);
+        if round.outstanding() > 0 {
+            while round.outstanding() > 0 {
+                round.next(self).await;
+            }
+            if round.is_everywhere() {
+                tell_committed(&round, target, ballot);
+            }
         }
+        round
+    }
+
+    /// Says whether a volume may lack what a round decided, or newer; all have answered, or failed to.
+    async fn somebody_lacks(&self, round: Round<()>, target: &Target, ballot: Ballot) -> bool {
         if round.was_missed(self.now()) {
             return true;
         }
@@ -515,5 +537,14 @@ impl Registers {
             }
         });
         join_all(looks).await.contains(&true)
+    }
+}
+
+/// Tells every volume that the value is committed, and whether every one has it.
+fn tell_committed(round: &Round<()>, target: &Target, ballot: Ballot) {
+    // After the accepts: an idle volume's position would otherwise be noted with the next write.
+    let commit = CommitHint { ballot, is_everywhere: round.is_everywhere(), positions: round.positions() };
+    for route in &round.set.routes {
+        route.registers.commit(route.volume, target, &commit);
     }
 }

@@ -123,6 +123,12 @@ impl<R: Unpin> Round<R> {
         tokio::time::timeout(registers.inner.timeouts.hedge, self.next(registers)).await.is_ok()
     }
 
+    /// Hears what answers until then.
+    pub(super) async fn hear_until(&mut self, registers: &Registers, until: Instant) {
+        // Cancel-safe: an answer that was taken was heard.
+        while self.outstanding() > 0 && tokio::time::timeout_at(until, self.next(registers)).await.is_ok() {}
+    }
+
     /// Waits for the next answer. At the deadline whoever has not answered has failed.
     pub(super) async fn next(&mut self, registers: &Registers) {
         self.next_after(registers, 1).await;
@@ -197,6 +203,11 @@ impl<R: Unpin> Round<R> {
 
     fn asking<'a>(&self, now: Timestamp, lives: &'a Lives) -> PrepareProgress<'a> {
         PrepareProgress { quorums: self.set.quorums(), outstanding: self.outstanding(), now, lives }
+    }
+
+    /// Whether every volume of the set took what was asked of it.
+    pub(super) fn is_everywhere(&self) -> bool {
+        self.replies.len() == self.set.routes.len() && self.replies.iter().all(|reply| reply.result.is_ok())
     }
 
     /// Whether some volume surely does not have what the others accepted: it did not answer, its clock is far

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
-use sherd_core::id::{Ballot, RegisterKey, VolumeId};
-use sherd_core::message::{Answer, ListPage, RowPage, ScannedRow};
+use sherd_core::id::VolumeId;
+use sherd_core::message::{Answer, ListPage, RowPage, ScannedRow, UnsettledRow};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{EncodedValue, Vote};
 use sherd_proto::convert::Wire;
@@ -73,7 +73,7 @@ pub(super) enum StartedCall {
     List(Pending<Answer<ListPage>>),
     Parts(Pending<Answer<Vec<ScannedRow>>>),
     Rows(Pending<Answer<RowPage>>),
-    Unsettled(Pending<Vec<(RegisterKey, Ballot)>>),
+    Unsettled(Pending<Vec<UnsettledRow>>),
     Guarantees(Pending<Answer<Guarantees>>),
     /// It has no reply.
     Silent,
@@ -173,8 +173,8 @@ fn start(volumes: &LocalPeer, volume: VolumeId, request: RegisterRequest) -> Sta
             unshare(&mut accept.value);
             StartedCall::Done(volumes.accept(volume, &target, &accept, heal.as_ref()))
         }
-        RegisterRequest::Commit { target, ballot, positions } => {
-            volumes.commit(volume, &target, ballot, &positions);
+        RegisterRequest::Commit { target, commit } => {
+            volumes.commit(volume, &target, &commit);
             StartedCall::Silent
         }
         RegisterRequest::Read { target, want_value } => {

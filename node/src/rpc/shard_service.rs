@@ -11,7 +11,9 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use sherd_core::id::{ShardId, VolumeId};
-use sherd_core::message::{Error, Result as CallResult, ShardFileHeader, ShardPage, ShardRange, Target};
+use sherd_core::message::{
+    Error, LeaseAnswer, Result as CallResult, ShardFileHeader, ShardPage, ShardRange, Target,
+};
 use sherd_proto::convert::shard::ShardRequest;
 use sherd_proto::convert::{Wire, timeout_from_wire};
 use sherd_proto::limits::PAGE_BYTES_MAX;
@@ -168,6 +170,8 @@ pub(super) enum StartedCall {
     Done(Pending<()>),
     Bytes(Pending<u64>),
     Page(Pending<ShardPage>),
+    Released(Pending<bool>),
+    Leases(Pending<LeaseAnswer>),
 }
 
 impl CallServer for ShardServer {
@@ -189,7 +193,7 @@ impl CallServer for ShardServer {
     fn start(node: &RpcNode, call: ShardCall) -> Result<(StartedCall, HeldShare), CallFailure> {
         let ShardCall { to, call, number: _, timeout_ms: _ } = call;
         let call = call.ok_or_else(|| error::refused("call: missing"))?;
-        let (volumes, volume) = node.addressed(to, matches!(call, Call::Delete(_)))?;
+        let (volumes, volume) = node.addressed(to, matches!(call, Call::Delete(_) | Call::Release(_)))?;
         let held = node.hold(volume, bytes_held(&call))?;
         Ok((start(&volumes, volume, &ShardRequest::from_wire(call)?), held))
     }
@@ -199,6 +203,8 @@ impl CallServer for ShardServer {
             StartedCall::Done(pending) => poll(pending, context),
             StartedCall::Bytes(pending) => poll(pending, context),
             StartedCall::Page(pending) => poll(pending, context),
+            StartedCall::Released(pending) => poll(pending, context),
+            StartedCall::Leases(pending) => poll(pending, context),
         };
         reply.map(|reply| ShardReply { number, reply: Some(reply) })
     }
@@ -222,11 +228,15 @@ fn bytes_held(call: &Call) -> usize {
 }
 
 fn start(volumes: &LocalPeer, volume: VolumeId, request: &ShardRequest) -> StartedCall {
-    match *request {
-        ShardRequest::Delete(shard, home) => StartedCall::Done(volumes.delete_shard(volume, shard, home)),
-        ShardRequest::Length(shard, home) => StartedCall::Bytes(volumes.shard_bytes(volume, shard, home)),
-        ShardRequest::Verify(shard, home) => StartedCall::Bytes(volumes.verify_shard(volume, shard, home)),
-        ShardRequest::Page(scan) => StartedCall::Page(volumes.shards(volume, scan)),
+    match request {
+        &ShardRequest::Delete(shard, home) => StartedCall::Done(volumes.delete_shard(volume, shard, home)),
+        &ShardRequest::Length(shard, home) => StartedCall::Bytes(volumes.shard_bytes(volume, shard, home)),
+        &ShardRequest::Verify(shard, home) => StartedCall::Bytes(volumes.verify_shard(volume, shard, home)),
+        &ShardRequest::Page(scan) => StartedCall::Page(volumes.shards(volume, scan)),
+        &ShardRequest::Release(shard, home) => {
+            StartedCall::Released(volumes.release_shard(volume, shard, home))
+        }
+        ShardRequest::Leases(leases) => StartedCall::Leases(volumes.lease(volume, leases)),
     }
 }
 

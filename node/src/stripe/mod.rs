@@ -189,8 +189,9 @@ impl Stripes {
     }
 
     /// Keeps data that a reader is going to read from being released under it.
-    pub(crate) fn pin(&self, data: impl IntoIterator<Item = DataId>) -> PinGuard {
-        self.inner.pins.hold(data)
+    pub(crate) fn pin<'a>(&self, key: &RegisterKey, data: impl IntoIterator<Item = &'a DataRef>) -> PinGuard {
+        let set = |data: &DataRef| data.set.unwrap_or_else(|| self.inner.cluster.set_of(key).id);
+        self.inner.pins.hold(data.into_iter().map(|data| (set(data), data.id)))
     }
 
     /// Room for so many bytes outside the budgets of requests; `None` where there is none left.

@@ -117,7 +117,7 @@ impl StripeRead {
             left: range,
             windows: VecDeque::new(),
             ready: VecDeque::new(),
-            _pinned: stripes.pin([data.id]),
+            _pinned: stripes.pin(key, [&data]),
             _taker: stripes.inner.downloads.join(),
             avoid: 0,
             trace: trace::current(),

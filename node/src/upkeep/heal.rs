@@ -13,7 +13,7 @@ use sherd_core::id::{Ballot, DataId, RegisterKey, VolumeId};
 use sherd_core::message;
 use sherd_core::message::{Answer, Target};
 use sherd_core::record::Value;
-use sherd_core::register::{Positions, Refusal, Vote};
+use sherd_core::register::{CommitHint, Positions, Refusal, Vote};
 
 use super::look::Look;
 use super::mrf::Spare;
@@ -260,16 +260,19 @@ impl Context {
         self.whole_rows_of(key).await
     }
 
-    /// Where A volumes hold the same row it is committed: tells those that do not know.
+    /// Where A volumes hold the same row it is committed: tells those that do not know. Where all hold it, all are told:
+    /// none needs to list it any more.
     pub(crate) fn tell_committed(&self, key: &RegisterKey, rows: &Rows) {
         let set = self.cluster.set_of(key);
         if !rows.are_same() || rows.held.len() < set.quorums().accept() {
             return;
         }
         let target = self.cluster.target(key.clone());
-        for (volume, ballot, _) in rows.held.iter().filter(|(_, _, committed)| !committed) {
+        let is_everywhere = rows.held.len() == set.routes.len();
+        for (volume, ballot, _) in rows.held.iter().filter(|(_, _, committed)| is_everywhere || !committed) {
             if let Some(place) = set.place_of(*volume) {
-                set.routes[place].registers.commit(*volume, &target, *ballot, &Positions::default());
+                let commit = CommitHint { ballot: *ballot, is_everywhere, positions: Positions::default() };
+                set.routes[place].registers.commit(*volume, &target, &commit);
             }
         }
     }

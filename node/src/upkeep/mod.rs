@@ -14,6 +14,7 @@ mod buckets;
 mod deletions;
 mod found;
 mod heal;
+mod leases;
 mod look;
 mod mrf;
 mod rebuild;
@@ -69,6 +70,8 @@ pub struct Settings {
     pub heal_tasks: usize,
     /// How long superseded data stays.
     pub release_grace: Duration,
+    /// Between two renewals of the leases on what is read.
+    pub lease_every: Duration,
     /// How old an unsettled row is before upkeep settles it.
     pub settle_after: Duration,
     /// Between two looks for unsettled rows.
@@ -101,6 +104,7 @@ impl Default for Settings {
             heal_bytes_per_second: 0,
             heal_tasks: 2,
             release_grace: Duration::from_millis(limits::RELEASE_GRACE_MS),
+            lease_every: Duration::from_millis(limits::LEASE_RENEW_MS),
             settle_after: Duration::from_secs(3),
             settle_every: Duration::from_secs(2),
             found_patience: Duration::from_secs(10),
@@ -149,6 +153,7 @@ pub(crate) struct Context {
     pub(crate) throttle: Throttle,
     pub(crate) mrf: Mrf,
     pub(crate) release: release::Releases,
+    pub(crate) leases: leases::LeaseCounters,
     pub(crate) remains: remains::BucketRemains,
     pub(crate) recovery: recover::Recoveries,
     pub(crate) progress_locks: recover::ProgressLocks,
@@ -188,6 +193,7 @@ impl Context {
             throttle: Throttle::new(settings.heal_bytes_per_second),
             mrf: Mrf::new(),
             release: release::Releases::default(),
+            leases: leases::LeaseCounters::default(),
             remains: remains::BucketRemains::default(),
             recovery: recover::Recoveries::default(),
             progress_locks: recover::ProgressLocks::default(),
@@ -231,6 +237,8 @@ pub struct UpkeepStatus {
     pub mrf: MrfStatus,
     /// Superseded data on its way out.
     pub release: ReleaseStatus,
+    /// Leases on what is read here that volumes had no place for.
+    pub leases_refused_count: u64,
     /// The scrubber.
     pub scrub: ScrubStatus,
     /// The sweeper.
@@ -273,6 +281,7 @@ impl Upkeep {
         self.run("heal entries", |context| async move { context.reload_heals().await });
         self.run("settle", |context| async move { context.settle_rows().await });
         self.run("space", |context| async move { context.follow_space().await });
+        self.run("leases", |context| async move { context.renew_leases().await });
         self.run("release", |context| async move { context.release_data().await });
         self.run("scrub", |context| async move { context.scrub_volumes().await });
         self.run("sweep", |context| async move { context.sweep_sets().await });
@@ -336,6 +345,7 @@ impl Upkeep {
             is_paused: context.throttle.is_paused(),
             mrf: context.mrf.status(),
             release: context.release.status(),
+            leases_refused_count: context.leases.refused_count(),
             scrub: context.scrubbed.status(),
             sweep: context.swept.status(),
             panics_count: context.panics.count(),

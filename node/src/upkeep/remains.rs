@@ -357,11 +357,11 @@ mod tests {
         }
         write(&gateway, &key(7, "b"), named.naming(Some(staged))).await;
         seal_for_ever(&gateway, 7).await;
-        says(&script.deletes, |_, _| Fate::Instead(Err(message::Error::Busy)));
+        says(&script.releases, |_, _| Fate::Instead(Err(message::Error::Busy)));
         let own = &gateway.context.cluster.set_of(&key(7, "a")).routes[0];
         assert!(!gateway.context.clear_bucket(own, BucketId([7; 16])).await);
         assert_eq!(rows(own, &gateway).await, [key(7, "b")]);
-        says(&script.deletes, |_, _| Fate::Through);
+        says(&script.releases, |_, _| Fate::Through);
         assert!(gateway.context.clear_bucket(own, BucketId([7; 16])).await);
         assert_eq!((rows(own, &gateway).await, files(&directories, data)), (Vec::new(), 0));
         gateway.close().await;

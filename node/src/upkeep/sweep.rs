@@ -278,15 +278,15 @@ impl Context {
         Some(is_orphan(*data, horizon, named))
     }
 
-    /// Removes every shard of an orphan; `false` when some volume did not.
+    /// Removes every shard of an orphan; `false` when some volume did not, or a reader still holds it.
     async fn remove_orphan(&self, set: &SetView, suspect: &Suspect) -> bool {
         let Suspect { key, data, home } = suspect;
         let volumes = set.routes.len();
         let deletes = set.routes.iter().enumerate().map(|(place, route)| {
             let index = sherd_core::placement::shard_at(*data, place, volumes);
-            ask(route.shards.delete_shard(route.volume, ShardId { data: *data, index }, *home), PATIENCE)
+            ask(route.shards.release_shard(route.volume, ShardId { data: *data, index }, *home), PATIENCE)
         });
-        let is_removed = join_all(deletes).await.iter().all(Result::is_ok);
+        let is_removed = join_all(deletes).await.iter().all(|removed| *removed == Ok(true));
         if is_removed {
             self.swept.orphans.fetch_add(1, Ordering::Relaxed);
             tracing::info!(?key, %data, "orphaned data removed");

@@ -12,6 +12,7 @@ use sherd_volume::disk::Disk;
 use sherd_volume::open::IndexSource;
 use sherd_volume::options::Options;
 
+use super::leases::LeaseTerms;
 use crate::machine::host::Host;
 
 /// Makes the index source of a volume's directory.
@@ -42,6 +43,8 @@ pub struct VolumesConfig {
     pub volumes: Vec<(VolumeId, PathBuf)>,
     /// How often a directory is looked at, and when a volume counts as stuck.
     pub pace: Pace,
+    /// When leases of readers end.
+    pub leases: LeaseTerms,
 }
 
 impl std::fmt::Debug for VolumesConfig {

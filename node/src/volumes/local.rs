@@ -15,6 +15,7 @@ use sherd_core::id::{Incarnation, VolumeId};
 use sherd_core::message;
 
 use super::faults::Faults;
+use super::leases::VolumeLeases;
 use super::log_thread::Command;
 use super::orders::{AdoptError, Order};
 use super::serving::{ServingVolume, unreachable_because};
@@ -31,6 +32,7 @@ pub struct LocalVolume {
     orders: Sender<Order>,
     changed: Arc<watch::Sender<u64>>,
     faults: Arc<Faults>,
+    leases: VolumeLeases,
     opened_count: AtomicU32,
     /// Monotonic microseconds at which the keeper began what it is doing; 0 while it waits.
     keeper_since_us: AtomicU64,
@@ -51,6 +53,7 @@ impl LocalVolume {
         path: PathBuf,
         orders: Sender<Order>,
         changed: Arc<watch::Sender<u64>>,
+        leases: VolumeLeases,
     ) -> Self {
         let door = RwLock::new(Door { state: VolumeState::Opening, serving: None });
         Self {
@@ -60,6 +63,7 @@ impl LocalVolume {
             orders,
             changed,
             faults: Arc::default(),
+            leases,
             opened_count: AtomicU32::new(0),
             keeper_since_us: AtomicU64::new(0),
         }
@@ -96,6 +100,11 @@ impl LocalVolume {
             open: serving.map(|serving| serving.reader.status()),
             opened_count: self.opened_count.load(Ordering::Relaxed),
         }
+    }
+
+    /// The leases of readers on its shards.
+    pub(crate) const fn leases(&self) -> &VolumeLeases {
+        &self.leases
     }
 
     /// How often it was opened since the process started.

@@ -17,6 +17,7 @@ mod faults;
 pub mod form;
 mod index;
 mod keeper;
+mod leases;
 mod local;
 mod log_thread;
 mod orders;
@@ -36,10 +37,12 @@ use crate::machine::host::{Inbox, Next, Turns};
 use crate::machine::queue::{self, QueueEmpty, Receiver, Sender};
 
 use keeper::Keeper;
+use leases::VolumeLeases;
 
 pub use config::{IndexFactory, Pace, VolumesConfig};
 pub(crate) use form::directory::{UPKEEP_FILE, UPKEEP_FILE_NEW};
 pub use index::lsm_indexes;
+pub use leases::LeaseTerms;
 pub use local::LocalVolume;
 pub use orders::AdoptError;
 pub use status::{VolumeState, VolumeStatus};
@@ -75,7 +78,9 @@ impl Volumes {
             .iter()
             .map(|(id, path)| {
                 let (orders, taken) = queue::bounded(ORDERS_MAX);
-                let volume = LocalVolume::new(*id, path.clone(), orders.clone(), Arc::clone(&counter));
+                let leases = VolumeLeases::new(Arc::clone(&config.clock), config.leases);
+                let volume =
+                    LocalVolume::new(*id, path.clone(), orders.clone(), Arc::clone(&counter), leases);
                 let volume = Arc::new(volume);
                 Keeper::start(Arc::clone(&volume), config.clone(), orders, taken)?;
                 Ok(volume)

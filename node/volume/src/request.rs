@@ -71,6 +71,8 @@ pub enum Op {
         target: Target,
         /// The ballot at which it committed; ignored when the row has another.
         ballot: Ballot,
+        /// Whether every volume of the set took it; else the row stays listed.
+        is_everywhere: bool,
         /// How far the volumes' logs were, as the answers to the accept said.
         positions: Positions,
     },

@@ -6,7 +6,7 @@
 mod support;
 
 use sherd_core::id::{Epoch, Incarnation, Sequence, Slot, VolumeId};
-use sherd_core::message::{Answer, Control, Target};
+use sherd_core::message::{Answer, Control, Target, UnsettledRow};
 use sherd_core::register::position::{OpeningId, Position};
 use sherd_core::register::{Accept, Positions, Prepare, Refusal};
 use sherd_volume::lookup::{Lookup, Source};
@@ -35,7 +35,86 @@ fn an_acknowledged_row_is_read_back_after_a_restart() {
     assert_eq!(row.value, Some(large_value(2).head));
     assert!(!row.head.committed);
     let unsettled = volume.reader.unsettled(None, 10).unwrap();
-    assert_eq!(unsettled, vec![(object("large"), ballot(2))]);
+    let large = UnsettledRow { key: object("large"), ballot: ballot(2), is_committed: false };
+    assert_eq!(unsettled, [large]);
+}
+
+/// What is listed, each with whether it is committed.
+fn listed(volume: &Driver) -> Vec<(sherd_core::id::RegisterKey, bool)> {
+    let rows = volume.reader.unsettled(None, 10).unwrap();
+    rows.into_iter().map(|UnsettledRow { key, ballot: _, is_committed }| (key, is_committed)).collect()
+}
+
+#[test]
+fn a_committed_row_that_another_volume_may_lack_stays_listed_until_it_is_everywhere() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    for (name, n) in [("a", 1), ("b", 2), ("c", 3)] {
+        volume.write(&object(name), ballot(n), &value(1, 500));
+    }
+    volume.commit_missed(&object("a"), ballot(1));
+    volume.commit_missed(&object("b"), ballot(2));
+    volume.commit(&object("c"), ballot(3));
+    volume.settle();
+    let both = [(object("a"), true), (object("b"), true)];
+    assert_eq!(listed(&volume), both);
+    assert!(volume.read(&object("a")).unwrap().result.unwrap().row.unwrap().head.committed);
+    assert_eq!(volume.reader.status().missed_rows, 2);
+    // A restart remembers it, and a rebuilt index too.
+    bench.kill();
+    let volume = bench.reopen();
+    assert_eq!((listed(&volume), volume.reader.status().missed_rows), (both.to_vec(), 2));
+    bench.kill();
+    bench.index.wipe();
+    let mut volume = bench.reopen();
+    assert_eq!((listed(&volume), volume.reader.status().missed_rows), (both.to_vec(), 2));
+    // Everywhere is for good, whatever hint comes behind it.
+    volume.commit(&object("a"), ballot(1));
+    volume.commit_missed(&object("a"), ballot(1));
+    // A later write takes the place of the other: a minute later, for a restart refuses ballots of the next seconds.
+    let late = ballot(60_000 << 16);
+    volume.write(&object("b"), late, &value(2, 500));
+    volume.commit(&object("b"), ballot(2));
+    volume.settle();
+    assert_eq!(listed(&volume), [(object("b"), false)]);
+    volume.commit(&object("b"), late);
+    volume.settle();
+    bench.kill();
+    let volume = bench.reopen();
+    assert_eq!((listed(&volume), volume.reader.status().missed_rows), (Vec::new(), 0));
+}
+
+/// Fills segments with what is needed no more, and compacts them.
+fn compact_behind_rubbish(volume: &mut Driver, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        volume.put_shard(shard(number, 0), &bytes(number, 20_000)).unwrap();
+        volume.delete_shard(shard(number, 0)).unwrap();
+    }
+    volume.settle();
+    volume.reader.flush().unwrap();
+    assert!(volume.compact() > 0);
+}
+
+#[test]
+fn compaction_keeps_what_was_said_of_missed_rows() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("a"), ballot(1), &value(1, 500));
+    volume.write(&object("b"), ballot(2), &value(1, 500));
+    volume.commit_missed(&object("a"), ballot(1));
+    volume.commit_missed(&object("b"), ballot(2));
+    compact_behind_rubbish(&mut volume, 0..60);
+    // What compaction wrote of it says that it is missed; this takes it back.
+    volume.commit(&object("b"), ballot(2));
+    volume.settle();
+    for round in 1..4 {
+        assert_eq!(listed(&volume), [(object("a"), true)], "round {round}");
+        compact_behind_rubbish(&mut volume, round * 60..(round + 1) * 60);
+        bench.kill();
+        bench.index.wipe();
+        volume = bench.reopen();
+    }
+    assert!(volume.read(&object("b")).unwrap().result.unwrap().row.unwrap().head.committed);
 }
 
 #[test]
@@ -109,7 +188,7 @@ fn positions_that_come_with_a_commit_ride_with_the_next_frame() {
         Position { incarnation: Incarnation(1), opening: OpeningId(4), durable: Sequence(7) },
     );
     let (target, positions) = (target(&object("a")), Positions::from([said]));
-    volume.volume.submit(Op::Commit { target, ballot: ballot(1), positions });
+    volume.volume.submit(Op::Commit { target, ballot: ballot(1), is_everywhere: true, positions });
     volume.run();
     volume.clock.advance_ms(1_001);
     volume.run();

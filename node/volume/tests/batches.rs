@@ -516,7 +516,7 @@ fn a_commit_of_the_row_before_says_nothing_of_the_one_that_its_frame_brings() {
     volume.write(&object("a"), ballot(1), &value(1, 10));
     volume.prepare(&object("a"), ballot(2)).unwrap().result.unwrap();
     let (target, positions) = (target(&object("a")), Arc::default());
-    volume.volume.submit(Op::Commit { target, ballot: ballot(1), positions });
+    volume.volume.submit(Op::Commit { target, ballot: ballot(1), is_everywhere: true, positions });
     let held = submit_accept(&mut volume, "a", ballot(2), value(2, 10), None);
     volume.volume.step();
     assert!(matches!(held.lock().take(), Some(Ok(_))));

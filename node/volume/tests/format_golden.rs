@@ -1,4 +1,4 @@
-//! The bytes of the log, version 4, and of what versions 1 to 3 have otherwise. A change of these is a new version of
+//! The bytes of the log, version 5, and of what versions 1 to 4 have otherwise. A change of these is a new version of
 //! the format.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -192,7 +192,7 @@ fn headers_keep_their_bytes() {
     let volume = VolumeId([0xa0; 16]);
     let seed = Seed::of(volume, 7);
     let segment = SegmentHeader {
-        version: 4,
+        version: 5,
         is_synced: true,
         is_longer: false,
         volume,
@@ -207,15 +207,21 @@ fn headers_keep_their_bytes() {
     let bytes = segment.encode();
     assert_eq!(
         hex(&bytes[..104]),
-        "534845524453454704000100a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0070000000000000005000000000000000600000000000000002000000000000001020304050607081112131415161718010203040506070811121314151617187700000000000000f8ee1587"
+        "534845524453454705000100a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a007000000000000000500000000000000060000000000000000200000000000000102030405060708111213141516171801020304050607081112131415161718770000000000000092da70b4"
     );
     assert!(bytes[104..].iter().all(|byte| *byte == 0));
     let longer = SegmentHeader { is_longer: true, ..segment.clone() };
     assert_eq!(
         hex(&longer.encode()[..104]),
-        "534845524453454704000300a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0070000000000000005000000000000000600000000000000002000000000000001020304050607081112131415161718010203040506070811121314151617187700000000000000dd9b79b5"
+        "534845524453454705000300a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0070000000000000005000000000000000600000000000000002000000000000001020304050607081112131415161718010203040506070811121314151617187700000000000000b7af1c86"
     );
     assert_eq!(SegmentHeader::decode(&longer.encode()), Ok(longer));
+    let before = SegmentHeader { version: 4, ..segment.clone() };
+    assert_eq!(
+        hex(&before.encode()[..104]),
+        "534845524453454704000100a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0070000000000000005000000000000000600000000000000002000000000000001020304050607081112131415161718010203040506070811121314151617187700000000000000f8ee1587"
+    );
+    assert_eq!(SegmentHeader::decode(&before.encode()), Ok(before));
     let before = SegmentHeader { version: 3, ..segment.clone() };
     assert_eq!(
         hex(&before.encode()[..104]),
@@ -260,13 +266,18 @@ fn headers_keep_their_bytes() {
 
 #[test]
 fn hints_keep_their_bytes() {
-    let hints = vec![Hint { key: object(), ballot: ballot() }, Hint { key: part(), ballot: ballot() }];
+    let hint = |key| Hint { key, ballot: ballot(), is_everywhere: true };
+    let hints = vec![hint(object()), hint(part())];
     let bytes = encode_hints(&hints);
     assert_eq!(
         hex(&bytes),
         "02000000b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b003000000612f620001020304050607081112131415161718b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b003000000612f6201c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0020101020304050607081112131415161718"
     );
-    assert_eq!(decode_hints(bytes), Ok(hints));
+    assert_eq!(decode_hints(Flags::default(), bytes.clone()), Ok(hints));
+    // The flags of the record say it of all of them.
+    let missed = decode_hints(Flags::MISSED, bytes).unwrap();
+    assert!(missed.iter().all(|hint| !hint.is_everywhere));
+    assert_eq!(Flags::MISSED, Flags(8));
 }
 
 #[test]
@@ -277,10 +288,11 @@ fn entries_keep_their_bytes() {
         placed: Sequence(9),
         place: Place { segment: 7, offset: 0x1000, bytes: 0x0102 },
     };
-    let row = |value: Option<&'static [u8]>| {
+    let row = |value: Option<&'static [u8]>, is_missed| {
         Body::Row(RowBody {
             head: RowHead { ballot: ballot(), digest: [0xd0; 32], committed: true },
             tombstone: false,
+            is_missed,
             flag_logged: value.is_none(),
             head_bytes: 3,
             inline_bytes: 0x0a,
@@ -288,8 +300,9 @@ fn entries_keep_their_bytes() {
         })
     };
     let bodies = [
-        row(Some(&[1, 2, 3])),
-        row(None),
+        row(Some(&[1, 2, 3]), false),
+        row(None, false),
+        row(None, true),
         Body::Shard { key: object(), bytes: 0x0102 },
         Body::Heal { entry: Bytes::from_static(&[8, 9]) },
         Body::State(Subject::Epoch { slot: Slot(0x0102), epoch: Epoch(3) }),
@@ -300,6 +313,7 @@ fn entries_keep_their_bytes() {
     let golden = [
         format!("01 09 {head} 010203"),
         format!("01 05 {head}"),
+        format!("01 15 {head}"),
         "02 02010000 b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b003000000612f6200".to_owned(),
         "03 0809".to_owned(),
         "04 07 02010300000000000000".to_owned(),
@@ -362,7 +376,7 @@ proptest! {
         {
             assert_eq!(subject.encode(), whole, "a subject has one stored form");
         }
-        if let Ok(hints) = decode_hints(whole.clone()) {
+        if let Ok(hints) = decode_hints(Flags::default(), whole.clone()) {
             assert_eq!(encode_hints(&hints), whole);
         }
         if let Ok(entry) = Entry::decode(whole.clone()) {

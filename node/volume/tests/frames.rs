@@ -48,6 +48,7 @@ fn a_batch_up_to_the_limit_is_one_frame_with_all_that_rides_along() {
     volume.volume.submit(Op::Commit {
         target: target(&object("nothing")),
         ballot: Ballot::ZERO,
+        is_everywhere: true,
         positions: positions.clone().into(),
     });
     let sizes = std::iter::repeat_n(1 << 20, 7).chain(std::iter::repeat_n(3_000, 400));
@@ -83,6 +84,7 @@ fn the_largest_record_leaves_room_for_what_rides_along() {
     volume.volume.submit(Op::Commit {
         target: target(&object("nothing")),
         ballot: Ballot::ZERO,
+        is_everywhere: true,
         positions: all_positions(7).into(),
     });
     volume.put_shard(shard(1, 0), &bytes(1, largest)).unwrap();
@@ -102,7 +104,12 @@ fn positions_are_durable_with_the_accept_that_brings_them_however_much_waits() {
     // More commits than a frame holds.
     for count in 0..4_000 {
         let target = target(&object(&format!("another-{count:04}")));
-        volume.volume.submit(Op::Commit { target, ballot: ballot(1), positions: std::sync::Arc::default() });
+        volume.volume.submit(Op::Commit {
+            target,
+            ballot: ballot(1),
+            is_everywhere: true,
+            positions: std::sync::Arc::default(),
+        });
     }
     let positions = all_positions(9);
     let (held, done) = slot();
@@ -132,7 +139,12 @@ fn an_entry_that_an_accept_brings_again_outlives_the_end_that_still_waits() {
     // More than rides with a frame: the end is still to be written when the entry comes again.
     for count in 0..4_000 {
         let target = target(&object(&format!("another-{count:04}")));
-        volume.volume.submit(Op::Commit { target, ballot: ballot(1), positions: std::sync::Arc::default() });
+        volume.volume.submit(Op::Commit {
+            target,
+            ballot: ballot(1),
+            is_everywhere: true,
+            positions: std::sync::Arc::default(),
+        });
     }
     volume.volume.submit(Op::HealDone { id });
     let accept = Accept {
@@ -170,7 +182,12 @@ fn what_rode_with_a_refused_frame_rides_with_the_next() {
         let under = bench.path.join("log");
         let fault = bench.disk.inject(Fault { under, call, skip: 0, times: 1, failure });
         let target = target(&object("a"));
-        volume.volume.submit(Op::Commit { target, ballot: ballot(1), positions: std::sync::Arc::default() });
+        volume.volume.submit(Op::Commit {
+            target,
+            ballot: ballot(1),
+            is_everywhere: true,
+            positions: std::sync::Arc::default(),
+        });
         volume.volume.submit(Op::HealDone { id: healed });
         volume.volume.submit(Op::ReleaseDone { id: ended });
         volume.volume.submit(Op::ReleasePut { id: waits, entry: bytes(2, 50) });
@@ -180,6 +197,7 @@ fn what_rode_with_a_refused_frame_rides_with_the_next() {
         volume.volume.submit(Op::Commit {
             target: support::target(&object("nothing")),
             ballot: Ballot::ZERO,
+            is_everywhere: true,
             positions: vec![(peer, position(9))].into(),
         });
         let refused = volume.put_shard(shard(1, 0), &bytes(1, 100));

@@ -28,7 +28,12 @@ fn copy_of(bench: &Bench) -> Bench {
 /// Notes positions of the peer, durably.
 fn note(volume: &mut Driver, positions: &[Position]) {
     let positions = positions.iter().map(|position| (PEER, *position)).collect();
-    volume.volume.submit(Op::Commit { target: target(&object("nothing")), ballot: Ballot::ZERO, positions });
+    volume.volume.submit(Op::Commit {
+        target: target(&object("nothing")),
+        ballot: Ballot::ZERO,
+        is_everywhere: true,
+        positions,
+    });
     volume.put_shard(shard(1, 0), &bytes(1, 100)).unwrap();
 }
 

@@ -6,7 +6,9 @@ use bytes::Bytes;
 
 use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, RegisterKey, Sequence, Slot, UploadId};
 use sherd_core::limits::PARTS_MAX;
-use sherd_core::message::{ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow};
+use sherd_core::message::{
+    ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow, UnsettledRow,
+};
 use sherd_core::register::Row;
 
 use super::{
@@ -192,21 +194,25 @@ impl Wire for ListPage {
     }
 }
 
-impl Wire for (RegisterKey, Ballot) {
+impl Wire for UnsettledRow {
     type Message = v1::unsettled_page::Unsettled;
 
     fn to_wire(&self) -> v1::unsettled_page::Unsettled {
-        let (key, ballot) = self;
-        v1::unsettled_page::Unsettled { key: key.to_wire(), ballot: ballot.to_wire() }
+        let Self { key, ballot, is_committed } = self;
+        v1::unsettled_page::Unsettled {
+            key: key.to_wire(),
+            ballot: ballot.to_wire(),
+            is_committed: *is_committed,
+        }
     }
 
     fn from_wire(message: v1::unsettled_page::Unsettled) -> Result<Self, ConvertError> {
-        let v1::unsettled_page::Unsettled { key, ballot } = message;
-        Ok((RegisterKey::from_wire(key)?, Ballot::from_wire(ballot)?))
+        let v1::unsettled_page::Unsettled { key, ballot, is_committed } = message;
+        Ok(Self { key: RegisterKey::from_wire(key)?, ballot: Ballot::from_wire(ballot)?, is_committed })
     }
 }
 
-impl Wire for Vec<(RegisterKey, Ballot)> {
+impl Wire for Vec<UnsettledRow> {
     type Message = v1::UnsettledPage;
 
     fn to_wire(&self) -> v1::UnsettledPage {

@@ -10,9 +10,10 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, DataId, RegisterKey};
 use sherd_core::message::{
     AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow, Target,
+    UnsettledRow,
 };
 use sherd_core::register::recover::Guarantees;
-use sherd_core::register::{Accept, EncodedValue, Positions, Prepare, Row, RowHead, Vote};
+use sherd_core::register::{Accept, CommitHint, EncodedValue, Positions, Prepare, Row, RowHead, Vote};
 
 use super::answer::{answer_in, reply_message};
 use super::value::check_digest;
@@ -50,10 +51,8 @@ pub enum RegisterRequest {
     Commit {
         /// The register.
         target: Target,
-        /// The ballot of the value.
-        ballot: Ballot,
-        /// How far the logs of the volumes are that accepted it.
-        positions: Positions,
+        /// What is said.
+        commit: CommitHint,
     },
     /// Reads a row.
     Read {
@@ -116,11 +115,7 @@ impl Wire for RegisterRequest {
             Self::Accept { target, accept, heal } => {
                 Call::Accept(accept_to_wire(target, accept, heal.as_ref()))
             }
-            Self::Commit { target, ballot, positions } => Call::Commit(register_call::Commit {
-                target: Some(target.to_wire()),
-                ballot: ballot.to_wire(),
-                positions: positions.to_wire(),
-            }),
+            Self::Commit { target, commit } => Call::Commit(commit_to_wire(target, commit)),
             Self::Read { target, want_value } => {
                 Call::Read(register_call::Read { target: Some(target.to_wire()), want_value: *want_value })
             }
@@ -155,11 +150,12 @@ impl Wire for RegisterRequest {
                 let (target, accept, heal) = accept_from_wire(accept)?;
                 Self::Accept { target, accept, heal }
             }
-            Call::Commit(register_call::Commit { target, ballot, positions }) => Self::Commit {
-                target: target_of(target)?,
-                ballot: Ballot::from_wire(ballot)?,
-                positions: Positions::from_wire(positions)?,
-            },
+            Call::Commit(commit) => {
+                let register_call::Commit { target, ballot, positions, is_everywhere } = commit;
+                let (ballot, positions) = (Ballot::from_wire(ballot)?, Positions::from_wire(positions)?);
+                let commit = CommitHint { ballot, is_everywhere, positions };
+                Self::Commit { target: target_of(target)?, commit }
+            }
             Call::Read(register_call::Read { target, want_value }) => {
                 Self::Read { target: target_of(target)?, want_value }
             }
@@ -187,6 +183,17 @@ impl Wire for RegisterRequest {
 
 fn target_of(target: Option<v1::Target>) -> Result<Target, ConvertError> {
     Target::from_wire(required(target, "target")?)
+}
+
+/// The call that says that a value is committed.
+pub fn commit_to_wire(target: &Target, commit: &CommitHint) -> register_call::Commit {
+    let CommitHint { ballot, is_everywhere, positions } = commit;
+    register_call::Commit {
+        target: Some(target.to_wire()),
+        ballot: ballot.to_wire(),
+        positions: positions.to_wire(),
+        is_everywhere: *is_everywhere,
+    }
 }
 
 /// An accept as it travels, from what the seam is given: nothing of it is copied.
@@ -260,5 +267,5 @@ reply_message!(register_reply);
 
 answer_in!(register_reply:
     Answer<Vote> => Vote, Answer<()> => Done, Answer<ListPage> => List, Answer<Vec<ScannedRow>> => Parts,
-    Answer<RowPage> => Rows, Vec<(RegisterKey, Ballot)> => Unsettled, Answer<Guarantees> => Guarantees,
+    Answer<RowPage> => Rows, Vec<UnsettledRow> => Unsettled, Answer<Guarantees> => Guarantees,
     Bytes => Inline, () => Verified);

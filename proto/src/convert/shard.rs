@@ -2,13 +2,18 @@
 
 use bytes::Bytes;
 
-use sherd_core::id::{DataId, Incarnation, RegisterKey, ShardId};
-use sherd_core::limits::{DATA_BYTES_MAX, SET_VOLUMES_MAX, STRIPE_UNIT_BYTES_MAX};
-use sherd_core::message::{ReadPurpose, SeenShard, ShardFileHeader, ShardPage, ShardRange, ShardScan};
+use sherd_core::id::{DataId, Incarnation, ProposerId, RegisterKey, ShardId};
+use sherd_core::limits::{DATA_BYTES_MAX, LEASES_IN_CALL_MAX, SET_VOLUMES_MAX, STRIPE_UNIT_BYTES_MAX};
+use sherd_core::message::{
+    LeaseAnswer, ReadPurpose, ReaderLeases, SeenShard, ShardFileHeader, ShardPage, ShardRange, ShardScan,
+};
 use sherd_core::record::Home;
 
 use super::answer::{AnswerIn, ReplyMessage, answer_in, reply_message};
-use super::{ConvertError, Wire, limit_from_wire, limit_to_wire, list_from_wire, list_to_wire, required};
+use super::{
+    ConvertError, FieldFault, Wire, at_most, limit_from_wire, limit_to_wire, list_from_wire, list_to_wire,
+    required,
+};
 use crate::limits::PAGE_ROWS_MAX;
 use crate::v1;
 use crate::v1::shard_call::{self, Call, page};
@@ -195,6 +200,42 @@ impl Wire for ShardPage {
     }
 }
 
+impl Wire for ReaderLeases {
+    type Message = shard_call::ReaderLeases;
+
+    fn to_wire(&self) -> shard_call::ReaderLeases {
+        let Self { holder, data, is_end } = self;
+        let data: Vec<u8> = data.iter().flat_map(|id| id.to_bytes()).collect();
+        shard_call::ReaderLeases { holder: holder.0, data: data.into(), is_end: *is_end }
+    }
+
+    fn from_wire(message: shard_call::ReaderLeases) -> Result<Self, ConvertError> {
+        let shard_call::ReaderLeases { holder, data, is_end } = message;
+        let field = "leased data";
+        let (ids, rest) = data.as_chunks::<{ DataId::BYTES }>();
+        if !rest.is_empty() {
+            let expected = data.len().next_multiple_of(DataId::BYTES);
+            return Err(ConvertError { field, fault: FieldFault::Length { bytes: data.len(), expected } });
+        }
+        at_most(ids.len(), LEASES_IN_CALL_MAX, field)?;
+        let data = ids.iter().map(|id| DataId::from_bytes(*id)).collect();
+        Ok(Self { holder: ProposerId(holder), data, is_end })
+    }
+}
+
+impl Wire for LeaseAnswer {
+    type Message = u32;
+
+    fn to_wire(&self) -> u32 {
+        self.refused_count
+    }
+
+    fn from_wire(message: u32) -> Result<Self, ConvertError> {
+        at_most(usize::try_from(message).unwrap_or(usize::MAX), LEASES_IN_CALL_MAX, "refused leases")?;
+        Ok(Self { refused_count: message })
+    }
+}
+
 /// A small call for the shards of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShardRequest {
@@ -206,6 +247,10 @@ pub enum ShardRequest {
     Verify(ShardId, Home),
     /// One page of the shards that the volume holds.
     Page(ShardScan),
+    /// Removes a shard that no register names any more, unless a reader's lease keeps it.
+    Release(ShardId, Home),
+    /// Makes, renews or ends leases of readers.
+    Leases(ReaderLeases),
 }
 
 impl Wire for ShardRequest {
@@ -217,6 +262,8 @@ impl Wire for ShardRequest {
             Self::Length(shard, home) => Call::Length((*shard, *home).to_wire()),
             Self::Verify(shard, home) => Call::Verify((*shard, *home).to_wire()),
             Self::Page(scan) => Call::Page(scan.to_wire()),
+            Self::Release(shard, home) => Call::Release((*shard, *home).to_wire()),
+            Self::Leases(leases) => Call::Leases(leases.to_wire()),
         }
     }
 
@@ -227,6 +274,8 @@ impl Wire for ShardRequest {
             Call::Length(name) => named(name).map(|(shard, home)| Self::Length(shard, home))?,
             Call::Verify(name) => named(name).map(|(shard, home)| Self::Verify(shard, home))?,
             Call::Page(scan) => Self::Page(ShardScan::from_wire(scan)?),
+            Call::Release(name) => named(name).map(|(shard, home)| Self::Release(shard, home))?,
+            Call::Leases(leases) => Self::Leases(ReaderLeases::from_wire(leases)?),
         })
     }
 }
@@ -243,8 +292,22 @@ impl Wire for u64 {
     }
 }
 
+impl Wire for bool {
+    type Message = Self;
+
+    fn to_wire(&self) -> Self {
+        *self
+    }
+
+    fn from_wire(message: Self) -> Result<Self, ConvertError> {
+        Ok(message)
+    }
+}
+
 reply_message!(shard_reply);
-answer_in!(shard_reply: () => Done, u64 => Bytes, ShardPage => Page);
+answer_in!(
+    shard_reply: () => Done, u64 => Bytes, ShardPage => Page, bool => Released, LeaseAnswer => LeasesRefused
+);
 reply_message!(put_reply);
 answer_in!(put_reply: Incarnation => Life);
 reply_message!(write_reply);

@@ -9,9 +9,12 @@ mod shard;
 
 pub use control::{AdoptedRow, Control};
 pub use scan::{
-    ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow, behind, behind_prefix,
+    ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow, UnsettledRow, behind,
+    behind_prefix,
 };
-pub use shard::{ReadPurpose, SeenShard, ShardFileHeader, ShardPage, ShardRange, ShardScan};
+pub use shard::{
+    LeaseAnswer, ReadPurpose, ReaderLeases, SeenShard, ShardFileHeader, ShardPage, ShardRange, ShardScan,
+};
 
 use crate::id::{Epoch, RegisterKey, Slot};
 use crate::record::row_key::RowKeys;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::id::{BucketId, ChangeId, Epoch, RegisterKey, Sequence, Slot, UploadId};
+use crate::id::{Ballot, BucketId, ChangeId, Epoch, RegisterKey, Sequence, Slot, UploadId};
 use crate::register::Row;
 
 /// What a listing asks one volume.
@@ -63,6 +63,17 @@ impl RowScan {
     pub const fn all(epoch: Epoch, after: Option<RegisterKey>, limit: usize) -> Self {
         Self { epoch, after, since: Sequence(0), until: Sequence::MAX, limit, want_value: true }
     }
+}
+
+/// A row that upkeep settles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnsettledRow {
+    /// The register.
+    pub key: RegisterKey,
+    /// The ballot of the row.
+    pub ballot: Ballot,
+    /// Whether the volume knows that it is committed: then it is listed since another volume of the set may lack it.
+    pub is_committed: bool,
 }
 
 /// A row that a scan found.

@@ -1,6 +1,6 @@
 //! Shards as they are asked for, and the pages of those that a volume holds.
 
-use crate::id::{RegisterKey, ShardId};
+use crate::id::{DataId, ProposerId, RegisterKey, ShardId};
 use crate::record::Home;
 
 /// What is known of a shard file before its first byte; goes into its header.
@@ -83,4 +83,22 @@ pub struct ShardPage {
     pub shards: Vec<SeenShard>,
     /// Where the next page begins; `None` when this was the last.
     pub next: Option<ShardId>,
+}
+
+/// A gateway's leases on data that its readers read, of which a volume holds shards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReaderLeases {
+    /// The gateway's process: several may have leases on the same data.
+    pub holder: ProposerId,
+    /// The data, at most [`crate::limits::LEASES_IN_CALL_MAX`] ids.
+    pub data: Vec<DataId>,
+    /// Whether they end with this; else they are made, or last anew.
+    pub is_end: bool,
+}
+
+/// What a volume made of a gateway's leases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LeaseAnswer {
+    /// Leases that it had no place for.
+    pub refused_count: u32,
 }

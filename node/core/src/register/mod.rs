@@ -139,6 +139,18 @@ pub struct Accept {
     pub positions: Positions,
 }
 
+/// Says that a value is committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitHint {
+    /// The ballot of the value; ignored where the row has another.
+    pub ballot: Ballot,
+    /// Whether every volume of the set took it. Where one may lack it the others keep the row listed beside those that
+    /// are not known to be committed, so that a proposer that dies leaves a memory of it.
+    pub is_everywhere: bool,
+    /// How far the logs of the volumes are that accepted it.
+    pub positions: Positions,
+}
+
 /// How far the logs of several volumes are durable, in which lives and openings.
 pub type Positions = Arc<[(VolumeId, Position)]>;
 

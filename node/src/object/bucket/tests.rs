@@ -7,8 +7,8 @@ use sherd_core::id::VolumeId;
 use sherd_core::message;
 use sherd_core::message::Control;
 use sherd_core::record::Object;
-use sherd_core::register::Positions;
 use sherd_core::register::seal::DeletionDecision;
+use sherd_core::register::{CommitHint, Positions};
 
 use super::*;
 use crate::object::{ObjectName, PutRequest, ReadConditions, ReadRequest, Span, WriteConditions};
@@ -105,7 +105,7 @@ async fn a_write_is_told_that_its_bucket_is_gone_only_where_no_volume_took_it() 
         let mut taken_count = 0;
         for route in &objects.inner.cluster.sets()[0].routes {
             let rows = route.registers.unsettled(route.volume, None, 10).await.expect("readable");
-            taken_count += rows.iter().filter(|(row, _)| *row == key).count();
+            taken_count += rows.iter().filter(|row| row.key == key).count();
         }
         match told {
             Err(Error::Missing(MissingResource::Bucket)) => assert_eq!((sealed_count, taken_count), (4, 0)),
@@ -214,7 +214,9 @@ async fn deleted_without(node: &Node, away: VolumeId, keys: &[&str]) {
                     return;
                 }
                 // A hint rides with the frame of another write.
-                route.registers.commit(away, &target, head.ballot, &Positions::default());
+                let (is_everywhere, positions) = (true, Positions::default());
+                let commit = CommitHint { ballot: head.ballot, is_everywhere, positions };
+                route.registers.commit(away, &target, &commit);
                 let other = RegisterKey::object(BucketId([7; 16]), key_of("other"));
                 let told = node.registers().change(node.registers().begin(&other), tombstone()).await;
                 told.expect("a healthy node");

@@ -229,6 +229,8 @@ pub struct UpkeepMetrics {
     pub released: IntCounter,
     /// Reports and entries of replaced data that were dropped.
     pub release_dropped: IntCounter,
+    /// Leases on data being read that a volume had no place for.
+    pub leases_refused: IntCounter,
 }
 
 /// The buffer pool.
@@ -466,6 +468,10 @@ fn upkeep(declare: &MetricDeclarer<'_>) -> UpkeepMetrics {
         release_dropped: declare.counter(
             "sherd_release_dropped_total",
             "Reports and entries of replaced data that were dropped; the sweep finds the data.",
+        ),
+        leases_refused: declare.counter(
+            "sherd_read_leases_refused_total",
+            "Leases on data being read that a volume had no place for.",
         ),
     }
 }

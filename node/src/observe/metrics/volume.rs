@@ -45,6 +45,8 @@ pub(super) struct VolumeFamilies {
     free_bytes: IntGaugeVec,
     index_pending_bytes: IntGaugeVec,
     index_unmerged: IntGaugeVec,
+    missed_rows: IntGaugeVec,
+    unlisted_rows: IntCounterVec,
     state: IntGaugeVec,
     queue_duration: Mirror,
     sync_duration: Mirror,
@@ -69,6 +71,16 @@ impl VolumeFamilies {
             index_unmerged: declare.gauges(
                 "sherd_volume_index_unmerged_files",
                 "Files of the index that are written out and not merged.",
+                &["volume"],
+            ),
+            missed_rows: declare.gauges(
+                "sherd_volume_missed_rows",
+                "Committed rows that another volume of the set may lack, listed until it has them.",
+                &["volume"],
+            ),
+            unlisted_rows: declare.counters(
+                "sherd_volume_missed_rows_unlisted_total",
+                "Such rows that had no place in the list.",
                 &["volume"],
             ),
             state: declare.gauges(
@@ -108,6 +120,8 @@ impl VolumeFamilies {
             free_bytes: self.free_bytes.with_label_values(&[name]),
             index_pending_bytes: self.index_pending_bytes.with_label_values(&[name]),
             index_unmerged: self.index_unmerged.with_label_values(&[name]),
+            missed_rows: self.missed_rows.with_label_values(&[name]),
+            unlisted_rows: self.unlisted_rows.with_label_values(&[name]),
             states: VolumeState::ALL
                 .map(|state| (state, self.state.with_label_values(&[name, state.as_str()]))),
             queue_duration: self.queue_duration.of(name),
@@ -130,6 +144,9 @@ pub struct VolumeMetrics {
     pub index_pending_bytes: IntGauge,
     /// Files of its index that are written out and not merged.
     pub index_unmerged: IntGauge,
+    /// Committed rows that another volume of the set may lack.
+    pub missed_rows: IntGauge,
+    unlisted_rows: IntCounter,
     states: [(VolumeState, IntGauge); VolumeState::ALL.len()],
     /// How long operations waited for the log's thread, in microseconds.
     pub queue_duration: MirroredMetric,
@@ -146,6 +163,14 @@ impl VolumeMetrics {
         for (state, gauge) in &self.states {
             gauge.set(i64::from(*state == now));
         }
+    }
+
+    /// Shows how many missed rows had no place in the list since the volume was opened. Says whether there are more
+    /// than were shown.
+    pub fn show_unlisted(&self, count: u64) -> bool {
+        let is_more = count > self.unlisted_rows.get();
+        self.unlisted_rows.inc_by(count.saturating_sub(self.unlisted_rows.get()));
+        is_more
     }
 
     /// Shows how many faults of a kind there were so far.

@@ -11,11 +11,12 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, RegisterKey, VolumeId};
 use sherd_core::message::{
     AdoptedRow, Answer, Control, Error, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow, Target,
+    UnsettledRow,
 };
 use sherd_core::register::recover::Guarantees;
-use sherd_core::register::{Accept, Positions, Prepare, Vote};
+use sherd_core::register::{Accept, CommitHint, Prepare, Vote};
 use sherd_proto::convert::Wire;
-use sherd_proto::convert::register::{RegisterRequest, accept_to_wire};
+use sherd_proto::convert::register::{RegisterRequest, accept_to_wire, commit_to_wire};
 use sherd_proto::v1::register_call::{self, Call};
 use sherd_proto::v1::{RegisterCall, RegisterCalls, RegisterReplies, RegisterReply, Sender};
 
@@ -38,7 +39,7 @@ pub(super) enum RegisterWaiter {
     List(AnswerSender<Answer<ListPage>>),
     Parts(AnswerSender<Answer<Vec<ScannedRow>>>),
     Rows(AnswerSender<Answer<RowPage>>),
-    Unsettled(AnswerSender<Vec<(RegisterKey, Ballot)>>),
+    Unsettled(AnswerSender<Vec<UnsettledRow>>),
     Guarantees(AnswerSender<Answer<Guarantees>>),
 }
 
@@ -131,11 +132,9 @@ impl RegisterPeer for GrpcPeer {
         !self.remote.has_room(volume)
     }
 
-    fn commit(&self, volume: VolumeId, target: &Target, ballot: Ballot, positions: &Positions) {
+    fn commit(&self, volume: VolumeId, target: &Target, commit: &CommitHint) {
         if let Ok(live) = self.link.calls_for_commit(volume) {
-            let (target, ballot) = (Some(target.to_wire()), ballot.to_wire());
-            let positions = positions.to_wire();
-            let call = Call::Commit(register_call::Commit { target, ballot, positions });
+            let call = Call::Commit(commit_to_wire(target, commit));
             live.registers.send(self.register_call(volume, call));
         }
     }
@@ -176,7 +175,7 @@ impl RegisterPeer for GrpcPeer {
         volume: VolumeId,
         after: Option<&RegisterKey>,
         limit: usize,
-    ) -> Pending<Vec<(RegisterKey, Ballot)>> {
+    ) -> Pending<Vec<UnsettledRow>> {
         let call = RegisterRequest::Unsettled { after: after.cloned(), limit }.to_wire();
         self.ask_register(volume, PAGE_CALL_MAX, call, RegisterWaiter::Unsettled)
     }

@@ -8,7 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use sherd_core::id::{Incarnation, ShardId, VolumeId};
-use sherd_core::message::{Error, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target};
+use sherd_core::message::{
+    Error, LeaseAnswer, ReaderLeases, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target,
+};
 use sherd_core::record::Home;
 use sherd_proto::convert::Wire;
 use sherd_proto::v1::shard_call::Call;
@@ -30,6 +32,8 @@ pub(super) enum ShardWaiter {
     Done(AnswerSender<()>),
     Bytes(AnswerSender<u64>),
     Page(AnswerSender<ShardPage>),
+    Released(AnswerSender<bool>),
+    Leases(AnswerSender<LeaseAnswer>),
 }
 
 impl CallService for ShardCallService {
@@ -61,6 +65,8 @@ impl CallService for ShardCallService {
             ShardWaiter::Done(to) => deliver(to, reply),
             ShardWaiter::Bytes(to) => deliver(to, reply),
             ShardWaiter::Page(to) => deliver(to, reply),
+            ShardWaiter::Released(to) => deliver(to, reply),
+            ShardWaiter::Leases(to) => deliver(to, reply),
         }
     }
 }
@@ -119,6 +125,15 @@ impl ShardPeer for GrpcPeer {
     fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()> {
         let call = Call::Delete((shard, home).to_wire());
         self.ask_shard(volume, SMALL_CALL_MAX, call, ShardWaiter::Done)
+    }
+
+    fn release_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<bool> {
+        let call = Call::Release((shard, home).to_wire());
+        self.ask_shard(volume, SMALL_CALL_MAX, call, ShardWaiter::Released)
+    }
+
+    fn lease(&self, volume: VolumeId, leases: &ReaderLeases) -> Pending<LeaseAnswer> {
+        self.ask_shard(volume, SMALL_CALL_MAX, Call::Leases(leases.to_wire()), ShardWaiter::Leases)
     }
 
     fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {

@@ -114,19 +114,23 @@ impl LocalPeer {
         volume: VolumeId,
         op: impl FnOnce(Completion<()>) -> Op,
     ) -> Pending<Incarnation> {
-        let (answering, pending) = Pending::waiting();
-        let submitted = self.serving(volume).and_then(|serving| {
-            let (life, faults) = (serving.reader.answerer().incarnation, Arc::clone(&serving.faults));
-            let done = Completion::new(move |result: std::result::Result<(), sherd_volume::error::Error>| {
-                let result = result.map(|()| life).map_err(Error::from);
-                if let Err(error) = &result {
-                    faults.note(error);
-                }
-                answering.answer(result);
-            });
-            serving.submit(op(done))
-        });
-        submitted.map_or_else(|error| Pending::ready(Err(error)), |()| pending)
+        match self.serving(volume) {
+            Ok(serving) => log_for(&serving, serving.reader.answerer().incarnation, op),
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+
+    /// Queues an operation on the log, and answers this when it is done.
+    fn on_log_for<R: Send + 'static>(
+        &self,
+        volume: VolumeId,
+        answer: R,
+        op: impl FnOnce(Completion<()>) -> Op,
+    ) -> Pending<R> {
+        match self.serving(volume) {
+            Ok(serving) => log_for(&serving, answer, op),
+            Err(error) => Pending::ready(Err(error)),
+        }
     }
 
     /// Queues an operation that answers nobody, and rides with a frame to come.
@@ -156,6 +160,23 @@ fn finish<R>(serving: &ServingVolume, answering: AnswerSender<R>, result: Result
         serving.faults.note(error);
     }
     answering.answer(result);
+}
+
+fn log_for<R: Send + 'static>(
+    serving: &ServingVolume,
+    answer: R,
+    op: impl FnOnce(Completion<()>) -> Op,
+) -> Pending<R> {
+    let (answering, pending) = Pending::waiting();
+    let faults = Arc::clone(&serving.faults);
+    let done = Completion::new(move |result: std::result::Result<(), sherd_volume::error::Error>| {
+        let result = result.map(|()| answer).map_err(Error::from);
+        if let Err(error) = &result {
+            faults.note(error);
+        }
+        answering.answer(result);
+    });
+    serving.submit(op(done)).map_or_else(|error| Pending::ready(Err(error)), |()| pending)
 }
 
 fn submit<R: Send + 'static>(

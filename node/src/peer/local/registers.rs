@@ -1,16 +1,15 @@
 //! Registers of this node's own volumes.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, RegisterKey, VolumeId};
 use sherd_core::message::{
     AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow, Target,
+    UnsettledRow,
 };
 use sherd_core::register::recover::Guarantees;
-use sherd_core::register::{Accept, Positions, Prepare, Vote};
+use sherd_core::register::{Accept, CommitHint, Prepare, Vote};
 use sherd_volume::lookup::Source;
 use sherd_volume::request::Op;
 
@@ -54,9 +53,9 @@ impl RegisterPeer for LocalPeer {
         self.serving(volume).is_ok_and(|serving| serving.reader.is_full())
     }
 
-    fn commit(&self, volume: VolumeId, target: &Target, ballot: Ballot, positions: &Positions) {
-        let positions = Arc::clone(positions);
-        self.tell_log(volume, Op::Commit { target: target.clone(), ballot, positions });
+    fn commit(&self, volume: VolumeId, target: &Target, commit: &CommitHint) {
+        let CommitHint { ballot, is_everywhere, positions } = commit.clone();
+        self.tell_log(volume, Op::Commit { target: target.clone(), ballot, is_everywhere, positions });
     }
 
     fn read(&self, volume: VolumeId, target: &Target, want_value: bool) -> Pending<Answer<Vote>> {
@@ -117,7 +116,7 @@ impl RegisterPeer for LocalPeer {
         volume: VolumeId,
         after: Option<&RegisterKey>,
         limit: usize,
-    ) -> Pending<Vec<(RegisterKey, Ballot)>> {
+    ) -> Pending<Vec<UnsettledRow>> {
         let after = after.cloned();
         self.on_readers(volume, move |reader| reader.unsettled(after.as_ref(), limit))
     }

@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 
 use sherd_core::id::{Incarnation, ShardId, VolumeId};
 use sherd_core::message::{
-    Error, ReadPurpose, Result, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target,
+    Error, LeaseAnswer, ReadPurpose, ReaderLeases, Result, ShardFileHeader, ShardPage, ShardRange, ShardScan,
+    Target,
 };
 use sherd_core::record::Home;
 use sherd_volume::lookup::{Lookup, Source};
@@ -80,16 +81,23 @@ impl ShardPeer for LocalPeer {
     }
 
     fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()> {
-        match home {
-            Home::Packed => self.on_log(volume, |done| Op::DeleteShard { shard, done }),
-            Home::File => match self.serving(volume) {
-                Ok(serving) => run_on(&serving.writes, &serving, move |serving, answering| {
-                    let result = serving.reader.shard_files().delete(shard);
-                    finish(serving, answering, result.map_err(Error::from));
-                }),
-                Err(error) => Pending::ready(Err(error)),
-            },
+        self.remove(volume, shard, home, ())
+    }
+
+    fn release_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<bool> {
+        // A lease that comes behind this look is of a reader that began within the grace, which is over.
+        if self.volumes.get(volume).is_some_and(|local| local.leases().may_be_read(shard.data)) {
+            return Pending::ready(Ok(false));
         }
+        self.remove(volume, shard, home, true)
+    }
+
+    fn lease(&self, volume: VolumeId, leases: &ReaderLeases) -> Pending<LeaseAnswer> {
+        Pending::ready(match self.volumes.get(volume) {
+            // A volume that is not open takes them, too: it may be open again before they are renewed.
+            Some(local) => Ok(local.leases().take(leases)),
+            None => Err(unreachable_because(&format!("volume {volume} is not on this node"))),
+        })
     }
 
     fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
@@ -115,6 +123,28 @@ impl ShardPeer for LocalPeer {
             }
             ShardScan::Files { directory, after, limit } => shard_files(reader, directory, after, limit),
         })
+    }
+}
+
+impl LocalPeer {
+    /// Removes a shard, and answers this then.
+    fn remove<R: Send + 'static>(
+        &self,
+        volume: VolumeId,
+        shard: ShardId,
+        home: Home,
+        removed: R,
+    ) -> Pending<R> {
+        match home {
+            Home::Packed => self.on_log_for(volume, removed, |done| Op::DeleteShard { shard, done }),
+            Home::File => match self.serving(volume) {
+                Ok(serving) => run_on(&serving.writes, &serving, move |serving, answering| {
+                    let result = serving.reader.shard_files().delete(shard).map(|()| removed);
+                    finish(serving, answering, result.map_err(Error::from));
+                }),
+                Err(error) => Pending::ready(Err(error)),
+            },
+        }
     }
 }
 

@@ -20,7 +20,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sherd_core::limits::{ADOPT_AFTER_MS, INLINE_BYTES_MAX, PACK_BYTES_MAX, RELEASE_GRACE_MS};
+use sherd_core::limits::{
+    ADOPT_AFTER_MS, INLINE_BYTES_MAX, PACK_BYTES_MAX, RELEASE_GRACE_MS, RELEASE_GRACE_MS_MIN,
+};
 use sherd_core::topology::{FormError, GeometryRequest, PoolShape};
 use sherd_volume::options::Durability;
 
@@ -421,8 +423,8 @@ impl Judge<'_> {
     fn upkeep(&self, upkeep: &UpkeepSettings) -> Result<Upkeep, ConfigError> {
         let &UpkeepSettings { release_grace, scrub_period, heal_bandwidth, adopt_after } = upkeep;
         let (day, year) = (seconds(24 * 3600), seconds(365 * 24 * 3600));
-        // Readers renew their pins each minute: half of that below would let data go under a reader.
-        let grace_min = seconds(120);
+        // Readers lease what they read after a minute: half of that below would let data go under a reader.
+        let grace_min = Period(Duration::from_millis(RELEASE_GRACE_MS_MIN));
         let grace = Period(Duration::from_millis(RELEASE_GRACE_MS));
         let wait = Period(Duration::from_millis(ADOPT_AFTER_MS));
         Ok(Upkeep {

@@ -316,7 +316,7 @@ fn describe(
         live_bytes: status.live_bytes,
         rows,
         tombstones,
-        unsettled: count(|after| reader.unsettled(after, PAGE), |(key, _)| key.clone())?,
+        unsettled: count(|after| reader.unsettled(after, PAGE), |row| row.key.clone())?,
         packed_shards: count(|after| reader.shards(after.copied(), PAGE), |seen| seen.shard)?,
         shard_files,
         heals: count(|after| reader.heals(after.copied(), PAGE), |(id, _)| *id)?,

@@ -35,7 +35,7 @@ use crate::register::{RegisterTimeouts, Registers, RegistersConfig};
 use crate::stripe::{DigestPool, StripeTimeouts, Stripes, StripesConfig, Thresholds};
 use crate::upkeep::{Deletions, Settings, Upkeep, UpkeepConfig};
 use crate::volumes::form::{self, Formation, FormationConfig, FormationError};
-use crate::volumes::{IndexFactory, Pace, Volumes, VolumesConfig, lsm_indexes};
+use crate::volumes::{IndexFactory, LeaseTerms, Pace, Volumes, VolumesConfig, lsm_indexes};
 
 /// Bytes of buffers that an idle node keeps committed.
 const IDLE_BUFFER_BYTES: usize = 4 << 20;
@@ -211,6 +211,7 @@ impl Store {
             topology: formation.topology,
             volumes: formation.volumes,
             pace: Pace::default(),
+            leases: LeaseTerms::default(),
         })?;
         if !volumes.settled(OPEN_PATIENCE).await {
             tracing::warn!("some volumes are still opening; the node serves without them");

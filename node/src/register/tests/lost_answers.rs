@@ -282,6 +282,40 @@ async fn a_volume_that_missed_a_write_is_reported() {
     node.close().await;
 }
 
+/// One hint a volume: it waits a little for the answers that the quorum did not need.
+#[tokio::test]
+async fn a_hint_says_whether_every_volume_took_the_row() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let one = volumes(&node)[2];
+    for (fate, is_everywhere) in [("whole", true), ("late", true), ("lost", false), ("silent", false)] {
+        let (gateway, script) = node.scripted_gateway(IMPATIENT_ROUND);
+        let registers = gateway.registers();
+        // After a start a volume may refuse the first ballot.
+        registers.change(registers.begin(&key()), plain(1)).await.expect("it was made");
+        at_rest(&gateway).await;
+        script.commits.lock().clear();
+        says(&script.accepts, move |volume, _| match fate {
+            "late" if volume == one => Fate::Late,
+            "lost" if volume == one => Fate::Instead(Err(lost())),
+            "silent" if volume == one => Fate::Silence,
+            _ => Fate::Through,
+        });
+        registers.change(registers.begin(&key()), plain(2)).await.expect("three volumes took it");
+        at_rest(&gateway).await;
+        let told = script.commits.lock().clone();
+        // A second one follows where a volume took its time.
+        let most = if is_everywhere { 2 } else { 1 };
+        for volume in volumes(&node) {
+            let said: Vec<bool> =
+                told.iter().filter(|(to, ..)| *to == volume).map(|(.., said)| *said).collect();
+            assert_eq!(said.last(), Some(&is_everywhere), "{fate}");
+            assert!(said.len() <= most, "{fate}: {said:?}");
+        }
+    }
+    node.close().await;
+}
+
 /// The one that is slow is waited for after the writer was told.
 #[tokio::test]
 async fn a_volume_that_never_answers_an_accept_is_reported_when_its_time_is_over() {

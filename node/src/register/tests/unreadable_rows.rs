@@ -186,7 +186,9 @@ async fn a_read_of_a_committed_row_that_cannot_be_read_finds_the_later_one() {
         while row().await.is_none_or(|head| !head.committed) {
             tokio::task::yield_now().await;
             let ballot = read(&node).await.ballot;
-            route.registers.commit(rotten, &target, ballot, &sherd_core::register::Positions::default());
+            let positions = sherd_core::register::Positions::default();
+            let commit = sherd_core::register::CommitHint { ballot, is_everywhere: false, positions };
+            route.registers.commit(rotten, &target, &commit);
             let other = RegisterKey { key: key_of("other"), ..key() };
             node.registers().change(node.registers().begin(&other), plain(1)).await.expect("a healthy node");
         }

@@ -8,7 +8,7 @@ use futures::future::join_all;
 use sherd_core::id::{Ballot, BucketId, Epoch, ProposerId, Sequence, Timestamp};
 use sherd_core::message::{Control, Error, ListScan, ListedRow, RowScan};
 use sherd_core::record::{Changes, State, Value};
-use sherd_core::register::{Accept, EncodedValue, Prepare, Refusal};
+use sherd_core::register::{Accept, CommitHint, EncodedValue, Prepare, Refusal};
 
 use super::{Pair, key, reason, target};
 use crate::peer::{RegisterPeer, UpkeepPeer};
@@ -49,7 +49,8 @@ async fn a_row_is_prepared_accepted_read_committed_and_listed_over_the_wire() {
     assert_eq!(read, pair.local.read(volume, &target, true).await.expect("it answers"));
     let row = read.result.expect("a vote").row.expect("a row");
     assert_eq!((row.head.ballot, row.value.as_deref()), (ballot, Some(&*tombstone().head)));
-    peer.commit(volume, &target, ballot, &Arc::default());
+    let commit = CommitHint { ballot, is_everywhere: true, positions: Arc::default() };
+    peer.commit(volume, &target, &commit);
     let committed = async {
         loop {
             let read = peer.read(volume, &target, false).await.expect("it answers");

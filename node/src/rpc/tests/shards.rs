@@ -5,7 +5,9 @@ use std::path::Path;
 use bytes::Bytes;
 
 use sherd_core::id::{DataId, ProposerId, ShardId, Timestamp};
-use sherd_core::message::{Error, ReadPurpose, ShardFileHeader, ShardRange, ShardScan};
+use sherd_core::message::{
+    Error, LeaseAnswer, ReadPurpose, ReaderLeases, ShardFileHeader, ShardRange, ShardScan,
+};
 use sherd_core::record::Home;
 
 use super::{Pair, key, reason, target};
@@ -52,6 +54,23 @@ async fn a_packed_shard_is_put_read_verified_paged_and_deleted() {
     assert_eq!(peer.delete_shard(volume, shard(1), Home::Packed).await, Ok(()));
     let gone = peer.read_shard(volume, range(1, Home::Packed, payload.len())).await;
     assert_eq!(gone, Err(Error::NotFound));
+    pair.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_that_a_reader_of_another_node_has_a_lease_on_is_not_released() {
+    let pair = Pair::new().await;
+    let (peer, volume) = (&pair.peer, pair.volume);
+    let life = peer.put_shard(volume, shard(1), &target("k"), vec![body(1, 100)]).await;
+    assert_eq!(life, pair.local.life(volume));
+    let leases = ReaderLeases { holder: ProposerId(1), data: vec![shard(1).data], is_end: false };
+    assert_eq!(peer.lease(volume, &leases).await, Ok(LeaseAnswer { refused_count: 0 }));
+    assert_eq!(peer.release_shard(volume, shard(1), Home::Packed).await, Ok(false));
+    assert_eq!(peer.shard_bytes(volume, shard(1), Home::Packed).await, Ok(100));
+    let end = ReaderLeases { is_end: true, ..leases };
+    assert_eq!(peer.lease(volume, &end).await, Ok(LeaseAnswer::default()));
+    assert_eq!(peer.release_shard(volume, shard(1), Home::Packed).await, Ok(true));
+    assert_eq!(peer.shard_bytes(volume, shard(1), Home::Packed).await, Err(Error::NotFound));
     pair.close().await;
 }
 

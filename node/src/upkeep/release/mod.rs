@@ -179,7 +179,10 @@ pub(crate) enum ReleaseOutcome {
     Done,
     /// A committed value names it: it stays.
     Named,
-    /// Somebody reads it, or a volume does not answer: not now.
+    /// A reader here or on another node holds it, or an upload that is open may: it is tried again for as long as that
+    /// lasts.
+    InUse,
+    /// It cannot be judged, or a volume does not answer: not now.
     Later,
 }
 
@@ -301,11 +304,13 @@ impl Context {
     async fn release_one(&self, id: ReleaseId, mut release: WaitingRelease) {
         let key = release.entry.key.clone();
         let work = async {
-            let waits = self.may_be_carried(&key).await;
-            (!waits && self.release_entry(&mut release.entry).await, waits)
+            if self.may_be_carried(&key).await {
+                return ReleaseOutcome::InUse;
+            }
+            self.release_entry(&mut release.entry).await
         };
         match self.panics.contain("release", work).await {
-            Some((true, _)) => {
+            Some(ReleaseOutcome::Done | ReleaseOutcome::Named) => {
                 self.release.queue.lock().done(id);
                 let set = self.cluster.set_of(&key);
                 for route in set.routes.iter().filter(|route| release.holders.contains(&route.volume)) {
@@ -313,9 +318,8 @@ impl Context {
                 }
                 return;
             }
-            // For as long as the upload is open.
-            Some((false, true)) => {}
-            Some((false, false)) | None => release.tries += 1,
+            Some(ReleaseOutcome::InUse) => {}
+            Some(ReleaseOutcome::Later) | None => release.tries += 1,
         }
         if release.tries >= TRIES_MAX {
             return self.release.queue.lock().done(id);
@@ -324,16 +328,23 @@ impl Context {
         self.release.queue.lock().again(id, release, self.now_ms().saturating_add(pause_ms));
     }
 
-    /// Releases what can be released of an entry, and leaves the rest in it. Whether nothing is left.
-    async fn release_entry(&self, entry: &mut ReleaseEntry) -> bool {
-        let mut later = HashSet::new();
+    /// Releases what can be released of an entry, and leaves the rest in it: [`ReleaseOutcome::Done`] where nothing
+    /// is left.
+    async fn release_entry(&self, entry: &mut ReleaseEntry) -> ReleaseOutcome {
+        let (mut kept, mut outcome) = (HashSet::new(), ReleaseOutcome::Done);
         for ReplacedData { data, is_page } in &entry.data {
-            if self.release_data_id(&entry.key, *data, *is_page).await == ReleaseOutcome::Later {
-                later.insert(data.id);
+            match self.release_data_id(&entry.key, *data, *is_page).await {
+                ReleaseOutcome::Done | ReleaseOutcome::Named => {}
+                why @ (ReleaseOutcome::InUse | ReleaseOutcome::Later) => {
+                    kept.insert(data.id);
+                    if outcome != ReleaseOutcome::Later {
+                        outcome = why;
+                    }
+                }
             }
         }
-        entry.data.retain(|replaced| later.contains(&replaced.data.id));
-        entry.data.is_empty()
+        entry.data.retain(|replaced| kept.contains(&replaced.data.id));
+        outcome
     }
 
     /// Whether a Complete under way may carry what a part's register does not name any more: while the
@@ -359,31 +370,27 @@ impl Context {
         if key.part.is_some() && self.is_carried(key, data).await {
             return ReleaseOutcome::Done;
         }
-        let released = match self.judge_release(key, data).await {
-            ReleaseOutcome::Done => self.release_listed(key, data, is_page).await,
-            kept => return kept,
+        let judged = match self.judge_release(key, data).await {
+            ReleaseOutcome::Done if is_page => self.release_listed(key, data).await,
+            judged => judged,
         };
-        if released && self.delete_data(key, data).await {
-            ReleaseOutcome::Done
-        } else {
-            ReleaseOutcome::Later
-        }
+        if judged == ReleaseOutcome::Done { self.delete_data(key, data).await } else { judged }
     }
 
-    /// Releases what a page lists, unless it is kept; whether nothing of it is left.
-    async fn release_listed(&self, key: &RegisterKey, page: DataRef, is_page: bool) -> bool {
-        if !is_page {
-            return true;
-        }
-        let Ok(listed) = self.listed_on(key, page).await else { return false };
+    /// Releases what a page lists, unless it is named: [`ReleaseOutcome::Done`] where nothing else of it is left.
+    async fn release_listed(&self, key: &RegisterKey, page: DataRef) -> ReleaseOutcome {
+        let Ok(listed) = self.listed_on(key, page).await else { return ReleaseOutcome::Later };
         for part in listed {
-            match self.judge_release(key, part).await {
-                ReleaseOutcome::Done if self.delete_data(key, part).await => {}
-                ReleaseOutcome::Named => {}
-                ReleaseOutcome::Done | ReleaseOutcome::Later => return false,
+            let judged = match self.judge_release(key, part).await {
+                ReleaseOutcome::Done => self.delete_data(key, part).await,
+                judged => judged,
+            };
+            match judged {
+                ReleaseOutcome::Done | ReleaseOutcome::Named => {}
+                kept @ (ReleaseOutcome::InUse | ReleaseOutcome::Later) => return kept,
             }
         }
-        true
+        ReleaseOutcome::Done
     }
 
     /// Whether a Complete made a replaced part the object's: then it goes when the object does.
@@ -397,7 +404,7 @@ impl Context {
     /// anything again. One of a deletion under way may be taken back.
     async fn judge_release(&self, key: &RegisterKey, data: DataRef) -> ReleaseOutcome {
         if self.pins.is_held(data.id) {
-            return ReleaseOutcome::Later;
+            return ReleaseOutcome::InUse;
         }
         match self.reference(key, data.id).await {
             Ok(None) => ReleaseOutcome::Done,
@@ -410,23 +417,27 @@ impl Context {
         }
     }
 
-    /// Removes every shard of data; `false` when some volume did not answer.
-    pub(super) async fn delete_data(&self, key: &RegisterKey, data: DataRef) -> bool {
-        let Some(set) = self.cluster.set_holding(key, &data) else { return false };
+    /// Removes every shard of data, unless a reader of another node holds it.
+    pub(super) async fn delete_data(&self, key: &RegisterKey, data: DataRef) -> ReleaseOutcome {
+        let Some(set) = self.cluster.set_holding(key, &data) else { return ReleaseOutcome::Later };
         let volumes = set.routes.len();
         if usize::from(data.data_shards) + usize::from(data.parity_shards) != volumes {
-            return true;
+            return ReleaseOutcome::Done;
         }
-        let deletes = (0..data.data_shards + data.parity_shards).map(|index| {
+        let removals = (0..data.data_shards + data.parity_shards).map(|index| {
             let route = &set.routes[placement::home(data.id, index, volumes)];
             let shard = ShardId { data: data.id, index };
-            ask(route.shards.delete_shard(route.volume, shard, data.home), PATIENCE)
+            ask(route.shards.release_shard(route.volume, shard, data.home), PATIENCE)
         });
-        let all = join_all(deletes).await.into_iter().all(|deleted| deleted.is_ok());
-        if all {
-            self.release.released_count.fetch_add(1, Ordering::Relaxed);
+        let deleted = join_all(removals).await;
+        if deleted.contains(&Ok(false)) {
+            return ReleaseOutcome::InUse;
         }
-        all
+        if deleted.iter().any(Result::is_err) {
+            return ReleaseOutcome::Later;
+        }
+        self.release.released_count.fetch_add(1, Ordering::Relaxed);
+        ReleaseOutcome::Done
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sherd_core::id::{BucketId, ObjectKey};
+use sherd_core::id::{BucketId, ObjectKey, SetId};
 use sherd_core::message::Error;
 use sherd_core::record::{Home, PartRef, State, encode_manifest};
 
@@ -120,7 +120,7 @@ async fn what_cannot_be_removed_is_tried_more_and_more_rarely_and_then_left_to_i
     let (gateway, script) = releasing(&node, 10);
     let data = stored(&gateway, body(1, 300_000)).await;
     says(
-        &script.deletes,
+        &script.releases,
         |_, shard| {
             if shard.index == 1 { Fate::Instead(Err(Error::Busy)) } else { Fate::Through }
         },
@@ -272,14 +272,14 @@ async fn a_page_goes_after_all_that_it_lists() {
     let page = page_of(&gateway, part).await;
     let key = key();
     let release = |is_page| gateway.context.release_data_id(&key, page, is_page);
-    says(&script.deletes, move |_, shard| {
+    says(&script.releases, move |_, shard| {
         if shard.data == part.id { Fate::Instead(Err(Error::Busy)) } else { Fate::Through }
     });
     assert_eq!(release(true).await, ReleaseOutcome::Later);
     assert_eq!((files(&directories, part), files(&directories, page)), (4, 4));
-    says(&script.deletes, |_, _| Fate::Through);
-    let read = gateway.context.pins.hold([part.id]);
-    assert_eq!(release(true).await, ReleaseOutcome::Later, "somebody reads a part");
+    says(&script.releases, |_, _| Fate::Through);
+    let read = gateway.context.pins.hold([(SetId(0), part.id)]);
+    assert_eq!(release(true).await, ReleaseOutcome::InUse, "somebody reads a part");
     drop(read);
     assert_eq!(release(true).await, ReleaseOutcome::Done);
     assert_eq!((files(&directories, part), files(&directories, page)), (0, 0));

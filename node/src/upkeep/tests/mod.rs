@@ -7,6 +7,7 @@ mod buckets;
 mod clocks;
 mod confirmations;
 mod heals;
+mod leases;
 mod pages;
 mod rebuilds;
 mod recoveries;
@@ -63,7 +64,9 @@ use crate::peer::{LocalPeer, VolumeRoute};
 use crate::register::{RegisterTimeouts, Registers, RegistersConfig};
 use crate::stripe::{StripeTimeouts, Stripes, StripesConfig, Thresholds};
 use crate::volumes::form::{FormationConfig, FormationError, form_or_find};
-use crate::volumes::{LocalVolume, Pace, VolumeState, Volumes, VolumesConfig, WORKERS, lsm_indexes};
+use crate::volumes::{
+    LeaseTerms, LocalVolume, Pace, VolumeState, Volumes, VolumesConfig, WORKERS, lsm_indexes,
+};
 
 /// The longest any state may take to come: generous, for a loaded machine.
 pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
@@ -74,6 +77,7 @@ pub(crate) struct Directories {
     count: usize,
     adopt_after: Duration,
     vouch_after: Option<Duration>,
+    leases: LeaseTerms,
 }
 
 /// The machine's clock, which a test can set ahead.
@@ -81,15 +85,25 @@ pub(crate) struct Directories {
 pub(crate) struct Ahead {
     machine: SystemClock,
     ahead_ms: AtomicU64,
+    passed_us: AtomicU64,
 }
 
 impl Ahead {
     fn new(ahead_ms: u64) -> Arc<Self> {
-        Arc::new(Self { machine: SystemClock::new(), ahead_ms: AtomicU64::new(ahead_ms) })
+        Arc::new(Self {
+            machine: SystemClock::new(),
+            ahead_ms: AtomicU64::new(ahead_ms),
+            passed_us: AtomicU64::new(0),
+        })
     }
 
     fn advance(&self, ms: u64) {
         self.ahead_ms.fetch_add(ms, Ordering::Relaxed);
+    }
+
+    /// Lets time pass by the clock that never steps.
+    fn pass_us(&self, us: u64) {
+        self.passed_us.fetch_add(us, Ordering::Relaxed);
     }
 
     /// Sets it so far ahead, or back.
@@ -104,7 +118,7 @@ impl Clock for Ahead {
     }
 
     fn monotonic_us(&self) -> u64 {
-        self.machine.monotonic_us()
+        self.machine.monotonic_us() + self.passed_us.load(Ordering::Relaxed)
     }
 }
 
@@ -125,6 +139,8 @@ impl Directories {
             count,
             adopt_after: Duration::ZERO,
             vouch_after: None,
+            // Nobody read before the nodes of a test.
+            leases: LeaseTerms { unknown: Duration::ZERO, ..LeaseTerms::default() },
         }
     }
 
@@ -206,6 +222,7 @@ impl Directories {
             topology: Arc::clone(&formation.topology),
             volumes: formation.volumes,
             pace: Pace { look_every: Duration::from_millis(50), ..Pace::default() },
+            leases: self.leases,
         })
         .expect("threads start");
         build(volumes, &formation.topology, ahead, pool, (self.adopt_after, self.vouch_after))

@@ -1,6 +1,6 @@
 //! Replaced data goes after its grace, when nothing names it, and not before.
 
-use sherd_core::id::{PartKey, RegisterKey, UploadId};
+use sherd_core::id::{PartKey, RegisterKey, SetId, UploadId};
 use sherd_core::limits;
 use sherd_core::message::Control;
 use sherd_core::record::{Attributes, DataRef, State};
@@ -54,8 +54,8 @@ async fn superseded_data_goes_when_its_last_reader_let_go() {
     };
     let Report::Superseded { key, data, pages } = report else { panic!("just matched") };
     assert_eq!((data, pages), (vec![old], vec![]));
-    let pinned = node.context.pins.hold([old.id]);
-    assert_eq!(node.context.release_data_id(&key, old, false).await, ReleaseOutcome::Later);
+    let pinned = node.context.pins.hold([(SetId(0), old.id)]);
+    assert_eq!(node.context.release_data_id(&key, old, false).await, ReleaseOutcome::InUse);
     let subject = Subject::new(&node.context, &key, old).expect("fits its set");
     assert_eq!(subject.look(false).await.intact.len(), 4);
     drop(pinned);

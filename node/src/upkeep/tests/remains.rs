@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sherd_core::id::{BucketId, PartKey, RegisterKey};
+use sherd_core::id::{BucketId, PartKey, RegisterKey, SetId};
 use sherd_core::message::{Control, RowScan};
 use sherd_core::record::{Attributes, Body, DataRef, State, VersionKind};
 
 use super::super::rebuild::Subject;
+use super::super::release::ReleaseOutcome;
 use super::releases::begun_upload;
 use super::sweeps::{HOUR_MS, scrub_all, seal, tell};
 use super::{Directories, Node, body, key_of, upload};
@@ -159,7 +160,7 @@ async fn what_somebody_reads_of_a_deleted_bucket_stays_with_its_row() {
     let parts = with_open_uploads(&node).await;
     let bucket = parts[0].0.bucket;
     node.objects.delete_bucket(key_of("bucket")).await.expect("no object is in it");
-    let pinned = node.context.pins.hold([parts[1].1.id]);
+    let pinned = node.context.pins.hold([(SetId(0), parts[1].1.id)]);
     node.context.look_for_remains().await;
     assert_eq!(rows_left(&node, bucket).await, [1; 4]);
     assert_eq!((intact(&node, &parts[0]).await, intact(&node, &parts[1]).await), (0, 4));
@@ -232,7 +233,7 @@ async fn a_row_goes_although_the_page_that_it_names_is_gone() {
     let ticket = node.context.registers.begin(&register);
     node.context.registers.change(ticket, Writer::new(listed)).await.expect("changed");
     tell(&node, 0..4, &Control::SealForEver { bucket: register.bucket }).await;
-    assert!(node.context.delete_data(&register, page).await);
+    assert_eq!(node.context.delete_data(&register, page).await, ReleaseOutcome::Done);
     node.context.look_for_remains().await;
     assert_eq!(rows_left(&node, register.bucket).await, [0; 4]);
     node.close().await;

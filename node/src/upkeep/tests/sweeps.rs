@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use sherd_core::heal::HealEntry;
-use sherd_core::id::{ChangeId, DataId, PartKey, ProposerId, RegisterKey, ShardId, Timestamp};
+use sherd_core::id::{ChangeId, DataId, PartKey, ProposerId, RegisterKey, SetId, ShardId, Timestamp};
 use sherd_core::message;
 use sherd_core::message::{Answer, Control, ShardFileHeader};
 use sherd_core::record::{Bucket, BucketPhase, DataRef, State};
@@ -150,7 +150,7 @@ async fn a_suspect_that_cannot_be_judged_now_is_judged_later() {
     let directories = Directories::new(4);
     let (node, _, orphan) = with_an_orphan(&directories).await;
     scrub_all(&node).await;
-    let pinned = node.context.pins.hold([orphan.id]);
+    let pinned = node.context.pins.hold([(SetId(0), orphan.id)]);
     node.context.sweep().await;
     assert_eq!((node.context.swept.status().orphans_count, node.context.swept.status().suspects_len), (0, 1));
     drop(pinned);

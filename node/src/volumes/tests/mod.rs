@@ -135,6 +135,7 @@ async fn start_on(
         topology: formation.topology,
         volumes: formation.volumes,
         pace,
+        leases: LeaseTerms::default(),
     };
     let volumes = Volumes::start(&config).expect("threads start");
     assert!(volumes.settled(DEADLINE).await);

@@ -27,14 +27,15 @@ use sherd_core::limits;
 
 /// The version of the segment format that is written. A kind of record that is new needs a new one: a reader that
 /// does not know the kind would take its record for rot. So does a new version of what a record holds: a
-/// reader that does not know it would drop MRF entries and notes of replaced data as undecodable.
-pub const VERSION: u16 = 4;
+/// reader that does not know it would drop MRF entries and notes of replaced data as undecodable; and a new flag of
+/// records, which it takes for rot.
+pub const VERSION: u16 = 5;
 /// The flag of [`SegmentHeader::is_synced`].
 const SYNCED: u16 = 1;
 /// The flag of [`SegmentHeader::is_longer`].
 const LONGER: u16 = 2;
-/// The oldest version that is read. Versions 1 to 3 have fewer kinds of records, and what versions 1 and 2 hold of
-/// data names no sets; they are the same otherwise.
+/// The oldest version that is read. Version 4 has no flag 8 of records, versions 1 to 3 have fewer kinds of them, too,
+/// and what versions 1 and 2 hold of data names no sets; they are the same otherwise.
 pub const VERSION_MIN: u16 = 1;
 /// Bytes of a segment header; the first frame follows.
 pub const SEGMENT_HEADER_BYTES: usize = 4096;

@@ -111,7 +111,9 @@ impl Flags {
     pub const COMMITTED: Self = Self(2);
     /// A row whose value is a tombstone.
     pub const TOMBSTONE: Self = Self(4);
-    const ALL: u8 = 7;
+    /// A committed row, or the rows of hints, that another volume of the set may lack.
+    pub const MISSED: Self = Self(8);
+    const ALL: u8 = 15;
 
     /// Whether all bits of `other` are set.
     pub const fn has(self, other: Self) -> bool {
@@ -610,9 +612,12 @@ pub struct Hint {
     pub key: RegisterKey,
     /// The ballot at which it committed.
     pub ballot: Ballot,
+    /// Whether it is not known that another volume of the set lacks it. Said by the flags of the record.
+    pub is_everywhere: bool,
 }
 
-/// The payload of a hints record.
+/// The payload of a hints record. Those that are everywhere are in another record than the others: see
+/// [`Flags::MISSED`].
 pub fn encode_hints<'a>(
     hints: impl IntoIterator<Item = &'a Hint, IntoIter: ExactSizeIterator + Clone>,
 ) -> Bytes {
@@ -620,24 +625,26 @@ pub fn encode_hints<'a>(
     let hint_bytes = |hint: &Hint| register_key_bytes(&hint.key) + BALLOT_BYTES;
     let mut writer = Writer::with_capacity(4 + hints.clone().map(hint_bytes).sum::<usize>());
     writer.count(hints.len());
-    for Hint { key, ballot } in hints {
+    for Hint { key, ballot, is_everywhere: _ } in hints {
         put_register_key(&mut writer, key);
         writer.raw(&ballot.to_bytes());
     }
     writer.finish()
 }
 
-/// Reads the payload of a hints record.
+/// Reads the payload of a hints record with these flags.
 ///
 /// # Errors
 /// [`DecodeError`] when the bytes are none.
-pub fn decode_hints(bytes: Bytes) -> Result<Vec<Hint>, DecodeError> {
+pub fn decode_hints(flags: Flags, bytes: Bytes) -> Result<Vec<Hint>, DecodeError> {
+    let is_everywhere = !flags.has(Flags::MISSED);
     let mut reader = Reader::new(bytes);
     let count = reader.count(38, "hints")?;
     let mut hints = Vec::with_capacity(count);
     for _ in 0..count {
         let key = take_register_key(&mut reader)?;
-        hints.push(Hint { key, ballot: Ballot::from_bytes(reader.array("hint ballot")?) });
+        let ballot = Ballot::from_bytes(reader.array("hint ballot")?);
+        hints.push(Hint { key, ballot, is_everywhere });
     }
     reader.finish("hints")?;
     Ok(hints)

@@ -92,7 +92,7 @@ fn hashes_do_not_depend_on_how_a_payload_is_cut() {
 #[test]
 fn hints_come_back() {
     let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("k").unwrap());
-    let hints = vec![Hint { key, ballot: Ballot::ZERO }];
-    assert_eq!(decode_hints(encode_hints(&hints)), Ok(hints));
-    assert!(decode_hints(Bytes::from_static(&[255, 255, 255, 255])).is_err());
+    let hints = vec![Hint { key, ballot: Ballot::ZERO, is_everywhere: true }];
+    assert_eq!(decode_hints(Flags::default(), encode_hints(&hints)), Ok(hints));
+    assert!(decode_hints(Flags::default(), Bytes::from_static(&[255, 255, 255, 255])).is_err());
 }

@@ -42,6 +42,9 @@ const ORIGIN_BYTES: usize = 3 * 8 + 8 + 4 + 4;
 /// Where the ballot stands in a row's stored entry: behind its kind and flags.
 const BALLOT_AT: usize = ORIGIN_BYTES + 1 + 1;
 
+/// Behind the ballot of a listed row that is committed.
+const COMMITTED_MARK: u8 = 1;
+
 /// Bytes of an encoded value that an index row keeps; a larger one is read from the log.
 pub const HEAD_IN_INDEX_MAX: usize = 4096;
 
@@ -111,7 +114,9 @@ pub struct RowBody {
     pub head: RowHead,
     /// Whether the value is a tombstone.
     pub tombstone: bool,
-    /// Whether the record itself says that it is committed (else a hint did).
+    /// Whether it is committed and listed all the same, for another volume of the set may lack it.
+    pub is_missed: bool,
+    /// Whether the record itself says that it is committed, and whether it is missed (else a hint did).
     pub flag_logged: bool,
     /// Bytes of the encoded value.
     pub head_bytes: u32,
@@ -130,12 +135,14 @@ impl Entry {
         writer.u64(sequence.0).u64(oldest.0).u64(placed.0).u64(*segment).u32(*offset).u32(*bytes);
         match body {
             Body::Row(row) => {
-                let RowBody { head, tombstone, flag_logged, head_bytes, inline_bytes, value } = row;
+                let RowBody { head, tombstone, is_missed, flag_logged, head_bytes, inline_bytes, value } =
+                    row;
                 let RowHead { ballot, digest, committed } = head;
                 writer.u8(1).u8(u8::from(*committed)
                     | u8::from(*tombstone) << 1
                     | u8::from(*flag_logged) << 2
-                    | u8::from(value.is_some()) << 3);
+                    | u8::from(value.is_some()) << 3
+                    | u8::from(*is_missed) << 4);
                 writer.raw(&ballot.to_bytes()).raw(digest).u32(*head_bytes).u32(*inline_bytes);
                 if let Some(value) = value {
                     writer.raw(value);
@@ -156,6 +163,11 @@ impl Entry {
             }
         }
         writer.finish()
+    }
+
+    /// Whether it is of a row that is committed and that another volume of the set may lack.
+    pub fn is_missed(&self) -> bool {
+        matches!(&self.body, Body::Row(row) if row.is_missed)
     }
 
     fn encoded_bytes(&self) -> usize {
@@ -226,6 +238,22 @@ pub(crate) fn ballot_in(row: &Bytes) -> Bytes {
     row.slice(BALLOT_AT..BALLOT_AT + Ballot::ZERO.to_bytes().len())
 }
 
+/// What is stored for a row that is listed: its ballot, and behind it a byte where it is committed.
+pub(crate) fn listed_value(row: &Bytes, committed: bool) -> Bytes {
+    let ballot = ballot_in(row);
+    if committed { [&ballot[..], &[COMMITTED_MARK]].concat().into() } else { ballot }
+}
+
+/// From the stored form: the ballot, and whether the row is committed.
+pub(crate) fn parse_listed(value: &[u8]) -> Option<(Ballot, bool)> {
+    let (ballot, rest) = value.split_first_chunk()?;
+    match rest {
+        [] => Some((Ballot::from_bytes(*ballot), false)),
+        [COMMITTED_MARK] => Some((Ballot::from_bytes(*ballot), true)),
+        _ => None,
+    }
+}
+
 /// Only the origin of an entry.
 ///
 /// # Errors
@@ -236,7 +264,8 @@ pub fn origin(bytes: Bytes) -> Result<Origin, DecodeError> {
 
 fn take_row(reader: &mut Reader) -> Result<RowBody, DecodeError> {
     let bits = reader.u8("row flags")?;
-    if bits > 15 {
+    let is_missed = bits & 16 != 0;
+    if bits > 31 || (is_missed && bits & 1 == 0) {
         return Err(DecodeError::Invalid { field: "row flags" });
     }
     let ballot = Ballot::from_bytes(reader.array("row ballot")?);
@@ -252,6 +281,7 @@ fn take_row(reader: &mut Reader) -> Result<RowBody, DecodeError> {
     Ok(RowBody {
         head: RowHead { ballot, digest, committed: bits & 1 != 0 },
         tombstone: bits & 2 != 0,
+        is_missed,
         flag_logged: bits & 4 != 0,
         head_bytes,
         inline_bytes,
@@ -424,6 +454,7 @@ pub fn entry_of(subject: &Subject, flags: Flags, payload: Payload<'_>, origin: O
             Body::Row(RowBody {
                 head: RowHead { ballot: *ballot, digest: *digest, committed },
                 tombstone: flags.has(Flags::TOMBSTONE),
+                is_missed: committed && flags.has(Flags::MISSED),
                 flag_logged: committed,
                 head_bytes: *head_bytes,
                 inline_bytes: payload.length.checked_sub(*head_bytes)?,

@@ -53,8 +53,13 @@ pub(crate) enum ReplacedEntry {
     Unknown,
     /// There is none.
     Absent,
-    /// Where it comes from.
-    At(Origin),
+    /// It is there.
+    At {
+        /// Where it comes from.
+        origin: Origin,
+        /// Whether it is of a row that is missed.
+        is_missed: bool,
+    },
 }
 
 /// What is known about the rows of a record, so that they need not be found out from its bytes.

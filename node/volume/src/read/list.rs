@@ -6,9 +6,10 @@
 
 use bytes::Bytes;
 
-use sherd_core::id::{Ballot, RegisterKey, Sequence};
+use sherd_core::id::{RegisterKey, Sequence};
 use sherd_core::message::{
-    Answer, ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow, behind, behind_prefix,
+    Answer, ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow, UnsettledRow, behind,
+    behind_prefix,
 };
 use sherd_core::register::acceptor::judge_epoch;
 use sherd_core::register::listing::is_listed;
@@ -16,7 +17,7 @@ use sherd_core::register::seal::Seals;
 use sherd_core::register::{Refusal, Row};
 
 use crate::error::Error;
-use crate::index::table::{OBJECT, PART, UNSETTLED, parse_row_key, row_key, unsettled_key};
+use crate::index::table::{OBJECT, PART, UNSETTLED, parse_listed, parse_row_key, row_key, unsettled_key};
 use crate::lookup::{Lookup, Source};
 use crate::read::reader::Reader;
 use crate::read::scan::Walk;
@@ -172,15 +173,12 @@ impl Reader {
         Ok(page)
     }
 
-    /// Rows that are not known to be committed, with their ballots, behind `after`.
+    /// Rows that are not known to be committed, and committed ones that another volume of the set may lack, behind
+    /// `after`.
     ///
     /// # Errors
     /// [`Error::Failed`].
-    pub fn unsettled(
-        &self,
-        after: Option<&RegisterKey>,
-        limit: usize,
-    ) -> Result<Vec<(RegisterKey, Ballot)>, Error> {
+    pub fn unsettled(&self, after: Option<&RegisterKey>, limit: usize) -> Result<Vec<UnsettledRow>, Error> {
         self.shared.check()?;
         let from = after
             .map_or_else(|| Bytes::from_static(&[UNSETTLED]), |key| behind(&unsettled_key(&row_key(key))));
@@ -188,8 +186,12 @@ impl Reader {
         let mut rows = Vec::new();
         while rows.len() < limit {
             let Some((key, value)) = walk.next()? else { break };
-            let ballot = value.as_ref().try_into().ok().map(Ballot::from_bytes);
-            rows.extend(parse_row_key(&key.slice(1..)).zip(ballot));
+            let listed = parse_row_key(&key.slice(1..)).zip(parse_listed(&value));
+            rows.extend(listed.map(|(key, (ballot, is_committed))| UnsettledRow {
+                key,
+                ballot,
+                is_committed,
+            }));
         }
         Ok(rows)
     }

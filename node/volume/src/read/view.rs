@@ -59,6 +59,8 @@ const FRAME_RECORDS: [u64; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 pub(crate) struct Counters {
     pub(crate) queue_len: AtomicUsize,
     pub(crate) live_bytes: AtomicU64,
+    pub(crate) missed_rows: AtomicU64,
+    pub(crate) unlisted_rows: AtomicU64,
     pub(crate) free_bytes: AtomicU64,
     pub(crate) total_bytes: AtomicU64,
     pub(crate) sync_us: Histogram,
@@ -76,6 +78,8 @@ impl Default for Counters {
         Self {
             queue_len: AtomicUsize::new(0),
             live_bytes: AtomicU64::new(0),
+            missed_rows: AtomicU64::new(0),
+            unlisted_rows: AtomicU64::new(0),
             free_bytes: AtomicU64::new(0),
             total_bytes: AtomicU64::new(0),
             sync_us: Histogram::new(&SYNC_US),

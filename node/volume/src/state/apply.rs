@@ -13,9 +13,10 @@ use foldhash::HashMap;
 
 use sherd_core::codec::{Reader, Writer};
 use sherd_core::id::{Ballot, Sequence};
+use sherd_core::limits::MISSED_ROWS_MAX;
 use sherd_core::register::acceptor::judge_commit;
 
-use crate::format::{Flags, Subject, decode_hints};
+use crate::format::{Flags, Hint, Subject, decode_hints};
 use crate::index::table::{
     self, Body, DERIVED, Entry, Origin, Payload, RowKeys, entry_of, key_of, unsettled_key,
 };
@@ -50,6 +51,11 @@ pub(crate) struct DerivedState {
     /// Live bytes of all segments.
     live_total: u64,
     highest: Ballot,
+    /// Rows that are listed although they are committed, and how many the index knows of.
+    missed_count: u64,
+    missed_noted: u64,
+    /// Rows that were missed and had no place in the list, since it was opened.
+    unlisted_count: u64,
     /// Segments whose use is not yet as the index has it.
     dirty: BTreeSet<u64>,
     is_higher: bool,
@@ -107,6 +113,34 @@ impl DerivedState {
         self.highest = self.highest.max(ballot);
     }
 
+    /// Rows that are listed although they are committed.
+    pub(crate) const fn missed_count(&self) -> u64 {
+        self.missed_count
+    }
+
+    /// Rows that were missed and had no place in the list.
+    pub(crate) const fn unlisted_count(&self) -> u64 {
+        self.unlisted_count
+    }
+
+    /// Whether there is a place for one more row that is missed; it is taken then.
+    const fn list_missed(&mut self) -> bool {
+        let has_place = self.missed_count < MISSED_ROWS_MAX;
+        if has_place {
+            self.missed_count += 1;
+        } else {
+            self.unlisted_count += 1;
+        }
+        has_place
+    }
+
+    /// A row is listed no more that was missed.
+    const fn unlist_missed(&mut self, was_missed: bool) {
+        if was_missed {
+            self.missed_count = self.missed_count.saturating_sub(1);
+        }
+    }
+
     /// What changed since this was last asked, as an index takes it.
     pub(crate) fn take_changes(&mut self) -> Vec<Change> {
         let mut changes = Vec::with_capacity(self.dirty.len() + usize::from(self.is_higher));
@@ -124,6 +158,11 @@ impl DerivedState {
         if std::mem::take(&mut self.is_higher) {
             let value = Bytes::copy_from_slice(&self.highest.to_bytes());
             changes.push(Change::Put { key: Bytes::from_static(&HIGHEST_KEY), value });
+        }
+        if self.missed_count != self.missed_noted {
+            let value = Bytes::copy_from_slice(&self.missed_count.to_le_bytes());
+            changes.push(Change::Put { key: Bytes::from_static(&MISSED_KEY), value });
+            self.missed_noted = self.missed_count;
         }
         if self.replay_from != self.replay_noted {
             let key = Bytes::from_static(&REPLAY_KEY);
@@ -158,8 +197,20 @@ impl DerivedState {
         let highest = highest_of(index)?;
         let replay_from = replay_from_of(index)?;
         let replay_noted = replay_from;
+        let missed_count = missed_of(index)?;
+        let missed_noted = missed_count;
         let found_replay = replay_from.is_some();
-        Ok(Self { map, live_total, highest, replay_from, replay_noted, found_replay, ..Self::default() })
+        Ok(Self {
+            map,
+            live_total,
+            highest,
+            missed_count,
+            missed_noted,
+            replay_from,
+            replay_noted,
+            found_replay,
+            ..Self::default()
+        })
     }
 }
 
@@ -188,6 +239,18 @@ fn highest_of(index: &dyn Index) -> Result<Ballot, IndexError> {
         .try_into()
         .map_err(|_| IndexError::Damaged { what: "highest ballot is none".to_owned() })?;
     Ok(Ballot::from_bytes(bytes))
+}
+
+/// The key under which an index keeps how many rows are listed although they are committed.
+const MISSED_KEY: [u8; 2] = [DERIVED, 4];
+
+fn missed_of(index: &dyn Index) -> Result<u64, IndexError> {
+    let Some(bytes) = index.get(&MISSED_KEY)? else { return Ok(0) };
+    let bytes: [u8; 8] = bytes
+        .as_ref()
+        .try_into()
+        .map_err(|_| IndexError::Damaged { what: "the count of missed rows is none".to_owned() })?;
+    Ok(u64::from_le_bytes(bytes))
 }
 
 /// The key under which an index keeps the first sequence of a replay that has not ended.
@@ -292,12 +355,12 @@ impl<'a> Batch<'a> {
             Subject::Delete { key, .. } => self.delete(key, written.placed),
             Subject::Hints => {
                 if let Some(learnt) = written.learnt {
-                    return learnt.iter().try_for_each(|one| self.hint(&one.keys, one.hint.ballot));
+                    return learnt.iter().try_for_each(|one| self.hint(&one.keys, &one.hint));
                 }
                 let Some(bytes) = written.payload.all() else { return Ok(()) };
-                let hints = decode_hints(bytes)
+                let hints = decode_hints(written.flags, bytes)
                     .map_err(|error| IndexError::Damaged { what: format!("hints: {error}") })?;
-                hints.iter().try_for_each(|hint| self.hint(&RowKeys::of(&hint.key), hint.ballot))
+                hints.iter().try_for_each(|hint| self.hint(&RowKeys::of(&hint.key), hint))
             }
             _ => self.put(written),
         }
@@ -318,45 +381,52 @@ impl<'a> Batch<'a> {
         };
         let RecordPlace { sequence, placed, place } = written.placed;
         let mut oldest = placed;
-        if let Some(old) = self.origin_of(&key, written.known)? {
+        if let Some((old, was_missed)) = self.origin_of(&key, written.known)? {
             let newer = (old.sequence, old.placed) >= (sequence, placed);
             if newer {
                 return Ok(());
             }
             oldest = old.oldest;
+            self.derived.unlist_missed(was_missed);
             let from = old.place;
             self.derived
                 .change(from.segment, |one| one.live = one.live.saturating_sub(u64::from(from.bytes)));
         }
         let origin = Origin { sequence, oldest, placed, place };
         let entry = entry_of(written.subject, written.flags, written.payload, origin);
-        let Some(entry) = entry else {
+        let Some(mut entry) = entry else {
             self.changes.insert(key, None);
             return Ok(());
         };
         self.derived.change(place.segment, |one| one.live += u64::from(place.bytes));
+        if let Body::Row(row) = &mut entry.body {
+            row.is_missed = row.is_missed && self.derived.list_missed();
+        }
         let encoded = entry.encode();
         if let (Body::Row(row), Some(keys)) = (&entry.body, keys) {
             self.derived.raise(row.head.ballot);
             // It is gone before the entry is, or soon after.
-            let unsettled = (!row.head.committed).then(|| table::ballot_in(&encoded));
-            self.changes.insert(keys.unsettled().clone(), unsettled);
+            let is_listed = !row.head.committed || row.is_missed;
+            let listed = is_listed.then(|| table::listed_value(&encoded, row.head.committed));
+            self.changes.insert(keys.unsettled().clone(), listed);
         }
         self.changes.insert(key, Some(encoded));
         Ok(())
     }
 
-    /// Where the entry under a key comes from, before a record is applied.
-    fn origin_of(&self, key: &[u8], known: &KnownRows) -> Result<Option<Origin>, IndexError> {
+    /// Where the entry under a key comes from, before a record is applied, and whether it is of a row that is missed.
+    fn origin_of(&self, key: &[u8], known: &KnownRows) -> Result<Option<(Origin, bool)>, IndexError> {
         match known {
             // Nothing but this batch can have changed it since.
             KnownRows::Row { before: ReplacedEntry::Absent, .. } if !self.changes.contains_key(key) => {
                 Ok(None)
             }
-            KnownRows::Row { before: ReplacedEntry::At(origin), .. } if !self.changes.contains_key(key) => {
-                Ok(Some(*origin))
+            KnownRows::Row { before: ReplacedEntry::At { origin, is_missed }, .. }
+                if !self.changes.contains_key(key) =>
+            {
+                Ok(Some((*origin, *is_missed)))
             }
-            _ => Ok(self.get(key)?.map(|entry| entry.origin)),
+            _ => Ok(self.get(key)?.map(|entry| (entry.origin, entry.is_missed()))),
         }
     }
 
@@ -370,7 +440,8 @@ impl<'a> Batch<'a> {
         let from = old.origin.place;
         self.derived.change(from.segment, |one| one.live = one.live.saturating_sub(u64::from(from.bytes)));
         match &old.body {
-            Body::Row(_) => {
+            Body::Row(row) => {
+                self.derived.unlist_missed(row.is_missed);
                 self.changes.insert(unsettled_key(key), None);
             }
             Body::State(Subject::Segment { number, .. }) => self.derived.forget(*number),
@@ -380,15 +451,24 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    fn hint(&mut self, keys: &RowKeys, ballot: Ballot) -> Result<(), IndexError> {
+    /// A row that is committed and missed stays listed. Once it is known to be everywhere it is so for good, in whatever
+    /// order compaction wrote what was said of it.
+    fn hint(&mut self, keys: &RowKeys, hint: &Hint) -> Result<(), IndexError> {
         let Some(mut entry) = self.get(keys.row())? else { return Ok(()) };
         let Body::Row(row) = &mut entry.body else { return Ok(()) };
-        if !judge_commit(Some(&row.head), ballot) || row.head.committed {
+        let is_news = !row.head.committed || (row.is_missed && hint.is_everywhere);
+        if !judge_commit(Some(&row.head), hint.ballot) || !is_news {
             return Ok(());
         }
+        self.derived.unlist_missed(row.is_missed);
         row.head.committed = true;
-        self.changes.insert(keys.unsettled().clone(), None);
-        self.changes.insert(keys.row().clone(), Some(entry.encode()));
+        row.is_missed = !hint.is_everywhere && self.derived.list_missed();
+        row.flag_logged = false;
+        let is_missed = row.is_missed;
+        let encoded = entry.encode();
+        let listed = is_missed.then(|| table::listed_value(&encoded, true));
+        self.changes.insert(keys.unsettled().clone(), listed);
+        self.changes.insert(keys.row().clone(), Some(encoded));
         Ok(())
     }
 }
@@ -434,6 +514,7 @@ mod tests {
         assert_eq!(parse_use_key(&use_key(0x0102)), Some(0x0102));
         assert_eq!(HIGHEST_KEY, [7, 2]);
         assert_eq!(REPLAY_KEY, [7, 3]);
+        assert_eq!(MISSED_KEY, [7, 4]);
         let index = MemoryIndex::new();
         let value = Bytes::from_static(&[5, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0]);
         let highest = Ballot::from_bytes([3; 16]);

@@ -205,11 +205,9 @@ impl Volume {
                     Err(ReadError::Corrupt) => return Ok(()),
                     payload => payload?,
                 };
-                let learnt = decode_hints(payload).map_err(|_| WalkEnd::Damaged(None))?;
+                let learnt = decode_hints(opened.flags, payload).map_err(|_| WalkEnd::Damaged(None))?;
                 for hint in learnt {
-                    if self.only_hinted(&hint)? {
-                        hints.push(hint);
-                    }
+                    hints.extend(self.only_hinted(hint)?);
                 }
                 return Ok(());
             }
@@ -229,7 +227,8 @@ impl Volume {
                 plan.push(NewRecord::bare(Subject::Delete { key, oldest, newest }));
                 return Ok(());
             }
-            flags = flags.with(Flags::COMMITTED, row.head.committed);
+            flags = Flags(flags.0 & !Flags::MISSED.0);
+            flags = flags.with(Flags::COMMITTED, row.head.committed).with(Flags::MISSED, row.is_missed);
         }
         let payload = opened.whole().map_err(|error| WalkEnd::from(error).of_record(key, placed))?;
         let payload = (!payload.is_empty()).then_some(payload);
@@ -246,13 +245,18 @@ impl Volume {
         in_sealed || unsealed.any(|one| newest >= one.first)
     }
 
-    /// Whether no record but a hint says that this row is committed.
-    fn only_hinted(&self, hint: &Hint) -> Result<bool, Error> {
-        let entry = self.shared.entry(&row_key(&hint.key))?;
-        Ok(entry.is_some_and(|entry| match entry.body {
-            Body::Row(row) => row.head.ballot == hint.ballot && row.head.committed && !row.flag_logged,
-            Body::Shard { .. } | Body::Heal { .. } | Body::State(_) | Body::Release { .. } => false,
-        }))
+    /// A hint as it is to be written again: where no record but a hint says that this row is committed, with what all
+    /// hints said of it.
+    fn only_hinted(&self, hint: Hint) -> Result<Option<Hint>, Error> {
+        let Some(entry) = self.shared.entry(&row_key(&hint.key))? else { return Ok(None) };
+        Ok(match entry.body {
+            Body::Row(row) if row.head.ballot == hint.ballot && row.head.committed && !row.flag_logged => {
+                Some(Hint { is_everywhere: !row.is_missed, ..hint })
+            }
+            Body::Row(_) | Body::Shard { .. } | Body::Heal { .. } | Body::State(_) | Body::Release { .. } => {
+                None
+            }
+        })
     }
 
     /// Lets a segment go in which nothing is needed any more.

@@ -289,9 +289,9 @@ impl Volume {
     }
 
     /// Remembers a commit for the next frame.
-    pub(crate) fn lazy_hint(&mut self, target: &Target, ballot: Ballot) {
+    pub(crate) fn lazy_hint(&mut self, target: &Target, ballot: Ballot, is_everywhere: bool) {
         if self.lazy.hints_bytes < HINTS_BYTES_MAX {
-            let hint = Hint { key: target.key.clone(), ballot };
+            let hint = Hint { key: target.key.clone(), ballot, is_everywhere };
             self.lazy.hints_bytes += hint_bytes(&hint);
             self.lazy.hints.push(LearntCommit { hint, keys: target.rows().clone() });
             self.lazy_begins();

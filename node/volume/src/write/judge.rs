@@ -111,8 +111,8 @@ impl Volume {
                 self.prepare(plan, &target, prepare, want_value, done);
             }
             Op::Accept { target, accept, heal, done } => self.accept(plan, &target, accept, heal, done),
-            Op::Commit { target, ballot, positions } => {
-                self.lazy_hint(&target, ballot);
+            Op::Commit { target, ballot, is_everywhere, positions } => {
+                self.lazy_hint(&target, ballot, is_everywhere);
                 self.see_positions(&positions);
             }
             Op::Read { target, want_value, done } => self.read(plan, &target, want_value, done),
@@ -158,7 +158,10 @@ impl Volume {
         }
         let rows_after = self.working.rows_after();
         let entry = self.shared.entry(row)?;
-        let before = entry.as_ref().map_or(ReplacedEntry::Absent, |entry| ReplacedEntry::At(entry.origin));
+        let before = entry.as_ref().map_or(ReplacedEntry::Absent, |entry| ReplacedEntry::At {
+            origin: entry.origin,
+            is_missed: entry.is_missed(),
+        });
         let Some(stored) = entry.and_then(|entry| crate::read::view::as_stored(entry, rows_after)) else {
             return Ok(KnownRow { head: None, value: None, stored: None, before, is_pending: false });
         };
@@ -496,21 +499,23 @@ impl Volume {
                     Self::store(plan, &adopted, ballot, value, (brief, head.committed));
                 }
             }
-            Adoption::LearnCommitted => learnt.push(LearntCommit { hint: Hint { key, ballot }, keys }),
+            Adoption::LearnCommitted => {
+                // Whoever knows that a volume lacks it has it listed.
+                learnt.push(LearntCommit { hint: Hint { key, ballot, is_everywhere: true }, keys });
+            }
             Adoption::Keep => {}
         }
         Ok(())
     }
 
-    /// Puts commits learnt into the batch.
+    /// Puts commits learnt into the batch: one record of those that are everywhere, one of the others.
     pub(crate) fn push_hints(plan: &mut Plan, learnt: impl IntoIterator<Item = LearntCommit>) {
         let start = plan.learnt.len();
         plan.learnt.extend(learnt);
         let end = plan.learnt.len();
-        let learnt = &plan.learnt[start..];
-        if learnt.is_empty() {
-            return;
-        }
+        let learnt = &mut plan.learnt[start..];
+        learnt.sort_by_key(|one| !one.hint.is_everywhere);
+        let missed_from = start + learnt.partition_point(|one| one.hint.is_everywhere);
         for LearntCommit { hint, keys } in learnt {
             if let Some(Some(row)) = plan.rows.get_mut(keys.row())
                 && judge_commit(Some(&row.head), hint.ballot)
@@ -518,9 +523,15 @@ impl Volume {
                 row.head.committed = true;
             }
         }
-        let payload = encode_hints(learnt.iter().map(|one| &one.hint));
-        let record = NewRecord::new(Subject::Hints, Flags::default(), [payload]);
-        plan.push(record.knowing(KnownRows::Hints(start..end)));
+        for (range, is_missed) in [(start..missed_from, false), (missed_from..end, true)] {
+            if range.is_empty() {
+                continue;
+            }
+            let payload = encode_hints(plan.learnt[range.clone()].iter().map(|one| &one.hint));
+            let flags = Flags::default().with(Flags::MISSED, is_missed);
+            let record = NewRecord::new(Subject::Hints, flags, [payload]);
+            plan.push(record.knowing(KnownRows::Hints(range)));
+        }
     }
 
     /// Answers at once, or after the sync.

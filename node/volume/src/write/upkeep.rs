@@ -55,6 +55,10 @@ pub struct Status {
     pub spares: usize,
     /// Bytes of records in the log that are needed.
     pub live_bytes: u64,
+    /// Committed rows that are listed, for another volume of the set may lack them.
+    pub missed_rows: u64,
+    /// Such rows that had no place in the list, since it was opened.
+    pub unlisted_rows: u64,
     /// Microseconds that syncs of the log took since it was opened.
     pub sync_us: Distribution,
     /// Microseconds that the longest took.
@@ -101,6 +105,8 @@ impl Reader {
             segments: shared.segments.len(),
             spares: shared.spares.count(),
             live_bytes: load(&counters.live_bytes),
+            missed_rows: load(&counters.missed_rows),
+            unlisted_rows: load(&counters.unlisted_rows),
             sync_us: counters.sync_us.distribution(),
             sync_us_max: load(&counters.sync_us_max),
             frame_records: counters.frame_records.distribution(),

@@ -215,6 +215,8 @@ impl Volume {
         self.durable_bound = self.working.bound;
         self.durable_reading = self.working.clock_reading;
         self.shared.counters.live_bytes.store(self.derived.live_total(), Ordering::Relaxed);
+        self.shared.counters.missed_rows.store(self.derived.missed_count(), Ordering::Relaxed);
+        self.shared.counters.unlisted_rows.store(self.derived.unlisted_count(), Ordering::Relaxed);
         let mut promises = self.shared.promises.lock();
         promises.end_all();
         for (key, row) in &plan.rows {

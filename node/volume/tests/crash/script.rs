@@ -205,7 +205,12 @@ impl Script {
         Self::prepare(volume, ledger, notes, &key, ballot);
         self.accept(volume, ledger, notes, &key, (ballot, value));
         if self.below(3) > 0 {
-            volume.volume.submit(Op::Commit { target: target(&key), ballot, positions: Arc::default() });
+            volume.volume.submit(Op::Commit {
+                target: target(&key),
+                ballot,
+                is_everywhere: true,
+                positions: Arc::default(),
+            });
         }
     }
 
@@ -290,7 +295,12 @@ impl Script {
         let (key, (count, ballot)) = (self.key(), self.ballot(volume));
         Self::prepare(volume, ledger, notes, &key, ballot);
         self.accept(volume, ledger, notes, &key, (ballot, tombstone(count)));
-        volume.volume.submit(Op::Commit { target: target(&key), ballot, positions: Arc::default() });
+        volume.volume.submit(Op::Commit {
+            target: target(&key),
+            ballot,
+            is_everywhere: true,
+            positions: Arc::default(),
+        });
         if self.below(2) == 0 {
             return;
         }

@@ -296,7 +296,19 @@ impl Driver {
     }
 
     pub(crate) fn commit(&mut self, key: &RegisterKey, ballot: Ballot) {
-        self.volume.submit(Op::Commit { target: target(key), ballot, positions: Arc::default() });
+        self.volume.submit(Op::Commit {
+            target: target(key),
+            ballot,
+            is_everywhere: true,
+            positions: Arc::default(),
+        });
+        self.run();
+    }
+
+    /// Says that a row is committed that another volume of the set may lack.
+    pub(crate) fn commit_missed(&mut self, key: &RegisterKey, ballot: Ballot) {
+        let (target, positions) = (target(key), Arc::default());
+        self.volume.submit(Op::Commit { target, ballot, is_everywhere: false, positions });
         self.run();
     }
 

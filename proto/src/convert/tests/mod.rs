@@ -88,6 +88,8 @@ proptest! {
         request in strategy::shard_request(),
         done in strategy::result_of(Just(())),
         length in strategy::result_of(any::<u64>()),
+        released in strategy::result_of(any::<bool>()),
+        leases in strategy::result_of(strategy::lease_answer()),
         page in strategy::result_of(strategy::shard_page()),
         range in strategy::shard_range(),
         file in strategy::shard_file(),
@@ -103,6 +105,8 @@ proptest! {
         comes_back!(done.clone(), ShardReply { number: 1, }.reply);
         comes_back!(length, ShardReply { number: 2, }.reply);
         comes_back!(page, ShardReply { number: 3, }.reply);
+        comes_back!(released, ShardReply { number: 4, }.reply);
+        comes_back!(leases, ShardReply { number: 5, }.reply);
         comes_back!(done, WriteReply {}.reply);
         comes_back!(life.clone(), WriteReply {}.reply);
         comes_back!(life, PutReply {}.reply);

@@ -13,10 +13,11 @@ use sherd_core::id::{
     Ballot, BucketId, ChangeId, DataId, Epoch, Incarnation, ObjectKey, PartKey, ProposerId, RegisterKey,
     Sequence, ShardId, Slot, Timestamp, UploadId, VersionId, VolumeId,
 };
-use sherd_core::limits::{CHANGE_IDS, PARTS_MAX, SET_VOLUMES_MAX, SLOTS};
+use sherd_core::limits::{CHANGE_IDS, LEASES_IN_CALL_MAX, PARTS_MAX, SET_VOLUMES_MAX, SLOTS};
 use sherd_core::message::{
-    self, AdoptedRow, Answer, Control, ListPage, ListScan, ListedRow, PartsScan, ReadPurpose, RowPage,
-    RowScan, ScannedRow, SeenShard, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target,
+    self, AdoptedRow, Answer, Control, LeaseAnswer, ListPage, ListScan, ListedRow, PartsScan, ReadPurpose,
+    ReaderLeases, RowPage, RowScan, ScannedRow, SeenShard, ShardFileHeader, ShardPage, ShardRange, ShardScan,
+    Target, UnsettledRow,
 };
 use sherd_core::placement;
 use sherd_core::record::{
@@ -27,7 +28,9 @@ use sherd_core::register::position::{OpeningId, Position};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::{Asker, Memory};
 use sherd_core::register::recover::opening::{Opening, OpeningHistory};
-use sherd_core::register::{Accept, Answerer, EncodedValue, Positions, Prepare, Refusal, Row, RowHead, Vote};
+use sherd_core::register::{
+    Accept, Answerer, CommitHint, EncodedValue, Positions, Prepare, Refusal, Row, RowHead, Vote,
+};
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 
 use crate::convert::register::RegisterRequest;
@@ -310,10 +313,8 @@ pub(super) fn register_request() -> impl Strategy<Value = RegisterRequest> {
             accept,
             heal
         }),
-        (named(), positions()).prop_map(|((target, ballot), positions)| Request::Commit {
-            target,
-            ballot,
-            positions
+        (named(), positions(), any::<bool>()).prop_map(|((target, ballot), positions, is_everywhere)| {
+            Request::Commit { target, commit: CommitHint { ballot, is_everywhere, positions } }
         }),
         (target(), any::<bool>()).prop_map(|(target, want_value)| Request::Read { target, want_value }),
         named().prop_map(|(target, ballot)| Request::Inline { target, ballot }),
@@ -394,8 +395,9 @@ pub(super) fn row_page() -> impl Strategy<Value = RowPage> {
     (scanned_rows(), option::of(register_key())).prop_map(|(rows, next)| RowPage { rows, next })
 }
 
-pub(super) fn unsettled() -> impl Strategy<Value = Vec<(RegisterKey, Ballot)>> {
-    vec((register_key(), ballot()), 0..4)
+pub(super) fn unsettled() -> impl Strategy<Value = Vec<UnsettledRow>> {
+    let row = (register_key(), ballot(), any::<bool>());
+    vec(row.prop_map(|(key, ballot, is_committed)| UnsettledRow { key, ballot, is_committed }), 0..4)
 }
 
 pub(super) fn reported_guarantees() -> impl Strategy<Value = Guarantees> {
@@ -411,6 +413,19 @@ fn home() -> impl Strategy<Value = Home> {
     prop_oneof![Just(Home::Packed), Just(Home::File)]
 }
 
+fn reader_leases() -> impl Strategy<Value = ReaderLeases> {
+    (any::<u64>(), vec(data_id(), 0..4), any::<bool>()).prop_map(|(holder, data, is_end)| ReaderLeases {
+        holder: ProposerId(holder),
+        data,
+        is_end,
+    })
+}
+
+pub(super) fn lease_answer() -> impl Strategy<Value = LeaseAnswer> {
+    (0..=u32::try_from(LEASES_IN_CALL_MAX).expect("few"))
+        .prop_map(|refused_count| LeaseAnswer { refused_count })
+}
+
 /// Every small call for shards.
 pub(super) fn shard_request() -> impl Strategy<Value = ShardRequest> {
     let after = || option::of(shard_id());
@@ -418,6 +433,8 @@ pub(super) fn shard_request() -> impl Strategy<Value = ShardRequest> {
         (shard_id(), home()).prop_map(|(shard, home)| ShardRequest::Delete(shard, home)),
         (shard_id(), home()).prop_map(|(shard, home)| ShardRequest::Length(shard, home)),
         (shard_id(), home()).prop_map(|(shard, home)| ShardRequest::Verify(shard, home)),
+        (shard_id(), home()).prop_map(|(shard, home)| ShardRequest::Release(shard, home)),
+        reader_leases().prop_map(ShardRequest::Leases),
         (after(), limit()).prop_map(|(after, limit)| ShardRequest::Page(ShardScan::Packed { after, limit })),
         (any::<u8>(), after(), limit()).prop_map(|(directory, after, limit)| {
             ShardRequest::Page(ShardScan::Files { directory, after, limit })

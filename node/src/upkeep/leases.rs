@@ -1,0 +1,71 @@
+//! Leases on what this process reads, on the volumes that have it: no other node releases it then.
+//!
+//! ```text
+//! a read begins --> pinned here --a minute--> leased --each minute--> renewed --the read ends--> ended
+//! ```
+//! A read that is shorter than that costs no call: what is replaced under it has its grace. A volume that has no place
+//! for a lease, or cannot be reached, refuses no read for it: the grace still holds, each read needs k of the shards
+//! only, and the worst is that a long one is cut, as it would be without leases. How many found no place is a metric.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::time::MissedTickBehavior;
+
+use sherd_core::id::ProposerId;
+use sherd_core::limits::LEASES_IN_CALL_MAX;
+use sherd_core::message::ReaderLeases;
+
+use super::{Context, ask};
+use crate::cluster::pins::DataOfSets;
+
+/// How long a volume may take to note leases.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The leases of this process, for metrics.
+#[derive(Debug, Default)]
+pub(crate) struct LeaseCounters {
+    refused_count: AtomicU64,
+}
+
+impl LeaseCounters {
+    /// Leases that volumes had no place for, renewals too.
+    pub(super) fn refused_count(&self) -> u64 {
+        self.refused_count.load(Ordering::Relaxed)
+    }
+}
+
+impl Context {
+    /// Renews and ends leases until it is told to stop. Each start of it is another holder: what the one before held
+    /// expires.
+    pub(super) async fn renew_leases(&self) {
+        let holder = ProposerId(self.rng.next_u64());
+        let mut renewals = tokio::time::interval(self.settings.lease_every);
+        renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            // Cancel-safe: a tick that is not taken comes at once, and ends stay noted.
+            let (data, is_end) = tokio::select! {
+                biased;
+                _ = renewals.tick() => (self.pins.to_lease(), false),
+                () = self.pins.ended() => (self.pins.take_ended(), true),
+            };
+            self.tell_leases(holder, data, is_end).await;
+        }
+    }
+
+    /// Tells the volumes of leases; who does not answer is told again with the next renewal.
+    pub(super) async fn tell_leases(&self, holder: ProposerId, data: DataOfSets, is_end: bool) {
+        for (set, data) in data {
+            let Some(set) = self.cluster.set(set) else { continue };
+            for data in data.chunks(LEASES_IN_CALL_MAX) {
+                let leases = ReaderLeases { holder, data: data.to_vec(), is_end };
+                let told =
+                    set.routes.iter().map(|route| ask(route.shards.lease(route.volume, &leases), PATIENCE));
+                let answers = join_all(told).await;
+                let refused = answers.iter().flatten().map(|answer| u64::from(answer.refused_count));
+                self.leases.refused_count.fetch_add(refused.sum(), Ordering::Relaxed);
+            }
+        }
+    }
+}
