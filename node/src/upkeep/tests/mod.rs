@@ -84,7 +84,7 @@ pub(crate) struct Directories {
 #[derive(Debug)]
 pub(crate) struct Ahead {
     machine: SystemClock,
-    ahead_ms: AtomicU64,
+    offset_ms: AtomicU64,
     passed_us: AtomicU64,
 }
 
@@ -92,13 +92,13 @@ impl Ahead {
     fn new(ahead_ms: u64) -> Arc<Self> {
         Arc::new(Self {
             machine: SystemClock::new(),
-            ahead_ms: AtomicU64::new(ahead_ms),
+            offset_ms: AtomicU64::new(ahead_ms),
             passed_us: AtomicU64::new(0),
         })
     }
 
     fn advance(&self, ms: u64) {
-        self.ahead_ms.fetch_add(ms, Ordering::Relaxed);
+        self.offset_ms.fetch_add(ms, Ordering::Relaxed);
     }
 
     /// Lets time pass by the clock that never steps.
@@ -108,13 +108,13 @@ impl Ahead {
 
     /// Sets it so far ahead, or back.
     fn set(&self, ahead_ms: u64) {
-        self.ahead_ms.store(ahead_ms, Ordering::Relaxed);
+        self.offset_ms.store(ahead_ms, Ordering::Relaxed);
     }
 }
 
 impl Clock for Ahead {
     fn wall_ms(&self) -> u64 {
-        self.machine.wall_ms() + self.ahead_ms.load(Ordering::Relaxed)
+        self.machine.wall_ms() + self.offset_ms.load(Ordering::Relaxed)
     }
 
     fn monotonic_us(&self) -> u64 {
