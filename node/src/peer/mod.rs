@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use sherd_core::id::VolumeId;
 
+mod limits;
 mod fanout;
 pub mod grpc;
 mod local;
@@ -18,9 +19,11 @@ pub mod remote;
 pub(crate) mod scripted;
 mod shards;
 mod upkeep;
+mod watch;
 pub(crate) mod wire;
 
-pub use fanout::Gather;
+pub use fanout::{Gather, HedgedGather};
+pub(crate) use limits::LATE_LOOK_EVERY;
 pub use local::LocalPeer;
 pub use pending::{AnswerSender, Pending};
 pub use registers::RegisterPeer;
@@ -42,6 +45,11 @@ pub struct VolumeRoute {
 }
 
 impl VolumeRoute {
+    /// Whether the volume keeps its callers waiting: see [`RegisterPeer::is_late`].
+    pub fn is_late(&self) -> bool {
+        self.registers.is_late(self.volume)
+    }
+
     /// The way to a volume through one peer that knows all three seams.
     pub fn through<P: ShardPeer + RegisterPeer + UpkeepPeer + 'static>(
         volume: VolumeId,

@@ -36,6 +36,11 @@ pub trait RegisterPeer: Send + Sync + std::fmt::Debug {
     /// an accept that too few would take is not sent: what some took has an unknown outcome.
     fn is_full(&self, volume: VolumeId) -> bool;
 
+    /// Whether the volume is late: a call to it waits, or waited, for longer than one should, and none was answered
+    /// since. Does not wait; a hint whom to ask first, and whom not to wait for where enough others answered. Of
+    /// whom it decides no vote.
+    fn is_late(&self, volume: VolumeId) -> bool;
+
     /// Says that a value is committed, and how far the logs of the volumes are that accepted it. Lazy, and
     /// lost without harm.
     fn commit(&self, volume: VolumeId, target: &Target, ballot: Ballot, positions: &Positions);

@@ -207,6 +207,10 @@ impl RegisterPeer for ScriptedPeer {
         self.full.lock().contains(&volume) || self.volumes.is_full(volume)
     }
 
+    fn is_late(&self, volume: VolumeId) -> bool {
+        self.volumes.is_late(volume)
+    }
+
     fn commit(&self, volume: VolumeId, target: &Target, ballot: Ballot, positions: &Positions) {
         if !self.drops_commits.load(Ordering::Relaxed) {
             self.volumes.commit(volume, target, ballot, positions);

@@ -14,6 +14,7 @@ use sherd_volume::lookup::Lookup;
 use sherd_volume::read::reader::Reader;
 use sherd_volume::request::{Completion, Op};
 
+use super::watch::{CallLength, CallWatches};
 use super::{AnswerSender, Pending};
 use crate::machine::workers::Workers;
 use crate::volumes::{ServingVolume, Volumes, unreachable_because};
@@ -26,12 +27,13 @@ mod upkeep;
 #[derive(Debug, Clone)]
 pub struct LocalPeer {
     volumes: Volumes,
+    watches: CallWatches,
 }
 
 impl LocalPeer {
     /// Reaches the given volumes.
-    pub const fn new(volumes: Volumes) -> Self {
-        Self { volumes }
+    pub fn new(volumes: Volumes) -> Self {
+        Self { volumes, watches: CallWatches::default() }
     }
 
     /// Whether a volume is of this node, open or not.
@@ -54,13 +56,19 @@ impl LocalPeer {
         }
     }
 
-    /// Runs a blocking read.
+    /// An answer to come; the volume is late while that of a short call does not.
+    fn waiting<R>(&self, volume: VolumeId, length: CallLength) -> (AnswerSender<R>, Pending<R>) {
+        self.watches.of(volume).begin(length)
+    }
+
+    /// Runs a blocking read, unless its caller is gone when its turn comes.
     fn on_readers<R: Send + 'static>(
         &self,
         volume: VolumeId,
+        length: CallLength,
         read: impl FnOnce(&Reader) -> std::result::Result<R, sherd_volume::error::Error> + Send + 'static,
     ) -> Pending<R> {
-        self.answer_on_readers(volume, move |serving, answering| {
+        self.answer_on_readers(volume, length, move |serving, answering| {
             let result = read(&serving.reader).map_err(Error::from);
             finish(serving, answering, result);
         })
@@ -69,10 +77,16 @@ impl LocalPeer {
     fn answer_on_readers<R: Send + 'static>(
         &self,
         volume: VolumeId,
+        length: CallLength,
         job: impl FnOnce(&Arc<ServingVolume>, AnswerSender<R>) + Send + 'static,
     ) -> Pending<R> {
+        let unless_gone = move |serving: &Arc<ServingVolume>, answering: AnswerSender<R>| {
+            if !answering.is_closed() {
+                job(serving, answering);
+            }
+        };
         match self.serving(volume) {
-            Ok(serving) => run_on(&serving.reads, &serving, job),
+            Ok(serving) => run_on(&serving.reads, &serving, self.waiting(volume, length), unless_gone),
             Err(error) => Pending::ready(Err(error)),
         }
     }
@@ -90,15 +104,16 @@ impl LocalPeer {
         }
     }
 
-    /// Queues an operation on the log.
+    /// Queues an operation on the log. It is done, whether its caller waits or not.
     fn on_log<R: Send + 'static>(
         &self,
         volume: VolumeId,
+        length: CallLength,
         op: impl FnOnce(Completion<R>) -> Op,
     ) -> Pending<R> {
         match self.serving(volume) {
             Ok(serving) => {
-                let (answering, pending) = Pending::waiting();
+                let (answering, pending) = self.waiting(volume, length);
                 match submit(&serving, answering, op) {
                     Ok(()) => pending,
                     Err(error) => Pending::ready(Err(error)),
@@ -114,7 +129,7 @@ impl LocalPeer {
         volume: VolumeId,
         op: impl FnOnce(Completion<()>) -> Op,
     ) -> Pending<Incarnation> {
-        let (answering, pending) = Pending::waiting();
+        let (answering, pending) = self.waiting(volume, CallLength::Short);
         let submitted = self.serving(volume).and_then(|serving| {
             let (life, faults) = (serving.reader.answerer().incarnation, Arc::clone(&serving.faults));
             let done = Completion::new(move |result: std::result::Result<(), sherd_volume::error::Error>| {
@@ -141,9 +156,9 @@ impl LocalPeer {
 fn run_on<R: Send + 'static>(
     workers: &Workers,
     serving: &Arc<ServingVolume>,
+    (answering, pending): (AnswerSender<R>, Pending<R>),
     job: impl FnOnce(&Arc<ServingVolume>, AnswerSender<R>) + Send + 'static,
 ) -> Pending<R> {
-    let (answering, pending) = Pending::waiting();
     let held = Arc::clone(serving);
     match workers.run(move || job(&held, answering)) {
         Ok(()) => pending,
