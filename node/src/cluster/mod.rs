@@ -15,8 +15,7 @@ pub(crate) mod scripted;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::RwLock;
-use tokio::time::Instant;
+use smallvec::SmallVec;
 
 use sherd_core::codec::Writer;
 use sherd_core::erasure::Geometry;
@@ -30,6 +29,9 @@ use sherd_core::topology::Topology;
 use crate::observe::trace::{Phase, VolumeCall};
 use crate::peer::VolumeRoute;
 use crate::peer::remote::RemoteVolumes;
+
+/// Volumes of a usual set.
+pub const SET_USUAL: usize = 8;
 
 /// The topology with its peers.
 #[derive(Debug)]
@@ -51,8 +53,6 @@ pub struct SetView {
     pub routes: Vec<VolumeRoute>,
     /// Where each of them is.
     pub homes: Vec<VolumeHome>,
-    /// Those that scans had to wait for.
-    pub late: LateVolumes,
     /// Its nodes, each once.
     nodes: Vec<NodeId>,
     remote: RemoteVolumes,
@@ -67,33 +67,6 @@ pub struct VolumeHome {
     pub node: Arc<str>,
     /// Whether it is this one.
     pub is_own: bool,
-}
-
-/// Which volumes of a set let a scan wait until it gave them up: others are asked before them for a while.
-#[derive(Debug, Default)]
-pub struct LateVolumes(RwLock<Vec<(VolumeId, Instant)>>);
-
-impl LateVolumes {
-    /// How long a volume counts as late: whoever asks first then waits for it once more.
-    const REMEMBERED: Duration = Duration::from_mins(1);
-
-    /// A volume gave no answer in time, or did.
-    pub fn note(&self, volume: VolumeId, is_late: bool) {
-        if !is_late && self.0.read().iter().all(|(late, _)| *late != volume) {
-            return;
-        }
-        let mut late = self.0.write();
-        late.retain(|(late, _)| *late != volume);
-        if is_late {
-            late.push((volume, Instant::now()));
-        }
-    }
-
-    /// Whether a volume was late a short time ago.
-    fn contains(&self, volume: VolumeId) -> bool {
-        let late = self.0.read();
-        late.iter().any(|(late, since)| *late == volume && since.elapsed() < Self::REMEMBERED)
-    }
 }
 
 impl SetView {
@@ -121,11 +94,19 @@ impl SetView {
         self.routes.iter().filter(|route| !route.registers.is_full(route.volume)).count()
     }
 
-    /// The places of all volumes, those that were late behind the others.
-    pub fn prompt_first(&self) -> Vec<usize> {
-        let mut places: Vec<usize> = (0..self.routes.len()).collect();
-        places.sort_by_cached_key(|place| self.late.contains(self.routes[*place].volume));
-        places
+    /// The places of all volumes from one of them on, those that are late behind the others.
+    pub fn prompt_first(&self, start: usize) -> SmallVec<[usize; SET_USUAL]> {
+        let volumes = self.routes.len();
+        let places = (0..volumes).map(|n| (start + n) % volumes);
+        let (late, mut prompt): (SmallVec<_>, SmallVec<_>) =
+            places.partition(|place| self.routes[*place].is_late());
+        prompt.extend(late);
+        prompt
+    }
+
+    /// Whether a volume keeps its callers waiting, by its place.
+    pub fn is_late(&self, place: usize) -> bool {
+        self.routes[place].is_late()
     }
 
     /// Describes a call of one of its volumes for the trace of a request.
@@ -176,7 +157,6 @@ impl Cluster {
                     geometry: set.geometry(),
                     routes: routes.collect(),
                     homes: set.volumes().iter().map(home_of).collect(),
-                    late: LateVolumes::default(),
                     nodes: nodes_of(set.volumes()),
                     remote: remote.clone(),
                     durable_enough: [true, false].map(|every_node_up| set.durable_enough(every_node_up)),

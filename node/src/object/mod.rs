@@ -48,6 +48,8 @@ const SEALED_TRIES: usize = 16;
 /// How long a volume may take for a page of a scan, before another is asked. A list holds room in memory meanwhile,
 /// and a disk may hang for ever.
 const SCAN_PATIENCE: Duration = Duration::from_secs(15);
+/// How long a page of the parts of an upload is waited for, before another volume is asked too. They are few.
+const SCAN_HEDGE: Duration = Duration::from_millis(500);
 
 /// The store, as every gateway of this process uses it. Cheap to clone.
 #[derive(Debug, Clone)]

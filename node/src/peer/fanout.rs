@@ -3,6 +3,7 @@
 //! A [`Gather`] owns the answers under way of one round. The caller takes them one by one until it
 //! knows enough; what is left can be dropped or waited for by somebody else.
 
+use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use sherd_core::message::Result;
 
@@ -131,6 +133,66 @@ impl<R: Unpin> Gather<R> {
     }
 }
 
+/// Asks few of many at first, and others as these fail or let wait.
+#[derive(Debug)]
+pub struct HedgedGather<R> {
+    /// Whom to ask next, in order.
+    unasked: VecDeque<usize>,
+    gather: Gather<R>,
+    /// How long an answer is waited for, before one more is asked.
+    hedge: Duration,
+    deadline: Instant,
+}
+
+impl<R: Unpin> HedgedGather<R> {
+    /// Asks in this order; until `deadline`, and one more whenever nothing came for `hedge`.
+    pub fn new(order: impl IntoIterator<Item = usize>, hedge: Duration, deadline: Instant) -> Self {
+        Self { unasked: order.into_iter().collect(), gather: Gather::new([]), hedge, deadline }
+    }
+
+    /// Asks a place again, after all others.
+    pub fn ask_again(&mut self, place: usize) {
+        self.unasked.push_back(place);
+    }
+
+    /// As [`Gather::slowest`].
+    pub const fn slowest(&self) -> Option<(usize, Duration)> {
+        self.gather.slowest()
+    }
+
+    /// As [`Gather::waits_for`].
+    pub fn waits_for(&self) -> Option<(usize, Duration)> {
+        self.gather.waits_for()
+    }
+
+    /// Waits for the next answer, where `wanted` more are needed: so many are under way at least, as far as there
+    /// are any to ask. `None` when all that were asked have answered, or nothing came in time. Cancel-safe: an
+    /// answer is taken only when it is returned.
+    pub async fn next(
+        &mut self,
+        wanted: usize,
+        ask: impl Fn(usize) -> Pending<R>,
+    ) -> Option<(usize, Result<R>)> {
+        while self.gather.len() < wanted && self.ask_one(&ask) {}
+        loop {
+            let hedge = if self.unasked.is_empty() { self.deadline } else { Instant::now() + self.hedge };
+            match tokio::time::timeout_at(hedge.min(self.deadline), self.gather.next()).await {
+                Ok(answer) => return answer,
+                Err(_elapsed) if Instant::now() >= self.deadline => return None,
+                Err(_elapsed) => {
+                    self.ask_one(&ask);
+                }
+            }
+        }
+    }
+
+    fn ask_one(&mut self, ask: impl Fn(usize) -> Pending<R>) -> bool {
+        let Some(place) = self.unasked.pop_front() else { return false };
+        self.gather.push(place, ask(place));
+        true
+    }
+}
+
 /// Wakes a task once enough of what it waits for has come: it could do nothing with the first.
 #[derive(Debug)]
 struct EnoughWaker {
@@ -156,6 +218,8 @@ impl Wake for EnoughWaker {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
 
     #[derive(Default)]
@@ -231,6 +295,30 @@ mod tests {
             }
             thread.await.expect("no panic");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_more_is_asked_where_one_lets_wait_and_all_are_heard() {
+        let hedge = Duration::from_millis(100);
+        let begun = Instant::now();
+        let mut asked = HedgedGather::new([3, 1, 2, 0], hedge, begun + Duration::from_secs(5));
+        let (silent, silence) = Pending::waiting();
+        let pendings = Mutex::new(HashMap::from([
+            (3, silence),
+            (1, Pending::ready(Err(sherd_core::message::Error::NotFound))),
+            (2, Pending::ready(Ok(2))),
+        ]));
+        let ask = |place| pendings.lock().remove(&place).unwrap_or_else(|| Pending::waiting().1);
+        assert_eq!(asked.next(1, ask).await, Some((1, Err(sherd_core::message::Error::NotFound))));
+        assert_eq!(asked.next(1, ask).await, Some((2, Ok(2))));
+        assert_eq!(begun.elapsed(), hedge * 2);
+        silent.answer(Ok(3));
+        assert_eq!(asked.next(1, ask).await, Some((3, Ok(3))), "who was slow is heard");
+        let (kept, waiting) = Pending::waiting();
+        pendings.lock().insert(0, waiting);
+        assert_eq!(asked.next(1, ask).await, None, "until the deadline");
+        assert_eq!(begun.elapsed(), Duration::from_secs(5));
+        drop(kept);
     }
 
     #[tokio::test]

@@ -1,13 +1,18 @@
 //! The seams to a node that owns volumes: [`ShardPeer`], [`RegisterPeer`] and [`UpkeepPeer`].
 //!
 //! A call starts the work at once and gives back a [`Pending`]; waiting for it, and giving up on
-//! it, is the caller's business. Dropping a `Pending` forgets the answer, not the work. Every call
-//! may be repeated: registers by their ballots, shards by their ids.
+//! it, is the caller's business. What dropping the `Pending` does is said of each call: one that **ends** may stop,
+//! for it only reads; one that **runs on** is done to its end, for somebody relies on it or cannot know that it was
+//! not done. Every call may be repeated: registers by their ballots, shards by their ids.
+//!
+//! A call to another node has a deadline, after which its outcome is unknown. Which volumes let their callers wait
+//! is remembered here, for all calls together: [`VolumeRoute::is_late`].
 
 use std::sync::Arc;
 
 use sherd_core::id::VolumeId;
 
+mod limits;
 mod fanout;
 pub mod grpc;
 mod local;
@@ -18,9 +23,11 @@ pub mod remote;
 pub(crate) mod scripted;
 mod shards;
 mod upkeep;
+mod watch;
 pub(crate) mod wire;
 
-pub use fanout::Gather;
+pub use fanout::{Gather, HedgedGather};
+pub(crate) use limits::LATE_LOOK_EVERY;
 pub use local::LocalPeer;
 pub use pending::{AnswerSender, Pending};
 pub use registers::RegisterPeer;
@@ -42,6 +49,11 @@ pub struct VolumeRoute {
 }
 
 impl VolumeRoute {
+    /// Whether the volume keeps its callers waiting: see [`RegisterPeer::is_late`].
+    pub fn is_late(&self) -> bool {
+        self.registers.is_late(self.volume)
+    }
+
     /// The way to a volume through one peer that knows all three seams.
     pub fn through<P: ShardPeer + RegisterPeer + UpkeepPeer + 'static>(
         volume: VolumeId,

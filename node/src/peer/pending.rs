@@ -10,6 +10,8 @@ use tokio::time::Instant;
 
 use sherd_core::message::{Error, Result};
 
+use super::watch::WatchedCall;
+
 /// An answer under way.
 #[derive(Debug)]
 pub struct Pending<R>(State<R>);
@@ -24,17 +26,31 @@ enum State<R> {
 
 /// Where an answer is delivered.
 #[derive(Debug)]
-pub struct AnswerSender<R>(oneshot::Sender<(Result<R>, Instant)>);
+pub struct AnswerSender<R> {
+    to: oneshot::Sender<(Result<R>, Instant)>,
+    /// Ends when the answer comes, or is given up; `None` where nobody watches.
+    watched: Option<WatchedCall>,
+}
 
 impl<R> AnswerSender<R> {
     /// Delivers. Nobody may be waiting any more; then the answer is dropped.
     pub fn answer(self, result: Result<R>) {
-        drop(self.0.send((result, Instant::now())));
+        let Self { to, watched } = self;
+        // What was not reached gave no answer.
+        if let Some(call) = watched.filter(|_| !matches!(result, Err(Error::Unreachable { .. }))) {
+            call.answered();
+        }
+        drop(to.send((result, Instant::now())));
+    }
+
+    /// Whether nobody waits for the answer any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.to.is_closed()
     }
 
     /// Returns when nobody waits for the answer any more. Cancel-safe.
     pub(crate) async fn closed(&mut self) {
-        self.0.closed().await;
+        self.to.closed().await;
     }
 }
 
@@ -44,10 +60,16 @@ impl<R> Pending<R> {
         Self(State::Ready(Some(result), Duration::ZERO))
     }
 
-    /// An answer to come.
+    /// An answer to come, of a call that may take long.
     pub fn waiting() -> (AnswerSender<R>, Self) {
-        let (sender, receiver) = oneshot::channel();
-        (AnswerSender(sender), Self(State::Waiting(receiver, Instant::now())))
+        let (to, receiver) = oneshot::channel();
+        (AnswerSender { to, watched: None }, Self(State::Waiting(receiver, Instant::now())))
+    }
+
+    /// An answer to come, of a call that is watched.
+    pub(super) fn watched(call: WatchedCall) -> (AnswerSender<R>, Self) {
+        let (to, receiver) = oneshot::channel();
+        (AnswerSender { to, watched: Some(call) }, Self(State::Waiting(receiver, Instant::now())))
     }
 }
 

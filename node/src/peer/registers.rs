@@ -15,7 +15,7 @@ use super::Pending;
 
 /// The registers of one node's volumes: rounds, scans, and what the volumes guarantee about them.
 pub trait RegisterPeer: Send + Sync + std::fmt::Debug {
-    /// Asks for a promise.
+    /// Asks for a promise. Ends: a promise that was not given binds nobody.
     fn prepare(
         &self,
         volume: VolumeId,
@@ -24,7 +24,7 @@ pub trait RegisterPeer: Send + Sync + std::fmt::Debug {
         want_value: bool,
     ) -> Pending<Answer<Vote>>;
 
-    /// Asks to accept a value; an MRF entry becomes durable with it.
+    /// Asks to accept a value; an MRF entry becomes durable with it. Runs on: one without an answer is unknown.
     fn accept(
         &self,
         volume: VolumeId,
@@ -37,29 +37,35 @@ pub trait RegisterPeer: Send + Sync + std::fmt::Debug {
     /// an accept that too few would take is not sent: what some took has an unknown outcome.
     fn is_full(&self, volume: VolumeId) -> bool;
 
+    /// Whether the volume is late: a call to it waits, or waited, for longer than one should, and none was answered
+    /// since. Does not wait; a hint whom to ask first, and whom not to wait for where enough others answered. Of
+    /// whom it decides no vote.
+    fn is_late(&self, volume: VolumeId) -> bool;
+
     /// Says that a value is committed, whether every volume has it, and how far the logs of the volumes are that
-    /// accepted it. Lazy, and lost without harm: the row stays unsettled then.
+    /// accepted it. Lazy, and lost without harm (the row stays unsettled then), but never before an accept that was
+    /// sent before it.
     fn commit(&self, volume: VolumeId, target: &Target, commit: &CommitHint);
 
-    /// Reads a row.
+    /// Reads a row. Ends.
     fn read(&self, volume: VolumeId, target: &Target, want_value: bool) -> Pending<Answer<Vote>>;
 
-    /// Reads the inline bytes of the row accepted at `ballot`, verified.
+    /// Reads the inline bytes of the row accepted at `ballot`, verified. Ends.
     fn inline(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Bytes>;
 
-    /// Verifies a row as the device has it, its inline bytes too. Nothing but the answer travels.
+    /// Verifies a row as the device has it, its inline bytes too. Nothing but the answer travels. Ends.
     fn verify_row(&self, volume: VolumeId, key: &RegisterKey) -> Pending<()>;
 
-    /// One page of a listing, pending rows included.
+    /// One page of a listing, pending rows included. Ends.
     fn list(&self, volume: VolumeId, request: &ListScan) -> Pending<Answer<ListPage>>;
 
-    /// The parts of one upload, in the order of their numbers.
+    /// The parts of one upload, in the order of their numbers. Ends.
     fn parts(&self, volume: VolumeId, request: &PartsScan) -> Pending<Answer<Vec<ScannedRow>>>;
 
-    /// One page of all rows, tombstones and parts too: what recovery and upkeep walk.
+    /// One page of all rows, tombstones and parts too: what recovery and upkeep walk. Ends.
     fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>>;
 
-    /// One page of the rows that the volume does not know to be committed, or not to be everywhere.
+    /// One page of the rows that the volume does not know to be committed, or not to be everywhere. Ends.
     fn unsettled(
         &self,
         volume: VolumeId,
@@ -67,12 +73,12 @@ pub trait RegisterPeer: Send + Sync + std::fmt::Debug {
         limit: usize,
     ) -> Pending<Vec<UnsettledRow>>;
 
-    /// Changes what the volume guarantees.
+    /// Changes what the volume guarantees. Runs on.
     fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>>;
 
-    /// Hands a recovering volume rows that its peers hold.
+    /// Hands a recovering volume rows that its peers hold. Runs on.
     fn adopt(&self, volume: VolumeId, rows: Vec<AdoptedRow>) -> Pending<Answer<()>>;
 
-    /// Drops a tombstone under the floor, or any row under a final seal, where it is still that row.
+    /// Drops a tombstone under the floor, or any row under a final seal, where it is still that row. Runs on.
     fn drop_row(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Answer<()>>;
 }

@@ -225,6 +225,10 @@ impl RegisterPeer for ScriptedPeer {
         self.full.lock().contains(&volume) || self.volumes.is_full(volume)
     }
 
+    fn is_late(&self, volume: VolumeId) -> bool {
+        self.volumes.is_late(volume)
+    }
+
     fn commit(&self, volume: VolumeId, target: &Target, commit: &CommitHint) {
         self.commits.lock().push((volume, commit.ballot, commit.is_everywhere));
         if !self.drops_commits.load(Ordering::Relaxed) {

@@ -15,16 +15,16 @@ use super::Pending;
 
 /// The queues in the logs of one node's volumes, and what the volumes know of themselves and each other.
 pub trait UpkeepPeer: Send + Sync + std::fmt::Debug {
-    /// One page of the MRF entries in the volume's log.
+    /// One page of the MRF entries in the volume's log. Ends.
     fn heals(&self, volume: VolumeId, after: Option<HealId>, limit: usize) -> Pending<Vec<(HealId, Bytes)>>;
 
-    /// Queues a heal on the volume's log.
+    /// Queues a heal on the volume's log. Runs on: logs that are slow get it as well.
     fn heal_put(&self, volume: VolumeId, entry: &HealEntry) -> Pending<()>;
 
     /// Notes that a heal is done. Lazy.
     fn heal_done(&self, volume: VolumeId, id: HealId);
 
-    /// One page of the notes of replaced data in the volume's log, oldest first.
+    /// One page of the notes of replaced data in the volume's log, oldest first. Ends.
     fn releases(
         &self,
         volume: VolumeId,
@@ -38,14 +38,14 @@ pub trait UpkeepPeer: Send + Sync + std::fmt::Debug {
     /// Notes that replaced data is gone. Lazy.
     fn release_done(&self, volume: VolumeId, id: ReleaseId);
 
-    /// Which life of the volume speaks, whether it votes, and how far its log is durable.
+    /// Which life of the volume speaks, whether it votes, and how far its log is durable. Ends.
     fn position(&self, volume: VolumeId) -> Pending<Answerer>;
 
-    /// What the volume guarantees durably, but for its seals.
+    /// What the volume guarantees durably, but for its seals. Ends.
     fn guarantees(&self, volume: VolumeId) -> Pending<Answer<Guarantees>>;
 
     /// One page of the volume's seals, of the buckets behind `after`, by bucket. A page may be shorter than `limit`;
-    /// an empty one is the end.
+    /// an empty one is the end. Ends.
     fn seals(
         &self,
         volume: VolumeId,
@@ -55,6 +55,6 @@ pub trait UpkeepPeer: Send + Sync + std::fmt::Debug {
 
     /// How far the volume saw its peers' logs become durable, in which of their lives and openings. Answered as
     /// soon as it is open, whether it votes or not. One of those peers that asks says its own openings: what they
-    /// cover is dropped after the answer.
+    /// cover is dropped after the answer, which runs on.
     fn remembers(&self, volume: VolumeId, asker: Option<&Asker>) -> Pending<Answer<Memory>>;
 }

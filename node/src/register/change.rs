@@ -184,7 +184,8 @@ impl Registers {
     /// Sends a prepare.
     pub(super) fn prepare(&self, target: Target, ballot: Ballot) -> PrepareRound {
         let set = self.inner.cluster.set_of(&target.key);
-        let start = usize::from(target.slot.0) % set.routes.len();
+        // The value is asked of one that answers soon: without it there is another question.
+        let start = set.prompt_first(usize::from(target.slot.0) % set.routes.len())[0];
         let mut round = Round::new(set, Instant::now() + self.inner.timeouts.round);
         for place in 0..round.set.routes.len() {
             let route = round.set.routes[place].clone();

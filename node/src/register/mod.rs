@@ -39,6 +39,7 @@ use crate::cluster::damage::Damage;
 use crate::cluster::{Cluster, SetView};
 use crate::observe::metrics::Metrics;
 use crate::observe::trace::{self, Phase};
+use crate::peer::HedgedGather;
 
 pub(crate) use failure::Failure;
 pub(crate) use writer::{ChangeError, Inline, Proposal, Writer};
@@ -271,28 +272,37 @@ impl Registers {
         let set = self.inner.cluster.set_of(key);
         let target = self.inner.cluster.target(key.clone());
         let mut refusals = RowRefusals::default();
-        for place in holders_first(&set, &found.holders) {
+        let mut holders = self.hedged(holders_first(&set, &found.holders));
+        let inline = |place: usize| {
             let route = &set.routes[place];
-            let pending = route.registers.inline(route.volume, &target, found.ballot);
-            match tokio::time::timeout(self.inner.timeouts.round, pending).await {
-                Ok(Ok(bytes)) if found.has_inline(&bytes) => return RowAnswer::Given(bytes),
-                Ok(Err(message::Error::NotFound)) => {
-                    refusals.moved_on |= found.holders.contains(&route.volume);
+            route.registers.inline(route.volume, &target, found.ballot)
+        };
+        while let Some((place, answer)) = holders.next(1, inline).await {
+            match answer {
+                Ok(bytes) if found.has_inline(&bytes) => return RowAnswer::Given(bytes),
+                Err(message::Error::NotFound) => {
+                    refusals.moved_on |= found.holders.contains(&set.routes[place].volume);
                 }
-                Ok(Ok(_) | Err(message::Error::Corrupt { .. })) => {
+                Ok(_) | Err(message::Error::Corrupt { .. }) => {
                     refusals.corrupt = true;
                     self.inner.damage.row(key);
                 }
-                Ok(Err(_)) | Err(_) => {}
+                Err(_) => {}
             }
         }
         refusals.together()
     }
+
+    /// Asks in this order for what one of them can give, all of them within the time of one round.
+    fn hedged<R: Unpin>(&self, order: Vec<usize>) -> HedgedGather<R> {
+        let RegisterTimeouts { round, hedge, .. } = self.inner.timeouts;
+        HedgedGather::new(order, hedge, Instant::now() + round)
+    }
 }
 
-/// The places of a set, those that hold the row first.
+/// The places of a set, those that hold the row first, and of each kind those that are late behind the others.
 fn holders_first(set: &SetView, holders: &[VolumeId]) -> Vec<usize> {
-    let mut places: Vec<usize> = (0..set.routes.len()).collect();
+    let mut places = set.prompt_first(0).into_vec();
     places.sort_by_key(|place| !holders.contains(&set.routes[*place].volume));
     places
 }

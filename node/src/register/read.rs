@@ -49,12 +49,11 @@ impl Registers {
         self.inner.metrics.register.read_rounds.inc();
         let target = self.inner.cluster.target(key.clone());
         let set = self.inner.cluster.set_of(key);
-        let volumes = set.routes.len();
-        let start = usize::from(target.slot.0) % volumes;
-        let order = (0..volumes).map(move |n| (start + n) % volumes);
-        let mut unasked = order.clone();
+        let order = set.prompt_first(usize::from(target.slot.0) % set.routes.len());
+        let mut unasked = order.iter().copied();
+        let quorum = set.quorums().prepare();
         let mut round = Round::new(set, Instant::now() + self.inner.timeouts.round);
-        for (n, place) in unasked.by_ref().take(round.set.quorums().prepare()).enumerate() {
+        for (n, place) in unasked.by_ref().take(quorum).enumerate() {
             ask(&mut round, place, &target, n == 0);
         }
         let asked = Instant::now();
@@ -79,7 +78,9 @@ impl Registers {
             match decision {
                 ReadDecision::Value(found) => return self.with_value(&round, &target, found).await,
                 ReadDecision::Absent => return Ok(ReadOutcome::Absent),
-                ReadDecision::Wait if round.outstanding() > 0 && unasked.len() == 0 => round.next(self).await,
+                ReadDecision::Wait if round.outstanding() > 0 && unasked.len() == 0 => {
+                    round.next_needed(self, quorum, 1).await;
+                }
                 ReadDecision::Wait if round.outstanding() > 0 && round.next_soon(self).await => {}
                 ReadDecision::Wait => {
                     round.note_late();
@@ -93,17 +94,17 @@ impl Registers {
                         ask(&mut round, place, &target, false);
                     }
                     while round.outstanding() > 0 {
-                        round.next(self).await;
+                        round.next_needed(self, quorum, 1).await;
                     }
                 }
                 ReadDecision::AskAgain => {
                     tokio::time::sleep(pause).await;
                     pause *= 2;
-                    for place in order.clone() {
+                    for place in order.iter().copied() {
                         ask(&mut round, place, &target, false);
                     }
                     while round.outstanding() > 0 {
-                        round.next(self).await;
+                        round.next_needed(self, quorum, 1).await;
                     }
                 }
                 ReadDecision::Finish => return Ok(ReadOutcome::Unfinished),
@@ -159,23 +160,27 @@ impl Registers {
                 }
             }
         }
-        for place in holders_first(set, &head.holders) {
+        let mut holders = self.hedged(holders_first(set, &head.holders));
+        let read = |place: usize| {
             let route = &set.routes[place];
-            let pending = route.registers.read(route.volume, target, true);
-            match tokio::time::timeout(self.inner.timeouts.round, pending).await {
-                Ok(Ok(Answer { result: Ok(vote), .. })) => {
+            route.registers.read(route.volume, target, true)
+        };
+        while let Some((place, answer)) = holders.next(1, read).await {
+            let route = &set.routes[place];
+            match answer {
+                Ok(Answer { result: Ok(vote), .. }) => {
                     match value_at(&vote, head).map(|bytes| self.decoded(target, bytes, head)) {
                         Some(Some(found)) => return Ok(RowAnswer::Given(found)),
                         Some(None) => refusals.corrupt = true,
                         None => refusals.moved_on |= head.holders.contains(&route.volume),
                     }
                 }
-                Ok(Ok(Answer { result: Err(Refusal::Sealed), .. })) => return Err(Failure::Sealed),
-                Ok(Err(message::Error::Corrupt { .. })) => {
+                Ok(Answer { result: Err(Refusal::Sealed), .. }) => return Err(Failure::Sealed),
+                Err(message::Error::Corrupt { .. }) => {
                     refusals.corrupt = true;
                     self.inner.damage.row(&target.key);
                 }
-                Ok(Ok(_) | Err(_)) | Err(_) => {}
+                Ok(_) | Err(_) => {}
             }
         }
         Ok(refusals.together())

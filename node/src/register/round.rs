@@ -17,12 +17,9 @@ use tokio::time::Instant;
 
 use super::Registers;
 use super::failure::Failure;
-use crate::cluster::SetView;
+use crate::cluster::{SET_USUAL, SetView};
 use crate::observe::trace::{Phase, RequestTrace, VolumeCall};
-use crate::peer::{Gather, Pending, VolumeRoute};
-
-/// Volumes of a usual set.
-const SET_USUAL: usize = 8;
+use crate::peer::{Gather, LATE_LOOK_EVERY, Pending, VolumeRoute};
 
 /// The replies to one question so far.
 #[derive(Debug)]
@@ -134,6 +131,37 @@ impl<R: Unpin> Round<R> {
         self.next_after(registers, 1).await;
     }
 
+    /// Waits for the next answer, as long as a quorum of others does not make those that are late unneeded: then
+    /// they have failed, as at the deadline.
+    pub(super) async fn next_needed(&mut self, registers: &Registers, quorum: usize, enough: usize) {
+        loop {
+            let voters = self.replies.iter().filter(|reply| reply.from.votes).count();
+            if voters < quorum {
+                return self.next_after(registers, enough).await;
+            }
+            if self.gather.places().all(|place| self.set.is_late(place)) {
+                return self.give_up(registers);
+            }
+            // Cancel-safe: an answer is taken only in the poll that ends the wait.
+            let next = self.next_after(registers, enough);
+            if tokio::time::timeout(LATE_LOOK_EVERY, next).await.is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Whoever has not answered has failed.
+    fn give_up(&mut self, registers: &Registers) {
+        while let Some((place, result)) = self.gather.take_now() {
+            self.hear(registers, place, result);
+        }
+        self.note_late();
+        let late = std::mem::replace(&mut self.gather, Gather::new([]));
+        for place in late.places() {
+            self.fail(place, message::Error::Unreachable { reason: "no answer in time".to_owned() });
+        }
+    }
+
     /// Takes the next answer once `enough` of them are there.
     async fn next_after(&mut self, registers: &Registers, enough: usize) {
         let gather = &mut self.gather;
@@ -146,16 +174,7 @@ impl<R: Unpin> Round<R> {
         match tokio::time::timeout_at(self.deadline, next).await {
             Ok(Some((place, result))) => self.hear(registers, place, result),
             Ok(None) => {}
-            Err(_elapsed) => {
-                while let Some((place, result)) = self.gather.take_now() {
-                    self.hear(registers, place, result);
-                }
-                self.note_late();
-                let late = std::mem::replace(&mut self.gather, Gather::new([]));
-                for place in late.places() {
-                    self.fail(place, message::Error::Unreachable { reason: "no answer in time".to_owned() });
-                }
-            }
+            Err(_elapsed) => self.give_up(registers),
         }
     }
 
@@ -197,7 +216,8 @@ impl<R: Unpin> Round<R> {
                 registers.note_skew(&decision.skewed);
                 return decision;
             }
-            self.next_after(registers, quorum.saturating_sub(self.replies.len())).await;
+            let missing = quorum.saturating_sub(self.replies.len());
+            self.next_needed(registers, quorum, missing).await;
         }
     }
 

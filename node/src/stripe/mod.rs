@@ -53,10 +53,8 @@ impl Default for Thresholds {
 /// How long the data path waits.
 #[derive(Debug, Clone, Copy)]
 pub struct StripeTimeouts {
-    /// For one shard append or read, before the volume counts as not answering.
+    /// For one shard append or read that cannot be done without. One that can is waited for until its volume is late.
     pub shard: Duration,
-    /// For a shard's bytes, before they are computed from the others'.
-    pub hedge: Duration,
     /// For the last shards once enough are durable.
     pub straggler: Duration,
     /// For a share of the buffer budget.
@@ -67,7 +65,6 @@ impl Default for StripeTimeouts {
     fn default() -> Self {
         Self {
             shard: Duration::from_secs(10),
-            hedge: Duration::from_secs(1),
             straggler: Duration::from_millis(100),
             budget: Duration::from_secs(15),
         }

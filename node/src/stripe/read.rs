@@ -30,7 +30,7 @@ use crate::cluster::SetView;
 use crate::cluster::pins::PinGuard;
 use crate::machine::budget::{BudgetShare, Share, with_share};
 use crate::observe::trace::{self, Phase, RequestTrace};
-use crate::peer::{Gather, Pending};
+use crate::peer::{HedgedGather, LATE_LOOK_EVERY, Pending};
 
 /// Bytes of a body that are read at one time, where there is room for all who read.
 const WINDOW_BYTES: u64 = 1 << 20;
@@ -41,6 +41,9 @@ const WINDOWS_AHEAD: usize = 2;
 /// Before a volume is asked again that had no place in its queue; one that had no buffer is asked when
 /// one came back.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
+/// How long k shards are waited for from which another is computed, before one more is asked: what is computed is
+/// late already.
+const REBUILD_HEDGE: Duration = Duration::from_millis(100);
 
 /// Bytes could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -124,6 +127,17 @@ impl StripeRead {
         })
     }
 
+    /// The place in the set of the volume that has a shard.
+    fn place(&self, index: usize) -> usize {
+        let index = u8::try_from(index).expect("a set has at most 32 volumes");
+        placement::home(self.data.id, index, self.set.routes.len())
+    }
+
+    /// Whether another shard is asked before this one: it failed before, or its volume is late.
+    fn is_avoided(&self, index: usize) -> bool {
+        self.avoid & (1 << index) != 0 || self.set.is_late(self.place(index))
+    }
+
     async fn next(&mut self) -> Result<Option<Bytes>, ReadError> {
         loop {
             if let Some(bytes) = self.ready.pop_front() {
@@ -167,8 +181,8 @@ impl StripeRead {
         let pieces = self.layout.pieces(range);
         let pieces = pieces
             .map(|piece| {
-                let avoided = self.avoid & (1 << piece.shard) != 0;
-                let pending = (!avoided).then(|| self.ask(usize::from(piece.shard), &piece));
+                let shard = usize::from(piece.shard);
+                let pending = (!self.is_avoided(shard)).then(|| self.ask(shard, &piece));
                 (piece, pending)
             })
             .collect();
@@ -207,28 +221,38 @@ impl StripeRead {
         Ok(())
     }
 
-    /// Waits for one shard's bytes; a failure is remembered and, where it is damage, reported.
+    /// Waits for one shard's bytes until its volume is late; a failure is remembered and, where it is damage,
+    /// reported.
     async fn wait(&mut self, piece: &Piece, mut pending: Pending<Vec<Bytes>>) -> Option<Vec<Bytes>> {
         let shard = piece.shard;
         let deadline = Instant::now() + self.stripes.inner.timeouts.shard;
         let mut released = ReleaseWait::default();
         loop {
             let waited = Instant::now();
-            let answer = tokio::time::timeout(self.stripes.inner.timeouts.hedge, &mut pending).await;
+            let answer = loop {
+                // One that is avoided by now may have answered before.
+                let is_avoided = self.is_avoided(usize::from(shard));
+                let look = if is_avoided { Duration::ZERO } else { LATE_LOOK_EVERY };
+                match tokio::time::timeout(look, &mut pending).await {
+                    Ok(answer) => break Some(answer),
+                    Err(_elapsed) if is_avoided || Instant::now() >= deadline => break None,
+                    Err(_elapsed) => {}
+                }
+            };
             self.waited(waited, Some((usize::from(shard), pending.took())));
             match answer {
-                Ok(Ok(bytes)) => return Some(bytes),
+                Some(Ok(bytes)) => return Some(bytes),
                 // No buffer, for the moment: what others hold comes back, and another shard would
                 // find as little.
-                Ok(Err(message::Error::Busy)) if Instant::now() < deadline => {
+                Some(Err(message::Error::Busy)) if Instant::now() < deadline => {
                     released.wait(&self.stripes, BUSY_PAUSE).await;
                     pending = self.ask(usize::from(shard), piece);
                 }
-                Ok(Err(error)) => {
+                Some(Err(error)) => {
                     self.note(usize::from(shard), &error);
                     return None;
                 }
-                Err(_elapsed) => {
+                None => {
                     self.avoid |= 1 << shard;
                     return None;
                 }
@@ -250,12 +274,6 @@ impl StripeRead {
         }
     }
 
-    /// The place in its set of the volume that has a shard.
-    fn place(&self, shard: usize) -> usize {
-        let index = u8::try_from(shard).expect("a set has at most 32 volumes");
-        placement::home(self.data.id, index, self.set.routes.len())
-    }
-
     fn note(&mut self, shard: usize, error: &message::Error) {
         self.avoid |= 1 << shard;
         match error {
@@ -275,39 +293,29 @@ impl StripeRead {
         let all = self.set.routes.len();
         let wanted = usize::from(piece.shard);
         // Shards that failed before come last: they may have been late, not gone.
-        let mut order: VecDeque<usize> = (0..all).filter(|index| *index != wanted).collect();
-        order.make_contiguous().sort_by_key(|index| self.avoid & (1 << index) != 0);
-        let mut gather = Gather::new([]);
+        let mut order: Vec<usize> = (0..all).filter(|index| *index != wanted).collect();
+        order.sort_by_cached_key(|index| self.is_avoided(*index));
+        let deadline = Instant::now() + self.stripes.inner.timeouts.shard;
+        let mut asked = HedgedGather::new(order, REBUILD_HEDGE, deadline);
         let mut columns: Vec<Option<Vec<Bytes>>> = vec![None; all];
         let mut have = 0;
         let mut released = ReleaseWait::default();
-        let deadline = Instant::now() + self.stripes.inner.timeouts.shard;
         while have < needed {
-            while gather.len() + have < needed {
-                let Some(index) = order.pop_front() else { return Err(ReadError::Shards) };
-                gather.push(index, self.ask(index, piece));
-            }
             let waited = Instant::now();
-            let answer = tokio::time::timeout(self.stripes.inner.timeouts.shard, gather.next()).await;
-            let slowest = if answer.is_ok() { gather.slowest() } else { gather.waits_for() };
+            let answer = asked.next(needed - have, |index| self.ask(index, piece)).await;
+            let slowest = if answer.is_some() { asked.slowest() } else { asked.waits_for() };
             self.waited(waited, slowest);
             match answer {
-                Ok(Some((index, Ok(bytes)))) => {
+                Some((index, Ok(bytes))) => {
                     columns[index] = Some(bytes);
                     have += 1;
                 }
-                Ok(Some((index, Err(message::Error::Busy)))) if Instant::now() < deadline => {
+                Some((index, Err(message::Error::Busy))) if Instant::now() < deadline => {
                     released.wait(&self.stripes, BUSY_PAUSE).await;
-                    order.push_back(index);
+                    asked.ask_again(index);
                 }
-                Ok(Some((index, Err(error)))) => self.note(index, &error),
-                Ok(None) => {}
-                Err(_elapsed) => {
-                    for index in gather.places() {
-                        self.avoid |= 1 << index;
-                    }
-                    gather = Gather::new([]);
-                }
+                Some((index, Err(error))) => self.note(index, &error),
+                None => return Err(ReadError::Shards),
             }
         }
         let length = usize::try_from(piece.length).expect("a piece fits memory");

@@ -20,6 +20,7 @@ use sherd_core::record::{DataRef, Home};
 use sherd_core::register::quorum::Lives;
 use sherd_core::stripe::Layout;
 use sherd_volume::buffer::{Buffer, BufferPool};
+use tokio::time::Instant;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use super::{BudgetExhausted, Stripes, code_of};
 use crate::cluster::SetView;
 use crate::machine::budget::Share;
 use crate::observe::trace::{self, Phase};
-use crate::peer::{self, Gather, ShardSink};
+use crate::peer::{self, Gather, LATE_LOOK_EVERY, ShardSink};
 
 /// Stripes of a body that may be unseen by its digester at one time, the one that is being written included.
 const UNSEEN_MAX: usize = 3;
@@ -408,15 +409,26 @@ impl StripeWriter {
         Ok(shards)
     }
 
-    /// Waits for the appends under way. A shard that fails is left behind while enough others go on.
+    /// Waits for the appends under way. A shard that fails, or whose volume is late, is left behind while enough
+    /// others go on.
     async fn settle(&mut self) -> Result<(), WriteError> {
-        let all = self.appending.len();
-        let answers = tokio::time::timeout(self.stripes.inner.timeouts.shard, self.appending.gathered(all));
-        let _in_time = trace::timed(Phase::ShardWrite, answers).await;
-        while let Some((index, appended)) = self.appending.take_now() {
-            if let Err(error) = appended {
-                self.leave_behind(index, &error);
+        let deadline = Instant::now() + self.stripes.inner.timeouts.shard;
+        let mut appended_count = 0;
+        loop {
+            while let Some((index, appended)) = self.appending.take_now() {
+                match appended {
+                    Ok(()) => appended_count += 1,
+                    Err(error) => self.leave_behind(index, &error),
+                }
             }
+            let are_unneeded = appended_count >= self.unnamed.set.durable_enough()
+                && self.appending.places().all(|index| self.unnamed.route(index).is_late());
+            if self.appending.is_empty() || are_unneeded || Instant::now() >= deadline {
+                break;
+            }
+            let (all, look) = (self.appending.len(), Instant::now() + LATE_LOOK_EVERY);
+            let answers = tokio::time::timeout_at(look.min(deadline), self.appending.gathered(all));
+            let _ended = trace::timed(Phase::ShardWrite, answers).await;
         }
         self.stripes.written(&self.unnamed, &self.appending);
         for index in std::mem::replace(&mut self.appending, Gather::new([])).places() {
@@ -454,17 +466,28 @@ pub(crate) struct SyncingBody {
 }
 
 impl SyncingBody {
-    /// Waits until the data is durable enough, and a little longer for the rest.
+    /// Waits until the data is durable enough, and a little longer for the rest that is not late.
     pub(crate) async fn durable(mut self) -> Result<StagedData, WriteError> {
-        let enough = self.unnamed.set.durable_enough();
+        let mut enough = self.unnamed.set.durable_enough();
         let (mut durable, mut lives) = (0, Vec::with_capacity(self.all_shards));
+        let deadline = Instant::now() + self.timeouts.shard;
+        let mut stragglers_until = None;
         while !self.gather.is_empty() {
-            let (wanted, timeouts) = match enough.checked_sub(durable) {
-                None | Some(0) => (self.gather.len(), self.timeouts.straggler),
-                Some(missing) => (missing, self.timeouts.shard),
+            // It takes fewer once a node is down.
+            enough = self.unnamed.set.durable_enough();
+            let (wanted, until) = match enough.saturating_sub(durable) {
+                0 => {
+                    let until = Instant::now() + self.timeouts.straggler;
+                    (self.gather.len(), *stragglers_until.get_or_insert(until))
+                }
+                missing => (missing, deadline.min(Instant::now() + LATE_LOOK_EVERY)),
             };
-            let answers = tokio::time::timeout(timeouts, self.gather.gathered(wanted));
-            let in_time = trace::timed(Phase::ShardWrite, answers).await.is_ok();
+            let are_unneeded =
+                durable >= enough && self.gather.places().all(|index| self.unnamed.route(index).is_late());
+            if !are_unneeded {
+                let answers = tokio::time::timeout_at(until, self.gather.gathered(wanted));
+                let _ended = trace::timed(Phase::ShardWrite, answers).await;
+            }
             while let Some((index, finished)) = self.gather.take_now() {
                 match finished {
                     Ok(life) => {
@@ -474,7 +497,8 @@ impl SyncingBody {
                     Err(error) => self.failures.add(index, &error),
                 }
             }
-            if !in_time {
+            let is_over = if durable >= enough { stragglers_until } else { Some(deadline) };
+            if are_unneeded || is_over.is_some_and(|until| Instant::now() >= until) {
                 break;
             }
         }

@@ -38,6 +38,8 @@ const RELOAD_EVERY: Duration = Duration::from_mins(1);
 const PAGE: usize = 500;
 /// Entries that no log took which are put at one time.
 const UNLOGGED_AT_ONCE: usize = 64;
+/// Logs that are read through at one time, each with a page in memory.
+const LOGS_READ_AT_ONCE: usize = 32;
 /// How long a page may take.
 const PAGE_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -462,11 +464,12 @@ impl Context {
         }
     }
 
-    /// Loads what the logs of all volumes hold. One that does not answer is asked when it comes back.
+    /// Loads what the logs of all volumes hold. One that does not answer is asked when it comes back, and holds up
+    /// nobody else's.
     pub(crate) async fn load_heals(&self) {
-        for route in self.cluster.sets().iter().flat_map(|set| &set.routes) {
-            self.load_heals_of(route).await;
-        }
+        let routes = self.cluster.sets().iter().flat_map(|set| &set.routes);
+        let loads: Vec<_> = routes.map(|route| self.load_heals_of(route)).collect();
+        futures::stream::iter(loads).buffer_unordered(LOGS_READ_AT_ONCE).for_each(|_| async {}).await;
     }
 
     /// Loads what a volume's log holds; `false` when it could not be read to its end.

@@ -1,21 +1,36 @@
 //! A node that stands still (SIGSTOP) keeps nobody waiting for long: its connections stay open and say nothing.
 //!
-//! PUTs up to 8 MiB, GETs and DELETEs through the other nodes are answered within 25 s from the moment in which
-//! it stops, and what was acknowledged is there when it goes on.
+//! PUTs up to 8 MiB, GETs and DELETEs through the other nodes are answered, and what was acknowledged is there when
+//! it goes on. Under a load of all kinds of requests, those under way take at most 2 s more, later ones no more than
+//! before, and once it goes on the node is used again.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::harness::cluster::cluster_of;
 use crate::harness::data::{Body, Dice};
-use crate::harness::wait::bounded;
+use crate::harness::s3::{Condition, S3};
+use crate::harness::wait::{bounded, eventually};
 
 /// How long any answer may take.
 const ANSWER: Duration = Duration::from_secs(25);
 /// Sizes of the objects.
 const SIZES: [usize; 4] = [1 << 10, 200 << 10, 1 << 20, 8 << 20];
+/// How long each phase of the load lasts.
+const PHASE: Duration = Duration::from_secs(12);
+/// After which a node that stopped costs nothing any more, and one that went on is used again.
+const SETTLED: Duration = Duration::from_secs(2);
+/// What a node that stops may cost a request that is under way.
+const COST: Duration = Duration::from_secs(2);
+/// What it may cost a later one.
+const LATER_COST: Duration = Duration::from_millis(50);
+/// What a busy machine costs any request now and then.
+const NOISE: Duration = Duration::from_millis(700);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_are_answered_while_a_node_stands_still() {
@@ -58,4 +73,218 @@ async fn requests_are_answered_while_a_node_stands_still() {
         let wanted = (gateway != 0).then_some(body);
         assert_eq!(clients[paused].get_settled(&key).await, wanted, "{key} through the node that goes on");
     }
+}
+
+/// What the clients of the load do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Work {
+    PutInline,
+    PutPacked,
+    PutStripes,
+    GetInline,
+    GetPacked,
+    GetStripes,
+    Create,
+    Swap,
+    List,
+    Delete,
+}
+
+/// Where a request's time lies: in a healthy cluster, across the stop and the 2 s behind it, later while the node
+/// stands still, in the 2 s after it goes on, and later than that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Before,
+    Under,
+    Later,
+    Resuming,
+    After,
+}
+
+impl Work {
+    const ALL: [Self; 10] = [
+        Self::PutInline,
+        Self::PutPacked,
+        Self::PutStripes,
+        Self::GetInline,
+        Self::GetPacked,
+        Self::GetStripes,
+        Self::Create,
+        Self::Swap,
+        Self::List,
+        Self::Delete,
+    ];
+
+    /// Bytes of the objects that it works on.
+    const fn len(self) -> usize {
+        match self {
+            Self::PutPacked | Self::GetPacked => 200 << 10,
+            Self::PutStripes | Self::GetStripes => 3 << 20,
+            Self::PutInline | Self::GetInline | Self::Create | Self::Swap | Self::List | Self::Delete => {
+                1 << 10
+            }
+        }
+    }
+}
+
+impl Phase {
+    const ALL: [Self; 5] = [Self::Before, Self::Under, Self::Later, Self::Resuming, Self::After];
+}
+
+/// When the paused node stopped and went on.
+#[derive(Debug, Default)]
+struct Pause {
+    stopped: OnceLock<Instant>,
+    resumed: OnceLock<Instant>,
+}
+
+impl Pause {
+    /// The phase of a request that just ended.
+    fn phase_of(&self, begun: Instant) -> Phase {
+        let until = |moment: &OnceLock<Instant>| moment.get().map(|moment| *moment + SETTLED);
+        match (self.stopped.get(), until(&self.stopped), self.resumed.get(), until(&self.resumed)) {
+            (None, ..) => Phase::Before,
+            (_, Some(late), ..) if begun < late => Phase::Under,
+            (_, _, None, _) => Phase::Later,
+            (_, _, _, Some(used)) if begun < used => Phase::Resuming,
+            _ => Phase::After,
+        }
+    }
+}
+
+/// A client that does one kind of work after the other; each request is timed.
+async fn work(
+    own: String,
+    s3: S3,
+    mut dice: Dice,
+    pause: Arc<Pause>,
+    stop: watch::Receiver<bool>,
+) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    let mut bodies = BTreeMap::new();
+    for work in Work::ALL {
+        let body = Body { id: dice.next(), len: work.len() };
+        s3.put(&format!("{own}/{work:?}"), body).await.expect("a healthy cluster");
+        bodies.insert(work, body);
+    }
+    for (number, work) in (0..).zip(Work::ALL.into_iter().cycle()) {
+        if *stop.borrow() {
+            break;
+        }
+        let (key, new) = (format!("{own}/{work:?}"), format!("{own}/new/{number}"));
+        let (body, next) = (bodies[&work], Body { id: dice.next(), len: work.len() });
+        if work == Work::Delete {
+            s3.put(&new, next).await.expect("three of four nodes take it");
+        }
+        let begun = Instant::now();
+        let changed = match work {
+            Work::PutInline | Work::PutPacked | Work::PutStripes => s3.put(&key, next).await.map(|()| true),
+            Work::GetInline | Work::GetPacked | Work::GetStripes => {
+                s3.get(&key).await.map(|read| assert_eq!(read, Some(body))).map(|()| false)
+            }
+            Work::Create => s3.put_if(&new, next, Condition::IfAbsent).await.map(|()| false),
+            Work::Swap => s3.put_if(&key, next, Condition::IfMatch(body.etag())).await.map(|()| true),
+            Work::List => s3.list(&key).await.map(|listed| assert_eq!(listed.len(), 1)).map(|()| false),
+            Work::Delete => s3.delete(&new).await.map(|()| false),
+        };
+        let elapsed = begun.elapsed();
+        if changed.unwrap_or_else(|failure| panic!("{work:?} after {elapsed:?}: {failure:?}")) {
+            bodies.insert(work, next);
+        }
+        samples.push(Sample { work, phase: pause.phase_of(begun), elapsed });
+    }
+    samples
+}
+
+/// How long one request took.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    work: Work,
+    phase: Phase,
+    elapsed: Duration,
+}
+
+/// The times of one kind of request in one phase, sorted.
+struct Times(Vec<Duration>);
+
+impl Times {
+    fn of(samples: &[Sample], work: Work, phase: Phase) -> Self {
+        let of = samples.iter().filter(|sample| (sample.work, sample.phase) == (work, phase));
+        let mut times: Vec<Duration> = of.map(|sample| sample.elapsed).collect();
+        times.sort_unstable();
+        Self(times)
+    }
+
+    /// Zero where there was no request.
+    fn at(&self, share: f64) -> Duration {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a place in a list"
+        )]
+        let place = (self.0.len().saturating_sub(1) as f64 * share) as usize;
+        self.0.get(place).copied().unwrap_or_default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_node_costs_2_s_once_and_is_used_again() {
+    let mut dice = Dice::of_this_run("stopped");
+    let cluster = cluster_of(4).start().await;
+    let clients = cluster.with_bucket().await;
+    let (pause, stop) = (Arc::new(Pause::default()), watch::Sender::new(false));
+    let mut load = JoinSet::new();
+    for (number, s3) in clients.iter().take(3).enumerate() {
+        let (own, s3) = (format!("load/{number}"), s3.clone());
+        load.spawn(work(own, s3, dice.split(), Arc::clone(&pause), stop.subscribe()));
+    }
+    let paused = cluster.node(3);
+    lasts(PHASE).await;
+    paused.signal(Signal::STOP);
+    pause.stopped.set(Instant::now()).expect("it stops once");
+    lasts(SETTLED + PHASE).await;
+    paused.signal(Signal::CONT);
+    pause.resumed.set(Instant::now()).expect("it goes on once");
+    lasts(SETTLED).await;
+    let calls = paused.metrics().await;
+    lasts(PHASE).await;
+    let after = paused.metrics().await;
+    stop.send_replace(true);
+    let samples = load.join_all().await.concat();
+    eprintln!("stopped: requests and ms (median/p99/worst) in {:?}", Phase::ALL);
+    for work in Work::ALL {
+        let row = Phase::ALL.map(|phase| {
+            let times = Times::of(&samples, work, phase);
+            let [median, most, worst] = [0.5, 0.99, 1.0].map(|share| times.at(share).as_millis());
+            format!("{:4} {median:5}/{most:5}/{worst:5}", times.0.len())
+        });
+        eprintln!("stopped: {:11} {}", format!("{work:?}"), row.join(" | "));
+    }
+    // One kind has few requests in a phase: what a busy machine costs is judged over all of them.
+    let before = samples.iter().filter(|sample| sample.phase == Phase::Before);
+    let slack = before.map(|sample| sample.elapsed).max().expect("there are requests before") + NOISE;
+    for work in Work::ALL {
+        let [before, under, later, ..] = Phase::ALL.map(|phase| Times::of(&samples, work, phase));
+        assert!(under.at(1.0) <= COST + slack, "{work:?} under way: {:?}", under.at(1.0));
+        assert!(later.at(1.0) <= LATER_COST + slack, "{work:?} later: {:?}", later.at(1.0));
+        let (median, healthy) = (later.at(0.5), before.at(0.5));
+        assert!(
+            median <= healthy * 2 + LATER_COST + NOISE / 4,
+            "{work:?}: {median:?}, and {healthy:?} before"
+        );
+    }
+    for service in ["register", "shard"] {
+        let answered = format!("sherd_rpc_calls_total{{result=\"answered\",service=\"{service}\"}}");
+        let count = after.get(&answered) - calls.get(&answered);
+        assert!(count > 50.0, "{count} calls of {service} reach the node that went on");
+    }
+    cluster.until_whole().await;
+}
+
+/// A phase of the load: requests are timed meanwhile.
+async fn lasts(phase: Duration) {
+    let begun = Instant::now();
+    let over = async || if begun.elapsed() >= phase { Ok(()) } else { Err("it is under way".to_owned()) };
+    eventually("a phase", phase * 2, over).await;
 }

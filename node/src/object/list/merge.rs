@@ -20,12 +20,14 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use sherd_core::id::{BucketId, Incarnation, ObjectKey};
+use sherd_core::message;
 use sherd_core::message::{ListPage, ListScan, ListedRow, ScannedRow};
 use sherd_core::record::{State, Value};
 use sherd_core::register::Refusal;
 use sherd_core::register::listing::{KeyDecision, PrefixDecision, ScannedEntry, decide_key, decide_prefix};
 
 use crate::cluster::{Cluster, SetView};
+use crate::peer::{LATE_LOOK_EVERY, Pending};
 use crate::register::{Failure, Registers};
 
 /// Rows asked of one volume at one time.
@@ -232,7 +234,7 @@ enum SetVerdict {
 
 impl SetScan {
     fn new(set: &Arc<SetView>, registers: &Registers, epoch: sherd_core::id::Epoch, query: &Query) -> Self {
-        let mut places = VecDeque::from(set.prompt_first());
+        let mut places: VecDeque<usize> = set.prompt_first(0).into_iter().collect();
         let voters = places.drain(..set.quorums().prepare());
         let volumes = voters.map(|place| VolumeScan::new(place, query.from.clone())).collect();
         Self {
@@ -281,10 +283,9 @@ impl SetScan {
                 .collect();
             let deadline = Instant::now() + self.query.timeout;
             for (index, pending) in asked {
-                let volume = self.set.routes[self.volumes[index].place].volume;
-                let answer = tokio::time::timeout_at(deadline, pending).await;
-                self.set.late.note(volume, answer.is_err());
-                let Ok(Ok(answer)) = answer else {
+                let place = self.volumes[index].place;
+                let volume = self.set.routes[place].volume;
+                let Some(Ok(answer)) = self.answer_of(place, pending, deadline).await else {
                     self.replace(index)?;
                     continue;
                 };
@@ -297,6 +298,24 @@ impl SetScan {
                     }
                     Ok(_) | Err(_) => self.replace(index)?,
                 }
+            }
+        }
+    }
+
+    /// Waits for a volume's answer until the deadline; where another can be asked instead, until it is late.
+    async fn answer_of<R: Unpin>(
+        &self,
+        place: usize,
+        mut pending: Pending<R>,
+        deadline: Instant,
+    ) -> Option<message::Result<R>> {
+        loop {
+            let look = deadline.min(Instant::now() + LATE_LOOK_EVERY);
+            if let Ok(answer) = tokio::time::timeout_at(look, &mut pending).await {
+                return Some(answer);
+            }
+            if look == deadline || (!self.spare.is_empty() && self.set.is_late(place)) {
+                return None;
             }
         }
     }

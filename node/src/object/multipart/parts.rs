@@ -3,13 +3,16 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use sherd_core::id::{DataId, ObjectKey, PartKey, RegisterKey, UploadId};
 use sherd_core::limits;
 use sherd_core::message::{Answer, PartsScan, ScannedRow, Target};
 use sherd_core::record::{DataRef, Part, State, Value};
 
 use super::open_upload;
-use crate::object::{Error, Objects, PartInfo, Result, SCAN_PATIENCE, UnavailableReason};
+use crate::object::{Error, Objects, PartInfo, Result, SCAN_HEDGE, SCAN_PATIENCE, UnavailableReason};
+use crate::peer::HedgedGather;
 use crate::register::{Proposal, QuorumRow, Writer};
 use crate::upkeep::kept_by;
 
@@ -79,18 +82,21 @@ impl Objects {
         let Target { slot, epoch, .. } = self.inner.cluster.target(object.clone());
         let scan = PartsScan { bucket: object.bucket, upload, slot, epoch, after, limit: SCAN_ROWS };
         let mut scans = Vec::new();
-        for place in set.prompt_first() {
+        let voters = set.quorums().prepare();
+        let mut asked = HedgedGather::new(set.prompt_first(0), SCAN_HEDGE, Instant::now() + SCAN_PATIENCE);
+        let parts = |place: usize| {
             let route = &set.routes[place];
-            let answer =
-                tokio::time::timeout(SCAN_PATIENCE, route.registers.parts(route.volume, &scan)).await;
-            set.late.note(route.volume, answer.is_err());
-            let Ok(Ok(Answer { from, result: Ok(rows) })) = answer else { continue };
+            route.registers.parts(route.volume, &scan)
+        };
+        while let Some((place, answer)) = asked.next(voters - scans.len(), parts).await {
+            let route = &set.routes[place];
+            let Ok(Answer { from, result: Ok(rows) }) = answer else { continue };
             self.inner.registers.learn(route.volume, &from);
             scans.push((route.volume, from, rows));
             // A later answer may say that an earlier one is of a life that is over.
             let lives = self.inner.registers.known_lives();
             scans.retain(|(volume, from, _)| lives.counts(*volume, from));
-            if scans.len() == set.quorums().prepare() {
+            if scans.len() == voters {
                 return Ok(numbers_in(scans.iter().map(|(_, _, rows)| rows.as_slice()), SCAN_ROWS));
             }
         }

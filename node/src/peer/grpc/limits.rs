@@ -8,14 +8,28 @@ use std::time::Duration;
 
 use sherd_proto::limits::{FRAME_CALLS_MAX, MESSAGE_BYTES_MAX, SHARD_FRAME_BYTES_MAX};
 
+use crate::peer::watch::CallLength;
+
+/// How long a kind of call may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CallTime {
+    /// Until it is given up.
+    pub(super) max: Duration,
+    /// Whether the volume is late long before.
+    pub(super) length: CallLength,
+}
+
 /// For what a volume answers from memory or with one write to its log.
-pub(super) const SMALL_CALL_MAX: Duration = Duration::from_secs(5);
-/// For a page of rows, shards or entries.
-pub(super) const PAGE_CALL_MAX: Duration = Duration::from_secs(10);
+pub(super) const SMALL_CALL: CallTime = CallTime { max: Duration::from_secs(5), length: CallLength::Short };
+/// For a page of a listing.
+pub(super) const LIST_CALL: CallTime = CallTime { max: Duration::from_secs(10), length: CallLength::Short };
+/// For a page of rows, shards or entries that upkeep walks.
+pub(super) const PAGE_CALL: CallTime = CallTime { max: Duration::from_secs(10), length: CallLength::Long };
 /// For a change of guarantees, adopted rows, and the verification of a row.
-pub(super) const LONG_CALL_MAX: Duration = Duration::from_secs(30);
+pub(super) const LONG_CALL: CallTime = CallTime { max: Duration::from_secs(30), length: CallLength::Long };
 /// For the verification of a whole shard: a file of a few GiB is read once.
-pub(super) const VERIFY_SHARD_MAX: Duration = Duration::from_mins(1);
+pub(super) const VERIFY_SHARD_CALL: CallTime =
+    CallTime { max: Duration::from_mins(1), length: CallLength::Long };
 /// Since the last bytes of a shard moved.
 pub(super) const BYTES_STALL_MAX: Duration = Duration::from_secs(10);
 /// How often calls past their deadline are looked for.
@@ -34,6 +48,9 @@ pub(super) const CALL_BYTES_MAX: usize = MESSAGE_BYTES_MAX - FRAME_BYTES_USUAL -
 /// Shards that are written to or read from one peer at a time, each with a stream of its own; the peer takes 1,024
 /// streams a connection.
 pub(super) const BYTE_STREAMS_MAX: usize = 960;
+/// Of these, while the volume has a call that is overdue: each may hold a stripe's shard of 1 MiB, which the bytes
+/// of bodies under way no longer count.
+pub(super) const LATE_BYTE_STREAMS_MAX: usize = 32;
 
 /// The first pause before a lost connection is made again.
 pub(super) const RECONNECT_MIN: Duration = Duration::from_millis(50);

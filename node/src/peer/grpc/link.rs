@@ -24,12 +24,13 @@ use sherd_proto::v1::shard_service_client::ShardServiceClient;
 use super::calls::{CallStream, unreachable};
 use super::connection::Connection;
 use super::keeper::{Lane, LinkKeeper};
-use super::limits::BYTE_STREAMS_MAX;
+use super::limits::{BYTE_STREAMS_MAX, LATE_BYTE_STREAMS_MAX};
 use super::registers::RegisterCallService;
 use super::shards::ShardCallService;
 use super::upkeep::UpkeepCallService;
 use crate::observe::metrics::LinkMetrics;
 use crate::peer::ConnectionAge;
+use crate::peer::watch::CallWatch;
 use crate::trust::{PeerIdentity, Trust};
 
 /// Which peer, and where.
@@ -166,11 +167,19 @@ impl Link {
         self.bytes().map(|client| client.max_encoding_message_size(usize::MAX))
     }
 
-    /// Runs a transfer of bytes, if there is a place for one more.
+    /// Runs a transfer of bytes to the volume that `watch` is of, if there is a place for one more.
     ///
     /// # Errors
     /// [`Error::Busy`]: nothing was begun.
-    pub(super) fn transfer(&self, transfer: impl Future<Output = ()> + Send + 'static) -> Result<()> {
+    pub(super) fn transfer(
+        &self,
+        watch: &CallWatch,
+        transfer: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<()> {
+        let under_way = BYTE_STREAMS_MAX - self.0.byte_streams.available_permits();
+        if under_way >= LATE_BYTE_STREAMS_MAX && watch.has_overdue() {
+            return Err(Error::Busy);
+        }
         let place = Arc::clone(&self.0.byte_streams).try_acquire_owned().map_err(|_| Error::Busy)?;
         self.0.tasks.spawn(async move {
             transfer.await;

@@ -29,26 +29,33 @@ use sherd_proto::v1::Addressed;
 use self::calls::unreachable;
 pub use self::connection::Connection;
 pub use self::link::{Link, LinkConfig};
-use super::AnswerSender;
+use super::{AnswerSender, Pending};
 use crate::observe::trace;
 use crate::peer::remote::RemoteVolumes;
+use crate::peer::watch::{CallLength, CallWatches};
 
 /// The volumes of one other node.
 #[derive(Debug, Clone)]
 pub struct GrpcPeer {
     link: Link,
     remote: RemoteVolumes,
+    watches: CallWatches,
 }
 
 impl GrpcPeer {
     /// Reaches the volumes of the node at the other end of `link`; `remote` says what they reported last.
-    pub const fn new(link: Link, remote: RemoteVolumes) -> Self {
-        Self { link, remote }
+    pub fn new(link: Link, remote: RemoteVolumes) -> Self {
+        Self { link, remote, watches: CallWatches::default() }
     }
 
     /// The link to its node.
     pub const fn link(&self) -> &Link {
         &self.link
+    }
+
+    /// An answer to come; the volume is late while that of a short call does not.
+    fn waiting<R>(&self, volume: VolumeId, length: CallLength) -> (AnswerSender<R>, Pending<R>) {
+        self.watches.of(volume).begin(length)
     }
 
     fn address(&self, volume: VolumeId) -> Addressed {

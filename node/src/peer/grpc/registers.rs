@@ -3,8 +3,6 @@
 //! Each call has the deadline of its kind. A commit has no answer and follows its accept in the same queue, so it
 //! never overtakes it. Register rounds, listings and recovery call these through [`RegisterPeer`].
 
-use std::time::Duration;
-
 use bytes::Bytes;
 
 use sherd_core::heal::HealEntry;
@@ -21,7 +19,7 @@ use sherd_proto::v1::register_call::{self, Call};
 use sherd_proto::v1::{RegisterCall, RegisterCalls, RegisterReplies, RegisterReply, Sender};
 
 use super::calls::CallService;
-use super::limits::{LONG_CALL_MAX, PAGE_CALL_MAX, SMALL_CALL_MAX};
+use super::limits::{CallTime, LIST_CALL, LONG_CALL, PAGE_CALL, SMALL_CALL};
 use super::{GrpcPeer, deliver};
 use crate::peer::{AnswerSender, Pending, RegisterPeer};
 
@@ -86,7 +84,7 @@ impl GrpcPeer {
     fn ask_register<R>(
         &self,
         volume: VolumeId,
-        timeout: Duration,
+        time: CallTime,
         call: Call,
         waiter: impl FnOnce(AnswerSender<R>) -> RegisterWaiter,
     ) -> Pending<R> {
@@ -94,8 +92,8 @@ impl GrpcPeer {
             Ok(live) => live,
             Err(error) => return Pending::ready(Err(error)),
         };
-        let (answering, pending) = Pending::waiting();
-        live.registers.submit(volume, self.register_call(volume, call), timeout, waiter(answering));
+        let (answering, pending) = self.waiting(volume, time.length);
+        live.registers.submit(volume, self.register_call(volume, call), time.max, waiter(answering));
         pending
     }
 
@@ -114,7 +112,7 @@ impl RegisterPeer for GrpcPeer {
     ) -> Pending<Answer<Vote>> {
         let (target, ballot) = (Some(target.to_wire()), prepare.ballot.to_wire());
         let call = Call::Prepare(register_call::Prepare { target, ballot, want_value });
-        self.ask_register(volume, SMALL_CALL_MAX, call, RegisterWaiter::Vote)
+        self.ask_register(volume, SMALL_CALL, call, RegisterWaiter::Vote)
     }
 
     fn accept(
@@ -125,11 +123,15 @@ impl RegisterPeer for GrpcPeer {
         heal: Option<&HealEntry>,
     ) -> Pending<Answer<()>> {
         let call = Call::Accept(accept_to_wire(target, accept, heal));
-        self.ask_register(volume, SMALL_CALL_MAX, call, RegisterWaiter::Done)
+        self.ask_register(volume, SMALL_CALL, call, RegisterWaiter::Done)
     }
 
     fn is_full(&self, volume: VolumeId) -> bool {
         !self.remote.has_room(volume)
+    }
+
+    fn is_late(&self, volume: VolumeId) -> bool {
+        self.link.calls().is_err() || self.watches.of(volume).is_late()
     }
 
     fn commit(&self, volume: VolumeId, target: &Target, commit: &CommitHint) {
@@ -141,33 +143,33 @@ impl RegisterPeer for GrpcPeer {
 
     fn read(&self, volume: VolumeId, target: &Target, want_value: bool) -> Pending<Answer<Vote>> {
         let call = Call::Read(register_call::Read { target: Some(target.to_wire()), want_value });
-        self.ask_register(volume, SMALL_CALL_MAX, call, RegisterWaiter::Vote)
+        self.ask_register(volume, SMALL_CALL, call, RegisterWaiter::Vote)
     }
 
     fn inline(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Bytes> {
         let (target, ballot) = (Some(target.to_wire()), ballot.to_wire());
         let call = Call::Inline(register_call::Inline { target, ballot });
-        self.ask_register(volume, SMALL_CALL_MAX, call, RegisterWaiter::Inline)
+        self.ask_register(volume, SMALL_CALL, call, RegisterWaiter::Inline)
     }
 
     fn verify_row(&self, volume: VolumeId, key: &RegisterKey) -> Pending<()> {
         let call = Call::VerifyRow(key.to_wire());
-        self.ask_register(volume, LONG_CALL_MAX, call, RegisterWaiter::Verified)
+        self.ask_register(volume, LONG_CALL, call, RegisterWaiter::Verified)
     }
 
     fn list(&self, volume: VolumeId, request: &ListScan) -> Pending<Answer<ListPage>> {
         let call = Call::List(request.to_wire());
-        self.ask_register(volume, PAGE_CALL_MAX, call, RegisterWaiter::List)
+        self.ask_register(volume, LIST_CALL, call, RegisterWaiter::List)
     }
 
     fn parts(&self, volume: VolumeId, request: &PartsScan) -> Pending<Answer<Vec<ScannedRow>>> {
         let call = Call::Parts(request.to_wire());
-        self.ask_register(volume, PAGE_CALL_MAX, call, RegisterWaiter::Parts)
+        self.ask_register(volume, LIST_CALL, call, RegisterWaiter::Parts)
     }
 
     fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>> {
         let call = Call::Rows(request.to_wire());
-        self.ask_register(volume, PAGE_CALL_MAX, call, RegisterWaiter::Rows)
+        self.ask_register(volume, PAGE_CALL, call, RegisterWaiter::Rows)
     }
 
     fn unsettled(
@@ -177,23 +179,23 @@ impl RegisterPeer for GrpcPeer {
         limit: usize,
     ) -> Pending<Vec<UnsettledRow>> {
         let call = RegisterRequest::Unsettled { after: after.cloned(), limit }.to_wire();
-        self.ask_register(volume, PAGE_CALL_MAX, call, RegisterWaiter::Unsettled)
+        self.ask_register(volume, PAGE_CALL, call, RegisterWaiter::Unsettled)
     }
 
     fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>> {
         let call = Call::Control(control.to_wire());
-        self.ask_register(volume, LONG_CALL_MAX, call, RegisterWaiter::Guarantees)
+        self.ask_register(volume, LONG_CALL, call, RegisterWaiter::Guarantees)
     }
 
     fn adopt(&self, volume: VolumeId, rows: Vec<AdoptedRow>) -> Pending<Answer<()>> {
         let rows = rows.iter().map(Wire::to_wire).collect();
         let call = Call::Adopt(register_call::Adopt { rows });
-        self.ask_register(volume, LONG_CALL_MAX, call, RegisterWaiter::Done)
+        self.ask_register(volume, LONG_CALL, call, RegisterWaiter::Done)
     }
 
     fn drop_row(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Answer<()>> {
         let (target, ballot) = (Some(target.to_wire()), ballot.to_wire());
         let call = Call::DropRow(register_call::DropRow { target, ballot });
-        self.ask_register(volume, SMALL_CALL_MAX, call, RegisterWaiter::Done)
+        self.ask_register(volume, SMALL_CALL, call, RegisterWaiter::Done)
     }
 }

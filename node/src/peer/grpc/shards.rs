@@ -3,13 +3,11 @@
 //! So no frame of bytes stands before an accept. Stripes, heals and the scrubber call these through [`ShardPeer`];
 //! the bytes themselves are in [`transfers`] and [`super::sink`].
 
-use std::time::Duration;
-
 use bytes::Bytes;
 
 use sherd_core::id::{Incarnation, ShardId, VolumeId};
 use sherd_core::message::{
-    Error, LeaseAnswer, ReaderLeases, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target,
+    Error, LeaseAnswer, ReadPurpose, ReaderLeases, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target,
 };
 use sherd_core::record::Home;
 use sherd_proto::convert::Wire;
@@ -17,9 +15,11 @@ use sherd_proto::v1::shard_call::Call;
 use sherd_proto::v1::{Sender, ShardCall, ShardCalls, ShardReplies, ShardReply, write_shard};
 
 use super::calls::CallService;
-use super::limits::{PAGE_CALL_MAX, SMALL_CALL_MAX, VERIFY_SHARD_MAX};
+use super::limits::{CallTime, PAGE_CALL, SMALL_CALL, VERIFY_SHARD_CALL};
 use super::sink::RemoteSink;
-use super::{GrpcPeer, deliver, transfers};
+use super::transfers::{self, Transfer};
+use super::{GrpcPeer, deliver};
+use crate::peer::watch::CallLength;
 use crate::peer::{AnswerSender, Pending, ShardPeer, ShardSink};
 
 /// The small calls of [`ShardPeer`].
@@ -72,10 +72,14 @@ impl CallService for ShardCallService {
 }
 
 impl GrpcPeer {
+    fn transfer(&self, volume: VolumeId, length: CallLength) -> Transfer<'_> {
+        Transfer { link: &self.link, to: self.address(volume), watch: self.watches.of(volume), length }
+    }
+
     fn ask_shard<R>(
         &self,
         volume: VolumeId,
-        timeout: Duration,
+        time: CallTime,
         call: Call,
         waiter: impl FnOnce(AnswerSender<R>) -> ShardWaiter,
     ) -> Pending<R> {
@@ -83,9 +87,9 @@ impl GrpcPeer {
             Ok(live) => live,
             Err(error) => return Pending::ready(Err(error)),
         };
-        let (answering, pending) = Pending::waiting();
+        let (answering, pending) = self.waiting(volume, time.length);
         let call = ShardCall { number: 0, timeout_ms: 0, to: Some(self.address(volume)), call: Some(call) };
-        live.shards.submit(volume, call, timeout, waiter(answering));
+        live.shards.submit(volume, call, time.max, waiter(answering));
         pending
     }
 }
@@ -98,7 +102,8 @@ impl ShardPeer for GrpcPeer {
         target: &Target,
         payload: Vec<Bytes>,
     ) -> Pending<Incarnation> {
-        transfers::put(&self.link, self.address(volume), shard, target, payload)
+        let transfer = self.transfer(volume, CallLength::Short);
+        transfers::put(transfer, shard, target, payload)
     }
 
     fn create_shard(
@@ -115,39 +120,43 @@ impl ShardPeer for GrpcPeer {
             file: Some(header.to_wire()),
             replace,
         };
-        Box::new(RemoteSink::begin(&self.link, begin))
+        Box::new(RemoteSink::begin(&self.link, begin, self.watches.of(volume)))
     }
 
     fn read_shard(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>> {
-        transfers::read(&self.link, self.address(volume), range)
+        let length = match range.wanted {
+            ReadPurpose::ByClient => CallLength::Short,
+            ReadPurpose::ByUpkeep => CallLength::Long,
+        };
+        transfers::read(self.transfer(volume, length), range)
     }
 
     fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()> {
         let call = Call::Delete((shard, home).to_wire());
-        self.ask_shard(volume, SMALL_CALL_MAX, call, ShardWaiter::Done)
+        self.ask_shard(volume, SMALL_CALL, call, ShardWaiter::Done)
     }
 
     fn release_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<bool> {
         let call = Call::Release((shard, home).to_wire());
-        self.ask_shard(volume, SMALL_CALL_MAX, call, ShardWaiter::Released)
+        self.ask_shard(volume, SMALL_CALL, call, ShardWaiter::Released)
     }
 
     fn lease(&self, volume: VolumeId, leases: &ReaderLeases) -> Pending<LeaseAnswer> {
-        self.ask_shard(volume, SMALL_CALL_MAX, Call::Leases(leases.to_wire()), ShardWaiter::Leases)
+        self.ask_shard(volume, SMALL_CALL, Call::Leases(leases.to_wire()), ShardWaiter::Leases)
     }
 
     fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
         let call = Call::Length((shard, home).to_wire());
-        self.ask_shard(volume, SMALL_CALL_MAX, call, ShardWaiter::Bytes)
+        self.ask_shard(volume, SMALL_CALL, call, ShardWaiter::Bytes)
     }
 
     fn verify_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
         let call = Call::Verify((shard, home).to_wire());
-        self.ask_shard(volume, VERIFY_SHARD_MAX, call, ShardWaiter::Bytes)
+        self.ask_shard(volume, VERIFY_SHARD_CALL, call, ShardWaiter::Bytes)
     }
 
     fn shards(&self, volume: VolumeId, request: ShardScan) -> Pending<ShardPage> {
         let call = Call::Page(request.to_wire());
-        self.ask_shard(volume, PAGE_CALL_MAX, call, ShardWaiter::Page)
+        self.ask_shard(volume, PAGE_CALL, call, ShardWaiter::Page)
     }
 }

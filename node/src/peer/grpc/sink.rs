@@ -5,7 +5,8 @@
 //!      <- taken, taken, life
 //! ```
 //! An append is answered when the peer's volume took all of it, so at most one append is under way. A sink that
-//! is dropped before its finish ends the stream, and the peer removes the file.
+//! is dropped before its finish ends the stream, also in the middle of an append, and the peer removes the file. A
+//! finish that was begun runs on.
 
 use bytes::{Bytes, BytesMut};
 use futures::stream;
@@ -24,6 +25,7 @@ use super::connection::Connection;
 use super::limits::BYTES_STALL_MAX;
 use super::link::Link;
 use super::{answered, told};
+use crate::peer::watch::CallWatch;
 use crate::peer::{AnswerSender, Pending, ShardSink};
 
 /// Steps of a sink that its task has not begun: the caller waits for one before the next.
@@ -31,7 +33,10 @@ const STEPS_QUEUED_MAX: usize = 4;
 
 /// The caller's end.
 #[derive(Debug)]
-pub(super) struct RemoteSink(Result<mpsc::Sender<SinkStep>>);
+pub(super) struct RemoteSink {
+    steps: Result<mpsc::Sender<SinkStep>>,
+    watch: CallWatch,
+}
 
 /// What the caller asks of the task.
 #[derive(Debug)]
@@ -49,18 +54,17 @@ struct SinkTask {
 
 impl RemoteSink {
     /// Begins a file.
-    pub(super) fn begin(link: &Link, begin: write_shard::Begin) -> Self {
-        let client = match link.bytes() {
-            Ok(client) => client,
-            Err(error) => return Self(Err(error)),
-        };
-        let (sender, steps) = mpsc::channel(STEPS_QUEUED_MAX);
-        Self(link.transfer(write(client, begin, steps)).map(|()| sender))
+    pub(super) fn begin(link: &Link, begin: write_shard::Begin, watch: CallWatch) -> Self {
+        let steps = link.bytes().and_then(|client| {
+            let (sender, steps) = mpsc::channel(STEPS_QUEUED_MAX);
+            link.transfer(&watch, write(client, begin, steps)).map(|()| sender)
+        });
+        Self { steps, watch }
     }
 
     fn send<R>(&self, step: impl FnOnce(AnswerSender<R>) -> SinkStep) -> Pending<R> {
-        let (answering, pending) = Pending::waiting();
-        match &self.0 {
+        let (answering, pending) = self.watch.waiting();
+        match &self.steps {
             Err(error) => Pending::ready(Err(error.clone())),
             Ok(steps) => match steps.try_send(step(answering)) {
                 Ok(()) => pending,
@@ -97,18 +101,40 @@ async fn write(
             None => body.recv().await.map(|message| (message, (None, body))),
         }
     });
-    let opened = tokio::time::timeout(BYTES_STALL_MAX, client.write(steps_sent)).await;
+    let mut first = None;
+    // Cancel-safe: a step that is taken stays in `first`, and an opening that is dropped ends the stream.
+    let opened = tokio::select! {
+        biased;
+        opened = tokio::time::timeout(BYTES_STALL_MAX, client.write(steps_sent)) => opened,
+        () = given_up(&mut steps, &mut first) => return,
+    };
     let error = match opened {
         Ok(Ok(replies)) => {
             let replies = replies.into_inner();
-            return SinkTask { steps, messages, replies }.run().await;
+            return SinkTask { steps, messages, replies }.run(first).await;
         }
         Ok(Err(status)) => unreachable(told(&status)),
         Err(_elapsed) => unreachable("the peer began no shard in time"),
     };
     // The first step tells why; the channel is closed behind it.
-    if let Some(step) = steps.recv().await {
+    let step = match first {
+        Some(step) => Some(step),
+        None => steps.recv().await,
+    };
+    if let Some(step) = step {
         step.fail(error);
+    }
+}
+
+/// Takes the first step, and returns when its caller is gone.
+async fn given_up(steps: &mut mpsc::Receiver<SinkStep>, first: &mut Option<SinkStep>) {
+    if first.is_none() {
+        *first = steps.recv().await;
+    }
+    match first {
+        None => {}
+        Some(SinkStep::Append(_, answering)) => answering.closed().await,
+        Some(SinkStep::Finish(_)) => std::future::pending().await,
     }
 }
 
@@ -122,18 +148,28 @@ impl SinkStep {
 }
 
 impl SinkTask {
-    async fn run(mut self) {
-        while let Some(step) = self.steps.recv().await {
-            match step {
-                SinkStep::Append(bytes, answering) => {
-                    let result = self.append(bytes).await;
+    async fn run(mut self, mut first: Option<SinkStep>) {
+        loop {
+            let next = match first.take() {
+                Some(step) => Some(step),
+                None => self.steps.recv().await,
+            };
+            match next {
+                None => return,
+                Some(SinkStep::Append(bytes, mut answering)) => {
+                    // Cancel-safe: an append whose caller is gone ends the stream, whatever was sent of it.
+                    let result = tokio::select! {
+                        biased;
+                        () = answering.closed() => return,
+                        result = self.append(bytes) => result,
+                    };
                     let is_over = result.is_err();
                     answering.answer(result);
                     if is_over {
                         return;
                     }
                 }
-                SinkStep::Finish(answering) => return answering.answer(self.finish().await),
+                Some(SinkStep::Finish(answering)) => return answering.answer(self.finish().await),
             }
         }
     }

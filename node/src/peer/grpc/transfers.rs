@@ -16,25 +16,33 @@ use super::connection::Connection;
 use super::limits::BYTES_STALL_MAX;
 use super::link::Link;
 use super::{answered, told};
+use crate::peer::watch::{CallLength, CallWatch};
 use crate::peer::{AnswerSender, Pending};
+
+/// What a transfer goes over, and to which volume.
+pub(super) struct Transfer<'a> {
+    pub(super) link: &'a Link,
+    pub(super) to: Addressed,
+    pub(super) watch: CallWatch,
+    pub(super) length: CallLength,
+}
 
 /// Writes a packed shard.
 pub(super) fn put(
-    link: &Link,
-    to: Addressed,
+    transfer: Transfer<'_>,
     shard: ShardId,
     target: &Target,
     payload: Vec<Bytes>,
 ) -> Pending<Incarnation> {
     let request = PutShard {
-        sender: Some(link.sender()),
-        to: Some(to),
+        sender: Some(transfer.link.sender()),
+        to: Some(transfer.to.clone()),
         timeout_ms: timeout_to_wire(BYTES_STALL_MAX),
         shard: Some(shard.to_wire()),
         target: Some(target.to_wire()),
         payload: joined(payload),
     };
-    transfer(link, |mut client, answering| async move {
+    transfer.run(|mut client, answering| async move {
         let answer = tokio::time::timeout(BYTES_STALL_MAX, client.put(request)).await;
         answering.answer(match answer {
             Ok(Ok(reply)) => answered(reply.into_inner().reply),
@@ -45,15 +53,15 @@ pub(super) fn put(
 }
 
 /// Reads a range.
-pub(super) fn read(link: &Link, to: Addressed, range: ShardRange) -> Pending<Vec<Bytes>> {
+pub(super) fn read(transfer: Transfer<'_>, range: ShardRange) -> Pending<Vec<Bytes>> {
     let request = ReadShard {
-        sender: Some(link.sender()),
-        to: Some(to),
+        sender: Some(transfer.link.sender()),
+        to: Some(transfer.to.clone()),
         timeout_ms: timeout_to_wire(BYTES_STALL_MAX),
         range: Some(range.to_wire()),
     };
     let length = range.length;
-    transfer(link, move |client, mut answering: AnswerSender<Vec<Bytes>>| async move {
+    transfer.run(move |client, mut answering: AnswerSender<Vec<Bytes>>| async move {
         // Cancel-safe: a read that is dropped resets its stream, and nothing else is done.
         let answer = tokio::select! {
             biased;
@@ -93,19 +101,21 @@ async fn in_time<T>(step: impl Future<Output = std::result::Result<T, tonic::Sta
     }
 }
 
-/// Runs a transfer as a task of the link.
-fn transfer<R: Send + 'static, F: Future<Output = ()> + Send + 'static>(
-    link: &Link,
-    run: impl FnOnce(ShardServiceClient<Connection>, AnswerSender<R>) -> F,
-) -> Pending<R> {
-    let client = match link.bytes() {
-        Ok(client) => client,
-        Err(error) => return Pending::ready(Err(error)),
-    };
-    let (answering, pending) = Pending::waiting();
-    match link.transfer(run(client, answering)) {
-        Ok(()) => pending,
-        Err(error) => Pending::<R>::ready(Err::<R, Error>(error)),
+impl Transfer<'_> {
+    /// Runs as a task of the link.
+    fn run<R: Send + 'static, F: Future<Output = ()> + Send + 'static>(
+        self,
+        run: impl FnOnce(ShardServiceClient<Connection>, AnswerSender<R>) -> F,
+    ) -> Pending<R> {
+        let client = match self.link.bytes() {
+            Ok(client) => client,
+            Err(error) => return Pending::ready(Err(error)),
+        };
+        let (answering, pending) = self.watch.begin(self.length);
+        match self.link.transfer(&self.watch, run(client, answering)) {
+            Ok(()) => pending,
+            Err(error) => Pending::<R>::ready(Err::<R, Error>(error)),
+        }
     }
 }
 

@@ -3,8 +3,6 @@
 //! Notes that a heal or a release is done have no answer and may be lost: they are made again. Upkeep and recovery
 //! call these through [`UpkeepPeer`].
 
-use std::time::Duration;
-
 use bytes::Bytes;
 
 use sherd_core::heal::{HealEntry, HealId};
@@ -20,7 +18,7 @@ use sherd_proto::convert::upkeep::UpkeepRequest;
 use sherd_proto::v1::{Sender, UpkeepCall, UpkeepCalls, UpkeepReplies, UpkeepReply};
 
 use super::calls::CallService;
-use super::limits::{PAGE_CALL_MAX, SMALL_CALL_MAX};
+use super::limits::{CallTime, PAGE_CALL, SMALL_CALL};
 use super::{GrpcPeer, deliver};
 use crate::peer::{AnswerSender, Pending, UpkeepPeer};
 
@@ -81,7 +79,7 @@ impl GrpcPeer {
     fn ask_upkeep<R>(
         &self,
         volume: VolumeId,
-        timeout: Duration,
+        time: CallTime,
         request: &UpkeepRequest,
         waiter: impl FnOnce(AnswerSender<R>) -> UpkeepWaiter,
     ) -> Pending<R> {
@@ -89,8 +87,8 @@ impl GrpcPeer {
             Ok(live) => live,
             Err(error) => return Pending::ready(Err(error)),
         };
-        let (answering, pending) = Pending::waiting();
-        live.upkeep.submit(volume, self.upkeep_call(volume, request), timeout, waiter(answering));
+        let (answering, pending) = self.waiting(volume, time.length);
+        live.upkeep.submit(volume, self.upkeep_call(volume, request), time.max, waiter(answering));
         pending
     }
 
@@ -109,12 +107,12 @@ impl GrpcPeer {
 impl UpkeepPeer for GrpcPeer {
     fn heals(&self, volume: VolumeId, after: Option<HealId>, limit: usize) -> Pending<Vec<(HealId, Bytes)>> {
         let request = UpkeepRequest::Heals { after, limit };
-        self.ask_upkeep(volume, PAGE_CALL_MAX, &request, UpkeepWaiter::Heals)
+        self.ask_upkeep(volume, PAGE_CALL, &request, UpkeepWaiter::Heals)
     }
 
     fn heal_put(&self, volume: VolumeId, entry: &HealEntry) -> Pending<()> {
         let request = UpkeepRequest::HealPut(entry.clone());
-        self.ask_upkeep(volume, SMALL_CALL_MAX, &request, UpkeepWaiter::Done)
+        self.ask_upkeep(volume, SMALL_CALL, &request, UpkeepWaiter::Done)
     }
 
     fn heal_done(&self, volume: VolumeId, id: HealId) {
@@ -128,7 +126,7 @@ impl UpkeepPeer for GrpcPeer {
         limit: usize,
     ) -> Pending<Vec<(ReleaseId, Bytes)>> {
         let request = UpkeepRequest::Releases { after, limit };
-        self.ask_upkeep(volume, PAGE_CALL_MAX, &request, UpkeepWaiter::Releases)
+        self.ask_upkeep(volume, PAGE_CALL, &request, UpkeepWaiter::Releases)
     }
 
     fn release_put(&self, volume: VolumeId, entry: &ReleaseEntry) {
@@ -140,7 +138,7 @@ impl UpkeepPeer for GrpcPeer {
     }
 
     fn position(&self, volume: VolumeId) -> Pending<Answerer> {
-        self.ask_upkeep(volume, SMALL_CALL_MAX, &UpkeepRequest::Position, UpkeepWaiter::Position)
+        self.ask_upkeep(volume, SMALL_CALL, &UpkeepRequest::Position, UpkeepWaiter::Position)
     }
 
     fn seals(
@@ -150,15 +148,15 @@ impl UpkeepPeer for GrpcPeer {
         limit: usize,
     ) -> Pending<Answer<Vec<StoredSeals>>> {
         let request = UpkeepRequest::Seals { after, limit };
-        self.ask_upkeep(volume, PAGE_CALL_MAX, &request, UpkeepWaiter::Seals)
+        self.ask_upkeep(volume, PAGE_CALL, &request, UpkeepWaiter::Seals)
     }
 
     fn guarantees(&self, volume: VolumeId) -> Pending<Answer<Guarantees>> {
-        self.ask_upkeep(volume, SMALL_CALL_MAX, &UpkeepRequest::Guarantees, UpkeepWaiter::Guarantees)
+        self.ask_upkeep(volume, SMALL_CALL, &UpkeepRequest::Guarantees, UpkeepWaiter::Guarantees)
     }
 
     fn remembers(&self, volume: VolumeId, asker: Option<&Asker>) -> Pending<Answer<Memory>> {
         let request = UpkeepRequest::Remembers(asker.cloned());
-        self.ask_upkeep(volume, SMALL_CALL_MAX, &request, UpkeepWaiter::Memory)
+        self.ask_upkeep(volume, SMALL_CALL, &request, UpkeepWaiter::Memory)
     }
 }

@@ -14,6 +14,7 @@ use sherd_volume::lookup::Lookup;
 use sherd_volume::read::reader::Reader;
 use sherd_volume::request::{Completion, Op};
 
+use super::watch::{CallLength, CallWatches};
 use super::{AnswerSender, Pending};
 use crate::machine::workers::Workers;
 use crate::volumes::{ServingVolume, Volumes, unreachable_because};
@@ -26,12 +27,13 @@ mod upkeep;
 #[derive(Debug, Clone)]
 pub struct LocalPeer {
     volumes: Volumes,
+    watches: CallWatches,
 }
 
 impl LocalPeer {
     /// Reaches the given volumes.
-    pub const fn new(volumes: Volumes) -> Self {
-        Self { volumes }
+    pub fn new(volumes: Volumes) -> Self {
+        Self { volumes, watches: CallWatches::default() }
     }
 
     /// Whether a volume is of this node, open or not.
@@ -54,13 +56,19 @@ impl LocalPeer {
         }
     }
 
-    /// Runs a blocking read.
+    /// An answer to come; the volume is late while that of a short call does not.
+    fn waiting<R>(&self, volume: VolumeId, length: CallLength) -> (AnswerSender<R>, Pending<R>) {
+        self.watches.of(volume).begin(length)
+    }
+
+    /// Runs a blocking read, unless its caller is gone when its turn comes.
     fn on_readers<R: Send + 'static>(
         &self,
         volume: VolumeId,
+        length: CallLength,
         read: impl FnOnce(&Reader) -> std::result::Result<R, sherd_volume::error::Error> + Send + 'static,
     ) -> Pending<R> {
-        self.answer_on_readers(volume, move |serving, answering| {
+        self.answer_on_readers(volume, length, move |serving, answering| {
             let result = read(&serving.reader).map_err(Error::from);
             finish(serving, answering, result);
         })
@@ -69,10 +77,16 @@ impl LocalPeer {
     fn answer_on_readers<R: Send + 'static>(
         &self,
         volume: VolumeId,
+        length: CallLength,
         job: impl FnOnce(&Arc<ServingVolume>, AnswerSender<R>) + Send + 'static,
     ) -> Pending<R> {
+        let unless_gone = move |serving: &Arc<ServingVolume>, answering: AnswerSender<R>| {
+            if !answering.is_closed() {
+                job(serving, answering);
+            }
+        };
         match self.serving(volume) {
-            Ok(serving) => run_on(&serving.reads, &serving, job),
+            Ok(serving) => run_on(&serving.reads, &serving, self.waiting(volume, length), unless_gone),
             Err(error) => Pending::ready(Err(error)),
         }
     }
@@ -90,15 +104,16 @@ impl LocalPeer {
         }
     }
 
-    /// Queues an operation on the log.
+    /// Queues an operation on the log. It is done, whether its caller waits or not.
     fn on_log<R: Send + 'static>(
         &self,
         volume: VolumeId,
+        length: CallLength,
         op: impl FnOnce(Completion<R>) -> Op,
     ) -> Pending<R> {
         match self.serving(volume) {
             Ok(serving) => {
-                let (answering, pending) = Pending::waiting();
+                let (answering, pending) = self.waiting(volume, length);
                 match submit(&serving, answering, op) {
                     Ok(()) => pending,
                     Err(error) => Pending::ready(Err(error)),
@@ -114,23 +129,31 @@ impl LocalPeer {
         volume: VolumeId,
         op: impl FnOnce(Completion<()>) -> Op,
     ) -> Pending<Incarnation> {
-        match self.serving(volume) {
-            Ok(serving) => log_for(&serving, serving.reader.answerer().incarnation, op),
-            Err(error) => Pending::ready(Err(error)),
-        }
+        let life = |serving: &ServingVolume| serving.reader.answerer().incarnation;
+        self.on_log_for(volume, CallLength::Short, life, op)
     }
 
-    /// Queues an operation on the log, and answers this when it is done.
+    /// Queues an operation on the log, and answers what `answer` says of the volume when it is done.
     fn on_log_for<R: Send + 'static>(
         &self,
         volume: VolumeId,
-        answer: R,
+        length: CallLength,
+        answer: impl FnOnce(&ServingVolume) -> R,
         op: impl FnOnce(Completion<()>) -> Op,
     ) -> Pending<R> {
-        match self.serving(volume) {
-            Ok(serving) => log_for(&serving, answer, op),
-            Err(error) => Pending::ready(Err(error)),
-        }
+        let (answering, pending) = self.waiting(volume, length);
+        let submitted = self.serving(volume).and_then(|serving| {
+            let (answer, faults) = (answer(&serving), Arc::clone(&serving.faults));
+            let done = Completion::new(move |result: std::result::Result<(), sherd_volume::error::Error>| {
+                let result = result.map(|()| answer).map_err(Error::from);
+                if let Err(error) = &result {
+                    faults.note(error);
+                }
+                answering.answer(result);
+            });
+            serving.submit(op(done))
+        });
+        submitted.map_or_else(|error| Pending::ready(Err(error)), |()| pending)
     }
 
     /// Queues an operation that answers nobody, and rides with a frame to come.
@@ -145,9 +168,9 @@ impl LocalPeer {
 fn run_on<R: Send + 'static>(
     workers: &Workers,
     serving: &Arc<ServingVolume>,
+    (answering, pending): (AnswerSender<R>, Pending<R>),
     job: impl FnOnce(&Arc<ServingVolume>, AnswerSender<R>) + Send + 'static,
 ) -> Pending<R> {
-    let (answering, pending) = Pending::waiting();
     let held = Arc::clone(serving);
     match workers.run(move || job(&held, answering)) {
         Ok(()) => pending,
@@ -160,23 +183,6 @@ fn finish<R>(serving: &ServingVolume, answering: AnswerSender<R>, result: Result
         serving.faults.note(error);
     }
     answering.answer(result);
-}
-
-fn log_for<R: Send + 'static>(
-    serving: &ServingVolume,
-    answer: R,
-    op: impl FnOnce(Completion<()>) -> Op,
-) -> Pending<R> {
-    let (answering, pending) = Pending::waiting();
-    let faults = Arc::clone(&serving.faults);
-    let done = Completion::new(move |result: std::result::Result<(), sherd_volume::error::Error>| {
-        let result = result.map(|()| answer).map_err(Error::from);
-        if let Err(error) = &result {
-            faults.note(error);
-        }
-        answering.answer(result);
-    });
-    serving.submit(op(done)).map_or_else(|error| Pending::ready(Err(error)), |()| pending)
 }
 
 fn submit<R: Send + 'static>(

@@ -14,6 +14,7 @@ use sherd_volume::lookup::Source;
 use sherd_volume::request::Op;
 
 use super::{LocalPeer, look_up};
+use crate::peer::watch::CallLength;
 use crate::peer::{Pending, RegisterPeer};
 use crate::volumes::ServingVolume;
 
@@ -31,7 +32,7 @@ impl RegisterPeer for LocalPeer {
             return Pending::ready(Ok(answer));
         }
         let target = target.clone();
-        self.answer_on_readers(volume, move |serving, answering| {
+        self.answer_on_readers(volume, CallLength::Short, move |serving, answering| {
             let found = serving.reader.prepare(&target, &prepare, want_value, Source::Disk);
             look_up(serving, answering, found, |done| Op::Prepare { target, prepare, want_value, done });
         })
@@ -46,11 +47,15 @@ impl RegisterPeer for LocalPeer {
     ) -> Pending<Answer<()>> {
         let (target, accept) = (target.clone(), accept.clone());
         let heal = heal.map(|entry| (entry.id(), entry.encode()));
-        self.on_log(volume, |done| Op::Accept { target, accept, heal, done })
+        self.on_log(volume, CallLength::Short, |done| Op::Accept { target, accept, heal, done })
     }
 
     fn is_full(&self, volume: VolumeId) -> bool {
         self.serving(volume).is_ok_and(|serving| serving.reader.is_full())
+    }
+
+    fn is_late(&self, volume: VolumeId) -> bool {
+        self.watches.of(volume).is_late()
     }
 
     fn commit(&self, volume: VolumeId, target: &Target, commit: &CommitHint) {
@@ -64,7 +69,7 @@ impl RegisterPeer for LocalPeer {
             return Pending::ready(Ok(answer));
         }
         let target = target.clone();
-        self.answer_on_readers(volume, move |serving, answering| {
+        self.answer_on_readers(volume, CallLength::Short, move |serving, answering| {
             let found = serving.reader.row(&target, want_value, Source::Disk);
             look_up(serving, answering, found, |done| Op::Read { target, want_value, done });
         })
@@ -77,27 +82,29 @@ impl RegisterPeer for LocalPeer {
             return Pending::ready(Ok(bytes));
         }
         let target = target.clone();
-        self.on_readers(volume, move |reader| reader.inline(&target, ballot, Source::Disk)?.told())
+        self.on_readers(volume, CallLength::Short, move |reader| {
+            reader.inline(&target, ballot, Source::Disk)?.told()
+        })
     }
 
     fn verify_row(&self, volume: VolumeId, key: &RegisterKey) -> Pending<()> {
         let key = key.clone();
-        self.on_readers(volume, move |reader| reader.verify_row(&key))
+        self.on_readers(volume, CallLength::Long, move |reader| reader.verify_row(&key))
     }
 
     fn list(&self, volume: VolumeId, request: &ListScan) -> Pending<Answer<ListPage>> {
         let request = request.clone();
-        self.on_readers(volume, move |reader| reader.list(&request))
+        self.on_readers(volume, CallLength::Short, move |reader| reader.list(&request))
     }
 
     fn parts(&self, volume: VolumeId, request: &PartsScan) -> Pending<Answer<Vec<ScannedRow>>> {
         let request = *request;
-        self.on_readers(volume, move |reader| reader.parts(&request))
+        self.on_readers(volume, CallLength::Short, move |reader| reader.parts(&request))
     }
 
     fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>> {
         let request = request.clone();
-        self.on_readers(volume, move |reader| {
+        self.on_readers(volume, CallLength::Long, move |reader| {
             let before = reader.answerer();
             let result = match reader.rows(&request) {
                 Ok(page) => Ok(page),
@@ -118,19 +125,19 @@ impl RegisterPeer for LocalPeer {
         limit: usize,
     ) -> Pending<Vec<UnsettledRow>> {
         let after = after.cloned();
-        self.on_readers(volume, move |reader| reader.unsettled(after.as_ref(), limit))
+        self.on_readers(volume, CallLength::Long, move |reader| reader.unsettled(after.as_ref(), limit))
     }
 
     fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>> {
-        self.on_log(volume, |done| Op::Control { control, done })
+        self.on_log(volume, CallLength::Long, |done| Op::Control { control, done })
     }
 
     fn adopt(&self, volume: VolumeId, rows: Vec<AdoptedRow>) -> Pending<Answer<()>> {
-        self.on_log(volume, |done| Op::Adopt { rows, done })
+        self.on_log(volume, CallLength::Long, |done| Op::Adopt { rows, done })
     }
 
     fn drop_row(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Answer<()>> {
         let target = target.clone();
-        self.on_log(volume, |done| Op::Drop { target, ballot, done })
+        self.on_log(volume, CallLength::Long, |done| Op::Drop { target, ballot, done })
     }
 }

@@ -19,7 +19,8 @@ use sherd_volume::shard_file::{FilePage, ShardWriter};
 
 use super::{LocalPeer, finish, run_on};
 use crate::machine::workers::Workers;
-use crate::peer::{Pending, ShardPeer, ShardSink};
+use crate::peer::watch::{CallLength, CallWatch};
+use crate::peer::{AnswerSender, Pending, ShardPeer, ShardSink};
 use crate::volumes::{ServingVolume, unreachable_because};
 
 /// Bytes verified between two looks at the pool: a mebibyte.
@@ -48,7 +49,8 @@ impl ShardPeer for LocalPeer {
             serving.reader.judge_epoch(target)?;
             Ok(SinkOpening { serving: Arc::downgrade(&serving), writes: Arc::clone(&serving.writes) })
         });
-        Box::new(LocalSink { opening, file: Some(Arc::new(Mutex::new(File::New { header, replace }))) })
+        let file = Some(Arc::new(Mutex::new(File::New { header, replace })));
+        Box::new(LocalSink { opening, file, watch: self.watches.of(volume) })
     }
 
     fn read_shard(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>> {
@@ -67,11 +69,17 @@ impl ShardPeer for LocalPeer {
         };
         match cached {
             Ok(Lookup::Immediate(read)) => Pending::ready(Ok(read)),
-            Ok(Lookup::Pending) => run_on(&serving.reads, &serving, move |serving, answering| {
-                let source = if is_aside { Source::Device } else { Source::Disk };
-                let read = read_from(&serving.reader, shard, home, bytes, source).and_then(Lookup::told);
-                finish(serving, answering, read.map_err(Error::from));
-            }),
+            Ok(Lookup::Pending) => {
+                let length = match wanted {
+                    ReadPurpose::ByClient => CallLength::Short,
+                    ReadPurpose::ByUpkeep => CallLength::Long,
+                };
+                self.answer_on_readers(volume, length, move |serving, answering| {
+                    let source = if is_aside { Source::Device } else { Source::Disk };
+                    let read = read_from(&serving.reader, shard, home, bytes, source).and_then(Lookup::told);
+                    finish(serving, answering, read.map_err(Error::from));
+                })
+            }
             Err(error) => {
                 let error = Error::from(error);
                 serving.faults.note(&error);
@@ -101,21 +109,27 @@ impl ShardPeer for LocalPeer {
     }
 
     fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
-        self.on_readers(volume, move |reader| match home {
+        self.on_readers(volume, CallLength::Long, move |reader| match home {
             Home::Packed => reader.packed_len(shard),
             Home::File => reader.shard_files().header(shard).map(|header| header.shard_bytes),
         })
     }
 
     fn verify_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
-        self.on_readers(volume, move |reader| match home {
-            Home::Packed => reader.verify_packed(shard),
-            Home::File => verify_file(reader, shard),
+        self.answer_on_readers(volume, CallLength::Long, move |serving, answering| {
+            let verified = match home {
+                Home::Packed => serving.reader.verify_packed(shard).map(Some),
+                Home::File => verify_file(&serving.reader, shard, &answering),
+            };
+            match verified.map_err(Error::from).transpose() {
+                Some(result) => finish(serving, answering, result),
+                None => drop(answering),
+            }
         })
     }
 
     fn shards(&self, volume: VolumeId, request: ShardScan) -> Pending<ShardPage> {
-        self.on_readers(volume, move |reader| match request {
+        self.on_readers(volume, CallLength::Long, move |reader| match request {
             ShardScan::Packed { after, limit } => {
                 let shards = reader.shards(after, limit)?;
                 let next = (shards.len() >= limit).then(|| shards.last().map(|seen| seen.shard)).flatten();
@@ -136,12 +150,18 @@ impl LocalPeer {
         removed: R,
     ) -> Pending<R> {
         match home {
-            Home::Packed => self.on_log_for(volume, removed, |done| Op::DeleteShard { shard, done }),
+            Home::Packed => {
+                let op = |done| Op::DeleteShard { shard, done };
+                self.on_log_for(volume, CallLength::Long, |_| removed, op)
+            }
             Home::File => match self.serving(volume) {
-                Ok(serving) => run_on(&serving.writes, &serving, move |serving, answering| {
-                    let result = serving.reader.shard_files().delete(shard).map(|()| removed);
-                    finish(serving, answering, result.map_err(Error::from));
-                }),
+                Ok(serving) => {
+                    let waiting = self.waiting(volume, CallLength::Long);
+                    run_on(&serving.writes, &serving, waiting, move |serving, answering| {
+                        let result = serving.reader.shard_files().delete(shard).map(|()| removed);
+                        finish(serving, answering, result.map_err(Error::from));
+                    })
+                }
                 Err(error) => Pending::ready(Err(error)),
             },
         }
@@ -183,11 +203,19 @@ fn read_from(
     }
 }
 
-/// Verifies a shard file from its first byte to its last.
-fn verify_file(reader: &Reader, shard: ShardId) -> std::result::Result<u64, sherd_volume::error::Error> {
+/// Verifies a shard file from its first byte to its last; `None` once its caller is gone.
+fn verify_file(
+    reader: &Reader,
+    shard: ShardId,
+    caller: &AnswerSender<u64>,
+) -> std::result::Result<Option<u64>, sherd_volume::error::Error> {
     let mut check = reader.shard_files().check(shard)?;
-    while !check.step(VERIFY_STEP_BYTES)? {}
-    Ok(check.header().shard_bytes)
+    while !check.step(VERIFY_STEP_BYTES)? {
+        if caller.is_closed() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(check.header().shard_bytes))
 }
 
 /// A shard file under way on a local volume. Appends run on its write workers; the lock is taken
@@ -197,6 +225,7 @@ struct LocalSink {
     opening: Result<SinkOpening>,
     /// Present until the last job was queued.
     file: Option<Arc<Mutex<File>>>,
+    watch: CallWatch,
 }
 
 /// The opening of the volume that a shard file is written under.
@@ -254,7 +283,7 @@ impl LocalSink {
                 "the volume was shut while the shard was written",
             )));
         };
-        run_on(&opening.writes, &serving, move |serving, answering| {
+        run_on(&opening.writes, &serving, self.watch.waiting(), move |serving, answering| {
             let result = job(serving, &mut file.lock());
             finish(serving, answering, result);
         })

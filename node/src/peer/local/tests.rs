@@ -1,6 +1,7 @@
 //! This node's volumes through the seam: what a call does, and what it does when it cannot.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
@@ -15,9 +16,10 @@ use sherd_core::record::Home;
 use sherd_core::register::Refusal;
 
 use super::LocalPeer;
+use crate::peer::watch::CallLength;
 use crate::peer::{RegisterPeer, ShardPeer};
 use crate::upkeep::tests::{Directories, body};
-use crate::volumes::{VolumeState, Volumes};
+use crate::volumes::{VolumeState, Volumes, WORKERS};
 
 const BYTES: usize = 300_000;
 
@@ -157,4 +159,32 @@ async fn what_a_topology_out_of_force_asks_is_refused() {
     assert!(put(Target::new(key(), Slot(8), Epoch::FIRST)).await.is_ok());
     assert!(peer.parts(volume, &parts(epoch)).await.expect("it answers").result.is_ok());
     assert!(peer.rows(volume, &rows(epoch)).await.expect("it answers").result.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_whose_caller_is_gone_when_its_turn_comes_is_not_begun() {
+    let directories = Directories::new(1);
+    let (volumes, peer, volume) = a_volume(&directories).await;
+    let serving = volumes.all()[0].serving().expect("it serves");
+    let (hung, wait) = std::sync::mpsc::channel::<()>();
+    let wait = Arc::new(parking_lot::Mutex::new(wait));
+    for _ in 0..WORKERS {
+        let wait = Arc::clone(&wait);
+        serving.reads.run(move || assert!(wait.lock().recv().is_err(), "nothing is sent")).expect("room");
+    }
+    let begun = Arc::new(AtomicUsize::new(0));
+    let read = || {
+        let begun = Arc::clone(&begun);
+        peer.answer_on_readers(volume, CallLength::Long, move |_, answering| {
+            begun.fetch_add(1, Ordering::SeqCst);
+            answering.answer(Ok(()));
+        })
+    };
+    for _ in 0..10 {
+        drop(read());
+    }
+    let waited_for = read();
+    drop(hung);
+    assert_eq!(waited_for.await, Ok(()));
+    assert_eq!(begun.load(Ordering::SeqCst), 1);
 }

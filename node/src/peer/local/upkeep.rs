@@ -13,16 +13,17 @@ use sherd_core::release::{ReleaseEntry, ReleaseId};
 use sherd_volume::request::Op;
 
 use super::LocalPeer;
+use crate::peer::watch::CallLength;
 use crate::peer::{Pending, UpkeepPeer};
 
 impl UpkeepPeer for LocalPeer {
     fn heals(&self, volume: VolumeId, after: Option<HealId>, limit: usize) -> Pending<Vec<(HealId, Bytes)>> {
-        self.on_readers(volume, move |reader| reader.heals(after, limit))
+        self.on_readers(volume, CallLength::Long, move |reader| reader.heals(after, limit))
     }
 
     fn heal_put(&self, volume: VolumeId, entry: &HealEntry) -> Pending<()> {
         let (id, entry) = (entry.id(), entry.encode());
-        self.on_log(volume, |done| Op::HealPut { id, entry, done })
+        self.on_log(volume, CallLength::Long, |done| Op::HealPut { id, entry, done })
     }
 
     fn heal_done(&self, volume: VolumeId, id: HealId) {
@@ -35,7 +36,7 @@ impl UpkeepPeer for LocalPeer {
         after: Option<ReleaseId>,
         limit: usize,
     ) -> Pending<Vec<(ReleaseId, Bytes)>> {
-        self.on_readers(volume, move |reader| reader.releases(after, limit))
+        self.on_readers(volume, CallLength::Long, move |reader| reader.releases(after, limit))
     }
 
     fn release_put(&self, volume: VolumeId, entry: &ReleaseEntry) {

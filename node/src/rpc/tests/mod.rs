@@ -5,6 +5,7 @@
 //! watched, with a deadline.
 
 mod broken;
+mod conformance;
 mod refusals;
 mod registers;
 mod requests;
@@ -38,7 +39,7 @@ use crate::peer::remote::RemoteVolumes;
 use crate::peer::{ConnectionAge, LocalPeer};
 use crate::trust::{PeerIdentity, Role, Trust, TrustFiles};
 use crate::upkeep::tests::{DEADLINE, Directories};
-use crate::volumes::Volumes;
+use crate::volumes::{Volumes, WORKERS};
 
 const CLUSTER: ClusterId = ClusterId([7; 16]);
 /// How often the certificates are looked at.
@@ -94,7 +95,7 @@ fn identity(name: &str, role: Role) -> PeerIdentity {
 struct Pair {
     authorities: Authorities,
     directories: Directories,
-    _volumes: Volumes,
+    volumes: Volumes,
     local: LocalPeer,
     volume: VolumeId,
     slot: LocalSlot,
@@ -160,7 +161,7 @@ impl Pair {
         Self {
             authorities,
             directories,
-            _volumes: volumes,
+            volumes,
             local,
             volume,
             slot,
@@ -186,6 +187,19 @@ impl Pair {
     /// When the certificate that the server showed last expires.
     fn shown_expiry_s(&self) -> i64 {
         self.metrics.link("n2").peer_certificate_expiry_s.get()
+    }
+
+    /// Keeps every read worker of the server's volume busy until the returned end is dropped.
+    fn hang_reads(&self) -> std::sync::mpsc::Sender<()> {
+        let serving = self.volumes.all()[0].serving().expect("it serves");
+        let (hung, wait) = std::sync::mpsc::channel::<()>();
+        let wait = Arc::new(parking_lot::Mutex::new(wait));
+        for _ in 0..WORKERS {
+            let wait = Arc::clone(&wait);
+            let job = move || assert!(wait.lock().recv().is_err(), "nothing is ever sent");
+            serving.reads.run(job).expect("nothing else waits");
+        }
+        hung
     }
 
     async fn connected(&self) {

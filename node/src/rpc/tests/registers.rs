@@ -13,7 +13,7 @@ use sherd_core::register::{Accept, CommitHint, EncodedValue, Prepare, Refusal};
 use super::{Pair, key, reason, target};
 use crate::peer::{RegisterPeer, UpkeepPeer};
 
-fn ballot(n: u64) -> Ballot {
+pub(super) fn ballot(n: u64) -> Ballot {
     Ballot { time: Timestamp::from_ms(now_ms() + n), proposer: ProposerId(5) }
 }
 
@@ -27,7 +27,7 @@ fn tombstone() -> EncodedValue {
     EncodedValue::new(value.encode(), Bytes::new())
 }
 
-fn accept(ballot: Ballot) -> Accept {
+pub(super) fn accept(ballot: Ballot) -> Accept {
     let (introduces, positions) = (Vec::new(), Arc::default());
     Accept { ballot, value: tombstone(), introduces, finishes: false, positions }
 }

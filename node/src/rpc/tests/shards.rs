@@ -150,7 +150,7 @@ async fn removed(pair: &Pair) {
 }
 
 /// The shard files of the server's volume, finished or not.
-fn files(pair: &Pair) -> usize {
+pub(super) fn files(pair: &Pair) -> usize {
     fn count(directory: &Path) -> usize {
         let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
         entries.flatten().map(|entry| if entry.path().is_dir() { count(&entry.path()) } else { 1 }).sum()

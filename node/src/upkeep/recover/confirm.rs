@@ -12,7 +12,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use futures::future::join_all;
+use futures::future::{join_all, try_join_all};
 use tokio::time::Instant;
 
 use sherd_core::id::VolumeId;
@@ -145,8 +145,7 @@ impl Context {
         volume: VolumeId,
         voters: &[VolumeRoute],
     ) -> Result<Positions, RecoveryStall> {
-        let mut answers = Vec::new();
-        for route in voters {
+        let asked = voters.iter().map(async |route| {
             let answer = ask(route.upkeep.remembers(route.volume, None), CONTROL_PATIENCE).await;
             let failed = |error: message::Error| RecoveryStall::Scan {
                 volume: route.volume,
@@ -154,8 +153,9 @@ impl Context {
             };
             let answer = answer.map_err(failed)?;
             let order = Order::default();
-            answers.push(Reply { volume: route.volume, from: answer.from, order, result: answer.result });
-        }
+            Ok(Reply { volume: route.volume, from: answer.from, order, result: answer.result })
+        });
+        let answers: Vec<Reply<Memory>> = try_join_all(asked).await?;
         Ok(adopted_memory(volume, &answers).into())
     }
 

@@ -309,13 +309,10 @@ impl Context {
                 return false;
             }
         }
-        for route in &set.routes {
-            // What another volume's log holds counts against that volume, until it is read.
-            if !self.load_heals_of(route).await && route.volume == volume {
-                return false;
-            }
-        }
-        true
+        // What another volume's log holds counts against that volume, until it is read.
+        let own =
+            set.routes.iter().map(async |route| self.load_heals_of(route).await || route.volume != volume);
+        futures::future::join_all(own).await.into_iter().all(|is_read| is_read)
     }
 
     fn stalled(&self, volume: &LocalVolume, stalled: &RecoveryStall) {

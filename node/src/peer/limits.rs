@@ -1,0 +1,17 @@
+//! How long a peer may take before its callers go on without it. Each with where its number comes from.
+
+use std::time::Duration;
+
+/// A call that is unanswered for so long makes its volume late. A request waits so long for a node that stops, and
+/// may take 2 s in all; a disk that is merely busy answers sooner.
+pub(super) const LATE_AFTER: Duration = Duration::from_millis(1500);
+/// How exactly that is measured.
+pub(super) const LATE_STEP: Duration = Duration::from_millis(100);
+/// How long a volume is avoided that gave no answer to the last call that was overdue. Then one caller tries it, and
+/// waits for it once more.
+pub(super) const RETRY_AFTER: Duration = Duration::from_secs(10);
+/// How often a caller that waits for many looks whether all that are left are late.
+pub(crate) const LATE_LOOK_EVERY: Duration = LATE_STEP;
+
+const _: () =
+    assert!(LATE_AFTER.as_millis() % LATE_STEP.as_millis() == 0, "a call is late after whole steps");

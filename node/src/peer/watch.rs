@@ -1,0 +1,251 @@
+//! The calls to one volume that are not answered, and whether it keeps its callers waiting.
+//!
+//! Each peer makes its answers here, so that one place remembers for all calls of all callers that a volume is
+//! late. Callers ask others first while it is, and wait for it only where too few others answer. Lateness is a hint
+//! about time and decides nothing else: a late volume is up, its vote counts, and its writes are sent.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+use tokio::time::Instant;
+
+use sherd_core::id::VolumeId;
+
+use super::limits::{LATE_AFTER, LATE_STEP, RETRY_AFTER};
+use super::{AnswerSender, Pending};
+
+/// Steps in which a call becomes late.
+const STEPS: usize = (LATE_AFTER.as_millis() / LATE_STEP.as_millis()) as usize;
+
+/// How long a call may take on a volume that is well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CallLength {
+    /// What requests wait for.
+    Short,
+    /// A walk, a whole shard, a change of guarantees, and whatever waits behind these on purpose.
+    Long,
+}
+
+/// The watches of a node's volumes, each made when it is first asked. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(super) struct CallWatches(Arc<RwLock<HashMap<VolumeId, CallWatch>>>);
+
+impl CallWatches {
+    /// The watch of a volume. A node has few volumes, and none is asked that no topology names.
+    pub(super) fn of(&self, volume: VolumeId) -> CallWatch {
+        if let Some(watch) = self.0.read().get(&volume) {
+            return watch.clone();
+        }
+        self.0.write().entry(volume).or_default().clone()
+    }
+}
+
+/// Watches the calls to one volume. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct CallWatch(Arc<Mutex<WatchState>>);
+
+#[derive(Debug)]
+struct WatchState {
+    origin: Instant,
+    /// Whole steps since then, at the last look.
+    step: u64,
+    /// Unanswered calls by the step in which each began, one place for each of the last [`STEPS`].
+    young: [u32; STEPS],
+    /// Unanswered calls that began before.
+    overdue: u32,
+    /// Until when the volume is avoided since an overdue call to it was given up; an answer ends that.
+    avoided_until: Option<Instant>,
+}
+
+/// A call that is under way. It ends with its answer, or is given up when dropped.
+#[derive(Debug)]
+pub(super) struct WatchedCall {
+    watch: CallWatch,
+    begun: u64,
+    is_answered: bool,
+}
+
+impl Default for CallWatch {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(WatchState {
+            origin: Instant::now(),
+            step: 0,
+            young: [0; STEPS],
+            overdue: 0,
+            avoided_until: None,
+        })))
+    }
+}
+
+impl CallWatch {
+    /// An answer to come, of a call that begins now. Only what requests wait for is watched.
+    pub(super) fn begin<R>(&self, length: CallLength) -> (AnswerSender<R>, Pending<R>) {
+        match length {
+            CallLength::Short => self.waiting(),
+            CallLength::Long => Pending::waiting(),
+        }
+    }
+
+    /// An answer to come, of a short call that begins now.
+    pub(super) fn waiting<R>(&self) -> (AnswerSender<R>, Pending<R>) {
+        let begun = {
+            let mut state = self.0.lock();
+            state.advance();
+            let step = state.step;
+            state.young[place(step)] += 1;
+            step
+        };
+        Pending::watched(WatchedCall { watch: self.clone(), begun, is_answered: false })
+    }
+
+    /// Whether the volume keeps callers waiting: a call to it is unanswered for [`LATE_AFTER`], or was until it was
+    /// given up and nothing was answered since. Each [`RETRY_AFTER`] one caller is told otherwise, whose call shows
+    /// whether that is still so.
+    pub(super) fn is_late(&self) -> bool {
+        let mut state = self.0.lock();
+        state.advance();
+        if state.overdue > 0 {
+            return true;
+        }
+        let Some(until) = state.avoided_until else { return false };
+        let now = Instant::now();
+        if now < until {
+            return true;
+        }
+        state.avoided_until = Some(now + RETRY_AFTER);
+        false
+    }
+
+    /// Whether a call is unanswered for [`LATE_AFTER`] at this moment.
+    pub(super) fn has_overdue(&self) -> bool {
+        let mut state = self.0.lock();
+        state.advance();
+        state.overdue > 0
+    }
+}
+
+impl WatchState {
+    /// Counts as overdue what began [`STEPS`] steps ago or before.
+    fn advance(&mut self) {
+        let since = self.origin.elapsed().as_millis() / LATE_STEP.as_millis();
+        let step = u64::try_from(since).unwrap_or(u64::MAX).max(self.step);
+        for passed in (self.step + 1..=step).take(STEPS) {
+            // The place of a step is the one of the step that is overdue from then on.
+            self.overdue += std::mem::take(&mut self.young[place(passed)]);
+        }
+        self.step = step;
+    }
+}
+
+/// Where calls are counted that begin in a step.
+fn place(step: u64) -> usize {
+    usize::try_from(step % STEPS as u64).expect("below a usize")
+}
+
+impl WatchedCall {
+    /// Ends with an answer of the volume.
+    pub(super) fn answered(mut self) {
+        self.is_answered = true;
+    }
+}
+
+impl Drop for WatchedCall {
+    fn drop(&mut self) {
+        let mut state = self.watch.0.lock();
+        state.advance();
+        let is_overdue = self.begun + STEPS as u64 <= state.step;
+        if is_overdue {
+            state.overdue -= 1;
+        } else {
+            state.young[place(self.begun)] -= 1;
+        }
+        if self.is_answered {
+            state.avoided_until = None;
+        } else if is_overdue {
+            state.avoided_until = Some(Instant::now() + RETRY_AFTER);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::time::Duration;
+
+    use sherd_core::message::Error;
+
+    fn unreachable() -> Error {
+        Error::Unreachable { reason: "gone".to_owned() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_volume_is_late_while_a_call_waits_for_longer_than_others_may() {
+        let watch = CallWatch::default();
+        let (first, _pending) = watch.waiting::<()>();
+        tokio::time::advance(LATE_AFTER - LATE_STEP * 2).await;
+        assert!(!watch.is_late());
+        let (second, _pending) = watch.waiting::<()>();
+        tokio::time::advance(LATE_STEP * 2).await;
+        assert!(watch.is_late());
+        // Another call's answer does not make this one's.
+        second.answer(Ok(()));
+        assert!(watch.is_late());
+        first.answer(Err(Error::NotFound));
+        assert!(!watch.is_late(), "an answer however late, and whatever it says");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_is_given_up_is_remembered_until_an_answer_comes_or_one_caller_tries() {
+        let watch = CallWatch::default();
+        let (given_up, _pending) = watch.waiting::<()>();
+        tokio::time::advance(LATE_AFTER * 3).await;
+        given_up.answer(Err(unreachable()));
+        assert!(watch.is_late() && !watch.has_overdue());
+        tokio::time::advance(RETRY_AFTER).await;
+        assert!(!watch.is_late(), "one caller tries");
+        assert!(watch.is_late(), "and nobody else");
+        let (answered, _pending) = watch.waiting();
+        answered.answer(Ok(()));
+        assert!(!watch.is_late());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_fails_soon_says_nothing_about_lateness() {
+        let watch = CallWatch::default();
+        for _ in 0..3 {
+            let (failing, _pending) = watch.waiting::<()>();
+            failing.answer(Err(unreachable()));
+            let (dropped, _pending) = watch.waiting::<()>();
+            drop(dropped);
+            assert!(!watch.is_late());
+            tokio::time::advance(Duration::from_hours(1)).await;
+        }
+        // The caller who gives up waits no longer, but the volume still owes the answer.
+        let (_owed, pending) = watch.waiting::<()>();
+        drop(pending);
+        tokio::time::advance(LATE_AFTER).await;
+        assert!(watch.is_late());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_call_is_counted_off_in_whatever_step_it_ends() {
+        let watch = CallWatch::default();
+        let mut under_way = std::collections::VecDeque::new();
+        for turn in 0..400_u64 {
+            under_way.push_back(watch.waiting::<()>());
+            tokio::time::advance(Duration::from_millis(turn % 37 * 3)).await;
+            if turn % 3 != 0
+                && let Some((answering, _pending)) = under_way.pop_front()
+            {
+                answering.answer(Ok(()));
+            }
+        }
+        for (answering, _pending) in under_way {
+            answering.answer(Ok(()));
+        }
+        assert!(!watch.is_late());
+        assert_eq!(watch.0.lock().young, [0; STEPS]);
+    }
+}

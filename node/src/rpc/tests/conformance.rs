@@ -1,0 +1,178 @@
+//! One suite for every peer: what `peer`'s traits promise of calls, whichever way they go to a volume.
+//!
+//! Each story runs on a [`LocalPeer`](crate::peer::LocalPeer) and on a [`GrpcPeer`](crate::peer::grpc::GrpcPeer)
+//! through a relay, over one volume. What runs on when its caller is gone is found done; what ends then leaves
+//! nothing; and a volume is late while it owes an answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use sherd_core::heal::HealEntry;
+use sherd_core::id::{BucketId, Epoch};
+use sherd_core::message::{Control, Error, ListScan};
+use sherd_core::record::Home;
+use sherd_core::register::CommitHint;
+
+use super::registers::{accept, ballot};
+use super::shards::{BYTES, files, header, range, shard};
+use super::{Pair, key, target};
+use crate::peer::VolumeRoute;
+use crate::upkeep::tests::{DEADLINE, body};
+
+/// The ways to the volume of a pair, each with a number for names of its own.
+fn routes(pair: &Pair) -> [(u64, VolumeRoute); 2] {
+    let (local, remote) = (Arc::new(pair.local.clone()), Arc::new(pair.peer.clone()));
+    [(1, VolumeRoute::through(pair.volume, &local)), (2, VolumeRoute::through(pair.volume, &remote))]
+}
+
+/// Looks until it sees what it waits for.
+async fn until<F: Future<Output = bool>>(what: &str, look: impl Fn() -> F) {
+    let seen = async {
+        while !look().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, seen).await.unwrap_or_else(|_| panic!("not in time: {what}"));
+}
+
+fn list() -> ListScan {
+    ListScan {
+        bucket: BucketId([1; 16]),
+        epoch: Epoch::FIRST,
+        deletion: None,
+        prefix: Bytes::new(),
+        from: Bytes::new(),
+        delimiter: None,
+        limit: 10,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_changes_a_volume_is_done_though_nobody_waits_for_it() {
+    let pair = Pair::new().await;
+    for (number, VolumeRoute { volume, shards, registers, upkeep }) in routes(&pair) {
+        let (name, packed) = (target(&format!("row {number}")), shard(10 + number));
+        let ballot = ballot(number);
+        drop(registers.accept(volume, &name, &accept(ballot), None));
+        let hint = CommitHint { ballot, is_everywhere: true, positions: Arc::default() };
+        registers.commit(volume, &name, &hint);
+        until("the row is accepted, and its commit did not overtake it", async || {
+            let vote = registers.read(volume, &name, false).await.ok().and_then(|answer| answer.result.ok());
+            vote.and_then(|vote| vote.row).is_some_and(|row| row.head.ballot == ballot && row.head.committed)
+        })
+        .await;
+
+        drop(shards.put_shard(volume, packed, &name, vec![body(number, 5_000)]));
+        until("the shard is put", async || {
+            shards.shard_bytes(volume, packed, Home::Packed).await == Ok(5_000)
+        })
+        .await;
+        drop(shards.delete_shard(volume, packed, Home::Packed));
+        let gone = async || shards.shard_bytes(volume, packed, Home::Packed).await == Err(Error::NotFound);
+        until("the shard is deleted", gone).await;
+
+        let entry = HealEntry { key: key(&format!("heal {number}")), data: None, since_ms: 1 };
+        drop(upkeep.heal_put(volume, &entry));
+        until("the heal is queued", async || {
+            let heals = upkeep.heals(volume, None, 10).await.unwrap_or_default();
+            heals.iter().any(|(id, _)| *id == entry.id())
+        })
+        .await;
+
+        let stale = target(&format!("epoch {number}"));
+        drop(registers.control(volume, Control::RecordEpoch { slot: stale.slot, epoch: Epoch(2) }));
+        until("the epoch is recorded", async || {
+            registers.read(volume, &stale, false).await.is_ok_and(|answer| answer.result.is_err())
+        })
+        .await;
+    }
+    pair.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_may_be_repeated() {
+    let pair = Pair::new().await;
+    for (number, VolumeRoute { volume, shards, registers, .. }) in routes(&pair) {
+        let (name, packed) = (target(&format!("twice {number}")), shard(20 + number));
+        let accept = accept(ballot(number));
+        for _ in 0..2 {
+            let accepted = registers.accept(volume, &name, &accept, None).await.expect("it answers");
+            assert_eq!(accepted.result, Ok(()));
+        }
+        for _ in 0..2 {
+            assert!(shards.put_shard(volume, packed, &name, vec![body(number, 5_000)]).await.is_ok());
+        }
+        for _ in 0..2 {
+            assert_eq!(shards.delete_shard(volume, packed, Home::Packed).await, Ok(()));
+        }
+        let read = shards.read_shard(volume, range(20 + number, Home::Packed, 10)).await;
+        assert_eq!(read, Err(Error::NotFound));
+    }
+    pair.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_file_is_there_whole_or_not_at_all() {
+    let pair = Pair::new().await;
+    for (number, VolumeRoute { volume, shards, .. }) in routes(&pair) {
+        // Given up between two appends, and in the middle of one.
+        for (n, is_under_way) in [(30 + number, false), (40 + number, true)] {
+            let mut sink = shards.create_shard(volume, &target("k"), header(n), false);
+            sink.append(vec![body(n, 1 << 20)]).await.expect("appended");
+            assert_eq!(files(&pair), 1, "the file is begun");
+            let append = is_under_way.then(|| sink.append(vec![body(n, 1 << 20)]));
+            drop((sink, append));
+            until("the file is removed", async || files(&pair) == 0).await;
+            assert_eq!(shards.shard_bytes(volume, shard(n), Home::File).await, Err(Error::NotFound));
+        }
+        // A finish that was begun runs on.
+        let n = 50 + number;
+        let mut sink = shards.create_shard(volume, &target("k"), header(n), false);
+        sink.append(vec![body(n, BYTES)]).await.expect("appended");
+        drop(sink.finish());
+        let whole = async || shards.shard_bytes(volume, shard(n), Home::File).await == Ok(BYTES as u64);
+        until("the file is finished", whole).await;
+        let read = shards.read_shard(volume, range(n, Home::File, BYTES)).await.expect("it is read");
+        assert_eq!(read.concat(), body(n, BYTES));
+        assert_eq!(shards.delete_shard(volume, shard(n), Home::File).await, Ok(()));
+    }
+    pair.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_is_late_while_it_owes_an_answer() {
+    let pair = Pair::new().await;
+    for (_, route) in routes(&pair) {
+        let hung = pair.hang_reads();
+        let asked = tokio::time::Instant::now();
+        let pending = route.registers.list(route.volume, &list());
+        assert!(!route.is_late(), "it has its time");
+        until("the volume is late", async || route.is_late()).await;
+        assert!(asked.elapsed() >= Duration::from_secs(1), "after {:?}", asked.elapsed());
+        // Another call's answer is not the one that is owed.
+        let position = route.upkeep.position(route.volume).await;
+        assert!(position.is_ok() && route.is_late());
+        drop(hung);
+        assert!(pending.await.is_ok_and(|answer| answer.result.is_ok()), "late is not gone");
+        assert!(!route.is_late());
+    }
+    pair.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_stopped_is_late_and_used_again_when_it_goes_on() {
+    let pair = Pair::new().await;
+    let [_, (_, route)] = routes(&pair);
+    pair.relay.hold(true);
+    let pending = route.registers.read(route.volume, &target("a"), true);
+    until("the volume is late", async || route.is_late()).await;
+    pair.relay.hold(false);
+    drop(pending.await);
+    until("it answers again", async || {
+        route.registers.read(route.volume, &target("a"), true).await.is_ok() && !route.is_late()
+    })
+    .await;
+    pair.close().await;
+}
