@@ -14,10 +14,12 @@ mod load;
 
 mod wire;
 
+mod chaos;
 mod conditions;
 mod intruders;
 mod links;
 mod nodes;
 mod paused;
+mod restarts;
 mod roles;
 mod twins;
