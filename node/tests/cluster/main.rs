@@ -16,10 +16,12 @@ mod wire;
 
 mod chaos;
 mod conditions;
+mod contention;
 mod intruders;
 mod links;
 mod nodes;
 mod paused;
 mod restarts;
 mod roles;
+mod too_few;
 mod twins;
