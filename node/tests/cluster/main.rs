@@ -14,12 +14,16 @@ mod load;
 
 mod wire;
 
+mod chaos;
 mod conditions;
+mod contention;
 mod intruders;
 mod links;
 mod nodes;
 mod paused;
 mod renewal;
+mod restarts;
 mod roles;
 mod slow;
+mod too_few;
 mod twins;

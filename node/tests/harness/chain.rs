@@ -24,12 +24,30 @@ struct Link {
 pub(crate) struct Chain {
     links: Mutex<HashMap<String, Link>>,
     answers: AtomicUsize,
+    refused: AtomicUsize,
+    in_doubt: AtomicUsize,
 }
 
 impl Chain {
     /// Writes that were answered.
     pub(crate) fn answers(&self) -> usize {
         self.answers.load(Ordering::Relaxed)
+    }
+
+    /// Writes that were told to come again.
+    pub(crate) fn refused(&self) -> usize {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Writes whose outcome nobody could tell.
+    pub(crate) fn in_doubt(&self) -> usize {
+        self.in_doubt.load(Ordering::Relaxed)
+    }
+
+    /// Writes that were acknowledged.
+    pub(crate) fn acknowledged(&self) -> usize {
+        let links = self.links.lock().expect("no client panics here");
+        links.values().filter(|link| link.is_acknowledged).count()
     }
 
     /// Replaces what a HEAD shows.
@@ -44,7 +62,10 @@ impl Chain {
         match s3.put_if(key, body, Condition::IfMatch(seen)).await {
             Ok(()) => self.acknowledge(&etag),
             Err(Failure::Refused { status: 412, .. }) => self.refuse(&etag),
-            Err(Failure::Unavailable { .. }) => {}
+            Err(Failure::Unavailable { status, .. }) => {
+                let count = if status == 500 { &self.in_doubt } else { &self.refused };
+                count.fetch_add(1, Ordering::Relaxed);
+            }
             Err(lost) => return Err(lost),
         }
         self.answers.fetch_add(1, Ordering::Relaxed);
