@@ -421,31 +421,35 @@ mod tests {
         assert!(log.text().contains("passed_over=2"), "{}", log.text());
     }
 
-    /// As a PUT of a packed object on four volumes does it: two rounds and a wait for shards.
+    /// As a PUT of a packed object does it. The quickest of many batches: others may take the processor in between.
     #[tokio::test]
     async fn a_trace_costs_a_request_little() {
-        const REQUESTS: u32 = 2_000;
+        const BATCHES: u32 = 200;
+        const REQUESTS: u32 = 20;
         let slow = SlowRequests::after(Duration::from_secs(60));
-        let begun = Instant::now();
-        for number in 0..REQUESTS {
-            let trace = RequestTrace::begin(&slow);
-            let work = async {
-                identify(number.into());
-                name_bucket("bucket");
-                timed(Phase::ShardWrite, std::future::ready(())).await;
-                timed(Phase::Register, std::future::ready(())).await;
-                for took_us in [100, 200, 300] {
-                    let took = Duration::from_micros(took_us);
-                    called(|| call(1, took), took);
-                }
-            };
-            trace.scope(work).await;
-            trace.answered("PutObject", 200);
+        let mut quickest = Duration::MAX;
+        for _ in 0..BATCHES {
+            let begun = Instant::now();
+            for number in 0..REQUESTS {
+                let trace = RequestTrace::begin(&slow);
+                let work = async {
+                    identify(number.into());
+                    name_bucket("bucket");
+                    timed(Phase::ShardWrite, std::future::ready(())).await;
+                    timed(Phase::Register, std::future::ready(())).await;
+                    for took_us in [100, 200, 300] {
+                        let took = Duration::from_micros(took_us);
+                        called(|| call(1, took), took);
+                    }
+                };
+                trace.scope(work).await;
+                trace.answered("PutObject", 200);
+            }
+            quickest = quickest.min(begun.elapsed() / REQUESTS);
         }
-        let each = begun.elapsed() / REQUESTS;
-        eprintln!("trace: {each:?} for a request");
-        // A request takes a millisecond; not optimised, on a busy machine, this is a few microseconds.
-        assert!(each < Duration::from_micros(200), "{each:?}");
+        eprintln!("trace: {quickest:?} for a request");
+        // Of a millisecond that a request takes; not optimised, this is a few microseconds.
+        assert!(quickest < Duration::from_micros(200), "{quickest:?}");
     }
 
     #[tokio::test]

@@ -213,9 +213,9 @@ impl StripeRead {
         let deadline = Instant::now() + self.stripes.inner.timeouts.shard;
         let mut released = ReleaseWait::default();
         loop {
-            let waited = Instant::now();
+            let begun = Instant::now();
             let answer = tokio::time::timeout(self.stripes.inner.timeouts.hedge, &mut pending).await;
-            self.waited(waited, Some((usize::from(shard), pending.took())));
+            self.waited(begun, Some((usize::from(shard), pending.took())));
             match answer {
                 Ok(Ok(bytes)) => return Some(bytes),
                 // No buffer, for the moment: what others hold comes back, and another shard would
@@ -287,10 +287,10 @@ impl StripeRead {
                 let Some(index) = order.pop_front() else { return Err(ReadError::Shards) };
                 gather.push(index, self.ask(index, piece));
             }
-            let waited = Instant::now();
+            let begun = Instant::now();
             let answer = tokio::time::timeout(self.stripes.inner.timeouts.shard, gather.next()).await;
             let slowest = if answer.is_ok() { gather.slowest() } else { gather.waits_for() };
-            self.waited(waited, slowest);
+            self.waited(begun, slowest);
             match answer {
                 Ok(Some((index, Ok(bytes)))) => {
                     columns[index] = Some(bytes);
