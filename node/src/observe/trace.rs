@@ -356,7 +356,7 @@ mod tests {
             identify(0xAB);
             name_bucket("bucket");
             timed(Phase::Client, tokio::time::sleep(client)).await;
-            timed(Phase::Register, tokio::time::sleep(Duration::from_secs(1) - client)).await;
+            timed(Phase::Register, tokio::time::sleep(Duration::from_secs(1).saturating_sub(client))).await;
             for (number, ms) in [(1, 20), (2, 700), (3, 30)] {
                 let took = Duration::from_millis(ms);
                 called(|| call(number, took), took);
@@ -426,7 +426,7 @@ mod tests {
     async fn a_trace_costs_a_request_little() {
         const BATCHES: u32 = 200;
         const REQUESTS: u32 = 20;
-        let slow = SlowRequests::after(Duration::from_secs(60));
+        let slow = SlowRequests::after(Duration::from_mins(1));
         let mut quickest = Duration::MAX;
         for _ in 0..BATCHES {
             let begun = Instant::now();
