@@ -167,7 +167,7 @@ pub fn current() -> Option<RequestTrace> {
 
 /// The number of the request that this task works for; 0 for none.
 pub fn current_id() -> u64 {
-    let own = CURRENT.try_with(|trace| trace.id());
+    let own = CURRENT.try_with(RequestTrace::id);
     own.or_else(|_| CURRENT_ID.try_with(|id| *id)).unwrap_or(0)
 }
 
