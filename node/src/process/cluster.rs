@@ -141,9 +141,7 @@ impl ClusterNode {
         let linked = PeerLinksConfig { nodes: &nodes, trust: &trust, age, metrics };
         let links = PeerLinks::start(&linked, &rng, &tasks, &stop);
         let volumes = LocalSlot::default();
-        let slow = SlowRequests::after(config.log.slow_request);
-        let served = RpcNode::new(cluster.id, volumes.clone()).telling(slow);
-        let services = rpc::volume_services(&served, &metrics.rpc, &stop);
+        let services = rpc::volume_services(&served(config, cluster.id, &volumes), &metrics.rpc, &stop);
         let desk: Arc<dyn NodeDesk> = Arc::<NodeReporter>::clone(&reporter);
         let admin = AdminRpc {
             cluster: cluster.id,
@@ -244,6 +242,11 @@ impl ClusterNode {
 
 fn configured(node: &crate::process::config::cluster::NodeAddress) -> ConfiguredNode {
     ConfiguredNode { name: node.name.clone(), address: node.address.clone() }
+}
+
+/// What the services for peers answer for.
+fn served(config: &Config, cluster: ClusterId, volumes: &LocalSlot) -> RpcNode {
+    RpcNode::new(cluster, volumes.clone()).telling(SlowRequests::after(config.log.slow_request))
 }
 
 fn formation_config(config: &Config, cluster: &ClusterConfig, disk: Arc<dyn Disk>) -> ClusterFormationConfig {

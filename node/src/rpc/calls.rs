@@ -168,7 +168,7 @@ impl<S: CallServer> CallReplies<S> {
                 Ok(_) | Err(_) if number == 0 => {}
                 Ok((started, held)) => {
                     let deadline = now + Duration::from_millis(timeout_ms.min(TIMEOUT_MS_MAX).into());
-                    let slow = (request != 0).then(|| SlowCall { request, begun: now });
+                    let slow = (request != 0).then_some(SlowCall { request, begun: now });
                     let call = CallUnderWay { number, deadline, slow, started, _held: held };
                     if let Some(reply) = self.under_way.add(call, S::poll) {
                         self.reply(number, reply);

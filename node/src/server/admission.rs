@@ -51,17 +51,14 @@ impl Admission {
     /// # Errors
     /// [`Refusal::Overloaded`] when there is neither, or the wait was too long.
     async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Refusal> {
-        let place = match self.places.try_acquire() {
-            Ok(place) => {
-                self.metrics.queue_duration.observe(0.0);
-                place
-            }
-            Err(_) => {
-                let begun = tokio::time::Instant::now();
-                let place = trace::timed(Phase::Queue, self.wait()).await;
-                self.metrics.queue_duration.observe(begun.elapsed().as_secs_f64());
-                place.inspect_err(|_| self.metrics.requests_shed.inc())?
-            }
+        let place = if let Ok(place) = self.places.try_acquire() {
+            self.metrics.queue_duration.observe(0.0);
+            place
+        } else {
+            let begun = tokio::time::Instant::now();
+            let place = trace::timed(Phase::Queue, self.wait()).await;
+            self.metrics.queue_duration.observe(begun.elapsed().as_secs_f64());
+            place.inspect_err(|_| self.metrics.requests_shed.inc())?
         };
         let counted = GaugeGuard::new(&self.metrics.requests_in_flight);
         let result = work.await;

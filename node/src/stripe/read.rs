@@ -228,7 +228,7 @@ impl StripeRead {
         let deadline = Instant::now() + self.stripes.inner.timeouts.shard;
         let mut released = ReleaseWait::default();
         loop {
-            let waited = Instant::now();
+            let begun = Instant::now();
             let answer = loop {
                 // One that is avoided by now may have answered before.
                 let is_avoided = self.is_avoided(usize::from(shard));
@@ -239,7 +239,7 @@ impl StripeRead {
                     Err(_elapsed) => {}
                 }
             };
-            self.waited(waited, Some((usize::from(shard), pending.took())));
+            self.waited(begun, Some((usize::from(shard), pending.took())));
             match answer {
                 Some(Ok(bytes)) => return Some(bytes),
                 // No buffer, for the moment: what others hold comes back, and another shard would
@@ -301,10 +301,10 @@ impl StripeRead {
         let mut have = 0;
         let mut released = ReleaseWait::default();
         while have < needed {
-            let waited = Instant::now();
+            let begun = Instant::now();
             let answer = asked.next(needed - have, |index| self.ask(index, piece)).await;
             let slowest = if answer.is_some() { asked.slowest() } else { asked.waits_for() };
-            self.waited(waited, slowest);
+            self.waited(begun, slowest);
             match answer {
                 Some((index, Ok(bytes))) => {
                     columns[index] = Some(bytes);

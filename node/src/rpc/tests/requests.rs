@@ -37,7 +37,7 @@ async fn a_slow_call_is_told_where_it_was_slow_with_the_request_that_it_was_for(
                     put.await.expect("it is stored");
                 }
                 "get" => {
-                    drop(peer.read_shard(volume, range(1, Home::Packed, 1000)).await.expect("it is read"))
+                    drop(peer.read_shard(volume, range(1, Home::Packed, 1000)).await.expect("it is read"));
                 }
                 _ => {
                     let mut sink = peer.create_shard(volume, &target("k"), header(2), false);
