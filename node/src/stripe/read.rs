@@ -181,8 +181,8 @@ impl StripeRead {
         let pieces = self.layout.pieces(range);
         let pieces = pieces
             .map(|piece| {
-                let shard = usize::from(piece.shard);
-                let pending = (!self.is_avoided(shard)).then(|| self.ask(shard, &piece));
+                let index = usize::from(piece.shard);
+                let pending = (!self.is_avoided(index)).then(|| self.ask(index, &piece));
                 (piece, pending)
             })
             .collect();
@@ -301,10 +301,10 @@ impl StripeRead {
         let mut have = 0;
         let mut released = ReleaseWait::default();
         while have < needed {
-            let waited = Instant::now();
+            let since = Instant::now();
             let answer = asked.next(needed - have, |index| self.ask(index, piece)).await;
             let slowest = if answer.is_some() { asked.slowest() } else { asked.waits_for() };
-            self.waited(waited, slowest);
+            self.waited(since, slowest);
             match answer {
                 Some((index, Ok(bytes))) => {
                     columns[index] = Some(bytes);
