@@ -14,4 +14,4 @@ pub(super) const RETRY_AFTER: Duration = Duration::from_secs(10);
 pub(crate) const LATE_LOOK_EVERY: Duration = LATE_STEP;
 
 const _: () =
-    assert!(LATE_AFTER.as_millis() % LATE_STEP.as_millis() == 0, "a call is late after whole steps");
+    assert!(LATE_AFTER.as_millis().is_multiple_of(LATE_STEP.as_millis()), "a call is late after whole steps");

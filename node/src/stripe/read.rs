@@ -181,8 +181,8 @@ impl StripeRead {
         let pieces = self.layout.pieces(range);
         let pieces = pieces
             .map(|piece| {
-                let shard = usize::from(piece.shard);
-                let pending = (!self.is_avoided(shard)).then(|| self.ask(shard, &piece));
+                let index = usize::from(piece.shard);
+                let pending = (!self.is_avoided(index)).then(|| self.ask(index, &piece));
                 (piece, pending)
             })
             .collect();
