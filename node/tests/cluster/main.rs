@@ -14,12 +14,14 @@ mod load;
 
 mod wire;
 
+mod chaos;
 mod conditions;
 mod intruders;
 mod links;
 mod nodes;
 mod paused;
 mod renewal;
+mod restarts;
 mod roles;
 mod slow;
 mod twins;

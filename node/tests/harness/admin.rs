@@ -59,24 +59,32 @@ impl Metrics {
     }
 }
 
+/// Asks an admin listener, which is at `http://HOST:PORT`.
+///
+/// # Errors
+/// The connection's, as text.
+pub(crate) async fn ask(admin: &str, path: &str) -> Result<(u16, String), String> {
+    let address = admin.strip_prefix("http://").expect("plain HTTP");
+    let exchange = async {
+        let mut stream = TcpStream::connect(address).await?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.map(|_| answer)
+    };
+    let answer = bounded(path, SOON, exchange).await.map_err(|error| error.to_string())?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or("no whole head")?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or("no status")?;
+    Ok((status, body.to_owned()))
+}
+
 impl Node {
     /// Asks the admin listener.
     ///
     /// # Errors
     /// The connection's, as text.
     pub(crate) async fn ask(&self, path: &str) -> Result<(u16, String), String> {
-        let address = self.admin.strip_prefix("http://").expect("plain HTTP");
-        let exchange = async {
-            let mut stream = TcpStream::connect(address).await?;
-            let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-            stream.write_all(request.as_bytes()).await?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).await.map(|_| answer)
-        };
-        let answer = bounded(path, SOON, exchange).await.map_err(|error| error.to_string())?;
-        let (head, body) = answer.split_once("\r\n\r\n").ok_or("no whole head")?;
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or("no status")?;
-        Ok((status, body.to_owned()))
+        ask(&self.admin, path).await
     }
 
     /// Scrapes it.

@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 
 use super::relay::Relay;
 use super::s3::{BUCKET, S3, outcome};
-use super::wait::{SOON, bounded, eventually};
+use super::wait::{LATER, SOON, bounded, eventually};
 use super::{Node, Process, Stopped, binary, empty, volumes};
 
 /// Node ports are taken from here, below those that the system gives to others.
@@ -38,13 +38,23 @@ const BACKDATE: Duration = Duration::from_hours(24 * 10);
 pub(crate) struct ClusterShape {
     nodes: usize,
     volumes: usize,
-    has_relays: bool,
+    relays: Relays,
     lines: &'static str,
+}
+
+/// What is between two nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Relays {
+    None,
+    /// Relays that record.
+    Recording,
+    /// Relays that only forward.
+    Forwarding,
 }
 
 /// A cluster of so many nodes with a volume each.
 pub(crate) const fn cluster_of(nodes: usize) -> ClusterShape {
-    ClusterShape { nodes, volumes: 1, has_relays: false, lines: "" }
+    ClusterShape { nodes, volumes: 1, relays: Relays::None, lines: "" }
 }
 
 impl ClusterShape {
@@ -58,9 +68,14 @@ impl ClusterShape {
         Self { lines, ..self }
     }
 
-    /// With a relay for each node's link to each other node.
+    /// With a relay for each node's link to each other node, which records what passes.
     pub(crate) const fn with_relays(self) -> Self {
-        Self { has_relays: true, ..self }
+        Self { relays: Relays::Recording, ..self }
+    }
+
+    /// With a relay for each node's link to each other node, for stories of any length.
+    pub(crate) const fn with_links(self) -> Self {
+        Self { relays: Relays::Forwarding, ..self }
     }
 
     /// Makes certificates and configurations; no node runs yet.
@@ -70,8 +85,9 @@ impl ClusterShape {
         let addresses: Vec<SocketAddr> = ports.iter().map(|&port| ([127, 0, 0, 1], port).into()).collect();
         let mut relays = BTreeMap::new();
         for from in 0..self.nodes {
-            for to in (0..self.nodes).filter(|to| self.has_relays && *to != from) {
-                relays.insert((from, to), Relay::start(addresses[to]).await);
+            for to in (0..self.nodes).filter(|to| self.relays != Relays::None && *to != from) {
+                let records = self.relays == Relays::Recording;
+                relays.insert((from, to), Relay::start(addresses[to], records).await);
             }
         }
         let mut members = Vec::new();
@@ -260,7 +276,7 @@ impl TestCluster {
         self.relays.iter().filter(move |((from, to), _)| *from == node || *to == node).map(|(_, relay)| relay)
     }
 
-    /// The relay of a node's link to another one.
+    /// The relay through which one node dials another.
     pub(crate) fn relay(&self, from: usize, to: usize) -> &Relay {
         &self.relays[&(from, to)]
     }
@@ -288,10 +304,47 @@ impl TestCluster {
         self.running[node] = Some(self.members[node].clone().start().await);
     }
 
+    /// Takes up a node that was started from its [`Self::member`].
+    pub(crate) fn take_up(&mut self, node: usize, running: Node) {
+        assert!(self.running[node].is_none(), "{} runs", name(node));
+        self.running[node] = Some(running);
+    }
+
     /// Kills a node (SIGKILL).
     pub(crate) async fn kill(&mut self, node: usize) {
         let running = self.running[node].take().unwrap_or_else(|| panic!("{} does not run", name(node)));
         running.kill().await;
+    }
+
+    /// Stops a node in order.
+    pub(crate) async fn stop(&mut self, node: usize) {
+        let running = self.running[node].take().unwrap_or_else(|| panic!("{} does not run", name(node)));
+        running.stop().await;
+    }
+
+    /// The exit code of `status`, asked of one node with the files of an admin, and what it prints.
+    pub(crate) async fn status(&self, node: usize, admin: &TrustFiles) -> (Option<i32>, String) {
+        let TrustFiles { ca, cert, key } = admin;
+        let mut status = Command::new(binary());
+        status.args(["status", "--endpoint", &self.addresses[node].to_string()]);
+        for (flag, path) in [("--ca", ca), ("--cert", cert), ("--key", key)] {
+            status.arg(flag).arg(path);
+        }
+        let output = tokio::task::spawn_blocking(move || status.stdin(Stdio::null()).output()).await;
+        let output = output.expect("asking does not panic").expect("the binary was built with the tests");
+        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        (output.status.code(), said.into_owned())
+    }
+
+    /// Waits until `status`, asked of one node, says that all is healed.
+    pub(crate) async fn until_status_is_healed(&self, node: usize, admin: &TrustFiles) {
+        eventually(&format!("{} says that all is healed", name(node)), LATER, async || {
+            match self.status(node, admin).await {
+                (Some(0), _) => Ok(()),
+                (_, said) => Err(said),
+            }
+        })
+        .await;
     }
 
     /// Stops all nodes in order.

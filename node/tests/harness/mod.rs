@@ -8,9 +8,11 @@
 #![allow(dead_code, reason = "each test binary uses its own part of the harness")]
 
 pub(crate) mod admin;
+pub(crate) mod balancer;
 pub(crate) mod chain;
 pub(crate) mod cluster;
 pub(crate) mod data;
+pub(crate) mod mounts;
 pub(crate) mod raw;
 pub(crate) mod relay;
 pub(crate) mod s3;
@@ -242,6 +244,15 @@ impl Node {
 
     /// A client as [`Self::client`] that reaches the node at another endpoint.
     pub(crate) fn client_at(&self, endpoint: &str) -> Client {
+        self.client_with(endpoint, RetryConfig::disabled())
+    }
+
+    /// A client at another endpoint that tries each request up to so many times, as the SDK does it.
+    pub(crate) fn client_with_attempts(&self, endpoint: &str, attempts: u32) -> Client {
+        self.client_with(endpoint, RetryConfig::standard().with_max_attempts(attempts))
+    }
+
+    fn client_with(&self, endpoint: &str, retries: RetryConfig) -> Client {
         let credentials = Credentials::new(&self.access_key, &self.secret_key, None, None, "harness");
         let config = aws_sdk_s3::Config::builder()
             .behavior_version(BehaviorVersion::latest())
@@ -250,7 +261,7 @@ impl Node {
             .region(Region::new("us-east-1"))
             .credentials_provider(credentials)
             .force_path_style(true)
-            .retry_config(RetryConfig::disabled())
+            .retry_config(retries)
             .timeout_config(TimeoutConfig::disabled())
             .build();
         Client::from_conf(config)

@@ -1,13 +1,13 @@
-//! A TCP relay between two nodes: it forwards bytes, records them, and can cut the link or delay it.
+//! A TCP relay between two nodes: it forwards bytes, records them where asked to, and can harm the link.
 //!
 //! A relay stands for one direction of dialling: `n1` reaches `n2` through one, `n2` reaches `n1` through
-//! another. A link that is cut ends its connections at once and every new one as soon as it is made, as a
-//! host does that is there and whose port is closed. Recorded bytes are searched for texts that must not
-//! be on the wire.
+//! another, so that one of the two can be harmed alone. A link that is cut ends its connections at once and every
+//! new one as soon as it is made, as a host does that is there and whose port is closed. One that is held keeps
+//! its connections and lets no byte through in one direction or both, as a network does that loses packets; what
+//! was held goes on when it is mended. Recorded bytes are searched for texts that must not be on the wire.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -26,6 +26,48 @@ const READ_BYTES: usize = 64 << 10;
 /// Bytes of a needle: no encrypted bytes happen to be the same.
 pub(crate) const NEEDLE_BYTES: usize = 16;
 
+/// What a link does with the bytes that come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// It forwards them.
+    Open,
+    /// It ends all connections, and those to come.
+    Cut,
+    /// It keeps back what one side sends.
+    Held(Way),
+    /// It keeps back what both send.
+    Silent,
+    /// It forwards them so much later.
+    Slow(Duration),
+}
+
+/// A direction of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// From who dialled.
+    Requests,
+    /// To who dialled.
+    Replies,
+}
+
+impl Link {
+    /// Whether bytes of a direction stay where they are.
+    fn holds(self, way: Way) -> bool {
+        match self {
+            Self::Held(held) => held == way,
+            Self::Silent => true,
+            Self::Open | Self::Cut | Self::Slow(_) => false,
+        }
+    }
+
+    const fn delay(self) -> Duration {
+        match self {
+            Self::Slow(delay) => delay,
+            Self::Open | Self::Cut | Self::Held(_) | Self::Silent => Duration::ZERO,
+        }
+    }
+}
+
 /// A relay to one address; it ends with the value.
 #[derive(Debug)]
 pub(crate) struct Relay {
@@ -38,43 +80,42 @@ pub(crate) struct Relay {
 #[derive(Debug)]
 struct Shared {
     target: SocketAddr,
-    cut: watch::Sender<bool>,
-    /// Milliseconds that bytes take, in each direction.
-    delay_ms: AtomicU64,
+    link: watch::Sender<Link>,
+    records: bool,
     /// What went through, a text for each direction of each connection.
     recorded: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Relay {
-    /// Starts a relay to `target`, which need not listen yet.
-    pub(crate) async fn start(target: SocketAddr) -> Self {
+    /// Starts a relay to `target`, which need not listen yet, that records what passes or does not.
+    pub(crate) async fn start(target: SocketAddr, records: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let shared = Arc::new(Shared {
-            target,
-            cut: watch::Sender::new(false),
-            delay_ms: AtomicU64::new(0),
-            recorded: Mutex::default(),
-        });
+        let (link, recorded) = (watch::Sender::new(Link::Open), Mutex::default());
+        let shared = Arc::new(Shared { target, link, records, recorded });
         let mut tasks = JoinSet::new();
         tasks.spawn(accept(listener, Arc::clone(&shared)));
         Self { address, shared, _tasks: tasks }
     }
 
+    /// Has the link be like that from here on.
+    pub(crate) fn set(&self, link: Link) {
+        self.shared.link.send_replace(link);
+    }
+
     /// Ends all connections, and those to come.
     pub(crate) fn cut(&self) {
-        self.shared.cut.send_replace(true);
+        self.set(Link::Cut);
     }
 
     /// Lets connections through again.
     pub(crate) fn mend(&self) {
-        self.shared.cut.send_replace(false);
+        self.set(Link::Open);
     }
 
     /// Lets bytes take so much longer, in each direction; their order stays.
     pub(crate) fn delay(&self, delay: Duration) {
-        let delay_ms = u64::try_from(delay.as_millis()).expect("a short time");
-        self.shared.delay_ms.store(delay_ms, Ordering::Relaxed);
+        self.set(Link::Slow(delay));
     }
 
     /// How many bytes went through.
@@ -104,8 +145,8 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 
 /// Forwards both directions until either ends or the link is cut; dropping the streams ends them.
 async fn connection(client: TcpStream, shared: Arc<Shared>) {
-    let mut cut = shared.cut.subscribe();
-    if *cut.borrow_and_update() {
+    let mut link = shared.link.subscribe();
+    if *link.borrow_and_update() == Link::Cut {
         return;
     }
     let Ok(server) = TcpStream::connect(shared.target).await else { return };
@@ -118,13 +159,19 @@ async fn connection(client: TcpStream, shared: Arc<Shared>) {
     // Cancel-safe: a cut drops both directions with the bytes under way, as it should.
     tokio::select! {
         biased;
-        _ = cut.wait_for(|cut| *cut) => {}
-        () = forward(from_client, to_server, &shared) => {}
-        () = forward(from_server, to_client, &shared) => {}
+        _ = link.wait_for(|link| *link == Link::Cut) => {}
+        () = forward(Way::Requests, from_client, to_server, &shared) => {}
+        () = forward(Way::Replies, from_server, to_client, &shared) => {}
     }
 }
 
-async fn forward(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, shared: &Shared) {
+async fn forward(
+    way: Way,
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    shared: &Shared,
+) {
+    let mut link = shared.link.subscribe();
     let index = {
         let mut recorded = shared.recorded.lock().expect("no relay panics while it records");
         recorded.push(Vec::new());
@@ -132,11 +179,12 @@ async fn forward(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unp
     };
     // Delayed bytes wait between the two, so that more can follow them.
     let (arrived, mut due) = mpsc::channel::<(Instant, Vec<u8>)>(DELAYED_READS_MAX);
+    let delay = || shared.link.borrow().delay();
     let read = async {
         let mut buffer = vec![0; READ_BYTES];
         loop {
             let count = from.read(&mut buffer).await.unwrap_or(0);
-            let at = Instant::now() + Duration::from_millis(shared.delay_ms.load(Ordering::Relaxed));
+            let at = Instant::now() + delay();
             if count == 0 || arrived.send((at, buffer[..count].to_vec())).await.is_err() {
                 return;
             }
@@ -145,13 +193,17 @@ async fn forward(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unp
     let write = async {
         while let Some((at, bytes)) = due.recv().await {
             tokio::time::sleep_until(at).await;
+            // The sender of changes lives as long as the connection.
+            drop(link.wait_for(|link| !link.holds(way)).await);
             if to.write_all(&bytes).await.is_err() {
                 return;
             }
-            let mut recorded = shared.recorded.lock().expect("no relay panics while it records");
-            let all: usize = recorded.iter().map(Vec::len).sum();
-            assert!(all < RECORDED_BYTES_MAX, "a relay records one story");
-            recorded[index].extend_from_slice(&bytes);
+            if shared.records {
+                let mut recorded = shared.recorded.lock().expect("no relay panics while it records");
+                let all: usize = recorded.iter().map(Vec::len).sum();
+                assert!(all < RECORDED_BYTES_MAX, "a relay records one story");
+                recorded[index].extend_from_slice(&bytes);
+            }
         }
     };
     // Cancel-safe: what the first that ends leaves over is dropped with the connection.
@@ -186,7 +238,7 @@ fn count(text: &[u8], needles: &HashMap<[u8; 2], Vec<[u8; NEEDLE_BYTES]>>) -> us
 #[tokio::test]
 async fn a_relay_forwards_records_and_cuts() {
     let server = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let relay = Relay::start(server.local_addr().expect("bound")).await;
+    let relay = Relay::start(server.local_addr().expect("bound"), true).await;
     let text: Vec<u8> =
         (0..4096_u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     let mut client = TcpStream::connect(relay.address).await.expect("the relay listens");
@@ -212,4 +264,29 @@ async fn a_relay_forwards_records_and_cuts() {
     let (mut peer, _) = server.accept().await.expect("the relay dials");
     peer.read_exact(&mut received[..5]).await.expect("it is forwarded");
     assert_eq!(&received[..5], b"again");
+}
+
+#[tokio::test]
+async fn a_link_that_is_held_keeps_what_one_side_sends_until_it_is_mended() {
+    let server = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let relay = Relay::start(server.local_addr().expect("bound"), false).await;
+    let mut client = TcpStream::connect(relay.address).await.expect("the relay listens");
+    let (mut peer, _) = server.accept().await.expect("the relay dials");
+    relay.set(Link::Held(Way::Requests));
+    client.write_all(b"held").await.expect("the connection is there");
+    // What comes back passes, and shows that the other direction had its time.
+    peer.write_all(b"passes").await.expect("it is forwarded");
+    let mut received = [0; 6];
+    client.read_exact(&mut received).await.expect("it is forwarded");
+    assert_eq!(&received, b"passes");
+    assert!(peer.try_read(&mut received).is_err(), "nothing came through");
+    relay.mend();
+    peer.read_exact(&mut received[..4]).await.expect("it is forwarded at last");
+    assert_eq!(&received[..4], b"held");
+    assert_eq!(relay.bytes(), 0, "it does not record");
+    relay.set(Link::Slow(Duration::from_millis(50)));
+    let sent = std::time::Instant::now();
+    client.write_all(b"late").await.expect("it is forwarded");
+    peer.read_exact(&mut received[..4]).await.expect("it is forwarded");
+    assert!(sent.elapsed() >= Duration::from_millis(50));
 }

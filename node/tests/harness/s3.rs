@@ -112,6 +112,11 @@ pub(crate) enum Condition {
 }
 
 impl S3 {
+    /// Over a client of its own.
+    pub(crate) const fn over(client: Client) -> Self {
+        Self { client }
+    }
+
     /// The SDK's client, for what is not here.
     pub(crate) const fn sdk(&self) -> &Client {
         &self.client

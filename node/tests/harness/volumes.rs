@@ -10,6 +10,8 @@ use super::{Stopped, binary};
 
 /// Bytes of a needle: no other bytes of a log happen to be the same.
 const NEEDLE_BYTES: usize = 8;
+/// Bytes that are looked at together: most of a segment is zeros, which are passed over.
+const PAGE: usize = 4096;
 
 impl Stopped {
     /// Has the binary verify every row and shard of all volumes, and returns what it says when it
@@ -62,6 +64,47 @@ pub(crate) fn remove_all_but_shards(volume: &Path) {
 pub(crate) fn wipe(volume: &Path) {
     remove(volume);
     fs::create_dir(volume).expect("its parent is there");
+}
+
+/// Removes what is in a folder, and keeps the folder itself: something may be mounted there.
+pub(crate) fn clear(folder: &Path) {
+    for path in entries(folder) {
+        if path.is_dir() { remove(&path) } else { fs::remove_file(&path).expect("the file is ours") }
+    }
+}
+
+/// Copies what is in a volume's folder into another one, which is made or emptied before.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("its parent is there");
+    clear(to);
+    let mut copy = Command::new("cp");
+    copy.args(["-a", "--sparse=always", "--reflink=auto"]).arg(from.join(".")).arg(to);
+    let output = copy.stdin(Stdio::null()).output().expect("cp is there");
+    assert!(output.status.success(), "copying a volume: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Flips a bit in each of some files, at places that `pick` gives for a length; zeros are left alone, for nothing
+/// is written there. Returns how many were flipped.
+pub(crate) fn flip(files: &[PathBuf], mut pick: impl FnMut(usize) -> usize) -> usize {
+    let mut flipped = 0;
+    for path in files {
+        let bytes = fs::read(path).expect("the file is there");
+        let written: Vec<usize> = (0..bytes.len())
+            .step_by(PAGE)
+            .filter(|at| bytes[*at..].iter().take(PAGE).any(|byte| *byte != 0))
+            .collect();
+        if written.is_empty() {
+            continue;
+        }
+        let page = written[pick(written.len())];
+        let places: Vec<usize> = (page..bytes.len().min(page + PAGE)).filter(|at| bytes[*at] != 0).collect();
+        let at = places[pick(places.len())];
+        let file = File::options().write(true).open(path).expect("the file is there");
+        file.write_all_at(&[bytes[at] ^ 1], at as u64).expect("a file can be overwritten");
+        file.sync_all().expect("a file can be synced");
+        flipped += 1;
+    }
+    flipped
 }
 
 /// A shard that is a file of its own.
@@ -143,7 +186,6 @@ pub(crate) fn rot_in_log(volume: &Path, needles: &[&[u8]]) -> usize {
 
 /// Where needles begin. Most of a segment is zeros, which no needle is.
 fn places(bytes: &[u8], needles: &[[u8; NEEDLE_BYTES]]) -> Vec<u64> {
-    const PAGE: usize = 4096;
     let mut wanted = vec![false; 1 << 16];
     for needle in needles {
         wanted[usize::from(u16::from_le_bytes([needle[0], needle[1]]))] = true;

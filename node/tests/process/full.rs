@@ -4,17 +4,16 @@
 //! once the grace for readers is over the space is there again, without a restart. Needs to mount;
 //! says so where it cannot.
 
-use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use crate::harness::data::{Body, Dice, Home};
+use crate::harness::mounts::Mounts;
 use crate::harness::s3::{BUCKET, Failure, outcome};
 use crate::harness::wait::{SOON, eventually};
-use crate::harness::{Node, VOLUMES, empty};
+use crate::harness::{Node, empty};
 
 /// Of one volume: its log, spare segments and the space held back for deletes take about half.
-const FILESYSTEM: &str = "size=640m";
+const FILESYSTEM: &str = "640m";
 /// Objects until a volume of that size must be full: far more than fit.
 const OBJECTS_MAX: usize = 2000;
 /// For the grace of two minutes (the shortest there is), and what comes after it.
@@ -24,7 +23,7 @@ const GRACE_AND_MORE: Duration = Duration::from_mins(4);
 async fn full_volumes_refuse_writes_and_recover_by_deletes() {
     let mut dice = Dice::of_this_run("full");
     let stopped = empty().serve("upkeep.release_grace = \"2m\"");
-    let Some(mounts) = Mounts::new(stopped.volumes()) else {
+    let Some(mounts) = Mounts::new(stopped.volumes(), FILESYSTEM) else {
         eprintln!("SKIPPED: this user cannot mount filesystems of its own");
         return;
     };
@@ -115,33 +114,4 @@ async fn says_that_it_takes_writes(node: &Node) {
     })
     .await;
     assert_eq!(node.log_lines("writes are refused with 507"), 1, "said once");
-}
-
-/// Small filesystems, unmounted when dropped.
-struct Mounts(Vec<PathBuf>);
-
-impl Mounts {
-    /// One for each folder; nothing where this user must not mount.
-    fn new(folders: Vec<PathBuf>) -> Option<Self> {
-        assert_eq!(folders.len(), VOLUMES);
-        let mut mounts = Self(Vec::new());
-        for folder in folders {
-            let mut mount = Command::new("mount");
-            mount.args(["-t", "tmpfs", "-o", FILESYSTEM, "tmpfs"]).arg(&folder);
-            if !mount.output().is_ok_and(|output| output.status.success()) {
-                return None;
-            }
-            mounts.0.push(folder);
-        }
-        Some(mounts)
-    }
-}
-
-impl Drop for Mounts {
-    fn drop(&mut self) {
-        for folder in &self.0 {
-            // Lazily: in a test that fails the node still runs.
-            drop(Command::new("umount").arg("-l").arg(folder).output());
-        }
-    }
 }

@@ -3,7 +3,7 @@
 //! Every write has a body of its own, so a read, a HEAD or a listing says which write it saw. What
 //! was acknowledged, refused and left unknown goes into one [`Recorder`], which judges it all.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
@@ -112,8 +112,8 @@ impl Load {
             Step::Swap => self.swap(s3, dice, key).await,
             Step::Upload => self.upload(s3, dice, key).await,
             Step::Delete => {
-                let sent = self.recorder.now();
-                self.record_write(key, sent, Found::Anything, None, s3.delete(key).await)
+                let pending = self.pending(key, Found::Anything, None);
+                pending.ended(s3.delete(key).await)
             }
             Step::Get => {
                 let sent = self.recorder.now();
@@ -143,6 +143,23 @@ impl Load {
     pub(crate) async fn list_all(&self, s3: &S3, keys: &[String]) {
         let sent = self.recorder.now();
         let found = s3.list_settled(&self.prefix).await;
+        self.saw_list(sent, &found, keys);
+    }
+
+    /// Lists once what is below a prefix, and records what that says of these keys, which are all there are.
+    ///
+    /// # Errors
+    /// The [`Failure`] of the listing.
+    pub(crate) async fn list_below(&self, s3: &S3, prefix: &str, keys: &[String]) -> Outcome<()> {
+        let sent = self.recorder.now();
+        let found = s3.list(prefix).await?;
+        self.saw_list(sent, &found, keys);
+        Ok(())
+    }
+
+    fn saw_list(&self, sent: u64, found: &BTreeMap<String, String>, keys: &[String]) {
+        let strange: Vec<_> = found.keys().filter(|key| !keys.contains(key)).collect();
+        assert!(strange.is_empty(), "nobody wrote what is listed: {strange:?}");
         for key in keys {
             self.saw("LIST", key, sent, found.get(key).map(|etag| self.id(etag)));
         }
@@ -163,18 +180,16 @@ impl Load {
 
     async fn put(&self, s3: &S3, key: &str, body: Body, condition: Condition, found: Found) -> Outcome<()> {
         self.announce(body, body.etag());
-        let sent = self.recorder.now();
-        let outcome = s3.put_if(key, body, condition).await;
-        self.record_write(key, sent, found, Some(body.id), outcome)
+        let pending = self.pending(key, found, Some(body.id));
+        pending.ended(s3.put_if(key, body, condition).await)
     }
 
     async fn upload(&self, s3: &S3, dice: &mut Dice, key: &str) -> Outcome<()> {
         let extra = usize::try_from(dice.within(1..=1 << 18)).expect("a small number");
         let body = Body { id: dice.next(), len: PART + extra };
         self.announce(body, body.etag_in_parts(PART));
-        let sent = self.recorder.now();
-        let outcome = s3.upload(key, body).await;
-        self.record_write(key, sent, Found::Anything, Some(body.id), outcome)
+        let pending = self.pending(key, Found::Anything, Some(body.id));
+        pending.ended(s3.upload(key, body).await)
     }
 
     async fn head(&self, s3: &S3, key: &str) -> Outcome<Option<String>> {
@@ -197,40 +212,63 @@ impl Load {
         self.put(s3, key, dice.body(Home::Inline), Condition::IfMatch(etag), found).await
     }
 
-    /// Records what became of a change that asked to find `found`.
-    fn record_write(
-        &self,
-        key: &str,
-        sent: u64,
-        found: Found,
-        leaves: State,
-        outcome: Outcome<()>,
-    ) -> Outcome<()> {
+    /// A change that is sent in this moment, and asks to find `found`.
+    fn pending<'a>(&'a self, key: &'a str, found: Found, leaves: State) -> PendingWrite<'a> {
         let name = match (found, leaves) {
             (_, None) => "DELETE",
             (Found::Anything, Some(_)) => "PUT",
             (Found::Is(None), Some(_)) => "PUT if absent",
             (_, Some(_)) => "PUT if match",
         };
+        let recorder = &self.recorder;
+        PendingWrite { recorder, key, name, sent: recorder.now(), found, leaves, has_ended: false }
+    }
+}
+
+/// A change whose client waits for the answer. Where the client leaves before, the outcome is unknown.
+#[derive(Debug)]
+struct PendingWrite<'a> {
+    recorder: &'a Recorder,
+    key: &'a str,
+    name: &'static str,
+    sent: u64,
+    found: Found,
+    leaves: State,
+    has_ended: bool,
+}
+
+impl PendingWrite<'_> {
+    /// Records what became of it.
+    fn ended(mut self, outcome: Outcome<()>) -> Outcome<()> {
+        self.has_ended = true;
+        let &mut Self { recorder, key, name, sent, found, leaves, has_ended: _ } = &mut self;
         match &outcome {
-            Ok(()) => self.recorder.answered(name, key, sent, found, Some(leaves)),
+            Ok(()) => recorder.answered(name, key, sent, found, Some(leaves)),
             Err(Failure::Refused { status: 412, .. }) => {
                 let Found::Is(state) = found else { panic!("412 without a condition on {key}") };
-                self.recorder.answered(name, key, sent, Found::IsNot(state), None);
+                recorder.answered(name, key, sent, Found::IsNot(state), None);
                 return Ok(());
             }
             Err(Failure::Refused { status: 404, code }) if code == "NoSuchKey" => {
                 assert!(matches!(found, Found::Is(Some(_))), "404 without If-Match on {key}");
-                self.recorder.answered(name, key, sent, Found::Is(None), None);
+                recorder.answered(name, key, sent, Found::Is(None), None);
                 return Ok(());
             }
             // 503 and 507 promise that nothing changed; 500 does not.
             Err(Failure::Refused { .. } | Failure::Unavailable { status: 503 | 507, .. }) => {}
             Err(Failure::Unavailable { .. } | Failure::Lost(_)) => {
-                self.recorder.unknown(name, key, sent, found, leaves);
+                recorder.unknown(name, key, sent, found, leaves);
             }
         }
         outcome
+    }
+}
+
+impl Drop for PendingWrite<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.recorder.unknown(self.name, self.key, self.sent, self.found, self.leaves);
+        }
     }
 }
 
@@ -245,4 +283,14 @@ async fn client(load: Arc<Load>, s3: S3, mut dice: Dice, plan: Plan) {
             Err(refused @ Failure::Refused { .. }) => panic!("{step:?} on {key}: {refused:?}"),
         }
     }
+}
+
+#[test]
+fn a_client_that_leaves_leaves_a_write_of_unknown_outcome() {
+    let load = Load::new("left/");
+    let key = load.key(1);
+    drop(load.pending(&key, Found::Anything, Some(7)));
+    load.saw("GET", &key, load.recorder.now(), Some(7));
+    load.recorder.check();
+    assert_eq!(load.recorder.len(), 2, "without the write nobody would have written what was seen");
 }
