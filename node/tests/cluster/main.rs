@@ -16,6 +16,7 @@ mod wire;
 
 mod chaos;
 mod conditions;
+mod contention;
 mod intruders;
 mod links;
 mod nodes;
@@ -24,4 +25,5 @@ mod renewal;
 mod restarts;
 mod roles;
 mod slow;
+mod too_few;
 mod twins;

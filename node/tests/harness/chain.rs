@@ -24,12 +24,24 @@ struct Link {
 pub(crate) struct Chain {
     links: Mutex<HashMap<String, Link>>,
     answers: AtomicUsize,
+    unavailable: AtomicUsize,
 }
 
 impl Chain {
     /// Writes that were answered.
     pub(crate) fn answers(&self) -> usize {
         self.answers.load(Ordering::Relaxed)
+    }
+
+    /// Writes that were answered with 5xx.
+    pub(crate) fn unavailable(&self) -> usize {
+        self.unavailable.load(Ordering::Relaxed)
+    }
+
+    /// Writes that were acknowledged.
+    pub(crate) fn acknowledged(&self) -> usize {
+        let links = self.links.lock().expect("no client panics here");
+        links.values().filter(|link| link.is_acknowledged).count()
     }
 
     /// Replaces what a HEAD shows.
@@ -44,7 +56,9 @@ impl Chain {
         match s3.put_if(key, body, Condition::IfMatch(seen)).await {
             Ok(()) => self.acknowledge(&etag),
             Err(Failure::Refused { status: 412, .. }) => self.refuse(&etag),
-            Err(Failure::Unavailable { .. }) => {}
+            Err(Failure::Unavailable { .. }) => {
+                self.unavailable.fetch_add(1, Ordering::Relaxed);
+            }
             Err(lost) => return Err(lost),
         }
         self.answers.fetch_add(1, Ordering::Relaxed);

@@ -118,6 +118,42 @@ fn a_delete_that_finds_nothing_at_first_may_happen_later() {
     assert!(is_linearizable(&replaced));
 }
 
+/// A listing is a look at each of its keys, the ones that it lacks included.
+#[test]
+fn a_listing_that_lacks_a_key_or_shows_a_deleted_one_is_rejected() {
+    let listed = |states: [State; 2]| {
+        let recorder = Recorder::default();
+        for (key, id) in [("kept", 7), ("deleted", 8)] {
+            recorder.answered("PUT", key, recorder.now(), Found::Anything, Some(Some(id)));
+        }
+        recorder.answered("DELETE", "deleted", recorder.now(), Found::Anything, Some(None));
+        let sent = recorder.now();
+        for (key, state) in ["kept", "deleted"].into_iter().zip(states) {
+            recorder.answered("LIST", key, sent, Found::Is(state), None);
+        }
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| recorder.check())).is_ok()
+    };
+    assert!(listed([Some(7), None]));
+    assert!(!listed([None, None]), "it lacks a key");
+    assert!(!listed([Some(7), Some(8)]), "it shows a deleted one");
+    assert!(!listed([Some(8), None]), "it shows another write's entity tag");
+}
+
+/// A write that was refused is not recorded: who shows it shows what nobody wrote.
+#[test]
+fn a_refused_write_that_shows_is_rejected_and_one_in_doubt_is_not() {
+    assert!(!is_linearizable(&[put(0, 1, 7), read(4, 5, Some(8))]));
+    assert!(is_linearizable(&[put(0, 1, 7), unknown(2, Some(8)), read(4, 5, Some(8))]));
+}
+
+/// As two gateways do that each believe a quorum of their own, or a volume that was rolled back and votes.
+#[test]
+fn gateways_that_show_different_values_are_rejected() {
+    let history = [put(0, 1, 7), put(2, 3, 8), read(4, 7, Some(8)), read(5, 8, Some(7))];
+    assert!(!is_linearizable(&history), "at one time");
+    assert!(!is_linearizable(&[put(0, 1, 7), put(2, 9, 8), read(3, 4, Some(8)), read(5, 6, Some(7))]));
+}
+
 #[test]
 fn the_report_shows_the_shortest_beginning() {
     let history = [put(0, 1, 7), read(2, 3, None), put(4, 5, 8), read(6, 7, Some(8)), read(8, 9, Some(7))];

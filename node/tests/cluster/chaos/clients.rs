@@ -63,6 +63,8 @@ pub(super) struct Crowd {
     pub(super) counts: Counts,
     gateways: Mutex<Vec<Gateway>>,
     generation: AtomicUsize,
+    /// Whether new requests wait.
+    rests: AtomicBool,
     is_over: AtomicBool,
 }
 
@@ -75,6 +77,7 @@ impl Crowd {
             counts: Counts::default(),
             gateways: Mutex::new(vec![gateway; gateways]),
             generation: AtomicUsize::new(0),
+            rests: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
         })
     }
@@ -86,6 +89,12 @@ impl Crowd {
             clients.spawn(client(Arc::clone(self), dice.split()));
         }
         clients
+    }
+
+    /// Has the clients begin nothing new, or go on. A busy machine answers late, and what is late is reported and
+    /// healed: under a load that it cannot carry a cluster is never healed for as long as that takes to show.
+    pub(super) fn rest(&self, rests: bool) {
+        self.rests.store(rests, Ordering::Relaxed);
     }
 
     /// Lets the clients end after the request that they are at.
@@ -165,14 +174,18 @@ async fn client(crowd: Arc<Crowd>, mut dice: Dice) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while !crowd.is_over.load(Ordering::Relaxed) {
         ticks.tick().await;
+        if crowd.rests.load(Ordering::Relaxed) {
+            continue;
+        }
         let Some((node, changes, s3)) = crowd.pick(&mut dice) else { continue };
         let is_patient = dice.below(IMPATIENT_OF) != 0;
         let patience = if is_patient { PATIENT } else { IMPATIENT };
         let count = match timeout(patience, Box::pin(crowd.request(&s3, &mut dice))).await {
             Ok(Ok(())) => &crowd.counts.answered,
-            Ok(Err(Failure::Unavailable { status: 503 | 507, .. } | Failure::Refused { status: 0, .. })) => {
-                &crowd.counts.unavailable
-            }
+            // A step of an upload that has no answer, or one of 5xx, counts as refused: it can show nothing.
+            Ok(Err(
+                Failure::Unavailable { status: 503 | 507, .. } | Failure::Refused { status: 0 | 500.., .. },
+            )) => &crowd.counts.unavailable,
             Ok(Err(Failure::Unavailable { .. } | Failure::Lost(_))) => &crowd.counts.unknown,
             Ok(Err(refused @ Failure::Refused { .. })) => panic!("through node {node}: {refused:?}"),
             Err(_left) => {

@@ -106,12 +106,18 @@ impl Planner {
             let trouble = self.link();
             events.push(Event { begins, ends, trouble });
         }
-        if let Some(node) = self.fillable.filter(|node| *node != victim) {
+        if let Some(node) = self.fillable.filter(|node| *node != victim && !Self::copied_now(&events, *node))
+        {
             let begins = self.after(1);
             events.push(Event { begins, ends: begins + self.after(4), trouble: Trouble::Full(node) });
         }
         self.rounds += 1;
         events
+    }
+
+    /// Whether a node's volume is copied in this round: what fills it would be copied with it.
+    fn copied_now(events: &[Event], node: usize) -> bool {
+        events.iter().any(|event| event.trouble == Trouble::Killed(node))
     }
 
     /// Which volume loses what in this round.
