@@ -121,6 +121,14 @@ impl RemoteVolumes {
         has_changed || was_down || volumes.len() != before
     }
 
+    /// Takes the volumes of a node for not healed until it answers again: what it said last is of before.
+    pub fn node_is_silent(&self, node: NodeId) {
+        let mut table = self.0.write();
+        for volume in table.volumes.values_mut().filter(|volume| volume.node == node) {
+            (volume.report.healed, volume.report.healed_since_ms) = (false, 0);
+        }
+    }
+
     /// Shows the volumes of a node that is down as offline.
     pub fn node_is_down(&self, node: NodeId, reason: &str) {
         let mut table = self.0.write();

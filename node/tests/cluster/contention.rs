@@ -1,9 +1,10 @@
 //! Sixteen writers of one key through all nodes: none is refused for it, and together they are no slower than one
 //! alone (I-5, I-6).
 //!
-//! At three, four and five volumes a set. Writers that only write are all acknowledged; writers that replace what
-//! they have seen are told 412 or win, and what they replaced is one chain. One writer and many take turns, so that
-//! a busy machine slows both.
+//! At three, four and five volumes a set. Writers that only write are acknowledged; writers that replace what they
+//! have seen are told 412 or win, and what they replaced is one chain. One writer and many take turns, so that a busy
+//! machine slows both. A gateway that hardly gets to run may see a batch of its own overtaken by sixteen others
+//! between two tries, and then nobody can say what came of it: some writes may be in doubt, none is refused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use tokio::time::Instant;
 use crate::harness::chain::Chain;
 use crate::harness::cluster::cluster_of;
 use crate::harness::data::{Dice, Home};
-use crate::harness::s3::S3;
+use crate::harness::s3::{Failure, S3};
 use crate::harness::wait::{SOON, bounded};
 
 /// Writers of the key.
@@ -45,10 +46,12 @@ async fn nobody_is_refused(nodes: usize) {
     let mut dice = Dice::of_this_run(&format!("contention on {nodes} nodes"));
     let cluster = cluster_of(nodes).start().await;
     let clients = cluster.with_bucket().await;
-    let (mut one, mut many) = (0, 0);
+    let (mut one, mut many, mut in_doubt) = (0, 0, 0);
     for _ in 0..TURNS {
-        one += writes(&clients, &mut dice, 1).await;
-        many += writes(&clients, &mut dice, WRITERS).await;
+        let (alone, none) = writes(&clients, &mut dice, 1).await;
+        let (together, some) = writes(&clients, &mut dice, WRITERS).await;
+        assert_eq!(none, 0, "nobody is in the way of one writer");
+        (one, many, in_doubt) = (one + alone, many + together, in_doubt + some);
     }
     let first = dice.body(Home::Inline);
     clients[0].put(REPLACED, first).await.expect("a healthy cluster");
@@ -61,7 +64,8 @@ async fn nobody_is_refused(nodes: usize) {
     eprintln!(
         "contention on {nodes} nodes: {WRITERS} writers {many} writes, one {one}; {many_links} links, one {one_links}"
     );
-    assert_eq!(chain.unavailable(), 0, "nobody who replaces is refused for the others");
+    eprintln!("contention on {nodes} nodes: {in_doubt} writes in doubt, {} replacements", chain.in_doubt());
+    assert_eq!(chain.refused(), 0, "nobody who replaces is refused for the others");
     let mut shown = Vec::new();
     for s3 in &clients {
         shown.push(s3.get(REPLACED).await.expect("a healthy cluster").expect("nobody deletes it").etag());
@@ -72,22 +76,26 @@ async fn nobody_is_refused(nodes: usize) {
     assert!(many >= one, "{WRITERS} writers of one key: {many} writes, one alone: {one}");
 }
 
-/// How many writes so many writers get through in one turn. Each must be acknowledged.
-async fn writes(clients: &[S3], dice: &mut Dice, writers: usize) -> usize {
+/// How many writes so many writers get through in one turn, and how many are in doubt. None may be refused.
+async fn writes(clients: &[S3], dice: &mut Dice, writers: usize) -> (usize, usize) {
     let end = Instant::now() + TURN;
     let mut running = JoinSet::new();
     for writer in 0..writers {
         let (s3, mut dice) = (clients[writer % clients.len()].clone(), dice.split());
         running.spawn(async move {
-            let mut count = 0;
+            let (mut done, mut in_doubt) = (0, 0);
             while Instant::now() < end {
-                s3.put(WRITTEN, dice.body(Home::Inline)).await.expect("nobody is refused for the others");
-                count += 1;
+                match s3.put(WRITTEN, dice.body(Home::Inline)).await {
+                    Ok(()) => done += 1,
+                    Err(Failure::Unavailable { status: 500, .. }) => in_doubt += 1,
+                    Err(refused) => panic!("a writer is refused for the others: {refused:?}"),
+                }
             }
-            count
+            (done, in_doubt)
         });
     }
-    bounded("the writers", SOON, running.join_all()).await.into_iter().sum()
+    let counts = bounded("the writers", SOON, running.join_all()).await;
+    counts.into_iter().fold((0, 0), |(done, in_doubt), (more, some)| (done + more, in_doubt + some))
 }
 
 /// How many replacements so many clients get through in one turn.

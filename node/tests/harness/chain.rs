@@ -24,7 +24,8 @@ struct Link {
 pub(crate) struct Chain {
     links: Mutex<HashMap<String, Link>>,
     answers: AtomicUsize,
-    unavailable: AtomicUsize,
+    refused: AtomicUsize,
+    in_doubt: AtomicUsize,
 }
 
 impl Chain {
@@ -33,9 +34,14 @@ impl Chain {
         self.answers.load(Ordering::Relaxed)
     }
 
-    /// Writes that were answered with 5xx.
-    pub(crate) fn unavailable(&self) -> usize {
-        self.unavailable.load(Ordering::Relaxed)
+    /// Writes that were told to come again.
+    pub(crate) fn refused(&self) -> usize {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Writes whose outcome nobody could tell.
+    pub(crate) fn in_doubt(&self) -> usize {
+        self.in_doubt.load(Ordering::Relaxed)
     }
 
     /// Writes that were acknowledged.
@@ -56,8 +62,9 @@ impl Chain {
         match s3.put_if(key, body, Condition::IfMatch(seen)).await {
             Ok(()) => self.acknowledge(&etag),
             Err(Failure::Refused { status: 412, .. }) => self.refuse(&etag),
-            Err(Failure::Unavailable { .. }) => {
-                self.unavailable.fetch_add(1, Ordering::Relaxed);
+            Err(Failure::Unavailable { status, .. }) => {
+                let count = if status == 500 { &self.in_doubt } else { &self.refused };
+                count.fetch_add(1, Ordering::Relaxed);
             }
             Err(lost) => return Err(lost),
         }

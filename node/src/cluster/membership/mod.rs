@@ -253,9 +253,11 @@ impl Membership {
             return;
         };
         let own = self.own_state();
+        let id = self.nodes[place].1;
         let mut entries = self.entries.write();
         let entry = &mut entries[place];
         entry.processes.note(&caller.process, Instant::now());
+        let is_another = entry.state.as_ref().is_some_and(|known| known.process != caller.process);
         let mut has_changed = false;
         if place == self.own {
             // Its own ping arrives here too.
@@ -268,6 +270,10 @@ impl Membership {
             has_changed |= entry.take(&own, caller);
         }
         drop(entries);
+        if is_another && place != self.own {
+            // It was started again between two pings: what its volumes were says nothing of them now.
+            self.volumes.node_is_silent(id);
+        }
         self.tell_if(has_changed);
     }
 
@@ -319,9 +325,12 @@ impl Membership {
             has_changed = entry.set_up(name, false, &bounded(&error.to_string()));
         }
         drop(entries);
-        // Not before it had its time to answer: writes need fewer shards while a node counts as down.
+        // Not before it had its time to answer: writes need fewer shards while a node counts as down. A missing
+        // answer is enough to say that it may not be healed.
         if (is_overdue || is_refused) && place != self.own {
             self.volumes.node_is_down(*id, &format!("node {name} is down: {error}"));
+        } else if place != self.own {
+            self.volumes.node_is_silent(*id);
         }
         self.tell_if(has_changed);
     }

@@ -21,6 +21,8 @@ fn state(place: usize, process: u8) -> NodeState {
         life: 2,
         votes: true,
         has_room: true,
+        healed: true,
+        healed_since_ms: 7,
         ..VolumeReport::default()
     };
     NodeState {
@@ -85,6 +87,30 @@ async fn a_node_is_down_two_seconds_after_its_last_answer_and_up_with_the_next()
     after_ms(1_100).await;
     assert!(first.is_up(id(1)) && changes.has_changed().expect("it lives"));
     assert!(first.volume(VolumeId([1; 16])).is_some_and(|volume| volume.report.votes));
+}
+
+/// Who restarts nodes one by one looks here: a node that is away for a second must not look healed meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_misses_a_ping_or_is_another_process_is_up_and_not_healed_until_it_answers() {
+    let (net, first) = three();
+    let healed = || {
+        let report = first.volume(VolumeId([1; 16])).expect("reported").report;
+        assert!(report.votes && first.is_up(id(1)));
+        (report.healed, report.healed_since_ms)
+    };
+    after_ms(100).await;
+    assert_eq!(healed(), (true, 7));
+    let gone = net.take("n2").expect("put");
+    after_ms(1_000).await;
+    assert_eq!(healed(), (false, 0), "a missing answer means not healed");
+    net.put("n2", gone);
+    after_ms(1_000).await;
+    assert_eq!(healed(), (true, 7));
+    // It was away for less than the time between two pings, and calls first.
+    first.note_caller(&state(1, 9));
+    assert_eq!(healed(), (false, 0), "another process was not asked yet");
+    after_ms(1_000).await;
+    assert_eq!(healed(), (true, 7));
 }
 
 #[tokio::test(start_paused = true)]
