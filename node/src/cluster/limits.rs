@@ -6,6 +6,11 @@ use std::time::Duration;
 pub const PING_EVERY: Duration = Duration::from_secs(1);
 /// A node that answered no ping for so long is down: one lost ping is none.
 pub const DOWN_AFTER: Duration = Duration::from_secs(2);
+/// How long a write whose shards are too few while all nodes are up waits for it to show that one is down: as long as
+/// that takes, and a moment for a busy timer.
+pub const DOWN_SHOWS: Duration = Duration::from_millis(2_500);
+/// Between two looks of such a write.
+pub const DOWN_LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long the answer to one ping counts. A node that answers late, but each second, is slow and up.
 pub const PING_ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Pings of one node that may be unanswered at one time: as many as fit the time that an answer has.
@@ -26,4 +31,6 @@ pub const FORM_ANSWER_MAX: Duration = Duration::from_secs(2);
 const _: () = {
     assert!(PING_EVERY.as_millis() < DOWN_AFTER.as_millis());
     assert!(DOWN_AFTER.as_millis() < PING_ANSWER_MAX.as_millis());
+    assert!(DOWN_AFTER.as_millis() < DOWN_SHOWS.as_millis());
+    assert!(DOWN_LOOK_EVERY.as_millis() < PING_EVERY.as_millis());
 };

@@ -27,6 +27,7 @@ use sherd_core::record::{DataRef, put_register_key};
 use sherd_core::register::quorum::Quorums;
 use sherd_core::topology::Topology;
 
+use self::limits::{DOWN_LOOK_EVERY, DOWN_SHOWS};
 use crate::observe::trace::{Phase, VolumeCall};
 use crate::peer::VolumeRoute;
 use crate::peer::remote::RemoteVolumes;
@@ -105,6 +106,20 @@ impl SetView {
     /// The set's register quorums.
     pub const fn quorums(&self) -> Quorums {
         Quorums::of(self.routes.len())
+    }
+
+    /// Whether so many durable shards make a write safe, now or once it shows that a node is down. A node that died a
+    /// moment ago counts as up until it missed its pings, and its shards are asked for that long.
+    pub(crate) async fn are_durable_enough(&self, shards: usize) -> bool {
+        let [_, with_node_down] = self.durable_enough;
+        let deadline = Instant::now() + DOWN_SHOWS;
+        while shards < self.durable_enough() {
+            if shards < with_node_down || Instant::now() >= deadline {
+                return false;
+            }
+            tokio::time::sleep(DOWN_LOOK_EVERY).await;
+        }
+        true
     }
 
     /// Whether so many volumes are full that too few would accept what needs room.

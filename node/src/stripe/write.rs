@@ -136,6 +136,16 @@ impl Failures {
         self.shards.count_ones() as usize
     }
 
+    /// Whether a write goes on with so many shards. Where volumes do not answer it may have to wait until it shows
+    /// that their node is down, for fewer are enough then; a volume that is full or busy is not down.
+    async fn judge(&self, set: &SetView, shards: usize) -> Result<(), WriteError> {
+        let is_enough = match self.verdict() {
+            WriteError::Quorum => set.are_durable_enough(shards).await,
+            WriteError::Full | WriteError::Overloaded => shards >= set.durable_enough(),
+        };
+        if is_enough { Ok(()) } else { Err(self.verdict()) }
+    }
+
     fn verdict(&self) -> WriteError {
         if self.full > 0 {
             WriteError::Full
@@ -423,11 +433,8 @@ impl StripeWriter {
             self.leave_behind(index, &too_slow());
         }
         self.appending_share = None;
-        let set = &self.unnamed.set;
-        if set.routes.len() - self.failures.count() < set.durable_enough() {
-            return Err(self.failures.verdict());
-        }
-        Ok(())
+        let left = self.unnamed.set.routes.len() - self.failures.count();
+        self.failures.judge(&self.unnamed.set, left).await
     }
 
     fn leave_behind(&mut self, index: usize, error: &message::Error) {
@@ -479,9 +486,7 @@ impl SyncingBody {
             }
         }
         self.stripes.written(&self.unnamed, &self.gather);
-        if durable < enough {
-            return Err(self.failures.verdict());
-        }
+        self.failures.judge(&self.unnamed.set, durable).await?;
         Ok(StagedData { missing: durable < self.all_shards, lives, unnamed: self.unnamed })
     }
 }

@@ -51,6 +51,28 @@ async fn six_nodes_of_two_volumes_are_restarted_one_by_one() {
     no_request_fails(cluster_of(6).of_volumes(2)).await;
 }
 
+/// All of k + f shards are asked for while every node is up, and a node that has just died counts as up: its shards
+/// are not there, and one try must be enough all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_that_a_dying_node_of_two_volumes_meets_succeed_at_the_first_try() {
+    let mut dice = Dice::of_this_run("dying node");
+    let mut cluster = cluster_of(3).of_volumes(2).start().await;
+    let clients = cluster.with_bucket().await;
+    let dying = 2;
+    cluster.kill(dying).await;
+    let mut writes = JoinSet::new();
+    for (number, home) in [Home::Packed, Home::File, Home::Packed, Home::File].into_iter().enumerate() {
+        let (s3, key, body) = (clients[number % dying].clone(), format!("dying/{number}"), dice.body(home));
+        writes.spawn(async move { (s3.put(&key, body).await, key, body) });
+    }
+    for (put, key, body) in writes.join_all().await {
+        assert_eq!(put, Ok(()), "{key}");
+        for s3 in &clients[..dying] {
+            assert_eq!(s3.get(&key).await, Ok(Some(body)), "{key}");
+        }
+    }
+}
+
 async fn no_request_fails(shape: ClusterShape) {
     let mut dice = Dice::of_this_run("restarts");
     let load = Load::new("restarts/");
