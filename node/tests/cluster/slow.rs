@@ -9,7 +9,6 @@ use aws_sdk_s3::operation::RequestId as _;
 
 use crate::harness::cluster::{cluster_of, name};
 use crate::harness::data::{Dice, Home};
-use crate::harness::relay::Link;
 use crate::harness::s3::BUCKET;
 use crate::harness::wait::{SOON, bounded, eventually};
 
@@ -32,7 +31,7 @@ async fn a_request_that_waits_for_a_slow_peer_names_it_once() {
     }
     let (gateway, slow) = (0, 2);
     let before = cluster.node(gateway).metrics().await;
-    cluster.relay(gateway, slow).set(Link::Slow(DELAY));
+    cluster.relay(gateway, slow).delay(DELAY);
     let mut requests = Vec::new();
     for key in &keys {
         let begun = Instant::now();
@@ -42,7 +41,7 @@ async fn a_request_that_waits_for_a_slow_peer_names_it_once() {
         bounded("its body", SOON, got.body.collect()).await.expect("the whole of it");
         requests.push((id, begun.elapsed()));
     }
-    cluster.relay(gateway, slow).mend();
+    cluster.relay(gateway, slow).delay(Duration::ZERO);
 
     let line = format!("slowest_phase=\"shard read\" slowest_node=\"{}\"", name(slow));
     let named = |id: &str| {

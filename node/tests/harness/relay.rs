@@ -13,11 +13,14 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 /// Bytes that a relay keeps of all its connections: more than any story sends.
 const RECORDED_BYTES_MAX: usize = 256 << 20;
+/// Reads of one direction that may be under way, delayed: a story sends few at a time.
+const DELAYED_READS_MAX: usize = 1024;
 /// Bytes of one read.
 const READ_BYTES: usize = 64 << 10;
 /// Bytes of a needle: no encrypted bytes happen to be the same.
@@ -110,6 +113,11 @@ impl Relay {
         self.set(Link::Open);
     }
 
+    /// Lets bytes take so much longer, in each direction; their order stays.
+    pub(crate) fn delay(&self, delay: Duration) {
+        self.set(Link::Slow(delay));
+    }
+
     /// How many bytes went through.
     pub(crate) fn bytes(&self) -> usize {
         self.recorded().iter().map(Vec::len).sum()
@@ -169,24 +177,40 @@ async fn forward(
         recorded.push(Vec::new());
         recorded.len() - 1
     };
-    let mut buffer = vec![0; READ_BYTES];
-    loop {
-        let count = from.read(&mut buffer).await.unwrap_or(0);
-        let delay = link.borrow().delay();
-        if !delay.is_zero() {
-            tokio::time::sleep(delay).await;
+    // Delayed bytes wait between the two, so that more can follow them.
+    let (arrived, mut due) = mpsc::channel::<(Instant, Vec<u8>)>(DELAYED_READS_MAX);
+    let delay = || shared.link.borrow().delay();
+    let read = async {
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            let count = from.read(&mut buffer).await.unwrap_or(0);
+            let at = Instant::now() + delay();
+            if count == 0 || arrived.send((at, buffer[..count].to_vec())).await.is_err() {
+                return;
+            }
         }
-        // The sender of changes lives as long as the connection.
-        drop(link.wait_for(|link| !link.holds(way)).await);
-        if count == 0 || to.write_all(&buffer[..count]).await.is_err() {
-            return;
+    };
+    let write = async {
+        while let Some((at, bytes)) = due.recv().await {
+            tokio::time::sleep_until(at).await;
+            // The sender of changes lives as long as the connection.
+            drop(link.wait_for(|link| !link.holds(way)).await);
+            if to.write_all(&bytes).await.is_err() {
+                return;
+            }
+            if shared.records {
+                let mut recorded = shared.recorded.lock().expect("no relay panics while it records");
+                let all: usize = recorded.iter().map(Vec::len).sum();
+                assert!(all < RECORDED_BYTES_MAX, "a relay records one story");
+                recorded[index].extend_from_slice(&bytes);
+            }
         }
-        if shared.records {
-            let mut recorded = shared.recorded.lock().expect("no relay panics while it records");
-            let all: usize = recorded.iter().map(Vec::len).sum();
-            assert!(all < RECORDED_BYTES_MAX, "a relay records one story");
-            recorded[index].extend_from_slice(&buffer[..count]);
-        }
+    };
+    // Cancel-safe: what the first that ends leaves over is dropped with the connection.
+    tokio::select! {
+        biased;
+        () = read => {}
+        () = write => {}
     }
 }
 

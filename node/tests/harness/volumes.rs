@@ -86,13 +86,14 @@ pub(crate) fn copy(from: &Path, to: &Path) {
 /// Flips a bit in each of some files, at places that `pick` gives for a length; zeros are left alone, for nothing
 /// is written there. Returns how many were flipped.
 pub(crate) fn flip(files: &[PathBuf], mut pick: impl FnMut(usize) -> usize) -> usize {
-    let mut flipped = 0;
+    let (mut flipped, zeros) = (0, [0; PAGE]);
     for path in files {
         let bytes = fs::read(path).expect("the file is there");
-        let written: Vec<usize> = (0..bytes.len())
-            .step_by(PAGE)
-            .filter(|at| bytes[*at..].iter().take(PAGE).any(|byte| *byte != 0))
-            .collect();
+        let is_written = |at: &usize| {
+            let page = &bytes[*at..bytes.len().min(*at + PAGE)];
+            page != &zeros[..page.len()]
+        };
+        let written: Vec<usize> = (0..bytes.len()).step_by(PAGE).filter(is_written).collect();
         if written.is_empty() {
             continue;
         }

@@ -150,6 +150,7 @@ impl Load {
     ///
     /// # Errors
     /// The [`Failure`] of the listing.
+    #[allow(dead_code, reason = "one of the binaries that share this lists prefixes of its own")]
     pub(crate) async fn list_below(&self, s3: &S3, prefix: &str, keys: &[String]) -> Outcome<()> {
         let sent = self.recorder.now();
         let found = s3.list(prefix).await?;

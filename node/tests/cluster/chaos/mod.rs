@@ -31,7 +31,7 @@ use crate::harness::mounts::Mounts;
 use crate::harness::s3::{BUCKET, outcome};
 
 /// The filesystem of the volume that runs full: what the story writes fits several times.
-const FILESYSTEM: &str = "1g";
+const FILESYSTEM: &str = "640m";
 /// The node whose volume that is.
 const FILLABLE: usize = 0;
 
