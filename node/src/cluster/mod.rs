@@ -4,6 +4,7 @@
 
 pub mod asker;
 pub mod damage;
+pub(crate) mod durable;
 pub mod formation;
 pub mod limits;
 pub mod links;
@@ -27,6 +28,7 @@ use sherd_core::record::{DataRef, put_register_key};
 use sherd_core::register::quorum::Quorums;
 use sherd_core::topology::Topology;
 
+use self::durable::Places;
 use self::limits::{DOWN_LOOK_EVERY, DOWN_SHOWS};
 use crate::observe::trace::{Phase, VolumeCall};
 use crate::peer::VolumeRoute;
@@ -67,6 +69,7 @@ pub struct SetView {
 pub struct VolumeHome {
     /// Its name; empty where a node stores alone.
     pub node: Arc<str>,
+    id: Option<NodeId>,
     /// Whether it is this one.
     pub is_own: bool,
 }
@@ -82,18 +85,42 @@ impl SetView {
         Quorums::of(self.routes.len())
     }
 
-    /// Whether so many durable shards make a write safe, now or once it shows that a node is down. A node that died a
-    /// moment ago counts as up until it missed its pings, and its shards are asked for that long.
-    pub(crate) async fn are_durable_enough(&self, shards: usize) -> bool {
+    /// Whether durable shards at these places make a write safe at this moment. `given_up` are places that this write
+    /// lost to a node that was down: it goes on without them when that node is back.
+    pub(crate) fn are_enough(&self, shards: Places, given_up: Places) -> bool {
+        durable::are_enough(self.durable_enough, shards, self.places_down(), given_up)
+    }
+
+    /// Whether they are enough, now or once it shows that a node is down; adds to `given_up` those of the places that
+    /// failed whose node is. A node that died a moment ago counts as up until it missed its pings, and its shards are
+    /// asked for that long.
+    pub(crate) async fn become_enough(&self, shards: Places, failed: Places, given_up: &mut Places) -> bool {
         let [_, with_node_down] = self.durable_enough;
         let deadline = Instant::now() + DOWN_SHOWS;
-        while shards < self.durable_enough() {
-            if shards < with_node_down || Instant::now() >= deadline {
+        loop {
+            *given_up = given_up.and(failed.among(self.places_down()));
+            if self.are_enough(shards, *given_up) {
+                return true;
+            }
+            if shards.count() < with_node_down || Instant::now() >= deadline {
                 return false;
             }
             tokio::time::sleep(DOWN_LOOK_EVERY).await;
         }
-        true
+    }
+
+    /// The places of the volumes whose nodes do not answer.
+    fn places_down(&self) -> Places {
+        let mut down = Places::default();
+        // Almost always none is.
+        if self.remote.any_down(&self.nodes) {
+            for (place, home) in self.homes.iter().enumerate() {
+                if home.id.is_some_and(|node| self.remote.any_down(&[node])) {
+                    down = down.with(place);
+                }
+            }
+        }
+        down
     }
 
     /// Whether so many volumes are full that too few would accept what needs room.
@@ -160,7 +187,7 @@ impl Cluster {
             let node = topology.volume(*volume).map(|volume| volume.node);
             let named = topology.nodes().iter().find(|known| Some(known.id) == node);
             let name = named.map_or("", |node| node.name.as_str());
-            VolumeHome { node: name.into(), is_own: node == Some(own) }
+            VolumeHome { node: name.into(), id: node, is_own: node == Some(own) }
         };
         let sets = topology
             .sets()
@@ -261,6 +288,42 @@ mod tests {
     use sherd_core::id::{BucketId, ObjectKey};
 
     use super::*;
+
+    /// Three nodes with two volumes each, 3+3. The third dies under a body and comes back before its end.
+    #[tokio::test(start_paused = true)]
+    async fn what_a_write_lost_to_a_node_that_was_down_is_not_asked_for_when_it_is_back() {
+        let nodes: Vec<NodeId> = (1..=3).map(|number| NodeId([number; 16])).collect();
+        let home =
+            |place: usize| VolumeHome { node: "".into(), id: Some(nodes[place / 2]), is_own: place < 2 };
+        let remote = RemoteVolumes::default();
+        let set = SetView {
+            id: SetId(0),
+            geometry: Geometry::new(3, 3).expect("a geometry"),
+            routes: Vec::new(),
+            homes: (0..6).map(home).collect(),
+            nodes: nodes.clone(),
+            remote: remote.clone(),
+            durable_enough: [5, 4],
+        };
+        let (left, third) = (Places::first(4), Places::first(6).without(Places::first(4)));
+        let mut given_up = Places::default();
+        assert!(!set.become_enough(left, third, &mut given_up).await, "two volumes of a node that is up");
+        assert_eq!(given_up, Places::default());
+        let goes_down = async {
+            tokio::time::sleep(DOWN_SHOWS / 2).await;
+            remote.node_is_down(nodes[2], "no answer");
+        };
+        let (are_enough, ()) = tokio::join!(set.become_enough(left, third, &mut given_up), goes_down);
+        assert!(are_enough, "it shows that the node is down");
+        remote.replace(nodes[2], &[]);
+        assert!(set.are_enough(left, given_up), "it is back, and misses what it missed");
+        assert!(!set.are_enough(left, Places::default()), "another write may count on it again");
+        assert!(!set.are_enough(Places::first(3), given_up));
+        // Another node's blip neither excuses two hung volumes nor takes away what is durable on it.
+        remote.node_is_down(nodes[1], "no answer");
+        assert!(!set.are_enough(Places::first(2).and(Places::first(4)), given_up));
+        assert!(set.are_enough(Places::first(5), Places::default()));
+    }
 
     #[test]
     fn each_key_has_an_order_of_its_nodes_and_those_that_are_left_move_up() {

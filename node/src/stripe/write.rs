@@ -29,6 +29,7 @@ use super::digester::{BodyDigester, DigestQueue, DigestWindow};
 use super::encode::{BufferList, cut_stripe, encode};
 use super::{BudgetExhausted, Stripes, code_of};
 use crate::cluster::SetView;
+use crate::cluster::durable::Places;
 use crate::machine::budget::Share;
 use crate::observe::trace::{self, Phase};
 use crate::peer::{self, Gather, LATE_LOOK_EVERY, ShardSink};
@@ -116,33 +117,31 @@ impl std::fmt::Debug for StripeWriter {
     }
 }
 
-/// Which shards failed, and why most of them did.
+/// Where shards failed, and why most of them did.
 #[derive(Debug, Default)]
 struct Failures {
-    shards: u32,
+    places: Places,
     full: usize,
     busy: usize,
+    /// Those that were lost to a node that was down.
+    given_up: Places,
 }
 
 impl Failures {
-    fn add(&mut self, shard: usize, error: &message::Error) {
-        if self.shards & (1 << shard) == 0 {
-            self.shards |= 1 << shard;
+    fn add(&mut self, place: usize, error: &message::Error) {
+        if !self.places.has(place) {
+            self.places = self.places.with(place);
             self.full += usize::from(*error == message::Error::Full);
             self.busy += usize::from(*error == message::Error::Busy);
         }
     }
 
-    fn count(&self) -> usize {
-        self.shards.count_ones() as usize
-    }
-
     /// Whether a write goes on with so many shards. Where volumes do not answer it may have to wait until it shows
     /// that their node is down, for fewer are enough then; a volume that is full or busy is not down.
-    async fn judge(&self, set: &SetView, shards: usize) -> Result<(), WriteError> {
+    async fn judge(&mut self, set: &SetView, shards: Places) -> Result<(), WriteError> {
         let is_enough = match self.verdict() {
-            WriteError::Quorum => set.are_durable_enough(shards).await,
-            WriteError::Full | WriteError::Overloaded => shards >= set.durable_enough(),
+            WriteError::Quorum => set.become_enough(shards, self.places, &mut self.given_up).await,
+            WriteError::Full | WriteError::Overloaded => set.are_enough(shards, self.given_up),
         };
         if is_enough { Ok(()) } else { Err(self.verdict()) }
     }
@@ -423,15 +422,15 @@ impl StripeWriter {
     /// others go on.
     async fn settle(&mut self) -> Result<(), WriteError> {
         let deadline = Instant::now() + self.stripes.inner.timeouts.shard;
-        let mut appended_count = 0;
+        let mut appended = Places::default();
         loop {
-            while let Some((index, appended)) = self.appending.take_now() {
-                match appended {
-                    Ok(()) => appended_count += 1,
+            while let Some((index, result)) = self.appending.take_now() {
+                match result {
+                    Ok(()) => appended = appended.with(self.unnamed.place(index)),
                     Err(error) => self.leave_behind(index, &error),
                 }
             }
-            let are_unneeded = appended_count >= self.unnamed.set.durable_enough()
+            let are_unneeded = self.unnamed.set.are_enough(appended, self.failures.given_up)
                 && self.appending.places().all(|index| self.unnamed.route(index).is_late());
             if self.appending.is_empty() || are_unneeded || Instant::now() >= deadline {
                 break;
@@ -445,13 +444,13 @@ impl StripeWriter {
             self.leave_behind(index, &too_slow());
         }
         self.appending_share = None;
-        let left = self.unnamed.set.routes.len() - self.failures.count();
+        let left = Places::first(self.unnamed.set.routes.len()).without(self.failures.places);
         self.failures.judge(&self.unnamed.set, left).await
     }
 
     fn leave_behind(&mut self, index: usize, error: &message::Error) {
         self.sinks[index] = None;
-        self.failures.add(index, error);
+        self.failures.add(self.unnamed.place(index), error);
     }
 }
 
@@ -475,42 +474,47 @@ pub(crate) struct SyncingBody {
 impl SyncingBody {
     /// Waits until the data is durable enough, and a little longer for the rest that is not late.
     pub(crate) async fn durable(mut self) -> Result<StagedData, WriteError> {
-        let (mut durable, mut lives) = (0, Vec::with_capacity(self.all_shards));
+        let (mut durable, mut lives) = (Places::default(), Vec::with_capacity(self.all_shards));
+        // What was enough once stays so: a node that comes back meanwhile takes nothing away.
+        let mut are_enough = false;
         let deadline = Instant::now() + self.timeouts.shard;
         let mut stragglers_until = None;
         while !self.gather.is_empty() {
             // It takes fewer once a node is down.
-            let enough = self.unnamed.set.durable_enough();
-            let (wanted, until) = match enough.saturating_sub(durable) {
-                0 => {
-                    let until = Instant::now() + self.timeouts.straggler;
-                    (self.gather.len(), *stragglers_until.get_or_insert(until))
-                }
-                missing => (missing, deadline.min(Instant::now() + LATE_LOOK_EVERY)),
+            are_enough |= self.unnamed.set.are_enough(durable, self.failures.given_up);
+            let (wanted, until) = if are_enough {
+                let until = Instant::now() + self.timeouts.straggler;
+                (self.gather.len(), *stragglers_until.get_or_insert(until))
+            } else {
+                (1, deadline.min(Instant::now() + LATE_LOOK_EVERY))
             };
             let are_unneeded =
-                durable >= enough && self.gather.places().all(|index| self.unnamed.route(index).is_late());
+                are_enough && self.gather.places().all(|index| self.unnamed.route(index).is_late());
             if !are_unneeded {
                 let answers = tokio::time::timeout_at(until, self.gather.gathered(wanted));
                 let _ended = trace::timed(Phase::ShardWrite, answers).await;
             }
             while let Some((index, finished)) = self.gather.take_now() {
+                let place = self.unnamed.place(index);
                 match finished {
                     Ok(life) => {
-                        durable += 1;
-                        lives.push((self.unnamed.route(index).volume, life));
+                        durable = durable.with(place);
+                        lives.push((self.unnamed.set.routes[place].volume, life));
                     }
-                    Err(error) => self.failures.add(index, &error),
+                    Err(error) => self.failures.add(place, &error),
                 }
             }
-            let is_over = if durable >= enough { stragglers_until } else { Some(deadline) };
+            let is_over = if are_enough { stragglers_until } else { Some(deadline) };
             if are_unneeded || is_over.is_some_and(|until| Instant::now() >= until) {
                 break;
             }
         }
         self.stripes.written(&self.unnamed, &self.gather);
-        self.failures.judge(&self.unnamed.set, durable).await?;
-        Ok(StagedData { missing: durable < self.all_shards, lives, unnamed: self.unnamed })
+        if !are_enough {
+            self.failures.judge(&self.unnamed.set, durable).await?;
+        }
+        let missing = durable.count() < self.all_shards;
+        Ok(StagedData { missing, lives, unnamed: self.unnamed })
     }
 }
 

@@ -1,0 +1,84 @@
+//! When the durable shards of a write are enough: which volumes have them, and which nodes are down.
+
+/// Some of a set's volumes, by their places in it: not by the indices of the shards that they hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Places(u32);
+
+impl Places {
+    /// The first `count` places, at most 32.
+    pub(crate) fn first(count: usize) -> Self {
+        (0..count).fold(Self::default(), Self::with)
+    }
+
+    /// These and one more.
+    #[must_use]
+    pub(crate) fn with(self, place: usize) -> Self {
+        Self(self.0 | 1 << place)
+    }
+
+    /// These and those.
+    #[must_use]
+    pub(crate) const fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    /// Those of these that are among `others`.
+    #[must_use]
+    pub(crate) const fn among(self, others: Self) -> Self {
+        Self(self.0 & others.0)
+    }
+
+    /// These without those.
+    #[must_use]
+    pub(crate) const fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
+    }
+
+    /// Whether a place is one of these.
+    pub(crate) const fn has(self, place: usize) -> bool {
+        self.0 & (1 << place) != 0
+    }
+
+    /// How many.
+    pub(crate) const fn count(self) -> usize {
+        self.0.count_ones() as usize
+    }
+}
+
+/// As many shards as survive the loss of a node, wherever they are; or, where a node is down, as many as survive the
+/// loss of a volume, on nodes that are up: what is on the one that is down is not counted on to come back, and its
+/// absence excuses no shortage of the others. `given_up` are places that the write lost to a node that was down.
+pub(super) fn are_enough(
+    [all_up, with_node_down]: [usize; 2],
+    shards: Places,
+    down: Places,
+    given_up: Places,
+) -> bool {
+    let is_excused = down.and(given_up).count() > 0;
+    shards.count() >= all_up || (is_excused && shards.without(down).count() >= with_node_down)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three nodes with two volumes each, 3+3: five shards survive the loss of a node, four that of a volume.
+    #[test]
+    fn a_node_that_is_down_excuses_its_own_shards_and_no_others() {
+        let places = |places: &[usize]| places.iter().fold(Places::default(), |all, place| all.with(*place));
+        let (none, first, second, third) = (places(&[]), places(&[0, 1]), places(&[2, 3]), places(&[4, 5]));
+        let is_enough = |shards, down, given_up| are_enough([5, 4], shards, down, given_up);
+        let five = Places::first(5);
+        assert!(is_enough(five, none, none) && !is_enough(first.and(second), none, none));
+        assert!(is_enough(first.and(second), third, none), "the third is down");
+        assert!(
+            !is_enough(first.and(third), third, none),
+            "the second is not, and two shards may be gone with the third"
+        );
+        assert!(is_enough(five, third, none), "five are enough wherever they are");
+        // The third was down when its shards failed, and is back.
+        assert!(is_enough(first.and(second), none, third) && !is_enough(first.with(2), none, third));
+        // Meanwhile the second went down.
+        assert!(!is_enough(first.and(second), second, third));
+    }
+}
