@@ -14,6 +14,7 @@ mod load;
 
 mod wire;
 
+mod asleep;
 mod chaos;
 mod conditions;
 mod contention;

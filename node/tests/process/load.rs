@@ -104,7 +104,7 @@ impl Load {
     /// The [`Failure`] of the request, recorded too; never the one of a condition that did not hold.
     pub(crate) async fn step(&self, s3: &S3, dice: &mut Dice, key: &str, step: Step) -> Outcome<()> {
         let outcome = match step {
-            Step::Put(home) => self.put(s3, key, dice.body(home), Condition::Always, Found::Anything).await,
+            Step::Put(home) => self.write(s3, key, dice.body(home)).await,
             Step::Create => {
                 let body = dice.body(Home::Inline);
                 self.put(s3, key, body, Condition::IfAbsent, Found::Is(None)).await
@@ -115,12 +115,7 @@ impl Load {
                 let pending = self.pending(key, Found::Anything, None);
                 pending.ended(s3.delete(key).await)
             }
-            Step::Get => {
-                let sent = self.recorder.now();
-                let found = s3.get(key).await?;
-                self.saw("GET", key, sent, found.map(|body| body.id));
-                Ok(())
-            }
+            Step::Get => self.get(s3, key).await.map(drop),
             Step::Head => self.head(s3, key).await.map(drop),
             Step::List => self.list(s3, key).await,
         };
@@ -179,6 +174,14 @@ impl Load {
         self.writes.lock().expect("no client panics while it writes down").insert(etag, body.id);
     }
 
+    /// Writes a body, whatever is there, and records what came of it.
+    ///
+    /// # Errors
+    /// The [`Failure`] of the request, recorded too.
+    pub(crate) async fn write(&self, s3: &S3, key: &str, body: Body) -> Outcome<()> {
+        self.put(s3, key, body, Condition::Always, Found::Anything).await
+    }
+
     async fn put(&self, s3: &S3, key: &str, body: Body, condition: Condition, found: Found) -> Outcome<()> {
         self.announce(body, body.etag());
         let pending = self.pending(key, found, Some(body.id));
@@ -191,6 +194,17 @@ impl Load {
         self.announce(body, body.etag_in_parts(PART));
         let pending = self.pending(key, Found::Anything, Some(body.id));
         pending.ended(s3.upload(key, body).await)
+    }
+
+    /// Reads a key and records what it holds.
+    ///
+    /// # Errors
+    /// The [`Failure`] of the request.
+    pub(crate) async fn get(&self, s3: &S3, key: &str) -> Outcome<State> {
+        let sent = self.recorder.now();
+        let found = s3.get(key).await?.map(|body| body.id);
+        self.saw("GET", key, sent, found);
+        Ok(found)
     }
 
     async fn head(&self, s3: &S3, key: &str) -> Outcome<Option<String>> {
