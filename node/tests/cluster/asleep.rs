@@ -31,6 +31,8 @@ const WRITERS: usize = 8;
 const ANSWERS: usize = 32;
 /// The writers stand still when none had an answer for so long.
 const QUIET: Duration = Duration::from_millis(50);
+/// After which a client of the gateway leaves its request, which may happen later, and begins another.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// Rounds at most until enough writes were caught.
 const ROUNDS_MAX: usize = 20;
 /// Writes that are caught at least.
@@ -64,10 +66,10 @@ impl Writers {
             let body = dice.body(Home::Inline);
             self.asked.lock().expect("no writer panics").insert(key.clone(), body.id);
             let put = self.load.write(&s3, &key, body);
-            match bounded("a PUT", LATER, put).await {
-                Ok(()) => self.answered.send_modify(|count| *count += 1),
-                Err(Failure::Unavailable { .. } | Failure::Lost(_)) => {}
-                Err(refused) => panic!("{key}: {refused:?}"),
+            match tokio::time::timeout(PATIENCE, put).await {
+                Ok(Ok(())) => self.answered.send_modify(|count| *count += 1),
+                Ok(Err(Failure::Unavailable { .. } | Failure::Lost(_))) | Err(_) => {}
+                Ok(Err(refused)) => panic!("{key}: {refused:?}"),
             }
         }
     }
