@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::harness::cluster::cluster_of;
 use crate::harness::data::{Body, Dice};
-use crate::harness::s3::{Condition, S3};
+use crate::harness::s3::{Condition, S3, outcome};
 use crate::harness::wait::{bounded, eventually};
 
 /// How long any answer may take.
@@ -88,6 +88,7 @@ enum Work {
     Swap,
     List,
     Delete,
+    DeleteBucket,
 }
 
 /// Where a request's time lies: in a healthy cluster, across the stop and the 2 s behind it, later while the node
@@ -102,7 +103,7 @@ enum Phase {
 }
 
 impl Work {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::PutInline,
         Self::PutPacked,
         Self::PutStripes,
@@ -113,6 +114,7 @@ impl Work {
         Self::Swap,
         Self::List,
         Self::Delete,
+        Self::DeleteBucket,
     ];
 
     /// Bytes of the objects that it works on.
@@ -120,9 +122,13 @@ impl Work {
         match self {
             Self::PutPacked | Self::GetPacked => 200 << 10,
             Self::PutStripes | Self::GetStripes => 3 << 20,
-            Self::PutInline | Self::GetInline | Self::Create | Self::Swap | Self::List | Self::Delete => {
-                1 << 10
-            }
+            Self::PutInline
+            | Self::GetInline
+            | Self::Create
+            | Self::Swap
+            | Self::List
+            | Self::Delete
+            | Self::DeleteBucket => 1 << 10,
         }
     }
 }
@@ -176,6 +182,11 @@ async fn work(
         if work == Work::Delete {
             s3.put(&new, next).await.expect("three of four nodes take it");
         }
+        let bucket = format!("{}-{number}", own.replace('/', "-"));
+        if work == Work::DeleteBucket {
+            outcome(s3.sdk().create_bucket().bucket(&bucket).send().await)
+                .expect("three of four nodes take it");
+        }
         let begun = Instant::now();
         let changed = match work {
             Work::PutInline | Work::PutPacked | Work::PutStripes => s3.put(&key, next).await.map(|()| true),
@@ -186,6 +197,9 @@ async fn work(
             Work::Swap => s3.put_if(&key, next, Condition::IfMatch(body.etag())).await.map(|()| true),
             Work::List => s3.list(&key).await.map(|listed| assert_eq!(listed.len(), 1)).map(|()| false),
             Work::Delete => s3.delete(&new).await.map(|()| false),
+            Work::DeleteBucket => {
+                outcome(s3.sdk().delete_bucket().bucket(&bucket).send().await).map(|_done| false)
+            }
         };
         let elapsed = begun.elapsed();
         if changed.unwrap_or_else(|failure| panic!("{work:?} after {elapsed:?}: {failure:?}")) {
@@ -259,7 +273,7 @@ async fn a_stopped_node_costs_2_s_once_and_is_used_again() {
             let [median, most, worst] = [0.5, 0.99, 1.0].map(|share| times.at(share).as_millis());
             format!("{:4} {median:5}/{most:5}/{worst:5}", times.0.len())
         });
-        eprintln!("stopped: {:11} {}", format!("{work:?}"), row.join(" | "));
+        eprintln!("stopped: {:12} {}", format!("{work:?}"), row.join(" | "));
     }
     // One kind has few requests in a phase: what a busy machine costs is judged over all of them.
     let before = samples.iter().filter(|sample| sample.phase == Phase::Before);
