@@ -166,6 +166,9 @@ pub const LEASES_UNKNOWN_MS: u64 = 2 * LEASE_RENEW_MS;
 pub const LEASES_MAX: usize = 100_000;
 /// Data ids of one call that renews or ends leases: 64 KiB.
 pub const LEASES_IN_CALL_MAX: usize = 4096;
+/// Volumes that a gateway tells of leases at one time: with the largest calls, 8 MiB on their way. A volume that does not
+/// answer keeps its place for 5 s, so that hundreds of them hold up the others for less than a renewal.
+pub const LEASED_VOLUMES_AT_ONCE: usize = 128;
 /// The shortest grace that may be configured: 2 minutes.
 pub const RELEASE_GRACE_MS_MIN: u64 = 2 * 60 * 1000;
 /// How long an empty directory stays empty where a volume was: 10 minutes, the time in which somebody

@@ -78,6 +78,7 @@ pub(crate) struct Directories {
     adopt_after: Duration,
     vouch_after: Option<Duration>,
     leases: LeaseTerms,
+    geometry: GeometryRequest,
 }
 
 /// The machine's clock, which a test can set ahead.
@@ -141,6 +142,7 @@ impl Directories {
             vouch_after: None,
             // Nobody read before the nodes of a test.
             leases: LeaseTerms { unknown: Duration::ZERO, ..LeaseTerms::default() },
+            geometry: GeometryRequest::default(),
         }
     }
 
@@ -187,7 +189,7 @@ impl Directories {
             disk: Arc::clone(&disk),
             directories: self.paths(),
             zone: None,
-            geometry: GeometryRequest::default(),
+            geometry: self.geometry.clone(),
         };
         let began = std::time::Instant::now();
         let formation = loop {
