@@ -14,7 +14,7 @@ use sherd_core::id::{Ballot, BucketId, Incarnation, RegisterKey, ShardId, Volume
 use sherd_core::message;
 use sherd_core::message::{
     AdoptedRow, Answer, Control, LeaseAnswer, ListPage, ListScan, PartsScan, ReaderLeases, RowPage, RowScan,
-    ScannedRow, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target, UnsettledRow,
+    ScannedRow, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target, UnsettledKind, UnsettledPage,
 };
 use sherd_core::record::Home;
 use sherd_core::register::recover::Guarantees;
@@ -261,10 +261,11 @@ impl RegisterPeer for ScriptedPeer {
     fn unsettled(
         &self,
         volume: VolumeId,
+        kind: UnsettledKind,
         after: Option<&RegisterKey>,
         limit: usize,
-    ) -> Pending<Vec<UnsettledRow>> {
-        self.volumes.unsettled(volume, after, limit)
+    ) -> Pending<UnsettledPage> {
+        self.volumes.unsettled(volume, kind, after, limit)
     }
 
     fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>> {

@@ -8,6 +8,7 @@ mod clocks;
 mod confirmations;
 mod heals;
 mod leases;
+mod missed;
 mod pages;
 mod rebuilds;
 mod recoveries;
@@ -677,6 +678,9 @@ impl Node {
     }
 }
 
+/// Who wrote rows, and was killed then.
+const WRITER: ProposerId = ProposerId(5);
+
 /// A tombstone that these volumes accepted, and whose writer was killed then.
 async fn accept_on(node: &Node, register: &RegisterKey, route: &[VolumeRoute]) -> Ballot {
     accept_at(node, register, route, node.context.clock.tick()).await
@@ -697,7 +701,7 @@ async fn accept_value(
     time: Timestamp,
 ) -> Ballot {
     let target = node.context.cluster.target(register.clone());
-    let ballot = Ballot { time, proposer: ProposerId(5) };
+    let ballot = Ballot { time, proposer: WRITER };
     let (introduces, positions) = (Vec::new(), Arc::default());
     let accept = Accept { ballot, value, introduces, finishes: false, positions };
     for one in route {
