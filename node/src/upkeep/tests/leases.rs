@@ -37,6 +37,15 @@ fn are_leased(node: &Node, data: &DataRef, leased: bool) -> bool {
     node.volumes.all().iter().all(|volume| volume.leases().may_be_read(data.id) == leased)
 }
 
+/// Two nodes over the same volumes, and an object that takes long to read.
+async fn two_nodes(directories: &Directories) -> (Node, Node) {
+    let node = directories.start().await;
+    let other = node.another_gateway(0);
+    node.create_bucket().await;
+    node.put("a", &body(1, BYTES)).await;
+    (node, other)
+}
+
 /// What was written, and then replaced through another node.
 async fn replaced(reading: &Node, replacing: &Node) -> (RegisterKey, DataRef) {
     let (register, old) = (reading.register("a").await, reading.data("a").await);
@@ -47,10 +56,7 @@ async fn replaced(reading: &Node, replacing: &Node) -> (RegisterKey, DataRef) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_reader_of_one_node_reads_stays_when_another_node_replaced_it() {
     let directories = Directories::new(4);
-    let node = directories.start().await;
-    let other = node.another_gateway(0);
-    node.create_bucket().await;
-    node.put("a", &body(1, BYTES)).await;
+    let (node, other) = two_nodes(&directories).await;
     let request = ReadRequest { name: name("a"), span: Span::Whole, conditions: ReadConditions::default() };
     let mut reading = node.objects.get(request).await.expect("it is there").body;
     let first = reading.next().await.expect("bytes").expect("whole");
@@ -71,10 +77,7 @@ async fn what_a_reader_of_one_node_reads_stays_when_another_node_replaced_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_gateway_that_is_gone_read_goes_when_its_leases_expire() {
     let directories = Directories::new(4);
-    let node = directories.start().await;
-    let other = node.another_gateway(0);
-    node.create_bucket().await;
-    node.put("a", &body(1, BYTES)).await;
+    let (node, other) = two_nodes(&directories).await;
     let (register, old) = replaced(&node, &other).await;
     let pinned = node.context.stripes.pin(&register, [&old]);
     node.context.tell_leases(ProposerId(1), node.context.pins.to_lease(), false).await;
@@ -92,10 +95,7 @@ async fn what_a_gateway_that_is_gone_read_goes_when_its_leases_expire() {
 async fn nothing_is_released_after_a_start_before_the_gateways_could_renew_their_leases() {
     let mut directories = Directories::new(4);
     directories.leases = LeaseTerms { unknown: Duration::from_mins(2), ..LeaseTerms::default() };
-    let node = directories.start().await;
-    let other = node.another_gateway(0);
-    node.create_bucket().await;
-    node.put("a", &body(1, BYTES)).await;
+    let (node, other) = two_nodes(&directories).await;
     let (register, old) = replaced(&node, &other).await;
     let release = async || other.context.release_data_id(&register, old, false).await;
     assert_eq!(release().await, ReleaseOutcome::InUse, "of another node a reader may have leases");
