@@ -91,7 +91,7 @@ fn register_answer(bytes: Bytes) -> bool {
         reply @ Reply::List(_) => answer_comes_back::<_, Answer<ListPage>>(reply),
         reply @ Reply::Parts(_) => answer_comes_back::<_, Answer<Vec<ScannedRow>>>(reply),
         reply @ Reply::Rows(_) => answer_comes_back::<_, Answer<RowPage>>(reply),
-        reply @ Reply::Unsettled(_) => answer_comes_back::<_, Vec<message::UnsettledRow>>(reply),
+        reply @ Reply::Unsettled(_) => answer_comes_back::<_, message::UnsettledPage>(reply),
         reply @ Reply::Guarantees(_) => answer_comes_back::<_, Answer<Guarantees>>(reply),
     }
 }

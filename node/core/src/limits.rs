@@ -151,9 +151,17 @@ pub const RELEASE_DATA_MAX: usize = PARTS_IN_RECORD_MAX;
 pub const RELEASES_MAX: usize = 100_000;
 /// How long superseded data stays after it was replaced: 10 minutes.
 pub const RELEASE_GRACE_MS: u64 = 10 * 60 * 1000;
-/// Rows that a volume lists since another volume of the set may lack them: each look of the settle worker, every 2 s,
-/// walks all of them. Those that find no place are found by comparison and by the scrubber.
+/// Rows that a volume lists since another volume of the set may lack them: a look for rows that are not committed, every
+/// 2 s, walks past all of them. Those that find no place are found by comparison and by the scrubber.
 pub const MISSED_ROWS_MAX: u64 = 100_000;
+/// Missed rows of a volume that one look brings: a few seconds of writes, for which the node's other volumes wait.
+pub const MISSED_IN_LOOK_MAX: usize = 1_024;
+/// The longest pause behind a missed row that could not be brought: a minute. Each try costs up to 10 s and a write to
+/// the volumes that have the row, and a volume that came back waits no longer than that for the first one.
+pub const MISSED_PAUSE_MS_MAX: u64 = 60 * 1000;
+/// How long a node leaves a missed row to each node whose turn is before its own, while these bring others: 2 minutes, in
+/// which a node brings some 50,000 rows.
+pub const MISSED_LEFT_MS_MAX: u64 = 2 * 60 * 1000;
 /// Between two renewals of the leases on what a gateway's readers read: a minute. A read that ends before the first
 /// renewal costs no lease, for the grace of what is replaced under it is longer.
 pub const LEASE_RENEW_MS: u64 = 60 * 1000;
@@ -166,6 +174,9 @@ pub const LEASES_UNKNOWN_MS: u64 = 2 * LEASE_RENEW_MS;
 pub const LEASES_MAX: usize = 100_000;
 /// Data ids of one call that renews or ends leases: 64 KiB.
 pub const LEASES_IN_CALL_MAX: usize = 4096;
+/// Volumes that a gateway tells of leases at one time: with the largest calls, 8 MiB on their way. A volume that does not
+/// answer keeps its place for 5 s, so that hundreds of them hold up the others for less than a renewal.
+pub const LEASED_VOLUMES_AT_ONCE: usize = 128;
 /// The shortest grace that may be configured: 2 minutes.
 pub const RELEASE_GRACE_MS_MIN: u64 = 2 * 60 * 1000;
 /// How long an empty directory stays empty where a volume was: 10 minutes, the time in which somebody

@@ -6,7 +6,7 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, RegisterKey, VolumeId};
 use sherd_core::message::{
     AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow, Target,
-    UnsettledRow,
+    UnsettledKind, UnsettledPage,
 };
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Accept, CommitHint, Prepare, Vote};
@@ -69,9 +69,10 @@ pub trait RegisterPeer: Send + Sync + std::fmt::Debug {
     fn unsettled(
         &self,
         volume: VolumeId,
+        kind: UnsettledKind,
         after: Option<&RegisterKey>,
         limit: usize,
-    ) -> Pending<Vec<UnsettledRow>>;
+    ) -> Pending<UnsettledPage>;
 
     /// Changes what the volume guarantees. Runs on.
     fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>>;

@@ -14,7 +14,7 @@ use sherd_core::id::{Ballot, BucketId, Incarnation, RegisterKey, ShardId, Volume
 use sherd_core::message;
 use sherd_core::message::{
     AdoptedRow, Answer, Control, LeaseAnswer, ListPage, ListScan, PartsScan, ReaderLeases, RowPage, RowScan,
-    ScannedRow, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target, UnsettledRow,
+    ScannedRow, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target, UnsettledKind, UnsettledPage,
 };
 use sherd_core::record::Home;
 use sherd_core::register::recover::Guarantees;
@@ -55,8 +55,8 @@ pub(crate) struct ScriptedPeer {
     pub(crate) controls: Script<Control, Answer<Guarantees>>,
     /// Removals of shards that no register names any more.
     pub(crate) releases: Script<ShardId, bool>,
-    /// Leases of readers do not come.
-    pub(crate) drops_leases: AtomicBool,
+    /// Leases of readers.
+    pub(crate) leases: Script<ReaderLeases, LeaseAnswer>,
     pub(crate) heals: Script<HealEntry, ()>,
     /// Of replaced data, with the one that they are behind.
     pub(crate) notes: Script<Option<ReleaseId>, Vec<(ReleaseId, Bytes)>>,
@@ -91,7 +91,7 @@ impl ScriptedPeer {
             inlines: Mutex::default(),
             controls: Mutex::default(),
             releases: Mutex::default(),
-            drops_leases: AtomicBool::new(false),
+            leases: Mutex::default(),
             heals: Mutex::default(),
             notes: Mutex::default(),
             seals: Mutex::default(),
@@ -179,10 +179,7 @@ impl ShardPeer for ScriptedPeer {
     }
 
     fn lease(&self, volume: VolumeId, leases: &ReaderLeases) -> Pending<LeaseAnswer> {
-        if self.drops_leases.load(Ordering::Relaxed) {
-            return Pending::ready(Err(message::Error::Busy));
-        }
-        self.volumes.lease(volume, leases)
+        self.play(&self.leases, (volume, leases.clone()), || self.volumes.lease(volume, leases))
     }
 
     fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
@@ -264,10 +261,11 @@ impl RegisterPeer for ScriptedPeer {
     fn unsettled(
         &self,
         volume: VolumeId,
+        kind: UnsettledKind,
         after: Option<&RegisterKey>,
         limit: usize,
-    ) -> Pending<Vec<UnsettledRow>> {
-        self.volumes.unsettled(volume, after, limit)
+    ) -> Pending<UnsettledPage> {
+        self.volumes.unsettled(volume, kind, after, limit)
     }
 
     fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>> {

@@ -65,7 +65,12 @@ mod tests {
     fn row(name: &str, bytes: usize) -> ScannedRow {
         let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new(name.to_owned()).expect("a key"));
         let head = RowHead { ballot: Ballot::ZERO, digest: [0; 32], committed: true };
-        ScannedRow { key, row: Row { head, value: Some(Bytes::from(vec![0; bytes])) }, tombstone: false }
+        ScannedRow {
+            key,
+            row: Row { head, value: Some(Bytes::from(vec![0; bytes])) },
+            tombstone: false,
+            is_missed: false,
+        }
     }
 
     #[test]

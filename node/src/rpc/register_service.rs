@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use sherd_core::id::VolumeId;
-use sherd_core::message::{Answer, ListPage, RowPage, ScannedRow, UnsettledRow};
+use sherd_core::message::{Answer, ListPage, RowPage, ScannedRow, UnsettledPage};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{EncodedValue, Vote};
 use sherd_proto::convert::Wire;
@@ -73,7 +73,7 @@ pub(super) enum StartedCall {
     List(Pending<Answer<ListPage>>),
     Parts(Pending<Answer<Vec<ScannedRow>>>),
     Rows(Pending<Answer<RowPage>>),
-    Unsettled(Pending<Vec<UnsettledRow>>),
+    Unsettled(Pending<UnsettledPage>),
     Guarantees(Pending<Answer<Guarantees>>),
     /// It has no reply.
     Silent,
@@ -187,8 +187,8 @@ fn start(volumes: &LocalPeer, volume: VolumeId, request: RegisterRequest) -> Sta
         RegisterRequest::List(scan) => StartedCall::List(volumes.list(volume, &scan)),
         RegisterRequest::Parts(scan) => StartedCall::Parts(volumes.parts(volume, &scan)),
         RegisterRequest::Rows(scan) => StartedCall::Rows(volumes.rows(volume, &scan)),
-        RegisterRequest::Unsettled { after, limit } => {
-            StartedCall::Unsettled(volumes.unsettled(volume, after.as_ref(), limit))
+        RegisterRequest::Unsettled { kind, after, limit } => {
+            StartedCall::Unsettled(volumes.unsettled(volume, kind, after.as_ref(), limit))
         }
         RegisterRequest::Control(control) => StartedCall::Guarantees(volumes.control(volume, control)),
         RegisterRequest::Adopt { rows } => StartedCall::Done(volumes.adopt(volume, rows)),

@@ -7,18 +7,20 @@
 //! for a lease, or cannot be reached, refuses no read for it: the grace still holds, each read needs k of the shards
 //! only, and the worst is that a long one is cut, as it would be without leases. How many found no place is a metric.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::StreamExt;
 use tokio::time::MissedTickBehavior;
 
 use sherd_core::id::ProposerId;
-use sherd_core::limits::LEASES_IN_CALL_MAX;
+use sherd_core::limits::{LEASED_VOLUMES_AT_ONCE, LEASES_IN_CALL_MAX};
 use sherd_core::message::ReaderLeases;
 
 use super::{Context, ask};
 use crate::cluster::pins::DataOfSets;
+use crate::peer::VolumeRoute;
 
 /// How long a volume may take to note leases.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -54,18 +56,25 @@ impl Context {
         }
     }
 
-    /// Tells the volumes of leases; who does not answer is told again with the next renewal.
+    /// Tells the volumes of leases, each for itself: one that is late must not hold up the calls of the others past the
+    /// end of their leases.
     pub(super) async fn tell_leases(&self, holder: ProposerId, data: DataOfSets, is_end: bool) {
+        let mut told = Vec::new();
         for (set, data) in data {
             let Some(set) = self.cluster.set(set) else { continue };
-            for data in data.chunks(LEASES_IN_CALL_MAX) {
-                let leases = ReaderLeases { holder, data: data.to_vec(), is_end };
-                let told =
-                    set.routes.iter().map(|route| ask(route.shards.lease(route.volume, &leases), PATIENCE));
-                let answers = join_all(told).await;
-                let refused = answers.iter().flatten().map(|answer| u64::from(answer.refused_count));
-                self.leases.refused_count.fetch_add(refused.sum(), Ordering::Relaxed);
-            }
+            let calls = data.chunks(LEASES_IN_CALL_MAX);
+            let calls = calls.map(|data| ReaderLeases { holder, data: data.to_vec(), is_end });
+            let calls: Arc<[ReaderLeases]> = calls.collect();
+            told.extend(set.routes.iter().map(|route| self.tell_leases_to(route, Arc::clone(&calls))));
+        }
+        futures::stream::iter(told).buffer_unordered(LEASED_VOLUMES_AT_ONCE).for_each(|()| async {}).await;
+    }
+
+    /// Tells one volume, until it does not answer: it is told again with the next renewal, which waits for this.
+    async fn tell_leases_to(&self, route: &VolumeRoute, calls: Arc<[ReaderLeases]>) {
+        for leases in calls.iter() {
+            let Ok(answer) = ask(route.shards.lease(route.volume, leases), PATIENCE).await else { return };
+            self.leases.refused_count.fetch_add(u64::from(answer.refused_count), Ordering::Relaxed);
         }
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! reports --> mrf --> heal            volumes come back --> recover, catch_up
-//! walks:  settle (seconds)   buckets (seconds)   scrub (30 days)   sweep (hours)   release (10 minutes)
+//! walks:  settle, missed (seconds)   buckets (seconds)   scrub (30 days)   sweep (hours)   release (10 minutes)
 //! ```
 //! Every task belongs to [`Upkeep`], which stops them and waits for them in one order, and begins again
 //! what panicked.
@@ -16,6 +16,7 @@ mod found;
 mod heal;
 mod leases;
 mod look;
+mod missed;
 mod mrf;
 mod rebuild;
 mod recover;
@@ -74,7 +75,7 @@ pub struct Settings {
     pub lease_every: Duration,
     /// How old an unsettled row is before upkeep settles it.
     pub settle_after: Duration,
-    /// Between two looks for unsettled rows.
+    /// Between two looks for unsettled rows, and for missed ones.
     pub settle_every: Duration,
     /// How much longer than both the rows that an opening found may take to be settled, until it is tried again.
     pub found_patience: Duration,
@@ -280,6 +281,7 @@ impl Upkeep {
         }
         self.run("heal entries", |context| async move { context.reload_heals().await });
         self.run("settle", |context| async move { context.settle_rows().await });
+        self.run("missed", |context| async move { context.bring_missed_rows().await });
         self.run("space", |context| async move { context.follow_space().await });
         self.run("leases", |context| async move { context.renew_leases().await });
         self.run("release", |context| async move { context.release_data().await });

@@ -231,7 +231,7 @@ impl Context {
     /// Deletes what a row names, on every volume, and then drops it on this one. What a reader holds stays, and the
     /// row with it.
     async fn clear_row(&self, own: &VolumeRoute, scanned: &ScannedRow) -> bool {
-        let ScannedRow { key, row, tombstone: _ } = scanned;
+        let ScannedRow { key, row, tombstone: _, is_missed: _ } = scanned;
         // What a row names that is rotten is left to the sweep. It may only be that nobody could read it just then.
         if row.value.is_none() {
             let verified = ask(own.registers.verify_row(own.volume, key), PATIENCE).await;

@@ -327,7 +327,7 @@ impl Context {
         postponed: Option<&mut Vec<ScannedRow>>,
     ) {
         self.scrubbed.rows.fetch_add(1, Ordering::Relaxed);
-        let ScannedRow { key, row, tombstone } = scanned;
+        let ScannedRow { key, row, tombstone, is_missed: _ } = scanned;
         if self.is_sealed_for_ever_on(own.volume, key.bucket) {
             // Nobody reads it any more: it goes, and nothing is wrong with it.
             return self.remains.look_again(own.volume, key.bucket);

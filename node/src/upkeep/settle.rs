@@ -1,9 +1,9 @@
 //! Unsettled rows: what a volume does not know to be committed, settled soon, so that few keys ever
-//! depend on more than P volumes; and missed ones, which are committed, and which another volume of the set may lack.
+//! depend on more than P volumes.
 //!
 //! ```text
 //! accepted --> unsettled --the hint says: everywhere--> no more listed
-//!                        --the hint says: missed------> listed; when all volumes are there: brought, and told everywhere
+//!                        --the hint says: missed------> listed as missed (`missed`)
 //! ```
 //! So a gateway that dies after its answer leaves a memory of what a volume missed, on all those that did not.
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, RegisterKey, VolumeId};
-use sherd_core::message::UnsettledRow;
+use sherd_core::message::{UnsettledKind, UnsettledRow};
 use sherd_core::register::{CommitHint, Positions};
 
 use super::heal::HealOutcome;
@@ -27,8 +27,6 @@ const PAGE: usize = 256;
 const ROWS_AHEAD_MAX: usize = 16_384;
 /// Turns that a node waits at most, so that the last node of a wide set does not wait for minutes.
 const TURNS_MAX: u32 = 4;
-/// Missed rows of a volume that one look brings: a few seconds of writes, for which the other volumes' unsettled rows wait.
-const BROUGHT_MAX: usize = 1_024;
 /// How long a page may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -38,8 +36,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub(super) struct RowsAhead {
     since_ms: HashMap<(RegisterKey, Ballot), u64>,
-    /// Looks in a row that saw missed rows and every volume of the set there.
-    whole_looks: u32,
 }
 
 impl RowsAhead {
@@ -79,96 +75,50 @@ impl Context {
         let Some(route) = self.route_to(volume) else { return true };
         let mut after = behind.cloned();
         loop {
-            let Ok(page) = ask(route.registers.unsettled(volume, after.as_ref(), PAGE), PATIENCE).await
-            else {
-                return false;
-            };
-            let is_full = page.len() >= PAGE;
-            after = page.last().map(|row| row.key.clone());
-            // What is missed is settled: nothing depends on the volumes that have it.
-            for UnsettledRow { key, ballot, is_committed: _ } in
-                page.into_iter().filter(|row| !row.is_committed)
-            {
+            let page = route.registers.unsettled(volume, UnsettledKind::Uncommitted, after.as_ref(), PAGE);
+            let Ok(page) = ask(page, PATIENCE).await else { return false };
+            for UnsettledRow { key, ballot } in page.rows {
                 if !show(key, ballot) {
                     return true;
                 }
             }
-            if !is_full {
+            after = page.next;
+            if after.is_none() {
                 return true;
             }
         }
     }
 
-    /// Settles what one volume of this node does not know to be committed, or to be everywhere.
+    /// Settles what one volume of this node does not know to be committed.
     pub(super) async fn settle_volume(&self, volume: VolumeId, ahead: &mut RowsAhead) {
         let Some(route) = self.route_to(volume) else { return };
         let known = std::mem::take(ahead);
-        let (mut after, mut whole_looks): (Option<RegisterKey>, Option<u32>) = (None, None);
-        let mut brought_count = 0;
+        let mut after = None;
         loop {
-            let page = route.registers.unsettled(volume, after.as_ref(), PAGE);
-            let Ok(page) = ask(page, PATIENCE).await else { break };
-            let full = page.len() >= PAGE;
-            after = page.last().map(|row| row.key.clone());
-            for UnsettledRow { key, ballot, is_committed } in page {
+            let page = route.registers.unsettled(volume, UnsettledKind::Uncommitted, after.as_ref(), PAGE);
+            let Ok(page) = ask(page, PATIENCE).await else { return };
+            for UnsettledRow { key, ballot } in page.rows {
                 let age_ms = match self.wall_ms().checked_sub(ballot.time.as_ms()) {
                     Some(age_ms) => age_ms,
                     None => ahead.age_ms(&known, (&key, ballot), self.now_ms()),
                 };
-                let turns = self.turns_before(&key);
                 // Its writer has either finished or gone, and so has the node whose turn is before.
-                if Duration::from_millis(age_ms)
-                    < self.settings.settle_after + self.settings.settle_every * turns
-                {
-                    continue;
-                }
-                if !is_committed {
+                let patience =
+                    self.settings.settle_after + self.settings.settle_every * self.turns_before(&key);
+                if Duration::from_millis(age_ms) >= patience {
                     self.settle_row(&route, &key, ballot).await;
-                    continue;
-                }
-                // All rows of a volume are its set's. What misses them may be away for hours, and is asked for once a
-                // look; since when it is back is what counts between nodes, not the age of the row.
-                let looks = match whole_looks {
-                    Some(looks) => looks,
-                    None if self.all_say(&key).await => known.whole_looks.saturating_add(1),
-                    None => 0,
-                };
-                whole_looks = Some(looks);
-                if looks > turns && brought_count < BROUGHT_MAX {
-                    brought_count += 1;
-                    self.bring_missed(&key).await;
                 }
             }
-            if !full {
-                break;
+            after = page.next;
+            if after.is_none() {
+                return;
             }
-        }
-        ahead.whole_looks = whole_looks.unwrap_or(0);
-    }
-
-    /// Whether every volume of a key's set answers, and votes.
-    async fn all_say(&self, key: &RegisterKey) -> bool {
-        self.rows_of(key).await.silent.is_empty()
-    }
-
-    /// Brings a row that is committed to the volumes that missed it.
-    async fn bring_missed(&self, key: &RegisterKey) {
-        self.throttle.take(0).await;
-        let rows = self.rows_of(key).await;
-        // A bucket that is being deleted: the row goes with it, or is looked at when the seals have gone.
-        if !rows.sealed.is_empty() {
-            return;
-        }
-        if rows.are_same() && rows.silent.is_empty() {
-            self.tell_committed(key, &rows);
-        } else if let HealOutcome::Later { reason, .. } = self.heal_row(key).await {
-            tracing::debug!(?key, reason, "a row that a volume missed is not brought to it yet");
         }
     }
 
     /// How many looks longer this node leaves a row to the nodes whose turn is before its own: of the nodes that hold
     /// it one is enough, and the next one sees to it where that one does not.
-    fn turns_before(&self, key: &RegisterKey) -> u32 {
+    pub(super) fn turns_before(&self, key: &RegisterKey) -> u32 {
         u32::try_from(self.cluster.turn_of(key)).unwrap_or(TURNS_MAX).min(TURNS_MAX)
     }
 

@@ -71,21 +71,21 @@ struct LeaseTable {
     capacity: usize,
     lasts_us: u64,
     unknown_until_us: u64,
-    /// When those that ended were last looked for.
-    swept_us: u64,
+    /// No lease ends before this: until then there is none to forget.
+    first_end_us: u64,
 }
 
 impl LeaseTable {
     fn new(now_us: u64, terms: LeaseTerms, capacity: usize) -> Self {
         let LeaseTerms { lasts, unknown } = terms;
         let unknown_until_us = now_us.saturating_add(micros(unknown));
-        let (lasts_us, swept_us) = (micros(lasts), now_us);
-        Self { held: HashMap::new(), len: 0, capacity, lasts_us, unknown_until_us, swept_us }
+        let lasts_us = micros(lasts);
+        Self { held: HashMap::new(), len: 0, capacity, lasts_us, unknown_until_us, first_end_us: u64::MAX }
     }
 
     fn take(&mut self, leases: &ReaderLeases, now_us: u64) -> LeaseAnswer {
         let ReaderLeases { holder, data, is_end } = leases;
-        if now_us.saturating_sub(self.swept_us) >= self.lasts_us {
+        if now_us >= self.first_end_us {
             self.sweep(now_us);
         }
         if *is_end {
@@ -114,6 +114,7 @@ impl LeaseTable {
             return false;
         }
         self.held.entry(data).or_default().push((holder, until_us));
+        self.first_end_us = self.first_end_us.min(until_us);
         self.len += 1;
         true
     }
@@ -128,11 +129,15 @@ impl LeaseTable {
         }
     }
 
-    /// Forgets those that ended.
+    /// Forgets those that ended: they would take the places of others. Each walk of the table forgets one at least, or
+    /// finds that the first to end was renewed, so there is no more than one for each call that renewed leases.
     fn sweep(&mut self, now_us: u64) {
-        self.swept_us = now_us;
+        self.first_end_us = u64::MAX;
         self.held.retain(|_, held| {
             held.retain(|(_, until_us)| *until_us > now_us);
+            for (_, until_us) in held.iter() {
+                self.first_end_us = self.first_end_us.min(*until_us);
+            }
             !held.is_empty()
         });
         self.len = self.held.values().map(SmallVec::len).sum();
@@ -205,6 +210,18 @@ mod tests {
         // The one of the second gateway that found a place was not renewed.
         assert_eq!(table.take(&renewal(3, [9]), 8 * MINUTE_US).refused_count, 0);
         assert!(table.may_be_read(data(9), 9 * MINUTE_US));
+        assert_eq!(table.len, 3);
+    }
+
+    #[test]
+    fn a_lease_that_ended_gives_its_place_to_the_next_one() {
+        let mut table = LeaseTable::new(0, TERMS, 3);
+        assert_eq!(table.take(&renewal(1, [1, 2]), 0).refused_count, 0);
+        assert_eq!(table.take(&renewal(2, [3]), MINUTE_US).refused_count, 0);
+        assert_eq!(table.take(&renewal(3, [9]), 5 * MINUTE_US - 1).refused_count, 1);
+        assert_eq!(table.take(&renewal(3, [8, 9]), 5 * MINUTE_US).refused_count, 0);
+        assert_eq!(table.take(&renewal(4, [7]), 6 * MINUTE_US - 1).refused_count, 1);
+        assert_eq!(table.take(&renewal(4, [7]), 6 * MINUTE_US).refused_count, 0, "the third one ended");
         assert_eq!(table.len, 3);
     }
 

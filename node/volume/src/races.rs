@@ -214,7 +214,7 @@ fn a_promise_is_kept_when_a_heal_brings_an_older_row() {
                 let value = value(1, 16);
                 let digest = value.brief().expect("a value").digest;
                 let head = RowHead { ballot: late(1), digest, committed: true };
-                let rows = vec![AdoptedRow { key: object("key"), head, value }];
+                let rows = vec![AdoptedRow { key: object("key"), head, value, is_missed: false }];
                 let answer = meeting.ask(|done| Op::Adopt { rows, done });
                 assert_eq!(answer.result, Ok(()));
             },

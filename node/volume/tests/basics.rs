@@ -6,7 +6,7 @@
 mod support;
 
 use sherd_core::id::{Epoch, Incarnation, Sequence, Slot, VolumeId};
-use sherd_core::message::{Answer, Control, Target, UnsettledRow};
+use sherd_core::message::{Answer, Control, Target, UnsettledKind, UnsettledRow};
 use sherd_core::register::position::{OpeningId, Position};
 use sherd_core::register::{Accept, Positions, Prepare, Refusal};
 use sherd_volume::lookup::{Lookup, Source};
@@ -34,15 +34,15 @@ fn an_acknowledged_row_is_read_back_after_a_restart() {
     let row = volume.read(&object("large")).unwrap().result.unwrap().row.unwrap();
     assert_eq!(row.value, Some(large_value(2).head));
     assert!(!row.head.committed);
-    let unsettled = volume.reader.unsettled(None, 10).unwrap();
-    let large = UnsettledRow { key: object("large"), ballot: ballot(2), is_committed: false };
-    assert_eq!(unsettled, [large]);
+    let unsettled = volume.reader.unsettled(UnsettledKind::Uncommitted, None, 10).unwrap();
+    assert_eq!(unsettled.rows, [UnsettledRow { key: object("large"), ballot: ballot(2) }]);
 }
 
 /// What is listed, each with whether it is committed.
 fn listed(volume: &Driver) -> Vec<(sherd_core::id::RegisterKey, bool)> {
-    let rows = volume.reader.unsettled(None, 10).unwrap();
-    rows.into_iter().map(|UnsettledRow { key, ballot: _, is_committed }| (key, is_committed)).collect()
+    let of_kind = |kind| volume.reader.unsettled(kind, None, 10).unwrap().rows.into_iter().map(|row| row.key);
+    let missed = of_kind(UnsettledKind::Missed).map(|key| (key, true));
+    of_kind(UnsettledKind::Uncommitted).map(|key| (key, false)).chain(missed).collect()
 }
 
 #[test]
@@ -82,6 +82,34 @@ fn a_committed_row_that_another_volume_may_lack_stays_listed_until_it_is_everywh
     bench.kill();
     let volume = bench.reopen();
     assert_eq!((listed(&volume), volume.reader.status().missed_rows), (Vec::new(), 0));
+}
+
+#[test]
+fn rows_of_either_kind_are_listed_to_the_last_page() {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    for n in 1..=6 {
+        volume.write(&object(&format!("{n}")), ballot(n), &value(n, 500));
+        if n % 2 == 0 {
+            volume.commit_missed(&object(&format!("{n}")), ballot(n));
+        }
+    }
+    volume.settle();
+    for (kind, keys) in
+        [(UnsettledKind::Uncommitted, ["1", "3", "5"]), (UnsettledKind::Missed, ["2", "4", "6"])]
+    {
+        let mut found = Vec::new();
+        let mut after = None;
+        loop {
+            let page = volume.reader.unsettled(kind, after.as_ref(), 2).unwrap();
+            found.extend(page.rows.into_iter().map(|row| row.key));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, keys.map(object));
+    }
 }
 
 /// Fills segments with what is needed no more, and compacts them.

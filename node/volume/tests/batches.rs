@@ -11,7 +11,7 @@ use bytes::Bytes;
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, ChangeId, Epoch, ProposerId, Timestamp};
 use sherd_core::limits::{HASH_BLOCK_BYTES, INLINE_BYTES_MAX, VALUE_BYTES_MAX};
-use sherd_core::message::{AdoptedRow, Answer, Control, RowScan};
+use sherd_core::message::{AdoptedRow, Answer, Control, RowScan, UnsettledKind};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Accept, EncodedValue, Prepare, Refusal, RowHead, Vote};
 use sherd_volume::disk::Disk;
@@ -77,7 +77,8 @@ fn submit_shard(volume: &mut Driver, number: u64, length: usize) -> Held<()> {
 
 fn submit_adopted(volume: &mut Driver, name: &str, ballot: Ballot, value: EncodedValue) -> Held<Answer<()>> {
     let digest = value.brief().unwrap().digest;
-    let row = AdoptedRow { key: object(name), head: RowHead { ballot, digest, committed: true }, value };
+    let head = RowHead { ballot, digest, committed: true };
+    let row = AdoptedRow { key: object(name), head, value, is_missed: false };
     let (held, done) = slot();
     volume.volume.submit(Op::Adopt { rows: vec![row], done });
     held
@@ -306,7 +307,7 @@ fn a_voter_adopts_a_row_as_it_would_take_its_accept() {
     assert!(takes("promised", 9));
     let wrong = RowHead { ballot: ballot(20), digest: [0; 32], committed: true };
     let (held, done) = slot::<Answer<()>>();
-    let rows = vec![AdoptedRow { key: object("wrong"), head: wrong, value: value(1, 10) }];
+    let rows = vec![AdoptedRow { key: object("wrong"), head: wrong, value: value(1, 10), is_missed: false }];
     volume.volume.submit(Op::Adopt { rows, done });
     volume.run();
     assert!(matches!(held.lock().take(), Some(Err(Error::Corrupt { .. }))), "not what its digest says");
@@ -355,7 +356,8 @@ fn a_drop_takes_any_row_under_a_final_seal_and_none_under_another() {
     assert_eq!(heads(&volume), [ballot(3)], "it is another row");
     volume.drop_row(&register, ballot(3)).unwrap().result.unwrap();
     assert_eq!(heads(&volume), []);
-    assert_eq!(volume.volume.reader().unsettled(None, 10).unwrap(), []);
+    let uncommitted = volume.volume.reader().unsettled(UnsettledKind::Uncommitted, None, 10).unwrap();
+    assert_eq!(uncommitted.rows, []);
     drop(volume);
     assert_eq!(heads(&bench.reopen()), [], "it stays dropped");
 }
@@ -400,7 +402,7 @@ fn rows_are_adopted_in_as_few_frames_as_hold_them() {
         let value = value(count, INLINE_BYTES_MAX as usize);
         let digest = value.brief().unwrap().digest;
         let head = RowHead { ballot: ballot(count), digest, committed: true };
-        AdoptedRow { key: object(&format!("row-{count}")), head, value }
+        AdoptedRow { key: object(&format!("row-{count}")), head, value, is_missed: false }
     };
     let (held, done) = slot::<Answer<()>>();
     volume.volume.submit(Op::Adopt { rows: (1..=300).map(row).collect(), done });

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use sherd_core::env::Clock;
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, Epoch, RegisterKey};
-use sherd_core::message::{Control, RowScan};
+use sherd_core::message::{Control, RowScan, UnsettledKind};
 use sherd_core::register::{EncodedValue, Refusal};
 use sherd_core::release::ReleaseId;
 use sherd_volume::error::Error;
@@ -215,7 +215,7 @@ fn check(volume: &mut Driver, model: &Model) {
     let releases: Vec<Bytes> =
         volume.reader.releases(None, 100).unwrap().into_iter().map(|(_, entry)| entry).collect();
     assert_eq!(releases, model.releases.values().cloned().collect::<Vec<_>>());
-    let unsettled = volume.reader.unsettled(None, 100).unwrap().len();
+    let unsettled = volume.reader.unsettled(UnsettledKind::Uncommitted, None, 100).unwrap().rows.len();
     assert_eq!(unsettled, model.rows.values().filter(|row| !row.committed).count());
     let scan = RowScan::all(Epoch::FIRST, None, 100);
     assert_eq!(volume.reader.rows(&scan).unwrap().rows.len(), model.rows.len());

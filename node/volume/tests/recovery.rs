@@ -8,7 +8,7 @@ mod support;
 use std::sync::Arc;
 
 use sherd_core::id::{Ballot, BucketId, Epoch, Incarnation, Sequence, VolumeId};
-use sherd_core::message::{AdoptedRow, Control};
+use sherd_core::message::{AdoptedRow, Control, UnsettledKind};
 use sherd_core::record::Value;
 use sherd_core::register::position::{OpeningId, Position};
 use sherd_core::register::recover::Guarantees;
@@ -57,9 +57,13 @@ fn take() -> Control {
 }
 
 fn adopt(volume: &mut Driver, name: &str, count: u64) -> Result<(), Refusal> {
+    adopt_row(volume, name, count, false)
+}
+
+fn adopt_row(volume: &mut Driver, name: &str, count: u64, is_missed: bool) -> Result<(), Refusal> {
     let value = value(count, 100);
     let head = RowHead { ballot: ballot(count), digest: Value::digest(&value.head), committed: true };
-    let rows = vec![AdoptedRow { key: object(name), head, value }];
+    let rows = vec![AdoptedRow { key: object(name), head, value, is_missed }];
     let (slot, done) = slot();
     volume.volume.submit(Op::Adopt { rows, done });
     volume.run();
@@ -102,6 +106,10 @@ fn a_lost_volume_recovers_step_by_step_over_restarts() {
     assert_eq!(above.result, Ok(()));
     assert!(!above.from.votes, "it counts nowhere");
     adopt(&mut volume, "adopted", 5).unwrap();
+    adopt_row(&mut volume, "missed", 6, true).unwrap();
+    let missed = volume.reader.unsettled(UnsettledKind::Missed, None, 9).unwrap().rows;
+    let keys: Vec<_> = missed.into_iter().map(|row| row.key).collect();
+    assert_eq!(keys, [object("missed")], "it remembers, too, that another volume may lack it");
 
     let remembered = (
         VolumeId([9; 16]),
@@ -404,7 +412,7 @@ fn rows_that_need_several_batches_are_adopted_all_or_the_asker_is_told() {
                 let value = value(count, 8_000);
                 let digest = Value::digest(&value.head);
                 let head = RowHead { ballot: ballot(count), digest, committed: true };
-                AdoptedRow { key: object(&format!("row-{count}")), head, value }
+                AdoptedRow { key: object(&format!("row-{count}")), head, value, is_missed: false }
             })
             .collect();
         let _fault = fails.then(|| {

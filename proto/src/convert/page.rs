@@ -7,7 +7,7 @@ use bytes::Bytes;
 use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, RegisterKey, Sequence, Slot, UploadId};
 use sherd_core::limits::PARTS_MAX;
 use sherd_core::message::{
-    ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow, UnsettledRow,
+    ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow, UnsettledPage, UnsettledRow,
 };
 use sherd_core::register::Row;
 
@@ -117,14 +117,19 @@ impl Wire for ScannedRow {
     type Message = v1::ScannedRow;
 
     fn to_wire(&self) -> v1::ScannedRow {
-        let Self { key, row, tombstone } = self;
-        v1::ScannedRow { key: key.to_wire(), row: Some(row.to_wire()), tombstone: *tombstone }
+        let Self { key, row, tombstone, is_missed } = self;
+        v1::ScannedRow {
+            key: key.to_wire(),
+            row: Some(row.to_wire()),
+            tombstone: *tombstone,
+            missed: *is_missed,
+        }
     }
 
     fn from_wire(message: v1::ScannedRow) -> Result<Self, ConvertError> {
-        let v1::ScannedRow { key, row, tombstone } = message;
+        let v1::ScannedRow { key, row, tombstone, missed: is_missed } = message;
         let row = Row::from_wire(required(row, "row of a scan")?)?;
-        Ok(Self { key: RegisterKey::from_wire(key)?, row, tombstone })
+        Ok(Self { key: RegisterKey::from_wire(key)?, row, tombstone, is_missed })
     }
 }
 
@@ -198,28 +203,27 @@ impl Wire for UnsettledRow {
     type Message = v1::unsettled_page::Unsettled;
 
     fn to_wire(&self) -> v1::unsettled_page::Unsettled {
-        let Self { key, ballot, is_committed } = self;
-        v1::unsettled_page::Unsettled {
-            key: key.to_wire(),
-            ballot: ballot.to_wire(),
-            is_committed: *is_committed,
-        }
+        let Self { key, ballot } = self;
+        v1::unsettled_page::Unsettled { key: key.to_wire(), ballot: ballot.to_wire() }
     }
 
     fn from_wire(message: v1::unsettled_page::Unsettled) -> Result<Self, ConvertError> {
-        let v1::unsettled_page::Unsettled { key, ballot, is_committed } = message;
-        Ok(Self { key: RegisterKey::from_wire(key)?, ballot: Ballot::from_wire(ballot)?, is_committed })
+        let v1::unsettled_page::Unsettled { key, ballot } = message;
+        Ok(Self { key: RegisterKey::from_wire(key)?, ballot: Ballot::from_wire(ballot)? })
     }
 }
 
-impl Wire for Vec<UnsettledRow> {
+impl Wire for UnsettledPage {
     type Message = v1::UnsettledPage;
 
     fn to_wire(&self) -> v1::UnsettledPage {
-        v1::UnsettledPage { rows: list_to_wire(self) }
+        let Self { rows, next } = self;
+        v1::UnsettledPage { rows: list_to_wire(rows), next: next.as_ref().map(Wire::to_wire) }
     }
 
     fn from_wire(message: v1::UnsettledPage) -> Result<Self, ConvertError> {
-        list_from_wire(message.rows, PAGE_ROWS_MAX, "unsettled rows")
+        let v1::UnsettledPage { rows, next } = message;
+        let rows = list_from_wire(rows, PAGE_ROWS_MAX, "unsettled rows")?;
+        Ok(Self { rows, next: next.map(RegisterKey::from_wire).transpose()? })
     }
 }

@@ -10,7 +10,7 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, DataId, RegisterKey};
 use sherd_core::message::{
     AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow, Target,
-    UnsettledRow,
+    UnsettledKind, UnsettledPage,
 };
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Accept, CommitHint, EncodedValue, Positions, Prepare, Row, RowHead, Vote};
@@ -79,8 +79,10 @@ pub enum RegisterRequest {
     Parts(PartsScan),
     /// One page of all rows.
     Rows(RowScan),
-    /// One page of the rows that are not known to be committed.
+    /// One page of the rows that are listed for upkeep.
     Unsettled {
+        /// Which of them.
+        kind: UnsettledKind,
         /// Only rows behind this key.
         after: Option<RegisterKey>,
         /// Rows at most.
@@ -127,9 +129,10 @@ impl Wire for RegisterRequest {
             Self::List(scan) => Call::List(scan.to_wire()),
             Self::Parts(scan) => Call::Parts(scan.to_wire()),
             Self::Rows(scan) => Call::Rows(scan.to_wire()),
-            Self::Unsettled { after, limit } => Call::Unsettled(register_call::Unsettled {
+            Self::Unsettled { kind, after, limit } => Call::Unsettled(register_call::Unsettled {
                 after: after.as_ref().map(Wire::to_wire),
                 limit: limit_to_wire(*limit),
+                missed: *kind == UnsettledKind::Missed,
             }),
             Self::Control(control) => Call::Control(control.to_wire()),
             Self::Adopt { rows } => Call::Adopt(register_call::Adopt { rows: list_to_wire(rows) }),
@@ -166,7 +169,8 @@ impl Wire for RegisterRequest {
             Call::List(scan) => Self::List(ListScan::from_wire(scan)?),
             Call::Parts(scan) => Self::Parts(PartsScan::from_wire(scan)?),
             Call::Rows(scan) => Self::Rows(RowScan::from_wire(scan)?),
-            Call::Unsettled(register_call::Unsettled { after, limit }) => Self::Unsettled {
+            Call::Unsettled(register_call::Unsettled { after, limit, missed }) => Self::Unsettled {
+                kind: if missed { UnsettledKind::Missed } else { UnsettledKind::Uncommitted },
                 after: after.map(RegisterKey::from_wire).transpose()?,
                 limit: limit_from_wire(limit),
             },
@@ -232,20 +236,22 @@ impl Wire for AdoptedRow {
     type Message = register_call::AdoptedRow;
 
     fn to_wire(&self) -> register_call::AdoptedRow {
-        let Self { key, head, value } = self;
+        let Self { key, head, value, is_missed } = self;
         register_call::AdoptedRow {
             key: key.to_wire(),
             head: Some(head.to_wire()),
             value: Some(value.to_wire()),
+            missed: *is_missed,
         }
     }
 
     fn from_wire(message: register_call::AdoptedRow) -> Result<Self, ConvertError> {
-        let register_call::AdoptedRow { key, head, value } = message;
+        let register_call::AdoptedRow { key, head, value, missed: is_missed } = message;
         let head = RowHead::from_wire(required(head, "head of a row")?)?;
         let value = required(value, "value")?;
         check_digest(&value.head, &head)?;
-        Ok(Self { key: RegisterKey::from_wire(key)?, head, value: EncodedValue::from_wire(value)? })
+        let (key, value) = (RegisterKey::from_wire(key)?, EncodedValue::from_wire(value)?);
+        Ok(Self { key, head, value, is_missed })
     }
 }
 
@@ -267,5 +273,5 @@ reply_message!(register_reply);
 
 answer_in!(register_reply:
     Answer<Vote> => Vote, Answer<()> => Done, Answer<ListPage> => List, Answer<Vec<ScannedRow>> => Parts,
-    Answer<RowPage> => Rows, Vec<UnsettledRow> => Unsettled, Answer<Guarantees> => Guarantees,
+    Answer<RowPage> => Rows, UnsettledPage => Unsettled, Answer<Guarantees> => Guarantees,
     Bytes => Inline, () => Verified);

@@ -65,15 +65,31 @@ impl RowScan {
     }
 }
 
-/// A row that upkeep settles.
+/// Which of the rows that a volume lists for upkeep are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnsettledKind {
+    /// Those that the volume does not know to be committed.
+    Uncommitted,
+    /// Those that are committed, and that another volume of the set may lack.
+    Missed,
+}
+
+/// A row that upkeep settles, or brings to a volume that missed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnsettledRow {
     /// The register.
     pub key: RegisterKey,
     /// The ballot of the row.
     pub ballot: Ballot,
-    /// Whether the volume knows that it is committed: then it is listed since another volume of the set may lack it.
-    pub is_committed: bool,
+}
+
+/// A page of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UnsettledPage {
+    /// In the index's order.
+    pub rows: Vec<UnsettledRow>,
+    /// The last key looked at, to go on behind; `None` when all were looked at.
+    pub next: Option<RegisterKey>,
 }
 
 /// A row that a scan found.
@@ -86,6 +102,8 @@ pub struct ScannedRow {
     pub row: Row,
     /// Whether the value is a tombstone.
     pub tombstone: bool,
+    /// Whether it is committed, and another volume of the set may lack it.
+    pub is_missed: bool,
 }
 
 /// An entry of a listing.

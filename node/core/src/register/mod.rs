@@ -145,7 +145,8 @@ pub struct CommitHint {
     /// The ballot of the value; ignored where the row has another.
     pub ballot: Ballot,
     /// Whether every volume of the set took it. Where one may lack it the others keep the row listed beside those that
-    /// are not known to be committed, so that a proposer that dies leaves a memory of it.
+    /// are not known to be committed, so that a proposer that dies leaves a memory of it. A sender that leaves it out says
+    /// `false`, which is the safe side: such a row costs a look, and no volume is left without it.
     pub is_everywhere: bool,
     /// How far the logs of the volumes are that accepted it.
     pub positions: Positions,

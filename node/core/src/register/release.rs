@@ -5,6 +5,7 @@
 //! good ones, and each names who may act on it; everything else is an orphan (`sweep`). Guards I-8.
 
 use crate::id::Ballot;
+use crate::limits::RELEASE_GRACE_MS_MIN;
 
 /// Who wants to delete data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -48,10 +49,14 @@ pub fn may_release(releaser: Releaser, committed: Option<CommittedValue>) -> boo
     }
 }
 
-/// How long replaced data still waits for its readers, in milliseconds: its grace, from when it was
-/// replaced. A clock that was set back since makes that no longer than the grace.
+/// How long replaced data still waits for its readers, in milliseconds, where a note says when it was replaced: its
+/// grace, from then on.
+///
+/// The note is by the clock of the node that replaced it, which may be minutes behind this one's or ahead of it. What is
+/// left is never less than the shortest grace, in which each reader takes its lease, and never more than the whole one.
 pub fn grace_left_ms(replaced_ms: u64, now_ms: u64, grace_ms: u64) -> u64 {
-    replaced_ms.saturating_add(grace_ms).saturating_sub(now_ms).min(grace_ms)
+    let left_ms = replaced_ms.saturating_add(grace_ms).saturating_sub(now_ms).min(grace_ms);
+    left_ms.max(RELEASE_GRACE_MS_MIN)
 }
 
 #[cfg(test)]
@@ -93,9 +98,19 @@ mod tests {
 
     #[test]
     fn a_grace_begins_with_the_replacement_and_not_with_a_restart() {
-        assert_eq!(grace_left_ms(1_000, 1_000, 600), 600);
-        assert_eq!(grace_left_ms(1_000, 1_400, 600), 200);
-        assert_eq!(grace_left_ms(1_000, 9_000, 600), 0);
-        assert_eq!(grace_left_ms(1_000, 10, 600), 600, "a clock was set back");
+        const MINUTE: u64 = 60_000;
+        let left = |now_ms| grace_left_ms(10 * MINUTE, now_ms, 10 * MINUTE);
+        assert_eq!(left(10 * MINUTE), 10 * MINUTE);
+        assert_eq!(left(14 * MINUTE), 6 * MINUTE);
+        assert_eq!(left(MINUTE), 10 * MINUTE, "a clock was set back");
+    }
+
+    #[test]
+    fn a_writers_clock_that_is_behind_leaves_readers_the_time_to_take_their_leases() {
+        const MINUTE: u64 = 60_000;
+        let (replaced_ms, ahead_ms) = (10 * MINUTE, 3 * MINUTE);
+        let left_ms = grace_left_ms(replaced_ms, replaced_ms + ahead_ms, RELEASE_GRACE_MS_MIN);
+        assert_eq!(left_ms, RELEASE_GRACE_MS_MIN);
+        assert_eq!(grace_left_ms(replaced_ms, replaced_ms + 90 * MINUTE, 10 * MINUTE), RELEASE_GRACE_MS_MIN);
     }
 }

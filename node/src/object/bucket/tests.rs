@@ -5,7 +5,7 @@ use futures::future::join_all;
 
 use sherd_core::id::VolumeId;
 use sherd_core::message;
-use sherd_core::message::Control;
+use sherd_core::message::{Control, UnsettledKind};
 use sherd_core::record::Object;
 use sherd_core::register::seal::DeletionDecision;
 use sherd_core::register::{CommitHint, Positions};
@@ -104,7 +104,8 @@ async fn a_write_is_told_that_its_bucket_is_gone_only_where_no_volume_took_it() 
         let told = objects.change(&bucket, &key, ticket, Writer::new(decide)).await;
         let mut taken_count = 0;
         for route in &objects.inner.cluster.sets()[0].routes {
-            let rows = route.registers.unsettled(route.volume, None, 10).await.expect("readable");
+            let rows = route.registers.unsettled(route.volume, UnsettledKind::Uncommitted, None, 10);
+            let rows = rows.await.expect("readable").rows;
             taken_count += rows.iter().filter(|row| row.key == key).count();
         }
         match told {

@@ -9,7 +9,7 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, RegisterKey, VolumeId};
 use sherd_core::message::{
     AdoptedRow, Answer, Control, Error, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow, Target,
-    UnsettledRow,
+    UnsettledKind, UnsettledPage,
 };
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Accept, CommitHint, Prepare, Vote};
@@ -37,7 +37,7 @@ pub(super) enum RegisterWaiter {
     List(AnswerSender<Answer<ListPage>>),
     Parts(AnswerSender<Answer<Vec<ScannedRow>>>),
     Rows(AnswerSender<Answer<RowPage>>),
-    Unsettled(AnswerSender<Vec<UnsettledRow>>),
+    Unsettled(AnswerSender<UnsettledPage>),
     Guarantees(AnswerSender<Answer<Guarantees>>),
 }
 
@@ -175,10 +175,11 @@ impl RegisterPeer for GrpcPeer {
     fn unsettled(
         &self,
         volume: VolumeId,
+        kind: UnsettledKind,
         after: Option<&RegisterKey>,
         limit: usize,
-    ) -> Pending<Vec<UnsettledRow>> {
-        let call = RegisterRequest::Unsettled { after: after.cloned(), limit }.to_wire();
+    ) -> Pending<UnsettledPage> {
+        let call = RegisterRequest::Unsettled { kind, after: after.cloned(), limit }.to_wire();
         self.ask_register(volume, PAGE_CALL, call, RegisterWaiter::Unsettled)
     }
 

@@ -6,7 +6,7 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, RegisterKey, VolumeId};
 use sherd_core::message::{
     AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow, Target,
-    UnsettledRow,
+    UnsettledKind, UnsettledPage,
 };
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Accept, CommitHint, Prepare, Vote};
@@ -121,11 +121,12 @@ impl RegisterPeer for LocalPeer {
     fn unsettled(
         &self,
         volume: VolumeId,
+        kind: UnsettledKind,
         after: Option<&RegisterKey>,
         limit: usize,
-    ) -> Pending<Vec<UnsettledRow>> {
+    ) -> Pending<UnsettledPage> {
         let after = after.cloned();
-        self.on_readers(volume, CallLength::Long, move |reader| reader.unsettled(after.as_ref(), limit))
+        self.on_readers(volume, CallLength::Long, move |reader| reader.unsettled(kind, after.as_ref(), limit))
     }
 
     fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>> {

@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use sherd_core::env::{Clock, Rng};
 use sherd_core::id::{DataId, Epoch, UploadId, VolumeId};
-use sherd_core::message::RowScan;
+use sherd_core::message::{RowScan, UnsettledKind};
 use sherd_core::register::position::OpeningId;
 use sherd_core::topology::Topology;
 use sherd_volume::Reader;
@@ -316,12 +316,25 @@ fn describe(
         live_bytes: status.live_bytes,
         rows,
         tombstones,
-        unsettled: count(|after| reader.unsettled(after, PAGE), |row| row.key.clone())?,
+        unsettled: count_uncommitted(reader)?,
         packed_shards: count(|after| reader.shards(after.copied(), PAGE), |seen| seen.shard)?,
         shard_files,
         heals: count(|after| reader.heals(after.copied(), PAGE), |(id, _)| *id)?,
         releases: count(|after| reader.releases(after.copied(), PAGE), |(id, _)| *id)?,
     })
+}
+
+/// Counts the rows that are not known to be committed.
+fn count_uncommitted(reader: &Reader) -> Result<u64, Error> {
+    let (mut after, mut counted) = (None, 0);
+    loop {
+        let page = reader.unsettled(UnsettledKind::Uncommitted, after.as_ref(), PAGE)?;
+        counted += page.rows.len() as u64;
+        after = page.next;
+        if after.is_none() {
+            return Ok(counted);
+        }
+    }
 }
 
 /// Counts through the pages of a walk.

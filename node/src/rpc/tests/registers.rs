@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 
 use sherd_core::id::{Ballot, BucketId, Epoch, ProposerId, Sequence, Timestamp};
-use sherd_core::message::{Control, Error, ListScan, ListedRow, RowScan};
+use sherd_core::message::{Control, Error, ListScan, ListedRow, RowScan, UnsettledKind};
 use sherd_core::record::{Changes, State, Value};
 use sherd_core::register::{Accept, CommitHint, EncodedValue, Prepare, Refusal};
 
@@ -89,9 +89,12 @@ async fn pages_of_rows_over_the_wire_are_those_of_the_volume() {
     let rows = peer.rows(volume, &scan).await.expect("it answers").result.expect("a page");
     assert_eq!(rows, local.rows(volume, &scan).await.expect("it answers").result.expect("a page"));
     assert_eq!(rows.rows.len(), 3);
-    let unsettled = peer.unsettled(volume, None, 100).await.expect("it answers");
-    assert_eq!(unsettled, local.unsettled(volume, None, 100).await.expect("it answers"));
-    assert_eq!(unsettled.len(), 4);
+    let kind = UnsettledKind::Uncommitted;
+    let unsettled = peer.unsettled(volume, kind, None, 3).await.expect("it answers");
+    assert_eq!(unsettled, local.unsettled(volume, kind, None, 3).await.expect("it answers"));
+    assert_eq!(unsettled.rows.len(), 3);
+    let rest = peer.unsettled(volume, kind, unsettled.next.as_ref(), 3).await.expect("it answers");
+    assert_eq!((rest.rows.len(), rest.next), (1, None));
     assert_eq!(peer.verify_row(volume, &key("a")).await, Ok(()));
     assert_eq!(peer.verify_row(volume, &key("z")).await, local.verify_row(volume, &key("z")).await);
     pair.close().await;

@@ -50,6 +50,8 @@ struct ChosenRow {
     /// Absent where the holder could not read it.
     value: Option<Bytes>,
     holder: VolumeRoute,
+    /// Whether one of those that hold this ballot lists it, since another volume may lack it.
+    is_missed: bool,
 }
 
 /// The order in which rows are scanned: objects by bucket and key, then parts by upload and number.
@@ -99,17 +101,21 @@ fn next_key(scans: &mut [Scan]) -> Option<ChosenRow> {
         if scan.rows.front().is_none_or(|row| row.key != key) {
             continue;
         }
-        let Some(ScannedRow { row, .. }) = scan.rows.pop_front() else { continue };
+        let Some(ScannedRow { row, is_missed, .. }) = scan.rows.pop_front() else { continue };
         let holder = scan.route.clone();
         match &mut chosen {
             Some(chosen) if chosen.head.ballot > row.head.ballot => {}
             Some(chosen) if chosen.head.ballot == row.head.ballot => {
                 chosen.head.committed |= row.head.committed;
+                chosen.is_missed |= is_missed;
                 if chosen.value.is_none() {
                     (chosen.value, chosen.holder) = (row.value, holder);
                 }
             }
-            _ => chosen = Some(ChosenRow { key: key.clone(), head: row.head, value: row.value, holder }),
+            _ => {
+                let (head, value) = (row.head, row.value);
+                chosen = Some(ChosenRow { key: key.clone(), head, value, holder, is_missed });
+            }
         }
     }
     chosen
@@ -225,7 +231,8 @@ impl Context {
 
 impl ChosenRow {
     fn adopted(&self, head: Bytes, inline: Bytes) -> AdoptedRow {
-        AdoptedRow { key: self.key.clone(), head: self.head, value: EncodedValue::new(head, inline) }
+        let value = EncodedValue::new(head, inline);
+        AdoptedRow { key: self.key.clone(), head: self.head, value, is_missed: self.is_missed }
     }
 }
 

@@ -5,13 +5,18 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 
-use sherd_core::id::{ProposerId, RegisterKey};
+use sherd_core::id::{DataId, ProposerId, RegisterKey, SetId, Timestamp};
+use sherd_core::limits::LEASES_IN_CALL_MAX;
 use sherd_core::record::DataRef;
+use sherd_core::topology::GeometryRequest;
 
 use super::super::Upkeep;
 use super::super::release::ReleaseOutcome;
 use super::{Directories, Node, body, name};
+use crate::cluster::pins::DataOfSets;
 use crate::object::{ReadConditions, ReadRequest, Span};
+use crate::peer::scripted::{Fate, says};
+use crate::register::RegisterTimeouts;
 use crate::volumes::LeaseTerms;
 
 /// More than a read has under way: what is behind is asked for as the reader takes what is before.
@@ -32,6 +37,15 @@ fn are_leased(node: &Node, data: &DataRef, leased: bool) -> bool {
     node.volumes.all().iter().all(|volume| volume.leases().may_be_read(data.id) == leased)
 }
 
+/// Two nodes over the same volumes, and an object that takes long to read.
+async fn two_nodes(directories: &Directories) -> (Node, Node) {
+    let node = directories.start().await;
+    let other = node.another_gateway(0);
+    node.create_bucket().await;
+    node.put("a", &body(1, BYTES)).await;
+    (node, other)
+}
+
 /// What was written, and then replaced through another node.
 async fn replaced(reading: &Node, replacing: &Node) -> (RegisterKey, DataRef) {
     let (register, old) = (reading.register("a").await, reading.data("a").await);
@@ -42,10 +56,7 @@ async fn replaced(reading: &Node, replacing: &Node) -> (RegisterKey, DataRef) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_reader_of_one_node_reads_stays_when_another_node_replaced_it() {
     let directories = Directories::new(4);
-    let node = directories.start().await;
-    let other = node.another_gateway(0);
-    node.create_bucket().await;
-    node.put("a", &body(1, BYTES)).await;
+    let (node, other) = two_nodes(&directories).await;
     let request = ReadRequest { name: name("a"), span: Span::Whole, conditions: ReadConditions::default() };
     let mut reading = node.objects.get(request).await.expect("it is there").body;
     let first = reading.next().await.expect("bytes").expect("whole");
@@ -66,10 +77,7 @@ async fn what_a_reader_of_one_node_reads_stays_when_another_node_replaced_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_gateway_that_is_gone_read_goes_when_its_leases_expire() {
     let directories = Directories::new(4);
-    let node = directories.start().await;
-    let other = node.another_gateway(0);
-    node.create_bucket().await;
-    node.put("a", &body(1, BYTES)).await;
+    let (node, other) = two_nodes(&directories).await;
     let (register, old) = replaced(&node, &other).await;
     let pinned = node.context.stripes.pin(&register, [&old]);
     node.context.tell_leases(ProposerId(1), node.context.pins.to_lease(), false).await;
@@ -87,14 +95,36 @@ async fn what_a_gateway_that_is_gone_read_goes_when_its_leases_expire() {
 async fn nothing_is_released_after_a_start_before_the_gateways_could_renew_their_leases() {
     let mut directories = Directories::new(4);
     directories.leases = LeaseTerms { unknown: Duration::from_mins(2), ..LeaseTerms::default() };
-    let node = directories.start().await;
-    let other = node.another_gateway(0);
-    node.create_bucket().await;
-    node.put("a", &body(1, BYTES)).await;
+    let (node, other) = two_nodes(&directories).await;
     let (register, old) = replaced(&node, &other).await;
     let release = async || other.context.release_data_id(&register, old, false).await;
     assert_eq!(release().await, ReleaseOutcome::InUse, "of another node a reader may have leases");
     node.clock.pass_us(2 * MINUTE_US);
     until("nobody came for it", async || release().await == ReleaseOutcome::Done).await;
+    node.close().await;
+}
+
+/// A volume that hangs takes 5 s for each call, and there may be many calls: the other volumes are told meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_volume_holds_up_no_leases_on_the_others() {
+    let mut directories = Directories::new(8);
+    directories.geometry = GeometryRequest { set_volumes: Some(4), ..GeometryRequest::default() };
+    let node = directories.start().await;
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+    let sets = gateway.context.cluster.sets();
+    assert_eq!(sets.len(), 2);
+    let late = sets[0].routes[0].volume;
+    says(&script.leases, move |volume, _| if volume == late { Fate::Silence } else { Fate::Through });
+    let data = |n: usize| DataId { birth: Timestamp::from_ms(n as u64), proposer: ProposerId(1) };
+    let ids: Vec<_> = (0..=LEASES_IN_CALL_MAX).map(data).collect();
+    let all: DataOfSets = (0..).take(sets.len()).map(|set| (SetId(set), ids.clone())).collect();
+    let mut told = Box::pin(gateway.context.tell_leases(ProposerId(1), all, false));
+    assert!(futures::poll!(&mut told).is_pending(), "one has not answered");
+    for volume in node.volumes.all() {
+        let has_all = ids.iter().all(|id| volume.leases().may_be_read(*id));
+        assert!(has_all || volume.id() == late, "{}", volume.id());
+    }
+    drop(told);
+    drop((gateway, script));
     node.close().await;
 }

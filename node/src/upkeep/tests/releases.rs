@@ -89,11 +89,20 @@ async fn a_restart_finds_again_what_was_replaced() {
         node.close().await;
         directories.start().await
     };
+    // As by a clock that is ahead of the one that wrote the note: readers of this moment may have no lease yet.
     node.clock.advance(limits::RELEASE_GRACE_MS + 1_000);
     node.context.read_notes().await;
-    assert!(node.context.release_what_is_due().await);
+    assert!(!node.context.release_what_is_due().await, "a reader takes its lease within a minute");
     let subject = Subject::new(&node.context, &register, old).expect("fits its set");
-    assert_eq!(subject.look(false).await.broken.len(), 4);
+    let released = async {
+        while subject.look(false).await.broken.len() < 4 {
+            // A volume may be seen to hang when a clock goes on by minutes: then it is tried again.
+            if !node.context.release_what_is_due().await {
+                node.clock.pass_us(limits::RELEASE_GRACE_MS_MIN * 1_000);
+            }
+        }
+    };
+    tokio::time::timeout(super::DEADLINE, released).await.expect("its space is given back");
     // That it is done rides with the frames of this.
     node.put("a", &body(3, 1_000)).await;
     let forgotten = async {

@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use sherd_core::id::{RegisterKey, Timestamp};
-use sherd_core::message::Control;
+use sherd_core::message::{Control, UnsettledKind};
 use sherd_core::record::{Changes, State, Value};
 use sherd_core::register::EncodedValue;
 
 use super::super::settle::RowsAhead;
 use super::sweeps::{seal, tell};
-use super::{DEADLINE, Directories, Node, accept_at, accept_on, accept_value, body};
+use super::{DEADLINE, Directories, Node, accept_at, accept_on, accept_value};
 use crate::peer::VolumeRoute;
-use crate::register::RegisterTimeouts;
 use crate::upkeep::{OpeningStatus, Upkeep};
 use crate::volumes::{LocalVolume, ServingVolume, WORKERS};
 
@@ -227,7 +226,10 @@ async fn a_row_that_nobody_can_read_is_damage_and_holds_up_nobody() {
     accept_unreadable(&node, &register, &route[1..3]).await;
     let volume = route[1].volume;
     node.context.settle_volume(volume, &mut RowsAhead::default()).await;
-    let unsettled = async || route[1].registers.unsettled(volume, None, 10).await.expect("it says").len();
+    let unsettled = async || {
+        let page = route[1].registers.unsettled(volume, UnsettledKind::Uncommitted, None, 10);
+        page.await.expect("it says").rows.len()
+    };
     assert_eq!(unsettled().await, 1, "two of four cannot propose what they do not know");
     accept_on(&node, &other, &route[1..3]).await;
     assert!(!node.context.found_rows_settled(volume).await, "the other can be settled");
@@ -303,67 +305,4 @@ async fn a_volume_that_does_not_say_is_not_taken_for_settled() {
     assert!(node.context.found_rows_settled(volume).await);
     assert_eq!(node.volumes.close(DEADLINE).await, Vec::new());
     assert!(!node.context.found_rows_settled(volume).await);
-}
-
-async fn is_everywhere(node: &Node, register: &RegisterKey) -> bool {
-    let rows = node.context.rows_of(register).await;
-    rows.are_same() && rows.held.len() == node.volumes.all().len()
-}
-
-/// The gateway's reports are lost with it, and with them the only other memory of what the volume missed.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_volume_missed_is_brought_to_it_although_its_gateway_is_gone() {
-    let directories = Directories::new(4);
-    let node = directories.start().await;
-    let (gateway, _) = node.scripted_gateway(RegisterTimeouts::default());
-    node.create_bucket().await;
-    node.put_everywhere("a", &body(1, 1_000)).await;
-    let register = node.register("a").await;
-    let route = node.context.cluster.set_of(&register).routes.clone();
-    let (away, others) = (route[0].volume, &route[1..]);
-    let path = node.local(away).path().to_owned();
-    node.take_away(away).await;
-    gateway.put("a", &body(2, 1_000)).await;
-    drop(gateway);
-    let listed = async |volume: &VolumeRoute| {
-        let rows = volume.registers.unsettled(volume.volume, None, 10).await.expect("it says");
-        rows.into_iter().filter(|row| row.key == register).map(|row| row.is_committed).collect::<Vec<_>>()
-    };
-    let all_list = async {
-        for volume in others {
-            while listed(volume).await != [true] {
-                // A hint rides with the frame of another write.
-                node.put("other", &body(3, 1_000)).await;
-            }
-        }
-    };
-    tokio::time::timeout(DEADLINE, all_list).await.expect("those that have it remember it");
-    let look = async || {
-        for volume in others {
-            node.context.settle_volume(volume.volume, &mut RowsAhead::default()).await;
-        }
-    };
-    look().await;
-    assert_eq!(listed(&others[0]).await, [true], "it cannot be brought yet");
-
-    std::fs::rename(path.with_extension("away"), &path).expect("it is back");
-    node.back_online(away).await;
-    // After its opening it refuses ballots for a while.
-    let brought = async {
-        while !is_everywhere(&node, &register).await {
-            look().await;
-        }
-    };
-    tokio::time::timeout(DEADLINE, brought).await.expect("it is brought");
-    let none_lists = async {
-        for volume in others {
-            while !listed(volume).await.is_empty() {
-                look().await;
-                node.put("other", &body(3, 1_000)).await;
-            }
-        }
-    };
-    tokio::time::timeout(DEADLINE, none_lists).await.expect("nobody remembers it any more");
-    assert_eq!(node.get("a").await, Some(body(2, 1_000)));
-    node.close().await;
 }

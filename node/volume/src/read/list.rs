@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use sherd_core::id::{RegisterKey, Sequence};
 use sherd_core::message::{
-    Answer, ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow, UnsettledRow, behind,
-    behind_prefix,
+    Answer, ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow, UnsettledKind,
+    UnsettledPage, UnsettledRow, behind, behind_prefix,
 };
 use sherd_core::register::acceptor::judge_epoch;
 use sherd_core::register::listing::is_listed;
@@ -173,27 +173,40 @@ impl Reader {
         Ok(page)
     }
 
-    /// Rows that are not known to be committed, and committed ones that another volume of the set may lack, behind
-    /// `after`.
+    /// Rows that are not known to be committed, or committed ones that another volume of the set may lack, behind
+    /// `after`. Both are in one list, and a page ends after a number of rows of either kind.
     ///
     /// # Errors
     /// [`Error::Failed`].
-    pub fn unsettled(&self, after: Option<&RegisterKey>, limit: usize) -> Result<Vec<UnsettledRow>, Error> {
+    pub fn unsettled(
+        &self,
+        kind: UnsettledKind,
+        after: Option<&RegisterKey>,
+        limit: usize,
+    ) -> Result<UnsettledPage, Error> {
         self.shared.check()?;
         let from = after
             .map_or_else(|| Bytes::from_static(&[UNSETTLED]), |key| behind(&unsettled_key(&row_key(key))));
         let mut walk = Walk::new(&self.shared, &from, Some(Bytes::from_static(&[UNSETTLED + 1])));
-        let mut rows = Vec::new();
-        while rows.len() < limit {
-            let Some((key, value)) = walk.next()? else { break };
-            let listed = parse_row_key(&key.slice(1..)).zip(parse_listed(&value));
-            rows.extend(listed.map(|(key, (ballot, is_committed))| UnsettledRow {
-                key,
-                ballot,
-                is_committed,
-            }));
+        let mut page = UnsettledPage::default();
+        let (mut looked_at, mut last) = (0, None);
+        while let Some((key, value)) = walk.next()? {
+            if page.rows.len() >= limit || looked_at >= LOOKED_AT_MAX {
+                page.next = last;
+                break;
+            }
+            looked_at += 1;
+            let Some((key, (ballot, is_committed))) =
+                parse_row_key(&key.slice(1..)).zip(parse_listed(&value))
+            else {
+                continue;
+            };
+            last = Some(key.clone());
+            if is_committed == (kind == UnsettledKind::Missed) {
+                page.rows.push(UnsettledRow { key, ballot });
+            }
         }
-        Ok(rows)
+        Ok(page)
     }
 }
 
@@ -212,7 +225,8 @@ impl VolumeShared {
     fn scanned_row(&self, key: RegisterKey, stored: &StoredRow, want_value: bool) -> ScannedRow {
         let read = || self.value(&key, stored, Source::Disk).and_then(Lookup::told).ok();
         let value = want_value.then(read).flatten();
-        ScannedRow { row: Row { head: stored.head(), value }, tombstone: stored.row.tombstone, key }
+        let (tombstone, is_missed) = (stored.row.tombstone, stored.row.is_missed);
+        ScannedRow { row: Row { head: stored.head(), value }, tombstone, is_missed, key }
     }
 }
 

@@ -284,7 +284,7 @@ impl Volume {
             Ok(AcceptVerdict::Store) => {
                 self.see_epoch(plan, target);
                 let accepted = NewRow { key: &target.key, keys: target.rows(), before: known.before };
-                Self::store(plan, &accepted, ballot, value, (brief, false));
+                Self::store(plan, &accepted, ballot, value, (brief, Flags::default()));
                 waits = true;
                 Ok(())
             }
@@ -311,13 +311,13 @@ impl Volume {
         row: &NewRow<'_>,
         ballot: Ballot,
         value: EncodedValue,
-        (brief, committed): (ValueTraits, bool),
+        (brief, flags): (ValueTraits, Flags),
     ) {
         let NewRow { key, keys, before } = *row;
         let EncodedValue { head, inline, .. } = value;
         let ValueTraits { digest, tombstone } = brief;
         let head_bytes = u32::try_from(head.len()).expect("values are checked against their limit");
-        let flags = Flags::default().with(Flags::TOMBSTONE, tombstone).with(Flags::COMMITTED, committed);
+        let (flags, committed) = (flags.with(Flags::TOMBSTONE, tombstone), flags.has(Flags::COMMITTED));
         let subject = Subject::Row { key: key.clone(), ballot, digest, head_bytes };
         let pending = PendingRow { head: RowHead { ballot, digest, committed }, value: head.clone() };
         plan.rows.insert(keys.row().clone(), Some(pending));
@@ -472,7 +472,7 @@ impl Volume {
         votes: bool,
         learnt: &mut Vec<LearntCommit>,
     ) -> Result<(), Error> {
-        let AdoptedRow { key, head, value } = adopted;
+        let AdoptedRow { key, head, value, is_missed } = adopted;
         let brief = self.check_value(&value)?;
         if brief.digest != head.digest {
             return Err(Error::Corrupt { what: "adopted value is not what its digest says".to_owned() });
@@ -496,12 +496,14 @@ impl Volume {
                 };
                 if may {
                     let adopted = NewRow { key: &key, keys: &keys, before: known.before };
-                    Self::store(plan, &adopted, ballot, value, (brief, head.committed));
+                    let flags = Flags::default()
+                        .with(Flags::COMMITTED, head.committed)
+                        .with(Flags::MISSED, head.committed && is_missed);
+                    Self::store(plan, &adopted, ballot, value, (brief, flags));
                 }
             }
             Adoption::LearnCommitted => {
-                // Whoever knows that a volume lacks it has it listed.
-                learnt.push(LearntCommit { hint: Hint { key, ballot, is_everywhere: true }, keys });
+                learnt.push(LearntCommit { hint: Hint { key, ballot, is_everywhere: !is_missed }, keys });
             }
             Adoption::Keep => {}
         }

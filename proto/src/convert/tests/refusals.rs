@@ -136,7 +136,8 @@ fn a_row_with_another_value_than_its_head_names_is_refused_wherever_it_stands() 
     let mut wrong = row().to_wire();
     wrong.value = Some(Bytes::from_static(b"other"));
     assert_eq!(fault(Row::from_wire(wrong.clone())), ("value", FieldFault::Digest));
-    let scanned = v1::ScannedRow { key: key().to_wire(), row: Some(wrong.clone()), tombstone: false };
+    let scanned =
+        v1::ScannedRow { key: key().to_wire(), row: Some(wrong.clone()), tombstone: false, missed: false };
     assert_eq!(fault(ScannedRow::from_wire(scanned.clone())), ("value", FieldFault::Digest));
 
     let from = Some(answerer());
@@ -190,7 +191,7 @@ fn bytes_that_are_no_value_are_accepted_nowhere() {
 
     let value = accept().value;
     let head = RowHead { ballot: ballot(), digest: Value::digest(&value.head), committed: false };
-    let mut adopted = AdoptedRow { key: key(), head, value }.to_wire();
+    let mut adopted = AdoptedRow { key: key(), head, value, is_missed: false }.to_wire();
     assert!(AdoptedRow::from_wire(adopted.clone()).is_ok());
     adopted.value.as_mut().expect("a value").head = no_value.head;
     assert_eq!(fault(AdoptedRow::from_wire(adopted)), ("value", FieldFault::Digest));
@@ -209,7 +210,7 @@ fn lists_have_limits() {
         vec![v1::Position { volume: VolumeId([1; 16]).to_wire(), life: 1, durable: 1, opening: 1 }; 33];
     assert_eq!(fault(accept_from_wire(message)), ("positions", over(33, POSITIONS_MAX)));
 
-    let scanned = ScannedRow { key: key(), row: row(), tombstone: false }.to_wire();
+    let scanned = ScannedRow { key: key(), row: row(), tombstone: false, is_missed: false }.to_wire();
     let rows = v1::ScannedRows { rows: vec![scanned; PAGE_ROWS_MAX + 1] };
     let page = ("rows of a page", over(PAGE_ROWS_MAX + 1, PAGE_ROWS_MAX));
     assert_eq!(fault(Vec::<ScannedRow>::from_wire(rows)), page);

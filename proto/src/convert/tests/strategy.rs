@@ -17,7 +17,7 @@ use sherd_core::limits::{CHANGE_IDS, LEASES_IN_CALL_MAX, PARTS_MAX, SET_VOLUMES_
 use sherd_core::message::{
     self, AdoptedRow, Answer, Control, LeaseAnswer, ListPage, ListScan, ListedRow, PartsScan, ReadPurpose,
     ReaderLeases, RowPage, RowScan, ScannedRow, SeenShard, ShardFileHeader, ShardPage, ShardRange, ShardScan,
-    Target, UnsettledRow,
+    Target, UnsettledKind, UnsettledPage, UnsettledRow,
 };
 use sherd_core::placement;
 use sherd_core::record::{
@@ -185,17 +185,17 @@ fn row() -> impl Strategy<Value = Row> {
 }
 
 fn adopted_row() -> impl Strategy<Value = AdoptedRow> {
-    (register_key(), encoded_value(), ballot(), any::<bool>()).prop_map(|(key, value, ballot, committed)| {
-        AdoptedRow { key, head: head_of(&value.head, ballot, committed), value }
+    let flags = (any::<bool>(), any::<bool>());
+    let parts = (register_key(), encoded_value(), ballot(), flags);
+    parts.prop_map(|(key, value, ballot, (committed, is_missed))| {
+        let head = head_of(&value.head, ballot, committed);
+        AdoptedRow { key, head, value, is_missed }
     })
 }
 
 fn scanned_row() -> impl Strategy<Value = ScannedRow> {
-    (register_key(), row(), any::<bool>()).prop_map(|(key, row, tombstone)| ScannedRow {
-        key,
-        row,
-        tombstone,
-    })
+    let parts = (register_key(), row(), any::<bool>(), any::<bool>());
+    parts.prop_map(|(key, row, tombstone, is_missed)| ScannedRow { key, row, tombstone, is_missed })
 }
 
 fn heal_entry() -> impl Strategy<Value = HealEntry> {
@@ -322,7 +322,8 @@ pub(super) fn register_request() -> impl Strategy<Value = RegisterRequest> {
         list_scan().prop_map(Request::List),
         parts_scan().prop_map(Request::Parts),
         row_scan().prop_map(Request::Rows),
-        (option::of(register_key()), limit()).prop_map(|(after, limit)| Request::Unsettled { after, limit }),
+        (unsettled_kind(), option::of(register_key()), limit())
+            .prop_map(|(kind, after, limit)| Request::Unsettled { kind, after, limit }),
         control().prop_map(Request::Control),
         vec(adopted_row(), 0..3).prop_map(|rows| Request::Adopt { rows }),
         named().prop_map(|(target, ballot)| Request::DropRow { target, ballot }),
@@ -395,9 +396,13 @@ pub(super) fn row_page() -> impl Strategy<Value = RowPage> {
     (scanned_rows(), option::of(register_key())).prop_map(|(rows, next)| RowPage { rows, next })
 }
 
-pub(super) fn unsettled() -> impl Strategy<Value = Vec<UnsettledRow>> {
-    let row = (register_key(), ballot(), any::<bool>());
-    vec(row.prop_map(|(key, ballot, is_committed)| UnsettledRow { key, ballot, is_committed }), 0..4)
+fn unsettled_kind() -> impl Strategy<Value = UnsettledKind> {
+    prop_oneof![Just(UnsettledKind::Uncommitted), Just(UnsettledKind::Missed)]
+}
+
+pub(super) fn unsettled() -> impl Strategy<Value = UnsettledPage> {
+    let row = (register_key(), ballot()).prop_map(|(key, ballot)| UnsettledRow { key, ballot });
+    (vec(row, 0..4), option::of(register_key())).prop_map(|(rows, next)| UnsettledPage { rows, next })
 }
 
 pub(super) fn reported_guarantees() -> impl Strategy<Value = Guarantees> {

@@ -1,0 +1,161 @@
+//! A row that a volume missed is brought to it although its writer is gone, and one that cannot be brought holds up no other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sherd_core::id::RegisterKey;
+use sherd_core::message::{Error, UnsettledKind};
+use sherd_core::register::{CommitHint, Positions};
+
+use super::super::missed::MissedRows;
+use super::super::settle::RowsAhead;
+use super::{DEADLINE, Directories, Node, accept_on, body};
+use crate::peer::VolumeRoute;
+use crate::peer::scripted::{Fate, says};
+use crate::register::RegisterTimeouts;
+
+/// More than the longest pause between two looks.
+const LONG_US: u64 = 120_000_000;
+
+async fn is_everywhere(node: &Node, register: &RegisterKey) -> bool {
+    let rows = node.context.rows_of(register).await;
+    rows.are_same() && rows.held.len() == node.volumes.all().len()
+}
+
+/// The keys that a volume lists as missed.
+async fn missed_on(volume: &VolumeRoute) -> Vec<RegisterKey> {
+    let page = volume.registers.unsettled(volume.volume, UnsettledKind::Missed, None, 100).await;
+    page.expect("it says").rows.into_iter().map(|row| row.key).collect()
+}
+
+/// Waits for a state of the volumes' lists, which change with the frames of other writes.
+async fn until(node: &Node, what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let so = async {
+        while !is_so().await {
+            node.put("other", &body(3, 1_000)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, so).await.unwrap_or_else(|_| panic!("{what}"));
+}
+
+/// The gateway's reports are lost with it, and with them the only other memory of what the volume missed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_volume_missed_is_brought_to_it_although_its_gateway_is_gone() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let (gateway, _) = node.scripted_gateway(RegisterTimeouts::default());
+    node.create_bucket().await;
+    node.put_everywhere("a", &body(1, 1_000)).await;
+    let register = node.register("a").await;
+    let route = node.context.cluster.set_of(&register).routes.clone();
+    let (away, others) = (route[0].volume, &route[1..]);
+    let path = node.local(away).path().to_owned();
+    node.take_away(away).await;
+    gateway.put("a", &body(2, 1_000)).await;
+    drop(gateway);
+    for volume in others {
+        let lists = async || missed_on(volume).await.contains(&register);
+        until(&node, "those that have it remember it", lists).await;
+    }
+    let look = async || {
+        for volume in others {
+            node.context.bring_missed_of(volume.volume, &mut MissedRows::default()).await;
+        }
+    };
+    look().await;
+    assert!(missed_on(&others[0]).await.contains(&register), "it cannot be brought yet");
+
+    std::fs::rename(path.with_extension("away"), &path).expect("it is back");
+    node.back_online(away).await;
+    // After its opening it refuses ballots for a while.
+    let brought = async || {
+        look().await;
+        is_everywhere(&node, &register).await
+    };
+    until(&node, "it is brought", brought).await;
+    for volume in others {
+        let is_forgotten = async || {
+            look().await;
+            !missed_on(volume).await.contains(&register)
+        };
+        until(&node, "no volume remembers it any more", is_forgotten).await;
+    }
+    assert_eq!(node.get("a").await, Some(body(2, 1_000)));
+    node.close().await;
+}
+
+/// Rows that all volumes but the first of their set have, committed and listed as missed.
+async fn missed_rows(node: &Node, names: &[&str]) -> (Vec<RegisterKey>, Arc<[VolumeRoute]>) {
+    let mut registers = Vec::new();
+    for name in names {
+        registers.push(node.register(name).await);
+    }
+    let route: Arc<[VolumeRoute]> = node.context.cluster.set_of(&registers[0]).routes.clone().into();
+    for register in &registers {
+        let ballot = accept_on(node, register, &route[1..]).await;
+        let target = node.context.cluster.target(register.clone());
+        let commit = CommitHint { ballot, is_everywhere: false, positions: Positions::default() };
+        for volume in &route[1..] {
+            volume.registers.commit(volume.volume, &target, &commit);
+        }
+    }
+    let counted = || node.local(route[1].volume).serving().expect("it serves").reader.status().missed_rows;
+    let all_list = async || missed_on(&route[1]).await == registers && counted() >= registers.len() as u64;
+    until(node, "they are listed", all_list).await;
+    (registers, route)
+}
+
+/// Its clock may be behind for days: it answers, and takes no row.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_that_takes_no_row_is_tried_with_one_key_a_look_and_each_key_has_its_turn() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let (registers, route) = missed_rows(&node, &["a", "b", "c"]).await;
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+    let (refusing, asked_count) = (route[0].volume, Arc::new(AtomicUsize::new(0)));
+    let asked = Arc::clone(&asked_count);
+    says(&script.accepts, move |volume, _| {
+        if volume != refusing {
+            return Fate::Through;
+        }
+        asked.fetch_add(1, Ordering::Relaxed);
+        Fate::Instead(Err(Error::Busy))
+    });
+    let listing = route[1].volume;
+    gateway.context.settle_volume(listing, &mut RowsAhead::default()).await;
+    assert_eq!(asked_count.load(Ordering::Relaxed), 0, "what is committed holds up no row that is not");
+    let mut missed = MissedRows::default();
+    let mut asked_after = Vec::new();
+    for _ in 0..3 {
+        gateway.context.bring_missed_of(listing, &mut missed).await;
+        // The next look is not due.
+        gateway.context.bring_missed_of(listing, &mut missed).await;
+        asked_after.push(asked_count.load(Ordering::Relaxed));
+        gateway.clock.pass_us(LONG_US);
+    }
+    assert_eq!(asked_after, [1, 2, 3], "a look ends with the first row that is refused");
+    for register in &registers {
+        let rows = node.context.rows_of(register).await;
+        assert!(
+            rows.held.iter().all(|(_, ballot, _)| ballot.proposer != super::WRITER),
+            "{register:?} was tried"
+        );
+    }
+
+    says(&script.accepts, |_, _| Fate::Through);
+    let all_are_brought = async || {
+        gateway.clock.pass_us(LONG_US);
+        gateway.context.bring_missed_of(listing, &mut missed).await;
+        for register in &registers {
+            if !is_everywhere(&node, register).await {
+                return false;
+            }
+        }
+        true
+    };
+    until(&node, "each is brought", all_are_brought).await;
+    until(&node, "no volume remembers them", async || missed_on(&route[1]).await.is_empty()).await;
+    drop((gateway, script));
+    node.close().await;
+}
