@@ -170,7 +170,8 @@ impl Link {
     /// Runs a transfer of bytes to the volume that `watch` is of, if there is a place for one more.
     ///
     /// # Errors
-    /// [`Error::Busy`]: nothing was begun.
+    /// Nothing was begun. [`Error::Unreachable`] where the volume is late and its node has as many transfers as it may
+    /// have then: the volume said nothing, and may be down. [`Error::Busy`] where it is not late.
     pub(super) fn transfer(
         &self,
         watch: &CallWatch,
@@ -178,7 +179,7 @@ impl Link {
     ) -> Result<()> {
         let under_way = BYTE_STREAMS_MAX - self.0.byte_streams.available_permits();
         if under_way >= LATE_BYTE_STREAMS_MAX && watch.has_overdue() {
-            return Err(Error::Busy);
+            return Err(unreachable("the volume is late, and enough bytes wait for its node"));
         }
         let place = Arc::clone(&self.0.byte_streams).try_acquire_owned().map_err(|_| Error::Busy)?;
         self.0.tasks.spawn(async move {
