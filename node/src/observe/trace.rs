@@ -6,7 +6,8 @@
 //! ```
 //! A [`RequestTrace`] is made for each S3 request and travels as a task-local value; work that is done for it in
 //! another task carries a clone, or its id alone. A request is judged by the time that this node took: what it
-//! waited for its client is left out. The last clone that is dropped tells, so a body is told with its request.
+//! waited for its client is left out. The last clone that is dropped tells, so a body is told with its request, and
+//! a request that was dropped without an answer is told as one whose client left.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -71,7 +72,7 @@ pub struct VolumeCall {
     pub took: Duration,
 }
 
-/// Which requests are told as slow. One for each process; cheap to clone.
+/// Which requests, and calls for other nodes' requests, are told as slow. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct SlowRequests(Arc<SlowState>);
 
@@ -79,6 +80,14 @@ pub struct SlowRequests(Arc<SlowState>);
 struct SlowState {
     /// `None` where none is told.
     after: Option<Duration>,
+    /// Each has its own: where a disk is slow there are more calls than requests, and these say more.
+    requests: LineLimit,
+    calls: LineLimit,
+}
+
+/// How many lines of one kind are written in a second.
+#[derive(Debug)]
+struct LineLimit {
     begun: Instant,
     /// The second since then that lines are counted for, and how many were written in it.
     second: AtomicU64,
@@ -89,41 +98,47 @@ struct SlowState {
 impl SlowRequests {
     /// Tells those that take `after` or longer; none where that is zero.
     pub fn after(after: Duration) -> Self {
-        Self(Arc::new(SlowState {
-            after: (!after.is_zero()).then_some(after),
-            begun: Instant::now(),
-            second: AtomicU64::new(0),
-            lines: AtomicU32::new(0),
-            passed_over: AtomicU64::new(0),
-        }))
+        let after = (!after.is_zero()).then_some(after);
+        Self(Arc::new(SlowState { after, requests: LineLimit::new(), calls: LineLimit::new() }))
     }
 
     /// Tells a call of another node's that was for a request, if it took as long as a slow request.
     pub fn call_ended(&self, request: u64, took: impl FnOnce() -> Duration) {
         let Some(after) = self.0.after.filter(|_| request != 0) else { return };
-        let took = took();
-        if took >= after && self.takes_line() {
+        let (took, lines) = (took(), &self.0.calls);
+        if took >= after && lines.takes_line() {
             tracing::warn!(
                 request_id = format_args!("{request:016X}"),
                 took_ms = took.as_millis(),
-                passed_over = self.0.passed_over.swap(0, Ordering::Relaxed),
+                passed_over = lines.take_passed_over(),
                 "slow call for another node's request"
             );
         }
     }
+}
+
+impl LineLimit {
+    fn new() -> Self {
+        let (second, lines, passed_over) = (AtomicU64::new(0), AtomicU32::new(0), AtomicU64::new(0));
+        Self { begun: Instant::now(), second, lines, passed_over }
+    }
 
     /// Whether a line may be written now; if not, it is counted for the next one.
     fn takes_line(&self) -> bool {
-        let state = &*self.0;
-        let now = state.begun.elapsed().as_secs();
-        if state.second.swap(now, Ordering::Relaxed) != now {
-            state.lines.store(0, Ordering::Relaxed);
+        let now = self.begun.elapsed().as_secs();
+        if self.second.swap(now, Ordering::Relaxed) != now {
+            self.lines.store(0, Ordering::Relaxed);
         }
-        let takes = state.lines.fetch_add(1, Ordering::Relaxed) < SLOW_LINES_PER_SECOND;
+        let takes = self.lines.fetch_add(1, Ordering::Relaxed) < SLOW_LINES_PER_SECOND;
         if !takes {
-            state.passed_over.fetch_add(1, Ordering::Relaxed);
+            self.passed_over.fetch_add(1, Ordering::Relaxed);
         }
         takes
+    }
+
+    /// How many were not written since this was asked last.
+    fn take_passed_over(&self) -> u64 {
+        self.passed_over.swap(0, Ordering::Relaxed)
     }
 }
 
@@ -138,6 +153,7 @@ struct TraceState {
     /// Its number, once it is known; 0 before.
     id: AtomicU64,
     bucket: OnceLock<Box<str>>,
+    operation: OnceLock<&'static str>,
     /// Microseconds of each phase.
     phases_us: [AtomicU64; Phase::COUNT],
     answer: OnceLock<AnsweredRequest>,
@@ -148,7 +164,6 @@ struct TraceState {
 /// What is known of a request when the head of its response is.
 #[derive(Debug, Clone, Copy)]
 struct AnsweredRequest {
-    operation: &'static str,
     status: u16,
     /// Without the time that its client took.
     took: Duration,
@@ -171,12 +186,22 @@ pub fn current_id() -> u64 {
     own.or_else(|_| CURRENT_ID.try_with(|id| *id)).unwrap_or(0)
 }
 
-/// Adds the time that `work` takes to a phase of this task's request.
+/// Adds the time that `work` takes to a phase of this task's request, also where it is dropped before it is done.
 pub async fn timed<F: Future>(phase: Phase, work: F) -> F::Output {
-    let begun = Instant::now();
-    let done = work.await;
-    add(phase, begun.elapsed());
-    done
+    let _timer = PhaseTimer { phase, begun: Instant::now() };
+    work.await
+}
+
+/// Adds the time of its life to a phase of the request of the task that drops it.
+struct PhaseTimer {
+    phase: Phase,
+    begun: Instant,
+}
+
+impl Drop for PhaseTimer {
+    fn drop(&mut self) {
+        add(self.phase, self.begun.elapsed());
+    }
 }
 
 /// Adds to the time of a phase of this task's request.
@@ -193,6 +218,11 @@ pub fn identify(id: u64) {
 /// Names the bucket of the request that this task works for, as [`RequestTrace::name_bucket`] does.
 pub fn name_bucket(bucket: &str) {
     let _none = CURRENT.try_with(|trace| trace.name_bucket(bucket));
+}
+
+/// Names what the request that this task works for asks for, before it is answered.
+pub fn name_operation(operation: &'static str) {
+    let _none = CURRENT.try_with(|trace| trace.0.operation.set(operation));
 }
 
 /// Adds a call to this task's request.
@@ -230,6 +260,7 @@ impl RequestTrace {
             begun: Instant::now(),
             id: AtomicU64::new(0),
             bucket: OnceLock::new(),
+            operation: OnceLock::new(),
             phases_us: Default::default(),
             answer: OnceLock::new(),
             slowest_us: AtomicU64::new(0),
@@ -281,7 +312,8 @@ impl RequestTrace {
         let whole = self.0.begun.elapsed();
         let took = whole.saturating_sub(self.0.phase(Phase::Client));
         let shard_read_us = micros(self.0.phase(Phase::ShardRead));
-        let _first_stays = self.0.answer.set(AnsweredRequest { operation, status, took, shard_read_us });
+        let _first_stays = self.0.operation.set(operation);
+        let _first_stays = self.0.answer.set(AnsweredRequest { status, took, shard_read_us });
         whole
     }
 }
@@ -291,29 +323,33 @@ impl TraceState {
         Duration::from_micros(self.phases_us[phase as usize].load(Ordering::Relaxed))
     }
 
-    /// The time that this node took: until the head, and what a body waited for volumes behind it.
-    fn own_time(&self) -> Option<(AnsweredRequest, Duration)> {
-        let answer = *self.answer.get()?;
+    /// The time that this node took: until the head, and what a body waited for volumes behind it; until now where there
+    /// is no head.
+    fn own_time(&self) -> Duration {
+        let Some(answer) = self.answer.get() else {
+            return self.begun.elapsed().saturating_sub(self.phase(Phase::Client));
+        };
         let behind_us = micros(self.phase(Phase::ShardRead)).saturating_sub(answer.shard_read_us);
-        Some((answer, answer.took + Duration::from_micros(behind_us)))
+        answer.took + Duration::from_micros(behind_us)
     }
 }
 
 impl Drop for TraceState {
     fn drop(&mut self) {
         let Some(after) = self.slow.0.after else { return };
-        // A client that went away before the head was told nothing.
-        let Some((answer, took)) = self.own_time() else { return };
-        if took < after || !self.slow.takes_line() {
+        let (answer, took, lines) = (self.answer.get(), self.own_time(), &self.slow.0.requests);
+        if took < after || !lines.takes_line() {
             return;
         }
         let slowest = self.slowest.lock().take();
         let millis = |phase| self.phase(phase).as_millis();
         tracing::warn!(
             request_id = format_args!("{:016X}", self.id.load(Ordering::Relaxed)),
-            operation = answer.operation,
+            operation = self.operation.get(),
             bucket = self.bucket.get().map(|bucket| &**bucket),
-            status = answer.status,
+            status = answer.map(|answer| answer.status),
+            // The connection drops what it works on when its client goes away.
+            outcome = answer.is_none().then_some("client left"),
             total_ms = took.as_millis(),
             queue_ms = millis(Phase::Queue),
             register_ms = millis(Phase::Register),
@@ -327,7 +363,7 @@ impl Drop for TraceState {
             slowest_node = slowest.as_ref().map(|call| &*call.node),
             slowest_volume = slowest.as_ref().map(|call| tracing::field::display(call.volume)),
             slowest_ms = slowest.as_ref().map(|call| call.took.as_millis()),
-            passed_over = self.slow.0.passed_over.swap(0, Ordering::Relaxed),
+            passed_over = lines.take_passed_over(),
             "slow request"
         );
     }
@@ -419,6 +455,59 @@ mod tests {
         drop(trace);
         assert_eq!(log.text().lines().count(), lines + 1);
         assert!(log.text().contains("passed_over=2"), "{}", log.text());
+    }
+
+    /// What it waited for when it was dropped is counted, also where that was its client.
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_request_whose_client_left_is_told_without_the_time_of_the_client() {
+        let log = LogBuffer::default();
+        let _logged = log.keep("warn");
+        let slow = SlowRequests::after(Duration::from_secs(1));
+        let dropped_after = async |client_ms: u64, register_ms: u64, waits: Phase| {
+            let trace = RequestTrace::begin(&slow);
+            let work = trace.scope(async {
+                name_operation("PutObject");
+                for (phase, ms) in [(Phase::Client, client_ms), (Phase::Register, register_ms)] {
+                    timed(phase, tokio::time::sleep(Duration::from_millis(ms))).await;
+                }
+                timed(waits, std::future::pending::<()>()).await;
+            });
+            let until = Duration::from_millis(client_ms + register_ms + 800);
+            assert!(tokio::time::timeout(until, work).await.is_err(), "it goes on until it is dropped");
+        };
+        dropped_after(900, 0, Phase::Register).await;
+        dropped_after(0, 900, Phase::Client).await;
+        assert_eq!(log.text(), "", "it took the node less than a second");
+        dropped_after(100, 300, Phase::Register).await;
+        let text = log.text();
+        for word in
+            ["outcome=\"client left\"", "operation=\"PutObject\"", "total_ms=1100", "register_ms=1100"]
+        {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+        assert!(!text.contains("status=") && text.lines().count() == 1, "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_calls_take_no_line_from_slow_requests() {
+        let log = LogBuffer::default();
+        let _logged = log.keep("warn");
+        let slow = SlowRequests::after(Duration::from_millis(500));
+        for number in 1..=u64::from(SLOW_LINES_PER_SECOND) * 3 {
+            slow.call_ended(number, || Duration::from_secs(1));
+        }
+        let calls = |text: &str| text.matches("slow call").count();
+        assert_eq!(calls(&log.text()), SLOW_LINES_PER_SECOND as usize);
+        let trace = RequestTrace::begin(&slow);
+        trace.add(Phase::ShardRead, Duration::from_secs(1));
+        trace.answered("GetObject", 200);
+        trace.add(Phase::ShardRead, Duration::from_secs(1));
+        drop(trace);
+        let text = log.text();
+        assert!(text.contains("slow request") && text.contains("passed_over=0"), "{text}");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        slow.call_ended(1, || Duration::from_secs(1));
+        assert!(log.text().contains("passed_over=20"), "{}", log.text());
     }
 
     /// As a PUT of a packed object does it. The quickest of many batches: others may take the processor in between.

@@ -54,6 +54,11 @@ impl VolumeRoute {
         self.registers.is_late(self.volume)
     }
 
+    /// Whether a call that was made is no longer waited for: see [`RegisterPeer::has_overdue`].
+    pub fn has_overdue(&self) -> bool {
+        self.registers.has_overdue(self.volume)
+    }
+
     /// The way to a volume through one peer that knows all three seams.
     pub fn through<P: ShardPeer + RegisterPeer + UpkeepPeer + 'static>(
         volume: VolumeId,

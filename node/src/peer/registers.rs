@@ -42,6 +42,10 @@ pub trait RegisterPeer: Send + Sync + std::fmt::Debug {
     /// whom it decides no vote.
     fn is_late(&self, volume: VolumeId) -> bool;
 
+    /// Whether a call to the volume waits for longer than one should at this moment. Does not wait. A volume that is late
+    /// without one is asked by one caller at a time, who waits until this is so.
+    fn has_overdue(&self, volume: VolumeId) -> bool;
+
     /// Says that a value is committed, whether every volume has it, and how far the logs of the volumes are that
     /// accepted it. Lazy, and lost without harm (the row stays unsettled then), but never before an accept that was
     /// sent before it.

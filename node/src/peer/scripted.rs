@@ -4,6 +4,7 @@
 //! It makes what a network and disks make, at the moment that a test wants: a question that never comes, an
 //! answer that is lost although its question came, a volume that is full, busy, or says no.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
@@ -52,6 +53,7 @@ pub(crate) struct ScriptedPeer {
     /// With whether the value is wanted.
     pub(crate) reads: Script<bool, Answer<Vote>>,
     pub(crate) inlines: Script<Ballot, Bytes>,
+    pub(crate) shard_reads: Script<ShardRange, Vec<Bytes>>,
     pub(crate) controls: Script<Control, Answer<Guarantees>>,
     /// Removals of shards that no register names any more.
     pub(crate) releases: Script<ShardId, bool>,
@@ -69,6 +71,10 @@ pub(crate) struct ScriptedPeer {
     pub(crate) drops_commits: AtomicBool,
     /// Volumes that say that they are full.
     pub(crate) full: Mutex<Vec<VolumeId>>,
+    /// Volumes that are late, whatever they answer.
+    pub(crate) late: Arc<Mutex<Vec<VolumeId>>>,
+    /// Volumes with an overdue call, whatever they answer.
+    pub(crate) overdue: Arc<Mutex<Vec<VolumeId>>>,
     /// The notes of replaced data that were said to be done.
     pub(crate) released: Mutex<Vec<(VolumeId, ReleaseId)>>,
     hung: Mutex<Vec<Box<dyn std::any::Any + Send>>>,
@@ -89,6 +95,7 @@ impl ScriptedPeer {
             accepts: Mutex::default(),
             reads: Mutex::default(),
             inlines: Mutex::default(),
+            shard_reads: Mutex::default(),
             controls: Mutex::default(),
             releases: Mutex::default(),
             leases: Mutex::default(),
@@ -99,6 +106,8 @@ impl ScriptedPeer {
             commits: Mutex::default(),
             drops_commits: AtomicBool::new(false),
             full: Mutex::default(),
+            late: Arc::default(),
+            overdue: Arc::default(),
             released: Mutex::default(),
             hung: Mutex::default(),
         }
@@ -167,7 +176,7 @@ impl ShardPeer for ScriptedPeer {
     }
 
     fn read_shard(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>> {
-        self.volumes.read_shard(volume, range)
+        self.play(&self.shard_reads, (volume, range), || self.volumes.read_shard(volume, range))
     }
 
     fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()> {
@@ -223,7 +232,11 @@ impl RegisterPeer for ScriptedPeer {
     }
 
     fn is_late(&self, volume: VolumeId) -> bool {
-        self.volumes.is_late(volume)
+        self.late.lock().contains(&volume) || self.volumes.is_late(volume)
+    }
+
+    fn has_overdue(&self, volume: VolumeId) -> bool {
+        self.overdue.lock().contains(&volume) || self.volumes.has_overdue(volume)
     }
 
     fn commit(&self, volume: VolumeId, target: &Target, commit: &CommitHint) {

@@ -54,7 +54,8 @@ struct WatchState {
     young: [u32; STEPS],
     /// Unanswered calls that began before.
     overdue: u32,
-    /// Until when the volume is avoided since an overdue call to it was given up; an answer ends that.
+    /// Until when the volume is avoided since an overdue call to it was given up; an answer ends that. The first call
+    /// that begins later is the try, and avoids it for the others.
     avoided_until: Option<Instant>,
 }
 
@@ -63,6 +64,7 @@ struct WatchState {
 pub(super) struct WatchedCall {
     watch: CallWatch,
     begun: u64,
+    is_try: bool,
     is_answered: bool,
 }
 
@@ -87,37 +89,31 @@ impl CallWatch {
         }
     }
 
-    /// An answer to come, of a short call that begins now.
+    /// An answer to come, of a short call that begins now. Where a try of the volume is due, this call is it.
     pub(super) fn waiting<R>(&self) -> (AnswerSender<R>, Pending<R>) {
-        let begun = {
-            let mut state = self.0.lock();
-            state.advance();
-            let step = state.step;
-            state.young[place(step)] += 1;
-            step
-        };
-        Pending::watched(WatchedCall { watch: self.clone(), begun, is_answered: false })
+        let mut state = self.0.lock();
+        state.advance();
+        let begun = state.step;
+        state.young[place(begun)] += 1;
+        let is_try = state.avoided_until.is_some_and(|until| until <= Instant::now());
+        if is_try {
+            state.avoid();
+        }
+        drop(state);
+        Pending::watched(WatchedCall { watch: self.clone(), begun, is_try, is_answered: false })
     }
 
     /// Whether the volume keeps callers waiting: a call to it is unanswered for [`LATE_AFTER`], or was until it was
-    /// given up and nothing was answered since. Each [`RETRY_AFTER`] one caller is told otherwise, whose call shows
-    /// whether that is still so.
+    /// given up and nothing was answered since. [`RETRY_AFTER`] later it is late no more until a call begins, whose
+    /// answer shows whether that is so: one caller tries it. To look takes no try from a caller who asks.
     pub(super) fn is_late(&self) -> bool {
         let mut state = self.0.lock();
         state.advance();
-        if state.overdue > 0 {
-            return true;
-        }
-        let Some(until) = state.avoided_until else { return false };
-        let now = Instant::now();
-        if now < until {
-            return true;
-        }
-        state.avoided_until = Some(now + RETRY_AFTER);
-        false
+        state.overdue > 0 || state.avoided_until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Whether a call is unanswered for [`LATE_AFTER`] at this moment.
+    /// Whether a call is unanswered for [`LATE_AFTER`] at this moment: what else makes the volume late is no reason to
+    /// give up a call that was made all the same.
     pub(super) fn has_overdue(&self) -> bool {
         let mut state = self.0.lock();
         state.advance();
@@ -126,6 +122,11 @@ impl CallWatch {
 }
 
 impl WatchState {
+    /// Avoids the volume from now on.
+    fn avoid(&mut self) {
+        self.avoided_until = Some(Instant::now() + RETRY_AFTER);
+    }
+
     /// Counts as overdue what began [`STEPS`] steps ago or before.
     fn advance(&mut self) {
         let since = self.origin.elapsed().as_millis() / LATE_STEP.as_millis();
@@ -163,7 +164,10 @@ impl Drop for WatchedCall {
         if self.is_answered {
             state.avoided_until = None;
         } else if is_overdue {
-            state.avoided_until = Some(Instant::now() + RETRY_AFTER);
+            state.avoid();
+        } else if self.is_try && state.avoided_until.is_some() {
+            // It was given up too soon to say anything: the next call is the try.
+            state.avoided_until = Some(Instant::now());
         }
     }
 }
@@ -204,10 +208,35 @@ mod tests {
         given_up.answer(Err(unreachable()));
         assert!(watch.is_late() && !watch.has_overdue());
         tokio::time::advance(RETRY_AFTER).await;
-        assert!(!watch.is_late(), "one caller tries");
-        assert!(watch.is_late(), "and nobody else");
-        let (answered, _pending) = watch.waiting();
-        answered.answer(Ok(()));
+        assert!(!watch.is_late() && !watch.is_late(), "a look does not take the try");
+        let (tries, _pending) = watch.waiting();
+        assert!(watch.is_late() && !watch.has_overdue(), "the others do not try, and this one waits");
+        tries.answer(Ok(()));
+        assert!(!watch.is_late());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_try_without_an_answer_is_for_the_next_call_or_for_later() {
+        let watch = CallWatch::default();
+        let (given_up, _pending) = watch.waiting::<()>();
+        tokio::time::advance(LATE_AFTER).await;
+        drop(given_up);
+        tokio::time::advance(RETRY_AFTER).await;
+        for _ in 0..3 {
+            let (left, _pending) = watch.waiting::<()>();
+            let (beside, _pending) = watch.waiting::<()>();
+            assert!(watch.is_late());
+            drop(beside);
+            assert!(watch.is_late(), "that one did not try");
+            drop(left);
+            assert!(!watch.is_late(), "it left before it knew");
+        }
+        let (silent, _pending) = watch.waiting::<()>();
+        tokio::time::advance(LATE_AFTER).await;
+        drop(silent);
+        tokio::time::advance(RETRY_AFTER.saturating_sub(LATE_STEP)).await;
+        assert!(watch.is_late());
+        tokio::time::advance(LATE_STEP).await;
         assert!(!watch.is_late());
     }
 

@@ -135,8 +135,11 @@ impl<R: Unpin> Round<R> {
     /// they have failed, as at the deadline.
     pub(super) async fn next_needed(&mut self, registers: &Registers, quorum: usize, enough: usize) {
         loop {
-            let voters = self.replies.iter().filter(|reply| reply.from.votes).count();
-            if voters < quorum {
+            let (lives, now) = (registers.known_lives(), registers.now());
+            let counts = |reply: &&Reply<R>| {
+                lives.counts(reply.volume, &reply.from) && replaces_late(reply.result.as_ref().err(), now)
+            };
+            if self.replies.iter().filter(counts).count() < quorum {
                 return self.next_after(registers, enough).await;
             }
             if self.gather.places().all(|place| self.set.is_late(place)) {
@@ -261,5 +264,25 @@ impl<R: Unpin> Round<R> {
         } else {
             Failure::Unavailable
         }
+    }
+}
+
+/// Whether an answer makes that of a late volume unneeded: it is a vote, or will be one at the next ballot. With any other
+/// refusal in their place a quorum of votes may need the late one.
+fn replaces_late(refusal: Option<&Refusal>, now: Timestamp) -> bool {
+    let Some(refusal) = refusal else { return true };
+    match refusal {
+        // The next ballot is above the bound, where that is near. A bound of a clock that is far ahead is not followed.
+        Refusal::Below { .. } => !is_skewed(*refusal, now),
+        // Its clock takes no ballot that the others' clocks give.
+        Refusal::TooFarAhead { .. }
+        // It refuses every ballot of the topology that the others vote in.
+        | Refusal::StaleEpoch { .. }
+        // It refuses every ballot until the seal is taken back, which the others may never have had.
+        | Refusal::Sealed
+        // It refuses this value at every ballot.
+        | Refusal::DataTooOld { .. }
+        // It votes when its peers have confirmed what it holds, not at a ballot.
+        | Refusal::Recovering => false,
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use sherd_proto::limits::{FRAME_CALLS_MAX, MESSAGE_BYTES_MAX};
 
-/// Connections of peers, operators and admins: two a peer, a few more that end while long bodies are under way, and more
-/// peers than one pool has.
+/// Connections of peers, operators and admins: two a peer, up to sixteen more that end with long bodies, and more peers
+/// than one pool has.
 pub(super) const CONNECTIONS_MAX: usize = 1024;
 /// Connections that are at their handshake. Beyond them the oldest gives way.
 pub(super) const HANDSHAKES_MAX: usize = 64;

@@ -81,8 +81,18 @@ impl RequestBody {
     }
 }
 
+impl RequestBody {
+    /// Counts what its client let it wait, also where that client went away meanwhile.
+    fn count_wait(&mut self) {
+        if let Some(since) = self.waits_since.take() {
+            trace::add(Phase::Client, since.elapsed());
+        }
+    }
+}
+
 impl Drop for RequestBody {
     fn drop(&mut self) {
+        self.count_wait();
         if !self.is_end_stream() {
             self.state.0.is_unread.store(true, Ordering::Release);
         }
@@ -102,9 +112,7 @@ impl Body for RequestBody {
             self.waits_since.get_or_insert_with(Instant::now);
             return Poll::Pending;
         };
-        if let Some(since) = self.waits_since.take() {
-            trace::add(Phase::Client, since.elapsed());
-        }
+        self.count_wait();
         self.has_ended |= frame.is_none();
         Poll::Ready(frame)
     }

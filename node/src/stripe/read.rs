@@ -30,7 +30,7 @@ use crate::cluster::SetView;
 use crate::cluster::pins::PinGuard;
 use crate::machine::budget::{BudgetShare, Share, with_share};
 use crate::observe::trace::{self, Phase, RequestTrace};
-use crate::peer::{HedgedGather, LATE_LOOK_EVERY, Pending};
+use crate::peer::{HedgedGather, LATE_LOOK_EVERY, Pending, VolumeRoute};
 
 /// Bytes of a body that are read at one time, where there is room for all who read.
 const WINDOW_BYTES: u64 = 1 << 20;
@@ -94,8 +94,9 @@ struct StripeRead {
     _pinned: PinGuard,
     /// Its part in the budget of downloads.
     _taker: BudgetShare,
-    /// Shards that failed once: not asked first again.
-    avoid: u32,
+    /// Shards that failed: not asked first again. Those of late volumes are not among them, for these may answer again
+    /// in the middle of a read.
+    failed: u32,
     /// Of the request that reads: its body is read by another task than its head is made by.
     trace: Option<RequestTrace>,
 }
@@ -122,7 +123,7 @@ impl StripeRead {
             ready: VecDeque::new(),
             _pinned: stripes.pin(key, [&data]),
             _taker: stripes.inner.downloads.join(),
-            avoid: 0,
+            failed: 0,
             trace: trace::current(),
         })
     }
@@ -133,9 +134,32 @@ impl StripeRead {
         placement::home(self.data.id, index, self.set.routes.len())
     }
 
-    /// Whether another shard is asked before this one: it failed before, or its volume is late.
+    /// The volume that has a shard, and the way to it.
+    fn route(&self, index: usize) -> &VolumeRoute {
+        &self.set.routes[self.place(index)]
+    }
+
+    fn has_failed(&self, index: usize) -> bool {
+        self.failed & (1 << index) != 0
+    }
+
+    /// Whether others are read in place of this shard: it failed, or its volume is late and enough others are neither.
     fn is_avoided(&self, index: usize) -> bool {
-        self.avoid & (1 << index) != 0 || self.set.is_late(self.place(index))
+        self.has_failed(index) || (self.route(index).is_late() && self.can_do_without(index))
+    }
+
+    /// Whether the answer of a shard that was asked is not waited for any more.
+    fn is_given_up(&self, index: usize) -> bool {
+        self.has_failed(index) || (self.route(index).has_overdue() && self.can_do_without(index))
+    }
+
+    /// Whether k other shards can be had soon. Where they cannot, the one is waited for: k others cost k times the
+    /// reads, and some of them are late, too.
+    fn can_do_without(&self, wanted: usize) -> bool {
+        let needed = usize::from(self.data.data_shards);
+        let is_prompt = |index: &usize| !self.has_failed(*index) && !self.route(*index).is_late();
+        let others = (0..self.set.routes.len()).filter(|index| *index != wanted);
+        others.filter(is_prompt).take(needed).count() == needed
     }
 
     async fn next(&mut self) -> Result<Option<Bytes>, ReadError> {
@@ -191,7 +215,7 @@ impl StripeRead {
 
     /// Asks one shard for the columns of a piece.
     fn ask(&self, index: usize, piece: &Piece) -> Pending<Vec<Bytes>> {
-        let route = &self.set.routes[self.place(index)];
+        let route = self.route(index);
         let index = u8::try_from(index).expect("a set has at most 32 volumes");
         let shard = ShardId { data: self.data.id, index };
         let Piece { offset, length, .. } = *piece;
@@ -221,8 +245,8 @@ impl StripeRead {
         Ok(())
     }
 
-    /// Waits for one shard's bytes until its volume is late; a failure is remembered and, where it is damage,
-    /// reported.
+    /// Waits for one shard's bytes, until its volume is late and others do; a failure is remembered and, where it is
+    /// damage, reported.
     async fn wait(&mut self, piece: &Piece, mut pending: Pending<Vec<Bytes>>) -> Option<Vec<Bytes>> {
         let shard = piece.shard;
         let deadline = Instant::now() + self.stripes.inner.timeouts.shard;
@@ -230,12 +254,16 @@ impl StripeRead {
         loop {
             let begun = Instant::now();
             let answer = loop {
-                // One that is avoided by now may have answered before.
-                let is_avoided = self.is_avoided(usize::from(shard));
-                let look = if is_avoided { Duration::ZERO } else { LATE_LOOK_EVERY };
+                // One that is given up by now may have answered before.
+                let is_given_up = self.is_given_up(usize::from(shard));
+                let look = if is_given_up { Duration::ZERO } else { LATE_LOOK_EVERY };
                 match tokio::time::timeout(look, &mut pending).await {
                     Ok(answer) => break Some(answer),
-                    Err(_elapsed) if is_avoided || Instant::now() >= deadline => break None,
+                    Err(_elapsed) if is_given_up => break None,
+                    Err(_elapsed) if Instant::now() >= deadline => {
+                        self.failed |= 1 << shard;
+                        break None;
+                    }
                     Err(_elapsed) => {}
                 }
             };
@@ -252,10 +280,7 @@ impl StripeRead {
                     self.note(usize::from(shard), &error);
                     return None;
                 }
-                None => {
-                    self.avoid |= 1 << shard;
-                    return None;
-                }
+                None => return None,
             }
         }
     }
@@ -275,7 +300,7 @@ impl StripeRead {
     }
 
     fn note(&mut self, shard: usize, error: &message::Error) {
-        self.avoid |= 1 << shard;
+        self.failed |= 1 << shard;
         match error {
             message::Error::NotFound | message::Error::Corrupt { .. } => {
                 self.stripes.inner.damage.data(&self.key, self.data);
@@ -292,9 +317,9 @@ impl StripeRead {
         let needed = usize::from(self.data.data_shards);
         let all = self.set.routes.len();
         let wanted = usize::from(piece.shard);
-        // Shards that failed before come last: they may have been late, not gone.
+        // Those that failed come last: what is late may still answer.
         let mut order: Vec<usize> = (0..all).filter(|index| *index != wanted).collect();
-        order.sort_by_cached_key(|index| self.is_avoided(*index));
+        order.sort_by_cached_key(|index| (self.has_failed(*index), self.route(*index).is_late()));
         let deadline = Instant::now() + self.stripes.inner.timeouts.shard;
         let mut asked = HedgedGather::new(order, REBUILD_HEDGE, deadline);
         let mut columns: Vec<Option<Vec<Bytes>>> = vec![None; all];

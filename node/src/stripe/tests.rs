@@ -1,13 +1,22 @@
 //! Bodies over a whole node whose budgets have room for little.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
 
-use sherd_core::id::SetId;
+use sherd_core::id::{RegisterKey, SetId, VolumeId};
+use sherd_core::placement;
 use sherd_core::record::DataRef;
 
+use parking_lot::Mutex;
+
+use crate::peer::scripted::{Fate, ScriptedPeer, says};
+use crate::register::RegisterTimeouts;
 use crate::stripe::{self, ReadError};
-use crate::upkeep::tests::{Directories, body};
+use crate::upkeep::tests::{Directories, Node, body};
 
 /// A pool whose halves are a window of a download and a stripe of an upload each.
 const POOL_BYTES: usize = 2 << 20;
@@ -76,4 +85,141 @@ async fn data_is_read_from_the_set_that_it_names_or_else_from_its_key_s() {
     );
     assert_eq!(read(DataRef { set: Some(SetId(1)), ..data }).await, Err(ReadError::Geometry), "not there");
     node.close().await;
+}
+
+/// A body of many windows, and a gateway that reads it through a script.
+struct ScriptedRead {
+    directories: Directories,
+    gateway: Node,
+    script: Arc<ScriptedPeer>,
+    register: RegisterKey,
+    data: DataRef,
+    bytes: Bytes,
+    /// The shards that were read, in order.
+    reads: Arc<Mutex<Vec<u8>>>,
+}
+
+impl ScriptedRead {
+    async fn new(volumes: usize, bytes: usize) -> Self {
+        let directories = Directories::new(volumes);
+        let node = directories.start().await;
+        node.create_bucket().await;
+        let bytes = body(1, bytes);
+        node.put("key", &bytes).await;
+        let (register, data) = (node.register("key").await, node.data("key").await);
+        node.complete(&register, &data).await;
+        let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+        Self { directories, gateway, script, register, data, bytes, reads: Arc::default() }
+    }
+
+    fn volume_of(&self, shard: u8) -> VolumeId {
+        let set =
+            self.gateway.stripes().inner.cluster.set_holding(&self.register, &self.data).expect("a set");
+        set.routes[placement::home(self.data.id, shard, set.routes.len())].volume
+    }
+
+    /// Notes each read, of which this becomes.
+    fn reads_meet(&self, fate: impl Fn(u8) -> Fate<Vec<Bytes>> + Send + 'static) {
+        let reads = Arc::clone(&self.reads);
+        says(&self.script.shard_reads, move |_, range| {
+            reads.lock().push(range.shard.index);
+            fate(range.shard.index)
+        });
+    }
+
+    fn count(&self, is_counted: impl Fn(u8) -> bool) -> usize {
+        self.reads.lock().iter().filter(|shard| is_counted(**shard)).count()
+    }
+
+    fn is_parity(&self) -> impl Fn(u8) -> bool {
+        let data_shards = self.data.data_shards;
+        move |shard| shard >= data_shards
+    }
+
+    /// Reads all of it; `between` is called with the bytes that came so far.
+    async fn read(&self, between: impl Fn(usize)) {
+        let mut read = stripe::read(self.gateway.stripes(), &self.register, self.data, 0..self.data.size);
+        let mut whole = Vec::new();
+        while let Some(piece) = read.next().await {
+            whole.extend_from_slice(&piece.expect("there are enough shards"));
+            between(whole.len());
+        }
+        assert!(whole == self.bytes);
+    }
+
+    async fn close(self) {
+        self.gateway.close().await;
+        drop(self.directories);
+    }
+}
+
+#[tokio::test]
+async fn a_shard_that_was_late_is_read_again_when_its_volume_is_not() {
+    let read = ScriptedRead::new(4, 12 << 20).await;
+    let slow = read.volume_of(0);
+    let (late, overdue) = (Arc::clone(&read.script.late), Arc::clone(&read.script.overdue));
+    let is_silent = Arc::new(AtomicBool::new(true));
+    read.reads_meet({
+        let (late, overdue, is_silent) = (Arc::clone(&late), Arc::clone(&overdue), Arc::clone(&is_silent));
+        move |shard| {
+            if shard != 0 || !is_silent.load(Ordering::Relaxed) {
+                return Fate::Through;
+            }
+            (*late.lock(), *overdue.lock()) = (vec![slow], vec![slow]);
+            Fate::Silence
+        }
+    });
+    let asked_before = Mutex::new(None);
+    let between = |length| {
+        if length >= 6 << 20 {
+            asked_before.lock().get_or_insert_with(|| read.count(|shard| shard == 0));
+            is_silent.store(false, Ordering::Relaxed);
+            late.lock().clear();
+            overdue.lock().clear();
+        }
+    };
+    read.read(between).await;
+    let before = asked_before.lock().expect("six of twelve MiB were read");
+    assert!(read.count(read.is_parity()) > 0, "others were read in its place");
+    assert!(read.count(|shard| shard == 0) > before, "it is asked again: {:?}", read.reads.lock());
+    read.close().await;
+}
+
+#[tokio::test]
+async fn a_late_shard_is_read_where_too_few_others_are_prompt() {
+    let read = ScriptedRead::new(4, 4 << 20).await;
+    let all: Vec<VolumeId> = (0..3).map(|shard| read.volume_of(shard)).collect();
+    for slow in [&all[..1], &all[..]] {
+        (*read.script.late.lock(), *read.script.overdue.lock()) = (slow.to_vec(), slow.to_vec());
+        read.reads.lock().clear();
+        // Late, and not there when it is first looked for.
+        read.reads_meet(|shard| if shard < 3 { Fate::Late } else { Fate::Through });
+        read.read(|_| {}).await;
+        let (late, parity) = (read.count(|shard| shard == 0), read.count(read.is_parity()));
+        // Three others are prompt and two are needed, or one is.
+        let expected = if slow.len() == 1 { (false, true) } else { (true, false) };
+        assert_eq!((late > 0, parity > 0), expected, "{slow:?}: {:?}", read.reads.lock());
+    }
+    read.close().await;
+}
+
+/// The volume is late for all others meanwhile: to begin a read of it takes the try.
+#[tokio::test]
+async fn the_reader_that_tries_a_late_volume_waits_for_its_answer() {
+    let read = ScriptedRead::new(4, 400_000).await;
+    let (tried, late) = (read.volume_of(0), Arc::clone(&read.script.late));
+    read.reads_meet(move |shard| {
+        if shard == 0 {
+            *late.lock() = vec![tried];
+            return Fate::Silence;
+        }
+        Fate::Through
+    });
+    // To read others in its place would take a few milliseconds.
+    let waits = tokio::time::timeout(Duration::from_millis(500), read.read(|_| {})).await;
+    assert!(waits.is_err() && read.count(read.is_parity()) == 0, "{:?}", read.reads.lock());
+    (*read.script.late.lock(), *read.script.overdue.lock()) = (Vec::new(), vec![tried]);
+    read.read(|_| {}).await;
+    assert!(read.count(read.is_parity()) > 0, "until its own call is overdue");
+    read.close().await;
 }

@@ -6,17 +6,17 @@
 //!   +---- pause <- ended
 //! ```
 //! A connection that is renewed is replaced before it is let go, so no caller finds none. What is under way on it
-//! ends there, or is cut when its certificates were replaced long ago. A connection that cannot be renewed, since the
+//! ends there, or is cut: when its certificates were replaced long ago, or too many later ones carry something, too. A connection that cannot be renewed, since the
 //! peer no longer trusts this node's certificates or this node the peer's, is cut at its age, and the link is down
 //! with the reason of the last try.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt as _, join3, select_all};
 use http::Uri;
 use tokio::io::AsyncBufReadExt as _;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -32,7 +32,7 @@ use sherd_proto::v1::upkeep_service_client::UpkeepServiceClient;
 use super::calls::{CallService, CallStream, CallTable};
 use super::connection::{Connection, ConnectionTasks, DriverEnd};
 use super::limits::{DRAINING_MAX, OPEN_MAX, RECONNECT_MAX, RECONNECT_MIN, SWEEP_EVERY};
-use super::link::{Link, LinkConfig, LiveCalls};
+use super::link::{CallsLane, Link, LinkConfig, LiveCalls};
 use super::registers::RegisterCallService;
 use super::shards::ShardCallService;
 use super::upkeep::UpkeepCallService;
@@ -69,6 +69,10 @@ struct OpenConnection {
     tasks: ConnectionTasks,
 }
 
+/// The connections of a lane that were renewed and end with their last call, the oldest first.
+#[derive(Default)]
+struct DrainingConnections(VecDeque<(CancellationToken, JoinHandle<()>)>);
+
 /// Why a connection takes no further call.
 enum ConnectionEnd {
     /// It broke, or the peer ends it.
@@ -97,6 +101,20 @@ struct CallTables {
     registers: Arc<CallTable<RegisterCallService>>,
     shards: Arc<CallTable<ShardCallService>>,
     upkeep: Arc<CallTable<UpkeepCallService>>,
+}
+
+impl DrainingConnections {
+    /// Adds one. Beyond the bound the oldest is cut, and this says so: no number of long bodies keeps the connection of
+    /// today from its renewal, or it would outlive its certificates.
+    fn add(&mut self, cut: CancellationToken, ending: JoinHandle<()>) -> bool {
+        self.0.retain(|(_, ending)| !ending.is_finished());
+        self.0.push_back((cut, ending));
+        let oldest = if self.0.len() > DRAINING_MAX { self.0.pop_front() } else { None };
+        oldest.is_some_and(|(cut, _)| {
+            cut.cancel();
+            true
+        })
+    }
 }
 
 impl CallTables {
@@ -166,7 +184,7 @@ impl LinkKeeper {
             Ok(open) => open,
             Err(reason) => return reason,
         };
-        let drains = Arc::new(Semaphore::new(DRAINING_MAX));
+        let mut draining = DrainingConnections::default();
         loop {
             self.show(&open.live);
             let dialled = open.dialled;
@@ -175,13 +193,20 @@ impl LinkKeeper {
             let renewed = tokio::select! {
                 biased;
                 end = open.ended() => Err(end),
-                renewed = self.renew(lane, dialled, &drains) => renewed.map_err(ConnectionEnd::Cut),
+                renewed = self.renew(lane, dialled) => renewed.map_err(ConnectionEnd::Cut),
             };
             match renewed {
-                Ok((next, place)) => {
+                Ok(next) => {
                     let old = std::mem::replace(&mut open, next);
                     self.replace(&old.live, &open.live);
-                    self.let_end(old, Some(place), stop);
+                    let cut = stop.child_token();
+                    let ending = self.let_end(old, cut.clone());
+                    if draining.add(cut, ending) {
+                        tracing::warn!(
+                            peer = %self.link.peer().name, ?lane,
+                            "cut the oldest of the renewed connections, since too many others carry something, too"
+                        );
+                    }
                 }
                 Err(end) => return self.give_up(open, end, stop),
             }
@@ -196,26 +221,19 @@ impl LinkKeeper {
         match (&open.live, end) {
             (LiveLane::Calls(_, readers), _) => readers.tables.end(&reason),
             // A peer that stops takes no further request, and ends those that are under way.
-            (LiveLane::Bytes(_), ConnectionEnd::Closed(_)) => self.let_end(open, None, stop),
+            (LiveLane::Bytes(_), ConnectionEnd::Closed(_)) => drop(self.let_end(open, stop.clone())),
             (LiveLane::Bytes(_), ConnectionEnd::Cut(_)) => {}
         }
         reason
     }
 
-    /// Waits until a connection is to be renewed, and dials until another one is open. With it comes the place that
-    /// the old one takes while it ends.
+    /// Waits until a connection is to be renewed, and dials until another one is open.
     ///
     /// # Errors
     /// Why the last try failed, at the age at which the old one must end.
-    async fn renew(
-        &self,
-        lane: Lane,
-        dialled: Instant,
-        drains: &Arc<Semaphore>,
-    ) -> Result<(OpenConnection, OwnedSemaphorePermit), String> {
+    async fn renew(&self, lane: Lane, dialled: Instant) -> Result<OpenConnection, String> {
         let age = self.link.0.config.age;
         tokio::time::sleep_until(dialled + age.renewal(self.rng.as_ref())).await;
-        let place = Arc::clone(drains).acquire_owned().await.expect("it is never closed");
         let deadline = (dialled + age.max()).max(Instant::now() + age.max() / 2);
         let mut failed = "no try ended".to_owned();
         let tries = async {
@@ -230,43 +248,40 @@ impl LinkKeeper {
                 tokio::time::sleep(self.jittered(RECONNECT_MAX)).await;
             }
         };
-        match tokio::time::timeout_at(deadline, tries).await {
-            Ok(open) => Ok((open, place)),
-            Err(_elapsed) => Err(format!("too old, and no other connection could be made: {failed}")),
-        }
+        let open = tokio::time::timeout_at(deadline, tries).await;
+        open.map_err(|_elapsed| format!("too old, and no other connection could be made: {failed}"))
     }
 
     /// Lets callers find the next connection in place of an old one, which takes no further call.
     fn replace(&self, old: &LiveLane, next: &LiveLane) {
         let metrics = &self.link.0.config.metrics;
-        match old {
-            LiveLane::Calls(live, _) => {
-                *self.link.0.retiring.write() = Some(Arc::clone(live));
-                metrics.calls_renewed.inc();
-            }
-            LiveLane::Bytes(_) => metrics.bytes_renewed.inc(),
+        if let (LiveLane::Calls(old, _), LiveLane::Calls(next, _)) = (old, next) {
+            let (current, retiring) = (Ok(Arc::clone(next)), Some(Arc::clone(old)));
+            *self.link.0.calls.write() = CallsLane { current, retiring };
+            metrics.calls_renewed.inc();
+        } else {
+            self.show(next);
+            metrics.bytes_renewed.inc();
         }
-        self.show(next);
     }
 
-    /// Waits in a task for what is under way on a connection.
-    fn let_end(&self, old: OpenConnection, place: Option<OwnedSemaphorePermit>, stop: &CancellationToken) {
-        let (link, stop) = (self.link.clone(), stop.clone());
+    /// Waits in a task for what is under way on a connection, until that is cut.
+    fn let_end(&self, old: OpenConnection, cut: CancellationToken) -> JoinHandle<()> {
+        let link = self.link.clone();
         self.link.0.tasks.spawn(async move {
             // Cancel-safe: what is dropped is cut off.
             tokio::select! {
                 biased;
-                () = stop.cancelled() => {}
+                () = cut.cancelled() => {}
                 () = old.finish(&link) => {}
             }
-            drop(place);
-        });
+        })
     }
 
     /// Lets callers find a connection.
     fn show(&self, live: &LiveLane) {
         match live {
-            LiveLane::Calls(live, _) => *self.link.0.calls.write() = Ok(Arc::clone(live)),
+            LiveLane::Calls(live, _) => self.link.0.calls.write().current = Ok(Arc::clone(live)),
             LiveLane::Bytes(client) => *self.link.0.bytes.write() = Ok(client.clone()),
         }
     }
@@ -274,7 +289,7 @@ impl LinkKeeper {
     /// Lets callers find none.
     fn show_down(&self, lane: Lane, reason: Arc<str>) {
         match lane {
-            Lane::Calls => *self.link.0.calls.write() = Err(reason),
+            Lane::Calls => self.link.0.calls.write().current = Err(reason),
             Lane::Bytes => *self.link.0.bytes.write() = Err(reason),
         }
     }
@@ -399,11 +414,11 @@ impl LiveLane {
                     while live.registers.is_waiting() {
                         looks.tick().await;
                     }
-                    let mut retiring = link.0.retiring.write();
-                    if retiring.as_ref().is_some_and(|other| Arc::ptr_eq(other, &live)) {
-                        *retiring = None;
+                    let mut lane = link.0.calls.write();
+                    if lane.retiring.as_ref().is_some_and(|other| Arc::ptr_eq(other, &live)) {
+                        lane.retiring = None;
                     }
-                    drop(retiring);
+                    drop(lane);
                     // The last of those who found it closes the streams behind what they queued.
                     drop(live);
                 };

@@ -57,8 +57,9 @@ pub(super) const RECONNECT_MIN: Duration = Duration::from_millis(50);
 /// The longest.
 pub(super) const RECONNECT_MAX: Duration = Duration::from_secs(2);
 /// Connections of one kind to one peer that were renewed and still carry something: a body of twelve hours must not keep
-/// one for each renewal. Beyond them the last one is renewed when another has ended.
-pub(super) const DRAINING_MAX: usize = 4;
+/// one for each renewal. Beyond them the oldest is cut: at a quarter of an hour to half an hour for each it has had four
+/// to eight hours. With sixteen more from each of fifty peers the listener has room for all.
+pub(super) const DRAINING_MAX: usize = 16;
 /// For the handshake of HTTP/2 and the heads of the first answers, once TLS is up.
 pub(super) const OPEN_MAX: Duration = Duration::from_secs(5);
 

@@ -58,12 +58,20 @@ pub struct Link(pub(super) Arc<LinkState>);
 pub(super) struct LinkState {
     pub(super) config: LinkConfig,
     sender: Sender,
-    pub(super) calls: RwLock<Result<Arc<LiveCalls>, Arc<str>>>,
-    /// The connection before it, while calls wait for their answers there.
-    pub(super) retiring: RwLock<Option<Arc<LiveCalls>>>,
+    pub(super) calls: RwLock<CallsLane>,
     pub(super) bytes: RwLock<Result<ShardServiceClient<Connection>, Arc<str>>>,
     byte_streams: Arc<Semaphore>,
     pub(super) tasks: TaskTracker,
+}
+
+/// The connections of small calls. Under one lock: a commit that found a connection and not the one before it would
+/// overtake its accept there.
+#[derive(Debug)]
+pub(super) struct CallsLane {
+    /// Takes calls; or why there is no such connection.
+    pub(super) current: Result<Arc<LiveCalls>, Arc<str>>,
+    /// The one before it, while calls wait for their answers there.
+    pub(super) retiring: Option<Arc<LiveCalls>>,
 }
 
 /// A connection of small calls, with its three streams.
@@ -73,6 +81,15 @@ pub(super) struct LiveCalls {
     pub(super) shards: CallStream<ShardCallService>,
     pub(super) upkeep: CallStream<UpkeepCallService>,
     pub(super) admin: AdminServiceClient<Connection>,
+}
+
+impl CallsLane {
+    fn current(&self) -> Result<Arc<LiveCalls>> {
+        match &self.current {
+            Ok(live) => Ok(Arc::clone(live)),
+            Err(reason) => Err(unreachable(&**reason)),
+        }
+    }
 }
 
 impl Link {
@@ -89,8 +106,7 @@ impl Link {
         let link = Self(Arc::new(LinkState {
             config,
             sender,
-            calls: RwLock::new(Err(Arc::clone(&not_yet))),
-            retiring: RwLock::new(None),
+            calls: RwLock::new(CallsLane { current: Err(Arc::clone(&not_yet)), retiring: None }),
             bytes: RwLock::new(Err(not_yet)),
             byte_streams: Arc::new(Semaphore::new(BYTE_STREAMS_MAX)),
             tasks: tasks.clone(),
@@ -115,12 +131,12 @@ impl Link {
 
     /// Says why small calls do not reach the peer at this moment; `None` while they do.
     pub fn down_because(&self) -> Option<Arc<str>> {
-        self.0.calls.read().as_ref().err().map(Arc::clone)
+        self.0.calls.read().current.as_ref().err().map(Arc::clone)
     }
 
     /// Whether both connections are there.
     pub fn is_up(&self) -> bool {
-        self.0.calls.read().is_ok() && self.0.bytes.read().is_ok()
+        self.0.calls.read().current.is_ok() && self.0.bytes.read().is_ok()
     }
 
     /// Asks the peer about itself and its cluster, over the connection of small calls.
@@ -137,21 +153,17 @@ impl Link {
     }
 
     pub(super) fn calls(&self) -> Result<Arc<LiveCalls>> {
-        match &*self.0.calls.read() {
-            Ok(live) => Ok(Arc::clone(live)),
-            Err(reason) => Err(unreachable(&**reason)),
-        }
+        self.0.calls.read().current()
     }
 
     /// The calls that a commit goes with: those that its accept for that volume may still be among, for it must
     /// not overtake that.
     pub(super) fn calls_for_commit(&self, volume: VolumeId) -> Result<Arc<LiveCalls>> {
-        if let Some(retiring) = &*self.0.retiring.read()
-            && retiring.registers.waits_for(volume)
-        {
-            return Ok(Arc::clone(retiring));
+        let lane = self.0.calls.read();
+        match &lane.retiring {
+            Some(retiring) if retiring.registers.waits_for(volume) => Ok(Arc::clone(retiring)),
+            Some(_) | None => lane.current(),
         }
-        self.calls()
     }
 
     pub(super) fn bytes(&self) -> Result<ShardServiceClient<Connection>> {
@@ -170,7 +182,8 @@ impl Link {
     /// Runs a transfer of bytes to the volume that `watch` is of, if there is a place for one more.
     ///
     /// # Errors
-    /// [`Error::Busy`]: nothing was begun.
+    /// Nothing was begun. [`Error::Unreachable`] where the volume is late and its node has as many transfers as it may
+    /// have then: the volume said nothing, and may be down. [`Error::Busy`] where it is not late.
     pub(super) fn transfer(
         &self,
         watch: &CallWatch,
@@ -178,7 +191,7 @@ impl Link {
     ) -> Result<()> {
         let under_way = BYTE_STREAMS_MAX - self.0.byte_streams.available_permits();
         if under_way >= LATE_BYTE_STREAMS_MAX && watch.has_overdue() {
-            return Err(Error::Busy);
+            return Err(unreachable("the volume is late, and enough bytes wait for its node"));
         }
         let place = Arc::clone(&self.0.byte_streams).try_acquire_owned().map_err(|_| Error::Busy)?;
         self.0.tasks.spawn(async move {

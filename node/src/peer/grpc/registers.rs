@@ -134,6 +134,10 @@ impl RegisterPeer for GrpcPeer {
         self.link.calls().is_err() || self.watches.of(volume).is_late()
     }
 
+    fn has_overdue(&self, volume: VolumeId) -> bool {
+        self.watches.of(volume).has_overdue()
+    }
+
     fn commit(&self, volume: VolumeId, target: &Target, commit: &CommitHint) {
         if let Ok(live) = self.link.calls_for_commit(volume) {
             let call = Call::Commit(commit_to_wire(target, commit));

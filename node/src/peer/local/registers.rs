@@ -58,6 +58,10 @@ impl RegisterPeer for LocalPeer {
         self.watches.of(volume).is_late()
     }
 
+    fn has_overdue(&self, volume: VolumeId) -> bool {
+        self.watches.of(volume).has_overdue()
+    }
+
     fn commit(&self, volume: VolumeId, target: &Target, commit: &CommitHint) {
         let CommitHint { ballot, is_everywhere, positions } = commit.clone();
         self.tell_log(volume, Op::Commit { target: target.clone(), ballot, is_everywhere, positions });

@@ -1,6 +1,7 @@
 //! Writers of one key at one gateway. One thread runs them all, so who waits together is known: every writer
 //! has come before the task of the first batch is asked to go on.
 
+mod late_volumes;
 mod lost_answers;
 mod lost_reads;
 mod unreadable_rows;

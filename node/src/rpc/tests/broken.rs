@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use sherd_core::record::Home;
 
-use super::shards::{range, shard};
+use super::conformance::list;
+use super::shards::{header, range, shard};
 use super::{Pair, reason, target};
 use crate::peer::{RegisterPeer, ShardPeer};
 use crate::upkeep::tests::{DEADLINE, body};
@@ -36,6 +37,29 @@ async fn a_broken_connection_answers_its_calls_at_once_and_comes_back() {
         }
     };
     tokio::time::timeout(DEADLINE, put).await.expect("bytes come back, too");
+    pair.close().await;
+}
+
+/// Else a write that lost a shard to it would take it for a volume that is up and has no room for the moment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_that_owes_an_answer_is_unreachable_and_not_busy_when_enough_bytes_wait_for_it() {
+    let pair = Pair::new().await;
+    let (peer, volume) = (&pair.peer, pair.volume);
+    let put = |n| peer.put_shard(volume, shard(n), &target("k"), vec![body(n, 1000)]);
+    let hung = pair.hang_reads();
+    let owed = peer.list(volume, &list());
+    let begin = |n| peer.create_shard(volume, &target("k"), header(n), false);
+    let sinks: Vec<_> = (0..32).map(|n| begin(100 + n)).collect();
+    put(1).await.expect("it is not late yet");
+    pair.until("a call is overdue", || peer.has_overdue(volume)).await;
+    let told = reason(put(2).await);
+    assert!(told.contains("late"), "{told}");
+    assert!(reason(begin(200).append(vec![body(3, 1000)]).await).contains("late"));
+    drop(sinks);
+    let again = async { while put(2).await.is_err() {} };
+    tokio::time::timeout(DEADLINE, again).await.expect("there are fewer transfers");
+    drop(hung);
+    assert!(owed.await.is_ok());
     pair.close().await;
 }
 

@@ -37,7 +37,7 @@ async fn until<F: Future<Output = bool>>(what: &str, look: impl Fn() -> F) {
     tokio::time::timeout(DEADLINE, seen).await.unwrap_or_else(|_| panic!("not in time: {what}"));
 }
 
-fn list() -> ListScan {
+pub(super) fn list() -> ListScan {
     ListScan {
         bucket: BucketId([1; 16]),
         epoch: Epoch::FIRST,

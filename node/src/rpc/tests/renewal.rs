@@ -12,7 +12,7 @@ use sherd_trust::authority::Authority;
 use super::shards::{BYTES, header, range, shard};
 use super::{CLUSTER, Pair, reason, target};
 use crate::machine::system::SystemClock;
-use crate::peer::{RegisterPeer, ShardPeer};
+use crate::peer::{RegisterPeer, ShardPeer, ShardSink};
 use crate::trust::Role;
 use crate::upkeep::tests::{DEADLINE, body};
 
@@ -63,6 +63,35 @@ async fn no_call_fails_while_connections_and_certificates_are_renewed() {
     pair.until("small calls have other connections", || link.calls_renewed.get() > 2).await;
     is_over.store(true, Ordering::Relaxed);
     load.join_all().await;
+    let connections = &pair.metrics.rpc.connections;
+    pair.until("those before have ended", || connections.get() == 2).await;
+    pair.close().await;
+}
+
+/// Each connection has a file that is written and never finished.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_are_renewed_while_many_others_end_and_the_oldest_of_these_is_cut() {
+    let pair = Pair::of_age(CLUSTER, Role::Node, [AGE / 2, LONG]).await;
+    pair.connected().await;
+    let (link, mut sinks): (_, Vec<Box<dyn ShardSink>>) = (pair.metrics.link("n2"), Vec::new());
+    let mut is_cut = false;
+    while !is_cut {
+        let n = sinks.len() as u64;
+        assert!(n < 64, "each renewal keeps a connection");
+        let mut sink = pair.peer.create_shard(pair.volume, &target("k"), header(n), false);
+        sink.append(vec![body(n, 1000)]).await.expect("the connection of today");
+        if let Some(oldest) = sinks.first_mut() {
+            is_cut = oldest.append(vec![body(0, 10)]).await.is_err();
+        }
+        sinks.push(sink);
+        let renewed = link.bytes_renewed.get();
+        pair.until("the bytes have another connection", || link.bytes_renewed.get() > renewed).await;
+    }
+    assert!(sinks.len() > 8, "it had time for its last calls");
+    for sink in sinks.iter_mut().rev().take(4) {
+        sink.append(vec![body(1, 10)]).await.expect("the younger ones go on");
+    }
+    drop(sinks);
     let connections = &pair.metrics.rpc.connections;
     pair.until("those before have ended", || connections.get() == 2).await;
     pair.close().await;

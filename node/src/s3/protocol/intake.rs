@@ -117,6 +117,7 @@ impl Inner {
         // that stood in its query.
         let operation = classify(&parts.method, level, &query, copies(&parts.headers))?;
         *named = ApiName(operation.name());
+        trace::name_operation(operation.name());
         tracing::Span::current().record("operation", operation.name());
         let checksum = feature::check(&parts.headers, operation)?;
         if checksum.trailer.is_some() && !payload.has_trailer() {
