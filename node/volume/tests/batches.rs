@@ -77,8 +77,8 @@ fn submit_shard(volume: &mut Driver, number: u64, length: usize) -> Held<()> {
 
 fn submit_adopted(volume: &mut Driver, name: &str, ballot: Ballot, value: EncodedValue) -> Held<Answer<()>> {
     let digest = value.brief().unwrap().digest;
-    let head = RowHead { ballot, digest, committed: true };
-    let row = AdoptedRow { key: object(name), head, value, is_missed: false };
+    let adopted_head = RowHead { ballot, digest, committed: true };
+    let row = AdoptedRow { key: object(name), head: adopted_head, value, is_missed: false };
     let (held, done) = slot();
     volume.volume.submit(Op::Adopt { rows: vec![row], done });
     held
