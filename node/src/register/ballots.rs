@@ -41,6 +41,11 @@ impl Ballots {
         Ballot { time: proposer.clock.tick_above(seen.time), proposer: proposer.id }
     }
 
+    /// Whether ballots of this proposer are made here.
+    pub(super) fn are_of(&self, proposer: ProposerId) -> bool {
+        self.proposer.read().id == proposer
+    }
+
     /// Too many volumes refuse `ballot` as too far ahead: begins anew at the wall clock, where that is
     /// lower than what they were asked. Says whether the next ballot is worth a try.
     pub(super) fn begin_anew(&self, ballot: Ballot) -> bool {

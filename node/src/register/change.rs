@@ -31,16 +31,15 @@ use super::round::{Round, RoundTimes};
 use super::{Inner, QuorumRow, Registers, RowAnswer};
 use crate::observe::trace::{self, Phase};
 
-/// The pause after the first conflict; each further one is up to twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
-/// The longest pause between two tries.
-const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// After which somebody who was faster has brought a newer row to a volume that refused ours for it.
 const FASTER_ONE_ENDS: Duration = Duration::from_secs(1);
 /// How long the hint of a commit waits for the answers that the quorum did not need, so that one hint says whether every
 /// volume took the row. A volume writes a hint with its next frame, or within as long of itself: nobody learns
 /// of the commit later than that by much.
 const HINT_PATIENCE: Duration = Duration::from_millis(100);
+/// How often the pause doubles once an accept was sent: sixteen changes later its outcome is unknown.
+const PAUSES_WITH_ACCEPT_MAX: u32 = 1;
+
 /// What the members of a batch make of a register together.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
@@ -102,7 +101,12 @@ pub(super) struct Change<'a> {
     pub(super) batch: Batch,
     /// Until when it is tried again.
     pub(super) deadline: Instant,
-    pause: Duration,
+    /// The hash of its key in the table of writers.
+    hash: u64,
+    /// How often it paused for the next try.
+    pauses: u32,
+    /// Until when it waits for a seal to be taken back, since it first saw that.
+    unsealed_by: Option<Instant>,
     highest_floor: Ballot,
     /// Rows that a prepare found and no volume gave, the last one of each volume: the next prepare is decided without.
     unreadable: Vec<UnreadableRow>,
@@ -163,6 +167,15 @@ impl PreparedKey {
     }
 }
 
+/// What one prepare round came to.
+pub(super) enum PrepareRoundOutcome {
+    Prepared(Box<PreparedKey>),
+    /// Prepare above this ballot.
+    Again {
+        above: Ballot,
+    },
+}
+
 /// What one accept round came to.
 pub(super) enum AcceptRoundOutcome {
     Committed,
@@ -200,11 +213,18 @@ impl Registers {
     /// unchanged, and so is brought to every volume of the set that can be reached. Gives it.
     pub(crate) async fn finish(&self, key: &RegisterKey) -> Result<Option<QuorumRow>, Failure> {
         self.inner.metrics.register.repairs.inc();
-        let mut change = Change::new(self, Instant::now() + self.inner.timeouts.operation);
+        let hash = self.inner.writers.hashed(key).hash;
+        let mut change = Change::new(self, hash, Instant::now() + self.inner.timeouts.operation);
         let mut above = Ballot::ZERO;
         loop {
             let round = self.prepare_above(self.inner.cluster.target(key.clone()), above);
-            let ready = change.prepared(round).await?;
+            let ready = match change.prepared(round).await? {
+                PrepareRoundOutcome::Prepared(ready) => ready,
+                PrepareRoundOutcome::Again { above: refused_at } => {
+                    above = refused_at;
+                    continue;
+                }
+            };
             let accepted = change.repropose(&ready).await;
             if let Some(request) = trace::current() {
                 std::mem::take(&mut change.times).count_for(&request);
@@ -223,60 +243,103 @@ impl Registers {
 }
 
 impl<'a> Change<'a> {
-    pub(super) fn new(registers: &'a Registers, deadline: Instant) -> Self {
+    /// A change of a key, by the hash of that in the table of writers.
+    pub(super) fn new(registers: &'a Registers, hash: u64, deadline: Instant) -> Self {
         let Inner { clock, proposer, .. } = &*registers.inner;
-        let batch = Batch::new(ChangeId { made: clock.tick(), proposer: *proposer });
-        let (pause, highest_floor, unreadable) = (FIRST_PAUSE, Ballot::ZERO, Vec::new());
-        let times = RoundTimes::default();
-        Self { registers, batch, deadline, pause, highest_floor, unreadable, began_anew: false, times }
+        Self {
+            registers,
+            batch: Batch::new(ChangeId { made: clock.tick(), proposer: *proposer }),
+            deadline,
+            hash,
+            pauses: 0,
+            unsealed_by: None,
+            highest_floor: Ballot::ZERO,
+            unreadable: Vec::new(),
+            began_anew: false,
+            times: RoundTimes::default(),
+        }
     }
 }
 
 impl Change<'_> {
-    /// Waits for A promises, following higher ballots, and reads what they found.
-    pub(super) async fn prepared(&mut self, round: PrepareRound) -> Result<PreparedKey, Failure> {
+    /// Waits for A promises, and reads what they found. Where it takes another round it waits for the time of that.
+    pub(super) async fn prepared(&mut self, round: PrepareRound) -> Result<PrepareRoundOutcome, Failure> {
         let mut begun = round;
-        let unsealed_by = Instant::now() + self.registers.inner.timeouts.round;
-        loop {
-            let waits = |outcome: &PrepareOutcome| matches!(outcome, PrepareOutcome::Wait);
-            let decide =
-                |replies: &[_], asking: PrepareProgress<'_>| after_prepare(replies, &self.unreadable, asking);
-            let asked = Instant::now();
-            let decision = begun.round.decide(self.registers, decide, waits).await;
-            self.times.prepare += asked.elapsed();
-            self.times.called(self.registers.count_round(Phase::Prepare, &begun.round));
-            let above = match decision.outcome {
-                PrepareOutcome::Prepared(prepared) => {
-                    self.highest_floor = self.highest_floor.max(prepared.floor);
-                    match self.found(&begun, prepared.found).await? {
-                        Some(found) => {
-                            return Ok(PreparedKey { round: begun, found, lacks_room: OnceLock::new() });
-                        }
-                        None => begun.ballot,
+        let waits = |outcome: &PrepareOutcome| matches!(outcome, PrepareOutcome::Wait);
+        let decide =
+            |replies: &[_], asking: PrepareProgress<'_>| after_prepare(replies, &self.unreadable, asking);
+        let asked = Instant::now();
+        let decision = begun.round.decide(self.registers, decide, waits).await;
+        self.times.prepare += asked.elapsed();
+        self.times.called(self.registers.count_round(Phase::Prepare, &begun.round));
+        let above = match decision.outcome {
+            PrepareOutcome::Prepared(prepared) => {
+                self.registers.inner.contention.prepared(asked.elapsed());
+                self.highest_floor = self.highest_floor.max(prepared.floor);
+                match self.found(&begun, prepared.found).await? {
+                    Some(found) => {
+                        self.note_others(found.as_ref());
+                        let ready = PreparedKey { round: begun, found, lacks_room: OnceLock::new() };
+                        return Ok(PrepareRoundOutcome::Prepared(Box::new(ready)));
                     }
+                    None => begun.ballot,
                 }
-                PrepareOutcome::Retry { above } => above,
-                PrepareOutcome::TooFarAhead
-                    if !self.began_anew && self.registers.inner.ballots.begin_anew(begun.ballot) =>
-                {
-                    self.began_anew = true;
-                    Ballot::ZERO
-                }
-                // What it left may be committed once the bucket is active again.
-                PrepareOutcome::Sealed if self.batch.tries.is_some() && Instant::now() < unsealed_by => {
-                    begun.ballot
-                }
-                PrepareOutcome::Sealed => return Err(self.failed(Failure::Sealed)),
-                PrepareOutcome::Wait
-                | PrepareOutcome::TooFarAhead
-                | PrepareOutcome::StaleEpoch { .. }
-                | PrepareOutcome::Unavailable => {
-                    return Err(self.failed(begun.round.failure()));
-                }
-            };
-            self.wait_a_little().await?;
-            begun = self.registers.prepare_above(begun.target, above);
+            }
+            PrepareOutcome::Retry { above } => {
+                self.registers.inner.contention.note(self.hash);
+                above
+            }
+            PrepareOutcome::TooFarAhead
+                if !self.began_anew && self.registers.inner.ballots.begin_anew(begun.ballot) =>
+            {
+                self.began_anew = true;
+                Ballot::ZERO
+            }
+            // What it left may be committed once the bucket is active again.
+            PrepareOutcome::Sealed if self.batch.tries.is_some() && self.waits_for_unsealing() => {
+                begun.ballot
+            }
+            PrepareOutcome::Sealed => return Err(self.failed(Failure::Sealed)),
+            PrepareOutcome::Wait
+            | PrepareOutcome::TooFarAhead
+            | PrepareOutcome::StaleEpoch { .. }
+            | PrepareOutcome::Unavailable => return Err(self.failed(begun.round.failure())),
+        };
+        self.wait_a_little().await?;
+        Ok(PrepareRoundOutcome::Again { above })
+    }
+
+    fn waits_for_unsealing(&mut self) -> bool {
+        let now = Instant::now();
+        now < *self.unsealed_by.get_or_insert(now + self.registers.inner.timeouts.round)
+    }
+
+    /// Another gateway's write is under way where a prepare finds a row of it that may not be committed.
+    fn note_others(&self, found: Option<&QuorumRow>) {
+        let own = |ballot: Ballot| self.registers.inner.ballots.are_of(ballot.proposer);
+        if found.is_some_and(|found| !found.committed && !own(found.ballot)) {
+            self.registers.inner.contention.note(self.hash);
         }
+    }
+
+    /// Whether what a prepare found is committed, as far as the answers tell that its quorum did not need: they are
+    /// about to come, or are there.
+    pub(super) async fn is_certain(&self, ready: &mut PreparedKey) -> bool {
+        let PreparedKey { round: PrepareRound { round, .. }, found, lacks_room: _ } = ready;
+        let Some(found) = found else { return true };
+        while !found.committed {
+            let lives = self.registers.known_lives();
+            let asking = round.asking(self.registers.now(), &lives);
+            let shown = match after_prepare(&round.replies, &self.unreadable, asking).outcome {
+                PrepareOutcome::Prepared(prepared) => prepared.found,
+                _ => None,
+            };
+            found.committed = shown.is_some_and(|shown| shown.committed && shown.ballot == found.ballot);
+            if !found.committed && (round.outstanding() == 0 || !round.next_soon(self.registers).await) {
+                break;
+            }
+        }
+        found.committed
     }
 
     /// The value behind what the promises found; `None` where a prepare shall find another.
@@ -413,6 +476,7 @@ impl Change<'_> {
         let failure = match decision.outcome {
             AcceptOutcome::Committed => {
                 sent.is_known = true;
+                registers.inner.contention.accepted(asked.elapsed());
                 registers.committed(round, &begun.target, accept.ballot);
                 return AcceptRoundOutcome::Committed;
             }
@@ -441,7 +505,10 @@ impl Change<'_> {
     pub(super) async fn above(&mut self, accepted: AcceptRoundOutcome) -> Result<Ballot, Failure> {
         self.registers.inner.metrics.register.conflicts.inc();
         let above = match accepted {
-            AcceptRoundOutcome::Conflict { above } => above,
+            AcceptRoundOutcome::Conflict { above } => {
+                self.registers.inner.contention.note(self.hash);
+                above
+            }
             AcceptRoundOutcome::Refused(failure) => return Err(self.failed(failure)),
             AcceptRoundOutcome::Committed | AcceptRoundOutcome::Undecided => Ballot::ZERO,
         };
@@ -453,10 +520,12 @@ impl Change<'_> {
         if Instant::now() >= self.deadline {
             return Err(self.failed(Failure::Unavailable));
         }
-        let most = u64::try_from(self.pause.as_micros()).unwrap_or(u64::MAX).max(1);
-        let jitter = self.registers.inner.rng.next_u64() % most;
-        tokio::time::sleep(Duration::from_micros(jitter)).await;
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        let Inner { contention, rng, .. } = &*self.registers.inner;
+        // Every change of another gateway brings a batch with an accept nearer to an outcome that nobody can tell.
+        let most = if self.batch.tries.is_some() { PAUSES_WITH_ACCEPT_MAX } else { u32::MAX };
+        let pause = contention.pause(self.pauses.min(most), rng.next_u64());
+        tokio::time::sleep(pause).await;
+        self.pauses = self.pauses.saturating_add(1);
         Ok(())
     }
 

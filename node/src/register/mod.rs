@@ -13,6 +13,7 @@ mod writers;
 mod writer;
 mod batch;
 mod ballots;
+mod contention;
 mod change;
 mod read;
 mod round;
@@ -45,6 +46,7 @@ pub(crate) use failure::Failure;
 pub(crate) use writer::{ChangeError, Inline, Proposal, Writer};
 pub(crate) use writers::WriteTicket;
 
+use contention::Contention;
 use key_writers::Writers;
 
 /// A volume whose clock is far from this node's is named so often in the log.
@@ -62,7 +64,7 @@ pub struct RegisterTimeouts {
     pub operation: Duration,
     /// For the volumes asked first, before a read asks the others too.
     pub hedge: Duration,
-    /// For somebody else to commit the write that a read found: about two commit times.
+    /// For somebody else to commit the write that a read found, at least: about two commit times where those are short.
     pub commit: Duration,
 }
 
@@ -162,6 +164,7 @@ struct Inner {
     /// When each volume was last named as skewed.
     skew_told: Mutex<HashMap<VolumeId, Instant>>,
     writers: Writers,
+    contention: Contention,
     /// For looking once more at volumes that refused what others took.
     second_looks: Semaphore,
     damage: Damage,
@@ -194,6 +197,7 @@ impl Registers {
             ballots: ballots::Ballots::new(Arc::clone(clock.wall()), Arc::clone(&rng), proposer),
             lives: RwLock::new(Arc::new(Lives::default())),
             writers: Writers::default(),
+            contention: Contention::new(),
             skew_told: Mutex::new(HashMap::new()),
             cluster,
             clock,

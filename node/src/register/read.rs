@@ -45,6 +45,16 @@ impl Registers {
         }
     }
 
+    /// Reads a key that this gateway is about to write while others do: a write under way is waited for, and not
+    /// finished. `None` where the read could not tell.
+    pub(super) async fn look(&self, key: &RegisterKey) -> Option<Option<QuorumRow>> {
+        match self.read_once(key).await {
+            Ok(ReadOutcome::Value(found)) => Some(Some(*found)),
+            Ok(ReadOutcome::Absent) => Some(None),
+            Ok(ReadOutcome::MovedOn | ReadOutcome::Unfinished) | Err(_) => None,
+        }
+    }
+
     async fn read_once(&self, key: &RegisterKey) -> Result<ReadOutcome, Failure> {
         self.inner.metrics.register.read_rounds.inc();
         let target = self.inner.cluster.target(key.clone());
@@ -57,7 +67,7 @@ impl Registers {
             ask(&mut round, place, &target, n == 0);
         }
         let asked = Instant::now();
-        let patience = asked + self.inner.timeouts.commit;
+        let patience = asked + self.inner.contention.patience(self.inner.timeouts.commit);
         let mut pause = FIRST_PAUSE;
         loop {
             let lives = self.known_lives();

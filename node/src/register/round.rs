@@ -224,7 +224,7 @@ impl<R: Unpin> Round<R> {
         }
     }
 
-    fn asking<'a>(&self, now: Timestamp, lives: &'a Lives) -> PrepareProgress<'a> {
+    pub(super) fn asking<'a>(&self, now: Timestamp, lives: &'a Lives) -> PrepareProgress<'a> {
         PrepareProgress { quorums: self.set.quorums(), outstanding: self.outstanding(), now, lives }
     }
 

@@ -57,14 +57,17 @@ impl KeyWriters {
 }
 
 impl Registers {
-    /// Takes a writer's place at a key. Where nobody else has one, the prepare goes out now.
+    /// Takes a writer's place at a key. Where nobody else has one, and no other gateway was noticed there lately, the
+    /// prepare goes out now.
     pub(crate) fn begin(&self, key: &RegisterKey) -> WriteTicket {
         let writers = &self.inner.writers;
         let key = writers.hashed(key);
         let came = writers.next_place();
+        // Where other gateways write the key, its batch looks first.
+        let is_quiet = !self.inner.contention.is_noted(key.hash);
         let alone = writers.update(&key, |entry| {
             entry.tickets += 1;
-            (entry.tickets == 1 && !entry.at_work).then(|| self.next_prepare(entry, Ballot::ZERO))
+            (entry.tickets == 1 && !entry.at_work && is_quiet).then(|| self.next_prepare(entry, Ballot::ZERO))
         });
         let ahead = alone.map(|place| self.prepare_at(&key.key, place));
         let deadline = Instant::now() + self.inner.timeouts.operation;

@@ -32,11 +32,11 @@ pub struct Batch {
 /// When a member whose condition failed is told so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RefusedMember {
-    /// Whether what the prepare found is committed, or nothing was found.
+    /// Whether what the prepare found is committed, or nothing was found. What a read returns is.
     pub found_is_certain: bool,
-    /// Whether the member came before the prepare was sent. One that came later may have seen a newer
-    /// value than the promises did.
-    pub came_before_prepare: bool,
+    /// Whether the member came before the prepare, or that read, was sent. One that came later may have seen a newer
+    /// value than the answers show.
+    pub came_before_asking: bool,
 }
 
 /// What a member is told that leaves before its batch has ended: cancelled, or past its deadline.
@@ -122,7 +122,7 @@ impl Batch {
     /// Whether a failed condition may be answered without a write of what it was judged on: only then can
     /// neither an accept under way nor an answered write change what the answer says.
     pub const fn may_refuse_at_once(&self, member: RefusedMember) -> bool {
-        self.tries.is_none() && member.found_is_certain && member.came_before_prepare
+        self.tries.is_none() && member.found_is_certain && member.came_before_asking
     }
 
     /// What a member is told that leaves now.
@@ -207,10 +207,10 @@ mod tests {
 
     #[test]
     fn a_failed_condition_is_told_at_once_under_three_conditions() {
-        let all = RefusedMember { found_is_certain: true, came_before_prepare: true };
+        let all = RefusedMember { found_is_certain: true, came_before_asking: true };
         assert!(batch().may_refuse_at_once(all));
         assert!(!batch().may_refuse_at_once(RefusedMember { found_is_certain: false, ..all }));
-        assert!(!batch().may_refuse_at_once(RefusedMember { came_before_prepare: false, ..all }));
+        assert!(!batch().may_refuse_at_once(RefusedMember { came_before_asking: false, ..all }));
         let mut tried = batch();
         tried.note_accept(ballot(5), Some(7));
         assert!(!tried.may_refuse_at_once(all));

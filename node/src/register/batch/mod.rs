@@ -17,7 +17,9 @@ use sherd_core::register::proposer::AfterConflict;
 use sherd_core::register::release::{CommittedValue, Releaser, may_release};
 
 use super::Registers;
-use super::change::{AcceptRoundOutcome, Change, Draft, DraftInline, DraftValue, PreparedKey};
+use super::change::{
+    AcceptRoundOutcome, Change, Draft, DraftInline, DraftValue, PrepareRoundOutcome, PreparedKey,
+};
 use super::failure::Failure;
 use super::turn::{KeyTurn, OrderedPrepare};
 use super::writer::{Answer, Inline, Member, MemberData, Proposal};
@@ -64,7 +66,8 @@ enum Step {
 
 impl<'a> BatchRun<'a> {
     pub(super) fn new(registers: &'a Registers, turn: &'a KeyTurn) -> Self {
-        let change = Change::new(registers, Instant::now() + registers.inner.timeouts.operation);
+        let change =
+            Change::new(registers, turn.key.hash, Instant::now() + registers.inner.timeouts.operation);
         Self { registers, turn, change, members: Vec::new(), left: Vec::new(), tried: Vec::new() }
     }
 
@@ -82,11 +85,19 @@ impl<'a> BatchRun<'a> {
 
     /// Tries until everybody was told.
     async fn tries(mut self, ahead: Option<OrderedPrepare>) {
-        let mut prepare = ahead.unwrap_or_else(|| self.turn.prepare_above(Ballot::ZERO));
+        let (mut prepare, mut above) = (ahead, Ballot::ZERO);
         loop {
+            if prepare.is_none() && self.registers.inner.contention.is_noted(self.turn.key.hash) {
+                // In a box: the future of every write is kept small.
+                Box::pin(self.look()).await;
+            }
+            if self.members.is_empty() {
+                return;
+            }
+            let prepare = prepare.take().unwrap_or_else(|| self.turn.prepare_above(above));
             match self.one_try(prepare).await {
                 Ok(Step::Ended) => return,
-                Ok(Step::Again(above)) => prepare = self.turn.prepare_above(above),
+                Ok(Step::Again(refused_at)) => above = refused_at,
                 Err(failure) => {
                     // It may be the deadline of some only.
                     self.let_go();
@@ -94,11 +105,23 @@ impl<'a> BatchRun<'a> {
                         return self.fail(failure);
                     }
                     self.change.deadline = self.first_deadline();
-                    prepare = self.turn.prepare_above(Ballot::ZERO);
+                    above = Ballot::ZERO;
                 }
             }
-            if self.members.is_empty() {
-                return;
+        }
+    }
+
+    /// Reads the key, while other gateways write it, too. That waits for a write under way, whose accept a prepare
+    /// would refuse. Members that came before and fail on what it shows are told so: nothing of them was sent, and what
+    /// they were judged on is committed.
+    async fn look(&mut self) {
+        self.admit();
+        let Some(found) = self.registers.look(self.turn.key()).await else { return };
+        let judged = RefusedMember { found_is_certain: true, came_before_asking: true };
+        if self.change.batch.may_refuse_at_once(judged) {
+            let state = found.as_ref().map(|found| &found.value.state);
+            for member in self.members.extract_if(.., |member| member.decide(state).is_none()) {
+                member.answer(Answer::AsDecided);
             }
         }
     }
@@ -124,9 +147,12 @@ impl<'a> BatchRun<'a> {
 
     async fn one_try(&mut self, prepare: OrderedPrepare) -> Result<Step, Failure> {
         let OrderedPrepare { round, order } = prepare;
-        let ready = self.change.prepared(round).await;
+        let prepared = self.change.prepared(round).await;
         self.count_rounds();
-        let ready = ready?;
+        let mut ready = match prepared? {
+            PrepareRoundOutcome::Prepared(ready) => ready,
+            PrepareRoundOutcome::Again { above } => return Ok(Step::Again(above)),
+        };
         self.admit();
         self.let_go();
         if self.members.is_empty() {
@@ -152,7 +178,7 @@ impl<'a> BatchRun<'a> {
         }
         match value.map_err(|failure| self.change.failed(failure))? {
             Some(value) => self.propose(&ready, decided.state, value).await,
-            None => self.refuse(&ready, order).await,
+            None => self.refuse(&mut ready, order).await,
         }
     }
 
@@ -179,17 +205,24 @@ impl<'a> BatchRun<'a> {
     }
 
     /// Nobody changes anything: what that was judged on must be committed, and no accept under way.
-    async fn refuse(&mut self, ready: &PreparedKey, order: u64) -> Result<Step, Failure> {
+    async fn refuse(&mut self, ready: &mut PreparedKey, order: u64) -> Result<Step, Failure> {
         let batch = self.change.batch;
-        let found_is_certain = ready.found.as_ref().is_none_or(|found| found.committed);
+        let found_is_certain = batch.tries.is_none() && self.change.is_certain(ready).await;
         let at_once = |member: &Member| {
-            let refused = RefusedMember { found_is_certain, came_before_prepare: member.came < order };
+            let refused = RefusedMember { found_is_certain, came_before_asking: member.came < order };
             batch.may_refuse_at_once(refused) || (member.has_failed() && batch.tries.is_none())
         };
-        if self.members.iter().all(at_once) {
-            for member in self.members.drain(..) {
-                member.answer(Answer::AsDecided);
+        for member in self.members.extract_if(.., |member| at_once(member)) {
+            member.answer(Answer::AsDecided);
+        }
+        if !self.members.is_empty() && found_is_certain {
+            // They came after the prepare: a read tells them as much as a write would.
+            Box::pin(self.look()).await;
+            if !self.members.is_empty() {
+                return Ok(Step::Again(ready.round.ballot));
             }
+        }
+        if self.members.is_empty() {
             return Ok(Step::Ended);
         }
         self.settle(ready, Answer::AsDecided).await

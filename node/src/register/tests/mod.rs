@@ -102,11 +102,36 @@ async fn refused_writers_alone_change_nothing() {
     let node = directories.start().await;
     let registers = node.registers();
     registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
+    let accepts = registers.inner.metrics.register.accept_rounds.get();
     let swaps = [swap(Some(2), 3), swap(None, 4)];
     let told = join_all(swaps.map(|writer| registers.change(registers.begin(&key()), writer))).await;
     assert!(told.iter().all(|told| matches!(told, Err(ChangeError::Refused(Some(1))))), "{told:?}");
+    let written = registers.inner.metrics.register.accept_rounds.get() - accepts;
+    assert_eq!(written, 0, "no hint of the commit has come yet, and an accept quorum shows the row");
     assert_eq!(number_of(Some(&found(&node).await.state)), Some(1));
     assert_eq!(registers.inner.writers.keys_count(), 0);
+    node.close().await;
+}
+
+/// A prepare would refuse the accept of the gateway that was noticed.
+#[tokio::test]
+async fn a_refusal_at_a_key_that_others_write_costs_no_prepare() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
+    registers.inner.contention.note(registers.inner.writers.hashed(&key()).hash);
+    let rounds = || {
+        let metrics = &registers.inner.metrics.register;
+        (metrics.prepare_rounds.get(), metrics.accept_rounds.get())
+    };
+    let before = rounds();
+    let told = registers.change(registers.begin(&key()), swap(Some(2), 3)).await;
+    assert!(matches!(told, Err(ChangeError::Refused(Some(1)))), "{told:?}");
+    assert_eq!(rounds(), before);
+    registers.change(registers.begin(&key()), swap(Some(1), 2)).await.expect("its condition holds");
+    assert_eq!(rounds(), (before.0 + 1, before.1 + 1));
+    assert_eq!(number_of(Some(&found(&node).await.state)), Some(2));
     node.close().await;
 }
 

@@ -85,10 +85,18 @@ pub struct HighestRow {
     pub ballot: Ballot,
     /// The hash of the value's head.
     pub digest: Digest,
-    /// Whether one of them knows that it is committed.
+    /// Whether it is committed: one of them knows it, or A of them hold it.
     pub committed: bool,
     /// Who holds it, so that its bytes can be asked for.
     pub holders: Vec<VolumeId>,
+}
+
+impl HighestRow {
+    /// Knows it committed where A of the replies carry its ballot: each says so of a durable row, and so did A volumes
+    /// accept it. The hint that says the same comes later, and a key that many write would be settled again and again.
+    pub(super) fn of(self, quorums: Quorums) -> Self {
+        Self { committed: self.committed || self.holders.len() >= quorums.accept(), ..self }
+    }
 }
 
 /// A row that a volume showed with its promise and did not give when it was asked for: its device cannot read the
@@ -194,7 +202,7 @@ pub fn after_prepare(
     let refusals = RefusalSummary::of(replies, asking);
     let outcome = if promises >= needed {
         PrepareOutcome::Prepared(PrepareResult {
-            found: highest(votes.map(|(reply, vote)| (reply.volume, vote))),
+            found: highest(votes.map(|(reply, vote)| (reply.volume, vote))).map(|row| row.of(asking.quorums)),
             floor: voters(replies, asking.lives).map(|(_, vote)| vote.floor).max().unwrap_or_default(),
         })
     } else if promises + asking.outstanding >= needed {

@@ -80,6 +80,23 @@ fn the_committed_flag_of_a_lower_row_says_nothing() {
     ));
 }
 
+/// No hint has come yet: who is refused on such a row needs no write to be told so.
+#[test]
+fn a_row_that_an_accept_quorum_shows_is_committed() {
+    let is_committed = |volumes, replies: &[Reply<Vote>]| match prepared_in(volumes, replies, 1).outcome {
+        PrepareOutcome::Prepared(PrepareResult { found: Some(found), .. }) => found.committed,
+        other => panic!("{other:?}"),
+    };
+    let row = |seconds| move |volume| promise(volume, Some((seconds, false)), 0);
+    let equal: Vec<_> = (1..=4).map(row(9)).collect();
+    assert!(is_committed(3, &equal[..2]) && is_committed(4, &equal[..3]) && is_committed(5, &equal[..3]));
+    let one_older = |count| (1..count).map(row(9)).chain([row(5)(count)]).collect::<Vec<_>>();
+    assert!(!is_committed(3, &one_older(2)), "one of three holds it");
+    assert!(!is_committed(4, &one_older(3)), "two of four hold it, and that may be all");
+    assert!(!is_committed(5, &one_older(3)));
+    assert!(is_committed(4, &one_older(4)), "three of four hold it");
+}
+
 #[test]
 fn a_row_that_its_volume_cannot_give_is_left_out_with_its_promise() {
     // N = 4: A = 3.

@@ -68,11 +68,12 @@ pub fn decide_read(replies: &[Reply<Vote>], reading: ReadProgress<'_>) -> ReadDe
     let Some(found) = highest(votes.clone().map(|(reply, vote)| (reply.volume, vote))) else {
         return ReadDecision::Absent;
     };
+    let found = found.of(reading.quorums);
     let outdated = maybe_dropped(votes.clone(), found.ballot);
     if !outdated.is_empty() {
         return ReadDecision::AskOnceMore { volumes: outdated };
     }
-    if found.committed || found.holders.len() >= reading.quorums.accept() {
+    if found.committed {
         return ReadDecision::Value(found);
     }
     if votes.filter(|(_, vote)| vote.row.is_none()).count() >= needed {

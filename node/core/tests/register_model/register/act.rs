@@ -195,13 +195,24 @@ impl Register {
             }
         }
         match verdict {
-            AfterConflict::Committed { .. } => self.finish(after, actor, me.found),
+            AfterConflict::Committed { .. } => self.finish_found(after, actor),
             AfterConflict::Settle { .. } => self.propose_settled(after, actor),
             AfterConflict::TryAgain => self.propose_if(after, actor, own, committed),
             AfterConflict::Unknown => {
                 (after.actors[actor].phase, after.actors[actor].stopped) = (Phase::Done, true);
             }
         }
+    }
+
+    /// Completes with the found value, which is committed; nothing was proposed at the prepared ballot. What is
+    /// released afterwards is judged by the value that is committed.
+    fn finish_found(&self, after: &mut State, actor: usize) {
+        let me = &mut after.actors[actor];
+        let found = me.found;
+        if self.release {
+            me.ballot = found;
+        }
+        self.finish(after, actor, found);
     }
 
     /// Judges the condition by what was found; a failed one is answered once that is committed.
@@ -212,7 +223,7 @@ impl Register {
             return self.propose_change(after, actor, own);
         }
         if committed || self.without == Without::SettleFailed {
-            self.finish(after, actor, found);
+            self.finish_found(after, actor);
         } else {
             self.propose_settled(after, actor);
         }

@@ -233,7 +233,7 @@ impl Register {
         let at_once = me.members.iter().filter(|member| member.place == Place::In).all(|member| {
             batch.may_refuse_at_once(RefusedMember {
                 found_is_certain: committed || me.found == 0 || self.without == Without::RefusedOnCertain,
-                came_before_prepare: !member.late || self.without == Without::RefusedCameBefore,
+                came_before_asking: !member.late || self.without == Without::RefusedCameBefore,
             })
         });
         if at_once || (me.found == 0 && self.without == Without::RefusedTombstone) {
