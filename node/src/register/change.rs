@@ -7,16 +7,14 @@
 //! ```
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::join_all;
 use tokio::time::Instant;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, ChangeId, DataId, RegisterKey, VolumeId};
 use sherd_core::message;
-use sherd_core::message::{Answer, Target};
+use sherd_core::message::Target;
 use sherd_core::record::{Changes, DataRef, State, Value};
 use sherd_core::register::batch::Batch;
 use sherd_core::register::proposer::{
@@ -24,19 +22,13 @@ use sherd_core::register::proposer::{
     after_prepare,
 };
 use sherd_core::register::sweep::{SettleWith, introduced, settle_with};
-use sherd_core::register::{Accept, CommitHint, EncodedValue, Positions, Prepare, Refusal, Vote};
+use sherd_core::register::{Accept, EncodedValue, Positions, Prepare, Vote};
 
 use super::failure::Failure;
 use super::round::{Round, RoundTimes};
 use super::{Inner, QuorumRow, Registers, RowAnswer};
 use crate::observe::trace::{self, Phase};
 
-/// After which somebody who was faster has brought a newer row to a volume that refused ours for it.
-const FASTER_ONE_ENDS: Duration = Duration::from_secs(1);
-/// How long the hint of a commit waits for the answers that the quorum did not need, so that one hint says whether every
-/// volume took the row. A volume writes a hint with its next frame, or within as long of itself: nobody learns
-/// of the commit later than that by much.
-const HINT_PATIENCE: Duration = Duration::from_millis(100);
 /// How often the pause doubles once an accept was sent: sixteen changes later its outcome is unknown.
 const PAUSES_WITH_ACCEPT_MAX: u32 = 1;
 
@@ -532,89 +524,5 @@ impl Change<'_> {
     /// After an accept was sent, a failure does not tell the outcome.
     pub(super) fn failed(&self, failure: Failure) -> Failure {
         if self.batch.tries.is_some() { Failure::OutcomeUnknown } else { failure }
-    }
-}
-
-impl Registers {
-    /// Tells every volume that the value is committed and whether all have it, and looks after those that may lack it.
-    ///
-    /// It is one hint a row, which waits a little for the last answers. A proposer that dies before leaves the row
-    /// unsettled where it is; one that dies later has told those that have it to keep it listed.
-    fn committed(&self, round: Round<()>, target: &Target, ballot: Ballot) {
-        let was_missed = round.was_missed(self.now());
-        if was_missed {
-            self.inner.damage.row(&target.key);
-        }
-        let is_told = was_missed || round.outstanding() == 0;
-        if is_told {
-            tell_committed(&round, target, ballot);
-        }
-        if !was_missed && (round.outstanding() > 0 || round.refused().next().is_some()) {
-            let (registers, target) = (self.clone(), target.clone());
-            self.inner.tasks.spawn(async move {
-                let round = if is_told { round } else { registers.tell_late(round, &target, ballot).await };
-                if registers.somebody_lacks(round, &target, ballot).await {
-                    registers.inner.damage.row(&target.key);
-                }
-            });
-        }
-    }
-
-    /// Hears the rest of a decided round. Tells of the commit when all have answered or it took long, and once more
-    /// where those that took long have the row after all.
-    async fn tell_late(&self, mut round: Round<()>, target: &Target, ballot: Ballot) -> Round<()> {
-        round.hear_until(self, Instant::now() + HINT_PATIENCE).await;
-        tell_committed(&round, target, ballot);
-        if round.outstanding() > 0 {
-            while round.outstanding() > 0 {
-                round.next(self).await;
-            }
-            if round.is_everywhere() {
-                tell_committed(&round, target, ballot);
-            }
-        }
-        round
-    }
-
-    /// Says whether a volume may lack what a round decided, or newer; all have answered, or failed to.
-    async fn somebody_lacks(&self, round: Round<()>, target: &Target, ballot: Ballot) -> bool {
-        if round.was_missed(self.now()) {
-            return true;
-        }
-        if round.refused().next().is_none() {
-            return false;
-        }
-        // In a box: the future of every write is kept small.
-        Box::pin(self.look_again(&round, target, ballot)).await
-    }
-
-    /// Asks those that refused once more, after somebody who was faster has ended.
-    async fn look_again(&self, round: &Round<()>, target: &Target, ballot: Ballot) -> bool {
-        // The row is looked at by whoever heals it where too many wait here.
-        let Ok(_place) = self.inner.second_looks.try_acquire() else {
-            return round.refused().any(|(_, votes)| votes);
-        };
-        tokio::time::sleep(FASTER_ONE_ENDS).await;
-        let looks = round.refused().map(|(route, _)| async move {
-            let pending = route.registers.read(route.volume, target, false);
-            match tokio::time::timeout(self.inner.timeouts.round, pending).await {
-                Ok(Ok(Answer { result: Ok(vote), .. })) => {
-                    vote.row.is_none_or(|row| row.head.ballot < ballot)
-                }
-                // It is compared with the others, or gets all rows, from a point behind this one.
-                Ok(Ok(Answer { result: Err(Refusal::Recovering), .. })) => false,
-                Ok(Ok(_) | Err(_)) | Err(_) => true,
-            }
-        });
-        join_all(looks).await.contains(&true)
-    }
-}
-
-/// Tells every volume that the value is committed, and whether every one has it.
-fn tell_committed(round: &Round<()>, target: &Target, ballot: Ballot) {
-    // After the accepts: an idle volume's position would otherwise be noted with the next write.
-    let commit = CommitHint { ballot, is_everywhere: round.is_everywhere(), positions: round.positions() };
-    for route in &round.set.routes {
-        route.registers.commit(route.volume, target, &commit);
     }
 }

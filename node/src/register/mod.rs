@@ -4,7 +4,7 @@
 //! Nothing here decides; it asks, collects what comes in time, hands that to the core's functions
 //! and does what they say. `read` returns committed values only. A change makes a new value from the one
 //! it finds, as one compare-and-set; writers of one key share it: `writers` has who waits, `writer` one
-//! of them, `batch` those who are at work, `change` their rounds.
+//! of them, `batch` those who are at work, `change` their rounds, `hint` what follows a commit.
 
 mod failure;
 mod key_writers;
@@ -15,6 +15,7 @@ mod batch;
 mod ballots;
 mod contention;
 mod change;
+mod hint;
 mod read;
 mod round;
 
