@@ -258,7 +258,7 @@ impl NamespaceLeases {
         Self { client, installation: installation.to_owned(), now, held: Mutex::default() }
     }
 
-    /// Says whose a namespace's clusters are, and takes or renews the lease where they are nobody's or its own.
+    /// Says whose a namespace's clusters are, and takes or renews the lease where they are no operator's or its own.
     ///
     /// # Errors
     /// A text, when the API server could not be asked or another was faster.

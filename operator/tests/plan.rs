@@ -133,7 +133,7 @@ fn an_authority_that_is_gone_is_never_replaced() {
     blocked(&mixed, &formed, BlockedPart::Certificates, Reason::AuthorityMissing, "7b7b");
 }
 
-/// Claims that lost their labels, or were restored without them, are still somebody's data.
+/// Claims that lost their labels, or were restored without them, are still a user's data.
 #[test]
 fn claims_by_name_alone_stop_the_making_of_an_authority() {
     let observed = ObservedCluster { foreign_claims: vec![foreign("v1-demo-pool-0-0", None)], ..nothing() };

@@ -24,7 +24,7 @@ pub struct Log {
     pub format: LogFormat,
     /// A filter that parses.
     pub level: String,
-    /// How long a request may take that is not told as slow; zero where none is.
+    /// How long a request may take that is not logged as slow; zero where none is.
     pub slow_request: Duration,
 }
 

@@ -1,13 +1,13 @@
-//! Where the time of a request goes: measured in the request's own task, told once if it was slow.
+//! Where the time of a request goes: measured in the request's own task, logged once if it was slow.
 //!
 //! ```text
 //! server: begin -> scope { s3: identify -> object -> register, stripe: add } -> answered
-//!                                  a body that is still read holds the trace: add -> dropped -> told
+//!                                  a body that is still read holds the trace: add -> dropped -> logged
 //! ```
 //! A [`RequestTrace`] is made for each S3 request and travels as a task-local value; work that is done for it in
 //! another task carries a clone, or its id alone. A request is judged by the time that this node took: what it
-//! waited for its client is left out. The last clone that is dropped tells, so a body is told with its request, and
-//! a request that was dropped without an answer is told as one whose client left.
+//! waited for its client is left out. The last clone that is dropped logs, so a body is logged with its request, and
+//! a request that was dropped without an answer is logged as one whose client left.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -68,17 +68,17 @@ pub struct VolumeCall {
     pub volume: VolumeId,
     /// The name of its node; empty where a node stores alone.
     pub node: Arc<str>,
-    /// From the call to its answer, or until nobody waited for it any more.
+    /// From the call to its answer, or until it was no longer waited for.
     pub took: Duration,
 }
 
-/// Which requests, and calls for other nodes' requests, are told as slow. Cheap to clone.
+/// Which requests, and calls for other nodes' requests, are logged as slow. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct SlowRequests(Arc<SlowState>);
 
 #[derive(Debug)]
 struct SlowState {
-    /// `None` where none is told.
+    /// `None` where none is logged.
     after: Option<Duration>,
     /// Each has its own: where a disk is slow there are more calls than requests, and these say more.
     requests: LineLimit,

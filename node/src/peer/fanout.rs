@@ -165,7 +165,7 @@ impl<R: Unpin> HedgedGather<R> {
         self.gather.waits_for()
     }
 
-    /// Waits for the next answer, where `wanted` more are needed: so many are under way at least, as far as there
+    /// Waits for the next answer, where `wanted` more are needed: at least that number is under way, as far as there
     /// are any to ask. `None` when all that were asked have answered, or nothing came in time. Cancel-safe: an
     /// answer is taken only when it is returned.
     pub async fn next(
@@ -313,7 +313,7 @@ mod tests {
         assert_eq!(asked.next(1, ask).await, Some((2, Ok(2))));
         assert_eq!(begun.elapsed(), hedge * 2);
         silent.answer(Ok(3));
-        assert_eq!(asked.next(1, ask).await, Some((3, Ok(3))), "who was slow is heard");
+        assert_eq!(asked.next(1, ask).await, Some((3, Ok(3))), "a slow answer counts");
         let (kept, waiting) = Pending::waiting();
         pendings.lock().insert(0, waiting);
         assert_eq!(asked.next(1, ask).await, None, "until the deadline");

@@ -2,7 +2,7 @@
 //!
 //! A call starts the work at once and gives back a [`Pending`]; waiting for it, and giving up on
 //! it, is the caller's business. What dropping the `Pending` does is said of each call: one that **ends** may stop,
-//! for it only reads; one that **runs on** is done to its end, for somebody relies on it or cannot know that it was
+//! for it only reads; one that **runs on** is done to its end, for others rely on it or cannot know that it was
 //! not done. Every call may be repeated: registers by their ballots, shards by their ids.
 //!
 //! A call to another node has a deadline, after which its outcome is unknown. Which volumes let their callers wait

@@ -28,7 +28,7 @@ enum State<R> {
 #[derive(Debug)]
 pub struct AnswerSender<R> {
     to: oneshot::Sender<(Result<R>, Instant)>,
-    /// Ends when the answer comes, or is given up; `None` where nobody watches.
+    /// Ends when the answer comes, or is given up; `None` where it is not watched.
     watched: Option<WatchedCall>,
 }
 
@@ -43,7 +43,7 @@ impl<R> AnswerSender<R> {
         drop(to.send((result, Instant::now())));
     }
 
-    /// Whether nobody waits for the answer any more.
+    /// Whether the answer is no longer waited for.
     pub(crate) fn is_closed(&self) -> bool {
         self.to.is_closed()
     }

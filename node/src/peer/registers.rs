@@ -15,7 +15,7 @@ use super::Pending;
 
 /// The registers of one node's volumes: rounds, scans, and what the volumes guarantee about them.
 pub trait RegisterPeer: Send + Sync + std::fmt::Debug {
-    /// Asks for a promise. Ends: a promise that was not given binds nobody.
+    /// Asks for a promise. Ends: a promise that was not given binds no volume.
     fn prepare(
         &self,
         volume: VolumeId,

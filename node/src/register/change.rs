@@ -104,7 +104,7 @@ pub(super) struct Change<'a> {
     unreadable: Vec<UnreadableRow>,
     /// Whether its ballots began at the clock again: once is enough.
     began_anew: bool,
-    /// Of its rounds since they were last counted for somebody.
+    /// Of its rounds since they were last counted for a request.
     pub(super) times: RoundTimes,
 }
 
@@ -513,7 +513,7 @@ impl Change<'_> {
             return Err(self.failed(Failure::Unavailable));
         }
         let Inner { contention, rng, .. } = &*self.registers.inner;
-        // Every change of another gateway brings a batch with an accept nearer to an outcome that nobody can tell.
+        // Every change of another gateway brings a batch with an accept nearer to an unknown outcome.
         let most = if self.batch.tries.is_some() { PAUSES_WITH_ACCEPT_MAX } else { u32::MAX };
         let pause = contention.pause(self.pauses.min(most), rng.next_u64());
         tokio::time::sleep(pause).await;

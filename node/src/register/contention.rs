@@ -3,7 +3,7 @@
 //! A prepare refuses the accept of every gateway that prepared before it and has not been accepted yet. Where several
 //! write one key they would do that to each other for ever, and so would readers that finish what they find. A gateway
 //! that notices another one at a key *looks* before its next prepare: it reads the key, which waits for a write under
-//! way and refuses nobody's. How long it waits follows from what rounds take here: a pause that is shorter than a round
+//! way and refuses none. How long it waits follows from what rounds take here: a pause that is shorter than a round
 //! ends in the middle of another one's. Called by [`super::change`], [`super::batch`] and [`super::read`]; nothing that
 //! is decided depends on it.
 
@@ -24,7 +24,7 @@ const ROUND_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 /// How long a read waits for a commit at most, however slow they are: then its writer is taken for gone.
 const PATIENCE_MAX: Duration = Duration::from_millis(500);
-/// A new sample counts as one part of so many: a single slow sync changes little.
+/// A new sample weighs one eighth: a single slow sync changes little.
 const SAMPLES: u64 = 8;
 
 /// Other gateways at the keys that this one writes.

@@ -12,17 +12,18 @@ use sherd_core::register::{CommitHint, Refusal};
 use super::Registers;
 use super::round::Round;
 
-/// After which somebody who was faster has brought a newer row to a volume that refused ours for it.
+/// After which a faster proposer has brought a newer row to a volume that refused ours for it.
 const FASTER_ONE_ENDS: Duration = Duration::from_secs(1);
 /// How long the hint of a commit waits for the answers that the quorum did not need, so that one hint says whether every
-/// volume took the row. A volume writes a hint with its next frame, or within as long of itself: nobody learns
-/// of the commit later than that by much.
+/// volume took the row. A volume writes a hint with its next frame, or within as long of itself: no reader learns
+/// of the commit much later than that.
 const HINT_PATIENCE: Duration = Duration::from_millis(100);
 impl Registers {
-    /// Tells every volume that the value is committed and whether all have it, and looks after those that may lack it.
+    /// Sends every volume the hint that the value is committed and whether all have it, and looks after those that may
+    /// lack it.
     ///
     /// It is one hint a row, which waits a little for the last answers. A proposer that dies before leaves the row
-    /// unsettled where it is; one that dies later has told those that have it to keep it listed.
+    /// unsettled where it is; one that dies later has left it listed on those that have it.
     pub(super) fn committed(&self, round: Round<()>, target: &Target, ballot: Ballot) {
         let was_missed = round.was_missed(self.now());
         if was_missed {
@@ -43,7 +44,7 @@ impl Registers {
         }
     }
 
-    /// Hears the rest of a decided round. Tells of the commit when all have answered or it took long, and once more
+    /// Waits for the rest of a decided round. Sends the hint when all have answered or it took long, and once more
     /// where those that took long have the row after all.
     async fn tell_late(&self, mut round: Round<()>, target: &Target, ballot: Ballot) -> Round<()> {
         round.hear_until(self, Instant::now() + HINT_PATIENCE).await;
@@ -71,9 +72,9 @@ impl Registers {
         Box::pin(self.look_again(&round, target, ballot)).await
     }
 
-    /// Asks those that refused once more, after somebody who was faster has ended.
+    /// Asks those that refused once more, after a faster proposer has ended.
     async fn look_again(&self, round: &Round<()>, target: &Target, ballot: Ballot) -> bool {
-        // The row is looked at by whoever heals it where too many wait here.
+        // Where too many wait here, the heal of the row looks at it.
         let Ok(_place) = self.inner.second_looks.try_acquire() else {
             return round.refused().any(|(_, votes)| votes);
         };
@@ -93,7 +94,7 @@ impl Registers {
     }
 }
 
-/// Tells every volume that the value is committed, and whether every one has it.
+/// Sends every volume the hint that the value is committed, and whether every one has it.
 fn tell_committed(round: &Round<()>, target: &Target, ballot: Ballot) {
     // After the accepts: an idle volume's position would otherwise be noted with the next write.
     let commit = CommitHint { ballot, is_everywhere: round.is_everywhere(), positions: round.positions() };

@@ -65,7 +65,7 @@ pub struct RegisterTimeouts {
     pub operation: Duration,
     /// For the volumes asked first, before a read asks the others too.
     pub hedge: Duration,
-    /// For somebody else to commit the write that a read found, at least: about two commit times where those are short.
+    /// For another proposer to commit the write that a read found, at least: about two commit times where those are short.
     pub commit: Duration,
 }
 

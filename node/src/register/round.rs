@@ -120,9 +120,9 @@ impl<R: Unpin> Round<R> {
         tokio::time::timeout(registers.inner.timeouts.hedge, self.next(registers)).await.is_ok()
     }
 
-    /// Hears what answers until then.
+    /// Takes what answers until then.
     pub(super) async fn hear_until(&mut self, registers: &Registers, until: Instant) {
-        // Cancel-safe: an answer that was taken was heard.
+        // Cancel-safe: an answer that was taken was counted.
         while self.outstanding() > 0 && tokio::time::timeout_at(until, self.next(registers)).await.is_ok() {}
     }
 
@@ -153,7 +153,7 @@ impl<R: Unpin> Round<R> {
         }
     }
 
-    /// Whoever has not answered has failed.
+    /// What has not answered has failed.
     fn give_up(&mut self, registers: &Registers) {
         while let Some((place, result)) = self.gather.take_now() {
             self.hear(registers, place, result);

@@ -275,7 +275,7 @@ impl Member {
     /// Tells it. Data that no accept named is removed with it, unless it may come again.
     pub(super) fn answer(self, answer: Answer) {
         let Self { came: _, deadline: _, inline, data, trace, request } = self;
-        // Before the request goes on: it tells its time when nobody else holds the trace.
+        // Before the request goes on: its time is logged when the last clone of the trace is dropped.
         drop(trace);
         request.answer(answer, data.staged, inline);
     }

@@ -57,7 +57,7 @@ impl KeyWriters {
 }
 
 impl Registers {
-    /// Takes a writer's place at a key. Where nobody else has one, and no other gateway was noticed there lately, the
+    /// Takes a writer's place at a key. Where no other writer has one, and no other gateway was noticed there lately, the
     /// prepare goes out now.
     pub(crate) fn begin(&self, key: &RegisterKey) -> WriteTicket {
         let writers = &self.inner.writers;

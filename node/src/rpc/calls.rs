@@ -274,7 +274,7 @@ impl SlowCall {
 
 /// The calls under way, each in a slot with a waker that says which one it is.
 struct Slots<T> {
-    /// Which of them are told.
+    /// Which of them are logged as slow.
     slow: SlowRequests,
     places: Vec<Slot<T>>,
     free: Vec<usize>,

@@ -75,21 +75,21 @@ impl RpcNode {
         Self { volumes, cluster, bytes: Arc::new(HeldBytes::new()), slow }
     }
 
-    /// Tells calls that are as slow as requests must be to be told.
+    /// Logs a call that is as slow as a slow request.
     #[must_use]
     pub fn telling(self, slow: SlowRequests) -> Self {
         Self { slow, ..self }
     }
 
     /// Waits for a call of a client's request, and tells it if it was slow.
-    pub(super) async fn told<F: Future>(&self, request: u64, call: F) -> F::Output {
+    pub(super) async fn timed<F: Future>(&self, request: u64, call: F) -> F::Output {
         let begun = Instant::now();
         let ended = call.await;
         self.slow.call_ended(request, || begun.elapsed());
         ended
     }
 
-    /// Which calls are told.
+    /// Which calls are logged as slow.
     pub(super) const fn slow(&self) -> &SlowRequests {
         &self.slow
     }

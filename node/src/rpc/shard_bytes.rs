@@ -71,7 +71,7 @@ impl ShardUpload {
         }
         let UploadTarget { volume, request } = self.target;
         let result = match (self.sink.as_mut(), self.node.hold(volume, bytes.len())) {
-            (Some(sink), Ok(_held)) => self.node.told(request, sink.append(vec![bytes])).await,
+            (Some(sink), Ok(_held)) => self.node.timed(request, sink.append(vec![bytes])).await,
             (_, Err(error)) => Err(error),
             (None, Ok(_)) => Err(Error::Unreachable { reason: "the shard was finished".to_owned() }),
         };
@@ -88,7 +88,7 @@ impl ShardUpload {
         let Some(sink) = self.sink.take() else {
             return write_reply::Reply::Failure(error::failure(error::refused("finish: nothing was begun")));
         };
-        match self.node.told(self.target.request, sink.finish()).await {
+        match self.node.timed(self.target.request, sink.finish()).await {
             Ok(life) => write_reply::Reply::Life(life.0),
             Err(error) => write_reply::Reply::Failure(error::failure(CallFailure::Volume(error))),
         }

@@ -60,7 +60,7 @@ impl ShardRpc {
         let shard = shard.ok_or_else(|| error::refused("shard: missing"))?;
         let (shard, target) = (ShardId::from_wire(shard)?, self::target(target)?);
         let put = volumes.put_shard(volume, shard, &target, vec![payload]);
-        Ok(self.node.told(request, in_time(timeout_ms, put)).await?.0)
+        Ok(self.node.timed(request, in_time(timeout_ms, put)).await?.0)
     }
 
     async fn read_shard(
@@ -76,7 +76,7 @@ impl ShardRpc {
         }
         let (volumes, volume) = self.node.addressed(to, false)?;
         let held = self.node.hold(volume, length)?;
-        let read = self.node.told(request, in_time(timeout_ms, volumes.read_shard(volume, range))).await?;
+        let read = self.node.timed(request, in_time(timeout_ms, volumes.read_shard(volume, range))).await?;
         Ok(frames(read, held).boxed())
     }
 

@@ -91,7 +91,7 @@ impl Drop for GaugeGuard<'_> {
 }
 
 /// Puts `service` behind `admission`; `refuse` answers for it where it was not asked or panicked.
-/// Counts every answer, under the [`ApiName`] beside it; one that was slow is told.
+/// Counts every answer, under the [`ApiName`] beside it; one that was slow is logged.
 pub fn guard<S, F, B>(
     service: S,
     admission: Arc<Admission>,

@@ -262,7 +262,7 @@ impl Context {
         self.whole_rows_of(key).await
     }
 
-    /// Where A volumes hold the same row it is committed: tells those that do not know. Where all hold it, all are told:
+    /// Where A volumes hold the same row it is committed: sends the hint to those that do not know it. Where all hold it, all get it:
     /// none needs to list it any more.
     pub(crate) fn tell_committed(&self, key: &RegisterKey, rows: &Rows) {
         let set = self.cluster.set_of(key);

@@ -39,7 +39,7 @@ impl LeaseCounters {
 }
 
 impl Context {
-    /// Renews and ends leases until it is told to stop. Each start of it is another holder: what the one before held
+    /// Renews and ends leases until it is stopped. Each start of it is another holder: what the one before held
     /// expires.
     pub(super) async fn renew_leases(&self) {
         let holder = ProposerId(self.rng.next_u64());
@@ -56,7 +56,7 @@ impl Context {
         }
     }
 
-    /// Tells the volumes of leases, each for itself: one that is late must not hold up the calls of the others past the
+    /// Sends the volumes their leases, each for itself: one that is late must not hold up the calls of the others past the
     /// end of their leases.
     pub(super) async fn tell_leases(&self, holder: ProposerId, data: DataOfSets, is_end: bool) {
         let mut told = Vec::new();
@@ -70,7 +70,8 @@ impl Context {
         futures::stream::iter(told).buffer_unordered(LEASED_VOLUMES_AT_ONCE).for_each(|()| async {}).await;
     }
 
-    /// Tells one volume, until it does not answer: it is told again with the next renewal, which waits for this.
+    /// Sends one volume its leases, until it does not answer: it gets them again with the next renewal, which waits for
+    /// this.
     async fn tell_leases_to(&self, route: &VolumeRoute, calls: Arc<[ReaderLeases]>) {
         for leases in calls.iter() {
             let Ok(answer) = ask(route.shards.lease(route.volume, leases), PATIENCE).await else { return };

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! a volume's list, behind the key that was tried last
-//!   --all volumes answer----------------------> brought, key by key --> all are told: everywhere
+//!   --all volumes answer----------------------> brought, key by key --> all get the hint: everywhere
 //!   --one is silent, or does not take the row-> the look ends; the next one, after a pause, begins behind this key
 //! ```
 //! It is a task beside the one that settles rows (`settle`): what is not committed never waits for what is. Of the nodes
@@ -99,7 +99,7 @@ impl BringTurns {
 /// What became of a missed row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BringOutcome {
-    /// All volumes have it, and were told so.
+    /// All volumes have it, and got the hint.
     Brought,
     /// Its bucket is being deleted: the row goes with it, or is looked at when the seals have gone.
     Sealed,
@@ -110,7 +110,7 @@ enum BringOutcome {
 }
 
 impl Context {
-    /// Brings rows until it is told to stop.
+    /// Brings rows until it is stopped.
     pub(super) async fn bring_missed_rows(&self) {
         let mut missed: HashMap<VolumeId, MissedRows> = HashMap::new();
         loop {

@@ -154,7 +154,7 @@ impl Context {
         match self.registers.read(key).await {
             Ok(Some(found)) if found.ballot == ballot => {
                 let target = self.cluster.target(key.clone());
-                // Who does not have it, or does not say, is looked for until it does.
+                // A volume that does not have it, or does not say, is looked for until it does.
                 let commit = CommitHint { ballot, is_everywhere: false, positions: Positions::default() };
                 route.registers.commit(route.volume, &target, &commit);
             }

@@ -59,7 +59,7 @@ impl VolumeLeases {
     }
 }
 
-/// Who has leases on one data id, and until when: rarely more than one gateway.
+/// The holders of leases on one data id, and until when: rarely more than one gateway.
 type Holders = SmallVec<[(ProposerId, u64); 1]>;
 
 /// The leases, with the time handed in.
@@ -232,6 +232,6 @@ mod tests {
         assert!(table.may_be_read(data(1), 2 * MINUTE_US));
         table.take(&renewal(1, [1]), 2 * MINUTE_US);
         assert!(table.may_be_read(data(1), 3 * MINUTE_US));
-        assert!(!table.may_be_read(data(2), 3 * MINUTE_US), "nobody came for it");
+        assert!(!table.may_be_read(data(2), 3 * MINUTE_US), "no gateway came for it");
     }
 }

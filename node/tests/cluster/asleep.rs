@@ -3,7 +3,7 @@
 //!
 //! The links of the gateway are held so that what it proposes reaches one volume and no answer comes back; then it is
 //! suspended. Clients of the other nodes go on meanwhile: what the one volume has is found and finished, or replaced.
-//! What the gateway had sent arrives late, then the gateway goes on with rounds that nobody waits for any more. All
+//! What the gateway had sent arrives late, then the gateway goes on with rounds that are no longer waited for. All
 //! answers fit one order. A round in which no write was caught is repeated.
 
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ struct Writers {
 }
 
 impl Writers {
-    /// Writes one key until it is told to stop, whatever the answers are.
+    /// Writes one key until it is stopped, whatever the answers are.
     async fn write(self: Arc<Self>, s3: S3, mut dice: Dice, key: String) {
         while !*self.stopped.borrow() {
             let body = dice.body(Home::Inline);

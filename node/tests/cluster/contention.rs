@@ -4,7 +4,7 @@
 //! At three, four and five volumes a set. Writers that only write are acknowledged; writers that replace what they
 //! have seen are told 412 or win, and what they replaced is one chain. One writer and many take turns, so that a busy
 //! machine slows both. A gateway that hardly gets to run may see a batch of its own overtaken by sixteen others
-//! between two tries, and then nobody can say what came of it: some writes may be in doubt, none is refused.
+//! between two tries, and then its outcome is unknown: some writes may be in doubt, none is refused.
 //!
 //! What many get done beside one depends on the machine: the short turns ask for half as much, the long ones for as
 //! much. What gateways do to each other is counted instead: rounds for each link of the chain. Links are not compared
@@ -97,7 +97,7 @@ impl Rounds {
         rounds
     }
 
-    /// For each of so many changes.
+    /// For each change.
     fn each(self, changes: usize) -> String {
         let Self { prepares, accepts, reads } = self;
         let changes = f64::from(u32::try_from(changes).expect("a few thousand"));
@@ -129,7 +129,7 @@ async fn nobody_is_refused(nodes: usize, turns: usize) -> Counts {
     for _ in 0..turns {
         let (alone, none) = writes(&clients, &mut dice, 1).await;
         let (together, some) = writes(&clients, &mut dice, WRITERS).await;
-        assert_eq!(none, 0, "nobody is in the way of one writer");
+        assert_eq!(none, 0, "nothing is in the way of one writer");
         written = Counts { one: written.one + alone, many: written.many + together };
         in_doubt += some;
     }
@@ -155,10 +155,10 @@ async fn nobody_is_refused(nodes: usize, turns: usize) -> Counts {
         chain.answers(),
         rounds.each(all)
     );
-    assert_eq!(chain.refused(), 0, "nobody who replaces is refused for the others");
+    assert_eq!(chain.refused(), 0, "no replacement is refused for the others");
     let mut shown = Vec::new();
     for s3 in &clients {
-        shown.push(s3.get(REPLACED).await.expect("a healthy cluster").expect("nobody deletes it").etag());
+        shown.push(s3.get(REPLACED).await.expect("a healthy cluster").expect("it is not deleted").etag());
     }
     assert!(shown.iter().all(|etag| *etag == shown[0]), "nodes show different objects: {shown:?}");
     let met = chain.check(REPLACED, &first.etag(), &shown[0]);
@@ -166,7 +166,7 @@ async fn nobody_is_refused(nodes: usize, turns: usize) -> Counts {
     // One client's link is one accept.
     let most = f64::from(u32::try_from(links.one + ACCEPTS_A_LINK_MAX * links.many).expect("a few thousand"));
     assert!(rounds.accepts <= most, "the gateways are in each other's way: {rounds:?} for {links:?}");
-    assert!(links.many > 0, "somebody gets through");
+    assert!(links.many > 0, "a replacement gets through");
     written
 }
 

@@ -1,4 +1,4 @@
-//! Too few volumes: a client is told to come again while nothing was changed, and that nobody knows once something
+//! Too few volumes: a client is told to come again while nothing was changed, and that the outcome is unknown once something
 //! may have been; it never waits for long (I-4, I-5).
 //!
 //! Before any accept was sent a write is answered 503 with Retry-After, and it is nowhere, then and later. After one
@@ -74,7 +74,7 @@ async fn without_a_write_quorum_every_change_is_told_to_come_again_and_changes_n
     for node in [2, 3] {
         cluster.kill(node).await;
     }
-    // At once, while nobody has noticed yet, and again when everybody has.
+    // At once, while no node has noticed yet, and again when all have.
     for _ in 0..2 {
         let mut changes = JoinSet::new();
         for s3 in &clients[..2] {

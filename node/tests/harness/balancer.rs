@@ -42,7 +42,7 @@ struct Backend {
 }
 
 impl Balancer {
-    /// Starts one before so many nodes, none of which it knows yet.
+    /// Starts one before this number of nodes, none of which it knows yet.
     pub(crate) async fn start(nodes: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");

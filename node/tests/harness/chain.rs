@@ -39,7 +39,7 @@ impl Chain {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Writes whose outcome nobody could tell.
+    /// Writes of unknown outcome.
     pub(crate) fn in_doubt(&self) -> usize {
         self.in_doubt.load(Ordering::Relaxed)
     }

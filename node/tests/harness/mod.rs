@@ -247,7 +247,7 @@ impl Node {
         self.client_with(endpoint, RetryConfig::disabled())
     }
 
-    /// A client at another endpoint that tries each request up to so many times, as the SDK does it.
+    /// A client at another endpoint that tries each request up to `attempts` times, as the SDK does it.
     pub(crate) fn client_with_attempts(&self, endpoint: &str, attempts: u32) -> Client {
         self.client_with(endpoint, RetryConfig::standard().with_max_attempts(attempts))
     }

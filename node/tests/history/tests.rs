@@ -139,7 +139,7 @@ fn a_listing_that_lacks_a_key_or_shows_a_deleted_one_is_rejected() {
     assert!(!listed([Some(8), None]), "it shows another write's entity tag");
 }
 
-/// A write that was refused is not recorded: who shows it shows what nobody wrote.
+/// A write that was refused is not recorded: a read that shows it shows what was not written.
 #[test]
 fn a_refused_write_that_shows_is_rejected_and_one_in_doubt_is_not() {
     assert!(!is_linearizable(&[put(0, 1, 7), read(4, 5, Some(8))]));

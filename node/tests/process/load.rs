@@ -155,7 +155,7 @@ impl Load {
 
     fn saw_list(&self, sent: u64, found: &BTreeMap<String, String>, keys: &[String]) {
         let strange: Vec<_> = found.keys().filter(|key| !keys.contains(key)).collect();
-        assert!(strange.is_empty(), "nobody wrote what is listed: {strange:?}");
+        assert!(strange.is_empty(), "what is listed was not written: {strange:?}");
         for key in keys {
             self.saw("LIST", key, sent, found.get(key).map(|etag| self.id(etag)));
         }
@@ -307,5 +307,5 @@ fn a_client_that_leaves_leaves_a_write_of_unknown_outcome() {
     drop(load.pending(&key, Found::Anything, Some(7)));
     load.saw("GET", &key, load.recorder.now(), Some(7));
     load.recorder.check();
-    assert_eq!(load.recorder.len(), 2, "without the write nobody would have written what was seen");
+    assert_eq!(load.recorder.len(), 2, "without the write, what was seen was not written");
 }

@@ -198,7 +198,7 @@ pub struct LogSettings {
     /// Least severity logged, also by target: info,sherd_node::upkeep=debug [default: info]
     #[arg(id = "log_level", long = "log-level", env = "SHERD_LOG_LEVEL", value_name = "FILTER")]
     pub level: Option<String>,
-    /// Time from which on a request is told as slow, with where its time went; 0 tells none [default: 1s]
+    /// Time from which on a request is logged as slow, with where its time went; 0 logs none [default: 1s]
     #[arg(
         id = "log_slow_request",
         long = "log-slow-request",

@@ -78,12 +78,12 @@ impl<'a> BatchRun<'a> {
             self.admit();
         }
         self.change.deadline = self.first_deadline();
-        // Peers are told of one of the requests that share the batch.
+        // Peers get the id of one of the requests that share the batch.
         let request = self.members.iter().find_map(Member::request_trace).map_or(0, RequestTrace::id);
         trace::with_id(request, self.tries(ahead)).await;
     }
 
-    /// Tries until everybody was told.
+    /// Tries until every member has its answer.
     async fn tries(mut self, ahead: Option<OrderedPrepare>) {
         let (mut prepare, mut above) = (ahead, Ballot::ZERO);
         loop {
@@ -112,7 +112,7 @@ impl<'a> BatchRun<'a> {
     }
 
     /// Reads the key, while other gateways write it, too. That waits for a write under way, whose accept a prepare
-    /// would refuse. Members that came before and fail on what it shows are told so: nothing of them was sent, and what
+    /// would refuse. Members that came before and fail on what it shows get that answer: nothing of them was sent, and what
     /// they were judged on is committed.
     async fn look(&mut self) {
         self.admit();

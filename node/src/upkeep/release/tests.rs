@@ -279,7 +279,7 @@ async fn a_page_goes_after_all_that_it_lists() {
     assert_eq!((files(&directories, part), files(&directories, page)), (4, 4));
     says(&script.releases, |_, _| Fate::Through);
     let read = gateway.context.pins.hold([(SetId(0), part.id)]);
-    assert_eq!(release(true).await, ReleaseOutcome::InUse, "somebody reads a part");
+    assert_eq!(release(true).await, ReleaseOutcome::InUse, "a part is read");
     drop(read);
     assert_eq!(release(true).await, ReleaseOutcome::Done);
     assert_eq!((files(&directories, part), files(&directories, page)), (0, 0));

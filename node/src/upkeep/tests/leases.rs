@@ -100,11 +100,11 @@ async fn nothing_is_released_after_a_start_before_the_gateways_could_renew_their
     let release = async || other.context.release_data_id(&register, old, false).await;
     assert_eq!(release().await, ReleaseOutcome::InUse, "of another node a reader may have leases");
     node.clock.pass_us(2 * MINUTE_US);
-    until("nobody came for it", async || release().await == ReleaseOutcome::Done).await;
+    until("no gateway came for it", async || release().await == ReleaseOutcome::Done).await;
     node.close().await;
 }
 
-/// A volume that hangs takes 5 s for each call, and there may be many calls: the other volumes are told meanwhile.
+/// A volume that hangs takes 5 s for each call, and there may be many calls: the other volumes get theirs meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_volume_holds_up_no_leases_on_the_others() {
     let mut directories = Directories::new(8);

@@ -128,7 +128,7 @@ impl Directories {
             count,
             adopt_after: Duration::ZERO,
             vouch_after: None,
-            // Nobody read before the nodes of a test.
+            // Nothing was read before the nodes of a test.
             leases: LeaseTerms { unknown: Duration::ZERO, ..LeaseTerms::default() },
             geometry: GeometryRequest::default(),
         }

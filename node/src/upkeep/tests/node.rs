@@ -189,7 +189,7 @@ impl Node {
         self.volumes.all().iter().map(|volume| volume.id()).collect()
     }
 
-    /// Heals that were reported and that nobody has taken yet.
+    /// Heals that were reported and not taken yet.
     pub(crate) fn reported_heals(&mut self) -> Vec<HealId> {
         let heal = |report| match report {
             Report::Heal(entry) => Some(entry.id()),
@@ -284,7 +284,7 @@ impl Node {
 
     /// What was reported to upkeep, which does not run, since this was last asked.
     pub(crate) fn reported(&mut self) -> Vec<Report> {
-        let reports = self.reports.as_mut().expect("nobody took them");
+        let reports = self.reports.as_mut().expect("not taken before");
         std::iter::from_fn(|| reports.reports.try_recv().ok()).collect()
     }
 
@@ -299,7 +299,7 @@ impl Node {
         crate::upkeep::recover::note_peers(volume, opening, &peers);
     }
 
-    /// Waits for the next report of damage, or of what was replaced. Nobody else takes it.
+    /// Waits for the next report of damage, or of what was replaced. No other task takes it.
     pub(crate) async fn next_report(&mut self) -> Report {
         let reports = self.reports.as_mut().expect("not taken");
         reports.reports.recv().await.expect("its senders are there")

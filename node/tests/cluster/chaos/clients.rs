@@ -25,7 +25,7 @@ const KEYS: usize = 10;
 const PATIENT: Duration = Duration::from_secs(28);
 /// How long an impatient one waits.
 const IMPATIENT: Duration = Duration::from_millis(1500);
-/// Of so many requests one is of an impatient client.
+/// One request in this number is of an impatient client.
 const IMPATIENT_OF: usize = 10;
 
 /// Whether requests are sent to a gateway.

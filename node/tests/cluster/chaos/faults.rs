@@ -45,7 +45,7 @@ enum Action {
 }
 
 impl Scene {
-    /// All nodes run, and the crowd is told so.
+    /// All nodes run, and the crowd knows them.
     pub(super) fn new(cluster: TestCluster, crowd: &Arc<Crowd>, dice: Dice) -> Self {
         for node in 0..cluster.len() {
             crowd.know(node, cluster.node(node).s3());

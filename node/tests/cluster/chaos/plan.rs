@@ -2,7 +2,7 @@
 //!
 //! A round is one loss of a volume's state at most, beside any number of disturbances that lose nothing. The next
 //! round begins when all volumes are healed, for no store keeps what more volumes lose at one time than it has copies.
-//! A volume whose bytes rotted counts as lost until it is replaced: nobody has read all that is on it. So it is the
+//! A volume whose bytes rotted counts as lost until it is replaced: not all that is on it was read. So it is the
 //! one that the next round wipes.
 
 use std::collections::BTreeSet;
@@ -71,7 +71,7 @@ pub(super) struct Planner {
 }
 
 impl Planner {
-    /// For so many nodes.
+    /// For a number of nodes.
     pub(super) fn new(dice: Dice, nodes: usize, fillable: Option<usize>, still_max: Duration) -> Self {
         Self { dice, nodes, fillable, still_max, rounds: 0, copied: BTreeSet::new(), rotten: None }
     }
@@ -182,7 +182,7 @@ impl Planner {
         (!free.is_empty()).then(|| free[self.dice.below(free.len())])
     }
 
-    /// From so many seconds to one more.
+    /// From this second to the next.
     fn after(&mut self, seconds: u64) -> Duration {
         Duration::from_millis(seconds * 1000 + self.dice.within(0..=1000))
     }

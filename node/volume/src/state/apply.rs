@@ -249,7 +249,7 @@ fn missed_of(index: &dyn Index) -> Result<u64, IndexError> {
     let bytes: [u8; 8] = bytes
         .as_ref()
         .try_into()
-        .map_err(|_| IndexError::Damaged { what: "the count of missed rows is none".to_owned() })?;
+        .map_err(|_| IndexError::Damaged { what: "the count of missed rows is no number".to_owned() })?;
     Ok(u64::from_le_bytes(bytes))
 }
 

@@ -80,7 +80,7 @@ fn the_committed_flag_of_a_lower_row_says_nothing() {
     ));
 }
 
-/// No hint has come yet: who is refused on such a row needs no write to be told so.
+/// No hint has come yet: a change that is refused on such a row needs no write for its answer.
 #[test]
 fn a_row_that_an_accept_quorum_shows_is_committed() {
     let is_committed = |volumes, replies: &[Reply<Vote>]| match prepared_in(volumes, replies, 1).outcome {
